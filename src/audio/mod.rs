@@ -1,0 +1,109 @@
+//! Samples and how they are written down. No I/O.
+//!
+//! Invariant: audio moves through the engine in [frames](FRAME) of 20 ms, as bytes in the
+//! [`Format`] of the leg that carries the call, so a leg and a provider that speak the same
+//! format exchange bytes untouched.
+
+mod clip;
+mod convert;
+pub mod g711;
+mod level;
+
+pub use clip::{Clip, ClipError};
+pub use convert::Converter;
+pub use level::{Activity, ActivityDetector, rms_dbfs};
+
+use std::{fmt, str::FromStr, time::Duration};
+
+/// Every frame lasts 20 ms: the packet time of telephone RTP (RFC 3551, section 4.5) and what
+/// Asterisk expects from AudioSocket.
+pub const FRAME: Duration = Duration::from_millis(20);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// Signed 16-bit linear PCM, little endian, mono.
+    Linear,
+    /// G.711 µ-law (RTP payload type 0).
+    Mulaw,
+    /// G.711 A-law (RTP payload type 8).
+    Alaw,
+}
+
+/// How samples are written as bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Format {
+    pub encoding: Encoding,
+    /// Samples per second.
+    pub rate: u32,
+}
+
+impl Format {
+    pub const ULAW: Self = Self { encoding: Encoding::Mulaw, rate: 8_000 };
+    pub const ALAW: Self = Self { encoding: Encoding::Alaw, rate: 8_000 };
+    pub const SLIN8: Self = Self { encoding: Encoding::Linear, rate: 8_000 };
+    pub const SLIN16: Self = Self { encoding: Encoding::Linear, rate: 16_000 };
+    pub const SLIN24: Self = Self { encoding: Encoding::Linear, rate: 24_000 };
+
+    pub const fn bytes_per_sample(self) -> usize {
+        match self.encoding {
+            Encoding::Linear => 2,
+            Encoding::Mulaw | Encoding::Alaw => 1,
+        }
+    }
+
+    /// Bytes of one 20 ms frame.
+    pub const fn frame_bytes(self) -> usize {
+        self.rate as usize / 50 * self.bytes_per_sample()
+    }
+
+    /// The byte that, repeated, is silence.
+    pub const fn silence(self) -> u8 {
+        match self.encoding {
+            Encoding::Linear => 0x00,
+            Encoding::Mulaw => 0xff,
+            Encoding::Alaw => 0xd5,
+        }
+    }
+
+    /// How long `bytes` of this format last.
+    pub fn duration_of(self, bytes: usize) -> Duration {
+        let samples = (bytes / self.bytes_per_sample()) as u64;
+        Duration::from_nanos(samples * 1_000_000_000 / u64::from(self.rate))
+    }
+
+    /// Asterisk's name of the format.
+    pub const fn name(self) -> &'static str {
+        match (self.encoding, self.rate) {
+            (Encoding::Mulaw, _) => "ulaw",
+            (Encoding::Alaw, _) => "alaw",
+            (Encoding::Linear, 16_000) => "slin16",
+            (Encoding::Linear, 24_000) => "slin24",
+            (Encoding::Linear, _) => "slin",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("unknown audio format \"{0}\"; known: ulaw, alaw, slin, slin16, slin24")]
+pub struct UnknownFormat(String);
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "ulaw" => Ok(Self::ULAW),
+            "alaw" => Ok(Self::ALAW),
+            "slin" => Ok(Self::SLIN8),
+            "slin16" => Ok(Self::SLIN16),
+            "slin24" => Ok(Self::SLIN24),
+            _ => Err(UnknownFormat(name.to_owned())),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The vocabulary of the model's side: what the core tells an agent, and what an agent reports.
+//!
+//! The core knows agents by these words and by [`AgentTraits`] alone, never by a vendor's name.
+
+use crate::tool::ToolCall;
+use bytes::Bytes;
+use std::{sync::Arc, time::Duration};
+
+/// One answer of the agent, in the provider's own naming. Audio is kept or dropped by this id.
+pub type ResponseId = Arc<str>;
+/// One spoken item inside a response; truncation is told per item.
+pub type ItemId = Arc<str>;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum AgentCommand {
+    /// 20 ms (or more) of the caller, in the leg's format.
+    Audio(Bytes),
+    /// Speak first. With `Some`, the configured greeting; else whatever the prompt suggests.
+    Greet { text: Option<String> },
+    /// Say something of this meaning now: a no-input prompt, a farewell.
+    Say { text: String },
+    /// The caller interrupted. `heard` is what truly left towards the caller of `item`.
+    /// `cancel` asks the agent to stop generating as well (it has not done so by itself).
+    Interrupt { response: ResponseId, item: ItemId, heard: Duration, cancel: bool },
+    /// The answer to one tool call: a JSON object as text. Answered exactly once per call.
+    ToolResult { call_id: String, output: String, reply: Reply },
+}
+
+/// Whether the agent should speak after a tool result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    /// The last open result of this turn: now answer the caller.
+    Wanted,
+    /// Other results are still to come, or the call is ending: stay silent.
+    NotNow,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum AgentEvent {
+    /// The session stands, its formats are verified; commands are heard from now on.
+    Ready,
+    ResponseStarted {
+        response: ResponseId,
+    },
+    /// Speech in the leg's format, any length, as fast as the provider makes it.
+    Audio {
+        response: ResponseId,
+        item: ItemId,
+        audio: Bytes,
+    },
+    /// Nothing more will come of this response.
+    ResponseDone {
+        response: ResponseId,
+        status: ResponseStatus,
+    },
+    /// The provider's turn detection heard the caller begin to speak.
+    CallerSpeechStarted,
+    /// The provider's turn detection heard the caller end.
+    CallerSpeechStopped,
+    Transcript {
+        speaker: Speaker,
+        text: String,
+    },
+    /// A complete set entry: all arguments have arrived. All calls of a response come before its
+    /// `ResponseDone`.
+    ToolCall(ToolCall),
+    Usage(Usage),
+    /// Something odd that the session survives; counted under this closed label.
+    Noise(Noise),
+    /// The session is over and will not come back. Always the last event.
+    Lost(AgentLoss),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResponseStatus {
+    Completed,
+    Cancelled,
+    /// Cut short by the provider: token limit or content filter.
+    Incomplete,
+    Failed,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Speaker {
+    Caller,
+    Agent,
+}
+
+/// What one response cost, as the provider reports it. Zero where it does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    pub input_text_tokens: u64,
+    pub input_audio_tokens: u64,
+    pub input_cached_tokens: u64,
+    pub output_text_tokens: u64,
+    pub output_audio_tokens: u64,
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input_text_tokens += other.input_text_tokens;
+        self.input_audio_tokens += other.input_audio_tokens;
+        self.input_cached_tokens += other.input_cached_tokens;
+        self.output_text_tokens += other.output_text_tokens;
+        self.output_audio_tokens += other.output_audio_tokens;
+    }
+}
+
+/// Oddities a session survives. A closed set: it is a metric label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Noise {
+    /// A message type this version does not know.
+    UnknownMessage,
+    /// A message that could not be read.
+    Malformed,
+    /// The provider refused one command; the session goes on.
+    CommandRefused,
+    /// An error the provider's documents call harmless.
+    HarmlessError,
+    /// Caller audio that did not fit into the session's queue.
+    AudioOverflow,
+}
+
+impl Noise {
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::UnknownMessage => "unknown_message",
+            Self::Malformed => "malformed",
+            Self::CommandRefused => "command_refused",
+            Self::HarmlessError => "harmless_error",
+            Self::AudioOverflow => "audio_overflow",
+        }
+    }
+}
+
+/// Why a session is gone for good. A closed set: it becomes an `EndReason` and a metric label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AgentLoss {
+    /// No connection within the attempts allowed: refused, unreachable, name unknown.
+    Unreachable,
+    /// The key or account was refused; trying again cannot heal it.
+    Unauthorized,
+    /// Quota or billing; trying again cannot heal it.
+    Quota,
+    /// Connected, but the session was not set up in time or not as asked (formats differ).
+    Handshake,
+    /// The provider closed or dropped a standing session.
+    Closed,
+    /// The provider's own time limit of a session.
+    Expired,
+    /// The provider broke its protocol.
+    Protocol,
+    /// The provider stopped reading: the command queue stayed full.
+    Stalled,
+}
+
+impl AgentLoss {
+    pub const ALL: [Self; 8] = [
+        Self::Unreachable,
+        Self::Unauthorized,
+        Self::Quota,
+        Self::Handshake,
+        Self::Closed,
+        Self::Expired,
+        Self::Protocol,
+        Self::Stalled,
+    ];
+
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::Unauthorized => "unauthorized",
+            Self::Quota => "quota",
+            Self::Handshake => "handshake",
+            Self::Closed => "closed",
+            Self::Expired => "expired",
+            Self::Protocol => "protocol",
+            Self::Stalled => "stalled",
+        }
+    }
+}
+
+/// What an agent can do by itself; the core branches on these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AgentTraits {
+    /// Reports `CallerSpeechStarted` and `CallerSpeechStopped`.
+    pub detects_speech: bool,
+    /// Stops generating by itself when it hears the caller; the core then need not cancel.
+    pub cancels_on_speech: bool,
+    /// Understands how much of an item was heard.
+    pub truncates: bool,
+}

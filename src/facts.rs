@@ -1,0 +1,54 @@
+//! What is known about a call before anybody speaks.
+
+use crate::redact::Redacted;
+use std::fmt;
+use uuid::Uuid;
+
+/// Names one call everywhere: in logs, records, channel ids and as the AudioSocket UUID of its
+/// media leg. It holds nothing of the caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CallId(pub Uuid);
+
+impl CallId {
+    pub fn random() -> Self {
+        Self(Uuid::new_v4())
+    }
+}
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_hyphenated().fmt(f)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Direction {
+    #[default]
+    Inbound,
+    Outbound,
+}
+
+impl Direction {
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Inbound => "inbound",
+            Self::Outbound => "outbound",
+        }
+    }
+}
+
+/// Facts about one call, fixed when it begins. `None` means that Asterisk did not say.
+#[derive(Debug, Clone)]
+pub struct CallFacts {
+    pub id: CallId,
+    /// Name of the context that answers.
+    pub context: String,
+    /// Name of the configured provider that speaks.
+    pub provider: String,
+    pub direction: Direction,
+    pub caller_name: Redacted<Option<String>>,
+    pub caller_number: Redacted<Option<String>>,
+    pub dialled_number: Redacted<Option<String>>,
+    pub campaign_id: Option<String>,
+    pub lead_id: Option<String>,
+}

@@ -1,0 +1,25 @@
+//! offhook: a telephone voice-agent engine.
+//!
+//! Asterisk carries the call; offhook attaches to it and puts an AI agent on the line.
+//!
+//! Layers, each knowing only those before it:
+//!
+//! 1. [`redact`], [`facts`], [`audio`]: values
+//! 2. [`tool`]: what an agent may do
+//! 3. [`call`]: the life of one call, every decision of it, without I/O
+//! 4. [`config`]: what an admin wrote
+//! 5. [`telemetry`]: metrics and logs
+//! 6. [`asterisk`], [`provider`], [`http`]: adapters, which do not know each other
+//! 7. [`engine`]: one task per call carries the core's decisions to the adapters
+
+pub mod asterisk;
+pub mod audio;
+pub mod call;
+pub mod config;
+pub mod engine;
+pub mod facts;
+pub mod http;
+pub mod provider;
+pub mod redact;
+pub mod telemetry;
+pub mod tool;
