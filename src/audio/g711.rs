@@ -32,6 +32,10 @@ impl Tables {
         for (slot, byte) in encode.iter_mut().zip(create_encoder(codec).encode(&samples)) {
             *slot = byte;
         }
+        // The crate's A-law encoder turns -8 into +8; a sample that is exactly a code's value is that code.
+        for (code, sample) in (0..=255).zip(decode) {
+            encode[usize::from(sample.cast_unsigned())] = code;
+        }
         Self { decode, encode }
     }
 }
