@@ -1,6 +1,5 @@
 //! The vocabulary of the Asterisk side: what the core tells a leg, and what a leg reports.
 
-use crate::audio::Format;
 use bytes::Bytes;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -20,7 +19,7 @@ pub enum LegCommand {
 #[derive(Debug, Clone, PartialEq)]
 pub enum LegEvent {
     /// The caller is answered and audio can flow both ways.
-    Up { format: Format },
+    Up,
     /// 20 ms (or what Asterisk sent as one packet) of the caller.
     Audio(Bytes),
     /// The caller pressed a key.
