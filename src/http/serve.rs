@@ -24,7 +24,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(75);
 /// What an answer under way may take once the engine stops.
 const LINGER_MAX: Duration = Duration::from_secs(2);
 
-/// Serves until `shutdown` completes, then finishes what is being answered, for [`LINGER_MAX`] at most.
+/// Serves until `shutdown` completes, then finishes what is being answered, for two seconds at most.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
