@@ -2,11 +2,15 @@
 //!
 //! - [`ari`]: REST requests; [`events`]: the events socket, routed by channel
 //! - [`setup`]: answer → media → bridge, and its undoing
-//! - [`media`]: what every media leg offers; [`audiosocket`], [`rtp`]: the legs
+//! - [`media`]: what every media leg offers; [`audiosocket`], [`rtp`]: the legs; [`hub`]: where legs come from
 
 pub mod ari;
 pub mod audiosocket;
+pub mod counters;
 pub mod events;
+pub mod hub;
 pub mod media;
+mod ports;
+mod pulse;
 pub mod rtp;
 pub mod setup;
