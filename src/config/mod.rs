@@ -2,17 +2,111 @@
 //!
 //! The way of a file: text → tree with line numbers → schema check → [`raw`] → [`resolve`] →
 //! [`Config`]. Every problem on the way is collected; nothing stops at the first.
+//!
+//! - [`load`] is the way in; [`Catalog`] says what can be named
+//! - [`prompt`]: placeholders in prompts and greetings, filled per call
+//! - [`schema_text`], [`reference`]: what is generated from the same source for editors and readers
+//!
+//! [`raw`]: self::raw
+//! [`resolve`]: self::resolve
+
+mod catalog;
+mod check;
+mod defaults;
+mod interpolate;
+mod problem;
+pub mod prompt;
+mod raw;
+mod reference;
+mod resolve;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod values;
+
+pub use catalog::{Catalog, OptionProblem, ProviderKind};
+pub use interpolate::Env;
+pub use problem::{Problem, Problems};
+pub use reference::reference;
+pub use schema::{schema, schema_text};
+pub use values::UnknownAudio;
 
 use crate::{audio::Format, call::CallRules};
+use problem::{Path, Report};
 use secrecy::SecretString;
 use std::{
     collections::BTreeMap,
+    fmt,
     net::{IpAddr, SocketAddr},
     ops::RangeInclusive,
     path::PathBuf,
     sync::Arc,
     time::Duration,
 };
+
+/// A file of a thousand contexts with long prompts is below this.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// Reads the file at `path`. `env` looks up `${VARIABLES}`; `catalog` says which providers and
+/// tools there are.
+///
+/// # Errors
+/// All mistakes of the file at once, by line.
+pub fn load(path: &std::path::Path, env: Env, catalog: &Catalog) -> Result<Config, Problems> {
+    let name = path.display().to_string();
+    match read(path) {
+        Ok(text) => load_str(&name, &text, env, catalog),
+        Err(message) => {
+            let mut report = Report::new(&name);
+            report.add(0, &Path::default(), message, None);
+            Err(report.into_problems())
+        }
+    }
+}
+
+fn read(path: &std::path::Path) -> Result<String, String> {
+    use std::io::Read;
+
+    let cannot = |error: std::io::Error| format!("cannot be read: {error}");
+    let file = std::fs::File::open(path).map_err(cannot)?;
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(format!("is larger than {} MiB", FILE_BYTES_MAX >> 20));
+    }
+    String::from_utf8(bytes).map_err(|_| "is not text in UTF-8".into())
+}
+
+/// Like [`load`], from text. `name` is what problems call the file; relative paths in the text
+/// start from the folder that `name` is in.
+///
+/// # Errors
+/// All mistakes at once, by line.
+pub fn load_str(name: &str, text: &str, env: Env, catalog: &Catalog) -> Result<Config, Problems> {
+    let mut report = Report::new(name);
+    match compose(name, text, env, catalog, &mut report) {
+        Some(config) if report.is_empty() => Ok(config),
+        _ => Err(report.into_problems()),
+    }
+}
+
+fn compose(name: &str, text: &str, env: Env, catalog: &Catalog, report: &mut Report) -> Option<Config> {
+    let mut root = tree::parse(text, env, report)?;
+    check::check(&mut root, &schema(catalog), report);
+    let raw = match serde_json::from_value(root.json(false)) {
+        Ok(raw) => raw,
+        Err(error) => {
+            // Only a root that is no map, which the schema has already said.
+            if !report.mentions(&Path::default()) {
+                report.add(0, &Path::default(), error.to_string(), None);
+            }
+            return None;
+        }
+    };
+    let folder = std::path::Path::new(name).parent().unwrap_or(std::path::Path::new(""));
+    Some(resolve::resolve(raw, &root, folder, catalog, report))
+}
 
 /// A configuration without a known mistake. One value is one generation: a running call keeps the
 /// one it began with.
@@ -90,10 +184,17 @@ pub struct EngineLimits {
 }
 
 /// One entry of `providers:`: its kind (`openai_realtime`, `scripted`) and the options below it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct ProviderConfig {
     pub kind: String,
+    /// Keys of the vendor's account among them, so `Debug` leaves them out.
     pub options: serde_json::Value,
+}
+
+impl fmt::Debug for ProviderConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProviderConfig").field("kind", &self.kind).finish_non_exhaustive()
+    }
 }
 
 /// One agent, as an admin describes it.

@@ -1,0 +1,42 @@
+//! What can be named in a configuration: the kinds of provider and the built-in tools.
+//!
+//! It is handed in, so this layer imports no provider.
+
+use serde_json::Value;
+
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    pub providers: Vec<ProviderKind>,
+    /// Exposed names of the built-in tools.
+    pub tools: Vec<&'static str>,
+}
+
+/// One kind of provider: the key below `providers.NAME`.
+#[derive(Debug, Clone)]
+pub struct ProviderKind {
+    /// `openai_realtime`, say.
+    pub kind: &'static str,
+    /// JSON Schema of its options, as `schemars` derives it. Make it refuse unknown keys, and
+    /// document each key. `title` of a leaf says in words what is expected ("a duration such as
+    /// 500ms"); `default` goes into the reference.
+    pub schema: Value,
+    /// What a schema cannot say. It gets the options, variables put in. If the schema found
+    /// something already, the parts it refused are left out and what is said about them is dropped.
+    pub check: fn(&Value) -> Vec<OptionProblem>,
+}
+
+/// A mistake in a provider's options.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionProblem {
+    /// Below the options: `turn_detection.threshold`, `lines[2].say`; empty for the options as a whole.
+    pub path: String,
+    /// Without the value itself: it may be a secret.
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+impl Catalog {
+    pub(super) fn provider(&self, kind: &str) -> Option<&ProviderKind> {
+        self.providers.iter().find(|provider| provider.kind == kind)
+    }
+}

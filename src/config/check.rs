@@ -1,0 +1,299 @@
+//! The tree against the schema: every violation at once, in an operator's words.
+
+use super::{
+    problem::{Path, Report, suggest},
+    tree::{Kind, Node},
+};
+use jsonschema::{
+    JsonType, ValidationError,
+    error::{TypeKind, ValidationErrorKind},
+    paths::LocationSegment,
+};
+use serde_json::Value;
+
+/// Reports what the schema refuses and marks it [`Kind::Broken`].
+pub(super) fn check(root: &mut Node, schema: &Value, report: &mut Report) {
+    let validator = match jsonschema::validator_for(schema) {
+        Ok(validator) => validator,
+        Err(error) => {
+            let message = format!("the schema of this build is broken: {error}");
+            return report.add(0, &Path::default(), message, None);
+        }
+    };
+    let before = root.json(true);
+    let wanted: Vec<Path> = validator.iter_errors(&before).flat_map(|error| texts_wanted(&error, root)).collect();
+    wanted.iter().for_each(|path| read_as_text(root, path));
+
+    let value = root.json(true);
+    let faults: Vec<Fault> =
+        validator.iter_errors(&value).flat_map(|error| Explainer { root, schema }.explain(&error)).collect();
+    for fault in &faults {
+        report.add(root.line_of(&fault.path), &fault.path, &*fault.message, fault.hint.clone());
+    }
+    for fault in faults {
+        if let Some(node) = root.at_mut(&fault.path) {
+            node.kind = Kind::Broken;
+        }
+    }
+}
+
+/// Variables' values that look like something else (a password of digits) where the schema asks
+/// for text.
+fn texts_wanted(error: &ValidationError, root: &Node) -> Vec<Path> {
+    match error.kind() {
+        ValidationErrorKind::Type { kind } if expects(kind, JsonType::String) => {
+            let path = path_of(error);
+            let readable = |node: &Node| matches!(&node.kind, Kind::Scalar { text: Some(_), .. });
+            if root.at(&path).is_some_and(readable) { vec![path] } else { Vec::new() }
+        }
+        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
+            context.iter().flatten().flat_map(|error| texts_wanted(error, root)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn read_as_text(root: &mut Node, path: &Path) {
+    if let Some(Kind::Scalar { value, text, .. }) = root.at_mut(path).map(|node| &mut node.kind)
+        && let Some(text) = text.take()
+    {
+        *value = Value::String(text);
+    }
+}
+
+struct Fault {
+    path: Path,
+    message: String,
+    hint: Option<String>,
+}
+
+struct Explainer<'a> {
+    root: &'a Node,
+    schema: &'a Value,
+}
+
+impl Explainer<'_> {
+    fn explain(&self, error: &ValidationError) -> Vec<Fault> {
+        use ValidationErrorKind as K;
+
+        let path = path_of(error);
+        let Some(node) = self.root.at(&path) else { return Vec::new() };
+        let fault = |message: String, hint: Option<String>| vec![Fault { path: path.clone(), message, hint }];
+        match error.kind() {
+            _ if matches!(node.kind, Kind::Broken) => Vec::new(),
+            K::AnyOf { context } | K::OneOfNotValid { context } => self.explain_choice(node, &path, context),
+            K::AdditionalProperties { unexpected } | K::UnevaluatedProperties { unexpected } => {
+                unexpected.iter().map(|key| self.unknown_key(&path, key, error)).collect()
+            }
+            K::Required { property } => {
+                let path = property.as_str().map_or(path.clone(), |key| path.key(key));
+                vec![Fault { path, message: "required, but missing".into(), hint: None }]
+            }
+            K::PropertyNames { error } => {
+                let name = error.instance().as_str().unwrap_or_default();
+                let hint = "1 to 64 letters, digits, \"_\" and \"-\"";
+                vec![Fault { path: path.key(name), message: "this cannot be a name".into(), hint: Some(hint.into()) }]
+            }
+            K::Type { kind } => {
+                let message = format!("expected {}, found {}", self.expected(error, kind), found(node));
+                fault(message, type_hint(kind, node))
+            }
+            K::Enum { options } => self.not_listed(node, &path, options.as_array().map_or(&[], Vec::as_slice)),
+            K::Constant { expected_value } => self.not_listed(node, &path, std::slice::from_ref(expected_value)),
+            K::Pattern { .. } => {
+                let title = self.beside(error, "title").and_then(Value::as_str);
+                let expected = title.map(|title| format!("expected {title}"));
+                match expected {
+                    Some(expected) => fault(format!("{} is not right", shown(node)), Some(expected)),
+                    None => fault(format!("{} is not right", shown(node)), Some(masked(error))),
+                }
+            }
+            K::Minimum { limit } => fault(format!("has to be at least {limit}"), None),
+            K::Maximum { limit } => fault(format!("has to be at most {limit}"), None),
+            K::ExclusiveMinimum { limit } => fault(format!("has to be more than {limit}"), None),
+            K::ExclusiveMaximum { limit } => fault(format!("has to be less than {limit}"), None),
+            K::MinLength { limit: 1 } | K::MinItems { limit: 1 } => fault("must not be empty".into(), None),
+            K::MinLength { limit } => fault(format!("has to have at least {limit} characters"), None),
+            K::MaxLength { limit } => fault(format!("has to have at most {limit} characters"), None),
+            K::MaxItems { limit } => fault(format!("has to have at most {limit} entries"), None),
+            K::MinProperties { .. } | K::MaxProperties { .. } if self.is_provider(&path) => {
+                fault("expected exactly one key, the kind of provider".into(), self.kinds_hint(error))
+            }
+            K::MinProperties { .. } => fault("at least one entry is required".into(), None),
+            _ => fault(masked(error), None),
+        }
+    }
+
+    /// A value that may have one of several shapes: the errors of the shape it comes nearest to.
+    fn explain_choice(&self, node: &Node, path: &Path, branches: &[Vec<ValidationError<'static>>]) -> Vec<Fault> {
+        if node.has_broken() {
+            return Vec::new();
+        }
+        let options: Vec<Value> = branches.iter().flatten().flat_map(listed).collect();
+        let all_listed = branches.iter().all(|branch| branch.iter().any(|error| !listed(error).is_empty()));
+        if all_listed && node.entries().is_empty() {
+            return self.not_listed(node, path, &options);
+        }
+        let fits = |branch: &&Vec<ValidationError<'static>>| {
+            let wrong_type = |error: &ValidationError| matches!(error.kind(), ValidationErrorKind::Type { .. });
+            !branch.iter().any(|error| wrong_type(error) && path_of(error) == *path)
+        };
+        let nearest = branches.iter().filter(fits).min_by_key(|branch| branch.len());
+        match nearest {
+            Some(branch) => branch.iter().flat_map(|error| self.explain(error)).collect(),
+            None => {
+                let wanted: Vec<String> = branches.iter().filter_map(|branch| branch.first()).filter_map(type_of).collect();
+                let title = self.root_title(path);
+                let message = format!("expected {}, found {}", title.unwrap_or(wanted.join(" or ")), found(node));
+                vec![Fault { path: path.clone(), message, hint: None }]
+            }
+        }
+    }
+
+    fn unknown_key(&self, path: &Path, key: &str, error: &ValidationError) -> Fault {
+        let known: Vec<&str> =
+            self.beside(error, "properties").and_then(Value::as_object).into_iter().flatten().map(|(k, _)| &**k).collect();
+        let what = if self.is_provider(path) { "unknown kind of provider" } else { "unknown key" };
+        Fault { path: path.key(key), message: what.into(), hint: suggest(key, known) }
+    }
+
+    fn not_listed(&self, node: &Node, path: &Path, options: &[Value]) -> Vec<Fault> {
+        let options: Vec<String> = options.iter().map(|o| o.as_str().map_or_else(|| o.to_string(), str::to_owned)).collect();
+        let written = match &node.kind {
+            Kind::Scalar { value: Value::String(text), from_env: false, .. } => text.as_str(),
+            _ => "",
+        };
+        let hint = suggest(written, options.iter().map(String::as_str));
+        vec![Fault { path: path.clone(), message: format!("{} is not one of the choices", shown(node)), hint }]
+    }
+
+    fn is_provider(&self, path: &Path) -> bool {
+        path.steps().len() == 2 && path.starts_with(&Path::default().key("providers"))
+    }
+
+    fn kinds_hint(&self, error: &ValidationError) -> Option<String> {
+        let kinds = self.beside(error, "properties")?.as_object()?;
+        suggest("", kinds.keys().map(String::as_str))
+    }
+
+    /// What another keyword says in the schema that the error is about.
+    fn beside(&self, error: &ValidationError, keyword: &str) -> Option<&Value> {
+        let (parent, _) = error.schema_path().as_str().rsplit_once('/')?;
+        self.schema.pointer(parent)?.get(keyword)
+    }
+
+    fn expected(&self, error: &ValidationError, kind: &TypeKind) -> String {
+        match self.beside(error, "title").and_then(Value::as_str) {
+            Some(title) => title.to_owned(),
+            None => type_words(kind),
+        }
+    }
+
+    /// The title of the schema at `path`, found along the instance rather than the error.
+    fn root_title(&self, path: &Path) -> Option<String> {
+        let mut schema = self.schema;
+        for step in path.steps() {
+            schema = match step {
+                super::problem::Step::Key(key) => schema
+                    .get("properties")
+                    .and_then(|properties| properties.get(key))
+                    .or_else(|| schema.get("additionalProperties"))?,
+                super::problem::Step::Index(_) => schema.get("items")?,
+            };
+        }
+        schema.get("title")?.as_str().map(str::to_owned)
+    }
+}
+
+fn listed(error: &ValidationError<'static>) -> Vec<Value> {
+    match error.kind() {
+        ValidationErrorKind::Enum { options } => options.as_array().cloned().unwrap_or_default(),
+        ValidationErrorKind::Constant { expected_value } => vec![(**expected_value).clone()],
+        _ => Vec::new(),
+    }
+}
+
+fn type_of(error: &ValidationError<'static>) -> Option<String> {
+    match error.kind() {
+        ValidationErrorKind::Type { kind } => Some(type_words(kind)),
+        _ => None,
+    }
+}
+
+fn path_of(error: &ValidationError) -> Path {
+    error.instance_path().segments().fold(Path::default(), |path, segment| match segment {
+        LocationSegment::Property(key) => path.key(&key),
+        LocationSegment::Index(index) => path.index(index),
+    })
+}
+
+/// The library's own words, without the value.
+fn masked(error: &ValidationError) -> String {
+    error.masked().to_string()
+}
+
+/// A short value as the operator wrote it; never a variable's.
+fn shown(node: &Node) -> String {
+    const SHOWN_MAX: usize = 60;
+
+    match &node.kind {
+        Kind::Scalar { from_env: true, .. } => "the variable's value".into(),
+        Kind::Scalar { value, .. } => {
+            let text = value.as_str().map_or_else(|| value.to_string(), |text| format!("{text:?}"));
+            if text.chars().count() <= SHOWN_MAX { text } else { "the text".into() }
+        }
+        _ => found(node).into(),
+    }
+}
+
+fn found(node: &Node) -> &'static str {
+    match &node.kind {
+        Kind::Scalar { value, from_env, .. } => match (value, from_env) {
+            (Value::String(text), true) if text.is_empty() => "an empty variable",
+            (Value::String(_), _) => "text",
+            (Value::Bool(_), _) => "true or false",
+            (Value::Number(number), _) if number.is_f64() => "a number with decimals",
+            (Value::Number(_), _) => "a number",
+            _ => "nothing",
+        },
+        Kind::List(_) => "a list",
+        Kind::Map(_) => "keys and values",
+        Kind::Broken => "nothing",
+    }
+}
+
+fn expects(kind: &TypeKind, wanted: JsonType) -> bool {
+    match kind {
+        TypeKind::Single(single) => *single == wanted,
+        TypeKind::Multiple(several) => several.contains(wanted),
+    }
+}
+
+fn type_words(kind: &TypeKind) -> String {
+    let words = [
+        (JsonType::String, "text"),
+        (JsonType::Integer, "a whole number"),
+        (JsonType::Number, "a number"),
+        (JsonType::Boolean, "true or false"),
+        (JsonType::Array, "a list"),
+        (JsonType::Object, "keys and values"),
+    ];
+    let named: Vec<&str> = words.iter().filter(|(single, _)| expects(kind, *single)).map(|(_, words)| *words).collect();
+    named.join(" or ")
+}
+
+fn type_hint(kind: &TypeKind, node: &Node) -> Option<String> {
+    let hint = match &node.kind {
+        Kind::Scalar { value: Value::Number(_) | Value::Bool(_), .. } if expects(kind, JsonType::String) => {
+            "YAML reads it so unless it is in quotes"
+        }
+        Kind::Scalar { .. } if expects(kind, JsonType::Array) => "write [one, two], or each on a line after \"- \"",
+        Kind::Scalar { value: Value::String(text), from_env: false, .. }
+            if expects(kind, JsonType::Boolean) && ["yes", "no", "on", "off"].contains(&text.as_str()) =>
+        {
+            "write true or false"
+        }
+        _ => return None,
+    };
+    Some(hint.into())
+}

@@ -1,0 +1,25 @@
+//! What holds where the configuration says nothing, each with its reason. The course of a call
+//! has its own: [`CallRules::default`](crate::call::CallRules).
+
+/// Works on every Asterisk since 18 without further modules or open UDP ports, and loses nothing.
+pub const AUDIO: &str = "audiosocket/slin";
+/// The port of Asterisk's own AudioSocket examples is 9092. Loopback: whoever can connect can call.
+pub const AUDIOSOCKET_BIND: &str = "127.0.0.1:9092";
+/// Loopback, as for AudioSocket.
+pub const RTP_BIND: &str = "127.0.0.1";
+/// Below the ephemeral ports of Linux (32768–60999) and clear of Asterisk's own 10000–20000 of
+/// `rtp.conf`.samples, so that both can run on one host.
+pub const RTP_PORTS: &str = "21000-21999";
+/// Loopback: the pages tell how busy the line is, and `/reload` changes it.
+pub const HTTP_BIND: &str = "127.0.0.1:15000";
+/// Two cores carry more; a higher number should be a decision.
+pub const CALLS: u64 = 200;
+/// Most calls that are past their middle end by themselves in a minute, and service managers
+/// wait 90 s by default before they kill.
+pub const DRAIN: &str = "60s";
+/// Asterisk's usual `http.conf` on the same host.
+pub const ASTERISK_URL: &str = "http://127.0.0.1:8088";
+pub const ASTERISK_USERNAME: &str = "offhook";
+pub const ASTERISK_APP: &str = "offhook";
+/// The dialplan's first step of an extension.
+pub const PRIORITY: u64 = 1;

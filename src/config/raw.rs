@@ -1,0 +1,261 @@
+//! The configuration as it is written. Each doc comment here is read by operators: it becomes the
+//! key's description in the JSON Schema and in the reference.
+//!
+//! Everything is optional, so that what is left after a mistake was cut out can still be read.
+//! What is really required says so to the schema (`schemars(required)`).
+
+use super::{defaults, values};
+use crate::call::CallRules;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Names of contexts, providers and destinations: they stand in metrics, logs and dialplans.
+const NAME_PATTERN: &str = "^[A-Za-z0-9_-]{1,64}$";
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Raw {
+    /// The Asterisk that offhook attaches to. Without this section offhook does not use ARI: calls
+    /// then come by `AudioSocket()` from the dialplan only, and transfer is not offered.
+    pub asterisk: Option<Asterisk>,
+    /// How audio travels between Asterisk and offhook.
+    pub media: Option<Media>,
+    /// Health, metrics and reload.
+    pub http: Option<Http>,
+    /// Limits of the engine as a whole.
+    pub limits: Option<Limits>,
+    /// The context that takes calls whose `AI_CONTEXT` is missing or unknown. Without it such calls
+    /// go back to the dialplan.
+    pub default_context: Option<String>,
+    /// AI providers by a name of your choice. Each entry has exactly one key, the kind of provider,
+    /// with its options below it.
+    #[schemars(required, extend("propertyNames" = names(), "minProperties" = 1))]
+    pub providers: Option<BTreeMap<String, BTreeMap<String, Value>>>,
+    /// Where `transfer` may send a caller, by the name the model uses.
+    #[schemars(extend("propertyNames" = names()))]
+    pub destinations: Option<BTreeMap<String, Destination>>,
+    /// The agents, by the name that `AI_CONTEXT` or `Stasis(offhook,NAME)` chooses.
+    #[schemars(required, extend("propertyNames" = names(), "minProperties" = 1))]
+    pub contexts: Option<BTreeMap<String, Context>>,
+}
+
+fn names() -> Value {
+    json!({ "pattern": NAME_PATTERN })
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Asterisk {
+    /// Where Asterisk's HTTP server answers, with the `prefix` of `http.conf` if it has one; `/ari`
+    /// is added. With `https://` the certificate is verified.
+    #[schemars(extend("default" = defaults::ASTERISK_URL, "title" = "an address such as http://127.0.0.1:8088"))]
+    pub url: Option<String>,
+    /// The user of `ari.conf`.
+    #[schemars(length(min = 1), extend("default" = defaults::ASTERISK_USERNAME))]
+    pub username: Option<String>,
+    /// The user's password. Write a variable, not the password itself.
+    #[schemars(required, length(min = 1))]
+    pub password: Option<String>,
+    /// The name of the application in `Stasis(NAME)`.
+    #[schemars(regex(pattern = NAME_PATTERN), extend("default" = defaults::ASTERISK_APP))]
+    pub app: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Media {
+    /// Transport and format for contexts and calls that name none. `AI_AUDIO` overrides it per call.
+    #[schemars(extend("default" = defaults::AUDIO))]
+    pub default: Option<AudioText>,
+    /// The AudioSocket server, which Asterisk connects to.
+    pub audiosocket: Option<AudioSocket>,
+    /// RTP by Asterisk's external media. It needs ARI.
+    pub rtp: Option<Rtp>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AudioSocket {
+    /// Where offhook listens. Anyone who can connect here can call.
+    #[schemars(extend("default" = defaults::AUDIOSOCKET_BIND, "title" = "IP:PORT"))]
+    pub bind: Option<String>,
+    /// What Asterisk is told to connect to, if that differs from `bind` (containers, NAT).
+    #[schemars(extend("title" = "HOST:PORT"))]
+    pub advertise: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Rtp {
+    /// The address of the RTP sockets.
+    #[schemars(extend("default" = defaults::RTP_BIND, "title" = "IP address"))]
+    pub bind: Option<String>,
+    /// The address that Asterisk is told to send to, if that differs from `bind`.
+    #[schemars(extend("title" = "host or IP address"))]
+    pub advertise: Option<String>,
+    /// The ports of the RTP sockets. Each call takes an even one, so a range of 1000 carries 500
+    /// calls.
+    #[schemars(regex(pattern = "^[0-9]{1,5}-[0-9]{1,5}$"))]
+    #[schemars(extend("default" = defaults::RTP_PORTS, "title" = "a range of ports such as 21000-21999"))]
+    pub ports: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Http {
+    /// Where `/live`, `/ready`, `/metrics` and `/reload` answer.
+    #[schemars(extend("default" = defaults::HTTP_BIND, "title" = "IP:PORT"))]
+    pub bind: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Limits {
+    /// Calls at once. The next one goes back to the dialplan with `OFFHOOK_STATUS=FULL`.
+    #[schemars(range(min = 1, max = 10_000), extend("default" = defaults::CALLS))]
+    pub calls: Option<u64>,
+    /// How long a stopping engine waits for the calls that are running.
+    #[schemars(extend("default" = defaults::DRAIN))]
+    pub drain: Option<DurationText>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Destination {
+    /// What the model reads about it: who is there, and when to send a caller.
+    #[schemars(required, length(min = 1))]
+    pub description: Option<String>,
+    /// The context in the dialplan.
+    #[schemars(required, regex(pattern = "^[A-Za-z0-9_.-]{1,79}$"))]
+    #[schemars(extend("title" = "a name of the dialplan: letters, digits, _ . -"))]
+    pub context: Option<String>,
+    /// The extension in the dialplan, in quotes if it is a number.
+    #[schemars(required, regex(pattern = "^[A-Za-z0-9_.+*#-]{1,79}$"))]
+    #[schemars(extend("title" = "an extension: letters, digits, _ . + * # -"))]
+    pub extension: Option<String>,
+    /// The priority in the dialplan.
+    #[schemars(range(min = 1, max = 10_000), extend("default" = defaults::PRIORITY))]
+    pub priority: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Context {
+    /// Who the agent is and what it should do. `{placeholders}` are filled per call.
+    #[schemars(required)]
+    pub prompt: Option<String>,
+    /// What the agent says first, with `{placeholders}`. Without it the model chooses its own words.
+    /// `AI_GREETING` overrides it per call.
+    pub greeting: Option<String>,
+    /// The entry of `providers` that speaks. `AI_PROVIDER` overrides it per call.
+    #[schemars(required)]
+    pub provider: Option<String>,
+    /// The tools of this agent by name. Nothing else is shown to the model, and nothing else runs.
+    #[schemars(extend("default" = json!([])))]
+    pub tools: Option<Vec<Option<String>>>,
+    /// Transport and format of this context's calls, instead of `media.default`.
+    pub audio: Option<AudioText>,
+    /// The first eight hex digits of the UUIDs by which `AudioSocket()` in the dialplan chooses this
+    /// context: `0ff40001` for `0ff40001-…`. In quotes if there are only digits.
+    #[schemars(regex(pattern = "^[0-9a-fA-F]{8}$"), extend("title" = "eight hex digits such as 0ff40001"))]
+    pub audiosocket_id: Option<String>,
+    /// Limits of each call.
+    pub limits: Option<CallLimits>,
+    /// What happens when the caller says nothing.
+    pub no_input: Option<NoInput>,
+    /// What happens when the agent is lost.
+    pub on_failure: Option<Failure>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CallLimits {
+    /// The longest a call may last.
+    #[schemars(extend("default" = values::duration_text(CallRules::default().call_max)))]
+    pub call: Option<DurationText>,
+    /// From the answer until the agent is ready; after that it counts as lost.
+    #[schemars(extend("default" = values::duration_text(CallRules::default().agent_ready_max)))]
+    pub agent_ready: Option<DurationText>,
+    /// The longest a waiting caller hears nothing from the agent; after that it counts as lost.
+    #[schemars(extend("default" = values::duration_text(CallRules::default().agent_silence_max)))]
+    pub agent_silence: Option<DurationText>,
+    /// The longest one tool call may run.
+    #[schemars(extend("default" = values::duration_text(CallRules::default().tool_max)))]
+    pub tool: Option<DurationText>,
+    /// The longest a farewell may take before the call ends anyway.
+    #[schemars(extend("default" = values::duration_text(CallRules::default().farewell_max)))]
+    pub farewell: Option<DurationText>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NoInput {
+    /// How long the caller may say nothing.
+    #[schemars(extend("default" = values::duration_text(CallRules::default().no_input_after)))]
+    pub after: Option<DurationText>,
+    /// How often the agent asks before it hangs up.
+    #[schemars(range(max = 10), extend("default" = CallRules::default().no_input_prompts))]
+    pub prompts: Option<u64>,
+    /// What the agent is told to say then.
+    #[schemars(length(min = 1), extend("default" = CallRules::default().no_input_prompt))]
+    pub say: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Failure {
+    /// A WAV file, 16-bit mono at 8, 16 or 24 kHz, that the caller then hears; relative to this
+    /// file's folder. Without it a built-in one is heard.
+    pub apology: Option<String>,
+    /// And then: `hang_up`; `dialplan` (back to the dialplan with `OFFHOOK_STATUS=AGENTFAILED`); or
+    /// `transfer: NAME`, one of `destinations`.
+    #[schemars(extend("default" = "dialplan"))]
+    pub then: Option<FailureStep>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum FailureStep {
+    HangUp,
+    Dialplan,
+    Transfer(String),
+}
+
+impl JsonSchema for FailureStep {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "FailureStep".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "title": "hang_up, dialplan or transfer: NAME",
+            "anyOf": [
+                { "type": "string", "enum": ["hang_up", "dialplan"] },
+                {
+                    "type": "object",
+                    "properties": { "transfer": { "type": "string" } },
+                    "required": ["transfer"],
+                    "additionalProperties": false,
+                },
+            ],
+        })
+    }
+}
+
+/// `500ms`, `12s`, `5m` or `1h`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(inline, extend("pattern" = "^[0-9]+(ms|s|m|h)$", "title" = "a duration such as 500ms, 12s, 5m or 1h"))]
+pub(super) struct DurationText(pub String);
+
+/// `transport/format`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(inline, extend("enum" = values::AUDIO_CHOICES))]
+pub(super) struct AudioText(pub String);

@@ -1,0 +1,204 @@
+//! `docs/configuration.md`, written from the schema: what is not true of the code is not in it.
+
+use super::{catalog::Catalog, prompt, schema::schema};
+use serde_json::Value;
+use std::fmt::Write;
+
+/// The configuration reference in Markdown.
+pub fn reference(catalog: &Catalog) -> String {
+    let mut page = Page { text: INTRODUCTION.to_owned() };
+    page.section("", &schema(catalog));
+    page.text += "\n## Placeholders in `prompt` and `greeting`\n\n";
+    page.text += PLACEHOLDERS;
+    page.text += "\n| placeholder | default | meaning |\n| --- | --- | --- |\n";
+    for variable in prompt::VARIABLES {
+        let default = code(variable.default);
+        page.line(format_args!("| `{{{}}}` | {default} | {} |", variable.name, variable.meaning));
+    }
+    page.text += "\n## Tools\n\nBuilt in, for `contexts.NAME.tools`:\n\n";
+    for tool in &catalog.tools {
+        page.line(format_args!("- `{tool}`"));
+    }
+    page.text
+}
+
+const INTRODUCTION: &str = "\
+# Configuration
+
+<!-- Generated from the code. `OFFHOOK_BLESS=1 cargo test --lib config` writes it anew. -->
+
+One YAML file. `offhook check --config FILE` reports all of its problems at once, each with its line; unknown keys are
+problems. An editor that reads the first line of `config/offhook.yaml` completes and checks keys as you type, by
+`config/offhook.schema.json`.
+
+`SIGHUP` and `POST /reload` read the file again. New calls get the new configuration, running calls keep theirs; a file
+with a problem changes nothing.
+
+**Variables.** `${NAME}` in a value is replaced by the environment variable of that name, and it is a problem if that is
+not set. `${NAME:-default}` takes the default if it is unset or empty. `$${` stands for a literal `${`. Inside `{ }` and
+`[ ]` YAML wants quotes around it: `\"${NAME}\"`. Keep passwords and keys in variables; their values are never printed.
+
+**Durations** are a whole number and a unit: `500ms`, `12s`, `5m`, `1h`; at most a day.
+
+**Names** of contexts, providers and destinations have letters, digits, `_` and `-`. Below, `NAME` stands for one.
+
+**Text that looks like a number** needs quotes: `extension: \"200\"`. A key without a value counts as not written.
+";
+
+const PLACEHOLDERS: &str = "\
+They are filled for each call before the model sees them. Placeholders that are not in this list stay as they are
+written. What comes from outside loses control characters and braces and is cut at 128 characters.
+";
+
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn line(&mut self, line: std::fmt::Arguments) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.text, "{line}");
+    }
+
+    /// A heading, the keys of an object as a table, then the objects among them.
+    fn section(&mut self, path: &str, schema: &Value) {
+        let mut keys: Vec<(&str, &Value, bool)> = Vec::new();
+        collect_keys(schema, &mut keys);
+        if keys.is_empty() {
+            return;
+        }
+        if path.is_empty() {
+            self.text += "\n## The file\n\n";
+        } else {
+            self.line(format_args!("\n{} `{path}`\n", if path.contains('.') { "###" } else { "##" }));
+            if let Some(description) = schema.get("description").and_then(Value::as_str) {
+                self.line(format_args!("{}\n", one_line(description)));
+            }
+        }
+        self.text += "| key | type | default | meaning |\n| --- | --- | --- | --- |\n";
+        for (key, value, required) in &keys {
+            let default = match value.get("default") {
+                _ if *required => "**required**".into(),
+                Some(Value::String(text)) => code(text),
+                Some(other) => code(&other.to_string()),
+                None => "–".into(),
+            };
+            let meaning = value.get("description").and_then(Value::as_str).map(one_line).unwrap_or_default();
+            self.line(format_args!("| `{key}` | {} | {default} | {} |", type_words(value), cell(&meaning)));
+        }
+        for (key, value, _) in keys {
+            let path = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+            self.children(&path, value);
+        }
+    }
+
+    fn children(&mut self, path: &str, schema: &Value) {
+        match schema.get("additionalProperties") {
+            Some(entry @ Value::Object(_)) => self.named(path, schema, entry),
+            _ => self.section(path, schema),
+        }
+        if let Some(items) = schema.get("items") {
+            self.section(&format!("{path}[]"), items);
+        }
+    }
+
+    /// Entries by a name of the operator's choice.
+    fn named(&mut self, path: &str, schema: &Value, entry: &Value) {
+        let path = format!("{path}.NAME");
+        if path != "providers.NAME" {
+            return self.section(&path, entry);
+        }
+        let description = schema.get("description").and_then(Value::as_str).map(one_line).unwrap_or_default();
+        self.line(format_args!("\n## `providers`\n\n{description}"));
+        for (kind, options) in entry.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            let path = format!("{path}.{kind}");
+            let before = self.text.len();
+            self.section(&path, options);
+            if self.text.len() == before {
+                let description = options.get("description").and_then(Value::as_str).map(one_line).unwrap_or_default();
+                self.line(format_args!("\n### `{path}`\n\n{description}\n\nIt has no options."));
+            }
+        }
+    }
+}
+
+/// The keys of an object, those of all its alternatives included.
+fn collect_keys<'a>(schema: &'a Value, keys: &mut Vec<(&'a str, &'a Value, bool)>) {
+    let alternatives = || ["anyOf", "oneOf", "allOf"].iter().filter_map(|keyword| schema.get(*keyword)?.as_array()).flatten();
+    let several = alternatives().count() > 1;
+    let required = schema.get("required").and_then(Value::as_array);
+    for (key, value) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let required = !several && required.is_some_and(|names| names.iter().any(|name| name == key));
+        if !keys.iter().any(|(known, ..)| known == key) {
+            keys.push((key, value, required));
+        }
+    }
+    for alternative in alternatives() {
+        let from = keys.len();
+        collect_keys(alternative, keys);
+        if several {
+            keys[from..].iter_mut().for_each(|(.., required)| *required = false);
+        }
+    }
+}
+
+fn type_words(schema: &Value) -> String {
+    let words = |name: &str| match name {
+        "string" => "text".into(),
+        "integer" => "whole number".into(),
+        "number" => "number".into(),
+        "boolean" => "`true` or `false`".into(),
+        "array" => match schema.get("items") {
+            Some(items) if items.get("type").is_some_and(|kind| kind == "string") => "list of text".into(),
+            _ => "list".to_owned(),
+        },
+        "object" if schema.get("additionalProperties").is_some_and(Value::is_object) => "entries by name".into(),
+        "object" => "section".into(),
+        other => other.into(),
+    };
+    let listed = choices(schema);
+    if !listed.is_empty() {
+        return listed.iter().map(|choice| code(choice)).collect::<Vec<_>>().join(", ");
+    }
+    if let Some(title) = schema.get("title").and_then(Value::as_str) {
+        return cell(title);
+    }
+    match schema.get("type") {
+        Some(Value::String(name)) => words(name) + &bounds(schema),
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).map(words).collect::<Vec<_>>().join(" or "),
+        _ => "one of several".into(),
+    }
+}
+
+fn bounds(schema: &Value) -> String {
+    match (schema.get("minimum").filter(|least| **least != 0), schema.get("maximum")) {
+        (None, None) => String::new(),
+        (Some(least), None) => format!(", at least {least}"),
+        (None, Some(most)) => format!(", at most {most}"),
+        (Some(least), Some(most)) => format!(", {least} to {most}"),
+    }
+}
+
+/// The values of an `enum`, or of alternatives that are constants.
+fn choices(schema: &Value) -> Vec<String> {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    if let Some(Value::Array(options)) = schema.get("enum") {
+        return options.iter().map(text).collect();
+    }
+    let alternatives = schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Value::as_array);
+    let constants = |branch: &Value| branch.get("const").map(|value| vec![text(value)]).unwrap_or_else(|| choices(branch));
+    let found: Option<Vec<Vec<String>>> = alternatives.map(|branches| branches.iter().map(constants).collect());
+    found.filter(|found| found.iter().all(|branch| !branch.is_empty())).unwrap_or_default().concat()
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+fn code(text: &str) -> String {
+    if text.is_empty() { "(empty)".into() } else { format!("`{}`", cell(text)) }
+}

@@ -1,0 +1,370 @@
+//! From what was written to what the engine may rely on: defaults put in, values read, names
+//! looked up. Every problem is reported; the result counts only if there was none.
+
+use super::{
+    AsteriskConfig, AudioChoice, AudioSocketConfig, Config, Context, Destination, EngineLimits, HttpConfig,
+    MediaConfig, ProviderConfig, RtpConfig, Transport,
+    catalog::Catalog,
+    defaults,
+    problem::{Path, Report, Step, suggest},
+    raw::{self, AudioText, DurationText, FailureStep, Raw},
+    tree::{Kind, Node},
+    values,
+};
+use crate::{
+    audio::{Clip, Format},
+    call::{CallRules, OnFailure},
+};
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    str::FromStr,
+    sync::Arc,
+    time::Duration,
+};
+
+/// `folder` is what relative paths in the file start from.
+pub(super) fn resolve(raw: Raw, root: &Node, folder: &std::path::Path, catalog: &Catalog, report: &mut Report) -> Config {
+    let mut resolver = Resolver { root, folder, catalog, report, ids: HashMap::new() };
+    let at = Path::default();
+    let limits = resolver.limits(raw.limits.unwrap_or_default());
+    let config = Config {
+        asterisk: raw.asterisk.map(|asterisk| resolver.asterisk(asterisk)),
+        media: resolver.media(raw.media.unwrap_or_default(), limits.calls),
+        http: HttpConfig { bind: resolver.parsed(raw.http.and_then(|h| h.bind), defaults::HTTP_BIND, &at.key("http").key("bind")) },
+        limits,
+        default_context: raw.default_context.filter(|name| !name.is_empty()),
+        providers: resolver.providers(raw.providers.unwrap_or_default()),
+        destinations: raw.destinations.unwrap_or_default().into_iter().map(|(name, raw)| (name, destination(raw))).collect(),
+        contexts: resolver.contexts(raw.contexts.unwrap_or_default()),
+    };
+    if let Some(name) = &config.default_context {
+        resolver.name(name, "contexts", "context", &at.key("default_context"));
+    }
+    config
+}
+
+struct Resolver<'a> {
+    root: &'a Node,
+    folder: &'a std::path::Path,
+    catalog: &'a Catalog,
+    report: &'a mut Report,
+    /// Who has which `audiosocket_id`.
+    ids: HashMap<[u8; 4], String>,
+}
+
+impl Resolver<'_> {
+    fn problem(&mut self, path: &Path, message: impl Into<String>, hint: Option<String>) {
+        self.report.add(self.root.line_of(path), path, message, hint);
+    }
+
+    /// `written` if it was read as variable-free text, else words for it.
+    fn shown(&self, path: &Path, written: &str) -> String {
+        match self.root.at(path).map(|node| &node.kind) {
+            Some(Kind::Scalar { from_env: true, .. }) => "the variable's value".into(),
+            _ => format!("{written:?}"),
+        }
+    }
+
+    fn asterisk(&mut self, raw: raw::Asterisk) -> AsteriskConfig {
+        let path = Path::default().key("asterisk");
+        let url = raw.url.unwrap_or_else(|| defaults::ASTERISK_URL.into());
+        if !values::is_http_url(&url) {
+            let url_path = path.key("url");
+            let message = format!("{} is no http:// or https:// address", self.shown(&url_path, &url));
+            let hint = "write it without credentials and without ?query, as in http://127.0.0.1:8088";
+            self.problem(&url_path, message, Some(hint.into()));
+        }
+        AsteriskConfig {
+            url: url.trim_end_matches('/').to_owned(),
+            username: raw.username.unwrap_or_else(|| defaults::ASTERISK_USERNAME.into()),
+            password: raw.password.unwrap_or_default().into(),
+            app: raw.app.unwrap_or_else(|| defaults::ASTERISK_APP.into()),
+        }
+    }
+
+    fn media(&mut self, raw: raw::Media, calls: usize) -> MediaConfig {
+        let path = Path::default().key("media");
+        let default = raw.default.map(|audio| audio.0);
+        MediaConfig {
+            default: self.parsed(default, defaults::AUDIO, &path.key("default")),
+            audiosocket: self.audiosocket(raw.audiosocket.unwrap_or_default(), &path.key("audiosocket")),
+            rtp: self.rtp(raw.rtp.unwrap_or_default(), calls, &path.key("rtp")),
+        }
+    }
+
+    fn audiosocket(&mut self, raw: raw::AudioSocket, path: &Path) -> AudioSocketConfig {
+        let bind: SocketAddr = self.parsed(raw.bind, defaults::AUDIOSOCKET_BIND, &path.key("bind"));
+        let advertise = self.advertised(raw.advertise, bind.ip(), &bind, values::is_host_port, "HOST:PORT", path);
+        AudioSocketConfig { bind, advertise }
+    }
+
+    fn rtp(&mut self, raw: raw::Rtp, calls: usize, path: &Path) -> RtpConfig {
+        let bind: IpAddr = self.parsed(raw.bind, defaults::RTP_BIND, &path.key("bind"));
+        let advertise = self.advertised(raw.advertise, bind, &bind, values::is_host, "a host or IP address", path);
+        let ports_path = path.key("ports");
+        let written = raw.ports.unwrap_or_else(|| defaults::RTP_PORTS.into());
+        let ports = values::port_range(&written).unwrap_or_else(|message| {
+            let message = format!("{}: {message}", self.shown(&ports_path, &written));
+            self.problem(&ports_path, message, None);
+            1024..=u16::MAX
+        });
+        let room = values::even_ports(&ports);
+        if room < calls {
+            let message = format!("too few ports: room for {room} calls, but limits.calls is {calls}");
+            let hint = "each call takes an even port, so a range has to span twice as many";
+            self.problem(&ports_path, message, Some(hint.into()));
+        }
+        RtpConfig { bind, advertise, ports }
+    }
+
+    /// What Asterisk is told: what is written, else where we listen, if that is one address.
+    fn advertised(
+        &mut self,
+        written: Option<String>,
+        ip: IpAddr,
+        bind: &dyn std::fmt::Display,
+        is_right: fn(&str) -> bool,
+        expected: &str,
+        section: &Path,
+    ) -> String {
+        let path = section.key("advertise");
+        match written {
+            Some(written) if is_right(&written) => written,
+            Some(written) => {
+                let message = format!("{} is not right", self.shown(&path, &written));
+                self.problem(&path, message, Some(format!("expected {expected}")));
+                written
+            }
+            None if ip.is_unspecified() && !self.report.mentions(section) => {
+                let message = format!("required, since bind is {ip}, which Asterisk cannot reach");
+                self.problem(&path, message, Some("write the address of this machine as Asterisk sees it".into()));
+                String::new()
+            }
+            None => bind.to_string(),
+        }
+    }
+
+    fn limits(&mut self, raw: raw::Limits) -> EngineLimits {
+        let path = Path::default().key("limits");
+        let calls = raw.calls.unwrap_or(defaults::CALLS);
+        let drain = values::duration(defaults::DRAIN).unwrap_or_default();
+        EngineLimits {
+            calls: usize::try_from(calls).unwrap_or(usize::MAX),
+            drain: self.duration(raw.drain, drain, Duration::ZERO, &path.key("drain")),
+        }
+    }
+
+    fn providers(&mut self, raw: BTreeMap<String, BTreeMap<String, serde_json::Value>>) -> BTreeMap<String, ProviderConfig> {
+        let mut providers = BTreeMap::new();
+        for (name, kinds) in raw {
+            let Some((kind, options)) = kinds.into_iter().next() else { continue };
+            let Some(known) = self.catalog.provider(&kind) else { continue };
+            let path = Path::default().key("providers").key(&name).key(&kind);
+            let doubtful = self.report.mentions(&path);
+            for found in (known.check)(&options) {
+                let place = path.join(&found.path);
+                // A follow-up of what the schema or a variable already said.
+                if doubtful && (place == path || self.report.mentions(&place)) {
+                    continue;
+                }
+                self.problem(&place, found.message, found.hint);
+            }
+            providers.insert(name, ProviderConfig { kind, options });
+        }
+        providers
+    }
+
+    fn contexts(&mut self, raw: BTreeMap<String, raw::Context>) -> BTreeMap<String, Arc<Context>> {
+        let mut contexts = BTreeMap::new();
+        // In the order of the file, so that of two equal ids the later one is the mistake.
+        let section = Path::default().key("contexts");
+        let mut raw: Vec<_> = raw.into_iter().collect();
+        raw.sort_by_key(|(name, _)| self.root.line_of(&section.key(name)));
+        for (name, raw) in raw {
+            let context = self.context(&name, raw, &section.key(&name));
+            contexts.insert(name, Arc::new(context));
+        }
+        contexts
+    }
+
+    fn context(&mut self, name: &str, raw: raw::Context, path: &Path) -> Context {
+        if raw.prompt.as_ref().is_some_and(|prompt| prompt.trim().is_empty()) {
+            self.problem(&path.key("prompt"), "must not be empty", None);
+        }
+        if let Some(provider) = &raw.provider {
+            self.name(provider, "providers", "provider", &path.key("provider"));
+        }
+        let tools = self.tools(raw.tools.unwrap_or_default(), &path.key("tools"));
+        let failure = raw.on_failure.unwrap_or_default();
+        let apology = self.apology(failure.apology, &path.key("on_failure").key("apology"));
+        let on_failure = self.failure_step(failure.then, &path.key("on_failure").key("then").key("transfer"));
+        let greeting = raw.greeting.filter(|greeting| !greeting.trim().is_empty());
+        Context {
+            name: name.to_owned(),
+            prompt: raw.prompt.unwrap_or_default(),
+            greeting: greeting.clone(),
+            provider: raw.provider.unwrap_or_default(),
+            tools,
+            audio: raw.audio.and_then(|AudioText(audio)| audio.parse().ok()),
+            audiosocket_id: self.audiosocket_id(raw.audiosocket_id, name, &path.key("audiosocket_id")),
+            rules: CallRules {
+                greeting,
+                on_failure,
+                ..self.rules(raw.limits.unwrap_or_default(), raw.no_input.unwrap_or_default(), path)
+            },
+            apology,
+        }
+    }
+
+    fn tools(&mut self, raw: Vec<Option<String>>, path: &Path) -> Vec<String> {
+        let mut tools: Vec<String> = Vec::new();
+        for (index, tool) in raw.into_iter().enumerate() {
+            let Some(tool) = tool else { continue };
+            let place = path.index(index);
+            if !self.catalog.tools.contains(&tool.as_str()) {
+                let message = format!("unknown tool {}", self.shown(&place, &tool));
+                self.problem(&place, message, suggest(&tool, self.catalog.tools.iter().copied()));
+            } else if tools.contains(&tool) {
+                self.problem(&place, format!("\"{tool}\" is already in this list"), None);
+            } else if tool == "transfer" && self.declared("destinations").is_some_and(|names| names.is_empty()) {
+                let hint = "add one to destinations, or take the tool out of the list";
+                self.problem(&place, "\"transfer\" has nowhere to go: there are no destinations", Some(hint.into()));
+            } else {
+                tools.push(tool);
+            }
+        }
+        tools
+    }
+
+    fn apology(&mut self, written: Option<String>, path: &Path) -> Option<PathBuf> {
+        let written = written.filter(|written| !written.is_empty())?;
+        let file = self.folder.join(&written);
+        if let Err(error) = Clip::open(&file) {
+            let shown = self.shown(path, &file.display().to_string());
+            self.problem(path, format!("cannot use {shown}: {error}"), None);
+        }
+        Some(file)
+    }
+
+    fn failure_step(&mut self, raw: Option<FailureStep>, path: &Path) -> OnFailure {
+        match raw {
+            None => CallRules::default().on_failure,
+            Some(FailureStep::HangUp) => OnFailure::HangUp,
+            Some(FailureStep::Dialplan) => OnFailure::Dialplan,
+            Some(FailureStep::Transfer(destination)) => {
+                self.name(&destination, "destinations", "destination", path);
+                OnFailure::Transfer(destination)
+            }
+        }
+    }
+
+    fn audiosocket_id(&mut self, written: Option<String>, context: &str, path: &Path) -> Option<[u8; 4]> {
+        let id = u32::from_str_radix(&written?, 16).ok()?.to_be_bytes();
+        match self.ids.get(&id) {
+            Some(other) => {
+                let message = format!("contexts.{other} has this id already");
+                self.problem(path, message, None);
+            }
+            None => {
+                self.ids.insert(id, context.to_owned());
+            }
+        }
+        Some(id)
+    }
+
+    fn rules(&mut self, limits: raw::CallLimits, no_input: raw::NoInput, path: &Path) -> CallRules {
+        let default = CallRules::default();
+        let least = Duration::from_millis(1);
+        let (limit, silence) = (path.key("limits"), path.key("no_input"));
+        CallRules {
+            call_max: self.duration(limits.call, default.call_max, least, &limit.key("call")),
+            agent_ready_max: self.duration(limits.agent_ready, default.agent_ready_max, least, &limit.key("agent_ready")),
+            agent_silence_max: self.duration(
+                limits.agent_silence,
+                default.agent_silence_max,
+                least,
+                &limit.key("agent_silence"),
+            ),
+            no_input_after: self.duration(no_input.after, default.no_input_after, least, &silence.key("after")),
+            no_input_prompts: no_input.prompts.and_then(|n| n.try_into().ok()).unwrap_or(default.no_input_prompts),
+            no_input_prompt: no_input.say.unwrap_or(default.no_input_prompt),
+            tool_max: self.duration(limits.tool, default.tool_max, least, &limit.key("tool")),
+            farewell_max: self.duration(limits.farewell, default.farewell_max, least, &limit.key("farewell")),
+            greeting: default.greeting,
+            on_failure: default.on_failure,
+        }
+    }
+
+    fn duration(&mut self, written: Option<DurationText>, default: Duration, least: Duration, path: &Path) -> Duration {
+        let Some(DurationText(written)) = written else { return default };
+        match values::duration(&written) {
+            Some(duration) if duration < least => self.problem(path, "has to be more than nothing", None),
+            Some(duration) if duration <= values::DURATION_MAX => return duration,
+            _ => self.problem(path, "is longer than a day", Some("the units are ms, s, m (minutes) and h".into())),
+        }
+        default
+    }
+
+    /// What `written`, else `default`, reads as.
+    fn parsed<T: FromConfig>(&mut self, written: Option<String>, default: &str, path: &Path) -> T {
+        let text = written.unwrap_or_else(|| default.to_owned());
+        text.parse().unwrap_or_else(|_| {
+            let message = format!("{} is not right", self.shown(path, &text));
+            self.problem(path, message, Some(format!("expected {}", T::EXPECTED)));
+            T::STAND_IN
+        })
+    }
+
+    /// Reports a name that `section` does not declare. An entry with mistakes is declared all the
+    /// same, and a section that cannot be read may declare anything.
+    fn name(&mut self, name: &str, section: &str, noun: &str, path: &Path) {
+        let Some(declared) = self.declared(section) else { return };
+        if !declared.contains(&name) {
+            let message = format!("unknown {noun} {}", self.shown(path, name));
+            let hint = suggest(name, declared);
+            self.problem(path, message, hint);
+        }
+    }
+
+    fn declared(&self, section: &str) -> Option<Vec<&str>> {
+        let path = Path::default().key(section);
+        match self.root.child(&Step::Key(section.to_owned())).map(|node| &node.kind) {
+            Some(Kind::Map(entries)) => Some(entries.iter().map(|entry| entry.key.as_str()).collect()),
+            None if !self.report.mentions(&path) => Some(Vec::new()),
+            _ => None,
+        }
+    }
+}
+
+fn destination(raw: raw::Destination) -> Destination {
+    Destination {
+        description: raw.description.unwrap_or_default(),
+        context: raw.context.unwrap_or_default(),
+        extension: raw.extension.unwrap_or_default(),
+        priority: raw.priority.unwrap_or(defaults::PRIORITY).try_into().unwrap_or(u32::MAX),
+    }
+}
+
+/// Values that are written as one text.
+trait FromConfig: FromStr {
+    const EXPECTED: &str;
+    /// Lets the check go on after a mistake; no configuration with a mistake is ever used.
+    const STAND_IN: Self;
+}
+
+impl FromConfig for SocketAddr {
+    const EXPECTED: &str = "IP:PORT, such as 127.0.0.1:15000";
+    const STAND_IN: Self = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+}
+
+impl FromConfig for IpAddr {
+    const EXPECTED: &str = "an IP address, such as 127.0.0.1";
+    const STAND_IN: Self = IpAddr::V4(Ipv4Addr::LOCALHOST);
+}
+
+impl FromConfig for AudioChoice {
+    const EXPECTED: &str = "transport/format, such as audiosocket/slin";
+    const STAND_IN: Self = AudioChoice { transport: Transport::AudioSocket, format: Format::SLIN8 };
+}

@@ -1,0 +1,135 @@
+//! The JSON Schema of the whole file: one for editors, which also judges what is loaded.
+
+use super::{catalog::Catalog, raw::Raw};
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+/// The schema of `catalog`'s configurations (JSON Schema 2020-12), without references, so that
+/// every place of it can be reached by a path.
+pub fn schema(catalog: &Catalog) -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let mut root = settings.into_generator().into_root_schema_for::<Raw>().to_value();
+    tidy(&mut root, &Map::new(), 0);
+    root["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
+    root["title"] = "offhook configuration".into();
+    if let Some(object) = root.as_object_mut() {
+        object.remove("description");
+    }
+    let kinds: Map<String, Value> =
+        catalog.providers.iter().map(|provider| (provider.kind.to_owned(), options_schema(&provider.schema))).collect();
+    root["properties"]["providers"]["additionalProperties"] = json!({
+        "type": "object",
+        "title": "one kind of provider with its options",
+        "properties": kinds,
+        "additionalProperties": false,
+        "minProperties": 1,
+        "maxProperties": 1,
+    });
+    root["properties"]["contexts"]["additionalProperties"]["properties"]["tools"]["items"]["examples"] =
+        catalog.tools.clone().into();
+    root
+}
+
+/// [`schema`] as it is printed and committed for editors. There, a variable may stand wherever
+/// a value is checked.
+pub fn schema_text(catalog: &Catalog) -> String {
+    let mut root = schema(catalog);
+    allow_variables(&mut root);
+    format!("{root:#}\n")
+}
+
+fn options_schema(written: &Value) -> Value {
+    let mut schema = written.clone();
+    let definitions = schema.get("$defs").and_then(Value::as_object).cloned().unwrap_or_default();
+    tidy(&mut schema, &definitions, 0);
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("title");
+    }
+    schema
+}
+
+/// Puts definitions in place of references, and takes `null` away: a key without a value counts
+/// as not written. References that nest deeper than any configuration does are left open.
+fn tidy(schema: &mut Value, definitions: &Map<String, Value>, depth: usize) {
+    const DEPTH_MAX: usize = 24;
+
+    match schema {
+        Value::Array(list) => list.iter_mut().for_each(|item| tidy(item, definitions, depth)),
+        Value::Object(object) => {
+            object.remove("$schema");
+            object.remove("$defs");
+            // `uint64` and the like; an object here is a key of that name.
+            if object.get("format").is_some_and(Value::is_string) {
+                object.remove("format");
+            }
+            drop_null(object);
+            // A definition may be a reference again, and may allow null.
+            for _ in depth..DEPTH_MAX {
+                let target = object.get("$ref").and_then(Value::as_str).and_then(|name| name.strip_prefix("#/$defs/"));
+                let Some(definition) = target.and_then(|name| definitions.get(name)).cloned() else { break };
+                object.remove("$ref");
+                merge(object, definition);
+                drop_null(object);
+            }
+            object.values_mut().for_each(|value| tidy(value, definitions, depth + 1));
+        }
+        _ => {}
+    }
+}
+
+/// What stands beside a reference wins over what it refers to.
+fn merge(object: &mut Map<String, Value>, definition: Value) {
+    if let Value::Object(definition) = definition {
+        for (key, value) in definition {
+            object.entry(key).or_insert(value);
+        }
+    }
+}
+
+fn drop_null(object: &mut Map<String, Value>) {
+    if object.get("default").is_some_and(Value::is_null) {
+        object.remove("default");
+    }
+    if let Some(Value::Array(types)) = object.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            object.insert("type".into(), only);
+        }
+    }
+    for keyword in ["anyOf", "enum"] {
+        let Some(Value::Array(branches)) = object.get_mut(keyword) else { continue };
+        branches.retain(|branch| !branch.is_null() && *branch != json!({ "type": "null" }));
+        if let ("anyOf", [only]) = (keyword, branches.as_slice()) {
+            let only = only.clone();
+            object.remove("anyOf");
+            merge(object, only);
+        }
+    }
+}
+
+/// Lets every value that is checked by more than its being text be a variable as well.
+fn allow_variables(schema: &mut Value) {
+    match schema {
+        Value::Array(list) => list.iter_mut().for_each(allow_variables),
+        Value::Object(object) => {
+            let kind = object.get("type").and_then(Value::as_str).unwrap_or_default();
+            let checked = ["pattern", "enum"].iter().any(|keyword| object.contains_key(*keyword));
+            let leaf = matches!(kind, "integer" | "number" | "boolean") || (kind == "string" && checked);
+            if !leaf {
+                object.values_mut().for_each(allow_variables);
+                return;
+            }
+            let (words, mut test) = (["title", "description", "default"], Map::new());
+            for key in object.keys().cloned().collect::<Vec<_>>() {
+                if !words.contains(&key.as_str())
+                    && let Some(value) = object.remove(&key)
+                {
+                    test.insert(key, value);
+                }
+            }
+            object.insert("anyOf".into(), json!([test, { "type": "string", "pattern": "\\$\\{[A-Za-z_]" }]));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,99 @@
+//! What is committed beside the code, held against the code.
+
+use super::*;
+use std::path::Path;
+
+/// The catalog of the program itself.
+fn shipped() -> Catalog {
+    catalog()
+}
+
+fn project(path: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Compares a committed file with what the code generates; `OFFHOOK_BLESS=1` writes it.
+fn is_fresh(path: &str, generated: &str) {
+    let file = project(path);
+    if std::env::var_os("OFFHOOK_BLESS").is_some() {
+        fs::write(&file, generated).unwrap();
+    }
+    let committed = fs::read_to_string(&file).unwrap_or_default();
+    assert!(committed == generated, "{path} is stale: OFFHOOK_BLESS=1 cargo test --lib config");
+}
+
+#[test]
+fn the_schema_for_editors_is_fresh() {
+    is_fresh("config/offhook.schema.json", &schema_text(&shipped()));
+}
+
+#[test]
+fn the_reference_is_fresh() {
+    is_fresh("docs/configuration.md", &reference(&shipped()));
+}
+
+fn shipped_files() -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(project("config")).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = entries.filter(|path| path.extension().is_some_and(|ext| ext == "yaml")).collect();
+    files.sort();
+    assert!(files.len() >= 2, "{files:?}");
+    files
+}
+
+#[test]
+fn every_file_in_config_is_right() {
+    for file in shipped_files() {
+        load(&file, &env, &shipped()).unwrap_or_else(|problems| panic!("{problems}"));
+    }
+}
+
+#[test]
+fn every_file_in_config_is_right_for_editors_too() {
+    let schema: Value = serde_json::from_str(&schema_text(&shipped())).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    for file in shipped_files() {
+        // As an editor reads it: variables are still text.
+        let value: Value = serde_yaml::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        let errors: Vec<_> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{}: {errors:?}", file.display());
+    }
+}
+
+#[test]
+fn the_demo_needs_no_variable() {
+    load(&project("config/offhook.yaml"), &|_| None, &shipped()).unwrap_or_else(|problems| panic!("{problems}"));
+}
+
+#[test]
+fn no_file_has_a_password_of_its_own() {
+    let problems = load(&project("config/asterisk.yaml"), &|_| None, &shipped()).unwrap_err().to_string();
+    assert!(problems.ends_with("ARI_PASSWORD is not set; set it, or write a default: ${ARI_PASSWORD:-…}"), "{problems}");
+    assert_eq!(problems.lines().count(), 1);
+}
+
+/// What the comments of offhook.yaml offer has to be right as well.
+#[test]
+fn the_commented_sections_of_the_documented_file_are_right() {
+    let text = fs::read_to_string(project("config/offhook.yaml")).unwrap();
+    let is_key = |line: &str| {
+        let key = line.trim_start().split(": ").next().unwrap_or_default().trim_end_matches(':');
+        let ends = line.contains(": ") || line.trim_end().ends_with(':');
+        ends && !key.is_empty() && key.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+    };
+    let uncommented: Vec<String> = text
+        .lines()
+        .map(|line| match line.split_once("# ") {
+            // A clip that exists only in an installation.
+            Some((before, key)) if before.trim().is_empty() && is_key(key) && !key.starts_with("apology") => {
+                format!("{before}{key}")
+            }
+            _ => line.to_owned(),
+        })
+        .collect();
+    let text = uncommented.join("\n");
+    for section in ["\nasterisk:", "\ndestinations:", "\n  openai:", "\n    audio: rtp/ulaw"] {
+        assert!(text.contains(section), "{section}");
+    }
+    let env = |name: &str| ["ARI_PASSWORD", "OPENAI_API_KEY"].contains(&name).then(|| "x".to_owned());
+    load_str("offhook.yaml", &text, &env, &shipped()).unwrap_or_else(|problems| panic!("{problems}\n{text}"));
+}
