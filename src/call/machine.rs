@@ -167,6 +167,11 @@ impl CallMachine {
         self.timers.next()
     }
 
+    /// Bytes of one frame of this call's audio.
+    pub fn frame_bytes(&self) -> usize {
+        self.plan.format.frame_bytes()
+    }
+
     /// One word for a page of live calls.
     pub fn phase(&self) -> &'static str {
         match self.phase {
@@ -402,7 +407,7 @@ impl CallMachine {
         let Some(name) = self.actions.finish(id, outcome.envelope().to_string()) else { return };
         self.arm_tool_timer();
         let tool = (!name.is_empty()).then_some(name);
-        out.push(Output::Note(Note::ToolAnswered { tool, outcome: outcome.label() }));
+        out.push(Output::Note(Note::ToolAnswered { tool, error: outcome.error() }));
         if let ToolOutcome::Done { action: Some(action), .. } = outcome
             && matches!(self.phase, Phase::Talking)
         {

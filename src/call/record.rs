@@ -4,7 +4,7 @@ use super::{
     agent::{Noise, Speaker, Usage},
     end::EndReason,
 };
-use crate::redact::Redacted;
+use crate::{redact::Redacted, tool::ToolError};
 use std::time::Duration;
 
 /// One thing that happened in a call. Words and digits stay inside [`Redacted`].

@@ -84,11 +84,11 @@ impl ToolOutcome {
         Self::Failed { kind, message: message.into() }
     }
 
-    /// `OK`, or the kind of failure: a metric label.
-    pub const fn label(&self) -> &'static str {
+    /// Why it did not work; `None` when it did.
+    pub const fn error(&self) -> Option<ToolError> {
         match self {
-            Self::Done { .. } => "OK",
-            Self::Failed { kind, .. } => kind.label(),
+            Self::Done { .. } => None,
+            Self::Failed { kind, .. } => Some(*kind),
         }
     }
 
