@@ -26,6 +26,8 @@ pub enum LegEvent {
     Digit(char),
     /// The caller hung up, or their channel ended for another reason than our command.
     CallerLeft,
+    /// The caller's channel was gone when the control connection came back; nobody saw why.
+    CallerVanished,
     /// The audio path broke while the call stood.
     MediaLost,
     /// The channel was handed on: the transfer is under way and offhook is out of the call.

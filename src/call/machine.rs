@@ -225,6 +225,7 @@ impl CallMachine {
                 Phase::Leaving(Departure::HangUp(EndReason::AgentHungUp)) => self.end(EndReason::AgentHungUp, out),
                 _ => self.end(EndReason::CallerHungUp, out),
             },
+            LegEvent::CallerVanished => self.end(EndReason::ChannelGone, out),
             LegEvent::MediaLost => {
                 self.phase = Phase::MediaGone;
                 self.timers.clear(Timer::Slot);

@@ -6,11 +6,11 @@ use super::{
     admission::{Granted, NoContext, Wish, grant},
     call_task::{AGENT_COMMANDS_MAX, AGENT_EVENTS_MAX, AgentWires, CallTask},
     generation::Generation,
-    line::Line,
+    line::{ByAri, Line},
     live::Seat,
 };
 use crate::{
-    asterisk::{events::Arrival, hub::WalkIn, setup},
+    asterisk::{events::Arrival, hub::WalkIn, leg::decline, setup::Plan},
     call::{CallMachine, CallPlan, CallRules, EndReason},
     config::prompt,
     facts::{CallFacts, CallId, Direction},
@@ -67,7 +67,7 @@ pub(super) fn arrive(shared: &Arc<Shared>, arrival: Arrival) {
             Ok(seat) => take(shared, ari, generation, arrival, seat).await,
             Err(status) => {
                 info!(status, "the call goes back to the dialplan");
-                setup::decline(&ari.client, &arrival.registration, status).await;
+                give_back(&ari, &arrival, status).await;
             }
         }
     });
@@ -120,7 +120,7 @@ pub(super) fn walk_in(shared: &Arc<Shared>, walk_in: WalkIn) {
         let format = walk_in.leg.format;
         let began = Instant::now();
         let start = Start { facts, format, began, seat, transfers: false };
-        run(shared, generation, granted, start, |_| Line::walk_in(walk_in.leg)).await;
+        run(shared, generation, granted, start, || Line::walk_in(walk_in.leg)).await;
     });
 }
 
@@ -143,7 +143,7 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, arriva
                 shared.metrics.context_unknown();
             }
             shared.metrics.call_declined(Declined::NoContext);
-            return setup::decline(&ari.client, &arrival.registration, Declined::NoContext.status()).await;
+            return give_back(&ari, &arrival, Declined::NoContext.status()).await;
         }
     };
     let direction = match text("AI_DIRECTION").as_deref() {
@@ -161,15 +161,21 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, arriva
         campaign_id: text("AI_CAMPAIGN_ID"),
         lead_id: text("AI_LEAD_ID"),
     };
-    let audio = granted.audio;
-    let start = Start { facts, format: audio.format, began, seat, transfers: true };
-    let media = Arc::clone(&shared.media);
-    let destinations = generation.config.destinations.clone();
-    let media_config = generation.config.media.clone();
-    run(shared, generation, granted, start, |id| {
-        Line::arrival(ari.client, arrival, id, audio, media, media_config, destinations)
-    })
-    .await;
+    let start = Start { facts, format: granted.audio.format, began, seat, transfers: true };
+    let call = ByAri {
+        plan: Plan::new(start.facts.id, arrival.answered, granted.audio, &generation.config.media),
+        ari: ari.client,
+        arrival,
+        media: Arc::clone(&shared.media),
+        destinations: Arc::new(generation.config.destinations.clone()),
+    };
+    run(shared, generation, granted, start, || Line::by_ari(call)).await;
+}
+
+async fn give_back(ari: &Ari, arrival: &Arrival, status: &str) {
+    if let Err(error) = decline(&ari.client, arrival.registration.caller(), status).await {
+        warn!(%error, status, "the caller could not be given back to the dialplan");
+    }
 }
 
 /// Every variable that matters, in one go.
@@ -196,7 +202,7 @@ async fn run(
     generation: Arc<Generation>,
     granted: Granted,
     start: Start,
-    line: impl FnOnce(CallId) -> Line,
+    line: impl FnOnce() -> Line,
 ) {
     let Start { facts, format, began, seat, transfers } = start;
     let span = call_span(&facts);
@@ -225,7 +231,7 @@ async fn run(
         leg: format,
     };
     let (agent, session) = converse(&shared, &granted, setup, &span);
-    let mut line = line(facts.id);
+    let mut line = line();
     let (id, provider) = (facts.id, facts.provider.clone());
     let reason = async {
         info!(generation = generation.number, audio = %format, direction = facts.direction.label(), "call began");
