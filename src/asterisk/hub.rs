@@ -9,6 +9,7 @@ use super::{
     ports::PortPool,
     pulse::Pulse,
     rtp,
+    setup::{ExpectedAudio, MediaPorts, RtpPort},
 };
 use crate::{audio::Format, config::MediaConfig};
 use bytes::BytesMut;
@@ -190,6 +191,40 @@ impl Drop for Expected {
         if expected.get(&self.id).is_some_and(|slot| slot.leg.is_closed()) {
             expected.remove(&self.id);
         }
+    }
+}
+
+impl MediaPorts for MediaHub {
+    type Leg = MediaLeg;
+    type Expected = Expected;
+    type Rtp = BoundRtp;
+
+    fn expect_audiosocket(&self, id: Uuid, format: Format) -> Expected {
+        Self::expect_audiosocket(self, id, format)
+    }
+
+    fn bind_rtp(&self, format: Format) -> Option<BoundRtp> {
+        Self::bind_rtp(self, format).inspect_err(|error| tracing::warn!(%error, "no local port for the media")).ok()
+    }
+}
+
+impl ExpectedAudio for Expected {
+    type Leg = MediaLeg;
+
+    async fn leg(self, within: Duration) -> Option<MediaLeg> {
+        Self::leg(self, within).await
+    }
+}
+
+impl RtpPort for BoundRtp {
+    type Leg = MediaLeg;
+
+    fn local_port(&self) -> u16 {
+        self.port()
+    }
+
+    fn open(self, peer: SocketAddr) -> MediaLeg {
+        Self::open(self, peer)
     }
 }
 

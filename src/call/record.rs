@@ -31,7 +31,8 @@ pub enum Note {
     /// A tool call was answered; `tool` is `None` for a name that this context does not have.
     ToolAnswered {
         tool: Option<String>,
-        outcome: &'static str,
+        /// `None`: it worked.
+        error: Option<ToolError>,
     },
     NoInputPrompt,
     /// Something failed; the caller hears the apology and goes where `on_failure` says.

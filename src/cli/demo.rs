@@ -8,7 +8,8 @@ use clap::Args;
 use offhook::{
     audio::{Activity, ActivityDetector},
     call::{Note, Speaker},
-    engine::{CallNote, Engine},
+    engine::{CallNote, Engine, Source},
+    telemetry::Metrics,
 };
 use std::{
     path::{Path, PathBuf},
@@ -65,7 +66,7 @@ async fn demo(arguments: &DemoArguments) -> anyhow::Result<()> {
     let voices = speech::render_all(&LINES, "en-gb+f3").await?;
     let config = serve::load(&arguments.config)?;
     let id = walk_in_id(&config)?;
-    let engine = Engine::start(serve::source(&arguments.config), config).await?;
+    let engine = Engine::start(Source::File(arguments.config.clone()), config, Metrics::new(env!("CARGO_PKG_VERSION"))).await?;
     println!("offhook is up: AudioSocket on {}, pages on http://{}/", engine.audiosocket_addr(), engine.http_addr());
     println!("A caller dials in.\n");
     let notes = engine.watch_calls();
@@ -191,7 +192,7 @@ fn record(path: &Path, caller: &Caller) -> anyhow::Result<()> {
 fn report(engine: &Engine, caller: &Caller, seen: &Seen, recording: &Path) {
     let ms = |duration: Option<Duration>| duration.map_or("–".to_owned(), |d| format!("{} ms", d.as_millis()));
     let gaps: Vec<String> = seen.gaps.iter().map(|gap| format!("{} ms", gap.as_millis())).collect();
-    let reason = engine.calls().ended().first().map(|call| call.reason);
+    let reason = engine.calls().view().recent.first().map(|call| call.reason);
     println!("\nWhat the caller measured, on its own clock:");
     println!("  dialled → first word heard                {}", ms(seen.first_audio));
     println!("  caller finished → answer heard            {}", gaps.join(", "));

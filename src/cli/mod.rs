@@ -1,6 +1,9 @@
 //! The command line.
 
+mod caller;
+mod demo;
 mod serve;
+mod speech;
 
 use clap::{Parser, Subcommand};
 use offhook::config;
@@ -45,6 +48,8 @@ EXIT CODES
 enum Command {
     /// Take calls until told to stop.
     Run(serve::RunArguments),
+    /// A whole call with a synthetic caller and a scripted agent: no Asterisk, no key.
+    Demo(demo::DemoArguments),
     /// Read a configuration and report every problem, each as FILE:LINE with a suggestion.
     Check {
         /// The configuration file.
@@ -62,17 +67,18 @@ pub fn run() -> ExitCode {
         return ExitCode::from(3);
     }
     match Arguments::parse().command {
-        Command::Run(arguments) => serve::run(arguments),
+        Command::Run(arguments) => serve::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
         Command::Check { config } => check(&config),
         Command::Schema => {
-            println!("{:#}", config::schema(&offhook::provider::catalog()));
+            print!("{}", config::schema_text(&offhook::provider::catalog()));
             ExitCode::SUCCESS
         }
     }
 }
 
 fn check(file: &std::path::Path) -> ExitCode {
-    match config::load(file, &config::process_environment, &offhook::provider::catalog()) {
+    match config::load(file, &offhook::engine::environment, &offhook::provider::catalog()) {
         Ok(config) => {
             println!(
                 "{}: no problems ({} contexts, {} providers)",

@@ -51,38 +51,35 @@ pub fn run(arguments: &RunArguments) -> ExitCode {
 }
 
 async fn serve(file: &Path, config: Config, metrics: Metrics) -> anyhow::Result<()> {
-    let mut signals = Signals::new()?;
+    let mut reload = signal(SignalKind::hangup())?;
+    let mut stop = Stop::new()?;
     let engine = Engine::start(Source::File(file.to_owned()), config, metrics).await?;
     loop {
         tokio::select! {
-            _ = signals.hup.recv() => drop(engine.reload()),
-            () = signals.stop() => break,
+            _ = reload.recv() => drop(engine.reload()),
+            () = stop.asked() => break,
         }
     }
     tokio::select! {
         () = engine.drain() => {}
-        () = signals.stop() => {}
+        () = stop.asked() => {}
     }
     engine.stop().await;
     Ok(())
 }
 
-struct Signals {
-    hup: Signal,
+/// SIGTERM, and Ctrl-C in a terminal.
+struct Stop {
     term: Signal,
     int: Signal,
 }
 
-impl Signals {
+impl Stop {
     fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            hup: signal(SignalKind::hangup())?,
-            term: signal(SignalKind::terminate())?,
-            int: signal(SignalKind::interrupt())?,
-        })
+        Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
     }
 
-    async fn stop(&mut self) {
+    async fn asked(&mut self) {
         tokio::select! {
             _ = self.term.recv() => {}
             _ = self.int.recv() => {}
@@ -91,7 +88,7 @@ impl Signals {
 }
 
 pub fn load(file: &Path) -> Result<Config, config::Problems> {
-    config::load(file, &config::process_environment, &offhook::provider::catalog())
+    config::load(file, &offhook::engine::environment, &offhook::provider::catalog())
 }
 
 pub fn block_on(work: impl Future<Output = ExitCode>) -> ExitCode {

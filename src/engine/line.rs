@@ -238,16 +238,25 @@ impl Control {
                 tokio::select! {
                     biased;
                     // Asterisk's word on a transfer comes before the caller's leaving, which it causes.
-                    result = async { transfer.as_mut()?.await.into() }, if transfer.is_some() => {
-                        *transfer = None;
-                        result.map_or_else(|| Happening::Transferred(Err(TransferError::CallerLeft)), Happening::Transferred)
-                    }
+                    result = finish(transfer) => Happening::Transferred(result),
                     event = held.next() => Happening::Channel(event),
                 }
             }
             Self::Bare { held } => Happening::Channel(held.next().await),
             Self::Dialplan => pending().await,
         }
+    }
+}
+
+/// The outcome of a transfer that is under way.
+async fn finish(transfer: &mut Option<BoxFuture<'static, Result<(), TransferError>>>) -> Result<(), TransferError> {
+    match transfer {
+        Some(under_way) => {
+            let result = under_way.await;
+            *transfer = None;
+            result
+        }
+        None => pending().await,
     }
 }
 

@@ -19,13 +19,13 @@ mod view;
 pub use call_task::CallNote;
 pub use generation::BuildError;
 pub use live::LiveCalls;
-pub use reload::Source;
+pub use reload::{Source, environment};
 
 use crate::{
     asterisk::{
         ari::{AriClient, AriCounters},
         counters::MediaCounters,
-        events::{self, AriState, Arrival, EventRouter},
+        events::{AriState, Arrival, EventSocket, Timing},
         hub::{MediaHub, WalkIn},
     },
     call::EndReason,
@@ -80,7 +80,6 @@ pub(crate) struct Shared {
 #[derive(Clone)]
 pub(crate) struct Ari {
     pub client: AriClient,
-    pub router: EventRouter,
     pub state: watch::Receiver<AriState>,
 }
 
@@ -104,9 +103,9 @@ impl Engine {
             None => (None, None),
             Some(asterisk) => {
                 let client = AriClient::new(asterisk, AriCounters::new(registry)?)?;
-                let (router, arrivals, state, connection) = events::connect(client.clone(), asterisk)?;
-                services.spawn(connection);
-                (Some(Ari { client, router, state }), Some(arrivals))
+                let (socket, arrivals, state) = EventSocket::new(client.clone(), Timing::default());
+                services.spawn(socket.run(stop.clone()));
+                (Some(Ari { client, state }), Some(arrivals))
             }
         };
         let shared = Arc::new(Shared {
@@ -182,6 +181,9 @@ impl Engine {
         self.shared.calls.close();
         if timeout(CLEAR_AWAY_MAX, self.shared.calls.wait()).await.is_err() {
             warn!(calls = self.shared.calls.len(), "some calls could not be cleared away in time");
+        }
+        if let Some(ari) = &self.shared.ari {
+            ari.client.settled(CLEAR_AWAY_MAX).await;
         }
         self.stop.cancel();
         self.services.shutdown().await;

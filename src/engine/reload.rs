@@ -25,6 +25,11 @@ pub(super) fn build(number: u64, config: Config) -> Result<Generation, String> {
         .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
+/// The environment of the process, for `${VARIABLES}`.
+pub fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 impl Shared {
     /// Loads the file again. New calls use it; running calls keep theirs. A broken file changes
     /// nothing.
@@ -54,7 +59,7 @@ impl Shared {
         let Source::File(path) = &self.source else {
             return Err(refused(vec!["this engine was not started from a file".into()]));
         };
-        let config = config::load(path, &config::process_environment, &provider::catalog())
+        let config = config::load(path, &environment, &provider::catalog())
             .map_err(|problems| refused(problems.iter().map(ToString::to_string).collect()))?;
         let before = self.generation.load();
         let next = Generation::build(before.number + 1, config)

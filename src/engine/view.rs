@@ -21,8 +21,9 @@ impl EngineView for View {
         let ari = match &shared.ari {
             None => Check::ok("not configured; calls come by AudioSocket() from the dialplan"),
             Some(ari) => match &*ari.state.borrow() {
-                AriState::Connected => Check::ok("connected"),
-                other => Check::failed(other.to_string()),
+                AriState::Up => Check::ok("connected"),
+                AriState::Starting => Check::failed("connecting"),
+                AriState::Down(loss) => Check::failed(loss.describe()),
             },
         };
         let generation = shared.generation.load();

@@ -17,8 +17,9 @@ pub use session::{SessionPolicy, run};
 use crate::{
     audio::Format,
     call::{AgentCommand, AgentEvent, AgentLoss, AgentTraits},
+    config::{self, Catalog, OptionProblem},
     facts::CallId,
-    tool::ToolSpec,
+    tool::{BUILT_IN, ToolSpec},
 };
 use base64::{
     Engine as _,
@@ -121,32 +122,13 @@ pub struct ProviderKind {
 
 pub type Build = fn(&Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>>;
 
-/// A mistake in a provider's options.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OptionProblem {
-    /// Below the provider's options, such as `turn_detection.threshold` or `script[2].say`; empty
-    /// for the options as a whole.
-    pub path: String,
-    pub message: String,
-    pub hint: Option<String>,
-}
-
-impl OptionProblem {
-    fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { path: path.into(), message: message.into(), hint: None }
-    }
-
-    fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
-    }
-}
-
 /// Every provider there is.
 pub const PROVIDERS: &[ProviderKind] = &[openai::KIND, scripted::KIND];
 
-/// Every provider there is, for the configuration's catalogue.
-pub fn kinds() -> &'static [ProviderKind] {
-    PROVIDERS
+/// Every provider and every built-in tool there is, for the configuration.
+pub fn catalog() -> Catalog {
+    let kind = |row: &ProviderKind| config::ProviderKind { kind: row.kind, schema: (row.schema)(), check: row.check };
+    Catalog { providers: PROVIDERS.iter().map(kind).collect(), tools: BUILT_IN.to_vec() }
 }
 
 /// Makes the provider of this kind.
