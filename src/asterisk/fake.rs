@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, Once},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 use tokio::{
@@ -81,8 +81,8 @@ impl FakeAri {
     }
 
     pub(super) async fn start_at(address: SocketAddr) -> Self {
-        static TLS: Once = Once::new();
-        TLS.call_once(|| rustls::crypto::ring::default_provider().install_default().unwrap());
+        // An error means that another test was first.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let listener = TcpListener::bind(address).await.unwrap();
         let state = Arc::new(Mutex::new(Asterisk {
             channels: BTreeMap::new(),
@@ -147,7 +147,7 @@ impl Asterisk {
         if self.channels.remove(channel).is_none() {
             return;
         }
-        self.bridges.values_mut().for_each(|members| drop(members.remove(channel)));
+        self.bridges.values_mut().for_each(|members| _ = members.remove(channel));
         for kind in ["ChannelHangupRequest", "StasisEnd", "ChannelDestroyed"] {
             // A caller's ChannelDestroyed does not come.
             if kind != "ChannelDestroyed" || channel.starts_with("offhook-") {
@@ -243,7 +243,12 @@ impl Asterisk {
 
     /// What happens after the answer to `externalMedia`.
     fn media_starts(&mut self) {
-        let waiting: Vec<_> = self.channels.iter().filter(|(id, c)| id.contains("-media-") && !c.in_stasis).map(|(id, _)| id.clone()).collect();
+        let waiting: Vec<_> = self
+            .channels
+            .iter()
+            .filter(|(id, c)| id.contains("-media-") && !c.in_stasis)
+            .map(|(id, _)| id.clone())
+            .collect();
         for id in waiting.into_iter().filter(|_| !self.media_never_starts) {
             self.channels.entry(id.clone()).and_modify(|channel| channel.in_stasis = true);
             self.tell(&json!({ "type": "StasisStart", "args": [], "channel": { "id": id, "state": "Up" } }));
@@ -265,7 +270,7 @@ impl Asterisk {
             "continue" => {
                 channel.in_stasis = false;
                 channel.continued = Some(body.clone());
-                self.bridges.values_mut().for_each(|members| drop(members.remove(id)));
+                self.bridges.values_mut().for_each(|members| _ = members.remove(id));
                 self.tell(&json!({ "type": "StasisEnd", "channel": { "id": id } }));
             }
             _ => return (404, json!({ "message": "no such action" })),
@@ -277,7 +282,9 @@ impl Asterisk {
         let named: Vec<String> = serde_json::from_value(body["channel"].clone()).unwrap();
         let absent = named.iter().any(|id| !self.channels.contains_key(id));
         let elsewhere = named.iter().any(|id| self.channels.get(id).is_some_and(|channel| !channel.in_stasis));
-        let Some(members) = self.bridges.get_mut(bridge) else { return (404, json!({ "message": "Bridge not found" })) };
+        let Some(members) = self.bridges.get_mut(bridge) else {
+            return (404, json!({ "message": "Bridge not found" }));
+        };
         match action {
             _ if absent => (400, json!({ "message": "Channel not found" })),
             _ if elsewhere => (422, json!({ "message": "Channel not in Stasis application" })),
@@ -376,5 +383,67 @@ async fn events(stream: TcpStream, manner: Manner, state: Arc<Mutex<Asterisk>>) 
             },
             read = socket.next() => if !matches!(read, Some(Ok(_))) { return },
         }
+    }
+}
+
+/// A fake Asterisk with an engine's control side attached to it.
+pub(super) struct Stage {
+    pub(super) fake: FakeAri,
+    pub(super) ari: super::ari::AriClient,
+    pub(super) router: super::events::EventRouter,
+    pub(super) arrivals: mpsc::Receiver<super::events::Arrival>,
+    pub(super) state: tokio::sync::watch::Receiver<super::events::AriState>,
+    pub(super) stop: tokio_util::sync::CancellationToken,
+    _socket: JoinSet<()>,
+}
+
+/// As the real clockwork, some forty times faster.
+pub(super) fn fast() -> super::events::Timing {
+    super::events::Timing {
+        connect_max: Duration::from_millis(500),
+        ping_every: Duration::from_millis(50),
+        dead_after: Duration::from_millis(120),
+        write_max: Duration::from_millis(50),
+        backoff_first: Duration::from_millis(10),
+        backoff_max: Duration::from_millis(200),
+        healthy_after: Duration::from_secs(1),
+        replaced_wait: Duration::from_secs(60),
+    }
+}
+
+impl Stage {
+    /// Attaches without waiting for the connection.
+    pub(super) fn attach(fake: FakeAri, config: &crate::config::AsteriskConfig) -> Self {
+        let counters = super::ari::AriCounters::new(&prometheus::Registry::new()).unwrap();
+        let ari = super::ari::AriClient::new(config, counters).unwrap();
+        let (socket, arrivals, state) = super::events::EventSocket::new(ari.clone(), fast());
+        let (router, stop) = (socket.router(), tokio_util::sync::CancellationToken::new());
+        let mut task = JoinSet::new();
+        task.spawn(socket.run(stop.clone()));
+        Self { fake, ari, router, arrivals, state, stop, _socket: task }
+    }
+
+    pub(super) async fn up() -> Self {
+        let fake = FakeAri::start().await;
+        let config = fake.config();
+        let mut stage = Self::attach(fake, &config);
+        stage.reaches(super::events::AriState::Up).await;
+        stage
+    }
+
+    pub(super) async fn reaches(&mut self, wanted: super::events::AriState) {
+        let reached =
+            tokio::time::timeout(Duration::from_secs(5), self.state.wait_for(|state| *state == wanted)).await.is_ok();
+        assert!(reached, "never {wanted:?}, but {:?}", *self.state.borrow());
+    }
+
+    pub(super) async fn arrival(&mut self) -> super::events::Arrival {
+        let arrival = tokio::time::timeout(Duration::from_secs(5), self.arrivals.recv()).await;
+        arrival.expect("an arrival in time").expect("the socket's task lives")
+    }
+
+    pub(super) async fn caller(&mut self) -> super::events::Arrival {
+        self.fake.now().call_in("caller");
+        self.arrival().await
     }
 }

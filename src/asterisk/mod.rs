@@ -15,3 +15,6 @@ mod ports;
 mod pulse;
 pub mod rtp;
 pub mod setup;
+
+#[cfg(test)]
+mod fake;

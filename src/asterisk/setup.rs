@@ -106,9 +106,7 @@ pub async fn set_up<M: MediaPorts>(
 ) -> Result<(AriLeg, M::Leg), SetupError> {
     let port = match plan.transport {
         Transport::AudioSocket => Port::AudioSocket(media.expect_audiosocket(plan.call.0, plan.format)),
-        Transport::Rtp => {
-            Port::Rtp(media.bind_rtp(plan.format).ok_or(SetupError::Failed(SetupStep::MediaSocket))?)
-        }
+        Transport::Rtp => Port::Rtp(media.bind_rtp(plan.format).ok_or(SetupError::Failed(SetupStep::MediaSocket))?),
     };
     // In a task of its own, as a request that was sent cannot be called back: were this future
     // dropped between sending and answer, the undoing could overtake the doing.
@@ -225,7 +223,8 @@ impl Setup {
         let joined = async {
             // Not before: Asterisk refuses to bridge a channel that has not entered Stasis.
             let here = timeout(MEDIA_START_MAX, self.registration.media_here()).await;
-            here.map_err(|_| Stop::Failed(SetupStep::MediaChannel))?.map_err(|_| Stop::Failed(SetupStep::MediaChannel))?;
+            here.map_err(|_| Stop::Failed(SetupStep::MediaChannel))?
+                .map_err(|_| Stop::Failed(SetupStep::MediaChannel))?;
             let parties = [self.registration.caller(), &*media_id];
             ari.add_channels(plan.call, &parties).await.map_err(|error| self.failed(SetupStep::Bridge, &error))
         };

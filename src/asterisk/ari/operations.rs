@@ -132,12 +132,7 @@ impl AriClient {
 
     /// Makes the media channel of a call. Its `StasisStart` comes after this answer, and it can be
     /// bridged only after that.
-    pub async fn create_media(
-        &self,
-        call: CallId,
-        wire: &MediaWire,
-        format: Format,
-    ) -> Result<MediaChannel, AriError> {
+    pub async fn create_media(&self, call: CallId, wire: &MediaWire, format: Format) -> Result<MediaChannel, AriError> {
         #[derive(Deserialize)]
         struct Answer {
             #[serde(default)]

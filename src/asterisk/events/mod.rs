@@ -121,3 +121,6 @@ impl Default for Timing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,7 +28,8 @@ pub(super) async fn reconcile(
     let present = router.present();
     let (application, channels, bridges) =
         futures_util::try_join!(ari.application(), ari.list_channels(), ari.list_bridges())?;
-    let ours: HashSet<_> = application.map(|application| application.channel_ids).unwrap_or_default().into_iter().collect();
+    let ours: HashSet<_> =
+        application.map(|application| application.channel_ids).unwrap_or_default().into_iter().collect();
 
     let (mut known, mut lost) = (HashSet::new(), 0);
     for stay in &present {
@@ -55,7 +56,13 @@ pub(super) async fn reconcile(
     let removed = chores.len();
     let stranded = stranded.into_iter().filter(|channel| ours.contains(channel) && !router.knows(channel));
     let offered: Vec<_> = stranded.map(|channel| router.orphan(channel)).collect();
-    tracing::info!(calls = present.len(), lost, orphans = removed, stranded = offered.len(), "reconciled with Asterisk");
+    tracing::info!(
+        calls = present.len(),
+        lost,
+        orphans = removed,
+        stranded = offered.len(),
+        "reconciled with Asterisk"
+    );
     chores.extend(offered.into_iter().flatten());
     Ok(chores)
 }

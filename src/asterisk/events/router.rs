@@ -253,12 +253,7 @@ impl EventRouter {
 }
 
 impl Routes {
-    fn insert(
-        &mut self,
-        channel: &str,
-        presence: watch::Sender<Presence>,
-        digits: Option<mpsc::Sender<char>>,
-    ) -> u64 {
+    fn insert(&mut self, channel: &str, presence: watch::Sender<Presence>, digits: Option<mpsc::Sender<char>>) -> u64 {
         self.last_serial += 1;
         let serial = self.last_serial;
         self.by_channel.insert(channel.to_owned(), Route { serial, presence, digits });

@@ -143,8 +143,7 @@ impl EventSocket {
     }
 
     async fn open(&self) -> Result<(Socket, Vec<String>), Loss> {
-        let stranded =
-            reconcile::stranded(&self.ari, &self.router).await.map_err(|error| loss_of(&error))?;
+        let stranded = reconcile::stranded(&self.ari, &self.router).await.map_err(|error| loss_of(&error))?;
         let (url, authorization) = self.ari.events_endpoint();
         let mut request = url.as_str().into_client_request().map_err(|_| Loss::Refused)?;
         let authorization = HeaderValue::from_bytes(authorization.as_bytes()).map_err(|_| Loss::Refused)?;
