@@ -3,6 +3,16 @@
 //! A codec is pure: it turns [`AgentCommand`]s into wire messages and wire messages into
 //! [`AgentEvent`]s for one call. The [session](session) that all providers share owns the socket,
 //! the attempts, the deadlines and the sample conversion.
+//!
+//! A provider is one file and one row in [`PROVIDERS`].
+
+mod counters;
+mod openai;
+mod scripted;
+pub mod session;
+
+pub use counters::ProviderCounters;
+pub use session::{SessionPolicy, run};
 
 use crate::{
     audio::Format,
@@ -10,14 +20,22 @@ use crate::{
     facts::CallId,
     tool::ToolSpec,
 };
+use base64::{
+    Engine as _,
+    alphabet::{STANDARD, URL_SAFE},
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use secrecy::SecretString;
+use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// One configured provider, made when a configuration is loaded and shared by all its calls.
 pub trait Provider: Send + Sync {
+    /// The name in [`PROVIDERS`], which is also the metric label.
+    fn kind(&self) -> &'static str;
     fn traits(&self) -> AgentTraits;
     /// The formats of a session for a leg of this format: the leg's own where the provider speaks
     /// it, so that bytes pass through untouched.
@@ -70,6 +88,10 @@ pub enum Wire {
 
 /// Bytes ⇄ vocabulary for one session, without I/O and without a clock. Audio in both directions
 /// is in the session's [`SessionFormats`]; the session converts from and to the leg's format.
+///
+/// An [`AgentEvent::Audio`] without bytes tells the session that the item's audio is complete, so
+/// that it can bring out what waits in the resampler; it goes no further than the session.
+/// An [`AgentEvent::Lost`] ends the session, or before [`AgentEvent::Ready`] the attempt.
 pub trait Codec: Send {
     /// What to send when the connection stands, before the provider said anything.
     fn open(&mut self, out: &mut Vec<Wire>);
@@ -81,4 +103,71 @@ pub trait Codec: Send {
     fn closed(&self, code: Option<u16>, reason: &str) -> AgentLoss;
     /// What a refused WebSocket upgrade means.
     fn refused(&self, status: u16) -> AgentLoss;
+}
+
+/// One row of [`PROVIDERS`].
+pub struct ProviderKind {
+    /// What an admin writes as `kind:`.
+    pub kind: &'static str,
+    /// One line for the configuration reference.
+    pub summary: &'static str,
+    /// JSON Schema of the options.
+    pub schema: fn() -> Value,
+    /// Every mistake in the options that can be found without side effects.
+    pub check: fn(&Value) -> Vec<OptionProblem>,
+    /// Makes the provider; fails with what `check` finds, or with what only doing it shows.
+    pub build: Build,
+}
+
+pub type Build = fn(&Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>>;
+
+/// A mistake in a provider's options.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionProblem {
+    /// Below the provider's options, such as `turn_detection.threshold` or `script[2].say`; empty
+    /// for the options as a whole.
+    pub path: String,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+impl OptionProblem {
+    fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { path: path.into(), message: message.into(), hint: None }
+    }
+
+    fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}
+
+/// Every provider there is.
+pub const PROVIDERS: &[ProviderKind] = &[openai::KIND, scripted::KIND];
+
+/// Every provider there is, for the configuration's catalogue.
+pub fn kinds() -> &'static [ProviderKind] {
+    PROVIDERS
+}
+
+/// Makes the provider of this kind.
+pub fn build(kind: &str, options: &Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
+    let Some(row) = PROVIDERS.iter().find(|row| row.kind == kind) else {
+        let known: Vec<_> = PROVIDERS.iter().map(|row| row.kind).collect();
+        let problem = OptionProblem::new("", format!("unknown provider kind \"{kind}\""));
+        return Err(vec![problem.hint(format!("known kinds: {}", known.join(", ")))]);
+    };
+    (row.build)(options)
+}
+
+/// Reads options; a schema check has usually found the mistakes before, with better paths.
+fn read_options<T: serde::de::DeserializeOwned>(options: &Value) -> Result<T, Vec<OptionProblem>> {
+    T::deserialize(options).map_err(|error| vec![OptionProblem::new("", error.to_string())])
+}
+
+/// Base64 in either alphabet, padded or not: providers write both.
+fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    const LENIENT: GeneralPurposeConfig =
+        GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+    let alphabet = if text.contains(['-', '_']) { &URL_SAFE } else { &STANDARD };
+    GeneralPurpose::new(alphabet, LENIENT).decode(text).ok()
 }

@@ -1,0 +1,101 @@
+//! OpenAI Realtime, the generally available interface of 2026.
+//!
+//! Protocol: <https://platform.openai.com/docs/api-reference/realtime>
+//!
+//! What a reader of the vendor's pages would not expect:
+//!
+//! - The server speaks first. An unknown key in `session.update` rejects all of it, and the session
+//!   goes on in its defaults, 24 kHz both ways; so nothing counts before `session.updated` shows the
+//!   formats that were asked for.
+//! - G.711 formats carry no `rate`; linear PCM is 24 kHz only.
+//! - No `OpenAI-Beta` header: it selects a retired dialect, closed with 4000.
+//! - `instructions` of a response replace those of the session, so they are repeated.
+//! - One response at a time: a second `response.create` is refused, and the server starts responses
+//!   of its own when it hears the caller. What is wanted meanwhile waits for `response.done`.
+//! - A truncation beyond the audio that was sent is an error, and a truncation at its very end costs
+//!   the model the transcript for nothing.
+//! - Function calls count at `response.done`: only then is their set complete.
+//! - A session lasts 60 minutes at most.
+
+mod codec;
+mod floor;
+mod options;
+mod server;
+#[cfg(test)]
+mod tests;
+
+use super::{
+    AgentSetup, Codec, Dial, OptionProblem, Provider, ProviderKind, SessionFormats, WebSocketDial, read_options,
+};
+use crate::{
+    audio::{Encoding, Format},
+    call::{AgentLoss, AgentTraits},
+};
+use codec::RealtimeCodec;
+use options::Options;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use std::sync::Arc;
+
+pub(super) const KIND: ProviderKind = ProviderKind {
+    kind: "openai_realtime",
+    summary: "OpenAI Realtime over WebSocket, or a server that speaks its protocol",
+    schema: || schemars::schema_for!(Options).to_value(),
+    check: |options| match read_options::<Options>(options) {
+        Ok(options) => options.problems(),
+        Err(problems) => problems,
+    },
+    build,
+};
+
+fn build(options: &Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
+    let options: Options = read_options(options)?;
+    let problems = options.problems();
+    if problems.is_empty() { Ok(Arc::new(Realtime { options: Arc::new(options) })) } else { Err(problems) }
+}
+
+struct Realtime {
+    options: Arc<Options>,
+}
+
+impl Provider for Realtime {
+    fn kind(&self) -> &'static str {
+        KIND.kind
+    }
+
+    fn traits(&self) -> AgentTraits {
+        AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true }
+    }
+
+    fn formats(&self, leg: Format) -> SessionFormats {
+        let format = match leg.encoding {
+            Encoding::Mulaw | Encoding::Alaw => leg,
+            Encoding::Linear => Format::SLIN24,
+        };
+        SessionFormats { input: format, output: format }
+    }
+
+    fn dial(&self, _: &AgentSetup) -> Dial {
+        let options = &self.options;
+        let bearer = format!("Bearer {}", options.api_key.expose_secret());
+        let mut headers = vec![("authorization", SecretString::from(bearer))];
+        let named = [("openai-organization", &options.organization), ("openai-project", &options.project)];
+        headers.extend(named.into_iter().filter_map(|(name, value)| Some((name, value.clone()?.into()))));
+        Dial::WebSocket(WebSocketDial { url: options.url(), headers })
+    }
+
+    fn codec(&self, setup: &AgentSetup) -> Box<dyn Codec> {
+        Box::new(RealtimeCodec::new(self.options.clone(), setup, self.formats(setup.leg)))
+    }
+}
+
+/// Errors no second attempt heals, by `code` or `type`: the code has changed before while the type
+/// stayed.
+fn fatal(word: &str) -> Option<AgentLoss> {
+    match word {
+        "insufficient_quota" | "credit_balance_exhausted" | "billing_hard_limit_reached" => Some(AgentLoss::Quota),
+        "invalid_api_key" | "account_deactivated" => Some(AgentLoss::Unauthorized),
+        "session_expired" => Some(AgentLoss::Expired),
+        _ => None,
+    }
+}

@@ -1,0 +1,419 @@
+//! One session's messages, both ways.
+
+use super::{
+    fatal,
+    floor::{Floor, Refused, Request},
+    options::{Options, TurnDetection},
+    server::{
+        ArgumentsDone, AudioDelta, AudioDone, ErrorBody, ErrorMessage, FormatState, Item, Kind, ResponseBody,
+        ResponseMessage, SessionMessage, SpokenText,
+    },
+};
+use crate::{
+    audio::{Encoding, Format},
+    call::{AgentCommand, AgentEvent, AgentLoss, Noise, Reply, ResponseStatus, Speaker, Usage},
+    provider::{AgentSetup, Codec, SessionFormats, Wire, decode_base64},
+    tool::{ToolCall, ToolSpec},
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+/// Spoken items whose length is remembered for truncation. Interruptions concern the last one or
+/// two; a response has seldom more than two.
+const ITEMS_MAX: usize = 16;
+/// Function calls collected for one response; more than that is no answer to a caller.
+const CALLS_MAX: usize = 32;
+
+pub(super) struct RealtimeCodec {
+    options: Arc<Options>,
+    instructions: String,
+    tools: Arc<[ToolSpec]>,
+    formats: SessionFormats,
+    phase: Phase,
+    floor: Floor,
+    items: VecDeque<SpokenItem>,
+    /// Calls whose arguments are complete, by response, until the response is done.
+    calls: Vec<(String, ToolCall)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Waiting for `session.created`.
+    Silent,
+    /// Waiting for `session.updated`.
+    Asked,
+    Ready,
+}
+
+struct SpokenItem {
+    id: Arc<str>,
+    bytes: usize,
+    complete: bool,
+}
+
+/// What a message did not have, so that it cannot be read.
+struct Malformed;
+
+impl From<serde_json::Error> for Malformed {
+    fn from(_: serde_json::Error) -> Self {
+        Self
+    }
+}
+
+impl RealtimeCodec {
+    pub(super) fn new(options: Arc<Options>, setup: &AgentSetup, formats: SessionFormats) -> Self {
+        Self {
+            options,
+            instructions: setup.instructions.clone(),
+            tools: setup.tools.clone(),
+            formats,
+            phase: Phase::Silent,
+            floor: Floor::default(),
+            items: VecDeque::new(),
+            calls: Vec::new(),
+        }
+    }
+
+    fn session_update(&self) -> Value {
+        let options = &self.options;
+        let turn_detection = match &options.turn_detection {
+            TurnDetection::ServerVad { threshold, prefix_padding_ms, silence_duration_ms, idle_timeout_ms } => {
+                with_known(
+                    json!({ "type": "server_vad", "create_response": true, "interrupt_response": true }),
+                    [
+                        ("threshold", threshold.map(Value::from)),
+                        ("prefix_padding_ms", prefix_padding_ms.map(Value::from)),
+                        ("silence_duration_ms", silence_duration_ms.map(Value::from)),
+                        ("idle_timeout_ms", idle_timeout_ms.map(Value::from)),
+                    ],
+                )
+            }
+            TurnDetection::SemanticVad { eagerness } => json!({
+                "type": "semantic_vad", "eagerness": eagerness.name(),
+                "create_response": true, "interrupt_response": true,
+            }),
+        };
+        let transcription = options.transcription.as_ref().map(|transcription| {
+            let language = transcription.language.clone().map(Value::from);
+            with_known(json!({ "model": transcription.model }), [("language", language)])
+        });
+        let output = with_known(
+            json!({ "format": wire_format(self.formats.output), "voice": options.voice }),
+            [("speed", options.speed.map(Value::from))],
+        );
+        let session = json!({
+            "type": "realtime",
+            "output_modalities": ["audio"],
+            "instructions": self.instructions,
+            "audio": {
+                "input": {
+                    "format": wire_format(self.formats.input),
+                    "turn_detection": turn_detection,
+                    "transcription": transcription,
+                    "noise_reduction": options.noise_reduction.map(|kind| json!({ "type": kind.name() })),
+                },
+                "output": output,
+            },
+            "tools": self.tools.iter().map(wire_tool).collect::<Vec<_>>(),
+        });
+        let limit = options.max_output_tokens.map(Value::from);
+        json!({ "type": "session.update", "session": with_known(session, [("max_output_tokens", limit)]) })
+    }
+
+    /// A response's own instructions replace the session's, so these are repeated.
+    fn say(&mut self, order: &str) {
+        let instructions = format!("{}\n\n{order}", self.instructions);
+        self.floor.want(Request::Say { instructions });
+    }
+
+    /// Sends what waits for the floor, if it is free now.
+    fn ask(&mut self, out: &mut Vec<Wire>) {
+        let Some((event_id, request)) = self.floor.next() else { return };
+        let message = json!({ "type": "response.create", "event_id": event_id });
+        let response = match request {
+            Request::Reply => None,
+            // What is to be said is known, so nothing is to be done about it.
+            Request::Say { instructions } => Some(json!({ "instructions": instructions, "tool_choice": "none" })),
+        };
+        out.push(text(&with_known(message, [("response", response)])));
+    }
+
+    fn interrupt(&self, response: &str, item: &str, heard: Duration, cancel: bool, out: &mut Vec<Wire>) {
+        if cancel && self.floor.is_active(response) {
+            out.push(text(&json!({ "type": "response.cancel", "response_id": response })));
+        }
+        let Some(item) = self.items.iter().find(|spoken| &*spoken.id == item) else { return };
+        let received = self.formats.output.duration_of(item.bytes);
+        if item.complete && heard >= received {
+            return;
+        }
+        let audio_end_ms = u64::try_from(heard.min(received).as_millis()).unwrap_or(u64::MAX);
+        out.push(text(&json!({
+            "type": "conversation.item.truncate", "item_id": &*item.id, "content_index": 0,
+            "audio_end_ms": audio_end_ms,
+        })));
+    }
+
+    fn read(&mut self, json: &[u8], events: &mut Vec<AgentEvent>, replies: &mut Vec<Wire>) -> Result<(), Malformed> {
+        let Kind { r#type } = parse(json)?;
+        match &*r#type {
+            "response.output_audio.delta" => self.audio(parse(json)?, events)?,
+            "response.output_audio.done" => self.audio_done(&parse(json)?, events),
+            "session.created" if self.phase == Phase::Silent => {
+                self.phase = Phase::Asked;
+                replies.push(text(&self.session_update()));
+            }
+            "session.updated" if self.phase == Phase::Asked => {
+                let SessionMessage { session } = parse(json)?;
+                let input = session.audio.input.format;
+                let output = session.audio.output.format;
+                let as_asked = session.r#type.as_deref() == Some("realtime")
+                    && agrees(input.as_ref(), self.formats.input)
+                    && agrees(output.as_ref(), self.formats.output);
+                if as_asked {
+                    self.phase = Phase::Ready;
+                }
+                events.push(if as_asked { AgentEvent::Ready } else { AgentEvent::Lost(AgentLoss::Handshake) });
+            }
+            "input_audio_buffer.speech_started" => events.push(AgentEvent::CallerSpeechStarted),
+            "input_audio_buffer.speech_stopped" => events.push(AgentEvent::CallerSpeechStopped),
+            "conversation.item.input_audio_transcription.completed" => spoken(Speaker::Caller, parse(json)?, events),
+            "response.output_audio_transcript.done" => spoken(Speaker::Agent, parse(json)?, events),
+            "response.function_call_arguments.done" => self.arguments_done(parse(json)?),
+            "response.created" => {
+                let response: Arc<str> = parse::<ResponseMessage>(json)?.response.id.into();
+                self.floor.started(response.clone());
+                events.push(AgentEvent::ResponseStarted { response });
+            }
+            "response.done" => {
+                self.response_done(parse::<ResponseMessage>(json)?.response, events);
+                self.ask(replies);
+            }
+            "error" => {
+                events.push(self.error(&parse::<ErrorMessage>(json)?.error));
+                self.ask(replies);
+            }
+            known if is_informative(known) => {}
+            _ => events.push(AgentEvent::Noise(Noise::UnknownMessage)),
+        }
+        Ok(())
+    }
+
+    fn audio(&mut self, delta: AudioDelta<'_>, events: &mut Vec<AgentEvent>) -> Result<(), Malformed> {
+        let audio = decode_base64(&delta.delta).ok_or(Malformed)?;
+        let known = self.items.iter().position(|item| *item.id == *delta.item_id);
+        let at = known.unwrap_or_else(|| {
+            if self.items.len() == ITEMS_MAX {
+                self.items.pop_front();
+            }
+            self.items.push_back(SpokenItem { id: delta.item_id.into(), bytes: 0, complete: false });
+            self.items.len() - 1
+        });
+        let item = &mut self.items[at];
+        item.bytes += audio.len();
+        if !audio.is_empty() {
+            let (response, item) = (delta.response_id.into(), item.id.clone());
+            events.push(AgentEvent::Audio { response, item, audio: audio.into() });
+        }
+        Ok(())
+    }
+
+    fn audio_done(&mut self, done: &AudioDone, events: &mut Vec<AgentEvent>) {
+        let Some(item) = self.items.iter_mut().find(|item| *item.id == *done.item_id) else { return };
+        item.complete = true;
+        let (response, item) = (done.response_id.as_str().into(), item.id.clone());
+        events.push(AgentEvent::Audio { response, item, audio: Bytes::new() });
+    }
+
+    fn arguments_done(&mut self, done: ArgumentsDone) {
+        let Some(name) = done.name else { return };
+        if self.calls.len() < CALLS_MAX {
+            let call = ToolCall { id: done.call_id, name, arguments: done.arguments };
+            self.calls.push((done.response_id, call));
+        }
+    }
+
+    fn response_done(&mut self, response: ResponseBody, events: &mut Vec<AgentEvent>) {
+        let status = match response.status.as_deref() {
+            Some("cancelled") => ResponseStatus::Cancelled,
+            Some("incomplete") => ResponseStatus::Incomplete,
+            Some("failed") => ResponseStatus::Failed,
+            _ => ResponseStatus::Completed,
+        };
+        // A second listing of the same call, with the same id, is the same call.
+        let mut calls: Vec<ToolCall> = response.output.unwrap_or_default().into_iter().filter_map(whole_call).collect();
+        let collected = std::mem::take(&mut self.calls).into_iter();
+        for (_, call) in collected.filter(|(of, _)| *of == response.id) {
+            if !calls.iter().any(|listed| listed.id == call.id) {
+                calls.push(call);
+            }
+        }
+        // What the caller talked into, or what failed, is not acted upon: the model asks anew.
+        if matches!(status, ResponseStatus::Completed | ResponseStatus::Incomplete) {
+            events.extend(calls.into_iter().take(CALLS_MAX).map(AgentEvent::ToolCall));
+        }
+        if let Some(usage) = response.usage {
+            events.push(AgentEvent::Usage(Usage::from(usage)));
+        }
+        self.floor.done(&response.id);
+        events.push(AgentEvent::ResponseDone { response: response.id.into(), status });
+        let error = response.status_details.and_then(|details| details.error);
+        if let Some(loss) = error.as_ref().and_then(fatal_error) {
+            events.push(AgentEvent::Lost(loss));
+        }
+    }
+
+    fn error(&mut self, error: &ErrorBody) -> AgentEvent {
+        if let Some(loss) = fatal_error(error) {
+            return AgentEvent::Lost(loss);
+        }
+        if self.phase != Phase::Ready {
+            return AgentEvent::Lost(AgentLoss::Handshake);
+        }
+        let code = error.code.as_deref().unwrap_or_default();
+        let already_active = code == "conversation_already_has_active_response";
+        let refused = self.floor.refused(error.event_id.as_deref(), already_active);
+        let harmless = matches!(code, "response_cancel_not_active" | "input_audio_buffer_commit_empty");
+        AgentEvent::Noise(match refused {
+            Refused::Waits => Noise::HarmlessError,
+            _ if harmless => Noise::HarmlessError,
+            Refused::GivenUp | Refused::NotOurs => Noise::CommandRefused,
+        })
+    }
+}
+
+impl Codec for RealtimeCodec {
+    /// Nothing: the server speaks first.
+    fn open(&mut self, _: &mut Vec<Wire>) {}
+
+    fn encode(&mut self, command: AgentCommand, out: &mut Vec<Wire>) {
+        match command {
+            AgentCommand::Audio(audio) => {
+                let mut message = String::with_capacity(64 + audio.len().div_ceil(3) * 4);
+                message.push_str(r#"{"type":"input_audio_buffer.append","audio":""#);
+                STANDARD.encode_string(&audio, &mut message);
+                message.push_str(r#""}"#);
+                out.push(Wire::Text(message));
+            }
+            AgentCommand::Greet { text: None } => {
+                self.say("The caller has just been connected. Speak first: greet them.");
+            }
+            AgentCommand::Greet { text: Some(text) } => self.say(&format!(
+                "The caller has just been connected. Speak first. Say exactly this, and nothing more:\n{text}"
+            )),
+            AgentCommand::Say { text } => self.say(&format!(
+                "Now say something of exactly this meaning, in the language of the conversation, and nothing more:\n{text}"
+            )),
+            AgentCommand::Interrupt { response, item, heard, cancel } => {
+                self.interrupt(&response, &item, heard, cancel, out);
+            }
+            AgentCommand::ToolResult { call_id, output, reply } => {
+                out.push(text(&json!({
+                    "type": "conversation.item.create",
+                    "item": { "type": "function_call_output", "call_id": call_id, "output": output },
+                })));
+                if reply == Reply::Wanted {
+                    self.floor.want(Request::Reply);
+                }
+            }
+        }
+        self.ask(out);
+    }
+
+    fn decode(&mut self, wire: Wire, events: &mut Vec<AgentEvent>, replies: &mut Vec<Wire>) {
+        let json = match &wire {
+            Wire::Text(text) => text.as_bytes(),
+            Wire::Binary(bytes) => bytes,
+        };
+        if self.read(json, events, replies).is_err() {
+            events.push(AgentEvent::Noise(Noise::Malformed));
+        }
+    }
+
+    /// The reason of a close frame names the error, behind its type and a dot.
+    fn closed(&self, code: Option<u16>, reason: &str) -> AgentLoss {
+        let word = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+        match (reason.split(word).find_map(fatal), code) {
+            (Some(loss), _) => loss,
+            // The server takes us for a client of the retired dialect.
+            (None, Some(4_000)) => AgentLoss::Protocol,
+            (None, _) => AgentLoss::Closed,
+        }
+    }
+
+    fn refused(&self, status: u16) -> AgentLoss {
+        match status {
+            401 | 403 => AgentLoss::Unauthorized,
+            429 => AgentLoss::Quota,
+            _ => AgentLoss::Unreachable,
+        }
+    }
+}
+
+fn parse<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Malformed> {
+    Ok(serde_json::from_slice(json)?)
+}
+
+fn text(message: &Value) -> Wire {
+    Wire::Text(message.to_string())
+}
+
+/// Adds the optional fields that have a value.
+fn with_known<const N: usize>(mut object: Value, fields: [(&str, Option<Value>); N]) -> Value {
+    for (name, value) in fields {
+        if let Some(value) = value {
+            object[name] = value;
+        }
+    }
+    object
+}
+
+fn wire_format(format: Format) -> Value {
+    match format.encoding {
+        Encoding::Mulaw => json!({ "type": "audio/pcmu" }),
+        Encoding::Alaw => json!({ "type": "audio/pcma" }),
+        Encoding::Linear => json!({ "type": "audio/pcm", "rate": format.rate }),
+    }
+}
+
+fn agrees(state: Option<&FormatState>, format: Format) -> bool {
+    let Some(FormatState { r#type, rate }) = state else { return false };
+    wire_format(format)["type"] == **r#type && rate.is_none_or(|rate| rate == format.rate)
+}
+
+/// Flat, unlike the same vendor's chat completions.
+fn wire_tool(tool: &ToolSpec) -> Value {
+    json!({
+        "type": "function", "name": tool.name, "description": tool.description, "parameters": tool.parameters,
+    })
+}
+
+fn whole_call(item: Item) -> Option<ToolCall> {
+    let whole = item.r#type.as_deref() == Some("function_call") && item.status.as_deref() != Some("incomplete");
+    if !whole {
+        return None;
+    }
+    Some(ToolCall { id: item.call_id?, name: item.name?, arguments: item.arguments? })
+}
+
+fn spoken(speaker: Speaker, message: SpokenText, events: &mut Vec<AgentEvent>) {
+    let text = message.transcript.trim();
+    if !text.is_empty() {
+        events.push(AgentEvent::Transcript { speaker, text: text.to_owned() });
+    }
+}
+
+fn fatal_error(error: &ErrorBody) -> Option<AgentLoss> {
+    [&error.code, &error.r#type].into_iter().find_map(|word| fatal(word.as_deref()?))
+}
+
+/// Messages that are documented and say nothing the engine needs.
+fn is_informative(kind: &str) -> bool {
+    const FAMILIES: [&str; 5] =
+        ["conversation.item.", "response.content_part.", "response.output_", "input_audio_buffer.", "session."];
+    matches!(kind, "rate_limits.updated" | "response.function_call_arguments.delta" | "conversation.created")
+        || FAMILIES.iter().any(|family| kind.starts_with(family))
+}

@@ -1,0 +1,174 @@
+//! Who may start a response now. The server allows one at a time and starts some by itself.
+
+use std::{mem, sync::Arc};
+
+/// A response that the engine wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Request {
+    /// Go on with the conversation: an answer to tool results.
+    Reply,
+    /// Say something particular.
+    Say { instructions: String },
+}
+
+/// What became of a request that the server refused.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// A response of the server's own came first; the request waits for its end.
+    Waits,
+    /// It was given up.
+    GivenUp,
+    /// The refusal was about something else.
+    NotOurs,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Free,
+    /// We asked, and the server has announced no response yet; the next end of any frees the floor.
+    Asked,
+    Active(Arc<str>),
+}
+
+/// Invariant: at most one request waits, and at most one is on its way.
+#[derive(Debug, Default)]
+pub(super) struct Floor {
+    state: State,
+    waiting: Option<Request>,
+    /// Kept until the server has finished a response, in case it refuses ours for one of its own.
+    asked: Option<(String, Request)>,
+    asked_so_far: u64,
+}
+
+impl Floor {
+    /// A newer wish to say something replaces an older one that still waits, and stands for a reply
+    /// too: every response sees the whole conversation.
+    pub(super) fn want(&mut self, request: Request) {
+        if self.waiting.is_none() || matches!(request, Request::Say { .. }) {
+            self.waiting = Some(request);
+        }
+    }
+
+    /// The request to send now, with the event id to send it under.
+    pub(super) fn next(&mut self) -> Option<(String, Request)> {
+        if !matches!(self.state, State::Free) {
+            return None;
+        }
+        let request = self.waiting.take()?;
+        self.asked_so_far += 1;
+        let asked = (format!("offhook_{}", self.asked_so_far), request);
+        self.asked = Some(asked.clone());
+        self.state = State::Asked;
+        Some(asked)
+    }
+
+    pub(super) fn started(&mut self, response: Arc<str>) {
+        self.state = State::Active(response);
+    }
+
+    /// A response ended. One that was never announced counts as the one we asked for: such ends
+    /// have been seen around interruptions.
+    pub(super) fn done(&mut self, response: &str) {
+        match &self.state {
+            State::Active(active) if &**active != response => {}
+            State::Free => {}
+            State::Active(_) | State::Asked => {
+                self.state = State::Free;
+                self.asked = None;
+            }
+        }
+    }
+
+    pub(super) fn refused(&mut self, event_id: Option<&str>, already_active: bool) -> Refused {
+        let about_ours = match (&self.asked, event_id) {
+            (Some((ours, _)), Some(theirs)) => ours == theirs,
+            (Some(_), None) => already_active,
+            (None, _) => false,
+        };
+        let Some((_, request)) = about_ours.then(|| self.asked.take()).flatten() else {
+            return Refused::NotOurs;
+        };
+        if !already_active {
+            if matches!(self.state, State::Asked) {
+                self.state = State::Free;
+            }
+            return Refused::GivenUp;
+        }
+        let newer = mem::take(&mut self.waiting);
+        self.waiting = Some(request);
+        if let Some(newer) = newer {
+            self.want(newer);
+        }
+        Refused::Waits
+    }
+
+    pub(super) fn is_active(&self, response: &str) -> bool {
+        matches!(&self.state, State::Active(active) if &**active == response)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn say(words: &str) -> Request {
+        Request::Say { instructions: words.into() }
+    }
+
+    #[test]
+    fn a_request_waits_for_the_end_of_the_response_that_is_under_way() {
+        let mut floor = Floor::default();
+        floor.started("r1".into());
+        floor.want(Request::Reply);
+        assert_eq!(floor.next(), None);
+        floor.done("r0");
+        assert_eq!(floor.next(), None, "another response ended");
+        floor.done("r1");
+        assert_eq!(floor.next().map(|(_, request)| request), Some(Request::Reply));
+        assert_eq!(floor.next(), None, "one at a time");
+    }
+
+    #[test]
+    fn a_request_that_crossed_with_the_servers_own_response_is_sent_again_after_it() {
+        let mut floor = Floor::default();
+        floor.want(say("hello"));
+        let (event_id, _) = floor.next().unwrap();
+        floor.started("the server's own".into());
+        assert_eq!(floor.refused(Some(&event_id), true), Refused::Waits);
+        assert_eq!(floor.next(), None);
+        floor.done("the server's own");
+        assert_eq!(floor.next().map(|(_, request)| request), Some(say("hello")));
+    }
+
+    #[test]
+    fn a_refusal_before_the_other_response_was_announced_waits_for_that_response_all_the_same() {
+        let mut floor = Floor::default();
+        floor.want(Request::Reply);
+        let (event_id, _) = floor.next().unwrap();
+        assert_eq!(floor.refused(Some(&event_id), true), Refused::Waits);
+        assert_eq!(floor.next(), None);
+        floor.started("r1".into());
+        floor.done("r1");
+        assert_eq!(floor.next().map(|(_, request)| request), Some(Request::Reply));
+    }
+
+    #[test]
+    fn the_newest_wish_to_say_something_wins_and_stands_for_a_reply() {
+        let mut floor = Floor::default();
+        for request in [Request::Reply, say("old"), say("new"), Request::Reply] {
+            floor.want(request);
+        }
+        assert_eq!(floor.next().map(|(_, request)| request), Some(say("new")));
+    }
+
+    #[test]
+    fn an_end_without_a_beginning_frees_the_floor() {
+        let mut floor = Floor::default();
+        floor.want(Request::Reply);
+        assert!(floor.next().is_some());
+        floor.done("never announced");
+        floor.want(say("next"));
+        assert!(floor.next().is_some());
+    }
+}

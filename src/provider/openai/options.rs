@@ -1,0 +1,216 @@
+//! What an admin can set for OpenAI Realtime.
+
+use crate::provider::OptionProblem;
+use schemars::JsonSchema;
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+
+const BASE_URL: &str = "wss://api.openai.com/v1/realtime";
+/// The vendor's current model for speech; the first `gpt-realtime` ends on 2027-01-20.
+const MODEL: &str = "gpt-realtime-2.1";
+/// One of the two voices the vendor recommends.
+const VOICE: &str = "marin";
+/// The vendor's current model; its predecessors end on 2027-02-26.
+const TRANSCRIPTION_MODEL: &str = "gpt-transcribe";
+
+/// Options of `kind: openai_realtime`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Options {
+    /// The key; write `${OPENAI_API_KEY}` rather than the key itself.
+    #[schemars(with = "String")]
+    pub(super) api_key: SecretString,
+    /// Another server that speaks the same protocol; `ws://` is allowed for one nearby.
+    #[serde(default = "base_url")]
+    pub(super) base_url: String,
+    #[serde(default = "model")]
+    pub(super) model: String,
+    /// alloy, ash, ballad, cedar, coral, echo, marin, sage, shimmer or verse.
+    #[serde(default = "voice")]
+    pub(super) voice: String,
+    /// How fast the agent speaks; 1 is normal.
+    #[serde(default)]
+    #[schemars(range(min = 0.25, max = 1.5))]
+    pub(super) speed: Option<f64>,
+    /// How the server finds the end of the caller's turn.
+    #[serde(default)]
+    pub(super) turn_detection: TurnDetection,
+    /// What the caller said, as text, for the record; `null` switches it off.
+    #[serde(default = "transcription")]
+    pub(super) transcription: Option<Transcription>,
+    /// Cleans the caller's audio on the server: `near_field` for handsets, `far_field` for
+    /// speakerphones.
+    #[serde(default)]
+    pub(super) noise_reduction: Option<NoiseReduction>,
+    /// Limit of one answer, function calls included; without it the model's own.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 4096))]
+    pub(super) max_output_tokens: Option<u32>,
+    /// For keys that belong to several organizations.
+    #[serde(default)]
+    pub(super) organization: Option<String>,
+    /// For keys that belong to several projects.
+    #[serde(default)]
+    pub(super) project: Option<String>,
+}
+
+#[derive(Debug, Clone, Deserialize, JsonSchema, PartialEq)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum TurnDetection {
+    /// By loudness and pauses.
+    ServerVad {
+        /// Louder surroundings want a higher one; the server's default is 0.5.
+        #[serde(default)]
+        #[schemars(range(min = 0.0, max = 1.0))]
+        threshold: Option<f64>,
+        /// Audio kept from before the speech began; the server's default is 300.
+        #[serde(default)]
+        #[schemars(range(max = 5000))]
+        prefix_padding_ms: Option<u32>,
+        /// Silence that ends a turn; the server's default is 500.
+        #[serde(default)]
+        #[schemars(range(max = 10000))]
+        silence_duration_ms: Option<u32>,
+        /// The server asks by itself whether the caller is still there after so long a silence.
+        #[serde(default)]
+        #[schemars(range(min = 5000, max = 30000))]
+        idle_timeout_ms: Option<u32>,
+    },
+    /// By what was said: waits longer in the middle of a sentence.
+    SemanticVad {
+        #[serde(default)]
+        eagerness: Eagerness,
+    },
+}
+
+impl Default for TurnDetection {
+    fn default() -> Self {
+        Self::ServerVad {
+            threshold: None,
+            prefix_padding_ms: None,
+            silence_duration_ms: None,
+            idle_timeout_ms: None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Eagerness {
+    Low,
+    Medium,
+    High,
+    #[default]
+    Auto,
+}
+
+impl Eagerness {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Auto => "auto",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Transcription {
+    #[serde(default = "transcription_model")]
+    pub(super) model: String,
+    /// ISO 639-1, such as `en`; improves accuracy where the language is known.
+    #[serde(default)]
+    pub(super) language: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum NoiseReduction {
+    NearField,
+    FarField,
+}
+
+impl NoiseReduction {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::NearField => "near_field",
+            Self::FarField => "far_field",
+        }
+    }
+}
+
+fn base_url() -> String {
+    BASE_URL.into()
+}
+
+fn model() -> String {
+    MODEL.into()
+}
+
+fn voice() -> String {
+    VOICE.into()
+}
+
+fn transcription_model() -> String {
+    TRANSCRIPTION_MODEL.into()
+}
+
+#[allow(clippy::unnecessary_wraps)] // The default of an option that may be switched off.
+fn transcription() -> Option<Transcription> {
+    Some(Transcription { model: transcription_model(), language: None })
+}
+
+impl Options {
+    pub(super) fn url(&self) -> String {
+        let joint = if self.base_url.contains('?') { '&' } else { '?' };
+        format!("{}{joint}model={}", self.base_url, self.model)
+    }
+
+    pub(super) fn problems(&self) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        let key = self.api_key.expose_secret();
+        if key.trim().is_empty() {
+            problems.push(OptionProblem::new("api_key", "is empty").hint("set OPENAI_API_KEY"));
+        } else if !header_value(key) {
+            problems.push(OptionProblem::new("api_key", "holds a space or a control character"));
+        }
+        for (path, value) in [("organization", &self.organization), ("project", &self.project)] {
+            if value.as_deref().is_some_and(|value| !header_value(value)) {
+                problems.push(OptionProblem::new(path, "is empty, or holds a space or a control character"));
+            }
+        }
+        let host = ["wss://", "ws://"].into_iter().find_map(|scheme| self.base_url.strip_prefix(scheme));
+        let uri = self.base_url.parse::<tokio_tungstenite::tungstenite::http::Uri>();
+        if host.is_none_or(str::is_empty) || uri.is_err() {
+            let problem = OptionProblem::new("base_url", "is no WebSocket address");
+            problems.push(problem.hint(format!("write it like {BASE_URL}")));
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
+        if self.model.is_empty() || !self.model.chars().all(plain) {
+            let problem = OptionProblem::new("model", format!("\"{}\" is no model name", self.model));
+            problems.push(problem.hint(format!("such as {MODEL}")));
+        }
+        if self.voice.is_empty() {
+            problems.push(OptionProblem::new("voice", "is empty").hint(format!("such as {VOICE}")));
+        }
+        problems.extend(within("speed", self.speed, 0.25, 1.5));
+        problems.extend(within("max_output_tokens", self.max_output_tokens.map(f64::from), 1.0, 4096.0));
+        if let TurnDetection::ServerVad { threshold, idle_timeout_ms, .. } = &self.turn_detection {
+            problems.extend(within("turn_detection.threshold", *threshold, 0.0, 1.0));
+            let idle = idle_timeout_ms.map(f64::from);
+            problems.extend(within("turn_detection.idle_timeout_ms", idle, 5_000.0, 30_000.0));
+        }
+        problems
+    }
+}
+
+fn header_value(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic())
+}
+
+fn within(path: &str, value: Option<f64>, min: f64, max: f64) -> Option<OptionProblem> {
+    let value = value.filter(|value| !(min..=max).contains(value))?;
+    Some(OptionProblem::new(path, format!("{value} is not within {min} and {max}")))
+}

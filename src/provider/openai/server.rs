@@ -1,0 +1,162 @@
+//! The server's messages, as far as they matter here. Unknown fields are ignored everywhere: the
+//! vendor adds them without notice.
+
+use crate::call::Usage;
+use serde::Deserialize;
+use std::borrow::Cow;
+
+#[derive(Deserialize)]
+pub(super) struct Kind<'a> {
+    #[serde(borrow)]
+    pub(super) r#type: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct AudioDelta<'a> {
+    #[serde(borrow)]
+    pub(super) response_id: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) item_id: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) delta: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct AudioDone {
+    pub(super) response_id: String,
+    pub(super) item_id: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct SpokenText {
+    pub(super) transcript: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct SessionMessage {
+    pub(super) session: SessionState,
+}
+
+#[derive(Deserialize)]
+pub(super) struct SessionState {
+    #[serde(default)]
+    pub(super) r#type: Option<String>,
+    #[serde(default)]
+    pub(super) audio: AudioState,
+}
+
+#[derive(Deserialize, Default)]
+pub(super) struct AudioState {
+    #[serde(default)]
+    pub(super) input: DirectionState,
+    #[serde(default)]
+    pub(super) output: DirectionState,
+}
+
+#[derive(Deserialize, Default)]
+pub(super) struct DirectionState {
+    #[serde(default)]
+    pub(super) format: Option<FormatState>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct FormatState {
+    pub(super) r#type: String,
+    #[serde(default)]
+    pub(super) rate: Option<u32>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ErrorMessage {
+    pub(super) error: ErrorBody,
+}
+
+#[derive(Deserialize, Default)]
+pub(super) struct ErrorBody {
+    #[serde(default)]
+    pub(super) r#type: Option<String>,
+    #[serde(default)]
+    pub(super) code: Option<String>,
+    #[serde(default)]
+    pub(super) event_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ResponseMessage {
+    pub(super) response: ResponseBody,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ResponseBody {
+    pub(super) id: String,
+    #[serde(default)]
+    pub(super) status: Option<String>,
+    #[serde(default)]
+    pub(super) status_details: Option<StatusDetails>,
+    #[serde(default)]
+    pub(super) output: Option<Vec<Item>>,
+    #[serde(default)]
+    pub(super) usage: Option<UsageBody>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct StatusDetails {
+    #[serde(default)]
+    pub(super) error: Option<ErrorBody>,
+}
+
+/// `response.output_item.done` carries one; `response.done` all of the response.
+#[derive(Deserialize)]
+pub(super) struct Item {
+    #[serde(default)]
+    pub(super) r#type: Option<String>,
+    #[serde(default)]
+    pub(super) status: Option<String>,
+    #[serde(default)]
+    pub(super) call_id: Option<String>,
+    #[serde(default)]
+    pub(super) name: Option<String>,
+    #[serde(default)]
+    pub(super) arguments: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ArgumentsDone {
+    pub(super) response_id: String,
+    pub(super) call_id: String,
+    #[serde(default)]
+    pub(super) name: Option<String>,
+    pub(super) arguments: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct UsageBody {
+    #[serde(default)]
+    input_token_details: Option<TokenDetails>,
+    #[serde(default)]
+    output_token_details: Option<TokenDetails>,
+}
+
+#[derive(Deserialize, Default)]
+struct TokenDetails {
+    #[serde(default)]
+    text_tokens: Option<u64>,
+    #[serde(default)]
+    audio_tokens: Option<u64>,
+    #[serde(default)]
+    cached_tokens: Option<u64>,
+}
+
+impl From<UsageBody> for Usage {
+    fn from(body: UsageBody) -> Self {
+        let input = body.input_token_details.unwrap_or_default();
+        let output = body.output_token_details.unwrap_or_default();
+        Self {
+            input_text_tokens: input.text_tokens.unwrap_or(0),
+            input_audio_tokens: input.audio_tokens.unwrap_or(0),
+            input_cached_tokens: input.cached_tokens.unwrap_or(0),
+            output_text_tokens: output.text_tokens.unwrap_or(0),
+            output_audio_tokens: output.audio_tokens.unwrap_or(0),
+        }
+    }
+}

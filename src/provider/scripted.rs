@@ -1,0 +1,173 @@
+//! An agent that follows a script, in this process: for the demo, for tests, for measurements. It
+//! behaves like a vendor's: it detects the caller's speech, cancels its own answer when interrupted,
+//! calls tools, and can be told to fail.
+//!
+//! Its quirks: it speaks to its codec by channels, in a vocabulary of its own ([`wire`]); what the
+//! caller said is not understood and has no transcript.
+
+mod actor;
+mod ears;
+mod options;
+mod speech;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use super::{AgentSetup, Codec, Dial, OptionProblem, Provider, ProviderKind, SessionFormats, Wire, read_options};
+use crate::{audio::Format, call::AgentTraits};
+use actor::{Actor, Input, Output};
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
+use options::{Options, VoiceKind};
+use serde_json::Value;
+use speech::{Speech, SpeechError};
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until},
+};
+use wire::{FromAgent, ScriptedCodec, ToAgent};
+
+pub(super) const KIND: ProviderKind = ProviderKind {
+    kind: "scripted",
+    summary: "An agent in this process that follows a script; needs no key",
+    schema: || schemars::schema_for!(Options).to_value(),
+    check: |options| match read_options::<Options>(options) {
+        Ok(options) => options.problems(),
+        Err(problems) => problems,
+    },
+    build,
+};
+
+fn build(options: &Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
+    let options: Options = read_options(options)?;
+    let problems = options.problems();
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let speech = Speech::new(options.voice, options.espeak.clone());
+    prepare(&speech, &options).map_err(|error| {
+        let problem = OptionProblem::new("voice", error.to_string());
+        vec![problem.hint("check `espeak`, or write `voice: tone`")]
+    })?;
+    Ok(Arc::new(Scripted { options: Arc::new(options), speech: Arc::new(speech) }))
+}
+
+/// Renders the script's lines once, when it is loaded. The thread allows it with and without a
+/// runtime around.
+fn prepare(speech: &Speech, options: &Options) -> Result<(), SpeechError> {
+    if options.voice == VoiceKind::Tone {
+        return Ok(());
+    }
+    std::thread::scope(|scope| {
+        let rendering = scope.spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(speech.prepare(options.lines()))
+        });
+        rendering.join().unwrap_or_else(|_| Err(SpeechError::Failed("rendering panicked".into())))
+    })
+}
+
+struct Scripted {
+    options: Arc<Options>,
+    speech: Arc<Speech>,
+}
+
+impl Provider for Scripted {
+    fn kind(&self) -> &'static str {
+        KIND.kind
+    }
+
+    fn traits(&self) -> AgentTraits {
+        AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true }
+    }
+
+    fn formats(&self, leg: Format) -> SessionFormats {
+        SessionFormats { input: leg, output: leg }
+    }
+
+    fn dial(&self, setup: &AgentSetup) -> Dial {
+        let (options, speech, format) = (self.options.clone(), self.speech.clone(), setup.leg);
+        Dial::Embedded(Box::new(move |commands, events| play(options, speech, format, commands, events).boxed()))
+    }
+
+    fn codec(&self, _: &AgentSetup) -> Box<dyn Codec> {
+        Box::new(ScriptedCodec::default())
+    }
+}
+
+/// Carries messages, time and rendered lines to the actor, and its outputs back.
+async fn play(
+    options: Arc<Options>,
+    speech: Arc<Speech>,
+    format: Format,
+    mut commands: mpsc::Receiver<Wire>,
+    events: mpsc::Sender<Wire>,
+) {
+    let mut actor = Actor::new(options, speech.clone(), format, Instant::now().into_std());
+    let mut outputs = vec![Output::Send(FromAgent::Ready)];
+    let mut rendering = FuturesUnordered::new();
+    loop {
+        for output in outputs.drain(..) {
+            let wire = match output {
+                Output::Send(message) => wire::text(&message),
+                Output::Audio { answer, audio } => wire::audio(answer, &audio),
+                Output::Render { answer, text } => {
+                    let speech = speech.clone();
+                    rendering.push(async move { (answer, render(&speech, &text, format).await) });
+                    continue;
+                }
+                Output::End => return,
+                Output::Stall => return std::future::pending().await,
+            };
+            if events.send(wire).await.is_err() {
+                return;
+            }
+        }
+        tokio::select! {
+            wire = commands.recv() => {
+                let Some(wire) = wire else { return };
+                if let Some(input) = input(wire) {
+                    actor.step(input, Instant::now().into_std(), &mut outputs);
+                }
+            }
+            Some((answer, audio)) = rendering.next() => {
+                actor.step(Input::Rendered { answer, audio }, Instant::now().into_std(), &mut outputs);
+            }
+            () = until(actor.deadline()) => actor.on_deadline(Instant::now().into_std(), &mut outputs),
+        }
+    }
+}
+
+/// A line that cannot be spoken is sounded, so that the call goes on.
+async fn render(speech: &Speech, text: &str, format: Format) -> bytes::Bytes {
+    match speech.render(text, format).await {
+        Ok(audio) => audio,
+        Err(error) => {
+            tracing::warn!(%error, "a line could not be spoken; a tone takes its place");
+            let tone = options::Tone { hertz: 440.0, r#for: options::Span(Duration::from_secs(1)) };
+            speech::tone_of(tone, format)
+        }
+    }
+}
+
+fn input(wire: Wire) -> Option<Input> {
+    let text = match wire {
+        Wire::Binary(audio) => return Some(Input::Audio(audio)),
+        Wire::Text(text) => text,
+    };
+    Some(match serde_json::from_str(&text).ok()? {
+        ToAgent::Greet { text } => Input::Greet { text },
+        ToAgent::Say { text } => Input::Say { text },
+        ToAgent::Interrupt { answer, heard_ms, cancel } => {
+            Input::Interrupt { answer, heard: Duration::from_millis(heard_ms), cancel }
+        }
+        ToAgent::ToolResult { call_id, .. } => Input::ToolResult { call_id },
+    })
+}
+
+async fn until(deadline: Option<std::time::Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(Instant::from_std(deadline)).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,407 @@
+//! What all providers share: dialling within bounds, waiting for the session to stand, carrying
+//! commands and events, telling a dead peer from a quiet one, closing.
+//!
+//! Invariants:
+//! - Before [`AgentEvent::Ready`] a failure is tried again within [`SessionPolicy::attempts`] and
+//!   [`SessionPolicy::setup_max`]; afterwards it is final.
+//! - [`AgentEvent::Lost`] comes at most once, and nothing comes after it. It does not come when the
+//!   call itself ends the session by closing its commands.
+//! - No event is dropped: while the call is slow to take them, the provider is not read.
+//! - The caller's audio and other commands are not dropped either, but for audio that outgrows the
+//!   [`Preroll`] before the provider is ready; that is counted.
+
+mod link;
+mod preroll;
+#[cfg(test)]
+mod tests;
+mod voice;
+
+use super::{AgentSetup, Codec, Provider, ProviderCounters, Wire};
+use crate::{
+    audio::Converter,
+    call::{AgentCommand, AgentEvent, AgentLoss, Noise},
+};
+use bytes::Bytes;
+use link::{DialError, Incoming, Link, Unwritable, message_of};
+use preroll::Preroll;
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, MissedTickBehavior, interval_at, sleep, sleep_until, timeout, timeout_at},
+};
+use tokio_tungstenite::tungstenite::Message;
+use voice::Voice;
+
+/// Messages waiting for the socket: over a second of caller audio. Beyond it commands wait in their
+/// channel, whose overflow tells the call that the provider stopped reading.
+const OUTBOX_MAX: usize = 64;
+/// One unreadable message is an accident; so many in a row are another protocol.
+const MALFORMED_IN_A_ROW_MAX: u32 = 20;
+
+/// Bounds of a session. The defaults suit a caller who is waiting.
+#[derive(Debug, Clone)]
+pub struct SessionPolicy {
+    /// From the start until the session stands, all attempts included.
+    pub setup_max: Duration,
+    /// A provider that failed three times in a row will not be there a fourth time within the
+    /// seconds a caller waits.
+    pub attempts: u32,
+    /// Connecting, TLS and the upgrade, per attempt.
+    pub connect_max: Duration,
+    /// From the connection until the session stands, per attempt.
+    pub handshake_max: Duration,
+    /// Before the second attempt; doubled before each further one, and jittered by half.
+    pub backoff: Duration,
+    /// Caller audio kept until the session stands.
+    pub preroll_max: Duration,
+    /// Also keeps NAT mappings alive, which some forget after 30 s.
+    pub ping_every: Duration,
+    /// Neither message nor pong for so long: two pings were lost.
+    pub dead_after: Duration,
+    /// For the closing handshake, and for the provider's last words once it no longer reads.
+    pub close_max: Duration,
+}
+
+impl Default for SessionPolicy {
+    fn default() -> Self {
+        Self {
+            setup_max: Duration::from_secs(10),
+            attempts: 3,
+            connect_max: Duration::from_secs(4),
+            handshake_max: Duration::from_secs(4),
+            backoff: Duration::from_millis(200),
+            preroll_max: Duration::from_secs(5),
+            ping_every: Duration::from_secs(10),
+            dead_after: Duration::from_secs(25),
+            close_max: Duration::from_secs(1),
+        }
+    }
+}
+
+/// Runs one call's session until the provider is lost or `commands` is closed. Dropping the future
+/// ends it at once, at any point.
+pub async fn run(
+    provider: Arc<dyn Provider>,
+    setup: AgentSetup,
+    commands: mpsc::Receiver<AgentCommand>,
+    events: mpsc::Sender<AgentEvent>,
+    policy: SessionPolicy,
+    counters: Arc<ProviderCounters>,
+) {
+    let preroll = Preroll::new(setup.leg, policy.preroll_max);
+    let mut session = Session { provider, setup, commands, events, policy, counters, preroll, pending: VecDeque::new() };
+    match session.attempts().await {
+        End::Lost(loss) => session.report(loss).await,
+        End::Left => {}
+    }
+}
+
+struct Session {
+    provider: Arc<dyn Provider>,
+    setup: AgentSetup,
+    commands: mpsc::Receiver<AgentCommand>,
+    events: mpsc::Sender<AgentEvent>,
+    policy: SessionPolicy,
+    counters: Arc<ProviderCounters>,
+    preroll: Preroll,
+    /// Events the call has not taken yet: those of one message, since no other is read meanwhile.
+    pending: VecDeque<AgentEvent>,
+}
+
+enum End {
+    Lost(AgentLoss),
+    /// The call closed its side.
+    Left,
+}
+
+/// How one attempt came out.
+enum Attempt {
+    /// The session never stood.
+    Failed(AgentLoss),
+    /// It stood, and this ended it.
+    Ended(End),
+}
+
+/// What a conversation waits for, whichever comes first.
+enum Step {
+    /// The call took an event.
+    Delivered,
+    Heard(Incoming),
+    Sent(Result<(), Unwritable>),
+    Told(Option<AgentCommand>),
+    Beat(Instant),
+    HandshakeOver,
+    LastWordsOver,
+}
+
+/// One connection and all that lives as long as it.
+struct Talk {
+    link: Link,
+    codec: Box<dyn Codec>,
+    outbox: VecDeque<Message>,
+    caller: Converter,
+    agent: Voice,
+    ready: bool,
+    malformed_in_a_row: u32,
+    heard_at: Instant,
+    /// The provider takes nothing more; its last words are awaited until then.
+    unwritable_until: Option<Instant>,
+}
+
+impl Session {
+    async fn attempts(&mut self) -> End {
+        let deadline = Instant::now() + self.policy.setup_max;
+        let mut backoff = self.policy.backoff;
+        let mut last = AgentLoss::Unreachable;
+        for attempt in 1..=self.policy.attempts {
+            if attempt > 1 {
+                let wait = backoff.mul_f64(rand::random_range(0.5..1.5));
+                backoff *= 2;
+                if Instant::now() + wait >= deadline {
+                    break;
+                }
+                if self.collecting(sleep(wait)).await.is_none() {
+                    return End::Left;
+                }
+            }
+            match self.attempt(deadline).await {
+                Attempt::Ended(end) => return end,
+                Attempt::Failed(loss) => {
+                    self.count_dial(loss.label());
+                    tracing::debug!(attempt, loss = loss.label(), "the provider's session did not come about");
+                    last = loss;
+                    if matches!(loss, AgentLoss::Unauthorized | AgentLoss::Quota) {
+                        break;
+                    }
+                }
+            }
+        }
+        End::Lost(last)
+    }
+
+    async fn attempt(&mut self, deadline: Instant) -> Attempt {
+        let mut codec = self.provider.codec(&self.setup);
+        let dial = self.provider.dial(&self.setup);
+        let limit = deadline.min(Instant::now() + self.policy.connect_max);
+        let link = match self.collecting(timeout_at(limit, Link::dial(dial))).await {
+            None => return Attempt::Ended(End::Left),
+            Some(Err(_)) => return Attempt::Failed(AgentLoss::Unreachable),
+            Some(Ok(Err(error))) => {
+                tracing::debug!(%error, "dialling failed");
+                return Attempt::Failed(match error {
+                    DialError::Refused(status) => codec.refused(status),
+                    DialError::Failed(_) | DialError::Header => AgentLoss::Unreachable,
+                });
+            }
+            Some(Ok(Ok(link))) => link,
+        };
+        let formats = self.provider.formats(self.setup.leg);
+        let mut first = Vec::new();
+        codec.open(&mut first);
+        let talk = Talk {
+            link,
+            codec,
+            outbox: first.into_iter().map(message_of).collect(),
+            caller: Converter::new(self.setup.leg, formats.input),
+            agent: Voice::new(formats.output, self.setup.leg),
+            ready: false,
+            malformed_in_a_row: 0,
+            heard_at: Instant::now(),
+            unwritable_until: None,
+        };
+        self.converse(talk, deadline.min(Instant::now() + self.policy.handshake_max)).await
+    }
+
+    /// Carries messages both ways until something ends it.
+    async fn converse(&mut self, mut talk: Talk, handshake_until: Instant) -> Attempt {
+        let mut heartbeat = interval_at(Instant::now() + self.policy.ping_every, self.policy.ping_every);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let taking = if talk.ready { talk.outbox.len() < OUTBOX_MAX } else { self.preroll.has_room() };
+            let pings = talk.link.pings;
+            let (mut writer, mut reader) = talk.link.split();
+            let writing = talk.unwritable_until.is_none() && writer.has_work(&talk.outbox);
+            let step = tokio::select! {
+                permit = self.events.reserve(), if !self.pending.is_empty() => match permit {
+                    Ok(permit) => {
+                        self.pending.pop_front().map(|event| permit.send(event));
+                        Step::Delivered
+                    }
+                    Err(_) => return Attempt::Ended(End::Left),
+                },
+                incoming = reader.next(), if self.pending.is_empty() => Step::Heard(incoming),
+                sent = writer.send(&mut talk.outbox), if writing => Step::Sent(sent),
+                command = self.commands.recv(), if taking => Step::Told(command),
+                now = heartbeat.tick(), if pings => Step::Beat(now),
+                () = sleep_until(handshake_until), if !talk.ready => Step::HandshakeOver,
+                () = until(talk.unwritable_until) => Step::LastWordsOver,
+            };
+            let lost = match step {
+                Step::Delivered => {
+                    // What lies in the socket is read only now; the wait was ours.
+                    talk.heard_at = Instant::now();
+                    None
+                }
+                Step::Heard(incoming) => self.hear(&mut talk, incoming),
+                Step::Sent(sent) => {
+                    if sent.is_err() {
+                        talk.unwritable_until = Some(Instant::now() + self.policy.close_max);
+                    }
+                    None
+                }
+                Step::Told(Some(command)) => {
+                    self.take(&mut talk, command);
+                    None
+                }
+                Step::Told(None) => {
+                    // A provider that does not answer the goodbye is left standing.
+                    let _ = timeout(self.policy.close_max, talk.link.close(talk.outbox)).await;
+                    return Attempt::Ended(End::Left);
+                }
+                Step::Beat(now) => self.beat(&mut talk, now),
+                Step::HandshakeOver => Some(AgentLoss::Handshake),
+                Step::LastWordsOver => Some(talk.codec.closed(None, "")),
+            };
+            match lost {
+                None => {}
+                Some(loss) if talk.ready => return Attempt::Ended(End::Lost(loss)),
+                // A session that never stood was not set up, whatever closed it.
+                Some(AgentLoss::Closed) => return Attempt::Failed(AgentLoss::Handshake),
+                Some(loss) => return Attempt::Failed(loss),
+            }
+        }
+    }
+
+    /// Takes one message of the provider; `Some` when the session is over by it.
+    fn hear(&mut self, talk: &mut Talk, incoming: Incoming) -> Option<AgentLoss> {
+        talk.heard_at = Instant::now();
+        match incoming {
+            Incoming::Wire(wire) => self.decode(talk, wire),
+            Incoming::Alive => None,
+            Incoming::Closed { code, reason } => Some(talk.codec.closed(code, &reason)),
+            Incoming::Broken => Some(talk.codec.closed(None, "")),
+            Incoming::Unreadable => Some(AgentLoss::Protocol),
+        }
+        .inspect(|_| talk.agent.end(&mut self.pending))
+    }
+
+    fn decode(&mut self, talk: &mut Talk, wire: Wire) -> Option<AgentLoss> {
+        let (mut events, mut replies) = (Vec::new(), Vec::new());
+        talk.codec.decode(wire, &mut events, &mut replies);
+        talk.outbox.extend(replies.into_iter().map(message_of));
+        let malformed = events.contains(&AgentEvent::Noise(Noise::Malformed));
+        talk.malformed_in_a_row = if malformed { talk.malformed_in_a_row + 1 } else { 0 };
+        for event in events {
+            match event {
+                AgentEvent::Lost(loss) => return Some(loss),
+                AgentEvent::Ready if talk.ready => {}
+                AgentEvent::Ready => {
+                    self.count_dial("ready");
+                    talk.ready = true;
+                    self.pending.push_back(AgentEvent::Ready);
+                    for command in self.preroll.drain() {
+                        talk.encode(command);
+                    }
+                }
+                AgentEvent::Audio { response, item, audio } => {
+                    talk.agent.push(response, item, audio, &mut self.pending);
+                }
+                AgentEvent::ResponseDone { .. } => {
+                    talk.agent.end(&mut self.pending);
+                    self.pending.push_back(event);
+                }
+                AgentEvent::Noise(noise) => {
+                    self.counters.noise.with_label_values(&[self.provider.kind(), noise.label()]).inc();
+                    self.pending.push_back(event);
+                }
+                event => self.pending.push_back(event),
+            }
+        }
+        (talk.malformed_in_a_row >= MALFORMED_IN_A_ROW_MAX).then_some(AgentLoss::Protocol)
+    }
+
+    fn take(&mut self, talk: &mut Talk, command: AgentCommand) {
+        if talk.ready {
+            talk.encode(command);
+        } else {
+            self.keep(command);
+        }
+    }
+
+    fn keep(&mut self, command: AgentCommand) {
+        self.counters.preroll_dropped.inc_by(self.preroll.push(command));
+    }
+
+    /// One beat: a ping, and a look at how long the peer has been silent.
+    fn beat(&self, talk: &mut Talk, now: Instant) -> Option<AgentLoss> {
+        if self.pending.is_empty() && now.saturating_duration_since(talk.heard_at) >= self.policy.dead_after {
+            return Some(talk.codec.closed(None, ""));
+        }
+        if talk.outbox.len() < OUTBOX_MAX {
+            talk.outbox.push_back(Message::Ping(Bytes::new()));
+        }
+        None
+    }
+
+    /// Waits for `future` and keeps what the call says meanwhile; `None` when the call leaves.
+    async fn collecting<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
+        tokio::pin!(future);
+        loop {
+            tokio::select! {
+                done = &mut future => return Some(done),
+                command = self.commands.recv(), if self.preroll.has_room() => self.keep(command?),
+            }
+        }
+    }
+
+    /// Hands over what is still pending, then the loss. Commands are taken and forgotten meanwhile:
+    /// nobody is there to hear them, and a full queue would be reported as another loss.
+    async fn report(mut self, loss: AgentLoss) {
+        self.pending.push_back(AgentEvent::Lost(loss));
+        while let Some(event) = self.pending.pop_front() {
+            let sending = self.events.send(event);
+            tokio::pin!(sending);
+            loop {
+                tokio::select! {
+                    sent = &mut sending => match sent {
+                        Ok(()) => break,
+                        Err(_) => return,
+                    },
+                    command = self.commands.recv() => if command.is_none() {
+                        return;
+                    },
+                }
+            }
+        }
+    }
+
+    fn count_dial(&self, outcome: &str) {
+        self.counters.dials.with_label_values(&[self.provider.kind(), outcome]).inc();
+    }
+}
+
+impl Talk {
+    fn encode(&mut self, command: AgentCommand) {
+        let command = match command {
+            AgentCommand::Audio(audio) if !self.caller.is_identity() => {
+                let mut converted = Vec::with_capacity(audio.len() * 3);
+                self.caller.push(&audio, &mut converted);
+                if converted.is_empty() {
+                    return;
+                }
+                AgentCommand::Audio(converted.into())
+            }
+            command => command,
+        };
+        let mut wires = Vec::new();
+        self.codec.encode(command, &mut wires);
+        self.outbox.extend(wires.into_iter().map(message_of));
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
