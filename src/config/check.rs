@@ -1,7 +1,7 @@
 //! The tree against the schema: every violation at once, in an operator's words.
 
 use super::{
-    problem::{Path, Report, suggest},
+    problem::{Path, Report, Step, nearest, suggest},
     tree::{Kind, Node},
 };
 use jsonschema::{
@@ -25,12 +25,14 @@ pub(super) fn check(root: &mut Node, schema: &Value, report: &mut Report) {
     wanted.iter().for_each(|path| read_as_text(root, path));
 
     let value = root.json(true);
-    let faults: Vec<Fault> =
+    let mut faults: Vec<Fault> =
         validator.iter_errors(&value).flat_map(|error| Explainer { root, schema }.explain(&error)).collect();
+    drop_consequences(&mut faults);
+    faults.iter().filter_map(|fault| fault.meant.as_ref()).for_each(|meant| report.settle(meant));
     for fault in &faults {
         report.add(root.line_of(&fault.path), &fault.path, &*fault.message, fault.hint.clone());
     }
-    for fault in faults {
+    for fault in faults.into_iter().filter(|fault| fault.breaks) {
         if let Some(node) = root.at_mut(&fault.path) {
             node.kind = Kind::Broken;
         }
@@ -43,7 +45,7 @@ fn texts_wanted(error: &ValidationError, root: &Node) -> Vec<Path> {
     match error.kind() {
         ValidationErrorKind::Type { kind } if expects(kind, JsonType::String) => {
             let path = path_of(error);
-            let readable = |node: &Node| matches!(&node.kind, Kind::Scalar { text: Some(_), .. });
+            let readable = |node: &Node| matches!(&node.kind, Kind::Scalar { text: Some(_), from_env: true, .. });
             if root.at(&path).is_some_and(readable) { vec![path] } else { Vec::new() }
         }
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
@@ -65,6 +67,26 @@ struct Fault {
     path: Path,
     message: String,
     hint: Option<String>,
+    /// The key that this unknown one is taken for.
+    meant: Option<Path>,
+    /// What stands at `path` cannot be read further. Not so where only its name is wrong.
+    breaks: bool,
+}
+
+impl Fault {
+    fn new(path: Path, message: impl Into<String>, hint: Option<String>) -> Self {
+        Self { path, message: message.into(), hint, meant: None, breaks: true }
+    }
+}
+
+/// Inside a value that is wrong as a whole nothing more is wrong, and a key that is misspelt is not
+/// missing.
+fn drop_consequences(faults: &mut Vec<Fault>) {
+    let wrong: Vec<Path> = faults.iter().filter(|fault| fault.breaks).map(|fault| fault.path.clone()).collect();
+    let meant: Vec<Path> = faults.iter().filter_map(|fault| fault.meant.clone()).collect();
+    faults.retain(|Fault { path, .. }| {
+        !meant.contains(path) && !wrong.iter().any(|wrong| path != wrong && path.starts_with(wrong))
+    });
 }
 
 struct Explainer<'a> {
@@ -78,7 +100,7 @@ impl Explainer<'_> {
 
         let path = path_of(error);
         let Some(node) = self.root.at(&path) else { return Vec::new() };
-        let fault = |message: String, hint: Option<String>| vec![Fault { path: path.clone(), message, hint }];
+        let fault = |message: String, hint: Option<String>| vec![Fault::new(path.clone(), message, hint)];
         match error.kind() {
             _ if matches!(node.kind, Kind::Broken) => Vec::new(),
             K::AnyOf { context } | K::OneOfNotValid { context } => self.explain_choice(node, &path, context),
@@ -87,26 +109,24 @@ impl Explainer<'_> {
             }
             K::Required { property } => {
                 let path = property.as_str().map_or(path.clone(), |key| path.key(key));
-                vec![Fault { path, message: "required, but missing".into(), hint: None }]
+                vec![Fault::new(path, "required, but missing", None)]
             }
             K::PropertyNames { error } => {
                 let name = error.instance().as_str().unwrap_or_default();
                 let hint = "1 to 64 letters, digits, \"_\" and \"-\"";
-                vec![Fault { path: path.key(name), message: "this cannot be a name".into(), hint: Some(hint.into()) }]
+                let fault = Fault::new(path.key(name), "this cannot be a name", Some(hint.into()));
+                vec![Fault { breaks: false, ..fault }]
             }
             K::Type { kind } => {
                 let message = format!("expected {}, found {}", self.expected(error, kind), found(node));
-                fault(message, type_hint(kind, node))
+                fault(message, self.type_hint(error, kind, node))
             }
             K::Enum { options } => self.not_listed(node, &path, options.as_array().map_or(&[], Vec::as_slice)),
             K::Constant { expected_value } => self.not_listed(node, &path, std::slice::from_ref(expected_value)),
             K::Pattern { .. } => {
                 let title = self.beside(error, "title").and_then(Value::as_str);
-                let expected = title.map(|title| format!("expected {title}"));
-                match expected {
-                    Some(expected) => fault(format!("{} is not right", shown(node)), Some(expected)),
-                    None => fault(format!("{} is not right", shown(node)), Some(masked(error))),
-                }
+                let hint = title.map_or_else(|| masked(error), |title| format!("expected {title}"));
+                fault(format!("{} is not right", shown(node)), Some(hint))
             }
             K::Minimum { limit } => fault(format!("has to be at least {limit}"), None),
             K::Maximum { limit } => fault(format!("has to be at most {limit}"), None),
@@ -142,29 +162,57 @@ impl Explainer<'_> {
         match nearest {
             Some(branch) => branch.iter().flat_map(|error| self.explain(error)).collect(),
             None => {
-                let wanted: Vec<String> = branches.iter().filter_map(|branch| branch.first()).filter_map(type_of).collect();
+                let wanted: Vec<String> =
+                    branches.iter().filter_map(|branch| branch.first()).filter_map(type_of).collect();
                 let title = self.root_title(path);
                 let message = format!("expected {}, found {}", title.unwrap_or(wanted.join(" or ")), found(node));
-                vec![Fault { path: path.clone(), message, hint: None }]
+                vec![Fault::new(path.clone(), message, None)]
             }
         }
     }
 
     fn unknown_key(&self, path: &Path, key: &str, error: &ValidationError) -> Fault {
-        let known: Vec<&str> =
-            self.beside(error, "properties").and_then(Value::as_object).into_iter().flatten().map(|(k, _)| &**k).collect();
+        let known: Vec<&str> = self
+            .beside(error, "properties")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+            .map(|(k, _)| &**k)
+            .collect();
         let what = if self.is_provider(path) { "unknown kind of provider" } else { "unknown key" };
-        Fault { path: path.key(key), message: what.into(), hint: suggest(key, known) }
+        let meant = nearest(key, &known).map(|meant| path.key(meant));
+        Fault { meant, ..Fault::new(path.key(key), what, suggest(key, &known)) }
     }
 
     fn not_listed(&self, node: &Node, path: &Path, options: &[Value]) -> Vec<Fault> {
-        let options: Vec<String> = options.iter().map(|o| o.as_str().map_or_else(|| o.to_string(), str::to_owned)).collect();
+        let options: Vec<String> =
+            options.iter().map(|o| o.as_str().map_or_else(|| o.to_string(), str::to_owned)).collect();
         let written = match &node.kind {
             Kind::Scalar { value: Value::String(text), from_env: false, .. } => text.as_str(),
             _ => "",
         };
-        let hint = suggest(written, options.iter().map(String::as_str));
-        vec![Fault { path: path.clone(), message: format!("{} is not one of the choices", shown(node)), hint }]
+        let hint = suggest(written, &options.iter().map(String::as_str).collect::<Vec<_>>());
+        vec![Fault::new(path.clone(), format!("{} is not one of the choices", shown(node)), hint)]
+    }
+
+    fn type_hint(&self, error: &ValidationError, kind: &TypeKind, node: &Node) -> Option<String> {
+        let hint = match &node.kind {
+            Kind::Scalar { text: Some(text), value, from_env: false }
+                if !value.is_null() && expects(kind, JsonType::String) =>
+            {
+                let (parent, _) = error.schema_path().as_str().rsplit_once('/')?;
+                let quotes_help = jsonschema::is_valid(self.schema.pointer(parent)?, &Value::String(text.clone()));
+                quotes_help.then_some("YAML reads it so unless it is in quotes")?
+            }
+            Kind::Scalar { .. } if expects(kind, JsonType::Array) => "write [one, two], or each on a line after \"- \"",
+            Kind::Scalar { value: Value::String(text), from_env: false, .. }
+                if expects(kind, JsonType::Boolean) && ["yes", "no", "on", "off"].contains(&text.as_str()) =>
+            {
+                "write true or false"
+            }
+            _ => return None,
+        };
+        Some(hint.into())
     }
 
     fn is_provider(&self, path: &Path) -> bool {
@@ -173,7 +221,7 @@ impl Explainer<'_> {
 
     fn kinds_hint(&self, error: &ValidationError) -> Option<String> {
         let kinds = self.beside(error, "properties")?.as_object()?;
-        suggest("", kinds.keys().map(String::as_str))
+        suggest("", &kinds.keys().map(String::as_str).collect::<Vec<_>>())
     }
 
     /// What another keyword says in the schema that the error is about.
@@ -194,11 +242,11 @@ impl Explainer<'_> {
         let mut schema = self.schema;
         for step in path.steps() {
             schema = match step {
-                super::problem::Step::Key(key) => schema
+                Step::Key(key) => schema
                     .get("properties")
                     .and_then(|properties| properties.get(key))
                     .or_else(|| schema.get("additionalProperties"))?,
-                super::problem::Step::Index(_) => schema.get("items")?,
+                Step::Index(_) => schema.get("items")?,
             };
         }
         schema.get("title")?.as_str().map(str::to_owned)
@@ -237,7 +285,7 @@ fn shown(node: &Node) -> String {
     const SHOWN_MAX: usize = 60;
 
     match &node.kind {
-        Kind::Scalar { from_env: true, .. } => "the variable's value".into(),
+        Kind::Scalar { from_env: true, .. } => "(a variable's value)".into(),
         Kind::Scalar { value, .. } => {
             let text = value.as_str().map_or_else(|| value.to_string(), |text| format!("{text:?}"));
             if text.chars().count() <= SHOWN_MAX { text } else { "the text".into() }
@@ -280,20 +328,4 @@ fn type_words(kind: &TypeKind) -> String {
     ];
     let named: Vec<&str> = words.iter().filter(|(single, _)| expects(kind, *single)).map(|(_, words)| *words).collect();
     named.join(" or ")
-}
-
-fn type_hint(kind: &TypeKind, node: &Node) -> Option<String> {
-    let hint = match &node.kind {
-        Kind::Scalar { value: Value::Number(_) | Value::Bool(_), .. } if expects(kind, JsonType::String) => {
-            "YAML reads it so unless it is in quotes"
-        }
-        Kind::Scalar { .. } if expects(kind, JsonType::Array) => "write [one, two], or each on a line after \"- \"",
-        Kind::Scalar { value: Value::String(text), from_env: false, .. }
-            if expects(kind, JsonType::Boolean) && ["yes", "no", "on", "off"].contains(&text.as_str()) =>
-        {
-            "write true or false"
-        }
-        _ => return None,
-    };
-    Some(hint.into())
 }

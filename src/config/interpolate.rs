@@ -85,7 +85,8 @@ fn number(text: &str) -> Option<Number> {
         return Some(whole.into());
     }
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if !unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.') || !unsigned.contains(|c: char| c.is_ascii_digit())
+    if !unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+        || !unsigned.contains(|c: char| c.is_ascii_digit())
     {
         return None;
     }

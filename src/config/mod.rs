@@ -1,14 +1,11 @@
 //! What an admin wrote, checked, and what the rest of the engine may rely on.
 //!
-//! The way of a file: text → tree with line numbers → schema check → [`raw`] → [`resolve`] →
+//! The way of a file: text → tree with line numbers → schema check → `raw` → `resolve` →
 //! [`Config`]. Every problem on the way is collected; nothing stops at the first.
 //!
 //! - [`load`] is the way in; [`Catalog`] says what can be named
 //! - [`prompt`]: placeholders in prompts and greetings, filled per call
-//! - [`schema_text`], [`reference`]: what is generated from the same source for editors and readers
-//!
-//! [`raw`]: self::raw
-//! [`resolve`]: self::resolve
+//! - [`schema_text`], [`reference()`]: what is generated from the same source for editors and readers
 
 mod catalog;
 mod check;
@@ -94,15 +91,11 @@ pub fn load_str(name: &str, text: &str, env: Env, catalog: &Catalog) -> Result<C
 fn compose(name: &str, text: &str, env: Env, catalog: &Catalog, report: &mut Report) -> Option<Config> {
     let mut root = tree::parse(text, env, report)?;
     check::check(&mut root, &schema(catalog), report);
-    let raw = match serde_json::from_value(root.json(false)) {
-        Ok(raw) => raw,
-        Err(error) => {
-            // Only a root that is no map, which the schema has already said.
-            if !report.mentions(&Path::default()) {
-                report.add(0, &Path::default(), error.to_string(), None);
-            }
-            return None;
+    let Ok(raw) = serde_json::from_value(root.json(false)) else {
+        if report.is_empty() {
+            report.add(0, &Path::default(), "the schema of this build allows what the build cannot read", None);
         }
+        return None;
     };
     let folder = std::path::Path::new(name).parent().unwrap_or(std::path::Path::new(""));
     Some(resolve::resolve(raw, &root, folder, catalog, report))

@@ -154,22 +154,39 @@ impl fmt::Display for Path {
 pub(super) struct Report {
     file: Arc<str>,
     found: Vec<(Path, Problem)>,
+    /// Places of which all is said, by a problem elsewhere.
+    settled: Vec<Path>,
 }
 
 impl Report {
     pub fn new(file: &str) -> Self {
-        Self { file: file.into(), found: Vec::new() }
+        Self { file: file.into(), found: Vec::new(), settled: Vec::new() }
     }
 
     pub fn add(&mut self, line: usize, path: &Path, message: impl Into<String>, hint: Option<String>) {
-        let problem =
-            Problem { file: self.file.clone(), line, path: path.to_string(), message: message.into(), hint };
+        let problem = Problem { file: self.file.clone(), line, path: path.to_string(), message: message.into(), hint };
         self.found.push((path.clone(), problem));
+    }
+
+    /// Nothing more is to be said about this place: the key is not missing but misspelt, say.
+    pub fn settle(&mut self, path: &Path) {
+        self.settled.push(path.clone());
     }
 
     /// Whether something was said about this place or about one below it.
     pub fn mentions(&self, path: &Path) -> bool {
-        self.found.iter().any(|(found, _)| found.starts_with(path))
+        self.places().any(|place| place.starts_with(path))
+    }
+
+    /// Whether something was said below `section` of which a problem at `path` may be a mere
+    /// consequence.
+    pub fn explains(&self, section: &Path, path: &Path) -> bool {
+        let mut below = self.places().filter(|place| *place != section && place.starts_with(section));
+        below.any(|place| path == section || place.starts_with(path) || path.starts_with(place))
+    }
+
+    fn places(&self) -> impl Iterator<Item = &Path> {
+        self.found.iter().map(|(path, _)| path).chain(&self.settled)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -183,21 +200,24 @@ impl Report {
     }
 }
 
-/// A name that is nearly `name`, or the list of those that there are.
-pub(super) fn suggest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+/// The name that `name` is a slip of.
+pub(super) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let allowed = (name.chars().count() / 3).max(1);
+    let distances = known.iter().map(|candidate| (strsim::damerau_levenshtein(name, candidate), *candidate));
+    let near = distances.filter(|(distance, _)| *distance <= allowed).min().map(|(_, candidate)| candidate);
+    // `user` for `username`.
+    near.or_else(|| known.iter().copied().filter(|known| name.len() > 2 && known.starts_with(name)).min())
+}
+
+/// The name that is meant, or else the names that there are.
+pub(super) fn suggest(name: &str, known: &[&str]) -> Option<String> {
     /// A longer list is no help in one line.
     const LISTED_MAX: usize = 24;
 
-    let known: Vec<&str> = known.into_iter().collect();
-    let allowed = (name.chars().count() / 3).max(1);
-    let nearest = known
-        .iter()
-        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), *candidate))
-        .filter(|(distance, _)| *distance <= allowed)
-        .min();
-    match nearest {
-        Some((_, candidate)) => Some(format!("did you mean \"{candidate}\"?")),
-        None if known.is_empty() || known.len() > LISTED_MAX => None,
+    match nearest(name, known) {
+        Some(candidate) => Some(format!("did you mean \"{candidate}\"?")),
+        None if known.is_empty() => Some("there are none".into()),
+        None if known.len() > LISTED_MAX => None,
         None => Some(format!("there are: {}", known.join(", "))),
     }
 }
@@ -216,8 +236,9 @@ mod tests {
 
     #[test]
     fn a_suggestion_is_the_nearest_name_or_the_whole_list() {
-        assert_eq!(suggest("trasfer", ["hangup_call", "transfer"]).as_deref(), Some("did you mean \"transfer\"?"));
-        assert_eq!(suggest("lunch", ["hangup_call", "transfer"]).as_deref(), Some("there are: hangup_call, transfer"));
-        assert_eq!(suggest("lunch", []), None);
+        assert_eq!(suggest("trasfer", &["hangup_call", "transfer"]).as_deref(), Some("did you mean \"transfer\"?"));
+        assert_eq!(suggest("lunch", &["hangup_call", "transfer"]).as_deref(), Some("there are: hangup_call, transfer"));
+        assert_eq!(suggest("hangup", &["hangup_call", "transfer"]).as_deref(), Some("did you mean \"hangup_call\"?"));
+        assert_eq!(suggest("lunch", &[]).as_deref(), Some("there are none"));
     }
 }

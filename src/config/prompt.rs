@@ -1,6 +1,7 @@
 //! Placeholders in prompts and greetings, filled before the model sees them.
 //!
-//! What a caller (or a dialler) supplies is untrusted: see [`sanitized`].
+//! What a caller (or a dialler) supplies is untrusted: it loses control characters and braces and
+//! is cut before it enters a prompt.
 
 use crate::facts::CallFacts;
 
@@ -28,11 +29,16 @@ pub const VARIABLES: [Variable; 9] = [
         meaning: "the caller's number, `CALLERID(num)`",
         value: |facts| facts.caller_number.reveal().clone(),
     },
-    Variable { name: "call_id", default: "", meaning: "offhook's id of the call", value: |facts| Some(facts.id.to_string()) },
+    Variable {
+        name: "call_id",
+        default: "",
+        meaning: "offhook's id of the call; always set",
+        value: |facts| Some(facts.id.to_string()),
+    },
     Variable {
         name: "context_name",
         default: "",
-        meaning: "the context that answers, `AI_CONTEXT`",
+        meaning: "the context that answers, as `AI_CONTEXT` names it",
         value: |facts| Some(facts.context.clone()),
     },
     Variable {
@@ -176,8 +182,10 @@ mod tests {
 
     #[test]
     fn unknown_placeholders_stay_as_they_are() {
-        assert_eq!(fill("Hi {caller_name}, {caller_nmae} {Caller_Name} { caller_name }", &full()),
-            "Hi Ada, {caller_nmae} {Caller_Name} { caller_name }");
+        assert_eq!(
+            fill("Hi {caller_name}, {caller_nmae} {Caller_Name} { caller_name }", &full()),
+            "Hi Ada, {caller_nmae} {Caller_Name} { caller_name }"
+        );
     }
 
     #[test]
@@ -185,7 +193,10 @@ mod tests {
         for text in ["{", "}", "{}", "{{}}", "a } b { c", "{caller_name", "caller_name}", r#"{"a": {"b": 1}}"#, ""] {
             assert_eq!(fill(text, &full()), text);
         }
-        assert_eq!(fill(r#"{"to": "{caller_name}"} {caller_name {lead_id}"#, &full()), r#"{"to": "Ada"} {caller_name l-1"#);
+        assert_eq!(
+            fill(r#"{"to": "{caller_name}"} {caller_name {lead_id}"#, &full()),
+            r#"{"to": "Ada"} {caller_name l-1"#
+        );
         assert_eq!(fill("ü{caller_name}ü{ü}", &full()), "üAdaü{ü}");
     }
 

@@ -59,7 +59,8 @@ pub(super) struct Asterisk {
     #[schemars(required, length(min = 1))]
     pub password: Option<String>,
     /// The name of the application in `Stasis(NAME)`.
-    #[schemars(regex(pattern = NAME_PATTERN), extend("default" = defaults::ASTERISK_APP))]
+    #[schemars(regex(pattern = NAME_PATTERN))]
+    #[schemars(extend("default" = defaults::ASTERISK_APP, "title" = "a name of letters, digits, _ and -"))]
     pub app: Option<String>,
 }
 
@@ -215,13 +216,10 @@ pub(super) struct Failure {
     pub then: Option<FailureStep>,
 }
 
+/// `hang_up`, `dialplan` or `{transfer: NAME}`; any value, since the name may have been cut out.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum FailureStep {
-    HangUp,
-    Dialplan,
-    Transfer(String),
-}
+#[serde(transparent)]
+pub(super) struct FailureStep(pub Value);
 
 impl JsonSchema for FailureStep {
     fn inline_schema() -> bool {

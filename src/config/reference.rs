@@ -70,10 +70,7 @@ impl Page {
         if path.is_empty() {
             self.text += "\n## The file\n\n";
         } else {
-            self.line(format_args!("\n{} `{path}`\n", if path.contains('.') { "###" } else { "##" }));
-            if let Some(description) = schema.get("description").and_then(Value::as_str) {
-                self.line(format_args!("{}\n", one_line(description)));
-            }
+            self.heading(path, schema);
         }
         self.text += "| key | type | default | meaning |\n| --- | --- | --- | --- |\n";
         for (key, value, required) in &keys {
@@ -92,7 +89,19 @@ impl Page {
         }
     }
 
+    fn heading(&mut self, path: &str, schema: &Value) {
+        let level = if path.replace(".NAME", "").contains('.') { "###" } else { "##" };
+        self.line(format_args!("\n{level} `{path}`\n"));
+        if let Some(description) = schema.get("description").and_then(Value::as_str) {
+            self.line(format_args!("{}\n", one_line(description)));
+        }
+    }
+
     fn children(&mut self, path: &str, schema: &Value) {
+        // Its title has said in a few words what may stand there.
+        if schema.get("title").is_some() {
+            return;
+        }
         match schema.get("additionalProperties") {
             Some(entry @ Value::Object(_)) => self.named(path, schema, entry),
             _ => self.section(path, schema),
@@ -115,8 +124,8 @@ impl Page {
             let before = self.text.len();
             self.section(&path, options);
             if self.text.len() == before {
-                let description = options.get("description").and_then(Value::as_str).map(one_line).unwrap_or_default();
-                self.line(format_args!("\n### `{path}`\n\n{description}\n\nIt has no options."));
+                self.heading(&path, options);
+                self.text += "It has no options.\n";
             }
         }
     }
@@ -124,7 +133,8 @@ impl Page {
 
 /// The keys of an object, those of all its alternatives included.
 fn collect_keys<'a>(schema: &'a Value, keys: &mut Vec<(&'a str, &'a Value, bool)>) {
-    let alternatives = || ["anyOf", "oneOf", "allOf"].iter().filter_map(|keyword| schema.get(*keyword)?.as_array()).flatten();
+    let alternatives =
+        || ["anyOf", "oneOf", "allOf"].iter().filter_map(|keyword| schema.get(*keyword)?.as_array()).flatten();
     let several = alternatives().count() > 1;
     let required = schema.get("required").and_then(Value::as_array);
     for (key, value) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
@@ -161,7 +171,7 @@ fn type_words(schema: &Value) -> String {
         return listed.iter().map(|choice| code(choice)).collect::<Vec<_>>().join(", ");
     }
     if let Some(title) = schema.get("title").and_then(Value::as_str) {
-        return cell(title);
+        return cell(title.trim_start_matches("an ").trim_start_matches("a "));
     }
     match schema.get("type") {
         Some(Value::String(name)) => words(name) + &bounds(schema),
@@ -186,7 +196,8 @@ fn choices(schema: &Value) -> Vec<String> {
         return options.iter().map(text).collect();
     }
     let alternatives = schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Value::as_array);
-    let constants = |branch: &Value| branch.get("const").map(|value| vec![text(value)]).unwrap_or_else(|| choices(branch));
+    let constants =
+        |branch: &Value| branch.get("const").map(|value| vec![text(value)]).unwrap_or_else(|| choices(branch));
     let found: Option<Vec<Vec<String>>> = alternatives.map(|branches| branches.iter().map(constants).collect());
     found.filter(|found| found.iter().all(|branch| !branch.is_empty())).unwrap_or_default().concat()
 }

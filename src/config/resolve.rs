@@ -15,6 +15,7 @@ use crate::{
     audio::{Clip, Format},
     call::{CallRules, OnFailure},
 };
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashMap},
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -25,18 +26,31 @@ use std::{
 };
 
 /// `folder` is what relative paths in the file start from.
-pub(super) fn resolve(raw: Raw, root: &Node, folder: &std::path::Path, catalog: &Catalog, report: &mut Report) -> Config {
+pub(super) fn resolve(
+    raw: Raw,
+    root: &Node,
+    folder: &std::path::Path,
+    catalog: &Catalog,
+    report: &mut Report,
+) -> Config {
     let mut resolver = Resolver { root, folder, catalog, report, ids: HashMap::new() };
     let at = Path::default();
     let limits = resolver.limits(raw.limits.unwrap_or_default());
     let config = Config {
         asterisk: raw.asterisk.map(|asterisk| resolver.asterisk(asterisk)),
         media: resolver.media(raw.media.unwrap_or_default(), limits.calls),
-        http: HttpConfig { bind: resolver.parsed(raw.http.and_then(|h| h.bind), defaults::HTTP_BIND, &at.key("http").key("bind")) },
+        http: HttpConfig {
+            bind: resolver.parsed(raw.http.and_then(|h| h.bind), defaults::HTTP_BIND, &at.key("http").key("bind")),
+        },
         limits,
         default_context: raw.default_context.filter(|name| !name.is_empty()),
         providers: resolver.providers(raw.providers.unwrap_or_default()),
-        destinations: raw.destinations.unwrap_or_default().into_iter().map(|(name, raw)| (name, destination(raw))).collect(),
+        destinations: raw
+            .destinations
+            .unwrap_or_default()
+            .into_iter()
+            .map(|(name, raw)| (name, destination(raw)))
+            .collect(),
         contexts: resolver.contexts(raw.contexts.unwrap_or_default()),
     };
     if let Some(name) = &config.default_context {
@@ -59,10 +73,10 @@ impl Resolver<'_> {
         self.report.add(self.root.line_of(path), path, message, hint);
     }
 
-    /// `written` if it was read as variable-free text, else words for it.
+    /// `written` in quotes, unless it came from a variable.
     fn shown(&self, path: &Path, written: &str) -> String {
         match self.root.at(path).map(|node| &node.kind) {
-            Some(Kind::Scalar { from_env: true, .. }) => "the variable's value".into(),
+            Some(Kind::Scalar { from_env: true, .. }) => "(a variable's value)".into(),
             _ => format!("{written:?}"),
         }
     }
@@ -72,9 +86,9 @@ impl Resolver<'_> {
         let url = raw.url.unwrap_or_else(|| defaults::ASTERISK_URL.into());
         if !values::is_http_url(&url) {
             let url_path = path.key("url");
-            let message = format!("{} is no http:// or https:// address", self.shown(&url_path, &url));
+            // Not shown: there may be a password in it.
             let hint = "write it without credentials and without ?query, as in http://127.0.0.1:8088";
-            self.problem(&url_path, message, Some(hint.into()));
+            self.problem(&url_path, "is no http:// or https:// address", Some(hint.into()));
         }
         AsteriskConfig {
             url: url.trim_end_matches('/').to_owned(),
@@ -111,7 +125,7 @@ impl Resolver<'_> {
             1024..=u16::MAX
         });
         let room = values::even_ports(&ports);
-        if room < calls {
+        if room < calls && !self.report.mentions(&Path::default().key("limits").key("calls")) {
             let message = format!("too few ports: room for {room} calls, but limits.calls is {calls}");
             let hint = "each call takes an even port, so a range has to span twice as many";
             self.problem(&ports_path, message, Some(hint.into()));
@@ -156,19 +170,17 @@ impl Resolver<'_> {
         }
     }
 
-    fn providers(&mut self, raw: BTreeMap<String, BTreeMap<String, serde_json::Value>>) -> BTreeMap<String, ProviderConfig> {
+    fn providers(&mut self, raw: BTreeMap<String, BTreeMap<String, Value>>) -> BTreeMap<String, ProviderConfig> {
         let mut providers = BTreeMap::new();
         for (name, kinds) in raw {
             let Some((kind, options)) = kinds.into_iter().next() else { continue };
             let Some(known) = self.catalog.provider(&kind) else { continue };
             let path = Path::default().key("providers").key(&name).key(&kind);
-            let doubtful = self.report.mentions(&path);
-            for found in (known.check)(&options) {
-                let place = path.join(&found.path);
-                // A follow-up of what the schema or a variable already said.
-                if doubtful && (place == path || self.report.mentions(&place)) {
-                    continue;
-                }
+            // Collected first: two problems of one check do not explain each other.
+            let checked: Vec<_> =
+                (known.check)(&options).into_iter().map(|found| (path.join(&found.path), found)).collect();
+            let own: Vec<_> = checked.into_iter().filter(|(place, _)| !self.report.explains(&path, place)).collect();
+            for (place, found) in own {
                 self.problem(&place, found.message, found.hint);
             }
             providers.insert(name, ProviderConfig { kind, options });
@@ -224,8 +236,8 @@ impl Resolver<'_> {
             let Some(tool) = tool else { continue };
             let place = path.index(index);
             if !self.catalog.tools.contains(&tool.as_str()) {
-                let message = format!("unknown tool {}", self.shown(&place, &tool));
-                self.problem(&place, message, suggest(&tool, self.catalog.tools.iter().copied()));
+                let hint = suggest(&tool, &self.catalog.tools);
+                self.problem(&place, format!("unknown tool {}", self.shown(&place, &tool)), hint);
             } else if tools.contains(&tool) {
                 self.problem(&place, format!("\"{tool}\" is already in this list"), None);
             } else if tool == "transfer" && self.declared("destinations").is_some_and(|names| names.is_empty()) {
@@ -249,14 +261,14 @@ impl Resolver<'_> {
     }
 
     fn failure_step(&mut self, raw: Option<FailureStep>, path: &Path) -> OnFailure {
-        match raw {
-            None => CallRules::default().on_failure,
-            Some(FailureStep::HangUp) => OnFailure::HangUp,
-            Some(FailureStep::Dialplan) => OnFailure::Dialplan,
-            Some(FailureStep::Transfer(destination)) => {
-                self.name(&destination, "destinations", "destination", path);
-                OnFailure::Transfer(destination)
-            }
+        let Some(FailureStep(step)) = raw else { return CallRules::default().on_failure };
+        if let Some(destination) = step.get("transfer").and_then(Value::as_str) {
+            self.name(destination, "destinations", "destination", path);
+            return OnFailure::Transfer(destination.to_owned());
+        }
+        match step.as_str() {
+            Some("hang_up") => OnFailure::HangUp,
+            _ => OnFailure::Dialplan,
         }
     }
 
@@ -280,7 +292,12 @@ impl Resolver<'_> {
         let (limit, silence) = (path.key("limits"), path.key("no_input"));
         CallRules {
             call_max: self.duration(limits.call, default.call_max, least, &limit.key("call")),
-            agent_ready_max: self.duration(limits.agent_ready, default.agent_ready_max, least, &limit.key("agent_ready")),
+            agent_ready_max: self.duration(
+                limits.agent_ready,
+                default.agent_ready_max,
+                least,
+                &limit.key("agent_ready"),
+            ),
             agent_silence_max: self.duration(
                 limits.agent_silence,
                 default.agent_silence_max,
@@ -323,7 +340,7 @@ impl Resolver<'_> {
         let Some(declared) = self.declared(section) else { return };
         if !declared.contains(&name) {
             let message = format!("unknown {noun} {}", self.shown(path, name));
-            let hint = suggest(name, declared);
+            let hint = suggest(name, &declared);
             self.problem(path, message, hint);
         }
     }

@@ -11,8 +11,8 @@ pub fn schema(catalog: &Catalog) -> Value {
     let mut root = settings.into_generator().into_root_schema_for::<Raw>().to_value();
     tidy(&mut root, &Map::new(), 0);
     root["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
-    root["title"] = "offhook configuration".into();
     if let Some(object) = root.as_object_mut() {
+        object.remove("title");
         object.remove("description");
     }
     let kinds: Map<String, Value> =
@@ -35,6 +35,7 @@ pub fn schema(catalog: &Catalog) -> Value {
 pub fn schema_text(catalog: &Catalog) -> String {
     let mut root = schema(catalog);
     allow_variables(&mut root);
+    root["title"] = "offhook configuration".into();
     format!("{root:#}\n")
 }
 

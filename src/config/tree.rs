@@ -30,7 +30,7 @@ pub(super) enum Kind {
         value: Value,
         /// The text of it is a variable's value and must not be shown.
         from_env: bool,
-        /// The text, where it could still be read as text although `value` is something else.
+        /// What `value` was read from, if it is no text itself.
         text: Option<String>,
     },
     List(Vec<Node>),
@@ -212,7 +212,8 @@ impl<'a> Composer<'a, '_> {
             Some(Ok((event, span))) => Ok((event, span.start.line())),
             Some(Err(error)) => {
                 let line = error.marker().line().max(1);
-                let hint = self.text.lines().nth(line - 1).and_then(syntax_hint);
+                // A tab is sometimes told with the line before it.
+                let hint = self.text.lines().skip(line - 1).take(2).find_map(syntax_hint);
                 self.report.add(line, &Path::default(), format!("this is not YAML: {}", error.info()), hint);
                 Err(Halted)
             }
@@ -333,8 +334,7 @@ impl<'a> Composer<'a, '_> {
             Value::Null if filled.from_env => Value::String(filled.text.clone()),
             value => value,
         };
-        // A password of digits is still a password; a literal number is a number.
-        let text = (filled.from_env && !value.is_string()).then_some(filled.text);
+        let text = (!value.is_string()).then_some(filled.text);
         Kind::Scalar { value, from_env: filled.from_env, text }
     }
 

@@ -67,9 +67,9 @@ pub(super) fn duration_text(duration: Duration) -> String {
     let ms = duration.as_millis();
     match ms {
         _ if ms == 0 => "0s".into(),
-        _ if ms % 3_600_000 == 0 => format!("{}h", ms / 3_600_000),
-        _ if ms % 60_000 == 0 => format!("{}m", ms / 60_000),
-        _ if ms % 1_000 == 0 => format!("{}s", ms / 1_000),
+        _ if ms.is_multiple_of(3_600_000) => format!("{}h", ms / 3_600_000),
+        _ if ms.is_multiple_of(60_000) => format!("{}m", ms / 60_000),
+        _ if ms.is_multiple_of(1_000) => format!("{}s", ms / 1_000),
         _ => format!("{ms}ms"),
     }
 }
@@ -144,7 +144,8 @@ mod tests {
 
     #[test]
     fn a_port_range_counts_its_even_ports() {
-        for (text, even) in [("21000-21999", 500), ("2000-2000", 1), ("2001-2001", 0), ("2001-2003", 1), ("1024-65535", 32256)]
+        for (text, even) in
+            [("21000-21999", 500), ("2000-2000", 1), ("2001-2001", 0), ("2001-2003", 1), ("1024-65535", 32256)]
         {
             assert_eq!(even_ports(&port_range(text).unwrap()), even, "{text}");
         }

@@ -22,5 +22,301 @@ contexts:
     tools: [hangup_call, trasfer]
 "#,
     );
-    insta::assert_snapshot!(told, @"");
+    insta::assert_snapshot!(told, @r#"
+    test.yaml:3: asterisk.password: the environment variable ARI_PASSWROD is not set; set it, or write a default: ${ARI_PASSWROD:-…}
+    test.yaml:4: asterisk.user: unknown key; did you mean "username"?
+    test.yaml:6: limits.calls: expected a whole number, found text
+    test.yaml:7: default_context: unknown context "recption"; did you mean "reception"?
+    test.yaml:13: contexts.reception.provider: unknown provider "frnt"; did you mean "front"?
+    test.yaml:14: contexts.reception.tools[1]: unknown tool "trasfer"; did you mean "transfer"?
+    "#);
+}
+
+/// Each case with what is said about it, for a snapshot to be read by a person.
+fn told(cases: &[&str], about: fn(&str) -> String) -> String {
+    cases.iter().map(|case| format!("{}\n=> {}\n\n", case.trim_end(), about(case))).collect()
+}
+
+#[test]
+fn wrong_types_say_what_was_expected_and_what_was_found() {
+    let cases = [
+        "    tools: transfer\n",
+        "    tools:\n      -\n",
+        "    audiosocket_id: 00010001\n",
+        "    limits: { call: 5 }\n",
+        "    limits: [5m]\n",
+        "    no_input: { prompts: 1.5 }\n",
+        "    on_failure: { then: 5 }\n",
+        "    on_failure: { then: [] }\n",
+        "    on_failure: { then: { transfer: 200 } }\n",
+        "default_context: 5\n",
+        "asterisk: { password: 1234 }\n",
+        "limits: { calls: yes }\n",
+        "limits: { calls: \"${EMPTY}\" }\n",
+        "limits: { calls: \"${SECRET_WORD}\" }\n",
+        "media: { rtp: { ports: 20000 } }\n",
+        "destinations: { sales: { description: x, context: y, extension: 200 } }\n",
+    ];
+    insta::assert_snapshot!(told(&cases, problems_with));
+}
+
+#[test]
+fn wrong_values_say_what_would_be_right() {
+    let cases = [
+        "    prompt: again\n",
+        "    audio: rtp/slin\n",
+        "    audio: audiosocket/slim\n",
+        "    audio: ${SECRET_WORD}\n",
+        "    audiosocket_id: 0ff4\n",
+        "    audiosocket_id: 0ff40001\n  two: { prompt: x, provider: front, audiosocket_id: 0FF40001 }\n",
+        "    limits: { call: 5 min, tool: 0s, farewell: 30h, agent_ready: 99999999999999999999999s }\n",
+        "    no_input: { prompts: 11, say: '' }\n",
+        "    no_input: { prompts: -1 }\n",
+        "    on_failure: { then: hangup }\n",
+        "    on_failure: { apology: nowhere.wav }\n",
+        "  two: { prompt: '  ', provider: front }\n",
+        "asterisk: { url: 'ws://x', password: x, app: 'a b' }\n",
+        "asterisk: { url: 'http://user:word@x', password: x }\n",
+        "asterisk: { url: \"${SECRET_WORD}\", password: x }\n",
+        "asterisk: { password: \"${EMPTY}\" }\n",
+        "http: { bind: localhost }\n",
+        "http: { bind: \"${SECRET_WORD}\" }\n",
+        "media: { audiosocket: { bind: 0.0.0.0:9092 } }\n",
+        "media: { audiosocket: { advertise: 'x' }, rtp: { bind: '::', ports: 1-2 } }\n",
+        "media: { rtp: { bind: eth0, advertise: 'a b' } }\n",
+        "media: { rtp: { ports: 20100-20000 } }\n",
+        "media: { rtp: { ports: 20000-20100 } }\n",
+        "limits: { calls: 0 }\n",
+        "destinations: { sales: { description: x, context: 'a,b', extension: '2 0', priority: 0 } }\n",
+    ];
+    insta::assert_snapshot!(told(&cases, problems_with));
+}
+
+#[test]
+fn names_that_do_not_exist_are_told_with_those_that_do() {
+    let cases = [
+        "greeting: x\n",
+        "    greting: x\n",
+        "    tools: [hangup]\n",
+        "    tools: [hangup_call, hangup_call]\n",
+        "    tools: [transfer]\n",
+        "    on_failure: { then: { transfer: sales } }\n",
+        "    on_failure: { then: { tranfser: sales } }\n",
+        "default_context: dask\n",
+        "default_context: ${SECRET_WORD}\n",
+        "  two:\n",
+        "  'front desk': { prompt: x, provider: frnt, color: red }\n",
+        "asterisk: { pasword: x }\n",
+        "    tools: [transfer]\ndestinations: { sales: }\n",
+    ];
+    insta::assert_snapshot!(told(&cases, problems_with));
+}
+
+#[test]
+fn what_is_no_yaml_is_told_with_its_line() {
+    let cases = [
+        "    greeting: *nothing\n",
+        "    greeting: !include x\n",
+        "    greeting: ${\n",
+        "    greeting: ${NOPE} ${1X}\n",
+        "    ? [a]\n    : b\n",
+        "    greeting: { a: ${PORT} }\n",
+        "\tgreeting: x\n",
+        "    greeting: 'open\n",
+        "---\na: b\n",
+        "limits: &a { calls: *a }\n",
+    ];
+    insta::assert_snapshot!(told(&cases, problems_with));
+}
+
+#[test]
+fn a_provider_with_mistakes_does_not_spoil_the_contexts_that_use_it() {
+    let cases = [
+        "front:",
+        "front: scripted",
+        "front: { type: scripted }",
+        "front: { scripted: {}, openai_realtime: {} }",
+        "front: { scripted: { voice: x } }",
+        "front: { openai_realtim: {} }",
+        "front: { openai_realtime: }",
+        "front: { openai_realtime: { api_key: \"${NOPE}\", model: gpt-1, temperature: 3, turn: smart } }",
+        "front: { openai_realtime: { apikey: x, temperature: hot, turn: 5 } }",
+        "front: { openai_realtime: { api_key: x, model: gpt-1, turn: server } }",
+    ];
+    let with =
+        |case: &str| problems(&format!("providers:\n  {case}\ncontexts:\n  desk: {{ prompt: x, provider: front }}\n"));
+    insta::assert_snapshot!(told(&cases, with));
+}
+
+#[test]
+fn a_file_without_the_essentials_says_what_is_missing() {
+    let cases = [
+        "",
+        "# nothing\n",
+        "text",
+        "- a\n- b\n",
+        "providers: {}\ncontexts: {}\n",
+        "providers: [front]\ncontexts:\n  desk: { prompt: x, provider: front }\n",
+        "contexts:\n  desk: { prompt: x, provider: front }\n",
+        "providers: { front: { scripted: } }\ncontexts: { desk: {} }\ndefault_context: desk\n",
+        "providers: { front: { scripted: } }\ndefault_context: desk\n",
+    ];
+    insta::assert_snapshot!(told(&cases, problems));
+}
+
+#[test]
+fn an_alias_bomb_is_refused_before_it_goes_off() {
+    let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..12 {
+        let alias = format!("*a{}", level - 1);
+        text += &format!("a{level}: &a{level} [{}]\n", [alias.as_str(); 9].join(", "));
+    }
+    let told = problems(&text);
+    assert!(told.starts_with("test.yaml:6: more than 200000 values, aliases counted each time"), "{told}");
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    let told = problems(&format!("a: {}{}", "[".repeat(500), "]".repeat(500)));
+    assert!(told.starts_with("test.yaml:1: "), "{told}");
+    let chain: String = (1..60).map(|n| format!("a{n}: &a{n} [*a{}]\n", n - 1)).collect();
+    let told = problems(&format!("a0: &a0 x\n{chain}"));
+    assert!(told.contains("nested more than 40 levels deep"), "{told}");
+}
+
+/// A configuration with a place for each of these mistakes, and how each place is written right.
+const PLACES: &[(&str, &str, &str)] = &[
+    ("ASTERISK", "url: http://x", "url: x"),
+    ("PASSWORD", "password: x", "password: ${NOPE}"),
+    ("MEDIA", "default: rtp/ulaw", "default: rtp/slin"),
+    ("ADVERTISE", "advertise: a:1", "advertise: a"),
+    ("PORTS", "ports: 21000-21001", "ports: 10-20"),
+    ("HTTP", "bind: 127.0.0.1:1", "bind: 1"),
+    ("CALLS", "calls: 1", "calls: one"),
+    ("DRAIN", "drain: 1s", "drain: 1"),
+    ("DEFAULT", "default_context: desk", "default_context: dusk"),
+    ("KEY", "api_key: x", "apikey: x"),
+    ("MODEL", "model: x", "model: gpt-1"),
+    ("DESTINATION", "extension: '1'", "extension: 1"),
+    ("NAME", "desk2: { prompt: x, provider: front }", "desk 2: { prompt: x, provider: front }"),
+    ("PROMPT", "prompt: x", "promt: x"),
+    ("PROVIDER", "provider: front", "provider: frnt"),
+    ("TOOL", "tools: [transfer]", "tools: [trasfer]"),
+    ("ID", "audiosocket_id: 0ff40001", "audiosocket_id: 00010001"),
+    ("THEN", "then: { transfer: sales }", "then: { transfer: 5 }"),
+    ("APOLOGY", "apology: ''", "apology: nowhere.wav"),
+];
+
+const FORM: &str = "\
+asterisk: { ASTERISK, PASSWORD }
+media: { MEDIA, audiosocket: { ADVERTISE }, rtp: { PORTS } }
+http: { HTTP }
+limits: { CALLS, DRAIN }
+DEFAULT
+providers: { front: { openai_realtime: { KEY, MODEL } } }
+destinations: { sales: { description: x, context: y, DESTINATION } }
+contexts:
+  NAME
+  desk: { PROMPT, PROVIDER, TOOL, ID, on_failure: { THEN, APOLOGY } }
+";
+
+proptest! {
+    #[test]
+    fn no_mistake_hides_another_or_is_told_twice(wrong in prop::collection::vec(any::<bool>(), PLACES.len())) {
+        let mut text = FORM.to_owned();
+        for ((place, right, mistake), wrong) in PLACES.iter().zip(&wrong) {
+            let written = if *wrong { mistake } else { right }.replace("${NOPE}", "\"${NOPE}\"");
+            text = text.replacen(place, &written, 1);
+        }
+        let found = load_str("test.yaml", &text, &env, &catalog()).map_or_else(|found| found.count(), |_| 0);
+        prop_assert_eq!(found, wrong.iter().filter(|wrong| **wrong).count(), "{}\n{}", text, problems(&text));
+    }
+}
+
+/// Pieces that bring random text close to a configuration.
+fn piece() -> impl Strategy<Value = String> {
+    let words = [
+        "providers",
+        "contexts",
+        "front",
+        "desk",
+        "scripted",
+        "openai_realtime",
+        "api_key",
+        "prompt",
+        "provider",
+        "tools",
+        "asterisk",
+        "password",
+        "media",
+        "rtp",
+        "ports",
+        "limits",
+        "calls",
+        "on_failure",
+        "then",
+        "transfer",
+        "sales",
+        "${SECRET_WORD}",
+        "\"${SECRET_WORD}\"",
+        "${NOPE:-x}",
+        "${",
+        "$${",
+        "5",
+        "1e999",
+        "-0",
+        "0x",
+        "~",
+        ": ",
+        ":\n  ",
+        ":\n    ",
+        "\n",
+        "\n- ",
+        "{",
+        "}",
+        "[",
+        "]",
+        ", ",
+        "&a ",
+        "*a",
+        "!!str ",
+        "|\n",
+        "'",
+        "\"",
+        "#",
+        "---\n",
+        "? ",
+        "\t",
+    ];
+    prop_oneof![8 => proptest::sample::select(words.to_vec()).prop_map(str::to_owned), 1 => ".{0,4}"]
+}
+
+proptest! {
+    #[test]
+    fn random_text_never_panics_and_never_tells_a_secret(text in prop::collection::vec(piece(), 0..60)) {
+        holds(&text.concat());
+    }
+
+    #[test]
+    fn a_damaged_file_never_panics_and_never_tells_a_secret(at in 0.0..1.0f64, cut in 0usize..40, put in piece()) {
+        let text = format!("{SMALL}asterisk:\n  password: ${{SECRET_WORD}}\n  app: ${{SECRET_WORD}}\nhttp:\n  bind: ${{SECRET_WORD}}\n");
+        let from = (text.len() as f64 * at) as usize;
+        let to = (from + cut).min(text.len());
+        holds(&[&text[..from], &put, &text[to..]].concat());
+    }
+
+    #[test]
+    fn any_text_never_panics(text in any::<String>()) {
+        holds(&text);
+    }
+}
+
+fn holds(text: &str) {
+    if let Err(found) = load_str("test.yaml", text, &env, &catalog()) {
+        assert!(found.count() > 0);
+        // To YAML a carriage return ends a line by itself.
+        let lines = 1 + text.matches(['\n', '\r']).count();
+        assert!(found.iter().all(|problem| problem.line <= lines), "{found}");
+        assert!(!found.to_string().contains("swordfish"), "{found}");
+    }
 }
