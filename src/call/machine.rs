@@ -33,6 +33,8 @@ use std::{
 
 /// After the last frame left, the caller's phone still plays what its jitter buffer holds.
 const TAIL: Duration = Duration::from_millis(300);
+/// An agent that was asked for a last word has begun it by now, or will not.
+const FAREWELL_BEGINS_MAX: Duration = Duration::from_secs(5);
 /// A late engine sends the slots of the last 100 ms at once (the phone's jitter buffer takes them)
 /// and gives up older ones.
 const CATCH_UP_MAX: Duration = Duration::from_millis(100);
@@ -558,7 +560,11 @@ impl CallMachine {
     /// From now on the agent owes the caller speech.
     fn expect_speech(&mut self, now: Instant) {
         if self.agent == Agent::Ready {
-            self.timers.set(Timer::AgentSilence, now + self.plan.rules.agent_silence_max);
+            let mut limit = self.plan.rules.agent_silence_max;
+            if matches!(self.phase, Phase::Leaving(_)) {
+                limit = limit.min(FAREWELL_BEGINS_MAX);
+            }
+            self.timers.set(Timer::AgentSilence, now + limit);
         }
     }
 

@@ -104,11 +104,6 @@ impl Caller {
         self.heard.resize(start + SAMPLES, 0);
         Ok(Some(&self.heard[start..]))
     }
-
-    /// Hangs up.
-    pub async fn hang_up(mut self) -> io::Result<()> {
-        self.socket.close().await.map_err(into_io)
-    }
 }
 
 fn into_io(error: CodecError) -> io::Error {

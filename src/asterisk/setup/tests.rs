@@ -80,11 +80,8 @@ impl RtpPort for Reserved {
         40_000
     }
 
-    fn set_peer(&mut self, peer: SocketAddr) {
+    fn open(self, peer: SocketAddr) -> Path {
         assert_eq!(peer, "127.0.0.1:23456".parse().unwrap());
-    }
-
-    fn into_leg(self) -> Path {
         self.0.path()
     }
 }
