@@ -29,6 +29,7 @@ contexts:
 async fn two_agents() -> (Asterisk, Offhook) {
     let asterisk = Asterisk::start(Options::default()).await;
     let offhook = Offhook::attached(&asterisk, TWO_AGENTS).await;
+    asterisk.set_global("OFFHOOK_AUDIOSOCKET", &offhook.audiosocket()).await;
     (asterisk, offhook)
 }
 
@@ -165,7 +166,7 @@ async fn a_reload_serves_new_calls_and_running_ones_keep_what_they_began_with() 
 async fn the_freepbx_example_works_as_it_stands() {
     let (asterisk, offhook) = two_agents().await;
     let mut phone = dial(&asterisk, "7100").await;
-    offhook.wait_active(1, SOON).await;
+    phone.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
     phone.hang_up().await;
     offhook.wait_ended(1, SOON).await;
 }

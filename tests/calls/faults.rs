@@ -1,0 +1,190 @@
+//! What breaks, and what the caller hears of it.
+
+use crate::{
+    AGENT_HZ, CALLER_HZ, SOON, agent, ms, pbx,
+    support::{
+        asterisk::{Asterisk, DESK_HZ, Options},
+        audio::{silence, tone},
+        offhook::{Offhook, Place},
+        openai_server::{Behaviour, OpenAiServer, Opening, Setup},
+        phone::Phone,
+    },
+};
+use std::time::Duration;
+
+const AGENT_FOR_A_MINUTE: &str = "- tone: { hertz: 440, for: 60s }";
+
+async fn dial(asterisk: &Asterisk) -> Phone {
+    Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await
+}
+
+// ---- Asterisk ----
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_password_is_said_on_the_ready_page_and_tried_again_in_peace() {
+    let asterisk = Asterisk::start(Options::default()).await;
+    let place = Place::free();
+    let yaml = format!("{}{}", place.yaml(Some(&asterisk)), agent(AGENT_FOR_A_MINUTE, ""));
+    let wrong = yaml.replace(asterisk.ari_password(), "wrong");
+    let offhook = Offhook::start(place, &wrong).await;
+    offhook.wait_metric("offhook_ari_reconnects_total{reason=\"unauthorized\"}", 1.0, SOON).await;
+    let body = offhook.wait_ready(false).await;
+    assert!(body.contains("password"), "{body}");
+    assert!(!offhook.log().contains(asterisk.ari_password()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_asterisk_that_comes_later_or_comes_again_finds_the_engine_waiting() {
+    let mut asterisk = Asterisk::start(Options::default()).await;
+    asterisk.kill().await;
+    let place = Place::free();
+    let yaml = format!("{}{}", place.yaml(Some(&asterisk)), agent(AGENT_FOR_A_MINUTE, ""));
+    let offhook = Offhook::start(place, &yaml).await;
+    offhook.wait_ready(false).await;
+    asterisk.start_again().await;
+    offhook.wait_ready(true).await;
+    let phone = dial(&asterisk).await;
+    phone.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
+
+    // Asterisk dies with the call in it.
+    asterisk.kill().await;
+    offhook.wait_ready(false).await;
+    asterisk.start_again().await;
+    offhook.wait_ready(true).await;
+    let ended = offhook.wait_ended(1, SOON).await;
+    assert_eq!(ended[0]["reason"]["class"], "asterisk");
+    offhook.wait_active(0, SOON).await;
+    let mut again = dial(&asterisk).await;
+    again.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
+    again.hang_up().await;
+    asterisk.wait_empty(SOON).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_rtp_call_whose_asterisk_died_ends_when_asterisk_is_back() {
+    let (mut asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, "    audio: rtp/ulaw\n").await;
+    let phone = dial(&asterisk).await;
+    phone.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
+    asterisk.kill().await;
+    offhook.wait_ready(false).await;
+    asterisk.start_again().await;
+    offhook.wait_ready(true).await;
+    assert_eq!(offhook.wait_end_reason(SOON).await, "channel_gone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_left_by_an_engine_that_died_goes_to_a_human_when_the_next_one_comes() {
+    let asterisk = Asterisk::start(Options::default()).await;
+    let (place, again) = (Place::free(), Place::free());
+    let yaml = |place: &Place| format!("{}{}", place.yaml(Some(&asterisk)), agent(AGENT_FOR_A_MINUTE, ""));
+    let (first, second) = (yaml(&place), yaml(&again));
+    let mut offhook = Offhook::start(place, &first).await;
+    offhook.wait_ready(true).await;
+    let mut phone = dial(&asterisk).await;
+    phone.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
+    offhook.signal("KILL").await;
+    offhook.wait_exit(SOON).await;
+    let offhook = Offhook::start(again, &second).await;
+    phone.wait_to_hear(DESK_HZ, ms(300), SOON).await;
+    phone.hang_up().await;
+    asterisk.wait_empty(SOON).await;
+    assert!(offhook.metric("offhook_ari_orphans_removed_total").await >= 2.0, "its media channel and its bridge");
+}
+
+// ---- The provider ----
+
+/// An agent of the emulated OpenAI, over u-law, which passes through untouched.
+fn openai(server: &OpenAiServer, more: &str) -> String {
+    format!(
+        "default_context: front\nproviders:\n  ai:\n    openai_realtime: {{ api_key: test-key, base_url: \"{}\" }}\n\
+         contexts:\n  front:\n    prompt: You are a test.\n    greeting: Hello {{caller_name}}\n    provider: ai\n    \
+         audio: rtp/ulaw\n    tools: [hangup_call]\n{more}",
+        server.base_url()
+    )
+}
+
+async fn openai_pbx(behaviour: Behaviour, more: &str) -> (OpenAiServer, Asterisk, Offhook) {
+    let server = OpenAiServer::start(behaviour).await;
+    let asterisk = Asterisk::start(Options::default()).await;
+    let offhook = Offhook::attached(&asterisk, &openai(&server, more)).await;
+    (server, asterisk, offhook)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn openai_greets_is_interrupted_is_told_what_was_heard_and_answers() {
+    let behaviour =
+        Behaviour { hertz: 440.0, answer: ms(8_000), pace: Some(10.0), detects_speech: true, ..Behaviour::default() };
+    let (server, asterisk, offhook) = openai_pbx(behaviour, "").await;
+    let says = silence(ms(3_000)) + tone(CALLER_HZ, ms(800)) + silence(ms(60_000));
+    let mut phone = Phone::call_as(asterisk.sip_port(), "7000", says, "Ada", "15550123").await;
+    phone.wait_to_hear(AGENT_HZ, ms(1_000), SOON).await;
+    let truncations = server.wait_for("conversation.item.truncate", 1).await;
+    let heard_ms = truncations[0]["audio_end_ms"].as_u64().expect("an integer");
+    phone.wait_to_hear(AGENT_HZ, ms(5_000), SOON).await;
+    phone.hang_up().await;
+    let spans = phone.heard().spans_of(AGENT_HZ);
+    assert!(spans.len() >= 2, "interrupted, then a new answer: {spans:?}");
+    let truly = spans[0].length();
+    assert!(truly.abs_diff(Duration::from_millis(heard_ms)) <= ms(150), "heard {truly:?}, told {heard_ms} ms");
+    let greeting = &server.received_of("response.create")[0];
+    assert!(greeting.to_string().contains("Hello Ada"), "{greeting}");
+    assert_eq!(server.violations(), Vec::<String>::new());
+    assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
+    assert!(offhook.metric("offhook_tokens_total{provider=\"ai\"").await > 0.0, "usage is recorded");
+    let log = offhook.log();
+    assert!(!log.contains("15550123") && !log.contains("Ada") && !log.contains("test-key"), "the log keeps secrets");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn openai_ends_the_call_by_its_tool() {
+    let calls = [("hangup_call".to_owned(), "{}".to_owned())].into();
+    let behaviour = Behaviour { hertz: 440.0, answer: ms(600), calls, ..Behaviour::default() };
+    let (server, asterisk, offhook) = openai_pbx(behaviour, "").await;
+    let mut phone = dial(&asterisk).await;
+    phone.wait_ended(SOON).await;
+    assert_eq!(offhook.wait_end_reason(SOON).await, "agent_hung_up");
+    assert!(phone.heard().time_of(AGENT_HZ) >= ms(500), "the goodbye was heard");
+    assert_eq!(server.violations(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_the_provider_does_the_caller_hears_a_sentence_and_a_human() {
+    let normal = Behaviour::default;
+    let faults = [
+        ("agent_unauthorized", Behaviour { opening: Opening::Refuse(401), ..normal() }),
+        ("agent_unreachable", Behaviour { opening: Opening::Refuse(500), ..normal() }),
+        ("agent_closed", Behaviour { opening: Opening::CloseAtOnce(1011), ..normal() }),
+        ("agent_handshake", Behaviour { opening: Opening::Silent, ..normal() }),
+        ("agent_handshake", Behaviour { setup: Setup::WrongFormats, ..normal() }),
+    ];
+    for (reason, behaviour) in faults {
+        let (server, asterisk, offhook) = openai_pbx(behaviour.clone(), "").await;
+        let mut phone = dial(&asterisk).await;
+        phone.wait_to_hear(DESK_HZ, ms(300), Duration::from_secs(40)).await;
+        phone.hang_up().await;
+        let ended = offhook.wait_end_reason(SOON).await;
+        assert!(ended.starts_with("agent_"), "{behaviour:?}: {ended}");
+        if reason != "agent_closed" {
+            assert_eq!(ended, reason, "{behaviour:?}");
+        }
+        assert!(server.connections() <= 3, "{behaviour:?}: {} attempts", server.connections());
+        let heard = phone.heard();
+        let desk = heard.spans_of(DESK_HZ)[0].begin;
+        let apology: Duration = heard.part(ms(0)..desk).loud_spans().iter().map(|span| span.length()).sum();
+        assert!(apology >= ms(1_500), "{behaviour:?}: {apology:?} of the apology");
+        asterisk.wait_empty(SOON).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_dies_in_mid_call_costs_the_caller_no_word_of_what_it_said() {
+    let behaviour = Behaviour { hertz: 440.0, answer: ms(4_000), pace: None, ..Behaviour::default() };
+    let (server, asterisk, offhook) = openai_pbx(behaviour, "").await;
+    let mut phone = dial(&asterisk).await;
+    phone.wait_to_hear(AGENT_HZ, ms(500), SOON).await;
+    server.drop_connections();
+    phone.wait_to_hear(DESK_HZ, ms(300), SOON).await;
+    phone.hang_up().await;
+    assert!(phone.heard().time_of(AGENT_HZ) >= ms(3_800), "what had arrived is heard to its end");
+    assert_eq!(offhook.wait_end_reason(SOON).await, "agent_closed");
+}
