@@ -14,6 +14,8 @@ pub mod session;
 pub use counters::ProviderCounters;
 pub use session::{SessionPolicy, run};
 
+pub use crate::config::OptionProblem;
+
 use crate::{
     audio::Format,
     call::{AgentCommand, AgentEvent, AgentLoss, AgentTraits},
@@ -107,7 +109,7 @@ pub trait Codec: Send {
 
 /// One row of [`PROVIDERS`].
 pub struct ProviderKind {
-    /// What an admin writes as `kind:`.
+    /// The key below `providers.NAME`.
     pub kind: &'static str,
     /// One line for the configuration reference.
     pub summary: &'static str,
@@ -120,16 +122,6 @@ pub struct ProviderKind {
 }
 
 pub type Build = fn(&Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>>;
-
-/// A mistake in a provider's options.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OptionProblem {
-    /// Below the provider's options, such as `turn_detection.threshold` or `script[2].say`; empty
-    /// for the options as a whole.
-    pub path: String,
-    pub message: String,
-    pub hint: Option<String>,
-}
 
 impl OptionProblem {
     fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
