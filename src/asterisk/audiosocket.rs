@@ -1,7 +1,384 @@
-//! TBD
-pub struct Sender;
+//! AudioSocket: a call's audio in frames over TCP. The [codec](Codec) is pure; here is the leg's
+//! socket. Asterisk connects to us and says its UUID first. Its hang-up is the end of the stream.
+//!
+//! Three habits of Asterisk shape the leg:
+//!
+//! - A frame whose payload comes more than about 5 ms after its header ends the call: every frame
+//!   is one write, and Nagle's algorithm is off.
+//! - A channel that hears nothing can go deaf, and then holds up all of Asterisk: silence flows
+//!   whenever the call does not play. It starts with the UUID frame, which tells the format;
+//!   Asterisk reads nothing before it has sent that.
+//! - It plays what it reads at once: nothing is queued here. The socket's own small buffer is the
+//!   queue, and a frame that does not fit is refused rather than played late.
+
+mod codec;
+
+pub use codec::{Codec, CodecError, Frame, MAX_PAYLOAD};
+
+use super::{
+    counters::{Discard, Filler, MediaCounters},
+    hub::Tally,
+    media::{EVENTS, MediaEvent, MediaLeg, MediaSender},
+    pulse::{Beat, Pulse, Quiet},
+};
+use crate::{
+    audio::{Converter, Encoding, Format},
+    config::Transport,
+};
+use bytes::{Buf, Bytes, BytesMut};
+use codec::{HANG_UP, kind_of, put};
+use socket2::SockRef;
+use std::{
+    io,
+    net::Shutdown,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+use tokio::{
+    io::AsyncReadExt,
+    net::{
+        TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::{Notify, mpsc},
+    time::timeout,
+};
+use tokio_util::codec::Decoder;
+
+/// Bytes asked of the socket at a time: three frames at 16 kHz, for a reader that is seldom late.
+const READ: usize = 2_048;
+
+/// What the system may hold of ours that Asterisk has not taken: some ten frames at 16 kHz (the
+/// kernel doubles the number, and counts its own book-keeping). More would be a backlog that counts
+/// as played while nobody hears it.
+const SEND_BUFFER: usize = 16_384;
+
+/// Refused frames in a row, 20 ms each, after which the other side is given up: 5 s without
+/// Asterisk reading anything is a hung process or a dead network, and TCP itself would take
+/// minutes to say so.
+const STALLED_FRAMES: u32 = 250;
+
+/// How long a polite hang-up waits for Asterisk to close. It answers within milliseconds.
+const HANG_UP_WAIT: Duration = Duration::from_secs(1);
+
+/// One leg's socket, shared by the three that use it: the call's [`Sender`], the leg's reader and
+/// the pulse.
+struct Wire {
+    stream: OwnedWriteHalf,
+    out: Mutex<Outgoing>,
+    /// The rest of a frame waits to be written.
+    unfinished: Notify,
+    quiet: Quiet,
+    silence: Bytes,
+    counters: Arc<MediaCounters>,
+    _open: Tally,
+}
+
+#[derive(Default)]
+struct Outgoing {
+    /// What the socket did not take of the last frame; it must go before anything else.
+    rest: BytesMut,
+    refused_in_a_row: u32,
+    finished: bool,
+}
+
+/// Makes a leg of a connection that has said its UUID, and plays the first silence. The future is
+/// its reader and must be run; it ends when either side closes. `inbox` is what was read beyond
+/// the UUID frame. `None`: AudioSocket has no such format.
+pub(super) fn open(
+    stream: TcpStream,
+    inbox: BytesMut,
+    format: Format,
+    pulse: &Pulse,
+    counters: Arc<MediaCounters>,
+    open: Tally,
+) -> Option<(MediaLeg, impl Future<Output = ()> + use<>)> {
+    let kind = (format.encoding == Encoding::Linear).then(|| kind_of(format.rate)).flatten()?;
+    let mut silence = BytesMut::new();
+    put(kind, &vec![format.silence(); format.frame_bytes()], &mut silence).ok()?;
+    if let Err(error) = tune(&stream) {
+        // The peer is gone already; the reader will see that too.
+        tracing::debug!(%error, "could not set options of an AudioSocket connection");
+    }
+    let (incoming, outgoing) = stream.into_split();
+    let wire = Arc::new(Wire {
+        stream: outgoing,
+        out: Mutex::default(),
+        unfinished: Notify::new(),
+        quiet: Quiet::new(),
+        silence: silence.freeze(),
+        counters,
+        _open: open,
+    });
+    wire.beat();
+    let for_pulse: Weak<Wire> = Arc::downgrade(&wire);
+    pulse.add(for_pulse);
+    let (report, events) = mpsc::channel(EVENTS);
+    let sender = Sender { wire: wire.clone(), kind, packet: BytesMut::new() };
+    let reader = Reader { stream: incoming, wire, inbox, intake: Intake::new(format), report };
+    Some((MediaLeg { format, sender: MediaSender::AudioSocket(sender), events }, reader.run()))
+}
+
+fn tune(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    SockRef::from(stream).set_send_buffer_size(SEND_BUFFER)
+}
+
+/// The call's end of an AudioSocket leg. Dropping it closes the connection at once, in both
+/// directions.
+pub struct Sender {
+    wire: Arc<Wire>,
+    kind: u8,
+    packet: BytesMut,
+}
+
 impl Sender {
-    pub fn play(&mut self, _frame: bytes::Bytes) -> bool {
-        false
+    /// See [`MediaSender::play`].
+    pub fn play(&mut self, frame: Bytes) -> bool {
+        self.wire.quiet.end();
+        self.packet.clear();
+        // Asterisk ends the call on an audio frame of no bytes.
+        if frame.is_empty() || put(self.kind, &frame, &mut self.packet).is_err() {
+            self.wire.counters.discarded(Discard::FrameSize).inc();
+            return false;
+        }
+        match self.wire.write(&self.packet) {
+            Ok(()) => {
+                self.wire.counters.sent(Transport::AudioSocket).inc();
+                true
+            }
+            Err(cause) => {
+                self.wire.counters.discarded(cause).inc();
+                false
+            }
+        }
+    }
+
+    /// See [`MediaLeg::hang_up`].
+    pub(super) async fn hang_up(self, mut events: mpsc::Receiver<MediaEvent>) {
+        let farewell = async {
+            if self.wire.finish().await {
+                while events.recv().await.is_some() {}
+            }
+        };
+        if timeout(HANG_UP_WAIT, farewell).await.is_err() {
+            tracing::debug!("Asterisk did not close the AudioSocket connection after a hang-up; closing it");
+        }
     }
 }
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.wire.close();
+    }
+}
+
+impl Wire {
+    /// Writes one whole frame, or nothing of it.
+    fn write(&self, packet: &[u8]) -> Result<(), Discard> {
+        let mut out = self.lock();
+        if out.finished {
+            return Err(Discard::NotSent);
+        }
+        let written = match out.push_rest(&self.stream) {
+            Ok(true) => self.stream.try_write(packet),
+            Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(error) => Err(error),
+        };
+        match written {
+            Ok(written) => {
+                out.refused_in_a_row = 0;
+                if written < packet.len() {
+                    out.rest.extend_from_slice(&packet[written..]);
+                    self.unfinished.notify_one();
+                }
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                out.refused_in_a_row += 1;
+                if out.refused_in_a_row >= STALLED_FRAMES {
+                    drop(out);
+                    tracing::warn!("Asterisk stopped reading an AudioSocket connection; closing it");
+                    self.close();
+                }
+                Err(Discard::SocketFull)
+            }
+            Err(_) => {
+                drop(out);
+                self.close();
+                Err(Discard::NotSent)
+            }
+        }
+    }
+
+    /// Goes on with a frame that was cut short. `true`: nothing is left of it.
+    fn push_rest(&self) -> bool {
+        // A socket that broke has nothing left to send; its reader learns of it by itself.
+        self.lock().push_rest(&self.stream).unwrap_or(true)
+    }
+
+    /// Says goodbye and stops writing. `false`: the connection was closed already.
+    async fn finish(&self) -> bool {
+        {
+            let mut out = self.lock();
+            if std::mem::replace(&mut out.finished, true) {
+                return false;
+            }
+            out.rest.extend_from_slice(&[HANG_UP, 0, 0]);
+        }
+        while !self.push_rest() {
+            if self.stream.writable().await.is_err() {
+                return false;
+            }
+        }
+        SockRef::from(self.stream.as_ref()).shutdown(Shutdown::Write).is_ok()
+    }
+
+    /// Closes both directions at once, whoever still holds the socket; the reader wakes by it.
+    fn close(&self) {
+        self.lock().finished = true;
+        // It fails when the other side was faster, and then there is nothing to do.
+        let _ = SockRef::from(self.stream.as_ref()).shutdown(Shutdown::Both);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Outgoing> {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Outgoing {
+    fn push_rest(&mut self, stream: &OwnedWriteHalf) -> io::Result<bool> {
+        if self.rest.is_empty() {
+            return Ok(true);
+        }
+        match stream.try_write(&self.rest) {
+            Ok(written) => self.rest.advance(written),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        Ok(self.rest.is_empty())
+    }
+}
+
+impl Beat for Wire {
+    fn beat(&self) {
+        let Some(cause) = self.quiet.tick() else { return };
+        // Silence that cannot be sent is no loss: the caller hears nothing either way.
+        if self.write(&self.silence).is_ok() {
+            self.counters.filler(cause).inc();
+            if cause == Filler::Starved {
+                tracing::trace!("the call is late; the leg sent silence");
+            }
+        }
+    }
+}
+
+struct Reader {
+    stream: OwnedReadHalf,
+    wire: Arc<Wire>,
+    inbox: BytesMut,
+    intake: Intake,
+    report: mpsc::Sender<MediaEvent>,
+}
+
+impl Reader {
+    async fn run(mut self) {
+        self.read().await;
+        self.wire.close();
+        // Nobody to tell when the call dropped the leg itself.
+        let _ = self.report.send(MediaEvent::Closed).await;
+    }
+
+    /// Returns when either side has closed, or the other one does not speak AudioSocket.
+    async fn read(&mut self) {
+        let mut unfinished = false;
+        loop {
+            if !self.pass_on().await {
+                return;
+            }
+            self.inbox.reserve(READ);
+            tokio::select! {
+                read = self.stream.read_buf(&mut self.inbox) => {
+                    if read.unwrap_or(0) == 0 {
+                        return;
+                    }
+                }
+                _ = self.wire.stream.writable(), if unfinished => unfinished = !self.wire.push_rest(),
+                () = self.wire.unfinished.notified(), if !unfinished => unfinished = true,
+            }
+        }
+    }
+
+    /// Every whole frame of the inbox, to the call. `false`: the leg is over.
+    async fn pass_on(&mut self) -> bool {
+        let counters = &self.wire.counters;
+        loop {
+            let event = match Codec.decode(&mut self.inbox) {
+                Ok(None) => return true,
+                Ok(Some(Frame::Audio { rate, samples })) => {
+                    counters.received(Transport::AudioSocket).inc();
+                    match self.intake.convert(rate, samples) {
+                        Some(audio) => MediaEvent::Audio(audio),
+                        None => continue,
+                    }
+                }
+                Ok(Some(Frame::Digit(digit))) => MediaEvent::Digit(digit),
+                Ok(Some(Frame::HangUp)) => return false,
+                Ok(Some(Frame::Error)) => {
+                    counters.discarded(Discard::ErrorFrame).inc();
+                    continue;
+                }
+                Ok(Some(Frame::Unknown { .. } | Frame::Id(_))) => {
+                    counters.discarded(Discard::UnknownKind).inc();
+                    continue;
+                }
+                Ok(Some(Frame::Malformed { .. })) => {
+                    counters.discarded(Discard::Malformed).inc();
+                    continue;
+                }
+                Err(error) => {
+                    counters.discarded(Discard::Malformed).inc();
+                    tracing::warn!(%error, "closing an AudioSocket connection");
+                    return false;
+                }
+            };
+            if self.report.send(event).await.is_err() {
+                return false;
+            }
+        }
+    }
+}
+
+/// Brings the caller's audio to the leg's format. Asterisk may run the channel at another rate than
+/// asked for (`AudioSocket()` in the dialplan, a re-INVITE): a caller who sounds a little duller is
+/// better than one who is not heard.
+struct Intake {
+    format: Format,
+    /// One per rate that was seen, so that alternating rates cost no more than a steady one.
+    converters: Vec<(u32, Converter)>,
+}
+
+impl Intake {
+    fn new(format: Format) -> Self {
+        Self { format, converters: Vec::new() }
+    }
+
+    /// `None`: the resampler waits for more.
+    fn convert(&mut self, rate: u32, samples: Bytes) -> Option<Bytes> {
+        if rate == self.format.rate {
+            return Some(samples);
+        }
+        let known = self.converters.iter().position(|(known, _)| *known == rate);
+        let index = known.unwrap_or_else(|| {
+            let from = Format { encoding: Encoding::Linear, rate };
+            self.converters.push((rate, Converter::new(from, self.format)));
+            self.converters.len() - 1
+        });
+        let mut converted = Vec::new();
+        self.converters[index].1.push(&samples, &mut converted);
+        (!converted.is_empty()).then(|| converted.into())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,10 +4,17 @@ use crate::audio::Format;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
+/// Events a leg holds for a call that is busy: 640 ms of audio. What does not fit stays in the
+/// socket, whose buffers are larger and bounded as well.
+pub(super) const EVENTS: usize = 32;
+
 /// An open audio path to Asterisk for one call.
 ///
 /// Until the first [`MediaSender::play`] the leg sends silence by itself every 20 ms; from then on
-/// the call core's clock paces it, one frame per tick. Dropping the leg closes its socket at once.
+/// the call core's clock paces it, one frame per tick. A core that pauses for more than 60 ms is
+/// stood in for with silence again, since an AudioSocket channel that hears nothing can go deaf.
+///
+/// Dropping the leg closes its socket at once; see [`MediaLeg::hang_up`] for the polite way.
 pub struct MediaLeg {
     pub format: Format,
     pub sender: MediaSender,
@@ -21,7 +28,7 @@ pub enum MediaEvent {
     Audio(Bytes),
     /// A key, from transports that carry keys themselves.
     Digit(char),
-    /// The other side closed, or the path broke. The last event.
+    /// The other side closed, or the path broke. The last event. RTP has no such moment.
     Closed,
 }
 
@@ -32,13 +39,25 @@ pub enum MediaSender {
 }
 
 impl MediaSender {
-    /// Sends one 20 ms frame now. `false`: the socket would not take it; the frame is lost and must
-    /// be counted.
+    /// Sends one 20 ms frame now. `false`: the socket would not take it; the frame is lost, and
+    /// the leg has counted it.
     #[must_use]
     pub fn play(&mut self, frame: Bytes) -> bool {
         match self {
             Self::AudioSocket(sender) => sender.play(frame),
             Self::Rtp(sender) => sender.play(frame),
+        }
+    }
+}
+
+impl MediaLeg {
+    /// Ends the leg so that a dialplan which waits in `AudioSocket()` goes on: a hang-up frame, no
+    /// more writing, then reading until Asterisk closes, for a second at most. A plain close would
+    /// end the caller's channel whenever Asterisk happens to be writing. RTP just closes.
+    pub async fn hang_up(self) {
+        match self.sender {
+            MediaSender::AudioSocket(sender) => sender.hang_up(self.events).await,
+            MediaSender::Rtp(_) => {}
         }
     }
 }

@@ -1,12 +1,20 @@
 //! The Asterisk side: ARI for control, and the media legs that carry the audio.
 //!
 //! - [`ari`]: REST requests; [`events`]: the events socket, routed by channel
-//! - [`setup`]: answer → media → bridge, and its undoing
-//! - [`media`]: what every media leg offers; [`audiosocket`], [`rtp`]: the legs
+//! - [`setup`]: answer → media → bridge; [`leg`]: what stands then, and its undoing
+//! - [`media`]: what every media leg offers; [`audiosocket`], [`rtp`]: the legs; [`hub`]: where legs come from
 
 pub mod ari;
 pub mod audiosocket;
+pub mod counters;
 pub mod events;
+pub mod hub;
+pub mod leg;
 pub mod media;
+mod ports;
+mod pulse;
 pub mod rtp;
 pub mod setup;
+
+#[cfg(test)]
+mod fake;

@@ -1,1 +1,261 @@
-//! TBD
+//! From an arrived caller to an open audio path: answer → media → bridge.
+//!
+//! Invariant: whatever way a set-up ends but by success, no channel, bridge, port or registration
+//! of it is left.
+
+use super::{
+    ari::{AriClient, AriError, MediaWire},
+    events::Registration,
+    leg::{self, AriLeg, Ending},
+};
+use crate::{
+    audio::Format,
+    call::SetupStep,
+    config::{AudioChoice, MediaConfig, Transport},
+    facts::CallId,
+};
+use std::{future::Future, net::SocketAddr, time::Duration};
+use tokio::{sync::oneshot, time::timeout};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// The media channel enters Stasis about a millisecond after it was made.
+pub const MEDIA_START_MAX: Duration = Duration::from_secs(2);
+/// Asterisk connects an AudioSocket while it makes the channel.
+pub const MEDIA_CONNECT_MAX: Duration = Duration::from_secs(2);
+/// A request that failed because the caller hung up may be answered a moment before the event that
+/// says so.
+const CALLER_LEAVES_MAX: Duration = Duration::from_millis(50);
+
+/// The local ends of audio paths.
+pub trait MediaPorts {
+    /// An open audio path. Dropping it closes its socket.
+    type Leg: Send + 'static;
+    type Expected: ExpectedAudio<Leg = Self::Leg>;
+    type Rtp: RtpPort<Leg = Self::Leg>;
+
+    /// Takes the AudioSocket connection that names itself by `id`, from now until the returned
+    /// guard is dropped.
+    fn expect_audiosocket(&self, id: Uuid, format: Format) -> Self::Expected;
+
+    /// A bound local port; `None` when all are taken.
+    fn bind_rtp(&self, format: Format) -> Option<Self::Rtp>;
+}
+
+pub trait ExpectedAudio: Send + 'static {
+    type Leg;
+
+    /// The connection, or `None` when it did not come within `within`.
+    fn leg(self, within: Duration) -> impl Future<Output = Option<Self::Leg>> + Send;
+}
+
+pub trait RtpPort: Send + 'static {
+    type Leg;
+
+    fn local_port(&self) -> u16;
+    /// Begins to talk with Asterisk at the address it told.
+    fn open(self, peer: SocketAddr) -> Self::Leg;
+}
+
+/// What a call needs to know to be set up.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub call: CallId,
+    /// The dialplan has answered already.
+    pub answered: bool,
+    pub format: Format,
+    pub transport: Transport,
+    /// The address (RTP) or `host:port` (AudioSocket) that Asterisk is told.
+    pub advertise: String,
+}
+
+impl Plan {
+    pub fn new(call: CallId, answered: bool, choice: AudioChoice, media: &MediaConfig) -> Self {
+        let advertise = match choice.transport {
+            Transport::AudioSocket => media.audiosocket.advertise.clone(),
+            Transport::Rtp => media.rtp.advertise.clone(),
+        };
+        Self { call, answered, format: choice.format, transport: choice.transport, advertise }
+    }
+}
+
+/// Why a set-up did not end in an open audio path. Its own parts have been removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SetupError {
+    /// The caller hung up meanwhile.
+    #[error("the caller left during the set-up")]
+    CallerLeft,
+    /// The caller is still in Stasis and waits: decline them, or hang up.
+    #[error("set-up failed at step {}", .0.label())]
+    Failed(SetupStep),
+}
+
+/// Answers the caller and opens an audio path to them. Takes about 10 ms beside an Asterisk on the
+/// same host.
+///
+/// Should this future be dropped, what was done is undone in the background and the caller goes
+/// back to the dialplan as [`leg::FAILED`].
+///
+/// # Errors
+/// When a step failed or the caller left; everything done has been undone by then.
+pub async fn set_up<M: MediaPorts>(
+    ari: &AriClient,
+    media: &M,
+    registration: Registration,
+    plan: Plan,
+) -> Result<(AriLeg, M::Leg), SetupError> {
+    let port = match plan.transport {
+        Transport::AudioSocket => Port::AudioSocket(media.expect_audiosocket(plan.call.0, plan.format)),
+        Transport::Rtp => Port::Rtp(media.bind_rtp(plan.format).ok_or(SetupError::Failed(SetupStep::MediaSocket))?),
+    };
+    // In a task of its own, as a request that was sent cannot be called back: were this future
+    // dropped between sending and answer, the undoing could overtake the doing.
+    let (result, receiver) = oneshot::channel();
+    let given_up = CancellationToken::new();
+    let setup = Setup { ari: ari.clone(), registration, plan, given_up: given_up.clone() };
+    ari.cleanups().spawn(setup.run(port, result));
+    let _guard = given_up.drop_guard();
+    receiver.await.unwrap_or(Err(SetupError::Failed(SetupStep::MediaChannel)))
+}
+
+/// A local end of an audio path, reserved and not yet connected.
+enum Port<E, R> {
+    AudioSocket(E),
+    Rtp(R),
+}
+
+impl<L, E: ExpectedAudio<Leg = L>, R: RtpPort<Leg = L>> Port<E, R> {
+    fn wire(&self, plan: &Plan) -> MediaWire {
+        match self {
+            Self::AudioSocket(_) => MediaWire::AudioSocket { host: plan.advertise.clone(), id: plan.call.0 },
+            Self::Rtp(port) => MediaWire::Rtp { host: host_and_port(&plan.advertise, port.local_port()) },
+        }
+    }
+
+    async fn open(self, peer: Option<SocketAddr>) -> Option<L> {
+        match self {
+            Self::AudioSocket(expected) => expected.leg(MEDIA_CONNECT_MAX).await,
+            Self::Rtp(port) => peer.map(|peer| port.open(peer)),
+        }
+    }
+}
+
+/// IPv6 addresses need brackets before a port.
+fn host_and_port(host: &str, port: u16) -> String {
+    if host.contains(':') && !host.starts_with('[') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+struct Setup {
+    ari: AriClient,
+    registration: Registration,
+    plan: Plan,
+    /// Nobody waits for the result any more.
+    given_up: CancellationToken,
+}
+
+/// How the steps ended early.
+enum Stop {
+    Failed(SetupStep),
+    CallerLeft,
+    GivenUp,
+}
+
+type Outcome<L> = Result<(AriLeg, L), SetupError>;
+
+impl Setup {
+    async fn run<L, E, R>(mut self, port: Port<E, R>, result: oneshot::Sender<Outcome<L>>)
+    where
+        L: Send,
+        E: ExpectedAudio<Leg = L>,
+        R: RtpPort<Leg = L>,
+    {
+        let stop = match self.steps(port).await {
+            Ok(media) => {
+                let leg = AriLeg::new(self.ari, self.plan.call, self.registration);
+                if let Err(Ok((leg, media))) = result.send(Ok((leg, media))) {
+                    leg.tear_down(Ending::ReturnToDialplan { status: leg::FAILED }, media).await;
+                }
+                return;
+            }
+            Err(stop) => self.truly(stop).await,
+        };
+        let Self { ari, registration, plan, .. } = self;
+        let error = match stop {
+            Stop::GivenUp => {
+                leg::clear(ari, plan.call, Ending::ReturnToDialplan { status: leg::FAILED }, registration).await;
+                return;
+            }
+            Stop::CallerLeft => SetupError::CallerLeft,
+            Stop::Failed(step) => SetupError::Failed(step),
+        };
+        let caller = registration.caller().to_owned();
+        leg::clear(ari.clone(), plan.call, Ending::CallerGone, registration).await;
+        if result.send(Err(error)).is_err() && matches!(error, SetupError::Failed(_)) {
+            // Nobody is there to decide what becomes of the caller.
+            let _ = leg::decline(&ari, &caller, leg::FAILED).await;
+        }
+    }
+
+    /// The steps in order. The local end is dropped before this returns an error, and with it an
+    /// AudioSocket connection, so that the media channel can be deleted.
+    async fn steps<L, E, R>(&mut self, port: Port<E, R>) -> Result<L, Stop>
+    where
+        E: ExpectedAudio<Leg = L>,
+        R: RtpPort<Leg = L>,
+    {
+        let (ari, plan) = (&self.ari, &self.plan);
+        let media_id = ari.names().media_channel(plan.call);
+        self.registration.expect_media(&media_id);
+        let wire = port.wire(plan);
+        // These three do not need each other, and each runs to its end whatever becomes of the
+        // rest: what is still under way cannot be undone.
+        let (answered, media, bridge) = tokio::join!(
+            async { if plan.answered { Ok(()) } else { ari.answer(self.registration.caller()).await } },
+            ari.create_media(plan.call, &wire, plan.format),
+            ari.create_bridge(plan.call),
+        );
+        let answered = answered.map_err(|error| self.failed(SetupStep::Answer, &error));
+        let media = media.map_err(|error| self.failed(SetupStep::MediaChannel, &error));
+        let bridge = bridge.map_err(|error| self.failed(SetupStep::Bridge, &error));
+        answered.and(bridge)?;
+        let media = media?;
+
+        let joined = async {
+            // Not before: Asterisk refuses to bridge a channel that has not entered Stasis.
+            let here = timeout(MEDIA_START_MAX, self.registration.media_here()).await;
+            here.map_err(|_| Stop::Failed(SetupStep::MediaChannel))?
+                .map_err(|_| Stop::Failed(SetupStep::MediaChannel))?;
+            let parties = [self.registration.caller(), &*media_id];
+            ari.add_channels(plan.call, &parties).await.map_err(|error| self.failed(SetupStep::Bridge, &error))
+        };
+        let connected = async { port.open(media.rtp_peer).await.ok_or(Stop::Failed(SetupStep::MediaConnect)) };
+        tokio::select! {
+            biased;
+            () = self.given_up.cancelled() => Err(Stop::GivenUp),
+            _ = self.registration.caller_gone() => Err(Stop::CallerLeft),
+            both = futures_util::future::try_join(joined, connected) => both.map(|((), media)| media),
+        }
+    }
+
+    fn failed(&self, step: SetupStep, error: &AriError) -> Stop {
+        tracing::warn!(call_id = %self.plan.call, step = step.label(), %error, "a step of the set-up failed");
+        Stop::Failed(step)
+    }
+
+    /// A caller who hangs up makes steps fail; then the hang-up is the reason.
+    async fn truly(&self, stop: Stop) -> Stop {
+        match stop {
+            Stop::Failed(SetupStep::Answer | SetupStep::Bridge) => {
+                match timeout(CALLER_LEAVES_MAX, self.registration.caller_gone()).await {
+                    Ok(_) => Stop::CallerLeft,
+                    Err(_) => stop,
+                }
+            }
+            Stop::Failed(_) if self.registration.caller_is_gone() => Stop::CallerLeft,
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 //! Tables, because every call does this 16,000 times a second; they are filled once from a
 //! well-tested codec crate.
 
-use audio_codec::{CodecType, Decoder as _, Encoder as _, create_decoder, create_encoder};
+use audio_codec::{CodecType, create_decoder, create_encoder};
 use std::sync::LazyLock;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

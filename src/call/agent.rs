@@ -122,6 +122,9 @@ pub enum Noise {
 }
 
 impl Noise {
+    pub const ALL: [Self; 5] =
+        [Self::UnknownMessage, Self::Malformed, Self::CommandRefused, Self::HarmlessError, Self::AudioOverflow];
+
     pub const fn label(self) -> &'static str {
         match self {
             Self::UnknownMessage => "unknown_message",

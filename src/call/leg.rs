@@ -1,6 +1,5 @@
 //! The vocabulary of the Asterisk side: what the core tells a leg, and what a leg reports.
 
-use crate::audio::Format;
 use bytes::Bytes;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -20,13 +19,15 @@ pub enum LegCommand {
 #[derive(Debug, Clone, PartialEq)]
 pub enum LegEvent {
     /// The caller is answered and audio can flow both ways.
-    Up { format: Format },
+    Up,
     /// 20 ms (or what Asterisk sent as one packet) of the caller.
     Audio(Bytes),
     /// The caller pressed a key.
     Digit(char),
     /// The caller hung up, or their channel ended for another reason than our command.
     CallerLeft,
+    /// The caller's channel was gone when the control connection came back; nobody saw why.
+    CallerVanished,
     /// The audio path broke while the call stood.
     MediaLost,
     /// The channel was handed on: the transfer is under way and offhook is out of the call.

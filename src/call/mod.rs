@@ -1,13 +1,25 @@
 //! The life of one call, without I/O and without a clock of its own.
+//!
+//! [`CallMachine`] takes [`Input`]s and the time, and gives [`Output`]s and the next deadline. It is
+//! the only place where anything about a call is decided; [`AgentEvent`]/[`AgentCommand`] and
+//! [`LegEvent`]/[`LegCommand`] are the words it shares with the two sides.
 
+mod actions;
 mod agent;
 mod end;
 mod leg;
+mod machine;
+mod playout;
+mod record;
 mod rules;
+mod timers;
 
 pub use agent::{
     AgentCommand, AgentEvent, AgentLoss, AgentTraits, ItemId, Noise, Reply, ResponseId, ResponseStatus, Speaker, Usage,
 };
 pub use end::{EndClass, EndReason};
 pub use leg::{LegCommand, LegEvent, LegTraits, SetupStep};
+pub use machine::{CallMachine, CallPlan, Input, Output};
+pub use record::{Measure, Note};
 pub use rules::{CallRules, OnFailure};
+pub use timers::Timer;

@@ -37,6 +37,17 @@ pub struct OptionProblem {
     pub hint: Option<String>,
 }
 
+impl OptionProblem {
+    pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { path: path.into(), message: message.into(), hint: None }
+    }
+
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}
+
 impl Catalog {
     pub(super) fn provider(&self, kind: &str) -> Option<&ProviderKind> {
         self.providers.iter().find(|provider| provider.kind == kind)

@@ -1,1 +1,207 @@
-//! TBD
+//! The engine: loads configurations, lets calls in, gives each a task, and lets them out again.
+//!
+//! - [`generation`]: one loaded configuration and what is made from it
+//! - [`admission`]: which agent takes a call
+//! - [`line`]: the Asterisk side of one call
+//! - [`call_task`]: the task that owns one call
+//! - [`live`]: who is on the line, and how the last calls ended
+
+mod admission;
+mod call_task;
+mod calls;
+mod generation;
+mod health;
+mod line;
+mod live;
+mod reload;
+mod view;
+
+pub use call_task::CallNote;
+pub use generation::BuildError;
+pub use live::LiveCalls;
+pub use reload::{Source, environment};
+
+use crate::{
+    asterisk::{
+        ari::{AriClient, AriCounters},
+        counters::MediaCounters,
+        events::{AriState, Arrival, EventSocket, Timing},
+        hub::{MediaHub, WalkIn},
+    },
+    call::EndReason,
+    config::Config,
+    http,
+    provider::ProviderCounters,
+    telemetry::Metrics,
+};
+use anyhow::Context as _;
+use arc_swap::ArcSwap;
+use generation::Generation;
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+use tokio::{
+    net::TcpListener,
+    sync::{broadcast, mpsc, watch},
+    task::JoinSet,
+    time::timeout,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{info, warn};
+
+/// Notes that a slow watcher may be behind; it loses older ones, calls never wait for it.
+const WATCHED_NOTES_MAX: usize = 1024;
+/// After calls were told to end at once, how long their clearing away may take.
+const CLEAR_AWAY_MAX: Duration = Duration::from_secs(8);
+
+/// A running engine. [`Engine::stop`] ends it in order; dropping it cuts everything off.
+pub struct Engine {
+    shared: Arc<Shared>,
+    http: SocketAddr,
+    services: JoinSet<()>,
+    stop: CancellationToken,
+}
+
+/// What all calls and pages of one engine share.
+pub(crate) struct Shared {
+    generation: ArcSwap<Generation>,
+    source: Source,
+    live: Arc<LiveCalls>,
+    metrics: Metrics,
+    provider_counters: Arc<ProviderCounters>,
+    health: health::ProviderHealth,
+    media: Arc<MediaHub>,
+    ari: Option<Ari>,
+    draining: watch::Sender<bool>,
+    watchers: broadcast::Sender<CallNote>,
+    calls: TaskTracker,
+    started: jiff::Timestamp,
+}
+
+/// The control side, when it is configured.
+#[derive(Clone)]
+pub(crate) struct Ari {
+    pub client: AriClient,
+    pub state: watch::Receiver<AriState>,
+}
+
+impl Engine {
+    /// Binds everything and begins to take calls. Asterisk need not be there yet.
+    pub async fn start(source: Source, config: Config, metrics: Metrics) -> anyhow::Result<Self> {
+        let generation = reload::build(1, config).map_err(anyhow::Error::msg)?;
+        let config = &generation.config;
+        let registry = metrics.registry();
+        let media_counters = Arc::new(MediaCounters::new(registry)?);
+        let (media, walk_ins) = MediaHub::start(&config.media, media_counters)
+            .await
+            .with_context(|| format!("media.audiosocket.bind {}", config.media.audiosocket.bind))?;
+        let pages = TcpListener::bind(config.http.bind)
+            .await
+            .with_context(|| format!("http.bind {}", config.http.bind))?;
+        let http = pages.local_addr()?;
+        let stop = CancellationToken::new();
+        let mut services = JoinSet::new();
+        let (ari, arrivals) = match &config.asterisk {
+            None => (None, None),
+            Some(asterisk) => {
+                let client = AriClient::new(asterisk, AriCounters::new(registry)?)?;
+                let (socket, arrivals, state) = EventSocket::new(client.clone(), Timing::default());
+                services.spawn(socket.run(stop.clone()));
+                (Some(Ari { client, state }), Some(arrivals))
+            }
+        };
+        let shared = Arc::new(Shared {
+            source,
+            live: Arc::default(),
+            provider_counters: Arc::new(ProviderCounters::new(registry)?),
+            health: health::ProviderHealth::default(),
+            media: Arc::new(media),
+            ari,
+            draining: watch::Sender::new(false),
+            watchers: broadcast::Sender::new(WATCHED_NOTES_MAX),
+            calls: TaskTracker::new(),
+            started: jiff::Timestamp::now(),
+            metrics,
+            generation: ArcSwap::from_pointee(generation),
+        });
+        shared.know_names();
+        services.spawn(accept(Arc::clone(&shared), arrivals, walk_ins));
+        let router = http::router(Arc::new(view::View(Arc::clone(&shared))));
+        let until = stop.clone().cancelled_owned();
+        services.spawn(async move {
+            if let Err(error) = http::serve(pages, router, until).await {
+                warn!(%error, "the pages are gone");
+            }
+        });
+        info!(%http, audiosocket = %shared.media.local_addr(), "offhook is up");
+        Ok(Self { shared, http, services, stop })
+    }
+
+    pub fn http_addr(&self) -> SocketAddr {
+        self.http
+    }
+
+    pub fn audiosocket_addr(&self) -> SocketAddr {
+        self.shared.media.local_addr()
+    }
+
+    pub fn calls(&self) -> &LiveCalls {
+        &self.shared.live
+    }
+
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
+    }
+
+    /// Everything that happens in calls from now on.
+    pub fn watch_calls(&self) -> broadcast::Receiver<CallNote> {
+        self.shared.watchers.subscribe()
+    }
+
+    /// Loads the configuration again; see [`reload`].
+    pub fn reload(&self) -> Result<http::ReloadReport, http::ReloadFailure> {
+        self.shared.reload()
+    }
+
+    /// Declines new calls and waits until running ones have ended, `limits.drain` at most; then
+    /// those that are left are ended.
+    pub async fn drain(&self) {
+        self.shared.draining.send_replace(true);
+        let limit = self.shared.generation.load().config.limits.drain;
+        let live = &self.shared.live;
+        info!(calls = live.count(), limit_seconds = limit.as_secs(), "draining");
+        if timeout(limit, live.none_left()).await.is_err() {
+            warn!(calls = live.count(), "the drain limit has passed; ending the calls that are left");
+            live.end_all(EndReason::OperatorEnded);
+        }
+    }
+
+    /// Ends every call at once, clears them away in bounded time, and stops.
+    pub async fn stop(mut self) {
+        self.shared.draining.send_replace(true);
+        self.shared.live.end_all(EndReason::Shutdown);
+        self.shared.calls.close();
+        if timeout(CLEAR_AWAY_MAX, self.shared.calls.wait()).await.is_err() {
+            warn!(calls = self.shared.calls.len(), "some calls could not be cleared away in time");
+        }
+        if let Some(ari) = &self.shared.ari {
+            ari.client.settled(CLEAR_AWAY_MAX).await;
+        }
+        self.stop.cancel();
+        self.services.shutdown().await;
+        info!("offhook has stopped");
+    }
+}
+
+/// Lets calls in, from both doors, until the engine stops.
+async fn accept(
+    shared: Arc<Shared>,
+    mut arrivals: Option<mpsc::Receiver<Arrival>>,
+    mut walk_ins: mpsc::Receiver<WalkIn>,
+) {
+    loop {
+        tokio::select! {
+            Some(arrival) = async { arrivals.as_mut()?.recv().await } => calls::arrive(&shared, arrival),
+            Some(walk_in) = walk_ins.recv() => calls::walk_in(&shared, walk_in),
+            else => return,
+        }
+    }
+}

@@ -1,1 +1,131 @@
-//! TBD
+//! The operator's side over HTTP: health, metrics, calls, reload, and one page for people.
+//!
+//! | Request | Answer |
+//! |---|---|
+//! | `GET /` | the page |
+//! | `GET /live` | 200 as long as the process answers |
+//! | `GET /ready` | 200 or 503, with every check and its reason |
+//! | `GET /metrics` | Prometheus' text format |
+//! | `GET /calls` | calls that run and calls that ended, with the reason |
+//! | `POST /reload` | 200 and the new generation, or 422 and the file's problems |
+//!
+//! Invariants: no answer holds a number or a word of a caller; there is no log-in, so nothing here
+//! can end a call, and what a foreign page in the operator's browser could ask for is refused.
+
+mod guard;
+mod page;
+mod serve;
+mod view;
+
+pub use serve::serve;
+pub use view::{
+    About, ActiveCall, CallCounts, CallHead, CallsView, Check, EndedCall, EngineView, Readiness, ReloadFailure,
+    ReloadReport,
+};
+
+use crate::telemetry;
+use axum::{
+    Json, Router,
+    body::Bytes,
+    extract::{DefaultBodyLimit, RawQuery, State, rejection::BytesRejection},
+    http::{StatusCode, header},
+    middleware::from_fn,
+    response::{Html, IntoResponse, Response},
+    routing::{get, post},
+};
+use jiff::{Timestamp, tz::TimeZone};
+use serde_json::json;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+/// No request needs a body; a little is read and thrown away, for clients that send `{}`.
+const BODY_BYTES_MAX: usize = 1024;
+
+#[derive(Clone)]
+struct App {
+    view: Arc<dyn EngineView>,
+    /// One permit: two reloads at once would race for the same file.
+    reloading: Arc<Semaphore>,
+}
+
+/// All endpoints over one engine.
+pub fn router(view: Arc<dyn EngineView>) -> Router {
+    let app = App { view, reloading: Arc::new(Semaphore::new(1)) };
+    // Asked by orchestrators and scrapers under whatever name the machine has; they tell nothing of calls.
+    let for_machines =
+        Router::new().route("/live", get(live)).route("/ready", get(ready)).route("/metrics", get(metrics));
+    let for_operators = Router::new()
+        .route("/", get(front_page))
+        .route("/calls", get(calls))
+        .route("/reload", post(reload).layer(from_fn(guard::same_site)))
+        .layer(from_fn(guard::known_host));
+    for_machines
+        .merge(for_operators)
+        .fallback(|| async { problem(StatusCode::NOT_FOUND, "there is no such page") })
+        .method_not_allowed_fallback(|| async {
+            problem(StatusCode::METHOD_NOT_ALLOWED, "this page takes another method; see the Allow header")
+        })
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(from_fn(guard::every_answer))
+        .with_state(app)
+}
+
+fn problem(status: StatusCode, error: &str) -> Response {
+    (status, Json(json!({ "error": error }))).into_response()
+}
+
+async fn live() -> Response {
+    Json(json!({ "live": true })).into_response()
+}
+
+async fn ready(State(app): State<App>) -> Response {
+    let readiness = app.view.readiness();
+    let ready = readiness.is_ready();
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(json!({ "ready": ready, "checks": readiness }))).into_response()
+}
+
+async fn metrics(State(app): State<App>) -> Response {
+    ([(header::CONTENT_TYPE, telemetry::CONTENT_TYPE)], app.view.metrics_text()).into_response()
+}
+
+async fn calls(State(app): State<App>) -> Response {
+    Json(app.view.calls()).into_response()
+}
+
+async fn reload(State(app): State<App>, body: Result<Bytes, BytesRejection>) -> Response {
+    if let Err(rejection) = body {
+        return problem(rejection.status(), "a reload takes no body");
+    }
+    let Ok(permit) = app.reloading.try_acquire_owned() else {
+        return problem(StatusCode::CONFLICT, "another reload is under way");
+    };
+    let reload = app.view.reload();
+    // A task of its own, because this handler is dropped when the client goes away.
+    let done = tokio::spawn(async move {
+        let result = reload.await;
+        drop(permit);
+        result
+    });
+    match done.await {
+        Ok(Ok(report)) => Json(report).into_response(),
+        Ok(Err(failure)) => (StatusCode::UNPROCESSABLE_ENTITY, Json(failure)).into_response(),
+        Err(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, "the reload failed inside the engine; see the log"),
+    }
+}
+
+/// `?refresh=off` holds the page still, for reading and for screen readers.
+async fn front_page(State(app): State<App>, RawQuery(query): RawQuery) -> Response {
+    let page = page::Page {
+        about: app.view.about(),
+        readiness: app.view.readiness(),
+        calls: app.view.calls(),
+        now: Timestamp::now(),
+        time_zone: TimeZone::system(),
+        refreshes: query.as_deref() != Some("refresh=off"),
+    };
+    Html(page.to_string()).into_response()
+}
+
+#[cfg(test)]
+mod tests;

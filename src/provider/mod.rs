@@ -14,13 +14,12 @@ pub mod session;
 pub use counters::ProviderCounters;
 pub use session::{SessionPolicy, run};
 
-pub use crate::config::OptionProblem;
-
 use crate::{
     audio::Format,
     call::{AgentCommand, AgentEvent, AgentLoss, AgentTraits},
+    config::{self, Catalog, OptionProblem},
     facts::CallId,
-    tool::ToolSpec,
+    tool::{BUILT_IN, ToolSpec},
 };
 use base64::{
     Engine as _,
@@ -123,22 +122,18 @@ pub struct ProviderKind {
 
 pub type Build = fn(&Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>>;
 
-impl OptionProblem {
-    fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { path: path.into(), message: message.into(), hint: None }
-    }
-
-    fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
-    }
-}
-
 /// Every provider there is.
 pub const PROVIDERS: &[ProviderKind] = &[openai::KIND, scripted::KIND];
 
-/// Every provider there is, for the configuration's catalogue.
-pub fn kinds() -> &'static [ProviderKind] {
-    PROVIDERS
+/// Every provider and every built-in tool there is, for the configuration.
+pub fn catalog() -> Catalog {
+    let kind = |row: &ProviderKind| config::ProviderKind {
+        kind: row.kind,
+        summary: row.summary,
+        schema: (row.schema)(),
+        check: row.check,
+    };
+    Catalog { providers: PROVIDERS.iter().map(kind).collect(), tools: BUILT_IN.to_vec() }
 }
 
 /// Makes the provider of this kind.

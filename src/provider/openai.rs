@@ -25,11 +25,12 @@ mod server;
 mod tests;
 
 use super::{
-    AgentSetup, Codec, Dial, OptionProblem, Provider, ProviderKind, SessionFormats, WebSocketDial, read_options,
+    AgentSetup, Codec, Dial, Provider, ProviderKind, SessionFormats, WebSocketDial, read_options,
 };
 use crate::{
     audio::{Encoding, Format},
     call::{AgentLoss, AgentTraits},
+    config::OptionProblem,
 };
 use codec::RealtimeCodec;
 use options::Options;

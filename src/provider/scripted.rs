@@ -13,8 +13,8 @@ mod speech;
 mod tests;
 mod wire;
 
-use super::{AgentSetup, Codec, Dial, OptionProblem, Provider, ProviderKind, SessionFormats, Wire, read_options};
-use crate::{audio::Format, call::AgentTraits};
+use super::{AgentSetup, Codec, Dial, Provider, ProviderKind, SessionFormats, Wire, read_options};
+use crate::{audio::Format, call::AgentTraits, config::OptionProblem};
 use actor::{Actor, Input, Output};
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use options::{Options, VoiceKind};

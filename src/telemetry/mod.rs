@@ -1,1 +1,19 @@
-//! TBD
+//! What an operator can see: metrics and logs.
+//!
+//! Invariants: no caller's number, no caller's word and no key becomes a label or a log line; every
+//! label has a closed or bounded set of values, and never a call's id among them; every metric
+//! stands in `docs/metrics.md`, which [`reference_page`] writes and a test keeps fresh.
+
+mod capture;
+mod definition;
+mod log;
+mod metrics;
+mod names;
+mod process;
+mod reference;
+
+pub use capture::LogCapture;
+pub use definition::Definition;
+pub use log::{LogError, LogFormat, call_span, init};
+pub use metrics::{CONTENT_TYPE, Declined, FrameDrop, InCall, Metrics, Reload, ToolCallEnd};
+pub use reference::reference_page;

@@ -1,12 +1,17 @@
 //! What a tool is and whether it may run. No I/O.
 //!
 //! Invariant: a tool runs only on an [`Approved`], and only [`Toolbox::admit`] can make one, so
-//! there is no way to a tool around the allowlist.
+//! there is no way to a tool around a context's allowlist.
 
 mod telephony;
+mod toolbox;
 
-use serde_json::{Map, Value};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+pub use telephony::{BUILT_IN, HANGUP_CALL, TRANSFER, built_in};
+pub use toolbox::{Approved, Toolbox};
+
+use crate::facts::CallFacts;
+use futures_util::future::BoxFuture;
+use serde_json::Value;
 
 /// A tool as it is shown to the model and as it is checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +21,12 @@ pub struct ToolSpec {
     pub description: String,
     /// JSON Schema of the arguments, in the subset every provider carries.
     pub parameters: Value,
+}
+
+/// Does one thing. It sees the facts of a call, never the call; dropping the future cancels it.
+pub trait Tool: Send + Sync {
+    fn spec(&self) -> ToolSpec;
+    fn run(&self, call: Approved, facts: &CallFacts) -> BoxFuture<'static, ToolOutcome>;
 }
 
 /// A call as the model made it; nothing in it is trusted.
@@ -28,32 +39,10 @@ pub struct ToolCall {
     pub arguments: String,
 }
 
-/// A call that may run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Approved {
-    id: String,
-    name: String,
-    arguments: Map<String, Value>,
-}
-
-impl Approved {
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub fn arguments(&self) -> &Map<String, Value> {
-        &self.arguments
-    }
-}
-
 /// What became of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolOutcome {
-    Done { message: String, data: Value, actions: Vec<CallAction> },
+    Done { message: String, data: Value, action: Option<CallAction> },
     Failed { kind: ToolError, message: String },
 }
 
@@ -72,8 +61,9 @@ pub enum ToolError {
     NotFound,
     Validation,
     Timeout,
-    /// The call is ending, or the leg cannot do what was asked.
+    /// The call is ending: nothing new begins.
     SessionInactive,
+    /// The tool itself broke (its task panicked).
     Internal,
 }
 
@@ -90,6 +80,18 @@ impl ToolError {
 }
 
 impl ToolOutcome {
+    pub fn failed(kind: ToolError, message: impl Into<String>) -> Self {
+        Self::Failed { kind, message: message.into() }
+    }
+
+    /// Why it did not work; `None` when it did.
+    pub const fn error(&self) -> Option<ToolError> {
+        match self {
+            Self::Done { .. } => None,
+            Self::Failed { kind, .. } => Some(*kind),
+        }
+    }
+
     /// The envelope the model reads.
     pub fn envelope(&self) -> Value {
         match self {

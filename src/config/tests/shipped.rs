@@ -5,13 +5,7 @@ use std::path::Path;
 
 /// The catalog of the program itself.
 pub fn shipped() -> Catalog {
-    let kinds = crate::provider::kinds().iter().map(|row| ProviderKind {
-        kind: row.kind,
-        summary: row.summary,
-        schema: (row.schema)(),
-        check: row.check,
-    });
-    Catalog { providers: kinds.collect(), tools: vec!["hangup_call", "transfer"] }
+    crate::provider::catalog()
 }
 
 fn project(path: &str) -> std::path::PathBuf {

@@ -1,6 +1,6 @@
 //! What an admin can set for OpenAI Realtime.
 
-use crate::provider::OptionProblem;
+use crate::config::OptionProblem;
 use schemars::JsonSchema;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;

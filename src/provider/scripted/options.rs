@@ -1,7 +1,7 @@
 //! What an admin can set for the scripted agent, its script above all.
 
 use super::speech;
-use crate::provider::OptionProblem;
+use crate::config::OptionProblem;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};

@@ -3,7 +3,7 @@
 use super::options::{Espeak, Tone, VoiceKind};
 use crate::{
     audio::{Converter, Encoding, Format},
-    provider::OptionProblem,
+    config::OptionProblem,
 };
 use bytes::Bytes;
 use std::{

@@ -1,0 +1,43 @@
+# Two commands: `make demo` and `make test`. Each installs what it needs and says so.
+
+CARGO ?= cargo
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test pbx bench check setup fmt clippy docs licences
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+demo: ## one call by a synthetic caller, no Asterisk and no key needed; KEEP=1 keeps the engine up
+	@tests/lab/setup.sh demo
+	@$(CARGO) build
+	@$(CARGO) run --quiet -- demo $(if $(KEEP),--keep)
+
+test: setup ## every test, with a real Asterisk and real phones
+	$(CARGO) test --locked
+
+pbx: setup ## a real Asterisk with offhook attached, for your softphone; Ctrl-C stops both
+	@$(CARGO) build
+	@tests/lab/pbx.sh
+
+bench: ## calls on one core against a floor measured in the same run
+	@tests/lab/setup.sh build
+	@$(CARGO) build --release
+	@$(CARGO) run --release --quiet -- bench
+
+check: setup fmt clippy docs licences ## formatting, lints, documentation, licences
+
+setup: ## installs what the tests need; quick when nothing is missing
+	@tests/lab/setup.sh all
+
+fmt:
+	$(CARGO) fmt --check
+
+clippy:
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+
+docs:
+	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --locked --no-deps
+
+licences:
+	@tests/lab/licences.py

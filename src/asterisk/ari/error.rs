@@ -1,0 +1,127 @@
+//! What can go wrong with a request, and what an operation is called in logs and metrics.
+
+use std::fmt;
+
+/// The requests offhook makes. A closed set: it is a metric label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operation {
+    Answer,
+    Ring,
+    RingStop,
+    Continue,
+    HangUp,
+    SetVariable,
+    ReadVariable,
+    CreateMedia,
+    CreateBridge,
+    AddChannels,
+    RemoveChannel,
+    DeleteBridge,
+    ListChannels,
+    ListBridges,
+    Application,
+    Info,
+}
+
+impl Operation {
+    pub const ALL: [Self; 16] = [
+        Self::Answer,
+        Self::Ring,
+        Self::RingStop,
+        Self::Continue,
+        Self::HangUp,
+        Self::SetVariable,
+        Self::ReadVariable,
+        Self::CreateMedia,
+        Self::CreateBridge,
+        Self::AddChannels,
+        Self::RemoveChannel,
+        Self::DeleteBridge,
+        Self::ListChannels,
+        Self::ListBridges,
+        Self::Application,
+        Self::Info,
+    ];
+
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Answer => "answer",
+            Self::Ring => "ring",
+            Self::RingStop => "ring_stop",
+            Self::Continue => "continue",
+            Self::HangUp => "hang_up",
+            Self::SetVariable => "set_variable",
+            Self::ReadVariable => "read_variable",
+            Self::CreateMedia => "create_media",
+            Self::CreateBridge => "create_bridge",
+            Self::AddChannels => "add_channels",
+            Self::RemoveChannel => "remove_channel",
+            Self::DeleteBridge => "delete_bridge",
+            Self::ListChannels => "list_channels",
+            Self::ListBridges => "list_bridges",
+            Self::Application => "application",
+            Self::Info => "info",
+        }
+    }
+
+    /// Whether doing it twice is the same as doing it once. The two others are never sent a second
+    /// time: a second `CreateMedia` is refused for its id, and a second `Continue` could send a
+    /// caller onward who has come back meanwhile.
+    pub(super) const fn repeatable(self) -> bool {
+        !matches!(self, Self::Continue | Self::CreateMedia)
+    }
+
+    /// Whether "no such thing" is an everyday answer: what was to go has gone, the variable is not
+    /// set, the application has never connected.
+    pub(super) const fn expects_missing(self) -> bool {
+        matches!(self, Self::HangUp | Self::DeleteBridge | Self::ReadVariable | Self::Application | Self::RemoveChannel)
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.label())
+    }
+}
+
+/// A request that did not do what was asked. It names no address and no password.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("ARI {operation}: {fault}")]
+pub struct AriError {
+    pub operation: Operation,
+    pub fault: Fault,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    #[error("Asterisk refused the user name or password")]
+    Unauthorized,
+    #[error("no such channel, bridge, variable or application")]
+    NotFound,
+    /// 409 or 422: the thing exists, but is not where the request needs it ("Channel not in Stasis
+    /// application").
+    #[error("conflict ({status}): {message}")]
+    Conflict { status: u16, message: String },
+    #[error("refused ({status}): {message}")]
+    Refused { status: u16, message: String },
+    /// The request was not sent, so nothing has happened.
+    #[error("Asterisk cannot be reached: {0}")]
+    Unreachable(String),
+    /// The request was sent and the answer did not come: it may or may not have happened.
+    #[error("sent, but no answer came: {0}")]
+    OutcomeUnknown(String),
+    /// The answer came and could not be read.
+    #[error("unreadable answer: {0}")]
+    Unreadable(String),
+}
+
+impl AriError {
+    pub fn is_not_found(&self) -> bool {
+        self.fault == Fault::NotFound
+    }
+
+    /// The channel has left Stasis or the world: what was asked has become pointless.
+    pub fn channel_has_left(&self) -> bool {
+        matches!(self.fault, Fault::NotFound | Fault::Conflict { .. })
+    }
+}

@@ -1,0 +1,75 @@
+//! The ids offhook gives to what it makes in Asterisk.
+
+use crate::facts::CallId;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Makes and recognises the ids of this engine's media channels and bridges:
+/// `offhook-<app>-media-<call>` and `offhook-<app>-bridge-<call>`.
+///
+/// The application's name is part of them, so that two engines with different applications may
+/// share one Asterisk without clearing away each other's calls. The last part must be exactly a
+/// UUID, so `a` does not take an id of the application `a-media` for its own.
+#[derive(Debug, Clone)]
+pub struct Names {
+    app: Arc<str>,
+}
+
+impl Names {
+    pub fn new(app: &str) -> Self {
+        Self { app: app.into() }
+    }
+
+    pub fn app(&self) -> &str {
+        &self.app
+    }
+
+    pub fn media_channel(&self, call: CallId) -> String {
+        format!("offhook-{}-media-{call}", self.app)
+    }
+
+    pub fn bridge(&self, call: CallId) -> String {
+        format!("offhook-{}-bridge-{call}", self.app)
+    }
+
+    /// The call whose media channel has this id; `None` for every channel that is not ours.
+    pub fn call_of_media(&self, channel: &str) -> Option<CallId> {
+        self.call_of(channel, "media")
+    }
+
+    /// The call whose bridge has this id; `None` for every bridge that is not ours.
+    pub fn call_of_bridge(&self, bridge: &str) -> Option<CallId> {
+        self.call_of(bridge, "bridge")
+    }
+
+    fn call_of(&self, id: &str, kind: &str) -> Option<CallId> {
+        let call = id.strip_prefix("offhook-")?.strip_prefix(&*self.app)?.strip_prefix('-')?;
+        let call = call.strip_prefix(kind)?.strip_prefix('-')?;
+        // The hyphenated form only: `Uuid` reads others too, which offhook never writes.
+        let hyphenated = call.len() == uuid::fmt::Hyphenated::LENGTH;
+        hyphenated.then(|| Uuid::parse_str(call).ok()).flatten().map(CallId)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_knows_its_own_ids() {
+        let (names, call) = (Names::new("offhook"), CallId::random());
+        assert_eq!(names.call_of_media(&names.media_channel(call)), Some(call));
+        assert_eq!(names.call_of_bridge(&names.bridge(call)), Some(call));
+        assert_eq!(names.call_of_bridge(&names.media_channel(call)), None);
+    }
+
+    #[test]
+    fn another_application_s_ids_and_callers_channels_are_not_ours() {
+        let (short, long, call) = (Names::new("a"), Names::new("a-media"), CallId::random());
+        assert_eq!(short.call_of_media(&long.media_channel(call)), None);
+        assert_eq!(long.call_of_media(&short.media_channel(call)), None);
+        for id in ["1795163309.6", "offhook-a-media-", "offhook-a-media-1", ""] {
+            assert_eq!(short.call_of_media(id), None, "{id}");
+        }
+    }
+}

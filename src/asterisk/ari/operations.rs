@@ -1,0 +1,279 @@
+//! The requests themselves, one function each.
+
+use super::{AriClient, AriError, Fault, Operation, Request};
+use crate::{audio::Format, facts::CallId};
+use futures_util::future::join_all;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+};
+use uuid::Uuid;
+
+/// How Asterisk shall carry a media channel's audio to us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MediaWire {
+    /// Asterisk connects to `host` (`name:port`) and names itself by `id`.
+    AudioSocket { host: String, id: Uuid },
+    /// Asterisk sends packets to `host` (`address:port`).
+    Rtp { host: String },
+}
+
+/// A media channel Asterisk has made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MediaChannel {
+    pub id: String,
+    /// Where Asterisk expects our packets (`UNICASTRTP_LOCAL_ADDRESS` and `_PORT`); RTP only.
+    pub rtp_peer: Option<SocketAddr>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct ChannelInfo {
+    pub id: String,
+    #[serde(default)]
+    pub channelvars: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct BridgeInfo {
+    pub id: String,
+}
+
+/// What Asterisk knows of our application.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Application {
+    /// Channels whose events we get: those in Stasis for us, as we subscribe to no others.
+    #[serde(default)]
+    pub channel_ids: Vec<String>,
+}
+
+impl AriClient {
+    /// Answers; a channel that is answered already stays as it is.
+    pub async fn answer(&self, channel: &str) -> Result<(), AriError> {
+        self.post(Operation::Answer, &["channels", channel, "answer"], json!({})).await
+    }
+
+    /// Lets the caller hear ringing: 180 before the answer, the tone of `indications.conf` after it.
+    pub async fn ring(&self, channel: &str) -> Result<(), AriError> {
+        self.post(Operation::Ring, &["channels", channel, "ring"], json!({})).await
+    }
+
+    pub async fn ring_stop(&self, channel: &str) -> Result<(), AriError> {
+        self.delete(Operation::RingStop, &["channels", channel, "ring"], &[]).await
+    }
+
+    /// Back to the dialplan: to `place` (context, extension, priority), or to the step after the
+    /// `Stasis()` the channel came from. A place that does not exist hangs the channel up, see
+    /// [`AriClient::place_exists`].
+    pub async fn continue_in_dialplan(&self, channel: &str, place: Option<(&str, &str, u32)>) -> Result<(), AriError> {
+        let body = match place {
+            None => json!({}),
+            Some((context, extension, priority)) => {
+                json!({ "context": context, "extension": extension, "priority": priority })
+            }
+        };
+        self.post(Operation::Continue, &["channels", channel, "continue"], body).await
+    }
+
+    /// Whether the dialplan knows this place; `None` when Asterisk cannot say (its module
+    /// `func_dialplan` is not loaded).
+    pub async fn place_exists(&self, channel: &str, context: &str, extension: &str, priority: u32) -> Option<bool> {
+        // The arguments of a dialplan function: nothing in them may end it or begin another.
+        if [context, extension].iter().any(|part| part.contains([',', '(', ')', '$', '{', '}'])) {
+            return None;
+        }
+        let asked = format!("DIALPLAN_EXISTS({context},{extension},{priority})");
+        let answer = self.variable(channel, &asked).await.ok()??;
+        match &*answer {
+            "0" => Some(false),
+            "1" => Some(true),
+            _ => None,
+        }
+    }
+
+    /// Hangs up with a reason ARI knows: `normal`, `busy`, `congestion`, `no_answer`. A channel
+    /// that has gone already is a success.
+    pub async fn hang_up(&self, channel: &str, reason: &str) -> Result<(), AriError> {
+        gone_is_fine(self.delete(Operation::HangUp, &["channels", channel], &[("reason", reason)]).await)
+    }
+
+    pub async fn set_variable(&self, channel: &str, name: &str, value: &str) -> Result<(), AriError> {
+        let body = json!({ "variable": name, "value": value });
+        self.post(Operation::SetVariable, &["channels", channel, "variable"], body).await
+    }
+
+    /// Reads a variable or dialplan function; `None` when it is not set.
+    pub async fn variable(&self, channel: &str, name: &str) -> Result<Option<String>, AriError> {
+        #[derive(Deserialize)]
+        struct Answer {
+            value: String,
+        }
+        let request = ["channels", channel, "variable"];
+        let query = [("variable", name)];
+        let body = match self.request(Operation::ReadVariable, Request::get(&request).query(&query)).await {
+            Ok(body) => body,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        read(Operation::ReadVariable, &body).map(|answer: Answer| Some(answer.value))
+    }
+
+    /// Reads variables side by side, in the time of one: those that are not set, are empty or
+    /// cannot be read are left out (failures are counted).
+    pub async fn variables(&self, channel: &str, names: &[&str]) -> BTreeMap<String, String> {
+        let values = join_all(names.iter().map(|name| self.variable(channel, name))).await;
+        let named = names.iter().zip(values);
+        named
+            .filter_map(|(name, value)| Some(((*name).to_owned(), value.ok()??)))
+            .filter(|(_, value)| !value.is_empty())
+            .collect()
+    }
+
+    /// Makes the media channel of a call. Its `StasisStart` comes after this answer, and it can be
+    /// bridged only after that.
+    pub async fn create_media(&self, call: CallId, wire: &MediaWire, format: Format) -> Result<MediaChannel, AriError> {
+        #[derive(Deserialize)]
+        struct Answer {
+            #[serde(default)]
+            channelvars: BTreeMap<String, Value>,
+        }
+        let id = self.names().media_channel(call);
+        let mut body = json!({
+            "channelId": id,
+            "app": self.names().app(),
+            "format": format.name(),
+        });
+        let fields = match wire {
+            MediaWire::AudioSocket { host, id } => json!({
+                "external_host": host, "encapsulation": "audiosocket", "transport": "tcp", "data": id.to_string(),
+            }),
+            MediaWire::Rtp { host } => json!({
+                "external_host": host, "encapsulation": "rtp", "transport": "udp",
+            }),
+        };
+        if let (Value::Object(body), Value::Object(fields)) = (&mut body, fields) {
+            body.extend(fields);
+        }
+        let path = ["channels", "externalMedia"];
+        let answer = self.request(Operation::CreateMedia, Request::post(&path).body(body)).await?;
+        let answer: Answer = read(Operation::CreateMedia, &answer)?;
+        Ok(MediaChannel { id, rtp_peer: rtp_peer(&answer.channelvars) })
+    }
+
+    /// Makes the bridge of a call.
+    pub async fn create_bridge(&self, call: CallId) -> Result<(), AriError> {
+        let id = self.names().bridge(call);
+        self.post(Operation::CreateBridge, &["bridges", &id], json!({ "type": "mixing" })).await
+    }
+
+    pub async fn add_channels(&self, call: CallId, channels: &[&str]) -> Result<(), AriError> {
+        let bridge = self.names().bridge(call);
+        self.post(Operation::AddChannels, &["bridges", &bridge, "addChannel"], json!({ "channel": channels })).await
+    }
+
+    pub async fn remove_channel(&self, call: CallId, channel: &str) -> Result<(), AriError> {
+        let bridge = self.names().bridge(call);
+        let body = json!({ "channel": [channel] });
+        self.post(Operation::RemoveChannel, &["bridges", &bridge, "removeChannel"], body).await
+    }
+
+    /// A bridge that has gone already is a success.
+    pub async fn delete_bridge(&self, bridge: &str) -> Result<(), AriError> {
+        gone_is_fine(self.delete(Operation::DeleteBridge, &["bridges", bridge], &[]).await)
+    }
+
+    pub async fn list_channels(&self) -> Result<Vec<ChannelInfo>, AriError> {
+        self.get(Operation::ListChannels, &["channels"]).await
+    }
+
+    pub async fn list_bridges(&self) -> Result<Vec<BridgeInfo>, AriError> {
+        self.get(Operation::ListBridges, &["bridges"]).await
+    }
+
+    /// `None`: Asterisk does not know the application, as nobody has ever connected for it.
+    pub async fn application(&self) -> Result<Option<Application>, AriError> {
+        match self.get(Operation::Application, &["applications", self.names().app()]).await {
+            Ok(application) => Ok(Some(application)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asterisk's version, such as `22.10.1`: the cheapest proof that address and password are
+    /// right.
+    pub async fn version(&self) -> Result<String, AriError> {
+        #[derive(Deserialize)]
+        struct Answer {
+            system: System,
+        }
+        #[derive(Deserialize)]
+        struct System {
+            version: String,
+        }
+        let query = [("only", "system")];
+        let body = self.request(Operation::Info, Request::get(&["asterisk", "info"]).query(&query)).await?;
+        read(Operation::Info, &body).map(|answer: Answer| answer.system.version)
+    }
+
+    async fn post(&self, operation: Operation, path: &[&str], body: Value) -> Result<(), AriError> {
+        self.request(operation, Request::post(path).body(body)).await.map(drop)
+    }
+
+    async fn delete(&self, operation: Operation, path: &[&str], query: &[(&str, &str)]) -> Result<(), AriError> {
+        self.request(operation, Request::delete(path).query(query)).await.map(drop)
+    }
+
+    async fn get<T: DeserializeOwned>(&self, operation: Operation, path: &[&str]) -> Result<T, AriError> {
+        read(operation, &self.request(operation, Request::get(path)).await?)
+    }
+}
+
+fn gone_is_fine(result: Result<(), AriError>) -> Result<(), AriError> {
+    match result {
+        Err(error) if error.is_not_found() => Ok(()),
+        other => other,
+    }
+}
+
+fn read<T: DeserializeOwned>(operation: Operation, body: &[u8]) -> Result<T, AriError> {
+    // serde's own words may quote the document; its class and place do not.
+    serde_json::from_slice(body).map_err(|error| AriError {
+        operation,
+        fault: Fault::Unreadable(format!("{:?} error at column {}", error.classify(), error.column())),
+    })
+}
+
+/// Asterisk tells the address it bound; a wildcard is no address to send to.
+fn rtp_peer(variables: &BTreeMap<String, Value>) -> Option<SocketAddr> {
+    let variable = |name| variables.get(name).and_then(Value::as_str);
+    let address: IpAddr = variable("UNICASTRTP_LOCAL_ADDRESS")?.parse().ok()?;
+    let port = variable("UNICASTRTP_LOCAL_PORT")?.parse().ok()?;
+    (!address.is_unspecified() && port != 0).then(|| SocketAddr::new(address, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(address: &str, port: &str) -> Option<SocketAddr> {
+        rtp_peer(&BTreeMap::from([
+            ("UNICASTRTP_LOCAL_ADDRESS".into(), json!(address)),
+            ("UNICASTRTP_LOCAL_PORT".into(), json!(port)),
+        ]))
+    }
+
+    #[test]
+    fn the_address_asterisk_tells_is_where_packets_go() {
+        assert_eq!(told("127.0.0.1", "23010"), Some("127.0.0.1:23010".parse().unwrap()));
+        assert_eq!(told("fd00::5", "23010"), Some("[fd00::5]:23010".parse().unwrap()));
+    }
+
+    #[test]
+    fn an_address_nobody_can_send_to_is_none() {
+        for (address, port) in [("0.0.0.0", "23010"), ("::", "1"), ("127.0.0.1", "0"), ("pbx", "23010"), ("", "")] {
+            assert_eq!(told(address, port), None, "{address} {port}");
+        }
+        assert_eq!(rtp_peer(&BTreeMap::new()), None);
+    }
+}

@@ -1,0 +1,201 @@
+//! ARI events as Asterisk writes them, read leniently: whatever is not needed may be missing, and
+//! an unknown type is [`Event::Other`].
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// The events that matter to a call.
+///
+/// Source: <https://docs.asterisk.org/Latest_API/API_Documentation/Asterisk_REST_Interface/Asterisk_REST_Data_Models/>.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    StasisStart(Box<Started>),
+    /// The channel left Stasis. For a caller who came by the dialplan this is the last event.
+    StasisEnd {
+        channel: String,
+    },
+    /// The channel is no more. Comes for channels the application made itself.
+    ChannelDestroyed {
+        channel: String,
+    },
+    /// The far end wants to hang up, or somebody hung up the channel; its end follows.
+    ChannelHangupRequest {
+        channel: String,
+    },
+    /// One key, told when it is let go.
+    ChannelDtmfReceived {
+        channel: String,
+        digit: char,
+    },
+    /// Another connection has taken our application; this one will hear nothing more.
+    ApplicationReplaced,
+    Other,
+}
+
+/// A channel entered Stasis.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Started {
+    pub channel: String,
+    pub args: Vec<String>,
+    pub caller_name: Option<String>,
+    pub caller_number: Option<String>,
+    pub dialled: Option<String>,
+    pub answered: bool,
+    pub variables: BTreeMap<String, String>,
+}
+
+/// The event has no place for what its type needs, or is no JSON object at all. It quotes nothing:
+/// events hold callers' numbers.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Malformed;
+
+#[derive(Deserialize)]
+struct Raw {
+    #[serde(rename = "type")]
+    kind: String,
+    channel: Option<RawChannel>,
+    args: Option<Vec<String>>,
+    digit: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct RawChannel {
+    id: String,
+    state: Option<String>,
+    caller: Option<RawParty>,
+    dialplan: Option<RawPlace>,
+    channelvars: Option<BTreeMap<String, Option<String>>>,
+}
+
+#[derive(Deserialize)]
+struct RawParty {
+    name: Option<String>,
+    number: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct RawPlace {
+    exten: Option<String>,
+}
+
+impl Event {
+    pub(super) fn read(text: &str) -> Result<Self, Malformed> {
+        #[derive(Deserialize)]
+        struct Kind<'a> {
+            #[serde(rename = "type", borrow)]
+            kind: std::borrow::Cow<'a, str>,
+        }
+        // The type first: an event that does not matter may look as it likes.
+        let kind = serde_json::from_str::<Kind<'_>>(text).map_err(|_| Malformed)?.kind;
+        if !matches!(
+            &*kind,
+            "StasisStart"
+                | "StasisEnd"
+                | "ChannelDestroyed"
+                | "ChannelHangupRequest"
+                | "ChannelDtmfReceived"
+                | "ApplicationReplaced"
+        ) {
+            return Ok(Self::Other);
+        }
+        serde_json::from_str::<Raw>(text).map_err(|_| Malformed)?.typed()
+    }
+}
+
+impl Raw {
+    fn typed(self) -> Result<Event, Malformed> {
+        if self.kind == "ApplicationReplaced" {
+            return Ok(Event::ApplicationReplaced);
+        }
+        let channel = self.channel.filter(|channel| !channel.id.is_empty()).ok_or(Malformed)?;
+        Ok(match &*self.kind {
+            "StasisStart" => Event::StasisStart(Box::new(started(channel, self.args.unwrap_or_default()))),
+            "StasisEnd" => Event::StasisEnd { channel: channel.id },
+            "ChannelDestroyed" => Event::ChannelDestroyed { channel: channel.id },
+            "ChannelHangupRequest" => Event::ChannelHangupRequest { channel: channel.id },
+            "ChannelDtmfReceived" => {
+                let digit = self.digit.and_then(|digit| digit.chars().next()).ok_or(Malformed)?;
+                Event::ChannelDtmfReceived { channel: channel.id, digit }
+            }
+            _ => Event::Other,
+        })
+    }
+}
+
+fn started(channel: RawChannel, args: Vec<String>) -> Started {
+    let said = |text: Option<String>| text.filter(|text| !text.is_empty());
+    let (name, number) = channel.caller.map_or((None, None), |caller| (caller.name, caller.number));
+    let variables = channel.channelvars.unwrap_or_default();
+    Started {
+        channel: channel.id,
+        args,
+        caller_name: said(name),
+        caller_number: said(number),
+        dialled: said(channel.dialplan.and_then(|place| place.exten)),
+        answered: channel.state.as_deref() == Some("Up"),
+        variables: variables.into_iter().filter_map(|(name, value)| Some((name, said(value)?))).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As Asterisk 22.10 sent it.
+    const START: &str = r#"{"type":"StasisStart","timestamp":"2026-08-01T08:28:29.376+0000","args":["sales"],
+        "channel":{"id":"1795163309.6","name":"PJSIP/anonymous-00000006","state":"Ring","protocol_id":"x",
+        "caller":{"name":"Alice A","number":"1234"},"connected":{"name":"","number":""},"accountcode":"",
+        "dialplan":{"context":"from-test","exten":"200","priority":4,"app_name":"Stasis","app_data":"offhook,sales"},
+        "channelvars":{"AI_CONTEXT":"support","AI_AUDIO":""},"creationtime":"2026-08-01T08:28:29.375+0000",
+        "language":"en"},"application":"offhook"}"#;
+
+    #[test]
+    fn a_start_tells_who_called_whom_and_with_what() {
+        let Ok(Event::StasisStart(start)) = Event::read(START) else { panic!("not a StasisStart") };
+        assert_eq!(start.channel, "1795163309.6");
+        assert_eq!(start.args, ["sales"]);
+        assert_eq!(start.caller_name.as_deref(), Some("Alice A"));
+        assert_eq!(start.caller_number.as_deref(), Some("1234"));
+        assert_eq!(start.dialled.as_deref(), Some("200"));
+        assert!(!start.answered);
+        assert_eq!(start.variables, BTreeMap::from([("AI_CONTEXT".into(), "support".into())]));
+    }
+
+    #[test]
+    fn a_start_may_leave_out_all_but_the_channel_s_id() {
+        let start = Event::read(r#"{"type":"StasisStart","channel":{"id":"1.1"}}"#);
+        assert_eq!(start, Ok(Event::StasisStart(Box::new(Started { channel: "1.1".into(), ..Started::default() }))));
+    }
+
+    #[test]
+    fn unknown_types_are_other_however_they_look() {
+        for text in [r#"{"type":"Dial"}"#, r#"{"type":"News","channel":7}"#] {
+            assert_eq!(Event::read(text), Ok(Event::Other), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_malformed() {
+        for text in [
+            "",
+            "null",
+            "[]",
+            "{",
+            "{}",
+            r#"{"type":7}"#,
+            r#"{"type":"StasisEnd"}"#,
+            r#"{"type":"StasisEnd","channel":{"id":""}}"#,
+            r#"{"type":"StasisEnd","channel":{"id":6}}"#,
+            r#"{"type":"ChannelDtmfReceived","channel":{"id":"1.1"},"digit":""}"#,
+        ] {
+            assert_eq!(Event::read(text), Err(Malformed), "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_reading_panic(text in "\\PC{0,200}") {
+            let _ = Event::read(&text);
+        }
+    }
+}

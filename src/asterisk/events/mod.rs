@@ -1,0 +1,126 @@
+//! ARI's events socket: kept open, watched, read, and routed by channel.
+//!
+//! Invariants:
+//! - Any end of the socket is a disconnect, a polite one included, and every reconnect is preceded
+//!   by a wait that grows.
+//! - A caller's end is never lost: it is kept apart from the queues, and after each reconnect
+//!   Asterisk is asked for what was missed.
+//! - Nothing that Asterisk sends ends the task.
+
+mod backoff;
+mod event;
+mod reconcile;
+mod router;
+mod socket;
+
+pub use router::{Arrival, CallEvents, ChannelEvent, EventRouter, Gone, Presence, Registration};
+pub use socket::EventSocket;
+
+use std::time::Duration;
+
+/// The state of the connection to Asterisk, for `/ready`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AriState {
+    /// The first attempt is under way.
+    Starting,
+    /// Events flow, and what was missed is known.
+    Up,
+    Down(Loss),
+}
+
+/// Why there is no events socket. A closed set: it is a metric label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Loss {
+    /// Asterisk refuses the user name or password.
+    Unauthorized,
+    /// Nobody answers at the address.
+    Unreachable,
+    /// Somebody answers who refuses the socket, or a request that must work: ARI is not enabled,
+    /// a proxy does not know WebSocket.
+    Refused,
+    /// The other side closed politely.
+    Closed,
+    /// The connection broke.
+    Dropped,
+    /// The connection was there, but nothing came over it any more, not even a pong.
+    TimedOut,
+    /// Another engine connected with our application's name and has its events now.
+    Replaced,
+}
+
+impl Loss {
+    pub const ALL: [Self; 7] = [
+        Self::Unauthorized,
+        Self::Unreachable,
+        Self::Refused,
+        Self::Closed,
+        Self::Dropped,
+        Self::TimedOut,
+        Self::Replaced,
+    ];
+
+    /// For the operator, with the remedy.
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::Unauthorized => "Asterisk refuses asterisk.username or asterisk.password",
+            Self::Unreachable => "nobody answers at asterisk.url",
+            Self::Refused => "asterisk.url answers, but not as ARI: is ari.conf enabled, does a proxy pass WebSockets on?",
+            Self::Closed => "Asterisk closed the events socket; reconnecting",
+            Self::Dropped => "the events socket broke; reconnecting",
+            Self::TimedOut => "the events socket fell silent; reconnecting",
+            Self::Replaced => "another engine has taken over asterisk.app; give each its own name",
+        }
+    }
+
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Unauthorized => "unauthorized",
+            Self::Unreachable => "unreachable",
+            Self::Refused => "refused",
+            Self::Closed => "closed",
+            Self::Dropped => "dropped",
+            Self::TimedOut => "timed_out",
+            Self::Replaced => "replaced",
+        }
+    }
+}
+
+/// The clockwork of the events socket. The defaults are what a real installation uses; tests
+/// shorten them.
+#[derive(Debug, Clone)]
+pub struct Timing {
+    /// TCP, TLS and the WebSocket upgrade together.
+    pub connect_max: Duration,
+    /// A half-open connection says nothing for ever; a ping makes a living one speak.
+    pub ping_every: Duration,
+    /// Two pings without any answer, and some slack. Calls that end meanwhile are noticed late, so
+    /// this is kept short.
+    pub dead_after: Duration,
+    /// A ping goes into the socket's buffer at once unless the other side has stopped reading.
+    pub write_max: Duration,
+    pub backoff_first: Duration,
+    /// New calls are refused while we wait, so a restarted Asterisk should not wait for long.
+    pub backoff_max: Duration,
+    /// A connection that stood for so long counts as healthy and starts the backoff again.
+    pub healthy_after: Duration,
+    /// Two engines with one application name would otherwise take it from each other in turns.
+    pub replaced_wait: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            connect_max: Duration::from_secs(5),
+            ping_every: Duration::from_secs(5),
+            dead_after: Duration::from_secs(12),
+            write_max: Duration::from_secs(2),
+            backoff_first: Duration::from_millis(250),
+            backoff_max: Duration::from_secs(10),
+            healthy_after: Duration::from_secs(30),
+            replaced_wait: Duration::from_secs(60),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+//! After events were missed: bringing our picture back to the truth.
+//!
+//! While the socket was down channels came and went without a word. Two looks settle it. Before
+//! connecting, the callers who are in our application without a call are noted: no event will tell
+//! of them. They cannot be noted later, when a caller who has just come in would look the same.
+//! After connecting, channels of calls are looked up: what is missing then has gone, and whatever
+//! goes from now on is told by events.
+
+use super::router::{Chore, EventRouter};
+use crate::asterisk::ari::{AriClient, AriError};
+use std::collections::HashSet;
+
+/// Callers in our application without a call. To be asked before the events socket connects.
+pub(super) async fn stranded(ari: &AriClient, router: &EventRouter) -> Result<Vec<String>, AriError> {
+    let application = ari.application().await?;
+    let channels = application.map(|application| application.channel_ids).unwrap_or_default();
+    Ok(channels.into_iter().filter(|channel| !router.knows(channel) && !is_media(ari, channel)).collect())
+}
+
+/// To be asked while events flow; they are dispatched meanwhile.
+pub(super) async fn reconcile(
+    ari: &AriClient,
+    router: &EventRouter,
+    stranded: Vec<String>,
+) -> Result<Vec<Chore>, AriError> {
+    // In this order: a channel that began after the first line cannot be taken for a lost one, and
+    // one that a call made or removed in the meantime cannot be taken for an orphan.
+    let present = router.present();
+    let (application, channels, bridges) =
+        futures_util::try_join!(ari.application(), ari.list_channels(), ari.list_bridges())?;
+    let ours: HashSet<_> =
+        application.map(|application| application.channel_ids).unwrap_or_default().into_iter().collect();
+
+    let (mut known, mut lost) = (HashSet::new(), 0);
+    for stay in &present {
+        known.insert(stay.channel.clone());
+        if !ours.contains(&stay.channel) {
+            router.lost(stay);
+            lost += 1;
+        }
+    }
+    let live = |media: &str| known.contains(media) || router.knows(media);
+
+    let mut chores = Vec::new();
+    for channel in channels {
+        if is_media(ari, &channel.id) && !live(&channel.id) {
+            chores.push(Chore::RemoveChannel(channel.id));
+        }
+    }
+    for bridge in bridges {
+        let call = ari.names().call_of_bridge(&bridge.id);
+        if call.is_some_and(|call| !live(&ari.names().media_channel(call))) {
+            chores.push(Chore::RemoveBridge(bridge.id));
+        }
+    }
+    let removed = chores.len();
+    let stranded = stranded.into_iter().filter(|channel| ours.contains(channel) && !router.knows(channel));
+    let offered: Vec<_> = stranded.map(|channel| router.orphan(channel)).collect();
+    tracing::info!(
+        calls = present.len(),
+        lost,
+        orphans = removed,
+        stranded = offered.len(),
+        "reconciled with Asterisk"
+    );
+    chores.extend(offered.into_iter().flatten());
+    Ok(chores)
+}
+
+fn is_media(ari: &AriClient, channel: &str) -> bool {
+    ari.names().call_of_media(channel).is_some()
+}

@@ -1,0 +1,385 @@
+//! Which event belongs to which call.
+
+use super::event::{Event, Started};
+use crate::{
+    asterisk::ari::{AriCounters, Names, Queue},
+    redact::Redacted,
+};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::{
+    mpsc::{self, error::TrySendError},
+    watch,
+};
+
+/// Calls that arrived and that the engine has not looked at. It takes each within microseconds, so
+/// a full queue means that the engine stands still: the call goes back to the dialplan at once.
+pub(super) const ARRIVALS: usize = 256;
+/// Keys one call has not looked at. Nobody presses so many while a call task is busy; one that is
+/// full belongs to a call that is stuck, and further keys are lost and counted.
+const DIGITS: usize = 64;
+
+/// Where a channel is, as far as events have told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// Asked for; not in Stasis yet.
+    Expected,
+    Here,
+    Gone(Gone),
+}
+
+/// How a channel went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gone {
+    /// Asterisk said so: hung up, or handed on.
+    Left,
+    /// It was missing when the events socket came back.
+    Lost,
+}
+
+/// What happened to one call's channels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChannelEvent {
+    /// The caller pressed a key.
+    Digit(char),
+    /// The caller's channel is no longer ours. The last event.
+    CallerGone(Gone),
+    /// The media channel ended while the caller's stood.
+    MediaGone(Gone),
+}
+
+/// A channel of a caller that entered our application.
+pub struct Arrival {
+    /// What stood behind the application's name in `Stasis()`.
+    pub args: Vec<String>,
+    pub caller_name: Redacted<Option<String>>,
+    pub caller_number: Redacted<Option<String>>,
+    /// The extension the call came in on.
+    pub dialled: Redacted<Option<String>>,
+    /// Answered already, by the dialplan.
+    pub answered: bool,
+    /// Variables that `channelvars` in `ari.conf` adds to each event.
+    pub variables: Redacted<BTreeMap<String, String>>,
+    /// Left in our application by an earlier process, or while the events socket was down: nobody
+    /// knows what was said, so it should go back to the dialplan.
+    pub orphan: bool,
+    pub registration: Registration,
+    pub events: CallEvents,
+}
+
+impl fmt::Debug for Arrival {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The arguments are the dialplan's words and may hold numbers.
+        let mut out = f.debug_struct("Arrival");
+        out.field("channel", &self.registration.caller()).field("orphan", &self.orphan).finish_non_exhaustive()
+    }
+}
+
+/// What a dispatched event leaves to be done by request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Chore {
+    /// A media channel of ours without a call.
+    RemoveChannel(String),
+    RemoveBridge(String),
+    /// A caller nobody will take.
+    Decline {
+        channel: String,
+        status: &'static str,
+    },
+}
+
+/// Hands each event to the call it belongs to. Clones share the table.
+#[derive(Clone)]
+pub struct EventRouter {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    names: Names,
+    counters: AriCounters,
+    arrivals: mpsc::Sender<Arrival>,
+    /// Locked for the length of a look-up, never across an await.
+    routes: Mutex<Routes>,
+}
+
+#[derive(Default)]
+struct Routes {
+    by_channel: HashMap<String, Route>,
+    last_serial: u64,
+}
+
+struct Route {
+    /// Tells this stay of a channel from a later one under the same id.
+    serial: u64,
+    presence: watch::Sender<Presence>,
+    /// Callers have keys; media channels have none of their own.
+    digits: Option<mpsc::Sender<char>>,
+}
+
+impl EventRouter {
+    pub(super) fn new(names: Names, counters: AriCounters) -> (Self, mpsc::Receiver<Arrival>) {
+        let (arrivals, receiver) = mpsc::channel(ARRIVALS);
+        let inner = Inner { names, counters, arrivals, routes: Mutex::default() };
+        (Self { inner: Arc::new(inner) }, receiver)
+    }
+
+    /// Routes a caller's channel that is in Stasis now. Arrivals come registered; this is for
+    /// channels the engine learns of in another way.
+    pub fn register(&self, caller: &str) -> (Registration, CallEvents) {
+        let (digits, digit_receiver) = mpsc::channel(DIGITS);
+        let (presence, caller_presence) = watch::channel(Presence::Here);
+        let (media, media_presence) = watch::channel(Presence::Expected);
+        let serial = self.routes().insert(caller, presence, Some(digits));
+        let events = CallEvents {
+            digits: digit_receiver,
+            caller: caller_presence.clone(),
+            media: media_presence,
+            media_told: false,
+            over: false,
+        };
+        let caller = Registered { channel: caller.to_owned(), serial };
+        (Registration { router: self.clone(), caller, caller_presence, media, media_route: None }, events)
+    }
+
+    pub(super) fn dispatch(&self, event: Event) -> Option<Chore> {
+        match event {
+            Event::StasisStart(started) => return self.started(*started),
+            Event::StasisEnd { channel }
+            | Event::ChannelDestroyed { channel }
+            | Event::ChannelHangupRequest { channel } => {
+                if let Some(route) = self.routes().by_channel.get(&channel) {
+                    route.leave(Gone::Left);
+                }
+            }
+            Event::ChannelDtmfReceived { channel, digit } => {
+                if let Some(Route { digits: Some(digits), .. }) = self.routes().by_channel.get(&channel)
+                    && let Err(TrySendError::Full(_)) = digits.try_send(digit)
+                {
+                    self.inner.counters.overflowed(Queue::Digits);
+                }
+            }
+            Event::ApplicationReplaced | Event::Other => {}
+        }
+        None
+    }
+
+    fn started(&self, started: Started) -> Option<Chore> {
+        let ours = self.inner.names.call_of_media(&started.channel).is_some();
+        if let Some(route) = self.routes().by_channel.get(&started.channel) {
+            let presence = *route.presence.borrow();
+            match presence {
+                Presence::Expected => {
+                    route.presence.send_replace(Presence::Here);
+                    return None;
+                }
+                Presence::Here => return None,
+                Presence::Gone(_) if ours => return None,
+                // The dialplan sent a caller in again before their last call was cleared away.
+                Presence::Gone(_) => {}
+            }
+        } else if ours {
+            return Some(Chore::RemoveChannel(started.channel));
+        }
+        self.arrive(started, false)
+    }
+
+    fn arrive(&self, started: Started, orphan: bool) -> Option<Chore> {
+        let (registration, events) = self.register(&started.channel);
+        let arrival = Arrival {
+            args: started.args,
+            caller_name: started.caller_name.into(),
+            caller_number: started.caller_number.into(),
+            dialled: started.dialled.into(),
+            answered: started.answered,
+            variables: started.variables.into(),
+            orphan,
+            registration,
+            events,
+        };
+        let status = match self.inner.arrivals.try_send(arrival) {
+            Ok(()) => return None,
+            Err(TrySendError::Full(_)) => {
+                self.inner.counters.overflowed(Queue::Arrivals);
+                "FULL"
+            }
+            Err(TrySendError::Closed(_)) => "DRAINING",
+        };
+        Some(Chore::Decline { channel: started.channel, status: if orphan { "RESTARTED" } else { status } })
+    }
+
+    /// A caller found in our application of whom no event told.
+    pub(super) fn orphan(&self, channel: String) -> Option<Chore> {
+        self.arrive(Started { channel, ..Started::default() }, true)
+    }
+
+    pub(super) fn knows(&self, channel: &str) -> bool {
+        self.routes().by_channel.contains_key(channel)
+    }
+
+    /// The channels that are in Stasis for a call, as far as is known.
+    pub(super) fn present(&self) -> Vec<Registered> {
+        let routes = self.routes();
+        let here = routes.by_channel.iter().filter(|(_, route)| *route.presence.borrow() == Presence::Here);
+        here.map(|(channel, route)| Registered { channel: channel.clone(), serial: route.serial }).collect()
+    }
+
+    /// Tells a call that its channel was missing.
+    pub(super) fn lost(&self, stay: &Registered) {
+        if let Some(route) = self.routes().by_channel.get(&stay.channel).filter(|route| route.serial == stay.serial) {
+            route.leave(Gone::Lost);
+        }
+    }
+
+    fn remove(&self, stay: &Registered) {
+        let mut routes = self.routes();
+        if routes.by_channel.get(&stay.channel).is_some_and(|route| route.serial == stay.serial) {
+            routes.by_channel.remove(&stay.channel);
+        }
+    }
+
+    fn routes(&self) -> MutexGuard<'_, Routes> {
+        // Every change is one insertion or removal, so a panic elsewhere leaves the table whole.
+        self.inner.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Routes held, for tests that look for leaks.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.routes().by_channel.len()
+    }
+}
+
+impl Routes {
+    fn insert(&mut self, channel: &str, presence: watch::Sender<Presence>, digits: Option<mpsc::Sender<char>>) -> u64 {
+        self.last_serial += 1;
+        let serial = self.last_serial;
+        self.by_channel.insert(channel.to_owned(), Route { serial, presence, digits });
+        serial
+    }
+}
+
+impl Route {
+    /// The first word counts: a channel that hung up is not lost afterwards.
+    fn leave(&self, how: Gone) {
+        self.presence.send_if_modified(|presence| {
+            let leaves = !matches!(presence, Presence::Gone(_));
+            if leaves {
+                *presence = Presence::Gone(how);
+            }
+            leaves
+        });
+    }
+}
+
+/// One stay of a channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Registered {
+    pub(super) channel: String,
+    serial: u64,
+}
+
+/// One call's claim on its channels' events; dropping it gives up the claim.
+pub struct Registration {
+    router: EventRouter,
+    caller: Registered,
+    caller_presence: watch::Receiver<Presence>,
+    media: watch::Sender<Presence>,
+    media_route: Option<Registered>,
+}
+
+impl Registration {
+    pub fn caller(&self) -> &str {
+        &self.caller.channel
+    }
+
+    /// Claims the media channel's events. To be called before the channel is asked for, or its
+    /// start could be missed.
+    pub fn expect_media(&mut self, channel: &str) {
+        let serial = self.router.routes().insert(channel, self.media.clone(), None);
+        if let Some(earlier) = self.media_route.replace(Registered { channel: channel.to_owned(), serial }) {
+            self.router.remove(&earlier);
+        }
+    }
+
+    pub fn caller_is_gone(&self) -> bool {
+        matches!(*self.caller_presence.borrow(), Presence::Gone(_))
+    }
+
+    /// Ends when the caller's channel is no longer ours.
+    pub async fn caller_gone(&self) -> Gone {
+        match gone(&mut self.caller_presence.clone()).await {
+            Some(how) => how,
+            // The route was taken over by a later stay of the same channel: this one is over.
+            None => Gone::Left,
+        }
+    }
+
+    /// Ends when the media channel can be bridged.
+    ///
+    /// # Errors
+    /// When it ended before that.
+    pub async fn media_here(&self) -> Result<(), Gone> {
+        let mut presence = self.media.subscribe();
+        let settled = presence.wait_for(|presence| *presence != Presence::Expected).await;
+        match *settled.expect("`self.media` is a sender of this very channel") {
+            Presence::Gone(how) => Err(how),
+            Presence::Here | Presence::Expected => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Registration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registration").field("caller", &self.caller.channel).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.router.remove(&self.caller);
+        if let Some(media) = &self.media_route {
+            self.router.remove(media);
+        }
+    }
+}
+
+/// One call's events, in order. The end of the caller is kept apart from the queue, so that it
+/// comes through however many keys were pressed.
+pub struct CallEvents {
+    digits: mpsc::Receiver<char>,
+    caller: watch::Receiver<Presence>,
+    media: watch::Receiver<Presence>,
+    media_told: bool,
+    over: bool,
+}
+
+impl CallEvents {
+    /// The next event; `None` after [`ChannelEvent::CallerGone`] or when the registration was
+    /// dropped. May be cancelled at any time without losing one.
+    pub async fn next(&mut self) -> Option<ChannelEvent> {
+        if self.over {
+            return None;
+        }
+        let event = tokio::select! {
+            biased;
+            Some(digit) = self.digits.recv() => ChannelEvent::Digit(digit),
+            Some(how) = gone(&mut self.caller) => ChannelEvent::CallerGone(how),
+            Some(how) = gone(&mut self.media), if !self.media_told => ChannelEvent::MediaGone(how),
+            else => return None,
+        };
+        self.media_told |= matches!(event, ChannelEvent::MediaGone(_));
+        self.over = matches!(event, ChannelEvent::CallerGone(_));
+        Some(event)
+    }
+}
+
+/// `None` when nobody can tell any more.
+async fn gone(presence: &mut watch::Receiver<Presence>) -> Option<Gone> {
+    match *presence.wait_for(|presence| matches!(presence, Presence::Gone(_))).await.ok()? {
+        Presence::Gone(how) => Some(how),
+        Presence::Expected | Presence::Here => None,
+    }
+}

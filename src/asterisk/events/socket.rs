@@ -1,0 +1,230 @@
+//! The task that owns the events socket.
+
+use super::{
+    AriState, Arrival, Loss, Timing,
+    backoff::{Backoff, jittered},
+    event::{Event, Malformed},
+    reconcile,
+    router::{Chore, EventRouter},
+};
+use crate::asterisk::{
+    ari::{AriClient, AriError, Fault, Orphan, Queue},
+    leg,
+};
+use bytes::Bytes;
+use futures_util::{FutureExt, SinkExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use std::time::Duration;
+use tokio::{
+    net::TcpStream,
+    sync::{mpsc, watch},
+    time::{Instant, MissedTickBehavior, interval, timeout},
+};
+use tokio_tungstenite::{
+    MaybeTlsStream, WebSocketStream, connect_async_with_config,
+    tungstenite::{
+        Error, Message,
+        client::IntoClientRequest,
+        http::{HeaderValue, StatusCode, header::AUTHORIZATION},
+        protocol::WebSocketConfig,
+    },
+};
+use tokio_util::sync::CancellationToken;
+
+/// One event is a few kilobytes; only a channel with very many variables comes near this.
+const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
+/// Events are small and come a few at a time.
+const READ_BUFFER_BYTES: usize = 16 * 1024;
+/// Removals and refusals under way at once. What does not fit is found by the next reconcile.
+const CHORES_MAX: usize = 256;
+
+type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+type Chores = FuturesUnordered<BoxFuture<'static, ()>>;
+
+/// Keeps the events socket open until it is told to stop.
+pub struct EventSocket {
+    ari: AriClient,
+    router: EventRouter,
+    timing: Timing,
+    state: watch::Sender<AriState>,
+}
+
+impl EventSocket {
+    /// The socket, still closed; the calls that will arrive on it (`ARRIVALS` wait at most, further
+    /// ones go back to the dialplan); and the state of the connection.
+    pub fn new(ari: AriClient, timing: Timing) -> (Self, mpsc::Receiver<Arrival>, watch::Receiver<AriState>) {
+        let (router, arrivals) = EventRouter::new(ari.names().clone(), ari.counters().clone());
+        let (state, state_receiver) = watch::channel(AriState::Starting);
+        (Self { ari, router, timing, state }, arrivals, state_receiver)
+    }
+
+    pub fn router(&self) -> EventRouter {
+        self.router.clone()
+    }
+
+    /// Connects and reconnects until `stop`.
+    pub async fn run(self, stop: CancellationToken) {
+        let mut backoff = Backoff::new();
+        loop {
+            let began = Instant::now();
+            let Err(loss) = self.connection(&stop).await else { return };
+            self.ari.counters().reconnects.with_label_values(&[loss.label()]).inc();
+            let wait = match loss {
+                Loss::Replaced => jittered(self.timing.replaced_wait),
+                _ => backoff.after(began.elapsed(), &self.timing),
+            };
+            self.lost(loss, wait);
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    /// Once per change: an Asterisk that stays away for a night must not fill the disk.
+    fn lost(&self, loss: Loss, wait: Duration) {
+        let (reason, wait_ms) = (loss.label(), wait.as_millis());
+        if self.state.send_replace(AriState::Down(loss)) == AriState::Down(loss) {
+            tracing::debug!(reason, wait_ms, "still no ARI events");
+            return;
+        }
+        match loss {
+            Loss::Unauthorized => tracing::error!(reason, "Asterisk refuses the ARI user name or password"),
+            Loss::Replaced => tracing::error!(
+                reason,
+                app = self.ari.names().app(),
+                "another engine has connected to Asterisk with this application's name"
+            ),
+            _ => tracing::warn!(reason, wait_ms, "no ARI events; new calls are refused until they are back"),
+        }
+    }
+
+    /// One connection from its first request to its end. `Ok` is the end that was asked for.
+    async fn connection(&self, stop: &CancellationToken) -> Result<(), Loss> {
+        let (mut socket, stranded) = tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            opened = self.open() => opened?,
+        };
+        let mut catching_up = Box::pin(reconcile::reconcile(&self.ari, &self.router, stranded).fuse());
+        let mut caught_up = false;
+        let mut chores = Chores::new();
+        let mut ping = interval(self.timing.ping_every);
+        ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut heard = Instant::now();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => {
+                    let _ = timeout(self.timing.write_max, socket.close(None)).await;
+                    return Ok(());
+                }
+                message = socket.next() => {
+                    heard = Instant::now();
+                    if let Some(chore) = self.hear(message)? {
+                        self.take_on(chore, &mut chores);
+                    }
+                }
+                done = &mut catching_up, if !caught_up => {
+                    for chore in done.map_err(|error| loss_of(&error))? {
+                        self.take_on(chore, &mut chores);
+                    }
+                    caught_up = true;
+                    self.state.send_replace(AriState::Up);
+                    tracing::info!(app = self.ari.names().app(), "ARI events flow");
+                }
+                Some(()) = chores.next() => {}
+                _ = ping.tick() => {
+                    if heard.elapsed() > self.timing.dead_after {
+                        return Err(Loss::TimedOut);
+                    }
+                    let sent = timeout(self.timing.write_max, socket.send(Message::Ping(Bytes::new()))).await;
+                    sent.map_err(|_| Loss::TimedOut)?.map_err(|error| loss_in_flight(&error))?;
+                }
+            }
+        }
+    }
+
+    async fn open(&self) -> Result<(Socket, Vec<String>), Loss> {
+        let stranded = reconcile::stranded(&self.ari, &self.router).await.map_err(|error| loss_of(&error))?;
+        let (url, authorization) = self.ari.events_endpoint();
+        let mut request = url.as_str().into_client_request().map_err(|_| Loss::Refused)?;
+        let authorization = HeaderValue::from_bytes(authorization.as_bytes()).map_err(|_| Loss::Refused)?;
+        request.headers_mut().insert(AUTHORIZATION, authorization);
+        let config = WebSocketConfig::default()
+            .read_buffer_size(READ_BUFFER_BYTES)
+            .max_message_size(Some(MESSAGE_BYTES_MAX))
+            .max_frame_size(Some(MESSAGE_BYTES_MAX));
+        let connecting = connect_async_with_config(request, Some(config), true);
+        match timeout(self.timing.connect_max, connecting).await {
+            Ok(Ok((socket, _))) => Ok((socket, stranded)),
+            Ok(Err(Error::Http(answer))) => Err(match answer.status() {
+                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Loss::Unauthorized,
+                _ => Loss::Refused,
+            }),
+            Ok(Err(Error::Io(_) | Error::Tls(_) | Error::Url(_))) | Err(_) => Err(Loss::Unreachable),
+            Ok(Err(_)) => Err(Loss::Refused),
+        }
+    }
+
+    /// One thing read from the socket; `Err` is its end.
+    fn hear(&self, message: Option<Result<Message, Error>>) -> Result<Option<Chore>, Loss> {
+        match message {
+            None | Some(Ok(Message::Close(_))) => Err(Loss::Closed),
+            Some(Err(error)) => Err(loss_in_flight(&error)),
+            Some(Ok(Message::Text(text))) => match Event::read(&text) {
+                Ok(Event::ApplicationReplaced) => Err(Loss::Replaced),
+                Ok(event) => Ok(self.router.dispatch(event)),
+                Err(Malformed) => {
+                    self.ari.counters().events_malformed.inc();
+                    tracing::debug!(bytes = text.len(), "an ARI event that cannot be read");
+                    Ok(None)
+                }
+            },
+            Some(Ok(Message::Binary(_))) => {
+                self.ari.counters().events_malformed.inc();
+                Ok(None)
+            }
+            // The library answers pings.
+            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(None),
+        }
+    }
+
+    fn take_on(&self, chore: Chore, chores: &mut Chores) {
+        if chores.len() >= CHORES_MAX {
+            self.ari.counters().overflowed(Queue::Chores);
+            return;
+        }
+        let ari = self.ari.clone();
+        chores.push(
+            async move {
+                let done = match &chore {
+                    Chore::RemoveChannel(channel) => {
+                        ari.hang_up(channel, "normal").await.map(|()| ari.counters().orphan_removed(Orphan::Channel))
+                    }
+                    Chore::RemoveBridge(bridge) => {
+                        ari.delete_bridge(bridge).await.map(|()| ari.counters().orphan_removed(Orphan::Bridge))
+                    }
+                    Chore::Decline { channel, status } => leg::decline(&ari, channel, status).await,
+                };
+                if let Err(error) = done {
+                    tracing::warn!(%error, "a channel or bridge without a call could not be cleared away");
+                }
+            }
+            .boxed(),
+        );
+    }
+}
+
+fn loss_of(error: &AriError) -> Loss {
+    match error.fault {
+        Fault::Unauthorized => Loss::Unauthorized,
+        Fault::Unreachable(_) => Loss::Unreachable,
+        Fault::OutcomeUnknown(_) => Loss::Dropped,
+        Fault::NotFound | Fault::Conflict { .. } | Fault::Refused { .. } | Fault::Unreadable(_) => Loss::Refused,
+    }
+}
+
+fn loss_in_flight(error: &Error) -> Loss {
+    match error {
+        Error::ConnectionClosed | Error::AlreadyClosed => Loss::Closed,
+        _ => Loss::Dropped,
+    }
+}

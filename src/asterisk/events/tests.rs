@@ -1,0 +1,311 @@
+use super::*;
+use crate::{
+    asterisk::{
+        ari::{AriClient, AriCounters, Fault},
+        fake::{APP, FakeAri, Manner, Stage},
+    },
+    facts::CallId,
+};
+use serde_json::json;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+
+fn reconnects(stage: &Stage, reason: Loss) -> u64 {
+    stage.ari.counters().reconnects.with_label_values(&[reason.label()]).get()
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_told_apart_from_everything_else() {
+    let fake = FakeAri::start().await;
+    let mut config = fake.config();
+    config.password = "wrong".to_owned().into();
+    let mut stage = Stage::attach(fake, &config);
+    stage.reaches(AriState::Down(Loss::Unauthorized)).await;
+    assert_eq!(stage.ari.answer("1.1").await.unwrap_err().fault, Fault::Unauthorized);
+    assert!(reconnects(&stage, Loss::Unauthorized) >= 1);
+}
+
+#[tokio::test]
+async fn an_asterisk_that_is_not_there_yet_is_waited_for() {
+    let fake = FakeAri::start().await;
+    let (address, config) = (fake.address, fake.config());
+    drop(fake);
+    let counters = AriCounters::new(&prometheus::Registry::new()).unwrap();
+    let ari = AriClient::new(&config, counters).unwrap();
+    let refused = ari.version().await.unwrap_err();
+    assert!(matches!(refused.fault, Fault::Unreachable(_)), "{refused}");
+    assert!(!refused.to_string().contains(&address.to_string()), "{refused}");
+
+    let mut stage = Stage::attach(FakeAri::start().await, &config);
+    stage.reaches(AriState::Down(Loss::Unreachable)).await;
+    stage.fake = FakeAri::start_at(address).await;
+    stage.reaches(AriState::Up).await;
+    stage.caller().await;
+}
+
+#[tokio::test]
+async fn a_server_that_closes_politely_in_a_loop_is_asked_a_few_times_only() {
+    for (manner, loss) in [(Manner::ClosesPolitely, Loss::Closed), (Manner::Drops, Loss::Dropped)] {
+        let fake = FakeAri::start().await;
+        fake.now().manner = manner;
+        let config = fake.config();
+        let mut stage = Stage::attach(fake, &config);
+        stage.reaches(AriState::Down(loss)).await;
+        sleep(Duration::from_millis(500)).await;
+        // 10 + 20 + 40 + 80 + 160 + 200 ms, each at least half of that: 255 ms for six waits.
+        let upgrades = stage.fake.now().upgrades;
+        assert!((3..=10).contains(&upgrades), "{upgrades} attempts in half a second");
+    }
+}
+
+#[tokio::test]
+async fn a_half_open_connection_is_noticed_by_its_missing_pongs() {
+    let fake = FakeAri::start().await;
+    fake.now().manner = Manner::Deaf;
+    let config = fake.config();
+    let mut stage = Stage::attach(fake, &config);
+    stage.reaches(AriState::Down(Loss::TimedOut)).await;
+    stage.fake.now().manner = Manner::Good;
+    stage.reaches(AriState::Up).await;
+}
+
+#[tokio::test]
+async fn a_quiet_but_living_connection_stays() {
+    let stage = Stage::up().await;
+    sleep(crate::asterisk::fake::fast().dead_after * 4).await;
+    assert_eq!(*stage.state.borrow(), AriState::Up);
+    assert_eq!(stage.fake.now().upgrades, 1);
+}
+
+#[tokio::test]
+async fn a_refused_upgrade_is_told_as_such() {
+    let fake = FakeAri::start().await;
+    fake.now().manner = Manner::RefusesUpgrade;
+    let config = fake.config();
+    Stage::attach(fake, &config).reaches(AriState::Down(Loss::Refused)).await;
+}
+
+#[tokio::test]
+async fn a_replaced_application_is_not_fought_for() {
+    let mut stage = Stage::up().await;
+    stage.fake.now().tell(&json!({ "type": "ApplicationReplaced", "application": APP }));
+    stage.reaches(AriState::Down(Loss::Replaced)).await;
+    sleep(Duration::from_millis(300)).await;
+    assert_eq!(stage.fake.now().upgrades, 1);
+}
+
+#[tokio::test]
+async fn garbage_is_counted_and_the_next_event_heard() {
+    let mut stage = Stage::up().await;
+    for garbage in ["", "{", "\u{0}", "[1,2]", r#"{"type":"StasisStart"}"#] {
+        stage.fake.now().say(garbage.into());
+    }
+    stage.caller().await;
+    assert_eq!(stage.ari.counters().events_malformed.get(), 5);
+    assert_eq!(stage.fake.now().upgrades, 1);
+}
+
+#[tokio::test]
+async fn keys_come_in_order_and_the_end_comes_last() {
+    let mut stage = Stage::up().await;
+    let mut arrival = stage.caller().await;
+    for digit in "12#".chars() {
+        let digit = json!({ "type": "ChannelDtmfReceived", "digit": digit, "channel": { "id": "caller" } });
+        stage.fake.now().tell(&digit);
+    }
+    stage.fake.now().hang_up("caller");
+    for digit in "12#".chars() {
+        assert_eq!(arrival.events.next().await, Some(ChannelEvent::Digit(digit)));
+    }
+    assert_eq!(arrival.events.next().await, Some(ChannelEvent::CallerGone(Gone::Left)));
+    assert_eq!(arrival.events.next().await, None);
+}
+
+#[tokio::test]
+async fn a_flood_of_keys_is_counted_and_does_not_hide_the_end() {
+    let mut stage = Stage::up().await;
+    let mut arrival = stage.caller().await;
+    for _ in 0..500 {
+        stage.fake.now().tell(&json!({ "type": "ChannelDtmfReceived", "digit": "1", "channel": { "id": "caller" } }));
+    }
+    stage.fake.now().hang_up("caller");
+    timeout(Duration::from_secs(5), arrival.registration.caller_gone()).await.unwrap();
+    let mut digits = 0;
+    while arrival.events.next().await == Some(ChannelEvent::Digit('1')) {
+        digits += 1;
+    }
+    let lost = stage.ari.counters().overflow.with_label_values(&["digits"]).get();
+    assert_eq!(digits + lost, 500);
+    assert!(lost > 0);
+}
+
+#[tokio::test]
+async fn a_caller_who_comes_in_again_is_a_new_arrival() {
+    let mut stage = Stage::up().await;
+    let first = stage.caller().await;
+    stage.fake.now().hang_up("caller");
+    let second = stage.caller().await;
+    assert!(first.registration.caller_is_gone());
+    drop(first);
+    assert!(!second.registration.caller_is_gone());
+    stage.fake.now().hang_up("caller");
+    timeout(Duration::from_secs(5), second.registration.caller_gone()).await.unwrap();
+}
+
+#[tokio::test]
+async fn callers_the_engine_does_not_take_go_back_to_the_dialplan() {
+    let stage = Stage::up().await;
+    let calls = router::ARRIVALS + 3;
+    for n in 0..calls {
+        stage.fake.now().call_in(&format!("caller-{n}"));
+    }
+    let back = |fake: &crate::asterisk::fake::Asterisk| {
+        fake.channels
+            .values()
+            .filter(|channel| channel.variables.get("OFFHOOK_STATUS").is_some_and(|s| s == "FULL"))
+            .count()
+    };
+    stage
+        .fake
+        .until("three callers back", |fake| {
+            back(fake) == 3
+                && !fake.channels.values().any(|c| c.continued.is_none() && c.variables.contains_key("OFFHOOK_STATUS"))
+        })
+        .await;
+    assert_eq!(stage.ari.counters().overflow.with_label_values(&["arrivals"]).get(), 3);
+    assert_eq!(stage.router.len(), router::ARRIVALS);
+}
+
+#[tokio::test]
+async fn after_a_gap_calls_learn_that_their_channels_have_gone() {
+    let mut stage = Stage::up().await;
+    let mut gone = stage.caller().await;
+    stage.fake.now().call_in("other");
+    let mut stays = stage.arrival().await;
+    {
+        let mut fake = stage.fake.now();
+        fake.cut();
+        fake.hang_up("caller");
+    }
+    assert_eq!(gone.events.next().await, Some(ChannelEvent::CallerGone(Gone::Lost)));
+    stage.reaches(AriState::Up).await;
+    assert!(!stays.registration.caller_is_gone());
+    stage.fake.now().hang_up("other");
+    assert_eq!(stays.events.next().await, Some(ChannelEvent::CallerGone(Gone::Left)));
+}
+
+#[tokio::test]
+async fn after_a_gap_a_missing_media_channel_is_told_too() {
+    let mut stage = Stage::up().await;
+    let mut arrival = stage.caller().await;
+    let media = stage.ari.names().media_channel(CallId::random());
+    arrival.registration.expect_media(&media);
+    stage.fake.now().tell(&json!({ "type": "StasisStart", "channel": { "id": media } }));
+    arrival.registration.media_here().await.unwrap();
+    stage.fake.now().cut();
+    assert_eq!(arrival.events.next().await, Some(ChannelEvent::MediaGone(Gone::Lost)));
+    assert!(!arrival.registration.caller_is_gone());
+}
+
+#[tokio::test]
+async fn a_media_channel_still_being_made_is_not_taken_for_lost() {
+    let mut stage = Stage::up().await;
+    let mut arrival = stage.caller().await;
+    arrival.registration.expect_media(&stage.ari.names().media_channel(CallId::random()));
+    stage.fake.now().cut();
+    stage.fake.until("a second connection", |fake| fake.upgrades == 2).await;
+    stage.reaches(AriState::Up).await;
+    let waiting = timeout(Duration::from_millis(50), arrival.events.next()).await;
+    assert!(waiting.is_err(), "{waiting:?}");
+}
+
+#[tokio::test]
+async fn what_an_earlier_process_left_is_cleared_away_and_its_callers_are_offered() {
+    let fake = FakeAri::start().await;
+    let (names, others) = (crate::asterisk::ari::Names::new(APP), crate::asterisk::ari::Names::new("other"));
+    let call = CallId::random();
+    {
+        let mut fake = fake.now();
+        fake.call_in("caller");
+        for names in [&names, &others] {
+            fake.channels.insert(names.media_channel(call), Default::default());
+            fake.bridges.insert(names.bridge(call), Default::default());
+        }
+        fake.channels.insert("elsewhere".into(), Default::default());
+        fake.bridges.insert("conference".into(), Default::default());
+    }
+    let config = fake.config();
+    let mut stage = Stage::attach(fake, &config);
+    let arrival = stage.arrival().await;
+    assert!(arrival.orphan);
+    assert_eq!(arrival.registration.caller(), "caller");
+    let (channel, bridge) = (names.media_channel(call), names.bridge(call));
+    stage.fake.until("gone", |fake| !fake.channels.contains_key(&channel) && !fake.bridges.contains_key(&bridge)).await;
+    let fake = stage.fake.now();
+    let channels: Vec<_> = fake.channels.keys().cloned().collect();
+    assert_eq!(channels, ["caller".into(), "elsewhere".into(), others.media_channel(call)]);
+    let bridges: Vec<_> = fake.bridges.keys().cloned().collect();
+    assert_eq!(bridges, ["conference".into(), others.bridge(call)]);
+}
+
+#[tokio::test]
+async fn a_caller_who_is_offered_already_is_not_offered_again_after_a_gap() {
+    let mut stage = Stage::up().await;
+    let first = stage.caller().await;
+    stage.fake.now().cut();
+    stage.fake.until("a second connection", |fake| fake.upgrades == 2).await;
+    stage.reaches(AriState::Up).await;
+    stage.fake.now().call_in("other");
+    assert_eq!(stage.arrival().await.registration.caller(), "other");
+    assert!(!first.registration.caller_is_gone());
+}
+
+#[tokio::test]
+async fn a_media_channel_that_starts_after_its_call_is_removed() {
+    let stage = Stage::up().await;
+    let media = stage.ari.names().media_channel(CallId::random());
+    stage.fake.now().channels.insert(media.clone(), Default::default());
+    stage.fake.now().tell(&json!({ "type": "StasisStart", "channel": { "id": media } }));
+    stage.fake.until("its removal", |fake| !fake.channels.contains_key(&media)).await;
+}
+
+#[tokio::test]
+async fn the_socket_ends_when_it_is_told_to() {
+    let stage = Stage::up().await;
+    let mut arrivals = stage.arrivals;
+    stage.stop.cancel();
+    // The router is held by the stage; the task's end shows by its last words on the wire.
+    drop(stage.router);
+    let began = Instant::now();
+    assert!(timeout(Duration::from_secs(5), arrivals.recv()).await.unwrap().is_none());
+    assert!(began.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn variables_come_in_one_go_and_those_not_set_are_left_out() {
+    let mut stage = Stage::up().await;
+    stage.caller().await;
+    for (name, value) in [("AI_CONTEXT", "sales"), ("AI_AUDIO", "")] {
+        stage.ari.set_variable("caller", name, value).await.unwrap();
+    }
+    let variables = stage.ari.variables("caller", &["AI_CONTEXT", "AI_AUDIO", "AI_PROVIDER"]).await;
+    assert_eq!(variables.into_iter().collect::<Vec<_>>(), [("AI_CONTEXT".into(), "sales".into())]);
+    assert_eq!(stage.ari.counters().requests_failed.with_label_values(&["read_variable"]).get(), 0);
+}
+
+#[test]
+fn the_password_shows_up_nowhere() {
+    let config = crate::config::AsteriskConfig {
+        url: "http://user:leak1@127.0.0.1:1/prefix?x=leak2".into(),
+        username: "user".into(),
+        password: "leak3".to_owned().into(),
+        app: APP.into(),
+    };
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let ari = AriClient::new(&config, AriCounters::new(&prometheus::Registry::new()).unwrap()).unwrap();
+    let (url, header) = ari.events_endpoint();
+    assert_eq!(url.as_str(), "ws://127.0.0.1:1/prefix/ari/events?app=offhook&subscribeAll=false");
+    for text in [format!("{ari:?}"), format!("{header:?}"), url.to_string()] {
+        assert!(!text.contains("leak"), "{text}");
+    }
+}

@@ -1,0 +1,449 @@
+//! An Asterisk for tests: it holds channels and bridges, answers ARI as the real one was seen to
+//! answer (22.10), and can misbehave on request, which the real one cannot.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+    task::JoinSet,
+};
+use tokio_tungstenite::tungstenite::{
+    Message,
+    protocol::{CloseFrame, frame::coding::CloseCode},
+};
+
+pub(super) const APP: &str = "offhook";
+pub(super) const PASSWORD: &str = "secret";
+
+/// What the events socket does once it was asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manner {
+    Good,
+    /// Accepts and says goodbye (1000) at once.
+    ClosesPolitely,
+    /// Accepts and cuts the connection.
+    Drops,
+    /// Accepts and never says anything again, not even to pings.
+    Deaf,
+    RefusesUpgrade,
+}
+
+pub(super) struct Asterisk {
+    pub(super) channels: BTreeMap<String, Channel>,
+    pub(super) bridges: BTreeMap<String, BTreeSet<String>>,
+    pub(super) manner: Manner,
+    /// `METHOD last-path-part` → status to answer with instead of doing it; 0 cuts the connection.
+    pub(super) faults: BTreeMap<&'static str, u16>,
+    /// Places `DIALPLAN_EXISTS` denies.
+    pub(super) missing_places: bool,
+    /// The caller hangs up just before the request of this number (from 0) is carried out.
+    pub(super) caller_leaves_at: Option<usize>,
+    /// `METHOD path` of each request that changes something.
+    pub(super) requests: Vec<String>,
+    pub(super) upgrades: usize,
+    /// The media channel's `StasisStart` never comes.
+    pub(super) media_never_starts: bool,
+    /// Media channels that were deleted while the test's audio path was open.
+    pub(super) deleted_under_open_socket: usize,
+    pub(super) open_sockets: usize,
+    events: Option<mpsc::UnboundedSender<Message>>,
+}
+
+#[derive(Default)]
+pub(super) struct Channel {
+    pub(super) in_stasis: bool,
+    pub(super) answered: bool,
+    pub(super) ringing: bool,
+    pub(super) variables: BTreeMap<String, String>,
+    /// Where `continue` sent it.
+    pub(super) continued: Option<Value>,
+}
+
+#[derive(Clone)]
+pub(super) struct FakeAri {
+    state: Arc<Mutex<Asterisk>>,
+    pub(super) address: SocketAddr,
+    _server: Arc<JoinSet<()>>,
+}
+
+impl FakeAri {
+    pub(super) async fn start() -> Self {
+        Self::start_at("127.0.0.1:0".parse().unwrap()).await
+    }
+
+    pub(super) async fn start_at(address: SocketAddr) -> Self {
+        // An error means that another test was first.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = TcpListener::bind(address).await.unwrap();
+        let state = Arc::new(Mutex::new(Asterisk {
+            channels: BTreeMap::new(),
+            bridges: BTreeMap::new(),
+            manner: Manner::Good,
+            faults: BTreeMap::new(),
+            missing_places: false,
+            caller_leaves_at: None,
+            requests: Vec::new(),
+            upgrades: 0,
+            media_never_starts: false,
+            deleted_under_open_socket: 0,
+            open_sockets: 0,
+            events: None,
+        }));
+        let address = listener.local_addr().unwrap();
+        let mut server = JoinSet::new();
+        let shared = state.clone();
+        server.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                connections.spawn(serve(stream, shared.clone()));
+            }
+        });
+        Self { state, address, _server: Arc::new(server) }
+    }
+
+    pub(super) fn config(&self) -> crate::config::AsteriskConfig {
+        crate::config::AsteriskConfig {
+            url: format!("http://{}", self.address),
+            username: "user".into(),
+            password: PASSWORD.to_owned().into(),
+            app: APP.into(),
+        }
+    }
+
+    pub(super) fn now(&self) -> MutexGuard<'_, Asterisk> {
+        self.state.lock().unwrap()
+    }
+
+    /// Waits until the state satisfies `condition`.
+    pub(super) async fn until(&self, what: &str, mut condition: impl FnMut(&Asterisk) -> bool) {
+        let waited = tokio::time::timeout(Duration::from_secs(5), async {
+            while !condition(&self.now()) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        waited.await.unwrap_or_else(|_| panic!("never: {what}"));
+    }
+}
+
+impl Asterisk {
+    /// A caller enters our application by the dialplan.
+    pub(super) fn call_in(&mut self, channel: &str) {
+        self.channels.insert(channel.into(), Channel { in_stasis: true, ..Channel::default() });
+        let body = json!({ "id": channel, "state": "Ring", "caller": { "name": "Alice", "number": "1234" },
+            "dialplan": { "exten": "200" } });
+        self.tell(&json!({ "type": "StasisStart", "args": ["sales"], "channel": body, "application": APP }));
+    }
+
+    pub(super) fn hang_up(&mut self, channel: &str) {
+        if self.channels.remove(channel).is_none() {
+            return;
+        }
+        self.bridges.values_mut().for_each(|members| _ = members.remove(channel));
+        for kind in ["ChannelHangupRequest", "StasisEnd", "ChannelDestroyed"] {
+            // A caller's ChannelDestroyed does not come.
+            if kind != "ChannelDestroyed" || channel.starts_with("offhook-") {
+                self.tell(&json!({ "type": kind, "channel": { "id": channel } }));
+            }
+        }
+    }
+
+    pub(super) fn tell(&self, event: &Value) {
+        self.say(event.to_string());
+    }
+
+    pub(super) fn say(&self, text: String) {
+        if let Some(events) = &self.events {
+            let _ = events.send(Message::text(text));
+        }
+    }
+
+    /// Ends the events socket by force.
+    pub(super) fn cut(&mut self) {
+        self.events = None;
+    }
+
+    fn request(&mut self, method: &str, path: &[&str], query: &str, body: &Value) -> (u16, Value) {
+        if method != "GET" {
+            let number = self.requests.len();
+            self.requests.push(format!("{method} {}", path.join("/")));
+            if self.caller_leaves_at == Some(number) {
+                self.hang_up("caller");
+            }
+        }
+        let name = format!("{method} {}", path.last().unwrap_or(&""));
+        if let Some(status) = self.faults.get(&*name) {
+            return (*status, json!({ "message": "asked to fail" }));
+        }
+        match (method, path) {
+            ("GET", ["channels"]) => (200, self.channels.keys().map(|id| json!({ "id": id })).collect()),
+            ("GET", ["bridges"]) => (200, self.bridges.keys().map(|id| json!({ "id": id })).collect()),
+            ("GET", ["applications", APP]) => {
+                let ours = self.channels.iter().filter(|(_, channel)| channel.in_stasis);
+                (200, json!({ "name": APP, "channel_ids": ours.map(|(id, _)| id).collect::<Vec<_>>() }))
+            }
+            ("GET", ["channels", id, "variable"]) => self.variable(id, query),
+            ("POST", ["channels", "externalMedia"]) => self.external_media(body),
+            ("POST", ["channels", id, action]) => self.steer(id, action, body),
+            ("DELETE", ["channels", id]) => {
+                if id.starts_with("offhook-") && self.open_sockets > 0 && self.channels.contains_key(*id) {
+                    self.deleted_under_open_socket += 1;
+                }
+                let there = self.channels.contains_key(*id);
+                self.hang_up(id);
+                if there { (204, Value::Null) } else { (404, json!({ "message": "Channel not found" })) }
+            }
+            ("DELETE", ["channels", id, "ring"]) => {
+                self.channels.entry((*id).into()).and_modify(|channel| channel.ringing = false);
+                (204, Value::Null)
+            }
+            ("POST", ["bridges", id]) => {
+                if self.bridges.contains_key(*id) {
+                    return (409, json!({ "message": "already exists" }));
+                }
+                self.bridges.insert((*id).into(), BTreeSet::new());
+                (200, json!({ "id": id }))
+            }
+            ("POST", ["bridges", id, action]) => self.members(id, action, body),
+            ("DELETE", ["bridges", id]) => match self.bridges.remove(*id) {
+                Some(_) => (204, Value::Null),
+                None => (404, json!({ "message": "Bridge not found" })),
+            },
+            _ => (404, json!({ "message": "no such request" })),
+        }
+    }
+
+    fn variable(&self, id: &str, query: &str) -> (u16, Value) {
+        let Some(channel) = self.channels.get(id) else { return (404, json!({ "message": "Channel not found" })) };
+        if query.contains("DIALPLAN_EXISTS") {
+            return (200, json!({ "value": if self.missing_places { "0" } else { "1" } }));
+        }
+        match query.strip_prefix("variable=").and_then(|name| channel.variables.get(name)) {
+            Some(value) => (200, json!({ "value": value })),
+            None => (404, json!({ "message": "Provided variable was not found" })),
+        }
+    }
+
+    fn external_media(&mut self, body: &Value) -> (u16, Value) {
+        let id = body["channelId"].as_str().unwrap().to_owned();
+        if self.channels.insert(id.clone(), Channel { answered: true, ..Channel::default() }).is_some() {
+            return (500, json!({ "message": "id used" }));
+        }
+        let vars = json!({ "UNICASTRTP_LOCAL_ADDRESS": "127.0.0.1", "UNICASTRTP_LOCAL_PORT": "23456" });
+        (200, json!({ "id": id, "channelvars": vars }))
+    }
+
+    /// What happens after the answer to `externalMedia`.
+    fn media_starts(&mut self) {
+        let waiting: Vec<_> = self
+            .channels
+            .iter()
+            .filter(|(id, c)| id.contains("-media-") && !c.in_stasis)
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in waiting.into_iter().filter(|_| !self.media_never_starts) {
+            self.channels.entry(id.clone()).and_modify(|channel| channel.in_stasis = true);
+            self.tell(&json!({ "type": "StasisStart", "args": [], "channel": { "id": id, "state": "Up" } }));
+        }
+    }
+
+    fn steer(&mut self, id: &str, action: &str, body: &Value) -> (u16, Value) {
+        let Some(channel) = self.channels.get_mut(id) else { return (404, json!({ "message": "Channel not found" })) };
+        if action == "variable" {
+            channel.variables.insert(body["variable"].as_str().unwrap().into(), body["value"].as_str().unwrap().into());
+            return (204, Value::Null);
+        }
+        if !channel.in_stasis {
+            return (409, json!({ "message": "Channel not in Stasis application" }));
+        }
+        match action {
+            "answer" => channel.answered = true,
+            "ring" => channel.ringing = true,
+            "continue" => {
+                channel.in_stasis = false;
+                channel.continued = Some(body.clone());
+                self.bridges.values_mut().for_each(|members| _ = members.remove(id));
+                self.tell(&json!({ "type": "StasisEnd", "channel": { "id": id } }));
+            }
+            _ => return (404, json!({ "message": "no such action" })),
+        }
+        (204, Value::Null)
+    }
+
+    fn members(&mut self, bridge: &str, action: &str, body: &Value) -> (u16, Value) {
+        let named: Vec<String> = serde_json::from_value(body["channel"].clone()).unwrap();
+        let absent = named.iter().any(|id| !self.channels.contains_key(id));
+        let elsewhere = named.iter().any(|id| self.channels.get(id).is_some_and(|channel| !channel.in_stasis));
+        let Some(members) = self.bridges.get_mut(bridge) else {
+            return (404, json!({ "message": "Bridge not found" }));
+        };
+        match action {
+            _ if absent => (400, json!({ "message": "Channel not found" })),
+            _ if elsewhere => (422, json!({ "message": "Channel not in Stasis application" })),
+            "addChannel" => {
+                members.extend(named);
+                (204, Value::Null)
+            }
+            _ => {
+                members.retain(|member| !named.contains(member));
+                (204, Value::Null)
+            }
+        }
+    }
+}
+
+/// One TCP connection: the events socket, or requests one after another.
+async fn serve(mut stream: TcpStream, state: Arc<Mutex<Asterisk>>) {
+    let login = format!("Basic {}", BASE64_STANDARD.encode(format!("user:{PASSWORD}")));
+    loop {
+        let mut seen = [0; 4096];
+        let head = loop {
+            let Ok(n @ 1..) = stream.peek(&mut seen).await else { return };
+            let text = String::from_utf8_lossy(&seen[..n]).into_owned();
+            if let Some(end) = text.find("\r\n\r\n") {
+                break text[..end + 4].to_owned();
+            }
+            tokio::task::yield_now().await;
+        };
+        let header = |name: &str| {
+            let mut lines = head.lines().filter_map(|line| line.split_once(": "));
+            lines.find(|(key, _)| key.eq_ignore_ascii_case(name)).map_or("", |(_, value)| value).to_owned()
+        };
+        let (status, answer) = if header("authorization") != login {
+            (401, json!({ "message": "Authentication required" }))
+        } else if header("upgrade").is_empty() {
+            (0, Value::Null)
+        } else {
+            let manner = {
+                let mut state = state.lock().unwrap();
+                state.upgrades += 1;
+                state.manner
+            };
+            if manner != Manner::RefusesUpgrade {
+                return events(stream, manner, state).await;
+            }
+            (404, json!({ "message": "no WebSocket here" }))
+        };
+        let mut request = vec![0; head.len() + header("content-length").parse().unwrap_or(0)];
+        if stream.read_exact(&mut request).await.is_err() {
+            return;
+        }
+        let (status, answer) = match status {
+            0 => carry_out(&head, &request[head.len()..], &state),
+            refused => (refused, answer),
+        };
+        if status == 0 {
+            return;
+        }
+        let body = if answer.is_null() { String::new() } else { answer.to_string() };
+        let text = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        if stream.write_all(text.as_bytes()).await.is_err() {
+            return;
+        }
+        state.lock().unwrap().media_starts();
+    }
+}
+
+fn carry_out(head: &str, body: &[u8], state: &Mutex<Asterisk>) -> (u16, Value) {
+    let mut words = head.split(' ');
+    let (method, target) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let path: Vec<_> = path.trim_start_matches("/ari/").split('/').collect();
+    let body = serde_json::from_slice(body).unwrap_or_default();
+    state.lock().unwrap().request(method, &path, query, &body)
+}
+
+async fn events(stream: TcpStream, manner: Manner, state: Arc<Mutex<Asterisk>>) {
+    let Ok(mut socket) = tokio_tungstenite::accept_async(stream).await else { return };
+    match manner {
+        Manner::Drops => return,
+        Manner::ClosesPolitely => {
+            let _ = socket.close(Some(CloseFrame { code: CloseCode::Normal, reason: "".into() })).await;
+            return;
+        }
+        Manner::Deaf => std::future::pending().await,
+        Manner::Good | Manner::RefusesUpgrade => {}
+    }
+    #[allow(clippy::disallowed_methods, reason = "the fake is a test's own and never runs for long")]
+    let (sender, mut outgoing) = mpsc::unbounded_channel();
+    state.lock().unwrap().events = Some(sender);
+    loop {
+        tokio::select! {
+            event = outgoing.recv() => match event {
+                Some(event) => if socket.send(event).await.is_err() { return },
+                None => return,
+            },
+            read = socket.next() => if !matches!(read, Some(Ok(_))) { return },
+        }
+    }
+}
+
+/// A fake Asterisk with an engine's control side attached to it.
+pub(super) struct Stage {
+    pub(super) fake: FakeAri,
+    pub(super) ari: super::ari::AriClient,
+    pub(super) router: super::events::EventRouter,
+    pub(super) arrivals: mpsc::Receiver<super::events::Arrival>,
+    pub(super) state: tokio::sync::watch::Receiver<super::events::AriState>,
+    pub(super) stop: tokio_util::sync::CancellationToken,
+    _socket: JoinSet<()>,
+}
+
+/// As the real clockwork, some forty times faster.
+pub(super) fn fast() -> super::events::Timing {
+    super::events::Timing {
+        connect_max: Duration::from_millis(500),
+        ping_every: Duration::from_millis(50),
+        dead_after: Duration::from_millis(120),
+        write_max: Duration::from_millis(50),
+        backoff_first: Duration::from_millis(10),
+        backoff_max: Duration::from_millis(200),
+        healthy_after: Duration::from_secs(1),
+        replaced_wait: Duration::from_secs(60),
+    }
+}
+
+impl Stage {
+    /// Attaches without waiting for the connection.
+    pub(super) fn attach(fake: FakeAri, config: &crate::config::AsteriskConfig) -> Self {
+        let counters = super::ari::AriCounters::new(&prometheus::Registry::new()).unwrap();
+        let ari = super::ari::AriClient::new(config, counters).unwrap();
+        let (socket, arrivals, state) = super::events::EventSocket::new(ari.clone(), fast());
+        let (router, stop) = (socket.router(), tokio_util::sync::CancellationToken::new());
+        let mut task = JoinSet::new();
+        task.spawn(socket.run(stop.clone()));
+        Self { fake, ari, router, arrivals, state, stop, _socket: task }
+    }
+
+    pub(super) async fn up() -> Self {
+        let fake = FakeAri::start().await;
+        let config = fake.config();
+        let mut stage = Self::attach(fake, &config);
+        stage.reaches(super::events::AriState::Up).await;
+        stage
+    }
+
+    pub(super) async fn reaches(&mut self, wanted: super::events::AriState) {
+        let reached =
+            tokio::time::timeout(Duration::from_secs(5), self.state.wait_for(|state| *state == wanted)).await.is_ok();
+        assert!(reached, "never {wanted:?}, but {:?}", *self.state.borrow());
+    }
+
+    pub(super) async fn arrival(&mut self) -> super::events::Arrival {
+        let arrival = tokio::time::timeout(Duration::from_secs(5), self.arrivals.recv()).await;
+        arrival.expect("an arrival in time").expect("the socket's task lives")
+    }
+
+    pub(super) async fn caller(&mut self) -> super::events::Arrival {
+        self.fake.now().call_in("caller");
+        self.arrival().await
+    }
+}

@@ -1,0 +1,341 @@
+//! Where media legs come from: one AudioSocket listener and one range of RTP ports for all calls.
+
+pub use super::{ports::BindError, rtp::BoundRtp};
+
+use super::{
+    audiosocket::{self, Codec, Frame},
+    counters::{MediaCounters, Refusal, SocketFault},
+    media::MediaLeg,
+    ports::PortPool,
+    pulse::Pulse,
+    rtp,
+    setup::{ExpectedAudio, MediaPorts, RtpPort},
+};
+use crate::{audio::Format, config::MediaConfig};
+use bytes::BytesMut;
+use std::{
+    collections::HashMap,
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+use tokio::{
+    io::AsyncReadExt,
+    net::{TcpListener, TcpStream, UdpSocket},
+    sync::{Semaphore, mpsc, oneshot},
+    time::{sleep, timeout},
+};
+use tokio_util::{
+    codec::Decoder,
+    sync::{CancellationToken, DropGuard},
+};
+use uuid::Uuid;
+
+/// How long a connection may take to say its UUID. Asterisk does so within milliseconds, as the
+/// first thing it writes.
+const ID_WAIT: Duration = Duration::from_secs(2);
+
+/// Connections at once that have not said their UUID. Further ones wait in the system's backlog,
+/// at most [`ID_WAIT`] per round: a burst of real calls is delayed by milliseconds, and whoever
+/// holds connections open costs no more than this.
+const UNIDENTIFIED: usize = 64;
+
+/// Calls straight from the dialplan that the engine has not looked at yet; it does so at once, so
+/// this many means that it is stuck, and the next one goes back to the dialplan.
+const WALK_INS: usize = 16;
+
+/// After an accept that failed (no file descriptor left), so that the loop does not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Dropping the hub ends its listener; legs that are open stay so, without the pulse.
+pub struct MediaHub {
+    shared: Arc<Shared>,
+    audiosocket: SocketAddr,
+    ports: Arc<PortPool>,
+    _running: DropGuard,
+}
+
+/// An AudioSocket connection that no call expects: `AudioSocket()` in the dialplan. The leg is
+/// `slin`, which is what that application speaks. Refuse it with [`MediaLeg::hang_up`], and the
+/// dialplan goes on; a plain drop may end the caller's channel.
+pub struct WalkIn {
+    pub id: Uuid,
+    pub leg: MediaLeg,
+}
+
+/// What is open now. All zero when no call is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OpenMedia {
+    /// AudioSocket connections that are a call's leg.
+    pub audiosocket_legs: usize,
+    /// AudioSocket connections that have not said which call they are.
+    pub unidentified: usize,
+    /// Calls that wait for their AudioSocket connection.
+    pub expected: usize,
+    /// UDP ports in use.
+    pub rtp_ports: usize,
+}
+
+struct Shared {
+    expected: Mutex<HashMap<Uuid, Slot>>,
+    walk_ins: mpsc::Sender<WalkIn>,
+    pulse: Arc<Pulse>,
+    counters: Arc<MediaCounters>,
+    /// Connections that have not said their UUID.
+    unidentified: Arc<AtomicUsize>,
+    open_legs: Arc<AtomicUsize>,
+}
+
+/// Where a call waits for its connection.
+struct Slot {
+    format: Format,
+    leg: oneshot::Sender<MediaLeg>,
+}
+
+impl MediaHub {
+    /// Listens for AudioSocket connections; port 0 lets the system choose.
+    ///
+    /// # Errors
+    ///
+    /// When one of the two configured addresses cannot be bound.
+    pub async fn start(
+        config: &MediaConfig,
+        counters: Arc<MediaCounters>,
+    ) -> io::Result<(Self, mpsc::Receiver<WalkIn>)> {
+        let listener = TcpListener::bind(config.audiosocket.bind).await?;
+        // An address that is not ours is found now, not in the first call.
+        drop(UdpSocket::bind((config.rtp.bind, 0)).await?);
+        let audiosocket = listener.local_addr()?;
+        let (walk_ins, offered) = mpsc::channel(WALK_INS);
+        let shared = Arc::new(Shared {
+            expected: Mutex::default(),
+            walk_ins,
+            pulse: Arc::default(),
+            counters,
+            unidentified: Arc::default(),
+            open_legs: Arc::default(),
+        });
+        let token = CancellationToken::new();
+        tokio::spawn(token.clone().run_until_cancelled_owned(accept(listener, shared.clone(), token.clone())));
+        let pulse = shared.pulse.clone();
+        tokio::spawn(token.clone().run_until_cancelled_owned(async move { pulse.run().await }));
+        let ports = PortPool::new(config.rtp.bind, config.rtp.ports.clone());
+        Ok((Self { shared, audiosocket, ports, _running: token.drop_guard() }, offered))
+    }
+
+    /// Where the AudioSocket listener is bound.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.audiosocket
+    }
+
+    /// Keeps a place for the connection that will say `id`. Call it before Asterisk is told to
+    /// connect. `format` must be linear at one of AudioSocket's rates; a connection for another
+    /// format is closed.
+    pub fn expect_audiosocket(&self, id: Uuid, format: Format) -> Expected {
+        let (slot, leg) = oneshot::channel();
+        self.shared.expected().insert(id, Slot { format, leg: slot });
+        Expected { id, leg, shared: self.shared.clone() }
+    }
+
+    /// # Errors
+    ///
+    /// When no port is free, the socket cannot be opened, or RTP does not carry the format.
+    pub fn bind_rtp(&self, format: Format) -> Result<BoundRtp, BindError> {
+        let payload_type = rtp::payload_type(format).ok_or(BindError::Format(format))?;
+        let (socket, lease) = self.ports.bind()?;
+        let socket = UdpSocket::from_std(socket)
+            .map_err(|source| BindError::Socket { address: self.ports.address(), source })?;
+        let (pulse, counters) = (self.shared.pulse.clone(), self.shared.counters.clone());
+        Ok(BoundRtp { socket, lease, format, payload_type, pulse, counters })
+    }
+
+    pub fn open(&self) -> OpenMedia {
+        OpenMedia {
+            audiosocket_legs: self.shared.open_legs.load(Relaxed),
+            unidentified: self.shared.unidentified.load(Relaxed),
+            expected: self.shared.expected().len(),
+            rtp_ports: self.ports.leased(),
+        }
+    }
+
+    /// Nothing of any call is left here.
+    pub fn idle(&self) -> bool {
+        self.open() == OpenMedia::default()
+    }
+}
+
+/// A call's place in the queue for its AudioSocket connection. Dropping it gives the place up, and
+/// closes a connection that came for it in the meantime.
+pub struct Expected {
+    id: Uuid,
+    leg: oneshot::Receiver<MediaLeg>,
+    shared: Arc<Shared>,
+}
+
+impl Expected {
+    /// `None`: the connection did not come in time.
+    pub async fn leg(mut self, within: Duration) -> Option<MediaLeg> {
+        timeout(within, &mut self.leg).await.ok()?.ok()
+    }
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        self.leg.close();
+        let mut expected = self.shared.expected();
+        // Not the place of a later call of the same id.
+        if expected.get(&self.id).is_some_and(|slot| slot.leg.is_closed()) {
+            expected.remove(&self.id);
+        }
+    }
+}
+
+impl MediaPorts for MediaHub {
+    type Leg = MediaLeg;
+    type Expected = Expected;
+    type Rtp = BoundRtp;
+
+    fn expect_audiosocket(&self, id: Uuid, format: Format) -> Expected {
+        Self::expect_audiosocket(self, id, format)
+    }
+
+    fn bind_rtp(&self, format: Format) -> Option<BoundRtp> {
+        Self::bind_rtp(self, format).inspect_err(|error| tracing::warn!(%error, "no local port for the media")).ok()
+    }
+}
+
+impl ExpectedAudio for Expected {
+    type Leg = MediaLeg;
+
+    async fn leg(self, within: Duration) -> Option<MediaLeg> {
+        Self::leg(self, within).await
+    }
+}
+
+impl RtpPort for BoundRtp {
+    type Leg = MediaLeg;
+
+    fn local_port(&self) -> u16 {
+        self.port()
+    }
+
+    fn open(self, peer: SocketAddr) -> MediaLeg {
+        Self::open(self, peer)
+    }
+}
+
+impl Shared {
+    fn expected(&self) -> MutexGuard<'_, HashMap<Uuid, Slot>> {
+        self.expected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One of a kind that is open, counted until this is dropped.
+pub(super) struct Tally(Arc<AtomicUsize>);
+
+impl Tally {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Relaxed);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>, token: CancellationToken) {
+    let permits = Arc::new(Semaphore::new(UNIDENTIFIED));
+    loop {
+        // The semaphore is never closed.
+        let Ok(permit) = permits.clone().acquire_owned().await else { return };
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                shared.counters.socket_faults(SocketFault::Accept).inc();
+                tracing::warn!(%error, "could not accept an AudioSocket connection");
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let (shared, token) = (shared.clone(), token.clone());
+        let unidentified = Tally::new(&shared.unidentified);
+        // From here to its end the connection has this one task.
+        tokio::spawn(async move {
+            let mut stream = stream;
+            let mut inbox = BytesMut::new();
+            let identified = token.run_until_cancelled(identify(&mut stream, &mut inbox)).await;
+            drop((permit, unidentified));
+            match identified {
+                Some(Ok(id)) => serve(stream, inbox, id, &shared).await,
+                Some(Err(refusal)) => refuse(&shared, refusal, from),
+                None => {}
+            }
+        });
+    }
+}
+
+/// Waits for the UUID frame; what follows it stays in `inbox`.
+async fn identify(stream: &mut TcpStream, inbox: &mut BytesMut) -> Result<Uuid, Refusal> {
+    let frame = timeout(ID_WAIT, async {
+        loop {
+            match Codec.decode(inbox) {
+                Ok(Some(frame)) => return Ok(frame),
+                Ok(None) => {}
+                Err(_) => return Err(Refusal::Malformed),
+            }
+            if stream.read_buf(inbox).await.unwrap_or(0) == 0 {
+                return Err(Refusal::Closed);
+            }
+        }
+    });
+    match frame.await {
+        Ok(Ok(Frame::Id(id))) => Ok(id),
+        Ok(Ok(_)) => Err(Refusal::NotAnId),
+        Ok(Err(refusal)) => Err(refusal),
+        Err(_) => Err(Refusal::Silent),
+    }
+}
+
+/// Hands the connection to its call as a leg, and reads it until it ends.
+async fn serve(stream: TcpStream, inbox: BytesMut, id: Uuid, shared: &Shared) {
+    let slot = shared.expected().remove(&id);
+    let format = slot.as_ref().map_or(Format::SLIN8, |slot| slot.format);
+    let counters = shared.counters.clone();
+    let open = Tally::new(&shared.open_legs);
+    let Some((leg, reader)) = audiosocket::open(stream, inbox, format, &shared.pulse, counters, open) else {
+        tracing::error!(%format, "AudioSocket cannot carry this format; closing the connection");
+        return;
+    };
+    match slot {
+        Some(slot) => {
+            if slot.leg.send(leg).is_err() {
+                shared.counters.refused(Refusal::TooLate).inc();
+                tracing::debug!(%id, "an AudioSocket connection came after its call had given up");
+            }
+            reader.await;
+        }
+        None => match shared.walk_ins.try_send(WalkIn { id, leg }) {
+            Ok(()) => reader.await,
+            Err(refused) => {
+                shared.counters.refused(Refusal::NotWanted).inc();
+                tracing::warn!("a call from the dialplan could not be offered to the engine; handing it back");
+                tokio::join!(reader, refused.into_inner().leg.hang_up());
+            }
+        },
+    }
+}
+
+fn refuse(shared: &Shared, refusal: Refusal, from: SocketAddr) {
+    shared.counters.refused(refusal).inc();
+    tracing::warn!(%from, cause = refusal.label(), "refused an AudioSocket connection");
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,370 @@
+use super::*;
+use crate::asterisk::{
+    events::{ChannelEvent, Gone},
+    fake::{FakeAri, Stage},
+    leg::TransferError,
+};
+use crate::config::Destination;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+/// Audio paths that open by themselves and are counted.
+#[derive(Clone)]
+struct Ports {
+    fake: FakeAri,
+    open: bool,
+    connects: bool,
+    reserved: Arc<AtomicUsize>,
+}
+
+struct Reserved(Ports);
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.0.reserved.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+struct Path(Ports);
+
+impl Drop for Path {
+    fn drop(&mut self) {
+        self.0.fake.now().open_sockets -= 1;
+    }
+}
+
+impl Ports {
+    fn of(stage: &Stage) -> Self {
+        Self { fake: stage.fake.clone(), open: true, connects: true, reserved: Arc::default() }
+    }
+
+    fn reserve(&self) -> Reserved {
+        self.reserved.fetch_add(1, Ordering::SeqCst);
+        Reserved(self.clone())
+    }
+
+    fn path(&self) -> Path {
+        self.fake.now().open_sockets += 1;
+        Path(self.clone())
+    }
+}
+
+impl MediaPorts for Ports {
+    type Leg = Path;
+    type Expected = Reserved;
+    type Rtp = Reserved;
+
+    fn expect_audiosocket(&self, _: Uuid, _: Format) -> Reserved {
+        self.reserve()
+    }
+
+    fn bind_rtp(&self, _: Format) -> Option<Reserved> {
+        self.open.then(|| self.reserve())
+    }
+}
+
+impl ExpectedAudio for Reserved {
+    type Leg = Path;
+
+    async fn leg(self, _: Duration) -> Option<Path> {
+        self.0.connects.then(|| self.0.path())
+    }
+}
+
+impl RtpPort for Reserved {
+    type Leg = Path;
+
+    fn local_port(&self) -> u16 {
+        40_000
+    }
+
+    fn open(self, peer: SocketAddr) -> Path {
+        assert_eq!(peer, "127.0.0.1:23456".parse().unwrap());
+        self.0.path()
+    }
+}
+
+fn plan(transport: Transport) -> Plan {
+    Plan { call: CallId::random(), answered: false, format: Format::SLIN16, transport, advertise: "127.0.0.1:9".into() }
+}
+
+/// Nothing of any call is left: in Asterisk, in the router, among the ports.
+async fn assert_clean(stage: &Stage, ports: &Ports, after: &str) {
+    assert!(stage.ari.settled(Duration::from_secs(5)).await, "{after}: clean-up hangs");
+    assert_eq!(ports.reserved.load(Ordering::SeqCst), 0, "{after}: a reserved port");
+    assert_eq!(stage.router.len(), 0, "{after}: a route");
+    let fake = stage.fake.now();
+    let media: Vec<_> = fake.channels.keys().filter(|id| id.starts_with("offhook-")).collect();
+    assert!(media.is_empty(), "{after}: {media:?}");
+    assert!(fake.bridges.is_empty(), "{after}: {:?}", fake.bridges);
+    assert_eq!(fake.open_sockets, 0, "{after}: an open socket");
+    assert_eq!(fake.deleted_under_open_socket, 0, "{after}: media channel deleted before its socket was closed");
+}
+
+fn destination() -> Destination {
+    Destination { description: String::new(), context: "desk".into(), extension: "100".into(), priority: 1 }
+}
+
+async fn standing(stage: &mut Stage, ports: &Ports) -> (AriLeg, Path, crate::asterisk::events::CallEvents) {
+    let arrival = stage.caller().await;
+    let (leg, path) = set_up(&stage.ari, ports, arrival.registration, plan(Transport::AudioSocket)).await.unwrap();
+    (leg, path, arrival.events)
+}
+
+#[tokio::test]
+async fn a_set_up_call_has_caller_and_media_in_one_bridge_and_leaves_nothing() {
+    for transport in [Transport::AudioSocket, Transport::Rtp] {
+        let mut stage = Stage::up().await;
+        let ports = Ports::of(&stage);
+        let arrival = stage.caller().await;
+        assert_eq!(arrival.caller_number.reveal().as_deref(), Some("1234"));
+        let plan = plan(transport);
+        let call = plan.call;
+        let (leg, path) = set_up(&stage.ari, &ports, arrival.registration, plan).await.unwrap();
+        {
+            let fake = stage.fake.now();
+            let members: Vec<_> = fake.bridges[&stage.ari.names().bridge(call)].iter().cloned().collect();
+            assert_eq!(members, ["caller".to_owned(), stage.ari.names().media_channel(call)]);
+            assert!(fake.channels["caller"].answered);
+        }
+        leg.tear_down(Ending::HangUp, path).await;
+        assert!(!stage.fake.now().channels.contains_key("caller"));
+        assert_clean(&stage, &ports, "hang-up").await;
+    }
+}
+
+#[tokio::test]
+async fn a_caller_who_was_answered_by_the_dialplan_is_not_answered_again() {
+    let mut stage = Stage::up().await;
+    let ports = Ports::of(&stage);
+    let arrival = stage.caller().await;
+    let plan = Plan { answered: true, ..plan(Transport::Rtp) };
+    let (leg, path) = set_up(&stage.ari, &ports, arrival.registration, plan).await.unwrap();
+    assert!(!stage.fake.now().requests.iter().any(|request| request.ends_with("answer")));
+    leg.tear_down(Ending::CallerGone, path).await;
+}
+
+#[tokio::test]
+async fn whatever_asterisk_refuses_the_caller_is_still_there_and_nothing_else_is() {
+    let cases = [
+        ("POST answer", SetupStep::Answer),
+        ("POST externalMedia", SetupStep::MediaChannel),
+        ("POST addChannel", SetupStep::Bridge),
+    ];
+    for (request, step) in cases {
+        let mut stage = Stage::up().await;
+        let ports = Ports::of(&stage);
+        stage.fake.now().faults.insert(request, 500);
+        let arrival = stage.caller().await;
+        let failed = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::AudioSocket)).await;
+        assert_eq!(failed.map(drop), Err(SetupError::Failed(step)), "{request}");
+        assert!(stage.fake.now().channels["caller"].in_stasis, "{request}");
+        drop(arrival.events);
+        assert_clean(&stage, &ports, request).await;
+    }
+}
+
+#[tokio::test]
+async fn a_refused_bridge_is_a_failed_set_up() {
+    let mut stage = Stage::up().await;
+    let ports = Ports::of(&stage);
+    let arrival = stage.caller().await;
+    let plan = plan(Transport::AudioSocket);
+    // A fault is named by the last part of the path, which is the bridge's id here.
+    let name: &'static str = format!("POST {}", stage.ari.names().bridge(plan.call)).leak();
+    stage.fake.now().faults.insert(name, 500);
+    let failed = set_up(&stage.ari, &ports, arrival.registration, plan).await;
+    assert_eq!(failed.map(drop), Err(SetupError::Failed(SetupStep::Bridge)));
+    assert_clean(&stage, &ports, "bridge").await;
+}
+
+#[tokio::test]
+async fn a_request_whose_answer_is_lost_is_made_once_more_only_if_that_is_harmless() {
+    let mut stage = Stage::up().await;
+    let ports = Ports::of(&stage);
+    stage.fake.now().faults.insert("POST externalMedia", 0);
+    stage.fake.now().faults.insert("POST answer", 0);
+    let arrival = stage.caller().await;
+    let failed = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::AudioSocket)).await;
+    assert_eq!(failed.map(drop), Err(SetupError::Failed(SetupStep::Answer)));
+    let count = |fake: &FakeAri, end| fake.now().requests.iter().filter(|request| request.ends_with(end)).count();
+    assert_eq!(count(&stage.fake, "answer"), 2);
+    assert_eq!(count(&stage.fake, "externalMedia"), 1);
+    assert_clean(&stage, &ports, "cut").await;
+}
+
+#[tokio::test]
+async fn without_a_local_port_asterisk_is_not_asked_for_anything() {
+    let mut stage = Stage::up().await;
+    let ports = Ports { open: false, ..Ports::of(&stage) };
+    let arrival = stage.caller().await;
+    let failed = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::Rtp)).await;
+    assert_eq!(failed.map(drop), Err(SetupError::Failed(SetupStep::MediaSocket)));
+    assert!(stage.fake.now().requests.is_empty());
+    assert_clean(&stage, &ports, "no port").await;
+}
+
+#[tokio::test]
+async fn an_audiosocket_that_does_not_connect_is_a_failed_set_up() {
+    let mut stage = Stage::up().await;
+    let ports = Ports { connects: false, ..Ports::of(&stage) };
+    let arrival = stage.caller().await;
+    let failed = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::AudioSocket)).await;
+    assert_eq!(failed.map(drop), Err(SetupError::Failed(SetupStep::MediaConnect)));
+    assert_clean(&stage, &ports, "no connection").await;
+}
+
+#[tokio::test]
+async fn a_media_channel_that_never_starts_is_given_up() {
+    let mut stage = Stage::up().await;
+    let ports = Ports::of(&stage);
+    stage.fake.now().media_never_starts = true;
+    let arrival = stage.caller().await;
+    let failed = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::AudioSocket)).await;
+    assert_eq!(failed.map(drop), Err(SetupError::Failed(SetupStep::MediaChannel)));
+    assert_clean(&stage, &ports, "never starts").await;
+}
+
+/// Requests of a whole set-up: answer, media, bridge, add.
+const STEPS: usize = 4;
+
+#[tokio::test]
+async fn a_caller_who_hangs_up_at_any_step_leaves_nothing() {
+    for transport in [Transport::AudioSocket, Transport::Rtp] {
+        for step in 0..STEPS {
+            let mut stage = Stage::up().await;
+            let ports = Ports::of(&stage);
+            stage.fake.now().caller_leaves_at = Some(step);
+            let arrival = stage.caller().await;
+            let left = set_up(&stage.ari, &ports, arrival.registration, plan(transport)).await;
+            let after = format!("{transport:?}, step {step}");
+            assert_eq!(left.map(drop), Err(SetupError::CallerLeft), "{after}");
+            assert_clean(&stage, &ports, &after).await;
+            assert!(stage.fake.now().channels.is_empty(), "{after}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_set_up_dropped_at_any_step_leaves_nothing_and_gives_the_caller_back() {
+    for step in 0..=STEPS {
+        let mut stage = Stage::up().await;
+        let ports = Ports::of(&stage);
+        let arrival = stage.caller().await;
+        {
+            let setting_up = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::AudioSocket));
+            tokio::select! {
+                biased;
+                _ = setting_up => {}
+                () = stage.fake.until("the step", |fake| fake.requests.len() >= step) => {}
+            }
+        }
+        let after = format!("dropped at step {step}");
+        assert_clean(&stage, &ports, &after).await;
+        let fake = stage.fake.now();
+        assert!(fake.channels["caller"].continued.is_some(), "{after}");
+        assert_eq!(fake.channels["caller"].variables[leg::STATUS_VARIABLE], leg::FAILED, "{after}");
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_leg_is_cleared_away_and_gives_the_caller_back() {
+    let mut stage = Stage::up().await;
+    let ports = Ports::of(&stage);
+    let (leg, path, events) = standing(&mut stage, &ports).await;
+    drop((path, leg, events));
+    assert_clean(&stage, &ports, "dropped").await;
+    assert!(stage.fake.now().channels["caller"].continued.is_some());
+}
+
+#[tokio::test]
+async fn a_caller_goes_back_to_the_dialplan_with_a_status() {
+    let mut stage = Stage::up().await;
+    let ports = Ports::of(&stage);
+    let (leg, path, _events) = standing(&mut stage, &ports).await;
+    leg.tear_down(Ending::ReturnToDialplan { status: "AGENTFAILED" }, path).await;
+    assert_clean(&stage, &ports, "return").await;
+    let fake = stage.fake.now();
+    assert_eq!(fake.channels["caller"].continued, Some(serde_json::json!({})));
+    assert_eq!(fake.channels["caller"].variables[leg::STATUS_VARIABLE], "AGENTFAILED");
+}
+
+#[tokio::test]
+async fn a_transferred_caller_leaves_ringing_and_the_rest_is_cleared_away() {
+    let mut stage = Stage::up().await;
+    let ports = Ports::of(&stage);
+    let (leg, path, mut events) = standing(&mut stage, &ports).await;
+    leg.transfer(&destination()).await.unwrap();
+    {
+        let fake = stage.fake.now();
+        let caller = &fake.channels["caller"];
+        let place = serde_json::json!({ "context": "desk", "extension": "100", "priority": 1 });
+        assert!(caller.ringing);
+        assert_eq!(caller.continued, Some(place));
+        assert_eq!(caller.variables[leg::STATUS_VARIABLE], leg::TRANSFERRED);
+    }
+    assert_eq!(events.next().await, Some(ChannelEvent::CallerGone(Gone::Left)));
+    leg.tear_down(Ending::CallerGone, path).await;
+    assert_clean(&stage, &ports, "transfer").await;
+    assert!(stage.fake.now().channels.contains_key("caller"));
+}
+
+#[tokio::test]
+async fn a_transfer_that_is_refused_leaves_the_call_as_it_was() {
+    for status in [404, 409, 500, 0] {
+        let mut stage = Stage::up().await;
+        let ports = Ports::of(&stage);
+        let (leg, path, _events) = standing(&mut stage, &ports).await;
+        stage.fake.now().faults.insert("POST continue", status);
+        assert!(leg.transfer(&destination()).await.is_err(), "{status}");
+        {
+            let fake = stage.fake.now();
+            assert!(fake.bridges[&stage.ari.names().bridge(leg.call())].contains("caller"), "{status}");
+            assert!(!fake.channels["caller"].ringing, "{status}");
+            assert_eq!(fake.channels["caller"].variables[leg::STATUS_VARIABLE], "", "{status}");
+        }
+        leg.tear_down(Ending::HangUp, path).await;
+        assert_clean(&stage, &ports, "refused transfer").await;
+    }
+}
+
+#[tokio::test]
+async fn a_transfer_to_a_place_the_dialplan_lacks_is_not_tried() {
+    let mut stage = Stage::up().await;
+    let ports = Ports::of(&stage);
+    let (leg, path, _events) = standing(&mut stage, &ports).await;
+    stage.fake.now().missing_places = true;
+    assert_eq!(leg.transfer(&destination()).await, Err(TransferError::NoSuchPlace));
+    assert!(stage.fake.now().channels["caller"].continued.is_none());
+    leg.tear_down(Ending::HangUp, path).await;
+}
+
+#[tokio::test]
+async fn clearing_away_what_has_gone_already_is_no_failure() {
+    let mut stage = Stage::up().await;
+    let ports = Ports::of(&stage);
+    let (leg, path, mut events) = standing(&mut stage, &ports).await;
+    {
+        let mut fake = stage.fake.now();
+        let (media, bridge) = (stage.ari.names().media_channel(leg.call()), stage.ari.names().bridge(leg.call()));
+        fake.hang_up("caller");
+        fake.channels.remove(&media);
+        fake.bridges.remove(&bridge);
+    }
+    assert_eq!(events.next().await, Some(ChannelEvent::CallerGone(Gone::Left)));
+    leg.tear_down(Ending::HangUp, path).await;
+    let failed = &stage.ari.counters().requests_failed;
+    for operation in ["hang_up", "delete_bridge"] {
+        assert_eq!(failed.with_label_values(&[operation]).get(), 0, "{operation}");
+    }
+    assert_clean(&stage, &ports, "gone already").await;
+}
+
+#[test]
+fn an_ipv6_address_gets_brackets_before_its_port() {
+    assert_eq!(host_and_port("fd00::1", 7), "[fd00::1]:7");
+    assert_eq!(host_and_port("[fd00::1]", 7), "[fd00::1]:7");
+    assert_eq!(host_and_port("10.0.0.1", 7), "10.0.0.1:7");
+}

@@ -1,0 +1,64 @@
+//! What the core tells those who watch a call: notes for its record, measures for the metrics.
+
+use super::{
+    agent::{Noise, Speaker, Usage},
+    end::EndReason,
+};
+use crate::{redact::Redacted, tool::ToolError};
+use std::time::Duration;
+
+/// One thing that happened in a call. Words and digits stay inside [`Redacted`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Note {
+    /// Audio flows both ways.
+    Answered,
+    AgentReady,
+    /// The first frame of an answer left for the caller.
+    AgentSpeaks,
+    /// The last frame of an answer left for the caller.
+    AgentFinished,
+    CallerSpeaks,
+    CallerFinished,
+    /// The caller interrupted; this much of the item being spoken was heard.
+    BargeIn {
+        heard: Duration,
+    },
+    Said {
+        speaker: Speaker,
+        text: Redacted<String>,
+    },
+    Digit(Redacted<char>),
+    /// A tool call was answered; `tool` is `None` for a name that this context does not have.
+    ToolAnswered {
+        tool: Option<String>,
+        /// `None`: it worked.
+        error: Option<ToolError>,
+    },
+    NoInputPrompt,
+    /// Something failed; the caller hears the apology and goes where `on_failure` says.
+    Failing(EndReason),
+    TransferFailed,
+}
+
+/// One figure for the metrics.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Measure {
+    /// Call began → audio flows both ways.
+    SetUp(Duration),
+    /// Call began → first frame of the agent left.
+    FirstAudio(Duration),
+    /// Caller stopped (as the turn's owner reported it) → first frame of the answer left.
+    TurnGap(Duration),
+    /// Interruption decided → first frame without the agent left.
+    BargeInStop(Duration),
+    /// The slot left this much after its time.
+    SlotLate(Duration),
+    /// Slots that were given up because the engine was too late for them.
+    SlotsMissed(u32),
+    /// Agent audio dropped because its response was interrupted, in bytes of the leg's format.
+    StaleAudio(usize),
+    /// Agent audio dropped because too much was waiting.
+    PlayoutOverflow(usize),
+    Noise(Noise),
+    Usage(Usage),
+}

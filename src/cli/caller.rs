@@ -1,0 +1,114 @@
+//! A synthetic caller: what Asterisk's `AudioSocket()` would connect, with a voice and an ear.
+
+use bytes::{Bytes, BytesMut};
+use futures_util::{SinkExt as _, StreamExt as _};
+use offhook::{
+    asterisk::audiosocket::{Codec, CodecError, Frame},
+    audio::{FRAME, Format},
+};
+use std::{collections::VecDeque, io, net::SocketAddr};
+use tokio::{
+    net::TcpStream,
+    time::{Interval, MissedTickBehavior, interval},
+};
+use tokio_util::codec::Framed;
+use uuid::Uuid;
+
+/// What the dialplan's `AudioSocket()` speaks.
+pub const FORMAT: Format = Format::SLIN8;
+/// Samples of one frame.
+const SAMPLES: usize = 160;
+/// The phone's jitter buffer: 200 ms. More means that the engine sends faster than it may.
+const JITTER_MAX: usize = 10;
+
+pub struct Caller {
+    socket: Framed<TcpStream, Codec>,
+    clock: Interval,
+    to_say: VecDeque<i16>,
+    jitter: VecDeque<Bytes>,
+    /// Both tracks, sample by sample on the caller's clock.
+    pub said: Vec<i16>,
+    pub heard: Vec<i16>,
+    /// Frames that came faster than they could be played.
+    pub overrun: usize,
+    hung_up: bool,
+}
+
+impl Caller {
+    pub async fn connect(engine: SocketAddr, id: Uuid) -> io::Result<Self> {
+        let stream = TcpStream::connect(engine).await?;
+        stream.set_nodelay(true)?;
+        let mut socket = Framed::new(stream, Codec);
+        socket.send(Frame::Id(id)).await.map_err(into_io)?;
+        let mut clock = interval(FRAME);
+        clock.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        Ok(Self {
+            socket,
+            clock,
+            to_say: VecDeque::new(),
+            jitter: VecDeque::new(),
+            said: Vec::new(),
+            heard: Vec::new(),
+            overrun: 0,
+            hung_up: false,
+        })
+    }
+
+    /// Queues speech; it leaves frame by frame.
+    pub fn say(&mut self, samples: &[i16]) {
+        self.to_say.extend(samples);
+    }
+
+    pub fn is_speaking(&self) -> bool {
+        !self.to_say.is_empty()
+    }
+
+    /// Lives 20 ms: sends a frame, plays a frame. `None` once the engine has hung up.
+    pub async fn tick(&mut self) -> io::Result<Option<&[i16]>> {
+        loop {
+            tokio::select! {
+                biased;
+                frame = self.socket.next(), if !self.hung_up => match frame {
+                    Some(Ok(Frame::Audio { samples, .. })) => {
+                        self.jitter.push_back(samples);
+                        if self.jitter.len() > JITTER_MAX {
+                            self.jitter.pop_front();
+                            self.overrun += 1;
+                        }
+                    }
+                    Some(Ok(Frame::HangUp)) | None => self.hung_up = true,
+                    Some(Ok(_)) => {}
+                    Some(Err(error)) => return Err(into_io(error)),
+                },
+                _ = self.clock.tick() => break,
+            }
+        }
+        if self.hung_up && self.jitter.is_empty() {
+            return Ok(None);
+        }
+        let mut frame = BytesMut::with_capacity(FORMAT.frame_bytes());
+        for _ in 0..SAMPLES {
+            let sample = self.to_say.pop_front().unwrap_or(0);
+            self.said.push(sample);
+            frame.extend_from_slice(&sample.to_le_bytes());
+        }
+        if !self.hung_up {
+            let sent = self.socket.send(Frame::Audio { rate: FORMAT.rate, samples: frame.freeze() }).await;
+            // A write into a socket the engine has just closed is its hang-up, seen from here.
+            self.hung_up = sent.is_err();
+        }
+        let start = self.heard.len();
+        if let Some(bytes) = self.jitter.pop_front() {
+            self.heard.extend(bytes.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])));
+        }
+        self.heard.resize(start + SAMPLES, 0);
+        Ok(Some(&self.heard[start..]))
+    }
+}
+
+fn into_io(error: CodecError) -> io::Error {
+    match error {
+        CodecError::Io(error) => error,
+        other => io::Error::other(other),
+    }
+}

@@ -1,0 +1,206 @@
+//! `offhook demo`: a whole call without Asterisk and without a key.
+//!
+//! The engine runs as always; a synthetic caller connects by AudioSocket as Asterisk would, listens
+//! with its own ears, speaks, interrupts, and is said goodbye to.
+
+use super::{caller::Caller, serve, speech};
+use clap::Args;
+use offhook::{
+    audio::{Activity, ActivityDetector},
+    call::{Note, Speaker},
+    engine::{CallNote, Engine, Source},
+    telemetry::Metrics,
+};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+use tokio::{
+    sync::broadcast,
+    time::{Instant, timeout},
+};
+use uuid::Uuid;
+
+#[derive(Args)]
+pub struct DemoArguments {
+    /// The configuration; its context `reception` takes the call.
+    #[arg(long, value_name = "FILE", default_value = "config/offhook.yaml")]
+    config: PathBuf,
+    /// Where the recording goes.
+    #[arg(long, value_name = "FILE", default_value = "target/demo/call.wav")]
+    recording: PathBuf,
+    /// Keep the engine up after the call, for a look at its pages.
+    #[arg(long)]
+    keep: bool,
+}
+
+const CONTEXT: &str = "reception";
+/// The caller answers a pause of this length.
+const PAUSE: Duration = Duration::from_millis(700);
+/// How far into the agent's second answer the caller interrupts.
+const PATIENCE: Duration = Duration::from_millis(2_000);
+/// A demo that takes longer is broken.
+const CALL_MAX: Duration = Duration::from_secs(90);
+
+/// What the caller says, in order; the second sentence interrupts.
+const LINES: [&str; 3] = [
+    "Hello. When are you open, please?",
+    "Sorry, just one thing: are you open on Sunday?",
+    "Thank you very much. Goodbye!",
+];
+
+pub fn run(arguments: &DemoArguments) -> ExitCode {
+    serve::block_on(async {
+        match demo(arguments).await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("offhook demo: {error:#}");
+                ExitCode::from(3)
+            }
+        }
+    })
+}
+
+async fn demo(arguments: &DemoArguments) -> anyhow::Result<()> {
+    let voices = speech::render_all(&LINES, "en-gb+f3").await?;
+    let config = serve::load(&arguments.config)?;
+    let id = walk_in_id(&config)?;
+    let engine = Engine::start(Source::File(arguments.config.clone()), config, Metrics::new(env!("CARGO_PKG_VERSION"))).await?;
+    println!("offhook is up: AudioSocket on {}, pages on http://{}/", engine.audiosocket_addr(), engine.http_addr());
+    println!("A caller dials in.\n");
+    let notes = engine.watch_calls();
+    let began = Instant::now();
+    let printer = tokio::spawn(print_agent(notes, began));
+    let mut caller = Caller::connect(engine.audiosocket_addr(), id).await?;
+    let call = timeout(CALL_MAX, converse(&mut caller, &voices, began));
+    let seen = call.await.map_err(|_| anyhow::anyhow!("the call did not end within {CALL_MAX:?}"))??;
+    timeout(Duration::from_secs(5), engine.calls().none_left()).await?;
+    line(began.elapsed(), "      ", "The agent hung up.");
+    printer.abort();
+    record(&arguments.recording, &caller)?;
+    report(&engine, &caller, &seen, &arguments.recording);
+    if arguments.keep {
+        println!("\nThe engine stays up: http://{}/  (Ctrl-C ends it)", engine.http_addr());
+        tokio::signal::ctrl_c().await?;
+    }
+    engine.stop().await;
+    Ok(())
+}
+
+/// A UUID that chooses the demo's context, as the dialplan would make one.
+fn walk_in_id(config: &offhook::config::Config) -> anyhow::Result<Uuid> {
+    let context = config.contexts.get(CONTEXT);
+    let prefix = context.and_then(|context| context.audiosocket_id);
+    let prefix = prefix.ok_or_else(|| anyhow::anyhow!("the configuration needs contexts.{CONTEXT}.audiosocket_id"))?;
+    let mut bytes = *Uuid::new_v4().as_bytes();
+    bytes[..4].copy_from_slice(&prefix);
+    Ok(Uuid::from_bytes(bytes))
+}
+
+/// What the caller measured with its own ears.
+#[derive(Default)]
+struct Seen {
+    first_audio: Option<Duration>,
+    gaps: Vec<Duration>,
+    silenced_after: Option<Duration>,
+}
+
+/// The caller's half of the conversation: listens, speaks in pauses, interrupts once.
+async fn converse(caller: &mut Caller, voices: &[Vec<i16>], began: Instant) -> anyhow::Result<Seen> {
+    let mut seen = Seen::default();
+    let mut ear = ActivityDetector::new(-45.0, Duration::from_millis(40), PAUSE);
+    let mut agent_since: Option<Instant> = None;
+    let mut last_heard = began;
+    let mut finished_speaking: Option<Instant> = None;
+    let mut interrupted: Option<Instant> = None;
+    let mut next = 0;
+    loop {
+        let was_speaking = caller.is_speaking();
+        let Some(frame) = caller.tick().await? else { return Ok(seen) };
+        let now = Instant::now();
+        let loud = offhook::audio::rms_dbfs(frame) > -45.0;
+        let activity = ear.push(frame, now.into_std());
+        if loud {
+            last_heard = now;
+            seen.first_audio.get_or_insert(now - began);
+            if let Some(since) = finished_speaking.take() {
+                seen.gaps.push(now - since);
+            }
+        }
+        if was_speaking && !caller.is_speaking() {
+            finished_speaking = Some(now);
+        }
+        if let Some(since) = interrupted
+            && now - last_heard > Duration::from_millis(200)
+        {
+            seen.silenced_after = Some(last_heard.saturating_duration_since(since));
+            interrupted = None;
+        }
+        match activity {
+            Some(Activity::Started) => agent_since = Some(now),
+            Some(Activity::Stopped) => agent_since = None,
+            None => {}
+        }
+        let answers_pause = activity == Some(Activity::Stopped) && next != 1 && !caller.is_speaking();
+        let interrupts = next == 1 && agent_since.is_some_and(|since| now - since > PATIENCE);
+        if (answers_pause || interrupts) && next < voices.len() {
+            line(now - began, "caller", LINES[next]);
+            caller.say(&voices[next]);
+            if interrupts {
+                interrupted = Some(now);
+            }
+            next += 1;
+        }
+    }
+}
+
+async fn print_agent(mut notes: broadcast::Receiver<CallNote>, began: Instant) {
+    while let Ok(CallNote { note, .. }) = notes.recv().await {
+        let at = began.elapsed();
+        match note {
+            Note::Said { speaker: Speaker::Agent, text } => line(at, "agent ", text.reveal()),
+            Note::BargeIn { heard } => {
+                line(at, "      ", &format!("… interrupted after {:.1} s; the agent is quiet", heard.as_secs_f32()));
+            }
+            Note::ToolAnswered { tool: Some(tool), error } => {
+                line(at, "agent ", &format!("[{tool}: {}]", error.map_or("done", |error| error.label())));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn line(at: Duration, who: &str, what: &str) {
+    println!("{:6.2} s  {who}  {what}", at.as_secs_f32());
+}
+
+fn record(path: &Path, caller: &Caller) -> anyhow::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let spec =
+        hound::WavSpec { channels: 2, sample_rate: 8_000, bits_per_sample: 16, sample_format: hound::SampleFormat::Int };
+    let mut wav = hound::WavWriter::create(path, spec)?;
+    for (said, heard) in caller.said.iter().zip(&caller.heard) {
+        wav.write_sample(*said)?;
+        wav.write_sample(*heard)?;
+    }
+    Ok(wav.finalize()?)
+}
+
+fn report(engine: &Engine, caller: &Caller, seen: &Seen, recording: &Path) {
+    let ms = |duration: Option<Duration>| duration.map_or("–".to_owned(), |d| format!("{} ms", d.as_millis()));
+    let gaps: Vec<String> = seen.gaps.iter().map(|gap| format!("{} ms", gap.as_millis())).collect();
+    let reason = engine.calls().view().recent.first().map(|call| call.reason);
+    println!("\nWhat the caller measured, on its own clock:");
+    println!("  dialled → first word heard                {}", ms(seen.first_audio));
+    println!("  caller finished → answer heard            {}", gaps.join(", "));
+    println!("  caller interrupts → agent quiet           {}", ms(seen.silenced_after));
+    println!("  length of the call                        {:.1} s", caller.said.len() as f32 / 8_000.0);
+    println!("  frames that came too fast to be played    {}", caller.overrun);
+    if let Some(reason) = reason {
+        println!("  why it ended                              {} ({})", reason.label(), reason.describe());
+    }
+    println!("\nRecording (caller left, agent right): {}", recording.display());
+}

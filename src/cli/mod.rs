@@ -1,0 +1,96 @@
+//! The command line.
+
+mod caller;
+mod demo;
+mod serve;
+mod speech;
+
+use clap::{Parser, Subcommand};
+use offhook::config;
+use std::{path::PathBuf, process::ExitCode};
+
+/// offhook answers telephone calls: Asterisk carries the call, an AI agent speaks.
+///
+/// offhook attaches to Asterisk (ARI for control; AudioSocket or RTP for the audio) and puts an agent
+/// on the line. Agents are described as contexts in one YAML file; the dialplan picks one with the
+/// channel variable AI_CONTEXT.
+#[derive(Parser)]
+#[command(name = "offhook", version, after_long_help = MANUAL)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const MANUAL: &str = "\
+FIRST STEPS
+  offhook demo                      hear an agent work: no Asterisk, no key
+  offhook check --config FILE       every mistake of a configuration at once, each with its line
+  offhook run --config FILE         take calls
+
+SIGNALS (run)
+  SIGHUP            load the configuration again; new calls use it, running calls keep theirs.
+                    A broken file changes nothing and says why.
+  SIGTERM, SIGINT   drain: decline new calls, let running ones finish (limits.drain), then stop.
+                    A second one ends at once.
+
+PAGES (run), on 127.0.0.1:15000 unless http.bind says otherwise
+  /         calls now, and why the last ones ended
+  /live     200 while the process answers
+  /ready    200 when calls can be taken, else 503 with what is missing
+  /metrics  for Prometheus
+  /reload   POST: as SIGHUP, with the problems in the answer
+
+EXIT CODES
+  0  all well     1  the configuration has problems     2  wrong arguments     3  the engine could not start
+";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Take calls until told to stop.
+    Run(serve::RunArguments),
+    /// A whole call with a synthetic caller and a scripted agent: no Asterisk, no key.
+    Demo(demo::DemoArguments),
+    /// Read a configuration and report every problem, each as FILE:LINE with a suggestion.
+    Check {
+        /// The configuration file.
+        #[arg(long, value_name = "FILE", default_value = "config/offhook.yaml")]
+        config: PathBuf,
+    },
+    /// Print the JSON Schema of the configuration, for editors.
+    Schema,
+}
+
+pub fn run() -> ExitCode {
+    // The only call, before anything could dial.
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
+        eprintln!("offhook: a TLS provider was installed before the program began");
+        return ExitCode::from(3);
+    }
+    match Arguments::parse().command {
+        Command::Run(arguments) => serve::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Check { config } => check(&config),
+        Command::Schema => {
+            print!("{}", config::schema_text(&offhook::provider::catalog()));
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn check(file: &std::path::Path) -> ExitCode {
+    match config::load(file, &offhook::engine::environment, &offhook::provider::catalog()) {
+        Ok(config) => {
+            println!(
+                "{}: no problems ({} contexts, {} providers)",
+                file.display(),
+                config.contexts.len(),
+                config.providers.len()
+            );
+            ExitCode::SUCCESS
+        }
+        Err(problems) => {
+            eprintln!("{problems}");
+            ExitCode::FAILURE
+        }
+    }
+}

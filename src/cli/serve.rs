@@ -1,0 +1,102 @@
+//! `offhook run`: an engine until a signal.
+
+use clap::Args;
+use offhook::{
+    config::{self, Config},
+    engine::{Engine, Source},
+    telemetry::{self, LogFormat, Metrics},
+};
+use std::{
+    future::Future,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+#[derive(Args)]
+pub struct RunArguments {
+    /// The configuration file.
+    #[arg(long, value_name = "FILE", default_value = "config/offhook.yaml")]
+    config: PathBuf,
+    /// Lines for people, or JSON for a log store.
+    #[arg(long, value_name = "text|json", default_value = "text")]
+    log_format: LogFormat,
+    /// What is logged, in tracing's filter syntax.
+    #[arg(long, value_name = "FILTER", default_value = "info", env = "OFFHOOK_LOG")]
+    log: String,
+}
+
+pub fn run(arguments: &RunArguments) -> ExitCode {
+    let metrics = Metrics::new(env!("CARGO_PKG_VERSION"));
+    if let Err(error) = telemetry::init(arguments.log_format, &arguments.log, metrics.log_lines_suppressed()) {
+        eprintln!("offhook: --log: {error}");
+        return ExitCode::from(2);
+    }
+    let config = match load(&arguments.config) {
+        Ok(config) => config,
+        Err(problems) => {
+            eprintln!("{problems}");
+            return ExitCode::FAILURE;
+        }
+    };
+    block_on(async {
+        match serve(&arguments.config, config, metrics).await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("offhook: {error:#}");
+                ExitCode::from(3)
+            }
+        }
+    })
+}
+
+async fn serve(file: &Path, config: Config, metrics: Metrics) -> anyhow::Result<()> {
+    let mut reload = signal(SignalKind::hangup())?;
+    let mut stop = Stop::new()?;
+    let engine = Engine::start(Source::File(file.to_owned()), config, metrics).await?;
+    loop {
+        tokio::select! {
+            _ = reload.recv() => drop(engine.reload()),
+            () = stop.asked() => break,
+        }
+    }
+    tokio::select! {
+        () = engine.drain() => {}
+        () = stop.asked() => {}
+    }
+    engine.stop().await;
+    Ok(())
+}
+
+/// SIGTERM, and Ctrl-C in a terminal.
+struct Stop {
+    term: Signal,
+    int: Signal,
+}
+
+impl Stop {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
+    }
+
+    async fn asked(&mut self) {
+        tokio::select! {
+            _ = self.term.recv() => {}
+            _ = self.int.recv() => {}
+        }
+    }
+}
+
+pub fn load(file: &Path) -> Result<Config, config::Problems> {
+    config::load(file, &offhook::engine::environment, &offhook::provider::catalog())
+}
+
+pub fn block_on(work: impl Future<Output = ExitCode>) -> ExitCode {
+    match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(work),
+        Err(error) => {
+            eprintln!("offhook: cannot start the runtime: {error}");
+            ExitCode::from(3)
+        }
+    }
+}

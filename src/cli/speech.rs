@@ -1,0 +1,43 @@
+//! The demo caller's voice.
+
+use std::{io::Cursor, process::Stdio, time::Duration};
+use tokio::{process::Command, time::timeout};
+
+/// espeak-ng speaks a sentence in a tenth of a second.
+const RENDER_MAX: Duration = Duration::from_secs(10);
+
+/// Speaks each text with espeak-ng; samples at 8 kHz.
+pub async fn render_all(texts: &[&str], voice: &str) -> anyhow::Result<Vec<Vec<i16>>> {
+    let mut rendered = Vec::with_capacity(texts.len());
+    for text in texts {
+        rendered.push(render(text, voice).await?);
+    }
+    Ok(rendered)
+}
+
+async fn render(text: &str, voice: &str) -> anyhow::Result<Vec<i16>> {
+    let remedy = "the demo needs espeak-ng; `make demo` installs it";
+    let command = Command::new("espeak-ng")
+        .args(["--stdout", "-v", voice, "-s", "165", "--", text])
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = timeout(RENDER_MAX, command).await?.map_err(|error| anyhow::anyhow!("{error}: {remedy}"))?;
+    anyhow::ensure!(output.status.success(), "espeak-ng failed: {}", String::from_utf8_lossy(&output.stderr));
+    // The header of a stream has no length; the samples follow the 44 bytes of a plain WAV header.
+    let mut wav = output.stdout;
+    let length = u32::try_from(wav.len().saturating_sub(44))?;
+    anyhow::ensure!(length > 0, "espeak-ng said nothing");
+    wav[40..44].copy_from_slice(&length.to_le_bytes());
+    wav[4..8].copy_from_slice(&(length + 36).to_le_bytes());
+    let mut reader = hound::WavReader::new(Cursor::new(wav))?;
+    let rate = reader.spec().sample_rate;
+    let samples = reader.samples::<i16>().collect::<Result<Vec<_>, _>>()?;
+    let source = offhook::audio::Format { encoding: offhook::audio::Encoding::Linear, rate };
+    let bytes: Vec<u8> = samples.iter().flat_map(|sample| sample.to_le_bytes()).collect();
+    let mut converter = offhook::audio::Converter::new(source, super::caller::FORMAT);
+    let mut out = Vec::new();
+    converter.push(&bytes, &mut out);
+    converter.flush(&mut out);
+    Ok(out.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect())
+}

@@ -1,0 +1,240 @@
+//! The task that owns one call. It carries the core's decisions to the adapters and the adapters'
+//! reports to the core; it decides nothing.
+//!
+//! Limits: commands to the provider are never waited for (`try_send`), so no cycle of full queues
+//! can stand still; reports from the sides wait in bounded queues, which slows their senders down.
+
+use super::{Shared, line::Line, live::Entered};
+use crate::{
+    call::{
+        AgentCommand, AgentEvent, AgentLoss, CallMachine, EndReason, Input, LegCommand, Measure, Note, Output,
+    },
+    facts::{CallFacts, CallId},
+    telemetry::{FrameDrop, ToolCallEnd},
+    tool::{Approved, ToolError, ToolOutcome, Toolbox},
+};
+use std::{collections::HashMap, sync::Arc, time::Duration};
+use tokio::{
+    sync::mpsc,
+    task::{AbortHandle, Id, JoinSet},
+    time::Instant,
+};
+use tracing::{debug, info, warn};
+
+/// Caller frames and commands that may wait for the provider's session: 10 s of audio. More means
+/// that the provider has stopped reading.
+pub(super) const AGENT_COMMANDS_MAX: usize = 512;
+/// Reports of the provider's session that may wait for the call; the session waits when it is full.
+pub(super) const AGENT_EVENTS_MAX: usize = 64;
+
+/// A note with the call it belongs to, for those who watch calls live.
+#[derive(Debug, Clone)]
+pub struct CallNote {
+    pub call: CallId,
+    /// Since the call began.
+    pub at: Duration,
+    pub note: Note,
+}
+
+/// The provider's session of this call.
+pub(super) struct AgentWires {
+    pub commands: mpsc::Sender<AgentCommand>,
+    pub events: mpsc::Receiver<AgentEvent>,
+}
+
+pub(super) struct CallTask<'a> {
+    pub facts: CallFacts,
+    pub machine: CallMachine,
+    pub toolbox: Arc<Toolbox>,
+    pub agent: AgentWires,
+    pub operator: mpsc::Receiver<EndReason>,
+    pub entered: &'a Entered,
+    pub shared: &'a Shared,
+    pub began: Instant,
+}
+
+/// What the task carries between two turns of its loop.
+#[derive(Default)]
+struct Running {
+    tools: JoinSet<ToolOutcome>,
+    ids: HashMap<Id, String>,
+    handles: HashMap<String, AbortHandle>,
+    agent_stalled: bool,
+    end: Option<EndReason>,
+}
+
+impl CallTask<'_> {
+    /// From the first ring to the end reason. The line is left to its owner, who clears it away.
+    pub async fn run(&mut self, line: &mut Line) -> EndReason {
+        let mut running = Running::default();
+        let mut out = Vec::new();
+        let wake = tokio::time::sleep_until(self.began);
+        tokio::pin!(wake);
+        loop {
+            if let Some((at, _)) = self.machine.deadline() {
+                let at = Instant::from_std(at);
+                if wake.deadline() != at {
+                    wake.as_mut().reset(at);
+                }
+            }
+            tokio::select! {
+                biased;
+                Some(reason) = self.operator.recv() => self.step(Input::EndNow(reason), &mut out),
+                () = &mut wake => self.machine.on_deadline(now(), &mut out),
+                Some(finished) = running.tools.join_next_with_id() => {
+                    if let Some(input) = running.tool_finished(finished) {
+                        self.step(input, &mut out);
+                    }
+                }
+                event = line.event() => self.step(Input::Leg(event), &mut out),
+                event = self.agent.events.recv(), if !running.agent_stalled => {
+                    // A session always says goodbye; one that did not has crashed.
+                    let event = event.unwrap_or_else(|| {
+                        running.agent_stalled = true;
+                        AgentEvent::Lost(AgentLoss::Protocol)
+                    });
+                    self.step(Input::Agent(event), &mut out);
+                }
+            }
+            self.carry_out(&mut out, line, &mut running);
+            if let Some(reason) = running.end {
+                return reason;
+            }
+        }
+    }
+
+    fn step(&mut self, input: Input, out: &mut Vec<Output>) {
+        self.machine.step(input, now(), out);
+    }
+
+    fn carry_out(&mut self, out: &mut Vec<Output>, line: &mut Line, running: &mut Running) {
+        // Carrying one thing out may make the core say another (a full queue, say).
+        let mut again = Vec::new();
+        while !out.is_empty() {
+            for output in out.drain(..) {
+                match output {
+                    Output::ToLeg(LegCommand::Play(frame)) => {
+                        if !line.play(frame) {
+                            self.dropped(FrameDrop::LegFull, 1);
+                        }
+                    }
+                    Output::ToLeg(command) => line.command(command),
+                    Output::ToAgent(command) => {
+                        if !self.to_agent(command) && !running.agent_stalled {
+                            running.agent_stalled = true;
+                            let lost = AgentEvent::Lost(AgentLoss::Stalled);
+                            self.machine.step(Input::Agent(lost), now(), &mut again);
+                        }
+                    }
+                    Output::RunTool(call) => self.run_tool(call, running),
+                    Output::CancelTool { id } => {
+                        if let Some(handle) = running.handles.remove(&id) {
+                            handle.abort();
+                        }
+                    }
+                    Output::Note(note) => self.on_note(note),
+                    Output::Measure(measure) => self.on_measure(measure),
+                    Output::End(reason) => running.end = Some(reason),
+                }
+            }
+            std::mem::swap(out, &mut again);
+        }
+    }
+
+    /// `false`: the session does not read any more.
+    fn to_agent(&self, command: AgentCommand) -> bool {
+        let audio = matches!(command, AgentCommand::Audio(_));
+        match self.agent.commands.try_send(command) {
+            Ok(()) => true,
+            // The session is gone; its last event says why.
+            Err(mpsc::error::TrySendError::Closed(_)) => true,
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                if audio {
+                    self.dropped(FrameDrop::AgentFull, 1);
+                }
+                audio
+            }
+        }
+    }
+
+    fn run_tool(&mut self, call: Approved, running: &mut Running) {
+        let Some(tool) = self.toolbox.tool(&call) else { return };
+        let id = call.id().to_owned();
+        let handle = running.tools.spawn(tool.run(call, &self.facts));
+        running.ids.insert(handle.id(), id.clone());
+        running.handles.insert(id, handle);
+    }
+
+    fn on_note(&mut self, note: Note) {
+        match &note {
+            Note::Answered => info!("answered"),
+            Note::AgentReady => {
+                self.shared.health.ready(&self.facts.provider);
+                debug!("agent ready");
+            }
+            Note::BargeIn { heard } => debug!(heard_ms = heard.as_millis(), "the caller interrupted"),
+            Note::ToolAnswered { tool, error } => {
+                let tool = tool.as_deref().unwrap_or("unknown");
+                info!(tool, outcome = error.map_or("OK", ToolError::label), "tool call answered");
+                self.shared.metrics.tool_call(tool, error.map_or(ToolCallEnd::Done, ToolCallEnd::Failed));
+            }
+            Note::Failing(reason) => {
+                warn!(reason = reason.label(), "{}; the caller hears the apology", reason.describe());
+            }
+            Note::TransferFailed => warn!("the transfer did not start; the caller stays with the agent"),
+            _ => {}
+        }
+        self.entered.observe(self.machine.phase(), &note);
+        // Nobody watching is normal.
+        let _ = self.shared.watchers.send(CallNote { call: self.facts.id, at: self.began.elapsed(), note });
+    }
+
+    fn on_measure(&self, measure: Measure) {
+        let frames = |bytes: usize| bytes.div_ceil(self.machine.frame_bytes()) as u64;
+        match measure {
+            Measure::SetUp(took) => self.shared.metrics.setup(took),
+            Measure::FirstAudio(took) => self.shared.metrics.first_audio(took),
+            Measure::TurnGap(gap) => self.shared.metrics.turn_gap(gap),
+            Measure::BargeInStop(took) => self.shared.metrics.barge_in_stop(took),
+            Measure::SlotLate(late) => self.shared.metrics.tick(late),
+            Measure::SlotsMissed(slots) => {
+                self.shared.metrics.slots_missed(u64::from(slots));
+                self.entered.missed(u64::from(slots));
+            }
+            Measure::StaleAudio(bytes) => self.shared.metrics.frames_dropped(FrameDrop::StaleResponse, frames(bytes)),
+            Measure::PlayoutOverflow(bytes) => self.dropped(FrameDrop::PlayoutOverflow, frames(bytes)),
+            Measure::Noise(noise) => self.shared.metrics.agent_noise(noise),
+            Measure::Usage(usage) => self.shared.metrics.tokens(&self.facts.provider, &usage),
+        }
+    }
+
+    fn dropped(&self, cause: FrameDrop, frames: u64) {
+        self.shared.metrics.frames_dropped(cause, frames);
+        self.entered.dropped(frames);
+    }
+}
+
+impl Running {
+    /// What a finished tool task says; nothing when it was cancelled.
+    fn tool_finished(
+        &mut self,
+        finished: Result<(Id, ToolOutcome), tokio::task::JoinError>,
+    ) -> Option<Input> {
+        let task = match &finished {
+            Ok((task, _)) => *task,
+            Err(error) => error.id(),
+        };
+        let id = self.ids.remove(&task)?;
+        self.handles.remove(&id);
+        let outcome = match finished {
+            Ok((_, outcome)) => outcome,
+            Err(error) if error.is_cancelled() => return None,
+            Err(_) => ToolOutcome::failed(ToolError::Internal, "The tool failed."),
+        };
+        Some(Input::ToolFinished { id, outcome })
+    }
+}
+
+fn now() -> std::time::Instant {
+    Instant::now().into_std()
+}

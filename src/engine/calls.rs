@@ -1,0 +1,294 @@
+//! Both doors of the engine: a channel in `Stasis()`, and `AudioSocket()` straight from the
+//! dialplan. Each becomes a call with a task of its own, or goes back to the dialplan.
+
+use super::{
+    Ari, Shared,
+    admission::{Granted, NoContext, Wish, grant},
+    call_task::{AGENT_COMMANDS_MAX, AGENT_EVENTS_MAX, AgentWires, CallTask},
+    generation::Generation,
+    line::{ByAri, Line},
+    live::Seat,
+};
+use crate::{
+    asterisk::{events::Arrival, hub::WalkIn, leg::decline, setup::Plan},
+    call::{CallMachine, CallPlan, CallRules, EndReason},
+    config::prompt,
+    facts::{CallFacts, CallId, Direction},
+    provider::{self, AgentSetup, SessionPolicy},
+    redact::Redacted,
+    telemetry::{Declined, call_span},
+    tool::TRANSFER,
+};
+use futures_util::FutureExt as _;
+use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use tokio::{
+    sync::mpsc,
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
+use tracing::{Instrument as _, Span, error, info, warn};
+
+/// Channel variables that say how a call is to be taken, and what is known of it.
+const VARIABLES: [&str; 8] = [
+    "AI_CONTEXT",
+    "AI_PROVIDER",
+    "AI_GREETING",
+    "AI_AUDIO",
+    "AI_DIRECTION",
+    "AI_CAMPAIGN_ID",
+    "AI_LEAD_ID",
+    // Where trunks and FreePBX leave the number that was dialled.
+    "FROM_DID",
+];
+/// A provider gets this long to take its goodbye.
+const SESSION_CLOSE_MAX: Duration = Duration::from_secs(2);
+/// Greetings come from the dialplan; a longer one is a mistake.
+const GREETING_CHARS_MAX: usize = 2_000;
+
+/// A channel entered our Stasis application.
+pub(super) fn arrive(shared: &Arc<Shared>, arrival: Arrival) {
+    // Without ARI there are no arrivals.
+    let Some(ari) = shared.ari.clone() else { return };
+    let generation = shared.generation.load_full();
+    let seat = if arrival.orphan {
+        Err("RESTARTED")
+    } else if *shared.draining.borrow() {
+        shared.metrics.call_declined(Declined::Draining);
+        Err(Declined::Draining.status())
+    } else {
+        shared.live.seat(generation.config.limits.calls).ok_or_else(|| {
+            shared.metrics.call_declined(Declined::Full);
+            Declined::Full.status()
+        })
+    };
+    let shared = Arc::clone(shared);
+    shared.calls.clone().spawn(async move {
+        match seat {
+            Ok(seat) => take(shared, ari, generation, arrival, seat).await,
+            Err(status) => {
+                info!(status, "the call goes back to the dialplan");
+                give_back(&ari, &arrival, status).await;
+            }
+        }
+    });
+}
+
+/// An AudioSocket connection that no call waits for.
+pub(super) fn walk_in(shared: &Arc<Shared>, walk_in: WalkIn) {
+    let generation = shared.generation.load_full();
+    let prefix: [u8; 4] = std::array::from_fn(|index| walk_in.id.as_bytes()[index]);
+    let context = generation.config.contexts.values().find(|context| context.audiosocket_id == Some(prefix));
+    let seat = match context {
+        None => {
+            warn!("an AudioSocket connection whose UUID begins with no context's audiosocket_id; refused");
+            shared.metrics.context_unknown();
+            Err(Declined::NoContext)
+        }
+        Some(_) if *shared.draining.borrow() => Err(Declined::Draining),
+        Some(context) => {
+            let seat = shared.live.seat(generation.config.limits.calls).ok_or(Declined::Full);
+            seat.map(|seat| (seat, context.name.clone()))
+        }
+    };
+    let shared = Arc::clone(shared);
+    shared.calls.clone().spawn(async move {
+        let (seat, context) = match seat {
+            Ok(seat) => seat,
+            Err(why) => {
+                shared.metrics.call_declined(why);
+                info!(status = why.status(), "the AudioSocket call goes back to the dialplan");
+                return walk_in.leg.hang_up().await;
+            }
+        };
+        let wish = Wish { context: Some(context), ..Wish::default() };
+        // The context was found in this very generation.
+        let Ok(granted) = grant(&generation, wish) else { return walk_in.leg.hang_up().await };
+        if granted.context.tools.iter().any(|tool| tool == TRANSFER) {
+            info!("this call came by AudioSocket(): transfer needs ARI and is not offered to the agent");
+        }
+        let facts = CallFacts {
+            id: CallId(walk_in.id),
+            context: granted.context.name.clone(),
+            provider: granted.provider_name.clone(),
+            direction: Direction::Inbound,
+            caller_name: None.into(),
+            caller_number: None.into(),
+            dialled_number: None.into(),
+            campaign_id: None,
+            lead_id: None,
+        };
+        let format = walk_in.leg.format;
+        let began = Instant::now();
+        let start = Start { facts, format, began, seat, transfers: false };
+        run(shared, generation, granted, start, || Line::walk_in(walk_in.leg)).await;
+    });
+}
+
+async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, arrival: Arrival, seat: Seat) {
+    let began = Instant::now();
+    let variables = variables(&ari, &arrival).await;
+    let text = |name: &str| variables.get(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+    let greeting = text("AI_GREETING").map(|greeting| greeting.chars().take(GREETING_CHARS_MAX).collect());
+    let wish = Wish {
+        context: text("AI_CONTEXT").or_else(|| arrival.args.first().cloned().filter(|arg| !arg.is_empty())),
+        provider: text("AI_PROVIDER"),
+        greeting,
+        audio: text("AI_AUDIO"),
+    };
+    let granted = match grant(&generation, wish) {
+        Ok(granted) => granted,
+        Err(NoContext { asked }) => {
+            warn!(asked = asked.is_some(), "no such context and no default_context; the call goes back to the dialplan");
+            if asked.is_some() {
+                shared.metrics.context_unknown();
+            }
+            shared.metrics.call_declined(Declined::NoContext);
+            return give_back(&ari, &arrival, Declined::NoContext.status()).await;
+        }
+    };
+    let direction = match text("AI_DIRECTION").as_deref() {
+        Some("outbound") => Direction::Outbound,
+        _ => Direction::Inbound,
+    };
+    let facts = CallFacts {
+        id: CallId::random(),
+        context: granted.context.name.clone(),
+        provider: granted.provider_name.clone(),
+        direction,
+        caller_name: arrival.caller_name.clone(),
+        caller_number: arrival.caller_number.clone(),
+        dialled_number: Redacted::new(text("FROM_DID").or_else(|| arrival.dialled.reveal().clone())),
+        campaign_id: text("AI_CAMPAIGN_ID"),
+        lead_id: text("AI_LEAD_ID"),
+    };
+    let start = Start { facts, format: granted.audio.format, began, seat, transfers: true };
+    let call = ByAri {
+        plan: Plan::new(start.facts.id, arrival.answered, granted.audio, &generation.config.media),
+        ari: ari.client,
+        arrival,
+        media: Arc::clone(&shared.media),
+        destinations: Arc::new(generation.config.destinations.clone()),
+    };
+    run(shared, generation, granted, start, || Line::by_ari(call)).await;
+}
+
+async fn give_back(ari: &Ari, arrival: &Arrival, status: &str) {
+    if let Err(error) = decline(&ari.client, arrival.registration.caller(), status).await {
+        warn!(%error, status, "the caller could not be given back to the dialplan");
+    }
+}
+
+/// Every variable that matters, in one go.
+async fn variables(ari: &Ari, arrival: &Arrival) -> BTreeMap<String, String> {
+    let known = arrival.variables.reveal();
+    if known.contains_key("AI_CONTEXT") {
+        return known.clone();
+    }
+    ari.client.variables(arrival.registration.caller(), &VARIABLES).await
+}
+
+/// What a call begins with, whichever door it came through.
+struct Start {
+    facts: CallFacts,
+    format: crate::audio::Format,
+    began: Instant,
+    seat: Seat,
+    transfers: bool,
+}
+
+/// The whole life of an admitted call.
+async fn run(
+    shared: Arc<Shared>,
+    generation: Arc<Generation>,
+    granted: Granted,
+    start: Start,
+    line: impl FnOnce() -> Line,
+) {
+    let Start { facts, format, began, seat, transfers } = start;
+    let span = call_span(&facts);
+    for refused in &granted.refused {
+        span.in_scope(|| warn!(variable = refused.variable, "{}; the call goes on without it", refused.reason));
+        if refused.variable == "AI_CONTEXT" {
+            shared.metrics.context_unknown();
+        }
+    }
+    let (end, operator) = mpsc::channel(1);
+    let mut entered = shared.live.enter(&facts, seat, end);
+    let _counted = shared.metrics.call_started();
+    let toolbox = generation.toolbox(&facts.context, transfers);
+    let greeting = granted.greeting.as_deref().map(|greeting| prompt::fill(greeting, &facts));
+    let plan = CallPlan {
+        rules: CallRules { greeting, ..granted.context.rules.clone() },
+        toolbox: Arc::clone(&toolbox),
+        agent: granted.provider.traits(),
+        format,
+        apology: generation.apology(&facts.context),
+    };
+    let setup = AgentSetup {
+        call: facts.id,
+        instructions: prompt::fill(&granted.context.prompt, &facts),
+        tools: toolbox.specs(),
+        leg: format,
+    };
+    let (agent, session) = converse(&shared, &granted, setup, &span);
+    let mut line = line();
+    let (id, provider) = (facts.id, facts.provider.clone());
+    let reason = async {
+        info!(generation = generation.number, audio = %format, direction = facts.direction.label(), "call began");
+        let mut task = CallTask {
+            machine: CallMachine::new(plan, began.into_std()),
+            facts,
+            toolbox,
+            agent,
+            operator,
+            entered: &entered,
+            shared: &shared,
+            began,
+        };
+        // A fault in one call ends that call alone, and the caller still gets back to the dialplan.
+        let reason = AssertUnwindSafe(task.run(&mut line)).catch_unwind().await;
+        reason.unwrap_or_else(|_| {
+            error!("the call's task failed; the caller goes back to the dialplan");
+            EndReason::EngineFault
+        })
+    }
+    .instrument(span.clone())
+    .await;
+    span.in_scope(|| {
+        let seconds = began.elapsed().as_secs_f32();
+        info!(reason = reason.label(), class = reason.class().label(), seconds, "call ended: {}", reason.describe());
+    });
+    // The caller's way out and the session's end do not wait for each other.
+    tokio::join!(line.clear_away(reason == EndReason::EngineFault).instrument(span), close_session(session));
+    shared.health.ended(&provider, reason);
+    shared.metrics.call_ended(reason);
+    entered.ended(reason);
+    tracing::debug!(call_id = %id, "cleared away");
+}
+
+/// The session was told by its command queue, which is gone; a provider that hangs is cut off.
+async fn close_session(mut session: JoinHandle<()>) {
+    if timeout(SESSION_CLOSE_MAX, &mut session).await.is_err() {
+        session.abort();
+    }
+}
+
+/// Starts the provider's session, at once: it connects while Asterisk answers.
+fn converse(
+    shared: &Shared,
+    granted: &Granted,
+    setup: AgentSetup,
+    span: &Span,
+) -> (AgentWires, JoinHandle<()>) {
+    let (commands, to_session) = mpsc::channel(AGENT_COMMANDS_MAX);
+    let (from_session, events) = mpsc::channel(AGENT_EVENTS_MAX);
+    let session = provider::session::run(
+        Arc::clone(&granted.provider),
+        setup,
+        to_session,
+        from_session,
+        SessionPolicy::default(),
+        Arc::clone(&shared.provider_counters),
+    );
+    (AgentWires { commands, events }, tokio::spawn(session.instrument(span.clone())))
+}

@@ -1,0 +1,92 @@
+//! One loaded configuration and everything made from it once: providers, toolboxes, apology clips.
+//! Immutable; a call keeps the generation it began with.
+
+use crate::{
+    audio::Clip,
+    config::{Config, Context},
+    provider::{self, Provider},
+    tool::{Tool, Toolbox, TRANSFER, built_in},
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+pub struct Generation {
+    /// Counts up with each reload.
+    pub number: u64,
+    pub config: Config,
+    pub providers: BTreeMap<String, Arc<dyn Provider>>,
+    kits: BTreeMap<String, Kit>,
+}
+
+/// What the calls of one context share.
+struct Kit {
+    /// With everything that ARI makes possible.
+    toolbox: Arc<Toolbox>,
+    /// For calls that come by `AudioSocket()`, where nobody can be transferred.
+    toolbox_without_ari: Arc<Toolbox>,
+    apology: Arc<Clip>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{place}: {message}")]
+pub struct BuildError {
+    pub place: String,
+    pub message: String,
+}
+
+impl Generation {
+    pub fn build(number: u64, config: Config) -> Result<Self, Vec<BuildError>> {
+        let mut errors = Vec::new();
+        let mut providers = BTreeMap::new();
+        for (name, entry) in &config.providers {
+            match provider::build(&entry.kind, &entry.options) {
+                Ok(provider) => drop(providers.insert(name.clone(), provider)),
+                Err(problems) => errors.extend(problems.into_iter().map(|problem| BuildError {
+                    place: format!("providers.{name}.{}.{}", entry.kind, problem.path),
+                    message: problem.message,
+                })),
+            }
+        }
+        let mut kits = BTreeMap::new();
+        for (name, context) in &config.contexts {
+            match Kit::build(&config, context) {
+                Ok(kit) => drop(kits.insert(name.clone(), kit)),
+                Err(message) => errors.push(BuildError { place: format!("contexts.{name}"), message }),
+            }
+        }
+        if errors.is_empty() { Ok(Self { number, config, providers, kits }) } else { Err(errors) }
+    }
+
+    /// The tools of a context; `ari` says whether the call's channel is under ARI control.
+    pub fn toolbox(&self, context: &str, ari: bool) -> Arc<Toolbox> {
+        let kit = self.kit(context);
+        Arc::clone(if ari { &kit.toolbox } else { &kit.toolbox_without_ari })
+    }
+
+    pub fn apology(&self, context: &str) -> Arc<Clip> {
+        Arc::clone(&self.kit(context).apology)
+    }
+
+    fn kit(&self, context: &str) -> &Kit {
+        self.kits.get(context).expect("`build` makes a kit for every context of the same configuration")
+    }
+}
+
+impl Kit {
+    fn build(config: &Config, context: &Context) -> Result<Self, String> {
+        let destinations: BTreeMap<String, String> =
+            config.destinations.iter().map(|(name, place)| (name.clone(), place.description.clone())).collect();
+        let tools: Vec<Arc<dyn Tool>> =
+            context.tools.iter().filter_map(|name| built_in(name, &destinations)).collect();
+        let without_ari = tools.iter().filter(|tool| tool.spec().name != TRANSFER).cloned();
+        let toolbox = |tools: Vec<Arc<dyn Tool>>| Toolbox::new(tools).map(Arc::new).map_err(|error| error.to_string());
+        let apology = match &context.apology {
+            None => Clip::built_in_apology(),
+            Some(path) => Clip::open(path).map_err(|error| format!("apology {}: {error}", path.display()))?,
+        };
+        Ok(Self {
+            toolbox_without_ari: toolbox(without_ari.collect())?,
+            toolbox: toolbox(tools)?,
+            apology: Arc::new(apology),
+        })
+    }
+}

@@ -1,0 +1,281 @@
+//! The Asterisk side of one call, whichever way it came, as the call's task uses it.
+//!
+//! A line reports [`LegEvent`]s and takes [`LegCommand`]s without waiting. What a command makes of
+//! the caller is remembered and done in [`Line::clear_away`], which always ends in bounded time.
+
+use crate::{
+    asterisk::{
+        ari::AriClient,
+        events::{CallEvents, ChannelEvent, Gone},
+        hub::MediaHub,
+        leg::{AriLeg, Ending, TransferError, decline},
+        media::{MediaEvent, MediaLeg},
+        setup::{Plan, SetupError, set_up},
+    },
+    call::{LegCommand, LegEvent},
+    config::Destination,
+};
+use bytes::Bytes;
+use futures_util::{FutureExt as _, future::BoxFuture};
+use std::{collections::BTreeMap, future::pending, sync::Arc};
+use tracing::warn;
+
+pub(super) struct Line {
+    control: Control,
+    media: Option<MediaLeg>,
+    /// Reported before anything else; the rest of the line may have more to say.
+    announce: Option<LegEvent>,
+    ending: Ending,
+}
+
+/// How the caller's channel is held.
+enum Control {
+    /// Answer, media and bridge are on their way.
+    SettingUp { setup: BoxFuture<'static, Result<(AriLeg, MediaLeg), SetupError>>, held: Held },
+    Up { leg: Arc<AriLeg>, held: Held, transfer: Option<BoxFuture<'static, Result<(), TransferError>>> },
+    /// The set-up failed and has undone itself; the caller waits in Stasis.
+    Bare { held: Held },
+    /// `AudioSocket()` in the dialplan: the socket is all there is.
+    Dialplan,
+}
+
+/// What stays known of an ARI call in every state.
+struct Held {
+    ari: AriClient,
+    caller: String,
+    events: CallEvents,
+    destinations: Arc<BTreeMap<String, Destination>>,
+    caller_gone: bool,
+}
+
+/// What a call that came by ARI needs to be set up.
+pub(super) struct ByAri {
+    pub ari: AriClient,
+    pub arrival: crate::asterisk::events::Arrival,
+    pub plan: Plan,
+    pub media: Arc<MediaHub>,
+    pub destinations: Arc<BTreeMap<String, Destination>>,
+}
+
+impl Line {
+    /// Begins to answer a caller who waits in Stasis.
+    pub fn by_ari(call: ByAri) -> Self {
+        let ByAri { ari, arrival, plan, media, destinations } = call;
+        let caller = arrival.registration.caller().to_owned();
+        let held = Held { ari: ari.clone(), caller, events: arrival.events, destinations, caller_gone: false };
+        let registration = arrival.registration;
+        let setup = async move { set_up(&ari, &*media, registration, plan).await }.boxed();
+        let control = Control::SettingUp { setup, held };
+        Self { control, media: None, announce: None, ending: Ending::HangUp }
+    }
+
+    /// A caller who is connected already.
+    pub fn walk_in(media: MediaLeg) -> Self {
+        let (media, announce) = (Some(media), Some(LegEvent::Up));
+        Self { control: Control::Dialplan, media, announce, ending: Ending::HangUp }
+    }
+
+    /// The next thing that happened; it may be dropped and asked again without losing one.
+    pub async fn event(&mut self) -> LegEvent {
+        loop {
+            if let Some(event) = self.announce.take() {
+                return event;
+            }
+            let event = tokio::select! {
+                biased;
+                event = self.control.event() => event,
+                event = media_event(&mut self.media) => Happening::Media(event),
+            };
+            if let Some(event) = self.happened(event) {
+                return event;
+            }
+        }
+    }
+
+    fn happened(&mut self, event: Happening) -> Option<LegEvent> {
+        let by_dialplan = matches!(self.control, Control::Dialplan);
+        match event {
+            Happening::Channel(ChannelEvent::Digit(digit)) => Some(LegEvent::Digit(digit)),
+            Happening::Channel(ChannelEvent::CallerGone(how)) => {
+                self.ending = Ending::CallerGone;
+                // Who went while nobody could see it went for a reason nobody knows.
+                Some(if how == Gone::Lost { LegEvent::CallerVanished } else { LegEvent::CallerLeft })
+            }
+            Happening::Channel(ChannelEvent::MediaGone(_)) => Some(LegEvent::MediaLost),
+            Happening::SetUp(result) => Some(self.set_up(result)),
+            Happening::Transferred(Ok(())) => {
+                self.ending = Ending::CallerGone;
+                Some(LegEvent::Transferred)
+            }
+            Happening::Transferred(Err(error)) => {
+                warn!(%error, "the transfer did not start");
+                Some(LegEvent::TransferFailed)
+            }
+            Happening::Media(MediaEvent::Audio(audio)) => Some(LegEvent::Audio(audio)),
+            // With ARI the same key comes as an event of the channel, on every transport alike.
+            Happening::Media(MediaEvent::Digit(digit)) => by_dialplan.then_some(LegEvent::Digit(digit)),
+            Happening::Media(MediaEvent::Closed) => {
+                self.media = None;
+                // For a dialplan call the socket is the call.
+                Some(if by_dialplan { LegEvent::CallerLeft } else { LegEvent::MediaLost })
+            }
+        }
+    }
+
+    fn set_up(&mut self, result: Result<(AriLeg, MediaLeg), SetupError>) -> LegEvent {
+        let Control::SettingUp { held, .. } = std::mem::replace(&mut self.control, Control::Dialplan) else {
+            return LegEvent::CallerLeft;
+        };
+        match result {
+            Ok((leg, media)) => {
+                self.media = Some(media);
+                self.control = Control::Up { leg: Arc::new(leg), held, transfer: None };
+                LegEvent::Up
+            }
+            Err(error) => {
+                self.control = Control::Bare { held };
+                match error {
+                    SetupError::CallerLeft => {
+                        self.ending = Ending::CallerGone;
+                        LegEvent::CallerLeft
+                    }
+                    SetupError::Failed(step) => LegEvent::SetupFailed(step),
+                }
+            }
+        }
+    }
+
+    /// Sends one frame; `false` when it was lost.
+    pub fn play(&mut self, frame: Bytes) -> bool {
+        self.media.as_mut().is_none_or(|media| media.sender.play(frame))
+    }
+
+    pub fn command(&mut self, command: LegCommand) {
+        match command {
+            LegCommand::Play(frame) => drop(self.play(frame)),
+            LegCommand::HangUp => self.part(Ending::HangUp),
+            LegCommand::ReturnToDialplan { status } => self.part(Ending::ReturnToDialplan { status }),
+            LegCommand::Transfer { destination } => self.transfer(&destination),
+        }
+    }
+
+    fn part(&mut self, ending: Ending) {
+        if self.ending != Ending::CallerGone {
+            self.ending = ending;
+        }
+    }
+
+    fn transfer(&mut self, name: &str) {
+        let begun = match &mut self.control {
+            Control::Up { leg, held, transfer } => held.destinations.get(name).cloned().map(|to| {
+                let leg = Arc::clone(leg);
+                *transfer = Some(async move { leg.transfer(&to).await }.boxed());
+            }),
+            _ => None,
+        };
+        if begun.is_none() {
+            warn!("this call cannot be transferred: no ARI, or no such destination in its configuration");
+            self.announce = Some(LegEvent::TransferFailed);
+        }
+    }
+
+    /// Parts from the caller as the call's end said, and leaves nothing behind. After a `fault` the
+    /// caller goes back to the dialplan, whatever was decided before.
+    pub async fn clear_away(mut self, fault: bool) {
+        if fault {
+            self.part(Ending::ReturnToDialplan { status: "FAILED" });
+        }
+        let (media, ending) = (self.media.take(), self.ending);
+        match self.control {
+            // Its undoing runs by itself and gives the caller back to the dialplan.
+            Control::SettingUp { setup, .. } => drop(setup),
+            Control::Up { leg, transfer, .. } => {
+                drop(transfer);
+                match Arc::try_unwrap(leg) {
+                    Ok(leg) => leg.tear_down(ending, media).await,
+                    // Not reached: the transfer held the only other reference. Dropping the leg
+                    // clears it away in the background.
+                    Err(leg) => drop((media, leg)),
+                }
+            }
+            Control::Bare { held } => held.part(ending).await,
+            Control::Dialplan => {
+                if let Some(media) = media {
+                    media.hang_up().await;
+                }
+            }
+        }
+    }
+}
+
+impl Held {
+    /// Parts from a caller who was never set up.
+    async fn part(self, ending: Ending) {
+        let result = match ending {
+            _ if self.caller_gone => Ok(()),
+            Ending::CallerGone => Ok(()),
+            Ending::HangUp => self.ari.hang_up(&self.caller, "normal").await,
+            Ending::ReturnToDialplan { status } => decline(&self.ari, &self.caller, status).await,
+        };
+        if let Err(error) = result {
+            warn!(%error, "the caller could not be parted from properly");
+        }
+    }
+}
+
+enum Happening {
+    Channel(ChannelEvent),
+    SetUp(Result<(AriLeg, MediaLeg), SetupError>),
+    Transferred(Result<(), TransferError>),
+    Media(MediaEvent),
+}
+
+impl Control {
+    async fn event(&mut self) -> Happening {
+        match self {
+            Self::SettingUp { setup, .. } => Happening::SetUp(setup.await),
+            Self::Up { held, transfer, .. } => {
+                tokio::select! {
+                    biased;
+                    // Asterisk's word on a transfer comes before the caller's leaving, which it causes.
+                    result = finish(transfer) => Happening::Transferred(result),
+                    event = held.next() => Happening::Channel(event),
+                }
+            }
+            Self::Bare { held } => Happening::Channel(held.next().await),
+            Self::Dialplan => pending().await,
+        }
+    }
+}
+
+/// The outcome of a transfer that is under way.
+async fn finish(transfer: &mut Option<BoxFuture<'static, Result<(), TransferError>>>) -> Result<(), TransferError> {
+    match transfer {
+        Some(under_way) => {
+            let result = under_way.await;
+            *transfer = None;
+            result
+        }
+        None => pending().await,
+    }
+}
+
+impl Held {
+    async fn next(&mut self) -> ChannelEvent {
+        match self.events.next().await {
+            Some(event) => {
+                self.caller_gone |= matches!(event, ChannelEvent::CallerGone(_));
+                event
+            }
+            // Everything has been told.
+            None => pending().await,
+        }
+    }
+}
+
+async fn media_event(media: &mut Option<MediaLeg>) -> MediaEvent {
+    match media {
+        Some(media) => media.events.recv().await.unwrap_or(MediaEvent::Closed),
+        None => pending().await,
+    }
+}

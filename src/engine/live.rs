@@ -1,0 +1,153 @@
+//! Who is on the line, and how the last calls ended: what the pages and a drain look at.
+
+use crate::{
+    call::{EndReason, Note},
+    facts::{CallFacts, CallId},
+    http::{ActiveCall, CallCounts, CallHead, CallsView, EndedCall},
+};
+use jiff::Timestamp;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+use tokio::sync::{mpsc, watch};
+
+/// How many ended calls the page shows.
+const ENDED_MAX: usize = 100;
+
+#[derive(Default)]
+pub struct LiveCalls {
+    /// Places taken, by live calls and by calls that are just being let in.
+    seats: Arc<AtomicUsize>,
+    inner: Mutex<Inner>,
+    count: watch::Sender<usize>,
+}
+
+#[derive(Default)]
+struct Inner {
+    live: BTreeMap<CallId, (ActiveCall, mpsc::Sender<EndReason>)>,
+    ended: VecDeque<EndedCall>,
+}
+
+impl LiveCalls {
+    /// A place for a new call, unless `limit` are taken.
+    pub fn seat(&self, limit: usize) -> Option<Seat> {
+        let take = |taken| (taken < limit).then_some(taken + 1);
+        self.seats.fetch_update(Relaxed, Relaxed, take).ok()?;
+        Some(Seat(Arc::clone(&self.seats)))
+    }
+
+    /// Enters a call; it leaves when the guard is dropped. `end` is how an operator ends it.
+    pub fn enter(self: &Arc<Self>, facts: &CallFacts, seat: Seat, end: mpsc::Sender<EndReason>) -> Entered {
+        let head = CallHead {
+            id: facts.id,
+            context: facts.context.clone(),
+            provider: facts.provider.clone(),
+            direction: facts.direction,
+            since: Timestamp::now(),
+        };
+        let call = ActiveCall { call: head, phase: "connecting", counts: CallCounts::default() };
+        let mut inner = self.lock();
+        inner.live.insert(facts.id, (call, end));
+        self.count.send_replace(inner.live.len());
+        drop(inner);
+        Entered { calls: Arc::clone(self), id: facts.id, reason: EndReason::EngineFault, _seat: seat }
+    }
+
+    pub fn count(&self) -> usize {
+        self.lock().live.len()
+    }
+
+    /// Resolves when no call is live.
+    pub async fn none_left(&self) {
+        // The sender lives in `self`, so waiting cannot fail.
+        let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
+    }
+
+    /// Ends every live call.
+    pub fn end_all(&self, reason: EndReason) {
+        for (_, end) in self.lock().live.values() {
+            // A full queue means that the call has been told already.
+            let _ = end.try_send(reason);
+        }
+    }
+
+    pub fn view(&self) -> CallsView {
+        let inner = self.lock();
+        let mut active: Vec<ActiveCall> = inner.live.values().map(|(call, _)| call.clone()).collect();
+        active.sort_by_key(|call| call.call.since);
+        CallsView { active, recent: inner.ended.iter().rev().cloned().collect() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One of `limits.calls`, given back when dropped.
+pub struct Seat(Arc<AtomicUsize>);
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A call's entry among the live ones.
+pub struct Entered {
+    calls: Arc<LiveCalls>,
+    id: CallId,
+    reason: EndReason,
+    _seat: Seat,
+}
+
+impl Entered {
+    pub fn observe(&self, phase: &'static str, note: &Note) {
+        self.update(|call| {
+            call.phase = phase;
+            match note {
+                Note::AgentSpeaks => call.counts.agent_turns += 1,
+                Note::BargeIn { .. } => call.counts.barge_ins += 1,
+                Note::ToolAnswered { .. } => call.counts.tool_calls += 1,
+                _ => {}
+            }
+        });
+    }
+
+    pub fn missed(&self, slots: u64) {
+        self.update(|call| call.counts.slots_missed += slots);
+    }
+
+    pub fn dropped(&self, frames: u64) {
+        self.update(|call| call.counts.frames_dropped += frames);
+    }
+
+    fn update(&self, change: impl FnOnce(&mut ActiveCall)) {
+        if let Some((call, _)) = self.calls.lock().live.get_mut(&self.id) {
+            change(call);
+        }
+    }
+
+    /// Why the call ended; without it, the entry ends as a fault of the engine.
+    pub fn ended(&mut self, reason: EndReason) {
+        self.reason = reason;
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let mut inner = self.calls.lock();
+        if let Some((call, _)) = inner.live.remove(&self.id) {
+            if inner.ended.len() == ENDED_MAX {
+                inner.ended.pop_front();
+            }
+            let lasted = Timestamp::now().duration_since(call.call.since).try_into().unwrap_or_default();
+            let (call, counts) = (call.call, call.counts);
+            inner.ended.push_back(EndedCall { call, lasted, reason: self.reason, counts });
+        }
+        self.calls.count.send_replace(inner.live.len());
+    }
+}

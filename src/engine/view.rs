@@ -1,0 +1,63 @@
+//! The engine as the pages see it.
+
+use super::Shared;
+use crate::{
+    asterisk::events::AriState,
+    http::{About, CallsView, Check, EngineView, Readiness, ReloadFailure, ReloadReport},
+};
+use futures_util::{FutureExt as _, future::BoxFuture};
+use std::sync::Arc;
+
+pub(super) struct View(pub Arc<Shared>);
+
+impl EngineView for View {
+    fn about(&self) -> About {
+        let generation = self.0.generation.load().number;
+        About { version: env!("CARGO_PKG_VERSION"), started: self.0.started, generation }
+    }
+
+    fn readiness(&self) -> Readiness {
+        let shared = &self.0;
+        let ari = match &shared.ari {
+            None => Check::ok("not configured; calls come by AudioSocket() from the dialplan"),
+            Some(ari) => match &*ari.state.borrow() {
+                AriState::Up => Check::ok("connected"),
+                AriState::Starting => Check::failed("connecting"),
+                AriState::Down(loss) => Check::failed(loss.describe()),
+            },
+        };
+        let generation = shared.generation.load();
+        let usable = generation.providers.keys().filter(|name| shared.health.is_usable(name)).count();
+        let providers = match (usable, generation.providers.len()) {
+            (0, all) => Check::failed(format!("none of {all} is usable: their last sessions all failed")),
+            (usable, all) => Check::ok(format!("{usable} of {all} usable")),
+        };
+        let accepting = if *shared.draining.borrow() {
+            Check::failed("draining: new calls go back to the dialplan")
+        } else {
+            Check::ok("taking calls")
+        };
+        let media = Check::ok(format!("AudioSocket on {}", shared.media.local_addr()));
+        Readiness { ari, media, providers, accepting }
+    }
+
+    fn calls(&self) -> CallsView {
+        self.0.live.view()
+    }
+
+    fn metrics_text(&self) -> String {
+        self.0.metrics.text()
+    }
+
+    fn reload(&self) -> BoxFuture<'static, Result<ReloadReport, ReloadFailure>> {
+        let shared = Arc::clone(&self.0);
+        // Rendering a scripted agent's voice takes seconds; the call tasks must not wait for it.
+        let reload = tokio::task::spawn_blocking(move || shared.reload());
+        async {
+            reload.await.unwrap_or_else(|_| {
+                Err(ReloadFailure { problems: vec!["the reload failed; the log of the engine says why".into()] })
+            })
+        }
+        .boxed()
+    }
+}

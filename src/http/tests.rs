@@ -1,0 +1,371 @@
+use super::*;
+use crate::{
+    call::EndReason,
+    facts::{CallId, Direction},
+};
+use axum::{
+    body::{Body, to_bytes},
+    http::{HeaderMap, Method, Request},
+};
+use futures_util::future::BoxFuture;
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::Notify,
+};
+use tower::ServiceExt;
+
+/// An engine that says what the test wants said.
+struct Sample {
+    readiness: Readiness,
+    calls: CallsView,
+    reload: Mutex<Result<ReloadReport, ReloadFailure>>,
+    /// A reload waits for this, if set.
+    hold: Option<Arc<Notify>>,
+    reloads: AtomicUsize,
+    reloads_done: Arc<AtomicUsize>,
+}
+
+impl Default for Sample {
+    fn default() -> Self {
+        let report = ReloadReport { generation: 2, changed: vec!["context sales".into()], needs_restart: vec![] };
+        Self {
+            readiness: Readiness {
+                ari: Check::ok("connected to http://127.0.0.1:8088"),
+                media: Check::ok("AudioSocket on 127.0.0.1:9092"),
+                providers: Check::ok("1 of 1 usable: scripted"),
+                accepting: Check::ok("1 of 100 calls"),
+            },
+            calls: CallsView { active: vec![active("sales")], recent: vec![ended(EndReason::AgentSilent)] },
+            reload: Mutex::new(Ok(report)),
+            hold: None,
+            reloads: AtomicUsize::new(0),
+            reloads_done: Arc::default(),
+        }
+    }
+}
+
+impl EngineView for Sample {
+    fn about(&self) -> About {
+        About { version: "1.2.3", started: "2026-11-20T08:00:00Z".parse().unwrap(), generation: 1 }
+    }
+
+    fn readiness(&self) -> Readiness {
+        self.readiness.clone()
+    }
+
+    fn calls(&self) -> CallsView {
+        self.calls.clone()
+    }
+
+    fn metrics_text(&self) -> String {
+        telemetry::Metrics::new("1.2.3").text()
+    }
+
+    fn reload(&self) -> BoxFuture<'static, Result<ReloadReport, ReloadFailure>> {
+        self.reloads.fetch_add(1, Ordering::SeqCst);
+        let (result, hold, done) = (self.reload.lock().unwrap().clone(), self.hold.clone(), self.reloads_done.clone());
+        Box::pin(async move {
+            if let Some(hold) = hold {
+                hold.notified().await;
+            }
+            done.fetch_add(1, Ordering::SeqCst);
+            result
+        })
+    }
+}
+
+fn head(context: &str) -> CallHead {
+    CallHead {
+        id: CallId::random(),
+        context: context.into(),
+        provider: "main".into(),
+        direction: Direction::Inbound,
+        since: "2026-11-20T09:30:00Z".parse().unwrap(),
+    }
+}
+
+fn active(context: &str) -> ActiveCall {
+    let counts = CallCounts { agent_turns: 3, barge_ins: 1, ..CallCounts::default() };
+    ActiveCall { call: head(context), phase: "talking", counts }
+}
+
+fn ended(reason: EndReason) -> EndedCall {
+    EndedCall { call: head("sales"), lasted: Duration::from_millis(83_250), reason, counts: CallCounts::default() }
+}
+
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    text: String,
+}
+
+impl Answer {
+    fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.text).unwrap()
+    }
+}
+
+async fn ask(router: &Router, method: Method, path: &str, headers: &[(&str, &str)]) -> Answer {
+    let mut request = Request::builder().method(method).uri(path);
+    if !headers.iter().any(|(name, _)| *name == "host") {
+        request = request.header("host", "127.0.0.1:15000");
+    }
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let answer = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    let (parts, body) = answer.into_parts();
+    let text = String::from_utf8(to_bytes(body, 1 << 20).await.unwrap().to_vec()).unwrap();
+    Answer { status: parts.status, headers: parts.headers, text }
+}
+
+async fn get_from(sample: Sample, path: &str) -> Answer {
+    ask(&router(Arc::new(sample)), Method::GET, path, &[]).await
+}
+
+#[tokio::test]
+async fn live_says_so_even_when_nothing_is_ready() {
+    let mut sample = Sample::default();
+    sample.readiness.ari = Check::failed("refused");
+    assert_eq!(get_from(sample, "/live").await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn ready_is_200_only_if_every_check_holds_and_says_which_does_not() {
+    let answer = get_from(Sample::default(), "/ready").await;
+    assert_eq!((answer.status, &answer.json()["ready"]), (StatusCode::OK, &json!(true)));
+    for failing in ["ari", "media", "providers", "accepting"] {
+        let mut sample = Sample::default();
+        let Readiness { ari, media, providers, accepting } = &mut sample.readiness;
+        let check = match failing {
+            "ari" => ari,
+            "media" => media,
+            "providers" => providers,
+            _ => accepting,
+        };
+        *check = Check::failed("because of the test");
+        let answer = get_from(sample, "/ready").await;
+        assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{failing}");
+        let body = answer.json();
+        assert_eq!(body["ready"], json!(false));
+        assert_eq!(body["checks"][failing], json!({ "ok": false, "reason": "because of the test" }));
+        let failed = body["checks"].as_object().unwrap().values().filter(|check| check["ok"] == json!(false));
+        assert_eq!(failed.count(), 1, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn metrics_come_in_the_text_format() {
+    let answer = get_from(Sample::default(), "/metrics").await;
+    assert_eq!(answer.headers["content-type"], "text/plain; version=0.0.4; charset=utf-8");
+    assert!(answer.text.contains("\noffhook_calls_active 0\n"), "{}", answer.text);
+}
+
+#[tokio::test]
+async fn calls_tell_why_they_ended() {
+    let sample = Sample::default();
+    let (running, over) = (sample.calls.active[0].call.id, sample.calls.recent[0].call.id);
+    let body = get_from(sample, "/calls").await.json();
+    let counts = |turns, barge_ins| json!({ "agent_turns": turns, "barge_ins": barge_ins, "tool_calls": 0, "slots_missed": 0, "frames_dropped": 0 });
+    let head = |id: CallId| json!({ "id": id.to_string(), "context": "sales", "provider": "main", "direction": "inbound", "since": "2026-11-20T09:30:00Z" });
+    let mut active = head(running);
+    active["phase"] = json!("talking");
+    active["counts"] = counts(3, 1);
+    let mut recent = head(over);
+    recent["seconds"] = json!(83.3);
+    recent["reason"] = json!({
+        "label": "agent_silent",
+        "class": "provider",
+        "description": "the agent gave no answer although the caller waited",
+    });
+    recent["counts"] = counts(0, 0);
+    assert_eq!(body, json!({ "active": [active], "recent": [recent] }));
+}
+
+#[tokio::test]
+async fn a_reload_reports_the_new_generation() {
+    let router = router(Arc::new(Sample::default()));
+    let answer = ask(&router, Method::POST, "/reload", &[]).await;
+    assert_eq!(answer.status, StatusCode::OK);
+    assert_eq!(answer.json(), json!({ "generation": 2, "changed": ["context sales"], "needs_restart": [] }));
+}
+
+#[tokio::test]
+async fn a_refused_file_is_422_with_all_problems() {
+    let problems = vec!["offhook.yaml:3: contexts.sales.tools[2]: unknown tool".to_owned(), "second".to_owned()];
+    let sample = Sample { reload: Mutex::new(Err(ReloadFailure { problems: problems.clone() })), ..Sample::default() };
+    let answer = ask(&router(Arc::new(sample)), Method::POST, "/reload", &[]).await;
+    assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert_eq!(answer.json(), json!({ "problems": problems }));
+}
+
+#[tokio::test]
+async fn a_second_reload_at_the_same_time_is_turned_away_and_a_left_one_still_ends() {
+    let hold = Arc::new(Notify::new());
+    let sample = Arc::new(Sample { hold: Some(hold.clone()), ..Sample::default() });
+    let router = router(sample.clone());
+    let first = tokio::spawn({
+        let router = router.clone();
+        async move { ask(&router, Method::POST, "/reload", &[]).await.status }
+    });
+    while sample.reloads.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(ask(&router, Method::POST, "/reload", &[]).await.status, StatusCode::CONFLICT);
+    first.abort();
+    hold.notify_one();
+    while sample.reloads_done.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    hold.notify_one();
+    assert_eq!(ask(&router, Method::POST, "/reload", &[]).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_page_of_another_site_cannot_cause_a_reload() {
+    let sample = Arc::new(Sample::default());
+    let router = router(sample.clone());
+    for headers in [
+        &[("sec-fetch-site", "cross-site")][..],
+        &[("sec-fetch-site", "same-site")],
+        &[("origin", "https://evil.example")],
+        &[("origin", "null")],
+        &[("origin", "http://127.0.0.1:8080")],
+        &[("sec-fetch-site", "same-origin"), ("origin", "http://evil.example")],
+        &[("host", "evil.example"), ("origin", "http://evil.example"), ("sec-fetch-site", "same-origin")],
+        &[("host", "")],
+    ] {
+        let answer = ask(&router, Method::POST, "/reload", headers).await;
+        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{headers:?}");
+        assert!(answer.json()["error"].is_string());
+    }
+    assert_eq!(sample.reloads.load(Ordering::SeqCst), 0);
+    for headers in [
+        &[][..],
+        &[("host", "localhost:15000"), ("origin", "http://localhost:15000"), ("sec-fetch-site", "same-origin")],
+    ] {
+        assert_eq!(ask(&router, Method::POST, "/reload", headers).await.status, StatusCode::OK, "{headers:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_rebound_name_reads_no_calls_but_a_scraper_may_use_any_name() {
+    let router = router(Arc::new(Sample::default()));
+    let foreign = [("host", "pbx.example:15000")];
+    for (path, status) in [
+        ("/", StatusCode::FORBIDDEN),
+        ("/calls", StatusCode::FORBIDDEN),
+        ("/metrics", StatusCode::OK),
+        ("/ready", StatusCode::OK),
+        ("/live", StatusCode::OK),
+    ] {
+        assert_eq!(ask(&router, Method::GET, path, &foreign).await.status, status, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn unknown_pages_and_wrong_methods_are_answered_in_json() {
+    let router = router(Arc::new(Sample::default()));
+    let missing = ask(&router, Method::GET, "/nothing", &[]).await;
+    assert_eq!(missing.status, StatusCode::NOT_FOUND);
+    assert!(missing.json()["error"].is_string());
+    let wrong = ask(&router, Method::GET, "/reload", &[]).await;
+    assert_eq!(wrong.status, StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!(wrong.headers["allow"], "POST");
+    assert!(wrong.json()["error"].is_string());
+    assert_eq!(ask(&router, Method::POST, "/calls", &[]).await.status, StatusCode::METHOD_NOT_ALLOWED);
+}
+
+#[tokio::test]
+async fn a_large_body_is_refused() {
+    let sample = Arc::new(Sample::default());
+    let request = Request::post("/reload").header("host", "127.0.0.1").body(Body::from(vec![b'x'; 2_000])).unwrap();
+    let answer = router(sample.clone()).oneshot(request).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(sample.reloads.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_takes_too_long_is_given_up() {
+    let sample = Sample { hold: Some(Arc::new(Notify::new())), ..Sample::default() };
+    let answer = ask(&router(Arc::new(sample)), Method::POST, "/reload", &[]).await;
+    assert_eq!(answer.status, StatusCode::GATEWAY_TIMEOUT);
+    assert_eq!(answer.headers["cache-control"], "no-store");
+}
+
+#[tokio::test]
+async fn the_page_shows_state_calls_and_the_reason_in_a_sentence() {
+    let mut sample = Sample::default();
+    sample.readiness.ari = Check::failed("Asterisk refused the password");
+    let id = sample.calls.recent[0].call.id.to_string();
+    let answer = get_from(sample, "/").await;
+    assert_eq!(answer.status, StatusCode::OK);
+    assert!(answer.headers["content-type"].to_str().unwrap().starts_with("text/html"));
+    for expected in [
+        "not ready",
+        "Asterisk refused the password",
+        "Active calls: 1",
+        "talking",
+        "The agent gave no answer although the caller waited.",
+        "agent_silent",
+        &id,
+        "http-equiv=\"refresh\"",
+    ] {
+        assert!(answer.text.contains(expected), "{expected:?} is not on the page:\n{}", answer.text);
+    }
+    for asset in ["src=", "@import", "url(", "<script", "//cdn"] {
+        assert!(!answer.text.contains(asset), "the page must stand alone, but has {asset:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_held_page_does_not_load_itself_again() {
+    assert!(!get_from(Sample::default(), "/?refresh=off").await.text.contains("http-equiv=\"refresh\""));
+}
+
+#[tokio::test]
+async fn names_with_markup_stay_text_on_the_page() {
+    const MARKUP: &str = "<img src=x onerror=alert(1)>";
+    let mut sample = Sample::default();
+    sample.calls.active = vec![active(MARKUP)];
+    sample.calls.recent[0].call.provider = MARKUP.into();
+    sample.readiness.providers = Check::failed(MARKUP);
+    let page = get_from(sample, "/").await.text;
+    assert!(!page.contains("<img"), "{page}");
+    assert_eq!(page.matches("&lt;img src=x onerror=alert(1)&gt;").count(), 3);
+}
+
+#[tokio::test]
+async fn a_page_without_calls_says_so() {
+    let sample = Sample { calls: CallsView::default(), ..Sample::default() };
+    let page = get_from(sample, "/").await.text;
+    assert!(page.contains("Nobody is on the line.") && page.contains("No call has ended yet."));
+}
+
+#[tokio::test]
+async fn the_server_answers_on_a_socket_and_stops_although_a_client_stays_connected() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let stop = Arc::new(Notify::new());
+    let stopped = stop.clone();
+    let server = tokio::spawn(serve(listener, router(Arc::new(Sample::default())), async move {
+        stopped.notified().await;
+    }));
+    let mut idle = TcpStream::connect(address).await.unwrap();
+    idle.write_all(b"GET /live HT").await.unwrap();
+    let mut client = TcpStream::connect(address).await.unwrap();
+    client.write_all(b"GET /live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(r#"{"live":true}"#), "{answer}");
+    stop.notify_one();
+    tokio::time::timeout(Duration::from_secs(10), server).await.unwrap().unwrap().unwrap();
+}

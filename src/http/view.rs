@@ -1,0 +1,164 @@
+//! What the pages show, in words of their own: the engine fills these in.
+
+use crate::{
+    call::EndReason,
+    facts::{CallId, Direction},
+};
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use serde::{Serialize, Serializer, ser::SerializeStruct};
+use std::time::Duration;
+
+/// What the engine lets be seen and asked over HTTP. The methods answer from memory, at once.
+pub trait EngineView: Send + Sync + 'static {
+    fn about(&self) -> About;
+    fn readiness(&self) -> Readiness;
+    fn calls(&self) -> CallsView;
+    /// All metrics in Prometheus' text format.
+    fn metrics_text(&self) -> String;
+    /// Loads the configuration file anew for calls to come. A file with problems changes nothing.
+    /// Only one reload is asked for at a time, and it runs to its end even if the asker leaves.
+    fn reload(&self) -> BoxFuture<'static, Result<ReloadReport, ReloadFailure>>;
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct About {
+    pub version: &'static str,
+    pub started: Timestamp,
+    /// Counts the configurations loaded since the start, the first one included.
+    pub generation: u64,
+}
+
+/// Whether a new call would be taken and answered well.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Readiness {
+    /// The ARI events socket is up, or no ARI is configured.
+    pub ari: Check,
+    /// The media listeners are bound.
+    pub media: Check,
+    /// At least one provider is usable.
+    pub providers: Check,
+    /// New calls are taken: not draining.
+    pub accepting: Check,
+}
+
+impl Readiness {
+    pub fn is_ready(&self) -> bool {
+        self.checks().iter().all(|(_, check)| check.ok)
+    }
+
+    /// Each check with its name, in the order in which a call meets them.
+    pub fn checks(&self) -> [(&'static str, &Check); 4] {
+        [("ari", &self.ari), ("media", &self.media), ("providers", &self.providers), ("accepting", &self.accepting)]
+    }
+}
+
+/// One condition, and the sentence that says why it holds or does not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    pub ok: bool,
+    pub reason: String,
+}
+
+impl Check {
+    pub fn ok(reason: impl Into<String>) -> Self {
+        Self { ok: true, reason: reason.into() }
+    }
+
+    pub fn failed(reason: impl Into<String>) -> Self {
+        Self { ok: false, reason: reason.into() }
+    }
+}
+
+/// Calls that run and calls that ran. There is no place in it for a number or a word of a caller.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct CallsView {
+    /// Oldest first.
+    pub active: Vec<ActiveCall>,
+    /// Newest first; the engine keeps a limited number.
+    pub recent: Vec<EndedCall>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ActiveCall {
+    #[serde(flatten)]
+    pub call: CallHead,
+    /// The core's word for where the call stands (`setup`, `talking`, `leaving`).
+    pub phase: &'static str,
+    pub counts: CallCounts,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EndedCall {
+    #[serde(flatten)]
+    pub call: CallHead,
+    #[serde(rename = "seconds", serialize_with = "seconds")]
+    pub lasted: Duration,
+    #[serde(serialize_with = "ending")]
+    pub reason: EndReason,
+    pub counts: CallCounts,
+}
+
+/// What is fixed when a call begins.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CallHead {
+    #[serde(serialize_with = "call_id")]
+    pub id: CallId,
+    pub context: String,
+    pub provider: String,
+    #[serde(serialize_with = "direction")]
+    pub direction: Direction,
+    pub since: Timestamp,
+}
+
+/// How the call went so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct CallCounts {
+    /// Answers of the agent, the greeting included.
+    pub agent_turns: u32,
+    /// Answers that the caller interrupted.
+    pub barge_ins: u32,
+    pub tool_calls: u32,
+    /// 20 ms slots in which a frame was due and none left in time.
+    pub slots_missed: u64,
+    /// Frames dropped for any reason but an interruption.
+    pub frames_dropped: u64,
+}
+
+/// A new generation is in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ReloadReport {
+    pub generation: u64,
+    /// What differs from the generation before, one phrase each.
+    pub changed: Vec<String>,
+    /// What differs but only takes effect after a restart (a bind address).
+    pub needs_restart: Vec<String>,
+}
+
+/// The file was refused and the generation before stays in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ReloadFailure {
+    /// As `offhook check` prints them, at least one: `FILE:LINE: path: what is wrong; a suggestion`.
+    pub problems: Vec<String>,
+}
+
+fn seconds<S: Serializer>(lasted: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64((lasted.as_secs_f64() * 10.0).round() / 10.0)
+}
+
+fn call_id<S: Serializer>(id: &CallId, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(id)
+}
+
+fn direction<S: Serializer>(direction: &Direction, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(direction.label())
+}
+
+/// `{"label": …, "class": …, "description": …}`
+fn ending<S: Serializer>(reason: &EndReason, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut ending = serializer.serialize_struct("EndReason", 3)?;
+    ending.serialize_field("label", &reason.label())?;
+    ending.serialize_field("class", reason.class().label())?;
+    ending.serialize_field("description", reason.describe())?;
+    ending.end()
+}

@@ -1,0 +1,487 @@
+//! The engine's own metrics, in the engine's words. Adapters bring theirs: a struct of counters made
+//! from [`Metrics::registry`].
+//!
+//! The constants at the head are the table of names; `docs/metrics.md` is written from them.
+//! Every child is made at the start and kept, so the path of a frame never looks a label up.
+
+use super::{definition::Definition, names::NamedCounters, process};
+use crate::{
+    call::{EndReason, Noise, Usage},
+    tool::ToolError,
+};
+use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, Registry, TextEncoder};
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+const CALLS: Definition = Definition::labelled(
+    "offhook_calls_total",
+    &["reason", "class"],
+    "Calls that ended, by reason and by whose doing it was.",
+);
+const CALLS_ACTIVE: Definition = Definition::new("offhook_calls_active", "Calls that are up now.");
+const DECLINED: Definition = Definition::labelled(
+    "offhook_calls_declined_total",
+    &["status"],
+    "Channels given back to the dialplan; status as in OFFHOOK_STATUS.",
+);
+const CONTEXT_UNKNOWN: Definition = Definition::new(
+    "offhook_context_unknown_total",
+    "Calls whose AI_CONTEXT names no configured context, whether the default took them or not.",
+);
+const SETUP: Definition = Definition::new("offhook_setup_seconds", "From Stasis start until audio can flow both ways.");
+const FIRST_AUDIO: Definition =
+    Definition::new("offhook_first_audio_seconds", "From Stasis start until the first frame of the greeting left.");
+const TURN_GAP: Definition =
+    Definition::new("offhook_turn_gap_seconds", "From the caller's last word until the agent's first frame left.");
+const BARGE_IN_STOP: Definition = Definition::new(
+    "offhook_barge_in_stop_seconds",
+    "From the decision that the caller interrupts until the first frame without agent audio.",
+);
+const TICK_LATENESS: Definition =
+    Definition::new("offhook_tick_lateness_seconds", "How late a 20 ms playout tick ran.");
+const SLOTS_MISSED: Definition =
+    Definition::new("offhook_slots_missed_total", "20 ms slots in which a frame was due and none left in time.");
+const FRAMES_DROPPED: Definition = Definition::labelled(
+    "offhook_frames_dropped_total",
+    &["reason"],
+    "20 ms frames dropped: agent audio of a cancelled response (stale_response) or past the playout limit \
+     (playout_overflow), frames that Asterisk's socket (leg_full) or the provider's queue (agent_full) did not take.",
+);
+const AGENT_NOISE: Definition = Definition::labelled(
+    "offhook_agent_noise_total",
+    &["kind"],
+    "Oddities in a provider's session that the session survived.",
+);
+const TOOL_CALLS: Definition = Definition::labelled(
+    "offhook_tool_calls_total",
+    &["tool", "outcome"],
+    "Tool calls answered, by tool and by what became of them; names that no configuration knows are `unknown`.",
+);
+const TOKENS: Definition = Definition::labelled(
+    "offhook_tokens_total",
+    &["provider", "kind"],
+    "Tokens used, as the provider reports them; input_cached is a part of the input kinds.",
+);
+const RELOADS: Definition = Definition::labelled(
+    "offhook_reloads_total",
+    &["outcome"],
+    "Reloads of the configuration asked for; a refused one changed nothing.",
+);
+const LOG_LINES_SUPPRESSED: Definition = Definition::new(
+    "offhook_log_lines_suppressed_total",
+    "Warnings and errors left out of the log because the same line was repeating.",
+);
+const BUILD_INFO: Definition =
+    Definition::labelled("offhook_build_info", &["version"], "Always 1; the label says what is running.");
+
+/// From a few REST round trips on one host (~10 ms) to a provider at its connect limit. 0.15 is the
+/// bar that the first greeting frame is held to.
+const START_BUCKETS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0];
+/// People leave about 0.2 s between turns and grow uneasy past one second.
+const TURN_BUCKETS: &[f64] = &[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0];
+/// One frame is 20 ms; a stop that takes two has missed its aim.
+const STOP_BUCKETS: &[f64] = &[0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.06, 0.1, 0.25];
+/// From what a timer wheel of 1 ms costs to five lost frames.
+const TICK_BUCKETS: &[f64] = &[0.0005, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.04, 0.1];
+
+/// What [`Metrics::text`] is, for the `Content-Type` header.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Why a channel was given back to the dialplan instead of becoming a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Declined {
+    /// No context of this name, and no default.
+    NoContext,
+    /// `AI_PROVIDER` names none, or none is usable.
+    NoProvider,
+    Draining,
+    /// `limits.calls` are running.
+    Full,
+    SetupFailed,
+}
+
+impl Declined {
+    pub const ALL: [Self; 5] = [Self::NoContext, Self::NoProvider, Self::Draining, Self::Full, Self::SetupFailed];
+
+    /// The metric's label; in upper case it is the value of `OFFHOOK_STATUS`.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::NoContext => "nocontext",
+            Self::NoProvider => "noprovider",
+            Self::Draining => "draining",
+            Self::Full => "full",
+            Self::SetupFailed => "setupfailed",
+        }
+    }
+
+    /// The value of `OFFHOOK_STATUS`.
+    pub const fn status(self) -> &'static str {
+        match self {
+            Self::NoContext => "NOCONTEXT",
+            Self::NoProvider => "NOPROVIDER",
+            Self::Draining => "DRAINING",
+            Self::Full => "FULL",
+            Self::SetupFailed => "SETUPFAILED",
+        }
+    }
+}
+
+/// Why a frame was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FrameDrop {
+    StaleResponse,
+    PlayoutOverflow,
+    LegFull,
+    AgentFull,
+}
+
+impl FrameDrop {
+    pub const ALL: [Self; 4] = [Self::StaleResponse, Self::PlayoutOverflow, Self::LegFull, Self::AgentFull];
+
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::StaleResponse => "stale_response",
+            Self::PlayoutOverflow => "playout_overflow",
+            Self::LegFull => "leg_full",
+            Self::AgentFull => "agent_full",
+        }
+    }
+}
+
+/// What became of a tool call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ToolCallEnd {
+    Done,
+    Failed(ToolError),
+    /// The call ended, or the caller interrupted, before the tool had answered.
+    Cancelled,
+}
+
+impl ToolCallEnd {
+    const LABELS: [&'static str; 7] =
+        ["done", "cancelled", "not_found", "validation", "timeout", "session_inactive", "internal"];
+
+    /// Its place in [`Self::LABELS`].
+    const fn index(self) -> usize {
+        match self {
+            Self::Done => 0,
+            Self::Cancelled => 1,
+            Self::Failed(ToolError::NotFound) => 2,
+            Self::Failed(ToolError::Validation) => 3,
+            Self::Failed(ToolError::Timeout) => 4,
+            Self::Failed(ToolError::SessionInactive) => 5,
+            Self::Failed(ToolError::Internal) => 6,
+        }
+    }
+}
+
+/// How a reload went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reload {
+    Loaded,
+    /// The file has problems; the running configuration stays.
+    Refused,
+}
+
+const TOKEN_KINDS: [&str; 5] = ["input_text", "input_audio", "input_cached", "output_text", "output_audio"];
+
+/// All metrics of one engine, in a registry of their own. Cloning shares them.
+#[derive(Clone)]
+pub struct Metrics(Arc<Inner>);
+
+struct Inner {
+    registry: Registry,
+    ended: HashMap<EndReason, IntCounter>,
+    active: IntGauge,
+    declined: HashMap<Declined, IntCounter>,
+    context_unknown: IntCounter,
+    timings: Timings,
+    slots_missed: IntCounter,
+    frames_dropped: [IntCounter; FrameDrop::ALL.len()],
+    noise: HashMap<Noise, IntCounter>,
+    tool_calls: NamedCounters,
+    tokens: NamedCounters,
+    reloads: [IntCounter; 2],
+    log_lines_suppressed: IntCounter,
+}
+
+struct Timings {
+    setup: Histogram,
+    first_audio: Histogram,
+    turn_gap: Histogram,
+    barge_in_stop: Histogram,
+    tick_lateness: Histogram,
+}
+
+impl Metrics {
+    /// `version` becomes the label of `offhook_build_info`.
+    pub fn new(version: &str) -> Self {
+        let registry = Registry::new();
+        process::register(&registry);
+        BUILD_INFO.register_int_gauges(&registry).with_label_values(&[version]).set(1);
+        let ended = CALLS.register_counters(&registry);
+        let ended = |reason: EndReason| ended.with_label_values(&[reason.label().as_str(), reason.class().label()]);
+        let declined = DECLINED.register_counters(&registry);
+        let dropped = FRAMES_DROPPED.register_counters(&registry);
+        let noise = AGENT_NOISE.register_counters(&registry);
+        let reloads = RELOADS.register_counters(&registry);
+        Self(Arc::new(Inner {
+            ended: EndReason::all().into_iter().map(|reason| (reason, ended(reason))).collect(),
+            active: CALLS_ACTIVE.register_int_gauge(&registry),
+            declined: Declined::ALL.map(|status| (status, child(&declined, status.label()))).into(),
+            context_unknown: CONTEXT_UNKNOWN.register_counter(&registry),
+            timings: Timings {
+                setup: SETUP.register_histogram(&registry, START_BUCKETS),
+                first_audio: FIRST_AUDIO.register_histogram(&registry, START_BUCKETS),
+                turn_gap: TURN_GAP.register_histogram(&registry, TURN_BUCKETS),
+                barge_in_stop: BARGE_IN_STOP.register_histogram(&registry, STOP_BUCKETS),
+                tick_lateness: TICK_LATENESS.register_histogram(&registry, TICK_BUCKETS),
+            },
+            slots_missed: SLOTS_MISSED.register_counter(&registry),
+            frames_dropped: FrameDrop::ALL.map(|reason| child(&dropped, reason.label())),
+            noise: Noise::ALL.map(|kind| (kind, child(&noise, kind.label()))).into(),
+            tool_calls: NamedCounters::new(TOOL_CALLS.register_counters(&registry), &ToolCallEnd::LABELS),
+            tokens: NamedCounters::new(TOKENS.register_counters(&registry), &TOKEN_KINDS),
+            reloads: ["loaded", "refused"].map(|outcome| child(&reloads, outcome)),
+            log_lines_suppressed: LOG_LINES_SUPPRESSED.register_counter(&registry),
+            registry,
+        }))
+    }
+
+    /// For the adapters' own counters.
+    pub fn registry(&self) -> &Registry {
+        &self.0.registry
+    }
+
+    /// Everything in the registry, in Prometheus' text format ([`CONTENT_TYPE`]).
+    pub fn text(&self) -> String {
+        // Only a metric without a name or a child can fail here, and `gather` leaves those out.
+        TextEncoder::new().encode_to_string(&self.0.registry.gather()).unwrap_or_else(|error| {
+            tracing::error!(%error, "the metrics could not be written");
+            String::new()
+        })
+    }
+
+    /// Names of tools and providers that a newly loaded configuration knows. Only these become
+    /// labels; they show as zero from now on.
+    pub fn know<'a>(&self, tools: impl IntoIterator<Item = &'a str>, providers: impl IntoIterator<Item = &'a str>) {
+        self.0.tool_calls.know(tools);
+        self.0.tokens.know(providers);
+    }
+
+    /// The call counts as active until the answer is dropped.
+    pub fn call_started(&self) -> InCall {
+        self.0.active.inc();
+        InCall(self.0.active.clone())
+    }
+
+    pub fn call_ended(&self, reason: EndReason) {
+        if let Some(counter) = self.0.ended.get(&reason) {
+            counter.inc();
+        }
+    }
+
+    pub fn call_declined(&self, why: Declined) {
+        if let Some(counter) = self.0.declined.get(&why) {
+            counter.inc();
+        }
+    }
+
+    pub fn context_unknown(&self) {
+        self.0.context_unknown.inc();
+    }
+
+    /// From Stasis start until audio can flow.
+    pub fn setup(&self, took: Duration) {
+        self.0.timings.setup.observe(took.as_secs_f64());
+    }
+
+    /// From Stasis start until the first frame of the greeting left.
+    pub fn first_audio(&self, took: Duration) {
+        self.0.timings.first_audio.observe(took.as_secs_f64());
+    }
+
+    /// From the caller's last word until the agent's first frame left.
+    pub fn turn_gap(&self, gap: Duration) {
+        self.0.timings.turn_gap.observe(gap.as_secs_f64());
+    }
+
+    /// From the decision until the first frame without agent audio.
+    pub fn barge_in_stop(&self, took: Duration) {
+        self.0.timings.barge_in_stop.observe(took.as_secs_f64());
+    }
+
+    /// One playout tick, and how long after its deadline it ran.
+    pub fn tick(&self, lateness: Duration) {
+        self.0.timings.tick_lateness.observe(lateness.as_secs_f64());
+    }
+
+    pub fn slots_missed(&self, slots: u64) {
+        self.0.slots_missed.inc_by(slots);
+    }
+
+    pub fn frames_dropped(&self, reason: FrameDrop, frames: u64) {
+        self.0.frames_dropped[reason as usize].inc_by(frames);
+    }
+
+    pub fn agent_noise(&self, kind: Noise) {
+        if let Some(counter) = self.0.noise.get(&kind) {
+            counter.inc();
+        }
+    }
+
+    /// `tool` may be any word the model said; one that is not [known](Self::know) is `unknown`.
+    pub fn tool_call(&self, tool: &str, end: ToolCallEnd) {
+        self.0.tool_calls.add(tool, end.index(), 1);
+    }
+
+    pub fn tokens(&self, provider: &str, usage: &Usage) {
+        let used = [
+            usage.input_text_tokens,
+            usage.input_audio_tokens,
+            usage.input_cached_tokens,
+            usage.output_text_tokens,
+            usage.output_audio_tokens,
+        ];
+        for (kind, tokens) in used.into_iter().enumerate() {
+            self.0.tokens.add(provider, kind, tokens);
+        }
+    }
+
+    pub fn reload(&self, outcome: Reload) {
+        self.0.reloads[outcome as usize].inc();
+    }
+
+    /// For the log, which counts what it leaves out.
+    pub fn log_lines_suppressed(&self) -> IntCounter {
+        self.0.log_lines_suppressed.clone()
+    }
+}
+
+fn child(counters: &IntCounterVec, value: &str) -> IntCounter {
+    counters.with_label_values(&[value])
+}
+
+/// One call's part of `offhook_calls_active`; given back when dropped, however the call ends.
+#[must_use]
+#[derive(Debug)]
+pub struct InCall(IntGauge);
+
+impl Drop for InCall {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn expect_line(metrics: &Metrics, line: &str) {
+        let text = metrics.text();
+        assert!(text.lines().any(|l| l == line), "no line {line:?} in:\n{text}");
+    }
+
+    #[test]
+    fn every_ending_stands_at_zero_before_the_first_call() {
+        let metrics = Metrics::new("1.2.3");
+        for reason in EndReason::all() {
+            let (class, label) = (reason.class().label(), reason.label());
+            expect_line(&metrics, &format!(r#"offhook_calls_total{{class="{class}",reason="{label}"}} 0"#));
+        }
+        expect_line(&metrics, r#"offhook_build_info{version="1.2.3"} 1"#);
+    }
+
+    #[test]
+    fn a_call_is_active_until_its_guard_is_dropped() {
+        let metrics = Metrics::new("1.2.3");
+        let first = metrics.call_started();
+        let second = metrics.call_started();
+        drop(first);
+        expect_line(&metrics, "offhook_calls_active 1");
+        drop(second);
+        metrics.call_ended(EndReason::CallerHungUp);
+        expect_line(&metrics, "offhook_calls_active 0");
+        expect_line(&metrics, r#"offhook_calls_total{class="normal",reason="caller_hung_up"} 1"#);
+    }
+
+    #[test]
+    fn a_tool_name_the_model_made_up_never_becomes_a_label() {
+        let metrics = Metrics::new("1.2.3");
+        metrics.know(["transfer"], ["main"]);
+        expect_line(&metrics, r#"offhook_tool_calls_total{outcome="done",tool="transfer"} 0"#);
+        metrics.tool_call("transfer", ToolCallEnd::Done);
+        metrics.tool_call("call +4917012345", ToolCallEnd::Failed(ToolError::NotFound));
+        expect_line(&metrics, r#"offhook_tool_calls_total{outcome="done",tool="transfer"} 1"#);
+        expect_line(&metrics, r#"offhook_tool_calls_total{outcome="not_found",tool="unknown"} 1"#);
+        assert!(!metrics.text().contains("4917012345"));
+    }
+
+    #[test]
+    fn names_stay_bounded_however_often_a_configuration_is_loaded() {
+        let metrics = Metrics::new("1.2.3");
+        for generation in 0..1_000 {
+            metrics.know([], [format!("provider-{generation}").as_str()]);
+        }
+        let series = metrics.text().lines().filter(|line| line.starts_with("offhook_tokens_total{")).count();
+        assert_eq!(series, 128 * TOKEN_KINDS.len());
+        metrics.tokens("provider-999", &Usage { output_audio_tokens: 7, ..Usage::default() });
+        expect_line(&metrics, r#"offhook_tokens_total{kind="output_audio",provider="unknown"} 7"#);
+    }
+
+    #[test]
+    fn each_tool_outcome_counts_under_its_own_name() {
+        for error in [
+            ToolError::NotFound,
+            ToolError::Validation,
+            ToolError::Timeout,
+            ToolError::SessionInactive,
+            ToolError::Internal,
+        ] {
+            let label = ToolCallEnd::LABELS[ToolCallEnd::Failed(error).index()];
+            assert_eq!(label, error.label().to_ascii_lowercase());
+        }
+        assert_eq!(ToolCallEnd::LABELS[ToolCallEnd::Cancelled.index()], "cancelled");
+    }
+
+    #[test]
+    fn each_word_of_the_engine_moves_the_metric_of_that_name() {
+        let metrics = Metrics::new("1.2.3");
+        metrics.call_declined(Declined::Full);
+        metrics.context_unknown();
+        metrics.setup(Duration::from_millis(40));
+        metrics.first_audio(Duration::from_millis(120));
+        metrics.turn_gap(Duration::from_millis(700));
+        metrics.barge_in_stop(Duration::from_millis(12));
+        metrics.tick(Duration::from_micros(700));
+        metrics.slots_missed(2);
+        metrics.frames_dropped(FrameDrop::AgentFull, 3);
+        metrics.agent_noise(Noise::Malformed);
+        metrics.reload(Reload::Refused);
+        for line in [
+            r#"offhook_calls_declined_total{status="full"} 1"#,
+            "offhook_context_unknown_total 1",
+            r#"offhook_setup_seconds_bucket{le="0.025"} 0"#,
+            r#"offhook_setup_seconds_bucket{le="0.05"} 1"#,
+            r#"offhook_first_audio_seconds_bucket{le="0.15"} 1"#,
+            r#"offhook_turn_gap_seconds_bucket{le="0.8"} 1"#,
+            r#"offhook_barge_in_stop_seconds_bucket{le="0.015"} 1"#,
+            r#"offhook_tick_lateness_seconds_bucket{le="0.0005"} 0"#,
+            r#"offhook_tick_lateness_seconds_bucket{le="0.001"} 1"#,
+            "offhook_slots_missed_total 2",
+            r#"offhook_frames_dropped_total{reason="agent_full"} 3"#,
+            r#"offhook_agent_noise_total{kind="malformed"} 1"#,
+            r#"offhook_reloads_total{outcome="refused"} 1"#,
+            r#"offhook_reloads_total{outcome="loaded"} 0"#,
+        ] {
+            expect_line(&metrics, line);
+        }
+    }
+
+    #[test]
+    fn the_status_a_dialplan_reads_is_the_label_in_upper_case() {
+        for why in Declined::ALL {
+            assert_eq!(why.status().to_ascii_lowercase(), why.label());
+        }
+    }
+}

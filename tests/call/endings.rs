@@ -1,0 +1,119 @@
+//! Every way out of a call.
+
+use crate::stage::{Stage, rules};
+use offhook::call::{
+    AgentCommand, AgentEvent, AgentLoss, CallRules, EndReason, Input, LegCommand, LegEvent, OnFailure, SetupStep,
+};
+use std::time::Duration;
+
+fn to_dialplan(status: &'static str) -> LegCommand {
+    LegCommand::ReturnToDialplan { status }
+}
+
+#[test]
+fn the_caller_hangs_up_before_and_after_the_answer() {
+    let mut before = Stage::new(rules());
+    before.leg(LegEvent::CallerLeft);
+    assert_eq!(before.end_reason(), Some(EndReason::CallerAbandoned));
+    let mut after = Stage::greeted();
+    after.leg(LegEvent::CallerLeft).leg(LegEvent::CallerLeft);
+    assert_eq!(after.end_reason(), Some(EndReason::CallerHungUp));
+}
+
+#[test]
+fn a_failed_set_up_gives_the_caller_back_to_the_dialplan() {
+    for step in SetupStep::ALL {
+        let mut stage = Stage::new(rules());
+        stage.leg(LegEvent::SetupFailed(step));
+        assert_eq!(stage.leg_commands(), [&to_dialplan("SETUPFAILED")]);
+        assert_eq!(stage.end_reason(), Some(EndReason::SetupFailed(step)));
+    }
+}
+
+#[test]
+fn a_lost_agent_is_apologised_for_and_the_caller_goes_where_the_context_says() {
+    let ways = [
+        (OnFailure::HangUp, LegCommand::HangUp),
+        (OnFailure::Dialplan, to_dialplan("AGENTFAILED")),
+        (OnFailure::Transfer("sales".into()), LegCommand::Transfer { destination: "sales".into() }),
+    ];
+    for (on_failure, command) in ways {
+        let mut stage = Stage::answered(CallRules { on_failure, ..rules() });
+        stage.reply("greeting", 1_000).after(500).agent(AgentEvent::Lost(AgentLoss::Closed));
+        stage.after(800);
+        assert_eq!(stage.voice_ms() / 100, 10, "what the agent had said is heard to its end");
+        stage.after(7_000);
+        assert_eq!(stage.leg_commands(), [&command]);
+        if command == (LegCommand::Transfer { destination: "sales".into() }) {
+            stage.leg(LegEvent::Transferred);
+        }
+        let loud = |frame: &bytes::Bytes| frame.iter().any(|byte| *byte & 0x7f < 0x50);
+        let apology = stage
+            .seen
+            .iter()
+            .filter(|(at, output)| {
+                *at > Duration::from_millis(1_100)
+                    && matches!(output, offhook::call::Output::ToLeg(LegCommand::Play(frame)) if loud(frame))
+            })
+            .count();
+        assert!(apology > 50, "the apology was heard: {apology} loud frames");
+        assert_eq!(stage.end_reason(), Some(EndReason::AgentLost(AgentLoss::Closed)));
+    }
+}
+
+#[test]
+fn an_agent_that_never_gets_ready_counts_as_unreachable() {
+    let mut stage = Stage::new(rules());
+    stage.leg(LegEvent::Up).after(rules().agent_ready_max.as_millis() as u64 + 7_000);
+    assert_eq!(stage.end_reason(), Some(EndReason::AgentLost(AgentLoss::Unreachable)));
+}
+
+#[test]
+fn an_agent_lost_before_the_answer_leaves_the_caller_unanswered_in_the_dialplan() {
+    let mut stage = Stage::new(rules());
+    stage.agent(AgentEvent::Lost(AgentLoss::Unauthorized));
+    assert_eq!(stage.leg_commands(), [&to_dialplan("AGENTFAILED")]);
+    assert_eq!(stage.end_reason(), Some(EndReason::AgentLost(AgentLoss::Unauthorized)));
+}
+
+#[test]
+fn an_agent_that_owes_an_answer_and_stays_silent_is_given_up() {
+    let mut stage = Stage::greeted();
+    stage.caller_says(500).after(rules().agent_silence_max.as_millis() as u64 + 7_000);
+    assert_eq!(stage.end_reason(), Some(EndReason::AgentSilent));
+    let mut mute = Stage::answered(rules());
+    mute.after(rules().agent_silence_max.as_millis() as u64 + 7_000);
+    assert_eq!(mute.end_reason(), Some(EndReason::AgentSilent), "a greeting is owed too");
+}
+
+#[test]
+fn the_longest_call_ends_with_a_goodbye() {
+    let mut stage = Stage::answered(CallRules { call_max: Duration::from_secs(60), ..rules() });
+    stage.starts("endless");
+    for _ in 0..59 {
+        stage.speaks("endless", 1_000).after(1_000);
+    }
+    stage.done("endless").after(1_100);
+    assert!(matches!(stage.commands().last().unwrap(), AgentCommand::Say { .. }));
+    stage.reply("bye", 700).after(1_500);
+    assert_eq!(stage.end_reason(), Some(EndReason::CallTooLong));
+}
+
+#[test]
+fn broken_media_is_a_hang_up_if_asterisk_says_so_within_a_second() {
+    let mut hung_up = Stage::greeted();
+    hung_up.leg(LegEvent::MediaLost).after(20).leg(LegEvent::CallerLeft);
+    assert_eq!(hung_up.end_reason(), Some(EndReason::CallerHungUp));
+    let mut broken = Stage::greeted();
+    broken.leg(LegEvent::MediaLost).after(1_100);
+    assert_eq!(broken.leg_commands(), [&to_dialplan("AGENTFAILED")]);
+    assert_eq!(broken.end_reason(), Some(EndReason::MediaLost));
+}
+
+#[test]
+fn an_operator_ends_a_call_at_once() {
+    let mut stage = Stage::greeted();
+    stage.input(Input::EndNow(EndReason::OperatorEnded));
+    assert_eq!(stage.leg_commands(), [&LegCommand::HangUp]);
+    assert_eq!(stage.end_reason(), Some(EndReason::OperatorEnded));
+}

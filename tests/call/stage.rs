@@ -1,0 +1,231 @@
+//! Both sides of a call and the clock, in one hand.
+
+use bytes::Bytes;
+use offhook::{
+    audio::{Clip, Format},
+    call::{
+        AgentCommand, AgentEvent, AgentTraits, CallMachine, CallPlan, CallRules, EndReason, Input, LegCommand,
+        LegEvent, Measure, Note, Output, ResponseStatus,
+    },
+    tool::{BUILT_IN, ToolCall, Toolbox, built_in},
+};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// What an agent's audio is made of on this stage; silence is 0xff.
+pub const VOICE: u8 = 0x11;
+pub const FRAME: Duration = Duration::from_millis(20);
+
+pub struct Stage {
+    machine: CallMachine,
+    start: Instant,
+    now: Instant,
+    /// Everything that came out, with the time since the beginning.
+    pub seen: Vec<(Duration, Output)>,
+}
+
+pub fn rules() -> CallRules {
+    CallRules { greeting: Some("Hello".into()), ..CallRules::default() }
+}
+
+impl Stage {
+    pub fn new(rules: CallRules) -> Self {
+        let destinations = [("sales".to_owned(), "The sales desk".to_owned())].into();
+        let tools = BUILT_IN.iter().filter_map(|name| built_in(name, &destinations));
+        let plan = CallPlan {
+            rules,
+            toolbox: Arc::new(Toolbox::new(tools).unwrap()),
+            agent: AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true },
+            format: Format::ULAW,
+            apology: Arc::new(Clip::built_in_apology()),
+        };
+        #[allow(clippy::disallowed_methods)] // A hand-moved clock has to start somewhere.
+        let start = Instant::now();
+        Self { machine: CallMachine::new(plan, start), start, now: start, seen: Vec::new() }
+    }
+
+    /// A call whose caller and agent are both there, the greeting asked for but not begun.
+    pub fn answered(rules: CallRules) -> Self {
+        let mut stage = Self::new(rules);
+        stage.leg(LegEvent::Up);
+        stage.agent(AgentEvent::Ready);
+        stage
+    }
+
+    /// A call in which the greeting was said.
+    pub fn greeted() -> Self {
+        let mut stage = Self::answered(rules());
+        stage.reply("greeting", 500);
+        stage.after(600);
+        stage
+    }
+
+    pub fn input(&mut self, input: Input) -> &mut Self {
+        let mut out = Vec::new();
+        self.machine.step(input, self.now, &mut out);
+        self.keep(out);
+        self
+    }
+
+    pub fn leg(&mut self, event: LegEvent) -> &mut Self {
+        self.input(Input::Leg(event))
+    }
+
+    pub fn agent(&mut self, event: AgentEvent) -> &mut Self {
+        self.input(Input::Agent(event))
+    }
+
+    fn keep(&mut self, out: Vec<Output>) {
+        let at = self.now - self.start;
+        self.seen.extend(out.into_iter().map(|output| (at, output)));
+    }
+
+    /// Lets milliseconds pass, deadline by deadline.
+    pub fn after(&mut self, ms: u64) -> &mut Self {
+        let until = self.now + Duration::from_millis(ms);
+        while let Some((at, _)) = self.machine.deadline().filter(|(at, _)| *at <= until) {
+            self.now = self.now.max(at);
+            let mut out = Vec::new();
+            self.machine.on_deadline(self.now, &mut out);
+            self.keep(out);
+            let next = self.machine.deadline().map(|(at, _)| at);
+            assert!(next.is_none_or(|next| next > self.now), "the next deadline lies ahead");
+        }
+        self.now = until;
+        self
+    }
+
+    /// The engine was held up: time passes without a deadline being served.
+    pub fn stall(&mut self, ms: u64) -> &mut Self {
+        self.now += Duration::from_millis(ms);
+        self
+    }
+
+    pub fn starts(&mut self, response: &str) -> &mut Self {
+        self.agent(AgentEvent::ResponseStarted { response: response.into() })
+    }
+
+    /// Audio of `ms` milliseconds, all at once.
+    pub fn speaks(&mut self, response: &str, ms: usize) -> &mut Self {
+        let audio = Bytes::from(vec![VOICE; ms * 8]);
+        self.agent(AgentEvent::Audio { response: response.into(), item: response.into(), audio })
+    }
+
+    pub fn done(&mut self, response: &str) -> &mut Self {
+        self.agent(AgentEvent::ResponseDone { response: response.into(), status: ResponseStatus::Completed })
+    }
+
+    pub fn reply(&mut self, response: &str, ms: usize) -> &mut Self {
+        self.starts(response).speaks(response, ms).done(response)
+    }
+
+    /// The caller says something of `ms` milliseconds.
+    pub fn caller_says(&mut self, ms: u64) -> &mut Self {
+        self.agent(AgentEvent::CallerSpeechStarted).after(ms).agent(AgentEvent::CallerSpeechStopped)
+    }
+
+    pub fn calls_tool(&mut self, id: &str, name: &str, arguments: &str) -> &mut Self {
+        self.agent(AgentEvent::ToolCall(ToolCall { id: id.into(), name: name.into(), arguments: arguments.into() }))
+    }
+
+    /// Runs the built-in tools that were approved and not run yet, as the engine would.
+    pub fn runs_tools(&mut self) -> &mut Self {
+        let destinations = [("sales".to_owned(), "The sales desk".to_owned())].into();
+        let approved: Vec<_> = self
+            .seen
+            .iter()
+            .filter_map(|(_, output)| if let Output::RunTool(call) = output { Some(call.clone()) } else { None })
+            .collect();
+        for call in approved {
+            let tool = built_in(call.name(), &destinations).unwrap();
+            let id = call.id().to_owned();
+            let outcome = futures_util::FutureExt::now_or_never(tool.run(call, &facts())).unwrap();
+            self.input(Input::ToolFinished { id, outcome });
+        }
+        self
+    }
+
+    // ---- Looking back ----
+
+    /// Frames that left, in order: `true` is the agent's voice.
+    pub fn slots(&self) -> Vec<(Duration, bool)> {
+        let slot = |(at, output): &(Duration, Output)| match output {
+            Output::ToLeg(LegCommand::Play(frame)) => Some((*at, frame.contains(&VOICE))),
+            _ => None,
+        };
+        self.seen.iter().filter_map(slot).collect()
+    }
+
+    /// Milliseconds of the agent's voice that left.
+    pub fn voice_ms(&self) -> usize {
+        self.slots().iter().filter(|(_, voice)| *voice).count() * 20
+    }
+
+    pub fn commands(&self) -> Vec<&AgentCommand> {
+        let command = |(_, output): &'_ (Duration, Output)| matches!(output, Output::ToAgent(_));
+        self.seen
+            .iter()
+            .filter(|entry| command(entry))
+            .filter_map(|(_, output)| if let Output::ToAgent(command) = output { Some(command) } else { None })
+            .collect()
+    }
+
+    pub fn leg_commands(&self) -> Vec<&LegCommand> {
+        self.seen
+            .iter()
+            .filter_map(|(_, output)| match output {
+                Output::ToLeg(LegCommand::Play(_)) => None,
+                Output::ToLeg(command) => Some(command),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub fn notes(&self) -> Vec<&Note> {
+        self.seen
+            .iter()
+            .filter_map(|(_, output)| if let Output::Note(note) = output { Some(note) } else { None })
+            .collect()
+    }
+
+    pub fn measures(&self) -> Vec<Measure> {
+        self.seen
+            .iter()
+            .filter_map(|(_, output)| if let Output::Measure(measure) = output { Some(*measure) } else { None })
+            .collect()
+    }
+
+    pub fn ended(&self) -> Option<(Duration, EndReason)> {
+        let end = |(at, output): &(Duration, Output)| match output {
+            Output::End(reason) => Some((*at, *reason)),
+            _ => None,
+        };
+        let ends: Vec<_> = self.seen.iter().filter_map(end).collect();
+        assert!(ends.len() <= 1, "a call ends once");
+        if !ends.is_empty() {
+            assert!(matches!(self.seen.last(), Some((_, Output::End(_)))), "nothing comes after the end");
+            assert_eq!(self.machine.deadline(), None, "no timer outlives the call");
+        }
+        ends.first().copied()
+    }
+
+    pub fn end_reason(&self) -> Option<EndReason> {
+        self.ended().map(|(_, reason)| reason)
+    }
+}
+
+pub fn facts() -> offhook::facts::CallFacts {
+    offhook::facts::CallFacts {
+        id: offhook::facts::CallId::random(),
+        context: "reception".into(),
+        provider: "test".into(),
+        direction: offhook::facts::Direction::Inbound,
+        caller_name: None.into(),
+        caller_number: None.into(),
+        dialled_number: None.into(),
+        campaign_id: None,
+        lead_id: None,
+    }
+}

@@ -1,0 +1,148 @@
+//! Who has the floor, and what the caller hears.
+
+use crate::stage::{FRAME, Stage, rules};
+use bytes::Bytes;
+use offhook::call::{AgentCommand, AgentEvent, LegEvent, Measure, Note};
+use std::time::Duration;
+
+#[test]
+fn silence_leaves_from_the_first_moment_and_one_frame_per_slot() {
+    let mut stage = Stage::new(rules());
+    stage.leg(LegEvent::Up).after(199);
+    let slots = stage.slots();
+    assert_eq!(slots.len(), 10);
+    assert!(slots.windows(2).all(|pair| pair[1].0 - pair[0].0 == FRAME));
+    assert!(slots.iter().all(|(_, voice)| !voice));
+}
+
+#[test]
+fn the_agent_greets_when_caller_and_agent_are_both_there_in_either_order() {
+    let greet = AgentCommand::Greet { text: Some("Hello".into()) };
+    let mut leg_first = Stage::new(rules());
+    leg_first.leg(LegEvent::Up);
+    assert!(leg_first.commands().is_empty());
+    leg_first.agent(AgentEvent::Ready);
+    let mut agent_first = Stage::new(rules());
+    agent_first.agent(AgentEvent::Ready);
+    assert!(agent_first.commands().is_empty());
+    agent_first.leg(LegEvent::Up);
+    assert_eq!(leg_first.commands(), [&greet]);
+    assert_eq!(agent_first.commands(), [&greet]);
+}
+
+#[test]
+fn agent_audio_leaves_in_the_next_slot_and_all_of_it_is_heard() {
+    let mut stage = Stage::answered(rules());
+    stage.after(50).reply("r1", 1_000).after(2_000);
+    let voice: Vec<_> = stage.slots().into_iter().filter(|(_, voice)| *voice).collect();
+    assert_eq!(voice.first().unwrap().0, Duration::from_millis(60));
+    assert_eq!(voice.len(), 50);
+}
+
+#[test]
+fn a_minute_that_arrives_ten_times_too_fast_is_heard_whole() {
+    let mut stage = Stage::answered(rules());
+    stage.starts("long");
+    for _ in 0..300 {
+        stage.speaks("long", 200).after(20);
+    }
+    stage.done("long").after(61_000);
+    assert_eq!(stage.voice_ms(), 60_000);
+}
+
+#[test]
+fn caller_audio_goes_to_the_agent_while_the_agent_speaks() {
+    let mut stage = Stage::answered(rules());
+    stage.reply("r1", 1_000).after(100);
+    let before = stage.commands().len();
+    stage.leg(LegEvent::Audio(Bytes::from_static(&[7; 160])));
+    assert_eq!(stage.commands()[before], &AgentCommand::Audio(Bytes::from_static(&[7; 160])));
+}
+
+#[test]
+fn barge_in_stops_the_agent_within_one_frame_and_tells_what_was_heard() {
+    let mut stage = Stage::answered(rules());
+    stage.reply("r1", 5_000).after(1_010);
+    assert_eq!(stage.voice_ms(), 1_020, "slots at 0, 20, … 1000 ms have left");
+    stage.agent(AgentEvent::CallerSpeechStarted).after(500);
+    assert_eq!(stage.voice_ms(), 1_020);
+    let heard = Duration::from_millis(1_020);
+    let (response, item) = ("r1".into(), "r1".into());
+    assert_eq!(stage.commands().last().unwrap(), &&AgentCommand::Interrupt { response, item, heard, cancel: false });
+    assert!(stage.measures().contains(&Measure::BargeInStop(Duration::from_millis(10))));
+}
+
+#[test]
+fn stale_audio_is_dropped_by_response_and_the_next_answer_is_heard_at_once() {
+    let mut stage = Stage::answered(rules());
+    stage.starts("old").speaks("old", 2_000).after(490);
+    let before = stage.voice_ms();
+    stage.agent(AgentEvent::CallerSpeechStarted).speaks("old", 400).done("old").after(300);
+    stage.agent(AgentEvent::CallerSpeechStopped).reply("new", 200).after(300);
+    assert_eq!(stage.voice_ms() - before, 200, "all of the new answer, nothing of the old one");
+    let stale: usize =
+        stage.measures().iter().map(|m| if let Measure::StaleAudio(bytes) = m { *bytes } else { 0 }).sum();
+    assert_eq!(stale, 400 * 8, "what was dropped is counted");
+}
+
+#[test]
+fn a_quick_yes_gets_its_whole_answer() {
+    let mut stage = Stage::greeted();
+    let before = stage.voice_ms();
+    stage.caller_says(300).after(300).reply("answer", 1_000).after(1_500);
+    assert_eq!(stage.voice_ms() - before, 1_000);
+}
+
+#[test]
+fn speech_after_the_agent_has_finished_is_no_interruption() {
+    let mut stage = Stage::greeted();
+    stage.after(2_000).agent(AgentEvent::CallerSpeechStarted);
+    assert!(!stage.commands().iter().any(|command| matches!(command, AgentCommand::Interrupt { .. })));
+}
+
+#[test]
+fn the_gap_of_a_turn_and_the_first_audio_are_measured_where_the_frame_leaves() {
+    let mut stage = Stage::answered(rules());
+    stage.after(35).reply("hello", 200).after(400).caller_says(500);
+    stage.after(90).reply("answer", 200).after(100);
+    let gap = stage.measures().into_iter().find_map(|m| if let Measure::TurnGap(gap) = m { Some(gap) } else { None });
+    assert!(stage.measures().contains(&Measure::FirstAudio(Duration::from_millis(40))));
+    let gap = gap.unwrap();
+    assert!(gap >= Duration::from_millis(90) && gap <= Duration::from_millis(110), "{gap:?}");
+}
+
+#[test]
+fn a_silent_caller_is_asked_then_the_call_ends_politely() {
+    let mut rules = rules();
+    rules.no_input_after = Duration::from_secs(5);
+    rules.no_input_prompts = 1;
+    rules.no_input_prompt = "Are you there?".into();
+    let mut stage = Stage::answered(rules);
+    stage.reply("greeting", 1_000).after(6_100);
+    assert_eq!(stage.commands().last().unwrap(), &&AgentCommand::Say { text: "Are you there?".into() });
+    stage.reply("prompt", 1_000).after(6_500);
+    assert!(matches!(stage.commands().last().unwrap(), AgentCommand::Say { .. }));
+    assert!(stage.ended().is_none(), "the goodbye is still to be said");
+    stage.reply("bye", 500).after(1_000);
+    assert_eq!(stage.end_reason().unwrap().label(), "no_input");
+}
+
+#[test]
+fn a_key_counts_as_an_answer() {
+    let mut stage = Stage::greeted();
+    stage.after(11_000).leg(LegEvent::Digit('5')).after(11_000);
+    assert!(!stage.notes().contains(&&Note::NoInputPrompt));
+    stage.after(2_000);
+    assert!(stage.notes().contains(&&Note::NoInputPrompt));
+}
+
+#[test]
+fn a_late_engine_catches_up_100_ms_and_counts_what_it_gave_up() {
+    let mut stage = Stage::answered(rules());
+    stage.after(10).stall(80).after(0);
+    assert_eq!(stage.slots().len(), 5, "slots 0 to 80 ms, none lost");
+    stage.stall(1_000).after(0);
+    let missed: u32 =
+        stage.measures().iter().map(|m| if let Measure::SlotsMissed(slots) = m { *slots } else { 0 }).sum();
+    assert_eq!(stage.slots().len() + missed as usize, 55, "slots 0 to 1080 ms, sent or counted");
+}

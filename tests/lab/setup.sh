@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# setup.sh build|demo|all: installs what is missing on a Debian machine; quick when nothing is.
+#
+#   build   what compiling needs: a linker
+#   demo    and espeak-ng, the voices of `offhook demo`
+#   all     and what the tests need: Asterisk and baresip (provision.sh), Python with the vendors' SDKs
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. tests/lab/tree.sh
+
+have_package() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+# Adds packages to `missing` unless the program that is wanted of them is there already.
+want() {
+  local program=$1
+  shift
+  command -v "$program" >/dev/null || missing+=("$@")
+}
+
+install_packages() {
+  local as_root=() install=(apt-get install -y -q --no-install-recommends)
+  command -v apt-get >/dev/null ||
+    lab_die "missing: $*. This script knows Debian's apt-get only; install them your system's way and run again"
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null ||
+      lab_die "missing: $*. Neither root nor sudo here; as root run: apt-get install --no-install-recommends $*"
+    as_root=(sudo)
+  fi
+  as_root+=(env DEBIAN_FRONTEND=noninteractive)
+  lab_say "Installing $*"
+  # A new machine has no package lists yet, an old one has lists of files that are gone.
+  "${as_root[@]}" "${install[@]}" "$@" </dev/null >&2 || {
+    lab_say "Reading the package lists anew"
+    "${as_root[@]}" apt-get update -q </dev/null >&2 ||
+      lab_die "apt-get update failed; check the network and /etc/apt/sources.list, then run again"
+    "${as_root[@]}" "${install[@]}" "$@" </dev/null >&2 ||
+      lab_die "apt-get could not install $*; its reason is above. Run again when that is mended"
+  }
+}
+
+# The vendors' own SDKs check the messages that offhook sends.
+python_environment() {
+  local environment=$1 wanted=tests/sdk/requirements.txt
+  # The copy is written last, so an environment that was interrupted is made again.
+  cmp -s "$wanted" "$environment/requirements.txt" && return 0
+  lab_say "Python packages for the tests into $environment"
+  rm -rf "$environment"
+  # Debian's own Python: the one that python3-venv belongs to.
+  local python=/usr/bin/python3
+  [ -x "$python" ] || python=python3
+  "$python" -m venv "$environment" ||
+    lab_die "python3 -m venv failed; on Debian: apt-get install python3-venv"
+  "$environment/bin/pip" install --quiet --disable-pip-version-check --requirement "$wanted" ||
+    lab_die "pip could not install $wanted; check the network (PIP_INDEX_URL names another index) and run again"
+  cp "$wanted" "$environment/requirements.txt"
+}
+
+what=${1:?build, demo or all}
+command -v cargo >/dev/null || lab_die "no cargo: install a Rust toolchain first, https://rustup.rs"
+
+missing=()
+want cc gcc libc6-dev
+[ "$what" = build ] || want espeak-ng espeak-ng
+if [ "$what" = all ]; then
+  have_package python3-venv || missing+=(python3 python3-venv)
+  have_package ca-certificates || missing+=(ca-certificates)
+fi
+[ ${#missing[@]} = 0 ] || install_packages "${missing[@]}"
+
+if [ "$what" = all ]; then
+  tests/lab/provision.sh
+  python_environment "${CARGO_TARGET_DIR:-target}/venv"
+fi

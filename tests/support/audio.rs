@@ -1,0 +1,180 @@
+//! Sound for tests: made of tones, speech-like noise and silence, and measured again after the call.
+
+use std::{
+    f64::consts::TAU,
+    ops::{Add, Range},
+    path::Path,
+    time::Duration,
+};
+
+/// Samples per second of everything here: telephone audio, mono, 16 bits.
+pub const RATE: u32 = 8000;
+/// Samples in the 20 ms that are measured at a time.
+const FRAME: usize = 160;
+pub const FRAME_TIME: Duration = Duration::from_millis(20);
+
+/// Level of the tones made here: −9 dBFS at the peak, a loud voice that G.711 passes unclipped.
+const LEVEL: f64 = 11_600.0;
+/// Root mean square below which a frame is silence: −50 dBFS, above the noise of G.711.
+const SILENT_RMS: f64 = 100.0;
+/// A frame belongs to a tone when this share of its power lies there.
+const TONE_SHARE: f64 = 0.5;
+/// A hole up to this long does not end a tone: the test phone's own buffer may run dry for a frame or
+/// two on a busy machine. Longer ones are the system's under test.
+const BRIDGED_FRAMES: usize = 3;
+/// Anything shorter is not called a tone: at the edge between two sounds a frame can look like a third.
+const SHORTEST_FRAMES: usize = 2;
+
+/// Mono samples at 8 kHz.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sound {
+    pub samples: Vec<i16>,
+}
+
+/// From when to when, counted from the beginning of the sound, to 20 ms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    pub begin: Duration,
+    pub end: Duration,
+}
+
+impl Span {
+    pub fn length(self) -> Duration {
+        self.end - self.begin
+    }
+}
+
+pub fn silence(length: Duration) -> Sound {
+    Sound { samples: vec![0; samples_in(length)] }
+}
+
+pub fn tone(hz: f64, length: Duration) -> Sound {
+    let sample = |i: usize| (LEVEL * (TAU * hz * i as f64 / f64::from(RATE)).sin()) as i16;
+    Sound { samples: (0..samples_in(length)).map(sample).collect() }
+}
+
+/// Something a detector of voices takes for one: harmonics of a gliding pitch under noise, in syllables
+/// four times a second. Always the same for the same length.
+pub fn speech(length: Duration) -> Sound {
+    let mut noise: u32 = 0x2545_f491;
+    let mut phase = 0.0;
+    let sample = |i: usize| {
+        let at = i as f64 / f64::from(RATE);
+        phase += TAU * (130.0 + 25.0 * (TAU * 0.7 * at).sin()) / f64::from(RATE);
+        let voice: f64 = (1..=12).map(|k| (f64::from(k) * phase).sin() / f64::from(k)).sum();
+        noise ^= noise << 13;
+        noise ^= noise >> 17;
+        noise ^= noise << 5;
+        let hiss = f64::from(noise) / f64::from(u32::MAX) - 0.5;
+        // Between syllables the voice falls to a tenth, as in talk, but does not stop.
+        let syllable = 0.1 + 0.9 * (TAU * 2.0 * at).sin().abs();
+        (LEVEL * 0.5 * syllable * (voice + 0.3 * hiss)).clamp(-32_000.0, 32_000.0) as i16
+    };
+    Sound { samples: (0..samples_in(length)).map(sample).collect() }
+}
+
+/// One sound after the other: `silence(…) + tone(…)` is a timeline.
+impl Add for Sound {
+    type Output = Sound;
+    fn add(mut self, later: Sound) -> Sound {
+        self.samples.extend(later.samples);
+        self
+    }
+}
+
+impl Sound {
+    pub fn length(&self) -> Duration {
+        Duration::from_secs_f64(self.samples.len() as f64 / f64::from(RATE))
+    }
+
+    /// The part between two times, cut where the sound ends.
+    pub fn part(&self, range: Range<Duration>) -> Sound {
+        let end = samples_in(range.end).min(self.samples.len());
+        let begin = samples_in(range.start).min(end);
+        Sound { samples: self.samples[begin..end].to_vec() }
+    }
+
+    /// Root mean square of all samples, 0 to 32767.
+    pub fn rms(&self) -> f64 {
+        power(&self.samples).sqrt()
+    }
+
+    /// Share of the power that lies at this frequency, 0 to 1, one value for each 20 ms; 0 for silence.
+    pub fn shares_of(&self, hz: f64) -> Vec<f64> {
+        self.frames().map(|frame| share(frame, hz)).collect()
+    }
+
+    /// When this tone is heard.
+    pub fn spans_of(&self, hz: f64) -> Vec<Span> {
+        spans(self.frames().map(|frame| share(frame, hz) > TONE_SHARE))
+    }
+
+    /// When anything is heard.
+    pub fn loud_spans(&self) -> Vec<Span> {
+        spans(self.frames().map(|frame| power(frame).sqrt() > SILENT_RMS))
+    }
+
+    /// How long this tone is heard, all in all.
+    pub fn time_of(&self, hz: f64) -> Duration {
+        self.spans_of(hz).into_iter().map(Span::length).sum()
+    }
+
+    pub fn has(&self, hz: f64) -> bool {
+        !self.spans_of(hz).is_empty()
+    }
+
+    pub fn write_wav(&self, path: &Path) {
+        let spec = hound::WavSpec {
+            channels: 1,
+            sample_rate: RATE,
+            bits_per_sample: 16,
+            sample_format: hound::SampleFormat::Int,
+        };
+        let mut writer = hound::WavWriter::create(path, spec).expect("a file in the test's own directory");
+        for &sample in &self.samples {
+            writer.write_sample(sample).expect("room for a few seconds of sound");
+        }
+        writer.finalize().expect("room for a few seconds of sound");
+    }
+
+    fn frames(&self) -> impl Iterator<Item = &[i16]> {
+        self.samples.chunks_exact(FRAME)
+    }
+}
+
+fn samples_in(length: Duration) -> usize {
+    (length.as_secs_f64() * f64::from(RATE)).round() as usize
+}
+
+fn power(samples: &[i16]) -> f64 {
+    samples.iter().map(|&s| f64::from(s).powi(2)).sum::<f64>() / samples.len().max(1) as f64
+}
+
+/// One bin of a Fourier transform (Goertzel) over one frame, as a share of the frame's power.
+fn share(frame: &[i16], hz: f64) -> f64 {
+    let all = power(frame);
+    if all.sqrt() <= SILENT_RMS {
+        return 0.0;
+    }
+    let turn = TAU * hz / f64::from(RATE);
+    let factor = 2.0 * turn.cos();
+    let (mut last, mut before) = (0.0, 0.0);
+    for &sample in frame {
+        (last, before) = (f64::from(sample) + factor * last - before, last);
+    }
+    let magnitude = last * last + before * before - factor * last * before;
+    2.0 * magnitude / (frame.len() as f64).powi(2) / all
+}
+
+fn spans(frames: impl Iterator<Item = bool>) -> Vec<Span> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for (i, _) in frames.enumerate().filter(|&(_, is)| is) {
+        match found.last_mut() {
+            Some(last) if i - last.end <= BRIDGED_FRAMES => last.end = i + 1,
+            _ => found.push(i..i + 1),
+        }
+    }
+    found.retain(|span| span.len() >= SHORTEST_FRAMES);
+    let at = |frame: usize| FRAME_TIME * u32::try_from(frame).expect("a sound of less than years");
+    found.into_iter().map(|span| Span { begin: at(span.start), end: at(span.end) }).collect()
+}

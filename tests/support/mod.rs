@@ -1,0 +1,13 @@
+//! What the tests stand on: a real Asterisk, real phones, sound that can be measured, the engine as
+//! a process, and emulated providers.
+
+// Each test program takes what it needs; the rest is unused in that one.
+#![allow(dead_code)]
+
+pub mod asterisk;
+pub mod audio;
+pub mod offhook;
+pub mod openai_server;
+pub mod openai_shapes;
+pub mod phone;
+pub mod tied;

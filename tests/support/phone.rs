@@ -1,0 +1,292 @@
+//! A real SIP phone for each caller: baresip out of the lab's tree, watched and commanded over its control
+//! socket.
+//!
+//! What it hears is written by the phone's own clock from the moment the call is established: where no
+//! packet arrives the recording has silence, so times in it are times of the call. Facts of baresip
+//! 1.1.0 on the loopback, by measurement:
+//!
+//! - A sound is in the recording 40 to 60 ms after its packet arrived (the jitter buffer is off, the
+//!   player's own buffer holds two frames), and what the phone says leaves it about 60 ms after its place
+//!   in [`Phone::call`]'s sound.
+//! - A phone that has something to say sends packets from about 80 ms after the call is established.
+//! - The call ends when the sound to say ends; [`TAIL`] of silence follows it, and tests end before.
+//! - The file is written in pieces of 256 ms; only after the end of the call it is complete.
+
+use super::{
+    audio::{Sound, silence},
+    tied::{Tied, free_tcp_port, rtp_range},
+};
+use std::{fmt::Write as _, path::Path, sync::Arc, time::Duration};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpStream, tcp::OwnedReadHalf, tcp::OwnedWriteHalf},
+    sync::{Mutex, watch},
+    time::{Instant, sleep, timeout},
+};
+
+/// Silence after what a phone says; no test talks longer than this after its last word.
+const TAIL: Duration = Duration::from_secs(120);
+const START_WITHIN: Duration = Duration::from_secs(10);
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+const RTP_PORTS: u16 = 20;
+/// Events are a few hundred bytes; more is not baresip.
+const LONGEST_EVENT: usize = 64 * 1024;
+/// Bytes before the samples in a WAV file as baresip writes it.
+const WAV_HEADER: usize = 44;
+
+/// What the phone has reported so far.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    pub ringing: bool,
+    pub established: Option<Instant>,
+    /// Why the call ended, in the phone's words; empty after an ordinary hang-up.
+    pub ended: Option<(Instant, String)>,
+    /// The answers to commands: accepted or not, and what was said.
+    answers: u64,
+    last_answer: (bool, String),
+}
+
+pub struct Phone {
+    directory: TempDir,
+    process: Tied,
+    sip_port: u16,
+    seen: watch::Receiver<Seen>,
+    control: Arc<Mutex<OwnedWriteHalf>>,
+    sounds: u32,
+}
+
+impl Phone {
+    /// Calls `extension` at an Asterisk and says this, beginning when the call is answered. Does not wait
+    /// for an answer.
+    pub async fn call(asterisk_sip_port: u16, extension: &str, says: Sound) -> Self {
+        Self::call_as(asterisk_sip_port, extension, says, "Alice Example", "2025550100").await
+    }
+
+    /// The same, from a caller of this name and number.
+    pub async fn call_as(asterisk_sip_port: u16, extension: &str, says: Sound, name: &str, number: &str) -> Self {
+        let account = format!("\"{name}\" <sip:{number}@127.0.0.1>;regint=0\n");
+        let mut phone = Self::start(&account, says).await;
+        phone.command("dial", &format!("sip:{extension}@127.0.0.1:{asterisk_sip_port}")).await;
+        phone
+    }
+
+    /// Waits for a call at `sip:phone@127.0.0.1:{Self::port}`, answers it at once, and says this.
+    pub async fn listen(says: Sound) -> Self {
+        Self::start("<sip:phone@127.0.0.1>;regint=0;answermode=auto\n", says).await
+    }
+
+    /// Waits for a call and lets it ring.
+    pub async fn listen_without_answering() -> Self {
+        Self::start("<sip:phone@127.0.0.1>;regint=0;answermode=manual\n", Sound::default()).await
+    }
+
+    /// Where this phone can be called. In the lab's dialplan, dial 8 and this port.
+    pub fn port(&self) -> u16 {
+        self.sip_port
+    }
+
+    pub fn seen(&self) -> Seen {
+        self.seen.borrow().clone()
+    }
+
+    pub async fn wait_ringing(&mut self, within: Duration) {
+        self.wait("ring", within, |seen| seen.ringing).await;
+    }
+
+    /// Waits until the call is answered; time zero of [`Self::heard`].
+    pub async fn wait_established(&mut self, within: Duration) -> Instant {
+        self.wait("be answered", within, |seen| seen.established.is_some()).await.established.expect("waited for")
+    }
+
+    /// Waits until the call has ended, from whichever side, and returns why in the phone's words.
+    pub async fn wait_ended(&mut self, within: Duration) -> String {
+        self.wait("end", within, |seen| seen.ended.is_some()).await.ended.expect("waited for").1
+    }
+
+    /// Presses a key: an RFC 4733 event in the call.
+    pub async fn dtmf(&mut self, key: char) {
+        self.command("sndcode", &key.to_string()).await;
+    }
+
+    /// Says this from now on, instead of what was left of the earlier words.
+    pub async fn say(&mut self, words: Sound) {
+        self.sounds += 1;
+        let path = self.directory.path().join(format!("say{}.wav", self.sounds));
+        (words + silence(TAIL)).write_wav(&path);
+        self.command("ausrc", &format!("aufile,{}", path.display())).await;
+    }
+
+    /// Hangs up, and waits until that is done.
+    pub async fn hang_up(&mut self) {
+        self.command("hangup", "").await;
+        self.wait_ended(ANSWER_WITHIN).await;
+    }
+
+    /// Gone without a word, as when a caller's network is lost.
+    pub async fn vanish(&mut self) {
+        self.process.kill().await;
+    }
+
+    /// What has been heard since the call was answered. While the call lasts, up to 300 ms ago.
+    pub fn heard(&self) -> Sound {
+        let file = std::fs::read(self.directory.path().join("heard.wav")).unwrap_or_default();
+        // The sizes in the header are filled in only at the end.
+        let samples = file.get(WAV_HEADER..).unwrap_or_default();
+        Sound { samples: samples.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect() }
+    }
+
+    /// Waits until this tone has been heard for `length` in all.
+    pub async fn wait_to_hear(&self, hz: f64, length: Duration, within: Duration) {
+        let until = Instant::now() + within;
+        while self.heard().time_of(hz) < length {
+            let heard = self.heard();
+            assert!(
+                Instant::now() < until,
+                "{length:?} of {hz} Hz not heard within {within:?}; heard {:?} in all, of that loud: {:?}",
+                heard.length(),
+                heard.loud_spans(),
+            );
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    async fn start(account: &str, says: Sound) -> Self {
+        let directory = TempDir::with_prefix("offhook-phone-").expect("a temporary directory");
+        let path = directory.path();
+        (says + silence(TAIL)).write_wav(&path.join("say0.wav"));
+        let (sip_port, control_port, rtp) = (free_phone_port(), free_tcp_port(), rtp_range(RTP_PORTS));
+        let config = configuration(path, sip_port, control_port, rtp);
+        for (name, text) in [("config", config.as_str()), ("accounts", account), ("contacts", "")] {
+            std::fs::write(path.join(name), text).expect("a file in the test's own directory");
+        }
+        let path_text = path.to_str().expect("a temporary directory with an ordinary name");
+        let mut process = Tied::start("baresip.sh", &[path_text], &[], path, &path.join("log"));
+        let until = Instant::now() + START_WITHIN;
+        let stream = loop {
+            match TcpStream::connect(("127.0.0.1", control_port)).await {
+                Ok(stream) => break stream,
+                Err(_) if !process.has_ended() && Instant::now() < until => sleep(LOOK_EVERY).await,
+                Err(error) => panic!("the phone did not start ({error}):\n{}", log_of(path)),
+            }
+        };
+        let (reader, writer) = stream.into_split();
+        let (report, seen) = watch::channel(Seen::default());
+        tokio::spawn(follow(reader, report));
+        Self { directory, process, sip_port, seen, control: Arc::new(Mutex::new(writer)), sounds: 0 }
+    }
+
+    /// Sends one command and waits until the phone has taken it.
+    async fn command(&mut self, command: &str, params: &str) {
+        let message = serde_json::json!({ "command": command, "params": params }).to_string();
+        let answers = self.seen.borrow().answers;
+        let framed = format!("{}:{message},", message.len());
+        self.control.lock().await.write_all(framed.as_bytes()).await.expect("the phone runs");
+        let seen = self.wait("answer a command", ANSWER_WITHIN, |seen| seen.answers > answers).await;
+        let (accepted, said) = seen.last_answer;
+        assert!(accepted, "the phone refused {command} {params}: {said}\n{}", log_of(self.directory.path()));
+    }
+
+    async fn wait(&mut self, what: &str, within: Duration, is_so: impl Fn(&Seen) -> bool) -> Seen {
+        let reached =
+            timeout(within, self.seen.wait_for(|seen| is_so(seen))).await.map(|seen| seen.map(|seen| seen.clone()));
+        match reached {
+            Ok(Ok(seen)) => seen,
+            Ok(Err(_)) => panic!("the phone went away before it could {what}:\n{}", log_of(self.directory.path())),
+            Err(_) => panic!("the phone did not {what} within {within:?}; it has seen {:?}", self.seen()),
+        }
+    }
+}
+
+impl Drop for Phone {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- phone on port {}\n{}", self.sip_port, log_of(self.directory.path()));
+        }
+    }
+}
+
+/// baresip also listens on the port after its own, for TLS.
+fn free_phone_port() -> u16 {
+    loop {
+        let port = super::tied::free_udp_port();
+        if port < u16::MAX && std::net::TcpListener::bind(("127.0.0.1", port + 1)).is_ok() {
+            return port;
+        }
+    }
+}
+
+fn configuration(directory: &Path, sip_port: u16, control_port: u16, rtp: u16) -> String {
+    let directory = directory.display();
+    let mut text = String::new();
+    for line in [
+        format!("sip_listen 127.0.0.1:{sip_port}"),
+        format!("ctrl_tcp_listen 127.0.0.1:{control_port}"),
+        format!("rtp_ports {rtp}-{}", rtp + RTP_PORTS - 1),
+        format!("audio_source aufile,{directory}/say0.wav"),
+        format!("audio_player aufile,{directory}/heard.wav"),
+        format!("audio_alert aufile,{directory}/alert.wav"),
+        "ausrc_srate 8000\nausrc_channels 1\nauplay_srate 8000\nauplay_channels 1".to_owned(),
+        // On the loopback packets come in order; a jitter buffer would only blur the times by 100 ms.
+        "jitter_buffer_type off\naudio_buffer 40-400".to_owned(),
+        "poll_method epoll\ncall_max_calls 1".to_owned(),
+        "module g711.so\nmodule aufile.so".to_owned(),
+        "module_app account.so\nmodule_app menu.so\nmodule_app ctrl_tcp.so".to_owned(),
+    ] {
+        writeln!(text, "{line}").expect("writing to a String");
+    }
+    text
+}
+
+fn log_of(directory: &Path) -> String {
+    let log = std::fs::read(directory.join("log")).unwrap_or_default();
+    // The progress line is rewritten many times a second; what came before each carriage return is noise.
+    String::from_utf8_lossy(&log)
+        .lines()
+        .map(|line| line.rsplit('\r').next().unwrap_or(line))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// Reads netstrings of JSON until the phone closes, and notes what they tell.
+async fn follow(mut reader: OwnedReadHalf, report: watch::Sender<Seen>) {
+    let mut pending = Vec::new();
+    loop {
+        while let Some(message) = next_netstring(&mut pending) {
+            let Ok(event) = serde_json::from_slice::<serde_json::Value>(&message) else { continue };
+            report.send_modify(|seen| note(seen, &event));
+        }
+        match reader.read_buf(&mut pending).await {
+            Ok(1..) if pending.len() <= LONGEST_EVENT => {}
+            _ => return,
+        }
+    }
+}
+
+/// Takes one `LENGTH:BYTES,` from the front, if it is all there.
+fn next_netstring(pending: &mut Vec<u8>) -> Option<Vec<u8>> {
+    let colon = pending.iter().position(|&byte| byte == b':')?;
+    let length: usize = std::str::from_utf8(&pending[..colon]).ok()?.parse().ok()?;
+    if pending.len() < colon + 1 + length + 1 {
+        return None;
+    }
+    let message = pending[colon + 1..colon + 1 + length].to_vec();
+    pending.drain(..colon + 1 + length + 1);
+    Some(message)
+}
+
+fn note(seen: &mut Seen, event: &serde_json::Value) {
+    let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
+    if event["response"] == true {
+        seen.answers += 1;
+        seen.last_answer = (event["ok"] == true, text("data"));
+        return;
+    }
+    match event["type"].as_str().unwrap_or_default() {
+        "CALL_RINGING" | "CALL_INCOMING" => seen.ringing = true,
+        "CALL_ESTABLISHED" => seen.established = Some(Instant::now()),
+        "CALL_CLOSED" => seen.ended = Some((Instant::now(), text("param"))),
+        _ => {}
+    }
+}

@@ -1,0 +1,158 @@
+//! Rules of the house that a machine can hold: which way imports point, how long a file may get, and
+//! that documents written from code are fresh. `OFFHOOK_BLESS=1 cargo test` writes those documents.
+
+use offhook::call::EndReason;
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Each layer may use itself and those before it; layers in one row do not know each other.
+const LAYERS: &[&[&str]] = &[
+    &["redact"],
+    &["facts"],
+    &["audio"],
+    &["tool"],
+    &["call"],
+    &["config"],
+    &["telemetry"],
+    &["asterisk", "provider", "http"],
+    &["engine"],
+];
+/// The core decides; these carry bytes and read clocks.
+const CORE: &[&str] = &["redact", "facts", "audio", "tool", "call"];
+const IO: &[&str] = &["tokio", "axum", "reqwest", "tokio_tungstenite", "std::net", "std::thread", "std::time::SystemTime"];
+const LINES_MAX: usize = 600;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn sources(folder: &str) -> Vec<(String, String)> {
+    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(&root().join(folder), &mut found);
+    found.sort();
+    let name = |path: &Path| path.strip_prefix(root()).unwrap().display().to_string();
+    found.iter().map(|path| (name(path), fs::read_to_string(path).unwrap())).collect()
+}
+
+/// The code of a file without its unit tests and comments.
+fn code(text: &str) -> String {
+    let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+fn module_of(name: &str) -> &str {
+    name.trim_start_matches("src/").split(['/', '.']).next().unwrap()
+}
+
+/// The modules of this crate that a file names, also inside `use crate::{…}`.
+fn uses(code: &str) -> Vec<String> {
+    let all: Vec<&str> = LAYERS.iter().flat_map(|layer| layer.iter().copied()).collect();
+    let mut found = Vec::new();
+    for piece in code.split("crate::").skip(1) {
+        if let Some(group) = piece.strip_prefix('{') {
+            let mut depth = 0;
+            let mut word = String::new();
+            for letter in group.chars() {
+                match letter {
+                    '{' => depth += 1,
+                    '}' if depth == 0 => break,
+                    '}' => depth -= 1,
+                    _ => {}
+                }
+                if depth == 0 && (letter.is_alphanumeric() || letter == '_') {
+                    word.push(letter);
+                } else if depth == 0 && letter == ',' {
+                    word.clear();
+                } else if depth == 0 && letter == ':' && !word.is_empty() {
+                    found.push(std::mem::take(&mut word));
+                }
+            }
+        } else {
+            found.push(piece.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect());
+        }
+    }
+    found.retain(|word| all.contains(&word.as_str()));
+    found
+}
+
+#[test]
+fn imports_point_one_way() {
+    let rank = |module: &str| LAYERS.iter().position(|layer| layer.contains(&module));
+    let mut wrong = Vec::new();
+    for (name, text) in sources("src") {
+        let module = module_of(&name).to_owned();
+        let Some(own) = rank(&module) else { continue };
+        for used in uses(&code(&text)) {
+            let other = rank(&used).unwrap();
+            if used != module && other >= own {
+                wrong.push(format!("{name} uses crate::{used}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "imports against the direction in ARCHITECTURE.md:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_core_has_no_io_and_no_clock() {
+    let mut wrong = Vec::new();
+    for (name, text) in sources("src").iter().filter(|(name, _)| CORE.contains(&module_of(name))) {
+        let code = code(text);
+        wrong.extend(IO.iter().filter(|word| code.contains(*word)).map(|word| format!("{name} names {word}")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_file_has_outgrown_its_concept() {
+    let long = |(name, text): &(String, String)| {
+        let lines = text.lines().count();
+        (lines > LINES_MAX).then(|| format!("{name}: {lines} lines"))
+    };
+    let wrong: Vec<String> = sources("src").iter().filter_map(long).collect();
+    assert!(wrong.is_empty(), "look for the missing concept:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn nothing_is_left_unfinished() {
+    let words = ["todo!(", "unimplemented!(", "dbg!(", concat!("FIX", "ME"), concat!("TO", "DO")];
+    let mut wrong = Vec::new();
+    for (name, text) in sources("src").into_iter().chain(sources("tests")) {
+        if name != "tests/tidy.rs" {
+            wrong.extend(words.iter().filter(|word| text.contains(*word)).map(|word| format!("{name}: {word}")));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_table_of_endings_is_fresh() {
+    let mut page = String::from(
+        "# Why a call ended\n\nEvery call ends with one reason. It is in the log line `call ended`, in the record on the \
+         pages, and in the metric\n`offhook_calls_total{reason,class}`. The class says whose doing it was.\n\n\
+         | reason | class | meaning |\n| --- | --- | --- |\n",
+    );
+    for reason in EndReason::all() {
+        let (label, class, meaning) = (reason.label(), reason.class().label(), reason.describe());
+        writeln!(page, "| `{label}` | {class} | {meaning} |").unwrap();
+    }
+    let path = root().join("docs/endings.md");
+    if std::env::var_os("OFFHOOK_BLESS").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, &page).unwrap();
+    }
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(written, page, "docs/endings.md is stale; write it with OFFHOOK_BLESS=1 cargo test --test tidy");
+}
