@@ -112,6 +112,7 @@ impl Entered {
                 Note::AgentSpeaks => call.counts.agent_turns += 1,
                 Note::BargeIn { .. } => call.counts.barge_ins += 1,
                 Note::ToolAnswered { .. } => call.counts.tool_calls += 1,
+                Note::Digit(_) => call.counts.keys += 1,
                 _ => {}
             }
         });

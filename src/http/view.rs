@@ -119,6 +119,8 @@ pub struct CallCounts {
     /// Answers that the caller interrupted.
     pub barge_ins: u32,
     pub tool_calls: u32,
+    /// Keys the caller pressed.
+    pub keys: u32,
     /// 20 ms slots in which a frame was due and none left in time.
     pub slots_missed: u64,
     /// Frames dropped for any reason but an interruption.

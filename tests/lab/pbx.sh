@@ -3,23 +3,23 @@
 #
 #   PBX_BIND=192.0.2.7   address for SIP and audio, when the softphone is on another machine (127.0.0.1)
 #   PBX_SIP_PORT=5060    port for SIP, UDP
-#   CONFIG=FILE          offhook's configuration (config/offhook.yaml)
+#   CONFIG=FILE          offhook's configuration (config/asterisk.yaml)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/lab/tree.sh
 
 random() { od -An -N"$1" -tx1 /dev/urandom | tr -d ' \n'; }
 
-config=${CONFIG:-config/offhook.yaml}
+config=${CONFIG:-config/asterisk.yaml}
 bind=${PBX_BIND:-127.0.0.1}
 sip_port=${PBX_SIP_PORT:-5060}
 offhook=${CARGO_TARGET_DIR:-target}/debug/offhook
 directory=$(mktemp -d -t offhook-pbx-XXXXXX)
 phone_password=$(random 6)
 
-export OFFHOOK_ARI_URL=http://127.0.0.1:8088 OFFHOOK_ARI_USERNAME=offhook
-OFFHOOK_ARI_PASSWORD=$(random 16)
-export OFFHOOK_ARI_PASSWORD
+export ARI_URL=http://127.0.0.1:8088 ARI_USERNAME=offhook
+ARI_PASSWORD=$(random 16)
+export ARI_PASSWORD
 
 asterisk=
 engine=
@@ -42,7 +42,7 @@ trap stop EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-LAB_ARI_PASSWORD=$OFFHOOK_ARI_PASSWORD LAB_ARI_USER=$OFFHOOK_ARI_USERNAME LAB_BIND=$bind \
+LAB_ARI_PASSWORD=$ARI_PASSWORD LAB_ARI_USER=$ARI_USERNAME LAB_BIND=$bind \
   LAB_SIP_PORT=$sip_port LAB_PHONE_PASSWORD=$phone_password \
   tests/lab/asterisk.sh run "$directory" </dev/null >"$directory/console" 2>&1 &
 asterisk=$!

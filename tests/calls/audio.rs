@@ -1,0 +1,81 @@
+//! What caller and agent hear of each other, over every media leg.
+
+use crate::{
+    AGENT_HZ, CALLER_HZ, SOON, ms, pbx,
+    support::{
+        audio::{silence, tone},
+        phone::Phone,
+    },
+};
+
+const LEGS: [&str; 4] = ["audiosocket/slin", "audiosocket/slin16", "rtp/ulaw", "rtp/alaw"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_sides_hear_each_other_over_every_leg() {
+    for leg in LEGS {
+        let script = "- tone: { hertz: 440, for: 1s }\n- echo: 20s";
+        let (asterisk, offhook) = pbx(script, &format!("    audio: {leg}\n")).await;
+        let says = silence(ms(2500)) + tone(CALLER_HZ, ms(1000)) + silence(ms(20_000));
+        let mut phone = Phone::call(asterisk.sip_port(), "7000", says).await;
+        phone.wait_to_hear(AGENT_HZ, ms(900), SOON).await;
+        phone.wait_to_hear(CALLER_HZ, ms(900), SOON).await;
+        phone.hang_up().await;
+        let heard = phone.heard();
+        let spans = heard.spans_of(AGENT_HZ);
+        assert_eq!(spans.len(), 1, "{leg}: the agent's second of tone without a hole: {spans:?}");
+        assert!(spans[0].length().abs_diff(ms(1000)) <= ms(60), "{leg}: {spans:?}");
+        let spans = heard.spans_of(CALLER_HZ);
+        assert_eq!(spans.len(), 1, "{leg}: the caller's own tone, through the agent and back: {spans:?}");
+        assert!(spans[0].length().abs_diff(ms(1000)) <= ms(100), "{leg}: {spans:?}");
+        assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up", "{leg}");
+        asterisk.wait_empty(SOON).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_agent_stops_when_the_caller_speaks_and_hears_every_word() {
+    for leg in LEGS {
+        let script = "- tone: { hertz: 440, for: 30s }\n- listen: {}\n- tone: { hertz: 900, for: 1s }\n- listen: {}";
+        let (asterisk, offhook) = pbx(script, &format!("    audio: {leg}\n")).await;
+        let says = silence(ms(3000)) + tone(CALLER_HZ, ms(600)) + silence(ms(20_000));
+        let mut phone = Phone::call(asterisk.sip_port(), "7000", says).await;
+        phone.wait_to_hear(900.0, ms(900), SOON).await;
+        phone.hang_up().await;
+        let heard = phone.heard();
+        let stopped = heard.spans_of(AGENT_HZ).last().expect("the agent spoke").end;
+        // 3 s until the caller speaks; the phone, the lab and the agent's own 60 ms of onset add theirs.
+        assert!(stopped >= ms(3000) && stopped <= ms(3500), "{leg}: the agent spoke until {stopped:?}");
+        assert_eq!(offhook.metric("offhook_barge_in_stop_seconds_count").await, 1.0, "{leg}");
+        let sum = offhook.metric("offhook_barge_in_stop_seconds_sum").await;
+        assert!(sum <= 0.040, "{leg}: {sum} s from the decision to the first frame without the agent");
+        let ended = offhook.wait_ended(1, SOON).await;
+        assert_eq!(ended[0]["counts"]["barge_ins"], 1, "{leg}");
+        asterisk.wait_empty(SOON).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_short_yes_is_heard_and_answered() {
+    let script = "- tone: { hertz: 440, for: 500ms }\n- listen: {}\n- tone: { hertz: 900, for: 1s }\n- listen: {}";
+    let (asterisk, _offhook) = pbx(script, "").await;
+    let says = silence(ms(2000)) + tone(CALLER_HZ, ms(200)) + silence(ms(20_000));
+    let mut phone = Phone::call(asterisk.sip_port(), "7000", says).await;
+    phone.wait_to_hear(900.0, ms(950), SOON).await;
+    phone.hang_up().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_key_arrives_once_over_every_leg() {
+    for leg in LEGS {
+        let (asterisk, offhook) = pbx("- tone: { hertz: 440, for: 60s }", &format!("    audio: {leg}\n")).await;
+        let mut phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(30_000))).await;
+        phone.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
+        for key in ['1', '5', '#'] {
+            phone.dtmf(key).await;
+        }
+        // The keys reach Asterisk in order with the hang-up.
+        phone.hang_up().await;
+        let ended = offhook.wait_ended(1, SOON).await;
+        assert_eq!(ended[0]["counts"]["keys"], 3, "{leg}");
+    }
+}

@@ -1,0 +1,220 @@
+//! The engine as its users run it: the program, a configuration file, signals, and its pages.
+
+use super::{
+    asterisk::Asterisk,
+    tied::{free_tcp_port, rtp_range},
+};
+use serde_json::Value;
+use std::{
+    fs::File,
+    process::Stdio,
+    time::Duration,
+};
+use tempfile::TempDir;
+use tokio::{
+    process::{Child, Command},
+    time::{Instant, sleep, timeout},
+};
+
+const ASK_EVERY: Duration = Duration::from_millis(20);
+const START_MAX: Duration = Duration::from_secs(20);
+/// Even ports for as many calls as one test has at once.
+const RTP_PORTS: u16 = 100;
+
+pub struct Offhook {
+    child: Child,
+    directory: TempDir,
+    http: u16,
+    audiosocket: u16,
+    client: reqwest::Client,
+}
+
+/// Where one engine listens, and where it finds its Asterisk.
+pub struct Place {
+    pub http: u16,
+    pub audiosocket: u16,
+    rtp: u16,
+}
+
+impl Place {
+    pub fn free() -> Self {
+        Self { http: free_tcp_port(), audiosocket: free_tcp_port(), rtp: rtp_range(RTP_PORTS) }
+    }
+
+    /// The sections of a configuration that say where things are.
+    pub fn yaml(&self, asterisk: Option<&Asterisk>) -> String {
+        let asterisk = asterisk.map_or_else(String::new, |asterisk| {
+            format!(
+                "asterisk: {{ url: \"{}\", username: offhook, password: \"{}\", app: offhook }}\n",
+                asterisk.ari_url(),
+                asterisk.ari_password()
+            )
+        });
+        let Self { http, audiosocket, rtp } = self;
+        let last = rtp + RTP_PORTS - 1;
+        format!(
+            "{asterisk}http: {{ bind: \"127.0.0.1:{http}\" }}\nmedia:\n  audiosocket: {{ bind: \
+             \"127.0.0.1:{audiosocket}\" }}\n  rtp: {{ bind: 127.0.0.1, ports: {rtp}-{last} }}\n"
+        )
+    }
+}
+
+impl Offhook {
+    /// Starts the program with this configuration and waits until it answers.
+    pub async fn start(place: Place, yaml: &str) -> Self {
+        let directory = TempDir::with_prefix("offhook-engine-").expect("a temporary directory");
+        let config = directory.path().join("offhook.yaml");
+        std::fs::write(&config, yaml).expect("a file in the test's own directory");
+        let log = File::create(directory.path().join("log")).expect("a file in the test's own directory");
+        let child = Command::new(env!("CARGO_BIN_EXE_offhook"))
+            .args(["run", "--log", "debug", "--config"])
+            .arg(&config)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a second handle to the log"))
+            .stderr(log)
+            .kill_on_drop(true)
+            .spawn()
+            .expect("cargo built the program");
+        // Only the first in a test program can succeed.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::new();
+        let mut offhook = Self { child, directory, http: place.http, audiosocket: place.audiosocket, client };
+        let until = Instant::now() + START_MAX;
+        while offhook.try_page("live").await.is_none() {
+            let ended = offhook.child.try_wait().expect("its own child");
+            assert!(ended.is_none(), "the engine ended with {ended:?}:\n{}", offhook.log());
+            assert!(Instant::now() < until, "the engine does not answer:\n{}", offhook.log());
+            sleep(ASK_EVERY).await;
+        }
+        offhook
+    }
+
+    /// An engine that is connected with this Asterisk and takes calls.
+    pub async fn attached(asterisk: &Asterisk, agents: &str) -> Self {
+        let place = Place::free();
+        let yaml = format!("{}{agents}", place.yaml(Some(asterisk)));
+        let offhook = Self::start(place, &yaml).await;
+        offhook.wait_ready(true).await;
+        offhook
+    }
+
+    async fn try_page(&self, name: &str) -> Option<(u16, String)> {
+        let answer = self.client.get(format!("http://127.0.0.1:{}/{name}", self.http)).send().await.ok()?;
+        Some((answer.status().as_u16(), answer.text().await.ok()?))
+    }
+
+    pub async fn page(&self, name: &str) -> (u16, String) {
+        self.try_page(name).await.unwrap_or_else(|| panic!("no answer from /{name}:\n{}", self.log()))
+    }
+
+    pub async fn json(&self, name: &str) -> Value {
+        serde_json::from_str(&self.page(name).await.1).expect("this page is JSON")
+    }
+
+    pub async fn wait_ready(&self, ready: bool) -> String {
+        let (status, within) = (if ready { 200 } else { 503 }, Duration::from_secs(20));
+        let until = Instant::now() + within;
+        loop {
+            let (got, body) = self.page("ready").await;
+            if got == status {
+                return body;
+            }
+            assert!(Instant::now() < until, "/ready still says {got} after {within:?}: {body}\n{}", self.log());
+            sleep(ASK_EVERY).await;
+        }
+    }
+
+    /// The sum of all children of a metric whose line begins like this.
+    pub async fn metric(&self, name: &str) -> f64 {
+        let (_, text) = self.page("metrics").await;
+        let values = text.lines().filter(|line| line.starts_with(name)).filter_map(|line| line.rsplit(' ').next());
+        values.filter_map(|value| value.parse::<f64>().ok()).sum()
+    }
+
+    pub async fn wait_metric(&self, name: &str, at_least: f64, within: Duration) {
+        let until = Instant::now() + within;
+        loop {
+            let value = self.metric(name).await;
+            if value >= at_least {
+                return;
+            }
+            assert!(Instant::now() < until, "{name} is {value}, not {at_least}, after {within:?}\n{}", self.log());
+            sleep(ASK_EVERY).await;
+        }
+    }
+
+    /// Waits until this many calls have ended and returns them, newest first.
+    pub async fn wait_ended(&self, calls: usize, within: Duration) -> Vec<Value> {
+        let until = Instant::now() + within;
+        loop {
+            let page = self.json("calls").await;
+            let recent = page["recent"].as_array().expect("a list").clone();
+            if recent.len() >= calls {
+                return recent;
+            }
+            assert!(Instant::now() < until, "{} of {calls} calls ended: {page}\n{}", recent.len(), self.log());
+            sleep(ASK_EVERY).await;
+        }
+    }
+
+    /// Waits until the only call has ended and returns its reason's label.
+    pub async fn wait_end_reason(&self, within: Duration) -> String {
+        let ended = self.wait_ended(1, within).await;
+        ended[0]["reason"]["label"].as_str().expect("a label").to_owned()
+    }
+
+    pub async fn wait_active(&self, calls: usize, within: Duration) {
+        let until = Instant::now() + within;
+        loop {
+            let page = self.json("calls").await;
+            if page["active"].as_array().is_some_and(|active| active.len() == calls) {
+                return;
+            }
+            assert!(Instant::now() < until, "not {calls} active calls: {page}\n{}", self.log());
+            sleep(ASK_EVERY).await;
+        }
+    }
+
+    pub fn audiosocket(&self) -> String {
+        format!("127.0.0.1:{}", self.audiosocket)
+    }
+
+    /// What it has logged so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+    }
+
+    pub fn write_config(&self, yaml: &str) {
+        std::fs::write(self.directory.path().join("offhook.yaml"), yaml).expect("its own file");
+    }
+
+    pub fn read_config(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join("offhook.yaml")).expect("its own file")
+    }
+
+    pub async fn post(&self, name: &str) -> (u16, String) {
+        let url = format!("http://127.0.0.1:{}/{name}", self.http);
+        let answer = self.client.post(url).send().await.expect("an answer");
+        (answer.status().as_u16(), answer.text().await.expect("a body"))
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id().expect("it runs")
+    }
+
+    pub async fn signal(&self, name: &str) {
+        let mut kill = Command::new("sh");
+        kill.args(["-c", "kill -s \"$0\" \"$1\"", name, &self.pid().to_string()]);
+        assert!(kill.status().await.is_ok_and(|status| status.success()), "kill -s {name}");
+    }
+
+    /// Open descriptors of the process.
+    pub fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.pid())).map_or(0, Iterator::count)
+    }
+
+    /// Waits until the process has ended by itself.
+    pub async fn wait_exit(&mut self, within: Duration) -> std::process::ExitStatus {
+        timeout(within, self.child.wait()).await.expect("it ends in time").expect("its own child")
+    }
+}
