@@ -16,6 +16,8 @@ pub struct Catalog {
 pub struct ProviderKind {
     /// `openai_realtime`, say.
     pub kind: &'static str,
+    /// One line for the reference.
+    pub summary: &'static str,
     /// JSON Schema of its options, as `schemars` derives it. Make it refuse unknown keys, and
     /// document each key. `title` of a leaf says in words what is expected ("a duration such as
     /// 500ms"); `default` goes into the reference.

@@ -105,7 +105,8 @@ impl Explainer<'_> {
             _ if matches!(node.kind, Kind::Broken) => Vec::new(),
             K::AnyOf { context } | K::OneOfNotValid { context } => self.explain_choice(node, &path, context),
             K::AdditionalProperties { unexpected } | K::UnevaluatedProperties { unexpected } => {
-                unexpected.iter().map(|key| self.unknown_key(&path, key, error)).collect()
+                let known = self.known_keys(error);
+                unexpected.iter().map(|key| self.unknown_key(&path, key, &known)).collect()
             }
             K::Required { property } => {
                 let path = property.as_str().map_or(path.clone(), |key| path.key(key));
@@ -137,7 +138,7 @@ impl Explainer<'_> {
             K::MaxLength { limit } => fault(format!("has to have at most {limit} characters"), None),
             K::MaxItems { limit } => fault(format!("has to have at most {limit} entries"), None),
             K::MinProperties { .. } | K::MaxProperties { .. } if self.is_provider(&path) => {
-                fault("expected exactly one key, the kind of provider".into(), self.kinds_hint(error))
+                fault("expected exactly one key, the kind of provider".into(), suggest("", &self.known_keys(error)))
             }
             K::MinProperties { .. } => fault("at least one entry is required".into(), None),
             _ => fault(masked(error), None),
@@ -149,49 +150,64 @@ impl Explainer<'_> {
         if node.has_broken() {
             return Vec::new();
         }
-        let options: Vec<Value> = branches.iter().flatten().flat_map(listed).collect();
-        let all_listed = branches.iter().all(|branch| branch.iter().any(|error| !listed(error).is_empty()));
-        if all_listed && node.entries().is_empty() {
-            return self.not_listed(node, path, &options);
-        }
-        let fits = |branch: &&Vec<ValidationError<'static>>| {
-            let wrong_type = |error: &ValidationError| matches!(error.kind(), ValidationErrorKind::Type { .. });
-            !branch.iter().any(|error| wrong_type(error) && path_of(error) == *path)
+        let wrong_type = |error: &ValidationError| {
+            matches!(error.kind(), ValidationErrorKind::Type { .. }) && path_of(error) == *path
         };
-        let nearest = branches.iter().filter(fits).min_by_key(|branch| branch.len());
-        match nearest {
-            Some(branch) => branch.iter().flat_map(|error| self.explain(error)).collect(),
-            None => {
-                let wanted: Vec<String> =
-                    branches.iter().filter_map(|branch| branch.first()).filter_map(type_of).collect();
-                let title = self.root_title(path);
-                let message = format!("expected {}, found {}", title.unwrap_or(wanted.join(" or ")), found(node));
-                vec![Fault::new(path.clone(), message, None)]
-            }
+        let fitting: Vec<_> = branches.iter().filter(|branch| !branch.iter().any(wrong_type)).collect();
+        let others: Vec<_> = branches.iter().flatten().filter(|error| wrong_type(error)).collect();
+        if let Some(key) = written(node).filter(|text| others.iter().any(|error| self.known_keys(error).contains(text)))
+        {
+            return vec![Fault::new(path.clone(), format!("{key:?} is a key here"), Some(format!("write \"{key}:\"")))];
         }
+        // Nearest is the shape that has these keys; what is wrong below them counts less.
+        let distance = |branch: &&&Vec<ValidationError<'static>>| {
+            (branch.iter().filter(|error| path_of(error) == *path).count(), branch.len())
+        };
+        let Some(nearest) = fitting.iter().min_by_key(distance) else {
+            let mut wanted: Vec<String> = others.into_iter().filter_map(type_of).collect();
+            wanted.sort();
+            wanted.dedup();
+            let wanted = self.title(path).unwrap_or(wanted.join(" or "));
+            return vec![Fault::new(path.clone(), format!("expected {wanted}, found {}", found(node)), None)];
+        };
+        // Each shape allows other values in the same place: all of them are the choices.
+        let lists = |branch: &&Vec<ValidationError<'static>>| {
+            branch.iter().find(|error| !listed(error).is_empty()).map(path_of)
+        };
+        let first = lists(nearest);
+        if let Some(place) = first.filter(|first| fitting.iter().all(|branch| lists(branch).as_ref() == Some(first))) {
+            let options: Vec<Value> = fitting.iter().flat_map(|branch| branch.iter()).flat_map(listed).collect();
+            let node = self.root.at(&place).unwrap_or(node);
+            return self.not_listed(node, &place, &options);
+        }
+        // Each shape has other keys: all of them are the known ones.
+        let strange: Vec<_> = fitting.iter().filter_map(|branch| branch.iter().find_map(unexpected)).collect();
+        if let [(first, keys), ..] = strange.as_slice()
+            && strange.len() == fitting.len()
+            && strange.iter().all(|(error, others)| others == keys && path_of(error) == path_of(first))
+        {
+            let place = path_of(first);
+            let known: Vec<&str> = strange.iter().flat_map(|(error, _)| self.known_keys(error)).collect();
+            return keys.iter().map(|key| self.unknown_key(&place, key, &known)).collect();
+        }
+        nearest.iter().flat_map(|error| self.explain(error)).collect()
     }
 
-    fn unknown_key(&self, path: &Path, key: &str, error: &ValidationError) -> Fault {
-        let known: Vec<&str> = self
-            .beside(error, "properties")
-            .and_then(Value::as_object)
-            .into_iter()
-            .flatten()
-            .map(|(k, _)| &**k)
-            .collect();
+    fn known_keys(&self, error: &ValidationError) -> Vec<&str> {
+        let properties = self.beside(error, "properties").and_then(Value::as_object);
+        properties.into_iter().flatten().map(|(key, _)| key.as_str()).collect()
+    }
+
+    fn unknown_key(&self, path: &Path, key: &str, known: &[&str]) -> Fault {
         let what = if self.is_provider(path) { "unknown kind of provider" } else { "unknown key" };
-        let meant = nearest(key, &known).map(|meant| path.key(meant));
-        Fault { meant, ..Fault::new(path.key(key), what, suggest(key, &known)) }
+        let meant = nearest(key, known).map(|meant| path.key(meant));
+        Fault { meant, ..Fault::new(path.key(key), what, suggest(key, known)) }
     }
 
     fn not_listed(&self, node: &Node, path: &Path, options: &[Value]) -> Vec<Fault> {
         let options: Vec<String> =
             options.iter().map(|o| o.as_str().map_or_else(|| o.to_string(), str::to_owned)).collect();
-        let written = match &node.kind {
-            Kind::Scalar { value: Value::String(text), from_env: false, .. } => text.as_str(),
-            _ => "",
-        };
-        let hint = suggest(written, &options.iter().map(String::as_str).collect::<Vec<_>>());
+        let hint = suggest(written(node).unwrap_or_default(), &options.iter().map(String::as_str).collect::<Vec<_>>());
         vec![Fault::new(path.clone(), format!("{} is not one of the choices", shown(node)), hint)]
     }
 
@@ -219,11 +235,6 @@ impl Explainer<'_> {
         path.steps().len() == 2 && path.starts_with(&Path::default().key("providers"))
     }
 
-    fn kinds_hint(&self, error: &ValidationError) -> Option<String> {
-        let kinds = self.beside(error, "properties")?.as_object()?;
-        suggest("", &kinds.keys().map(String::as_str).collect::<Vec<_>>())
-    }
-
     /// What another keyword says in the schema that the error is about.
     fn beside(&self, error: &ValidationError, keyword: &str) -> Option<&Value> {
         let (parent, _) = error.schema_path().as_str().rsplit_once('/')?;
@@ -238,7 +249,7 @@ impl Explainer<'_> {
     }
 
     /// The title of the schema at `path`, found along the instance rather than the error.
-    fn root_title(&self, path: &Path) -> Option<String> {
+    fn title(&self, path: &Path) -> Option<String> {
         let mut schema = self.schema;
         for step in path.steps() {
             schema = match step {
@@ -253,6 +264,14 @@ impl Explainer<'_> {
     }
 }
 
+/// A text as the operator wrote it; never a variable's.
+fn written(node: &Node) -> Option<&str> {
+    match &node.kind {
+        Kind::Scalar { value: Value::String(text), from_env: false, .. } => Some(text),
+        _ => None,
+    }
+}
+
 fn listed(error: &ValidationError<'static>) -> Vec<Value> {
     match error.kind() {
         ValidationErrorKind::Enum { options } => options.as_array().cloned().unwrap_or_default(),
@@ -261,9 +280,16 @@ fn listed(error: &ValidationError<'static>) -> Vec<Value> {
     }
 }
 
+fn unexpected<'e>(error: &'e ValidationError<'static>) -> Option<(&'e ValidationError<'static>, &'e Vec<String>)> {
+    match error.kind() {
+        ValidationErrorKind::AdditionalProperties { unexpected } => Some((error, unexpected)),
+        _ => None,
+    }
+}
+
 fn type_of(error: &ValidationError<'static>) -> Option<String> {
     match error.kind() {
-        ValidationErrorKind::Type { kind } => Some(type_words(kind)),
+        ValidationErrorKind::Type { kind } => Some(type_words(kind)).filter(|words| !words.is_empty()),
         _ => None,
     }
 }

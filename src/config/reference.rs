@@ -62,7 +62,7 @@ impl Page {
 
     /// A heading, the keys of an object as a table, then the objects among them.
     fn section(&mut self, path: &str, schema: &Value) {
-        let mut keys: Vec<(&str, &Value, bool)> = Vec::new();
+        let mut keys = Vec::new();
         collect_keys(schema, &mut keys);
         if keys.is_empty() {
             return;
@@ -73,7 +73,7 @@ impl Page {
             self.heading(path, schema);
         }
         self.text += "| key | type | default | meaning |\n| --- | --- | --- | --- |\n";
-        for (key, value, required) in &keys {
+        for Key { key, value, required } in &keys {
             let default = match value.get("default") {
                 _ if *required => "**required**".into(),
                 Some(Value::String(text)) => code(text),
@@ -83,9 +83,9 @@ impl Page {
             let meaning = value.get("description").and_then(Value::as_str).map(one_line).unwrap_or_default();
             self.line(format_args!("| `{key}` | {} | {default} | {} |", type_words(value), cell(&meaning)));
         }
-        for (key, value, _) in keys {
-            let path = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
-            self.children(&path, value);
+        for Key { key, value, .. } in keys {
+            let path = if path.is_empty() { key } else { format!("{path}.{key}") };
+            self.children(&path, &value);
         }
     }
 
@@ -131,24 +131,54 @@ impl Page {
     }
 }
 
+struct Key {
+    key: String,
+    value: Value,
+    required: bool,
+}
+
 /// The keys of an object, those of all its alternatives included.
-fn collect_keys<'a>(schema: &'a Value, keys: &mut Vec<(&'a str, &'a Value, bool)>) {
-    let alternatives =
-        || ["anyOf", "oneOf", "allOf"].iter().filter_map(|keyword| schema.get(*keyword)?.as_array()).flatten();
-    let several = alternatives().count() > 1;
-    let required = schema.get("required").and_then(Value::as_array);
-    for (key, value) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        let required = !several && required.is_some_and(|names| names.iter().any(|name| name == key));
-        if !keys.iter().any(|(known, ..)| known == key) {
-            keys.push((key, value, required));
+fn collect_keys(schema: &Value, keys: &mut Vec<Key>) {
+    let alternatives = alternatives(schema);
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let names = schema.get("required").and_then(Value::as_array);
+    for (key, value) in properties.into_iter().flatten() {
+        let required = names.is_some_and(|names| names.iter().any(|name| name == key));
+        let mut value = value.clone();
+        // What a variant with one key means is said of the variant.
+        if properties.is_some_and(|properties| properties.len() == 1)
+            && value.get("description").is_none()
+            && let (Value::Object(value), Some(description)) = (&mut value, schema.get("description"))
+        {
+            value.insert("description".into(), description.clone());
+        }
+        match keys.iter_mut().find(|known| known.key == *key) {
+            Some(known) => add_choices(&mut known.value, &value),
+            None => keys.push(Key { key: key.clone(), value, required }),
         }
     }
-    for alternative in alternatives() {
+    for alternative in &alternatives {
         let from = keys.len();
         collect_keys(alternative, keys);
-        if several {
-            keys[from..].iter_mut().for_each(|(.., required)| *required = false);
+        if alternatives.len() > 1 {
+            keys[from..].iter_mut().for_each(|key| key.required = false);
         }
+    }
+}
+
+/// What a schema may be instead, `null` aside.
+fn alternatives(schema: &Value) -> Vec<&Value> {
+    let lists = ["anyOf", "oneOf", "allOf"].into_iter().filter_map(|keyword| schema.get(keyword)?.as_array());
+    lists.flatten().filter(|branch| branch.get("type").is_none_or(|kind| kind != "null")).collect()
+}
+
+/// The tag of one variant beside those of the others.
+fn add_choices(known: &mut Value, other: &Value) {
+    let both = [choices(known), choices(other)].concat();
+    if let Value::Object(known) = known
+        && known.remove("const").is_some()
+    {
+        known.insert("enum".into(), both.into());
     }
 }
 
@@ -175,8 +205,15 @@ fn type_words(schema: &Value) -> String {
     }
     match schema.get("type") {
         Some(Value::String(name)) => words(name) + &bounds(schema),
-        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).map(words).collect::<Vec<_>>().join(" or "),
-        _ => "one of several".into(),
+        Some(Value::Array(names)) => {
+            let names = names.iter().filter_map(Value::as_str).filter(|name| *name != "null");
+            names.map(words).collect::<Vec<_>>().join(" or ") + &bounds(schema)
+        }
+        _ => {
+            let mut several: Vec<String> = alternatives(schema).into_iter().map(type_words).collect();
+            several.dedup();
+            several.join(" or ")
+        }
     }
 }
 
@@ -189,17 +226,17 @@ fn bounds(schema: &Value) -> String {
     }
 }
 
-/// The values of an `enum`, or of alternatives that are constants.
+/// The values of a constant, of an `enum`, or of alternatives that are such.
 fn choices(schema: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    if let Some(Value::Array(options)) = schema.get("enum") {
-        return options.iter().map(text).collect();
+    if let Some(constant) = schema.get("const") {
+        return vec![text(constant)];
     }
-    let alternatives = schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Value::as_array);
-    let constants =
-        |branch: &Value| branch.get("const").map(|value| vec![text(value)]).unwrap_or_else(|| choices(branch));
-    let found: Option<Vec<Vec<String>>> = alternatives.map(|branches| branches.iter().map(constants).collect());
-    found.filter(|found| found.iter().all(|branch| !branch.is_empty())).unwrap_or_default().concat()
+    if let Some(Value::Array(options)) = schema.get("enum") {
+        return options.iter().filter(|option| !option.is_null()).map(text).collect();
+    }
+    let found: Vec<Vec<String>> = alternatives(schema).into_iter().map(choices).collect();
+    if found.iter().any(Vec::is_empty) { Vec::new() } else { found.concat() }
 }
 
 fn one_line(text: &str) -> String {

@@ -180,8 +180,10 @@ impl Resolver<'_> {
             let checked: Vec<_> =
                 (known.check)(&options).into_iter().map(|found| (path.join(&found.path), found)).collect();
             let own: Vec<_> = checked.into_iter().filter(|(place, _)| !self.report.explains(&path, place)).collect();
+            let hidden = self.root.at(&path).map(Node::env_texts).unwrap_or_default();
             for (place, found) in own {
-                self.problem(&place, found.message, found.hint);
+                let hint = found.hint.map(|hint| without(&hint, &hidden));
+                self.problem(&place, without(&found.message, &hidden), hint);
             }
             providers.insert(name, ProviderConfig { kind, options });
         }
@@ -353,6 +355,15 @@ impl Resolver<'_> {
             _ => None,
         }
     }
+}
+
+/// `text` without the variables' values that a provider's words may repeat.
+fn without(text: &str, hidden: &[&str]) -> String {
+    /// Shorter ones are in every text, and are no secrets.
+    const SECRET_BYTES_MIN: usize = 4;
+
+    let secret = hidden.iter().filter(|hidden| hidden.len() >= SECRET_BYTES_MIN);
+    secret.fold(text.to_owned(), |text, hidden| text.replace(*hidden, "***"))
 }
 
 fn destination(raw: raw::Destination) -> Destination {

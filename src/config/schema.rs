@@ -1,6 +1,9 @@
 //! The JSON Schema of the whole file: one for editors, which also judges what is loaded.
 
-use super::{catalog::Catalog, raw::Raw};
+use super::{
+    catalog::{Catalog, ProviderKind},
+    raw::Raw,
+};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
@@ -10,13 +13,14 @@ pub fn schema(catalog: &Catalog) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let mut root = settings.into_generator().into_root_schema_for::<Raw>().to_value();
     tidy(&mut root, &Map::new(), 0);
+    drop_null(&mut root);
     root["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
     if let Some(object) = root.as_object_mut() {
         object.remove("title");
         object.remove("description");
     }
     let kinds: Map<String, Value> =
-        catalog.providers.iter().map(|provider| (provider.kind.to_owned(), options_schema(&provider.schema))).collect();
+        catalog.providers.iter().map(|provider| (provider.kind.to_owned(), options_schema(provider))).collect();
     root["properties"]["providers"]["additionalProperties"] = json!({
         "type": "object",
         "title": "one kind of provider with its options",
@@ -39,18 +43,19 @@ pub fn schema_text(catalog: &Catalog) -> String {
     format!("{root:#}\n")
 }
 
-fn options_schema(written: &Value) -> Value {
-    let mut schema = written.clone();
+fn options_schema(provider: &ProviderKind) -> Value {
+    let mut schema = provider.schema.clone();
     let definitions = schema.get("$defs").and_then(Value::as_object).cloned().unwrap_or_default();
     tidy(&mut schema, &definitions, 0);
     if let Some(object) = schema.as_object_mut() {
         object.remove("title");
+        object.insert("description".into(), provider.summary.into());
     }
     schema
 }
 
-/// Puts definitions in place of references, and takes `null` away: a key without a value counts
-/// as not written. References that nest deeper than any configuration does are left open.
+/// Puts definitions in place of references. References that nest deeper than any configuration
+/// does are left open.
 fn tidy(schema: &mut Value, definitions: &Map<String, Value>, depth: usize) {
     const DEPTH_MAX: usize = 24;
 
@@ -63,14 +68,15 @@ fn tidy(schema: &mut Value, definitions: &Map<String, Value>, depth: usize) {
             if object.get("format").is_some_and(Value::is_string) {
                 object.remove("format");
             }
-            drop_null(object);
-            // A definition may be a reference again, and may allow null.
+            // A definition may be a reference again.
             for _ in depth..DEPTH_MAX {
                 let target = object.get("$ref").and_then(Value::as_str).and_then(|name| name.strip_prefix("#/$defs/"));
                 let Some(definition) = target.and_then(|name| definitions.get(name)).cloned() else { break };
                 object.remove("$ref");
                 merge(object, definition);
-                drop_null(object);
+            }
+            if object.get("default").is_some_and(Value::is_null) {
+                object.remove("default");
             }
             object.values_mut().for_each(|value| tidy(value, definitions, depth + 1));
         }
@@ -87,10 +93,14 @@ fn merge(object: &mut Map<String, Value>, definition: Value) {
     }
 }
 
-fn drop_null(object: &mut Map<String, Value>) {
-    if object.get("default").is_some_and(Value::is_null) {
-        object.remove("default");
-    }
+/// A key without a value counts as not written, so `null` need not be allowed. Not so below a
+/// provider: there `null` may have a meaning.
+fn drop_null(schema: &mut Value) {
+    let object = match schema {
+        Value::Array(list) => return list.iter_mut().for_each(drop_null),
+        Value::Object(object) => object,
+        _ => return,
+    };
     if let Some(Value::Array(types)) = object.get_mut("type") {
         types.retain(|name| name != "null");
         if let [only] = types.as_slice() {
@@ -107,6 +117,7 @@ fn drop_null(object: &mut Map<String, Value>) {
             merge(object, only);
         }
     }
+    object.values_mut().for_each(drop_null);
 }
 
 /// Lets every value that is checked by more than its being text be a variable as well.

@@ -31,8 +31,8 @@ fn catalog() -> Catalog {
     let scripted = json!({ "type": "object", "properties": {}, "additionalProperties": false });
     Catalog {
         providers: vec![
-            ProviderKind { kind: "scripted", schema: scripted, check: |_| Vec::new() },
-            ProviderKind { kind: "openai_realtime", schema: realtime, check: check_realtime },
+            ProviderKind { kind: "scripted", summary: "A script.", schema: scripted, check: |_| Vec::new() },
+            ProviderKind { kind: "openai_realtime", summary: "A model.", schema: realtime, check: check_realtime },
         ],
         tools: vec!["hangup_call", "transfer"],
     }
@@ -48,6 +48,9 @@ fn check_realtime(options: &Value) -> Vec<OptionProblem> {
     }
     if options.get("model").is_some_and(|model| model == "gpt-1") {
         problem("model", "this model does not speak");
+    }
+    if options.get("model").is_some_and(|model| model == "tell") {
+        problem("api_key", &format!("{} is a bad key", options["api_key"]));
     }
     problems
 }

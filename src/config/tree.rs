@@ -46,13 +46,6 @@ pub(super) struct Entry {
 }
 
 impl Node {
-    pub fn entries(&self) -> &[Entry] {
-        match &self.kind {
-            Kind::Map(entries) => entries,
-            _ => &[],
-        }
-    }
-
     pub fn child(&self, step: &Step) -> Option<&Self> {
         match (step, &self.kind) {
             (Step::Key(key), Kind::Map(entries)) => {
@@ -113,6 +106,16 @@ impl Node {
         }
     }
 
+    /// The values of variables in this and below it.
+    pub fn env_texts(&self) -> Vec<&str> {
+        match &self.kind {
+            Kind::Scalar { value, text, from_env: true } => text.as_deref().or(value.as_str()).into_iter().collect(),
+            Kind::Scalar { .. } | Kind::Broken => Vec::new(),
+            Kind::List(items) => items.iter().flat_map(Self::env_texts).collect(),
+            Kind::Map(entries) => entries.iter().flat_map(|entry| entry.node.env_texts()).collect(),
+        }
+    }
+
     fn is_null(&self) -> bool {
         matches!(&self.kind, Kind::Scalar { value: Value::Null, .. })
     }
@@ -155,7 +158,7 @@ fn settle_nulls(root: &mut Node) {
             }
         }
     }
-    drop_nulls(root);
+    drop_nulls(root, &Path::default());
 }
 
 fn null_to_map(node: &mut Node) {
@@ -164,13 +167,19 @@ fn null_to_map(node: &mut Node) {
     }
 }
 
-fn drop_nulls(node: &mut Node) {
+/// Everywhere but in the options of a provider, where `null` may have a meaning.
+fn drop_nulls(node: &mut Node, path: &Path) {
+    if path.steps().len() == 3 && path.starts_with(&Path::default().key("providers")) {
+        return;
+    }
     match &mut node.kind {
         Kind::Map(entries) => {
             entries.retain(|entry| !entry.node.is_null());
-            entries.iter_mut().for_each(|entry| drop_nulls(&mut entry.node));
+            entries.iter_mut().for_each(|entry| drop_nulls(&mut entry.node, &path.key(&entry.key)));
         }
-        Kind::List(items) => items.iter_mut().for_each(drop_nulls),
+        Kind::List(items) => {
+            items.iter_mut().enumerate().for_each(|(index, item)| drop_nulls(item, &path.index(index)));
+        }
         Kind::Scalar { .. } | Kind::Broken => {}
     }
 }

@@ -108,7 +108,7 @@ pub trait Codec: Send {
 
 /// One row of [`PROVIDERS`].
 pub struct ProviderKind {
-    /// What an admin writes as `kind:`.
+    /// The key below `providers.NAME`.
     pub kind: &'static str,
     /// One line for the configuration reference.
     pub summary: &'static str,
@@ -127,7 +127,12 @@ pub const PROVIDERS: &[ProviderKind] = &[openai::KIND, scripted::KIND];
 
 /// Every provider and every built-in tool there is, for the configuration.
 pub fn catalog() -> Catalog {
-    let kind = |row: &ProviderKind| config::ProviderKind { kind: row.kind, schema: (row.schema)(), check: row.check };
+    let kind = |row: &ProviderKind| config::ProviderKind {
+        kind: row.kind,
+        summary: row.summary,
+        schema: (row.schema)(),
+        check: row.check,
+    };
     Catalog { providers: PROVIDERS.iter().map(kind).collect(), tools: BUILT_IN.to_vec() }
 }
 

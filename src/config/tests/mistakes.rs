@@ -142,6 +142,8 @@ fn a_provider_with_mistakes_does_not_spoil_the_contexts_that_use_it() {
         "front: { openai_realtime: { api_key: \"${NOPE}\", model: gpt-1, temperature: 3, turn: smart } }",
         "front: { openai_realtime: { apikey: x, temperature: hot, turn: 5 } }",
         "front: { openai_realtime: { api_key: x, model: gpt-1, turn: server } }",
+        // Words of a provider that repeat a secret.
+        "front: { openai_realtime: { api_key: \"${SECRET_WORD}\", model: tell } }",
     ];
     let with =
         |case: &str| problems(&format!("providers:\n  {case}\ncontexts:\n  desk: {{ prompt: x, provider: front }}\n"));
@@ -182,6 +184,33 @@ fn deep_nesting_is_refused() {
     let chain: String = (1..60).map(|n| format!("a{n}: &a{n} [*a{}]\n", n - 1)).collect();
     let told = problems(&format!("a0: &a0 x\n{chain}"));
     assert!(told.contains("nested more than 40 levels deep"), "{told}");
+}
+
+/// The providers of the program have the shapes that schemas make hard to explain.
+#[test]
+fn mistakes_in_a_providers_own_shapes_are_told_as_well() {
+    let cases = [
+        "scripted: { script: [{ say: hi }, listen, repeat] }",
+        "scripted: { script: [{ say: hi }, { listen: }, repeat] }",
+        "scripted: { script: [{ say: hi }, { lisen: }, repeat] }",
+        "scripted: { script: [{ say: hi }, { listen: { timeout: 5 } }, repaet] }",
+        "scripted: { script: [{ say: 5 }, { pause: long }, { tone: { hertz: 9000 } }, 7, { say: a, pause: 1s }] }",
+        "scripted: { script: [], pace: 50, on_interrupt: nxt, voice: tone }",
+        "scripted: { script: [repeat], pace: fast }",
+        "scripted: { script: say }",
+        "openai_realtime: { api_key: x, transcription: null, turn_detection: { type: semantic_vad, eagerness: hi } }",
+        "openai_realtime: { api_key: x, turn_detection: { type: semantic } }",
+        "openai_realtime: { api_key: x, turn_detection: { type: server_vad, treshold: 0.5, idle_timeout_ms: 1 } }",
+        "openai_realtime: { api_key: x, turn_detection: server_vad, speed: fast, noise_reduction: near }",
+        "openai_realtime: { api_key: x, base_url: \"${SECRET_WORD}\" }",
+        "openai_realtime: { api_key: \"${EMPTY}\" }",
+    ];
+    let with = |case: &str| {
+        let text = format!("providers:\n  front:\n    {case}\ncontexts:\n  desk: {{ prompt: x, provider: front }}\n");
+        load_str("test.yaml", &text, &env, &shipped::shipped())
+            .map_or_else(|found| found.to_string(), |_| "none".into())
+    };
+    insta::assert_snapshot!(told(&cases, with));
 }
 
 /// A configuration with a place for each of these mistakes, and how each place is written right.

@@ -4,8 +4,8 @@ use super::*;
 use std::path::Path;
 
 /// The catalog of the program itself.
-fn shipped() -> Catalog {
-    catalog()
+pub fn shipped() -> Catalog {
+    crate::provider::catalog()
 }
 
 fn project(path: &str) -> std::path::PathBuf {
