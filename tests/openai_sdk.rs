@@ -90,8 +90,7 @@ fn session(options: &Value, leg: Format) -> Vec<Value> {
             "required": ["destination"],
         }),
     }];
-    let setup =
-        AgentSetup { call: CallId::random(), instructions: "Be brief.".into(), tools: tools.into(), leg };
+    let setup = AgentSetup { call: CallId::random(), instructions: "Be brief.".into(), tools: tools.into(), leg };
     let mut codec = provider::build("openai_realtime", options).expect("good options").codec(&setup);
     let mut sent = Vec::new();
     codec.open(&mut sent);
@@ -111,7 +110,7 @@ fn session(options: &Value, leg: Format) -> Vec<Value> {
         json!({ "type": "response.output_audio.delta", "response_id": "r", "item_id": "i", "delta": "/////////////w==" }),
     ];
     let done = json!({ "type": "response.done", "response": { "id": "r", "status": "completed" } });
-    let mut hear = |codec: &mut Box<dyn provider::Codec>, message: &Value, sent: &mut Vec<Wire>| {
+    let hear = |codec: &mut Box<dyn provider::Codec>, message: &Value, sent: &mut Vec<Wire>| {
         codec.decode(Wire::Text(message.to_string()), &mut Vec::new(), sent);
     };
     opening.iter().for_each(|message| hear(&mut codec, message, &mut sent));

@@ -20,8 +20,7 @@ impl Talk {
             description: "Hands the caller on.".into(),
             parameters: json!({ "type": "object", "properties": { "to": { "type": "string" } } }),
         }];
-        let setup =
-            AgentSetup { call: CallId::random(), instructions: "Be brief.".into(), tools: tools.into(), leg };
+        let setup = AgentSetup { call: CallId::random(), instructions: "Be brief.".into(), tools: tools.into(), leg };
         Self(build("openai_realtime", options).unwrap().codec(&setup))
     }
 
@@ -226,18 +225,16 @@ fn the_schema_accepts_what_the_options_accept_and_refuses_unknown_keys() {
     assert!(schema.is_valid(&good));
     assert_eq!((KIND.check)(&good), []);
     assert!(!schema.is_valid(&json!({ "api_key": "k", "modle": "x" })));
-    assert!(!schema.is_valid(&json!({ "api_key": "k", "turn_detection": { "type": "server_vad", "eagerness": "low" } })));
+    assert!(
+        !schema.is_valid(&json!({ "api_key": "k", "turn_detection": { "type": "server_vad", "eagerness": "low" } }))
+    );
 }
 
 #[test]
 fn the_key_is_not_in_the_address_and_not_in_debug_output() {
     let provider = build("openai_realtime", &json!({ "api_key": "sk-secret", "project": "p" })).unwrap();
-    let setup = AgentSetup {
-        call: CallId::random(),
-        instructions: String::new(),
-        tools: Arc::new([]),
-        leg: Format::ULAW,
-    };
+    let setup =
+        AgentSetup { call: CallId::random(), instructions: String::new(), tools: Arc::new([]), leg: Format::ULAW };
     let Dial::WebSocket(dial) = provider.dial(&setup) else { panic!("a socket") };
     assert!(!format!("{dial:?}").contains("sk-secret"));
     assert_eq!(dial.headers.len(), 2);

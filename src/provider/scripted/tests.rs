@@ -22,12 +22,8 @@ struct Stage {
 impl Stage {
     fn of(options: &Value) -> Self {
         let provider = build(options).map_err(|problems| format!("{problems:?}")).unwrap();
-        let setup = AgentSetup {
-            call: CallId::random(),
-            instructions: String::new(),
-            tools: Arc::new([]),
-            leg: Format::ULAW,
-        };
+        let setup =
+            AgentSetup { call: CallId::random(), instructions: String::new(), tools: Arc::new([]), leg: Format::ULAW };
         let counters = Arc::new(ProviderCounters::new(&Registry::new()).unwrap());
         let (commands, command_receiver) = mpsc::channel(64);
         let (event_sender, events) = mpsc::channel(64);
@@ -139,7 +135,8 @@ async fn a_script_listens_until_the_caller_has_spoken_and_stopped() {
 
 #[tokio::test(start_paused = true)]
 async fn a_listen_with_a_timeout_goes_on_after_it_counted_from_the_end_of_the_line() {
-    let script = json!([{ "tone": { "hertz": 440, "for": "2s" } }, { "listen": { "timeout": "3s" } }, { "say": "Well?" }]);
+    let script =
+        json!([{ "tone": { "hertz": 440, "for": "2s" } }, { "listen": { "timeout": "3s" } }, { "say": "Well?" }]);
     for pace in [json!(1), json!("burst")] {
         let mut stage = Stage::begun(json!({ "pace": pace, "script": script }), None).await;
         stage.done().await;
@@ -214,7 +211,8 @@ async fn a_farewell_comes_before_its_hang_up_in_one_response() {
 
 #[tokio::test(start_paused = true)]
 async fn an_interrupted_farewell_is_said_again_and_does_not_hang_up() {
-    let mut stage = Stage::begun(json!({ "script": [{ "hang_up": "Goodbye, and thank you for the call." }] }), None).await;
+    let mut stage =
+        Stage::begun(json!({ "script": [{ "hang_up": "Goodbye, and thank you for the call." }] }), None).await;
     stage.caller_is_quiet(500).await;
     stage.caller_speaks(300).await;
     let (_, status, _) = stage.done().await;
@@ -226,7 +224,8 @@ async fn an_interrupted_farewell_is_said_again_and_does_not_hang_up() {
 
 #[tokio::test(start_paused = true)]
 async fn what_the_call_wants_said_is_said_between_the_scripts_lines() {
-    let mut stage = Stage::begun(json!({ "script": [{ "say": "Yes?" }, { "listen": {} }, { "say": "I see." }] }), None).await;
+    let mut stage =
+        Stage::begun(json!({ "script": [{ "say": "Yes?" }, { "listen": {} }, { "say": "I see." }] }), None).await;
     assert_eq!(stage.says().await, "Yes?");
     stage.tell(AgentCommand::Say { text: "Are you still there?".into() }).await;
     assert_eq!(stage.says().await, "Are you still there?");
