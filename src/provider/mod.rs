@@ -70,8 +70,11 @@ pub enum Dial {
     WebSocket(WebSocketDial),
     /// The provider lives in this process: a task that speaks to the codec over two channels.
     /// It ends when its receiver ends.
-    Embedded(Box<dyn FnOnce(mpsc::Receiver<Wire>, mpsc::Sender<Wire>) -> BoxFuture<'static, ()> + Send>),
+    Embedded(StartEmbedded),
 }
+
+/// Starts an embedded provider on what it hears and what it says to.
+pub type StartEmbedded = Box<dyn FnOnce(mpsc::Receiver<Wire>, mpsc::Sender<Wire>) -> BoxFuture<'static, ()> + Send>;
 
 #[derive(Debug, Clone)]
 pub struct WebSocketDial {

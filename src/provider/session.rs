@@ -89,7 +89,8 @@ pub async fn run(
     counters: Arc<ProviderCounters>,
 ) {
     let preroll = Preroll::new(setup.leg, policy.preroll_max);
-    let mut session = Session { provider, setup, commands, events, policy, counters, preroll, pending: VecDeque::new() };
+    let mut session =
+        Session { provider, setup, commands, events, policy, counters, preroll, pending: VecDeque::new() };
     match session.attempts().await {
         End::Lost(loss) => session.report(loss).await,
         End::Left => {}
@@ -224,7 +225,9 @@ impl Session {
             let step = tokio::select! {
                 permit = self.events.reserve(), if !self.pending.is_empty() => match permit {
                     Ok(permit) => {
-                        self.pending.pop_front().map(|event| permit.send(event));
+                        if let Some(event) = self.pending.pop_front() {
+                            permit.send(event);
+                        }
                         Step::Delivered
                     }
                     Err(_) => return Attempt::Ended(End::Left),

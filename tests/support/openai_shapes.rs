@@ -19,8 +19,18 @@ pub fn check(message: &Value) -> Check {
             keys(object, kind, &["type"], &["event_id", "response"])?;
             let Some(response) = object.get("response") else { return Ok(()) };
             let allowed = [
-                "instructions", "conversation", "input", "metadata", "output_modalities", "audio", "tools",
-                "tool_choice", "max_output_tokens", "parallel_tool_calls", "reasoning", "prompt",
+                "instructions",
+                "conversation",
+                "input",
+                "metadata",
+                "output_modalities",
+                "audio",
+                "tools",
+                "tool_choice",
+                "max_output_tokens",
+                "parallel_tool_calls",
+                "reasoning",
+                "prompt",
             ];
             keys(object_of(response, "response")?, "response", &[], &allowed)
         }
@@ -43,8 +53,18 @@ pub fn check(message: &Value) -> Check {
 fn session(session: &Value) -> Check {
     let session = object_of(session, "session")?;
     let optional = [
-        "output_modalities", "instructions", "audio", "tools", "tool_choice", "max_output_tokens", "truncation",
-        "tracing", "include", "prompt", "parallel_tool_calls", "reasoning",
+        "output_modalities",
+        "instructions",
+        "audio",
+        "tools",
+        "tool_choice",
+        "max_output_tokens",
+        "truncation",
+        "tracing",
+        "include",
+        "prompt",
+        "parallel_tool_calls",
+        "reasoning",
     ];
     keys(session, "session", &["type"], &optional)?;
     if session["type"] != "realtime" {

@@ -85,12 +85,7 @@ pub(super) enum TurnDetection {
 
 impl Default for TurnDetection {
     fn default() -> Self {
-        Self::ServerVad {
-            threshold: None,
-            prefix_padding_ms: None,
-            silence_duration_ms: None,
-            idle_timeout_ms: None,
-        }
+        Self::ServerVad { threshold: None, prefix_padding_ms: None, silence_duration_ms: None, idle_timeout_ms: None }
     }
 }
 

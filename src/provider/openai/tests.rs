@@ -1,0 +1,241 @@
+//! Commands as wire messages. What server messages become is held by the fixtures.
+
+use super::*;
+use crate::{
+    call::{AgentCommand, AgentEvent, Noise, Reply},
+    facts::CallId,
+    provider::{Wire, build},
+    tool::ToolSpec,
+};
+use bytes::Bytes;
+use serde_json::json;
+use std::time::Duration;
+
+struct Talk(Box<dyn Codec>);
+
+impl Talk {
+    fn new(options: &Value, leg: Format) -> Self {
+        let tools = [ToolSpec {
+            name: "transfer".into(),
+            description: "Hands the caller on.".into(),
+            parameters: json!({ "type": "object", "properties": { "to": { "type": "string" } } }),
+        }];
+        let setup = AgentSetup { call: CallId::random(), instructions: "Be brief.".into(), tools: tools.into(), leg };
+        Self(build("openai_realtime", options).unwrap().codec(&setup))
+    }
+
+    fn ready() -> Self {
+        let mut talk = Self::new(&json!({ "api_key": "k" }), Format::ULAW);
+        talk.hear(json!({ "type": "session.created", "session": {} }));
+        let format = json!({ "format": { "type": "audio/pcmu" } });
+        let audio = json!({ "input": format, "output": format });
+        let (events, _) =
+            talk.hear(json!({ "type": "session.updated", "session": { "type": "realtime", "audio": audio } }));
+        assert_eq!(events, [AgentEvent::Ready]);
+        talk
+    }
+
+    fn hear(&mut self, message: Value) -> (Vec<AgentEvent>, Vec<Value>) {
+        let (mut events, mut replies) = (Vec::new(), Vec::new());
+        self.0.decode(Wire::Text(message.to_string()), &mut events, &mut replies);
+        (events, values(replies))
+    }
+
+    fn tell(&mut self, command: AgentCommand) -> Vec<Value> {
+        let mut out = Vec::new();
+        self.0.encode(command, &mut out);
+        values(out)
+    }
+
+    fn response(&mut self, kind: &str, id: &str) -> Vec<Value> {
+        self.hear(json!({ "type": kind, "response": { "id": id, "status": "completed" } })).1
+    }
+
+    /// So many milliseconds of speech have come.
+    fn speaks(&mut self, item: &str, length_ms: usize) {
+        use base64::{Engine as _, engine::general_purpose::STANDARD};
+        let delta = STANDARD.encode(vec![0xff; 8 * length_ms]);
+        self.hear(json!({
+            "type": "response.output_audio.delta", "response_id": "r1", "item_id": item, "delta": delta,
+        }));
+    }
+
+    fn interrupt(&mut self, item: &str, heard_ms: u64, cancel: bool) -> Vec<Value> {
+        let heard = Duration::from_millis(heard_ms);
+        self.tell(AgentCommand::Interrupt { response: "r1".into(), item: item.into(), heard, cancel })
+    }
+}
+
+fn values(wires: Vec<Wire>) -> Vec<Value> {
+    wires
+        .into_iter()
+        .map(|wire| match wire {
+            Wire::Text(text) => serde_json::from_str(&text).unwrap(),
+            Wire::Binary(_) => panic!("the server takes text only"),
+        })
+        .collect()
+}
+
+fn kinds(messages: &[Value]) -> Vec<&str> {
+    messages.iter().map(|message| message["type"].as_str().unwrap()).collect()
+}
+
+fn greet() -> AgentCommand {
+    AgentCommand::Greet { text: Some("Hello.".into()) }
+}
+
+fn result(reply: Reply) -> AgentCommand {
+    AgentCommand::ToolResult { call_id: "call_1".into(), output: "{}".into(), reply }
+}
+
+#[test]
+fn a_session_asks_for_the_legs_own_g711_and_for_24_khz_otherwise() {
+    for (leg, format) in [
+        (Format::ULAW, json!({ "type": "audio/pcmu" })),
+        (Format::ALAW, json!({ "type": "audio/pcma" })),
+        (Format::SLIN8, json!({ "type": "audio/pcm", "rate": 24_000 })),
+        (Format::SLIN16, json!({ "type": "audio/pcm", "rate": 24_000 })),
+    ] {
+        let mut talk = Talk::new(&json!({ "api_key": "k" }), leg);
+        let (_, replies) = talk.hear(json!({ "type": "session.created", "session": {} }));
+        assert_eq!(replies[0]["session"]["audio"]["input"]["format"], format);
+        assert_eq!(replies[0]["session"]["audio"]["output"]["format"], format);
+    }
+}
+
+#[test]
+fn every_option_finds_its_place_in_the_session() {
+    let options = json!({
+        "api_key": "k", "voice": "cedar", "speed": 1.25, "max_output_tokens": 900, "noise_reduction": "far_field",
+        "transcription": { "model": "gpt-transcribe", "language": "de" },
+        "turn_detection": { "type": "semantic_vad", "eagerness": "low" },
+    });
+    let mut talk = Talk::new(&options, Format::ULAW);
+    let (_, replies) = talk.hear(json!({ "type": "session.created", "session": {} }));
+    insta::assert_json_snapshot!(replies[0]);
+}
+
+#[test]
+fn a_greeting_repeats_the_prompt_since_it_replaces_the_sessions_for_one_response() {
+    let message = &Talk::ready().tell(greet())[0];
+    assert_eq!(message["type"], "response.create");
+    let instructions = message["response"]["instructions"].as_str().unwrap();
+    assert!(instructions.starts_with("Be brief.") && instructions.ends_with("\nHello."), "{instructions}");
+    assert_eq!(message["response"]["tool_choice"], "none");
+}
+
+#[test]
+fn only_the_last_tool_result_asks_for_a_response() {
+    let mut talk = Talk::ready();
+    assert_eq!(kinds(&talk.tell(result(Reply::NotNow))), ["conversation.item.create"]);
+    assert_eq!(kinds(&talk.tell(result(Reply::Wanted))), ["conversation.item.create", "response.create"]);
+}
+
+#[test]
+fn while_a_response_is_under_way_one_request_waits_for_its_end() {
+    let mut talk = Talk::ready();
+    talk.response("response.created", "r1");
+    assert_eq!(kinds(&talk.tell(result(Reply::Wanted))), ["conversation.item.create"]);
+    assert!(talk.tell(AgentCommand::Say { text: "Are you there?".into() }).is_empty());
+    let replies = talk.response("response.done", "r1");
+    assert_eq!(kinds(&replies), ["response.create"], "one for both");
+}
+
+#[test]
+fn a_request_that_the_server_forestalled_is_made_again_and_is_no_error() {
+    let mut talk = Talk::ready();
+    let event_id = talk.tell(greet())[0]["event_id"].clone();
+    talk.response("response.created", "the server's own");
+    let (events, replies) = talk.hear(json!({ "type": "error", "error": {
+        "type": "invalid_request_error", "code": "conversation_already_has_active_response", "event_id": event_id,
+    } }));
+    assert_eq!(events, [AgentEvent::Noise(Noise::HarmlessError)]);
+    assert!(replies.is_empty());
+    assert_eq!(kinds(&talk.response("response.done", "the server's own")), ["response.create"]);
+}
+
+#[test]
+fn an_interruption_truncates_to_what_was_heard_and_never_beyond_what_was_received() {
+    let mut talk = Talk::ready();
+    talk.response("response.created", "r1");
+    talk.speaks("i1", 500);
+    assert_eq!(talk.interrupt("i1", 120, false)[0]["audio_end_ms"], 120);
+    assert_eq!(talk.interrupt("i1", 0, false)[0]["audio_end_ms"], 0);
+    assert_eq!(talk.interrupt("i1", 520, false)[0]["audio_end_ms"], 500);
+}
+
+#[test]
+fn an_item_that_was_heard_to_its_end_is_left_whole() {
+    let mut talk = Talk::ready();
+    talk.response("response.created", "r1");
+    talk.speaks("i1", 500);
+    talk.hear(json!({ "type": "response.output_audio.done", "response_id": "r1", "item_id": "i1" }));
+    assert!(talk.interrupt("i1", 500, false).is_empty());
+    assert_eq!(kinds(&talk.interrupt("i1", 480, false)), ["conversation.item.truncate"]);
+    assert!(talk.interrupt("never heard of", 100, false).is_empty());
+}
+
+#[test]
+fn a_cancel_is_sent_only_while_that_response_is_under_way() {
+    let mut talk = Talk::ready();
+    talk.response("response.created", "r1");
+    talk.speaks("i1", 500);
+    assert_eq!(kinds(&talk.interrupt("i1", 100, true)), ["response.cancel", "conversation.item.truncate"]);
+    talk.response("response.done", "r1");
+    assert_eq!(kinds(&talk.interrupt("i1", 100, true)), ["conversation.item.truncate"]);
+}
+
+#[test]
+fn caller_audio_is_appended_as_it_is() {
+    let messages = Talk::ready().tell(AgentCommand::Audio(Bytes::from_static(&[0xff, 0x7f, 0x00])));
+    assert_eq!(messages, [json!({ "type": "input_audio_buffer.append", "audio": "/38A" })]);
+}
+
+#[test]
+fn a_close_reason_that_names_a_fatal_error_is_that_error() {
+    let talk = Talk::ready();
+    assert_eq!(talk.0.closed(Some(3_000), "invalid_request_error.invalid_api_key"), AgentLoss::Unauthorized);
+    assert_eq!(talk.0.closed(Some(1_008), "insufficient_quota"), AgentLoss::Quota);
+    assert_eq!(talk.0.closed(Some(1_001), "session_expired"), AgentLoss::Expired);
+    assert_eq!(talk.0.closed(Some(4_000), ""), AgentLoss::Protocol);
+    assert_eq!(talk.0.closed(Some(1_000), "bye"), AgentLoss::Closed);
+    assert_eq!(talk.0.closed(None, ""), AgentLoss::Closed);
+}
+
+#[test]
+fn all_mistakes_in_the_options_are_found_at_once() {
+    let options = json!({
+        "api_key": "", "base_url": "https://api.openai.com", "model": "no model", "speed": 3.0,
+        "turn_detection": { "type": "server_vad", "threshold": 7 },
+    });
+    let problems = (KIND.check)(&options);
+    let paths: Vec<&str> = problems.iter().map(|problem| problem.path.as_str()).collect();
+    assert_eq!(paths, ["api_key", "base_url", "model", "speed", "turn_detection.threshold"]);
+    assert_eq!((KIND.check)(&json!({ "api_key": "k" })), []);
+    assert_eq!((KIND.check)(&json!({ "api_key": "k", "modle": "x" })).len(), 1);
+}
+
+#[test]
+fn the_schema_accepts_what_the_options_accept_and_refuses_unknown_keys() {
+    let schema = jsonschema::validator_for(&(KIND.schema)()).unwrap();
+    let good = json!({
+        "api_key": "k", "transcription": null, "speed": 1.0, "noise_reduction": "near_field",
+        "turn_detection": { "type": "server_vad", "idle_timeout_ms": 6000 },
+    });
+    assert!(schema.is_valid(&good));
+    assert_eq!((KIND.check)(&good), []);
+    assert!(!schema.is_valid(&json!({ "api_key": "k", "modle": "x" })));
+    assert!(
+        !schema.is_valid(&json!({ "api_key": "k", "turn_detection": { "type": "server_vad", "eagerness": "low" } }))
+    );
+}
+
+#[test]
+fn the_key_is_not_in_the_address_and_not_in_debug_output() {
+    let provider = build("openai_realtime", &json!({ "api_key": "sk-secret", "project": "p" })).unwrap();
+    let setup =
+        AgentSetup { call: CallId::random(), instructions: String::new(), tools: Arc::new([]), leg: Format::ULAW };
+    let Dial::WebSocket(dial) = provider.dial(&setup) else { panic!("a socket") };
+    assert!(!format!("{dial:?}").contains("sk-secret"));
+    assert_eq!(dial.headers.len(), 2);
+}

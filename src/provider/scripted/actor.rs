@@ -25,20 +25,39 @@ const BURST_FRAMES: usize = 50;
 
 #[derive(Debug)]
 pub(super) enum Input {
-    Greet { text: Option<String> },
-    Say { text: String },
-    Interrupt { answer: u64, heard: Duration, cancel: bool },
-    ToolResult { call_id: String },
+    Greet {
+        text: Option<String>,
+    },
+    Say {
+        text: String,
+    },
+    Interrupt {
+        answer: u64,
+        heard: Duration,
+        cancel: bool,
+    },
+    ToolResult {
+        call_id: String,
+    },
     Audio(Bytes),
     /// The line of this answer has been rendered.
-    Rendered { answer: u64, audio: Bytes },
+    Rendered {
+        answer: u64,
+        audio: Bytes,
+    },
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Output {
     Send(FromAgent),
-    Audio { answer: u64, audio: Bytes },
-    Render { answer: u64, text: String },
+    Audio {
+        answer: u64,
+        audio: Bytes,
+    },
+    Render {
+        answer: u64,
+        text: String,
+    },
     /// Say no more and hear no more.
     End,
     /// Stop reading, but stay.
@@ -68,10 +87,24 @@ enum Doing {
     /// Waiting for the word to greet.
     Nothing,
     Saying,
-    Listening { next: usize, until: Option<Instant>, heard: bool },
-    Pausing { next: usize, until: Instant },
-    Calling { next: usize, call_id: String },
-    Echoing { next: usize, until: Instant, answer: u64 },
+    Listening {
+        next: usize,
+        until: Option<Instant>,
+        heard: bool,
+    },
+    Pausing {
+        next: usize,
+        until: Instant,
+    },
+    Calling {
+        next: usize,
+        call_id: String,
+    },
+    Echoing {
+        next: usize,
+        until: Instant,
+        answer: u64,
+    },
     /// Says the line as soon as nobody speaks.
     AboutToSay(Line),
     /// A fault: answers nothing any more.
@@ -397,7 +430,7 @@ impl Actor {
 /// The part of a line that `sent` of `total` bytes have spoken, in whole words.
 fn beginning(text: &str, sent: usize, total: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let spoken = if total == 0 { 0 } else { words.len() * sent.min(total) / total };
+    let spoken = (words.len() * sent.min(total)).checked_div(total).unwrap_or(0);
     if spoken == 0 {
         return String::new();
     }

@@ -136,4 +136,3 @@ impl Codec for ScriptedCodec {
 fn response_id(answer: u64) -> Arc<str> {
     format!("{ANSWER_PREFIX}{answer}").into()
 }
-

@@ -111,12 +111,8 @@ impl Stage {
         let (command_sender, commands) = mpsc::channel(64);
         let (event_sender, events) = mpsc::channel(8);
         let counters = Arc::new(ProviderCounters::new(&Registry::new()).unwrap());
-        let setup = AgentSetup {
-            call: CallId::random(),
-            instructions: String::new(),
-            tools: Arc::new([]),
-            leg: Format::ULAW,
-        };
+        let setup =
+            AgentSetup { call: CallId::random(), instructions: String::new(), tools: Arc::new([]), leg: Format::ULAW };
         let policy = SessionPolicy::default();
         let task = tokio::spawn(run(provider, setup, commands, event_sender, policy, counters.clone()));
         Self { commands: command_sender, events, counters, dials, task }
@@ -254,8 +250,7 @@ async fn after_ready_a_loss_is_final_and_comes_last() {
         drop(receiver);
     });
     let events = stage.rest().await;
-    let audio =
-        AgentEvent::Audio { response: "r".into(), item: "i".into(), audio: Bytes::from_static(b"speech") };
+    let audio = AgentEvent::Audio { response: "r".into(), item: "i".into(), audio: Bytes::from_static(b"speech") };
     assert_eq!(events, [AgentEvent::Ready, audio, lost(AgentLoss::Closed)]);
     assert_eq!(stage.dials.load(Ordering::Relaxed), 1);
 }
@@ -373,10 +368,8 @@ async fn speech_is_converted_item_by_item_whole_to_the_last_syllable() {
         drop(receiver);
     });
     let events = stage.rest().await;
-    let bytes: usize = events
-        .iter()
-        .map(|event| if let AgentEvent::Audio { audio, .. } = event { audio.len() } else { 0 })
-        .sum();
+    let bytes: usize =
+        events.iter().map(|event| if let AgentEvent::Audio { audio, .. } = event { audio.len() } else { 0 }).sum();
     let length = Format::ULAW.duration_of(bytes);
     assert_eq!(length, Duration::from_millis(120), "110 ms in whole blocks of 20 ms");
 }

@@ -29,13 +29,7 @@ impl Voice {
     }
 
     /// Appends `audio` as the leg wants it; without bytes it ends the item.
-    pub(super) fn push(
-        &mut self,
-        response: ResponseId,
-        id: ItemId,
-        audio: Bytes,
-        events: &mut VecDeque<AgentEvent>,
-    ) {
+    pub(super) fn push(&mut self, response: ResponseId, id: ItemId, audio: Bytes, events: &mut VecDeque<AgentEvent>) {
         if audio.is_empty() {
             return self.end(events);
         }

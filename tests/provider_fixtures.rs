@@ -1,0 +1,150 @@
+//! Every recorded conversation in `tests/fixtures/provider/KIND/*.jsonl`, decoded: what the codec of
+//! that kind makes of each server message is held in a snapshot. A new provider needs its folder and
+//! its options here.
+
+use offhook::{
+    audio::Format,
+    call::AgentEvent,
+    facts::CallId,
+    provider::{self, AgentSetup, Codec, Wire},
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::{fmt::Write, fs, path::PathBuf, sync::Arc};
+
+fn options(kind: &str) -> Value {
+    match kind {
+        "openai_realtime" => json!({ "api_key": "sk-test" }),
+        "scripted" => json!({ "script": [{ "say": "Hello." }] }),
+        other => panic!("write down options for the provider {other}"),
+    }
+}
+
+fn codec(kind: &str) -> Box<dyn Codec> {
+    let setup = AgentSetup {
+        call: CallId(uuid::Uuid::nil()),
+        instructions: "Be brief.".into(),
+        tools: Arc::new([]),
+        leg: Format::ULAW,
+    };
+    provider::build(kind, &options(kind)).expect("good options").codec(&setup)
+}
+
+fn fixtures() -> Vec<(String, PathBuf)> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/provider");
+    let list = |folder: PathBuf| {
+        let mut paths: Vec<PathBuf> =
+            fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
+        paths.sort();
+        paths
+    };
+    list(root)
+        .into_iter()
+        .flat_map(|kind| {
+            let name = kind.file_name().expect("a name").to_string_lossy().into_owned();
+            list(kind).into_iter().map(move |path| (name.clone(), path))
+        })
+        .collect()
+}
+
+fn show(event: &AgentEvent) -> String {
+    match event {
+        AgentEvent::Audio { response, item, audio } if audio.is_empty() => format!("end of audio {response} {item}"),
+        AgentEvent::Audio { response, item, audio } => format!("audio {response} {item} {:02x?}", audio.as_ref()),
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn recorded_conversations_are_understood_as_before() {
+    for (kind, path) in fixtures() {
+        let mut codec = codec(&kind);
+        let mut shown = String::new();
+        for line in fs::read_to_string(&path).expect("a readable fixture").lines() {
+            let (mut events, mut replies) = (Vec::new(), Vec::new());
+            codec.decode(Wire::Text(line.into()), &mut events, &mut replies);
+            let name = serde_json::from_str::<Value>(line).map_or_else(|_| line.into(), |v| v["type"].to_string());
+            writeln!(shown, "{name}").expect("a string grows");
+            for event in &events {
+                writeln!(shown, "    {}", show(event)).expect("a string grows");
+            }
+            for reply in &replies {
+                writeln!(shown, "  > {reply:?}").expect("a string grows");
+            }
+        }
+        let name = format!("{kind}__{}", path.file_stem().expect("a name").to_string_lossy());
+        insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
+            insta::assert_snapshot!(name, shown);
+        });
+    }
+}
+
+/// A message with one value somewhere replaced by another.
+fn bent(message: &Value, at: usize, by: &Value) -> Value {
+    fn count(value: &Value) -> usize {
+        1 + match value {
+            Value::Array(values) => values.iter().map(count).sum(),
+            Value::Object(map) => map.values().map(count).sum(),
+            _ => 0,
+        }
+    }
+    fn replace(value: &mut Value, at: &mut usize, by: &Value) {
+        if *at == 0 {
+            *value = by.clone();
+        }
+        *at = at.wrapping_sub(1);
+        match value {
+            Value::Array(values) => values.iter_mut().for_each(|value| replace(value, at, by)),
+            Value::Object(map) => map.values_mut().for_each(|value| replace(value, at, by)),
+            _ => {}
+        }
+    }
+    let mut bent = message.clone();
+    replace(&mut bent, &mut (at % count(message)), by);
+    bent
+}
+
+fn odd_value() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        ".{0,20}".prop_map(Value::from),
+        Just(json!([])),
+        Just(json!({})),
+        Just(json!([[{}]])),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_a_codec_panic(text in any::<bool>(), bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        for kind in ["openai_realtime", "scripted"] {
+            let wire = if text {
+                Wire::Text(String::from_utf8_lossy(&bytes).into_owned())
+            } else {
+                Wire::Binary(bytes.clone().into())
+            };
+            codec(kind).decode(wire, &mut Vec::new(), &mut Vec::new());
+        }
+    }
+
+    #[test]
+    fn no_bent_message_makes_a_codec_panic(bends in proptest::collection::vec((any::<usize>(), any::<usize>(), odd_value()), 1..30)) {
+        let messages: Vec<(String, Value)> = fixtures()
+            .into_iter()
+            .flat_map(|(kind, path)| {
+                let text = fs::read_to_string(path).expect("a readable fixture");
+                let lines: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+                lines.into_iter().map(move |message| (kind.clone(), message))
+            })
+            .collect();
+        let mut codec = codec("openai_realtime");
+        for (which, at, by) in bends {
+            let (_, message) = &messages[which % messages.len()];
+            let wire = Wire::Text(bent(message, at, &by).to_string());
+            codec.decode(wire, &mut Vec::new(), &mut Vec::new());
+        }
+    }
+}
