@@ -155,7 +155,7 @@ struct Setup {
 
 /// How the steps ended early.
 enum Stop {
-    Failed(SetupStep),
+    Failed(SetupStep, Option<AriError>),
     CallerLeft,
     GivenUp,
 }
@@ -186,7 +186,11 @@ impl Setup {
                 return;
             }
             Stop::CallerLeft => SetupError::CallerLeft,
-            Stop::Failed(step) => SetupError::Failed(step),
+            Stop::Failed(step, cause) => {
+                let (step_label, cause) = (step.label(), cause.map(|error| error.to_string()));
+                tracing::warn!(call_id = %plan.call, step = step_label, cause, "a step of the set-up failed");
+                SetupError::Failed(step)
+            }
         };
         let caller = registration.caller().to_owned();
         leg::clear(ari.clone(), plan.call, Ending::CallerGone, registration).await;
@@ -214,21 +218,21 @@ impl Setup {
             ari.create_media(plan.call, &wire, plan.format),
             ari.create_bridge(plan.call),
         );
-        let answered = answered.map_err(|error| self.failed(SetupStep::Answer, &error));
-        let media = media.map_err(|error| self.failed(SetupStep::MediaChannel, &error));
-        let bridge = bridge.map_err(|error| self.failed(SetupStep::Bridge, &error));
-        answered.and(bridge)?;
-        let media = media?;
+        answered.map_err(|error| Stop::Failed(SetupStep::Answer, Some(error)))?;
+        bridge.map_err(|error| Stop::Failed(SetupStep::Bridge, Some(error)))?;
+        let media = media.map_err(|error| Stop::Failed(SetupStep::MediaChannel, Some(error)))?;
 
         let joined = async {
             // Not before: Asterisk refuses to bridge a channel that has not entered Stasis.
             let here = timeout(MEDIA_START_MAX, self.registration.media_here()).await;
-            here.map_err(|_| Stop::Failed(SetupStep::MediaChannel))?
-                .map_err(|_| Stop::Failed(SetupStep::MediaChannel))?;
+            if !matches!(here, Ok(Ok(()))) {
+                return Err(Stop::Failed(SetupStep::MediaChannel, None));
+            }
             let parties = [self.registration.caller(), &*media_id];
-            ari.add_channels(plan.call, &parties).await.map_err(|error| self.failed(SetupStep::Bridge, &error))
+            let added = ari.add_channels(plan.call, &parties).await;
+            added.map_err(|error| Stop::Failed(SetupStep::Bridge, Some(error)))
         };
-        let connected = async { port.open(media.rtp_peer).await.ok_or(Stop::Failed(SetupStep::MediaConnect)) };
+        let connected = async { port.open(media.rtp_peer).await.ok_or(Stop::Failed(SetupStep::MediaConnect, None)) };
         tokio::select! {
             biased;
             () = self.given_up.cancelled() => Err(Stop::GivenUp),
@@ -237,21 +241,16 @@ impl Setup {
         }
     }
 
-    fn failed(&self, step: SetupStep, error: &AriError) -> Stop {
-        tracing::warn!(call_id = %self.plan.call, step = step.label(), %error, "a step of the set-up failed");
-        Stop::Failed(step)
-    }
-
     /// A caller who hangs up makes steps fail; then the hang-up is the reason.
     async fn truly(&self, stop: Stop) -> Stop {
         match stop {
-            Stop::Failed(SetupStep::Answer | SetupStep::Bridge) => {
+            Stop::Failed(SetupStep::Answer | SetupStep::Bridge, _) => {
                 match timeout(CALLER_LEAVES_MAX, self.registration.caller_gone()).await {
                     Ok(_) => Stop::CallerLeft,
                     Err(_) => stop,
                 }
             }
-            Stop::Failed(_) if self.registration.caller_is_gone() => Stop::CallerLeft,
+            Stop::Failed(..) if self.registration.caller_is_gone() => Stop::CallerLeft,
             other => other,
         }
     }

@@ -66,13 +66,13 @@ impl EventSocket {
         let mut backoff = Backoff::new();
         loop {
             let began = Instant::now();
-            let Err(loss) = self.connection(&stop).await else { return };
+            let Err(End { loss, cause }) = self.connection(&stop).await else { return };
             self.ari.counters().reconnects.with_label_values(&[loss.label()]).inc();
             let wait = match loss {
                 Loss::Replaced => jittered(self.timing.replaced_wait),
                 _ => backoff.after(began.elapsed(), &self.timing),
             };
-            self.lost(loss, wait);
+            self.lost(loss, &cause, wait);
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(wait) => {}
@@ -81,10 +81,10 @@ impl EventSocket {
     }
 
     /// Once per change: an Asterisk that stays away for a night must not fill the disk.
-    fn lost(&self, loss: Loss, wait: Duration) {
+    fn lost(&self, loss: Loss, cause: &str, wait: Duration) {
         let (reason, wait_ms) = (loss.label(), wait.as_millis());
         if self.state.send_replace(AriState::Down(loss)) == AriState::Down(loss) {
-            tracing::debug!(reason, wait_ms, "still no ARI events");
+            tracing::debug!(reason, cause, wait_ms, "still no ARI events");
             return;
         }
         match loss {
@@ -94,12 +94,12 @@ impl EventSocket {
                 app = self.ari.names().app(),
                 "another engine has connected to Asterisk with this application's name"
             ),
-            _ => tracing::warn!(reason, wait_ms, "no ARI events; new calls are refused until they are back"),
+            _ => tracing::warn!(reason, cause, wait_ms, "no ARI events; new calls are refused until they are back"),
         }
     }
 
     /// One connection from its first request to its end. `Ok` is the end that was asked for.
-    async fn connection(&self, stop: &CancellationToken) -> Result<(), Loss> {
+    async fn connection(&self, stop: &CancellationToken) -> Result<(), End> {
         let (mut socket, stranded) = tokio::select! {
             () = stop.cancelled() => return Ok(()),
             opened = self.open() => opened?,
@@ -123,7 +123,7 @@ impl EventSocket {
                     }
                 }
                 done = &mut catching_up, if !caught_up => {
-                    for chore in done.map_err(|error| loss_of(&error))? {
+                    for chore in done? {
                         self.take_on(chore, &mut chores);
                     }
                     caught_up = true;
@@ -133,17 +133,17 @@ impl EventSocket {
                 Some(()) = chores.next() => {}
                 _ = ping.tick() => {
                     if heard.elapsed() > self.timing.dead_after {
-                        return Err(Loss::TimedOut);
+                        return Err(Loss::TimedOut.into());
                     }
                     let sent = timeout(self.timing.write_max, socket.send(Message::Ping(Bytes::new()))).await;
-                    sent.map_err(|_| Loss::TimedOut)?.map_err(|error| loss_in_flight(&error))?;
+                    sent.map_err(|_| Loss::TimedOut)?.map_err(End::in_flight)?;
                 }
             }
         }
     }
 
-    async fn open(&self) -> Result<(Socket, Vec<String>), Loss> {
-        let stranded = reconcile::stranded(&self.ari, &self.router).await.map_err(|error| loss_of(&error))?;
+    async fn open(&self) -> Result<(Socket, Vec<String>), End> {
+        let stranded = reconcile::stranded(&self.ari, &self.router).await?;
         let (url, authorization) = self.ari.events_endpoint();
         let mut request = url.as_str().into_client_request().map_err(|_| Loss::Refused)?;
         let authorization = HeaderValue::from_bytes(authorization.as_bytes()).map_err(|_| Loss::Refused)?;
@@ -155,22 +155,18 @@ impl EventSocket {
         let connecting = connect_async_with_config(request, Some(config), true);
         match timeout(self.timing.connect_max, connecting).await {
             Ok(Ok((socket, _))) => Ok((socket, stranded)),
-            Ok(Err(Error::Http(answer))) => Err(match answer.status() {
-                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Loss::Unauthorized,
-                _ => Loss::Refused,
-            }),
-            Ok(Err(Error::Io(_) | Error::Tls(_) | Error::Url(_))) | Err(_) => Err(Loss::Unreachable),
-            Ok(Err(_)) => Err(Loss::Refused),
+            Ok(Err(error)) => Err(End::of_attempt(&error)),
+            Err(_) => Err(Loss::Unreachable.into()),
         }
     }
 
     /// One thing read from the socket; `Err` is its end.
-    fn hear(&self, message: Option<Result<Message, Error>>) -> Result<Option<Chore>, Loss> {
+    fn hear(&self, message: Option<Result<Message, Error>>) -> Result<Option<Chore>, End> {
         match message {
-            None | Some(Ok(Message::Close(_))) => Err(Loss::Closed),
-            Some(Err(error)) => Err(loss_in_flight(&error)),
+            None | Some(Ok(Message::Close(_))) => Err(Loss::Closed.into()),
+            Some(Err(error)) => Err(End::in_flight(error)),
             Some(Ok(Message::Text(text))) => match Event::read(&text) {
-                Ok(Event::ApplicationReplaced) => Err(Loss::Replaced),
+                Ok(Event::ApplicationReplaced) => Err(Loss::Replaced.into()),
                 Ok(event) => Ok(self.router.dispatch(event)),
                 Err(Malformed) => {
                     self.ari.counters().events_malformed.inc();
@@ -213,18 +209,51 @@ impl EventSocket {
     }
 }
 
-fn loss_of(error: &AriError) -> Loss {
-    match error.fault {
-        Fault::Unauthorized => Loss::Unauthorized,
-        Fault::Unreachable(_) => Loss::Unreachable,
-        Fault::OutcomeUnknown(_) => Loss::Dropped,
-        Fault::NotFound | Fault::Conflict { .. } | Fault::Refused { .. } | Fault::Unreadable(_) => Loss::Refused,
+/// How a connection ended.
+struct End {
+    loss: Loss,
+    /// The words of the failing layer, for the log.
+    cause: String,
+}
+
+impl End {
+    /// The WebSocket did not come about.
+    fn of_attempt(error: &Error) -> Self {
+        let loss = match error {
+            Error::Http(answer) => match answer.status() {
+                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Loss::Unauthorized,
+                _ => Loss::Refused,
+            },
+            Error::Io(_) | Error::Tls(_) | Error::Url(_) => Loss::Unreachable,
+            _ => Loss::Refused,
+        };
+        Self { loss, cause: error.to_string() }
+    }
+
+    /// The WebSocket stood.
+    fn in_flight(error: Error) -> Self {
+        let loss = match error {
+            Error::ConnectionClosed | Error::AlreadyClosed => Loss::Closed,
+            _ => Loss::Dropped,
+        };
+        Self { loss, cause: error.to_string() }
     }
 }
 
-fn loss_in_flight(error: &Error) -> Loss {
-    match error {
-        Error::ConnectionClosed | Error::AlreadyClosed => Loss::Closed,
-        _ => Loss::Dropped,
+impl From<Loss> for End {
+    fn from(loss: Loss) -> Self {
+        Self { loss, cause: String::new() }
+    }
+}
+
+impl From<AriError> for End {
+    fn from(error: AriError) -> Self {
+        let loss = match error.fault {
+            Fault::Unauthorized => Loss::Unauthorized,
+            Fault::Unreachable(_) => Loss::Unreachable,
+            Fault::OutcomeUnknown(_) => Loss::Dropped,
+            Fault::NotFound | Fault::Conflict { .. } | Fault::Refused { .. } | Fault::Unreadable(_) => Loss::Refused,
+        };
+        Self { loss, cause: error.to_string() }
     }
 }
