@@ -91,8 +91,10 @@ pub struct CallMachine {
     playout: Playout,
     actions: Actions,
     timers: Timers,
-    /// The response being generated, and whether it has spoken.
-    response: Option<Response>,
+    /// The response being generated.
+    response: Option<ResponseId>,
+    /// The agent has spoken since the caller last did.
+    has_spoken: bool,
     prompts_used: u32,
     pending: Pending,
 }
@@ -130,12 +132,6 @@ enum Agent {
     Gone,
 }
 
-#[derive(Debug)]
-struct Response {
-    id: ResponseId,
-    spoke: bool,
-}
-
 /// Moments whose other end is still to come, for the measures.
 #[derive(Debug, Default)]
 struct Pending {
@@ -159,6 +155,7 @@ impl CallMachine {
             actions: Actions::default(),
             timers,
             response: None,
+            has_spoken: false,
             prompts_used: 0,
             pending: Pending { first_audio: true, ..Pending::default() },
         }
@@ -288,7 +285,7 @@ impl CallMachine {
                     self.greet(now, out);
                 }
             }
-            AgentEvent::ResponseStarted { response } => self.response = Some(Response { id: response, spoke: false }),
+            AgentEvent::ResponseStarted { response } => self.response = Some(response),
             AgentEvent::Audio { response, item, audio } => self.on_agent_audio(response, item, audio, out),
             AgentEvent::ResponseDone { response, .. } => self.on_response_done(&response, now, out),
             AgentEvent::CallerSpeechStarted => self.on_caller_speech(now, out),
@@ -319,11 +316,9 @@ impl CallMachine {
         match self.playout.push(response.clone(), item, audio) {
             Queued::Kept => {
                 self.timers.clear(Timer::AgentSilence);
-                match &mut self.response {
-                    Some(active) if active.id == response => active.spoke = true,
-                    // Some providers send audio without announcing its response.
-                    active => *active = Some(Response { id: response, spoke: true }),
-                }
+                self.has_spoken = true;
+                // Some providers send audio without announcing its response.
+                self.response = Some(response);
             }
             Queued::Stale => out.push(Output::Measure(Measure::StaleAudio(bytes))),
             Queued::Overflow => out.push(Output::Measure(Measure::PlayoutOverflow(bytes))),
@@ -331,22 +326,20 @@ impl CallMachine {
     }
 
     fn on_response_done(&mut self, response: &ResponseId, now: Instant, out: &mut Vec<Output>) {
-        let ended = self.response.take_if(|active| active.id == *response);
+        self.response.take_if(|active| active == response);
         self.actions.response_completed();
-        // A farewell that was spoken before the hang-up tool was called needs no second one.
-        let leaving = matches!(self.phase, Phase::Leaving(_));
-        let speak = !(leaving && ended.is_some_and(|response| response.spoke));
-        self.answer_tools(speak, now, out);
+        self.answer_tools(now, out);
     }
 
     /// The caller speaks: if the agent was speaking or about to, it stops within the next slot.
     fn on_caller_speech(&mut self, now: Instant, out: &mut Vec<Output>) {
         self.floor = Floor::Caller;
+        self.has_spoken = false;
         self.prompts_used = 0;
         self.timers.clear(Timer::NoInput);
         self.timers.clear(Timer::AgentSilence);
         out.push(Output::Note(Note::CallerSpeaks));
-        let cut = self.playout.interrupt(self.response.as_ref().map(|response| &response.id));
+        let cut = self.playout.interrupt(self.response.as_ref());
         let Some(cut) = cut else { return };
         self.pending.barge_in = Some(now);
         out.push(Output::Note(Note::BargeIn { heard: cut.heard }));
@@ -423,11 +416,13 @@ impl CallMachine {
             self.leave(departure, now);
         }
         if self.response.is_none() {
-            self.answer_tools(true, now, out);
+            self.answer_tools(now, out);
         }
     }
 
-    fn answer_tools(&mut self, speak: bool, now: Instant, out: &mut Vec<Output>) {
+    fn answer_tools(&mut self, now: Instant, out: &mut Vec<Output>) {
+        // A farewell that was spoken before the tool was called needs no second one.
+        let speak = !(matches!(self.phase, Phase::Leaving(_)) && self.has_spoken);
         for answer in self.actions.take_answers(speak) {
             if answer.reply == Reply::Wanted {
                 self.expect_speech(now);

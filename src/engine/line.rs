@@ -234,14 +234,9 @@ impl Control {
     async fn event(&mut self) -> Happening {
         match self {
             Self::SettingUp { setup, .. } => Happening::SetUp(setup.await),
-            Self::Up { held, transfer, .. } => {
-                tokio::select! {
-                    biased;
-                    // Asterisk's word on a transfer comes before the caller's leaving, which it causes.
-                    result = finish(transfer) => Happening::Transferred(result),
-                    event = held.next() => Happening::Channel(event),
-                }
-            }
+            // A transfer ends with the caller's leaving: whose doing that was, its own result tells.
+            Self::Up { transfer: transfer @ Some(_), .. } => Happening::Transferred(finish(transfer).await),
+            Self::Up { held, .. } => Happening::Channel(held.next().await),
             Self::Bare { held } => Happening::Channel(held.next().await),
             Self::Dialplan => pending().await,
         }

@@ -73,7 +73,7 @@ async fn each_key_arrives_once_over_every_leg() {
         for key in ['1', '5', '#'] {
             phone.dtmf(key).await;
         }
-        // The keys reach Asterisk in order with the hang-up.
+        offhook.wait_active_where(|call| call["counts"]["keys"] == 3, SOON).await;
         phone.hang_up().await;
         let ended = offhook.wait_ended(1, SOON).await;
         assert_eq!(ended[0]["counts"]["keys"], 3, "{leg}");

@@ -18,8 +18,8 @@ use tokio::{
 
 const ASK_EVERY: Duration = Duration::from_millis(20);
 const START_MAX: Duration = Duration::from_secs(20);
-/// Even ports for as many calls as one test has at once.
-const RTP_PORTS: u16 = 100;
+/// Even ports for as many calls as `limits.calls` allows by default.
+const RTP_PORTS: u16 = 400;
 
 pub struct Offhook {
     child: Child,
@@ -171,6 +171,19 @@ impl Offhook {
                 return;
             }
             assert!(Instant::now() < until, "not {calls} active calls: {page}\n{}", self.log());
+            sleep(ASK_EVERY).await;
+        }
+    }
+
+    /// Waits until an active call is like this.
+    pub async fn wait_active_where(&self, like: impl Fn(&Value) -> bool, within: Duration) {
+        let until = Instant::now() + within;
+        loop {
+            let page = self.json("calls").await;
+            if page["active"].as_array().is_some_and(|active| active.iter().any(&like)) {
+                return;
+            }
+            assert!(Instant::now() < until, "no active call is like that: {page}\n{}", self.log());
             sleep(ASK_EVERY).await;
         }
     }
