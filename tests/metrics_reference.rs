@@ -1,6 +1,10 @@
 //! Every metric of the engine stands in `docs/metrics.md`, and the page is fresh.
 
-use offhook::telemetry::{Metrics, reference_page};
+use offhook::{
+    asterisk::{ari::AriCounters, counters::MediaCounters},
+    provider::ProviderCounters,
+    telemetry::{Metrics, reference_page},
+};
 use std::{collections::BTreeSet, fs, path::Path};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
@@ -9,6 +13,10 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
 fn everything() -> Metrics {
     let metrics = Metrics::new("<version>");
     metrics.know(["<tool>"], ["<provider>"]);
+    metrics.open(0, [("audiosocket_leg", 0), ("expected", 0), ("rtp_port", 0), ("unidentified", 0)]);
+    AriCounters::new(metrics.registry()).unwrap();
+    MediaCounters::new(metrics.registry()).unwrap();
+    ProviderCounters::new(metrics.registry()).unwrap().know("<provider>");
     metrics
 }
 

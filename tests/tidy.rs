@@ -22,7 +22,8 @@ const LAYERS: &[&[&str]] = &[
 ];
 /// The core decides; these carry bytes and read clocks.
 const CORE: &[&str] = &["redact", "facts", "audio", "tool", "call"];
-const IO: &[&str] = &["tokio", "axum", "reqwest", "tokio_tungstenite", "std::net", "std::thread", "std::time::SystemTime"];
+const IO: &[&str] =
+    &["tokio", "axum", "reqwest", "tokio_tungstenite", "std::net", "std::thread", "std::time::SystemTime"];
 const LINES_MAX: usize = 600;
 
 fn root() -> PathBuf {

@@ -40,7 +40,8 @@ impl Default for CallRules {
     fn default() -> Self {
         Self {
             call_max: Duration::from_secs(30 * 60),
-            agent_ready_max: Duration::from_secs(10),
+            // A caller who has heard nothing for so long would hang up.
+            agent_ready_max: Duration::from_secs(6),
             agent_silence_max: Duration::from_secs(12),
             no_input_after: Duration::from_secs(12),
             no_input_prompts: 2,

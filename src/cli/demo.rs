@@ -66,7 +66,8 @@ async fn demo(arguments: &DemoArguments) -> anyhow::Result<()> {
     let voices = speech::render_all(&LINES, "en-gb+f3").await?;
     let config = serve::load(&arguments.config)?;
     let id = walk_in_id(&config)?;
-    let engine = Engine::start(Source::File(arguments.config.clone()), config, Metrics::new(env!("CARGO_PKG_VERSION"))).await?;
+    let engine =
+        Engine::start(Source::File(arguments.config.clone()), config, Metrics::new(env!("CARGO_PKG_VERSION"))).await?;
     println!("offhook is up: AudioSocket on {}, pages on http://{}/", engine.audiosocket_addr(), engine.http_addr());
     println!("A caller dials in.\n");
     let notes = engine.watch_calls();
@@ -179,8 +180,12 @@ fn record(path: &Path, caller: &Caller) -> anyhow::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    let spec =
-        hound::WavSpec { channels: 2, sample_rate: 8_000, bits_per_sample: 16, sample_format: hound::SampleFormat::Int };
+    let spec = hound::WavSpec {
+        channels: 2,
+        sample_rate: 8_000,
+        bits_per_sample: 16,
+        sample_format: hound::SampleFormat::Int,
+    };
     let mut wav = hound::WavWriter::create(path, spec)?;
     for (said, heard) in caller.said.iter().zip(&caller.heard) {
         wav.write_sample(*said)?;

@@ -6,9 +6,7 @@
 
 use super::{Shared, line::Line, live::Entered};
 use crate::{
-    call::{
-        AgentCommand, AgentEvent, AgentLoss, CallMachine, EndReason, Input, LegCommand, Measure, Note, Output,
-    },
+    call::{AgentCommand, AgentEvent, AgentLoss, CallMachine, EndReason, Input, LegCommand, Measure, Note, Output},
     facts::{CallFacts, CallId},
     telemetry::{FrameDrop, ToolCallEnd},
     tool::{Approved, ToolError, ToolOutcome, Toolbox},
@@ -216,10 +214,7 @@ impl CallTask<'_> {
 
 impl Running {
     /// What a finished tool task says; nothing when it was cancelled.
-    fn tool_finished(
-        &mut self,
-        finished: Result<(Id, ToolOutcome), tokio::task::JoinError>,
-    ) -> Option<Input> {
+    fn tool_finished(&mut self, finished: Result<(Id, ToolOutcome), tokio::task::JoinError>) -> Option<Input> {
         let task = match &finished {
             Ok((task, _)) => *task,
             Err(error) => error.id(),

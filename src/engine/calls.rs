@@ -40,6 +40,8 @@ const VARIABLES: [&str; 8] = [
     // Where trunks and FreePBX leave the number that was dialled.
     "FROM_DID",
 ];
+/// For the session's last word to reach the call.
+const SETUP_MARGIN: Duration = Duration::from_millis(250);
 /// A provider gets this long to take its goodbye.
 const SESSION_CLOSE_MAX: Duration = Duration::from_secs(2);
 /// Greetings come from the dialplan; a longer one is a mistake.
@@ -138,7 +140,10 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, arriva
     let granted = match grant(&generation, wish) {
         Ok(granted) => granted,
         Err(NoContext { asked }) => {
-            warn!(asked = asked.is_some(), "no such context and no default_context; the call goes back to the dialplan");
+            warn!(
+                asked = asked.is_some(),
+                "no such context and no default_context; the call goes back to the dialplan"
+            );
             if asked.is_some() {
                 shared.metrics.context_unknown();
             }
@@ -274,20 +279,18 @@ async fn close_session(mut session: JoinHandle<()>) {
 }
 
 /// Starts the provider's session, at once: it connects while Asterisk answers.
-fn converse(
-    shared: &Shared,
-    granted: &Granted,
-    setup: AgentSetup,
-    span: &Span,
-) -> (AgentWires, JoinHandle<()>) {
+fn converse(shared: &Shared, granted: &Granted, setup: AgentSetup, span: &Span) -> (AgentWires, JoinHandle<()>) {
     let (commands, to_session) = mpsc::channel(AGENT_COMMANDS_MAX);
     let (from_session, events) = mpsc::channel(AGENT_EVENTS_MAX);
+    // The session gives up just before the call would, so that the end reason is the session's own.
+    let ready_max = granted.context.rules.agent_ready_max;
+    let policy = SessionPolicy { setup_max: ready_max.saturating_sub(SETUP_MARGIN), ..SessionPolicy::default() };
     let session = provider::session::run(
         Arc::clone(&granted.provider),
         setup,
         to_session,
         from_session,
-        SessionPolicy::default(),
+        policy,
         Arc::clone(&shared.provider_counters),
     );
     (AgentWires { commands, events }, tokio::spawn(session.instrument(span.clone())))

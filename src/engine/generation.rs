@@ -5,7 +5,7 @@ use crate::{
     audio::Clip,
     config::{Config, Context},
     provider::{self, Provider},
-    tool::{Tool, Toolbox, TRANSFER, built_in},
+    tool::{TRANSFER, Tool, Toolbox, built_in},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -66,6 +66,16 @@ impl Generation {
         Arc::clone(&self.kit(context).apology)
     }
 
+    /// The same with another tool instead of a context's own ones.
+    #[cfg(test)]
+    pub fn with_tool(&self, context: &str, tool: Arc<dyn Tool>) -> Self {
+        let mut next = Self::build(self.number, self.config.clone()).unwrap_or_else(|_| panic!("it was built before"));
+        let toolbox = Arc::new(Toolbox::new([tool]).expect("a usable schema"));
+        let kit = next.kits.get_mut(context).expect("a known context");
+        (kit.toolbox, kit.toolbox_without_ari) = (Arc::clone(&toolbox), toolbox);
+        next
+    }
+
     fn kit(&self, context: &str) -> &Kit {
         self.kits.get(context).expect("`build` makes a kit for every context of the same configuration")
     }
@@ -75,8 +85,7 @@ impl Kit {
     fn build(config: &Config, context: &Context) -> Result<Self, String> {
         let destinations: BTreeMap<String, String> =
             config.destinations.iter().map(|(name, place)| (name.clone(), place.description.clone())).collect();
-        let tools: Vec<Arc<dyn Tool>> =
-            context.tools.iter().filter_map(|name| built_in(name, &destinations)).collect();
+        let tools: Vec<Arc<dyn Tool>> = context.tools.iter().filter_map(|name| built_in(name, &destinations)).collect();
         let without_ari = tools.iter().filter(|tool| tool.spec().name != TRANSFER).cloned();
         let toolbox = |tools: Vec<Arc<dyn Tool>>| Toolbox::new(tools).map(Arc::new).map_err(|error| error.to_string());
         let apology = match &context.apology {

@@ -31,10 +31,19 @@ pub(super) struct Line {
 /// How the caller's channel is held.
 enum Control {
     /// Answer, media and bridge are on their way.
-    SettingUp { setup: BoxFuture<'static, Result<(AriLeg, MediaLeg), SetupError>>, held: Held },
-    Up { leg: Arc<AriLeg>, held: Held, transfer: Option<BoxFuture<'static, Result<(), TransferError>>> },
+    SettingUp {
+        setup: BoxFuture<'static, Result<(AriLeg, MediaLeg), SetupError>>,
+        held: Held,
+    },
+    Up {
+        leg: Arc<AriLeg>,
+        held: Held,
+        transfer: Option<BoxFuture<'static, Result<(), TransferError>>>,
+    },
     /// The set-up failed and has undone itself; the caller waits in Stasis.
-    Bare { held: Held },
+    Bare {
+        held: Held,
+    },
     /// `AudioSocket()` in the dialplan: the socket is all there is.
     Dialplan,
 }

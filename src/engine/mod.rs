@@ -14,6 +14,8 @@ mod health;
 mod line;
 mod live;
 mod reload;
+#[cfg(test)]
+mod tests;
 mod view;
 
 pub use call_task::CallNote;
@@ -93,9 +95,8 @@ impl Engine {
         let (media, walk_ins) = MediaHub::start(&config.media, media_counters)
             .await
             .with_context(|| format!("media.audiosocket.bind {}", config.media.audiosocket.bind))?;
-        let pages = TcpListener::bind(config.http.bind)
-            .await
-            .with_context(|| format!("http.bind {}", config.http.bind))?;
+        let pages =
+            TcpListener::bind(config.http.bind).await.with_context(|| format!("http.bind {}", config.http.bind))?;
         let http = pages.local_addr()?;
         let stop = CancellationToken::new();
         let mut services = JoinSet::new();

@@ -46,6 +46,15 @@ impl EngineView for View {
     }
 
     fn metrics_text(&self) -> String {
+        let open = self.0.media.open();
+        let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        let media = [
+            ("audiosocket_leg", open.audiosocket_legs),
+            ("unidentified", open.unidentified),
+            ("expected", open.expected),
+            ("rtp_port", open.rtp_ports),
+        ];
+        self.0.metrics.open(tasks, media);
         self.0.metrics.text()
     }
 

@@ -24,9 +24,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-use super::{
-    AgentSetup, Codec, Dial, Provider, ProviderKind, SessionFormats, WebSocketDial, read_options,
-};
+use super::{AgentSetup, Codec, Dial, Provider, ProviderKind, SessionFormats, WebSocketDial, read_options};
 use crate::{
     audio::{Encoding, Format},
     call::{AgentLoss, AgentTraits},

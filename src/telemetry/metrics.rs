@@ -9,7 +9,7 @@ use crate::{
     call::{EndReason, Noise, Usage},
     tool::ToolError,
 };
-use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, Registry, TextEncoder};
+use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 const CALLS: Definition = Definition::labelled(
@@ -26,6 +26,14 @@ const DECLINED: Definition = Definition::labelled(
 const CONTEXT_UNKNOWN: Definition = Definition::new(
     "offhook_context_unknown_total",
     "Calls whose AI_CONTEXT names no configured context, whether the default took them or not.",
+);
+const TASKS: Definition =
+    Definition::new("offhook_tasks", "Tasks alive in the engine; the same before and after a call.");
+const OPEN: Definition = Definition::labelled(
+    "offhook_media_open",
+    &["kind"],
+    "What calls hold open: AudioSocket legs, connections that have not named their call, calls that wait for their \
+     connection, RTP ports.",
 );
 const SETUP: Definition = Definition::new("offhook_setup_seconds", "From Stasis start until audio can flow both ways.");
 const FIRST_AUDIO: Definition =
@@ -91,25 +99,20 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub enum Declined {
     /// No context of this name, and no default.
     NoContext,
-    /// `AI_PROVIDER` names none, or none is usable.
-    NoProvider,
     Draining,
     /// `limits.calls` are running.
     Full,
-    SetupFailed,
 }
 
 impl Declined {
-    pub const ALL: [Self; 5] = [Self::NoContext, Self::NoProvider, Self::Draining, Self::Full, Self::SetupFailed];
+    pub const ALL: [Self; 3] = [Self::NoContext, Self::Draining, Self::Full];
 
     /// The metric's label; in upper case it is the value of `OFFHOOK_STATUS`.
     pub const fn label(self) -> &'static str {
         match self {
             Self::NoContext => "nocontext",
-            Self::NoProvider => "noprovider",
             Self::Draining => "draining",
             Self::Full => "full",
-            Self::SetupFailed => "setupfailed",
         }
     }
 
@@ -117,10 +120,8 @@ impl Declined {
     pub const fn status(self) -> &'static str {
         match self {
             Self::NoContext => "NOCONTEXT",
-            Self::NoProvider => "NOPROVIDER",
             Self::Draining => "DRAINING",
             Self::Full => "FULL",
-            Self::SetupFailed => "SETUPFAILED",
         }
     }
 }
@@ -192,6 +193,8 @@ struct Inner {
     registry: Registry,
     ended: HashMap<EndReason, IntCounter>,
     active: IntGauge,
+    tasks: IntGauge,
+    open: IntGaugeVec,
     declined: HashMap<Declined, IntCounter>,
     context_unknown: IntCounter,
     timings: Timings,
@@ -242,9 +245,19 @@ impl Metrics {
             tool_calls: NamedCounters::new(TOOL_CALLS.register_counters(&registry), &ToolCallEnd::LABELS),
             tokens: NamedCounters::new(TOKENS.register_counters(&registry), &TOKEN_KINDS),
             reloads: ["loaded", "refused"].map(|outcome| child(&reloads, outcome)),
+            tasks: TASKS.register_int_gauge(&registry),
+            open: OPEN.register_int_gauges(&registry),
             log_lines_suppressed: LOG_LINES_SUPPRESSED.register_counter(&registry),
             registry,
         }))
+    }
+
+    /// What is open now, asked for at each scrape.
+    pub fn open(&self, tasks: usize, media: [(&'static str, usize); 4]) {
+        self.0.tasks.set(i64::try_from(tasks).unwrap_or(i64::MAX));
+        for (kind, count) in media {
+            self.0.open.with_label_values(&[kind]).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
     }
 
     /// For the adapters' own counters.

@@ -30,7 +30,11 @@ fn moves() -> impl Strategy<Value = Move> {
         Just(LegEvent::Transferred),
         Just(LegEvent::TransferFailed),
     ];
-    let end = prop_oneof![Just(LegEvent::CallerLeft), Just(LegEvent::CallerVanished), Just(LegEvent::SetupFailed(SetupStep::Bridge))];
+    let end = prop_oneof![
+        Just(LegEvent::CallerLeft),
+        Just(LegEvent::CallerVanished),
+        Just(LegEvent::SetupFailed(SetupStep::Bridge))
+    ];
     let agent = prop_oneof![
         Just(AgentEvent::Ready),
         response().prop_map(|response| AgentEvent::ResponseStarted { response }),

@@ -15,7 +15,8 @@ const RINGING_HZ: f64 = 480.0;
 #[tokio::test(flavor = "multi_thread")]
 async fn the_agent_says_goodbye_and_hangs_up_after_it_was_heard() {
     for leg in ["audiosocket/slin", "rtp/ulaw"] {
-        let script = "- tone: { hertz: 440, for: 500ms }\n- listen: {}\n- hang_up: Goodbye and thank you for calling us";
+        let script =
+            "- tone: { hertz: 440, for: 500ms }\n- listen: {}\n- hang_up: Goodbye and thank you for calling us";
         let (asterisk, offhook) = pbx(script, &format!("    audio: {leg}\n")).await;
         let says = silence(ms(1500)) + tone(CALLER_HZ, ms(500)) + silence(ms(30_000));
         let mut phone = Phone::call(asterisk.sip_port(), "7000", says).await;
@@ -64,8 +65,7 @@ async fn a_transfer_comes_after_the_last_words_and_rings_until_somebody_answers(
 async fn a_transfer_keeps_the_callers_name_and_number() {
     let script = "- say: One moment\n- call: { tool: transfer, arguments: { destination: who } }";
     let (asterisk, offhook) = pbx_with_whoami(script).await;
-    let mut phone =
-        Phone::call_as(asterisk.sip_port(), "7000", silence(ms(60_000)), "Ada Byron", "15550199").await;
+    let mut phone = Phone::call_as(asterisk.sip_port(), "7000", silence(ms(60_000)), "Ada Byron", "15550199").await;
     phone.wait_to_hear(DESK_HZ, ms(300), SOON).await;
     assert_eq!(asterisk.wait_global("LAB_CALLER", SOON).await, "Ada Byron/15550199");
     phone.hang_up().await;

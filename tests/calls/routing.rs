@@ -41,10 +41,14 @@ async fn dial(asterisk: &Asterisk, extension: &str) -> Phone {
 async fn the_dialplan_chooses_the_agent() {
     let (asterisk, offhook) = two_agents().await;
     // By default, by argument, by AI_PROVIDER for this call, over AudioSocket() without ARI.
-    for (calls, (extension, hertz, context)) in
-        [("7000", AGENT_HZ, "front"), ("7001", 600.0, "support"), ("7004", 800.0, "support"), ("7080", 600.0, "support")]
-            .into_iter()
-            .enumerate()
+    for (calls, (extension, hertz, context)) in [
+        ("7000", AGENT_HZ, "front"),
+        ("7001", 600.0, "support"),
+        ("7004", 800.0, "support"),
+        ("7080", 600.0, "support"),
+    ]
+    .into_iter()
+    .enumerate()
     {
         let mut phone = dial(&asterisk, extension).await;
         phone.wait_to_hear(hertz, ms(500), SOON).await;
@@ -174,9 +178,11 @@ async fn the_freepbx_example_works_as_it_stands() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_ari_calls_come_by_audiosocket_alone() {
     let place = Place::free();
-    let asterisk =
-        Asterisk::start(Options { audiosocket: Some(format!("127.0.0.1:{}", place.audiosocket)), ..Options::default() })
-            .await;
+    let asterisk = Asterisk::start(Options {
+        audiosocket: Some(format!("127.0.0.1:{}", place.audiosocket)),
+        ..Options::default()
+    })
+    .await;
     let script = "- tone: { hertz: 440, for: 1s }\n- listen: {}\n- hang_up: Goodbye";
     let yaml = format!("{}{}", place.yaml(None), agent(script, ""));
     let offhook = Offhook::start(place, &yaml).await;

@@ -5,11 +5,7 @@ use super::{
     tied::{free_tcp_port, rtp_range},
 };
 use serde_json::Value;
-use std::{
-    fs::File,
-    process::Stdio,
-    time::Duration,
-};
+use std::{fs::File, process::Stdio, time::Duration};
 use tempfile::TempDir;
 use tokio::{
     process::{Child, Command},

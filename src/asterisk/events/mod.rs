@@ -64,7 +64,9 @@ impl Loss {
         match self {
             Self::Unauthorized => "Asterisk refuses asterisk.username or asterisk.password",
             Self::Unreachable => "nobody answers at asterisk.url",
-            Self::Refused => "asterisk.url answers, but not as ARI: is ari.conf enabled, does a proxy pass WebSockets on?",
+            Self::Refused => {
+                "asterisk.url answers, but not as ARI: is ari.conf enabled, does a proxy pass WebSockets on?"
+            }
             Self::Closed => "Asterisk closed the events socket; reconnecting",
             Self::Dropped => "the events socket broke; reconnecting",
             Self::TimedOut => "the events socket fell silent; reconnecting",

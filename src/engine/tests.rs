@@ -1,0 +1,98 @@
+//! What only shows from inside: a fault of the engine itself.
+
+use super::{Engine, Source};
+use crate::{
+    asterisk::audiosocket::{Codec, Frame},
+    call::EndReason,
+    config,
+    facts::CallFacts,
+    provider,
+    telemetry::Metrics,
+    tool::{Approved, HANGUP_CALL, Tool, ToolOutcome, ToolSpec},
+};
+use bytes::Bytes;
+use futures_util::{SinkExt as _, StreamExt as _, future::BoxFuture};
+use std::{sync::Arc, time::Duration};
+use tokio::{net::TcpStream, time::timeout};
+use tokio_util::codec::Framed;
+use uuid::Uuid;
+
+const SOON: Duration = Duration::from_secs(10);
+
+const YAML: &str = r#"
+http: { bind: "127.0.0.1:0" }
+media: { audiosocket: { bind: "127.0.0.1:0" } }
+providers:
+  breaks: { scripted: { script: [{ call: { tool: hangup_call } }, listen: {}] } }
+  stays: { scripted: { script: [{ tone: { hertz: 440, for: 60s } }] } }
+contexts:
+  breaks: { prompt: Test, provider: breaks, tools: [hangup_call], audiosocket_id: "0ff40001" }
+  stays: { prompt: Test, provider: stays, audiosocket_id: "0ff40002" }
+"#;
+
+async fn engine() -> Engine {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let config = config::load_str("test.yaml", YAML, &|_| None, &provider::catalog()).unwrap();
+    Engine::start(Source::Memory, config, Metrics::new("test")).await.unwrap()
+}
+
+async fn connect(engine: &Engine, context: u8) -> Framed<TcpStream, Codec> {
+    let mut id = *Uuid::new_v4().as_bytes();
+    id[..4].copy_from_slice(&[0x0f, 0xf4, 0x00, context]);
+    let stream = TcpStream::connect(engine.audiosocket_addr()).await.unwrap();
+    let mut socket = Framed::new(stream, Codec);
+    socket.send(Frame::Id(Uuid::from_bytes(id))).await.unwrap();
+    socket
+}
+
+/// A tool that brings down the task which runs it.
+struct Broken;
+
+impl Tool for Broken {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: HANGUP_CALL.into(),
+            description: String::new(),
+            parameters: serde_json::json!({ "type": "object" }),
+        }
+    }
+
+    fn run(&self, _: Approved, _: &CallFacts) -> BoxFuture<'static, ToolOutcome> {
+        panic!("the test breaks this call")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fault_in_one_call_ends_that_call_alone_and_politely() {
+    let engine = engine().await;
+    engine.shared.generation.rcu(|generation| generation.with_tool("breaks", Arc::new(Broken)));
+
+    let mut stays = connect(&engine, 2).await;
+    let mut breaks = connect(&engine, 1).await;
+    let hung_up = async {
+        while let Some(Ok(frame)) = breaks.next().await {
+            if frame == Frame::HangUp {
+                return true;
+            }
+        }
+        false
+    };
+    assert!(timeout(SOON, hung_up).await.unwrap(), "the dialplan is told to go on");
+    drop(breaks);
+    let ended = async {
+        while engine.calls().view().recent.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(SOON, ended).await.unwrap();
+    let view = engine.calls().view();
+    assert_eq!(view.recent[0].reason, EndReason::EngineFault);
+    assert!(engine.metrics().text().contains(r#"offhook_calls_total{class="engine",reason="engine_fault"} 1"#));
+
+    assert_eq!(view.active.len(), 1, "the other call stands");
+    let silence = Bytes::from(vec![0; 320]);
+    stays.send(Frame::Audio { rate: 8_000, samples: silence }).await.unwrap();
+    let next = timeout(SOON, stays.next()).await.unwrap();
+    assert!(matches!(next, Some(Ok(Frame::Audio { .. }))), "and is heard");
+    engine.stop().await;
+}
