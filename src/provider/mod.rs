@@ -1,7 +1,7 @@
 //! AI providers: one file each, all behind [`Provider`] and [`Codec`].
 //!
 //! A codec is pure: it turns [`AgentCommand`]s into wire messages and wire messages into
-//! [`AgentEvent`]s for one call. The [session](session) that all providers share owns the socket,
+//! [`AgentEvent`]s for one call. The [session] that all providers share owns the socket,
 //! the attempts, the deadlines and the sample conversion.
 //!
 //! A provider is one file and one row in [`PROVIDERS`].

@@ -8,7 +8,7 @@
 //!   call itself ends the session by closing its commands.
 //! - No event is dropped: while the call is slow to take them, the provider is not read.
 //! - The caller's audio and other commands are not dropped either, but for audio that outgrows the
-//!   [`Preroll`] before the provider is ready; that is counted.
+//!   pre-roll before the provider is ready; that is counted.
 
 mod link;
 mod preroll;

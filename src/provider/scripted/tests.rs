@@ -320,3 +320,31 @@ fn the_schema_accepts_every_step() {
     assert!(!schema.is_valid(&json!({ "script": [{ "sing": "Hello." }] })));
     assert!(!schema.is_valid(&json!({ "script": [{ "pause": "2 days" }] })));
 }
+
+/// As an admin writes it: greets, listens, may be interrupted, hangs up politely.
+#[tokio::test(start_paused = true)]
+async fn a_conversation_written_in_yaml_is_held_from_greeting_to_hang_up() {
+    let options = "
+voice: tone
+pace: 4
+script:
+  - say: Hello, this is the demo of the flower shop. What can I do for you?
+  - listen:
+      timeout: 8s
+  - say: We are open from nine to six, Monday to Saturday, and on Sundays before holidays from ten to noon.
+  - listen:
+  - hang_up: Thank you for calling. Goodbye.
+";
+    let mut stage = Stage::begun(serde_yaml::from_str(options).unwrap(), None).await;
+    assert!(stage.says().await.starts_with("Hello"));
+    stage.caller_speaks(800).await;
+    stage.caller_is_quiet(700).await;
+    stage.caller_speaks(400).await;
+    let (_, audio) = stage.until(|event| matches!(event, AgentEvent::CallerSpeechStopped)).await;
+    assert!(audio.is_empty());
+    let (_, status, _) = stage.done().await;
+    assert_eq!(status, ResponseStatus::Cancelled, "the caller talks into the opening hours");
+    stage.caller_is_quiet(700).await;
+    let (call, _) = stage.until(|event| matches!(event, AgentEvent::ToolCall(_))).await;
+    assert!(matches!(call, AgentEvent::ToolCall(call) if call.name == "hangup_call"));
+}
