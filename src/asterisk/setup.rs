@@ -53,9 +53,8 @@ pub trait RtpPort: Send + 'static {
     type Leg;
 
     fn local_port(&self) -> u16;
-    /// Where our packets go.
-    fn set_peer(&mut self, peer: SocketAddr);
-    fn into_leg(self) -> Self::Leg;
+    /// Begins, sending to where Asterisk said it listens.
+    fn open(self, peer: SocketAddr) -> Self::Leg;
 }
 
 /// What a call needs to know to be set up.
@@ -136,13 +135,8 @@ impl<L, E: ExpectedAudio<Leg = L>, R: RtpPort<Leg = L>> Port<E, R> {
     async fn open(self, peer: Option<SocketAddr>) -> Option<L> {
         match self {
             Self::AudioSocket(expected) => expected.leg(MEDIA_CONNECT_MAX).await,
-            Self::Rtp(mut port) => {
-                // Without an address the leg learns it from the caller's first packet.
-                if let Some(peer) = peer {
-                    port.set_peer(peer);
-                }
-                Some(port.into_leg())
-            }
+            // Asterisk sends only once the caller does, so an address cannot be waited for.
+            Self::Rtp(port) => peer.map(|peer| port.open(peer)),
         }
     }
 }
