@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 use tokio::{
@@ -120,7 +120,8 @@ impl FakeAri {
     }
 
     pub(super) fn now(&self) -> MutexGuard<'_, Asterisk> {
-        self.state.lock().unwrap()
+        // A failed assertion may have held it; its own words should be the last.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the state satisfies `condition`.

@@ -53,7 +53,7 @@ pub trait RtpPort: Send + 'static {
     type Leg;
 
     fn local_port(&self) -> u16;
-    /// Begins to talk with Asterisk at the address it told.
+    /// Begins, sending to where Asterisk said it listens.
     fn open(self, peer: SocketAddr) -> Self::Leg;
 }
 
@@ -135,6 +135,7 @@ impl<L, E: ExpectedAudio<Leg = L>, R: RtpPort<Leg = L>> Port<E, R> {
     async fn open(self, peer: Option<SocketAddr>) -> Option<L> {
         match self {
             Self::AudioSocket(expected) => expected.leg(MEDIA_CONNECT_MAX).await,
+            // Asterisk sends only once the caller does, so an address cannot be waited for.
             Self::Rtp(port) => peer.map(|peer| port.open(peer)),
         }
     }

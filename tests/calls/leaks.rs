@@ -10,6 +10,10 @@ use crate::{
     },
 };
 use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// The engine's pool of connections to Asterisk keeps idle ones for ten seconds.
+const IDLE_CONNECTIONS_GONE: Duration = Duration::from_secs(20);
 
 /// One context for each way to end, chosen by the extension `end-<name>`.
 const WAYS: [(&str, &str); 6] = [
@@ -77,20 +81,24 @@ async fn calls_that_end_in_every_way_leave_nothing_behind() {
     offhook.wait_ended(WAYS.len(), SOON).await;
     asterisk.wait_empty(SOON).await;
     offhook.wait_active(0, SOON).await;
-    let before = settled_descriptors(&offhook).await;
-    let tasks = settled_tasks(&offhook).await;
+    let before = settled(&offhook).await;
     for round in 2..=4 {
         one_round(&asterisk).await;
         offhook.wait_ended(round * WAYS.len(), SOON).await;
     }
     asterisk.wait_empty(SOON).await;
     offhook.wait_active(0, SOON).await;
-    let after = settled_descriptors(&offhook).await;
-    assert!(after <= before, "descriptors grew from {before} to {after}");
+    let until = Instant::now() + IDLE_CONNECTIONS_GONE;
+    loop {
+        let now = left(&offhook).await;
+        if now.0 <= before.0 && now.1 <= before.1 {
+            break;
+        }
+        assert!(Instant::now() < until, "descriptors and tasks grew from {before:?} to {now:?}");
+        sleep(ms(250)).await;
+    }
     assert_eq!(offhook.metric("offhook_media_open").await, 0.0, "legs, ports or places for connections");
     assert_eq!(offhook.metric("offhook_calls_active").await, 0.0);
-    let tasks_after = settled_tasks(&offhook).await;
-    assert!(tasks_after <= tasks, "tasks grew from {tasks} to {tasks_after}");
     let labels: Vec<String> =
         offhook.wait_ended(4 * WAYS.len(), SOON).await.iter().map(|call| call["reason"]["label"].to_string()).collect();
     for reason in ["caller_hung_up", "agent_hung_up", "agent_closed", "transferred", "agent_silent"] {
@@ -98,22 +106,19 @@ async fn calls_that_end_in_every_way_leave_nothing_behind() {
     }
 }
 
-/// The fewest tasks seen in a moment: a scrape has one of its own.
-async fn settled_tasks(offhook: &Offhook) -> f64 {
-    let mut least = f64::MAX;
-    for _ in 0..20 {
-        least = least.min(offhook.metric("offhook_tasks").await);
-    }
-    least
+/// Open descriptors and living tasks.
+async fn left(offhook: &Offhook) -> (usize, f64) {
+    (offhook.descriptors(), offhook.metric("offhook_tasks").await)
 }
 
-/// Idle pooled connections to Asterisk close by themselves; the count after that is what calls left.
-async fn settled_descriptors(offhook: &Offhook) -> usize {
-    let mut least = offhook.descriptors();
-    let until = tokio::time::Instant::now() + Duration::from_secs(20);
-    while tokio::time::Instant::now() < until {
-        tokio::time::sleep(Duration::from_millis(250)).await;
-        least = least.min(offhook.descriptors());
+/// The least of both once idle pooled connections to Asterisk have closed: what is there without calls.
+async fn settled(offhook: &Offhook) -> (usize, f64) {
+    let mut least = left(offhook).await;
+    let until = Instant::now() + IDLE_CONNECTIONS_GONE;
+    while Instant::now() < until {
+        sleep(ms(250)).await;
+        let now = left(offhook).await;
+        least = (least.0.min(now.0), least.1.min(now.1));
     }
     least
 }

@@ -1,8 +1,8 @@
 //! After events were missed: bringing our picture back to the truth.
 //!
 //! While the socket was down channels came and went without a word. Two looks settle it. Before
-//! connecting, the callers who are in our application without a call are noted: no event will tell
-//! of them. They cannot be noted later, when a caller who has just come in would look the same.
+//! connecting, the callers who are in our application are noted: no event will tell of those without
+//! a call. They cannot be noted later, when a caller who has just come in would look the same.
 //! After connecting, channels of calls are looked up: what is missing then has gone, and whatever
 //! goes from now on is told by events.
 
@@ -10,18 +10,18 @@ use super::router::{Chore, EventRouter};
 use crate::asterisk::ari::{AriClient, AriError};
 use std::collections::HashSet;
 
-/// Callers in our application without a call. To be asked before the events socket connects.
-pub(super) async fn stranded(ari: &AriClient, router: &EventRouter) -> Result<Vec<String>, AriError> {
+/// The callers in our application. To be asked before the events socket connects.
+pub(super) async fn in_application(ari: &AriClient) -> Result<Vec<String>, AriError> {
     let application = ari.application().await?;
     let channels = application.map(|application| application.channel_ids).unwrap_or_default();
-    Ok(channels.into_iter().filter(|channel| !router.knows(channel) && !is_media(ari, channel)).collect())
+    Ok(channels.into_iter().filter(|channel| !is_media(ari, channel)).collect())
 }
 
 /// To be asked while events flow; they are dispatched meanwhile.
 pub(super) async fn reconcile(
     ari: &AriClient,
     router: &EventRouter,
-    stranded: Vec<String>,
+    before: Vec<String>,
 ) -> Result<Vec<Chore>, AriError> {
     // In this order: a channel that began after the first line cannot be taken for a lost one, and
     // one that a call made or removed in the meantime cannot be taken for an orphan.
@@ -54,7 +54,7 @@ pub(super) async fn reconcile(
         }
     }
     let removed = chores.len();
-    let stranded = stranded.into_iter().filter(|channel| ours.contains(channel) && !router.knows(channel));
+    let stranded = before.into_iter().filter(|channel| ours.contains(channel) && !router.knows(channel));
     let offered: Vec<_> = stranded.map(|channel| router.orphan(channel)).collect();
     tracing::info!(
         calls = present.len(),

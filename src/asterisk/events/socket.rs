@@ -100,11 +100,11 @@ impl EventSocket {
 
     /// One connection from its first request to its end. `Ok` is the end that was asked for.
     async fn connection(&self, stop: &CancellationToken) -> Result<(), End> {
-        let (mut socket, stranded) = tokio::select! {
+        let (mut socket, before) = tokio::select! {
             () = stop.cancelled() => return Ok(()),
             opened = self.open() => opened?,
         };
-        let mut catching_up = Box::pin(reconcile::reconcile(&self.ari, &self.router, stranded).fuse());
+        let mut catching_up = Box::pin(reconcile::reconcile(&self.ari, &self.router, before).fuse());
         let mut caught_up = false;
         let mut chores = Chores::new();
         let mut ping = interval(self.timing.ping_every);
@@ -143,7 +143,7 @@ impl EventSocket {
     }
 
     async fn open(&self) -> Result<(Socket, Vec<String>), End> {
-        let stranded = reconcile::stranded(&self.ari, &self.router).await?;
+        let before = reconcile::in_application(&self.ari).await?;
         let (url, authorization) = self.ari.events_endpoint();
         let mut request = url.as_str().into_client_request().map_err(|_| Loss::Refused)?;
         let authorization = HeaderValue::from_bytes(authorization.as_bytes()).map_err(|_| Loss::Refused)?;
@@ -154,7 +154,7 @@ impl EventSocket {
             .max_frame_size(Some(MESSAGE_BYTES_MAX));
         let connecting = connect_async_with_config(request, Some(config), true);
         match timeout(self.timing.connect_max, connecting).await {
-            Ok(Ok((socket, _))) => Ok((socket, stranded)),
+            Ok(Ok((socket, _))) => Ok((socket, before)),
             Ok(Err(error)) => Err(End::of_attempt(&error)),
             Err(_) => Err(Loss::Unreachable.into()),
         }

@@ -269,6 +269,45 @@ async fn a_set_up_dropped_at_any_step_leaves_nothing_and_gives_the_caller_back()
     }
 }
 
+/// Well below the bounds of the waits.
+const AT_ONCE: Duration = Duration::from_millis(500);
+
+#[tokio::test]
+async fn a_caller_who_hangs_up_while_the_media_is_waited_for_ends_the_wait() {
+    let mut stage = Stage::up().await;
+    let ports = Ports::of(&stage);
+    stage.fake.now().media_never_starts = true;
+    let arrival = stage.caller().await;
+    let setting_up = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::AudioSocket));
+    let (left, ()) = timeout(AT_ONCE, async {
+        tokio::join!(setting_up, async {
+            stage.fake.until("the wait", |fake| fake.requests.len() == STEPS - 1).await;
+            stage.fake.now().hang_up("caller");
+        })
+    })
+    .await
+    .unwrap();
+    assert_eq!(left.map(drop), Err(SetupError::CallerLeft));
+    assert_clean(&stage, &ports, "hung up in the wait").await;
+}
+
+#[tokio::test]
+async fn a_set_up_dropped_while_the_media_is_waited_for_does_not_wait_on() {
+    let mut stage = Stage::up().await;
+    let ports = Ports::of(&stage);
+    stage.fake.now().media_never_starts = true;
+    let arrival = stage.caller().await;
+    let setting_up = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::AudioSocket));
+    tokio::select! {
+        biased;
+        _ = setting_up => panic!("it has nothing to end with"),
+        () = stage.fake.until("the wait", |fake| fake.requests.len() == STEPS - 1) => {}
+    }
+    assert!(stage.ari.settled(AT_ONCE).await);
+    assert_clean(&stage, &ports, "dropped in the wait").await;
+    assert!(stage.fake.now().channels["caller"].continued.is_some());
+}
+
 #[tokio::test]
 async fn a_dropped_leg_is_cleared_away_and_gives_the_caller_back() {
     let mut stage = Stage::up().await;
