@@ -16,7 +16,7 @@ fn everything() -> Metrics {
     metrics.open(0, [("audiosocket_leg", 0), ("expected", 0), ("rtp_port", 0), ("unidentified", 0)]);
     AriCounters::new(metrics.registry()).unwrap();
     MediaCounters::new(metrics.registry()).unwrap();
-    ProviderCounters::new(metrics.registry()).unwrap().know("<provider>");
+    ProviderCounters::new(metrics.registry()).unwrap();
     metrics
 }
 

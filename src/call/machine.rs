@@ -300,7 +300,8 @@ impl CallMachine {
             }
             AgentEvent::ToolCall(call) => self.on_tool_call(call, now, out),
             AgentEvent::Usage(usage) => out.push(Output::Measure(Measure::Usage(usage))),
-            AgentEvent::Noise(noise) => out.push(Output::Measure(Measure::Noise(noise))),
+            // Counted where it was heard.
+            AgentEvent::Noise(_) => {}
             AgentEvent::Lost(loss) => self.on_agent_lost(EndReason::AgentLost(loss), now, out),
         }
     }

@@ -1,7 +1,7 @@
 //! What the core tells those who watch a call: notes for its record, measures for the metrics.
 
 use super::{
-    agent::{Noise, Speaker, Usage},
+    agent::{Speaker, Usage},
     end::EndReason,
 };
 use crate::{redact::Redacted, tool::ToolError};
@@ -59,6 +59,5 @@ pub enum Measure {
     StaleAudio(usize),
     /// Agent audio dropped because too much was waiting.
     PlayoutOverflow(usize),
-    Noise(Noise),
     Usage(Usage),
 }

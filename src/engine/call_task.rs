@@ -201,7 +201,6 @@ impl CallTask<'_> {
             }
             Measure::StaleAudio(bytes) => self.shared.metrics.frames_dropped(FrameDrop::StaleResponse, frames(bytes)),
             Measure::PlayoutOverflow(bytes) => self.dropped(FrameDrop::PlayoutOverflow, frames(bytes)),
-            Measure::Noise(noise) => self.shared.metrics.agent_noise(noise),
             Measure::Usage(usage) => self.shared.metrics.tokens(&self.facts.provider, &usage),
         }
     }

@@ -1,5 +1,7 @@
 //! What is counted about all sessions.
 
+use super::PROVIDERS;
+use crate::call::{AgentLoss, Noise};
 use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
 
 /// Counters of one process, registered once. Labels are closed sets: the kinds in
@@ -28,6 +30,12 @@ impl ProviderCounters {
             "offhook_provider_preroll_dropped_frames_total",
             "Caller audio dropped because the provider was not ready in time, in frames",
         )?;
+        // Every child shows as zero from the start, so that rates work from the first event.
+        for row in PROVIDERS {
+            let outcomes = AgentLoss::ALL.map(AgentLoss::label).into_iter().chain(["ready"]);
+            outcomes.for_each(|outcome| drop(dials.with_label_values(&[row.kind, outcome])));
+            Noise::ALL.iter().for_each(|kind| drop(noise.with_label_values(&[row.kind, kind.label()])));
+        }
         registry.register(Box::new(dials.clone()))?;
         registry.register(Box::new(noise.clone()))?;
         registry.register(Box::new(preroll_dropped.clone()))?;

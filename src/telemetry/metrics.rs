@@ -6,7 +6,7 @@
 
 use super::{definition::Definition, names::NamedCounters, process};
 use crate::{
-    call::{EndReason, Noise, Usage},
+    call::{EndReason, Usage},
     tool::ToolError,
 };
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder};
@@ -53,11 +53,6 @@ const FRAMES_DROPPED: Definition = Definition::labelled(
     &["reason"],
     "20 ms frames dropped: agent audio of a cancelled response (stale_response) or past the playout limit \
      (playout_overflow), frames that Asterisk's socket (leg_full) or the provider's queue (agent_full) did not take.",
-);
-const AGENT_NOISE: Definition = Definition::labelled(
-    "offhook_agent_noise_total",
-    &["kind"],
-    "Oddities in a provider's session that the session survived.",
 );
 const TOOL_CALLS: Definition = Definition::labelled(
     "offhook_tool_calls_total",
@@ -200,7 +195,6 @@ struct Inner {
     timings: Timings,
     slots_missed: IntCounter,
     frames_dropped: [IntCounter; FrameDrop::ALL.len()],
-    noise: HashMap<Noise, IntCounter>,
     tool_calls: NamedCounters,
     tokens: NamedCounters,
     reloads: [IntCounter; 2],
@@ -225,7 +219,6 @@ impl Metrics {
         let ended = |reason: EndReason| ended.with_label_values(&[reason.label().as_str(), reason.class().label()]);
         let declined = DECLINED.register_counters(&registry);
         let dropped = FRAMES_DROPPED.register_counters(&registry);
-        let noise = AGENT_NOISE.register_counters(&registry);
         let reloads = RELOADS.register_counters(&registry);
         Self(Arc::new(Inner {
             ended: EndReason::all().into_iter().map(|reason| (reason, ended(reason))).collect(),
@@ -241,7 +234,6 @@ impl Metrics {
             },
             slots_missed: SLOTS_MISSED.register_counter(&registry),
             frames_dropped: FrameDrop::ALL.map(|reason| child(&dropped, reason.label())),
-            noise: Noise::ALL.map(|kind| (kind, child(&noise, kind.label()))).into(),
             tool_calls: NamedCounters::new(TOOL_CALLS.register_counters(&registry), &ToolCallEnd::LABELS),
             tokens: NamedCounters::new(TOKENS.register_counters(&registry), &TOKEN_KINDS),
             reloads: ["loaded", "refused"].map(|outcome| child(&reloads, outcome)),
@@ -334,12 +326,6 @@ impl Metrics {
 
     pub fn frames_dropped(&self, reason: FrameDrop, frames: u64) {
         self.0.frames_dropped[reason as usize].inc_by(frames);
-    }
-
-    pub fn agent_noise(&self, kind: Noise) {
-        if let Some(counter) = self.0.noise.get(&kind) {
-            counter.inc();
-        }
     }
 
     /// `tool` may be any word the model said; one that is not [known](Self::know) is `unknown`.
@@ -469,7 +455,6 @@ mod tests {
         metrics.tick(Duration::from_micros(700));
         metrics.slots_missed(2);
         metrics.frames_dropped(FrameDrop::AgentFull, 3);
-        metrics.agent_noise(Noise::Malformed);
         metrics.reload(Reload::Refused);
         for line in [
             r#"offhook_calls_declined_total{status="full"} 1"#,
@@ -483,7 +468,6 @@ mod tests {
             r#"offhook_tick_lateness_seconds_bucket{le="0.001"} 1"#,
             "offhook_slots_missed_total 2",
             r#"offhook_frames_dropped_total{reason="agent_full"} 3"#,
-            r#"offhook_agent_noise_total{kind="malformed"} 1"#,
             r#"offhook_reloads_total{outcome="refused"} 1"#,
             r#"offhook_reloads_total{outcome="loaded"} 0"#,
         ] {
