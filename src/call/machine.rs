@@ -14,81 +14,35 @@
 
 use super::{
     actions::Actions,
-    agent::{AgentCommand, AgentEvent, AgentTraits, Reply, ResponseId},
+    agent::{AgentCommand, AgentEvent, Reply, ResponseId},
     end::EndReason,
     leg::{LegCommand, LegEvent},
-    playout::{Playout, Queued},
+    playout::Queued,
     record::{Measure, Note},
-    rules::{CallRules, OnFailure},
+    rules::OnFailure,
     timers::{Timer, Timers},
+    track::{Floor, Track},
+    words::{CallPlan, Input, Output},
 };
-use crate::{
-    audio::{Clip, FRAME, Format},
-    tool::{Approved, CallAction, ToolCall, ToolError, ToolOutcome, Toolbox},
-};
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use crate::tool::{CallAction, ToolCall, ToolError, ToolOutcome};
+use std::time::{Duration, Instant};
 
 /// After the last frame left, the caller's phone still plays what its jitter buffer holds.
 const TAIL: Duration = Duration::from_millis(300);
 /// An agent that was asked for a last word has begun it by now, or will not.
 const FAREWELL_BEGINS_MAX: Duration = Duration::from_secs(5);
-/// A late engine sends the slots of the last 100 ms at once (the phone's jitter buffer takes them)
-/// and gives up older ones.
-const CATCH_UP_MAX: Duration = Duration::from_millis(100);
 /// When media breaks, Asterisk's word that the caller hung up is usually a millisecond away.
 const MEDIA_LOST_GRACE: Duration = Duration::from_secs(1);
 /// The longest Asterisk may take to start a transfer.
 const TRANSFER_MAX: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
-pub enum Input {
-    Leg(LegEvent),
-    Agent(AgentEvent),
-    ToolFinished {
-        id: String,
-        outcome: ToolOutcome,
-    },
-    /// An operator, or the engine on its way down, ends the call now.
-    EndNow(EndReason),
-}
-
-#[derive(Debug, PartialEq)]
-pub enum Output {
-    ToLeg(LegCommand),
-    ToAgent(AgentCommand),
-    RunTool(Approved),
-    CancelTool {
-        id: String,
-    },
-    Note(Note),
-    Measure(Measure),
-    /// Always the last output.
-    End(EndReason),
-}
-
-/// What a call needs to know when it begins.
-#[derive(Debug, Clone)]
-pub struct CallPlan {
-    pub rules: CallRules,
-    pub toolbox: Arc<Toolbox>,
-    pub agent: AgentTraits,
-    /// The leg's format; all audio in and out of the machine is in it.
-    pub format: Format,
-    /// Heard when the agent is lost.
-    pub apology: Arc<Clip>,
-}
-
-#[derive(Debug)]
 pub struct CallMachine {
     plan: CallPlan,
     began: Instant,
     phase: Phase,
-    floor: Floor,
     agent: Agent,
-    playout: Playout,
+    track: Track,
     actions: Actions,
     timers: Timers,
     /// The response being generated.
@@ -96,7 +50,6 @@ pub struct CallMachine {
     /// The agent has spoken since the caller last did.
     has_spoken: bool,
     prompts_used: u32,
-    pending: Pending,
 }
 
 #[derive(Debug)]
@@ -119,25 +72,10 @@ enum Departure {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Floor {
-    Open,
-    Caller,
-    Agent,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Agent {
     Dialling,
     Ready,
     Gone,
-}
-
-/// Moments whose other end is still to come, for the measures.
-#[derive(Debug, Default)]
-struct Pending {
-    first_audio: bool,
-    caller_stopped: Option<Instant>,
-    barge_in: Option<Instant>,
 }
 
 impl CallMachine {
@@ -146,18 +84,16 @@ impl CallMachine {
         timers.set(Timer::CallMax, now + plan.rules.call_max);
         timers.set(Timer::AgentReady, now + plan.rules.agent_ready_max);
         Self {
-            playout: Playout::new(plan.format),
+            track: Track::new(plan.format, now),
             plan,
             began: now,
             phase: Phase::Connecting,
-            floor: Floor::Open,
             agent: Agent::Dialling,
             actions: Actions::default(),
             timers,
             response: None,
             has_spoken: false,
             prompts_used: 0,
-            pending: Pending { first_audio: true, ..Pending::default() },
         }
     }
 
@@ -290,8 +226,7 @@ impl CallMachine {
             AgentEvent::ResponseDone { response, .. } => self.on_response_done(&response, now, out),
             AgentEvent::CallerSpeechStarted => self.on_caller_speech(now, out),
             AgentEvent::CallerSpeechStopped => {
-                self.floor = Floor::Open;
-                self.pending.caller_stopped = Some(now);
+                self.track.caller_stopped(now);
                 self.expect_speech(now);
                 out.push(Output::Note(Note::CallerFinished));
             }
@@ -314,7 +249,7 @@ impl CallMachine {
         out: &mut Vec<Output>,
     ) {
         let bytes = audio.len();
-        match self.playout.push(response.clone(), item, audio) {
+        match self.track.push(response.clone(), item, audio) {
             Queued::Kept => {
                 self.timers.clear(Timer::AgentSilence);
                 self.has_spoken = true;
@@ -334,15 +269,13 @@ impl CallMachine {
 
     /// The caller speaks: if the agent was speaking or about to, it stops within the next slot.
     fn on_caller_speech(&mut self, now: Instant, out: &mut Vec<Output>) {
-        self.floor = Floor::Caller;
         self.has_spoken = false;
         self.prompts_used = 0;
         self.timers.clear(Timer::NoInput);
         self.timers.clear(Timer::AgentSilence);
         out.push(Output::Note(Note::CallerSpeaks));
-        let cut = self.playout.interrupt(self.response.as_ref());
+        let cut = self.track.caller_speaks(self.response.as_ref(), now);
         let Some(cut) = cut else { return };
-        self.pending.barge_in = Some(now);
         out.push(Output::Note(Note::BargeIn { heard: cut.heard }));
         let cancel = !self.plan.agent.cancels_on_speech;
         let (response, item, heard) = (cut.response, cut.item, cut.heard);
@@ -366,7 +299,7 @@ impl CallMachine {
             Phase::Talking => {
                 out.push(Output::Note(Note::Failing(reason)));
                 let apology = self.plan.apology.render(self.plan.format);
-                self.playout.push("offhook".into(), "apology".into(), apology);
+                self.track.push("offhook".into(), "apology".into(), apology);
                 let departure = match &self.plan.rules.on_failure {
                     OnFailure::HangUp => Departure::HangUp(reason),
                     OnFailure::Dialplan => Departure::ToDialplan(reason),
@@ -444,7 +377,10 @@ impl CallMachine {
 
     fn on_timer(&mut self, timer: Timer, due: Instant, now: Instant, out: &mut Vec<Output>) {
         match timer {
-            Timer::Slot => self.on_slot(due, now, out),
+            Timer::Slot => {
+                let next = self.track.slot(due, now, self.response.is_some(), out);
+                self.timers.set(Timer::Slot, next);
+            }
             Timer::CallMax => {
                 self.leave(Departure::HangUp(EndReason::CallTooLong), now);
                 self.say("The call has reached its longest time. Say goodbye in one short sentence.", now, out);
@@ -479,45 +415,6 @@ impl CallMachine {
                 }
                 _ => self.depart(Departure::ToDialplan(EndReason::MediaLost), now, out),
             },
-        }
-    }
-
-    /// One 20 ms slot towards the caller. Slots advance from the last one, never from `now`, so
-    /// they do not drift.
-    fn on_slot(&mut self, due: Instant, now: Instant, out: &mut Vec<Output>) {
-        let late = now.saturating_duration_since(due);
-        let mut next = due + FRAME;
-        if late > CATCH_UP_MAX {
-            let missed = (late - CATCH_UP_MAX).as_millis() / FRAME.as_millis() + 1;
-            let missed = u32::try_from(missed).unwrap_or(u32::MAX);
-            next = due + FRAME * (missed + 1);
-            out.push(Output::Measure(Measure::SlotsMissed(missed)));
-        }
-        self.timers.set(Timer::Slot, next);
-        let slot = self.playout.next(self.response.is_some());
-        out.push(Output::ToLeg(LegCommand::Play(slot.frame)));
-        out.push(Output::Measure(Measure::SlotLate(late)));
-        if slot.speech && self.floor != Floor::Agent {
-            self.floor = Floor::Agent;
-            self.on_agent_heard(now, out);
-        } else if !slot.speech && self.floor == Floor::Agent && self.response.is_none() {
-            self.floor = Floor::Open;
-            out.push(Output::Note(Note::AgentFinished));
-        }
-        if !slot.speech
-            && let Some(decided) = self.pending.barge_in.take()
-        {
-            out.push(Output::Measure(Measure::BargeInStop(now - decided)));
-        }
-    }
-
-    fn on_agent_heard(&mut self, now: Instant, out: &mut Vec<Output>) {
-        out.push(Output::Note(Note::AgentSpeaks));
-        if std::mem::take(&mut self.pending.first_audio) {
-            out.push(Output::Measure(Measure::FirstAudio(now - self.began)));
-        }
-        if let Some(stopped) = self.pending.caller_stopped.take() {
-            out.push(Output::Measure(Measure::TurnGap(now - stopped)));
         }
     }
 
@@ -569,7 +466,7 @@ impl CallMachine {
         for timer in [Timer::CallMax, Timer::NoInput, Timer::AgentSilence] {
             self.timers.clear(timer);
         }
-        let limit = self.playout.queued() + self.plan.rules.farewell_max;
+        let limit = self.track.queued() + self.plan.rules.farewell_max;
         self.timers.set(Timer::LastWords, now + limit);
     }
 
@@ -602,7 +499,7 @@ impl CallMachine {
     /// Nothing is being said and nothing is owed.
     fn is_quiet(&self) -> bool {
         let owed = self.timers.is_set(Timer::AgentSilence) || !self.actions.is_empty();
-        self.playout.is_empty() && self.response.is_none() && !owed
+        self.track.is_empty() && self.response.is_none() && !owed
     }
 
     /// Arms or clears the timers that follow from the state as a whole.
@@ -610,7 +507,7 @@ impl CallMachine {
         let quiet = self.is_quiet();
         match self.phase {
             Phase::Talking => {
-                let waiting = quiet && self.floor != Floor::Caller && self.agent == Agent::Ready;
+                let waiting = quiet && self.track.floor() != Floor::Caller && self.agent == Agent::Ready;
                 if waiting && self.plan.agent.detects_speech {
                     self.timers.set_if_idle(Timer::NoInput, now + self.plan.rules.no_input_after);
                 } else {

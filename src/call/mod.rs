@@ -13,13 +13,16 @@ mod playout;
 mod record;
 mod rules;
 mod timers;
+mod track;
+mod words;
 
 pub use agent::{
     AgentCommand, AgentEvent, AgentLoss, AgentTraits, ItemId, Noise, Reply, ResponseId, ResponseStatus, Speaker, Usage,
 };
 pub use end::{EndClass, EndReason};
 pub use leg::{LegCommand, LegEvent, LegTraits, SetupStep};
-pub use machine::{CallMachine, CallPlan, Input, Output};
+pub use machine::CallMachine;
 pub use record::{Measure, Note};
 pub use rules::{CallRules, OnFailure};
 pub use timers::Timer;
+pub use words::{CallPlan, Input, Output};

@@ -1,0 +1,52 @@
+//! What goes into a [`CallMachine`](super::CallMachine) and what comes out of it.
+
+use super::{
+    agent::{AgentCommand, AgentEvent, AgentTraits},
+    end::EndReason,
+    leg::{LegCommand, LegEvent},
+    record::{Measure, Note},
+    rules::CallRules,
+};
+use crate::{
+    audio::{Clip, Format},
+    tool::{Approved, ToolOutcome, Toolbox},
+};
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub enum Input {
+    Leg(LegEvent),
+    Agent(AgentEvent),
+    ToolFinished {
+        id: String,
+        outcome: ToolOutcome,
+    },
+    /// An operator, or the engine on its way down, ends the call now.
+    EndNow(EndReason),
+}
+
+#[derive(Debug, PartialEq)]
+pub enum Output {
+    ToLeg(LegCommand),
+    ToAgent(AgentCommand),
+    RunTool(Approved),
+    CancelTool {
+        id: String,
+    },
+    Note(Note),
+    Measure(Measure),
+    /// Always the last output.
+    End(EndReason),
+}
+
+/// What a call needs to know when it begins.
+#[derive(Debug, Clone)]
+pub struct CallPlan {
+    pub rules: CallRules,
+    pub toolbox: Arc<Toolbox>,
+    pub agent: AgentTraits,
+    /// The leg's format; all audio in and out of the machine is in it.
+    pub format: Format,
+    /// Heard when the agent is lost.
+    pub apology: Arc<Clip>,
+}
