@@ -66,7 +66,7 @@ write_configuration() {
     fill <"$template" >"$directory/etc/$name"
   done
   # Parts that complain in the log when a file of theirs is missing, and need nothing in it.
-  for name in acl stasis manager websocket_client chan_websocket; do : >"$directory/etc/$name.conf"; done
+  for name in acl stasis manager pjproject websocket_client chan_websocket; do : >"$directory/etc/$name.conf"; done
   for name in ccss cdr cel features udptl queuerules cli cli_permissions dsp; do
     printf '[general]\n' >"$directory/etc/$name.conf"
   done

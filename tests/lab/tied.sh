@@ -4,6 +4,7 @@
 # A test holds the other end of that pipe. However the test dies, the pipe closes, and what it
 # started is stopped: first politely, then, after two seconds, for good.
 set -u
+ulimit -c 0 # a core file would land in the checkout
 pidfile=$1
 shift
 exec 3<&0

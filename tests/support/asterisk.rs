@@ -1,7 +1,7 @@
 //! A real Asterisk of its own for each test: `tests/lab/asterisk.sh` with random ports and passwords, on
 //! the loopback only.
 
-use super::tied::{Tied, free_tcp_port, free_udp_port, lab, rtp_range};
+use super::tied::{Tied, free_ports, lab};
 use std::{fmt::Write as _, path::Path, time::Duration};
 use tempfile::TempDir;
 use tokio::{
@@ -65,7 +65,7 @@ impl Asterisk {
         std::fs::write(etc.join("extensions_extra.conf"), &options.dialplan)
             .expect("a file in the test's own directory");
 
-        let (http_port, sip_port, rtp) = (free_tcp_port(), free_udp_port(), rtp_range(RTP_PORTS));
+        let (http_port, sip_port, rtp) = (free_ports(1), free_ports(1), free_ports(RTP_PORTS));
         let password = random_hex();
         let mut env = vec![
             ("LAB_ARI_USER", ARI_USER.to_owned()),

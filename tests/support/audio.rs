@@ -21,7 +21,7 @@ const SILENT_RMS: f64 = 100.0;
 const TONE_SHARE: f64 = 0.5;
 /// A hole up to this long does not end a tone: the test phone's own buffer may run dry for a frame or
 /// two on a busy machine. Longer ones are the system's under test.
-const BRIDGED_FRAMES: usize = 3;
+const BRIDGED_FRAMES: usize = 5;
 /// Anything shorter is not called a tone: at the edge between two sounds a frame can look like a third.
 const SHORTEST_FRAMES: usize = 2;
 

@@ -5,23 +5,25 @@
 //! packet arrives the recording has silence, so times in it are times of the call. Facts of baresip
 //! 1.1.0 on the loopback, by measurement:
 //!
-//! - A sound is in the recording 40 to 60 ms after its packet arrived (the jitter buffer is off, the
-//!   player's own buffer holds two frames), and what the phone says leaves it about 60 ms after its place
-//!   in [`Phone::call`]'s sound.
-//! - A phone that has something to say sends packets from about 80 ms after the call is established.
+//! - A sound is in the recording 40 ms (its player's buffer) after its packet arrived; the jitter buffer is
+//!   off. Through Echo() a sound comes back 40 to 60 ms after its place in what was said.
+//! - The first packet leaves about 80 ms after the call is established, and before it many applications of
+//!   Asterisk send nothing either. [`Phone::say`] is on its way after about 50 ms.
+//! - The recording's clock is up to 50 ms ahead of [`Phone::wait_established`].
 //! - The call ends when the sound to say ends; [`TAIL`] of silence follows it, and tests end before.
-//! - The file is written in pieces of 256 ms; only after the end of the call it is complete.
+//! - While the call lasts the file is behind by up to 210 ms; it is complete after the end of the call.
+//! - A new SDP with another address or direction (hold) begins the file anew.
 
 use super::{
     audio::{Sound, silence},
-    tied::{Tied, free_tcp_port, rtp_range},
+    tied::{Tied, free_ports},
 };
-use std::{fmt::Write as _, path::Path, sync::Arc, time::Duration};
+use std::{fmt::Write as _, path::Path, time::Duration};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpStream, tcp::OwnedReadHalf, tcp::OwnedWriteHalf},
-    sync::{Mutex, watch},
+    sync::watch,
     time::{Instant, sleep, timeout},
 };
 
@@ -30,7 +32,8 @@ const TAIL: Duration = Duration::from_secs(120);
 const START_WITHIN: Duration = Duration::from_secs(10);
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-const RTP_PORTS: u16 = 20;
+/// RTP and RTCP of one call; baresip takes them at random from its range.
+const RTP_PORTS: u16 = 10;
 /// Events are a few hundred bytes; more is not baresip.
 const LONGEST_EVENT: usize = 64 * 1024;
 /// Bytes before the samples in a WAV file as baresip writes it.
@@ -53,7 +56,7 @@ pub struct Phone {
     process: Tied,
     sip_port: u16,
     seen: watch::Receiver<Seen>,
-    control: Arc<Mutex<OwnedWriteHalf>>,
+    control: OwnedWriteHalf,
     sounds: u32,
 }
 
@@ -129,7 +132,7 @@ impl Phone {
         self.process.kill().await;
     }
 
-    /// What has been heard since the call was answered. While the call lasts, up to 300 ms ago.
+    /// What has been heard since the call was answered. While the call lasts, up to 210 ms ago.
     pub fn heard(&self) -> Sound {
         let file = std::fs::read(self.directory.path().join("heard.wav")).unwrap_or_default();
         // The sizes in the header are filled in only at the end.
@@ -156,7 +159,8 @@ impl Phone {
         let directory = TempDir::with_prefix("offhook-phone-").expect("a temporary directory");
         let path = directory.path();
         (says + silence(TAIL)).write_wav(&path.join("say0.wav"));
-        let (sip_port, control_port, rtp) = (free_phone_port(), free_tcp_port(), rtp_range(RTP_PORTS));
+        // SIP by UDP and TCP, and one port further by TLS.
+        let (sip_port, control_port, rtp) = (free_ports(2), free_ports(1), free_ports(RTP_PORTS));
         let config = configuration(path, sip_port, control_port, rtp);
         for (name, text) in [("config", config.as_str()), ("accounts", account), ("contacts", "")] {
             std::fs::write(path.join(name), text).expect("a file in the test's own directory");
@@ -171,18 +175,20 @@ impl Phone {
                 Err(error) => panic!("the phone did not start ({error}):\n{}", log_of(path)),
             }
         };
-        let (reader, writer) = stream.into_split();
+        let (reader, control) = stream.into_split();
         let (report, seen) = watch::channel(Seen::default());
         tokio::spawn(follow(reader, report));
-        Self { directory, process, sip_port, seen, control: Arc::new(Mutex::new(writer)), sounds: 0 }
+        Self { directory, process, sip_port, seen, control, sounds: 0 }
     }
 
     /// Sends one command and waits until the phone has taken it.
     async fn command(&mut self, command: &str, params: &str) {
-        let message = serde_json::json!({ "command": command, "params": params }).to_string();
         let answers = self.seen.borrow().answers;
+        let message = serde_json::json!({ "command": command, "params": params }).to_string();
         let framed = format!("{}:{message},", message.len());
-        self.control.lock().await.write_all(framed.as_bytes()).await.expect("the phone runs");
+        if let Err(error) = self.control.write_all(framed.as_bytes()).await {
+            panic!("the phone is gone ({error}):\n{}", log_of(self.directory.path()));
+        }
         let seen = self.wait("answer a command", ANSWER_WITHIN, |seen| seen.answers > answers).await;
         let (accepted, said) = seen.last_answer;
         assert!(accepted, "the phone refused {command} {params}: {said}\n{}", log_of(self.directory.path()));
@@ -207,16 +213,6 @@ impl Drop for Phone {
     }
 }
 
-/// baresip also listens on the port after its own, for TLS.
-fn free_phone_port() -> u16 {
-    loop {
-        let port = super::tied::free_udp_port();
-        if port < u16::MAX && std::net::TcpListener::bind(("127.0.0.1", port + 1)).is_ok() {
-            return port;
-        }
-    }
-}
-
 fn configuration(directory: &Path, sip_port: u16, control_port: u16, rtp: u16) -> String {
     let directory = directory.display();
     let mut text = String::new();
@@ -231,6 +227,9 @@ fn configuration(directory: &Path, sip_port: u16, control_port: u16, rtp: u16) -
         // On the loopback packets come in order; a jitter buffer would only blur the times by 100 ms.
         "jitter_buffer_type off\naudio_buffer 40-400".to_owned(),
         "poll_method epoll\ncall_max_calls 1".to_owned(),
+        // Its own ringing and busy tones would be written over the recording, and a player that is stopped
+        // right after its start, as by an answer to the first ring, can crash baresip (its PR 2917).
+        format!("ringback_disabled yes\naudio_path {directory}/no-tones"),
         "module g711.so\nmodule aufile.so".to_owned(),
         "module_app account.so\nmodule_app menu.so\nmodule_app ctrl_tcp.so".to_owned(),
     ] {

@@ -6,7 +6,7 @@ use std::{
     net::{TcpListener, UdpSocket},
     path::{Path, PathBuf},
     process::Stdio,
-    sync::atomic::{AtomicU16, Ordering},
+    sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 use tokio::process::{Child, ChildStdin, Command};
@@ -72,27 +72,23 @@ pub fn lab() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lab")
 }
 
-/// A TCP port that nobody listens on now. The kernel hands them out at random, so tests side by side
-/// hardly meet.
-pub fn free_tcp_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free TCP port on the loopback");
-    listener.local_addr().expect("a bound socket has an address").port()
-}
-
-/// A UDP port that nobody listens on now.
-pub fn free_udp_port() -> u16 {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free UDP port on the loopback");
-    socket.local_addr().expect("a bound socket has an address").port()
-}
-
-/// The first of `size` even-aligned ports for RTP, below the range from which the kernel hands out
-/// ports. Two programs may share a range: each tries on where the other sits.
-pub fn rtp_range(size: u16) -> u16 {
+/// The first of `count` consecutive ports, beginning with an even one, that are free for UDP and TCP on
+/// the loopback. They lie below the range from which the kernel takes ports for outgoing connections, so
+/// nothing takes one between this look and its use; other test programs begin to look elsewhere.
+pub fn free_ports(count: u16) -> u16 {
     const FIRST: u16 = 10_000;
-    const LAST: u16 = 32_000;
-    static TAKEN: AtomicU16 = AtomicU16::new(0);
-    let taken = TAKEN.fetch_add(size, Ordering::Relaxed);
-    // Test programs that run at the same time begin at different places.
-    let begin = u16::try_from(std::process::id() % 100).expect("below 100") * 200;
-    FIRST + begin.wrapping_add(taken) % (LAST - FIRST - size) / 2 * 2
+    /// Even, so that a walk around the range comes to the same pairs again.
+    const RANGE: u16 = 22_000;
+    const TRIES: u16 = 1000;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let own_start = std::process::id() % 100 * 220;
+    let is_free =
+        |port: u16| UdpSocket::bind(("127.0.0.1", port)).is_ok() && TcpListener::bind(("127.0.0.1", port)).is_ok();
+    (0..TRIES)
+        .map(|_| {
+            let offset = own_start + NEXT.fetch_add(u32::from(count.next_multiple_of(2)), Ordering::Relaxed);
+            FIRST + u16::try_from(offset % u32::from(RANGE)).expect("below the range")
+        })
+        .find(|&first| (first..first + count).all(is_free))
+        .unwrap_or_else(|| panic!("no {count} free ports from {FIRST} on"))
 }
