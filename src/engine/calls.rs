@@ -10,7 +10,12 @@ use super::{
     live::Seat,
 };
 use crate::{
-    asterisk::{events::Arrival, hub::WalkIn, leg::decline, setup::Plan},
+    asterisk::{
+        events::Arrival,
+        hub::WalkIn,
+        leg::{STATUS_VARIABLE, decline},
+        setup::Plan,
+    },
     call::{CallMachine, CallPlan, CallRules, EndReason},
     config::prompt,
     facts::{CallFacts, CallId, Direction},
@@ -29,7 +34,7 @@ use tokio::{
 use tracing::{Instrument as _, Span, error, info, warn};
 
 /// Channel variables that say how a call is to be taken, and what is known of it.
-const VARIABLES: [&str; 8] = [
+const VARIABLES: [&str; 9] = [
     "AI_CONTEXT",
     "AI_PROVIDER",
     "AI_GREETING",
@@ -39,6 +44,8 @@ const VARIABLES: [&str; 8] = [
     "AI_LEAD_ID",
     // Where trunks and FreePBX leave the number that was dialled.
     "FROM_DID",
+    // Ours, from an earlier visit of the same call.
+    STATUS_VARIABLE,
 ];
 /// For the session's last word to reach the call.
 const SETUP_MARGIN: Duration = Duration::from_millis(250);
@@ -130,6 +137,11 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, arriva
     let began = Instant::now();
     let variables = variables(&ari, &arrival).await;
     let text = |name: &str| variables.get(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+    if text(STATUS_VARIABLE).is_some()
+        && let Err(error) = ari.client.set_variable(arrival.registration.caller(), STATUS_VARIABLE, "").await
+    {
+        warn!(%error, "the status of an earlier visit could not be cleared");
+    }
     let greeting = text("AI_GREETING").map(|greeting| greeting.chars().take(GREETING_CHARS_MAX).collect());
     let wish = Wish {
         context: text("AI_CONTEXT").or_else(|| arrival.args.first().cloned().filter(|arg| !arg.is_empty())),

@@ -1,10 +1,10 @@
 //! The engine: loads configurations, lets calls in, gives each a task, and lets them out again.
 //!
-//! - [`generation`]: one loaded configuration and what is made from it
-//! - [`admission`]: which agent takes a call
-//! - [`line`]: the Asterisk side of one call
-//! - [`call_task`]: the task that owns one call
-//! - [`live`]: who is on the line, and how the last calls ended
+//! - `generation`: one loaded configuration and what is made from it
+//! - `admission`: which agent takes a call
+//! - `line`: the Asterisk side of one call
+//! - `call_task`: the task that owns one call
+//! - `live`: who is on the line, and how the last calls ended
 
 mod admission;
 mod call_task;
@@ -157,7 +157,7 @@ impl Engine {
         self.shared.watchers.subscribe()
     }
 
-    /// Loads the configuration again; see [`reload`].
+    /// Loads the configuration again; see `reload`.
     pub fn reload(&self) -> Result<http::ReloadReport, http::ReloadFailure> {
         self.shared.reload()
     }

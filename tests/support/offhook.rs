@@ -1,9 +1,6 @@
 //! The engine as its users run it: the program, a configuration file, signals, and its pages.
 
-use super::{
-    asterisk::Asterisk,
-    tied::{free_tcp_port, rtp_range},
-};
+use super::{asterisk::Asterisk, tied::free_ports};
 use serde_json::Value;
 use std::{fs::File, process::Stdio, time::Duration};
 use tempfile::TempDir;
@@ -34,7 +31,7 @@ pub struct Place {
 
 impl Place {
     pub fn free() -> Self {
-        Self { http: free_tcp_port(), audiosocket: free_tcp_port(), rtp: rtp_range(RTP_PORTS) }
+        Self { http: free_ports(1), audiosocket: free_ports(1), rtp: free_ports(RTP_PORTS) }
     }
 
     /// The sections of a configuration that say where things are.
