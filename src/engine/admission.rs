@@ -90,3 +90,68 @@ pub fn grant(generation: &Generation, wish: Wish) -> Result<Granted, NoContext> 
         refused,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{audio::Format, config, config::Transport, provider};
+
+    const YAML: &str = r#"
+default_context: front
+media: { default: audiosocket/slin16 }
+providers:
+  one: { scripted: { script: [{ say: One }] } }
+  two: { scripted: { script: [{ say: Two }] } }
+contexts:
+  front: { prompt: Front, provider: one, greeting: Hello }
+  sales: { prompt: Sales, provider: two, audio: rtp/alaw }
+"#;
+
+    fn generation(yaml: &str) -> Generation {
+        let config = config::load_str("test.yaml", yaml, &|_| None, &provider::catalog()).unwrap();
+        Generation::build(1, config).unwrap_or_else(|_| panic!("the providers can be built"))
+    }
+
+    fn wish(context: &str, provider: &str, greeting: &str, audio: &str) -> Wish {
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        Wish { context: some(context), provider: some(provider), greeting: some(greeting), audio: some(audio) }
+    }
+
+    #[test]
+    fn a_call_that_asks_for_nothing_gets_the_defaults() {
+        let granted = grant(&generation(YAML), Wish::default()).unwrap_or_else(|_| panic!("there is a default"));
+        assert_eq!((granted.context.name.as_str(), granted.provider_name.as_str()), ("front", "one"));
+        assert_eq!(granted.greeting.as_deref(), Some("Hello"));
+        assert_eq!((granted.audio.transport, granted.audio.format), (Transport::AudioSocket, Format::SLIN16));
+        assert!(granted.refused.is_empty());
+    }
+
+    #[test]
+    fn the_context_goes_before_the_installation_and_the_call_before_the_context() {
+        let generation = generation(YAML);
+        let sales = grant(&generation, wish("sales", "", "", "")).unwrap_or_else(|_| panic!("it is there"));
+        assert_eq!((sales.provider_name.as_str(), sales.audio.format), ("two", Format::ALAW));
+        let call = wish("sales", "one", "Good evening", "rtp/ulaw");
+        let call = grant(&generation, call).unwrap_or_else(|_| panic!("it is there"));
+        assert_eq!((call.provider_name.as_str(), call.audio.format), ("one", Format::ULAW));
+        assert_eq!(call.greeting.as_deref(), Some("Good evening"));
+    }
+
+    #[test]
+    fn what_is_unknown_is_said_and_the_call_goes_on_without_it() {
+        let call = wish("nosuch\nline", "nosuch", "", "rtp/slin16");
+        let granted = grant(&generation(YAML), call).unwrap_or_else(|_| panic!("the default takes it"));
+        assert_eq!((granted.context.name.as_str(), granted.provider_name.as_str()), ("front", "one"));
+        let variables: Vec<_> = granted.refused.iter().map(|refused| refused.variable).collect();
+        assert_eq!(variables, ["AI_CONTEXT", "AI_PROVIDER", "AI_AUDIO"]);
+        assert!(!granted.refused[0].reason.contains('\n'), "a caller's text makes no lines in the log");
+    }
+
+    #[test]
+    fn without_a_default_an_unknown_context_is_no_call() {
+        let generation = generation(&YAML.replace("default_context: front", ""));
+        let refusal = grant(&generation, wish("nosuch", "", "", "")).err();
+        assert_eq!(refusal, Some(NoContext { asked: Some("nosuch".into()) }));
+        assert_eq!(grant(&generation, Wish::default()).err(), Some(NoContext { asked: None }));
+    }
+}

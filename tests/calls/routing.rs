@@ -131,6 +131,20 @@ async fn a_draining_engine_finishes_its_calls_and_takes_no_new_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_drain_that_takes_too_long_ends_the_calls_that_are_left() {
+    let asterisk = Asterisk::start(Options::default()).await;
+    let agents = format!("limits: {{ drain: 1s }}\n{}", agent("- tone: { hertz: 440, for: 60s }", ""));
+    let mut offhook = Offhook::attached(&asterisk, &agents).await;
+    let mut phone = dial(&asterisk, "7000").await;
+    phone.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
+    offhook.signal("TERM").await;
+    phone.wait_ended(SOON).await;
+    assert!(offhook.wait_exit(SOON).await.success());
+    assert!(offhook.log().contains("operator_ended"), "{}", offhook.log());
+    asterisk.wait_empty(SOON).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_second_signal_ends_running_calls_at_once() {
     let (asterisk, mut offhook) = pbx("- tone: { hertz: 440, for: 60s }", "").await;
     let mut phone = dial(&asterisk, "7000").await;
