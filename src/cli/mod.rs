@@ -1,5 +1,6 @@
 //! The command line.
 
+mod bench;
 mod caller;
 mod demo;
 mod serve;
@@ -56,6 +57,11 @@ enum Command {
         #[arg(long, value_name = "FILE", default_value = "config/offhook.yaml")]
         config: PathBuf,
     },
+    /// What a call costs, beside a floor measured in the same run.
+    Bench(bench::BenchArguments),
+    /// The floor of `bench`, started by it.
+    #[command(hide = true)]
+    BenchFloor(bench::FloorArguments),
     /// Print the JSON Schema of the configuration, for editors.
     Schema,
 }
@@ -69,6 +75,8 @@ pub fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Run(arguments) => serve::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::BenchFloor(arguments) => bench::run_floor(&arguments),
         Command::Check { config } => check(&config),
         Command::Schema => {
             print!("{}", config::schema_text(&offhook::provider::catalog()));

@@ -1,0 +1,232 @@
+//! The second part: SIP calls through a real Asterisk into the engine by `Stasis(offhook)`. It needs
+//! the lab (`make setup`) and sipp, which Debian has in `sip-tester`.
+
+use super::{
+    process::{Cores, cpu_time},
+    report::{MISSED_MAX, bar},
+    run::missed,
+    say,
+    system::{Metrics, System, end_of, free_address},
+};
+use anyhow::Context as _;
+use std::{
+    fs,
+    net::{Ipv4Addr, UdpSocket},
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+use tokio::{
+    process::{Child, ChildStdin, Command},
+    time::{Instant, sleep, timeout},
+};
+
+/// Beside the working directory, which is the project's own for `make bench`.
+const LAB: &str = "tests/lab";
+const ARI_USER: &str = "offhook";
+/// `dialplan/extensions_offhook.conf`: the default agent.
+const EXTENSION: &str = "7000";
+/// The tests' own range is elsewhere; Asterisk passes over ports that are taken.
+const RTP_PORTS: [u16; 2] = [25_000, 27_999];
+/// New calls a second.
+const RATE: usize = 10;
+/// All calls are up for so long.
+const WINDOW: Duration = Duration::from_secs(10);
+/// Between the last call's INVITE and the window, and between the window and the first BYE.
+const MARGIN: Duration = Duration::from_secs(2);
+const BOOT_WITHIN: Duration = Duration::from_secs(20);
+const READY_WITHIN: Duration = Duration::from_secs(10);
+const COMMAND_WITHIN: Duration = Duration::from_secs(10);
+const ASK_EVERY: Duration = Duration::from_millis(100);
+const FIRST_AUDIO: &str = "offhook_first_audio_seconds";
+/// Stasis start → first greeting frame, p95.
+const FIRST_AUDIO_MAX: f64 = 0.15;
+
+const AGENT: &str =
+    "scripted: { detector: { threshold_dbfs: 0 }, script: [{ tone: { hertz: 500, for: 1s } }, { echo: 1h }] }";
+
+/// Why this part is left out, if it is.
+pub async fn missing() -> Option<String> {
+    let runs = |program: PathBuf, argument: &'static str| async move {
+        let tried = Command::new(program).arg(argument).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        timeout(COMMAND_WITHIN, tried).await.ok()?.ok()
+    };
+    if !runs(Path::new(LAB).join("asterisk.sh"), "version").await.is_some_and(|status| status.success()) {
+        return Some("no Asterisk in the lab: `make setup` puts one there".into());
+    }
+    // sipp says its version with an exit code of its own.
+    if runs("sipp".into(), "-v").await.is_none() {
+        return Some("no sipp: it is in Debian's package sip-tester".into());
+    }
+    None
+}
+
+/// A real Asterisk of the bench's own; it ends when the pipe to `tied.sh` closes.
+struct Asterisk {
+    folder: PathBuf,
+    http: u16,
+    sip: u16,
+    password: String,
+    script: Child,
+    pipe: Option<ChildStdin>,
+}
+
+impl Asterisk {
+    async fn start(folder: PathBuf) -> anyhow::Result<Self> {
+        fs::create_dir_all(folder.join("etc"))?;
+        let (http, sip) = (free_address()?.port(), free_udp_port()?);
+        let password = uuid::Uuid::new_v4().simple().to_string();
+        let log = fs::File::create(folder.join("console"))?;
+        let mut script = Command::new(Path::new(LAB).join("tied.sh"))
+            .arg(folder.join("pid"))
+            .arg(Path::new(LAB).join("asterisk.sh"))
+            .arg("run")
+            .arg(&folder)
+            .envs([("LAB_ARI_USER", ARI_USER), ("LAB_ARI_PASSWORD", &password)])
+            .envs([("LAB_HTTP_PORT", http), ("LAB_SIP_PORT", sip)].map(|(name, port)| (name, port.to_string())))
+            .envs(
+                [("LAB_RTP_FIRST", RTP_PORTS[0]), ("LAB_RTP_LAST", RTP_PORTS[1])]
+                    .map(|(name, port)| (name, port.to_string())),
+            )
+            .stdin(Stdio::piped())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .context("tests/lab/tied.sh")?;
+        let pipe = script.stdin.take();
+        let mut asterisk = Self { folder, http, sip, password, script, pipe };
+        let until = Instant::now() + BOOT_WITHIN;
+        while !asterisk.cli("core waitfullybooted").await.is_some_and(|said| said.contains("fully booted")) {
+            let running = matches!(asterisk.script.try_wait(), Ok(None)) && Instant::now() < until;
+            anyhow::ensure!(running, "Asterisk did not start:\n{}", end_of(&asterisk.folder.join("console")));
+            sleep(ASK_EVERY).await;
+        }
+        Ok(asterisk)
+    }
+
+    async fn cli(&self, command: &str) -> Option<String> {
+        let mut asked = Command::new(Path::new(LAB).join("asterisk.sh"));
+        asked.arg("cli").arg(&self.folder).arg(command).kill_on_drop(true).stdin(Stdio::null());
+        let output = timeout(COMMAND_WITHIN, asked.output()).await.ok()?.ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    async fn stop(mut self) {
+        self.pipe = None;
+        // `tied.sh` needs two seconds for a program that will not end.
+        let _ = timeout(COMMAND_WITHIN, self.script.wait()).await;
+    }
+}
+
+fn free_udp_port() -> std::io::Result<u16> {
+    Ok(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+pub async fn run(calls: usize, cores: Option<Cores>, folder: &Path) -> anyhow::Result<()> {
+    say(&format!("real Asterisk: {calls} SIP calls, {RATE} a second "));
+    let asterisk = Asterisk::start(folder.join("asterisk")).await?;
+    let more = format!(
+        "asterisk: {{ url: \"http://127.0.0.1:{}\", username: {ARI_USER}, password: \"{}\" }}\n",
+        asterisk.http, asterisk.password
+    );
+    let system = System::engine(AGENT, &more, calls, cores, folder).await?;
+    let until = Instant::now() + READY_WITHIN;
+    while system.page("ready").await.is_err() {
+        anyhow::ensure!(
+            Instant::now() < until,
+            "the engine did not become ready:\n{}",
+            end_of(&folder.join("engine.log"))
+        );
+        sleep(ASK_EVERY).await;
+    }
+    let result = place(calls, &asterisk, &system, folder).await;
+    drop(system);
+    asterisk.stop().await;
+    let (placed, cpu) = result?;
+    say(" done\n");
+    report(calls, &placed, cpu);
+    Ok(())
+}
+
+/// The engine's metrics at three moments.
+struct Placed {
+    /// All calls are up.
+    before: Metrics,
+    /// All calls are still up.
+    after: Metrics,
+    /// All calls have ended.
+    end: Metrics,
+}
+
+/// Lets sipp call, and reads the engine's metrics before and after a window in which all calls are
+/// up. Also returns what the engine's processor time was meanwhile, in percent of a core.
+async fn place(calls: usize, asterisk: &Asterisk, system: &System, folder: &Path) -> anyhow::Result<(Placed, f64)> {
+    let arrivals = Duration::from_secs_f64(calls as f64 / RATE as f64);
+    let each = arrivals + MARGIN + WINDOW + MARGIN;
+    let limit = arrivals + each + BOOT_WITHIN;
+    let log = fs::File::create(folder.join("sipp.log"))?;
+    // The built-in caller: INVITE with µ-law, talk, BYE. It sends back what it hears.
+    let mut sipp = Command::new("sipp")
+        .args(["-sn", "uac", "-nostdin", "-rtp_echo", "-s", EXTENSION])
+        .args(["-i", "127.0.0.1", "-mi", "127.0.0.1"])
+        .args(["-p".to_owned(), free_udp_port()?.to_string(), "-mp".to_owned(), (free_udp_port()? & !1).to_string()])
+        .args(["-m".to_owned(), calls.to_string(), "-l".to_owned(), calls.to_string()])
+        .args(["-r".to_owned(), RATE.to_string(), "-d".to_owned(), each.as_millis().to_string()])
+        .args(["-timeout".to_owned(), format!("{}s", limit.as_secs())])
+        .arg(format!("127.0.0.1:{}", asterisk.sip))
+        .current_dir(folder)
+        .env("TERM", "dumb")
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .kill_on_drop(true)
+        .spawn()
+        .context("sipp")?;
+    wait(arrivals + MARGIN).await;
+    let metrics = || async { system.metrics().await?.context("an engine has metrics") };
+    let (before, cpu, began) = (metrics().await?, cpu_time(system.pid), Instant::now());
+    wait(WINDOW).await;
+    let (after, window) = (metrics().await?, began.elapsed());
+    let used = cpu_time(system.pid).zip(cpu).map(|(after, before)| after.saturating_sub(before)).unwrap_or_default();
+    let ended = timeout(limit, sipp.wait()).await.context("sipp did not end")??;
+    let end = metrics().await?;
+    let log = || end_of(&folder.join("sipp.log"));
+    anyhow::ensure!(ended.success(), "sipp says that calls failed ({ended}):\n{}", log());
+    Ok((Placed { before, after, end }, used.as_secs_f64() / window.as_secs_f64() * 100.0))
+}
+
+async fn wait(length: Duration) {
+    for _ in 0..length.as_secs() {
+        sleep(Duration::from_secs(1)).await;
+        say(".");
+    }
+}
+
+fn report(calls: usize, placed: &Placed, cpu: f64) {
+    let up = placed.before.value("offhook_calls_active").min(placed.after.value("offhook_calls_active"));
+    let ticks = |metrics: &Metrics| metrics.value("offhook_tick_lateness_seconds_count");
+    let slots = ticks(&placed.after) - ticks(&placed.before);
+    let given_up = missed(&placed.after) - missed(&placed.before);
+    let share = given_up / (slots + given_up).max(1.0) * 100.0;
+    let bucket = |percent| placed.end.bucket(FIRST_AUDIO, percent);
+    let text = |bucket: Option<(f64, f64)>| {
+        bucket.map_or("–".to_owned(), |(above, most)| format!("{:.0} to {:.0} ms", above * 1e3, most * 1e3))
+    };
+    println!(
+        "\n{calls} SIP calls at {RATE} a second through a real Asterisk, Stasis(offhook), AudioSocket, a scripted agent:"
+    );
+    println!("  calls up in the window                {up:.0}");
+    println!("  calls greeted                         {:.0}", placed.end.value(&format!("{FIRST_AUDIO}_count")));
+    println!("  Stasis start → first greeting frame   p50 {}, p95 {}", text(bucket(50.0)), text(bucket(95.0)));
+    println!("                                        (buckets of {FIRST_AUDIO}, no finer)");
+    println!("  20 ms slots given up by the engine    {share:.4} % of {slots:.0}");
+    println!("  CPU of the engine per call            {:.3} % of a core", cpu / up.max(1.0));
+    for (labels, count) in placed.end.children("offhook_calls_total").filter(|(_, count)| *count > 0.0) {
+        println!("  calls ended                           {count:.0} {labels}");
+    }
+    let p95 = bucket(95.0);
+    let reached = p95.is_some_and(|(_, most)| most <= FIRST_AUDIO_MAX) && up as usize == calls;
+    bar("Stasis start → first greeting frame, p95", &text(p95), &format!("{:.0} ms", FIRST_AUDIO_MAX * 1e3), reached);
+    let reached = share <= MISSED_MAX && up as usize == calls;
+    bar("slots missed, real Asterisk", &format!("{share:.4} %"), &format!("{MISSED_MAX} %"), reached);
+}

@@ -1,0 +1,120 @@
+//! `offhook bench`: what a call costs, beside a floor that is measured in the same run.
+//!
+//! The system under test has one core, the load another. Floor and engine take turns, so that a
+//! machine whose speed drifts does so for both.
+
+mod asterisk;
+mod floor;
+mod load;
+mod process;
+mod realtime;
+mod report;
+mod run;
+mod samples;
+mod system;
+
+pub use floor::{FloorArguments, run as run_floor};
+
+use clap::Args;
+use process::Cores;
+use report::Rounds;
+use run::Plan;
+use std::{io::Write as _, process::ExitCode, time::Duration};
+use system::{Folder, Kind};
+
+#[derive(Args)]
+pub struct BenchArguments {
+    /// Calls at once.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    calls: u16,
+    /// How long each round measures, once all calls are up.
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(2..=3_600))]
+    seconds: u64,
+    /// How often floor and engine take turns.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=20))]
+    rounds: u8,
+}
+
+pub fn run(arguments: &BenchArguments) -> ExitCode {
+    let cores = Cores::claim();
+    match &cores {
+        Ok(Cores { system, load }) => println!("The system under test runs on core {system}, the load on core {load}."),
+        Err(why) => println!("NOT USABLE  The system under test has no core of its own: {why}."),
+    }
+    if cfg!(debug_assertions) {
+        println!("NOT USABLE  This is a debug build; `make bench` makes a release build.");
+    }
+    // One core means one thread; more would only make the load's clock worse.
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("offhook bench: cannot start the runtime: {error}");
+            return ExitCode::from(3);
+        }
+    };
+    runtime.block_on(async {
+        // What was started is killed when `bench` is dropped, however it ends.
+        let result = tokio::select! {
+            result = bench(arguments, cores.ok()) => result,
+            () = interrupted() => Err(anyhow::anyhow!("interrupted")),
+        };
+        match result {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("\noffhook bench: {error:#}");
+                ExitCode::from(3)
+            }
+        }
+    })
+}
+
+async fn bench(arguments: &BenchArguments, cores: Option<Cores>) -> anyhow::Result<()> {
+    let folder = Folder::create()?;
+    let plan = Plan { calls: arguments.calls.into(), window: Duration::from_secs(arguments.seconds), cores };
+    let mut all: Vec<Rounds> = Kind::ALL.map(|kind| Rounds { kind, rounds: Vec::new() }).into();
+    for round in 1..=arguments.rounds {
+        for rounds in &mut all {
+            let name = rounds.kind.name();
+            say(&format!(
+                "round {round} of {}, {name:16}: {} calls, {} s ",
+                arguments.rounds, plan.calls, arguments.seconds
+            ));
+            let figures = run::measure(rounds.kind, &plan, folder.path(), || say(".")).await;
+            // The log tells more than the load can see.
+            let figures = figures.map_err(|error| {
+                let log = system::end_of(&folder.path().join("engine.log"));
+                error.context(format!("{name} could not be measured; the end of the engine's log:\n{log}\n"))
+            })?;
+            say(" done\n");
+            rounds.rounds.push(figures);
+        }
+    }
+    report::print(&plan, &all);
+    match asterisk::missing().await {
+        None => asterisk::run(plan.calls, cores, folder.path()).await,
+        Some(why) => {
+            println!("\nThe part with a real Asterisk is left out: {why}.");
+            Ok(())
+        }
+    }
+}
+
+/// Progress, on standard error, so that the figures can be piped.
+fn say(text: &str) {
+    eprint!("{text}");
+    // Progress that cannot be shown is no reason to stop.
+    let _ = std::io::stderr().flush();
+}
+
+async fn interrupted() {
+    let terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
+    match terminate {
+        Ok(mut terminate) => {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+        }
+        Err(_) => drop(tokio::signal::ctrl_c().await),
+    }
+}

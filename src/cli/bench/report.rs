@@ -1,0 +1,153 @@
+//! The figures of all rounds, as a table for people.
+
+use super::{
+    run::{Figures, Plan},
+    samples::{Samples, median, percentile},
+    system::Kind,
+};
+use std::time::Duration;
+
+/// At most this share of the 20 ms slots may pass without a frame.
+pub const MISSED_MAX: f64 = 0.1;
+const MEGABYTE: f64 = 1_048_576.0;
+const NAME_WIDTH: usize = 44;
+
+/// All rounds of one kind of system.
+pub struct Rounds {
+    pub kind: Kind,
+    pub rounds: Vec<Figures>,
+}
+
+/// One line of the table.
+struct Row {
+    name: &'static str,
+    digits: usize,
+    of: fn(&Rounds) -> Option<f64>,
+}
+
+const fn row(name: &'static str, digits: usize, of: fn(&Rounds) -> Option<f64>) -> Row {
+    Row { name, digits, of }
+}
+
+const ROWS: [Row; 16] = [
+    row("CPU per call, % of a core", 3, |all| all.median(|figures| Some(figures.cpu))),
+    row("memory per call, MB", 3, |all| all.median(|figures| Some(figures.memory / MEGABYTE))),
+    row("provider → caller, ms, p50", 1, |all| all.percentile(|samples| &samples.down, 50.0)),
+    row("                       p99", 1, |all| all.percentile(|samples| &samples.down, 99.0)),
+    row("caller → provider, ms, p50", 1, |all| all.percentile(|samples| &samples.up, 50.0)),
+    row("                       p99", 1, |all| all.percentile(|samples| &samples.up, 99.0)),
+    row("speech started → last agent frame, ms, p50", 1, |all| all.percentile(|samples| &samples.barge_in, 50.0)),
+    row("                                       p99", 1, |all| all.percentile(|samples| &samples.barge_in, 99.0)),
+    row("connected → greeting, ms, p50", 1, |all| all.percentile(|samples| &samples.set_up, 50.0)),
+    row("                          p95", 1, |all| all.percentile(|samples| &samples.set_up, 95.0)),
+    row("20 ms slots missed at the caller, %", 4, Rounds::missed),
+    row("20 ms slots given up by the engine, %", 4, Rounds::given_up),
+    row("callers' frames not taken, %", 4, |all| Some(all.share(|samples| samples.refused as f64))),
+    row("(the load's own lateness, ms, p99)", 1, |all| all.percentile(|samples| &samples.late, 99.0)),
+    row("(the load's share of its core, %)", 0, |all| all.median(|figures| Some(figures.load_busy))),
+    row("(others' share of the core under test, %)", 0, |all| all.median(|figures| figures.others)),
+];
+
+const LEGEND: &str = "  \
+  floor             one TCP connection from the caller and one to the provider for each call, bytes copied
+                    both ways as they come; no codec, no JSON, no clock
+  engine, realtime  `offhook run` with openai_realtime against an emulated server on a WebSocket: 8 kHz to
+                    24 kHz and back, base64, JSON; the agent speaks two thirds of the time, faster than real
+                    time, and is interrupted now and then
+  engine, scripted  `offhook run` with its own scripted agent, which sends the caller's audio back: bytes pass
+                    through unchanged; no socket to a provider, so the floor has one more and no latency to it
+                    can be measured
+
+  Percentiles are of all rounds together; CPU and memory are the median of the rounds.
+  provider → caller  from the first audio message of an answer until its first loud frame is read. The engine
+                     sends a frame every 20 ms, so 0 to 20 ms of it is the wait for the next one.
+  caller → provider  from a loud frame written until the first loud audio message is read
+  missed             a gap of 40 ms or more between two frames at the caller; frames that come late and then
+                     together count too
+  memory             resident memory at the end of the window less that of the idle process, by calls
+";
+
+impl Rounds {
+    fn median(&self, of: impl Fn(&Figures) -> Option<f64>) -> Option<f64> {
+        median(self.rounds.iter().filter_map(of))
+    }
+
+    fn percentile(&self, of: impl Fn(&Samples) -> &Vec<Duration>, percent: f64) -> Option<f64> {
+        let all: Vec<Duration> = self.rounds.iter().flat_map(|figures| of(&figures.samples)).copied().collect();
+        percentile(&all, percent)
+    }
+
+    /// Percent of all slots.
+    fn share(&self, of: impl Fn(&Samples) -> f64) -> f64 {
+        let slots: u64 = self.rounds.iter().map(|figures| figures.samples.slots).sum();
+        self.rounds.iter().map(|figures| of(&figures.samples)).sum::<f64>() / slots.max(1) as f64 * 100.0
+    }
+
+    fn missed(&self) -> Option<f64> {
+        Some(self.share(|samples| samples.missed as f64))
+    }
+
+    fn given_up(&self) -> Option<f64> {
+        let slots: u64 = self.rounds.iter().map(|figures| figures.samples.slots).sum();
+        let missed: Vec<f64> = self.rounds.iter().filter_map(|figures| figures.engine_missed).collect();
+        (!missed.is_empty()).then(|| missed.iter().sum::<f64>() / slots.max(1) as f64 * 100.0)
+    }
+
+    fn lost(&self) -> u64 {
+        self.rounds.iter().map(|figures| figures.samples.lost).sum()
+    }
+}
+
+pub fn print(plan: &Plan, all: &[Rounds]) {
+    let rounds = all.first().map_or(0, |rounds| rounds.rounds.len());
+    println!("\n{} calls, {} rounds of {} s each\n", plan.calls, rounds, plan.window.as_secs());
+    print!("{:NAME_WIDTH$}", "");
+    for (index, rounds) in all.iter().enumerate() {
+        print!("{:>18}{}", rounds.kind.name(), if index == 0 { "" } else { "   ratio" });
+    }
+    println!();
+    for row in &ROWS {
+        let floor = all.first().and_then(|floor| (row.of)(floor));
+        print!("{:NAME_WIDTH$}", row.name);
+        for (index, rounds) in all.iter().enumerate() {
+            let value = (row.of)(rounds);
+            match value {
+                Some(value) => print!("{value:>18.*}", row.digits),
+                None => print!("{:>18}", "–"),
+            }
+            if index > 0 {
+                match (value, floor) {
+                    (Some(value), Some(floor)) if floor > 0.0 => print!("{:>8.1}", value / floor),
+                    _ => print!("{:>8}", ""),
+                }
+            }
+        }
+        println!();
+    }
+    println!("\n{LEGEND}");
+    for rounds in all {
+        for (index, figures) in rounds.rounds.iter().enumerate() {
+            for doubt in figures.doubts() {
+                println!("NOT USABLE  {}, round {}: {doubt}", rounds.kind.name(), index + 1);
+            }
+        }
+        if rounds.lost() > 0 {
+            println!("NOT USABLE  {}: {} calls were lost", rounds.kind.name(), rounds.lost());
+        }
+    }
+    bars(all);
+}
+
+fn bars(all: &[Rounds]) {
+    for rounds in all.iter().filter(|rounds| rounds.kind != Kind::Floor) {
+        let missed = rounds.missed().unwrap_or(100.0);
+        let name = format!("slots missed at the caller, {}", rounds.kind.name());
+        bar(&name, &format!("{missed:.4} %"), &format!("{MISSED_MAX} %"), missed <= MISSED_MAX);
+    }
+}
+
+/// One line about a figure that has a bar.
+pub fn bar(name: &str, value: &str, bar: &str, reached: bool) {
+    let verdict = if reached { "reached" } else { "NOT REACHED" };
+    println!("bar: {name}: {value}, at most {bar}: {verdict}");
+}

@@ -1,0 +1,146 @@
+//! One run: a system is started, calls come up, the window is measured, calls end.
+
+use super::{
+    load::Calls,
+    process::{Cores, busy_time, cpu_time, resident},
+    samples::{Samples, percentile},
+    system::{Kind, Metrics, System},
+};
+use anyhow::Context as _;
+use offhook::audio::FRAME;
+use std::{path::Path, time::Duration};
+use tokio::{
+    net::TcpListener,
+    time::{Instant, sleep, sleep_until},
+};
+
+/// Until a system that was just started rests.
+const REST: Duration = Duration::from_millis(500);
+/// After the last greeting, until the window begins.
+const SETTLE: Duration = Duration::from_secs(2);
+/// For the engine to clear all calls away.
+const CLEAR_WITHIN: Duration = Duration::from_secs(5);
+
+/// The load is late when more than one in a hundred of its frames is late by so much.
+const LATE_MAX_MS: f64 = 5.0;
+/// Beyond this share of its core the load is near its own limits.
+const LOAD_BUSY_MAX: f64 = 85.0;
+/// Beyond this share others disturb the core of the system under test.
+const OTHERS_MAX: f64 = 10.0;
+
+pub struct Plan {
+    pub calls: usize,
+    pub window: Duration,
+    pub cores: Option<Cores>,
+}
+
+/// What one run measured.
+pub struct Figures {
+    /// Percent of a core, for each call.
+    pub cpu: f64,
+    /// Bytes for each call beyond what the idle process had.
+    pub memory: f64,
+    pub samples: Samples,
+    /// The engine's own count of slots it gave up.
+    pub engine_missed: Option<f64>,
+    /// Percent of its core that the load used.
+    pub load_busy: f64,
+    /// Percent of the system's core that others used.
+    pub others: Option<f64>,
+}
+
+impl Figures {
+    /// Why these figures say little, if they do.
+    pub fn doubts(&self) -> Vec<String> {
+        let late = percentile(&self.samples.late, 99.0).unwrap_or(0.0);
+        let mut doubts = Vec::new();
+        if late > LATE_MAX_MS {
+            doubts.push(format!("the load itself was late: p99 {late:.1} ms"));
+        }
+        if self.load_busy > LOAD_BUSY_MAX {
+            doubts.push(format!("the load used {:.0} % of its core", self.load_busy));
+        }
+        if let Some(others) = self.others.filter(|others| *others > OTHERS_MAX) {
+            doubts.push(format!("other programs used {others:.0} % of the core under test"));
+        }
+        doubts
+    }
+}
+
+struct Readings {
+    at: Instant,
+    system: Duration,
+    load: Duration,
+    core: Option<Duration>,
+    missed: Option<f64>,
+}
+
+impl Readings {
+    async fn take(system: &System, cores: Option<Cores>) -> anyhow::Result<Self> {
+        let missed = system.metrics().await?.map(|metrics| missed(&metrics));
+        Ok(Self {
+            at: Instant::now(),
+            system: cpu_time(system.pid).context("the system under test has ended")?,
+            load: cpu_time(std::process::id()).context("no /proc")?,
+            core: cores.and_then(|cores| busy_time(cores.system)),
+            missed,
+        })
+    }
+}
+
+pub fn missed(metrics: &Metrics) -> f64 {
+    metrics.value("offhook_slots_missed_total")
+}
+
+/// `progress` is called once for each second that was measured.
+pub async fn measure(kind: Kind, plan: &Plan, folder: &Path, mut progress: impl FnMut()) -> anyhow::Result<Figures> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let system = System::start(kind, plan.calls, plan.cores, listener.local_addr()?, folder).await?;
+    sleep(REST).await;
+    let idle = resident(system.pid).context("the system under test has ended")?;
+    let calls = Calls::begin(plan.calls, system.audiosocket, kind.provider(), &listener).await?;
+    sleep(SETTLE).await;
+    let before = Readings::take(&system, plan.cores).await?;
+    calls.load.record();
+    let end = Instant::now() + plan.window;
+    while Instant::now() < end {
+        sleep_until(end.min(Instant::now() + Duration::from_secs(1))).await;
+        progress();
+    }
+    let after = Readings::take(&system, plan.cores).await?;
+    let memory = resident(system.pid).context("the system under test has ended")?;
+    let mut samples = calls.end().await?;
+    cleared_away(&system, plan.calls).await?;
+
+    let window = after.at - before.at;
+    let count = plan.calls as f64;
+    let percent = |used: Duration| used.as_secs_f64() / window.as_secs_f64() * 100.0;
+    let used = after.system.saturating_sub(before.system);
+    samples.slots = (window.as_millis() / FRAME.as_millis()) as u64 * plan.calls as u64;
+    let others = before.core.zip(after.core).map(|(before, after)| after.saturating_sub(before).saturating_sub(used));
+    Ok(Figures {
+        cpu: percent(used) / count,
+        memory: memory.saturating_sub(idle) as f64 / count,
+        samples,
+        engine_missed: before.missed.zip(after.missed).map(|(before, after)| after - before),
+        load_busy: percent(after.load.saturating_sub(before.load)),
+        others: others.map(percent),
+    })
+}
+
+/// Every call must have ended, and because its caller hung up.
+async fn cleared_away(system: &System, calls: usize) -> anyhow::Result<()> {
+    let until = Instant::now() + CLEAR_WITHIN;
+    while let Some(metrics) = system.metrics().await? {
+        if metrics.value("offhook_calls_active") == 0.0 {
+            let ended = metrics.children("offhook_calls_total").filter(|(_, count)| *count > 0.0);
+            let ended: Vec<_> = ended.map(|(labels, count)| format!("{count} × {labels}")).collect();
+            let well = ended.len() == 1 && ended[0].contains("caller_hung_up");
+            anyhow::ensure!(well, "of {calls} calls ended: {}", ended.join(", "));
+            return Ok(());
+        }
+        anyhow::ensure!(Instant::now() < until, "calls are left in the engine after their callers hung up");
+        sleep(FRAME).await;
+    }
+    Ok(())
+}

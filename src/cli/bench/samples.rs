@@ -1,0 +1,93 @@
+//! What a run collects, and what becomes of it.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// A moment whose other end is still to come, noted at one socket and taken at another.
+#[derive(Default)]
+pub struct Mark(Mutex<Option<Instant>>);
+
+impl Mark {
+    pub fn set(&self, at: Instant) {
+        *self.lock() = Some(at);
+    }
+
+    pub fn is_set(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    /// How long ago it was, once.
+    pub fn take(&self, now: Instant) -> Option<Duration> {
+        self.lock().take().map(|at| now.saturating_duration_since(at))
+    }
+
+    /// The moment itself, once, if it is longer ago than `age`.
+    pub fn take_older(&self, age: Duration, now: Instant) -> Option<Instant> {
+        self.lock().take_if(|at| now.saturating_duration_since(*at) > age)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Everything measured at the load's own sockets.
+#[derive(Default, Clone)]
+pub struct Samples {
+    /// Dialled → first loud frame of the greeting.
+    pub set_up: Vec<Duration>,
+    /// Provider's audio written → first loud frame of it read by the caller.
+    pub down: Vec<Duration>,
+    /// Caller's loud frame written → read by the provider.
+    pub up: Vec<Duration>,
+    /// Provider's speech-started written → last loud frame read by the caller.
+    pub barge_in: Vec<Duration>,
+    /// How late the load wrote what was due.
+    pub late: Vec<Duration>,
+    /// 20 ms slots in which callers should have got a frame, and those in which none came.
+    pub slots: u64,
+    pub missed: u64,
+    /// Frames of callers that the system under test did not take from its socket.
+    pub refused: u64,
+    /// Calls that ended before the load ended them.
+    pub lost: u64,
+}
+
+/// In milliseconds; `None` without samples.
+pub fn percentile(samples: &[Duration], percent: f64) -> Option<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_unstable();
+    let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).map(|sample| sample.as_secs_f64() * 1_000.0)
+}
+
+pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.into_iter().collect();
+    sorted.sort_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(sorted[half]),
+        _ => Some(f64::midpoint(sorted[half - 1], sorted[half])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_a_sample_and_the_hundredth_is_the_largest() {
+        let samples: Vec<Duration> = (1..=200).rev().map(Duration::from_millis).collect();
+        assert_eq!([50.0, 99.0, 100.0].map(|p| percentile(&samples, p)), [Some(100.0), Some(198.0), Some(200.0)]);
+        assert_eq!(percentile(&[], 50.0), None);
+    }
+
+    #[test]
+    fn the_median_of_two_lies_between_them() {
+        assert_eq!([median([3.0, 1.0]), median([9.0, 1.0, 2.0]), median([])], [Some(2.0), Some(2.0), None]);
+    }
+}

@@ -1,0 +1,238 @@
+//! What is measured: the floor, or an engine as `offhook run` starts it, with a provider of its own
+//! choosing.
+
+use super::{
+    load::{CONTEXT_ID, Provider},
+    process::{Cores, spawn},
+};
+use anyhow::Context as _;
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    process::Child,
+    time::{Instant, sleep, timeout},
+};
+
+/// An engine starts in some 50 ms.
+const START_WITHIN: Duration = Duration::from_secs(10);
+const PAGE_WITHIN: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Floor,
+    /// The engine with OpenAI Realtime: 8 kHz to 24 kHz and back, base64, JSON, WebSocket.
+    Realtime,
+    /// The engine with its own scripted agent, which sends the caller's audio back: bytes pass
+    /// through unchanged.
+    Scripted,
+}
+
+impl Kind {
+    pub const ALL: [Self; 3] = [Self::Floor, Self::Realtime, Self::Scripted];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Floor => "floor",
+            Self::Realtime => "engine, realtime",
+            Self::Scripted => "engine, scripted",
+        }
+    }
+
+    pub const fn provider(self) -> Provider {
+        match self {
+            Self::Floor => Provider::Raw,
+            Self::Realtime => Provider::Realtime,
+            Self::Scripted => Provider::Embedded,
+        }
+    }
+
+    const fn agent(self) -> &'static str {
+        match self {
+            Self::Floor => "",
+            Self::Realtime => "openai_realtime: { api_key: none, base_url: \"ws://@PROVIDER@/v1/realtime\" }",
+            // A threshold that nothing reaches: nobody interrupts the echo.
+            Self::Scripted => {
+                "scripted: { detector: { threshold_dbfs: 0 }, script: [{ tone: { hertz: 500, for: 200ms } }, { echo: 1h }] }"
+            }
+        }
+    }
+}
+
+/// One process under test, killed when dropped.
+pub struct System {
+    pub pid: u32,
+    /// Where callers connect to.
+    pub audiosocket: SocketAddr,
+    /// Where an engine's pages are.
+    pages: Option<SocketAddr>,
+    _child: Child,
+}
+
+impl System {
+    pub async fn start(
+        kind: Kind,
+        calls: usize,
+        cores: Option<Cores>,
+        provider: SocketAddr,
+        folder: &Path,
+    ) -> anyhow::Result<Self> {
+        if kind == Kind::Floor {
+            return Self::floor(cores, provider, &folder.join("floor.log")).await;
+        }
+        let agent = kind.agent().replace("@PROVIDER@", &provider.to_string());
+        Self::engine(&agent, "", calls, cores, folder).await
+    }
+
+    async fn floor(cores: Option<Cores>, provider: SocketAddr, log: &Path) -> anyhow::Result<Self> {
+        let mut child = spawn(cores, &["bench-floor", "--provider", &provider.to_string()], log)?;
+        let said = child.stdout.take().context("the floor has no standard output")?;
+        let mut line = String::new();
+        timeout(START_WITHIN, BufReader::new(said).read_line(&mut line)).await??;
+        let audiosocket =
+            line.trim().parse().with_context(|| format!("the floor said {line:?}; see {}", log.display()))?;
+        let pid = child.id().context("the floor has ended")?;
+        Ok(Self { pid, audiosocket, pages: None, _child: child })
+    }
+
+    /// An engine whose one agent is `agent`, with `more` sections in its configuration.
+    pub async fn engine(
+        agent: &str,
+        more: &str,
+        calls: usize,
+        cores: Option<Cores>,
+        folder: &Path,
+    ) -> anyhow::Result<Self> {
+        let [audiosocket, pages] = [free_address()?, free_address()?];
+        let id: String = CONTEXT_ID.iter().map(|byte| format!("{byte:02x}")).collect();
+        let config = format!(
+            "media: {{ audiosocket: {{ bind: \"{audiosocket}\" }} }}\n\
+             http: {{ bind: \"{pages}\" }}\n\
+             limits: {{ calls: {calls} }}\n\
+             default_context: bench\n\
+             providers: {{ agent: {{ {agent} }} }}\n\
+             contexts: {{ bench: {{ prompt: You are measured., provider: agent, audiosocket_id: \"{id}\" }} }}\n{more}"
+        );
+        let (file, log) = (folder.join("engine.yaml"), folder.join("engine.log"));
+        fs::write(&file, config)?;
+        let child = spawn(cores, &["run", "--config", &file.display().to_string()], &log)?;
+        let pid = child.id().context("the engine has ended")?;
+        // Nothing is written there; held open, a write could not fail either.
+        let system = Self { pid, audiosocket, pages: Some(pages), _child: child };
+        let until = Instant::now() + START_WITHIN;
+        while system.page("live").await.is_err() {
+            anyhow::ensure!(Instant::now() < until, "the engine did not start:\n{}", end_of(&log));
+            sleep(LOOK_EVERY).await;
+        }
+        Ok(system)
+    }
+
+    /// The text of one of an engine's pages.
+    pub async fn page(&self, name: &str) -> anyhow::Result<String> {
+        let pages = self.pages.context("the floor has no pages")?;
+        let client = reqwest::Client::builder().timeout(PAGE_WITHIN).no_proxy().build()?;
+        Ok(client.get(format!("http://{pages}/{name}")).send().await?.error_for_status()?.text().await?)
+    }
+
+    /// An engine's metrics; `None` for the floor.
+    pub async fn metrics(&self) -> anyhow::Result<Option<Metrics>> {
+        match self.pages {
+            Some(_) => Ok(Some(Metrics(self.page("metrics").await?))),
+            None => Ok(None),
+        }
+    }
+}
+
+/// A page of metrics, as Prometheus would read it.
+pub struct Metrics(pub String);
+
+impl Metrics {
+    /// The sum of all children of a counter or gauge.
+    pub fn value(&self, name: &str) -> f64 {
+        self.children(name).map(|(_, value)| value).sum()
+    }
+
+    /// Labels and value of each child.
+    pub fn children<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (&'a str, f64)> {
+        self.0.lines().filter_map(move |line| {
+            let rest = line.strip_prefix(name)?;
+            let (labels, value) = rest.rsplit_once(' ')?;
+            (labels.is_empty() || labels.starts_with('{')).then_some((labels, value.parse().ok()?))
+        })
+    }
+
+    /// The bucket that holds this share of a histogram's observations: its two edges.
+    pub fn bucket(&self, name: &str, percent: f64) -> Option<(f64, f64)> {
+        let wanted = percent / 100.0 * self.value(&format!("{name}_count"));
+        let mut below = 0.0;
+        for (labels, count) in self.children(&format!("{name}_bucket")) {
+            let edge = labels.split_once("le=\"")?.1.split_once('"')?.0.parse::<f64>().ok()?;
+            if count >= wanted && count > 0.0 {
+                return Some((below, edge));
+            }
+            below = edge;
+        }
+        None
+    }
+}
+
+/// A port that was free a moment ago. The next one to be given out by the system is another.
+pub fn free_address() -> std::io::Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+}
+
+/// The last lines of a log, for a message about what went wrong.
+pub fn end_of(log: &Path) -> String {
+    const LINES: usize = 20;
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}
+
+/// A folder of the bench's own, removed when dropped.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn create() -> std::io::Result<Self> {
+        let path = std::env::temp_dir().join(format!("offhook-bench-{}", std::process::id()));
+        fs::create_dir(&path)?;
+        Ok(Self(path))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed is a few kilobytes of logs in the temporary directory.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_of_a_histogram_are_read_as_the_bucket_they_fall_in() {
+        let page =
+            "x_bucket{le=\"0.1\"} 50\nx_bucket{le=\"0.15\"} 96\nx_bucket{le=\"+Inf\"} 100\nx_sum 9\nx_count 100\n";
+        let metrics = Metrics(page.into());
+        assert_eq!(metrics.bucket("x", 50.0), Some((0.0, 0.1)));
+        assert_eq!(metrics.bucket("x", 95.0), Some((0.1, 0.15)));
+        assert_eq!(metrics.bucket("x", 99.0), Some((0.15, f64::INFINITY)));
+    }
+
+    #[test]
+    fn a_metric_is_not_taken_for_another_that_begins_alike() {
+        let metrics = Metrics("calls_total{a=\"b\"} 2\ncalls_total{a=\"c\"} 1\ncalls_total_more 9\n".into());
+        assert_eq!(metrics.value("calls_total"), 3.0);
+    }
+}
