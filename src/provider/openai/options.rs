@@ -159,8 +159,12 @@ fn transcription() -> Option<Transcription> {
 
 impl Options {
     pub(super) fn url(&self) -> String {
-        let joint = if self.base_url.contains('?') { '&' } else { '?' };
-        format!("{}{joint}model={}", self.base_url, self.model)
+        let (address, query) = self.base_url.split_once('?').unwrap_or((&self.base_url, ""));
+        let (_, host) = address.split_once("://").unwrap_or(("", address));
+        // A request line without a path is no HTTP, and servers hang up on it.
+        let path = if host.contains('/') { "" } else { "/" };
+        let joint = if query.is_empty() { "" } else { "&" };
+        format!("{address}{path}?{query}{joint}model={}", self.model)
     }
 
     pub(super) fn problems(&self) -> Vec<OptionProblem> {

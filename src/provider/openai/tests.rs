@@ -239,3 +239,14 @@ fn the_key_is_not_in_the_address_and_not_in_debug_output() {
     assert!(!format!("{dial:?}").contains("sk-secret"));
     assert_eq!(dial.headers.len(), 2);
 }
+
+#[test]
+fn an_address_may_have_a_path_and_a_query_or_neither() {
+    let url = |base_url: &str| {
+        let options: Options = read_options(&json!({ "api_key": "k", "base_url": base_url, "model": "m" })).unwrap();
+        options.url()
+    };
+    assert_eq!(url("wss://host/v1/realtime"), "wss://host/v1/realtime?model=m");
+    assert_eq!(url("ws://host:1?key=1"), "ws://host:1/?key=1&model=m");
+    assert_eq!(url("ws://host:1"), "ws://host:1/?model=m", "a request line without a path is refused");
+}
