@@ -2,9 +2,9 @@
 //! the lab (`make setup`) and sipp, which Debian has in `sip-tester`.
 
 use super::{
-    process::{Cores, cpu_time},
+    process::{Cores, busy_time, cpu_time},
     report::{MISSED_MAX, bar},
-    run::missed,
+    run::{OTHERS_MAX, TICK_LATENESS, cleared_away, missed},
     say,
     system::{Metrics, System, end_of, free_address},
 };
@@ -139,31 +139,45 @@ pub async fn run(calls: usize, cores: Option<Cores>, folder: &Path) -> anyhow::R
         );
         sleep(ASK_EVERY).await;
     }
-    let result = place(calls, &asterisk, &system, folder).await;
+    let result = place(calls, &asterisk, &system, cores, folder).await;
     drop(system);
     asterisk.stop().await;
-    let (placed, cpu) = result?;
+    let placed = result?;
     say(" done\n");
-    report(calls, &placed, cpu);
+    report(calls, &placed);
     Ok(())
 }
 
-/// The engine's metrics at three moments.
+/// What was read of the engine.
 struct Placed {
+    /// No call has come yet.
+    idle: Metrics,
     /// All calls are up.
     before: Metrics,
     /// All calls are still up.
     after: Metrics,
     /// All calls have ended.
     end: Metrics,
+    /// Of the engine in the window, in percent of a core.
+    cpu: f64,
+    /// Of others on the engine's core.
+    others: Option<f64>,
 }
 
 /// Lets sipp call, and reads the engine's metrics before and after a window in which all calls are
-/// up. Also returns what the engine's processor time was meanwhile, in percent of a core.
-async fn place(calls: usize, asterisk: &Asterisk, system: &System, folder: &Path) -> anyhow::Result<(Placed, f64)> {
+/// up.
+async fn place(
+    calls: usize,
+    asterisk: &Asterisk,
+    system: &System,
+    cores: Option<Cores>,
+    folder: &Path,
+) -> anyhow::Result<Placed> {
     let arrivals = Duration::from_secs_f64(calls as f64 / RATE as f64);
     let each = arrivals + MARGIN + WINDOW + MARGIN;
     let limit = arrivals + each + BOOT_WITHIN;
+    let metrics = || async { system.metrics().await?.context("an engine has metrics") };
+    let idle = metrics().await?;
     let log = fs::File::create(folder.join("sipp.log"))?;
     // The built-in caller: INVITE with µ-law, talk, BYE. It sends back what it hears.
     let mut sipp = Command::new("sipp")
@@ -183,16 +197,17 @@ async fn place(calls: usize, asterisk: &Asterisk, system: &System, folder: &Path
         .spawn()
         .context("sipp")?;
     wait(arrivals + MARGIN).await;
-    let metrics = || async { system.metrics().await?.context("an engine has metrics") };
-    let (before, cpu, began) = (metrics().await?, cpu_time(system.pid), Instant::now());
+    let times = || (cpu_time(system.pid).unwrap_or_default(), cores.and_then(|cores| busy_time(cores.system)));
+    let (before, (cpu_before, core_before), began) = (metrics().await?, times(), Instant::now());
     wait(WINDOW).await;
-    let (after, window) = (metrics().await?, began.elapsed());
-    let used = cpu_time(system.pid).zip(cpu).map(|(after, before)| after.saturating_sub(before)).unwrap_or_default();
+    let (after, (cpu_after, core_after), window) = (metrics().await?, times(), began.elapsed());
+    let percent = |used: Duration| used.as_secs_f64() / window.as_secs_f64() * 100.0;
+    let used = cpu_after.saturating_sub(cpu_before);
+    let others = core_before.zip(core_after).map(|(before, after)| after.saturating_sub(before).saturating_sub(used));
     let ended = timeout(limit, sipp.wait()).await.context("sipp did not end")??;
-    let end = metrics().await?;
-    let log = || end_of(&folder.join("sipp.log"));
-    anyhow::ensure!(ended.success(), "sipp says that calls failed ({ended}):\n{}", log());
-    Ok((Placed { before, after, end }, used.as_secs_f64() / window.as_secs_f64() * 100.0))
+    anyhow::ensure!(ended.success(), "sipp says that calls failed ({ended}):\n{}", end_of(&folder.join("sipp.log")));
+    cleared_away(system, calls).await?;
+    Ok(Placed { idle, before, after, end: metrics().await?, cpu: percent(used), others: others.map(percent) })
 }
 
 async fn wait(length: Duration) {
@@ -202,13 +217,13 @@ async fn wait(length: Duration) {
     }
 }
 
-fn report(calls: usize, placed: &Placed, cpu: f64) {
+fn report(calls: usize, placed: &Placed) {
     let up = placed.before.value("offhook_calls_active").min(placed.after.value("offhook_calls_active"));
-    let ticks = |metrics: &Metrics| metrics.value("offhook_tick_lateness_seconds_count");
+    let ticks = |metrics: &Metrics| metrics.value(&format!("{TICK_LATENESS}_count"));
     let slots = ticks(&placed.after) - ticks(&placed.before);
     let given_up = missed(&placed.after) - missed(&placed.before);
     let share = given_up / (slots + given_up).max(1.0) * 100.0;
-    let bucket = |percent| placed.end.bucket(FIRST_AUDIO, percent);
+    let bucket = |percent| placed.end.bucket_since(&placed.idle, FIRST_AUDIO, percent);
     let text = |bucket: Option<(f64, f64)>| {
         bucket.map_or("–".to_owned(), |(above, most)| format!("{:.0} to {:.0} ms", above * 1e3, most * 1e3))
     };
@@ -220,9 +235,9 @@ fn report(calls: usize, placed: &Placed, cpu: f64) {
     println!("  Stasis start → first greeting frame   p50 {}, p95 {}", text(bucket(50.0)), text(bucket(95.0)));
     println!("                                        (buckets of {FIRST_AUDIO}, no finer)");
     println!("  20 ms slots given up by the engine    {share:.4} % of {slots:.0}");
-    println!("  CPU of the engine per call            {:.3} % of a core", cpu / up.max(1.0));
-    for (labels, count) in placed.end.children("offhook_calls_total").filter(|(_, count)| *count > 0.0) {
-        println!("  calls ended                           {count:.0} {labels}");
+    println!("  CPU of the engine per call            {:.3} % of a core", placed.cpu / up.max(1.0));
+    if let Some(others) = placed.others.filter(|others| *others > OTHERS_MAX) {
+        println!("NOT USABLE  other programs used {others:.0} % of the core under test");
     }
     let p95 = bucket(95.0);
     let reached = p95.is_some_and(|(_, most)| most <= FIRST_AUDIO_MAX) && up as usize == calls;

@@ -231,10 +231,12 @@ impl Ear {
     /// Every 20 ms a frame is due. A gap of 40 ms means that a whole slot has passed without one.
     fn gap(&mut self, now: Instant, load: &Load) {
         let Some(last) = self.last else { return };
-        let slots = now.saturating_duration_since(last).as_millis() / FRAME.as_millis();
-        if slots > 1 {
-            load.note(|samples| samples.missed += u64::try_from(slots - 1).unwrap_or(u64::MAX));
-        }
+        let gap = now.saturating_duration_since(last);
+        let slots = u64::try_from(gap.as_millis() / FRAME.as_millis()).unwrap_or(u64::MAX);
+        load.note(|samples| {
+            samples.missed += slots.saturating_sub(1);
+            samples.longest_gap = samples.longest_gap.max(gap);
+        });
     }
 }
 

@@ -22,7 +22,8 @@ use tokio_tungstenite::{
 /// Lengths of the audio messages, in turn; the vendor's vary as much.
 const PIECES_MS: [u64; 4] = [20, 40, 100, 200];
 const ANSWER_MS: u64 = 1_600;
-const CYCLE: Duration = Duration::from_secs(2);
+/// No multiple of 20 ms, so that answers meet every phase of the engine's clock alike.
+const CYCLE: Duration = Duration::from_millis(2_007);
 /// Answers come faster than they are spoken, so that the engine has something queued.
 const PACE: u32 = 2;
 /// Every so many answers are interrupted, after so long.

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// At most this share of the 20 ms slots may pass without a frame.
 pub const MISSED_MAX: f64 = 0.1;
 const MEGABYTE: f64 = 1_048_576.0;
-const NAME_WIDTH: usize = 44;
+const NAME_WIDTH: usize = 46;
 
 /// All rounds of one kind of system.
 pub struct Rounds {
@@ -29,7 +29,7 @@ const fn row(name: &'static str, digits: usize, of: fn(&Rounds) -> Option<f64>) 
     Row { name, digits, of }
 }
 
-const ROWS: [Row; 16] = [
+const ROWS: [Row; 18] = [
     row("CPU per call, % of a core", 3, |all| all.median(|figures| Some(figures.cpu))),
     row("memory per call, MB", 3, |all| all.median(|figures| Some(figures.memory / MEGABYTE))),
     row("provider → caller, ms, p50", 1, |all| all.percentile(|samples| &samples.down, 50.0)),
@@ -41,7 +41,9 @@ const ROWS: [Row; 16] = [
     row("connected → greeting, ms, p50", 1, |all| all.percentile(|samples| &samples.set_up, 50.0)),
     row("                          p95", 1, |all| all.percentile(|samples| &samples.set_up, 95.0)),
     row("20 ms slots missed at the caller, %", 4, Rounds::missed),
+    row("longest gap at a caller, ms", 1, Rounds::longest_gap),
     row("20 ms slots given up by the engine, %", 4, Rounds::given_up),
+    row("lateness of the engine's clock, ms, p99 below", 1, |all| all.median(|figures| figures.engine.as_ref()?.late)),
     row("callers' frames not taken, %", 4, |all| Some(all.share(|samples| samples.refused as f64))),
     row("(the load's own lateness, ms, p99)", 1, |all| all.percentile(|samples| &samples.late, 99.0)),
     row("(the load's share of its core, %)", 0, |all| all.median(|figures| Some(figures.load_busy))),
@@ -62,6 +64,7 @@ const LEGEND: &str = "  \
   provider → caller  from the first audio message of an answer until its first loud frame is read. The engine
                      sends a frame every 20 ms, so 0 to 20 ms of it is the wait for the next one.
   caller → provider  from a loud frame written until the first loud audio message is read
+  speech started →   0 when the last frame with the agent's voice had been read before
   missed             a gap of 40 ms or more between two frames at the caller; frames that come late and then
                      together count too
   memory             resident memory at the end of the window less that of the idle process, by calls
@@ -87,9 +90,13 @@ impl Rounds {
         Some(self.share(|samples| samples.missed as f64))
     }
 
+    fn longest_gap(&self) -> Option<f64> {
+        self.rounds.iter().map(|figures| figures.samples.longest_gap.as_secs_f64() * 1e3).max_by(f64::total_cmp)
+    }
+
     fn given_up(&self) -> Option<f64> {
         let slots: u64 = self.rounds.iter().map(|figures| figures.samples.slots).sum();
-        let missed: Vec<f64> = self.rounds.iter().filter_map(|figures| figures.engine_missed).collect();
+        let missed: Vec<f64> = self.rounds.iter().filter_map(|figures| Some(figures.engine.as_ref()?.missed)).collect();
         (!missed.is_empty()).then(|| missed.iter().sum::<f64>() / slots.max(1) as f64 * 100.0)
     }
 
@@ -116,8 +123,10 @@ pub fn print(plan: &Plan, all: &[Rounds]) {
                 None => print!("{:>18}", "–"),
             }
             if index > 0 {
+                // What stands in parentheses is about the measurement, not about the systems.
+                let floor = floor.filter(|floor| *floor > 0.0 && !row.name.starts_with('('));
                 match (value, floor) {
-                    (Some(value), Some(floor)) if floor > 0.0 => print!("{:>8.1}", value / floor),
+                    (Some(value), Some(floor)) => print!("{:>8.1}", value / floor),
                     _ => print!("{:>8}", ""),
                 }
             }

@@ -26,7 +26,9 @@ const LATE_MAX_MS: f64 = 5.0;
 /// Beyond this share of its core the load is near its own limits.
 const LOAD_BUSY_MAX: f64 = 85.0;
 /// Beyond this share others disturb the core of the system under test.
-const OTHERS_MAX: f64 = 10.0;
+pub const OTHERS_MAX: f64 = 10.0;
+
+pub const TICK_LATENESS: &str = "offhook_tick_lateness_seconds";
 
 pub struct Plan {
     pub calls: usize,
@@ -41,8 +43,8 @@ pub struct Figures {
     /// Bytes for each call beyond what the idle process had.
     pub memory: f64,
     pub samples: Samples,
-    /// The engine's own count of slots it gave up.
-    pub engine_missed: Option<f64>,
+    /// The engine's own account.
+    pub engine: Option<Own>,
     /// Percent of its core that the load used.
     pub load_busy: f64,
     /// Percent of the system's core that others used.
@@ -67,23 +69,38 @@ impl Figures {
     }
 }
 
+/// What an engine says of its own clock in the window.
+pub struct Own {
+    /// Slots it gave up.
+    pub missed: f64,
+    /// The upper edge of the bucket in which the 99th percentile of its lateness falls, in ms.
+    pub late: Option<f64>,
+}
+
+impl Own {
+    fn between(before: &Metrics, after: &Metrics) -> Self {
+        let late = after.bucket_since(before, TICK_LATENESS, 99.0);
+        Self { missed: missed(after) - missed(before), late: late.map(|(_, most)| most * 1_000.0) }
+    }
+}
+
 struct Readings {
     at: Instant,
     system: Duration,
     load: Duration,
     core: Option<Duration>,
-    missed: Option<f64>,
+    metrics: Option<Metrics>,
 }
 
 impl Readings {
     async fn take(system: &System, cores: Option<Cores>) -> anyhow::Result<Self> {
-        let missed = system.metrics().await?.map(|metrics| missed(&metrics));
+        let metrics = system.metrics().await?;
         Ok(Self {
             at: Instant::now(),
             system: cpu_time(system.pid).context("the system under test has ended")?,
             load: cpu_time(std::process::id()).context("no /proc")?,
             core: cores.and_then(|cores| busy_time(cores.system)),
-            missed,
+            metrics,
         })
     }
 }
@@ -122,14 +139,14 @@ pub async fn measure(kind: Kind, plan: &Plan, folder: &Path, mut progress: impl 
         cpu: percent(used) / count,
         memory: memory.saturating_sub(idle) as f64 / count,
         samples,
-        engine_missed: before.missed.zip(after.missed).map(|(before, after)| after - before),
+        engine: before.metrics.zip(after.metrics).map(|(before, after)| Own::between(&before, &after)),
         load_busy: percent(after.load.saturating_sub(before.load)),
         others: others.map(percent),
     })
 }
 
 /// Every call must have ended, and because its caller hung up.
-async fn cleared_away(system: &System, calls: usize) -> anyhow::Result<()> {
+pub async fn cleared_away(system: &System, calls: usize) -> anyhow::Result<()> {
     let until = Instant::now() + CLEAR_WITHIN;
     while let Some(metrics) = system.metrics().await? {
         if metrics.value("offhook_calls_active") == 0.0 {

@@ -50,6 +50,7 @@ pub struct Samples {
     /// 20 ms slots in which callers should have got a frame, and those in which none came.
     pub slots: u64,
     pub missed: u64,
+    pub longest_gap: Duration,
     /// Frames of callers that the system under test did not take from its socket.
     pub refused: u64,
     /// Calls that ended before the load ended them.

@@ -166,13 +166,15 @@ impl Metrics {
         })
     }
 
-    /// The bucket that holds this share of a histogram's observations: its two edges.
-    pub fn bucket(&self, name: &str, percent: f64) -> Option<(f64, f64)> {
-        let wanted = percent / 100.0 * self.value(&format!("{name}_count"));
+    /// The bucket that holds this share of a histogram's observations since `earlier`: its edges.
+    pub fn bucket_since(&self, earlier: &Self, name: &str, percent: f64) -> Option<(f64, f64)> {
+        let count = format!("{name}_count");
+        let wanted = percent / 100.0 * (self.value(&count) - earlier.value(&count));
+        let bucket = format!("{name}_bucket");
         let mut below = 0.0;
-        for (labels, count) in self.children(&format!("{name}_bucket")) {
+        for ((labels, now), (_, then)) in self.children(&bucket).zip(earlier.children(&bucket)) {
             let edge = labels.split_once("le=\"")?.1.split_once('"')?.0.parse::<f64>().ok()?;
-            if count >= wanted && count > 0.0 {
+            if now - then >= wanted && now > then {
                 return Some((below, edge));
             }
             below = edge;
@@ -222,12 +224,15 @@ mod tests {
 
     #[test]
     fn percentiles_of_a_histogram_are_read_as_the_bucket_they_fall_in() {
-        let page =
-            "x_bucket{le=\"0.1\"} 50\nx_bucket{le=\"0.15\"} 96\nx_bucket{le=\"+Inf\"} 100\nx_sum 9\nx_count 100\n";
-        let metrics = Metrics(page.into());
-        assert_eq!(metrics.bucket("x", 50.0), Some((0.0, 0.1)));
-        assert_eq!(metrics.bucket("x", 95.0), Some((0.1, 0.15)));
-        assert_eq!(metrics.bucket("x", 99.0), Some((0.15, f64::INFINITY)));
+        let page = |counts: [u32; 3]| {
+            let [first, second, all] = counts;
+            let edges = format!("x_bucket{{le=\"0.1\"}} {first}\nx_bucket{{le=\"0.15\"}} {second}\n");
+            Metrics(format!("{edges}x_bucket{{le=\"+Inf\"}} {all}\nx_sum 9\nx_count {all}\n"))
+        };
+        let (earlier, later) = (page([5, 5, 5]), page([55, 101, 105]));
+        assert_eq!(later.bucket_since(&earlier, "x", 50.0), Some((0.0, 0.1)));
+        assert_eq!(later.bucket_since(&earlier, "x", 95.0), Some((0.1, 0.15)));
+        assert_eq!(later.bucket_since(&earlier, "x", 99.0), Some((0.15, f64::INFINITY)));
     }
 
     #[test]
