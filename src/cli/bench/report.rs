@@ -144,19 +144,25 @@ pub fn print(plan: &Plan, all: &[Rounds]) {
             println!("NOT USABLE  {}: {} calls were lost", rounds.kind.name(), rounds.lost());
         }
     }
-    bars(all);
+    bars(all, plan.cores.is_some());
 }
 
-fn bars(all: &[Rounds]) {
+fn bars(all: &[Rounds], pinned: bool) {
     for rounds in all.iter().filter(|rounds| rounds.kind != Kind::Floor) {
         let missed = rounds.missed().unwrap_or(100.0);
+        let disturbed = !pinned || rounds.rounds.iter().any(|figures| !figures.doubts().is_empty());
         let name = format!("slots missed at the caller, {}", rounds.kind.name());
-        bar(&name, &format!("{missed:.4} %"), &format!("{MISSED_MAX} %"), missed <= MISSED_MAX);
+        bar(&name, &format!("{missed:.4} %"), &format!("{MISSED_MAX} %"), missed <= MISSED_MAX, disturbed);
     }
 }
 
-/// One line about a figure that has a bar.
-pub fn bar(name: &str, value: &str, bar: &str, reached: bool) {
-    let verdict = if reached { "reached" } else { "NOT REACHED" };
+/// One line about a figure that has a bar. `disturbed`: the figures it stands on are not usable.
+pub fn bar(name: &str, value: &str, bar: &str, reached: bool, disturbed: bool) {
+    let verdict = match (reached, disturbed) {
+        (true, false) => "reached",
+        (true, true) => "reached, although disturbed",
+        (false, false) => "NOT REACHED",
+        (false, true) => "NOT REACHED, but disturbed: measure again",
+    };
     println!("bar: {name}: {value}, at most {bar}: {verdict}");
 }
