@@ -21,7 +21,7 @@ pbx: setup ## a real Asterisk with offhook attached, for your softphone; Ctrl-C 
 	@tests/lab/pbx.sh
 
 bench: ## calls on one core against a floor measured in the same run
-	@tests/lab/setup.sh build
+	@tests/lab/setup.sh bench
 	@$(CARGO) build --release
 	@$(CARGO) run --release --quiet -- bench
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# setup.sh build|demo|all: installs what is missing on a Debian machine; quick when nothing is.
+# setup.sh build|demo|bench|all: installs what is missing on a Debian machine; quick when nothing is.
 #
 #   build   what compiling needs: a linker
+#   bench   and sipp, which makes a hundred calls, and the Asterisk that carries them (provision.sh)
 #   demo    and espeak-ng, the voices of `offhook demo`
 #   all     and what the tests need: Asterisk and baresip (provision.sh), Python with the vendors' SDKs
 set -euo pipefail
@@ -55,18 +56,24 @@ python_environment() {
   cp "$wanted" "$environment/requirements.txt"
 }
 
-what=${1:?build, demo or all}
+what=${1:?build, demo, bench or all}
 command -v cargo >/dev/null || lab_die "no cargo: install a Rust toolchain first, https://rustup.rs"
 
 missing=()
 want cc gcc libc6-dev
-[ "$what" = build ] || want espeak-ng espeak-ng
+case $what in
+  demo | all) want espeak-ng espeak-ng ;;
+  bench) want sipp sip-tester ;;
+esac
 if [ "$what" = all ]; then
   have_package python3-venv || missing+=(python3 python3-venv)
   have_package ca-certificates || missing+=(ca-certificates)
 fi
 [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}"
 
+if [ "$what" = bench ]; then
+  tests/lab/provision.sh
+fi
 if [ "$what" = all ]; then
   tests/lab/provision.sh
   python_environment "${CARGO_TARGET_DIR:-target}/venv"
