@@ -18,22 +18,35 @@ pub struct Problem {
     pub hint: Option<String>,
 }
 
+/// One line of plain text, whatever the file holds: names that it quotes may hold anything.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.file)?;
+        write_plain(f, &self.file)?;
         if self.line > 0 {
             write!(f, ":{}", self.line)?;
         }
         f.write_str(": ")?;
         if !self.path.is_empty() {
-            write!(f, "{}: ", self.path)?;
+            write_plain(f, &self.path)?;
+            f.write_str(": ")?;
         }
-        f.write_str(&self.message)?;
-        match &self.hint {
-            Some(hint) => write!(f, "; {hint}"),
-            None => Ok(()),
+        write_plain(f, &self.message)?;
+        if let Some(hint) = &self.hint {
+            f.write_str("; ")?;
+            write_plain(f, hint)?;
         }
+        Ok(())
     }
+}
+
+/// Control characters (a terminal's escape codes, line breaks) and the marks that turn the direction
+/// of text are shown as what they are, `\u{1b}`, and do nothing.
+fn write_plain(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    let turns = |letter| matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().try_for_each(|letter| match letter {
+        _ if letter.is_control() || turns(letter) => write!(f, "{}", letter.escape_unicode()),
+        _ => fmt::Write::write_char(f, letter),
+    })
 }
 
 /// Every mistake of one file, in the order of its lines; never empty. Displayed one per line.
@@ -232,6 +245,17 @@ mod tests {
         assert_eq!(path.to_string(), "contexts.sales.tools[2]");
         assert_eq!(Path::default().key("contexts").key("a b").to_string(), "contexts.\"a b\"");
         assert_eq!(Path::default().join("lines[2].say[0][1]").to_string(), "lines[2].say[0][1]");
+    }
+
+    #[test]
+    fn what_a_file_quotes_cannot_steer_a_terminal() {
+        let mut report = Report::new("a\u{1b}]0;b.yaml");
+        let path = Path::default().key("contexts").key("sa\u{1b}[31mles");
+        report.add(3, &path, "unknown key \u{9b}2J\r\n\u{202e}", Some("did you mean \u{7}?".into()));
+        assert_eq!(
+            report.into_problems().to_string(),
+            "a\\u{1b}]0;b.yaml:3: contexts.\"sa\\u{1b}[31mles\": unknown key \\u{9b}2J\\u{d}\\u{a}\\u{202e}; did you mean \\u{7}?"
+        );
     }
 
     #[test]
