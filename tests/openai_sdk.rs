@@ -19,8 +19,11 @@ use std::{
 
 /// The interpreter that has the package.
 fn python() -> PathBuf {
+    // Where tests/lab/setup.sh puts it; the two name one place, however cargo is told.
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let python = std::env::var_os("OFFHOOK_PYTHON").map_or(root.join("target/venv/bin/python"), PathBuf::from);
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(PathBuf::from("target"), PathBuf::from);
+    let usual = root.join(target).join("venv/bin/python");
+    let python = std::env::var_os("OFFHOOK_PYTHON").map_or(usual, PathBuf::from);
     assert!(
         python.exists(),
         "{} is missing: run `make setup`, or set OFFHOOK_PYTHON to a Python that has the package `openai`",
