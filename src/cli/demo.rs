@@ -8,6 +8,7 @@ use clap::Args;
 use offhook::{
     audio::{Activity, ActivityDetector},
     call::{Note, Speaker},
+    config::Config,
     engine::{CallNote, Engine, Source},
     telemetry::Metrics,
 };
@@ -51,8 +52,22 @@ const LINES: [&str; 3] = [
 ];
 
 pub fn run(arguments: &DemoArguments) -> ExitCode {
+    let config = match serve::load(&arguments.config) {
+        Ok(config) => config,
+        Err(problems) => {
+            eprintln!("{problems}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let id = match walk_in_id(&config) {
+        Ok(id) => id,
+        Err(missing) => {
+            eprintln!("{}: {missing}", arguments.config.display());
+            return ExitCode::FAILURE;
+        }
+    };
     serve::block_on(async {
-        match demo(arguments).await {
+        match demo(arguments, config, id).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("offhook demo: {error:#}");
@@ -62,10 +77,8 @@ pub fn run(arguments: &DemoArguments) -> ExitCode {
     })
 }
 
-async fn demo(arguments: &DemoArguments) -> anyhow::Result<()> {
+async fn demo(arguments: &DemoArguments, config: Config, id: Uuid) -> anyhow::Result<()> {
     let voices = speech::render_all(&LINES, "en-gb+f3").await?;
-    let config = serve::load(&arguments.config)?;
-    let id = walk_in_id(&config)?;
     let engine =
         Engine::start(Source::File(arguments.config.clone()), config, Metrics::new(env!("CARGO_PKG_VERSION"))).await?;
     println!("offhook is up: AudioSocket on {}, pages on http://{}/", engine.audiosocket_addr(), engine.http_addr());
@@ -90,7 +103,7 @@ async fn demo(arguments: &DemoArguments) -> anyhow::Result<()> {
 }
 
 /// A UUID that chooses the demo's context, as the dialplan would make one.
-fn walk_in_id(config: &offhook::config::Config) -> anyhow::Result<Uuid> {
+fn walk_in_id(config: &Config) -> anyhow::Result<Uuid> {
     let context = config.contexts.get(CONTEXT);
     let prefix = context.and_then(|context| context.audiosocket_id);
     let prefix = prefix.ok_or_else(|| anyhow::anyhow!("the configuration needs contexts.{CONTEXT}.audiosocket_id"))?;

@@ -42,7 +42,10 @@ PAGES (run), on 127.0.0.1:15000 unless http.bind says otherwise
   /reload   POST: as SIGHUP, with the problems in the answer
 
 EXIT CODES
-  0  all well     1  the configuration has problems     2  wrong arguments     3  the engine could not start
+  0  all well
+  1  the configuration has problems
+  2  wrong arguments
+  3  the engine could not start
 ";
 
 #[derive(Subcommand)]

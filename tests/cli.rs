@@ -1,0 +1,228 @@
+//! The command line as its users and their scripts meet it: exit codes, and what is said where.
+
+use offhook::{config, provider};
+use std::{
+    net::TcpListener,
+    path::Path,
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+/// The longest any of these may take; a run that goes on is a failure, not a wait.
+const WITHIN: Duration = Duration::from_secs(20);
+
+const FIVE_MISTAKES: &str = "\
+limits:
+  calls: many
+default_context: recption
+providers:
+  front: { scripted: { script: [{ listen: {} }] } }
+contexts:
+  reception:
+    prompt: Be kind.
+    provider: frnt
+    tools: [hangup_call, trasfer]
+    greetings: Hello
+";
+
+fn offhook(arguments: &[&str]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_offhook"))
+        .args(arguments)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("cargo built the program");
+    let until = Instant::now() + WITHIN;
+    while child.try_wait().expect("its own child").is_none() {
+        if Instant::now() > until {
+            child.kill().expect("its own child");
+            panic!("offhook {arguments:?} still runs: {:?}", child.wait_with_output());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().expect("it has ended")
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap_or_else(|| panic!("ended by a signal: {output:?}"))
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+struct File {
+    directory: TempDir,
+}
+
+impl File {
+    fn new(yaml: &str) -> Self {
+        let directory = TempDir::with_prefix("offhook-cli-").expect("a temporary directory");
+        std::fs::write(directory.path().join("offhook.yaml"), yaml).expect("a file in the test's own directory");
+        Self { directory }
+    }
+
+    fn path(&self) -> String {
+        self.directory.path().join("offhook.yaml").display().to_string()
+    }
+}
+
+/// An installation without Asterisk, listening here.
+fn installation(http: &str, audiosocket: &str) -> String {
+    format!(
+        "http: {{ bind: \"{http}\" }}\nmedia: {{ audiosocket: {{ bind: \"{audiosocket}\" }} }}\n\
+         providers: {{ p: {{ scripted: {{ script: [{{ listen: {{}} }}] }} }} }}\n\
+         contexts: {{ c: {{ prompt: Test, provider: p }} }}\n"
+    )
+}
+
+#[test]
+fn check_says_on_one_line_that_all_is_well() {
+    let output = offhook(&["check", "--config", "config/offhook.yaml"]);
+    assert_eq!(code(&output), 0, "{output:?}");
+    assert_eq!(out(&output), "config/offhook.yaml: no problems (1 contexts, 1 providers)\n");
+    assert_eq!(err(&output), "");
+}
+
+/// The same report, and the same code, from every command that reads a configuration.
+#[test]
+fn every_mistake_is_a_line_of_its_own_on_standard_error_with_exit_code_1() {
+    let file = File::new(FIVE_MISTAKES);
+    for command in ["check", "run", "demo"] {
+        let output = offhook(&[command, "--config", &file.path()]);
+        assert_eq!(code(&output), 1, "{command}: {output:?}");
+        assert_eq!(out(&output), "", "{command}");
+        let said = err(&output);
+        let lines: Vec<&str> = said.lines().collect();
+        for (number, part) in [
+            (2, "limits.calls: expected a whole number"),
+            (3, "default_context: unknown context \"recption\"; did you mean \"reception\"?"),
+            (9, "contexts.reception.provider: unknown provider \"frnt\"; did you mean \"front\"?"),
+            (10, "contexts.reception.tools[1]: unknown tool \"trasfer\"; did you mean \"transfer\"?"),
+            (11, "contexts.reception.greetings: unknown key; did you mean \"greeting\"?"),
+        ] {
+            let begin = format!("{}:{number}: {part}", file.path());
+            assert_eq!(lines.iter().filter(|line| line.starts_with(&begin)).count(), 1, "{command}: {begin}\n{said}");
+        }
+        assert_eq!(lines.len(), 5, "{command}: {said}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_a_problem_too() {
+    for command in ["check", "run", "demo"] {
+        let output = offhook(&[command, "--config", "nowhere/offhook.yaml"]);
+        assert_eq!(code(&output), 1, "{command}: {output:?}");
+        assert!(err(&output).starts_with("nowhere/offhook.yaml: "), "{command}: {output:?}");
+    }
+}
+
+#[test]
+fn a_demo_without_the_context_it_dials_says_which_it_needs() {
+    let file = File::new(&installation("127.0.0.1:0", "127.0.0.1:0"));
+    let output = offhook(&["demo", "--config", &file.path()]);
+    assert_eq!(code(&output), 1, "{output:?}");
+    assert!(err(&output).contains("contexts.reception.audiosocket_id"), "{output:?}");
+}
+
+#[test]
+fn what_a_file_quotes_reaches_the_terminal_as_plain_text() {
+    let file = File::new("\"\\u001b]0;owned\\u0007\": 1\ncontexts: { \"a\\e[31mb\": {} }\n");
+    let output = offhook(&["check", "--config", &file.path()]);
+    assert_eq!(code(&output), 1, "{output:?}");
+    let said = err(&output);
+    assert!(said.contains("owned") && said.contains("\\u{1b}"), "{said}");
+    assert!(said.chars().all(|letter| letter == '\n' || !letter.is_control()), "{said:?}");
+}
+
+#[test]
+fn wrong_arguments_are_exit_code_2() {
+    for arguments in [
+        &["rnu"][..],
+        &["run", "--confg", "x"],
+        &["check", "extra"],
+        &["run", "--log-format", "xml"],
+        &["run", "--config", "config/offhook.yaml", "--log", "offhook=loud"],
+        &[],
+    ] {
+        let output = offhook(arguments);
+        assert_eq!(code(&output), 2, "{arguments:?}: {output:?}");
+        assert!(!err(&output).is_empty(), "{arguments:?}");
+    }
+    assert!(err(&offhook(&["chek"])).contains("'check'"), "the subcommand that was meant");
+}
+
+#[test]
+fn a_port_in_use_is_exit_code_3_and_says_which_setting_names_it() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("bound").to_string();
+    for (setting, yaml) in [
+        ("http.bind", installation(&address, "127.0.0.1:0")),
+        ("media.audiosocket.bind", installation("127.0.0.1:0", &address)),
+    ] {
+        let file = File::new(&yaml);
+        let output = offhook(&["run", "--config", &file.path()]);
+        assert_eq!(code(&output), 3, "{output:?}");
+        let said = err(&output);
+        assert!(said.contains(&format!("{setting} {address}")), "{said}");
+        assert!(said.contains("in use"), "{said}");
+    }
+}
+
+#[test]
+fn schema_prints_the_committed_file() {
+    let output = offhook(&["schema"]);
+    assert_eq!(code(&output), 0, "{output:?}");
+    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/offhook.schema.json");
+    assert_eq!(out(&output), std::fs::read_to_string(committed).expect("a committed file"));
+    assert_eq!(out(&output), config::schema_text(&provider::catalog()));
+}
+
+#[test]
+fn help_reads_like_a_manual() {
+    let output = offhook(&["--help"]);
+    assert_eq!(code(&output), 0, "{output:?}");
+    let manual = out(&output);
+    for word in [
+        "run",
+        "demo",
+        "check",
+        "bench",
+        "schema",
+        "SIGHUP",
+        "SIGTERM",
+        "SIGINT",
+        "127.0.0.1:15000",
+        "/live",
+        "/ready",
+        "/metrics",
+        "/reload",
+        "AI_CONTEXT",
+        "EXIT CODES",
+    ] {
+        assert!(manual.contains(word), "{word} is missing:\n{manual}");
+    }
+    let codes = &manual[manual.find("EXIT CODES").expect("checked above")..];
+    for code in ["0  all well", "1  the configuration", "2  wrong arguments", "3  the engine could not start"] {
+        assert!(codes.contains(code), "{code} is missing: {codes}");
+    }
+    assert!(!manual.contains("bench-floor"), "what only the program itself starts is not for people");
+    for command in ["run", "demo", "check", "bench", "schema"] {
+        let output = offhook(&[command, "--help"]);
+        assert_eq!(code(&output), 0, "{command}: {output:?}");
+        assert!(out(&output).contains("Usage: offhook"), "{command}: {output:?}");
+    }
+}
+
+#[test]
+fn version_names_the_program() {
+    let output = offhook(&["--version"]);
+    assert_eq!((code(&output), out(&output)), (0, format!("offhook {}\n", env!("CARGO_PKG_VERSION"))));
+}
