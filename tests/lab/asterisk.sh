@@ -11,6 +11,7 @@
 #
 #   LAB_ARI_PASSWORD    required; the ARI user is LAB_ARI_USER (offhook)
 #   LAB_HTTP_PORT LAB_SIP_PORT LAB_RTP_FIRST LAB_RTP_LAST     ports
+#   LAB_TLS_PORT        ARI over TLS as well, with LAB_TLS_CERTIFICATE and LAB_TLS_KEY, PEM files
 #   LAB_AUDIOSOCKET     host:port where offhook accepts AudioSocket()
 #   LAB_PHONE_PASSWORD  for the SIP account `softphone`; without it nobody can register
 #   LAB_BIND            address for SIP; other than 127.0.0.1 there are no callers without account
@@ -31,9 +32,9 @@ shift 2
 fill() {
   local name script=
   for name in HTTP_PORT SIP_PORT RTP_FIRST RTP_LAST ARI_USER ARI_PASSWORD AUDIOSOCKET PHONE_PASSWORD BIND \
-    DIR MODULES REPOSITORY; do
+    TLS_PORT TLS_CERTIFICATE TLS_KEY DIR MODULES REPOSITORY; do
     local variable=LAB_$name
-    script+="s|@$name@|${!variable}|g;"
+    script+="s|@$name@|${!variable:-}|g;"
   done
   sed "$script"
 }
@@ -63,6 +64,7 @@ write_configuration() {
   for template in "$here"/etc/*.conf; do
     name=${template##*/}
     [ "$name" = pjsip_anonymous.conf ] && [ "$LAB_BIND" != 127.0.0.1 ] && continue
+    [ "$name" = http_tls.conf ] && [ -z "${LAB_TLS_PORT:-}" ] && continue
     fill <"$template" >"$directory/etc/$name"
   done
   # Parts that complain in the log when a file of theirs is missing, and need nothing in it.

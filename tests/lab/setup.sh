@@ -4,7 +4,7 @@
 #   build   what compiling needs: a linker
 #   bench   and sipp, which makes a hundred calls, and the Asterisk that carries them (provision.sh)
 #   demo    and espeak-ng, the voices of `offhook demo`
-#   all     and what the tests need: Asterisk and baresip (provision.sh), Python with the vendors' SDKs
+#   all     and what the tests need: Asterisk and baresip (provision.sh), openssl, Python with the vendors' SDKs
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/lab/tree.sh
@@ -68,6 +68,7 @@ esac
 if [ "$what" = all ]; then
   have_package python3-venv || missing+=(python3 python3-venv)
   have_package ca-certificates || missing+=(ca-certificates)
+  want openssl openssl
 fi
 [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}"
 

@@ -2,7 +2,11 @@
 //! the loopback only.
 
 use super::tied::{Tied, free_ports, lab};
-use std::{fmt::Write as _, path::Path, time::Duration};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 use tempfile::TempDir;
 use tokio::{
     process::Command,
@@ -37,6 +41,15 @@ pub struct Options {
     pub audiosocket: Option<String>,
     /// More dialplan, as whole contexts. `[lab-callers](+)` adds extensions that phones can dial.
     pub dialplan: String,
+    /// ARI over TLS as well, by this certificate.
+    pub tls: Option<Certificate>,
+}
+
+/// A certificate for 127.0.0.1 and its key, as PEM files.
+#[derive(Debug, Clone)]
+pub struct Certificate {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
 }
 
 pub struct Asterisk {
@@ -45,6 +58,7 @@ pub struct Asterisk {
     env: Vec<(&'static str, String)>,
     http_port: u16,
     sip_port: u16,
+    tls_port: Option<u16>,
     password: String,
     _slot: SemaphorePermit<'static>,
 }
@@ -75,9 +89,17 @@ impl Asterisk {
             ("LAB_RTP_FIRST", rtp.to_string()),
             ("LAB_RTP_LAST", (rtp + RTP_PORTS - 1).to_string()),
         ];
+        let tls_port = options.tls.as_ref().map(|_| free_ports(1));
+        if let (Some(port), Some(Certificate { certificate, key })) = (tls_port, options.tls) {
+            env.extend([
+                ("LAB_TLS_PORT", port.to_string()),
+                ("LAB_TLS_CERTIFICATE", certificate.display().to_string()),
+                ("LAB_TLS_KEY", key.display().to_string()),
+            ]);
+        }
         env.extend(options.audiosocket.map(|address| ("LAB_AUDIOSOCKET", address)));
         let process = spawn(directory.path(), &env);
-        let mut asterisk = Self { directory, process, env, http_port, sip_port, password, _slot: slot };
+        let mut asterisk = Self { directory, process, env, http_port, sip_port, tls_port, password, _slot: slot };
         asterisk.wait_booted().await;
         asterisk
     }
@@ -85,6 +107,11 @@ impl Asterisk {
     /// For `asterisk.url` in offhook's configuration.
     pub fn ari_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.http_port)
+    }
+
+    /// The same over TLS, where [`Options::tls`] was given.
+    pub fn ari_url_tls(&self) -> String {
+        format!("https://127.0.0.1:{}", self.tls_port.expect("an Asterisk that was given a certificate"))
     }
 
     pub fn ari_password(&self) -> &str {

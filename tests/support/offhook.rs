@@ -52,16 +52,35 @@ impl Place {
     }
 }
 
+/// How the program is started.
+pub struct Launch<'a> {
+    pub log: &'a str,
+    pub log_format: &'a str,
+    /// More of the environment than the test's own.
+    pub env: &'a [(&'a str, String)],
+}
+
+impl Default for Launch<'_> {
+    fn default() -> Self {
+        Self { log: "debug", log_format: "text", env: &[] }
+    }
+}
+
 impl Offhook {
     /// Starts the program with this configuration and waits until it answers.
     pub async fn start(place: Place, yaml: &str) -> Self {
+        Self::launch(place, yaml, Launch::default()).await
+    }
+
+    pub async fn launch(place: Place, yaml: &str, launch: Launch<'_>) -> Self {
         let directory = TempDir::with_prefix("offhook-engine-").expect("a temporary directory");
         let config = directory.path().join("offhook.yaml");
         std::fs::write(&config, yaml).expect("a file in the test's own directory");
         let log = File::create(directory.path().join("log")).expect("a file in the test's own directory");
         let child = Command::new(env!("CARGO_BIN_EXE_offhook"))
-            .args(["run", "--log", "debug", "--config"])
+            .args(["run", "--log", launch.log, "--log-format", launch.log_format, "--config"])
             .arg(&config)
+            .envs(launch.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a second handle to the log"))
             .stderr(log)

@@ -107,6 +107,9 @@ pub enum Fault {
     /// The request was not sent, so nothing has happened.
     #[error("Asterisk cannot be reached: {0}")]
     Unreachable(String),
+    /// Likewise: whoever answered could not prove to be Asterisk.
+    #[error("Asterisk's certificate is not trusted: {0}")]
+    Untrusted(String),
     /// The request was sent and the answer did not come: it may or may not have happened.
     #[error("sent, but no answer came: {0}")]
     OutcomeUnknown(String),

@@ -255,7 +255,9 @@ enum Attempt {
 
 impl Attempt {
     fn of(error: reqwest::Error) -> Self {
-        if error.is_connect() || error.is_builder() {
+        if is_untrusted(&error) {
+            Self::Failed(Fault::Untrusted(cause(error)))
+        } else if error.is_connect() || error.is_builder() {
             Self::Failed(Fault::Unreachable(cause(error)))
         } else if error.is_timeout() {
             Self::Failed(Fault::OutcomeUnknown("timed out".into()))
@@ -286,6 +288,17 @@ fn refusal(status: StatusCode, body: &[u8]) -> Fault {
         status @ (409 | 422) => Fault::Conflict { status, message: message() },
         status => Fault::Refused { status, message: message() },
     }
+}
+
+/// Whether this came of a certificate that could not be verified. An I/O error hides what it wraps
+/// from `source`.
+pub(super) fn is_untrusted(error: &(dyn std::error::Error + 'static)) -> bool {
+    if let Some(rustls::Error::InvalidCertificate(_)) = error.downcast_ref() {
+        return true;
+    }
+    let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    let wrapped = wrapped.map(|error| error as &(dyn std::error::Error + 'static));
+    wrapped.or_else(|| error.source()).is_some_and(is_untrusted)
 }
 
 /// The innermost reason, without the address: that is known, and may hold ids of callers.

@@ -35,6 +35,8 @@ pub enum Loss {
     Unauthorized,
     /// Nobody answers at the address.
     Unreachable,
+    /// Somebody answers whose certificate no known authority vouches for, or vouches for another name.
+    Untrusted,
     /// Somebody answers who refuses the socket, or a request that must work: ARI is not enabled,
     /// a proxy does not know WebSocket.
     Refused,
@@ -49,9 +51,10 @@ pub enum Loss {
 }
 
 impl Loss {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Unauthorized,
         Self::Unreachable,
+        Self::Untrusted,
         Self::Refused,
         Self::Closed,
         Self::Dropped,
@@ -64,6 +67,10 @@ impl Loss {
         match self {
             Self::Unauthorized => "Asterisk refuses asterisk.username or asterisk.password",
             Self::Unreachable => "nobody answers at asterisk.url",
+            Self::Untrusted => {
+                "the certificate at asterisk.url is not trusted: add its authority to the system's (update-ca-certificates), or \
+                 name a file of authorities in SSL_CERT_FILE; the name in asterisk.url must be one of the certificate's"
+            }
             Self::Refused => {
                 "asterisk.url answers, but not as ARI: is ari.conf enabled, does a proxy pass WebSockets on?"
             }
@@ -78,6 +85,7 @@ impl Loss {
         match self {
             Self::Unauthorized => "unauthorized",
             Self::Unreachable => "unreachable",
+            Self::Untrusted => "untrusted",
             Self::Refused => "refused",
             Self::Closed => "closed",
             Self::Dropped => "dropped",

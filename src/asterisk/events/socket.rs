@@ -8,7 +8,7 @@ use super::{
     router::{Chore, EventRouter},
 };
 use crate::asterisk::{
-    ari::{AriClient, AriError, Fault, Orphan, Queue},
+    ari::{AriClient, AriError, Fault, Orphan, Queue, is_untrusted},
     leg,
 };
 use bytes::Bytes;
@@ -220,6 +220,7 @@ impl End {
     /// The WebSocket did not come about.
     fn of_attempt(error: &Error) -> Self {
         let loss = match error {
+            error if is_untrusted(error) => Loss::Untrusted,
             Error::Http(answer) => match answer.status() {
                 StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Loss::Unauthorized,
                 _ => Loss::Refused,
@@ -251,6 +252,7 @@ impl From<AriError> for End {
         let loss = match error.fault {
             Fault::Unauthorized => Loss::Unauthorized,
             Fault::Unreachable(_) => Loss::Unreachable,
+            Fault::Untrusted(_) => Loss::Untrusted,
             Fault::OutcomeUnknown(_) => Loss::Dropped,
             Fault::NotFound | Fault::Conflict { .. } | Fault::Refused { .. } | Fault::Unreadable(_) => Loss::Refused,
         };

@@ -1,0 +1,120 @@
+//! ARI over TLS: requests by https, events by wss, and nobody spoken to who cannot prove who they are.
+
+use crate::{
+    AGENT_HZ, SOON, agent, ms,
+    support::{
+        asterisk::{Asterisk, Certificate, DESK_HZ, Options},
+        audio::{silence, tone},
+        offhook::{Launch, Offhook, Place},
+        phone::Phone,
+    },
+};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+use tempfile::TempDir;
+
+/// An authority of the test's own, as a company has one for its inner machines.
+struct Authority {
+    directory: TempDir,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let authority = Self { directory: TempDir::with_prefix("offhook-tls-").expect("a temporary directory") };
+        let (key, own) = (authority.file("ca.key"), authority.certificate());
+        openssl(&["-subj", "/CN=Authority of a test"], &key, &own);
+        authority
+    }
+
+    /// For `SSL_CERT_FILE`.
+    fn certificate(&self) -> PathBuf {
+        self.file("ca.pem")
+    }
+
+    /// One for a server at this address.
+    fn vouch_for(&self, address: &str) -> Certificate {
+        let (key, certificate) = (self.file("server.key"), self.file("server.pem"));
+        let (ca, ca_key) = (self.certificate(), self.file("ca.key"));
+        let name = format!("subjectAltName=IP:{address}");
+        let by = ["-CA", text(&ca), "-CAkey", text(&ca_key)];
+        let of = ["-subj", "/CN=Asterisk", "-addext", &name, "-addext", "basicConstraints=critical,CA:FALSE"];
+        openssl(&[&by[..], &of].concat(), &key, &certificate);
+        Certificate { certificate, key }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a temporary directory with an ordinary name")
+}
+
+/// Makes a key and a certificate for it.
+fn openssl(what: &[&str], key: &Path, certificate: &Path) {
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-days", "2", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
+        .args(what)
+        .args(["-keyout", text(key), "-out", text(certificate)])
+        .output()
+        .expect("openssl is here: run `make setup`");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}
+
+const SCRIPT: &str = "- tone: { hertz: 440, for: 1s }\n- listen: {}\n\
+                      - call: { tool: transfer, arguments: { destination: desk } }";
+
+/// An Asterisk that speaks TLS by this certificate, and a configuration that reaches it so alone.
+async fn asterisk(certificate: Certificate) -> (Asterisk, Place, String) {
+    let asterisk = Asterisk::start(Options { tls: Some(certificate), ..Options::default() }).await;
+    let place = Place::free();
+    let yaml = format!("{}{}", place.yaml(Some(&asterisk)), agent(SCRIPT, ""));
+    let yaml = yaml.replace(&asterisk.ari_url(), &asterisk.ari_url_tls());
+    (asterisk, place, yaml)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_whole_call_is_steered_over_tls() {
+    let authority = Authority::new();
+    let (asterisk, place, yaml) = asterisk(authority.vouch_for("127.0.0.1")).await;
+    let env = [("SSL_CERT_FILE", authority.certificate().display().to_string())];
+    let offhook = Offhook::launch(place, &yaml, Launch { env: &env, ..Launch::default() }).await;
+    offhook.wait_ready(true).await;
+    let says = silence(ms(2_000)) + tone(700.0, ms(500)) + silence(ms(60_000));
+    let mut phone = Phone::call(asterisk.sip_port(), "7000", says).await;
+    phone.wait_to_hear(AGENT_HZ, ms(900), SOON).await;
+    phone.wait_to_hear(DESK_HZ, ms(300), SOON).await;
+    assert_eq!(offhook.wait_end_reason(SOON).await, "transferred");
+    phone.hang_up().await;
+    asterisk.wait_empty(SOON).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_nobody_vouches_for_is_refused_and_the_ready_page_says_so() {
+    let authority = Authority::new();
+    let (asterisk, place, yaml) = asterisk(authority.vouch_for("127.0.0.1")).await;
+    let offhook = Offhook::start(place, &yaml).await;
+    refuses(&offhook).await;
+    let mut phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
+    phone.wait_to_hear(DESK_HZ, ms(300), SOON).await;
+    phone.hang_up().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_of_another_machine_is_refused_too() {
+    let authority = Authority::new();
+    let (_asterisk, place, yaml) = asterisk(authority.vouch_for("192.0.2.1")).await;
+    let env = [("SSL_CERT_FILE", authority.certificate().display().to_string())];
+    let offhook = Offhook::launch(place, &yaml, Launch { env: &env, ..Launch::default() }).await;
+    refuses(&offhook).await;
+}
+
+async fn refuses(offhook: &Offhook) {
+    offhook.wait_metric("offhook_ari_reconnects_total{reason=\"untrusted\"}", 1.0, SOON).await;
+    let body = offhook.wait_ready(false).await;
+    assert!(body.contains("certificate") && body.contains("not trusted") && body.contains("SSL_CERT_FILE"), "{body}");
+    assert!(offhook.log().contains("certificate"), "{}", offhook.log());
+}
