@@ -3,14 +3,19 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod addresses;
 mod audio;
 mod endings;
 mod faults;
 mod leaks;
+mod overrides;
+mod privacy;
 mod routing;
+mod tls;
+mod walk_ins;
 
 use std::time::Duration;
-use support::{asterisk::Asterisk, asterisk::Options, offhook::Offhook};
+use support::{asterisk::Asterisk, asterisk::Options, offhook::Offhook, openai_server::OpenAiServer};
 
 pub const SOON: Duration = Duration::from_secs(15);
 
@@ -41,4 +46,18 @@ pub async fn pbx(script: &str, more: &str) -> (Asterisk, Offhook) {
     let asterisk = Asterisk::start(Options::default()).await;
     let offhook = Offhook::attached(&asterisk, &agent(script, more)).await;
     (asterisk, offhook)
+}
+
+/// Two agents of the emulated OpenAI, by the names that `dialplan/` dials, and a script by the name of
+/// `scripted`. Their words are the caller's data, so that a test sees what reached the prompt.
+pub fn openai_agents(server: &OpenAiServer) -> String {
+    let prompt = "You are a test. {caller_name} with {caller_number} dialled {called_number}, {call_direction}.";
+    format!(
+        "default_context: support\nproviders:\n  ai:\n    openai_realtime: {{ api_key: key-of-the-test, base_url: \
+         \"{}\" }}\n  scripted: {{ scripted: {{ script: [{{ say: Hi }}, {{ tone: {{ hertz: 800, for: 60s }} }}] }} }}\ndestinations:\n  \
+         desk: {{ description: A human, context: lab-targets, extension: desk }}\ncontexts:\n  support:\n    prompt: \
+         \"{prompt}\"\n    greeting: Hello {{caller_name}}\n    provider: ai\n    tools: [hangup_call, transfer]\n    \
+         audiosocket_id: \"0ff40001\"\n",
+        server.base_url()
+    )
 }

@@ -1,0 +1,99 @@
+//! What the dialplan sets for one call reaches the agent of that call, and no other.
+
+use crate::{
+    AGENT_HZ, SOON, ms, openai_agents,
+    support::{
+        asterisk::{Asterisk, Options},
+        audio::silence,
+        offhook::Offhook,
+        openai_server::{Behaviour, OpenAiServer},
+        phone::Phone,
+    },
+};
+
+const DIALPLAN: &str = "
+[lab-callers](+)
+exten => did,1,Set(FROM_DID=493012345)
+ same => n,Set(AI_DIRECTION=outbound)
+ same => n,Stasis(offhook,support)
+ same => n,Hangup()
+";
+
+async fn installation() -> (OpenAiServer, Asterisk, Offhook) {
+    let behaviour = Behaviour { hertz: AGENT_HZ as f32, answer: ms(4_000), ..Behaviour::default() };
+    let server = OpenAiServer::start(behaviour).await;
+    let asterisk = Asterisk::start(Options { dialplan: DIALPLAN.into(), ..Options::default() }).await;
+    let offhook = Offhook::attached(&asterisk, &openai_agents(&server)).await;
+    (server, asterisk, offhook)
+}
+
+async fn dial(asterisk: &Asterisk, extension: &str) -> Phone {
+    Phone::call_as(asterisk.sip_port(), extension, silence(ms(60_000)), "Ada Lovelace", "15550123").await
+}
+
+/// What the provider was told when the last session began.
+fn instructions(server: &OpenAiServer) -> String {
+    let updates = server.received_of("session.update");
+    let last = updates.last().expect("a session has begun");
+    last["session"]["instructions"].as_str().expect("a prompt").to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_greeting_and_an_audio_path_for_one_call() {
+    const FRAMES: [&str; 2] = [
+        "offhook_media_frames_sent_total{transport=\"audiosocket\"}",
+        "offhook_media_frames_sent_total{transport=\"rtp\"}",
+    ];
+    let (server, asterisk, offhook) = installation().await;
+    // The installation's audio is AudioSocket's; 7003 asks for RTP and for other words.
+    let mut phone = dial(&asterisk, "7003").await;
+    phone.wait_to_hear(AGENT_HZ, ms(500), SOON).await;
+    phone.hang_up().await;
+    offhook.wait_ended(1, SOON).await;
+    assert_eq!(offhook.metric(FRAMES[0]).await, 0.0, "by AudioSocket, although this call asked for RTP");
+    assert!(offhook.metric(FRAMES[1]).await >= 20.0);
+    let update = &server.received_of("session.update")[0];
+    assert_eq!(update["session"]["audio"]["output"]["format"]["type"], "audio/pcmu", "{update}");
+    let greeting = server.received_of("response.create")[0].to_string();
+    assert!(greeting.contains("Good evening. Our office is closed, but I can take a message."), "{greeting}");
+    assert!(!greeting.contains("Hello Ada"), "the context's own words are not said as well: {greeting}");
+
+    // The next caller of the same agent gets the usual.
+    let mut phone = dial(&asterisk, "7001").await;
+    phone.wait_to_hear(AGENT_HZ, ms(500), SOON).await;
+    phone.hang_up().await;
+    offhook.wait_ended(2, SOON).await;
+    assert!(offhook.metric(FRAMES[0]).await >= 20.0);
+    let greetings = server.received_of("response.create");
+    assert!(greetings.last().is_some_and(|greeting| greeting.to_string().contains("Hello Ada Lovelace")));
+    assert_eq!(server.violations(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_provider_for_one_call() {
+    let (server, asterisk, offhook) = installation().await;
+    let mut phone = dial(&asterisk, "7004").await;
+    phone.wait_to_hear(800.0, ms(500), SOON).await;
+    phone.hang_up().await;
+    let ended = offhook.wait_ended(1, SOON).await;
+    assert_eq!((&ended[0]["context"], &ended[0]["provider"]), (&"support".into(), &"scripted".into()));
+    assert_eq!(server.connections(), 0, "the context's own provider was not asked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_called_which_number_and_in_which_direction_reaches_the_prompt() {
+    let (server, asterisk, offhook) = installation().await;
+    let mut phone = dial(&asterisk, "7001").await;
+    phone.wait_to_hear(AGENT_HZ, ms(100), SOON).await;
+    phone.hang_up().await;
+    assert_eq!(instructions(&server), "You are a test. Ada Lovelace with 15550123 dialled 7001, inbound.");
+
+    // Where the trunk says which number was dialled, that goes before the extension it became.
+    let mut phone = dial(&asterisk, "did").await;
+    phone.wait_to_hear(AGENT_HZ, ms(100), SOON).await;
+    phone.hang_up().await;
+    assert_eq!(instructions(&server), "You are a test. Ada Lovelace with 15550123 dialled 493012345, outbound.");
+    offhook.wait_ended(2, SOON).await;
+    let log = offhook.log();
+    assert!(!log.contains("15550123") && !log.contains("493012345") && !log.contains("Lovelace"), "{log}");
+}

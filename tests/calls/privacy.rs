@@ -1,0 +1,101 @@
+//! The log of one whole call: few lines, each of them the call's own, and none that tells on anybody.
+
+use crate::{
+    AGENT_HZ, SOON, ms, openai_agents,
+    support::{
+        asterisk::{Asterisk, Options},
+        audio::{silence, tone},
+        offhook::{Launch, Offhook, Place},
+        openai_server::{Behaviour, OpenAiServer},
+        phone::Phone,
+    },
+};
+use serde_json::{Value, json};
+
+/// A call has a beginning, an answer and an end to tell, and one or two things between them. With a
+/// thousand calls an hour every line more is a thousand.
+const INFO_LINES_MAX: usize = 6;
+
+const NAME: &str = "Ada Lovelace";
+const NUMBER: &str = "15550123";
+const DIALLED: &str = "493012345";
+const CALLERS_WORDS: &str = "my secret is a purple elephant";
+/// What the emulator says with every answer.
+const AGENTS_WORDS: &str = "A tone.";
+const KEYS: &str = "4711";
+
+const DIALPLAN: &str = "
+[lab-callers](+)
+exten => did,1,Set(FROM_DID=493012345)
+ same => n,Set(AI_GREETING=Good evening from the dialplan)
+ same => n,Stasis(offhook,support)
+ same => n,Hangup()
+";
+
+/// One call with everything in it: words of both sides, keys, an interruption, a tool, a transfer.
+async fn a_whole_call(log: &str) -> (Offhook, String) {
+    let behaviour =
+        Behaviour { hertz: AGENT_HZ as f32, answer: ms(1_500), detects_speech: true, ..Behaviour::default() };
+    let server = OpenAiServer::start(behaviour).await;
+    let asterisk = Asterisk::start(Options { dialplan: DIALPLAN.into(), ..Options::default() }).await;
+    let place = Place::free();
+    let yaml = format!("{}{}", place.yaml(Some(&asterisk)), openai_agents(&server));
+    let offhook = Offhook::launch(place, &yaml, Launch { log, log_format: "json", ..Launch::default() }).await;
+    offhook.wait_ready(true).await;
+    let says = silence(ms(800)) + tone(700.0, ms(600)) + silence(ms(60_000));
+    let mut phone = Phone::call_as(asterisk.sip_port(), "did", says, NAME, NUMBER).await;
+    phone.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
+    server.wait_for("response.create", 1).await;
+    server.send(&json!({
+        "type": "conversation.item.input_audio_transcription.completed", "item_id": "item_caller",
+        "content_index": 0, "transcript": CALLERS_WORDS,
+    }));
+    for key in KEYS.chars() {
+        phone.dtmf(key).await;
+    }
+    phone.wait_to_hear(AGENT_HZ, ms(2_000), SOON).await;
+    phone.hang_up().await;
+    offhook.wait_ended(1, SOON).await;
+    asterisk.wait_empty(SOON).await;
+    let page = offhook.page("").await.1 + &offhook.page("metrics").await.1 + &offhook.page("calls").await.1;
+    for secret in [NAME, NUMBER, DIALLED, CALLERS_WORDS, AGENTS_WORDS, "key-of-the-test", asterisk.ari_password()] {
+        assert!(!page.contains(secret), "{secret:?} is on a page:\n{page}");
+        assert!(!offhook.log().contains(secret), "{secret:?} is in the log:\n{}", offhook.log());
+    }
+    for part in ["Ada", "Lovelace", "elephant", "from the dialplan", "You are a test", KEYS] {
+        assert!(!offhook.log().contains(part), "{part:?} is in the log:\n{}", offhook.log());
+    }
+    let log = offhook.log();
+    (offhook, log)
+}
+
+fn lines(log: &str) -> Vec<Value> {
+    log.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_is_a_handful_of_lines_each_within_its_span() {
+    let (_offhook, log) = a_whole_call("info").await;
+    let lines = lines(&log);
+    let began = lines.iter().position(|line| line["message"] == "call began").expect("a call begins");
+    let about: Vec<&Value> = lines[began..].iter().collect();
+    assert!((2..=INFO_LINES_MAX).contains(&about.len()), "{} lines:\n{log}", about.len());
+    assert!(about.iter().all(|line| line["level"] == "INFO"), "an ordinary call is no cause for a warning:\n{log}");
+    let id = &about[0]["span"]["call_id"];
+    assert!(id.as_str().is_some_and(|id| id.len() == 36), "{log}");
+    for line in &about {
+        let span = &line["span"];
+        assert_eq!((&span["name"], &span["call_id"]), (&"call".into(), id), "{line}");
+        assert_eq!((&span["context"], &span["provider"]), (&"support".into(), &"ai".into()), "{line}");
+    }
+    let last = about.last().expect("an end");
+    assert_eq!((&last["reason"], &last["class"]), (&"caller_hung_up".into(), &"normal".into()), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_debug_log_tells_no_more_of_anybody() {
+    let (_offhook, log) = a_whole_call("debug").await;
+    assert!(lines(&log).iter().any(|line| line["level"] == "DEBUG"), "{log}");
+    // Nor does trace, which is of our own making only as far as dependencies are kept quiet.
+    a_whole_call("trace").await;
+}

@@ -1,0 +1,78 @@
+//! `AudioSocket()` in the dialplan, on the real Asterisk: what such a call can do without ARI's help,
+//! and that the dialplan keeps the caller when offhook does not.
+
+use crate::{
+    AGENT_HZ, SOON, agent, ms, openai_agents,
+    support::{
+        asterisk::{Asterisk, DESK_HZ, Options},
+        audio::silence,
+        offhook::{Offhook, Place},
+        openai_server::{Behaviour, OpenAiServer},
+        phone::Phone,
+    },
+};
+
+/// A UUID that begins as no context's does.
+const DIALPLAN: &str = "
+[lab-callers](+)
+exten => stranger,1,Answer()
+ same => n,Set(ID=${UUID()})
+ same => n,TryExec(AudioSocket(ffffffff${ID:8},${OFFHOOK_AUDIOSOCKET}))
+ same => n,Set(GLOBAL(LAB_WENT_ON)=yes)
+ same => n,Goto(lab-targets,desk,1)
+";
+
+/// An engine and an Asterisk that know each other by AudioSocket.
+async fn installation(agents: &str) -> (Asterisk, Offhook) {
+    let place = Place::free();
+    let audiosocket = Some(format!("127.0.0.1:{}", place.audiosocket));
+    let asterisk = Asterisk::start(Options { audiosocket, dialplan: DIALPLAN.into(), ..Options::default() }).await;
+    let yaml = format!("{}{agents}", place.yaml(Some(&asterisk)));
+    let offhook = Offhook::start(place, &yaml).await;
+    offhook.wait_ready(true).await;
+    (asterisk, offhook)
+}
+
+async fn dial(asterisk: &Asterisk, extension: &str) -> Phone {
+    Phone::call(asterisk.sip_port(), extension, silence(ms(60_000))).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_needs_ari_is_not_shown_to_the_agent_and_the_log_says_so() {
+    let behaviour = Behaviour { hertz: AGENT_HZ as f32, answer: ms(4_000), ..Behaviour::default() };
+    let server = OpenAiServer::start(behaviour).await;
+    let (asterisk, offhook) = installation(&openai_agents(&server)).await;
+    let shown = |session: usize| {
+        let update = &server.received_of("session.update")[session];
+        let tools = update["session"]["tools"].as_array().expect("a list of tools").clone();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    for (calls, extension) in ["7001", "7080"].into_iter().enumerate() {
+        let mut phone = dial(&asterisk, extension).await;
+        phone.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
+        phone.hang_up().await;
+        offhook.wait_ended(calls + 1, SOON).await;
+    }
+    assert_eq!(shown(0), ["hangup_call", "transfer"], "by ARI");
+    assert_eq!(shown(1), ["hangup_call"], "by AudioSocket()");
+    let log = offhook.log();
+    let said: Vec<_> = log.lines().filter(|line| line.contains("INFO") && line.contains("transfer")).collect();
+    assert_eq!(said.len(), 1, "once, for the second call: {log}");
+    assert!(said[0].contains("ARI"), "{}", said[0]);
+    assert_eq!(server.violations(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_uuid_that_no_context_knows_is_hung_up_on_and_the_dialplan_goes_on() {
+    let (asterisk, offhook) = installation(&agent("- tone: { hertz: 440, for: 60s }", "")).await;
+    let mut phone = dial(&asterisk, "stranger").await;
+    phone.wait_to_hear(DESK_HZ, ms(300), SOON).await;
+    phone.hang_up().await;
+    assert_eq!(asterisk.wait_global("LAB_WENT_ON", SOON).await, "yes");
+    assert_eq!(offhook.metric("offhook_context_unknown_total").await, 1.0);
+    assert_eq!(offhook.metric("offhook_calls_declined_total{status=\"nocontext\"}").await, 1.0);
+    assert_eq!(offhook.metric("offhook_calls_total").await, 0.0);
+    assert!(offhook.log().contains("audiosocket_id"), "{}", offhook.log());
+    asterisk.wait_empty(SOON).await;
+    assert_eq!(offhook.metric("offhook_media_open").await, 0.0);
+}
