@@ -88,8 +88,8 @@ impl Actions {
             .collect()
     }
 
-    /// Forgets everything (the agent is gone) and tells which calls still run.
-    pub fn abandon(&mut self) -> Vec<String> {
-        self.calls.drain(..).filter(|call| call.answer.is_none()).map(|call| call.id).collect()
+    /// Forgets everything (the agent is gone) and tells id and name of the calls that still run.
+    pub fn abandon(&mut self) -> Vec<(String, String)> {
+        self.calls.drain(..).filter(|call| call.answer.is_none()).map(|call| (call.id, call.name)).collect()
     }
 }

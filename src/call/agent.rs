@@ -117,13 +117,10 @@ pub enum Noise {
     CommandRefused,
     /// An error the provider's documents call harmless.
     HarmlessError,
-    /// Caller audio that did not fit into the session's queue.
-    AudioOverflow,
 }
 
 impl Noise {
-    pub const ALL: [Self; 5] =
-        [Self::UnknownMessage, Self::Malformed, Self::CommandRefused, Self::HarmlessError, Self::AudioOverflow];
+    pub const ALL: [Self; 4] = [Self::UnknownMessage, Self::Malformed, Self::CommandRefused, Self::HarmlessError];
 
     pub const fn label(self) -> &'static str {
         match self {
@@ -131,7 +128,6 @@ impl Noise {
             Self::Malformed => "malformed",
             Self::CommandRefused => "command_refused",
             Self::HarmlessError => "harmless_error",
-            Self::AudioOverflow => "audio_overflow",
         }
     }
 }

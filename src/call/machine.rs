@@ -14,23 +14,26 @@
 
 use super::{
     actions::Actions,
-    agent::{AgentCommand, AgentEvent, Reply, ResponseId},
+    agent::{AgentCommand, ResponseId},
     end::EndReason,
     leg::{LegCommand, LegEvent},
-    playout::Queued,
     record::{Measure, Note},
     rules::OnFailure,
     timers::{Timer, Timers},
     track::{Floor, Track},
     words::{CallPlan, Input, Output},
 };
-use crate::tool::{CallAction, ToolCall, ToolError, ToolOutcome};
+use crate::tool::{ToolError, ToolOutcome};
 use std::time::{Duration, Instant};
 
 /// After the last frame left, the caller's phone still plays what its jitter buffer holds.
 const TAIL: Duration = Duration::from_millis(300);
 /// An agent that was asked for a last word has begun it by now, or will not.
 const FAREWELL_BEGINS_MAX: Duration = Duration::from_secs(5);
+/// Providers tell speech from silence by audio alone, so it must not stop when a phone sends nothing
+/// (silence suppression, hold, mute, a key held down). Packets come every 20 ms; later than this, a
+/// gap has begun.
+const CALLER_GAP: Duration = Duration::from_millis(60);
 /// When media breaks, Asterisk's word that the caller hung up is usually a millisecond away.
 const MEDIA_LOST_GRACE: Duration = Duration::from_secs(1);
 /// The longest Asterisk may take to start a transfer.
@@ -46,9 +49,17 @@ pub struct CallMachine {
     actions: Actions,
     timers: Timers,
     /// The response being generated.
-    response: Option<ResponseId>,
+    response: Option<Response>,
+    /// The last one that ended; what still comes of it is kept, but it is over.
+    last_response: Option<ResponseId>,
     /// The agent has spoken since the caller last did.
     has_spoken: bool,
+    /// The agent was asked again for an answer that did not come.
+    asked_again: bool,
+    /// When audio last came from the caller.
+    caller_audio_at: Instant,
+    /// The agent was lost before the caller was there to be told.
+    lost_early: Option<EndReason>,
     prompts_used: u32,
 }
 
@@ -71,12 +82,20 @@ enum Departure {
     ToDialplan(EndReason),
 }
 
+#[derive(Debug)]
+struct Response {
+    id: ResponseId,
+    spoke: bool,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Agent {
     Dialling,
     Ready,
     Gone,
 }
+
+mod conversation;
 
 impl CallMachine {
     pub fn new(plan: CallPlan, now: Instant) -> Self {
@@ -92,7 +111,11 @@ impl CallMachine {
             actions: Actions::default(),
             timers,
             response: None,
+            last_response: None,
             has_spoken: false,
+            asked_again: false,
+            caller_audio_at: now,
+            lost_early: None,
             prompts_used: 0,
         }
     }
@@ -148,23 +171,27 @@ impl CallMachine {
     fn on_leg(&mut self, event: LegEvent, now: Instant, out: &mut Vec<Output>) {
         match event {
             LegEvent::Up => self.on_up(now, out),
-            LegEvent::Audio(audio) => self.to_agent(AgentCommand::Audio(audio), out),
+            LegEvent::Audio(audio) => {
+                self.caller_audio_at = now;
+                self.to_agent(AgentCommand::Audio(audio), out);
+            }
             LegEvent::Digit(digit) => {
                 self.prompts_used = 0;
                 self.timers.clear(Timer::NoInput);
                 out.push(Output::Note(Note::Digit(digit.into())));
             }
-            LegEvent::CallerLeft => match &self.phase {
-                Phase::Connecting => self.end(EndReason::CallerAbandoned, out),
-                // The agent had said its goodbye: whoever lets go first, the agent ended the call.
-                Phase::Leaving(Departure::HangUp(EndReason::AgentHungUp)) => self.end(EndReason::AgentHungUp, out),
-                _ => self.end(EndReason::CallerHungUp, out),
-            },
+            LegEvent::CallerLeft => {
+                let reason = self.reason_of_leaving();
+                self.end(reason, out);
+            }
             LegEvent::CallerVanished => self.end(EndReason::ChannelGone, out),
             LegEvent::MediaLost => {
-                self.phase = Phase::MediaGone;
                 self.timers.clear(Timer::Slot);
-                self.timers.set(Timer::LegAnswer, now + MEDIA_LOST_GRACE);
+                // On a transfer the path goes anyway, and the transfer's own deadline stands.
+                if !matches!(self.phase, Phase::Transferring(_)) {
+                    self.phase = Phase::MediaGone;
+                    self.timers.set(Timer::LegAnswer, now + MEDIA_LOST_GRACE);
+                }
             }
             LegEvent::Transferred => match self.phase {
                 Phase::Transferring(reason) => self.end(reason, out),
@@ -186,191 +213,51 @@ impl CallMachine {
         self.timers.set(Timer::Slot, now);
         out.push(Output::Note(Note::Answered));
         out.push(Output::Measure(Measure::SetUp(now - self.began)));
+        self.caller_audio_at = now;
+        if let Some(reason) = self.lost_early.take() {
+            self.fail(reason, now, out);
+        }
         if self.agent == Agent::Ready {
             self.greet(now, out);
         }
     }
 
+    /// Whose doing it was that the caller is gone.
+    fn reason_of_leaving(&self) -> EndReason {
+        match &self.phase {
+            Phase::Connecting => EndReason::CallerAbandoned,
+            // The call was over: whoever lets go first, what ended it stands.
+            Phase::Leaving(Departure::HangUp(reason) | Departure::ToDialplan(reason))
+            | Phase::Leaving(Departure::Transfer { reason, .. })
+            | Phase::Transferring(reason)
+                if *reason != EndReason::Transferred =>
+            {
+                *reason
+            }
+            _ => EndReason::CallerHungUp,
+        }
+    }
+
     fn on_transfer_failed(&mut self, now: Instant, out: &mut Vec<Output>) {
-        self.timers.clear(Timer::LegAnswer);
         let Phase::Transferring(reason) = self.phase else { return };
+        self.timers.clear(Timer::LegAnswer);
         out.push(Output::Note(Note::TransferFailed));
-        if self.agent != Agent::Ready {
+        // Without slots there is no path any more on which the agent could be heard.
+        let stranded = !self.timers.is_set(Timer::Slot);
+        if self.agent != Agent::Ready || stranded {
+            let reason = if reason == EndReason::Transferred { EndReason::MediaLost } else { reason };
             return self.depart(Departure::ToDialplan(reason), now, out);
         }
-        self.phase = Phase::Talking;
+        self.stay();
         self.say("Tell the caller that the transfer did not work, and offer other help.", now, out);
     }
 
-    // ---- The agent's side ----
-
-    fn on_agent(&mut self, event: AgentEvent, now: Instant, out: &mut Vec<Output>) {
-        if self.agent == Agent::Gone {
-            // Given up for its silence; what it still says is dropped, but not unseen.
-            if let AgentEvent::Audio { audio, .. } = event {
-                out.push(Output::Measure(Measure::StaleAudio(audio.len())));
-            }
-            return;
-        }
-        match event {
-            AgentEvent::Ready => {
-                self.agent = Agent::Ready;
-                self.timers.clear(Timer::AgentReady);
-                out.push(Output::Note(Note::AgentReady));
-                if matches!(self.phase, Phase::Talking) {
-                    self.greet(now, out);
-                }
-            }
-            AgentEvent::ResponseStarted { response } => self.response = Some(response),
-            AgentEvent::Audio { response, item, audio } => self.on_agent_audio(response, item, audio, out),
-            AgentEvent::ResponseDone { response, .. } => self.on_response_done(&response, now, out),
-            AgentEvent::CallerSpeechStarted => self.on_caller_speech(now, out),
-            AgentEvent::CallerSpeechStopped => {
-                self.track.caller_stopped(now);
-                self.expect_speech(now);
-                out.push(Output::Note(Note::CallerFinished));
-            }
-            AgentEvent::Transcript { speaker, text } => {
-                out.push(Output::Note(Note::Said { speaker, text: text.into() }));
-            }
-            AgentEvent::ToolCall(call) => self.on_tool_call(call, now, out),
-            AgentEvent::Usage(usage) => out.push(Output::Measure(Measure::Usage(usage))),
-            // Counted where it was heard.
-            AgentEvent::Noise(_) => {}
-            AgentEvent::Lost(loss) => self.on_agent_lost(EndReason::AgentLost(loss), now, out),
-        }
-    }
-
-    fn on_agent_audio(
-        &mut self,
-        response: ResponseId,
-        item: super::agent::ItemId,
-        audio: bytes::Bytes,
-        out: &mut Vec<Output>,
-    ) {
-        let bytes = audio.len();
-        match self.track.push(response.clone(), item, audio) {
-            Queued::Kept => {
-                self.timers.clear(Timer::AgentSilence);
-                self.has_spoken = true;
-                // Some providers send audio without announcing its response.
-                self.response = Some(response);
-            }
-            Queued::Stale => out.push(Output::Measure(Measure::StaleAudio(bytes))),
-            Queued::Overflow => out.push(Output::Measure(Measure::PlayoutOverflow(bytes))),
-        }
-    }
-
-    fn on_response_done(&mut self, response: &ResponseId, now: Instant, out: &mut Vec<Output>) {
-        self.response.take_if(|active| active == response);
-        self.actions.response_completed();
-        self.answer_tools(now, out);
-    }
-
-    /// The caller speaks: if the agent was speaking or about to, it stops within the next slot.
-    fn on_caller_speech(&mut self, now: Instant, out: &mut Vec<Output>) {
-        self.has_spoken = false;
-        self.prompts_used = 0;
-        self.timers.clear(Timer::NoInput);
-        self.timers.clear(Timer::AgentSilence);
-        out.push(Output::Note(Note::CallerSpeaks));
-        let cut = self.track.caller_speaks(self.response.as_ref(), now);
-        let Some(cut) = cut else { return };
-        out.push(Output::Note(Note::BargeIn { heard: cut.heard }));
-        let cancel = !self.plan.agent.cancels_on_speech;
-        let (response, item, heard) = (cut.response, cut.item, cut.heard);
-        self.to_agent(AgentCommand::Interrupt { response, item, heard, cancel }, out);
-    }
-
-    fn on_agent_lost(&mut self, reason: EndReason, now: Instant, out: &mut Vec<Output>) {
-        self.agent = Agent::Gone;
-        self.response = None;
-        for timer in [Timer::AgentReady, Timer::AgentSilence, Timer::NoInput] {
-            self.timers.clear(timer);
-        }
-        out.extend(self.actions.abandon().into_iter().map(|id| Output::CancelTool { id }));
-        match self.phase {
-            // The caller is on the way out already; nothing more was expected of the agent.
-            Phase::Leaving(_) | Phase::MediaGone | Phase::Transferring(_) | Phase::Ended => {}
-            Phase::Connecting => {
-                out.push(Output::Note(Note::Failing(reason)));
-                self.depart(Departure::ToDialplan(reason), now, out);
-            }
-            Phase::Talking => {
-                out.push(Output::Note(Note::Failing(reason)));
-                let apology = self.plan.apology.render(self.plan.format);
-                self.track.push("offhook".into(), "apology".into(), apology);
-                let departure = match &self.plan.rules.on_failure {
-                    OnFailure::HangUp => Departure::HangUp(reason),
-                    OnFailure::Dialplan => Departure::ToDialplan(reason),
-                    OnFailure::Transfer(to) => Departure::Transfer { destination: to.clone(), reason },
-                };
-                self.leave(departure, now);
-            }
-        }
-    }
-
-    // ---- Tools ----
-
-    fn on_tool_call(&mut self, call: ToolCall, now: Instant, out: &mut Vec<Output>) {
-        let id = call.id.clone();
-        let known = self.plan.toolbox.has(&call.name);
-        let decision = if !matches!(self.phase, Phase::Talking) {
-            Err(ToolOutcome::failed(ToolError::SessionInactive, "The call is ending."))
-        } else if self.actions.is_full() {
-            Err(ToolOutcome::failed(ToolError::SessionInactive, "Too many tools are running."))
-        } else {
-            self.plan.toolbox.admit(call.clone())
-        };
-        self.timers.clear(Timer::AgentSilence);
-        self.actions.begin(&id, if known { &call.name } else { "" }, now, self.plan.rules.tool_max);
-        match decision {
-            Ok(approved) => {
-                out.push(Output::RunTool(approved));
-                self.arm_tool_timer();
-            }
-            Err(refusal) => self.on_tool_finished(&id, refusal, now, out),
-        }
-    }
-
-    fn on_tool_finished(&mut self, id: &str, outcome: ToolOutcome, now: Instant, out: &mut Vec<Output>) {
-        let Some(name) = self.actions.finish(id, outcome.envelope().to_string()) else { return };
-        self.arm_tool_timer();
-        let tool = (!name.is_empty()).then_some(name);
-        out.push(Output::Note(Note::ToolAnswered { tool, error: outcome.error() }));
-        if let ToolOutcome::Done { action: Some(action), .. } = outcome
-            && matches!(self.phase, Phase::Talking)
-        {
-            let departure = match action {
-                CallAction::EndCall => Departure::HangUp(EndReason::AgentHungUp),
-                CallAction::Transfer { destination } => {
-                    Departure::Transfer { destination, reason: EndReason::Transferred }
-                }
-            };
-            self.leave(departure, now);
-        }
-        if self.response.is_none() {
-            self.answer_tools(now, out);
-        }
-    }
-
-    fn answer_tools(&mut self, now: Instant, out: &mut Vec<Output>) {
-        // A farewell that was spoken before the tool was called needs no second one.
-        let speak = !(matches!(self.phase, Phase::Leaving(_)) && self.has_spoken);
-        for answer in self.actions.take_answers(speak) {
-            if answer.reply == Reply::Wanted {
-                self.expect_speech(now);
-            }
-            let (call_id, output, reply) = (answer.call_id, answer.output, answer.reply);
-            self.to_agent(AgentCommand::ToolResult { call_id, output, reply }, out);
-        }
-    }
-
-    fn arm_tool_timer(&mut self) {
-        match self.actions.deadline() {
-            Some(at) => self.timers.set(Timer::Tool, at),
-            None => self.timers.clear(Timer::Tool),
-        }
+    /// The call goes on after all.
+    fn stay(&mut self) {
+        self.phase = Phase::Talking;
+        self.timers.clear(Timer::LastWords);
+        self.timers.clear(Timer::Tail);
+        self.timers.set(Timer::CallMax, self.began + self.plan.rules.call_max);
     }
 
     // ---- Time ----
@@ -380,8 +267,14 @@ impl CallMachine {
             Timer::Slot => {
                 let next = self.track.slot(due, now, self.response.is_some(), out);
                 self.timers.set(Timer::Slot, next);
+                if now.saturating_duration_since(self.caller_audio_at) >= CALLER_GAP && self.agent != Agent::Gone {
+                    self.to_agent(AgentCommand::Audio(self.track.silence()), out);
+                    out.push(Output::Measure(Measure::CallerGap));
+                }
             }
             Timer::CallMax => {
+                let interrupted = self.track.cut(self.response.as_ref().map(|response| &response.id), now);
+                self.tell_interrupted(interrupted, true, out);
                 self.leave(Departure::HangUp(EndReason::CallTooLong), now);
                 self.say("The call has reached its longest time. Say goodbye in one short sentence.", now, out);
             }
@@ -490,7 +383,7 @@ impl CallMachine {
     }
 
     fn end(&mut self, reason: EndReason, out: &mut Vec<Output>) {
-        out.extend(self.actions.abandon().into_iter().map(|id| Output::CancelTool { id }));
+        self.abandon_tools(out);
         self.timers.clear_all();
         self.phase = Phase::Ended;
         out.push(Output::End(reason));
@@ -514,7 +407,9 @@ impl CallMachine {
                     self.timers.clear(Timer::NoInput);
                 }
             }
-            Phase::Leaving(_) if quiet => self.timers.set_if_idle(Timer::Tail, now + TAIL),
+            Phase::Leaving(_) if quiet && self.track.floor() != Floor::Caller => {
+                self.timers.set_if_idle(Timer::Tail, now + TAIL)
+            }
             Phase::Leaving(_) => self.timers.clear(Timer::Tail),
             _ => {}
         }

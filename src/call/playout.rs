@@ -45,6 +45,15 @@ struct Playing {
 
 /// What an interruption cut off.
 #[derive(Debug, Clone, PartialEq)]
+pub struct Interrupted {
+    /// Each item that was not heard to its end, the one being heard first. Empty when nothing was
+    /// cut off: all was heard, or nothing was begun.
+    pub cuts: Vec<Cut>,
+    /// Bytes that had arrived and will not be heard.
+    pub dropped: usize,
+}
+
+#[derive(Debug, Clone, PartialEq)]
 pub struct Cut {
     pub response: ResponseId,
     pub item: ItemId,
@@ -99,6 +108,11 @@ impl Playout {
         Queued::Kept
     }
 
+    /// One frame of silence.
+    pub fn silence(&self) -> Bytes {
+        self.silence.clone()
+    }
+
     /// How long it takes to say what waits.
     pub fn queued(&self) -> Duration {
         self.format.duration_of(self.queued_bytes)
@@ -151,35 +165,37 @@ impl Playout {
         taken
     }
 
-    /// The caller interrupts: forgets everything that was not heard, and whatever else comes of the
-    /// `active` response. `None` when nothing was cut off: all was heard, or nothing was begun.
-    pub fn interrupt(&mut self, active: Option<&ResponseId>) -> Option<Cut> {
-        let cut = self.cut(active);
+    /// Forgets everything that was not heard, and whatever else comes of the `active` response.
+    pub fn interrupt(&mut self, active: Option<&ResponseId>) -> Interrupted {
+        let interrupted = Interrupted { cuts: self.cuts(active), dropped: self.queued_bytes };
         let mut cut_off: Vec<ResponseId> = self.queue.drain(..).map(|piece| piece.response).collect();
         cut_off.extend(active.cloned());
         cut_off.dedup();
         cut_off.into_iter().for_each(|response| self.discard(response));
         self.queued_bytes = 0;
-        cut
+        interrupted
     }
 
-    fn cut(&self, active: Option<&ResponseId>) -> Option<Cut> {
-        let heard_of = |playing: &Playing| Cut {
-            response: playing.response.clone(),
-            item: playing.item.clone(),
-            heard: self.format.duration_of(playing.sent),
-        };
-        match (&self.playing, self.queue.front()) {
-            (Some(playing), Some(next)) if playing.response == next.response && playing.item == next.item => {
-                Some(heard_of(playing))
+    fn cuts(&self, active: Option<&ResponseId>) -> Vec<Cut> {
+        let mut cuts: Vec<Cut> = Vec::new();
+        for piece in &self.queue {
+            if cuts.last().is_none_or(|last| last.item != piece.item || last.response != piece.response) {
+                let heard = match &self.playing {
+                    Some(playing) if playing.response == piece.response && playing.item == piece.item => playing.sent,
+                    _ => 0,
+                };
+                let (response, item) = (piece.response.clone(), piece.item.clone());
+                cuts.push(Cut { response, item, heard: self.format.duration_of(heard) });
             }
-            (_, Some(next)) => {
-                Some(Cut { response: next.response.clone(), item: next.item.clone(), heard: Duration::ZERO })
-            }
-            // The queue is empty because the agent speaks no faster than it is heard.
-            (Some(playing), None) if Some(&playing.response) == active => Some(heard_of(playing)),
-            (_, None) => None,
         }
+        // The queue is empty because the agent speaks no faster than it is heard.
+        if let (true, Some(playing)) = (cuts.is_empty(), &self.playing)
+            && Some(&playing.response) == active
+        {
+            let (response, item) = (playing.response.clone(), playing.item.clone());
+            cuts.push(Cut { response, item, heard: self.format.duration_of(playing.sent) });
+        }
+        cuts
     }
 
     /// From now on, audio of this response is stale.
@@ -251,8 +267,11 @@ mod tests {
         for _ in 0..3 {
             playout.next(true);
         }
-        let cut = playout.interrupt(Some(&"r".into())).unwrap();
-        assert_eq!((&*cut.item, cut.heard), ("two", Duration::from_millis(40)));
+        playout.push("r".into(), "three".into(), speech(FRAME));
+        let interrupted = playout.interrupt(Some(&"r".into()));
+        let cuts: Vec<_> = interrupted.cuts.iter().map(|cut| (&*cut.item, cut.heard)).collect();
+        assert_eq!(cuts, [("two", Duration::from_millis(40)), ("three", Duration::ZERO)]);
+        assert_eq!(interrupted.dropped, 4 * FRAME, "what was dropped is told");
         assert!(playout.is_empty());
         assert!(!playout.next(false).speech);
     }
@@ -271,7 +290,7 @@ mod tests {
         let mut playout = playout();
         playout.push("r".into(), "i".into(), speech(FRAME));
         playout.next(false);
-        assert_eq!(playout.interrupt(None), None);
+        assert!(playout.interrupt(None).cuts.is_empty());
     }
 
     #[test]
@@ -279,8 +298,8 @@ mod tests {
         let mut playout = playout();
         playout.push("r".into(), "i".into(), speech(FRAME));
         playout.next(true);
-        let cut = playout.interrupt(Some(&"r".into())).unwrap();
-        assert_eq!(cut.heard, Duration::from_millis(20));
+        let interrupted = playout.interrupt(Some(&"r".into()));
+        assert_eq!(interrupted.cuts[0].heard, Duration::from_millis(20));
         assert_eq!(playout.push("r".into(), "i".into(), speech(FRAME)), Queued::Stale);
     }
 

@@ -34,6 +34,10 @@ pub enum Note {
         /// `None`: it worked.
         error: Option<ToolError>,
     },
+    /// A tool was still running when the call or its agent ended.
+    ToolCancelled {
+        tool: String,
+    },
     NoInputPrompt,
     /// Something failed; the caller hears the apology and goes where `on_failure` says.
     Failing(EndReason),
@@ -57,6 +61,10 @@ pub enum Measure {
     SlotsMissed(u32),
     /// Agent audio dropped because its response was interrupted, in bytes of the leg's format.
     StaleAudio(usize),
+    /// Agent audio that had arrived and was not heard, because the caller interrupted.
+    Interrupted(usize),
+    /// A slot in which nothing had come from the caller, and silence went to the agent instead.
+    CallerGap,
     /// Agent audio dropped because too much was waiting.
     PlayoutOverflow(usize),
     Usage(Usage),

@@ -3,7 +3,7 @@
 use super::{
     agent::{ItemId, ResponseId},
     leg::LegCommand,
-    playout::{Cut, Playout, Queued},
+    playout::{Interrupted, Playout, Queued},
     record::{Measure, Note},
     words::Output,
 };
@@ -33,6 +33,7 @@ pub struct Track {
     turn_ended: Option<Instant>,
     /// When an interruption was decided, until a slot without the agent.
     interrupted: Option<Instant>,
+    agent_lost: bool,
 }
 
 impl Track {
@@ -43,7 +44,13 @@ impl Track {
             silent_since: Some(began),
             turn_ended: None,
             interrupted: None,
+            agent_lost: false,
         }
+    }
+
+    /// The agent was not heard yet.
+    pub fn never_spoken(&self) -> bool {
+        self.silent_since.is_some()
     }
 
     pub fn floor(&self) -> Floor {
@@ -62,12 +69,30 @@ impl Track {
         self.playout.queued()
     }
 
-    /// The caller takes the floor; tells what was cut off, if the agent was speaking or about to.
-    pub fn caller_speaks(&mut self, active: Option<&ResponseId>, now: Instant) -> Option<Cut> {
+    /// One frame of silence in the leg's format.
+    pub fn silence(&self) -> Bytes {
+        self.playout.silence()
+    }
+
+    /// The caller takes the floor from an agent who may be speaking.
+    pub fn caller_speaks(&mut self, active: Option<&ResponseId>, now: Instant) -> Interrupted {
         self.floor = Floor::Caller;
-        let cut = self.playout.interrupt(active)?;
-        self.interrupted = Some(now);
-        Some(cut)
+        self.cut(active, now)
+    }
+
+    /// Cuts off whatever is being said.
+    pub fn cut(&mut self, active: Option<&ResponseId>, now: Instant) -> Interrupted {
+        let interrupted = self.playout.interrupt(active);
+        if !interrupted.cuts.is_empty() {
+            self.interrupted = Some(now);
+        }
+        interrupted
+    }
+
+    /// The agent is gone; what is still said is the engine's own, and nothing to measure an agent by.
+    pub fn agent_is_lost(&mut self) {
+        self.agent_lost = true;
+        (self.silent_since, self.turn_ended) = (None, None);
     }
 
     pub fn caller_stopped(&mut self, now: Instant) {
@@ -105,6 +130,9 @@ impl Track {
     }
 
     fn agent_heard(&mut self, now: Instant, out: &mut Vec<Output>) {
+        if self.agent_lost {
+            return;
+        }
         out.push(Output::Note(Note::AgentSpeaks));
         if let Some(began) = self.silent_since.take() {
             out.push(Output::Measure(Measure::FirstAudio(now - began)));

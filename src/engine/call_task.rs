@@ -69,7 +69,8 @@ impl CallTask<'_> {
         let wake = tokio::time::sleep_until(self.began);
         tokio::pin!(wake);
         loop {
-            if let Some((at, _)) = self.machine.deadline() {
+            let deadline = self.machine.deadline();
+            if let Some((at, _)) = deadline {
                 let at = Instant::from_std(at);
                 if wake.deadline() != at {
                     wake.as_mut().reset(at);
@@ -78,7 +79,7 @@ impl CallTask<'_> {
             tokio::select! {
                 biased;
                 Some(reason) = self.operator.recv() => self.step(Input::EndNow(reason), &mut out),
-                () = &mut wake => self.machine.on_deadline(now(), &mut out),
+                () = &mut wake, if deadline.is_some() => self.machine.on_deadline(now(), &mut out),
                 Some(finished) = running.tools.join_next_with_id() => {
                     if let Some(input) = running.tool_finished(finished) {
                         self.step(input, &mut out);
@@ -179,6 +180,10 @@ impl CallTask<'_> {
             Note::Failing(reason) => {
                 warn!(reason = reason.label(), "{}; the caller hears the apology", reason.describe());
             }
+            Note::ToolCancelled { tool } => {
+                info!(tool = tool.as_str(), "a tool was still running and was cancelled");
+                self.shared.metrics.tool_call(tool, ToolCallEnd::Cancelled);
+            }
             Note::TransferFailed => warn!("the transfer did not start; the caller stays with the agent"),
             _ => {}
         }
@@ -200,6 +205,8 @@ impl CallTask<'_> {
                 self.entered.missed(u64::from(slots));
             }
             Measure::StaleAudio(bytes) => self.shared.metrics.frames_dropped(FrameDrop::StaleResponse, frames(bytes)),
+            Measure::Interrupted(bytes) => self.shared.metrics.frames_dropped(FrameDrop::Interrupted, frames(bytes)),
+            Measure::CallerGap => self.shared.metrics.caller_gap(),
             Measure::PlayoutOverflow(bytes) => self.dropped(FrameDrop::PlayoutOverflow, frames(bytes)),
             Measure::Usage(usage) => self.shared.metrics.tokens(&self.facts.provider, &usage),
         }

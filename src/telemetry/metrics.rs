@@ -38,8 +38,10 @@ const OPEN: Definition = Definition::labelled(
 const SETUP: Definition = Definition::new("offhook_setup_seconds", "From Stasis start until audio can flow both ways.");
 const FIRST_AUDIO: Definition =
     Definition::new("offhook_first_audio_seconds", "From Stasis start until the first frame of the greeting left.");
-const TURN_GAP: Definition =
-    Definition::new("offhook_turn_gap_seconds", "From the caller's last word until the agent's first frame left.");
+const TURN_GAP: Definition = Definition::new(
+    "offhook_turn_gap_seconds",
+    "From the provider's word that the caller has stopped (after its own pause) until the agent's first frame left.",
+);
 const BARGE_IN_STOP: Definition = Definition::new(
     "offhook_barge_in_stop_seconds",
     "From the decision that the caller interrupts until the first frame without agent audio.",
@@ -48,10 +50,15 @@ const TICK_LATENESS: Definition =
     Definition::new("offhook_tick_lateness_seconds", "How late a 20 ms playout tick ran.");
 const SLOTS_MISSED: Definition =
     Definition::new("offhook_slots_missed_total", "20 ms slots in which a frame was due and none left in time.");
+const CALLER_GAPS: Definition = Definition::new(
+    "offhook_caller_gap_frames_total",
+    "20 ms slots in which nothing came from the caller, and the agent was sent silence instead.",
+);
 const FRAMES_DROPPED: Definition = Definition::labelled(
     "offhook_frames_dropped_total",
     &["reason"],
-    "20 ms frames dropped: agent audio of a cancelled response (stale_response) or past the playout limit \
+    "20 ms frames dropped: agent audio not heard because the caller interrupted (interrupted) or that came of an \
+     interrupted response afterwards (stale_response) or past the playout limit \
      (playout_overflow), frames that Asterisk's socket (leg_full) or the provider's queue (agent_full) did not take.",
 );
 const TOOL_CALLS: Definition = Definition::labelled(
@@ -125,17 +132,21 @@ impl Declined {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FrameDrop {
     StaleResponse,
+    /// Agent audio that had arrived when the caller interrupted.
+    Interrupted,
     PlayoutOverflow,
     LegFull,
     AgentFull,
 }
 
 impl FrameDrop {
-    pub const ALL: [Self; 4] = [Self::StaleResponse, Self::PlayoutOverflow, Self::LegFull, Self::AgentFull];
+    pub const ALL: [Self; 5] =
+        [Self::StaleResponse, Self::Interrupted, Self::PlayoutOverflow, Self::LegFull, Self::AgentFull];
 
     pub const fn label(self) -> &'static str {
         match self {
             Self::StaleResponse => "stale_response",
+            Self::Interrupted => "interrupted",
             Self::PlayoutOverflow => "playout_overflow",
             Self::LegFull => "leg_full",
             Self::AgentFull => "agent_full",
@@ -194,6 +205,7 @@ struct Inner {
     context_unknown: IntCounter,
     timings: Timings,
     slots_missed: IntCounter,
+    caller_gaps: IntCounter,
     frames_dropped: [IntCounter; FrameDrop::ALL.len()],
     tool_calls: NamedCounters,
     tokens: NamedCounters,
@@ -233,6 +245,7 @@ impl Metrics {
                 tick_lateness: TICK_LATENESS.register_histogram(&registry, TICK_BUCKETS),
             },
             slots_missed: SLOTS_MISSED.register_counter(&registry),
+            caller_gaps: CALLER_GAPS.register_counter(&registry),
             frames_dropped: FrameDrop::ALL.map(|reason| child(&dropped, reason.label())),
             tool_calls: NamedCounters::new(TOOL_CALLS.register_counters(&registry), &ToolCallEnd::LABELS),
             tokens: NamedCounters::new(TOKENS.register_counters(&registry), &TOKEN_KINDS),
@@ -322,6 +335,10 @@ impl Metrics {
 
     pub fn slots_missed(&self, slots: u64) {
         self.0.slots_missed.inc_by(slots);
+    }
+
+    pub fn caller_gap(&self) {
+        self.0.caller_gaps.inc();
     }
 
     pub fn frames_dropped(&self, reason: FrameDrop, frames: u64) {

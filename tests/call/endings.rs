@@ -69,11 +69,16 @@ fn an_agent_that_never_gets_ready_counts_as_unreachable() {
 }
 
 #[test]
-fn an_agent_lost_before_the_answer_leaves_the_caller_unanswered_in_the_dialplan() {
+fn an_agent_lost_before_the_answer_is_apologised_for_as_soon_as_the_caller_can_hear() {
     let mut stage = Stage::new(rules());
-    stage.agent(AgentEvent::Lost(AgentLoss::Unauthorized));
+    stage.agent(AgentEvent::Lost(AgentLoss::Unauthorized)).after(10);
+    assert!(stage.leg_commands().is_empty());
+    stage.leg(LegEvent::Up).after(6_000);
     assert_eq!(stage.leg_commands(), [&to_dialplan("AGENTFAILED")]);
     assert_eq!(stage.end_reason(), Some(EndReason::AgentLost(AgentLoss::Unauthorized)));
+    let mut refused = Stage::new(rules());
+    refused.agent(AgentEvent::Lost(AgentLoss::Unauthorized)).leg(LegEvent::SetupFailed(SetupStep::Bridge));
+    assert_eq!(refused.end_reason(), Some(EndReason::SetupFailed(SetupStep::Bridge)));
 }
 
 #[test]

@@ -70,12 +70,14 @@ proptest! {
                 Move::Agent(event) => { stage.agent(event); }
                 Move::Tool(id, name) => {
                     let id = format!("{id}-{}", asked.len());
-                    stage.calls_tool(&id, name, "{}").runs_tools();
+                    let arguments = if name == "transfer" { r#"{"destination":"sales"}"# } else { "{}" };
+                    stage.calls_tool(&id, name, arguments).runs_tools();
                     asked.insert(id, 0);
                 }
                 Move::Wait(ms) => { stage.after(ms); }
                 Move::Stall(ms) => { stage.stall(ms); }
             }
+            prop_assert!(stage.ended().is_some() || stage.has_deadline(), "a call that nothing would ever wake");
         }
         // A call ends by itself, whatever happened: a limit stands behind every state.
         stage.after(2 * 3_600_000);

@@ -163,13 +163,21 @@ impl Stage {
         self.slots().iter().filter(|(_, voice)| *voice).count() * 20
     }
 
+    /// What the agent was told, without the silence that fills the caller's gaps.
     pub fn commands(&self) -> Vec<&AgentCommand> {
-        let command = |(_, output): &'_ (Duration, Output)| matches!(output, Output::ToAgent(_));
+        let filler = |command: &AgentCommand| matches!(command, AgentCommand::Audio(audio) if is_silence(audio));
+        self.to_agent().filter(|command| !filler(command)).collect()
+    }
+
+    /// Frames of silence that the agent was sent.
+    pub fn fillers(&self) -> usize {
+        self.to_agent().filter(|command| matches!(command, AgentCommand::Audio(audio) if is_silence(audio))).count()
+    }
+
+    fn to_agent(&self) -> impl Iterator<Item = &AgentCommand> {
         self.seen
             .iter()
-            .filter(|entry| command(entry))
             .filter_map(|(_, output)| if let Output::ToAgent(command) = output { Some(command) } else { None })
-            .collect()
     }
 
     pub fn leg_commands(&self) -> Vec<&LegCommand> {
@@ -211,9 +219,17 @@ impl Stage {
         ends.first().copied()
     }
 
+    pub fn has_deadline(&self) -> bool {
+        self.machine.deadline().is_some()
+    }
+
     pub fn end_reason(&self) -> Option<EndReason> {
         self.ended().map(|(_, reason)| reason)
     }
+}
+
+fn is_silence(audio: &Bytes) -> bool {
+    audio.iter().all(|byte| *byte == 0xff)
 }
 
 pub fn facts() -> offhook::facts::CallFacts {

@@ -1,0 +1,251 @@
+//! The agent's half of [`CallMachine`]: what it says, when it is interrupted, what it asks of tools,
+//! and what becomes of the call when it is lost.
+
+use super::{Agent, CallMachine, Departure, Phase, Response};
+use crate::{
+    call::{
+        agent::{AgentCommand, AgentEvent, ItemId, Reply, ResponseId, ResponseStatus},
+        end::EndReason,
+        playout::{Interrupted, Queued},
+        record::{Measure, Note},
+        rules::OnFailure,
+        timers::Timer,
+        track::Floor,
+        words::Output,
+    },
+    tool::{CallAction, ToolCall, ToolError, ToolOutcome},
+};
+use bytes::Bytes;
+use std::time::{Duration, Instant};
+
+/// Nobody speaks for so long without a breath: the provider has lost the end of the caller's turn.
+const CALLER_TURN_MAX: Duration = Duration::from_secs(4 * 60);
+
+impl CallMachine {
+    pub(super) fn on_agent(&mut self, event: AgentEvent, now: Instant, out: &mut Vec<Output>) {
+        if self.agent == Agent::Gone {
+            // Given up for its silence; what it still says is dropped, but not unseen.
+            if let AgentEvent::Audio { audio, .. } = event {
+                out.push(Output::Measure(Measure::StaleAudio(audio.len())));
+            }
+            return;
+        }
+        match event {
+            AgentEvent::Ready => {
+                self.agent = Agent::Ready;
+                self.timers.clear(Timer::AgentReady);
+                out.push(Output::Note(Note::AgentReady));
+                if matches!(self.phase, Phase::Talking) {
+                    self.greet(now, out);
+                }
+            }
+            AgentEvent::ResponseStarted { response } => self.response = Some(Response { id: response, spoke: false }),
+            AgentEvent::Audio { response, item, audio } => self.on_agent_audio(response, item, audio, out),
+            AgentEvent::ResponseDone { response, status } => self.on_response_done(&response, status, now, out),
+            AgentEvent::CallerSpeechStarted => self.on_caller_speech(now, out),
+            AgentEvent::CallerSpeechStopped => {
+                self.track.caller_stopped(now);
+                self.expect_speech(now);
+                out.push(Output::Note(Note::CallerFinished));
+            }
+            AgentEvent::Transcript { speaker, text } => {
+                out.push(Output::Note(Note::Said { speaker, text: text.into() }));
+            }
+            AgentEvent::ToolCall(call) => self.on_tool_call(call, now, out),
+            AgentEvent::Usage(usage) => out.push(Output::Measure(Measure::Usage(usage))),
+            // Counted where it was heard.
+            AgentEvent::Noise(_) => {}
+            AgentEvent::Lost(loss) => self.on_agent_lost(EndReason::AgentLost(loss), now, out),
+        }
+    }
+
+    fn on_agent_audio(&mut self, response: ResponseId, item: ItemId, audio: Bytes, out: &mut Vec<Output>) {
+        let bytes = audio.len();
+        match self.track.push(response.clone(), item, audio) {
+            Queued::Kept => {
+                self.timers.clear(Timer::AgentSilence);
+                self.has_spoken = true;
+                self.asked_again = false;
+                match &mut self.response {
+                    Some(active) if active.id == response => active.spoke = true,
+                    // Some providers send audio without announcing its response, and some after its end.
+                    active if self.last_response.as_ref() != Some(&response) => {
+                        *active = Some(Response { id: response, spoke: true });
+                    }
+                    _ => {}
+                }
+            }
+            Queued::Stale => out.push(Output::Measure(Measure::StaleAudio(bytes))),
+            Queued::Overflow => out.push(Output::Measure(Measure::PlayoutOverflow(bytes))),
+        }
+    }
+
+    fn on_response_done(&mut self, response: &ResponseId, status: ResponseStatus, now: Instant, out: &mut Vec<Output>) {
+        let ended = self.response.take_if(|active| active.id == *response);
+        self.last_response = Some(response.clone());
+        self.actions.response_completed();
+        let called_tools = !self.actions.is_empty();
+        self.answer_tools(now, out);
+        // Speech is owed, and this response brought neither that nor a tool call.
+        let empty = ended.is_some_and(|response| !response.spoke) && !called_tools;
+        let owed = self.timers.is_set(Timer::AgentSilence) && self.track.floor() != Floor::Caller;
+        if empty && owed && status != ResponseStatus::Cancelled {
+            self.ask_again(now, out);
+        }
+    }
+
+    /// A failed or empty answer is not waited out in silence: once more, then the agent is given up.
+    fn ask_again(&mut self, now: Instant, out: &mut Vec<Output>) {
+        if std::mem::replace(&mut self.asked_again, true) {
+            // In `Leaving` the words that were asked for do not come: `settle` lets the call go.
+            self.timers.clear(Timer::AgentSilence);
+            if matches!(self.phase, Phase::Talking) {
+                self.on_agent_lost(EndReason::AgentSilent, now, out);
+            }
+        } else if self.track.never_spoken() {
+            self.greet(now, out);
+        } else {
+            self.say("Your last answer was not heard. Give it again.", now, out);
+        }
+    }
+
+    /// The caller speaks: if the agent was speaking or about to, it stops within the next slot.
+    fn on_caller_speech(&mut self, now: Instant, out: &mut Vec<Output>) {
+        self.has_spoken = false;
+        self.asked_again = false;
+        self.prompts_used = 0;
+        self.timers.clear(Timer::NoInput);
+        if self.agent == Agent::Ready {
+            self.timers.set(Timer::AgentSilence, now + CALLER_TURN_MAX);
+        }
+        out.push(Output::Note(Note::CallerSpeaks));
+        let interrupted = self.track.caller_speaks(self.response.as_ref().map(|response| &response.id), now);
+        let cut = !interrupted.cuts.is_empty();
+        self.tell_interrupted(interrupted, !self.plan.agent.cancels_on_speech, out);
+        // Somebody who talks into a goodbye is not hung up on.
+        if cut
+            && let Phase::Leaving(
+                Departure::HangUp(EndReason::AgentHungUp | EndReason::NoInput)
+                | Departure::Transfer { reason: EndReason::Transferred, .. },
+            ) = self.phase
+        {
+            self.stay();
+        }
+    }
+
+    /// Tells the agent how much was heard of each item that was cut off.
+    pub(super) fn tell_interrupted(&mut self, interrupted: Interrupted, cancel: bool, out: &mut Vec<Output>) {
+        if let Some(first) = interrupted.cuts.first() {
+            out.push(Output::Note(Note::BargeIn { heard: first.heard }));
+        }
+        if interrupted.dropped > 0 {
+            out.push(Output::Measure(Measure::Interrupted(interrupted.dropped)));
+        }
+        for (index, cut) in interrupted.cuts.into_iter().enumerate() {
+            let (response, item, heard) = (cut.response, cut.item, cut.heard);
+            let cancel = cancel && index == 0;
+            self.to_agent(AgentCommand::Interrupt { response, item, heard, cancel }, out);
+        }
+    }
+
+    pub(super) fn on_agent_lost(&mut self, reason: EndReason, now: Instant, out: &mut Vec<Output>) {
+        self.agent = Agent::Gone;
+        self.response = None;
+        self.track.agent_is_lost();
+        for timer in [Timer::AgentReady, Timer::AgentSilence, Timer::NoInput] {
+            self.timers.clear(timer);
+        }
+        self.abandon_tools(out);
+        match self.phase {
+            // The caller is on the way out already; nothing more was expected of the agent.
+            Phase::Leaving(_) | Phase::MediaGone | Phase::Transferring(_) | Phase::Ended => {}
+            // The audio path is a moment away; then the caller can be told.
+            Phase::Connecting => self.lost_early = Some(reason),
+            Phase::Talking => self.fail(reason, now, out),
+        }
+    }
+
+    /// The caller hears the apology and goes where the context says.
+    pub(super) fn fail(&mut self, reason: EndReason, now: Instant, out: &mut Vec<Output>) {
+        out.push(Output::Note(Note::Failing(reason)));
+        let apology = self.plan.apology.render(self.plan.format);
+        self.track.push("offhook".into(), "apology".into(), apology);
+        let departure = match &self.plan.rules.on_failure {
+            OnFailure::HangUp => Departure::HangUp(reason),
+            OnFailure::Dialplan => Departure::ToDialplan(reason),
+            OnFailure::Transfer(to) => Departure::Transfer { destination: to.clone(), reason },
+        };
+        self.leave(departure, now);
+    }
+
+    pub(super) fn abandon_tools(&mut self, out: &mut Vec<Output>) {
+        for (id, tool) in self.actions.abandon() {
+            out.push(Output::CancelTool { id });
+            out.push(Output::Note(Note::ToolCancelled { tool }));
+        }
+        self.timers.clear(Timer::Tool);
+    }
+
+    // ---- Tools ----
+
+    fn on_tool_call(&mut self, call: ToolCall, now: Instant, out: &mut Vec<Output>) {
+        let id = call.id.clone();
+        let known = self.plan.toolbox.has(&call.name);
+        let decision = if !matches!(self.phase, Phase::Talking) {
+            Err(ToolOutcome::failed(ToolError::SessionInactive, "The call is ending."))
+        } else if self.actions.is_full() {
+            Err(ToolOutcome::failed(ToolError::SessionInactive, "Too many tools are running."))
+        } else {
+            self.plan.toolbox.admit(call.clone())
+        };
+        self.timers.clear(Timer::AgentSilence);
+        self.actions.begin(&id, if known { &call.name } else { "" }, now, self.plan.rules.tool_max);
+        match decision {
+            Ok(approved) => {
+                out.push(Output::RunTool(approved));
+                self.arm_tool_timer();
+            }
+            Err(refusal) => self.on_tool_finished(&id, refusal, now, out),
+        }
+    }
+
+    pub(super) fn on_tool_finished(&mut self, id: &str, outcome: ToolOutcome, now: Instant, out: &mut Vec<Output>) {
+        let Some(name) = self.actions.finish(id, outcome.envelope().to_string()) else { return };
+        self.arm_tool_timer();
+        let tool = (!name.is_empty()).then_some(name);
+        out.push(Output::Note(Note::ToolAnswered { tool, error: outcome.error() }));
+        if let ToolOutcome::Done { action: Some(action), .. } = outcome
+            && matches!(self.phase, Phase::Talking)
+        {
+            let departure = match action {
+                CallAction::EndCall => Departure::HangUp(EndReason::AgentHungUp),
+                CallAction::Transfer { destination } => {
+                    Departure::Transfer { destination, reason: EndReason::Transferred }
+                }
+            };
+            self.leave(departure, now);
+        }
+        if self.response.is_none() {
+            self.answer_tools(now, out);
+        }
+    }
+
+    fn answer_tools(&mut self, now: Instant, out: &mut Vec<Output>) {
+        // A farewell that was spoken before the tool was called needs no second one.
+        let speak = !(matches!(self.phase, Phase::Leaving(_)) && self.has_spoken);
+        for answer in self.actions.take_answers(speak) {
+            if answer.reply == Reply::Wanted {
+                self.expect_speech(now);
+            }
+            let (call_id, output, reply) = (answer.call_id, answer.output, answer.reply);
+            self.to_agent(AgentCommand::ToolResult { call_id, output, reply }, out);
+        }
+    }
+
+    fn arm_tool_timer(&mut self) {
+        match self.actions.deadline() {
+            Some(at) => self.timers.set(Timer::Tool, at),
+            None => self.timers.clear(Timer::Tool),
+        }
+    }
+}
