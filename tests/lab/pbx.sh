@@ -3,6 +3,7 @@
 #
 #   PBX_BIND=192.0.2.7   address for SIP and audio, when the softphone is on another machine (127.0.0.1)
 #   PBX_SIP_PORT=5060    port for SIP, UDP
+#   PBX_ARI_PORT=8088    port for ARI on 127.0.0.1, TCP
 #   CONFIG=FILE          offhook's configuration (config/asterisk.yaml)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -13,11 +14,12 @@ random() { od -An -N"$1" -tx1 /dev/urandom | tr -d ' \n'; }
 config=${CONFIG:-config/asterisk.yaml}
 bind=${PBX_BIND:-127.0.0.1}
 sip_port=${PBX_SIP_PORT:-5060}
+ari_port=${PBX_ARI_PORT:-8088}
 offhook=${CARGO_TARGET_DIR:-target}/debug/offhook
 directory=$(mktemp -d -t offhook-pbx-XXXXXX)
 phone_password=$(random 6)
 
-export ARI_URL=http://127.0.0.1:8088 ARI_USERNAME=offhook
+export ARI_URL=http://127.0.0.1:$ari_port ARI_USERNAME=offhook
 ARI_PASSWORD=$(random 16)
 export ARI_PASSWORD
 
@@ -43,7 +45,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 LAB_ARI_PASSWORD=$ARI_PASSWORD LAB_ARI_USER=$ARI_USERNAME LAB_BIND=$bind \
-  LAB_SIP_PORT=$sip_port LAB_PHONE_PASSWORD=$phone_password \
+  LAB_SIP_PORT=$sip_port LAB_HTTP_PORT=$ari_port LAB_PHONE_PASSWORD=$phone_password \
   tests/lab/asterisk.sh run "$directory" </dev/null >"$directory/console" 2>&1 &
 asterisk=$!
 booted=
@@ -57,7 +59,7 @@ for _ in $(seq 100); do
 done
 [ -n "$booted" ] || {
   tail -n 20 "$directory/console" >&2
-  lab_die "Asterisk did not start; are UDP $sip_port and TCP 8088 free?"
+  lab_die "Asterisk did not start; are UDP $sip_port and TCP $ari_port free?"
 }
 
 cat <<T

@@ -1,0 +1,149 @@
+//! `make pbx` as its users meet it: it says what to dial, somebody answers there, and Ctrl-C leaves
+//! nothing behind.
+
+mod support;
+
+use std::{
+    fs::File,
+    path::Path,
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+use support::{
+    audio::silence,
+    phone::Phone,
+    tied::{free_ports, lab},
+};
+use tempfile::TempDir;
+use tokio::{
+    process::{Child, Command},
+    time::{Instant, sleep, timeout},
+};
+
+const UP_WITHIN: Duration = Duration::from_secs(20);
+const DOWN_WITHIN: Duration = Duration::from_secs(10);
+const ASK_EVERY: Duration = Duration::from_millis(50);
+const RTP_PORTS: u16 = 20;
+
+/// The script with all it starts, in a process group of its own as in a terminal.
+struct Pbx {
+    child: Child,
+    group: u32,
+    directory: TempDir,
+    http: u16,
+    sip: u16,
+}
+
+impl Pbx {
+    /// `config/asterisk.yaml`, which `make pbx` uses, with ports of the test's own.
+    fn start() -> Self {
+        let directory = TempDir::with_prefix("offhook-make-pbx-").expect("a temporary directory");
+        let (http, audiosocket, media, ari, sip, rtp) =
+            (free_ports(1), free_ports(1), free_ports(400), free_ports(1), free_ports(1), free_ports(RTP_PORTS));
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let shipped = std::fs::read_to_string(root.join("config/asterisk.yaml")).expect("a committed file");
+        let yaml = format!(
+            "{shipped}\nhttp: {{ bind: \"127.0.0.1:{http}\" }}\nmedia: {{ audiosocket: {{ bind: \
+             \"127.0.0.1:{audiosocket}\" }}, rtp: {{ ports: {media}-{} }} }}\n",
+            media + 399
+        );
+        let config = directory.path().join("offhook.yaml");
+        std::fs::write(&config, yaml).expect("a file in the test's own directory");
+        let temporary = directory.path().join("tmp");
+        std::fs::create_dir(&temporary).expect("a directory in the test's own one");
+        let said = File::create(directory.path().join("said")).expect("a file in the test's own directory");
+        // The script runs what cargo has built: target/debug/offhook.
+        let target = Path::new(env!("CARGO_BIN_EXE_offhook")).ancestors().nth(2).expect("target/debug/offhook");
+        let child = Command::new(lab().join("pbx.sh"))
+            .env("CARGO_TARGET_DIR", target)
+            .env("TMPDIR", &temporary)
+            .env("CONFIG", &config)
+            .env("PBX_SIP_PORT", sip.to_string())
+            .env("PBX_ARI_PORT", ari.to_string())
+            .env("LAB_AUDIOSOCKET", format!("127.0.0.1:{audiosocket}"))
+            .env("LAB_RTP_FIRST", rtp.to_string())
+            .env("LAB_RTP_LAST", (rtp + RTP_PORTS - 1).to_string())
+            .stdin(Stdio::null())
+            .stdout(said.try_clone().expect("a second handle"))
+            .stderr(said)
+            .process_group(0)
+            .spawn()
+            .expect("bash runs");
+        let group = child.id().expect("it runs");
+        Self { child, group, directory, http, sip }
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join("said")).unwrap_or_default()
+    }
+
+    async fn wait_ready(&mut self) {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let url = format!("http://127.0.0.1:{}/ready", self.http);
+        let until = Instant::now() + UP_WITHIN;
+        while !reqwest::get(&url).await.is_ok_and(|answer| answer.status() == 200) {
+            let ended = self.child.try_wait().expect("its own child");
+            assert!(ended.is_none(), "it ended with {ended:?}:\n{}", self.said());
+            assert!(Instant::now() < until, "not ready within {UP_WITHIN:?}:\n{}", self.said());
+            sleep(ASK_EVERY).await;
+        }
+    }
+
+    /// Ctrl-C: the terminal tells every process of the group.
+    async fn interrupt(&mut self) -> ExitStatus {
+        signal("INT", self.group);
+        let ended = timeout(DOWN_WITHIN, self.child.wait()).await;
+        ended.unwrap_or_else(|_| panic!("it still runs:\n{}", self.said())).expect("its own child")
+    }
+
+    /// Processes of the group that are there now.
+    fn processes(&self) -> Vec<String> {
+        let in_group = |stat: &String| {
+            // pid (name) state parent group …; the name may hold blanks.
+            let after_name = stat.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
+            after_name.split_whitespace().nth(2) == Some(&self.group.to_string())
+        };
+        let all = std::fs::read_dir("/proc").expect("Linux").flatten();
+        let stats = all.filter_map(|process| std::fs::read_to_string(process.path().join("stat")).ok());
+        stats.filter(in_group).collect()
+    }
+}
+
+impl Drop for Pbx {
+    fn drop(&mut self) {
+        if !self.processes().is_empty() {
+            signal("KILL", self.group);
+        }
+    }
+}
+
+fn signal(name: &str, group: u32) {
+    let sent =
+        std::process::Command::new("bash").args(["-c", "kill -s \"$0\" -- \"-$1\"", name, &group.to_string()]).status();
+    assert!(sent.is_ok_and(|status| status.success()), "kill -s {name} -{group}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_says_what_to_dial_somebody_answers_there_and_ctrl_c_leaves_nothing() {
+    let mut pbx = Pbx::start();
+    pbx.wait_ready().await;
+    let said = pbx.said();
+    for part in
+        ["Asterisk 2", "is up.", "user softphone", "password ", &format!("127.0.0.1:{}", pbx.sip), "7000", "7080"]
+    {
+        assert!(said.contains(part), "{part:?} is missing:\n{said}");
+    }
+    let mut phone = Phone::call(pbx.sip, "7000", silence(Duration::from_secs(60))).await;
+    let until = Instant::now() + UP_WITHIN;
+    while phone.heard().loud_spans().iter().map(|span| span.length()).sum::<Duration>() < Duration::from_millis(600) {
+        assert!(Instant::now() < until, "no greeting:\n{}", pbx.said());
+        sleep(ASK_EVERY).await;
+    }
+    let status = pbx.interrupt().await;
+    assert_eq!(status.code(), Some(130), "{}", pbx.said());
+    assert!(pbx.said().contains("Stopped."), "{}", pbx.said());
+    phone.wait_ended(DOWN_WITHIN).await;
+    assert_eq!(pbx.processes(), Vec::<String>::new());
+    let left: Vec<_> = std::fs::read_dir(pbx.directory.path().join("tmp")).expect("its own").flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
