@@ -4,10 +4,11 @@ use offhook::{config, provider};
 use std::{
     net::TcpListener,
     path::Path,
-    process::{Command, Output, Stdio},
-    time::{Duration, Instant},
+    process::{Output, Stdio},
+    time::Duration,
 };
 use tempfile::TempDir;
+use tokio::{process::Command, time::timeout};
 
 /// The longest any of these may take; a run that goes on is a failure, not a wait.
 const WITHIN: Duration = Duration::from_secs(20);
@@ -27,23 +28,17 @@ contexts:
 ";
 
 fn offhook(arguments: &[&str]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_offhook"))
-        .args(arguments)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("cargo built the program");
-    let until = Instant::now() + WITHIN;
-    while child.try_wait().expect("its own child").is_none() {
-        if Instant::now() > until {
-            child.kill().expect("its own child");
-            panic!("offhook {arguments:?} still runs: {:?}", child.wait_with_output());
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    child.wait_with_output().expect("it has ended")
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let output = Command::new(env!("CARGO_BIN_EXE_offhook"))
+            .args(arguments)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let ended = timeout(WITHIN, output).await;
+        ended.unwrap_or_else(|_| panic!("offhook {arguments:?} still runs")).expect("cargo built the program")
+    })
 }
 
 fn code(output: &Output) -> i32 {
