@@ -31,15 +31,14 @@ use socket2::SockRef;
 use std::{
     io,
     net::Shutdown,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Duration,
 };
 use tokio::{
-    io::AsyncReadExt,
-    net::{
-        TcpStream,
-        tcp::{OwnedReadHalf, OwnedWriteHalf},
-    },
+    net::TcpStream,
     sync::{Notify, mpsc},
     time::timeout,
 };
@@ -64,10 +63,13 @@ const HANG_UP_WAIT: Duration = Duration::from_secs(1);
 /// One leg's socket, shared by the three that use it: the call's [`Sender`], the leg's reader and
 /// the pulse.
 struct Wire {
-    stream: OwnedWriteHalf,
+    stream: TcpStream,
     out: Mutex<Outgoing>,
     /// The rest of a frame waits to be written.
     unfinished: Notify,
+    /// The connection is to be reset; the reader lets go of it.
+    stop: Notify,
+    resetting: AtomicBool,
     quiet: Quiet,
     silence: Bytes,
     counters: Arc<MediaCounters>,
@@ -100,11 +102,12 @@ pub(super) fn open(
         // The peer is gone already; the reader will see that too.
         tracing::debug!(%error, "could not set options of an AudioSocket connection");
     }
-    let (incoming, outgoing) = stream.into_split();
     let wire = Arc::new(Wire {
-        stream: outgoing,
+        stream,
         out: Mutex::default(),
         unfinished: Notify::new(),
+        stop: Notify::new(),
+        resetting: AtomicBool::new(false),
         quiet: Quiet::new(),
         silence: silence.freeze(),
         counters,
@@ -115,7 +118,7 @@ pub(super) fn open(
     pulse.add(for_pulse);
     let (report, events) = mpsc::channel(EVENTS);
     let sender = Sender { wire: wire.clone(), kind, packet: BytesMut::new() };
-    let reader = Reader { stream: incoming, wire, inbox, intake: Intake::new(format), report };
+    let reader = Reader { wire, inbox, intake: Intake::new(format), report, broken: false };
     Some((MediaLeg { format, sender: MediaSender::AudioSocket(sender), events }, reader.run()))
 }
 
@@ -152,6 +155,11 @@ impl Sender {
                 false
             }
         }
+    }
+
+    /// See [`MediaLeg::reset`].
+    pub(super) fn reset(self) {
+        self.wire.reset();
     }
 
     /// See [`MediaLeg::hang_up`].
@@ -231,14 +239,26 @@ impl Wire {
                 return false;
             }
         }
-        SockRef::from(self.stream.as_ref()).shutdown(Shutdown::Write).is_ok()
+        SockRef::from(&self.stream).shutdown(Shutdown::Write).is_ok()
+    }
+
+    /// Lets the socket go with a reset instead of an end of stream, once nobody holds it any more.
+    fn reset(&self) {
+        self.lock().finished = true;
+        // It fails when the other side was faster, and then there is nothing to do.
+        let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
+        self.resetting.store(true, Relaxed);
+        self.stop.notify_one();
     }
 
     /// Closes both directions at once, whoever still holds the socket; the reader wakes by it.
     fn close(&self) {
         self.lock().finished = true;
+        if self.resetting.load(Relaxed) {
+            return;
+        }
         // It fails when the other side was faster, and then there is nothing to do.
-        let _ = SockRef::from(self.stream.as_ref()).shutdown(Shutdown::Both);
+        let _ = SockRef::from(&self.stream).shutdown(Shutdown::Both);
     }
 
     fn lock(&self) -> MutexGuard<'_, Outgoing> {
@@ -247,7 +267,7 @@ impl Wire {
 }
 
 impl Outgoing {
-    fn push_rest(&mut self, stream: &OwnedWriteHalf) -> io::Result<bool> {
+    fn push_rest(&mut self, stream: &TcpStream) -> io::Result<bool> {
         if self.rest.is_empty() {
             return Ok(true);
         }
@@ -274,11 +294,12 @@ impl Beat for Wire {
 }
 
 struct Reader {
-    stream: OwnedReadHalf,
     wire: Arc<Wire>,
     inbox: BytesMut,
     intake: Intake,
     report: mpsc::Sender<MediaEvent>,
+    /// The other side does not speak AudioSocket.
+    broken: bool,
 }
 
 impl Reader {
@@ -286,7 +307,8 @@ impl Reader {
         self.read().await;
         self.wire.close();
         // Nobody to tell when the call dropped the leg itself.
-        let _ = self.report.send(MediaEvent::Closed).await;
+        let last = if self.broken { MediaEvent::Broken } else { MediaEvent::Closed };
+        let _ = self.report.send(last).await;
     }
 
     /// Returns when either side has closed, or the other one does not speak AudioSocket.
@@ -298,13 +320,14 @@ impl Reader {
             }
             self.inbox.reserve(READ);
             tokio::select! {
-                read = self.stream.read_buf(&mut self.inbox) => {
+                read = read_some(&self.wire.stream, &mut self.inbox) => {
                     if read.unwrap_or(0) == 0 {
                         return;
                     }
                 }
                 _ = self.wire.stream.writable(), if unfinished => unfinished = !self.wire.push_rest(),
                 () = self.wire.unfinished.notified(), if !unfinished => unfinished = true,
+                () = self.wire.stop.notified() => return,
             }
         }
     }
@@ -339,12 +362,24 @@ impl Reader {
                 Err(error) => {
                     counters.discarded(Discard::Malformed).inc();
                     tracing::warn!(%error, "closing an AudioSocket connection");
+                    self.broken = true;
                     return false;
                 }
             };
             if self.report.send(event).await.is_err() {
                 return false;
             }
+        }
+    }
+}
+
+/// Nothing is lost when this is dropped.
+async fn read_some(stream: &TcpStream, inbox: &mut BytesMut) -> io::Result<usize> {
+    loop {
+        stream.readable().await?;
+        match stream.try_read_buf(inbox) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            read => return read,
         }
     }
 }

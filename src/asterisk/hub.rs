@@ -19,7 +19,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -88,6 +88,8 @@ struct Shared {
     /// Connections that have not said their UUID.
     unidentified: Arc<AtomicUsize>,
     open_legs: Arc<AtomicUsize>,
+    /// The last accept worked.
+    accepting: AtomicBool,
 }
 
 /// Where a call waits for its connection.
@@ -116,6 +118,7 @@ impl MediaHub {
             walk_ins,
             pulse: Arc::default(),
             counters,
+            accepting: AtomicBool::new(true),
             unidentified: Arc::default(),
             open_legs: Arc::default(),
         });
@@ -151,6 +154,17 @@ impl MediaHub {
             .map_err(|source| BindError::Socket { address: self.ports.address(), source })?;
         let (pulse, counters) = (self.shared.pulse.clone(), self.shared.counters.clone());
         Ok(BoundRtp { socket, lease, format, payload_type, pulse, counters })
+    }
+
+    /// What would keep the next call from being heard, if anything.
+    pub fn trouble(&self) -> Option<&'static str> {
+        if !self.shared.accepting.load(Relaxed) {
+            Some("AudioSocket connections cannot be accepted; are there file descriptors left?")
+        } else if self.ports.is_exhausted() {
+            Some("every port of media.rtp.ports is in use")
+        } else {
+            None
+        }
     }
 
     pub fn open(&self) -> OpenMedia {
@@ -256,8 +270,12 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, token: CancellationT
         // The semaphore is never closed.
         let Ok(permit) = permits.clone().acquire_owned().await else { return };
         let (stream, from) = match listener.accept().await {
-            Ok(accepted) => accepted,
+            Ok(accepted) => {
+                shared.accepting.store(true, Relaxed);
+                accepted
+            }
             Err(error) => {
+                shared.accepting.store(false, Relaxed);
                 shared.counters.socket_faults(SocketFault::Accept).inc();
                 tracing::warn!(%error, "could not accept an AudioSocket connection");
                 sleep(ACCEPT_PAUSE).await;

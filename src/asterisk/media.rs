@@ -30,6 +30,8 @@ pub enum MediaEvent {
     Digit(char),
     /// The other side closed, or the path broke. The last event. RTP has no such moment.
     Closed,
+    /// The other side does not keep to the protocol, and the leg was closed for it. The last event.
+    Broken,
 }
 
 /// Sends frames towards the caller without ever waiting.
@@ -51,6 +53,15 @@ impl MediaSender {
 }
 
 impl MediaLeg {
+    /// Ends the leg so that a dialplan which waits in `AudioSocket()` hangs up: Asterisk ends the
+    /// caller's channel when the connection is reset, and only then. RTP just closes.
+    pub fn reset(self) {
+        match self.sender {
+            MediaSender::AudioSocket(sender) => sender.reset(),
+            MediaSender::Rtp(_) => {}
+        }
+    }
+
     /// Ends the leg so that a dialplan which waits in `AudioSocket()` goes on: a hang-up frame, no
     /// more writing, then reading until Asterisk closes, for a second at most. A plain close would
     /// end the caller's channel whenever Asterisk happens to be writing. RTP just closes.

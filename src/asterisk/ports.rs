@@ -94,6 +94,11 @@ impl PortPool {
         self.address
     }
 
+    /// Every port carries a call.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.lock().leased.len() >= self.even.len()
+    }
+
     pub(super) fn leased(&self) -> usize {
         self.lock().leased.len()
     }

@@ -78,6 +78,8 @@ impl Caller {
                     }
                     Some(Ok(Frame::HangUp)) | None => self.hung_up = true,
                     Some(Ok(_)) => {}
+                    // A finished conversation ends with a reset: that makes the dialplan hang up.
+                    Some(Err(CodecError::Io(_))) => self.hung_up = true,
                     Some(Err(error)) => return Err(into_io(error)),
                 },
                 _ = self.clock.tick() => break,

@@ -56,7 +56,7 @@ async fn serve(file: &Path, config: Config, metrics: Metrics) -> anyhow::Result<
     let engine = Engine::start(Source::File(file.to_owned()), config, metrics).await?;
     loop {
         tokio::select! {
-            _ = reload.recv() => drop(engine.reload()),
+            _ = reload.recv() => engine.reload(),
             () = stop.asked() => break,
         }
     }

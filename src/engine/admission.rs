@@ -51,7 +51,9 @@ pub fn grant(generation: &Generation, wish: Wish) -> Result<Granted, NoContext> 
     let config = &generation.config;
     let mut refused = Vec::new();
     let mut refuse = |variable, value: &str, why: &str| {
-        let value: String = value.chars().filter(|c| !c.is_control()).take(NAME_SHOWN_MAX).collect();
+        // Digits may be a caller's number.
+        let shown = |c: char| if c.is_ascii_digit() { '#' } else { c };
+        let value: String = value.chars().filter(|c| !c.is_control()).take(NAME_SHOWN_MAX).map(shown).collect();
         refused.push(Refused { variable, reason: format!("\"{value}\" {why}") });
     };
     let asked = wish.context.as_deref().and_then(|name| {
@@ -139,12 +141,13 @@ contexts:
 
     #[test]
     fn what_is_unknown_is_said_and_the_call_goes_on_without_it() {
-        let call = wish("nosuch\nline", "nosuch", "", "rtp/slin16");
+        let call = wish("nosuch\n+15550199", "nosuch", "", "rtp/slin16");
         let granted = grant(&generation(YAML), call).unwrap_or_else(|_| panic!("the default takes it"));
         assert_eq!((granted.context.name.as_str(), granted.provider_name.as_str()), ("front", "one"));
         let variables: Vec<_> = granted.refused.iter().map(|refused| refused.variable).collect();
         assert_eq!(variables, ["AI_CONTEXT", "AI_PROVIDER", "AI_AUDIO"]);
-        assert!(!granted.refused[0].reason.contains('\n'), "a caller's text makes no lines in the log");
+        let reason = &granted.refused[0].reason;
+        assert!(!reason.contains('\n') && !reason.contains("555"), "no line and no number of a caller's: {reason}");
     }
 
     #[test]

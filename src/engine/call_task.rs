@@ -25,6 +25,9 @@ pub(super) const AGENT_COMMANDS_MAX: usize = 512;
 /// Reports of the provider's session that may wait for the call; the session waits when it is full.
 pub(super) const AGENT_EVENTS_MAX: usize = 64;
 
+/// A session whose queue has been full for so long reads no more.
+const STALLED_AFTER: Duration = Duration::from_secs(5);
+
 /// A note with the call it belongs to, for those who watch calls live.
 #[derive(Debug, Clone)]
 pub struct CallNote {
@@ -49,6 +52,8 @@ pub(super) struct CallTask<'a> {
     pub entered: &'a Entered,
     pub shared: &'a Shared,
     pub began: Instant,
+    /// The agent was heard; false when the call begins.
+    pub agent_heard: bool,
 }
 
 /// What the task carries between two turns of its loop.
@@ -58,6 +63,8 @@ struct Running {
     ids: HashMap<Id, String>,
     handles: HashMap<String, AbortHandle>,
     agent_stalled: bool,
+    /// Since when the session has taken nothing.
+    refused_since: Option<Instant>,
     end: Option<EndReason>,
 }
 
@@ -119,7 +126,7 @@ impl CallTask<'_> {
                     }
                     Output::ToLeg(command) => line.command(command),
                     Output::ToAgent(command) => {
-                        if !self.to_agent(command) && !running.agent_stalled {
+                        if !self.to_agent(command, running) && !running.agent_stalled {
                             running.agent_stalled = true;
                             let lost = AgentEvent::Lost(AgentLoss::Stalled);
                             self.machine.step(Input::Agent(lost), now(), &mut again);
@@ -141,17 +148,23 @@ impl CallTask<'_> {
     }
 
     /// `false`: the session does not read any more.
-    fn to_agent(&self, command: AgentCommand) -> bool {
+    fn to_agent(&self, command: AgentCommand, running: &mut Running) -> bool {
         let audio = matches!(command, AgentCommand::Audio(_));
         match self.agent.commands.try_send(command) {
-            Ok(()) => true,
-            // The session is gone; its last event says why.
-            Err(mpsc::error::TrySendError::Closed(_)) => true,
-            Err(mpsc::error::TrySendError::Full(_)) => {
+            Ok(()) => {
+                running.refused_since = None;
+                true
+            }
+            Err(refused) => {
                 if audio {
                     self.dropped(FrameDrop::AgentFull, 1);
                 }
-                audio
+                // A session that is gone says itself why, in its last event.
+                if matches!(refused, mpsc::error::TrySendError::Closed(_)) {
+                    return true;
+                }
+                let since = *running.refused_since.get_or_insert_with(Instant::now);
+                audio && since.elapsed() < STALLED_AFTER
             }
         }
     }
@@ -167,10 +180,8 @@ impl CallTask<'_> {
     fn on_note(&mut self, note: Note) {
         match &note {
             Note::Answered => info!("answered"),
-            Note::AgentReady => {
-                self.shared.health.ready(&self.facts.provider);
-                debug!("agent ready");
-            }
+            Note::AgentReady => debug!("agent ready"),
+            Note::AgentSpeaks => self.agent_heard = true,
             Note::BargeIn { heard } => debug!(heard_ms = heard.as_millis(), "the caller interrupted"),
             Note::ToolAnswered { tool, error } => {
                 let tool = tool.as_deref().unwrap_or("unknown");

@@ -17,7 +17,7 @@ use crate::{
         setup::Plan,
     },
     call::{CallMachine, CallPlan, CallRules, EndReason},
-    config::prompt,
+    config::{Transport, prompt},
     facts::{CallFacts, CallId, Direction},
     provider::{self, AgentSetup, SessionPolicy},
     redact::Redacted,
@@ -109,6 +109,7 @@ pub(super) fn walk_in(shared: &Arc<Shared>, walk_in: WalkIn) {
                 return walk_in.leg.hang_up().await;
             }
         };
+        info!(audiosocket_uuid = %walk_in.id, "a call by AudioSocket()");
         let wish = Wish { context: Some(context), ..Wish::default() };
         // The context was found in this very generation.
         let Ok(granted) = grant(&generation, wish) else { return walk_in.leg.hang_up().await };
@@ -116,7 +117,8 @@ pub(super) fn walk_in(shared: &Arc<Shared>, walk_in: WalkIn) {
             info!("this call came by AudioSocket(): transfer needs ARI and is not offered to the agent");
         }
         let facts = CallFacts {
-            id: CallId(walk_in.id),
+            // The UUID is the dialplan's, which may use one twice; a call's id is its own.
+            id: CallId::random(),
             context: granted.context.name.clone(),
             provider: granted.provider_name.clone(),
             direction: Direction::Inbound,
@@ -128,7 +130,8 @@ pub(super) fn walk_in(shared: &Arc<Shared>, walk_in: WalkIn) {
         };
         let format = walk_in.leg.format;
         let began = Instant::now();
-        let start = Start { facts, format, began, seat, transfers: false };
+        let transport = Transport::AudioSocket.label();
+        let start = Start { facts, transport, format, began, seat, transfers: false };
         run(shared, generation, granted, start, || Line::walk_in(walk_in.leg)).await;
     });
 }
@@ -178,7 +181,8 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, arriva
         campaign_id: text("AI_CAMPAIGN_ID"),
         lead_id: text("AI_LEAD_ID"),
     };
-    let start = Start { facts, format: granted.audio.format, began, seat, transfers: true };
+    let (transport, format) = (granted.audio.transport.label(), granted.audio.format);
+    let start = Start { facts, transport, format, began, seat, transfers: true };
     let call = ByAri {
         plan: Plan::new(start.facts.id, arrival.answered, granted.audio, &generation.config.media),
         ari: ari.client,
@@ -197,16 +201,18 @@ async fn give_back(ari: &Ari, arrival: &Arrival, status: &str) {
 
 /// Every variable that matters, in one go.
 async fn variables(ari: &Ari, arrival: &Arrival) -> BTreeMap<String, String> {
-    let known = arrival.variables.reveal();
-    if known.contains_key("AI_CONTEXT") {
-        return known.clone();
-    }
-    ari.client.variables(arrival.registration.caller(), &VARIABLES).await
+    // What `channelvars` in ari.conf sends along need not be asked for.
+    let mut known = arrival.variables.reveal().clone();
+    let unknown: Vec<&str> = VARIABLES.into_iter().filter(|name| !known.contains_key(*name)).collect();
+    known.extend(ari.client.variables(arrival.registration.caller(), &unknown).await);
+    known
 }
 
 /// What a call begins with, whichever door it came through.
 struct Start {
     facts: CallFacts,
+    /// How the audio travels, for the log.
+    transport: &'static str,
     format: crate::audio::Format,
     began: Instant,
     seat: Seat,
@@ -221,7 +227,7 @@ async fn run(
     start: Start,
     line: impl FnOnce() -> Line,
 ) {
-    let Start { facts, format, began, seat, transfers } = start;
+    let Start { facts, transport, format, began, seat, transfers } = start;
     let span = call_span(&facts);
     for refused in &granted.refused {
         span.in_scope(|| warn!(variable = refused.variable, "{}; the call goes on without it", refused.reason));
@@ -251,7 +257,7 @@ async fn run(
     let mut line = line();
     let (id, provider) = (facts.id, facts.provider.clone());
     let reason = async {
-        info!(generation = generation.number, audio = %format, direction = facts.direction.label(), "call began");
+        info!(generation = generation.number, audio = %format, transport, direction = facts.direction.label(), "call began");
         let mut task = CallTask {
             machine: CallMachine::new(plan, began.into_std()),
             facts,
@@ -261,23 +267,25 @@ async fn run(
             entered: &entered,
             shared: &shared,
             began,
+            agent_heard: false,
         };
         // A fault in one call ends that call alone, and the caller still gets back to the dialplan.
         let reason = AssertUnwindSafe(task.run(&mut line)).catch_unwind().await;
-        reason.unwrap_or_else(|_| {
+        let reason = reason.unwrap_or_else(|_| {
             error!("the call's task failed; the caller goes back to the dialplan");
             EndReason::EngineFault
-        })
+        });
+        shared.health.ended(&provider, reason, task.agent_heard);
+        reason
     }
     .instrument(span.clone())
     .await;
     span.in_scope(|| {
-        let seconds = began.elapsed().as_secs_f32();
+        let seconds = began.elapsed().as_millis() as f64 / 1_000.0;
         info!(reason = reason.label(), class = reason.class().label(), seconds, "call ended: {}", reason.describe());
     });
     // The caller's way out and the session's end do not wait for each other.
     tokio::join!(line.clear_away(reason == EndReason::EngineFault).instrument(span), close_session(session));
-    shared.health.ended(&provider, reason);
     shared.metrics.call_ended(reason);
     entered.ended(reason);
     tracing::debug!(call_id = %id, "cleared away");

@@ -123,10 +123,11 @@ impl Line {
             Happening::Media(MediaEvent::Audio(audio)) => Some(LegEvent::Audio(audio)),
             // With ARI the same key comes as an event of the channel, on every transport alike.
             Happening::Media(MediaEvent::Digit(digit)) => by_dialplan.then_some(LegEvent::Digit(digit)),
-            Happening::Media(MediaEvent::Closed) => {
+            Happening::Media(event @ (MediaEvent::Closed | MediaEvent::Broken)) => {
                 self.media = None;
-                // For a dialplan call the socket is the call.
-                Some(if by_dialplan { LegEvent::CallerLeft } else { LegEvent::MediaLost })
+                // For a dialplan call the end of the socket is the end of the call.
+                let left = by_dialplan && event == MediaEvent::Closed;
+                Some(if left { LegEvent::CallerLeft } else { LegEvent::MediaLost })
             }
         }
     }
@@ -208,11 +209,12 @@ impl Line {
                 }
             }
             Control::Bare { held } => held.part(ending).await,
-            Control::Dialplan => {
-                if let Some(media) = media {
-                    media.hang_up().await;
-                }
-            }
+            // How the socket ends tells the dialplan what becomes of the caller.
+            Control::Dialplan => match (media, ending) {
+                (Some(media), Ending::ReturnToDialplan { .. }) => media.hang_up().await,
+                (Some(media), Ending::HangUp) => media.reset(),
+                _ => {}
+            },
         }
     }
 }

@@ -8,10 +8,7 @@ use crate::{
 use jiff::Timestamp;
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::{mpsc, watch};
 
@@ -21,23 +18,27 @@ const ENDED_MAX: usize = 100;
 #[derive(Default)]
 pub struct LiveCalls {
     /// Places taken, by live calls and by calls that are just being let in.
-    seats: Arc<AtomicUsize>,
+    seats: Arc<watch::Sender<usize>>,
     inner: Mutex<Inner>,
-    count: watch::Sender<usize>,
 }
 
 #[derive(Default)]
 struct Inner {
     live: BTreeMap<CallId, (ActiveCall, mpsc::Sender<EndReason>)>,
     ended: VecDeque<EndedCall>,
+    /// Set when every call was told to end: later ones are told when they enter.
+    ending: Option<EndReason>,
 }
 
 impl LiveCalls {
     /// A place for a new call, unless `limit` are taken.
     pub fn seat(&self, limit: usize) -> Option<Seat> {
-        let take = |taken| (taken < limit).then_some(taken + 1);
-        self.seats.fetch_update(Relaxed, Relaxed, take).ok()?;
-        Some(Seat(Arc::clone(&self.seats)))
+        let taken = self.seats.send_if_modified(|taken| {
+            let free = *taken < limit;
+            *taken += usize::from(free);
+            free
+        });
+        taken.then(|| Seat(Arc::clone(&self.seats)))
     }
 
     /// Enters a call; it leaves when the guard is dropped. `end` is how an operator ends it.
@@ -51,25 +52,31 @@ impl LiveCalls {
         };
         let call = ActiveCall { call: head, phase: "connecting", counts: CallCounts::default() };
         let mut inner = self.lock();
+        if let Some(reason) = inner.ending {
+            // A fresh queue has room.
+            let _ = end.try_send(reason);
+        }
         inner.live.insert(facts.id, (call, end));
-        self.count.send_replace(inner.live.len());
         drop(inner);
         Entered { calls: Arc::clone(self), id: facts.id, reason: EndReason::EngineFault, _seat: seat }
     }
 
+    /// Calls that are live or just being let in.
     pub fn count(&self) -> usize {
-        self.lock().live.len()
+        *self.seats.borrow()
     }
 
-    /// Resolves when no call is live.
+    /// Resolves when there are none.
     pub async fn none_left(&self) {
         // The sender lives in `self`, so waiting cannot fail.
-        let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
+        let _ = self.seats.subscribe().wait_for(|taken| *taken == 0).await;
     }
 
-    /// Ends every live call.
+    /// Ends every live call, and those that are just being let in.
     pub fn end_all(&self, reason: EndReason) {
-        for (_, end) in self.lock().live.values() {
+        let mut inner = self.lock();
+        inner.ending = Some(reason);
+        for (_, end) in inner.live.values() {
             // A full queue means that the call has been told already.
             let _ = end.try_send(reason);
         }
@@ -88,11 +95,11 @@ impl LiveCalls {
 }
 
 /// One of `limits.calls`, given back when dropped.
-pub struct Seat(Arc<AtomicUsize>);
+pub struct Seat(Arc<watch::Sender<usize>>);
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
+        self.0.send_modify(|taken| *taken -= 1);
     }
 }
 
@@ -149,6 +156,5 @@ impl Drop for Entered {
             let (call, counts) = (call.call, call.counts);
             inner.ended.push_back(EndedCall { call, lasted, reason: self.reason, counts });
         }
-        self.calls.count.send_replace(inner.live.len());
     }
 }

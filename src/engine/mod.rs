@@ -39,7 +39,11 @@ use crate::{
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use generation::Generation;
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 use tokio::{
     net::TcpListener,
     sync::{broadcast, mpsc, watch},
@@ -66,6 +70,9 @@ pub struct Engine {
 pub(crate) struct Shared {
     generation: ArcSwap<Generation>,
     source: Source,
+    reloading: Mutex<()>,
+    /// The configuration whose addresses are bound.
+    bound: Config,
     live: Arc<LiveCalls>,
     metrics: Metrics,
     provider_counters: Arc<ProviderCounters>,
@@ -111,6 +118,8 @@ impl Engine {
         };
         let shared = Arc::new(Shared {
             source,
+            reloading: Mutex::default(),
+            bound: generation.config.clone(),
             live: Arc::default(),
             provider_counters: Arc::new(ProviderCounters::new(registry)?),
             health: health::ProviderHealth::default(),
@@ -157,9 +166,11 @@ impl Engine {
         self.shared.watchers.subscribe()
     }
 
-    /// Loads the configuration again; see `reload`.
-    pub fn reload(&self) -> Result<http::ReloadReport, http::ReloadFailure> {
-        self.shared.reload()
+    /// Loads the configuration again, in the background; the log and the metrics say how it went.
+    pub fn reload(&self) {
+        let shared = Arc::clone(&self.shared);
+        // Rendering a scripted agent's voice takes seconds; the calls must not wait for it.
+        tokio::task::spawn_blocking(move || drop(shared.reload()));
     }
 
     /// Declines new calls and waits until running ones have ended, `limits.drain` at most; then

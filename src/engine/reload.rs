@@ -8,7 +8,10 @@ use crate::{
     telemetry::Reload,
     tool::BUILT_IN,
 };
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{Arc, PoisonError},
+};
 use tracing::{info, warn};
 
 /// Where the configuration comes from.
@@ -56,6 +59,8 @@ impl Shared {
 
     fn load_next(&self) -> Result<ReloadReport, ReloadFailure> {
         let refused = |problems: Vec<String>| ReloadFailure { problems };
+        // SIGHUP and POST at once: one after the other.
+        let _one = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let Source::File(path) = &self.source else {
             return Err(refused(vec!["this engine was not started from a file".into()]));
         };
@@ -64,7 +69,8 @@ impl Shared {
         let before = self.generation.load();
         let next = Generation::build(before.number + 1, config)
             .map_err(|errors| refused(errors.iter().map(ToString::to_string).collect()))?;
-        let (changed, needs_restart) = compare(&before.config, &next.config);
+        let changed = changed(&before.config, &next.config);
+        let needs_restart = needs_restart(&self.bound, &next.config);
         let generation = next.number;
         self.generation.store(Arc::new(next));
         self.know_names();
@@ -78,30 +84,32 @@ impl Shared {
     }
 }
 
-/// What differs: for new calls at once, and only after a restart.
-fn compare(before: &Config, after: &Config) -> (Vec<String>, Vec<String>) {
-    let differs = |a: &dyn std::fmt::Debug, b: &dyn std::fmt::Debug| format!("{a:?}") != format!("{b:?}");
-    let mut changed = Vec::new();
-    let mut note = |what: &str, differs: bool| {
-        if differs {
-            changed.push(what.to_owned());
-        }
-    };
-    note("providers", before.providers != after.providers);
-    note("contexts", differs(&before.contexts, &after.contexts));
-    note("destinations", before.destinations != after.destinations);
-    note("default_context", before.default_context != after.default_context);
-    note("limits", differs(&before.limits, &after.limits));
-    note("media.default", before.media.default != after.media.default);
-    let mut needs_restart = Vec::new();
-    let mut restart = |what: &str, differs: bool| {
-        if differs {
-            needs_restart.push(what.to_owned());
-        }
-    };
-    restart("asterisk", differs(&before.asterisk, &after.asterisk));
-    restart("media.audiosocket", differs(&before.media.audiosocket, &after.media.audiosocket));
-    restart("media.rtp", differs(&before.media.rtp, &after.media.rtp));
-    restart("http", differs(&before.http, &after.http));
-    (changed, needs_restart)
+fn differs(a: &dyn std::fmt::Debug, b: &dyn std::fmt::Debug) -> bool {
+    format!("{a:?}") != format!("{b:?}")
+}
+
+fn names_of(pairs: &[(&str, bool)]) -> Vec<String> {
+    pairs.iter().filter(|(_, differs)| *differs).map(|(name, _)| (*name).to_owned()).collect()
+}
+
+/// What is new for the next call.
+fn changed(before: &Config, after: &Config) -> Vec<String> {
+    names_of(&[
+        ("providers", before.providers != after.providers),
+        ("contexts", differs(&before.contexts, &after.contexts)),
+        ("destinations", before.destinations != after.destinations),
+        ("default_context", before.default_context != after.default_context),
+        ("limits", differs(&before.limits, &after.limits)),
+        ("media.default", before.media.default != after.media.default),
+    ])
+}
+
+/// What is not as the engine began with it, and stays so until a restart.
+fn needs_restart(bound: &Config, after: &Config) -> Vec<String> {
+    names_of(&[
+        ("asterisk", differs(&bound.asterisk, &after.asterisk)),
+        ("media.audiosocket", differs(&bound.media.audiosocket, &after.media.audiosocket)),
+        ("media.rtp", differs(&bound.media.rtp, &after.media.rtp)),
+        ("http", differs(&bound.http, &after.http)),
+    ])
 }

@@ -37,7 +37,10 @@ impl EngineView for View {
         } else {
             Check::ok("taking calls")
         };
-        let media = Check::ok(format!("AudioSocket on {}", shared.media.local_addr()));
+        let media = match shared.media.trouble() {
+            Some(trouble) => Check::failed(trouble),
+            None => Check::ok(format!("AudioSocket on {}", shared.media.local_addr())),
+        };
         Readiness { ari, media, providers, accepting }
     }
 

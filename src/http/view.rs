@@ -83,7 +83,7 @@ pub struct CallsView {
 pub struct ActiveCall {
     #[serde(flatten)]
     pub call: CallHead,
-    /// The core's word for where the call stands (`setup`, `talking`, `leaving`).
+    /// The core's word for where the call stands (`connecting`, `talking`, `leaving`).
     pub phase: &'static str,
     pub counts: CallCounts,
 }

@@ -169,7 +169,7 @@ impl Session {
                 Attempt::Ended(end) => return end,
                 Attempt::Failed(loss) => {
                     self.count_dial(loss.label());
-                    tracing::debug!(attempt, loss = loss.label(), "the provider's session did not come about");
+                    tracing::warn!(attempt, loss = loss.label(), "the provider's session did not come about");
                     last = loss;
                     if matches!(loss, AgentLoss::Unauthorized | AgentLoss::Quota) {
                         break;
@@ -188,7 +188,7 @@ impl Session {
             None => return Attempt::Ended(End::Left),
             Some(Err(_)) => return Attempt::Failed(AgentLoss::Unreachable),
             Some(Ok(Err(error))) => {
-                tracing::debug!(%error, "dialling failed");
+                tracing::warn!(%error, "the provider could not be dialled");
                 return Attempt::Failed(match error {
                     DialError::Refused(status) => codec.refused(status),
                     DialError::Failed(_) | DialError::Header => AgentLoss::Unreachable,

@@ -190,6 +190,24 @@ async fn the_freepbx_example_works_as_it_stands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_audiosocket_caller_whose_agent_is_lost_gets_a_human_too() {
+    let place = Place::free();
+    let audiosocket = Some(format!("127.0.0.1:{}", place.audiosocket));
+    let asterisk = Asterisk::start(Options { audiosocket, ..Options::default() }).await;
+    let script = "- tone: { hertz: 440, for: 2s }\n- pause: 500ms\n- close: 1011";
+    let yaml = format!("{}{}", place.yaml(None), agent(script, ""));
+    let offhook = Offhook::start(place, &yaml).await;
+    for extension in ["7080", "7180"] {
+        let mut phone = dial(&asterisk, extension).await;
+        phone.wait_to_hear(DESK_HZ, ms(300), SOON).await;
+        phone.hang_up().await;
+    }
+    let ended = offhook.wait_ended(2, SOON).await;
+    assert!(ended.iter().all(|call| call["reason"]["label"] == "agent_closed"), "{ended:?}");
+    asterisk.wait_empty(SOON).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_ari_calls_come_by_audiosocket_alone() {
     let place = Place::free();
     let asterisk = Asterisk::start(Options {
@@ -204,6 +222,7 @@ async fn without_ari_calls_come_by_audiosocket_alone() {
     let mut phone = Phone::call(asterisk.sip_port(), "7080", says).await;
     phone.wait_to_hear(AGENT_HZ, ms(900), SOON).await;
     phone.wait_ended(SOON).await;
+    assert!(!phone.heard().has(DESK_HZ), "a finished conversation needs no human");
     assert_eq!(offhook.wait_end_reason(SOON).await, "agent_hung_up");
     asterisk.wait_empty(SOON).await;
 }

@@ -223,7 +223,7 @@ async fn an_oversize_frame_ends_the_leg() {
     let (mut leg, asterisk) = lab.call(Format::SLIN8).await;
     let mut stream = asterisk.into_inner();
     stream.write_all(&[0x10, 0xff, 0xff]).await.unwrap();
-    assert_eq!(event(&mut leg).await, Some(MediaEvent::Closed));
+    assert_eq!(event(&mut leg).await, Some(MediaEvent::Broken));
     assert_eq!(event(&mut leg).await, None);
     assert!(!leg.sender.play(audio(Format::SLIN8, 7)), "a closed leg takes nothing");
     closed(stream).await;
@@ -278,6 +278,18 @@ async fn a_polite_hang_up_says_so_and_waits_for_asterisk_to_close() {
     assert!(!hanging_up.is_finished());
     drop(asterisk);
     timeout(PATIENCE, hanging_up).await.unwrap().unwrap();
+    lab.is_idle().await;
+}
+
+#[tokio::test]
+async fn a_reset_is_a_reset_and_no_end_of_stream() {
+    let lab = Lab::start().await;
+    let (leg, asterisk) = lab.call(Format::SLIN8).await;
+    let mut stream = asterisk.into_inner();
+    leg.reset();
+    let mut read = Vec::new();
+    let ended = timeout(PATIENCE, stream.read_to_end(&mut read)).await.expect("at once");
+    assert_eq!(ended.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
     lab.is_idle().await;
 }
 

@@ -230,7 +230,8 @@ impl RealtimeCodec {
 
     fn arguments_done(&mut self, done: ArgumentsDone) {
         let Some(name) = done.name else { return };
-        if self.calls.len() < CALLS_MAX {
+        // One more than may run, so that the surplus is seen when the response is done.
+        if self.calls.len() <= CALLS_MAX {
             let call = ToolCall { id: done.call_id, name, arguments: done.arguments };
             self.calls.push((done.response_id, call));
         }
@@ -253,7 +254,10 @@ impl RealtimeCodec {
         }
         // What the caller talked into, or what failed, is not acted upon: the model asks anew.
         if matches!(status, ResponseStatus::Completed | ResponseStatus::Incomplete) {
-            events.extend(calls.into_iter().take(CALLS_MAX).map(AgentEvent::ToolCall));
+            let mut calls = calls.into_iter();
+            events.extend(calls.by_ref().take(CALLS_MAX).map(AgentEvent::ToolCall));
+            // More calls than any answer needs are not run, but not unseen.
+            events.extend(calls.map(|_| AgentEvent::Noise(Noise::Malformed)));
         }
         if let Some(usage) = response.usage {
             events.push(AgentEvent::Usage(Usage::from(usage)));
