@@ -76,3 +76,37 @@ async fn a_uuid_that_no_context_knows_is_hung_up_on_and_the_dialplan_goes_on() {
     asterisk.wait_empty(SOON).await;
     assert_eq!(offhook.metric("offhook_media_open").await, 0.0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_caller_beyond_the_limit_goes_to_a_human() {
+    let (asterisk, offhook) =
+        installation(&format!("limits: {{ calls: 1 }}\n{}", agent("- tone: { hertz: 440, for: 60s }", ""))).await;
+    let mut first = dial(&asterisk, "7080").await;
+    first.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
+    // By both examples of a dialplan.
+    for extension in ["7080", "7180"] {
+        let mut second = dial(&asterisk, extension).await;
+        second.wait_to_hear(DESK_HZ, ms(300), SOON).await;
+        assert!(!second.heard().has(AGENT_HZ), "{extension}: it was with the agent");
+        second.hang_up().await;
+    }
+    assert_eq!(offhook.metric("offhook_calls_declined_total{status=\"full\"}").await, 2.0);
+    // The first one is not disturbed.
+    first.wait_to_hear(AGENT_HZ, ms(1_500), SOON).await;
+    assert!(!first.heard().has(DESK_HZ));
+    first.hang_up().await;
+    assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
+    asterisk.wait_empty(SOON).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_goodbye_is_the_end_of_the_call_and_no_human_is_called() {
+    let script = "- tone: { hertz: 440, for: 2500ms }\n- hang_up: Goodbye";
+    let (asterisk, offhook) = installation(&agent(script, "")).await;
+    let mut phone = dial(&asterisk, "7080").await;
+    phone.wait_to_hear(AGENT_HZ, ms(2_400), SOON).await;
+    phone.wait_ended(SOON).await;
+    assert!(!phone.heard().has(DESK_HZ), "{:?}", phone.heard().loud_spans());
+    assert_eq!(offhook.wait_end_reason(SOON).await, "agent_hung_up");
+    asterisk.wait_empty(SOON).await;
+}
