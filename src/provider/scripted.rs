@@ -35,6 +35,7 @@ pub(super) const KIND: ProviderKind = ProviderKind {
         Ok(options) => options.problems(),
         Err(problems) => problems,
     },
+    calls: |options| read_options::<Options>(options).map(|options| options.tools()).unwrap_or_default(),
     build,
 };
 
