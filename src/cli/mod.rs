@@ -5,6 +5,7 @@ mod caller;
 mod demo;
 mod serve;
 mod speech;
+mod transcript;
 
 use clap::{Parser, Subcommand};
 use offhook::config;
