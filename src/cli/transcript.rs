@@ -70,7 +70,7 @@ impl Transcript {
                 }
             }
             Note::ToolAnswered { tool: Some(tool), error } => {
-                self.event(at, &format!("[{tool}: {}]", error.map_or("done", |error| error.label())));
+                self.add(AGENT, at, at, &format!("[{tool}: {}]", error.map_or("done", |error| error.label())));
             }
             _ => {}
         }
@@ -98,8 +98,7 @@ impl Transcript {
     }
 
     fn print_whole(&mut self) {
-        while let Some(line) = self.waiting.pop_front_if(|line| line.is_whole()) {
-            line.print();
-        }
+        let whole = self.waiting.iter().take_while(|line| line.is_whole()).count();
+        self.waiting.drain(..whole).for_each(|line| line.print());
     }
 }
