@@ -154,7 +154,7 @@ impl Page {
     /// Opens a table under the heading with the id `label`; the columns of numbers stand right.
     fn table_head(&self, f: &mut Formatter<'_>, label: &str, heads: &[&str]) -> fmt::Result {
         // A region that scrolls must be reachable by keyboard.
-        write!(f, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-labelledby=\"{label}\">\n")?;
+        writeln!(f, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-labelledby=\"{label}\">")?;
         f.write_str("<table>\n<thead><tr>")?;
         let zone = self.now.to_zoned(self.time_zone.clone()).strftime("%Z").to_string();
         for head in heads {
