@@ -79,7 +79,7 @@ impl Caller {
                     Some(Ok(Frame::HangUp)) | None => self.socket = None,
                     Some(Ok(_)) => {}
                     // A finished conversation ends with a reset: that makes the dialplan hang up.
-                    Some(Err(CodecError::Io(_))) => self.hung_up = true,
+                    Some(Err(CodecError::Io(_))) => self.socket = None,
                     Some(Err(error)) => return Err(into_io(error)),
                 },
                 _ = self.clock.tick() => break,
