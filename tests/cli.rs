@@ -80,10 +80,13 @@ fn installation(http: &str, audiosocket: &str) -> String {
 
 #[test]
 fn check_says_on_one_line_that_all_is_well() {
-    let output = offhook(&["check", "--config", "config/offhook.yaml"]);
-    assert_eq!(code(&output), 0, "{output:?}");
-    assert_eq!(out(&output), "config/offhook.yaml: no problems (1 contexts, 1 providers)\n");
-    assert_eq!(err(&output), "");
+    for arguments in [&["check", "config/offhook.yaml"][..], &["check", "--config", "config/offhook.yaml"], &["check"]]
+    {
+        let output = offhook(arguments);
+        assert_eq!(code(&output), 0, "{output:?}");
+        assert_eq!(out(&output), "config/offhook.yaml: no problems (1 context, 1 provider)\n");
+        assert_eq!(err(&output), "");
+    }
 }
 
 /// The same report, and the same code, from every command that reads a configuration.
@@ -142,7 +145,7 @@ fn wrong_arguments_are_exit_code_2() {
     for arguments in [
         &["rnu"][..],
         &["run", "--confg", "x"],
-        &["check", "extra"],
+        &["check", "config/offhook.yaml", "extra"],
         &["run", "--log-format", "xml"],
         &["run", "--config", "config/offhook.yaml", "--log", "offhook=loud"],
         &[],

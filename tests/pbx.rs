@@ -5,7 +5,7 @@ mod support;
 
 use std::{
     fs::File,
-    path::Path,
+    path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     time::Duration,
 };
@@ -25,10 +25,9 @@ const DOWN_WITHIN: Duration = Duration::from_secs(10);
 const ASK_EVERY: Duration = Duration::from_millis(50);
 const RTP_PORTS: u16 = 20;
 
-/// The script with all it starts, in a process group of its own as in a terminal.
+/// The script with all that it starts.
 struct Pbx {
     child: Child,
-    group: u32,
     directory: TempDir,
     http: u16,
     sip: u16,
@@ -43,8 +42,8 @@ impl Pbx {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let shipped = std::fs::read_to_string(root.join("config/asterisk.yaml")).expect("a committed file");
         let yaml = format!(
-            "{shipped}\nhttp: {{ bind: \"127.0.0.1:{http}\" }}\nmedia: {{ audiosocket: {{ bind: \
-             \"127.0.0.1:{audiosocket}\" }}, rtp: {{ ports: {media}-{} }} }}\n",
+            "{shipped}\nhttp:\n  bind: 127.0.0.1:{http}\nmedia:\n  audiosocket:\n    bind: \
+             127.0.0.1:{audiosocket}\n  rtp:\n    ports: {media}-{}\n",
             media + 399
         );
         let config = directory.path().join("offhook.yaml");
@@ -59,18 +58,15 @@ impl Pbx {
             .env("TMPDIR", &temporary)
             .env("CONFIG", &config)
             .env("PBX_SIP_PORT", sip.to_string())
-            .env("PBX_ARI_PORT", ari.to_string())
-            .env("LAB_AUDIOSOCKET", format!("127.0.0.1:{audiosocket}"))
+            .env("PBX_HTTP_PORT", ari.to_string())
             .env("LAB_RTP_FIRST", rtp.to_string())
             .env("LAB_RTP_LAST", (rtp + RTP_PORTS - 1).to_string())
             .stdin(Stdio::null())
             .stdout(said.try_clone().expect("a second handle"))
             .stderr(said)
-            .process_group(0)
             .spawn()
             .expect("bash runs");
-        let group = child.id().expect("it runs");
-        Self { child, group, directory, http, sip }
+        Self { child, directory, http, sip }
     }
 
     fn said(&self) -> String {
@@ -89,38 +85,37 @@ impl Pbx {
         }
     }
 
-    /// Ctrl-C: the terminal tells every process of the group.
+    /// Ctrl-C: what the script starts has sessions of its own, so the terminal tells the script alone.
     async fn interrupt(&mut self) -> ExitStatus {
-        signal("INT", self.group);
+        signal("INT", &[self.child.id().expect("it runs").to_string()]);
         let ended = timeout(DOWN_WITHIN, self.child.wait()).await;
         ended.unwrap_or_else(|_| panic!("it still runs:\n{}", self.said())).expect("its own child")
     }
 
-    /// Processes of the group that are there now.
+    /// Processes of the script's that are there now: those that have its environment.
     fn processes(&self) -> Vec<String> {
-        let in_group = |stat: &String| {
-            // pid (name) state parent group …; the name may hold blanks.
-            let after_name = stat.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
-            after_name.split_whitespace().nth(2) == Some(&self.group.to_string())
+        let mark = self.directory.path().join("tmp").display().to_string();
+        let of_it = |process: &PathBuf| {
+            let environment = std::fs::read(process.join("environ")).unwrap_or_default();
+            String::from_utf8_lossy(&environment).contains(&format!("TMPDIR={mark}"))
         };
-        let all = std::fs::read_dir("/proc").expect("Linux").flatten();
-        let stats = all.filter_map(|process| std::fs::read_to_string(process.path().join("stat")).ok());
-        stats.filter(in_group).collect()
+        let all = std::fs::read_dir("/proc").expect("Linux").flatten().map(|process| process.path()).filter(of_it);
+        all.filter_map(|process| Some(process.file_name()?.to_string_lossy().into_owned())).collect()
     }
 }
 
 impl Drop for Pbx {
     fn drop(&mut self) {
-        if !self.processes().is_empty() {
-            signal("KILL", self.group);
+        let left = self.processes();
+        if !left.is_empty() {
+            signal("KILL", &left);
         }
     }
 }
 
-fn signal(name: &str, group: u32) {
-    let sent =
-        std::process::Command::new("bash").args(["-c", "kill -s \"$0\" -- \"-$1\"", name, &group.to_string()]).status();
-    assert!(sent.is_ok_and(|status| status.success()), "kill -s {name} -{group}");
+fn signal(name: &str, processes: &[String]) {
+    let sent = std::process::Command::new("bash").args(["-c", "kill -s \"$@\"", "kill", name]).args(processes).status();
+    assert!(sent.is_ok_and(|status| status.success()), "kill -s {name} {processes:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -140,7 +135,7 @@ async fn it_says_what_to_dial_somebody_answers_there_and_ctrl_c_leaves_nothing()
         sleep(ASK_EVERY).await;
     }
     let status = pbx.interrupt().await;
-    assert_eq!(status.code(), Some(130), "{}", pbx.said());
+    assert_eq!(status.code(), Some(0), "{}", pbx.said());
     assert!(pbx.said().contains("Stopped."), "{}", pbx.said());
     phone.wait_ended(DOWN_WITHIN).await;
     assert_eq!(pbx.processes(), Vec::<String>::new());

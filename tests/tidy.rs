@@ -160,3 +160,69 @@ fn the_table_of_endings_is_fresh() {
     let written = fs::read_to_string(&path).unwrap_or_default();
     assert_eq!(written, page, "docs/endings.md is stale; write it with OFFHOOK_BLESS=1 cargo test --test tidy");
 }
+
+/// Every document of the project with its name, without the parts that are code.
+fn documents() -> Vec<(PathBuf, String)> {
+    let folders = [root(), root().join("docs")];
+    let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap().flatten()).map(|entry| entry.path());
+    let mut files: Vec<_> = files.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect();
+    files.sort();
+    let prose = |path: &PathBuf| {
+        let mut fenced = false;
+        let text = fs::read_to_string(path).unwrap();
+        let lines = text.lines().filter(|line| {
+            let fence = line.trim_start().starts_with("```");
+            fenced ^= fence;
+            !fence && !fenced
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    files.iter().map(|path| (path.clone(), prose(path))).collect()
+}
+
+/// Where a document points to: `[text](target)`, `![image](target)`, `[name]: target`, `src="target"`.
+fn targets(text: &str) -> Vec<&str> {
+    let inline = text.split("](").skip(1).filter_map(|rest| rest.split([')', ' ', '\n']).next());
+    let named = text.lines().filter_map(|line| line.strip_prefix('[')?.split_once("]: ").map(|(_, target)| target));
+    let html = ["src=\"", "href=\"", "srcset=\""].into_iter();
+    let html = html.flat_map(|key| text.split(key).skip(1).filter_map(|rest| rest.split('"').next()));
+    let all = inline.chain(named).chain(html);
+    all.map(|target| target.split('#').next().unwrap_or_default().trim())
+        .filter(|target| !target.is_empty() && !target.contains("://") && !target.starts_with("mailto:"))
+        .collect()
+}
+
+#[test]
+fn every_link_between_documents_leads_somewhere() {
+    let documents = documents();
+    assert!(documents.iter().any(|(path, text)| path.ends_with("README.md") && !targets(text).is_empty()));
+    let mut wrong = Vec::new();
+    for (path, text) in &documents {
+        let folder = path.parent().unwrap();
+        let missing = targets(text).into_iter().filter(|target| !folder.join(target).exists());
+        wrong.extend(missing.map(|target| format!("{}: {target}", path.display())));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_document_has_a_gap_left_to_be_filled() {
+    let is_gap = |word: &&str| {
+        !word.is_empty() && word.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+    };
+    let mut wrong = Vec::new();
+    for (path, _) in documents() {
+        let text = fs::read_to_string(&path).unwrap();
+        let parts: Vec<&str> = text.split('@').collect();
+        // What stands between two signs: neither the first part nor the last.
+        let between = parts.iter().take(parts.len() - 1).skip(1).copied();
+        wrong.extend(between.filter(is_gap).map(|word| format!("{}: @{word}@", path.display())));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn targets_are_found_in_every_notation() {
+    let text = "[a](a.md#b) ![i](i.png \"t\") [x](https://x.y) [y](#z)\n[n]: n.md\n<img src=\"s.svg\">";
+    assert_eq!(targets(text), ["a.md", "i.png", "n.md", "s.svg"]);
+}

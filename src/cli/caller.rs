@@ -22,7 +22,8 @@ const SAMPLES: usize = 160;
 const JITTER_MAX: usize = 10;
 
 pub struct Caller {
-    socket: Framed<TcpStream, Codec>,
+    /// `None` once either side has hung up.
+    socket: Option<Framed<TcpStream, Codec>>,
     clock: Interval,
     to_say: VecDeque<i16>,
     jitter: VecDeque<Bytes>,
@@ -31,7 +32,6 @@ pub struct Caller {
     pub heard: Vec<i16>,
     /// Frames that came faster than they could be played.
     pub overrun: usize,
-    hung_up: bool,
 }
 
 impl Caller {
@@ -43,14 +43,13 @@ impl Caller {
         let mut clock = interval(FRAME);
         clock.set_missed_tick_behavior(MissedTickBehavior::Burst);
         Ok(Self {
-            socket,
+            socket: Some(socket),
             clock,
             to_say: VecDeque::new(),
             jitter: VecDeque::new(),
             said: Vec::new(),
             heard: Vec::new(),
             overrun: 0,
-            hung_up: false,
         })
     }
 
@@ -68,7 +67,7 @@ impl Caller {
         loop {
             tokio::select! {
                 biased;
-                frame = self.socket.next(), if !self.hung_up => match frame {
+                frame = next(&mut self.socket) => match frame {
                     Some(Ok(Frame::Audio { samples, .. })) => {
                         self.jitter.push_back(samples);
                         if self.jitter.len() > JITTER_MAX {
@@ -76,16 +75,17 @@ impl Caller {
                             self.overrun += 1;
                         }
                     }
-                    Some(Ok(Frame::HangUp)) | None => self.hung_up = true,
+                    // The engine waits for this end to be closed too.
+                    Some(Ok(Frame::HangUp)) | None => self.socket = None,
                     Some(Ok(_)) => {}
                     // A finished conversation ends with a reset: that makes the dialplan hang up.
-                    Some(Err(CodecError::Io(_))) => self.hung_up = true,
+                    Some(Err(CodecError::Io(_))) => self.socket = None,
                     Some(Err(error)) => return Err(into_io(error)),
                 },
                 _ = self.clock.tick() => break,
             }
         }
-        if self.hung_up && self.jitter.is_empty() {
+        if self.socket.is_none() && self.jitter.is_empty() {
             return Ok(None);
         }
         let mut frame = BytesMut::with_capacity(FORMAT.frame_bytes());
@@ -94,10 +94,12 @@ impl Caller {
             self.said.push(sample);
             frame.extend_from_slice(&sample.to_le_bytes());
         }
-        if !self.hung_up {
-            let sent = self.socket.send(Frame::Audio { rate: FORMAT.rate, samples: frame.freeze() }).await;
+        if let Some(socket) = &mut self.socket {
+            let sent = socket.send(Frame::Audio { rate: FORMAT.rate, samples: frame.freeze() }).await;
             // A write into a socket the engine has just closed is its hang-up, seen from here.
-            self.hung_up = sent.is_err();
+            if sent.is_err() {
+                self.socket = None;
+            }
         }
         let start = self.heard.len();
         if let Some(bytes) = self.jitter.pop_front() {
@@ -105,6 +107,14 @@ impl Caller {
         }
         self.heard.resize(start + SAMPLES, 0);
         Ok(Some(&self.heard[start..]))
+    }
+}
+
+/// What comes next; nothing ever, once the call is over.
+async fn next(socket: &mut Option<Framed<TcpStream, Codec>>) -> Option<Result<Frame, CodecError>> {
+    match socket {
+        Some(socket) => socket.next().await,
+        None => std::future::pending().await,
     }
 }
 

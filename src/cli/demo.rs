@@ -3,13 +3,16 @@
 //! The engine runs as always; a synthetic caller connects by AudioSocket as Asterisk would, listens
 //! with its own ears, speaks, interrupts, and is said goodbye to.
 
-use super::{caller::Caller, serve, speech};
+use super::{
+    caller::{Caller, FORMAT},
+    serve, speech,
+    transcript::Transcript,
+};
 use clap::Args;
 use offhook::{
     audio::{Activity, ActivityDetector},
-    call::{Note, Speaker},
     config::Config,
-    engine::{CallNote, Engine, Source},
+    engine::{CallNote, Engine},
     telemetry::Metrics,
 };
 use std::{
@@ -79,24 +82,21 @@ pub fn run(arguments: &DemoArguments) -> ExitCode {
 
 async fn demo(arguments: &DemoArguments, config: Config, id: Uuid) -> anyhow::Result<()> {
     let voices = speech::render_all(&LINES, "en-gb+f3").await?;
-    let engine =
-        Engine::start(Source::File(arguments.config.clone()), config, Metrics::new(env!("CARGO_PKG_VERSION"))).await?;
+    let engine = serve::start(&arguments.config, config, Metrics::new(env!("CARGO_PKG_VERSION"))).await?;
     println!("offhook is up: AudioSocket on {}, pages on http://{}/", engine.audiosocket_addr(), engine.http_addr());
     println!("A caller dials in.\n");
-    let notes = engine.watch_calls();
+    let mut notes = engine.watch_calls();
     let began = Instant::now();
-    let printer = tokio::spawn(print_agent(notes, began));
     let mut caller = Caller::connect(engine.audiosocket_addr(), id).await?;
-    let call = timeout(CALL_MAX, converse(&mut caller, &voices, began));
+    let call = timeout(CALL_MAX, converse(&mut caller, &voices, &mut notes, began));
     let seen = call.await.map_err(|_| anyhow::anyhow!("the call did not end within {CALL_MAX:?}"))??;
     timeout(Duration::from_secs(5), engine.calls().none_left()).await?;
-    line(began.elapsed(), "      ", "The agent hung up.");
-    printer.abort();
     record(&arguments.recording, &caller)?;
     report(&engine, &caller, &seen, &arguments.recording);
     if arguments.keep {
+        let mut stop = serve::Stop::new()?;
         println!("\nThe engine stays up: http://{}/  (Ctrl-C ends it)", engine.http_addr());
-        tokio::signal::ctrl_c().await?;
+        stop.asked().await;
     }
     engine.stop().await;
     Ok(())
@@ -121,7 +121,13 @@ struct Seen {
 }
 
 /// The caller's half of the conversation: listens, speaks in pauses, interrupts once.
-async fn converse(caller: &mut Caller, voices: &[Vec<i16>], began: Instant) -> anyhow::Result<Seen> {
+async fn converse(
+    caller: &mut Caller,
+    voices: &[Vec<i16>],
+    notes: &mut broadcast::Receiver<CallNote>,
+    began: Instant,
+) -> anyhow::Result<Seen> {
+    let mut transcript = Transcript::default();
     let mut seen = Seen::default();
     let mut ear = ActivityDetector::new(-45.0, Duration::from_millis(40), PAUSE);
     let mut agent_since: Option<Instant> = None;
@@ -131,8 +137,16 @@ async fn converse(caller: &mut Caller, voices: &[Vec<i16>], began: Instant) -> a
     let mut next = 0;
     loop {
         let was_speaking = caller.is_speaking();
-        let Some(frame) = caller.tick().await? else { return Ok(seen) };
+        let frame = caller.tick().await?;
         let now = Instant::now();
+        while let Ok(CallNote { note, .. }) = notes.try_recv() {
+            transcript.note(now - began, note);
+        }
+        let Some(frame) = frame else {
+            transcript.event(now - began, "The agent hung up.");
+            transcript.finish();
+            return Ok(seen);
+        };
         let loud = offhook::audio::rms_dbfs(frame) > -45.0;
         let activity = ear.push(frame, now.into_std());
         if loud {
@@ -159,7 +173,7 @@ async fn converse(caller: &mut Caller, voices: &[Vec<i16>], began: Instant) -> a
         let answers_pause = activity == Some(Activity::Stopped) && next != 1 && !caller.is_speaking();
         let interrupts = next == 1 && agent_since.is_some_and(|since| now - since > PATIENCE);
         if (answers_pause || interrupts) && next < voices.len() {
-            line(now - began, "caller", LINES[next]);
+            transcript.caller(now - began, FORMAT.duration_of(voices[next].len() * 2), LINES[next]);
             caller.say(&voices[next]);
             if interrupts {
                 interrupted = Some(now);
@@ -167,26 +181,6 @@ async fn converse(caller: &mut Caller, voices: &[Vec<i16>], began: Instant) -> a
             next += 1;
         }
     }
-}
-
-async fn print_agent(mut notes: broadcast::Receiver<CallNote>, began: Instant) {
-    while let Ok(CallNote { note, .. }) = notes.recv().await {
-        let at = began.elapsed();
-        match note {
-            Note::Said { speaker: Speaker::Agent, text } => line(at, "agent ", text.reveal()),
-            Note::BargeIn { heard } => {
-                line(at, "      ", &format!("… interrupted after {:.1} s; the agent is quiet", heard.as_secs_f32()));
-            }
-            Note::ToolAnswered { tool: Some(tool), error } => {
-                line(at, "agent ", &format!("[{tool}: {}]", error.map_or("done", |error| error.label())));
-            }
-            _ => {}
-        }
-    }
-}
-
-fn line(at: Duration, who: &str, what: &str) {
-    println!("{:6.2} s  {who}  {what}", at.as_secs_f32());
 }
 
 fn record(path: &Path, caller: &Caller) -> anyhow::Result<()> {

@@ -5,6 +5,7 @@ mod caller;
 mod demo;
 mod serve;
 mod speech;
+mod transcript;
 
 use clap::{Parser, Subcommand};
 use offhook::config;
@@ -24,8 +25,8 @@ struct Arguments {
 
 const MANUAL: &str = "\
 FIRST STEPS
-  offhook demo                      hear an agent work: no Asterisk, no key
-  offhook check --config FILE       every mistake of a configuration at once, each with its line
+  offhook demo                      watch an agent work: no Asterisk, no key
+  offhook check FILE                every mistake of a configuration at once, each with its line
   offhook run --config FILE         take calls
 
 SIGNALS (run)
@@ -48,6 +49,8 @@ EXIT CODES
   3  the engine could not start
 ";
 
+const DEFAULT_FILE: &str = "config/offhook.yaml";
+
 #[derive(Subcommand)]
 enum Command {
     /// Take calls until told to stop.
@@ -57,8 +60,11 @@ enum Command {
     /// Read a configuration and report every problem, each as FILE:LINE with a suggestion.
     Check {
         /// The configuration file.
-        #[arg(long, value_name = "FILE", default_value = "config/offhook.yaml")]
-        config: PathBuf,
+        #[arg(value_name = "FILE", default_value = DEFAULT_FILE)]
+        file: PathBuf,
+        /// The same, written as for `run`.
+        #[arg(long, value_name = "FILE", conflicts_with = "file")]
+        config: Option<PathBuf>,
     },
     /// What a call costs, beside a floor measured in the same run.
     Bench(bench::BenchArguments),
@@ -80,7 +86,7 @@ pub fn run() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::BenchFloor(arguments) => bench::run_floor(&arguments),
-        Command::Check { config } => check(&config),
+        Command::Check { file, config } => check(&config.unwrap_or(file)),
         Command::Schema => {
             print!("{}", config::schema_text(&offhook::provider::catalog()));
             ExitCode::SUCCESS
@@ -88,15 +94,18 @@ pub fn run() -> ExitCode {
     }
 }
 
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 fn check(file: &std::path::Path) -> ExitCode {
     match config::load(file, &offhook::engine::environment, &offhook::provider::catalog()) {
         Ok(config) => {
-            println!(
-                "{}: no problems ({} contexts, {} providers)",
-                file.display(),
-                config.contexts.len(),
-                config.providers.len()
-            );
+            for warning in &config.warnings {
+                eprintln!("warning: {warning}");
+            }
+            let contexts = counted(config.contexts.len(), "context");
+            println!("{}: no problems ({contexts}, {})", file.display(), counted(config.providers.len(), "provider"));
             ExitCode::SUCCESS
         }
         Err(problems) => {

@@ -53,7 +53,7 @@ pub fn run(arguments: &RunArguments) -> ExitCode {
 async fn serve(file: &Path, config: Config, metrics: Metrics) -> anyhow::Result<()> {
     let mut reload = signal(SignalKind::hangup())?;
     let mut stop = Stop::new()?;
-    let engine = Engine::start(Source::File(file.to_owned()), config, metrics).await?;
+    let engine = start(file, config, metrics).await?;
     loop {
         tokio::select! {
             _ = reload.recv() => engine.reload(),
@@ -68,18 +68,27 @@ async fn serve(file: &Path, config: Config, metrics: Metrics) -> anyhow::Result<
     Ok(())
 }
 
+pub async fn start(file: &Path, config: Config, metrics: Metrics) -> anyhow::Result<Engine> {
+    Engine::start(Source::File(file.to_owned()), config, metrics).await.map_err(|error| {
+        let taken = |cause: &(dyn std::error::Error + 'static)| {
+            cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
+        };
+        if error.chain().any(taken) { anyhow::anyhow!("{error:#}; is another offhook running?") } else { error }
+    })
+}
+
 /// SIGTERM, and Ctrl-C in a terminal.
-struct Stop {
+pub struct Stop {
     term: Signal,
     int: Signal,
 }
 
 impl Stop {
-    fn new() -> std::io::Result<Self> {
+    pub fn new() -> std::io::Result<Self> {
         Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
     }
 
-    async fn asked(&mut self) {
+    pub async fn asked(&mut self) {
         tokio::select! {
             _ = self.term.recv() => {}
             _ = self.int.recv() => {}

@@ -6,6 +6,9 @@ use tokio::{process::Command, time::timeout};
 /// espeak-ng speaks a sentence in a tenth of a second.
 const RENDER_MAX: Duration = Duration::from_secs(10);
 
+/// About -44 dB below full scale: what espeak-ng leaves after its last sound is far below.
+const QUIET: u16 = 200;
+
 /// Speaks each text with espeak-ng; samples at 8 kHz.
 pub async fn render_all(texts: &[&str], voice: &str) -> anyhow::Result<Vec<Vec<i16>>> {
     let mut rendered = Vec::with_capacity(texts.len());
@@ -39,5 +42,9 @@ async fn render(text: &str, voice: &str) -> anyhow::Result<Vec<i16>> {
     let mut out = Vec::new();
     converter.push(&bytes, &mut out);
     converter.flush(&mut out);
-    Ok(out.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect())
+    let mut samples: Vec<i16> = out.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect();
+    // The end of the clip is the end of the speech: answers are measured from there.
+    let end = samples.iter().rposition(|sample| sample.unsigned_abs() > QUIET).map_or(0, |last| last + 1);
+    samples.truncate(end);
+    Ok(samples)
 }

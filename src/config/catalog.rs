@@ -25,6 +25,8 @@ pub struct ProviderKind {
     /// What a schema cannot say. It gets the options, variables put in. If the schema found
     /// something already, the parts it refused are left out and what is said about them is dropped.
     pub check: fn(&Value) -> Vec<OptionProblem>,
+    /// The tools that these options call by name, whatever a context allows.
+    pub calls: fn(&Value) -> Vec<String>,
 }
 
 /// A mistake in a provider's options.

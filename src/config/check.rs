@@ -159,9 +159,14 @@ impl Explainer<'_> {
         {
             return vec![Fault::new(path.clone(), format!("{key:?} is a key here"), Some(format!("write \"{key}:\"")))];
         }
-        // Nearest is the shape that has these keys; what is wrong below them counts less.
+        if let Some(fault) = self.several_in_one(node, path, &fitting) {
+            return vec![fault];
+        }
+        // Nearest is the shape that is named (`type: server_vad`), then the one that has these keys;
+        // what is wrong below them counts less.
         let distance = |branch: &&&Vec<ValidationError<'static>>| {
-            (branch.iter().filter(|error| path_of(error) == *path).count(), branch.len())
+            let other_name = branch.iter().any(is_constant);
+            (other_name, branch.iter().filter(|error| path_of(error) == *path).count(), branch.len())
         };
         let Some(nearest) = fitting.iter().min_by_key(distance) else {
             let mut wanted: Vec<String> = others.into_iter().filter_map(type_of).collect();
@@ -190,7 +195,49 @@ impl Explainer<'_> {
             let known: Vec<&str> = strange.iter().flat_map(|(error, _)| self.known_keys(error)).collect();
             return keys.iter().map(|key| self.unknown_key(&place, key, &known)).collect();
         }
-        nearest.iter().flat_map(|error| self.explain(error)).collect()
+        let mut faults: Vec<Fault> = nearest.iter().flat_map(|error| self.explain(error)).collect();
+        if !nearest.iter().any(is_constant) {
+            faults.iter_mut().for_each(|fault| self.name_owner(fault, path, &fitting));
+        }
+        faults
+    }
+
+    /// Keys of which each makes a shape of its own, in one place: `- say: hi` with `listen:` below it.
+    fn several_in_one(&self, node: &Node, path: &Path, branches: &[&Vec<ValidationError<'static>>]) -> Option<Fault> {
+        let Kind::Map(entries) = &node.kind else { return None };
+        let mut shapes = Vec::new();
+        for branch in branches {
+            let (error, _) = branch.iter().find_map(unexpected).filter(|(error, _)| path_of(error) == *path)?;
+            let [key] = self.known_keys(error)[..] else { return None };
+            shapes.push(key);
+        }
+        if entries.iter().filter(|entry| shapes.contains(&entry.key.as_str())).count() < 2 {
+            return None;
+        }
+        let (message, hint) = match path.steps().last() {
+            Some(Step::Index(_)) => ("one step per list item", "begin another with \"- \""),
+            _ => ("only one of these keys may stand here", "take the others out"),
+        };
+        Some(Fault::new(path.clone(), message, Some(hint.into())))
+    }
+
+    /// An unknown key that another named shape knows: says which.
+    fn name_owner(&self, fault: &mut Fault, path: &Path, branches: &[&Vec<ValidationError<'static>>]) {
+        let (Some(Step::Key(key)), 1) = (fault.path.steps().last(), fault.path.steps().len() - path.steps().len())
+        else {
+            return;
+        };
+        for error in branches.iter().flat_map(|branch| branch.iter()).filter(|error| is_constant(error)) {
+            // …/properties/type/const
+            let shape =
+                error.schema_path().as_str().rsplitn(4, '/').last().and_then(|shape| self.schema.pointer(shape));
+            let knows = shape.and_then(|shape| shape.pointer("/properties")?.get(key)).is_some();
+            if let (true, Some(Step::Key(tag)), [name]) = (knows, path_of(error).steps().last(), &listed(error)[..]) {
+                let name = name.as_str().map_or_else(|| name.to_string(), str::to_owned);
+                fault.hint = Some(format!("it belongs to \"{tag}: {name}\""));
+                fault.meant = None;
+            }
+        }
     }
 
     fn known_keys(&self, error: &ValidationError) -> Vec<&str> {
@@ -212,7 +259,15 @@ impl Explainer<'_> {
     }
 
     fn type_hint(&self, error: &ValidationError, kind: &TypeKind, node: &Node) -> Option<String> {
+        let title = self.beside(error, "title").and_then(Value::as_str).unwrap_or_default();
         let hint = match &node.kind {
+            // A bare number is most often half of what is wanted.
+            Kind::Scalar { value: Value::Number(number), from_env: false, .. } if title.starts_with("a duration") => {
+                return Some(format!("did you mean \"{number}s\"?"));
+            }
+            Kind::Scalar { value: Value::Number(number), from_env: false, .. } if title == "IP:PORT" => {
+                return Some(format!("did you mean \"127.0.0.1:{number}\"?"));
+            }
             Kind::Scalar { text: Some(text), value, from_env: false }
                 if !value.is_null() && expects(kind, JsonType::String) =>
             {
@@ -278,6 +333,10 @@ fn listed(error: &ValidationError<'static>) -> Vec<Value> {
         ValidationErrorKind::Constant { expected_value } => vec![(**expected_value).clone()],
         _ => Vec::new(),
     }
+}
+
+fn is_constant(error: &ValidationError<'static>) -> bool {
+    matches!(error.kind(), ValidationErrorKind::Constant { .. })
 }
 
 fn unexpected<'e>(error: &'e ValidationError<'static>) -> Option<(&'e ValidationError<'static>, &'e Vec<String>)> {

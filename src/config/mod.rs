@@ -9,6 +9,7 @@
 
 mod catalog;
 mod check;
+mod consistency;
 mod defaults;
 mod interpolate;
 mod problem;
@@ -49,11 +50,13 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 /// tools there are.
 ///
 /// # Errors
-/// All mistakes of the file at once, by line.
+/// All mistakes of the file at once, by line. What is merely strange is logged and kept in
+/// [`Config::warnings`].
 pub fn load(path: &std::path::Path, env: Env, catalog: &Catalog) -> Result<Config, Problems> {
     let name = path.display().to_string();
     match read(path) {
-        Ok(text) => load_str(&name, &text, env, catalog),
+        Ok(text) => load_str(&name, &text, env, catalog)
+            .inspect(|config| config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"))),
         Err(message) => {
             let mut report = Report::new(&name);
             report.add(0, &Path::default(), message, None);
@@ -98,7 +101,10 @@ fn compose(name: &str, text: &str, env: Env, catalog: &Catalog, report: &mut Rep
         return None;
     };
     let folder = std::path::Path::new(name).parent().unwrap_or(std::path::Path::new(""));
-    Some(resolve::resolve(raw, &root, folder, catalog, report))
+    let mut config = resolve::resolve(raw, &root, folder, catalog, report);
+    consistency::check(&config, &root, catalog, report);
+    config.warnings = consistency::warnings(&config, &root, name);
+    Some(config)
 }
 
 /// A configuration without a known mistake. One value is one generation: a running call keeps the
@@ -115,6 +121,8 @@ pub struct Config {
     pub providers: BTreeMap<String, ProviderConfig>,
     pub contexts: BTreeMap<String, Arc<Context>>,
     pub destinations: BTreeMap<String, Destination>,
+    /// What is right but probably not meant, in the order of the lines.
+    pub warnings: Vec<Problem>,
 }
 
 #[derive(Debug, Clone)]

@@ -44,19 +44,19 @@ pub const VARIABLES: [Variable; 9] = [
     Variable {
         name: "call_direction",
         default: "inbound",
-        meaning: "`inbound` or `outbound`",
+        meaning: "`inbound` or `outbound`, from the channel variable `AI_DIRECTION`",
         value: |facts| Some(facts.direction.label().to_owned()),
     },
     Variable {
         name: "campaign_id",
         default: "",
-        meaning: "the outbound dialler's campaign",
+        meaning: "the outbound dialler's campaign, from `AI_CAMPAIGN_ID`",
         value: |facts| facts.campaign_id.clone(),
     },
     Variable {
         name: "lead_id",
         default: "",
-        meaning: "the outbound dialler's lead",
+        meaning: "the outbound dialler's lead, from `AI_LEAD_ID`",
         value: |facts| facts.lead_id.clone(),
     },
     Variable {

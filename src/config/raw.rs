@@ -18,16 +18,17 @@ const NAME_PATTERN: &str = "^[A-Za-z0-9_-]{1,64}$";
 #[serde(deny_unknown_fields)]
 pub(super) struct Raw {
     /// The Asterisk that offhook attaches to. Without this section offhook does not use ARI: calls
-    /// then come by `AudioSocket()` from the dialplan only, and transfer is not offered.
+    /// then come by `AudioSocket()` from the dialplan only, with neither RTP nor transfer.
     pub asterisk: Option<Asterisk>,
     /// How audio travels between Asterisk and offhook.
     pub media: Option<Media>,
-    /// Health, metrics and reload.
+    /// The pages: calls, health, metrics and reload.
     pub http: Option<Http>,
     /// Limits of the engine as a whole.
     pub limits: Option<Limits>,
     /// The context that takes calls whose `AI_CONTEXT` is missing or unknown. Without it such calls
     /// go back to the dialplan.
+    #[schemars(length(min = 1))]
     pub default_context: Option<String>,
     /// AI providers by a name of your choice. Each entry has exactly one key, the kind of provider,
     /// with its options below it.
@@ -106,7 +107,8 @@ pub(super) struct Rtp {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Http {
-    /// Where `/live`, `/ready`, `/metrics` and `/reload` answer.
+    /// Where the pages answer: `/`, `/live`, `/ready`, `/metrics`, `/calls` and `/reload`. There is no
+    /// password, so write a loopback or private address.
     #[schemars(extend("default" = defaults::HTTP_BIND, "title" = "IP:PORT"))]
     pub bind: Option<String>,
 }

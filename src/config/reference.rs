@@ -38,11 +38,13 @@ with a problem changes nothing.
 not set. `${NAME:-default}` takes the default if it is unset or empty. `$${` stands for a literal `${`. Inside `{ }` and
 `[ ]` YAML wants quotes around it: `\"${NAME}\"`. Keep passwords and keys in variables; their values are never printed.
 
-**Durations** are a whole number and a unit: `500ms`, `12s`, `5m`, `1h`; at most a day.
+**Durations** are a whole number and a unit: `500ms`, `12s`, `5m`, `1h`; at most a day. In the options of `scripted` the
+number may have decimals, as in `2.5s`, and an hour is the most.
 
 **Names** of contexts, providers and destinations have letters, digits, `_` and `-`. Below, `NAME` stands for one.
 
-**Text that looks like a number** needs quotes: `extension: \"200\"`. A key without a value counts as not written.
+**Text that looks like a number** needs quotes: `extension: \"200\"`. A key without a value, or with `null`, counts as not
+written, except among the options of a provider: there `null` switches off what can be switched off.
 ";
 
 const PLACEHOLDERS: &str = "\
@@ -76,11 +78,13 @@ impl Page {
         for Key { key, value, required } in &keys {
             let default = match value.get("default") {
                 _ if *required => "**required**".into(),
-                Some(Value::String(text)) => code(text),
-                Some(other) => code(&other.to_string()),
+                Some(value) => code(&flow(value)),
                 None => "–".into(),
             };
-            let meaning = value.get("description").and_then(Value::as_str).map(one_line).unwrap_or_default();
+            let mut meaning = value.get("description").and_then(Value::as_str).map(one_line).unwrap_or_default();
+            for (choice, about) in described_choices(value) {
+                meaning += &format!(" `{choice}`: {}", one_line(about));
+            }
             self.line(format_args!("| `{key}` | {} | {default} | {} |", type_words(value), cell(&meaning)));
         }
         for Key { key, value, .. } in keys {
@@ -140,6 +144,8 @@ struct Key {
 /// The keys of an object, those of all its alternatives included.
 fn collect_keys(schema: &Value, keys: &mut Vec<Key>) {
     let alternatives = alternatives(schema);
+    let names_itself = |(key, value): (&String, &Value)| Some((key.clone(), value.get("const")?.as_str()?.to_owned()));
+    let tag = |schema: &Value| schema.get("properties")?.as_object()?.iter().find_map(names_itself);
     let properties = schema.get("properties").and_then(Value::as_object);
     let names = schema.get("required").and_then(Value::as_array);
     for (key, value) in properties.into_iter().flatten() {
@@ -163,6 +169,36 @@ fn collect_keys(schema: &Value, keys: &mut Vec<Key>) {
         if alternatives.len() > 1 {
             keys[from..].iter_mut().for_each(|key| key.required = false);
         }
+        // `type: server_vad` decides which other keys there are.
+        if let Some((tag, name)) = tag(alternative) {
+            let own = keys[from..].iter_mut().filter(|key| key.key != tag);
+            own.for_each(|key| describe(&mut key.value, &format!("Only with `{tag}: {name}`.")));
+            let about = alternative.get("description").and_then(Value::as_str).unwrap_or_default();
+            let tag = keys.iter_mut().find(|key| key.key == tag);
+            if let Some(key) = tag {
+                key.required = true;
+                describe(&mut key.value, &format!("`{name}`: {about}"));
+            }
+        }
+    }
+}
+
+/// Adds a sentence to what is said about a key.
+fn describe(schema: &mut Value, sentence: &str) {
+    let before = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+    let all = format!("{before} {sentence}");
+    schema["description"] = all.trim().into();
+}
+
+/// As it would be written on one line.
+fn flow(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Object(entries) if !entries.is_empty() => {
+            let entries: Vec<String> = entries.iter().map(|(key, value)| format!("{key}: {}", flow(value))).collect();
+            format!("{{ {} }}", entries.join(", "))
+        }
+        other => other.to_string(),
     }
 }
 
@@ -224,6 +260,15 @@ fn bounds(schema: &Value) -> String {
         (None, Some(most)) => format!(", at most {most}"),
         (Some(least), Some(most)) => format!(", {least} to {most}"),
     }
+}
+
+/// Choices of which the schema says what each means.
+fn described_choices(schema: &Value) -> Vec<(&str, &str)> {
+    let about = |choice| -> Option<(&str, &str)> {
+        let choice: &Value = choice;
+        Some((choice.get("const")?.as_str()?, choice.get("description")?.as_str()?))
+    };
+    alternatives(schema).into_iter().filter_map(about).collect()
 }
 
 /// The values of a constant, of an `enum`, or of alternatives that are such.

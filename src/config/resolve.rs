@@ -43,7 +43,7 @@ pub(super) fn resolve(
             bind: resolver.parsed(raw.http.and_then(|h| h.bind), defaults::HTTP_BIND, &at.key("http").key("bind")),
         },
         limits,
-        default_context: raw.default_context.filter(|name| !name.is_empty()),
+        default_context: raw.default_context,
         providers: resolver.providers(raw.providers.unwrap_or_default()),
         destinations: raw
             .destinations
@@ -52,6 +52,7 @@ pub(super) fn resolve(
             .map(|(name, raw)| (name, destination(raw)))
             .collect(),
         contexts: resolver.contexts(raw.contexts.unwrap_or_default()),
+        warnings: Vec::new(),
     };
     if let Some(name) = &config.default_context {
         resolver.name(name, "contexts", "context", &at.key("default_context"));

@@ -31,8 +31,20 @@ fn catalog() -> Catalog {
     let scripted = json!({ "type": "object", "properties": {}, "additionalProperties": false });
     Catalog {
         providers: vec![
-            ProviderKind { kind: "scripted", summary: "A script.", schema: scripted, check: |_| Vec::new() },
-            ProviderKind { kind: "openai_realtime", summary: "A model.", schema: realtime, check: check_realtime },
+            ProviderKind {
+                kind: "scripted",
+                summary: "A script.",
+                schema: scripted,
+                check: |_| Vec::new(),
+                calls: |_| Vec::new(),
+            },
+            ProviderKind {
+                kind: "openai_realtime",
+                summary: "A model.",
+                schema: realtime,
+                check: check_realtime,
+                calls: |_| Vec::new(),
+            },
         ],
         tools: vec!["hangup_call", "transfer"],
     }

@@ -288,7 +288,7 @@ impl<'a> Composer<'a, '_> {
             }
             node.line = line;
             if let Some(first) = lines.get(&key) {
-                self.report.add(line, &below, format!("the key is already in line {first}"), None);
+                self.report.add(line, &below, format!("the key is already on line {first}"), None);
                 continue;
             }
             lines.insert(key.clone(), line);
@@ -351,7 +351,7 @@ impl<'a> Composer<'a, '_> {
         let (message, hint) = match flaw {
             Flaw::Unset(name) => (
                 format!("the environment variable {name} is not set"),
-                format!("set it, or write a default: ${{{name}:-…}}"),
+                if is_secret(path) { "set it".into() } else { format!("set it, or write a default: ${{{name}:-…}}") },
             ),
             Flaw::Malformed => (
                 "\"${\" begins a variable, but no name and \"}\" follow".into(),
@@ -366,6 +366,12 @@ impl<'a> Composer<'a, '_> {
             self.report.add(line, path, format!("the tag {} has no meaning here", tag.original()), None);
         }
     }
+}
+
+/// A default for it would be the secret itself, in the file.
+fn is_secret(path: &Path) -> bool {
+    let Some(Step::Key(key)) = path.steps().last() else { return false };
+    ["password", "key", "secret", "token"].iter().any(|word| key.ends_with(word))
 }
 
 /// Why a line that looks right may not be YAML.

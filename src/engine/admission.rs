@@ -99,6 +99,7 @@ mod tests {
     use crate::{audio::Format, config, config::Transport, provider};
 
     const YAML: &str = r#"
+asterisk: { password: x }
 default_context: front
 media: { default: audiosocket/slin16 }
 providers:

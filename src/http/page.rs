@@ -4,7 +4,7 @@
 //! through [`Escaped`].
 
 use super::view::{About, ActiveCall, CallCounts, CallHead, CallsView, EndedCall, Readiness};
-use crate::call::EndClass;
+use crate::{call::EndClass, facts::CallId};
 use jiff::{Timestamp, tz::TimeZone};
 use std::{
     fmt::{self, Display, Formatter, Write},
@@ -87,14 +87,17 @@ impl Page {
             return f.write_str("<p class=\"soft\">Nobody is on the line.</p>\n");
         }
         let heads = ["Since", "Lasting", "Context", "Provider", "Phase", "Turns", "Barge-ins", "Tools", "Lost", "Call"];
-        table_head(f, "active", &heads)?;
+        self.table_head(f, "active", &heads)?;
         for ActiveCall { call, phase, counts } in calls {
-            write!(f, "<tr>{}", self.start(call))?;
-            write!(f, "<td class=\"number\">{}</td>", Lasted(since(call.since, self.now)))?;
-            write!(f, "<td>{}</td><td>{}</td>", Escaped(&call.context), Escaped(&call.provider))?;
-            write!(f, "<td>{}</td>", Escaped(phase))?;
+            f.write_str("<tr>")?;
+            cell(f, "Since", self.start(call))?;
+            number(f, "Lasting", Lasted(since(call.since, self.now)))?;
+            cell(f, "Context", Escaped(&call.context))?;
+            cell(f, "Provider", Escaped(&call.provider))?;
+            cell(f, "Phase", Escaped(phase))?;
             count_cells(f, counts)?;
-            writeln!(f, "<td><code>{}</code></td></tr>", call.id)?;
+            cell(f, "Call", ShortId(call.id))?;
+            f.write_str("</tr>\n")?;
         }
         f.write_str("</tbody>\n</table>\n</div>\n")
     }
@@ -105,14 +108,17 @@ impl Page {
             return f.write_str("<p class=\"soft\">No call has ended yet.</p>\n");
         }
         let heads = ["Began", "Lasted", "Why it ended", "Context", "Provider", "Turns", "Barge-ins", "Tools", "Lost"];
-        table_head(f, "recent", &heads)?;
+        self.table_head(f, "recent", &heads)?;
         for EndedCall { call, lasted, reason, counts } in self.calls.recent.iter().take(RECENT_ROWS_MAX) {
-            write!(f, "<tr>{}<td class=\"number\">{}</td>", self.start(call), Lasted(*lasted))?;
+            f.write_str("<tr>")?;
+            cell(f, "Began", self.start(call))?;
+            number(f, "Lasted", Lasted(*lasted))?;
             let class = reason.class();
             write!(f, "<td class=\"reason\"><span class=\"mark {}\">{}</span> ", colour(class), class.label())?;
             write!(f, "{}<p class=\"soft\">", Sentence(reason.describe()))?;
-            write!(f, "<code>{}</code>, call <code>{}</code></p></td>", reason.label(), call.id)?;
-            write!(f, "<td>{}</td><td>{}</td>", Escaped(&call.context), Escaped(&call.provider))?;
+            write!(f, "<code>{}</code>, call {}</p></td>", reason.label(), ShortId(call.id))?;
+            cell(f, "Context", Escaped(&call.context))?;
+            cell(f, "Provider", Escaped(&call.provider))?;
             count_cells(f, counts)?;
             f.write_str("</tr>\n")?;
         }
@@ -138,36 +144,48 @@ impl Page {
         f.write_str("<a href=\"/metrics\">metrics</a>.</p>\n</footer>\n")
     }
 
-    /// The cell with a call's beginning: the time alone for today, else the day too.
+    /// A call's beginning: the time alone for today, else the day too.
     fn start(&self, call: &CallHead) -> String {
         let (began, now) = (call.since.to_zoned(self.time_zone.clone()), self.now.to_zoned(self.time_zone.clone()));
         let format = if began.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
-        format!("<td><time datetime=\"{}\">{}</time></td>", call.since, began.strftime(format))
+        format!("<time datetime=\"{}\">{}</time>", call.since, began.strftime(format))
+    }
+
+    /// Opens a table under the heading with the id `label`; the columns of numbers stand right.
+    fn table_head(&self, f: &mut Formatter<'_>, label: &str, heads: &[&str]) -> fmt::Result {
+        // A region that scrolls must be reachable by keyboard.
+        writeln!(f, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-labelledby=\"{label}\">")?;
+        f.write_str("<table>\n<thead><tr>")?;
+        let zone = self.now.to_zoned(self.time_zone.clone()).strftime("%Z").to_string();
+        for head in heads {
+            let number = matches!(*head, "Lasting" | "Lasted" | "Turns" | "Barge-ins" | "Tools" | "Lost");
+            let class = if number { " class=\"number\"" } else { "" };
+            let hint = if *head == "Lost" { " title=\"20 ms slots missed and frames dropped\"" } else { "" };
+            write!(f, "<th scope=\"col\"{class}{hint}>{head}")?;
+            if matches!(*head, "Since" | "Began") {
+                write!(f, ", {}", Escaped(&zone))?;
+            }
+            f.write_str("</th>")?;
+        }
+        f.write_str("</tr></thead>\n<tbody>\n")
     }
 }
 
-/// Opens a table under the heading with the id `label`; the columns of numbers stand right.
-fn table_head(f: &mut Formatter<'_>, label: &str, heads: &[&str]) -> fmt::Result {
-    // A region that scrolls must be reachable by keyboard.
-    write!(
-        f,
-        "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-labelledby=\"{label}\">\n<table>\n<thead><tr>"
-    )?;
-    for head in heads {
-        let number = matches!(*head, "Lasting" | "Lasted" | "Turns" | "Barge-ins" | "Tools" | "Lost");
-        let class = if number { " class=\"number\"" } else { "" };
-        let hint = if *head == "Lost" { " title=\"20 ms slots missed and frames dropped\"" } else { "" };
-        write!(f, "<th scope=\"col\"{class}{hint}>{head}</th>")?;
-    }
-    f.write_str("</tr></thead>\n<tbody>\n")
+/// A cell that knows its column's name: a narrow screen shows it there, since it stacks the cells.
+fn cell(f: &mut Formatter<'_>, head: &str, content: impl Display) -> fmt::Result {
+    write!(f, "<td data-head=\"{head}\">{content}</td>")
+}
+
+fn number(f: &mut Formatter<'_>, head: &str, content: impl Display) -> fmt::Result {
+    write!(f, "<td class=\"number\" data-head=\"{head}\">{content}</td>")
 }
 
 fn count_cells(f: &mut Formatter<'_>, counts: &CallCounts) -> fmt::Result {
     let lost = counts.slots_missed.saturating_add(counts.frames_dropped);
-    for count in [counts.agent_turns.into(), counts.barge_ins.into(), counts.tool_calls.into(), lost] {
-        write!(f, "<td class=\"number\">{count}</td>")?;
-    }
-    Ok(())
+    number(f, "Turns", counts.agent_turns)?;
+    number(f, "Barge-ins", counts.barge_ins)?;
+    number(f, "Tools", counts.tool_calls)?;
+    number(f, "Lost", lost)
 }
 
 const fn colour(class: EndClass) -> &'static str {
@@ -198,6 +216,17 @@ impl Display for Escaped<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// The end of a call's id, which finds it in the log; the beginning may be the same for many calls.
+struct ShortId(CallId);
+
+impl Display for ShortId {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let id = self.0.to_string();
+        let end = id.rsplit('-').next().unwrap_or(&id);
+        write!(f, "<code title=\"{id}\">{end}</code>")
     }
 }
 

@@ -119,6 +119,8 @@ pub struct ProviderKind {
     pub schema: fn() -> Value,
     /// Every mistake in the options that can be found without side effects.
     pub check: fn(&Value) -> Vec<OptionProblem>,
+    /// The tools that these options call by name: every context that uses them has to list these.
+    pub calls: fn(&Value) -> Vec<String>,
     /// Makes the provider; fails with what `check` finds, or with what only doing it shows.
     pub build: Build,
 }
@@ -135,6 +137,7 @@ pub fn catalog() -> Catalog {
         summary: row.summary,
         schema: (row.schema)(),
         check: row.check,
+        calls: row.calls,
     };
     Catalog { providers: PROVIDERS.iter().map(kind).collect(), tools: BUILT_IN.to_vec() }
 }

@@ -44,6 +44,7 @@ pub(super) const KIND: ProviderKind = ProviderKind {
         Ok(options) => options.problems(),
         Err(problems) => problems,
     },
+    calls: |_| Vec::new(),
     build,
 };
 

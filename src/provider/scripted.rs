@@ -35,6 +35,7 @@ pub(super) const KIND: ProviderKind = ProviderKind {
         Ok(options) => options.problems(),
         Err(problems) => problems,
     },
+    calls: |options| read_options::<Options>(options).map(|options| options.tools()).unwrap_or_default(),
     build,
 };
 
@@ -161,7 +162,7 @@ fn input(wire: Wire) -> Option<Input> {
         ToAgent::Interrupt { answer, heard_ms, cancel } => {
             Input::Interrupt { answer, heard: Duration::from_millis(heard_ms), cancel }
         }
-        ToAgent::ToolResult { call_id, .. } => Input::ToolResult { call_id },
+        ToAgent::ToolResult { call_id, speak, .. } => Input::ToolResult { call_id, speak },
     })
 }
 

@@ -186,9 +186,11 @@ impl Session {
         let limit = deadline.min(Instant::now() + self.policy.connect_max);
         let link = match self.collecting(timeout_at(limit, Link::dial(dial))).await {
             None => return Attempt::Ended(End::Left),
-            Some(Err(_)) => return Attempt::Failed(AgentLoss::Unreachable),
+            Some(Err(_)) => {
+                tracing::warn!("the provider did not answer the connection in time");
+                return Attempt::Failed(AgentLoss::Unreachable);
+            }
             Some(Ok(Err(error))) => {
-                tracing::warn!(%error, "the provider could not be dialled");
                 return Attempt::Failed(match error {
                     DialError::Refused(status) => codec.refused(status),
                     DialError::Failed(_) | DialError::Header => AgentLoss::Unreachable,

@@ -23,7 +23,7 @@ contexts:
 "#,
     );
     insta::assert_snapshot!(told, @r#"
-    test.yaml:3: asterisk.password: the environment variable ARI_PASSWROD is not set; set it, or write a default: ${ARI_PASSWROD:-…}
+    test.yaml:3: asterisk.password: the environment variable ARI_PASSWROD is not set; set it
     test.yaml:4: asterisk.user: unknown key; did you mean "username"?
     test.yaml:6: limits.calls: expected a whole number, found text
     test.yaml:7: default_context: unknown context "recption"; did you mean "reception"?
@@ -52,6 +52,7 @@ fn wrong_types_say_what_was_expected_and_what_was_found() {
         "default_context: 5\n",
         "asterisk: { password: 1234 }\n",
         "limits: { calls: yes }\n",
+        "media: { audiosocket: { bind: 9092 } }\n",
         "limits: { calls: \"${EMPTY}\" }\n",
         "limits: { calls: \"${SECRET_WORD}\" }\n",
         "media: { rtp: { ports: 20000 } }\n",
@@ -103,6 +104,7 @@ fn names_that_do_not_exist_are_told_with_those_that_do() {
         "    on_failure: { then: { transfer: sales } }\n",
         "    on_failure: { then: { tranfser: sales } }\n",
         "default_context: dask\n",
+        "default_context: ''\n",
         "default_context: ${SECRET_WORD}\n",
         "  two:\n",
         "  'front desk': { prompt: x, provider: frnt, color: red }\n",
@@ -186,6 +188,63 @@ fn deep_nesting_is_refused() {
     assert!(told.contains("nested more than 40 levels deep"), "{told}");
 }
 
+#[test]
+fn sections_that_do_not_fit_each_other_are_told() {
+    let cases = [
+        "media: { default: rtp/ulaw }\n",
+        "    audio: rtp/alaw\n",
+        "    tools: [hangup_call, transfer]\ndestinations: { sales: { description: x, context: y, extension: z } }\n",
+        "    on_failure: { then: { transfer: sales } }\ndestinations: { sales: { description: x, context: y, extension: z } }\n",
+        // The section is there, only wrong.
+        "    audio: rtp/alaw\nasterisk: { password: \"${NOPE}\" }\n",
+        "http: { bind: \"127.0.0.1:9092\" }\n",
+        "media: { audiosocket: { bind: 0.0.0.0:15000, advertise: a:15000 } }\n",
+        "http: { bind: 127.0.0.2:9092 }\n",
+        "http: { bind: 127.0.0.1:0 }\nmedia: { audiosocket: { bind: 127.0.0.1:0 } }\n",
+    ];
+    insta::assert_snapshot!(told(&cases, problems_with));
+}
+
+#[test]
+fn a_script_may_only_call_what_its_contexts_list() {
+    let with = |tools: &str, script: &str| {
+        let text = format!(
+            "providers: {{ front: {{ scripted: {{ script: [{script}] }} }} }}\ncontexts:\n  desk: {{ prompt: x, provider: \
+             front, tools: {tools} }}\n"
+        );
+        load_str("test.yaml", &text, &env, &shipped::shipped())
+            .map_or_else(|found| found.to_string(), |_| "none".into())
+    };
+    assert_eq!(with("[hangup_call]", "{ hang_up: Bye }"), "none");
+    assert_eq!(
+        with("[]", "{ say: hi }, { hang_up: Bye }"),
+        "test.yaml:3: contexts.desk.tools: providers.front calls \"hangup_call\", which this context does not list; \
+         add it: tools: [hangup_call]"
+    );
+    assert!(with("[hangup_call]", "{ call: { tool: transfer } }").ends_with("add it: tools: [hangup_call, transfer]"));
+}
+
+#[test]
+fn a_placeholder_that_is_nearly_one_is_warned_of_and_stays() {
+    let warnings = |prompt: &str| {
+        let text = SMALL.replace("Be kind.", &format!("'{prompt}'"));
+        let warnings = loaded(&text).warnings;
+        warnings.iter().map(|warning| warning.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        warnings("Hi {caller_nmae}, {caller_name} { Caller_Name }"),
+        [
+            "test.yaml:5: contexts.desk.prompt: {caller_nmae} is no placeholder and stays as it is written; did you mean \
+             {caller_name}?",
+            "test.yaml:5: contexts.desk.prompt: { Caller_Name } is no placeholder and stays as it is written; did you mean \
+             {caller_name}?",
+        ]
+    );
+    for prompt in ["{city} {\"a\": {\"b\": 1}}", "{", "{}", "{caller_name", "{ü}", "Hi {lead_id}"] {
+        assert_eq!(warnings(prompt), [""; 0], "{prompt}");
+    }
+}
+
 /// The providers of the program have the shapes that schemas make hard to explain.
 #[test]
 fn mistakes_in_a_providers_own_shapes_are_told_as_well() {
@@ -193,6 +252,7 @@ fn mistakes_in_a_providers_own_shapes_are_told_as_well() {
         "scripted: { script: [{ say: hi }, listen, repeat] }",
         "scripted: { script: [{ say: hi }, { listen: }, repeat] }",
         "scripted: { script: [{ say: hi }, { lisen: }, repeat] }",
+        "scripted: { script: [{ say: hi, listen: {} }, { say: hi, tone: 5, lisen: {} }, repeat] }",
         "scripted: { script: [{ say: hi }, { listen: { timeout: 5 } }, repaet] }",
         "scripted: { script: [{ say: 5 }, { pause: long }, { tone: { hertz: 9000 } }, 7, { say: a, pause: 1s }] }",
         "scripted: { script: [], pace: 50, on_interrupt: nxt, voice: tone }",
@@ -200,6 +260,8 @@ fn mistakes_in_a_providers_own_shapes_are_told_as_well() {
         "scripted: { script: say }",
         "openai_realtime: { api_key: x, transcription: null, turn_detection: { type: semantic_vad, eagerness: hi } }",
         "openai_realtime: { api_key: x, turn_detection: { type: semantic } }",
+        "openai_realtime: { api_key: x, turn_detection: { type: server_vad, eagerness: low } }",
+        "openai_realtime: { api_key: x, turn_detection: { type: semantic_vad, threshold: 0.5, eagernes: low } }",
         "openai_realtime: { api_key: x, turn_detection: { type: server_vad, treshold: 0.5, idle_timeout_ms: 1 } }",
         "openai_realtime: { api_key: x, turn_detection: server_vad, speed: fast, noise_reduction: near }",
         "openai_realtime: { api_key: x, base_url: \"${SECRET_WORD}\" }",

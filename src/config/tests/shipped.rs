@@ -69,10 +69,7 @@ fn the_demo_needs_no_variable() {
 #[test]
 fn no_file_has_a_password_of_its_own() {
     let problems = load(&project("config/asterisk.yaml"), &|_| None, &shipped()).unwrap_err().to_string();
-    assert!(
-        problems.ends_with("ARI_PASSWORD is not set; set it, or write a default: ${ARI_PASSWORD:-…}"),
-        "{problems}"
-    );
+    assert!(problems.ends_with("ARI_PASSWORD is not set; set it"), "{problems}");
     assert_eq!(problems.lines().count(), 1);
 }
 

@@ -271,11 +271,12 @@ impl RealtimeCodec {
     }
 
     fn error(&mut self, error: &ErrorBody) -> AgentEvent {
-        if let Some(loss) = fatal_error(error) {
+        let unready = (self.phase != Phase::Ready).then_some(AgentLoss::Handshake);
+        if let Some(loss) = fatal_error(error).or(unready) {
+            // Its message is left out: it may repeat what was said.
+            let (kind, code) = (error.r#type.as_deref(), error.code.as_deref());
+            tracing::warn!(kind, code, "the provider refused the session");
             return AgentEvent::Lost(loss);
-        }
-        if self.phase != Phase::Ready {
-            return AgentEvent::Lost(AgentLoss::Handshake);
         }
         let code = error.code.as_deref().unwrap_or_default();
         let already_active = code == "conversation_already_has_active_response";
@@ -340,6 +341,11 @@ impl Codec for RealtimeCodec {
     /// The reason of a close frame names the error, behind its type and a dot.
     fn closed(&self, code: Option<u16>, reason: &str) -> AgentLoss {
         let word = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+        if let Some(code) = code {
+            // One word is a name of the protocol; a sentence may repeat anything.
+            let reason = Some(reason).filter(|reason| !reason.contains(|c| word(c) && c != '.'));
+            tracing::warn!(code, reason, "the provider closed the session");
+        }
         match (reason.split(word).find_map(fatal), code) {
             (Some(loss), _) => loss,
             // The server takes us for a client of the retired dialect.

@@ -34,9 +34,13 @@ pub(super) struct Options {
     pub(super) speed: Option<f64>,
     /// How the server finds the end of the caller's turn.
     #[serde(default)]
+    #[schemars(extend("default" = serde_json::json!({ "type": "server_vad" })))]
     pub(super) turn_detection: TurnDetection,
-    /// What the caller said, as text, for the record; `null` switches it off.
+    /// The caller's words as text, by a second model that listens along. The agent does not need
+    /// them, and the vendor bills them apart. They are for the record of the call; no log, page or
+    /// metric shows them. `null` switches them off.
     #[serde(default = "transcription")]
+    #[schemars(extend("default" = serde_json::json!({ "model": TRANSCRIPTION_MODEL })))]
     pub(super) transcription: Option<Transcription>,
     /// Cleans the caller's audio on the server: `near_field` for handsets, `far_field` for
     /// speakerphones.
@@ -57,7 +61,7 @@ pub(super) struct Options {
 #[derive(Debug, Clone, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum TurnDetection {
-    /// By loudness and pauses.
+    /// by loudness and pauses.
     ServerVad {
         /// Louder surroundings want a higher one; the server's default is 0.5.
         #[serde(default)]
@@ -76,9 +80,12 @@ pub(super) enum TurnDetection {
         #[schemars(range(min = 5000, max = 30000))]
         idle_timeout_ms: Option<u32>,
     },
-    /// By what was said: waits longer in the middle of a sentence.
+    /// by what was said; waits longer in the middle of a sentence.
     SemanticVad {
+        /// How soon the agent answers: `low` lets the caller take time, `high` answers as soon as it
+        /// can; `auto` is `medium`.
         #[serde(default)]
+        #[schemars(extend("default" = "auto"))]
         eagerness: Eagerness,
     },
 }

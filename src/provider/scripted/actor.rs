@@ -38,6 +38,8 @@ pub(super) enum Input {
     },
     ToolResult {
         call_id: String,
+        /// The call waits for the agent's words now.
+        speak: bool,
     },
     Audio(Bytes),
     /// The line of this answer has been rendered.
@@ -99,6 +101,10 @@ enum Doing {
     Calling {
         next: usize,
         call_id: String,
+    },
+    /// The tool ends the call; the script goes on only if the call comes back.
+    Resting {
+        next: usize,
     },
     Echoing {
         next: usize,
@@ -165,18 +171,21 @@ impl Actor {
             Input::Greet { text } if matches!(self.doing, Doing::Nothing) => self.greet(text, now, out),
             Input::Greet { text: None } => {}
             Input::Greet { text: Some(text) } | Input::Say { text } => {
+                if let Doing::Resting { next } = self.doing {
+                    self.begin(next, now, out);
+                }
                 if self.asides.len() < ASIDES_MAX {
                     self.asides.push_back(Line { text, sound: Sound::Words, next: None, hangs_up: false });
                 }
             }
             Input::Interrupt { answer, heard, cancel } => self.interrupted(answer, heard, cancel, now, out),
-            Input::ToolResult { call_id } => {
-                if let Doing::Calling { next, call_id: awaited } = &self.doing
-                    && *awaited == call_id
-                {
-                    self.begin(*next, now, out);
+            Input::ToolResult { call_id, speak } => match &self.doing {
+                Doing::Calling { next, call_id: awaited } if *awaited == call_id => {
+                    let next = *next;
+                    if speak { self.begin(next, now, out) } else { self.doing = Doing::Resting { next } }
                 }
-            }
+                _ => {}
+            },
             Input::Audio(audio) => self.hear(&audio, now, out),
             Input::Rendered { answer, audio } => {
                 if let Some(mouth) = self.mouth.as_mut().filter(|mouth| mouth.answer == answer) {

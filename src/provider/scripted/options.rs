@@ -19,6 +19,7 @@ const SPAN_MAX: Duration = Duration::from_secs(3_600);
 pub(super) struct Options {
     /// What lines sound like.
     #[serde(default)]
+    #[schemars(extend("default" = "tone"))]
     pub(super) voice: VoiceKind,
     /// For `voice: espeak-ng`.
     #[serde(default)]
@@ -26,9 +27,11 @@ pub(super) struct Options {
     /// How much faster than real time speech is delivered, as vendors do it: 1 to 10, or `burst` for
     /// all of it at once.
     #[serde(default)]
+    #[schemars(extend("default" = 1))]
     pub(super) pace: Pace,
     /// Where the script goes on when the caller talks into a line.
     #[serde(default)]
+    #[schemars(extend("default" = "next"))]
     pub(super) on_interrupt: OnInterrupt,
     /// When the caller counts as speaking.
     #[serde(default)]
@@ -41,10 +44,10 @@ pub(super) struct Options {
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum VoiceKind {
-    /// A beep as long as the text would take: needs nothing, and is easy to measure.
+    /// a beep as long as the text would take: needs nothing, and is easy to measure.
     #[default]
     Tone,
-    /// Speech by the program of this name.
+    /// speech by the program of this name.
     EspeakNg,
 }
 
@@ -85,10 +88,10 @@ impl Default for Pace {
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum OnInterrupt {
-    /// With the step after the line.
+    /// with the step after the line.
     #[default]
     Next,
-    /// With the same line again, once the caller is quiet.
+    /// with the same line again, once the caller is quiet.
     Repeat,
 }
 
@@ -99,8 +102,10 @@ pub(super) struct Detector {
     #[schemars(range(min = -90.0, max = 0.0))]
     pub(super) threshold_dbfs: f32,
     /// Loud for so long begins speech.
+    #[schemars(extend("default" = "60ms"))]
     pub(super) onset: Span,
     /// Quiet for so long ends it.
+    #[schemars(extend("default" = "500ms"))]
     pub(super) hangover: Span,
 }
 
@@ -122,7 +127,7 @@ pub(super) enum Step {
     Listen(Option<Listen>),
     /// Wait for so long, counted from when the caller has heard the last line.
     Pause(Span),
-    /// Call a tool and wait for its result.
+    /// Call a tool and wait for its result. Every context that uses this script has to list the tool.
     Call(Call),
     /// Speak this line, then call `hangup_call`. When the caller talks into it, it is said again.
     HangUp(String),
@@ -194,7 +199,7 @@ impl JsonSchema for Span {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?(ms|s|m|h)$",
-            "description": "A length of time, such as 500ms, 2.5s or 1m.",
+            "title": "a duration such as 500ms, 2.5s or 1m",
         })
     }
 }
@@ -266,6 +271,19 @@ impl Options {
             problems.push(speech::missing());
         }
         problems
+    }
+
+    /// Every tool that the script calls.
+    pub(super) fn tools(&self) -> Vec<String> {
+        let tool = |step: &Step| match step {
+            Step::Call(call) => Some(call.tool.clone()),
+            Step::HangUp(_) => Some("hangup_call".to_owned()),
+            _ => None,
+        };
+        let mut tools: Vec<String> = self.script.iter().filter_map(tool).collect();
+        tools.sort();
+        tools.dedup();
+        tools
     }
 
     /// Every line whose words are known before a call.

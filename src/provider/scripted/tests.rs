@@ -200,6 +200,21 @@ async fn a_tool_is_called_and_its_result_awaited() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_script_rests_while_the_call_ends_and_goes_on_if_it_comes_back() {
+    let script = json!([{ "call": { "tool": "transfer" } }, { "say": "I cannot connect you." }]);
+    let mut stage = Stage::begun(json!({ "script": script }), None).await;
+    let (call, _) = stage.until(|event| matches!(event, AgentEvent::ToolCall(_))).await;
+    let AgentEvent::ToolCall(call) = call else { unreachable!() };
+    stage.done().await;
+    stage.tell(AgentCommand::ToolResult { call_id: call.id, output: "{}".into(), reply: Reply::NotNow }).await;
+    sleep(Duration::from_secs(5)).await;
+    assert!(stage.events.try_recv().is_err(), "it rests");
+    stage.tell(AgentCommand::Say { text: "The transfer did not work.".into() }).await;
+    assert_eq!(stage.says().await, "The transfer did not work.");
+    assert_eq!(stage.says().await, "I cannot connect you.");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_farewell_comes_before_its_hang_up_in_one_response() {
     let mut stage = Stage::begun(json!({ "script": [{ "hang_up": "Goodbye." }] }), None).await;
     let (call, audio) = stage.until(|event| matches!(event, AgentEvent::ToolCall(_))).await;

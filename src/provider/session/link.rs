@@ -82,7 +82,10 @@ pub(super) struct Link {
 impl Link {
     pub(super) async fn dial(dial: Dial) -> Result<Self, DialError> {
         match dial {
-            Dial::WebSocket(dial) => web_socket(dial).await,
+            Dial::WebSocket(dial) => web_socket(dial).await.inspect_err(|error| {
+                // The call's own reason says only that the agent was lost.
+                tracing::warn!("{error}");
+            }),
             Dial::Embedded(start) => {
                 let (to_agent, from_session) = mpsc::channel(EMBEDDED_QUEUE);
                 let (to_session, from_agent) = mpsc::channel(EMBEDDED_QUEUE);

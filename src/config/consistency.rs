@@ -1,0 +1,128 @@
+//! What holds between sections: each of them may be right by itself and still not fit the others.
+
+use super::{
+    Config, Transport,
+    catalog::Catalog,
+    problem::{Path, Problem, Report, Step, nearest},
+    prompt,
+    tree::{Kind, Node},
+};
+use crate::call::OnFailure;
+use std::net::SocketAddr;
+
+/// Reports what can never work. Places of which something was said already are left alone.
+pub(super) fn check(config: &Config, root: &Node, catalog: &Catalog, report: &mut Report) {
+    let mut check = Check { config, root, report };
+    check.addresses();
+    if check.has_no_asterisk() {
+        check.what_needs_ari();
+    }
+    check.tools_of_scripts(catalog);
+}
+
+/// What may be meant, and more likely is a slip.
+pub(super) fn warnings(config: &Config, root: &Node, file: &str) -> Vec<Problem> {
+    let mut report = Report::new(file);
+    for name in config.contexts.keys() {
+        for key in ["prompt", "greeting"] {
+            let path = Path::default().key("contexts").key(name).key(key);
+            let Some(Node { line, kind: Kind::Scalar { value, from_env: false, .. } }) = root.at(&path) else {
+                continue;
+            };
+            for (placeholder, meant) in value.as_str().map(slips).unwrap_or_default() {
+                let message = format!("{{{placeholder}}} is no placeholder and stays as it is written");
+                report.add(*line, &path, message, Some(format!("did you mean {{{meant}}}?")));
+            }
+        }
+    }
+    if report.is_empty() { Vec::new() } else { report.into_problems().into_iter().collect() }
+}
+
+/// What stands in braces in `text` and is nearly the name of a placeholder, with that name.
+fn slips(text: &str) -> Vec<(&str, &'static str)> {
+    let known = prompt::VARIABLES.map(|variable| variable.name);
+    let word = |text: &str| text.chars().all(|c| c.is_alphanumeric() || " _-".contains(c));
+    let inside = text.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0));
+    let strange = inside.filter(|inside| word(inside) && !known.contains(inside));
+    strange.filter_map(|inside| Some((inside, nearest(&inside.trim().to_lowercase(), &known)?))).collect()
+}
+
+struct Check<'a> {
+    config: &'a Config,
+    root: &'a Node,
+    report: &'a mut Report,
+}
+
+impl Check<'_> {
+    fn problem(&mut self, path: &Path, message: impl Into<String>, hint: &str) {
+        if !self.report.mentions(path) {
+            self.report.add(self.root.line_of(path), path, message, Some(hint.to_owned()));
+        }
+    }
+
+    fn has_no_asterisk(&self) -> bool {
+        self.root.child(&Step::Key("asterisk".into())).is_none()
+            && !self.report.mentions(&Path::default().key("asterisk"))
+    }
+
+    /// Two listeners cannot have one port.
+    fn addresses(&mut self) {
+        let (http, media) = (self.config.http.bind, self.config.media.audiosocket.bind);
+        let overlap = |a: SocketAddr, b: SocketAddr| a.ip() == b.ip() || a.ip().is_unspecified();
+        if http.port() == 0 || http.port() != media.port() || !(overlap(http, media) || overlap(media, http)) {
+            return;
+        }
+        let places =
+            [Path::default().key("http").key("bind"), Path::default().key("media").key("audiosocket").key("bind")];
+        let written = places.iter().find(|path| self.root.at(path).is_some());
+        let path = written.unwrap_or(&places[0]);
+        self.problem(path, "http.bind and media.audiosocket.bind have the same port", "each needs one of its own");
+    }
+
+    fn what_needs_ari(&mut self) {
+        const HINT: &str = "add the section asterisk";
+
+        let config = self.config;
+        if config.media.default.transport == Transport::Rtp {
+            let path = Path::default().key("media").key("default");
+            self.problem(&path, format!("{} needs ARI", config.media.default), HINT);
+        }
+        for (name, context) in &config.contexts {
+            let path = Path::default().key("contexts").key(name);
+            if let Some(audio) = context.audio.filter(|audio| audio.transport == Transport::Rtp) {
+                self.problem(&path.key("audio"), format!("{audio} needs ARI"), HINT);
+            }
+            if let Some(place) = self.place_of_tool("transfer", &path.key("tools")) {
+                self.problem(&place, "\"transfer\" needs ARI", HINT);
+            }
+            if let OnFailure::Transfer(_) = context.rules.on_failure {
+                self.problem(&path.key("on_failure").key("then").key("transfer"), "a transfer needs ARI", HINT);
+            }
+        }
+    }
+
+    fn place_of_tool(&self, tool: &str, path: &Path) -> Option<Path> {
+        let Kind::List(items) = &self.root.at(path)?.kind else { return None };
+        let is_it = |item: &Node| matches!(&item.kind, Kind::Scalar { value, .. } if value == tool);
+        Some(path.index(items.iter().position(is_it)?))
+    }
+
+    /// A script does what it says; a context that does not list the tool would refuse it each time.
+    fn tools_of_scripts(&mut self, catalog: &Catalog) {
+        let config = self.config;
+        for (name, context) in &config.contexts {
+            let Some(provider) = config.providers.get(&context.provider) else { continue };
+            let Some(kind) = catalog.provider(&provider.kind) else { continue };
+            let mut missing = (kind.calls)(&provider.options);
+            missing.retain(|tool| !context.tools.contains(tool));
+            missing.dedup();
+            if let Some(tool) = missing.first() {
+                let path = Path::default().key("contexts").key(name).key("tools");
+                let message =
+                    format!("providers.{} calls \"{tool}\", which this context does not list", context.provider);
+                let hint = format!("add it: tools: [{}]", [context.tools.as_slice(), &missing].concat().join(", "));
+                self.problem(&path, message, &hint);
+            }
+        }
+    }
+}
