@@ -68,7 +68,10 @@ pub struct Load {
     recording: AtomicBool,
     samples: Mutex<Samples>,
     greeted: AtomicUsize,
+    /// The callers hang up.
     pub stop: CancellationToken,
+    /// The provider leaves, after the calls have: else they would end by its doing.
+    pub provider_stop: CancellationToken,
 }
 
 /// One call as both of its ends know it.
@@ -120,6 +123,7 @@ impl Calls {
             samples: Mutex::default(),
             greeted: AtomicUsize::new(0),
             stop: CancellationToken::new(),
+            provider_stop: CancellationToken::new(),
         });
         let (mut callers, mut providers) = (Vec::with_capacity(count), Vec::with_capacity(count));
         let began = Instant::now();
@@ -157,11 +161,13 @@ impl Calls {
     /// Hangs up everywhere and hands over what was measured.
     pub async fn end(self) -> anyhow::Result<Samples> {
         self.load.stop.cancel();
-        let all = join_all(self.callers.into_iter().chain(self.providers));
-        let ended = timeout(END_WITHIN, all).await.map_err(|_| anyhow::anyhow!("some calls did not end"))?;
-        for end in ended {
-            end?;
+        for side in [self.callers, self.providers] {
+            let ended = timeout(END_WITHIN, join_all(side)).await;
+            for end in ended.map_err(|_| anyhow::anyhow!("some calls did not end"))? {
+                end?;
+            }
         }
+        self.load.provider_stop.cancel();
         Ok(std::mem::take(&mut self.load.samples()))
     }
 }
@@ -346,6 +352,7 @@ mod tests {
             samples: Mutex::default(),
             greeted: AtomicUsize::new(0),
             stop: CancellationToken::new(),
+            provider_stop: CancellationToken::new(),
         };
         let start = Instant::now();
         for (gap, missed) in [(0, 0), (39, 0), (40, 1), (61, 2)] {

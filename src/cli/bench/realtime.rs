@@ -87,7 +87,7 @@ pub async fn serve(stream: TcpStream, load: Arc<Load>, call: Arc<Call>) {
     let config = WebSocketConfig::default().read_buffer_size(16 << 10);
     let Ok(socket) = accept_async_with_config(stream, Some(config)).await else { return };
     let mut server = Server { socket, load, call, answers: 0, course: None };
-    let stop = server.load.stop.clone();
+    let stop = server.load.provider_stop.clone();
     // The caller of this session notices when it breaks.
     let _ = stop.run_until_cancelled(server.run()).await;
 }
