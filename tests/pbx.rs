@@ -88,8 +88,19 @@ impl Pbx {
     }
 
     /// Ctrl-C: what the script starts has sessions of its own, so the terminal tells the script alone.
-    async fn interrupt(&mut self) -> ExitStatus {
+    fn interrupt(&self) {
         signal("INT", &[self.child.id().expect("it runs").to_string()]);
+    }
+
+    async fn wait_said(&self, words: &str) {
+        let until = Instant::now() + DOWN_WITHIN;
+        while !self.said().contains(words) {
+            assert!(Instant::now() < until, "{words:?} is not said:\n{}", self.said());
+            sleep(ASK_EVERY).await;
+        }
+    }
+
+    async fn wait_exit(&mut self) -> ExitStatus {
         let ended = timeout(DOWN_WITHIN, self.child.wait()).await;
         ended.unwrap_or_else(|_| panic!("it still runs:\n{}", self.said())).expect("its own child")
     }
@@ -136,7 +147,12 @@ async fn it_says_what_to_dial_somebody_answers_there_and_ctrl_c_leaves_nothing()
         assert!(Instant::now() < until, "no greeting:\n{}", pbx.said());
         sleep(ASK_EVERY).await;
     }
-    let status = pbx.interrupt().await;
+    // The call may finish; a second Ctrl-C ends it.
+    pbx.interrupt();
+    pbx.wait_said("draining").await;
+    assert!(phone.seen().ended.is_none(), "{}", pbx.said());
+    pbx.interrupt();
+    let status = pbx.wait_exit().await;
     assert_eq!(status.code(), Some(0), "{}", pbx.said());
     assert!(pbx.said().contains("Stopped."), "{}", pbx.said());
     phone.wait_ended(DOWN_WITHIN).await;
