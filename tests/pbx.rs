@@ -77,7 +77,9 @@ impl Pbx {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let url = format!("http://127.0.0.1:{}/ready", self.http);
         let until = Instant::now() + UP_WITHIN;
-        while !reqwest::get(&url).await.is_ok_and(|answer| answer.status() == 200) {
+        let ready = async || reqwest::get(&url).await.is_ok_and(|answer| answer.status() == 200);
+        // What to dial is said once somebody answers there.
+        while !(ready().await && self.said().contains("desk")) {
             let ended = self.child.try_wait().expect("its own child");
             assert!(ended.is_none(), "it ended with {ended:?}:\n{}", self.said());
             assert!(Instant::now() < until, "not ready within {UP_WITHIN:?}:\n{}", self.said());
@@ -86,8 +88,19 @@ impl Pbx {
     }
 
     /// Ctrl-C: what the script starts has sessions of its own, so the terminal tells the script alone.
-    async fn interrupt(&mut self) -> ExitStatus {
+    fn interrupt(&self) {
         signal("INT", &[self.child.id().expect("it runs").to_string()]);
+    }
+
+    async fn wait_said(&self, words: &str) {
+        let until = Instant::now() + DOWN_WITHIN;
+        while !self.said().contains(words) {
+            assert!(Instant::now() < until, "{words:?} is not said:\n{}", self.said());
+            sleep(ASK_EVERY).await;
+        }
+    }
+
+    async fn wait_exit(&mut self) -> ExitStatus {
         let ended = timeout(DOWN_WITHIN, self.child.wait()).await;
         ended.unwrap_or_else(|_| panic!("it still runs:\n{}", self.said())).expect("its own child")
     }
@@ -124,7 +137,7 @@ async fn it_says_what_to_dial_somebody_answers_there_and_ctrl_c_leaves_nothing()
     pbx.wait_ready().await;
     let said = pbx.said();
     for part in
-        ["Asterisk 2", "is up.", "user softphone", "password ", &format!("127.0.0.1:{}", pbx.sip), "7000", "7080"]
+        ["Asterisk 2", "are up", "user softphone", "password ", &format!("127.0.0.1:{}", pbx.sip), "7000", "7080"]
     {
         assert!(said.contains(part), "{part:?} is missing:\n{said}");
     }
@@ -134,7 +147,12 @@ async fn it_says_what_to_dial_somebody_answers_there_and_ctrl_c_leaves_nothing()
         assert!(Instant::now() < until, "no greeting:\n{}", pbx.said());
         sleep(ASK_EVERY).await;
     }
-    let status = pbx.interrupt().await;
+    // The call may finish; a second Ctrl-C ends it.
+    pbx.interrupt();
+    pbx.wait_said("draining").await;
+    assert!(phone.seen().ended.is_none(), "{}", pbx.said());
+    pbx.interrupt();
+    let status = pbx.wait_exit().await;
     assert_eq!(status.code(), Some(0), "{}", pbx.said());
     assert!(pbx.said().contains("Stopped."), "{}", pbx.said());
     phone.wait_ended(DOWN_WITHIN).await;

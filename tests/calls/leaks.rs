@@ -4,7 +4,7 @@ use crate::{
     AGENT_HZ, SOON, ms,
     support::{
         asterisk::{Asterisk, DESK_HZ, Options},
-        audio::silence,
+        audio::{silence, tone},
         offhook::{Offhook, Place},
         openai_server::{Behaviour, OpenAiServer, Opening},
         phone::Phone,
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 use futures_util::StreamExt as _;
-use std::{fmt::Write as _, net::UdpSocket, time::Duration};
+use std::{fmt::Write as _, net::UdpSocket, path::Path, time::Duration};
 use tokio::{
     net::TcpListener,
     time::{Instant, sleep},
@@ -79,7 +79,7 @@ const WAYS: [Way; 11] = [
         name: "given_back",
         caller: Caller::Waits,
         script: "[{ tone: { hertz: 440, for: 300ms } }, { close: 1011 }]",
-        more: "on_failure: { then: dialplan }",
+        more: "",
         reasons: &["agent_closed"],
     },
     Way { name: "refused", caller: Caller::Waits, script: "", more: "", reasons: &["agent_unauthorized"] },
@@ -165,7 +165,8 @@ fn dialplan() -> String {
     text
 }
 
-fn installation(refuses: &OpenAiServer) -> String {
+/// `apology`: a short one, so that the test is.
+fn installation(refuses: &OpenAiServer, apology: &Path) -> String {
     let mut yaml = format!(
         "destinations:\n  leaves: {{ description: Hangs up, context: lab-targets, extension: leaves }}\n  nowhere: {{ \
          description: Not there, context: lab-targets, extension: nowhere }}\nproviders:\n  refused: {{ openai_realtime: {{ \
@@ -178,7 +179,8 @@ fn installation(refuses: &OpenAiServer) -> String {
     yaml += "contexts:\n";
     for (context, _, way) in calls() {
         let audio = if context.ends_with("-r") { "rtp/ulaw" } else { "audiosocket/slin" };
-        let on_failure = if way.more.contains("on_failure") { "" } else { "on_failure: { then: hang_up }, " };
+        let then = if way.name == "given_back" { "dialplan" } else { "hang_up" };
+        let on_failure = format!("on_failure: {{ apology: \"{}\", then: {then} }}, ", apology.display());
         let more = if way.more.is_empty() { String::new() } else { format!(", {}", way.more) };
         writeln!(
             yaml,
@@ -220,7 +222,10 @@ async fn calls_that_end_in_every_way_leave_nothing_behind() {
     let place = Place::free();
     let audiosocket = Some(format!("127.0.0.1:{}", place.audiosocket));
     let asterisk = Asterisk::start(Options { dialplan: dialplan(), audiosocket, ..Options::default() }).await;
-    let yaml = format!("{}{}", place.yaml(Some(&asterisk)), installation(&refuses));
+    let directory = tempfile::TempDir::with_prefix("offhook-leaks-").expect("a temporary directory");
+    let apology = directory.path().join("sorry.wav");
+    tone(AGENT_HZ, ms(300)).write_wav(&apology);
+    let yaml = format!("{}{}", place.yaml(Some(&asterisk)), installation(&refuses, &apology));
     let offhook = Offhook::start(place, &yaml).await;
     offhook.wait_ready(true).await;
     let calls = calls();
