@@ -100,7 +100,7 @@ if [ -z "${OFFHOOK_REBUILD:-}" ] && version=$(tree_works "$OFFHOOK_TREE" 2>/dev/
 fi
 
 mirror=${OFFHOOK_MIRROR:-$(mirror)}
-[ -n "$mirror" ] || lab_die "apt knows no Debian mirror for this release; set OFFHOOK_MIRROR=http://deb.debian.org/debian"
+[ -n "$mirror" ] || lab_die "apt knows no Debian mirror for this release; set OFFHOOK_MIRROR to the address of one"
 work=$OFFHOOK_TREE.partial
 log=$OFFHOOK_TREE.log
 lab_say "Asterisk 22 and baresip into $OFFHOOK_TREE (from $mirror)"
