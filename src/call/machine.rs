@@ -58,8 +58,8 @@ pub struct CallMachine {
     asked_again: bool,
     /// When audio last came from the caller.
     caller_audio_at: Instant,
-    /// The agent was lost before the caller was there to be told.
-    lost_early: Option<EndReason>,
+    /// The agent was lost while the caller could not be told: before the answer, or in a transfer.
+    lost_untold: Option<EndReason>,
     prompts_used: u32,
 }
 
@@ -115,7 +115,7 @@ impl CallMachine {
             has_spoken: false,
             asked_again: false,
             caller_audio_at: now,
-            lost_early: None,
+            lost_untold: None,
             prompts_used: 0,
         }
     }
@@ -214,7 +214,7 @@ impl CallMachine {
         out.push(Output::Note(Note::Answered));
         out.push(Output::Measure(Measure::SetUp(now - self.began)));
         self.caller_audio_at = now;
-        if let Some(reason) = self.lost_early.take() {
+        if let Some(reason) = self.lost_untold.take() {
             self.fail(reason, now, out);
         }
         if self.agent == Agent::Ready {
@@ -242,14 +242,23 @@ impl CallMachine {
         let Phase::Transferring(reason) = self.phase else { return };
         self.timers.clear(Timer::LegAnswer);
         out.push(Output::Note(Note::TransferFailed));
-        // Without slots there is no path any more on which the agent could be heard.
+        let lost = self.lost_untold.take();
+        // Without slots there is no path any more on which anybody could be heard.
         let stranded = !self.timers.is_set(Timer::Slot);
-        if self.agent != Agent::Ready || stranded {
-            let reason = if reason == EndReason::Transferred { EndReason::MediaLost } else { reason };
-            return self.depart(Departure::ToDialplan(reason), now, out);
+        if reason != EndReason::Transferred {
+            // The apology was heard already, and the place it promised is not there.
+            self.depart(Departure::ToDialplan(reason), now, out);
+        } else if stranded {
+            self.depart(Departure::ToDialplan(lost.unwrap_or(EndReason::MediaLost)), now, out);
+        } else {
+            self.stay();
+            match lost {
+                Some(reason) => self.fail(reason, now, out),
+                None => {
+                    self.say("Tell the caller that the transfer did not work, and offer other help.", now, out);
+                }
+            }
         }
-        self.stay();
-        self.say("Tell the caller that the transfer did not work, and offer other help.", now, out);
     }
 
     /// The call goes on after all.

@@ -26,6 +26,16 @@ fn a_transfer_that_fails_after_the_audio_path_broke_ends_in_the_dialplan() {
 }
 
 #[test]
+fn an_agent_lost_in_a_transfer_that_fails_is_apologised_for() {
+    let mut stage = transferring();
+    stage.agent(AgentEvent::Lost(AgentLoss::Closed)).leg(LegEvent::TransferFailed);
+    assert!(stage.notes().contains(&&Note::Failing(EndReason::AgentLost(AgentLoss::Closed))));
+    stage.after(6_000);
+    assert_eq!(stage.leg_commands()[1], &LegCommand::ReturnToDialplan { status: "AGENTFAILED" });
+    assert_eq!(stage.end_reason(), Some(EndReason::AgentLost(AgentLoss::Closed)));
+}
+
+#[test]
 fn a_transfer_nobody_tells_the_outcome_of_is_given_up() {
     let mut stage = transferring();
     stage.leg(LegEvent::MediaLost).after(11_000);

@@ -158,9 +158,9 @@ impl CallMachine {
         self.abandon_tools(out);
         match self.phase {
             // The caller is on the way out already; nothing more was expected of the agent.
-            Phase::Leaving(_) | Phase::MediaGone | Phase::Transferring(_) | Phase::Ended => {}
-            // The audio path is a moment away; then the caller can be told.
-            Phase::Connecting => self.lost_early = Some(reason),
+            Phase::Leaving(_) | Phase::MediaGone | Phase::Ended => {}
+            // The audio path is a moment away, or may not be needed any more.
+            Phase::Connecting | Phase::Transferring(_) => self.lost_untold = Some(reason),
             Phase::Talking => self.fail(reason, now, out),
         }
     }
