@@ -18,7 +18,7 @@ const TRANSFER_PROOF_MAX: Duration = Duration::from_millis(500);
 pub const STATUS_VARIABLE: &str = "OFFHOOK_STATUS";
 /// Its value after a transfer.
 pub const TRANSFERRED: &str = "TRANSFERRED";
-/// Its value when offhook broke.
+/// Its value when offhook broke, or was stopped while it set the call up.
 pub const FAILED: &str = "FAILED";
 
 /// A call that stands: the caller and a media channel in one bridge.

@@ -1,16 +1,20 @@
-//! Every decision in the life of one call. The one file to read to know what happens in a call.
+//! Every decision in the life of one call. The file to read to know what happens in a call: its
+//! phases, the caller's side and the clock are here, the agent's side is in `machine/conversation.rs`.
 //!
 //! ```text
 //!              Leg Up                     last words + tail
 //! Connecting ─────────▶ Talking ─────────▶ Leaving ─────────▶ (Transferring ─▶) Ended
-//!      │                  │  ▲                                      │
-//!      │ left, failed     │  └───────── transfer failed ────────────┘
-//!      └──────▶ Ended ◀───┘ left
+//!      │                │  │ ▲                │                    │
+//!      │ left, failed   │  │ ├────────────────┘ talked into        │
+//!      │                │  │ └──── transfer failed ────────────────┘
+//!      └────▶ Ended ◀───┘  └──▶ MediaGone ──▶ Ended
+//!                      left     path broke
 //! ```
 //!
-//! Invariants: caller audio always goes to the agent, whoever speaks. From `Up` to `Ended` one frame
-//! leaves per 20 ms slot, speech or silence. Every tool call is answered once. After `End` nothing
-//! comes out.
+//! Invariants: caller audio always goes to the agent, whoever speaks, and silence where the caller's
+//! phone sends nothing. From `Up` until the end, or until the audio path breaks, one frame leaves per
+//! 20 ms slot, speech or silence. A tool call is answered once, unless its agent is gone. After `End`
+//! nothing comes out.
 
 use super::{
     actions::Actions,

@@ -20,6 +20,14 @@ async fn dial(asterisk: &Asterisk) -> Phone {
 
 // ---- Asterisk ----
 
+/// As a crash and a restart would; calls are gone, nobody is told.
+async fn die_and_come_back(asterisk: &mut Asterisk, offhook: &Offhook) {
+    asterisk.kill().await;
+    offhook.wait_ready(false).await;
+    asterisk.start_again().await;
+    offhook.wait_ready(true).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_password_is_said_on_the_ready_page_and_tried_again_in_peace() {
     let asterisk = Asterisk::start(Options::default()).await;
@@ -47,10 +55,7 @@ async fn an_asterisk_that_comes_later_or_comes_again_finds_the_engine_waiting() 
     phone.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
 
     // Asterisk dies with the call in it.
-    asterisk.kill().await;
-    offhook.wait_ready(false).await;
-    asterisk.start_again().await;
-    offhook.wait_ready(true).await;
+    die_and_come_back(&mut asterisk, &offhook).await;
     let ended = offhook.wait_ended(1, SOON).await;
     assert_eq!(ended[0]["reason"]["class"], "asterisk");
     offhook.wait_active(0, SOON).await;
@@ -65,10 +70,7 @@ async fn an_rtp_call_whose_asterisk_died_ends_when_asterisk_is_back() {
     let (mut asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, "    audio: rtp/ulaw\n").await;
     let phone = dial(&asterisk).await;
     phone.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
-    asterisk.kill().await;
-    offhook.wait_ready(false).await;
-    asterisk.start_again().await;
-    offhook.wait_ready(true).await;
+    die_and_come_back(&mut asterisk, &offhook).await;
     assert_eq!(offhook.wait_end_reason(SOON).await, "channel_gone");
 }
 
