@@ -85,14 +85,11 @@ fn commands() -> Vec<AgentCommand> {
 
 /// All that one session sends when each command is given while the floor is free.
 fn session(options: &Value, leg: Format) -> Vec<Value> {
-    let tools = [ToolSpec {
-        name: "transfer".into(),
-        description: "Hands the caller on.".into(),
-        parameters: json!({
-            "type": "object", "properties": { "destination": { "type": "string", "enum": ["sales"] } },
-            "required": ["destination"],
-        }),
-    }];
+    let parameters = json!({
+        "type": "object", "properties": { "destination": { "type": "string", "enum": ["sales"] } },
+        "required": ["destination"],
+    });
+    let tools = [ToolSpec::new("transfer", "Hands the caller on.", parameters)];
     let setup = AgentSetup { call: CallId::random(), instructions: "Be brief.".into(), tools: tools.into(), leg };
     let mut codec = provider::build("openai_realtime", options).expect("good options").codec(&setup);
     let mut sent = Vec::new();

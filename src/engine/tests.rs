@@ -50,11 +50,7 @@ struct Broken;
 
 impl Tool for Broken {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: HANGUP_CALL.into(),
-            description: String::new(),
-            parameters: serde_json::json!({ "type": "object" }),
-        }
+        ToolSpec::on_the_call(HANGUP_CALL, "", serde_json::json!({ "type": "object" }))
     }
 
     fn run(&self, _: Approved, _: &CallFacts) -> BoxFuture<'static, ToolOutcome> {

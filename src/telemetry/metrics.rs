@@ -164,19 +164,33 @@ pub enum ToolCallEnd {
 }
 
 impl ToolCallEnd {
-    const LABELS: [&'static str; 7] =
-        ["done", "cancelled", "not_found", "validation", "timeout", "session_inactive", "internal"];
+    const LABELS: [&'static str; 2 + ToolError::ALL.len()] = [
+        "done",
+        "cancelled",
+        "not_found",
+        "validation",
+        "mode_restricted",
+        "budget_exceeded",
+        "loop_detected",
+        "confirmation_required",
+        "deferred",
+        "refused",
+        "timeout",
+        "transient",
+        "rate_limit",
+        "permanent",
+        "auth",
+        "conflict",
+        "session_inactive",
+        "internal",
+    ];
 
     /// Its place in [`Self::LABELS`].
     const fn index(self) -> usize {
         match self {
             Self::Done => 0,
             Self::Cancelled => 1,
-            Self::Failed(ToolError::NotFound) => 2,
-            Self::Failed(ToolError::Validation) => 3,
-            Self::Failed(ToolError::Timeout) => 4,
-            Self::Failed(ToolError::SessionInactive) => 5,
-            Self::Failed(ToolError::Internal) => 6,
+            Self::Failed(kind) => 2 + kind as usize,
         }
     }
 }
@@ -447,13 +461,7 @@ mod tests {
 
     #[test]
     fn each_tool_outcome_counts_under_its_own_name() {
-        for error in [
-            ToolError::NotFound,
-            ToolError::Validation,
-            ToolError::Timeout,
-            ToolError::SessionInactive,
-            ToolError::Internal,
-        ] {
+        for error in ToolError::ALL {
             let label = ToolCallEnd::LABELS[ToolCallEnd::Failed(error).index()];
             assert_eq!(label, error.label().to_ascii_lowercase());
         }

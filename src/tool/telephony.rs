@@ -1,7 +1,7 @@
 //! The built-in tools that act on the call itself. They decide nothing: each turns its arguments
 //! into a [`CallAction`], which the call core carries out after the agent's last words were heard.
 
-use super::{Approved, CallAction, Tool, ToolOutcome, ToolSpec};
+use super::{After, Approved, CallAction, Tool, ToolOutcome, ToolSpec};
 use crate::facts::CallFacts;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::{Value, json};
@@ -25,21 +25,19 @@ struct HangupCall;
 
 impl Tool for HangupCall {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: HANGUP_CALL.into(),
-            description: "End the call. Use it when the caller has said goodbye or wants to end. Say goodbye first; \
-                          the line stays open until your words were heard."
-                .into(),
-            parameters: json!({ "type": "object", "properties": {}, "additionalProperties": false }),
-        }
+        ToolSpec::on_the_call(
+            HANGUP_CALL,
+            "End the call. Use it when the caller has said goodbye or wants to end. Say goodbye first; \
+             the line stays open until your words were heard.",
+            json!({ "type": "object", "properties": {}, "additionalProperties": false }),
+        )
     }
 
     fn run(&self, _: Approved, _: &CallFacts) -> BoxFuture<'static, ToolOutcome> {
-        let outcome = ToolOutcome::Done {
-            message: "The call ends after your words. If you have not said goodbye, say it now.".into(),
-            data: Value::Null,
-            action: Some(CallAction::EndCall),
-        };
+        let outcome = ToolOutcome::act(
+            "The call ends after your words. If you have not said goodbye, say it now.",
+            CallAction::EndCall { after: After::CurrentTurn, reason: "user_requested".into(), closing: None },
+        );
         std::future::ready(outcome).boxed()
     }
 }
@@ -52,14 +50,14 @@ impl Tool for Transfer {
     fn spec(&self) -> ToolSpec {
         let list: Vec<String> =
             self.destinations.iter().map(|(name, description)| format!("{name}: {description}")).collect();
-        ToolSpec {
-            name: TRANSFER.into(),
-            description: format!(
+        ToolSpec::on_the_call(
+            TRANSFER,
+            format!(
                 "Connect the caller with a person or department. Tell the caller first; the transfer begins after \
                  your words were heard. Destinations: {}.",
                 list.join("; ")
             ),
-            parameters: json!({
+            json!({
                 "type": "object",
                 "properties": {
                     "destination": { "type": "string", "enum": self.destinations.keys().collect::<Vec<_>>() }
@@ -67,16 +65,15 @@ impl Tool for Transfer {
                 "required": ["destination"],
                 "additionalProperties": false
             }),
-        }
+        )
     }
 
     fn run(&self, call: Approved, _: &CallFacts) -> BoxFuture<'static, ToolOutcome> {
         let destination = call.arguments().get("destination").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let outcome = ToolOutcome::Done {
-            message: "The caller is connected after your words. If you have not told them, tell them now.".into(),
-            data: Value::Null,
-            action: Some(CallAction::Transfer { destination }),
-        };
+        let outcome = ToolOutcome::act(
+            "The caller is connected after your words. If you have not told them, tell them now.",
+            CallAction::Transfer { destination },
+        );
         std::future::ready(outcome).boxed()
     }
 }

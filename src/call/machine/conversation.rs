@@ -214,16 +214,18 @@ impl CallMachine {
         self.arm_tool_timer();
         let tool = (!name.is_empty()).then_some(name);
         out.push(Output::Note(Note::ToolAnswered { tool, error: outcome.error() }));
-        if let ToolOutcome::Done { action: Some(action), .. } = outcome
+        if let ToolOutcome::Done(done) = outcome
             && matches!(self.phase, Phase::Talking)
         {
-            let departure = match action {
-                CallAction::EndCall => Departure::HangUp(EndReason::AgentHungUp),
-                CallAction::Transfer { destination } => {
-                    Departure::Transfer { destination, reason: EndReason::Transferred }
+            for action in done.actions {
+                match action {
+                    CallAction::EndCall { .. } => self.leave(Departure::HangUp(EndReason::AgentHungUp), now),
+                    CallAction::Transfer { destination } => {
+                        self.leave(Departure::Transfer { destination, reason: EndReason::Transferred }, now);
+                    }
+                    _ => {}
                 }
-            };
-            self.leave(departure, now);
+            }
         }
         if self.response.is_none() {
             self.answer_tools(now, out);

@@ -15,11 +15,8 @@ struct Talk(Box<dyn Codec>);
 
 impl Talk {
     fn new(options: &Value, leg: Format) -> Self {
-        let tools = [ToolSpec {
-            name: "transfer".into(),
-            description: "Hands the caller on.".into(),
-            parameters: json!({ "type": "object", "properties": { "to": { "type": "string" } } }),
-        }];
+        let parameters = json!({ "type": "object", "properties": { "to": { "type": "string" } } });
+        let tools = [ToolSpec::new("transfer", "Hands the caller on.", parameters)];
         let setup = AgentSetup { call: CallId::random(), instructions: "Be brief.".into(), tools: tools.into(), leg };
         Self(build("openai_realtime", options).unwrap().codec(&setup))
     }

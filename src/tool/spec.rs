@@ -1,0 +1,233 @@
+//! What is known of a tool before it is called.
+
+use serde_json::Value;
+use std::time::Duration;
+
+/// A tool as it is shown to the model and as it is checked. [`ToolSpec::new`] gives the careful
+/// defaults; who knows better says so field by field.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolSpec {
+    /// The exposed name: `[a-z0-9_]`, at most 64 characters.
+    pub name: String,
+    pub description: String,
+    /// JSON Schema of the arguments, in the subset every provider carries.
+    pub parameters: Value,
+    /// Of this tool, for the audit line.
+    pub version: String,
+    /// What it is counted as in a turn's budget.
+    pub kind: ToolKind,
+    pub side_effects: SideEffects,
+    /// Running it twice does what running it once does.
+    pub idempotent: bool,
+    /// What the contract gate takes it for.
+    pub access: Access,
+    pub risk_domain: RiskDomain,
+    pub modes: Modes,
+    /// The caller has to say yes to these very arguments first.
+    pub requires_confirmation: bool,
+    /// The operator approves of this write once and for all: low harm, such as hanging up.
+    pub standing_approval: bool,
+    /// What the caller is asked, with `{argument}` in it; `None`: name and arguments.
+    pub confirm_template: Option<String>,
+    pub unknown_args: UnknownArgs,
+    /// Arguments that are never said, shown or logged.
+    pub secret_args: Vec<String>,
+    /// After this the call is answered with `TIMEOUT`, and what still runs is dropped.
+    pub timeout: Duration,
+    /// Slower is worth a warning, no more.
+    pub latency_budget: Duration,
+    /// `false`: the model is answered at once, and the outcome goes to the audit line only.
+    pub wait: bool,
+    /// A success raises the caller's authorization to this.
+    pub authenticates: Option<AuthState>,
+    pub executor: Executor,
+}
+
+/// How a tool counts in a turn's budget (P22).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ToolKind {
+    Retrieval,
+    Action,
+    Utility,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SideEffects {
+    None,
+    ReadOnly,
+    Writes,
+}
+
+/// Channels a tool may be used on. A telephone call is voice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Modes {
+    pub voice: bool,
+    pub text: bool,
+}
+
+/// How a conversation is held; stored when it begins, never inferred (P8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Mode {
+    #[default]
+    Voice,
+    Text,
+}
+
+/// What becomes of arguments that the schema does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum UnknownArgs {
+    /// Taken out, and their names logged.
+    #[default]
+    Drop,
+    Reject,
+}
+
+/// Who runs it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Executor {
+    BuiltIn,
+    Declarative,
+    /// The name of the configured server.
+    Mcp(String),
+    Vam(String),
+}
+
+/// `tool_category` of the Agent Action Contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Access {
+    PublicRead,
+    PrivateRead,
+    Write,
+    Unknown,
+}
+
+/// `risk_domain` of the Agent Action Contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RiskDomain {
+    CustomerSupport,
+    Unknown,
+}
+
+/// `authorization_state` of the Agent Action Contract, weakest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AuthState {
+    None,
+    UserClaimed,
+    Authenticated,
+    Validated,
+    Confirmed,
+}
+
+impl ToolSpec {
+    /// A utility without side effects that runs in calls, unclassified for the gate (so it does not
+    /// run until somebody classifies it).
+    pub fn new(name: impl Into<String>, description: impl Into<String>, parameters: Value) -> Self {
+        Self {
+            name: name.into(),
+            description: description.into(),
+            parameters,
+            version: "1.0.0".into(),
+            kind: ToolKind::Utility,
+            side_effects: SideEffects::None,
+            idempotent: false,
+            access: Access::Unknown,
+            risk_domain: RiskDomain::Unknown,
+            modes: Modes { voice: true, text: true },
+            requires_confirmation: false,
+            standing_approval: false,
+            confirm_template: None,
+            unknown_args: UnknownArgs::Drop,
+            secret_args: Vec::new(),
+            timeout: Duration::from_secs(5),
+            latency_budget: Duration::from_secs(1),
+            wait: true,
+            authenticates: None,
+            executor: Executor::BuiltIn,
+        }
+    }
+
+    /// A tool that acts on the call itself, with the operator's standing approval.
+    pub fn on_the_call(name: impl Into<String>, description: impl Into<String>, parameters: Value) -> Self {
+        Self {
+            kind: ToolKind::Action,
+            side_effects: SideEffects::Writes,
+            access: Access::Write,
+            risk_domain: RiskDomain::CustomerSupport,
+            standing_approval: true,
+            ..Self::new(name, description, parameters)
+        }
+    }
+
+    /// The first sentence of the description, for lists.
+    pub fn summary(&self) -> &str {
+        let end = self.description.find(". ").map_or(self.description.len(), |at| at + 1);
+        &self.description[..end]
+    }
+}
+
+impl ToolKind {
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Retrieval => "retrieval",
+            Self::Action => "action",
+            Self::Utility => "utility",
+        }
+    }
+}
+
+impl SideEffects {
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::ReadOnly => "read_only",
+            Self::Writes => "writes",
+        }
+    }
+}
+
+impl Mode {
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Voice => "voice",
+            Self::Text => "text",
+        }
+    }
+}
+
+impl Modes {
+    pub const fn allow(self, mode: Mode) -> bool {
+        match mode {
+            Mode::Voice => self.voice,
+            Mode::Text => self.text,
+        }
+    }
+}
+
+impl Executor {
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::BuiltIn => "builtin",
+            Self::Declarative => "declarative",
+            Self::Mcp(_) => "mcp",
+            Self::Vam(_) => "vam",
+        }
+    }
+
+    /// The server that runs it, where there is one.
+    pub fn server(&self) -> Option<&str> {
+        match self {
+            Self::BuiltIn | Self::Declarative => None,
+            Self::Mcp(server) | Self::Vam(server) => Some(server),
+        }
+    }
+}
+
+/// A call as the model made it; nothing in it is trusted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolCall {
+    /// The provider's own id, echoed byte for byte in the answer.
+    pub id: String,
+    pub name: String,
+    /// The arguments as JSON text, as the model wrote them.
+    pub arguments: String,
+}
