@@ -1,6 +1,6 @@
 //! The tools of one context, and the one door to them.
 
-use super::{Tool, ToolCall, ToolError, ToolOutcome, ToolSpec};
+use super::{Failure, Tool, ToolCall, ToolError, ToolSpec};
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -72,9 +72,9 @@ impl Toolbox {
     }
 
     /// Decides whether a call may run. A refusal is the outcome the model is told.
-    pub fn admit(&self, call: ToolCall) -> Result<Approved, ToolOutcome> {
+    pub fn admit(&self, call: ToolCall) -> Result<Approved, Failure> {
         let Some(entry) = self.entries.get(&call.name) else {
-            return Err(ToolOutcome::failed(ToolError::NotFound, "There is no such tool."));
+            return Err(Failure::new(ToolError::NotFound, "There is no such tool."));
         };
         let arguments = parse(&call.arguments)?;
         let value = Value::Object(arguments);
@@ -88,7 +88,7 @@ impl Toolbox {
             .collect();
         let Value::Object(arguments) = value else { unreachable!("made from an object two lines above") };
         if !problems.is_empty() {
-            return Err(ToolOutcome::failed(ToolError::Validation, problems.join("; ")));
+            return Err(Failure::new(ToolError::Validation, problems.join("; ")));
         }
         Ok(Approved { id: call.id, name: call.name, arguments })
     }
@@ -105,8 +105,8 @@ impl fmt::Debug for Toolbox {
     }
 }
 
-fn parse(arguments: &str) -> Result<Map<String, Value>, ToolOutcome> {
-    let invalid = |message: &str| ToolOutcome::failed(ToolError::Validation, message);
+fn parse(arguments: &str) -> Result<Map<String, Value>, Failure> {
+    let invalid = |message: &str| Failure::new(ToolError::Validation, message);
     if arguments.len() > ARGUMENT_BYTES_MAX {
         return Err(invalid("The arguments are too long."));
     }

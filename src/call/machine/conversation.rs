@@ -13,7 +13,7 @@ use crate::{
         track::Floor,
         words::Output,
     },
-    tool::{CallAction, ToolCall, ToolError, ToolOutcome},
+    tool::{CallAction, Failure, ToolCall, ToolError, ToolOutcome},
 };
 use bytes::Bytes;
 use std::time::{Duration, Instant};
@@ -192,9 +192,9 @@ impl CallMachine {
         let id = call.id.clone();
         let known = self.plan.toolbox.has(&call.name);
         let decision = if !matches!(self.phase, Phase::Talking) {
-            Err(ToolOutcome::failed(ToolError::SessionInactive, "The call is ending."))
+            Err(Failure::new(ToolError::SessionInactive, "The call is ending."))
         } else if self.actions.is_full() {
-            Err(ToolOutcome::failed(ToolError::SessionInactive, "Too many tools are running."))
+            Err(Failure::new(ToolError::SessionInactive, "Too many tools are running."))
         } else {
             self.plan.toolbox.admit(call.clone())
         };
@@ -205,7 +205,7 @@ impl CallMachine {
                 out.push(Output::RunTool(approved));
                 self.arm_tool_timer();
             }
-            Err(refusal) => self.on_tool_finished(&id, refusal, now, out),
+            Err(refusal) => self.on_tool_finished(&id, ToolOutcome::Failed(refusal), now, out),
         }
     }
 
