@@ -3,7 +3,10 @@
 //! Invariant: a tool runs only on an [`Approved`], and only [`Toolbox::admit`] can make one, so
 //! there is no way to a tool around a context's allowlist.
 
+pub mod budget;
 pub mod canonical;
+pub mod loops;
+pub mod replay;
 mod telephony;
 mod toolbox;
 
