@@ -18,6 +18,7 @@ pub mod call;
 pub mod config;
 pub mod engine;
 pub mod facts;
+pub mod gate;
 pub mod http;
 pub mod provider;
 pub mod redact;

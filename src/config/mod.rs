@@ -30,7 +30,7 @@ pub use reference::reference;
 pub use schema::{schema, schema_text};
 pub use values::UnknownAudio;
 
-use crate::{audio::Format, call::CallRules};
+use crate::{audio::Format, call::CallRules, tool::PolicyRules};
 use problem::{Path, Report};
 use secrecy::SecretString;
 use std::{
@@ -213,6 +213,8 @@ pub struct Context {
     /// context.
     pub audiosocket_id: Option<[u8; 4]>,
     pub rules: CallRules,
+    /// How its agent's tool calls are held.
+    pub policy: Arc<PolicyRules>,
     /// WAV file heard when the agent is lost; `None` is the built-in one.
     pub apology: Option<PathBuf>,
 }

@@ -229,6 +229,7 @@ impl Resolver<'_> {
                 on_failure,
                 ..self.rules(raw.limits.unwrap_or_default(), raw.no_input.unwrap_or_default(), path)
             },
+            policy: Arc::default(),
             apology,
         }
     }

@@ -4,10 +4,12 @@
 use super::{
     Ari, Shared,
     admission::{Granted, NoContext, Wish, grant},
-    call_task::{AGENT_COMMANDS_MAX, AGENT_EVENTS_MAX, AgentWires, CallTask},
+    agent::{Casting, Session},
+    call_task::CallTask,
     generation::Generation,
     line::{ByAri, Line},
     live::Seat,
+    story::Story,
 };
 use crate::{
     asterisk::{
@@ -19,19 +21,14 @@ use crate::{
     call::{CallMachine, CallPlan, CallRules, EndReason},
     config::{Transport, prompt},
     facts::{CallFacts, CallId, Direction},
-    provider::{self, AgentSetup, SessionPolicy},
     redact::Redacted,
     telemetry::{Declined, call_span},
-    tool::TRANSFER,
+    tool::{Opening, TRANSFER},
 };
-use futures_util::FutureExt as _;
-use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
-use tokio::{
-    sync::mpsc,
-    task::JoinHandle,
-    time::{Instant, timeout},
-};
-use tracing::{Instrument as _, Span, error, info, warn};
+use futures_util::{FutureExt as _, future::join_all};
+use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc};
+use tokio::{sync::mpsc, time::Instant};
+use tracing::{Instrument as _, error, info, warn};
 
 /// Channel variables that say how a call is to be taken, and what is known of it.
 const VARIABLES: [&str; 9] = [
@@ -47,10 +44,6 @@ const VARIABLES: [&str; 9] = [
     // Ours, from an earlier visit of the same call.
     STATUS_VARIABLE,
 ];
-/// For the session's last word to reach the call.
-const SETUP_MARGIN: Duration = Duration::from_millis(250);
-/// A provider gets this long to take its goodbye.
-const SESSION_CLOSE_MAX: Duration = Duration::from_secs(2);
 /// Greetings come from the dialplan; a longer one is a mistake.
 const GREETING_CHARS_MAX: usize = 2_000;
 
@@ -240,29 +233,39 @@ async fn run(
     let _counted = shared.metrics.call_started();
     let toolbox = generation.toolbox(&facts.context, transfers);
     let greeting = granted.greeting.as_deref().map(|greeting| prompt::fill(greeting, &facts));
+    let traits = granted.provider.traits();
+    let opening = Opening {
+        session: facts.id.to_string(),
+        caller_known: facts.caller_number.reveal().is_some(),
+        answer_bytes_max: traits.answer_bytes_max,
+        ..Opening::default()
+    };
     let plan = CallPlan {
         rules: CallRules { greeting, ..granted.context.rules.clone() },
         toolbox: Arc::clone(&toolbox),
-        agent: granted.provider.traits(),
+        policy: Arc::clone(&granted.context.policy),
+        opening,
+        wall: jiff::Timestamp::now(),
+        agent: traits,
         format,
         apology: generation.apology(&facts.context),
     };
-    let setup = AgentSetup {
-        call: facts.id,
-        instructions: prompt::fill(&granted.context.prompt, &facts),
-        tools: toolbox.specs(),
-        leg: format,
-    };
-    let (agent, session) = converse(&shared, &granted, setup, &span);
+    let casting = Casting { context: granted.context, provider: granted.provider, toolbox: Arc::clone(&toolbox) };
+    let session = casting.dial(&shared, &facts, format, None, &span);
     let mut line = line();
     let (id, provider) = (facts.id, facts.provider.clone());
-    let reason = async {
+    let (reason, sessions) = async {
         info!(generation = generation.number, audio = %format, transport, direction = facts.direction.label(), "call began");
         let mut task = CallTask {
             machine: CallMachine::new(plan, began.into_std()),
             facts,
             toolbox,
-            agent,
+            session,
+            generation: &generation,
+            format,
+            transfers,
+            story: Story::default(),
+            retired: Vec::new(),
             operator,
             entered: &entered,
             shared: &shared,
@@ -276,7 +279,8 @@ async fn run(
             EndReason::EngineFault
         });
         shared.health.ended(&provider, reason, task.agent_heard);
-        reason
+        let CallTask { session, retired, .. } = task;
+        (reason, retired.into_iter().chain([session]))
     }
     .instrument(span.clone())
     .await;
@@ -285,33 +289,9 @@ async fn run(
         info!(reason = reason.label(), class = reason.class().label(), seconds, "call ended: {}", reason.describe());
     });
     // The caller's way out and the session's end do not wait for each other.
-    tokio::join!(line.clear_away(reason == EndReason::EngineFault).instrument(span), close_session(session));
+    let sessions = join_all(sessions.map(Session::close));
+    tokio::join!(line.clear_away(reason == EndReason::EngineFault).instrument(span), sessions);
     shared.metrics.call_ended(reason);
     entered.ended(reason);
     tracing::debug!(call_id = %id, "cleared away");
-}
-
-/// The session was told by its command queue, which is gone; a provider that hangs is cut off.
-async fn close_session(mut session: JoinHandle<()>) {
-    if timeout(SESSION_CLOSE_MAX, &mut session).await.is_err() {
-        session.abort();
-    }
-}
-
-/// Starts the provider's session, at once: it connects while Asterisk answers.
-fn converse(shared: &Shared, granted: &Granted, setup: AgentSetup, span: &Span) -> (AgentWires, JoinHandle<()>) {
-    let (commands, to_session) = mpsc::channel(AGENT_COMMANDS_MAX);
-    let (from_session, events) = mpsc::channel(AGENT_EVENTS_MAX);
-    // The session gives up just before the call would, so that the end reason is the session's own.
-    let ready_max = granted.context.rules.agent_ready_max;
-    let policy = SessionPolicy { setup_max: ready_max.saturating_sub(SETUP_MARGIN), ..SessionPolicy::default() };
-    let session = provider::session::run(
-        Arc::clone(&granted.provider),
-        setup,
-        to_session,
-        from_session,
-        policy,
-        Arc::clone(&shared.provider_counters),
-    );
-    (AgentWires { commands, events }, tokio::spawn(session.instrument(span.clone())))
 }

@@ -7,6 +7,7 @@
 //! - `live`: who is on the line, and how the last calls ended
 
 mod admission;
+mod agent;
 mod call_task;
 mod calls;
 mod generation;
@@ -14,6 +15,7 @@ mod health;
 mod line;
 mod live;
 mod reload;
+mod story;
 #[cfg(test)]
 mod tests;
 mod view;
