@@ -6,6 +6,7 @@
 pub mod budget;
 pub mod canonical;
 pub mod loops;
+pub mod prune;
 pub mod replay;
 mod telephony;
 mod toolbox;
