@@ -8,6 +8,7 @@ pub mod canonical;
 pub mod loops;
 pub mod prune;
 pub mod replay;
+pub mod schemas;
 mod telephony;
 mod toolbox;
 
