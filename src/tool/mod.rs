@@ -6,6 +6,7 @@
 pub mod budget;
 pub mod canonical;
 pub mod loops;
+pub mod manifest;
 pub mod prune;
 pub mod replay;
 pub mod schemas;
