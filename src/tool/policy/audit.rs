@@ -3,6 +3,7 @@
 
 use crate::tool::{Failure, Mode, ToolError, ToolSpec};
 use serde::Serialize;
+use serde_json::{Map, Value};
 use std::time::Duration;
 
 /// Names are kept so far; longer ones are a model gone wrong.
@@ -96,15 +97,14 @@ impl Audit {
     }
 
     /// Keys of checked arguments: they are in the tool's schema, so they are the operator's words.
-    pub fn keys<'a>(&mut self, keys: impl Iterator<Item = &'a String>) {
-        let mut keys: Vec<String> = keys.take(KEYS_MAX).map(|key| crate::gate::audit_key(key)).collect();
-        keys.sort();
-        self.argument_keys = keys;
+    pub fn keys(&mut self, arguments: &Map<String, Value>) {
+        self.argument_keys = crate::gate::argument_keys(Some(arguments));
+        self.argument_keys.truncate(KEYS_MAX);
     }
 
     pub fn failed(mut self, failure: &Failure) -> Self {
         self.error_type = Some(failure.kind.label());
-        self.attempts = failure.details.get("attempts").and_then(serde_json::Value::as_u64);
+        self.attempts = failure.details.get("attempts").and_then(Value::as_u64);
         self
     }
 

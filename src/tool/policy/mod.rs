@@ -9,6 +9,7 @@
 //! [`Tool`](super::Tool) takes nothing else, so no tool can be reached around the policy.
 
 mod approved;
+mod asking;
 mod audit;
 mod authority;
 mod confirm;
@@ -37,7 +38,7 @@ use super::{
     toolbox::{Entry, Toolbox},
 };
 use crate::{
-    gate::{AuthState, Category, Decision, Event, Gate, Route},
+    gate::{AuthState, Decision, Gate, Route},
     redact::Redacted,
 };
 use approved::Ticket;
@@ -351,7 +352,7 @@ impl CallPolicy {
             let message = format!("Invalid parameters: {names} is not known");
             return Err(Failure::new(ToolError::Validation, message).into());
         }
-        audit.keys(checked.arguments.keys());
+        audit.keys(&checked.arguments);
         audit.dropped_arguments = checked.dropped.paths;
         let turn = self.turns.id();
         self.spending
@@ -383,9 +384,9 @@ impl CallPolicy {
             _ => None,
         };
         let decision = self.ask_gate(&candidate, approval);
-        candidate.audit.route = Some(decision.route.label());
+        candidate.audit.route = Some(decision.route().label());
         candidate.audit.gate_decision = Some(if decision.executes() { "pass" } else { "fail" });
-        candidate.audit.hard_blockers = decision.hard_blockers.iter().map(ToString::to_string).collect();
+        candidate.audit.hard_blockers = decision.hard_blockers().iter().map(ToString::to_string).collect();
         let identified = self.authority.state() >= spec.requires_authorization;
         if decision.executes() && identified {
             return self.approve(id, candidate, key, now);
@@ -393,8 +394,8 @@ impl CallPolicy {
         // Also a call that is asked about again and again is a loop.
         self.loops.count(&self.turns.id(), &spec.name, &candidate.arguments);
         let helps = || self.ask_gate(&candidate, Some(Approval::Caller)).executes();
-        let stop = match decision.route {
-            Route::Refuse => (Failure::new(ToolError::Refused, refusal(&decision)).into(), Vec::new()),
+        let stop = match decision.route() {
+            Route::Refuse => (Failure::new(ToolError::Refused, asking::refusal(&decision)).into(), Vec::new()),
             Route::Ask if identified && approval != Some(Approval::Caller) && helps() => {
                 let failure = self.question(spec, &candidate.arguments, digest, candidate.now);
                 (failure.into(), Vec::new())
@@ -407,29 +408,6 @@ impl CallPolicy {
 
     fn ask_gate(&self, candidate: &Candidate<'_>, approval: Option<Approval>) -> Decision {
         self.gate.decide(&self.event(candidate, approval), candidate.now)
-    }
-
-    /// What the gate is asked. Arguments are told by their keys alone: a value could hold a caller's
-    /// words, and words can disarm a rule.
-    fn event(&self, candidate: &Candidate<'_>, approval: Option<Approval>) -> Event {
-        let spec = &candidate.entry.spec;
-        let (state, evidence) = self.authority.evidence(&spec.name, approval, candidate.now);
-        let hidden = |key: &String| (key.clone(), Value::from("[redacted]"));
-        Event {
-            tool_name: spec.name.clone(),
-            category: spec.access,
-            state,
-            evidence,
-            domain: spec.risk_domain,
-            arguments: candidate.arguments.keys().map(hidden).collect(),
-            recommended: match approval {
-                Some(Approval::Caller) => Route::Accept,
-                _ if spec.requires_confirmation => Route::Ask,
-                _ if spec.access == Category::Unknown => Route::Defer,
-                _ => Route::Accept,
-            },
-            request_id: None,
-        }
     }
 
     /// Step 8: what was admitted is counted, and gets its pass.
@@ -463,62 +441,6 @@ impl CallPolicy {
             }
         }
         arguments
-    }
-
-    /// Opens a question to the caller and tells the model how to put it.
-    fn question(
-        &mut self,
-        spec: &ToolSpec,
-        arguments: &Map<String, Value>,
-        digest: [u8; 32],
-        now: Timestamp,
-    ) -> Failure {
-        let shown = shown(spec, arguments);
-        let preview = preview(spec, &shown);
-        let (turn, rules) = (self.turns.number(), &self.rules.confirm);
-        let request =
-            self.confirmations.ask(&spec.name, digest, Value::Object(shown), preview.clone(), turn, now, rules);
-        let mut failure = Failure::new(ToolError::ConfirmationRequired, "This action requires user confirmation");
-        match request {
-            Some(request) => {
-                failure.message = format!(
-                    "This action requires user confirmation. Say to the caller, word for word: \"{preview}\" Then wait for \
-                     a yes or no; pressing {} means yes and {} no. After a yes call the tool again with the same \
-                     arguments and the confirmationToken.",
-                    rules.yes_key, rules.no_key
-                );
-                failure.confirmation = Some(Box::new(request));
-            }
-            None => {
-                failure.message = "This action requires user confirmation, and another question is open. Finish that \
-                                   one first, then call this tool again."
-                    .into();
-            }
-        }
-        failure
-    }
-
-    /// The way out that the operator configured.
-    fn deferred(&self, spec: &ToolSpec, decision: &Decision) -> Stop {
-        let state = self.authority.state();
-        let mut failure = Failure::new(ToolError::Deferred, "");
-        let identify = state < AuthState::Authenticated
-            && (spec.access == Category::PrivateRead || state < spec.requires_authorization);
-        failure.details =
-            json!({ "route": decision.route.label(), "needs": if identify { "authentication" } else { "review" } });
-        let mut actions = Vec::new();
-        let what = if identify { "The caller has to be identified first." } else { "This needs a person." };
-        failure.message = match &self.rules.on_defer {
-            OnDefer::Explain => format!("{what} Tell the caller that you cannot do that now."),
-            OnDefer::Say(sentence) => format!("{what} Say to the caller: \"{sentence}\""),
-            OnDefer::TakeMessage => format!("{what} Offer to take a message."),
-            OnDefer::Transfer(destination) if !identify => {
-                actions.push(CallAction::Transfer { destination: destination.clone() });
-                format!("{what} The caller is connected with somebody after your words; tell them so.")
-            }
-            OnDefer::Transfer(_) => what.to_owned(),
-        };
-        (failure.into(), actions)
     }
 
     // ---- Small steps ----
@@ -597,53 +519,4 @@ fn decode(call: &ToolCall) -> Result<Map<String, Value>, Box<Failure>> {
         Ok(_) => invalid("The arguments have to be a JSON object."),
         Err(_) => invalid("The arguments are not valid JSON."),
     }
-}
-
-fn refusal(decision: &Decision) -> String {
-    let blockers: Vec<String> = decision.hard_blockers.iter().map(ToString::to_string).collect();
-    format!("This is not allowed ({}).", blockers.join(", "))
-}
-
-/// The arguments without what must not be said.
-fn shown(spec: &ToolSpec, arguments: &Map<String, Value>) -> Map<String, Value> {
-    let secret = |name: &String| spec.secret_args.contains(name);
-    arguments
-        .iter()
-        .map(|(name, value)| (name.clone(), if secret(name) { "***".into() } else { value.clone() }))
-        .collect()
-}
-
-/// One sentence that says what would happen, made of the arguments that would run.
-fn preview(spec: &ToolSpec, shown: &Map<String, Value>) -> String {
-    let text = |value: &Value| match value {
-        Value::String(text) => text.clone(),
-        Value::Array(items) => items
-            .iter()
-            .map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned))
-            .collect::<Vec<_>>()
-            .join(", "),
-        other => other.to_string(),
-    };
-    match &spec.confirm_template {
-        Some(template) => fill(template, |name| shown.get(name).map(text)),
-        None => {
-            let list: Vec<String> =
-                shown.iter().map(|(name, value)| format!("{} {}", name.replace('_', " "), text(value))).collect();
-            let summary = spec.summary().trim_end_matches('.');
-            if list.is_empty() { format!("{summary}?") } else { format!("{summary}: {}?", list.join(", ")) }
-        }
-    }
-}
-
-/// Puts values in place of `{name}`; what is in a value stays as it is.
-fn fill(template: &str, value: impl Fn(&str) -> Option<String>) -> String {
-    let mut filled = String::new();
-    let mut rest = template;
-    while let Some(start) = rest.find('{') {
-        let Some(end) = rest[start..].find('}') else { break };
-        filled.push_str(&rest[..start]);
-        filled.push_str(&value(&rest[start + 1..start + end]).unwrap_or_default());
-        rest = &rest[start + end + 1..];
-    }
-    filled + rest
 }
