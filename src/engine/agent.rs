@@ -80,7 +80,7 @@ impl Casting {
             context: self.context.name.clone(),
             rules,
             toolbox: Arc::clone(&self.toolbox),
-            policy: Arc::clone(&self.context.policy),
+            policy: Arc::clone(&self.context.policy.rules),
             agent: self.provider.traits(),
             apology: generation.apology(&self.context.name),
             answer_bytes_max: self.provider.traits().answer_bytes_max,

@@ -243,7 +243,7 @@ async fn run(
     let plan = CallPlan {
         rules: CallRules { greeting, ..granted.context.rules.clone() },
         toolbox: Arc::clone(&toolbox),
-        policy: Arc::clone(&granted.context.policy),
+        policy: Arc::clone(&granted.context.policy.rules),
         opening,
         wall: jiff::Timestamp::now(),
         agent: traits,
