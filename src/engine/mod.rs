@@ -14,6 +14,7 @@ mod generation;
 mod health;
 mod line;
 mod live;
+mod opening;
 mod reload;
 mod story;
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! there is no way to a tool around the policy.
 
 pub mod budget;
+pub mod caller;
 pub mod canonical;
 mod error;
 mod fetch;
