@@ -3,10 +3,15 @@
 //! Invariant: a tool runs only on an [`Approved`], and only [`Toolbox::admit`] can make one, so
 //! there is no way to a tool around a context's allowlist.
 
+pub mod budget;
+pub mod canonical;
 mod error;
 mod fetch;
+pub mod loops;
 mod memory;
 mod outcome;
+pub mod prune;
+pub mod replay;
 mod spec;
 mod telephony;
 mod toolbox;
