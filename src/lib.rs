@@ -10,7 +10,8 @@
 //! 4. [`config`]: what an admin wrote
 //! 5. [`telemetry`]: metrics and logs
 //! 6. [`asterisk`], [`provider`], [`outbound`], [`http`]: adapters, which do not know each other
-//! 7. [`engine`]: one task per call carries the core's decisions to the adapters
+//! 7. [`store`]: tools that are made at run time, as files
+//! 8. [`engine`]: one task per call carries the core's decisions to the adapters
 
 pub mod asterisk;
 pub mod audio;
@@ -22,5 +23,6 @@ pub mod http;
 pub mod outbound;
 pub mod provider;
 pub mod redact;
+pub mod store;
 pub mod telemetry;
 pub mod tool;

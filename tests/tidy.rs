@@ -18,6 +18,7 @@ const LAYERS: &[&[&str]] = &[
     &["config"],
     &["telemetry"],
     &["asterisk", "provider", "outbound", "http"],
+    &["store"],
     &["engine"],
 ];
 /// The core decides; these carry bytes and read clocks.
