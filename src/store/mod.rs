@@ -14,12 +14,11 @@ use crate::{
     tool::BUILT_IN,
 };
 use files::{Folder, Found, is_name};
-use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     io,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
@@ -30,19 +29,19 @@ use uuid::Uuid;
 const TOOLS_MAX: usize = 500;
 const CREATED_AT: &str = "created_at";
 
-/// What the store asks of those who know: tenant first, then the flat definition.
-#[derive(Clone)]
-pub struct Hooks {
-    /// Whether a definition is valid, with the tenant's endpoints and agents around it.
-    pub check: Arc<dyn Fn(&str, &Value) -> Result<(), Vec<Problem>> + Send + Sync>,
+/// What the store asks of the engine; definitions are flat.
+pub trait ToolRegistry: Send + Sync {
+    /// Whether a definition is valid, with the tenant's endpoints and agents around it: else every
+    /// problem of it.
+    fn check(&self, tenant: &str, definition: &Value) -> Result<(), Vec<Problem>>;
     /// Runs a tool outside of any call and gives the trace; no network unless the trial is live.
-    pub dry_run: Arc<dyn Fn(&str, Value, Trial) -> BoxFuture<'static, Result<Value, StoreError>> + Send + Sync>,
+    fn dry_run(&self, tenant: &str, definition: Value, trial: Trial) -> Answer<Value>;
     /// Takes all tools of a tenant after a change, for new calls. Called by one change at a time.
-    pub publish: Arc<dyn Fn(&str, Tools) + Send + Sync>,
+    fn publish(&self, tenant: &str, tools: Tools);
     /// Whether changes are refused now (P answer 11).
-    pub locked: Arc<dyn Fn() -> bool + Send + Sync>,
-    /// Names that are taken beside the built-in tools' (of MCP servers, of the operator's own list).
-    pub reserved: BTreeSet<String>,
+    fn is_locked(&self) -> bool;
+    /// Whether a name is taken beside the built-in tools' (by an MCP server, by the operator's list).
+    fn is_reserved(&self, name: &str) -> bool;
 }
 
 /// All tools of a tenant as they are to run, secrets included, and the files that could not be read.
@@ -69,9 +68,11 @@ pub struct FileToolStore {
 
 struct Inner {
     folders: BTreeMap<String, Folder>,
-    hooks: Hooks,
+    registry: Arc<dyn ToolRegistry>,
     /// Held while a change is made and published.
     change: Mutex<()>,
+    /// Of the versions: they are made of files with secrets in them, and must not let one be guessed.
+    salt: Uuid,
 }
 
 /// A tool as its file has it.
@@ -87,7 +88,7 @@ impl FileToolStore {
     ///
     /// # Errors
     /// When a folder cannot be used, or belongs to two tenants.
-    pub fn open(folders: BTreeMap<String, PathBuf>, hooks: Hooks) -> Result<Self, OpenError> {
+    pub fn open(folders: BTreeMap<String, PathBuf>, registry: Arc<dyn ToolRegistry>) -> Result<Self, OpenError> {
         let mut opened: BTreeMap<String, Folder> = BTreeMap::new();
         for (tenant, path) in folders {
             let folder = Folder::open(&path).map_err(|error| OpenError::Folder(path, error))?;
@@ -96,7 +97,7 @@ impl FileToolStore {
             }
             opened.insert(tenant, folder);
         }
-        Ok(Self { inner: Arc::new(Inner { folders: opened, hooks, change: Mutex::new(()) }) })
+        Ok(Self { inner: Arc::new(Inner { folders: opened, registry, change: Mutex::new(()), salt: Uuid::new_v4() }) })
     }
 
     /// All tools of a tenant, for a start or a reload. Reads files: not for a thread that carries calls.
@@ -155,10 +156,10 @@ impl ToolStore for FileToolStore {
 
     fn test(&self, tenant: &str, name: &str, trial: Trial) -> Answer<Value> {
         let (tenant, name) = (tenant.to_owned(), name.to_owned());
-        let dry_run = Arc::clone(&self.inner.hooks.dry_run);
+        let registry = Arc::clone(&self.inner.registry);
         let for_reading = tenant.clone();
         let kept = self.blocking(move |inner| inner.existing(&for_reading, &name));
-        Box::pin(async move { dry_run(&tenant, Value::Object(kept.await?.definition), trial).await })
+        Box::pin(async move { registry.dry_run(&tenant, Value::Object(kept.await?.definition), trial).await })
     }
 }
 
@@ -171,7 +172,7 @@ impl Inner {
     }
 
     fn is_reserved(&self, name: &str) -> bool {
-        BUILT_IN.contains(&name) || self.hooks.reserved.contains(name)
+        BUILT_IN.contains(&name) || self.registry.is_reserved(name)
     }
 
     fn existing(&self, tenant: &str, name: &str) -> Result<Kept, StoreError> {
@@ -179,7 +180,7 @@ impl Inner {
         if self.is_reserved(name) {
             return Err(StoreError::NotFound);
         }
-        kept(name, &found.ok_or(StoreError::NotFound)?)
+        kept(self.salt, name, &found.ok_or(StoreError::NotFound)?)
     }
 
     fn list(&self, tenant: &str) -> Result<Vec<StoredTool>, StoreError> {
@@ -195,7 +196,7 @@ impl Inner {
         let misnamed = "a tool's file is named after the tool: lower case with underscores";
         tools.unreadable.extend(listing.misnamed.into_iter().map(|file| (file, misnamed)));
         for (count, name) in listing.names.into_iter().enumerate() {
-            let read = || kept(&name, &folder.read(&name).ok().flatten()?).ok();
+            let read = || kept(self.salt, &name, &folder.read(&name).ok().flatten()?).ok();
             if count >= TOOLS_MAX {
                 tools.unreadable.push((name, "there are more tools than a tenant may have"));
             } else if self.is_reserved(&name) {
@@ -269,7 +270,7 @@ impl Inner {
     /// Changes follow one another.
     fn begin(&self) -> Result<std::sync::MutexGuard<'_, ()>, StoreError> {
         let change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
-        if (self.hooks.locked)() { Err(StoreError::Locked) } else { Ok(change) }
+        if self.registry.is_locked() { Err(StoreError::Locked) } else { Ok(change) }
     }
 
     /// Checks a definition, writes it and tells of it.
@@ -292,7 +293,7 @@ impl Inner {
         let mut definition = Value::Object(definition);
         let mut problems = secrets::restore(&mut definition, &before);
         if problems.is_empty() {
-            problems = (self.hooks.check)(tenant, &definition).err().unwrap_or_default();
+            problems = self.registry.check(tenant, &definition).err().unwrap_or_default();
         }
         if !problems.is_empty() {
             return Err(StoreError::Invalid(problems));
@@ -307,7 +308,7 @@ impl Inner {
 
     fn publish(&self, tenant: &str, folder: &Folder) -> Result<(), StoreError> {
         let tools = self.tools(folder)?;
-        (self.hooks.publish)(tenant, tools);
+        self.registry.publish(tenant, tools);
         Ok(())
     }
 }
@@ -320,7 +321,7 @@ fn written(definition: Value, created_at: Timestamp) -> Result<String, StoreErro
     Ok(text)
 }
 
-fn kept(name: &str, found: &Found) -> Result<Kept, StoreError> {
+fn kept(salt: Uuid, name: &str, found: &Found) -> Result<Kept, StoreError> {
     let value: Option<Value> =
         if found.is_json { serde_json::from_str(&found.text).ok() } else { serde_yaml::from_str(&found.text).ok() };
     let mut value = value.ok_or(StoreError::Unreadable)?;
@@ -332,7 +333,7 @@ fn kept(name: &str, found: &Found) -> Result<Kept, StoreError> {
     if definition.entry("name").or_insert_with(|| name.into()) != name {
         return Err(StoreError::Unreadable);
     }
-    let version = hex(&Sha256::digest(&found.text));
+    let version = hex(&Sha256::new().chain_update(salt).chain_update(&found.text).finalize());
     Ok(Kept { definition, created_at, version })
 }
 

@@ -5,6 +5,7 @@ use crate::http::{Tokens, serve, tools_router};
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use std::{
+    collections::BTreeSet,
     fs,
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
@@ -13,30 +14,54 @@ use std::{
 const CLINIC: &str = "token-of-the-clinic";
 const HOTEL: &str = "token-of-the-hotel";
 
-/// Two tenants, `clinic` and `hotel`, and what the hooks were told.
+/// Two tenants, `clinic` and `hotel`, and an engine that remembers what it was told.
 struct Stage {
     dir: tempfile::TempDir,
     store: FileToolStore,
     base: String,
     http: reqwest::Client,
-    locked: Arc<AtomicBool>,
-    published: Arc<Mutex<Vec<(String, Tools)>>>,
+    engine: Arc<Engine>,
     _stop: tokio::sync::oneshot::Sender<()>,
 }
 
-/// Stands in for the checker: a tool needs a description and `actions`, and nothing may be called `bad`.
-fn check(_: &str, definition: &Value) -> Result<(), Vec<Problem>> {
-    let mut problems = Vec::new();
-    if !definition["description"].is_string() {
-        problems.push(Problem::new("description", "is missing"));
+/// Stands in for the engine. A tool needs a description and `actions`, and nothing may be called `bad`.
+#[derive(Default)]
+struct Engine {
+    locked: AtomicBool,
+    published: Mutex<Vec<(String, Tools)>>,
+}
+
+impl ToolRegistry for Engine {
+    fn check(&self, _: &str, definition: &Value) -> Result<(), Vec<Problem>> {
+        let mut problems = Vec::new();
+        if !definition["description"].is_string() {
+            problems.push(Problem::new("description", "is missing"));
+        }
+        if !definition["actions"].is_array() {
+            problems.push(Problem::new("actions", "is missing"));
+        }
+        if definition.get("bad").is_some() {
+            problems.push(Problem { hint: Some("remove it".into()), ..Problem::new("bad", "unknown field") });
+        }
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
-    if !definition["actions"].is_array() {
-        problems.push(Problem::new("actions", "is missing"));
+
+    fn dry_run(&self, tenant: &str, definition: Value, trial: Trial) -> Answer<Value> {
+        let trace = json!({ "tenant": tenant, "actions": definition["actions"], "params": trial.params });
+        Box::pin(async move { Ok(trace) })
     }
-    if definition.get("bad").is_some() {
-        problems.push(Problem { hint: Some("remove it".into()), ..Problem::new("bad", "unknown field") });
+
+    fn publish(&self, tenant: &str, tools: Tools) {
+        self.published.lock().unwrap().push((tenant.to_owned(), tools));
     }
-    if problems.is_empty() { Ok(()) } else { Err(problems) }
+
+    fn is_locked(&self) -> bool {
+        self.locked.load(Ordering::SeqCst)
+    }
+
+    fn is_reserved(&self, name: &str) -> bool {
+        name == "mcp_search"
+    }
 }
 
 impl Stage {
@@ -44,21 +69,9 @@ impl Stage {
         // An error means that another test was first.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let dir = tempfile::tempdir().unwrap();
-        let locked = Arc::new(AtomicBool::new(false));
-        let published = Arc::new(Mutex::new(Vec::new()));
-        let (is_locked, told) = (Arc::clone(&locked), Arc::clone(&published));
-        let hooks = Hooks {
-            check: Arc::new(check),
-            dry_run: Arc::new(|tenant, definition, trial| {
-                let trace = json!({ "tenant": tenant, "actions": definition["actions"], "params": trial.params });
-                Box::pin(async move { Ok(trace) })
-            }),
-            publish: Arc::new(move |tenant, tools| told.lock().unwrap().push((tenant.to_owned(), tools))),
-            locked: Arc::new(move || is_locked.load(Ordering::SeqCst)),
-            reserved: ["mcp_search".to_owned()].into(),
-        };
+        let engine = Arc::new(Engine::default());
         let folders = ["clinic", "hotel"].map(|tenant| (tenant.to_owned(), dir.path().join(tenant))).into();
-        let store = FileToolStore::open(folders, hooks).unwrap();
+        let store = FileToolStore::open(folders, Arc::clone(&engine) as Arc<dyn ToolRegistry>).unwrap();
         let tokens = [("clinic", CLINIC), ("hotel", HOTEL)].map(|(tenant, token)| (tenant.to_owned(), token.into()));
         let router = tools_router(Arc::new(store.clone()), Tokens::new(tokens).unwrap());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -66,7 +79,7 @@ impl Stage {
         let (stop, stopped) = tokio::sync::oneshot::channel();
         tokio::spawn(serve(listener, router, async { drop(stopped.await) }));
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        Self { dir, store, base, http, locked, published, _stop: stop }
+        Self { dir, store, base, http, engine, _stop: stop }
     }
 
     async fn ask_as(&self, token: &str, method: Method, path: &str, body: Option<Value>, tag: Option<&str>) -> Reply {
@@ -223,7 +236,7 @@ async fn each_change_publishes_all_tools_of_its_tenant() {
     stage.ask(Method::PATCH, "/a", Some(json!({ "description": "x" }))).await.is(204);
     stage.create(json!({ "name": "bad" })).await.is(422);
     stage.ask(Method::DELETE, "/a", None).await.is(204);
-    let published = stage.published.lock().unwrap();
+    let published = stage.engine.published.lock().unwrap();
     let sizes: Vec<_> = published.iter().map(|(tenant, tools)| (tenant.as_str(), tools.definitions.len())).collect();
     assert_eq!(sizes, [("clinic", 1), ("clinic", 2), ("clinic", 2), ("clinic", 1)]);
     let last = &published.last().unwrap().1.definitions[0];
@@ -273,14 +286,14 @@ async fn names_that_are_not_free_are_refused() {
 async fn a_locked_registry_answers_conflict_to_every_change() {
     let stage = Stage::new().await;
     stage.create(named("a")).await.is(201);
-    stage.locked.store(true, Ordering::SeqCst);
+    stage.engine.locked.store(true, Ordering::SeqCst);
     stage.create(named("b")).await.is(409);
     stage.ask(Method::PUT, "/a", Some(named("a"))).await.is(409);
     stage.ask(Method::PATCH, "/a", Some(json!({}))).await.is(409);
     stage.ask(Method::DELETE, "/a", None).await.is(409);
     stage.get("/a").await.is(200);
     stage.ask(Method::POST, "/a/test", Some(json!({}))).await.is(200);
-    stage.locked.store(false, Ordering::SeqCst);
+    stage.engine.locked.store(false, Ordering::SeqCst);
     stage.ask(Method::DELETE, "/a", None).await.is(204);
 }
 
@@ -331,7 +344,7 @@ async fn a_dry_run_gives_the_trace() {
     let trace = stage.ask(Method::POST, "/save_meal/test", Some(body)).await.is(200).body;
     assert_eq!((&trace["tenant"], &trace["params"]["meal_type"]), (&json!("clinic"), &json!("lunch")));
     stage.ask(Method::POST, "/nothing/test", None).await.is(404);
-    assert_eq!(stage.published.lock().unwrap().len(), 1, "a dry run changes nothing");
+    assert_eq!(stage.engine.published.lock().unwrap().len(), 1, "a dry run changes nothing");
 }
 
 /// D1: what an operator writes by hand is a tool like any other.
@@ -381,7 +394,8 @@ async fn changes_at_once_do_not_lose_each_other() {
     let names: Vec<_> = (0..20).map(|number| format!("tool_{number}")).collect();
     let replies = futures_util::future::join_all(names.iter().map(|name| stage.create(named(name)))).await;
     assert!(replies.into_iter().all(|reply| reply.status == StatusCode::CREATED));
-    let sizes: Vec<_> = stage.published.lock().unwrap().iter().map(|(_, tools)| tools.definitions.len()).collect();
+    let sizes: Vec<_> =
+        stage.engine.published.lock().unwrap().iter().map(|(_, tools)| tools.definitions.len()).collect();
     assert_eq!(sizes, (1..=20).collect::<Vec<_>>());
     let same = futures_util::future::join_all((0..5).map(|_| stage.create(named("same")))).await;
     assert_eq!(same.iter().filter(|reply| reply.status == StatusCode::CREATED).count(), 1);
@@ -402,16 +416,12 @@ fn two_tenants_cannot_share_a_folder() {
     let link = dir.path().join("link");
     fs::create_dir(dir.path().join("tools")).unwrap();
     std::os::unix::fs::symlink(dir.path().join("tools"), &link).unwrap();
-    let hooks = Hooks {
-        check: Arc::new(|_, _| Ok(())),
-        dry_run: Arc::new(|_, _, _| Box::pin(async { Ok(Value::Null) })),
-        publish: Arc::new(|_, _| {}),
-        locked: Arc::new(|| false),
-        reserved: BTreeSet::new(),
+    let open = |path: &Path| {
+        FileToolStore::open(
+            [("a".to_owned(), dir.path().join("tools")), ("b".to_owned(), path.into())].into(),
+            Arc::new(Engine::default()),
+        )
     };
-    let open = |path: &Path, hooks| {
-        FileToolStore::open([("a".to_owned(), dir.path().join("tools")), ("b".to_owned(), path.into())].into(), hooks)
-    };
-    assert!(matches!(open(&link, hooks.clone()), Err(OpenError::Shared(..))));
-    assert!(matches!(open(Path::new("/proc/nothing"), hooks), Err(OpenError::Folder(..))));
+    assert!(matches!(open(&link), Err(OpenError::Shared(..))));
+    assert!(matches!(open(Path::new("/proc/nothing")), Err(OpenError::Folder(..))));
 }
