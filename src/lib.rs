@@ -4,7 +4,7 @@
 //!
 //! Layers, each knowing only those before it:
 //!
-//! 1. [`redact`], [`facts`], [`audio`]: values
+//! 1. [`redact`], [`facts`], [`audio`], [`gate`]: values, and the rules of who may do what
 //! 2. [`tool`]: what an agent may do
 //! 3. [`call`]: the life of one call, every decision of it, without I/O
 //! 4. [`config`]: what an admin wrote
@@ -19,6 +19,7 @@ pub mod call;
 pub mod config;
 pub mod engine;
 pub mod facts;
+pub mod gate;
 pub mod http;
 pub mod outbound;
 pub mod provider;

@@ -87,7 +87,11 @@ impl Kit {
             config.destinations.iter().map(|(name, place)| (name.clone(), place.description.clone())).collect();
         let tools: Vec<Arc<dyn Tool>> = context.tools.iter().filter_map(|name| built_in(name, &destinations)).collect();
         let without_ari = tools.iter().filter(|tool| tool.spec().name != TRANSFER).cloned();
-        let toolbox = |tools: Vec<Arc<dyn Tool>>| Toolbox::new(tools).map(Arc::new).map_err(|error| error.to_string());
+        let toolbox = |tools: Vec<Arc<dyn Tool>>| {
+            Toolbox::new(tools)
+                .map(Arc::new)
+                .map_err(|broken| broken.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+        };
         let apology = match &context.apology {
             None => Clip::built_in_apology(),
             Some(path) => Clip::open(path).map_err(|error| format!("apology {}: {error}", path.display()))?,

@@ -7,13 +7,16 @@
 //! - `live`: who is on the line, and how the last calls ended
 
 mod admission;
+mod agent;
 mod call_task;
 mod calls;
 mod generation;
 mod health;
 mod line;
 mod live;
+mod opening;
 mod reload;
+mod story;
 #[cfg(test)]
 mod tests;
 mod view;

@@ -64,7 +64,7 @@ impl Provider for Realtime {
     }
 
     fn traits(&self) -> AgentTraits {
-        AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true }
+        AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true, answer_bytes_max: None }
     }
 
     fn formats(&self, leg: Format) -> SessionFormats {

@@ -6,7 +6,7 @@ use super::{
     options::{Options, TurnDetection},
     server::{
         ArgumentsDone, AudioDelta, AudioDone, ErrorBody, ErrorMessage, FormatState, Item, Kind, ResponseBody,
-        ResponseMessage, SessionMessage, SpokenText,
+        ResponseMessage, SessionMessage, SpeechStarted, SpokenText,
     },
 };
 use crate::{
@@ -178,7 +178,11 @@ impl RealtimeCodec {
                 }
                 events.push(if as_asked { AgentEvent::Ready } else { AgentEvent::Lost(AgentLoss::Handshake) });
             }
-            "input_audio_buffer.speech_started" => events.push(AgentEvent::CallerSpeechStarted),
+            "input_audio_buffer.speech_started" => {
+                // The transcript of what is said now will carry the same id.
+                let SpeechStarted { item_id } = parse(json)?;
+                events.push(AgentEvent::CallerSpeechStarted { utterance: item_id.map(Into::into) });
+            }
             "input_audio_buffer.speech_stopped" => events.push(AgentEvent::CallerSpeechStopped),
             "conversation.item.input_audio_transcription.completed" => spoken(Speaker::Caller, parse(json)?, events),
             "response.output_audio_transcript.done" => spoken(Speaker::Agent, parse(json)?, events),
@@ -412,7 +416,8 @@ fn whole_call(item: Item) -> Option<ToolCall> {
 fn spoken(speaker: Speaker, message: SpokenText, events: &mut Vec<AgentEvent>) {
     let text = message.transcript.trim();
     if !text.is_empty() {
-        events.push(AgentEvent::Transcript { speaker, text: text.to_owned() });
+        let utterance = message.item_id.map(Into::into);
+        events.push(AgentEvent::Transcript { speaker, text: text.to_owned(), utterance });
     }
 }
 
