@@ -3,6 +3,7 @@
 //! Invariant: a tool runs only on an [`Approved`], and only [`Toolbox::admit`] can make one, so
 //! there is no way to a tool around a context's allowlist.
 
+pub mod declarative;
 mod error;
 mod fetch;
 mod memory;
