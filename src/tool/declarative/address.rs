@@ -75,6 +75,10 @@ impl Address {
         if !origin_is_complete(first) && template.fixed().is_none() {
             return Self::open(source, template, method, surroundings);
         }
+        // The parser would make a host of `https:x` and of `https:///x`.
+        if first.split_once("://").is_none_or(|(_, after)| after.starts_with('/')) {
+            return Err(malformed());
+        }
         let url = Url::parse(first).map_err(|_| malformed())?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {
             return Err(malformed());

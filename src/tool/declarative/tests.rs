@@ -124,9 +124,11 @@ impl World {
         self.read(definition).unwrap_or_else(|problems| panic!("{definition:#}\n{problems:#?}"))
     }
 
-    /// Runs a tool of these actions, with a parameter of any type for each argument.
-    fn act(&self, actions: Value, arguments: Value) -> Ran {
-        self.run(&tool(actions, &arguments), arguments)
+    /// Runs a tool of these actions, with a parameter of its type for each argument; null: not given.
+    fn act(&self, actions: Value, mut arguments: Value) -> Ran {
+        let definition = tool(actions, &arguments);
+        arguments.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+        self.run(&definition, arguments)
     }
 
     fn run(&self, definition: &Value, arguments: Value) -> Ran {
