@@ -17,9 +17,11 @@ mod problem;
 pub mod prompt;
 mod raw;
 mod raw_policy;
+mod raw_tenant;
 mod reference;
 mod resolve;
 mod schema;
+mod tenant;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -31,6 +33,7 @@ pub use policy::{Identify, RemoteGate, ToolPolicy, ToolRules};
 pub use problem::{Problem, Problems};
 pub use reference::reference;
 pub use schema::{schema, schema_text};
+pub use tenant::Tenant;
 pub use values::UnknownAudio;
 
 use crate::{audio::Format, call::CallRules};
@@ -126,6 +129,7 @@ pub struct Config {
     pub destinations: BTreeMap<String, Destination>,
     /// What the operator says of single tools.
     pub tool_rules: BTreeMap<String, ToolRules>,
+    pub tenants: BTreeMap<String, Tenant>,
     /// What is right but probably not meant, in the order of the lines.
     pub warnings: Vec<Problem>,
 }
@@ -218,6 +222,8 @@ pub struct Context {
     /// context.
     pub audiosocket_id: Option<[u8; 4]>,
     pub rules: CallRules,
+    /// Whose declarative tools it may list.
+    pub tenant: Option<String>,
     /// How its agent's tool calls are held.
     pub policy: ToolPolicy,
     /// WAV file heard when the agent is lost; `None` is the built-in one.

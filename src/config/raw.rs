@@ -7,6 +7,7 @@
 use super::{
     defaults,
     raw_policy::{Policy, ToolsRules},
+    raw_tenant::Tenant,
     values,
 };
 use crate::call::CallRules;
@@ -46,6 +47,10 @@ pub(super) struct Raw {
     pub policy: Option<Policy>,
     /// What you say of single tools by their name, whoever made them: built-in, declarative, MCP.
     pub tools: Option<ToolsRules>,
+    /// Whose declarative tools there are. With one entry every context has its tools; with more, a
+    /// context says which.
+    #[schemars(extend("propertyNames" = names()))]
+    pub tenants: Option<BTreeMap<String, Tenant>>,
     /// The agents, by the name that `AI_CONTEXT` or `Stasis(offhook,NAME)` chooses.
     #[schemars(required, extend("propertyNames" = names(), "minProperties" = 1))]
     pub contexts: Option<BTreeMap<String, Context>>,
@@ -167,6 +172,8 @@ pub(super) struct Context {
     /// The tools of this agent by name. Nothing else is shown to the model, and nothing else runs.
     #[schemars(extend("default" = json!([])))]
     pub tools: Option<Vec<Option<String>>>,
+    /// The entry of `tenants` whose tools it may list.
+    pub tenant: Option<String>,
     /// How its tool calls are held, where that differs from the section `policy`.
     pub policy: Option<Policy>,
     /// Transport and format of this context's calls, instead of `media.default`.

@@ -246,7 +246,10 @@ async fn run(
     let greeting = granted.greeting.as_deref().map(|greeting| prompt::fill(greeting, &facts));
     let traits = granted.provider.traits();
     let identify = &granted.context.policy.identify;
-    let opening = opening::opening(&facts, traits, identify, said.reveal(), place.as_deref());
+    let mut opening = opening::opening(&facts, traits, identify, said.reveal(), place.as_deref());
+    if let Some(tenant) = granted.context.tenant.as_ref().and_then(|tenant| generation.config.tenants.get(tenant)) {
+        opening.memory.tenant.clone_from(&tenant.memory);
+    }
     let plan = CallPlan {
         rules: CallRules { greeting, ..granted.context.rules.clone() },
         toolbox: Arc::clone(&toolbox),

@@ -1,11 +1,15 @@
 //! One loaded configuration and everything made from it once: providers, toolboxes, apology clips.
 //! Immutable; a call keeps the generation it began with.
 
+use super::workshop::{Definitions, Workshop};
 use crate::{
     audio::Clip,
-    config::{Config, Context},
+    config::{Config, Context, Tenant},
     provider::{self, Provider},
-    tool::{BUILT_IN, BrokenTool, Registry, TRANSFER, Toolbox, built_in},
+    tool::{
+        BUILT_IN, Registry, TRANSFER, Tool, ToolSpec, Toolbox, built_in,
+        declarative::{DeclarativeTool, Definition},
+    },
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,8 +18,10 @@ pub struct Generation {
     pub number: u64,
     pub config: Config,
     pub providers: BTreeMap<String, Arc<dyn Provider>>,
-    /// Every tool there is.
-    pub registry: Registry,
+    /// Every tool there is, by the tenant whose they are; `None` has the built-in ones alone.
+    registries: BTreeMap<Option<String>, Registry>,
+    /// What the tenants' tools were made from.
+    pub definitions: Definitions,
     kits: BTreeMap<String, Kit>,
 }
 
@@ -36,7 +42,7 @@ pub struct BuildError {
 }
 
 impl Generation {
-    pub fn build(number: u64, config: Config) -> Result<Self, Vec<BuildError>> {
+    pub fn build(number: u64, config: Config, workshop: &Workshop) -> Result<Self, Vec<BuildError>> {
         let mut errors = Vec::new();
         let mut providers = BTreeMap::new();
         for (name, entry) in &config.providers {
@@ -48,20 +54,17 @@ impl Generation {
                 })),
             }
         }
-        let registry = match registry(&config) {
-            Ok(registry) => registry,
+        let registries = match registries(&config, workshop) {
+            Ok(registries) => registries,
             Err(broken) => {
-                errors.extend(
-                    broken
-                        .into_iter()
-                        .map(|tool| BuildError { place: format!("tools.{}", tool.name), message: tool.message }),
-                );
+                errors.extend(broken);
                 return Err(errors);
             }
         };
         let mut kits = BTreeMap::new();
         for (name, context) in &config.contexts {
-            match Kit::build(&registry, context) {
+            let Some(registry) = registries.get(&context.tenant) else { continue };
+            match Kit::build(registry, context) {
                 Ok(kit) => {
                     errors.extend(uncarried(&kit, name, providers.get(&context.provider)));
                     kits.insert(name.clone(), kit);
@@ -69,13 +72,23 @@ impl Generation {
                 Err(message) => errors.push(BuildError { place: format!("contexts.{name}"), message }),
             }
         }
-        if errors.is_empty() { Ok(Self { number, config, providers, registry, kits }) } else { Err(errors) }
+        if errors.is_empty() {
+            let definitions = workshop.definitions.clone();
+            Ok(Self { number, config, providers, registries, definitions, kits })
+        } else {
+            Err(errors)
+        }
     }
 
     /// The tools of a context; `ari` says whether the call's channel is under ARI control.
     pub fn toolbox(&self, context: &str, ari: bool) -> Arc<Toolbox> {
         let kit = self.kit(context);
         Arc::clone(if ari { &kit.toolbox } else { &kit.toolbox_without_ari })
+    }
+
+    /// One line about the tools of each tenant.
+    pub fn registries(&self) -> impl Iterator<Item = (&str, &Registry)> {
+        self.registries.iter().map(|(tenant, registry)| (tenant.as_deref().unwrap_or("(built-in)"), registry))
     }
 
     pub fn apology(&self, context: &str) -> Arc<Clip> {
@@ -85,7 +98,8 @@ impl Generation {
     /// The same with another tool instead of a context's own ones.
     #[cfg(test)]
     pub fn with_tool(&self, context: &str, tool: Arc<dyn crate::tool::Tool>) -> Self {
-        let mut next = Self::build(self.number, self.config.clone()).unwrap_or_else(|_| panic!("it was built before"));
+        let mut next = Self::build(self.number, self.config.clone(), &Workshop::closed())
+            .unwrap_or_else(|_| panic!("it was built before"));
         let toolbox = Arc::new(Toolbox::new([tool]).expect("a usable schema"));
         let kit = next.kits.get_mut(context).expect("a known context");
         (kit.toolbox, kit.toolbox_without_ari) = (Arc::clone(&toolbox), toolbox);
@@ -109,15 +123,59 @@ fn uncarried(kit: &Kit, context: &str, provider: Option<&Arc<dyn Provider>>) -> 
         .collect()
 }
 
-fn registry(config: &Config) -> Result<Registry, Vec<BrokenTool>> {
+fn registries(config: &Config, workshop: &Workshop) -> Result<BTreeMap<Option<String>, Registry>, Vec<BuildError>> {
     let destinations: BTreeMap<String, String> =
         config.destinations.iter().map(|(name, place)| (name.clone(), place.description.clone())).collect();
-    let tools = BUILT_IN.iter().filter_map(|name| built_in(name, &destinations));
-    Registry::with(tools, |spec| {
+    let amend = |spec: &mut ToolSpec| {
         if let Some(rules) = config.tool_rules.get(&spec.name) {
             rules.apply(spec);
         }
-    })
+    };
+    let mut errors = Vec::new();
+    let mut registries = BTreeMap::new();
+    let tenants = config.tenants.iter().map(|(name, tenant)| (Some(name), Some(tenant)));
+    for (name, tenant) in tenants.chain([(None, None)]) {
+        let built_in = BUILT_IN.iter().filter_map(|name| built_in(name, &destinations));
+        let own = match (name, tenant) {
+            (Some(name), Some(tenant)) => declarative(name, tenant, workshop, &mut errors),
+            _ => Vec::new(),
+        };
+        match Registry::with(built_in.chain(own), amend) {
+            Ok(registry) => drop(registries.insert(name.cloned(), registry)),
+            Err(broken) => errors.extend(
+                broken
+                    .into_iter()
+                    .map(|tool| BuildError { place: format!("tools.{}", tool.name), message: tool.message }),
+            ),
+        }
+    }
+    if errors.is_empty() { Ok(registries) } else { Err(errors) }
+}
+
+/// A tenant's own tools.
+fn declarative(name: &str, tenant: &Tenant, workshop: &Workshop, errors: &mut Vec<BuildError>) -> Vec<Arc<dyn Tool>> {
+    let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+    for value in workshop.definitions.get(name).into_iter().flatten() {
+        match Definition::read(value, &tenant.surroundings) {
+            Ok(definition) => tools.push(Arc::new(DeclarativeTool::new(
+                Arc::new(definition),
+                Arc::clone(&workshop.fetch),
+                jiff::Timestamp::now,
+                Arc::new(()),
+            ))),
+            Err(problems) => {
+                let tool = value.get("name").and_then(serde_json::Value::as_str).unwrap_or("(no name)");
+                errors.extend(problems.into_iter().map(|problem| BuildError {
+                    place: format!("{}: {tool}: {}", tenant.folder.display(), problem.path),
+                    message: match problem.hint {
+                        Some(hint) => format!("{} ({hint})", problem.message),
+                        None => problem.message,
+                    },
+                }));
+            }
+        }
+    }
+    tools
 }
 
 impl Kit {

@@ -11,7 +11,7 @@ mod error;
 mod fetch;
 pub mod loops;
 pub mod manifest;
-mod memory;
+pub mod memory;
 mod outcome;
 pub mod policy;
 pub mod prune;
