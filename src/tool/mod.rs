@@ -6,6 +6,7 @@
 pub mod budget;
 pub mod caller;
 pub mod canonical;
+pub mod declarative;
 mod error;
 mod fetch;
 pub mod loops;
