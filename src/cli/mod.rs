@@ -29,6 +29,7 @@ FIRST STEPS
   offhook demo                      watch an agent work: no Asterisk, no key
   offhook check FILE                every mistake of a configuration at once, each with its line
   offhook run --config FILE         take calls
+  offhook gate --check FILE         may these tools run? (also --http ADDR, --mcp; see docs/gate.md)
 
 SIGNALS (run)
   SIGHUP            load the configuration again; new calls use it, running calls keep theirs.
