@@ -5,6 +5,7 @@ use super::workshop::{Definitions, Workshop};
 use crate::{
     audio::Clip,
     config::{Config, Context, Tenant},
+    outbound::RemoteGate,
     provider::{self, Provider},
     tool::{
         BUILT_IN, Registry, TRANSFER, Tool, ToolSpec, Toolbox, built_in,
@@ -31,6 +32,7 @@ struct Kit {
     toolbox: Arc<Toolbox>,
     /// For calls that come by `AudioSocket()`, where nobody can be transferred.
     toolbox_without_ari: Arc<Toolbox>,
+    remote_gate: Option<Arc<RemoteGate>>,
     apology: Arc<Clip>,
 }
 
@@ -84,6 +86,11 @@ impl Generation {
     pub fn toolbox(&self, context: &str, ari: bool) -> Arc<Toolbox> {
         let kit = self.kit(context);
         Arc::clone(if ari { &kit.toolbox } else { &kit.toolbox_without_ari })
+    }
+
+    /// The gate that is asked before a tool of this context runs.
+    pub fn remote_gate(&self, context: &str) -> Option<Arc<RemoteGate>> {
+        self.kit(context).remote_gate.clone()
     }
 
     /// One line about the tools of each tenant.
@@ -185,7 +192,15 @@ impl Kit {
             None => Clip::built_in_apology(),
             Some(path) => Clip::open(path).map_err(|error| format!("apology {}: {error}", path.display()))?,
         };
+        let remote_gate = match context.policy.remote_gate.clone() {
+            None => None,
+            Some(gate) => {
+                let gate = RemoteGate::new(gate.url, gate.token, gate.timeout);
+                Some(Arc::new(gate.map_err(|error| format!("policy.gate.remote: {error}"))?))
+            }
+        };
         Ok(Self {
+            remote_gate,
             toolbox: Arc::new(registry.toolbox(names())),
             toolbox_without_ari: Arc::new(registry.toolbox(names().filter(|name| *name != TRANSFER))),
             apology: Arc::new(apology),

@@ -92,6 +92,9 @@ pub(crate) struct Shared {
     watchers: broadcast::Sender<CallNote>,
     calls: TaskTracker,
     started: jiff::Timestamp,
+    /// A fault for the tests: a call's task panics when a tool is to run.
+    #[cfg(test)]
+    breaks_on_tools: std::sync::atomic::AtomicBool,
 }
 
 /// The control side, when it is configured.
@@ -162,6 +165,8 @@ impl Engine {
             watchers: broadcast::Sender::new(WATCHED_NOTES_MAX),
             calls: TaskTracker::new(),
             started: jiff::Timestamp::now(),
+            #[cfg(test)]
+            breaks_on_tools: false.into(),
             metrics,
             generation: ArcSwap::from_pointee(generation),
         });

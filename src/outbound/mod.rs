@@ -9,10 +9,12 @@ mod address;
 mod answer;
 mod counters;
 mod journal;
+mod remote_gate;
 mod request;
 mod resolve;
 
 pub use counters::{OutboundCounters, Outcome};
+pub use remote_gate::RemoteGate;
 
 use crate::tool::{Fetch, FetchError, FetchRequest, FetchResponse};
 use answer::{Again, Failure};

@@ -68,13 +68,13 @@ impl CallPolicy {
     }
 
     /// The way out that the operator configured.
-    pub(super) fn deferred(&self, spec: &ToolSpec, decision: &Decision) -> Stop {
+    pub(super) fn deferred(&self, spec: &ToolSpec, route: Route) -> Stop {
         let state = self.authority.state();
         let mut failure = Failure::new(ToolError::Deferred, "");
         let identify = state < AuthState::Authenticated
             && (spec.access == Category::PrivateRead || state < spec.requires_authorization);
         failure.details =
-            json!({ "route": decision.route().label(), "needs": if identify { "authentication" } else { "review" } });
+            json!({ "route": route.label(), "needs": if identify { "authentication" } else { "review" } });
         let mut actions = Vec::new();
         let what = if identify { "The caller has to be identified first." } else { "This needs a person." };
         failure.message = match &self.rules.on_defer {
