@@ -22,8 +22,16 @@ pub(super) struct Secrets {
 }
 
 impl Secrets {
-    /// Takes in every text and number of this value.
-    pub(super) fn add(&mut self, value: &Value) {
+    /// Every text and number of these values.
+    pub(super) fn of<'v>(values: impl IntoIterator<Item = std::borrow::Cow<'v, Value>>) -> Self {
+        let mut secrets = Self::default();
+        values.into_iter().for_each(|value| secrets.add(&value));
+        secrets.values.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        secrets.values.dedup();
+        secrets
+    }
+
+    fn add(&mut self, value: &Value) {
         match value {
             Value::String(text) if !text.is_empty() => self.values.push(text.clone()),
             Value::Number(number) => self.values.push(number.to_string()),
@@ -31,8 +39,6 @@ impl Secrets {
             Value::Object(map) => map.values().for_each(|value| self.add(value)),
             _ => {}
         }
-        self.values.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-        self.values.dedup();
     }
 
     pub(super) fn mask_text(&self, text: &str) -> String {

@@ -2,6 +2,7 @@
 //! open.
 
 mod conditions;
+mod documents;
 mod endings;
 mod properties;
 mod reading;
@@ -220,11 +221,8 @@ impl Ran {
     }
 
     fn missing(&self) -> Vec<&str> {
-        let path = |note| match note {
-            &Note::Missing { ref path } => Some(path.as_str()),
-            _ => None,
-        };
-        self.report.notes.iter().filter_map(path).collect()
+        let notes = self.report.notes.iter();
+        notes.filter_map(|note| if let Note::Missing { path } = note { Some(path.as_str()) } else { None }).collect()
     }
 }
 

@@ -219,9 +219,12 @@ fn hostile_patterns() {
         World::new().problems(json!([{ "type": "validate", "rules": [{ "param": "x", "pattern": pattern }] }]))
     };
     assert_eq!(
-        with(&"(((a{100}){100}){100})"),
+        with("(((a{100}){100}){100})"),
         ["actions[0].rules[0].pattern: is too large a pattern", "actions[0].rules[0]: has no rule"]
     );
+    let many = vec![json!({ "param": "x", "pattern": "a" }); 33];
+    let problems = World::new().problems(json!([{ "type": "validate", "rules": many }]));
+    assert_eq!(problems[0], "actions[0].rules[32].pattern: one pattern too many; at most 32 in a tool");
     assert_eq!(with("(")[0], "actions[0].rules[0].pattern: is no regular expression");
     assert_eq!(with(")(")[0], "actions[0].rules[0].pattern: is no regular expression");
     assert!(complaint(json!({ "pattern": "(a+)+" }), json!(format!("{}!", "a".repeat(50_000)))).is_some());

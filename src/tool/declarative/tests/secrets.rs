@@ -29,6 +29,7 @@ fn a_secret_is_named_in_requests_only() {
         json!({ "type": "conditional", "condition": { "path": "params.x", "op": "eq", "value": "{{user.pin}}" }, "then": [] }),
         json!({ "type": "validate", "rules": [{ "param": "x", "equals": "{{user.pin}}" }] }),
         json!({ "type": "validate", "rules": [{ "param": "x", "required": true, "message": "{{user.pin}}" }] }),
+        json!({ "type": "validate", "rules": [{ "path": "user.pin", "min": 4000 }] }),
     ] {
         let problems = world().problems(json!([action]));
         assert!(problems.iter().any(|line| line.contains("is secret")), "{action}: {problems:?}");
