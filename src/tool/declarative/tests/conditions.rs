@@ -73,6 +73,22 @@ fn operators() {
     }
 }
 
+/// D answer 13: what an operator compares with is needed by some and refused by others.
+#[test]
+fn operators_know_their_operands() {
+    let problem = |condition: Value| {
+        World::new().problems(json!([{ "type": "conditional", "condition": condition, "then": [] }])).join("\n")
+    };
+    let at = "actions[0].condition";
+    assert_eq!(problem(json!({ "path": "params.x", "op": "eq" })), format!("{at}.value: is needed"));
+    assert_eq!(
+        problem(json!({ "path": "params.x", "op": "exists", "right": false })),
+        format!("{at}.right: is compared with nothing by this op")
+    );
+    assert!(problem(json!({ "path": "params.x", "op": "equals", "value": 1 })).contains("has to be one of eq, ne"));
+    assert!(problem(json!({ "all": [], "op": "eq" })).contains("condition.op: is not a field here"));
+}
+
 /// D answer 13: all, any and not.
 #[test]
 fn conditions_of_conditions() {

@@ -304,11 +304,11 @@ fn policy_follows_from_the_actions() {
 /// D answer 28: an admin's own policy stands.
 #[test]
 fn policy_can_be_stated() {
-    let mut definition = tool(json!([{ "type": "flag.set", "flag": "f" }]), &json!({ "pin": "" }));
+    let mut definition = tool(json!([{ "type": "flag.set", "flag": "f" }]), &json!({ "pin": "", "x": "" }));
     let policy = json!({
         "category": "utility", "side_effects": "read_only", "access": "public_read", "risk_domain": "customer_support",
         "idempotent": true, "requires_confirmation": true, "standing_approval": true,
-        "confirm_template": "Shall I use {pin}?", "timeout": 3, "latency_budget": 0.5, "wait": false,
+        "confirm_template": "Shall I use {x}?", "timeout": 3, "latency_budget": 0.5, "wait": false,
         "modes": ["text"], "secret_args": ["pin"], "authenticates": "validated", "unknown_args": "reject",
         "version": "2.1.0",
     });
@@ -324,7 +324,7 @@ fn policy_can_be_stated() {
         (RiskDomain::CustomerSupport, true, true)
     );
     assert_eq!((spec.standing_approval, spec.wait, spec.version.as_str()), (true, false, "2.1.0"));
-    assert_eq!(spec.confirm_template.as_deref(), Some("Shall I use {pin}?"));
+    assert_eq!(spec.confirm_template.as_deref(), Some("Shall I use {x}?"));
     assert_eq!((spec.timeout, spec.latency_budget), (Duration::from_secs(3), Duration::from_millis(500)));
     assert_eq!((spec.modes, spec.secret_args), (Modes { voice: false, text: true }, vec!["pin".to_owned()]));
     assert_eq!((spec.authenticates, spec.unknown_args), (Some(AuthState::Validated), UnknownArgs::Reject));
@@ -337,6 +337,20 @@ fn policy_can_be_stated() {
             .collect::<std::collections::BTreeMap<_, _>>()
     };
     assert_eq!(map(&definition.to_json()["policy"]), map(&policy));
+}
+
+/// D answer 26, D answer 28: a confirmation reads out parameters, and no secret one.
+#[test]
+fn a_confirmation_names_parameters() {
+    let mut definition = tool(json!([]), &json!({ "pin": "", "x": "" }));
+    definition["policy"] = json!({ "secret_args": ["pin"], "confirm_template": "{x}, {pin} and {other}?" });
+    assert_eq!(
+        World::new().problems_of(&definition),
+        [
+            "policy.confirm_template: pin is secret: it is not read out",
+            "policy.confirm_template: there is no parameter \"other\"",
+        ]
+    );
 }
 
 /// D1, D4: a definition is a tool like any other: shown, checked, run.
