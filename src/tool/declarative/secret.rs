@@ -1,6 +1,8 @@
 //! Values that may go out in an `api_call` and nowhere else.
 
+use super::address::ENCODED;
 use crate::tool::memory::{Path, Root};
+use percent_encoding::utf8_percent_encode;
 use serde_json::Value;
 
 /// Stands where a secret stood.
@@ -33,7 +35,14 @@ impl Secrets {
 
     fn add(&mut self, value: &Value) {
         match value {
-            Value::String(text) if !text.is_empty() => self.values.push(text.clone()),
+            Value::String(text) if !text.is_empty() => {
+                // As an address and as JSON inside a text carry it: services echo both.
+                let escaped = value.to_string();
+                let inner = escaped.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+                self.values.extend(inner.map(str::to_owned));
+                self.values.push(utf8_percent_encode(text, ENCODED).to_string());
+                self.values.push(text.clone());
+            }
             Value::Number(number) => self.values.push(number.to_string()),
             Value::Array(list) => list.iter().for_each(|value| self.add(value)),
             Value::Object(map) => map.values().for_each(|value| self.add(value)),
