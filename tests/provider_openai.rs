@@ -217,7 +217,7 @@ async fn unknown_messages_binary_json_and_a_little_garbage_do_not_end_a_session(
     server.send_text("{\"type\":");
     assert_eq!(stage.next().await, AgentEvent::Noise(Noise::Malformed));
     server.send_binary(br#"{"type":"input_audio_buffer.speech_started","item_id":"i","audio_start_ms":0}"#);
-    assert_eq!(stage.next().await, AgentEvent::CallerSpeechStarted);
+    assert_eq!(stage.next().await, AgentEvent::CallerSpeechStarted { utterance: Some("i".into()) });
     // Two megabytes in one message: beyond what some libraries allow.
     server.send_text(&format!(r#"{{"type":"rate_limits.updated","padding":"{}"}}"#, "x".repeat(2 << 20)));
     server.send(&json!({ "type": "input_audio_buffer.speech_stopped", "item_id": "i", "audio_end_ms": 0 }));
@@ -265,7 +265,7 @@ async fn an_interruption_truncates_to_what_was_heard_and_late_audio_keeps_its_re
     for frame in tone(300.0, Duration::from_millis(200), Format::ULAW).chunks(160) {
         stage.tell(AgentCommand::Audio(Bytes::copy_from_slice(frame))).await;
     }
-    assert_eq!(stage.next_but_audio().await, AgentEvent::CallerSpeechStarted);
+    assert!(matches!(stage.next_but_audio().await, AgentEvent::CallerSpeechStarted { .. }));
     let heard = Duration::from_millis(20);
     stage.tell(AgentCommand::Interrupt { response: response.clone(), item, heard, cancel: false }).await;
     let truncate = &server.wait_for("conversation.item.truncate", 1).await[0];

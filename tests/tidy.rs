@@ -13,15 +13,17 @@ const LAYERS: &[&[&str]] = &[
     &["redact"],
     &["facts"],
     &["audio"],
+    &["gate"],
     &["tool"],
     &["call"],
     &["config"],
     &["telemetry"],
-    &["asterisk", "provider", "http"],
+    &["asterisk", "provider", "outbound", "http"],
+    &["store"],
     &["engine"],
 ];
 /// The core decides; these carry bytes and read clocks.
-const CORE: &[&str] = &["redact", "facts", "audio", "tool", "call"];
+const CORE: &[&str] = &["redact", "facts", "audio", "gate", "tool", "call"];
 const IO: &[&str] =
     &["tokio", "axum", "reqwest", "tokio_tungstenite", "std::net", "std::thread", "std::time::SystemTime"];
 const LINES_MAX: usize = 600;

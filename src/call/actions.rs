@@ -5,7 +5,8 @@
 //! and providers refuse to start a new response before.
 
 use super::agent::Reply;
-use std::time::{Duration, Instant};
+use crate::tool::{ToolCall, ToolCallId};
+use std::time::Instant;
 
 /// More calls at once than any conversation needs; the next one is refused.
 const IN_FLIGHT_MAX: usize = 16;
@@ -13,17 +14,34 @@ const IN_FLIGHT_MAX: usize = 16;
 #[derive(Debug, Default)]
 pub struct Actions {
     calls: Vec<Action>,
+    /// Calls whose model does not wait: answered, and still running.
+    dispatched: Vec<(ToolCallId, Instant)>,
 }
 
 #[derive(Debug)]
 struct Action {
-    id: String,
-    name: String,
-    deadline: Instant,
-    /// The envelope, once there is one.
-    answer: Option<String>,
+    id: ToolCallId,
+    /// The provider's own id, echoed byte for byte.
+    provider_id: String,
+    state: State,
     /// The response that made the call is complete.
     complete: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Being decided about, or answered along with another one.
+    Open,
+    Running {
+        deadline: Instant,
+    },
+    /// Decided again when the caller's words are there.
+    Waiting {
+        call: ToolCall,
+        until: Instant,
+    },
+    /// The envelope.
+    Answered(String),
 }
 
 /// One answer on its way to the agent.
@@ -36,35 +54,80 @@ pub struct Answer {
 
 impl Actions {
     pub fn is_full(&self) -> bool {
-        self.calls.len() >= IN_FLIGHT_MAX
+        self.calls.len() + self.dispatched.len() >= IN_FLIGHT_MAX
     }
 
+    /// Nothing is owed to the agent.
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
 
-    pub fn begin(&mut self, id: &str, name: &str, now: Instant, limit: Duration) {
-        let (id, name) = (id.to_owned(), name.to_owned());
-        self.calls.push(Action { id, name, deadline: now + limit, answer: None, complete: false });
+    pub fn begin(&mut self, id: ToolCallId, provider_id: &str) {
+        let provider_id = provider_id.to_owned();
+        self.calls.push(Action { id, provider_id, state: State::Open, complete: false });
     }
 
-    /// The next moment at which a call has run too long.
+    /// The call runs until `deadline` at most.
+    pub fn run(&mut self, id: ToolCallId, deadline: Instant) {
+        self.set(id, State::Running { deadline });
+    }
+
+    /// Answered at once, and still running.
+    pub fn dispatch(&mut self, id: ToolCallId, output: String, deadline: Instant) {
+        self.set(id, State::Answered(output));
+        self.dispatched.push((id, deadline));
+    }
+
+    pub fn wait(&mut self, id: ToolCallId, call: ToolCall, until: Instant) {
+        self.set(id, State::Waiting { call, until });
+    }
+
+    /// Takes the calls that wait for the caller's words, to be decided about again.
+    pub fn take_waiting(&mut self) -> Vec<(ToolCallId, ToolCall)> {
+        let take = |action: &mut Action| match std::mem::replace(&mut action.state, State::Open) {
+            State::Waiting { call, .. } => Some((action.id, call)),
+            other => {
+                action.state = other;
+                None
+            }
+        };
+        self.calls.iter_mut().filter_map(take).collect()
+    }
+
+    /// The next moment at which a call has run, or waited, too long.
     pub fn deadline(&self) -> Option<Instant> {
-        self.calls.iter().filter(|call| call.answer.is_none()).map(|call| call.deadline).min()
+        let calls = self.calls.iter().filter_map(|call| match &call.state {
+            State::Running { deadline } => Some(*deadline),
+            State::Waiting { until, .. } => Some(*until),
+            State::Open | State::Answered(_) => None,
+        });
+        calls.chain(self.dispatched.iter().map(|(_, deadline)| *deadline)).min()
     }
 
-    /// Ids of calls that have run too long at `now`.
-    pub fn overdue(&self, now: Instant) -> Vec<String> {
-        let overdue = |call: &&Action| call.answer.is_none() && call.deadline <= now;
-        self.calls.iter().filter(overdue).map(|call| call.id.clone()).collect()
+    /// Calls that have run too long at `now`.
+    pub fn overdue(&mut self, now: Instant) -> Vec<ToolCallId> {
+        let late = |call: &&Action| matches!(call.state, State::Running { deadline } if deadline <= now);
+        let mut overdue: Vec<_> = self.calls.iter().filter(late).map(|call| call.id).collect();
+        overdue.extend(self.dispatched.iter().filter(|(_, deadline)| *deadline <= now).map(|(id, _)| *id));
+        overdue
     }
 
-    /// Enters an answer and tells the tool's name; `None` when the call is not open (any more), so
-    /// a late or doubled answer goes nowhere.
-    pub fn finish(&mut self, id: &str, output: String) -> Option<String> {
-        let call = self.calls.iter_mut().find(|call| call.id == id && call.answer.is_none())?;
-        call.answer = Some(output);
-        Some(call.name.clone())
+    /// Whether a call has waited for the caller's words for too long.
+    pub fn waited_too_long(&self, now: Instant) -> bool {
+        self.calls.iter().any(|call| matches!(call.state, State::Waiting { until, .. } if until <= now))
+    }
+
+    /// Enters an answer. A late or doubled one goes nowhere.
+    pub fn finish(&mut self, id: ToolCallId, output: String) {
+        let open = |call: &&mut Action| call.id == id && !matches!(call.state, State::Answered(_));
+        if let Some(call) = self.calls.iter_mut().find(open) {
+            call.state = State::Answered(output);
+        }
+    }
+
+    /// A dispatched call has come to its end.
+    pub fn dispatched_finished(&mut self, id: ToolCallId) {
+        self.dispatched.retain(|(known, _)| *known != id);
     }
 
     pub fn response_completed(&mut self) {
@@ -75,12 +138,16 @@ impl Actions {
     /// `speak` says that it still has something to say.
     pub fn take_answers(&mut self, speak: bool) -> Vec<Answer> {
         let (ready, open): (Vec<_>, Vec<_>) =
-            self.calls.drain(..).partition(|call| call.complete && call.answer.is_some());
+            self.calls.drain(..).partition(|call| call.complete && matches!(call.state, State::Answered(_)));
         self.calls = open;
         let count = ready.len();
         let nothing_open = self.calls.is_empty();
-        let ready = ready.into_iter().filter_map(|call| Some((call.id, call.answer?))).enumerate();
+        let ready = ready.into_iter().filter_map(|call| match call.state {
+            State::Answered(output) => Some((call.provider_id, output)),
+            _ => None,
+        });
         ready
+            .enumerate()
             .map(|(index, (call_id, output))| {
                 let last = nothing_open && index + 1 == count;
                 Answer { call_id, output, reply: if last && speak { Reply::Wanted } else { Reply::NotNow } }
@@ -88,8 +155,17 @@ impl Actions {
             .collect()
     }
 
-    /// Forgets everything (the agent is gone) and tells id and name of the calls that still run.
-    pub fn abandon(&mut self) -> Vec<(String, String)> {
-        self.calls.drain(..).filter(|call| call.answer.is_none()).map(|call| (call.id, call.name)).collect()
+    /// Forgets everything (the agent is gone) and tells the calls that still run.
+    pub fn abandon(&mut self) -> Vec<ToolCallId> {
+        let calls = self.calls.drain(..).filter(|call| matches!(call.state, State::Running { .. }));
+        let mut running: Vec<_> = calls.map(|call| call.id).collect();
+        running.extend(self.dispatched.drain(..).map(|(id, _)| id));
+        running
+    }
+
+    fn set(&mut self, id: ToolCallId, state: State) {
+        if let Some(call) = self.calls.iter_mut().find(|call| call.id == id) {
+            call.state = state;
+        }
     }
 }

@@ -53,13 +53,17 @@ pub enum AgentEvent {
         response: ResponseId,
         status: ResponseStatus,
     },
-    /// The provider's turn detection heard the caller begin to speak.
-    CallerSpeechStarted,
+    /// The provider's turn detection heard the caller begin to speak. `utterance` is the provider's
+    /// name of what is said, which its transcript carries too.
+    CallerSpeechStarted {
+        utterance: Option<ItemId>,
+    },
     /// The provider's turn detection heard the caller end.
     CallerSpeechStopped,
     Transcript {
         speaker: Speaker,
         text: String,
+        utterance: Option<ItemId>,
     },
     /// A complete set entry: all arguments have arrived. All calls of a response come before its
     /// `ResponseDone`.
@@ -188,4 +192,6 @@ pub struct AgentTraits {
     pub cancels_on_speech: bool,
     /// Understands how much of an item was heard.
     pub truncates: bool,
+    /// Bytes of a tool's answer that it can carry; `None`: as long as the engine makes them.
+    pub answer_bytes_max: Option<usize>,
 }

@@ -27,8 +27,11 @@ use super::{
     track::{Floor, Track},
     words::{CallPlan, Input, Output},
 };
-use crate::tool::{ToolError, ToolOutcome};
-use std::time::{Duration, Instant};
+use crate::tool::{CallPolicy, ToolError, ToolOutcome};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// After the last frame left, the caller's phone still plays what its jitter buffer holds.
 const TAIL: Duration = Duration::from_millis(300);
@@ -47,10 +50,16 @@ const TRANSFER_MAX: Duration = Duration::from_secs(10);
 pub struct CallMachine {
     plan: CallPlan,
     began: Instant,
+    /// The moment being handled.
+    at: Instant,
     phase: Phase,
     agent: Agent,
     track: Track,
     actions: Actions,
+    policy: CallPolicy,
+    manners: Manners,
+    capture: Option<Capture>,
+    handoff: Option<Handoff>,
     timers: Timers,
     /// The response being generated.
     response: Option<Response>,
@@ -100,6 +109,11 @@ enum Agent {
 }
 
 mod conversation;
+mod digits;
+mod tools;
+
+use digits::Capture;
+use tools::{Handoff, Manners};
 
 impl CallMachine {
     pub fn new(plan: CallPlan, now: Instant) -> Self {
@@ -108,11 +122,20 @@ impl CallMachine {
         timers.set(Timer::AgentReady, now + plan.rules.agent_ready_max);
         Self {
             track: Track::new(plan.format, now),
-            plan,
             began: now,
+            at: now,
             phase: Phase::Connecting,
             agent: Agent::Dialling,
             actions: Actions::default(),
+            policy: CallPolicy::new(
+                Arc::clone(&plan.toolbox),
+                Arc::clone(&plan.policy),
+                plan.opening.clone(),
+                (now, plan.wall),
+            ),
+            manners: Manners::default(),
+            capture: None,
+            handoff: None,
             timers,
             response: None,
             last_response: None,
@@ -121,6 +144,7 @@ impl CallMachine {
             caller_audio_at: now,
             lost_untold: None,
             prompts_used: 0,
+            plan,
         }
     }
 
@@ -150,23 +174,26 @@ impl CallMachine {
         if matches!(self.phase, Phase::Ended) {
             return;
         }
+        self.at = now;
         match input {
             Input::Leg(event) => self.on_leg(event, now, out),
             Input::Agent(event) => self.on_agent(event, now, out),
-            Input::ToolFinished { id, outcome } => self.on_tool_finished(&id, outcome, now, out),
+            Input::ToolFinished { id, outcome } => self.on_tool_finished(id, outcome, now, out),
+            Input::HandedOff(handover) => self.on_handed_off(*handover, now, out),
             Input::EndNow(reason) => self.depart(Departure::HangUp(reason), now, out),
         }
-        self.settle(now);
+        self.settle(now, out);
     }
 
     /// Handles every deadline that is due at `now`.
     pub fn on_deadline(&mut self, now: Instant, out: &mut Vec<Output>) {
+        self.at = now;
         while let Some((due, timer)) = self.timers.take_due(now) {
             self.on_timer(timer, due, now, out);
             if matches!(self.phase, Phase::Ended) {
                 return;
             }
-            self.settle(now);
+            self.settle(now, out);
         }
     }
 
@@ -177,13 +204,11 @@ impl CallMachine {
             LegEvent::Up => self.on_up(now, out),
             LegEvent::Audio(audio) => {
                 self.caller_audio_at = now;
+                // Keys can be heard, and these are nobody's business.
+                let audio = if self.is_listening_in_private() { self.track.silence() } else { audio };
                 self.to_agent(AgentCommand::Audio(audio), out);
             }
-            LegEvent::Digit(digit) => {
-                self.prompts_used = 0;
-                self.timers.clear(Timer::NoInput);
-                out.push(Output::Note(Note::Digit(digit.into())));
-            }
+            LegEvent::Digit(digit) => self.on_digit(digit, now, out),
             LegEvent::CallerLeft => {
                 let reason = self.reason_of_leaving();
                 self.end(reason, out);
@@ -303,11 +328,13 @@ impl CallMachine {
             Timer::NoInput => self.on_no_input(now, out),
             Timer::Tool => {
                 for id in self.actions.overdue(now) {
-                    out.push(Output::CancelTool { id: id.clone() });
+                    out.push(Output::CancelTool { id });
                     let late = ToolOutcome::failed(ToolError::Timeout, "The tool took too long.");
-                    self.on_tool_finished(&id, late, now, out);
+                    self.on_tool_finished(id, late, now, out);
                 }
+                self.on_waited(now, out);
             }
+            Timer::Digits => self.on_digits_late(now, out),
             Timer::LastWords | Timer::Tail => {
                 if let Phase::Leaving(departure) = &self.phase {
                     self.depart(departure.clone(), now, out);
@@ -409,7 +436,9 @@ impl CallMachine {
     }
 
     /// Arms or clears the timers that follow from the state as a whole.
-    fn settle(&mut self, now: Instant) {
+    fn settle(&mut self, now: Instant, out: &mut Vec<Output>) {
+        self.await_digits(now);
+        self.hand_off_when_quiet(out);
         let quiet = self.is_quiet();
         match self.phase {
             Phase::Talking => {

@@ -198,6 +198,11 @@ impl Playout {
         cuts
     }
 
+    /// Another agent may use the same ids for its own responses.
+    pub fn forget_responses(&mut self) {
+        self.stale.clear();
+    }
+
     /// From now on, audio of this response is stale.
     fn discard(&mut self, response: ResponseId) {
         if self.stale.contains(&response) {

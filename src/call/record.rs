@@ -4,7 +4,10 @@ use super::{
     agent::{Speaker, Usage},
     end::EndReason,
 };
-use crate::{redact::Redacted, tool::ToolError};
+use crate::{
+    redact::Redacted,
+    tool::{Audit, Message, ToolError, Verdict},
+};
 use std::time::Duration;
 
 /// One thing that happened in a call. Words and digits stay inside [`Redacted`].
@@ -38,6 +41,22 @@ pub enum Note {
     ToolCancelled {
         tool: String,
     },
+    /// A tool call's line for the audit log.
+    Audit(Box<Audit>),
+    /// The caller answered the question whether a tool may run.
+    Confirmed(Verdict),
+    /// Another context has taken over.
+    HandedOff {
+        context: String,
+    },
+    /// The caller leaves a message for a person; it is sent after the call.
+    Message(Message),
+    /// The transcript is to be sent after the call.
+    TranscriptWanted {
+        to: Option<String>,
+    },
+    /// A tool asked something of the call that it cannot do.
+    ActionRefused(&'static str),
     NoInputPrompt,
     /// Something failed; the caller hears the apology and goes where `on_failure` says.
     Failing(EndReason),

@@ -17,6 +17,8 @@ pub enum Timer {
     NoInput,
     /// A tool should have answered by now.
     Tool,
+    /// The caller should have pressed the next key by now.
+    Digits,
     /// The last words should have been spoken by now.
     LastWords,
     /// The last frame has had time to reach the caller's ear.
@@ -33,6 +35,7 @@ const ALL: [Timer; COUNT] = [
     Timer::AgentSilence,
     Timer::NoInput,
     Timer::Tool,
+    Timer::Digits,
     Timer::LastWords,
     Timer::Tail,
     Timer::LegAnswer,

@@ -95,6 +95,11 @@ impl Track {
         (self.silent_since, self.turn_ended) = (None, None);
     }
 
+    /// Another agent takes over: what is remembered of the old one's responses means nothing.
+    pub fn new_agent(&mut self) {
+        self.playout.forget_responses();
+    }
+
     pub fn caller_stopped(&mut self, now: Instant) {
         self.floor = Floor::Open;
         self.turn_ended = Some(now);

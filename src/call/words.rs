@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     audio::{Clip, Format},
-    tool::{Approved, ToolOutcome, Toolbox},
+    tool::{Approved, Opening, PolicyRules, ToolCallId, ToolOutcome, Toolbox},
 };
 use std::sync::Arc;
 
@@ -18,9 +18,11 @@ pub enum Input {
     Leg(LegEvent),
     Agent(AgentEvent),
     ToolFinished {
-        id: String,
+        id: ToolCallId,
         outcome: ToolOutcome,
     },
+    /// Another agent has been dialled for this call; what came of the old one is gone.
+    HandedOff(Box<Handover>),
     /// An operator, or the engine on its way down, ends the call now.
     EndNow(EndReason),
 }
@@ -31,7 +33,12 @@ pub enum Output {
     ToAgent(AgentCommand),
     RunTool(Approved),
     CancelTool {
-        id: String,
+        id: ToolCallId,
+    },
+    /// Another context takes over: its agent is to be dialled, and told what was said so far.
+    HandOff {
+        target: String,
+        message: Option<String>,
     },
     Note(Note),
     Measure(Measure),
@@ -44,9 +51,26 @@ pub enum Output {
 pub struct CallPlan {
     pub rules: CallRules,
     pub toolbox: Arc<Toolbox>,
+    pub policy: Arc<PolicyRules>,
+    pub opening: Opening,
+    /// The time of day at which the call begins.
+    pub wall: jiff::Timestamp,
     pub agent: AgentTraits,
     /// The leg's format; all audio in and out of the machine is in it.
     pub format: Format,
     /// Heard when the agent is lost.
     pub apology: Arc<Clip>,
+}
+
+/// What changes when another context takes over.
+#[derive(Debug, Clone)]
+pub struct Handover {
+    pub context: String,
+    pub rules: CallRules,
+    pub toolbox: Arc<Toolbox>,
+    pub policy: Arc<PolicyRules>,
+    pub agent: AgentTraits,
+    pub apology: Arc<Clip>,
+    /// Bytes of an answer that the provider can carry.
+    pub answer_bytes_max: Option<usize>,
 }

@@ -12,12 +12,16 @@ mod check;
 mod consistency;
 mod defaults;
 mod interpolate;
+mod policy;
 mod problem;
 pub mod prompt;
 mod raw;
+mod raw_policy;
+mod raw_tenant;
 mod reference;
 mod resolve;
 mod schema;
+mod tenant;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -25,9 +29,11 @@ mod values;
 
 pub use catalog::{Catalog, OptionProblem, ProviderKind};
 pub use interpolate::Env;
+pub use policy::{Identify, RemoteGate, ToolPolicy, ToolRules};
 pub use problem::{Problem, Problems};
 pub use reference::reference;
 pub use schema::{schema, schema_text};
+pub use tenant::Tenant;
 pub use values::UnknownAudio;
 
 use crate::{audio::Format, call::CallRules};
@@ -121,6 +127,9 @@ pub struct Config {
     pub providers: BTreeMap<String, ProviderConfig>,
     pub contexts: BTreeMap<String, Arc<Context>>,
     pub destinations: BTreeMap<String, Destination>,
+    /// What the operator says of single tools.
+    pub tool_rules: BTreeMap<String, ToolRules>,
+    pub tenants: BTreeMap<String, Tenant>,
     /// What is right but probably not meant, in the order of the lines.
     pub warnings: Vec<Problem>,
 }
@@ -213,6 +222,10 @@ pub struct Context {
     /// context.
     pub audiosocket_id: Option<[u8; 4]>,
     pub rules: CallRules,
+    /// Whose declarative tools it may list.
+    pub tenant: Option<String>,
+    /// How its agent's tool calls are held.
+    pub policy: ToolPolicy,
     /// WAV file heard when the agent is lost; `None` is the built-in one.
     pub apology: Option<PathBuf>,
 }

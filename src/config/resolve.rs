@@ -3,11 +3,12 @@
 
 use super::{
     AsteriskConfig, AudioChoice, AudioSocketConfig, Config, Context, Destination, EngineLimits, HttpConfig,
-    MediaConfig, ProviderConfig, RtpConfig, Transport,
+    MediaConfig, ProviderConfig, RtpConfig, Tenant, Transport,
     catalog::Catalog,
-    defaults,
+    defaults, policy,
     problem::{Path, Report, Step, suggest},
     raw::{self, AudioText, DurationText, FailureStep, Raw},
+    raw_policy,
     tree::{Kind, Node},
     values,
 };
@@ -17,7 +18,7 @@ use crate::{
 };
 use serde_json::Value;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
     str::FromStr,
@@ -33,9 +34,12 @@ pub(super) fn resolve(
     catalog: &Catalog,
     report: &mut Report,
 ) -> Config {
-    let mut resolver = Resolver { root, folder, catalog, report, ids: HashMap::new() };
+    let policy = raw.policy.unwrap_or_default();
+    let mut resolver = Resolver { root, folder, catalog, report, policy: &policy, ids: HashMap::new() };
     let at = Path::default();
     let limits = resolver.limits(raw.limits.unwrap_or_default());
+    let contexts = raw.contexts.iter().flat_map(BTreeMap::keys).cloned().collect();
+    let tenants = resolver.tenants(raw.tenants.unwrap_or_default(), &contexts);
     let config = Config {
         asterisk: raw.asterisk.map(|asterisk| resolver.asterisk(asterisk)),
         media: resolver.media(raw.media.unwrap_or_default(), limits.calls),
@@ -51,7 +55,9 @@ pub(super) fn resolve(
             .into_iter()
             .map(|(name, raw)| (name, destination(raw)))
             .collect(),
-        contexts: resolver.contexts(raw.contexts.unwrap_or_default()),
+        tool_rules: resolver.tool_rules(raw.tools.unwrap_or_default(), &at.key("tools")),
+        contexts: resolver.contexts(raw.contexts.unwrap_or_default(), &tenants),
+        tenants,
         warnings: Vec::new(),
     };
     if let Some(name) = &config.default_context {
@@ -60,17 +66,19 @@ pub(super) fn resolve(
     config
 }
 
-struct Resolver<'a> {
+pub(super) struct Resolver<'a> {
     root: &'a Node,
-    folder: &'a std::path::Path,
+    pub(super) folder: &'a std::path::Path,
     catalog: &'a Catalog,
     report: &'a mut Report,
+    /// For contexts that say nothing themselves.
+    policy: &'a raw_policy::Policy,
     /// Who has which `audiosocket_id`.
     ids: HashMap<[u8; 4], String>,
 }
 
 impl Resolver<'_> {
-    fn problem(&mut self, path: &Path, message: impl Into<String>, hint: Option<String>) {
+    pub(super) fn problem(&mut self, path: &Path, message: impl Into<String>, hint: Option<String>) {
         self.report.add(self.root.line_of(path), path, message, hint);
     }
 
@@ -191,27 +199,40 @@ impl Resolver<'_> {
         providers
     }
 
-    fn contexts(&mut self, raw: BTreeMap<String, raw::Context>) -> BTreeMap<String, Arc<Context>> {
+    fn contexts(
+        &mut self,
+        raw: BTreeMap<String, raw::Context>,
+        tenants: &BTreeMap<String, Tenant>,
+    ) -> BTreeMap<String, Arc<Context>> {
         let mut contexts = BTreeMap::new();
         // In the order of the file, so that of two equal ids the later one is the mistake.
         let section = Path::default().key("contexts");
         let mut raw: Vec<_> = raw.into_iter().collect();
         raw.sort_by_key(|(name, _)| self.root.line_of(&section.key(name)));
         for (name, raw) in raw {
-            let context = self.context(&name, raw, &section.key(&name));
+            let context = self.context(&name, raw, tenants, &section.key(&name));
             contexts.insert(name, Arc::new(context));
         }
         contexts
     }
 
-    fn context(&mut self, name: &str, raw: raw::Context, path: &Path) -> Context {
+    fn context(&mut self, name: &str, raw: raw::Context, tenants: &BTreeMap<String, Tenant>, path: &Path) -> Context {
         if raw.prompt.as_ref().is_some_and(|prompt| prompt.trim().is_empty()) {
             self.problem(&path.key("prompt"), "must not be empty", None);
         }
         if let Some(provider) = &raw.provider {
             self.name(provider, "providers", "provider", &path.key("provider"));
         }
-        let tools = self.tools(raw.tools.unwrap_or_default(), &path.key("tools"));
+        if let Some(tenant) = &raw.tenant {
+            self.name(tenant, "tenants", "tenant", &path.key("tenant"));
+        }
+        let only = (tenants.len() == 1).then(|| tenants.keys().next().cloned()).flatten();
+        let tenant = raw.tenant.or(only);
+        let made = tenant.as_ref().and_then(|tenant| Some(&tenants.get(tenant)?.names));
+        let tools = self.tools(raw.tools.unwrap_or_default(), made, &path.key("tools"));
+        let own = raw.policy.is_some();
+        let policy = policy::merged(raw.policy.unwrap_or_default(), self.policy);
+        let policy = self.policy(policy, &if own { path.key("policy") } else { Path::default().key("policy") });
         let failure = raw.on_failure.unwrap_or_default();
         let apology = self.apology(failure.apology, &path.key("on_failure").key("apology"));
         let on_failure = self.failure_step(failure.then, &path.key("on_failure").key("then").key("transfer"));
@@ -222,6 +243,7 @@ impl Resolver<'_> {
             greeting: greeting.clone(),
             provider: raw.provider.unwrap_or_default(),
             tools,
+            tenant,
             audio: raw.audio.and_then(|AudioText(audio)| audio.parse().ok()),
             audiosocket_id: self.audiosocket_id(raw.audiosocket_id, name, &path.key("audiosocket_id")),
             rules: CallRules {
@@ -229,17 +251,21 @@ impl Resolver<'_> {
                 on_failure,
                 ..self.rules(raw.limits.unwrap_or_default(), raw.no_input.unwrap_or_default(), path)
             },
+            policy,
             apology,
         }
     }
 
-    fn tools(&mut self, raw: Vec<Option<String>>, path: &Path) -> Vec<String> {
+    /// `made`: names of the tenant's own tools.
+    fn tools(&mut self, raw: Vec<Option<String>>, made: Option<&BTreeSet<String>>, path: &Path) -> Vec<String> {
+        let known: Vec<&str> =
+            self.catalog.tools.iter().copied().chain(made.into_iter().flatten().map(String::as_str)).collect();
         let mut tools: Vec<String> = Vec::new();
         for (index, tool) in raw.into_iter().enumerate() {
             let Some(tool) = tool else { continue };
             let place = path.index(index);
-            if !self.catalog.tools.contains(&tool.as_str()) {
-                let hint = suggest(&tool, &self.catalog.tools);
+            if !known.contains(&tool.as_str()) {
+                let hint = suggest(&tool, &known);
                 self.problem(&place, format!("unknown tool {}", self.shown(&place, &tool)), hint);
             } else if tools.contains(&tool) {
                 self.problem(&place, format!("\"{tool}\" is already in this list"), None);
@@ -317,7 +343,13 @@ impl Resolver<'_> {
         }
     }
 
-    fn duration(&mut self, written: Option<DurationText>, default: Duration, least: Duration, path: &Path) -> Duration {
+    pub(super) fn duration(
+        &mut self,
+        written: Option<DurationText>,
+        default: Duration,
+        least: Duration,
+        path: &Path,
+    ) -> Duration {
         let Some(DurationText(written)) = written else { return default };
         match values::duration(&written) {
             Some(duration) if duration < least => self.problem(path, "has to be more than nothing", None),
@@ -339,7 +371,7 @@ impl Resolver<'_> {
 
     /// Reports a name that `section` does not declare. An entry with mistakes is declared all the
     /// same, and a section that cannot be read may declare anything.
-    fn name(&mut self, name: &str, section: &str, noun: &str, path: &Path) {
+    pub(super) fn name(&mut self, name: &str, section: &str, noun: &str, path: &Path) {
         let Some(declared) = self.declared(section) else { return };
         if !declared.contains(&name) {
             let message = format!("unknown {noun} {}", self.shown(path, name));

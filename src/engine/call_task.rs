@@ -4,12 +4,20 @@
 //! Limits: commands to the provider are never waited for (`try_send`), so no cycle of full queues
 //! can stand still; reports from the sides wait in bounded queues, which slows their senders down.
 
-use super::{Shared, line::Line, live::Entered};
+use super::{
+    Shared,
+    agent::{Casting, Session},
+    generation::Generation,
+    line::Line,
+    live::Entered,
+    story::Story,
+};
 use crate::{
+    audio::Format,
     call::{AgentCommand, AgentEvent, AgentLoss, CallMachine, EndReason, Input, LegCommand, Measure, Note, Output},
     facts::{CallFacts, CallId},
     telemetry::{FrameDrop, ToolCallEnd},
-    tool::{Approved, ToolError, ToolOutcome, Toolbox},
+    tool::{Approved, Audit, ToolCallId, ToolError, ToolOutcome, Toolbox},
 };
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::{
@@ -17,13 +25,7 @@ use tokio::{
     task::{AbortHandle, Id, JoinSet},
     time::Instant,
 };
-use tracing::{debug, info, warn};
-
-/// Caller frames and commands that may wait for the provider's session: 10 s of audio. More means
-/// that the provider has stopped reading.
-pub(super) const AGENT_COMMANDS_MAX: usize = 512;
-/// Reports of the provider's session that may wait for the call; the session waits when it is full.
-pub(super) const AGENT_EVENTS_MAX: usize = 64;
+use tracing::{Span, debug, info, warn};
 
 /// A session whose queue has been full for so long reads no more.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
@@ -37,17 +39,20 @@ pub struct CallNote {
     pub note: Note,
 }
 
-/// The provider's session of this call.
-pub(super) struct AgentWires {
-    pub commands: mpsc::Sender<AgentCommand>,
-    pub events: mpsc::Receiver<AgentEvent>,
-}
-
 pub(super) struct CallTask<'a> {
     pub facts: CallFacts,
     pub machine: CallMachine,
     pub toolbox: Arc<Toolbox>,
-    pub agent: AgentWires,
+    pub session: Session,
+    /// Of the configuration with which the call began.
+    pub generation: &'a Generation,
+    pub format: Format,
+    /// The channel is under ARI control.
+    pub transfers: bool,
+    /// What was said so far.
+    pub story: Story,
+    /// Sessions of agents that handed the call on.
+    pub retired: Vec<Session>,
     pub operator: mpsc::Receiver<EndReason>,
     pub entered: &'a Entered,
     pub shared: &'a Shared,
@@ -60,8 +65,8 @@ pub(super) struct CallTask<'a> {
 #[derive(Default)]
 struct Running {
     tools: JoinSet<ToolOutcome>,
-    ids: HashMap<Id, String>,
-    handles: HashMap<String, AbortHandle>,
+    ids: HashMap<Id, ToolCallId>,
+    handles: HashMap<ToolCallId, AbortHandle>,
     agent_stalled: bool,
     /// Since when the session has taken nothing.
     refused_since: Option<Instant>,
@@ -93,7 +98,7 @@ impl CallTask<'_> {
                     }
                 }
                 event = line.event() => self.step(Input::Leg(event), &mut out),
-                event = self.agent.events.recv(), if !running.agent_stalled => {
+                event = self.session.events.recv(), if !running.agent_stalled => {
                     // A session always says goodbye; one that did not has crashed.
                     let event = event.unwrap_or_else(|| {
                         running.agent_stalled = true;
@@ -138,6 +143,10 @@ impl CallTask<'_> {
                             handle.abort();
                         }
                     }
+                    Output::HandOff { target, message } => {
+                        let input = self.hand_off(&target, message.as_deref(), running);
+                        self.machine.step(input, now(), &mut again);
+                    }
                     Output::Note(note) => self.on_note(note),
                     Output::Measure(measure) => self.on_measure(measure),
                     Output::End(reason) => running.end = Some(reason),
@@ -150,7 +159,7 @@ impl CallTask<'_> {
     /// `false`: the session does not read any more.
     fn to_agent(&self, command: AgentCommand, running: &mut Running) -> bool {
         let audio = matches!(command, AgentCommand::Audio(_));
-        match self.agent.commands.try_send(command) {
+        match self.session.commands.try_send(command) {
             Ok(()) => {
                 running.refused_since = None;
                 true
@@ -169,11 +178,31 @@ impl CallTask<'_> {
         }
     }
 
+    /// Dials the agent of another context and retires the old one's session.
+    fn hand_off(&mut self, target: &str, message: Option<&str>, running: &mut Running) -> Input {
+        let Some(casting) = Casting::of(self.generation, target, self.transfers) else {
+            warn!("a handoff to a context that this call's configuration does not have");
+            return Input::Agent(AgentEvent::Lost(AgentLoss::Protocol));
+        };
+        self.facts.context.clone_from(&casting.context.name);
+        self.facts.provider.clone_from(&casting.context.provider);
+        let story = self.story.told_to_the_next(message);
+        let session = casting.dial(self.shared, &self.facts, self.format, Some(&story), &Span::current());
+        self.retired.push(std::mem::replace(&mut self.session, session));
+        // A session that is handed over is told so at once: nothing more is sent to it.
+        if let Some(old) = self.retired.last_mut() {
+            old.hush();
+        }
+        (running.agent_stalled, running.refused_since) = (false, None);
+        self.toolbox = Arc::clone(&casting.toolbox);
+        Input::HandedOff(Box::new(casting.handover(self.generation, &self.facts)))
+    }
+
     fn run_tool(&mut self, call: Approved, running: &mut Running) {
         let Some(tool) = self.toolbox.tool(&call) else { return };
-        let id = call.id().to_owned();
+        let id = call.id();
         let handle = running.tools.spawn(tool.run(call, &self.facts));
-        running.ids.insert(handle.id(), id.clone());
+        running.ids.insert(handle.id(), id);
         running.handles.insert(id, handle);
     }
 
@@ -195,6 +224,11 @@ impl CallTask<'_> {
                 info!(tool = tool.as_str(), "a tool was still running and was cancelled");
                 self.shared.metrics.tool_call(tool, ToolCallEnd::Cancelled);
             }
+            Note::Audit(line) => audit(line),
+            Note::HandedOff { context } => info!(context = context.as_str(), "the call was handed to another context"),
+            Note::Confirmed(verdict) => debug!(?verdict, "the caller answered a question"),
+            Note::ActionRefused(what) => warn!("{what}"),
+            Note::Said { speaker, text } => self.story.add(*speaker, text.reveal()),
             Note::TransferFailed => warn!("the transfer did not start; the caller stays with the agent"),
             _ => {}
         }
@@ -245,6 +279,12 @@ impl Running {
         };
         Some(Input::ToolFinished { id, outcome })
     }
+}
+
+/// One line of JSON per tool call, under a target of its own so that it can be kept apart.
+fn audit(line: &Audit) {
+    let json = serde_json::to_string(line).unwrap_or_default();
+    info!(target: "offhook::audit", audit = json, "tool call");
 }
 
 fn now() -> std::time::Instant {

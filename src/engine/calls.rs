@@ -4,10 +4,13 @@
 use super::{
     Ari, Shared,
     admission::{Granted, NoContext, Wish, grant},
-    call_task::{AGENT_COMMANDS_MAX, AGENT_EVENTS_MAX, AgentWires, CallTask},
+    agent::{Casting, Session},
+    call_task::CallTask,
     generation::Generation,
     line::{ByAri, Line},
     live::Seat,
+    opening,
+    story::Story,
 };
 use crate::{
     asterisk::{
@@ -17,24 +20,19 @@ use crate::{
         setup::Plan,
     },
     call::{CallMachine, CallPlan, CallRules, EndReason},
-    config::{Transport, prompt},
+    config::{Config, Transport, prompt},
     facts::{CallFacts, CallId, Direction},
-    provider::{self, AgentSetup, SessionPolicy},
     redact::Redacted,
     telemetry::{Declined, call_span},
     tool::TRANSFER,
 };
-use futures_util::FutureExt as _;
-use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
-use tokio::{
-    sync::mpsc,
-    task::JoinHandle,
-    time::{Instant, timeout},
-};
-use tracing::{Instrument as _, Span, error, info, warn};
+use futures_util::{FutureExt as _, future::join_all};
+use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc};
+use tokio::{sync::mpsc, time::Instant};
+use tracing::{Instrument as _, error, info, warn};
 
 /// Channel variables that say how a call is to be taken, and what is known of it.
-const VARIABLES: [&str; 9] = [
+const VARIABLES: [&str; 11] = [
     "AI_CONTEXT",
     "AI_PROVIDER",
     "AI_GREETING",
@@ -42,15 +40,13 @@ const VARIABLES: [&str; 9] = [
     "AI_DIRECTION",
     "AI_CAMPAIGN_ID",
     "AI_LEAD_ID",
+    opening::AUTHORIZATION,
+    opening::USER,
     // Where trunks and FreePBX leave the number that was dialled.
     "FROM_DID",
     // Ours, from an earlier visit of the same call.
     STATUS_VARIABLE,
 ];
-/// For the session's last word to reach the call.
-const SETUP_MARGIN: Duration = Duration::from_millis(250);
-/// A provider gets this long to take its goodbye.
-const SESSION_CLOSE_MAX: Duration = Duration::from_secs(2);
 /// Greetings come from the dialplan; a longer one is a mistake.
 const GREETING_CHARS_MAX: usize = 2_000;
 
@@ -131,14 +127,15 @@ pub(super) fn walk_in(shared: &Arc<Shared>, walk_in: WalkIn) {
         let format = walk_in.leg.format;
         let began = Instant::now();
         let transport = Transport::AudioSocket.label();
-        let start = Start { facts, transport, format, began, seat, transfers: false };
+        let (said, place) = (Redacted::default(), None);
+        let start = Start { facts, transport, format, began, seat, transfers: false, said, place };
         run(shared, generation, granted, start, || Line::walk_in(walk_in.leg)).await;
     });
 }
 
 async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, arrival: Arrival, seat: Seat) {
     let began = Instant::now();
-    let variables = variables(&ari, &arrival).await;
+    let variables = variables(&ari, &arrival, &generation.config).await;
     let text = |name: &str| variables.get(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
     if text(STATUS_VARIABLE).is_some()
         && let Err(error) = ari.client.set_variable(arrival.registration.caller(), STATUS_VARIABLE, "").await
@@ -182,7 +179,8 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, arriva
         lead_id: text("AI_LEAD_ID"),
     };
     let (transport, format) = (granted.audio.transport.label(), granted.audio.format);
-    let start = Start { facts, transport, format, began, seat, transfers: true };
+    let (said, place) = (variables.into(), arrival.place.clone());
+    let start = Start { facts, transport, format, began, seat, transfers: true, said, place };
     let call = ByAri {
         plan: Plan::new(start.facts.id, arrival.answered, granted.audio, &generation.config.media),
         ari: ari.client,
@@ -200,10 +198,12 @@ async fn give_back(ari: &Ari, arrival: &Arrival, status: &str) {
 }
 
 /// Every variable that matters, in one go.
-async fn variables(ari: &Ari, arrival: &Arrival) -> BTreeMap<String, String> {
+async fn variables(ari: &Ari, arrival: &Arrival, config: &Config) -> BTreeMap<String, String> {
     // What `channelvars` in ari.conf sends along need not be asked for.
     let mut known = arrival.variables.reveal().clone();
-    let unknown: Vec<&str> = VARIABLES.into_iter().filter(|name| !known.contains_key(*name)).collect();
+    let chosen = opening::variables(config);
+    let names = VARIABLES.into_iter().chain(chosen.iter().map(String::as_str));
+    let unknown: Vec<&str> = names.filter(|name| !known.contains_key(*name)).collect();
     known.extend(ari.client.variables(arrival.registration.caller(), &unknown).await);
     known
 }
@@ -217,6 +217,10 @@ struct Start {
     began: Instant,
     seat: Seat,
     transfers: bool,
+    /// The channel's variables.
+    said: Redacted<BTreeMap<String, String>>,
+    /// The context of the dialplan that the caller came from.
+    place: Option<String>,
 }
 
 /// The whole life of an admitted call.
@@ -227,7 +231,7 @@ async fn run(
     start: Start,
     line: impl FnOnce() -> Line,
 ) {
-    let Start { facts, transport, format, began, seat, transfers } = start;
+    let Start { facts, transport, format, began, seat, transfers, said, place } = start;
     let span = call_span(&facts);
     for refused in &granted.refused {
         span.in_scope(|| warn!(variable = refused.variable, "{}; the call goes on without it", refused.reason));
@@ -240,29 +244,38 @@ async fn run(
     let _counted = shared.metrics.call_started();
     let toolbox = generation.toolbox(&facts.context, transfers);
     let greeting = granted.greeting.as_deref().map(|greeting| prompt::fill(greeting, &facts));
+    let traits = granted.provider.traits();
+    let identify = &granted.context.policy.identify;
+    let mut opening = opening::opening(&facts, traits, identify, said.reveal(), place.as_deref());
+    if let Some(tenant) = granted.context.tenant.as_ref().and_then(|tenant| generation.config.tenants.get(tenant)) {
+        opening.memory.tenant.clone_from(&tenant.memory);
+    }
     let plan = CallPlan {
         rules: CallRules { greeting, ..granted.context.rules.clone() },
         toolbox: Arc::clone(&toolbox),
-        agent: granted.provider.traits(),
+        policy: Arc::clone(&granted.context.policy.rules),
+        opening,
+        wall: jiff::Timestamp::now(),
+        agent: traits,
         format,
         apology: generation.apology(&facts.context),
     };
-    let setup = AgentSetup {
-        call: facts.id,
-        instructions: prompt::fill(&granted.context.prompt, &facts),
-        tools: toolbox.specs(),
-        leg: format,
-    };
-    let (agent, session) = converse(&shared, &granted, setup, &span);
+    let casting = Casting { context: granted.context, provider: granted.provider, toolbox: Arc::clone(&toolbox) };
+    let session = casting.dial(&shared, &facts, format, None, &span);
     let mut line = line();
     let (id, provider) = (facts.id, facts.provider.clone());
-    let reason = async {
+    let (reason, sessions) = async {
         info!(generation = generation.number, audio = %format, transport, direction = facts.direction.label(), "call began");
         let mut task = CallTask {
             machine: CallMachine::new(plan, began.into_std()),
             facts,
             toolbox,
-            agent,
+            session,
+            generation: &generation,
+            format,
+            transfers,
+            story: Story::default(),
+            retired: Vec::new(),
             operator,
             entered: &entered,
             shared: &shared,
@@ -276,7 +289,8 @@ async fn run(
             EndReason::EngineFault
         });
         shared.health.ended(&provider, reason, task.agent_heard);
-        reason
+        let CallTask { session, retired, .. } = task;
+        (reason, retired.into_iter().chain([session]))
     }
     .instrument(span.clone())
     .await;
@@ -285,33 +299,9 @@ async fn run(
         info!(reason = reason.label(), class = reason.class().label(), seconds, "call ended: {}", reason.describe());
     });
     // The caller's way out and the session's end do not wait for each other.
-    tokio::join!(line.clear_away(reason == EndReason::EngineFault).instrument(span), close_session(session));
+    let sessions = join_all(sessions.map(Session::close));
+    tokio::join!(line.clear_away(reason == EndReason::EngineFault).instrument(span), sessions);
     shared.metrics.call_ended(reason);
     entered.ended(reason);
     tracing::debug!(call_id = %id, "cleared away");
-}
-
-/// The session was told by its command queue, which is gone; a provider that hangs is cut off.
-async fn close_session(mut session: JoinHandle<()>) {
-    if timeout(SESSION_CLOSE_MAX, &mut session).await.is_err() {
-        session.abort();
-    }
-}
-
-/// Starts the provider's session, at once: it connects while Asterisk answers.
-fn converse(shared: &Shared, granted: &Granted, setup: AgentSetup, span: &Span) -> (AgentWires, JoinHandle<()>) {
-    let (commands, to_session) = mpsc::channel(AGENT_COMMANDS_MAX);
-    let (from_session, events) = mpsc::channel(AGENT_EVENTS_MAX);
-    // The session gives up just before the call would, so that the end reason is the session's own.
-    let ready_max = granted.context.rules.agent_ready_max;
-    let policy = SessionPolicy { setup_max: ready_max.saturating_sub(SETUP_MARGIN), ..SessionPolicy::default() };
-    let session = provider::session::run(
-        Arc::clone(&granted.provider),
-        setup,
-        to_session,
-        from_session,
-        policy,
-        Arc::clone(&shared.provider_counters),
-    );
-    (AgentWires { commands, events }, tokio::spawn(session.instrument(span.clone())))
 }

@@ -1,11 +1,15 @@
 //! One loaded configuration and everything made from it once: providers, toolboxes, apology clips.
 //! Immutable; a call keeps the generation it began with.
 
+use super::workshop::{Definitions, Workshop};
 use crate::{
     audio::Clip,
-    config::{Config, Context},
+    config::{Config, Context, Tenant},
     provider::{self, Provider},
-    tool::{TRANSFER, Tool, Toolbox, built_in},
+    tool::{
+        BUILT_IN, Registry, TRANSFER, Tool, ToolSpec, Toolbox, built_in,
+        declarative::{DeclarativeTool, Definition},
+    },
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,6 +18,10 @@ pub struct Generation {
     pub number: u64,
     pub config: Config,
     pub providers: BTreeMap<String, Arc<dyn Provider>>,
+    /// Every tool there is, by the tenant whose they are; `None` has the built-in ones alone.
+    registries: BTreeMap<Option<String>, Registry>,
+    /// What the tenants' tools were made from.
+    pub definitions: Definitions,
     kits: BTreeMap<String, Kit>,
 }
 
@@ -34,7 +42,7 @@ pub struct BuildError {
 }
 
 impl Generation {
-    pub fn build(number: u64, config: Config) -> Result<Self, Vec<BuildError>> {
+    pub fn build(number: u64, config: Config, workshop: &Workshop) -> Result<Self, Vec<BuildError>> {
         let mut errors = Vec::new();
         let mut providers = BTreeMap::new();
         for (name, entry) in &config.providers {
@@ -46,14 +54,30 @@ impl Generation {
                 })),
             }
         }
+        let registries = match registries(&config, workshop) {
+            Ok(registries) => registries,
+            Err(broken) => {
+                errors.extend(broken);
+                return Err(errors);
+            }
+        };
         let mut kits = BTreeMap::new();
         for (name, context) in &config.contexts {
-            match Kit::build(&config, context) {
-                Ok(kit) => drop(kits.insert(name.clone(), kit)),
+            let Some(registry) = registries.get(&context.tenant) else { continue };
+            match Kit::build(registry, context) {
+                Ok(kit) => {
+                    errors.extend(uncarried(&kit, name, providers.get(&context.provider)));
+                    kits.insert(name.clone(), kit);
+                }
                 Err(message) => errors.push(BuildError { place: format!("contexts.{name}"), message }),
             }
         }
-        if errors.is_empty() { Ok(Self { number, config, providers, kits }) } else { Err(errors) }
+        if errors.is_empty() {
+            let definitions = workshop.definitions.clone();
+            Ok(Self { number, config, providers, registries, definitions, kits })
+        } else {
+            Err(errors)
+        }
     }
 
     /// The tools of a context; `ari` says whether the call's channel is under ARI control.
@@ -62,14 +86,20 @@ impl Generation {
         Arc::clone(if ari { &kit.toolbox } else { &kit.toolbox_without_ari })
     }
 
+    /// One line about the tools of each tenant.
+    pub fn registries(&self) -> impl Iterator<Item = (&str, &Registry)> {
+        self.registries.iter().map(|(tenant, registry)| (tenant.as_deref().unwrap_or("(built-in)"), registry))
+    }
+
     pub fn apology(&self, context: &str) -> Arc<Clip> {
         Arc::clone(&self.kit(context).apology)
     }
 
     /// The same with another tool instead of a context's own ones.
     #[cfg(test)]
-    pub fn with_tool(&self, context: &str, tool: Arc<dyn Tool>) -> Self {
-        let mut next = Self::build(self.number, self.config.clone()).unwrap_or_else(|_| panic!("it was built before"));
+    pub fn with_tool(&self, context: &str, tool: Arc<dyn crate::tool::Tool>) -> Self {
+        let mut next = Self::build(self.number, self.config.clone(), &Workshop::closed())
+            .unwrap_or_else(|_| panic!("it was built before"));
         let toolbox = Arc::new(Toolbox::new([tool]).expect("a usable schema"));
         let kit = next.kits.get_mut(context).expect("a known context");
         (kit.toolbox, kit.toolbox_without_ari) = (Arc::clone(&toolbox), toolbox);
@@ -81,20 +111,83 @@ impl Generation {
     }
 }
 
+/// What a context's own provider cannot be told of its tools.
+fn uncarried(kit: &Kit, context: &str, provider: Option<&Arc<dyn Provider>>) -> Vec<BuildError> {
+    let Some(dialect) = provider.and_then(|provider| provider.dialect()) else { return Vec::new() };
+    let reasons = kit.toolbox.uncarried(dialect).into_iter();
+    reasons
+        .map(|(tool, reason)| BuildError {
+            place: format!("contexts.{context}.tools.{tool}"),
+            message: format!("{} cannot be told this tool: {}: {}", dialect.label(), reason.path, reason.reason),
+        })
+        .collect()
+}
+
+fn registries(config: &Config, workshop: &Workshop) -> Result<BTreeMap<Option<String>, Registry>, Vec<BuildError>> {
+    let destinations: BTreeMap<String, String> =
+        config.destinations.iter().map(|(name, place)| (name.clone(), place.description.clone())).collect();
+    let amend = |spec: &mut ToolSpec| {
+        if let Some(rules) = config.tool_rules.get(&spec.name) {
+            rules.apply(spec);
+        }
+    };
+    let mut errors = Vec::new();
+    let mut registries = BTreeMap::new();
+    let tenants = config.tenants.iter().map(|(name, tenant)| (Some(name), Some(tenant)));
+    for (name, tenant) in tenants.chain([(None, None)]) {
+        let built_in = BUILT_IN.iter().filter_map(|name| built_in(name, &destinations));
+        let own = match (name, tenant) {
+            (Some(name), Some(tenant)) => declarative(name, tenant, workshop, &mut errors),
+            _ => Vec::new(),
+        };
+        match Registry::with(built_in.chain(own), amend) {
+            Ok(registry) => drop(registries.insert(name.cloned(), registry)),
+            Err(broken) => errors.extend(
+                broken
+                    .into_iter()
+                    .map(|tool| BuildError { place: format!("tools.{}", tool.name), message: tool.message }),
+            ),
+        }
+    }
+    if errors.is_empty() { Ok(registries) } else { Err(errors) }
+}
+
+/// A tenant's own tools.
+fn declarative(name: &str, tenant: &Tenant, workshop: &Workshop, errors: &mut Vec<BuildError>) -> Vec<Arc<dyn Tool>> {
+    let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+    for value in workshop.definitions.get(name).into_iter().flatten() {
+        match Definition::read(value, &tenant.surroundings) {
+            Ok(definition) => tools.push(Arc::new(DeclarativeTool::new(
+                Arc::new(definition),
+                Arc::clone(&workshop.fetch),
+                jiff::Timestamp::now,
+                Arc::new(()),
+            ))),
+            Err(problems) => {
+                let tool = value.get("name").and_then(serde_json::Value::as_str).unwrap_or("(no name)");
+                errors.extend(problems.into_iter().map(|problem| BuildError {
+                    place: format!("{}: {tool}: {}", tenant.folder.display(), problem.path),
+                    message: match problem.hint {
+                        Some(hint) => format!("{} ({hint})", problem.message),
+                        None => problem.message,
+                    },
+                }));
+            }
+        }
+    }
+    tools
+}
+
 impl Kit {
-    fn build(config: &Config, context: &Context) -> Result<Self, String> {
-        let destinations: BTreeMap<String, String> =
-            config.destinations.iter().map(|(name, place)| (name.clone(), place.description.clone())).collect();
-        let tools: Vec<Arc<dyn Tool>> = context.tools.iter().filter_map(|name| built_in(name, &destinations)).collect();
-        let without_ari = tools.iter().filter(|tool| tool.spec().name != TRANSFER).cloned();
-        let toolbox = |tools: Vec<Arc<dyn Tool>>| Toolbox::new(tools).map(Arc::new).map_err(|error| error.to_string());
+    fn build(registry: &Registry, context: &Context) -> Result<Self, String> {
+        let names = || context.tools.iter().map(String::as_str);
         let apology = match &context.apology {
             None => Clip::built_in_apology(),
             Some(path) => Clip::open(path).map_err(|error| format!("apology {}: {error}", path.display()))?,
         };
         Ok(Self {
-            toolbox_without_ari: toolbox(without_ari.collect())?,
-            toolbox: toolbox(tools)?,
+            toolbox: Arc::new(registry.toolbox(names())),
+            toolbox_without_ari: Arc::new(registry.toolbox(names().filter(|name| *name != TRANSFER))),
             apology: Arc::new(apology),
         })
     }

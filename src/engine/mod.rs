@@ -7,21 +7,25 @@
 //! - `live`: who is on the line, and how the last calls ended
 
 mod admission;
+mod agent;
 mod call_task;
 mod calls;
 mod generation;
 mod health;
 mod line;
 mod live;
+mod opening;
 mod reload;
+mod story;
 #[cfg(test)]
 mod tests;
 mod view;
+mod workshop;
 
 pub use call_task::CallNote;
 pub use generation::BuildError;
 pub use live::LiveCalls;
-pub use reload::{Source, environment};
+pub use reload::{Source, check, environment};
 
 use crate::{
     asterisk::{
@@ -33,6 +37,7 @@ use crate::{
     call::EndReason,
     config::Config,
     http,
+    outbound::{Outbound, OutboundCounters},
     provider::ProviderCounters,
     telemetry::Metrics,
 };
@@ -40,6 +45,7 @@ use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use generation::Generation;
 use std::{
+    collections::BTreeMap,
     net::SocketAddr,
     sync::{Arc, Mutex},
     time::Duration,
@@ -52,6 +58,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
+use workshop::Workshop;
 
 /// Notes that a slow watcher may be behind; it loses older ones, calls never wait for it.
 const WATCHED_NOTES_MAX: usize = 1024;
@@ -71,6 +78,8 @@ pub(crate) struct Shared {
     generation: ArcSwap<Generation>,
     source: Source,
     reloading: Mutex<()>,
+    /// Reaches the operator's services for the tools.
+    outbound: Outbound,
     /// The configuration whose addresses are bound.
     bound: Config,
     live: Arc<LiveCalls>,
@@ -92,12 +101,35 @@ pub(crate) struct Ari {
     pub state: watch::Receiver<AriState>,
 }
 
+/// The pages that change tools.
+fn tools_api(shared: &Arc<Shared>) -> anyhow::Result<axum::Router> {
+    let config = &shared.bound;
+    let registry = Arc::new(workshop::EngineTools::default());
+    registry.attach(shared);
+    let store = workshop::open(config, registry).map_err(anyhow::Error::msg)?;
+    let pairs = config
+        .tenants
+        .iter()
+        .flat_map(|(name, tenant)| tenant.tokens.iter().map(move |token| (name.clone(), token.clone())));
+    Ok(http::tools_router(Arc::new(store), http::Tokens::new(pairs)?))
+}
+
+impl Shared {
+    /// What the next generation is built with, its definitions still to be read.
+    fn workshop(&self) -> Workshop {
+        Workshop { definitions: BTreeMap::new(), fetch: Arc::new(self.outbound.clone()) }
+    }
+}
+
 impl Engine {
     /// Binds everything and begins to take calls. Asterisk need not be there yet.
     pub async fn start(source: Source, config: Config, metrics: Metrics) -> anyhow::Result<Self> {
-        let generation = reload::build(1, config).map_err(anyhow::Error::msg)?;
-        let config = &generation.config;
         let registry = metrics.registry();
+        let outbound = Outbound::new(OutboundCounters::new(registry)?)?;
+        let definitions = workshop::read(&config).map_err(|problems| anyhow::Error::msg(problems.join("\n")))?;
+        let workshop = Workshop { definitions, fetch: Arc::new(outbound.clone()) };
+        let generation = reload::build(1, config, &workshop).map_err(anyhow::Error::msg)?;
+        let config = &generation.config;
         let media_counters = Arc::new(MediaCounters::new(registry)?);
         let (media, walk_ins) = MediaHub::start(&config.media, media_counters)
             .await
@@ -119,6 +151,7 @@ impl Engine {
         let shared = Arc::new(Shared {
             source,
             reloading: Mutex::default(),
+            outbound,
             bound: generation.config.clone(),
             live: Arc::default(),
             provider_counters: Arc::new(ProviderCounters::new(registry)?),
@@ -134,7 +167,7 @@ impl Engine {
         });
         shared.know_names();
         services.spawn(accept(Arc::clone(&shared), arrivals, walk_ins));
-        let router = http::router(Arc::new(view::View(Arc::clone(&shared))));
+        let router = http::router(Arc::new(view::View(Arc::clone(&shared)))).merge(tools_api(&shared)?);
         let until = stop.clone().cancelled_owned();
         services.spawn(async move {
             if let Err(error) = http::serve(pages, router, until).await {

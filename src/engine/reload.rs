@@ -1,13 +1,17 @@
 //! From a file to a generation: at the start, by SIGHUP and by `POST /reload`.
 
-use super::{Shared, generation::Generation};
+use super::{
+    Shared,
+    generation::Generation,
+    workshop::{self, Workshop},
+};
 use crate::{
-    config::{self, Config},
+    config::{self, Config, Tenant},
     http::{ReloadFailure, ReloadReport},
     provider,
     telemetry::Reload,
-    tool::BUILT_IN,
 };
+use secrecy::ExposeSecret as _;
 use std::{
     path::PathBuf,
     sync::{Arc, PoisonError},
@@ -23,8 +27,30 @@ pub enum Source {
 }
 
 /// Builds what a configuration describes; the message names every part that could not be built.
-pub(super) fn build(number: u64, config: Config) -> Result<Generation, String> {
-    Generation::build(number, config)
+pub(super) fn build(number: u64, config: Config, workshop: &Workshop) -> Result<Generation, String> {
+    let generation = Generation::build(number, config, workshop)
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
+    tell_tools(&generation);
+    Ok(generation)
+}
+
+/// P2: which tools there are, and of which program.
+fn tell_tools(generation: &Generation) {
+    for (tenant, registry) in generation.registries() {
+        let (tools, commit) = (registry.len(), env!("OFFHOOK_COMMIT"));
+        info!(tenant, registry = registry.version(), tools, commit, "the tools are loaded");
+    }
+}
+
+/// What is known only once a configuration is built: tools that a provider cannot be told, say.
+///
+/// # Errors
+/// Every part that could not be built, one per line.
+pub fn check(config: Config) -> Result<(), String> {
+    let definitions = workshop::read(&config).map_err(|problems| problems.join("\n"))?;
+    let workshop = Workshop { definitions, ..Workshop::closed() };
+    Generation::build(0, config, &workshop)
+        .map(drop)
         .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
@@ -67,11 +93,14 @@ impl Shared {
         let config = config::load(path, &environment, &provider::catalog())
             .map_err(|problems| refused(problems.iter().map(ToString::to_string).collect()))?;
         let before = self.generation.load();
-        let next = Generation::build(before.number + 1, config)
+        let mut workshop = self.workshop();
+        workshop.definitions = workshop::read(&config).map_err(refused)?;
+        let next = Generation::build(before.number + 1, config, &workshop)
             .map_err(|errors| refused(errors.iter().map(ToString::to_string).collect()))?;
         let changed = changed(&before.config, &next.config);
         let needs_restart = needs_restart(&self.bound, &next.config);
         let generation = next.number;
+        tell_tools(&next);
         self.generation.store(Arc::new(next));
         self.know_names();
         Ok(ReloadReport { generation, changed, needs_restart })
@@ -80,7 +109,8 @@ impl Shared {
     /// Tells the metrics which names may be labels.
     pub(super) fn know_names(&self) {
         let generation = self.generation.load();
-        self.metrics.know(BUILT_IN, generation.config.providers.keys().map(String::as_str));
+        let tools = generation.registries().flat_map(|(_, registry)| registry.names());
+        self.metrics.know(tools, generation.config.providers.keys().map(String::as_str));
     }
 }
 
@@ -97,6 +127,8 @@ fn changed(before: &Config, after: &Config) -> Vec<String> {
     names_of(&[
         ("providers", before.providers != after.providers),
         ("contexts", differs(&before.contexts, &after.contexts)),
+        ("tools", differs(&before.tool_rules, &after.tool_rules)),
+        ("tenants", differs(&before.tenants, &after.tenants)),
         ("destinations", before.destinations != after.destinations),
         ("default_context", before.default_context != after.default_context),
         ("limits", differs(&before.limits, &after.limits)),
@@ -110,6 +142,13 @@ fn needs_restart(bound: &Config, after: &Config) -> Vec<String> {
         ("asterisk", differs(&bound.asterisk, &after.asterisk)),
         ("media.audiosocket", differs(&bound.media.audiosocket, &after.media.audiosocket)),
         ("media.rtp", differs(&bound.media.rtp, &after.media.rtp)),
+        ("tenants", places_and_tokens(bound) != places_and_tokens(after)),
         ("http", differs(&bound.http, &after.http)),
     ])
+}
+
+/// What of the tenants is bound when the engine starts.
+fn places_and_tokens(config: &Config) -> Vec<(String, PathBuf, Vec<String>)> {
+    let tokens = |tenant: &Tenant| tenant.tokens.iter().map(|token| token.expose_secret().to_owned()).collect();
+    config.tenants.iter().map(|(name, tenant)| (name.clone(), tenant.folder.clone(), tokens(tenant))).collect()
 }

@@ -12,12 +12,17 @@
 //! Invariants: no answer holds a number or a word of a caller; there is no log-in, so nothing here
 //! can end a call, and what a foreign page in the operator's browser could ask for is refused.
 
+pub mod gate;
 mod guard;
 mod page;
 mod serve;
+mod tools_api;
 mod view;
 
 pub use serve::serve;
+pub use tools_api::{
+    Answer, Problem, Seen, StoreError, StoredTool, TokenError, Tokens, ToolStore, Trial, tools_router,
+};
 pub use view::{
     About, ActiveCall, CallCounts, CallHead, CallsView, Check, EndedCall, EngineView, Readiness, ReloadFailure,
     ReloadReport,

@@ -64,7 +64,11 @@ impl Provider for Realtime {
     }
 
     fn traits(&self) -> AgentTraits {
-        AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true }
+        AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true, answer_bytes_max: None }
+    }
+
+    fn dialect(&self) -> Option<crate::tool::schemas::Dialect> {
+        Some(crate::tool::schemas::Dialect::OpenAiRealtime)
     }
 
     fn formats(&self, leg: Format) -> SessionFormats {

@@ -79,7 +79,11 @@ impl Provider for Scripted {
     }
 
     fn traits(&self) -> AgentTraits {
-        AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true }
+        AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true, answer_bytes_max: None }
+    }
+
+    fn dialect(&self) -> Option<crate::tool::schemas::Dialect> {
+        None
     }
 
     fn formats(&self, leg: Format) -> SessionFormats {

@@ -1,13 +1,22 @@
 //! What a tool is and whether it may run. No I/O.
 //!
-//! Invariant: a tool runs only on an [`Approved`], and only [`Toolbox::admit`] can make one, so
-//! there is no way to a tool around a context's allowlist.
+//! Invariant: a tool runs only on an [`Approved`], and only [`CallPolicy::admit`] can make one, so
+//! there is no way to a tool around the policy.
 
+pub mod budget;
+pub mod caller;
+pub mod canonical;
 pub mod declarative;
 mod error;
 mod fetch;
-mod memory;
+pub mod loops;
+pub mod manifest;
+pub mod memory;
 mod outcome;
+pub mod policy;
+pub mod prune;
+pub mod replay;
+pub mod schemas;
 mod spec;
 mod telephony;
 mod toolbox;
@@ -16,31 +25,16 @@ pub use error::ToolError;
 pub use fetch::{Fetch, FetchError, FetchRequest, FetchResponse};
 pub use memory::{Change, Memory};
 pub use outcome::{After, CallAction, DigitPlan, DigitPurpose, Done, Failure, Message, ToolOutcome};
-pub use spec::{
-    Access, AuthState, Executor, Mode, Modes, RiskDomain, SideEffects, ToolCall, ToolKind, ToolSpec, UnknownArgs,
-};
+pub use policy::{Admission, Answer, Approved, Audit, CallPolicy, Opening, PolicyRules, Settled, ToolCallId, Verdict};
+pub use spec::{Executor, Mode, Modes, SideEffects, ToolCall, ToolKind, ToolSpec, UnknownArgs};
 pub use telephony::{BUILT_IN, HANGUP_CALL, TRANSFER, built_in};
-pub use toolbox::{Approved, Toolbox};
+pub use toolbox::{BrokenTool, Registry, Toolbox};
 
 use crate::facts::CallFacts;
 use futures_util::future::BoxFuture;
-use serde_json::Value;
 
 /// Does one thing. It sees the facts of a call, never the call; dropping the future cancels it.
 pub trait Tool: Send + Sync {
     fn spec(&self) -> ToolSpec;
     fn run(&self, call: Approved, facts: &CallFacts) -> BoxFuture<'static, ToolOutcome>;
-}
-
-impl ToolOutcome {
-    /// The envelope the model reads.
-    pub fn envelope(&self) -> Value {
-        match self {
-            Self::Done(done) => serde_json::json!({ "ok": true, "message": done.message, "data": done.data }),
-            Self::Failed(failure) => {
-                serde_json::json!({ "ok": false, "error": { "type": failure.kind.label(), "message": failure.message } })
-            }
-            Self::Collect(_) => Value::Null,
-        }
-    }
 }

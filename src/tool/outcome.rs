@@ -35,6 +35,8 @@ pub struct Failure {
     pub details: Value,
     /// What a failed run keeps (`on_error: continue`).
     pub changes: Vec<Change>,
+    /// What the caller is asked before the same call may run (P15).
+    pub confirmation: Option<Box<Value>>,
 }
 
 /// What a tool asks of the call itself. Applied only when the tool worked (P20).
@@ -136,6 +138,7 @@ impl Failure {
             partial_side_effects: kind == ToolError::Internal,
             details: Value::Null,
             changes: Vec::new(),
+            confirmation: None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What is known of a tool before it is called.
 
+use crate::gate::{AuthState, Category as Access, RiskDomain};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -38,6 +39,8 @@ pub struct ToolSpec {
     pub latency_budget: Duration,
     /// `false`: the model is answered at once, and the outcome goes to the audit line only.
     pub wait: bool,
+    /// The caller has to be shown to be at least this, whatever else holds.
+    pub requires_authorization: AuthState,
     /// A success raises the caller's authorization to this.
     pub authenticates: Option<AuthState>,
     pub executor: Executor,
@@ -92,32 +95,6 @@ pub enum Executor {
     Vam(String),
 }
 
-/// `tool_category` of the Agent Action Contract.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Access {
-    PublicRead,
-    PrivateRead,
-    Write,
-    Unknown,
-}
-
-/// `risk_domain` of the Agent Action Contract.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RiskDomain {
-    CustomerSupport,
-    Unknown,
-}
-
-/// `authorization_state` of the Agent Action Contract, weakest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum AuthState {
-    None,
-    UserClaimed,
-    Authenticated,
-    Validated,
-    Confirmed,
-}
-
 impl ToolSpec {
     /// A utility without side effects that runs in calls, unclassified for the gate (so it does not
     /// run until somebody classifies it).
@@ -141,6 +118,7 @@ impl ToolSpec {
             timeout: Duration::from_secs(5),
             latency_budget: Duration::from_secs(1),
             wait: true,
+            requires_authorization: AuthState::None,
             authenticates: None,
             executor: Executor::BuiltIn,
         }
@@ -166,6 +144,10 @@ impl ToolSpec {
 }
 
 impl ToolKind {
+    pub fn parse(label: &str) -> Option<Self> {
+        [Self::Retrieval, Self::Action, Self::Utility].into_iter().find(|kind| kind.label() == label)
+    }
+
     pub const fn label(self) -> &'static str {
         match self {
             Self::Retrieval => "retrieval",

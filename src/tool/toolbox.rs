@@ -1,102 +1,182 @@
-//! The tools of one context, and the one door to them.
+//! All tools of one generation of the configuration, and the selection of them that a context has.
+//! Immutable: a call keeps the one it began with.
 
-use super::{Tool, ToolCall, ToolError, ToolOutcome, ToolSpec};
-use serde_json::{Map, Value};
+use super::{
+    Approved, Tool, ToolSpec, canonical,
+    prune::Arguments,
+    schemas::{Dialect, ToolText, Uncarried},
+};
+use serde_json::Value;
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-/// Arguments longer than this are a model gone wrong, not a request.
-const ARGUMENT_BYTES_MAX: usize = 64 * 1024;
-
-/// A call that may run. Its fields are private to this file: [`Toolbox::admit`] alone makes one.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Approved {
-    id: String,
-    name: String,
-    arguments: Map<String, Value>,
-}
-
-impl Approved {
-    /// The provider's id of the call.
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub fn arguments(&self) -> &Map<String, Value> {
-        &self.arguments
-    }
+/// Every tool there is, by name, under one version.
+pub struct Registry {
+    entries: BTreeMap<String, Arc<Entry>>,
+    version: Arc<str>,
 }
 
 /// Exactly the tools a context lists. What is shown to the model and what may run are read from
 /// this one value.
 pub struct Toolbox {
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, Arc<Entry>>,
     specs: Arc<[ToolSpec]>,
+    /// What each kind of provider is told, in the order of [`Dialect::ALL`].
+    schemas: [Arc<[Value]>; Dialect::ALL.len()],
+    version: Arc<str>,
 }
 
-struct Entry {
+pub(super) struct Entry {
+    pub spec: ToolSpec,
+    pub arguments: Arguments,
     tool: Arc<dyn Tool>,
-    arguments: jsonschema::Validator,
+    /// In the order of [`Dialect::ALL`]; computed once per generation.
+    schemas: [Result<Value, Vec<Uncarried>>; Dialect::ALL.len()],
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("tool \"{name}\": its parameter schema is not usable: {message}")]
-pub struct BrokenSchema {
-    name: String,
-    message: String,
+#[error("tool \"{name}\": {message}")]
+pub struct BrokenTool {
+    pub name: String,
+    pub message: String,
 }
 
-impl Toolbox {
-    pub fn new(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Result<Self, BrokenSchema> {
-        let mut entries = BTreeMap::new();
-        let mut specs = Vec::new();
-        for tool in tools {
-            let spec = tool.spec();
-            let arguments = jsonschema::validator_for(&spec.parameters)
-                .map_err(|error| BrokenSchema { name: spec.name.clone(), message: error.to_string() })?;
-            entries.insert(spec.name.clone(), Entry { tool, arguments });
-            specs.push(spec);
-        }
-        Ok(Self { entries, specs: specs.into() })
+impl Registry {
+    /// # Errors
+    /// Every tool whose schema is not usable, and every name that two tools have.
+    pub fn new(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Result<Self, Vec<BrokenTool>> {
+        Self::with(tools, |_| {})
     }
 
-    pub fn specs(&self) -> Arc<[ToolSpec]> {
-        Arc::clone(&self.specs)
+    /// The same, with the operator's word about each specification.
+    pub fn with(
+        tools: impl IntoIterator<Item = Arc<dyn Tool>>,
+        amend: impl Fn(&mut ToolSpec),
+    ) -> Result<Self, Vec<BrokenTool>> {
+        let mut entries: BTreeMap<String, Arc<Entry>> = BTreeMap::new();
+        let mut broken = Vec::new();
+        for tool in tools {
+            let mut spec = tool.spec();
+            amend(&mut spec);
+            let name = spec.name.clone();
+            match Arguments::new(spec.parameters.clone()) {
+                Err(error) => {
+                    let message = format!("its parameter schema is not usable: {error}");
+                    broken.push(BrokenTool { name, message });
+                }
+                Ok(_) if entries.contains_key(&name) => {
+                    broken.push(BrokenTool { name, message: "another tool has this name".into() });
+                }
+                Ok(arguments) => {
+                    let schemas = schemas(&spec);
+                    entries.insert(name, Arc::new(Entry { spec, arguments, tool, schemas }));
+                }
+            }
+        }
+        let version = version(&entries).into();
+        if broken.is_empty() { Ok(Self { entries, version }) } else { Err(broken) }
+    }
+
+    /// `1.0.` and eight hex digits over all tools; the same tools have the same version.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
     pub fn has(&self, name: &str) -> bool {
         self.entries.contains_key(name)
     }
 
-    /// Decides whether a call may run. A refusal is the outcome the model is told.
-    pub fn admit(&self, call: ToolCall) -> Result<Approved, ToolOutcome> {
-        let Some(entry) = self.entries.get(&call.name) else {
-            return Err(ToolOutcome::failed(ToolError::NotFound, "There is no such tool."));
-        };
-        let arguments = parse(&call.arguments)?;
-        let value = Value::Object(arguments);
-        let problems: Vec<String> = entry
-            .arguments
-            .iter_errors(&value)
-            .map(|error| match error.instance_path().to_string().as_str() {
-                "" => error.to_string(),
-                path => format!("{path}: {error}"),
-            })
-            .collect();
-        let Value::Object(arguments) = value else { unreachable!("made from an object two lines above") };
-        if !problems.is_empty() {
-            return Err(ToolOutcome::failed(ToolError::Validation, problems.join("; ")));
-        }
-        Ok(Approved { id: call.id, name: call.name, arguments })
+    /// Names in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.keys().map(String::as_str)
+    }
+
+    /// The tools of these names; names that nobody knows are left out.
+    pub fn toolbox<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Toolbox {
+        let entries: BTreeMap<_, _> =
+            names.into_iter().filter_map(|name| Some((name.to_owned(), Arc::clone(self.entries.get(name)?)))).collect();
+        let specs = entries.values().map(|entry| entry.spec.clone()).collect();
+        let told =
+            |dialect: Dialect| entries.values().filter_map(|entry| entry.schema(dialect).ok().cloned()).collect();
+        let schemas = Dialect::ALL.map(told);
+        Toolbox { entries, specs, schemas, version: Arc::clone(&self.version) }
+    }
+}
+
+impl Toolbox {
+    /// A registry of these tools alone, all of them listed.
+    pub fn new(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Result<Self, Vec<BrokenTool>> {
+        let registry = Registry::new(tools)?;
+        Ok(registry.toolbox(registry.names()))
+    }
+
+    pub fn specs(&self) -> Arc<[ToolSpec]> {
+        Arc::clone(&self.specs)
+    }
+
+    /// The tools as a provider of this kind is told them.
+    pub fn schemas(&self, dialect: Dialect) -> Arc<[Value]> {
+        Arc::clone(&self.schemas[dialect as usize])
+    }
+
+    /// What a provider of this kind cannot be told, by tool.
+    pub fn uncarried(&self, dialect: Dialect) -> Vec<(&str, &Uncarried)> {
+        self.entries
+            .iter()
+            .filter_map(|(name, entry)| Some((name.as_str(), entry.schema(dialect).err()?)))
+            .flat_map(|(name, reasons)| reasons.iter().map(move |reason| (name, reason)))
+            .collect()
+    }
+
+    /// Of the whole registry that this selection is from.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.entries.contains_key(name)
     }
 
     /// The tool that an approved call of this toolbox names.
     pub fn tool(&self, call: &Approved) -> Option<Arc<dyn Tool>> {
-        self.entries.get(&call.name).map(|entry| Arc::clone(&entry.tool))
+        self.entries.get(call.name()).map(|entry| Arc::clone(&entry.tool))
     }
+
+    pub(super) fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
+        self.entries.get(name)
+    }
+}
+
+impl Entry {
+    fn schema(&self, dialect: Dialect) -> Result<&Value, &Vec<Uncarried>> {
+        self.schemas[dialect as usize].as_ref()
+    }
+}
+
+fn schemas(spec: &ToolSpec) -> [Result<Value, Vec<Uncarried>>; Dialect::ALL.len()] {
+    let text = ToolText { name: &spec.name, description: &spec.description, parameters: &spec.parameters };
+    Dialect::ALL.map(|dialect| dialect.render(text))
+}
+
+fn version(entries: &BTreeMap<String, Arc<Entry>>) -> String {
+    let tools: Vec<_> = entries
+        .values()
+        .map(|entry| &entry.spec)
+        .map(|spec| canonical::Versioned {
+            tool_id: &spec.name,
+            version: &spec.version,
+            schema: &spec.parameters,
+            summary: spec.summary(),
+        })
+        .collect();
+    canonical::registry_version(&tools)
 }
 
 impl fmt::Debug for Toolbox {
@@ -105,57 +185,8 @@ impl fmt::Debug for Toolbox {
     }
 }
 
-fn parse(arguments: &str) -> Result<Map<String, Value>, ToolOutcome> {
-    let invalid = |message: &str| ToolOutcome::failed(ToolError::Validation, message);
-    if arguments.len() > ARGUMENT_BYTES_MAX {
-        return Err(invalid("The arguments are too long."));
-    }
-    // Models leave the arguments of a tool without parameters empty.
-    if arguments.trim().is_empty() {
-        return Ok(Map::new());
-    }
-    match serde_json::from_str(arguments) {
-        Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(invalid("The arguments have to be a JSON object.")),
-        Err(_) => Err(invalid("The arguments are not valid JSON.")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tool::{HANGUP_CALL, TRANSFER, built_in};
-
-    fn toolbox(names: &[&str]) -> Toolbox {
-        let destinations = [("sales".to_owned(), "The sales desk".to_owned())].into();
-        Toolbox::new(names.iter().filter_map(|name| built_in(name, &destinations))).expect("built-in schemas are valid")
-    }
-
-    fn call(name: &str, arguments: &str) -> ToolCall {
-        ToolCall { id: "c1".into(), name: name.into(), arguments: arguments.into() }
-    }
-
-    #[test]
-    fn only_listed_tools_are_shown_and_only_listed_tools_run() {
-        let toolbox = toolbox(&[HANGUP_CALL]);
-        assert_eq!(toolbox.specs().iter().map(|spec| spec.name.as_str()).collect::<Vec<_>>(), [HANGUP_CALL]);
-        assert!(toolbox.admit(call(HANGUP_CALL, "{}")).is_ok());
-        let unlisted = toolbox.admit(call(TRANSFER, r#"{"destination":"sales"}"#)).unwrap_err();
-        let unknown = toolbox.admit(call("nonsense", "{}")).unwrap_err();
-        assert_eq!(unlisted, unknown, "a model cannot find out which tools exist elsewhere");
-    }
-
-    #[test]
-    fn arguments_are_checked_before_anything_runs() {
-        let toolbox = toolbox(&[TRANSFER]);
-        for bad in ["", "[]", "{", r#"{"destination":"+15551234"}"#, r#"{"destination":"sales","more":1}"#] {
-            let refusal = toolbox.admit(call(TRANSFER, bad)).unwrap_err();
-            assert!(
-                matches!(&refusal, ToolOutcome::Failed( failure) if failure.kind == ToolError::Validation),
-                "{bad}: {refusal:?}"
-            );
-        }
-        let approved = toolbox.admit(call(TRANSFER, r#"{"destination":"sales"}"#)).unwrap();
-        assert_eq!(approved.arguments()["destination"], "sales");
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry").field("version", &self.version).field("tools", &self.entries.len()).finish()
     }
 }

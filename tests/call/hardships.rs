@@ -87,7 +87,7 @@ fn a_phone_that_sends_is_never_filled_in_for() {
 #[test]
 fn a_turn_whose_end_the_provider_never_tells_does_not_last_for_ever() {
     let mut stage = Stage::greeted();
-    stage.agent(AgentEvent::CallerSpeechStarted).after(5 * 60_000);
+    stage.agent(AgentEvent::CallerSpeechStarted { utterance: None }).after(5 * 60_000);
     assert_eq!(stage.end_reason(), Some(EndReason::AgentSilent));
 }
 
@@ -142,7 +142,7 @@ fn a_greeting_that_fails_is_asked_for_again_as_a_greeting() {
 #[test]
 fn an_answer_that_ends_while_the_caller_speaks_is_not_asked_for_again() {
     let mut stage = Stage::greeted();
-    stage.caller_says(400).starts("r1").agent(AgentEvent::CallerSpeechStarted);
+    stage.caller_says(400).starts("r1").agent(AgentEvent::CallerSpeechStarted { utterance: None });
     stage.agent(AgentEvent::ResponseDone { response: "r1".into(), status: ResponseStatus::Completed });
     assert!(!stage.commands().iter().any(|command| matches!(command, AgentCommand::Say { .. })));
 }
@@ -175,7 +175,7 @@ fn audio_that_comes_after_the_end_of_its_answer_is_heard_and_holds_nothing_up() 
 #[test]
 fn what_an_interruption_throws_away_is_counted() {
     let mut stage = Stage::answered(rules());
-    stage.reply("r1", 5_000).after(990).agent(AgentEvent::CallerSpeechStarted);
+    stage.reply("r1", 5_000).after(990).agent(AgentEvent::CallerSpeechStarted { utterance: None });
     assert!(stage.measures().contains(&Measure::Interrupted(4_000 * 8)));
 }
 

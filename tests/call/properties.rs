@@ -44,7 +44,7 @@ fn moves() -> impl Strategy<Value = Move> {
             audio: Bytes::from(vec![0x11; bytes]),
         }),
         response().prop_map(|response| AgentEvent::ResponseDone { response, status: ResponseStatus::Completed }),
-        Just(AgentEvent::CallerSpeechStarted),
+        Just(AgentEvent::CallerSpeechStarted { utterance: None }),
         Just(AgentEvent::CallerSpeechStopped),
     ];
     prop_oneof![

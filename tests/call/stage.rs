@@ -7,7 +7,7 @@ use offhook::{
         AgentCommand, AgentEvent, AgentTraits, CallMachine, CallPlan, CallRules, EndReason, Input, LegCommand,
         LegEvent, Measure, Note, Output, ResponseStatus,
     },
-    tool::{BUILT_IN, ToolCall, Toolbox, built_in},
+    tool::{BUILT_IN, Opening, ToolCall, Toolbox, built_in},
 };
 use std::{
     sync::Arc,
@@ -37,7 +37,15 @@ impl Stage {
         let plan = CallPlan {
             rules,
             toolbox: Arc::new(Toolbox::new(tools).unwrap()),
-            agent: AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true },
+            policy: Arc::default(),
+            opening: Opening { caller_known: true, ..Opening::default() },
+            wall: jiff::Timestamp::UNIX_EPOCH,
+            agent: AgentTraits {
+                detects_speech: true,
+                cancels_on_speech: true,
+                truncates: true,
+                answer_bytes_max: None,
+            },
             format: Format::ULAW,
             apology: Arc::new(Clip::built_in_apology()),
         };
@@ -123,7 +131,7 @@ impl Stage {
 
     /// The caller says something of `ms` milliseconds.
     pub fn caller_says(&mut self, ms: u64) -> &mut Self {
-        self.agent(AgentEvent::CallerSpeechStarted).after(ms).agent(AgentEvent::CallerSpeechStopped)
+        self.agent(AgentEvent::CallerSpeechStarted { utterance: None }).after(ms).agent(AgentEvent::CallerSpeechStopped)
     }
 
     pub fn calls_tool(&mut self, id: &str, name: &str, arguments: &str) -> &mut Self {
@@ -140,7 +148,7 @@ impl Stage {
             .collect();
         for call in approved {
             let tool = built_in(call.name(), &destinations).unwrap();
-            let id = call.id().to_owned();
+            let id = call.id();
             let outcome = futures_util::FutureExt::now_or_never(tool.run(call, &facts())).unwrap();
             self.input(Input::ToolFinished { id, outcome });
         }

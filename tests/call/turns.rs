@@ -64,7 +64,7 @@ fn barge_in_stops_the_agent_within_one_frame_and_tells_what_was_heard() {
     let mut stage = Stage::answered(rules());
     stage.reply("r1", 5_000).after(1_010);
     assert_eq!(stage.voice_ms(), 1_020, "slots at 0, 20, … 1000 ms have left");
-    stage.agent(AgentEvent::CallerSpeechStarted).after(500);
+    stage.agent(AgentEvent::CallerSpeechStarted { utterance: None }).after(500);
     assert_eq!(stage.voice_ms(), 1_020);
     let heard = Duration::from_millis(1_020);
     let (response, item) = ("r1".into(), "r1".into());
@@ -77,7 +77,7 @@ fn stale_audio_is_dropped_by_response_and_the_next_answer_is_heard_at_once() {
     let mut stage = Stage::answered(rules());
     stage.starts("old").speaks("old", 2_000).after(490);
     let before = stage.voice_ms();
-    stage.agent(AgentEvent::CallerSpeechStarted).speaks("old", 400).done("old").after(300);
+    stage.agent(AgentEvent::CallerSpeechStarted { utterance: None }).speaks("old", 400).done("old").after(300);
     stage.agent(AgentEvent::CallerSpeechStopped).reply("new", 200).after(300);
     assert_eq!(stage.voice_ms() - before, 200, "all of the new answer, nothing of the old one");
     let stale: usize =
@@ -96,7 +96,7 @@ fn a_quick_yes_gets_its_whole_answer() {
 #[test]
 fn speech_after_the_agent_has_finished_is_no_interruption() {
     let mut stage = Stage::greeted();
-    stage.after(2_000).agent(AgentEvent::CallerSpeechStarted);
+    stage.after(2_000).agent(AgentEvent::CallerSpeechStarted { utterance: None });
     assert!(!stage.commands().iter().any(|command| matches!(command, AgentCommand::Interrupt { .. })));
 }
 

@@ -1,19 +1,16 @@
 //! The agent's half of [`CallMachine`]: what it says, when it is interrupted, what it asks of tools,
 //! and what becomes of the call when it is lost.
 
-use super::{Agent, CallMachine, Departure, Phase, Response};
-use crate::{
-    call::{
-        agent::{AgentCommand, AgentEvent, ItemId, Reply, ResponseId, ResponseStatus},
-        end::EndReason,
-        playout::{Interrupted, Queued},
-        record::{Measure, Note},
-        rules::OnFailure,
-        timers::Timer,
-        track::Floor,
-        words::Output,
-    },
-    tool::{CallAction, ToolCall, ToolError, ToolOutcome},
+use super::{Agent, CallMachine, Departure, Phase, Response, tools::Manners};
+use crate::call::{
+    agent::{AgentCommand, AgentEvent, ItemId, ResponseId, ResponseStatus},
+    end::EndReason,
+    playout::{Interrupted, Queued},
+    record::{Measure, Note},
+    rules::OnFailure,
+    timers::Timer,
+    track::Floor,
+    words::Output,
 };
 use bytes::Bytes;
 use std::time::{Duration, Instant};
@@ -42,14 +39,18 @@ impl CallMachine {
             AgentEvent::ResponseStarted { response } => self.response = Some(Response { id: response, spoke: false }),
             AgentEvent::Audio { response, item, audio } => self.on_agent_audio(response, item, audio, out),
             AgentEvent::ResponseDone { response, status } => self.on_response_done(&response, status, now, out),
-            AgentEvent::CallerSpeechStarted => self.on_caller_speech(now, out),
+            AgentEvent::CallerSpeechStarted { utterance } => {
+                self.policy.caller_spoke(utterance);
+                self.on_caller_speech(now, out);
+            }
             AgentEvent::CallerSpeechStopped => {
                 self.track.caller_stopped(now);
+                self.policy.caller_stopped(now);
                 self.expect_speech(now);
                 out.push(Output::Note(Note::CallerFinished));
             }
-            AgentEvent::Transcript { speaker, text } => {
-                out.push(Output::Note(Note::Said { speaker, text: text.into() }));
+            AgentEvent::Transcript { speaker, text, utterance } => {
+                self.on_words(speaker, text, utterance.as_deref(), now, out);
             }
             AgentEvent::ToolCall(call) => self.on_tool_call(call, now, out),
             AgentEvent::Usage(usage) => out.push(Output::Measure(Measure::Usage(usage))),
@@ -61,6 +62,10 @@ impl CallMachine {
 
     fn on_agent_audio(&mut self, response: ResponseId, item: ItemId, audio: Bytes, out: &mut Vec<Output>) {
         let bytes = audio.len();
+        if self.manners.audio_held {
+            out.push(Output::Measure(Measure::StaleAudio(bytes)));
+            return;
+        }
         match self.track.push(response.clone(), item, audio) {
             Queued::Kept => {
                 self.timers.clear(Timer::AgentSilence);
@@ -83,6 +88,7 @@ impl CallMachine {
     fn on_response_done(&mut self, response: &ResponseId, status: ResponseStatus, now: Instant, out: &mut Vec<Output>) {
         let ended = self.response.take_if(|active| active.id == *response);
         self.last_response = Some(response.clone());
+        self.turn_over(now, out);
         self.actions.response_completed();
         let called_tools = !self.actions.is_empty();
         self.answer_tools(now, out);
@@ -114,6 +120,7 @@ impl CallMachine {
         self.has_spoken = false;
         self.asked_again = false;
         self.prompts_used = 0;
+        self.manners = Manners::default();
         self.timers.clear(Timer::NoInput);
         if self.agent == Agent::Ready {
             self.timers.set(Timer::AgentSilence, now + CALLER_TURN_MAX);
@@ -176,78 +183,5 @@ impl CallMachine {
             OnFailure::Transfer(to) => Departure::Transfer { destination: to.clone(), reason },
         };
         self.leave(departure, now);
-    }
-
-    pub(super) fn abandon_tools(&mut self, out: &mut Vec<Output>) {
-        for (id, tool) in self.actions.abandon() {
-            out.push(Output::CancelTool { id });
-            out.push(Output::Note(Note::ToolCancelled { tool }));
-        }
-        self.timers.clear(Timer::Tool);
-    }
-
-    // ---- Tools ----
-
-    fn on_tool_call(&mut self, call: ToolCall, now: Instant, out: &mut Vec<Output>) {
-        let id = call.id.clone();
-        let known = self.plan.toolbox.has(&call.name);
-        let decision = if !matches!(self.phase, Phase::Talking) {
-            Err(ToolOutcome::failed(ToolError::SessionInactive, "The call is ending."))
-        } else if self.actions.is_full() {
-            Err(ToolOutcome::failed(ToolError::SessionInactive, "Too many tools are running."))
-        } else {
-            self.plan.toolbox.admit(call.clone())
-        };
-        self.timers.clear(Timer::AgentSilence);
-        self.actions.begin(&id, if known { &call.name } else { "" }, now, self.plan.rules.tool_max);
-        match decision {
-            Ok(approved) => {
-                out.push(Output::RunTool(approved));
-                self.arm_tool_timer();
-            }
-            Err(refusal) => self.on_tool_finished(&id, refusal, now, out),
-        }
-    }
-
-    pub(super) fn on_tool_finished(&mut self, id: &str, outcome: ToolOutcome, now: Instant, out: &mut Vec<Output>) {
-        let Some(name) = self.actions.finish(id, outcome.envelope().to_string()) else { return };
-        self.arm_tool_timer();
-        let tool = (!name.is_empty()).then_some(name);
-        out.push(Output::Note(Note::ToolAnswered { tool, error: outcome.error() }));
-        if let ToolOutcome::Done(done) = outcome
-            && matches!(self.phase, Phase::Talking)
-        {
-            for action in done.actions {
-                match action {
-                    CallAction::EndCall { .. } => self.leave(Departure::HangUp(EndReason::AgentHungUp), now),
-                    CallAction::Transfer { destination } => {
-                        self.leave(Departure::Transfer { destination, reason: EndReason::Transferred }, now);
-                    }
-                    _ => {}
-                }
-            }
-        }
-        if self.response.is_none() {
-            self.answer_tools(now, out);
-        }
-    }
-
-    fn answer_tools(&mut self, now: Instant, out: &mut Vec<Output>) {
-        // A farewell that was spoken before the tool was called needs no second one.
-        let speak = !(matches!(self.phase, Phase::Leaving(_)) && self.has_spoken);
-        for answer in self.actions.take_answers(speak) {
-            if answer.reply == Reply::Wanted {
-                self.expect_speech(now);
-            }
-            let (call_id, output, reply) = (answer.call_id, answer.output, answer.reply);
-            self.to_agent(AgentCommand::ToolResult { call_id, output, reply }, out);
-        }
-    }
-
-    fn arm_tool_timer(&mut self) {
-        match self.actions.deadline() {
-            Some(at) => self.timers.set(Timer::Tool, at),
-            None => self.timers.clear(Timer::Tool),
-        }
     }
 }

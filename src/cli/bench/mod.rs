@@ -5,6 +5,7 @@
 
 mod asterisk;
 mod floor;
+mod gate;
 mod load;
 mod process;
 mod realtime;
@@ -15,7 +16,7 @@ mod system;
 
 pub use floor::{FloorArguments, run as run_floor};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use process::Cores;
 use report::Rounds;
 use run::Plan;
@@ -23,7 +24,10 @@ use std::{io::Write as _, process::ExitCode, time::Duration};
 use system::{Folder, Kind};
 
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct BenchArguments {
+    #[command(subcommand)]
+    part: Option<Part>,
     /// Calls at once.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     calls: u16,
@@ -35,7 +39,17 @@ pub struct BenchArguments {
     rounds: u8,
 }
 
+/// What is measured by itself, without calls.
+#[derive(Subcommand)]
+enum Part {
+    /// What a decision of the gate costs, beside reading the same event as JSON.
+    Gate(gate::GateArguments),
+}
+
 pub fn run(arguments: &BenchArguments) -> ExitCode {
+    if let Some(Part::Gate(arguments)) = &arguments.part {
+        return gate::run(arguments);
+    }
     let cores = Cores::claim();
     match &cores {
         Ok(Cores { system, load }) => println!("The system under test runs on core {system}, the load on core {load}."),

@@ -6,14 +6,14 @@ use super::{
     options::{Options, TurnDetection},
     server::{
         ArgumentsDone, AudioDelta, AudioDone, ErrorBody, ErrorMessage, FormatState, Item, Kind, ResponseBody,
-        ResponseMessage, SessionMessage, SpokenText,
+        ResponseMessage, SessionMessage, SpeechStarted, SpokenText,
     },
 };
 use crate::{
     audio::{Encoding, Format},
     call::{AgentCommand, AgentEvent, AgentLoss, Noise, Reply, ResponseStatus, Speaker, Usage},
     provider::{AgentSetup, Codec, SessionFormats, Wire, decode_base64},
-    tool::{ToolCall, ToolSpec},
+    tool::ToolCall,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -30,7 +30,7 @@ const CALLS_MAX: usize = 32;
 pub(super) struct RealtimeCodec {
     options: Arc<Options>,
     instructions: String,
-    tools: Arc<[ToolSpec]>,
+    tools: Arc<[Value]>,
     formats: SessionFormats,
     phase: Phase,
     floor: Floor,
@@ -117,7 +117,7 @@ impl RealtimeCodec {
                 },
                 "output": output,
             },
-            "tools": self.tools.iter().map(wire_tool).collect::<Vec<_>>(),
+            "tools": &*self.tools,
         });
         let limit = options.max_output_tokens.map(Value::from);
         json!({ "type": "session.update", "session": with_known(session, [("max_output_tokens", limit)]) })
@@ -178,7 +178,11 @@ impl RealtimeCodec {
                 }
                 events.push(if as_asked { AgentEvent::Ready } else { AgentEvent::Lost(AgentLoss::Handshake) });
             }
-            "input_audio_buffer.speech_started" => events.push(AgentEvent::CallerSpeechStarted),
+            "input_audio_buffer.speech_started" => {
+                // The transcript of what is said now will carry the same id.
+                let SpeechStarted { item_id } = parse(json)?;
+                events.push(AgentEvent::CallerSpeechStarted { utterance: item_id.map(Into::into) });
+            }
             "input_audio_buffer.speech_stopped" => events.push(AgentEvent::CallerSpeechStopped),
             "conversation.item.input_audio_transcription.completed" => spoken(Speaker::Caller, parse(json)?, events),
             "response.output_audio_transcript.done" => spoken(Speaker::Agent, parse(json)?, events),
@@ -394,13 +398,6 @@ fn agrees(state: Option<&FormatState>, format: Format) -> bool {
     wire_format(format)["type"] == **r#type && rate.is_none_or(|rate| rate == format.rate)
 }
 
-/// Flat, unlike the same vendor's chat completions.
-fn wire_tool(tool: &ToolSpec) -> Value {
-    json!({
-        "type": "function", "name": tool.name, "description": tool.description, "parameters": tool.parameters,
-    })
-}
-
 fn whole_call(item: Item) -> Option<ToolCall> {
     let whole = item.r#type.as_deref() == Some("function_call") && item.status.as_deref() != Some("incomplete");
     if !whole {
@@ -412,7 +409,8 @@ fn whole_call(item: Item) -> Option<ToolCall> {
 fn spoken(speaker: Speaker, message: SpokenText, events: &mut Vec<AgentEvent>) {
     let text = message.transcript.trim();
     if !text.is_empty() {
-        events.push(AgentEvent::Transcript { speaker, text: text.to_owned() });
+        let utterance = message.item_id.map(Into::into);
+        events.push(AgentEvent::Transcript { speaker, text: text.to_owned(), utterance });
     }
 }
 

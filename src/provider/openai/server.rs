@@ -30,6 +30,12 @@ pub(super) struct AudioDone {
 #[derive(Deserialize)]
 pub(super) struct SpokenText {
     pub(super) transcript: String,
+    pub(super) item_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct SpeechStarted {
+    pub(super) item_id: Option<String>,
 }
 
 #[derive(Deserialize)]

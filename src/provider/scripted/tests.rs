@@ -128,7 +128,7 @@ async fn a_script_listens_until_the_caller_has_spoken_and_stopped() {
     stage.caller_is_quiet(1_000).await;
     stage.caller_speaks(600).await;
     stage.caller_is_quiet(700).await;
-    stage.until(|event| *event == AgentEvent::CallerSpeechStarted).await;
+    stage.until(|event| *event == AgentEvent::CallerSpeechStarted { utterance: None }).await;
     stage.until(|event| *event == AgentEvent::CallerSpeechStopped).await;
     assert_eq!(stage.says().await, "I see.");
 }
@@ -154,7 +154,7 @@ async fn a_caller_who_talks_into_a_line_cancels_it_and_the_script_goes_on_when_t
     let mut stage = Stage::begun(json!({ "script": script }), None).await;
     stage.caller_is_quiet(1_000).await;
     stage.caller_speaks(500).await;
-    let (_, before) = stage.until(|event| *event == AgentEvent::CallerSpeechStarted).await;
+    let (_, before) = stage.until(|event| *event == AgentEvent::CallerSpeechStarted { utterance: None }).await;
     assert!((1_000..=1_100).contains(&length_ms(&before)), "{} ms", length_ms(&before));
     let said = stage.says().await;
     assert!(said.starts_with("This is") && said.ends_with('…') && said.len() < 40, "{said}");
@@ -177,7 +177,7 @@ async fn with_on_interrupt_repeat_the_line_is_said_again() {
         // What the core does when it hears of the caller's speech.
         let heard = Duration::from_millis(600);
         stage.tell(AgentCommand::Interrupt { response, item, heard, cancel: false }).await;
-        stage.until(|event| *event == AgentEvent::CallerSpeechStarted).await;
+        stage.until(|event| *event == AgentEvent::CallerSpeechStarted { utterance: None }).await;
         stage.caller_is_quiet(700).await;
         stage.until(|event| *event == AgentEvent::CallerSpeechStopped).await;
         let (_, status, audio) = stage.done().await;

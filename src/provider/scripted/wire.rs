@@ -79,8 +79,8 @@ impl ScriptedCodec {
                 AgentEvent::ResponseDone { response: response_id(answer), status }
             }
             FromAgent::Called { id, name, arguments } => AgentEvent::ToolCall(ToolCall { id, name, arguments }),
-            FromAgent::Said { text } => AgentEvent::Transcript { speaker: Speaker::Agent, text },
-            FromAgent::SpeechStarted => AgentEvent::CallerSpeechStarted,
+            FromAgent::Said { text } => AgentEvent::Transcript { speaker: Speaker::Agent, text, utterance: None },
+            FromAgent::SpeechStarted => AgentEvent::CallerSpeechStarted { utterance: None },
             FromAgent::SpeechStopped => AgentEvent::CallerSpeechStopped,
             FromAgent::Closed { code } => AgentEvent::Lost(self.closed(Some(code), "")),
         }

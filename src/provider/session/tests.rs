@@ -51,7 +51,7 @@ impl Codec for FakeCodec {
                 "lost" => events.push(AgentEvent::Lost(AgentLoss::Expired)),
                 "unauthorized" => events.push(AgentEvent::Lost(AgentLoss::Unauthorized)),
                 "end" => events.push(AgentEvent::Audio { response, item, audio: Bytes::new() }),
-                "speech" => events.push(AgentEvent::CallerSpeechStarted),
+                "speech" => events.push(AgentEvent::CallerSpeechStarted { utterance: None }),
                 _ => events.push(AgentEvent::Noise(Noise::Malformed)),
             },
         }
@@ -72,7 +72,11 @@ impl Provider for Fake {
     }
 
     fn traits(&self) -> AgentTraits {
-        AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true }
+        AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true, answer_bytes_max: None }
+    }
+
+    fn dialect(&self) -> Option<crate::tool::schemas::Dialect> {
+        None
     }
 
     fn formats(&self, _: Format) -> SessionFormats {

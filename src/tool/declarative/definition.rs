@@ -7,8 +7,9 @@ use super::{
     transform::Transform,
     validate::Rule,
 };
+use crate::gate::{AuthState, Category as Access, RiskDomain};
 use crate::tool::{
-    Access, AuthState, Modes, RiskDomain, SideEffects, ToolKind, UnknownArgs,
+    Modes, SideEffects, ToolKind, UnknownArgs,
     memory::{Path, Target},
 };
 use serde_json::Value;

@@ -1,8 +1,9 @@
 //! What a definition is to the model and to the policy.
 
 use super::definition::{Action, Definition, Parameter};
+use crate::gate::{Category as Access, RiskDomain};
 use crate::tool::{
-    Access, Executor, RiskDomain, SideEffects, ToolKind, ToolSpec,
+    Executor, SideEffects, ToolKind, ToolSpec,
     memory::{Path, Root},
 };
 use serde_json::{Map, Value, json};

@@ -6,11 +6,11 @@ use super::{
 };
 use crate::{
     facts::CallFacts,
-    tool::{Approved, Fetch, Memory, Tool, ToolOutcome, ToolSpec},
+    tool::{Approved, Fetch, Tool, ToolOutcome, ToolSpec},
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
 use jiff::Timestamp;
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 pub struct DeclarativeTool {
     definition: Arc<Definition>,
@@ -50,7 +50,7 @@ impl Tool for DeclarativeTool {
         let (definition, fetch, listener) =
             (Arc::clone(&self.definition), Arc::clone(&self.fetch), Arc::clone(&self.listener));
         let (now, facts) = (self.now, facts.clone());
-        let input = input(&call, &facts, definition.spec().timeout);
+        let input = input(&call, &facts);
         async move {
             let speak = |words: &str| listener.speak_now(&facts, words);
             let services = Services { fetch: Some(&*fetch), now: &now, on_immediate: &speak };
@@ -63,10 +63,10 @@ impl Tool for DeclarativeTool {
 }
 
 /// What an approved call brings along.
-fn input(call: &Approved, facts: &CallFacts, timeout: Duration) -> RunInput {
+fn input(call: &Approved, facts: &CallFacts) -> RunInput {
     RunInput {
         arguments: call.arguments().clone(),
-        memory: Arc::new(Memory::default()),
+        memory: Arc::clone(call.memory()),
         call: CallView {
             id: facts.id.to_string(),
             caller_number: facts.caller_number.reveal().clone(),
@@ -74,7 +74,7 @@ fn input(call: &Approved, facts: &CallFacts, timeout: Duration) -> RunInput {
             context_name: facts.context.clone(),
             direction: facts.direction.label().to_owned(),
         },
-        idempotency_key: call.id().to_owned(),
-        time_left: timeout,
+        idempotency_key: call.idempotency_key().to_owned(),
+        time_left: call.time_left(),
     }
 }

@@ -4,8 +4,9 @@ use super::{
     Reader,
     pieces::{TEXT_BYTES_MAX, join},
 };
-use crate::tool::{
-    Access, AuthState, Modes, RiskDomain, SideEffects, ToolKind, UnknownArgs, declarative::definition::Policy,
+use crate::{
+    gate::{AuthState, Category as Access, RiskDomain},
+    tool::{Modes, SideEffects, ToolKind, UnknownArgs, declarative::definition::Policy},
 };
 use serde_json::Value;
 
@@ -19,8 +20,22 @@ pub(in crate::tool::declarative) const ACCESS: [(&str, Access); 4] = [
     ("write", Access::Write),
     ("unknown", Access::Unknown),
 ];
-pub(in crate::tool::declarative) const RISK_DOMAINS: [(&str, RiskDomain); 2] =
-    [("customer_support", RiskDomain::CustomerSupport), ("unknown", RiskDomain::Unknown)];
+pub(in crate::tool::declarative) const RISK_DOMAINS: [(&str, RiskDomain); 14] = [
+    ("devops", RiskDomain::Devops),
+    ("finance", RiskDomain::Finance),
+    ("education", RiskDomain::Education),
+    ("hr", RiskDomain::Hr),
+    ("legal", RiskDomain::Legal),
+    ("pharma", RiskDomain::Pharma),
+    ("healthcare", RiskDomain::Healthcare),
+    ("commerce", RiskDomain::Commerce),
+    ("customer_support", RiskDomain::CustomerSupport),
+    ("security", RiskDomain::Security),
+    ("research", RiskDomain::Research),
+    ("personal_productivity", RiskDomain::PersonalProductivity),
+    ("public_information", RiskDomain::PublicInformation),
+    ("unknown", RiskDomain::Unknown),
+];
 pub(in crate::tool::declarative) const AUTH_STATES: [(&str, AuthState); 5] = [
     ("none", AuthState::None),
     ("user_claimed", AuthState::UserClaimed),

@@ -1,0 +1,107 @@
+//! Keys of the caller: an answer to a question, digits that a tool asked for, or only a sign of life.
+
+use super::{CallMachine, Timer};
+use crate::{
+    call::{record::Note, words::Output},
+    tool::{DigitPlan, DigitPurpose, ToolCallId, ToolError, ToolOutcome},
+};
+use serde_json::json;
+use std::time::Instant;
+
+/// Digits being collected. `Debug` shows how many there are, never which.
+pub(super) struct Capture {
+    id: ToolCallId,
+    plan: DigitPlan,
+    digits: String,
+}
+
+impl std::fmt::Debug for Capture {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Capture").field("plan", &self.plan).field("digits", &self.digits.len()).finish_non_exhaustive()
+    }
+}
+
+impl CallMachine {
+    /// Digits are being typed that only tools may see.
+    pub(super) fn is_listening_in_private(&self) -> bool {
+        self.capture.as_ref().is_some_and(|capture| capture.plan.purpose != DigitPurpose::Plain)
+    }
+
+    pub(super) fn on_digit(&mut self, digit: char, now: Instant, out: &mut Vec<Output>) {
+        self.prompts_used = 0;
+        self.timers.clear(Timer::NoInput);
+        if self.capture.is_some() {
+            return self.on_captured(digit, now, out);
+        }
+        out.push(Output::Note(Note::Digit(digit.into())));
+        if let Some(verdict) = self.policy.caller_pressed(digit, now) {
+            self.on_verdict_by_key(verdict, now, out);
+        }
+    }
+
+    /// Begins to collect digits for a running tool call.
+    pub(super) fn collect(&mut self, id: ToolCallId, plan: DigitPlan, now: Instant, out: &mut Vec<Output>) {
+        if self.capture.is_some() {
+            let busy = ToolOutcome::failed(ToolError::Conflict, "Digits are being collected already.");
+            return self.on_tool_finished(id, busy, now, out);
+        }
+        let prompt = plan.prompt.clone();
+        self.capture = Some(Capture { id, plan, digits: String::new() });
+        if let Some(prompt) = prompt {
+            self.say(&prompt, now, out);
+        }
+    }
+
+    /// The clock for the next key runs once nobody speaks.
+    pub(super) fn await_digits(&mut self, now: Instant) {
+        let Some(capture) = &self.capture else { return };
+        let speaking = !self.track.is_empty() || self.response.is_some() || self.timers.is_set(Timer::AgentSilence);
+        if speaking {
+            self.timers.clear(Timer::Digits);
+        } else {
+            self.timers.set_if_idle(Timer::Digits, now + capture.plan.timeout);
+        }
+    }
+
+    fn on_captured(&mut self, digit: char, now: Instant, out: &mut Vec<Output>) {
+        let Some(capture) = &mut self.capture else { return };
+        if capture.plan.terminator == Some(digit) {
+            return self.captured(now, out);
+        }
+        capture.digits.push(digit);
+        let full = capture.digits.len() >= capture.plan.max;
+        self.timers.set(Timer::Digits, now + capture.plan.timeout);
+        if full {
+            self.captured(now, out);
+        }
+    }
+
+    pub(super) fn on_digits_late(&mut self, now: Instant, out: &mut Vec<Output>) {
+        self.captured(now, out);
+    }
+
+    /// The entry is over; the call's outcome is made of it.
+    fn captured(&mut self, now: Instant, out: &mut Vec<Output>) {
+        self.timers.clear(Timer::Digits);
+        let Some(Capture { id, plan, digits }) = self.capture.take() else { return };
+        let count = digits.len();
+        let outcome = if count < plan.min {
+            ToolOutcome::failed(ToolError::Validation, format!("The caller typed {count} digits, too few."))
+        } else {
+            match plan.purpose {
+                DigitPurpose::Plain => ToolOutcome::done("The caller has typed it.", json!({ "digits": digits })),
+                DigitPurpose::Secure => {
+                    let handle = self.policy.keep_secret(digits.into());
+                    let message = "The caller has typed it. Pass the handle on where the digits are needed.";
+                    ToolOutcome::done(message, json!({ "handle": handle, "count": count }))
+                }
+                DigitPurpose::Pin => {
+                    let right = self.policy.pin_entered(&digits, now);
+                    let message = if right { "The PIN is right." } else { "The PIN is not right." };
+                    ToolOutcome::done(message, json!({ "authenticated": right }))
+                }
+            }
+        };
+        self.on_tool_finished(id, outcome, now, out);
+    }
+}

@@ -1,0 +1,311 @@
+//! The tools' part of [`CallMachine`]: calls come in, are decided about by the policy, run outside,
+//! and are answered; what they ask of the call is carried out.
+
+use super::{Agent, CallMachine, Departure, Phase, Timer};
+use crate::{
+    call::{
+        agent::{AgentCommand, Reply, Speaker},
+        end::EndReason,
+        record::Note,
+        words::{Handover, Output},
+    },
+    tool::{Admission, After, Answer, CallAction, ToolCall, ToolCallId, ToolOutcome, Verdict},
+};
+use std::time::Instant;
+
+/// Refusals in one turn of the caller after which an agent that still calls tools counts as silent:
+/// each is answered at once, so a model that goes in circles would never let the silence timer run.
+const REFUSALS_MAX: u32 = 8;
+
+/// What tools asked of the agent's behaviour until its turn ends.
+#[derive(Debug, Default)]
+pub(super) struct Manners {
+    /// Its audio is not heard.
+    pub audio_held: bool,
+    /// Its words are not kept.
+    pub words_hidden: bool,
+    /// What it is told to say when it is done.
+    pub next: Option<String>,
+    /// What it says last of all.
+    pub closing: Option<String>,
+    /// Calls that were refused since the caller last spoke.
+    pub refusals: u32,
+}
+
+/// Another context is to take over once the agent's words were heard.
+#[derive(Debug)]
+pub(super) struct Handoff {
+    target: String,
+    message: Option<String>,
+}
+
+impl CallMachine {
+    pub(super) fn on_tool_call(&mut self, call: ToolCall, now: Instant, out: &mut Vec<Output>) {
+        // Without name and id there is nobody to answer (P11).
+        if call.name.is_empty() && call.id.is_empty() {
+            out.push(Output::Note(Note::ActionRefused("a tool call without name and id")));
+            return;
+        }
+        let id = ToolCallId::random();
+        let refused = if !matches!(self.phase, Phase::Talking) || self.handoff.is_some() {
+            Some("The call is ending.")
+        } else {
+            self.actions.is_full().then_some("Too many tools are running.")
+        };
+        self.actions.begin(id, &call.id);
+        if self.manners.refusals <= REFUSALS_MAX {
+            self.timers.clear(Timer::AgentSilence);
+        }
+        match refused {
+            Some(message) => {
+                let answer = self.policy.refuse(id, &call, message);
+                self.answered(answer, now, out);
+            }
+            None => self.admit(id, call, now, out),
+        }
+        self.arm_tool_timer();
+        self.answer_if_free(now, out);
+    }
+
+    fn admit(&mut self, id: ToolCallId, call: ToolCall, now: Instant, out: &mut Vec<Output>) {
+        match self.policy.admit(id, &call, now) {
+            Admission::Run { call, dispatched } => {
+                let deadline = now + call.time_left().min(self.plan.rules.tool_max);
+                match dispatched {
+                    Some(output) => self.actions.dispatch(id, output, deadline),
+                    None => self.actions.run(id, deadline),
+                }
+                out.push(Output::RunTool(*call));
+            }
+            Admission::Attached => {}
+            Admission::Wait { until } => self.actions.wait(id, call, until),
+            Admission::Answered(answer) => self.answered(*answer, now, out),
+        }
+    }
+
+    /// The policy's own answer, or the outcome of a run.
+    fn answered(&mut self, answer: Answer, now: Instant, out: &mut Vec<Output>) {
+        let Answer { id, output, tool, error, actions, audit } = answer;
+        self.actions.finish(id, output);
+        self.manners.refusals += u32::from(error.is_some_and(|error| error.before_running()));
+        out.push(Output::Note(Note::ToolAnswered { tool, error }));
+        out.push(Output::Note(Note::Audit(Box::new(audit))));
+        self.carry_out(actions, now, out);
+    }
+
+    pub(super) fn on_tool_finished(
+        &mut self,
+        id: ToolCallId,
+        outcome: ToolOutcome,
+        now: Instant,
+        out: &mut Vec<Output>,
+    ) {
+        if let ToolOutcome::Collect(plan) = outcome {
+            if self.policy.runs(id) {
+                self.collect(id, plan, now, out);
+            }
+            return;
+        }
+        self.actions.dispatched_finished(id);
+        let Some(settled) = self.policy.settle(id, outcome, now) else { return };
+        if let Some(audit) = settled.audit {
+            out.push(Output::Note(Note::ToolAnswered { tool: Some(audit.tool_id.clone()), error: audit.error() }));
+            out.push(Output::Note(Note::Audit(Box::new(audit))));
+        }
+        for answer in settled.answers {
+            self.answered(answer, now, out);
+        }
+        self.carry_out(settled.actions, now, out);
+        self.arm_tool_timer();
+        self.answer_if_free(now, out);
+    }
+
+    /// Does what a tool asked of the call.
+    fn carry_out(&mut self, actions: Vec<CallAction>, now: Instant, out: &mut Vec<Output>) {
+        for action in actions {
+            // A tool that outlived the conversation asks in vain.
+            if !matches!(self.phase, Phase::Talking) {
+                return;
+            }
+            match action {
+                CallAction::EndCall { after: After::CurrentTurn, closing, .. } => {
+                    self.manners.closing = closing;
+                    self.leave(Departure::HangUp(EndReason::AgentHungUp), now);
+                }
+                CallAction::EndCall { after: After::Immediate, .. } => {
+                    self.depart(Departure::HangUp(EndReason::AgentHungUp), now, out);
+                }
+                CallAction::Transfer { destination } => {
+                    self.leave(Departure::Transfer { destination, reason: EndReason::Transferred }, now);
+                }
+                CallAction::HoldAudio(held) => self.manners.audio_held = held,
+                CallAction::HideTranscript(hidden) => self.manners.words_hidden = hidden,
+                CallAction::SayNextTurn { message } => self.manners.next = Some(message),
+                CallAction::Handoff { target, message, .. } => self.handoff = Some(Handoff { target, message }),
+                CallAction::TakeMessage(message) => out.push(Output::Note(Note::Message(message))),
+                CallAction::SendTranscript { to } => out.push(Output::Note(Note::TranscriptWanted { to })),
+                // The memory has it already.
+                CallAction::Flag { .. } => {}
+                CallAction::SendDigits { .. } => {
+                    out.push(Output::Note(Note::ActionRefused("this line cannot send digits")));
+                }
+                CallAction::Voicemail { .. } => {
+                    out.push(Output::Note(Note::ActionRefused("this line has no voicemail")));
+                }
+            }
+        }
+    }
+
+    /// The agent's turn is over: what tools asked of its behaviour ends with it.
+    pub(super) fn turn_over(&mut self, now: Instant, out: &mut Vec<Output>) {
+        let Manners { next, closing, refusals, .. } = std::mem::take(&mut self.manners);
+        (self.manners.closing, self.manners.refusals) = (closing, refusals);
+        if let Some(message) = next
+            && matches!(self.phase, Phase::Talking)
+        {
+            self.say(&message, now, out);
+        }
+    }
+
+    // ---- What was said ----
+
+    pub(super) fn on_words(
+        &mut self,
+        speaker: Speaker,
+        text: String,
+        utterance: Option<&str>,
+        now: Instant,
+        out: &mut Vec<Output>,
+    ) {
+        let hidden = speaker == Speaker::Agent && self.manners.words_hidden;
+        let verdict = match speaker {
+            Speaker::Caller => self.policy.caller_said(utterance, &text, now),
+            Speaker::Agent => {
+                self.policy.agent_said(&text);
+                None
+            }
+        };
+        if !hidden {
+            out.push(Output::Note(Note::Said { speaker, text: text.into() }));
+        }
+        // The agent heard the words itself.
+        out.extend(verdict.map(|verdict| Output::Note(Note::Confirmed(verdict))));
+        if speaker == Speaker::Caller {
+            self.decide_again(now, out);
+        }
+    }
+
+    /// The agent did not hear the key.
+    pub(super) fn on_verdict_by_key(&mut self, verdict: Verdict, now: Instant, out: &mut Vec<Output>) {
+        out.push(Output::Note(Note::Confirmed(verdict)));
+        self.decide_again(now, out);
+        if self.actions.is_empty() {
+            let text = match verdict {
+                Verdict::Granted => {
+                    "The caller said yes by pressing a key. Call the tool again with the same arguments and the \
+                     confirmationToken."
+                }
+                Verdict::Declined => "The caller said no by pressing a key. Do not call the tool; ask what else to do.",
+            };
+            self.say(text, now, out);
+        }
+    }
+
+    /// Calls that waited for the caller's words are decided about again.
+    fn decide_again(&mut self, now: Instant, out: &mut Vec<Output>) {
+        for (id, call) in self.actions.take_waiting() {
+            self.admit(id, call, now, out);
+        }
+        self.arm_tool_timer();
+        self.answer_if_free(now, out);
+    }
+
+    pub(super) fn on_waited(&mut self, now: Instant, out: &mut Vec<Output>) {
+        if self.actions.waited_too_long(now) {
+            self.policy.words_do_not_come();
+            self.decide_again(now, out);
+        }
+        self.arm_tool_timer();
+    }
+
+    // ---- Answers ----
+
+    pub(super) fn answer_if_free(&mut self, now: Instant, out: &mut Vec<Output>) {
+        if self.response.is_none() {
+            self.answer_tools(now, out);
+        }
+    }
+
+    pub(super) fn answer_tools(&mut self, now: Instant, out: &mut Vec<Output>) {
+        // A farewell that was spoken before the tool was called needs no second one.
+        let leaving = matches!(self.phase, Phase::Leaving(_));
+        let speak = !(leaving && (self.has_spoken || self.manners.closing.is_some())) && self.handoff.is_none();
+        let answers = self.actions.take_answers(speak);
+        let answered = !answers.is_empty();
+        for answer in answers {
+            let in_circles = self.manners.refusals > REFUSALS_MAX && self.timers.is_set(Timer::AgentSilence);
+            if answer.reply == Reply::Wanted && !in_circles {
+                self.expect_speech(now);
+            }
+            let (call_id, output, reply) = (answer.call_id, answer.output, answer.reply);
+            self.to_agent(AgentCommand::ToolResult { call_id, output, reply }, out);
+        }
+        if answered
+            && leaving
+            && let Some(closing) = self.manners.closing.take()
+        {
+            self.say(&format!("Say this to the caller, word for word: {closing}"), now, out);
+        }
+    }
+
+    pub(super) fn abandon_tools(&mut self, out: &mut Vec<Output>) {
+        for id in self.actions.abandon() {
+            if let Some((tool, audit)) = self.policy.cancel(id, self.at) {
+                out.push(Output::CancelTool { id });
+                out.push(Output::Note(Note::ToolCancelled { tool }));
+                out.push(Output::Note(Note::Audit(Box::new(audit))));
+            }
+        }
+        self.capture = None;
+        self.timers.clear(Timer::Digits);
+        self.timers.clear(Timer::Tool);
+    }
+
+    pub(super) fn arm_tool_timer(&mut self) {
+        match self.actions.deadline() {
+            Some(at) => self.timers.set(Timer::Tool, at),
+            None => self.timers.clear(Timer::Tool),
+        }
+    }
+
+    // ---- Another context ----
+
+    /// Begins the handoff once the agent's words were heard.
+    pub(super) fn hand_off_when_quiet(&mut self, out: &mut Vec<Output>) {
+        let quiet = self.track.is_empty() && self.response.is_none() && self.actions.is_empty();
+        if quiet
+            && matches!(self.phase, Phase::Talking)
+            && let Some(Handoff { target, message }) = self.handoff.take()
+        {
+            self.timers.clear(Timer::AgentSilence);
+            // Nothing of the old agent is heard or told from here on; the new one is dialled.
+            self.agent = Agent::Dialling;
+            self.timers.set(Timer::AgentReady, self.at + self.plan.rules.agent_ready_max);
+            out.push(Output::HandOff { target, message });
+        }
+    }
+
+    pub(super) fn on_handed_off(&mut self, handover: Handover, now: Instant, out: &mut Vec<Output>) {
+        let Handover { context, rules, toolbox, policy, agent, apology, answer_bytes_max } = handover;
+        self.abandon_tools(out);
+        self.policy.change_hands(toolbox, policy, answer_bytes_max);
+        self.track.new_agent();
+        (self.response, self.last_response) = (None, None);
+        (self.has_spoken, self.asked_again, self.prompts_used) = (false, false, 0);
+        self.manners = Manners::default();
+        (self.plan.rules, self.plan.agent, self.plan.apology) = (rules, agent, apology);
+        self.agent = Agent::Dialling;
+        self.timers.set(Timer::AgentReady, now + self.plan.rules.agent_ready_max);
+        out.push(Output::Note(Note::HandedOff { context }));
+    }
+}

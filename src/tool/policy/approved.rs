@@ -1,0 +1,92 @@
+//! The pass without which no tool runs.
+
+use super::{Audit, Entry};
+use crate::tool::{Memory, ToolSpec};
+use serde_json::{Map, Value};
+use std::{fmt, sync::Arc, time::Duration};
+use uuid::Uuid;
+
+/// Names one tool call inside the engine. The provider's own id is kept beside it for the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ToolCallId(Uuid);
+
+impl ToolCallId {
+    pub fn random() -> Self {
+        Self(Uuid::new_v4())
+    }
+}
+
+impl fmt::Display for ToolCallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_hyphenated().fmt(f)
+    }
+}
+
+/// A call that may run. [`CallPolicy::admit`](super::CallPolicy::admit) alone makes one.
+#[derive(Clone, PartialEq)]
+pub struct Approved {
+    id: ToolCallId,
+    name: String,
+    arguments: Map<String, Value>,
+    idempotency_key: String,
+    time_left: Duration,
+    memory: Arc<Memory>,
+}
+
+impl Approved {
+    pub(super) fn new(
+        id: ToolCallId,
+        spec: &ToolSpec,
+        arguments: Map<String, Value>,
+        idempotency_key: String,
+        memory: Arc<Memory>,
+    ) -> Self {
+        Self { id, name: spec.name.clone(), arguments, idempotency_key, time_left: spec.timeout, memory }
+    }
+
+    pub const fn id(&self) -> ToolCallId {
+        self.id
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Checked, defaults filled in, without anything that the schema does not know.
+    pub const fn arguments(&self) -> &Map<String, Value> {
+        &self.arguments
+    }
+
+    /// The same for a call that is sent again.
+    pub fn idempotency_key(&self) -> &str {
+        &self.idempotency_key
+    }
+
+    /// After this the call is answered with `TIMEOUT`.
+    pub const fn time_left(&self) -> Duration {
+        self.time_left
+    }
+
+    /// What the call's tools remembered when this one began.
+    pub const fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+}
+
+/// Arguments are the caller's.
+impl fmt::Debug for Approved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Approved").field("id", &self.id).field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// What is known of a call while it runs.
+pub(super) struct Ticket {
+    pub entry: Arc<Entry>,
+    pub key: String,
+    pub turn: String,
+    pub audit: Audit,
+    pub began: std::time::Instant,
+    /// The model was answered already.
+    pub detached: bool,
+}

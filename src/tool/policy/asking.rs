@@ -1,0 +1,141 @@
+//! What the gate is asked, and what its answers other than yes mean on a telephone: a question to
+//! the caller, a way out, a refusal.
+
+use super::{CallPolicy, Candidate, Stop, authority::Approval, confirm::Proposal, rules::OnDefer};
+use crate::{
+    gate::{AuthState, Category, Decision, Event, Route},
+    tool::{CallAction, Failure, ToolError, ToolSpec},
+};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+impl CallPolicy {
+    /// What the gate is asked. Arguments are told by their keys alone: a value could hold a caller's
+    /// words, and words can disarm a rule.
+    pub(super) fn event(&self, candidate: &Candidate<'_>, approval: Option<Approval>) -> Event {
+        let spec = &candidate.entry.spec;
+        let (state, evidence) = self.authority.evidence(&spec.name, approval, candidate.now);
+        let hidden = |key: &String| (key.clone(), Value::from("[redacted]"));
+        Event {
+            tool_name: spec.name.clone(),
+            category: spec.access,
+            state,
+            evidence,
+            domain: spec.risk_domain,
+            arguments: candidate.arguments.keys().map(hidden).collect(),
+            recommended: match approval {
+                Some(Approval::Caller) => Route::Accept,
+                _ if spec.requires_confirmation => Route::Ask,
+                _ if spec.access == Category::Unknown => Route::Defer,
+                _ => Route::Accept,
+            },
+            request_id: None,
+        }
+    }
+
+    /// Opens a question to the caller and tells the model how to put it.
+    pub(super) fn question(
+        &mut self,
+        spec: &ToolSpec,
+        arguments: &Map<String, Value>,
+        digest: [u8; 32],
+        now: Timestamp,
+    ) -> Failure {
+        let shown = shown(spec, arguments);
+        let preview = preview(spec, &shown);
+        let (turn, rules) = (self.turns.number(), &self.rules.confirm);
+        let proposal =
+            Proposal { tool: &spec.name, arguments: digest, shown: Value::Object(shown), preview: preview.clone() };
+        let request = self.confirmations.ask(proposal, turn, now, rules);
+        let mut failure = Failure::new(ToolError::ConfirmationRequired, "This action requires user confirmation");
+        match request {
+            Some(request) => {
+                failure.message = format!(
+                    "This action requires user confirmation. Say to the caller, word for word: \"{preview}\" Then wait for \
+                     a yes or no; pressing {} means yes and {} no. After a yes call the tool again with the same \
+                     arguments and the confirmationToken.",
+                    rules.yes_key, rules.no_key
+                );
+                failure.confirmation = Some(Box::new(request));
+            }
+            None => {
+                failure.message = "This action requires user confirmation, and another question is open. Finish that \
+                                   one first, then call this tool again."
+                    .into();
+            }
+        }
+        failure
+    }
+
+    /// The way out that the operator configured.
+    pub(super) fn deferred(&self, spec: &ToolSpec, decision: &Decision) -> Stop {
+        let state = self.authority.state();
+        let mut failure = Failure::new(ToolError::Deferred, "");
+        let identify = state < AuthState::Authenticated
+            && (spec.access == Category::PrivateRead || state < spec.requires_authorization);
+        failure.details =
+            json!({ "route": decision.route().label(), "needs": if identify { "authentication" } else { "review" } });
+        let mut actions = Vec::new();
+        let what = if identify { "The caller has to be identified first." } else { "This needs a person." };
+        failure.message = match &self.rules.on_defer {
+            OnDefer::Explain => format!("{what} Tell the caller that you cannot do that now."),
+            OnDefer::Say(sentence) => format!("{what} Say to the caller: \"{sentence}\""),
+            OnDefer::TakeMessage => format!("{what} Offer to take a message."),
+            OnDefer::Transfer(destination) if !identify => {
+                actions.push(CallAction::Transfer { destination: destination.clone() });
+                format!("{what} The caller is connected with somebody after your words; tell them so.")
+            }
+            OnDefer::Transfer(_) => what.to_owned(),
+        };
+        (failure.into(), actions)
+    }
+}
+
+pub(super) fn refusal(decision: &Decision) -> String {
+    let blockers: Vec<String> = decision.hard_blockers().iter().map(ToString::to_string).collect();
+    format!("This is not allowed ({}).", blockers.join(", "))
+}
+
+/// The arguments without what must not be said.
+fn shown(spec: &ToolSpec, arguments: &Map<String, Value>) -> Map<String, Value> {
+    let secret = |name: &String| spec.secret_args.contains(name);
+    arguments
+        .iter()
+        .map(|(name, value)| (name.clone(), if secret(name) { "***".into() } else { value.clone() }))
+        .collect()
+}
+
+/// One sentence that says what would happen, made of the arguments that would run.
+fn preview(spec: &ToolSpec, shown: &Map<String, Value>) -> String {
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items
+            .iter()
+            .map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned))
+            .collect::<Vec<_>>()
+            .join(", "),
+        other => other.to_string(),
+    };
+    match &spec.confirm_template {
+        Some(template) => fill(template, |name| shown.get(name).map(text)),
+        None => {
+            let list: Vec<String> =
+                shown.iter().map(|(name, value)| format!("{} {}", name.replace('_', " "), text(value))).collect();
+            let summary = spec.summary().trim_end_matches('.');
+            if list.is_empty() { format!("{summary}?") } else { format!("{summary}: {}?", list.join(", ")) }
+        }
+    }
+}
+
+/// Puts values in place of `{name}`; what is in a value stays as it is.
+fn fill(template: &str, value: impl Fn(&str) -> Option<String>) -> String {
+    let mut filled = String::new();
+    let mut rest = template;
+    while let Some(start) = rest.find('{') {
+        let Some(end) = rest[start..].find('}') else { break };
+        filled.push_str(&rest[..start]);
+        filled.push_str(&value(&rest[start + 1..start + end]).unwrap_or_default());
+        rest = &rest[start + end + 1..];
+    }
+    filled + rest
+}

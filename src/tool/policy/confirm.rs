@@ -1,0 +1,247 @@
+//! The caller's yes to one call with these very arguments.
+//!
+//! ```text
+//! ask ─▶ open ── yes on the caller's channel, in a later turn ─▶ granted ── the same call with the token ─▶ spent
+//!          ├── no ─▶ gone
+//!          └── 5 min ─▶ gone
+//! ```
+//!
+//! One question at a time: were two open, nobody could tell to which of them a yes belongs.
+
+use super::{
+    judge::{self, Answer},
+    rules::ConfirmRules,
+};
+use crate::redact::Redacted;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use subtle::ConstantTimeEq as _;
+
+/// Words of the agent kept to find the question in them: a minute of fast talk.
+const HEARD_BYTES_MAX: usize = 4096;
+
+#[derive(Debug, Default)]
+pub struct Confirmations {
+    open: Option<Question>,
+    /// The provider tells what the agent said, so it can be held to it.
+    agent_is_transcribed: bool,
+}
+
+#[derive(Debug)]
+struct Question {
+    /// 128 random bits in hex.
+    token: Redacted<String>,
+    tool: String,
+    arguments: [u8; 32],
+    expires: Timestamp,
+    /// The caller's turn in which it was asked.
+    asked_in: u64,
+    preview: Redacted<String>,
+    /// What the agent said since.
+    heard: Redacted<String>,
+    granted: bool,
+}
+
+/// What a token is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Token {
+    /// The caller said yes to this. It is spent now.
+    Granted,
+    /// It belongs to the open question, which the caller has not answered.
+    Open,
+    /// Forged, expired, spent, or for another call.
+    Worthless,
+}
+
+/// What the caller's answer made of the open question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Granted,
+    Declined,
+}
+
+/// What the caller is to be asked about.
+pub struct Proposal<'a> {
+    pub tool: &'a str,
+    /// Digest of the canonical arguments.
+    pub arguments: [u8; 32],
+    /// The arguments without secrets.
+    pub shown: Value,
+    pub preview: String,
+}
+
+impl Confirmations {
+    /// Opens a question and gives its `confirmation_request`; `None` while another one is open that
+    /// was asked in this same turn.
+    pub fn ask(
+        &mut self,
+        Proposal { tool, arguments, shown, preview }: Proposal<'_>,
+        turn: u64,
+        now: Timestamp,
+        rules: &ConfirmRules,
+    ) -> Option<Value> {
+        let other = |open: &Question| open.arguments != arguments || open.tool != tool;
+        if self.open.as_ref().is_some_and(|open| open.asked_in == turn && open.expires > now && other(open)) {
+            return None;
+        }
+        let token = format!("{:032x}", rand::random::<u128>());
+        let expires = now.checked_add(rules.expires).unwrap_or(Timestamp::MAX);
+        let request = json!({
+            "token": token,
+            "expires": expires.as_millisecond(),
+            "tool": tool,
+            "args": shown,
+            "preview": preview,
+        });
+        self.open = Some(Question {
+            token: token.into(),
+            tool: tool.to_owned(),
+            arguments,
+            expires,
+            asked_in: turn,
+            preview: preview.into(),
+            heard: String::new().into(),
+            granted: false,
+        });
+        Some(request)
+    }
+
+    /// Spends the token if the caller said yes to this call.
+    pub fn spend(&mut self, token: &str, tool: &str, arguments: [u8; 32], now: Timestamp) -> Token {
+        let Some(open) = &self.open else { return Token::Worthless };
+        let same = bool::from(open.token.reveal().as_bytes().ct_eq(token.as_bytes()));
+        if !same || open.tool != tool || open.arguments != arguments {
+            return Token::Worthless;
+        }
+        if open.expires <= now {
+            self.open = None;
+            return Token::Worthless;
+        }
+        if !open.granted {
+            return Token::Open;
+        }
+        self.open = None;
+        Token::Granted
+    }
+
+    /// The turn in which the open question was asked.
+    pub fn asked_in(&self) -> Option<u64> {
+        self.open.as_ref().filter(|open| !open.granted).map(|open| open.asked_in)
+    }
+
+    /// The agent's words, as its provider reports them.
+    pub fn agent_said(&mut self, text: &str) {
+        self.agent_is_transcribed = true;
+        if let Some(open) = &mut self.open {
+            let mut heard = open.heard.reveal().clone();
+            heard.push(' ');
+            heard.push_str(text);
+            let start = heard.len().saturating_sub(HEARD_BYTES_MAX);
+            let start = (start..heard.len()).find(|at| heard.is_char_boundary(*at)).unwrap_or(0);
+            open.heard = heard[start..].to_owned().into();
+        }
+    }
+
+    /// The caller's words of turn `turn`.
+    pub fn caller_said(&mut self, text: &str, turn: u64, now: Timestamp, rules: &ConfirmRules) -> Option<Verdict> {
+        if rules.by_voice { self.answered(rules.words.judge(text), turn, now, rules) } else { None }
+    }
+
+    /// A key of the caller in turn `turn`.
+    pub fn caller_pressed(&mut self, key: char, turn: u64, now: Timestamp, rules: &ConfirmRules) -> Option<Verdict> {
+        let answer = match key {
+            key if key == rules.yes_key => Answer::Yes,
+            key if key == rules.no_key => Answer::No,
+            _ => Answer::Unclear,
+        };
+        self.answered(answer, turn, now, rules)
+    }
+
+    fn answered(&mut self, answer: Answer, turn: u64, now: Timestamp, rules: &ConfirmRules) -> Option<Verdict> {
+        let open = self.open.as_mut().filter(|open| turn > open.asked_in && !open.granted)?;
+        if open.expires <= now {
+            self.open = None;
+            return None;
+        }
+        let told =
+            !rules.heard || !self.agent_is_transcribed || judge::tells(open.heard.reveal(), open.preview.reveal());
+        match answer {
+            Answer::Yes if told => {
+                open.granted = true;
+                Some(Verdict::Granted)
+            }
+            Answer::No => {
+                self.open = None;
+                Some(Verdict::Declined)
+            }
+            Answer::Yes | Answer::Unclear => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CALL: [u8; 32] = [7; 32];
+
+    fn proposal(arguments: [u8; 32], preview: &str) -> Proposal<'static> {
+        Proposal { tool: "pay", arguments, shown: json!({}), preview: preview.into() }
+    }
+
+    fn asked() -> (Confirmations, String, ConfirmRules) {
+        let rules = ConfirmRules::default();
+        let mut confirmations = Confirmations::default();
+        let request = confirmations.ask(proposal(CALL, "Pay 40 euros?"), 3, Timestamp::UNIX_EPOCH, &rules).unwrap();
+        let token = request["token"].as_str().unwrap().to_owned();
+        assert_eq!(request["expires"], 300_000, "in milliseconds");
+        (confirmations, token, rules)
+    }
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    #[test]
+    fn a_yes_in_a_later_turn_is_good_for_one_call() {
+        let (mut confirmations, token, rules) = asked();
+        assert_eq!(confirmations.spend(&token, "pay", CALL, at(1)), Token::Open, "echoed at once");
+        assert_eq!(confirmations.caller_said("yes", 3, at(1), &rules), None, "said before the question");
+        assert_eq!(confirmations.caller_said("yes", 4, at(2), &rules), Some(Verdict::Granted));
+        assert_eq!(confirmations.spend(&token, "pay", [8; 32], at(3)), Token::Worthless, "other arguments");
+        assert_eq!(confirmations.spend(&token, "send", CALL, at(3)), Token::Worthless, "another tool");
+        assert_eq!(confirmations.spend("0", "pay", CALL, at(3)), Token::Worthless, "forged");
+        assert_eq!(confirmations.spend(&token, "pay", CALL, at(3)), Token::Granted);
+        assert_eq!(confirmations.spend(&token, "pay", CALL, at(4)), Token::Worthless, "spent");
+    }
+
+    #[test]
+    fn a_question_expires_and_a_no_ends_it() {
+        let (mut confirmations, token, rules) = asked();
+        assert_eq!(confirmations.caller_pressed('1', 4, at(2), &rules), Some(Verdict::Granted));
+        assert_eq!(confirmations.spend(&token, "pay", CALL, at(300)), Token::Worthless);
+        let (mut confirmations, token, rules) = asked();
+        assert_eq!(confirmations.caller_pressed('2', 4, at(2), &rules), Some(Verdict::Declined));
+        assert_eq!(confirmations.caller_pressed('1', 5, at(2), &rules), None);
+        assert_eq!(confirmations.spend(&token, "pay", CALL, at(3)), Token::Worthless);
+    }
+
+    #[test]
+    fn a_yes_to_another_question_than_the_one_of_the_engine_does_not_count() {
+        let (mut confirmations, _, rules) = asked();
+        confirmations.agent_said("Shall I send you a brochure?");
+        assert_eq!(confirmations.caller_said("yes", 4, at(2), &rules), None);
+        confirmations.agent_said("I will pay 40 euros, is that right?");
+        assert_eq!(confirmations.caller_said("yes", 5, at(3), &rules), Some(Verdict::Granted));
+    }
+
+    #[test]
+    fn a_second_question_in_the_same_turn_is_not_opened() {
+        let (mut confirmations, _, rules) = asked();
+        let second = |turn, confirmations: &mut Confirmations| {
+            confirmations.ask(proposal([9; 32], "Pay 900?"), turn, at(1), &rules).is_some()
+        };
+        assert!(!second(3, &mut confirmations));
+        assert!(second(4, &mut confirmations), "the caller has spoken since, the first one is void");
+    }
+}

@@ -1,0 +1,522 @@
+//! The one decision point of the tool path. Pure: time is an argument.
+//!
+//! ```text
+//! decode → replay → lookup → mode → arguments → budget, loop → gate → Approved ─ run ─▶ settle → answer
+//!    └────────┴────────┴───────┴────────┴───────────┴───────────┴──▶ answered at once, nothing ran
+//! ```
+//!
+//! One [`CallPolicy`] belongs to one call. [`CallPolicy::admit`] alone makes an [`Approved`], and a
+//! [`Tool`](super::Tool) takes nothing else, so no tool can be reached around the policy.
+
+mod approved;
+mod asking;
+mod audit;
+mod authority;
+mod confirm;
+mod envelope;
+mod judge;
+mod rules;
+mod settle;
+#[cfg(test)]
+mod tests;
+mod turns;
+
+pub use approved::{Approved, ToolCallId};
+pub use audit::Audit;
+pub use authority::Source;
+pub use confirm::Verdict;
+pub use judge::Words;
+pub use rules::{ConfirmRules, ErrorTypes, OnDefer, PolicyRules, ResultShape};
+pub use settle::Settled;
+
+use super::{
+    CallAction, Failure, Memory, Mode, ToolCall, ToolError, ToolKind, ToolSpec, UnknownArgs,
+    budget::Spending,
+    canonical,
+    loops::LoopGuard,
+    replay::{Arrival, Replay, replayed},
+    toolbox::{Entry, Toolbox},
+};
+use crate::{
+    gate::{AuthState, Decision, Gate, Route},
+    redact::Redacted,
+};
+use approved::Ticket;
+use authority::{Approval, Authority};
+use confirm::{Confirmations, Token};
+use envelope::Meta;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use turns::Turns;
+
+/// Arguments longer than this are a model gone wrong, not a request.
+const ARGUMENT_BYTES_MAX: usize = 64 * 1024;
+/// The reserved argument that carries the token of a confirmation. It never reaches a tool.
+pub const CONFIRMATION_TOKEN: &str = "confirmationToken";
+/// How long a call with a token waits for the transcript of the caller's answer: transcribers take
+/// about a second, and the caller is waiting.
+const WORDS_MAX: Duration = Duration::from_millis(2500);
+/// What a model is told of a name it made up.
+const NAME_CHARS_MAX: usize = 64;
+/// Handles of digits that a call can hold.
+const SECURE_MAX: usize = 8;
+
+/// What a call brings along when it begins.
+#[derive(Debug, Clone, Default)]
+pub struct Opening {
+    /// Names the call in audit lines and keys.
+    pub session: String,
+    pub mode: Mode,
+    /// The network gave a number.
+    pub caller_known: bool,
+    /// What a trusted dialplan context says of the caller.
+    pub authorization: Option<AuthState>,
+    /// What the caller's PIN is compared with.
+    pub pin: Option<Redacted<String>>,
+    pub memory: Memory,
+    /// Bytes of an answer that the provider can carry.
+    pub answer_bytes_max: Option<usize>,
+}
+
+/// Longest answer where a provider sets no limit of its own: a model reads no more in a call.
+const ANSWER_BYTES_MAX: usize = 16 * 1024;
+
+pub struct CallPolicy {
+    rules: Arc<PolicyRules>,
+    gate: Gate,
+    toolbox: Arc<Toolbox>,
+    opening: Opening,
+    began: (Instant, Timestamp),
+    turns: Turns,
+    spending: Spending,
+    loops: LoopGuard,
+    replay: Replay<ToolCallId>,
+    confirmations: Confirmations,
+    authority: Authority,
+    memory: Arc<Memory>,
+    running: HashMap<ToolCallId, Ticket>,
+    secure: Vec<(String, Redacted<String>)>,
+    pin_attempts: u32,
+}
+
+impl fmt::Debug for CallPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallPolicy")
+            .field("turns", &self.turns)
+            .field("running", &self.running.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What becomes of a call.
+#[derive(Debug)]
+pub enum Admission {
+    /// It may run. `dispatched` is the answer where the model does not wait for the outcome.
+    Run { call: Box<Approved>, dispatched: Option<String> },
+    /// The same call is running: it is answered when that one is.
+    Attached,
+    /// The caller's answer was not transcribed yet: to be admitted again when it is, at the latest
+    /// `until` then.
+    Wait { until: Instant },
+    /// Nothing runs.
+    Answered(Box<Answer>),
+}
+
+/// One answer to the model, with its line for the audit log.
+#[derive(Debug)]
+pub struct Answer {
+    pub id: ToolCallId,
+    pub output: String,
+    /// `None`: no tool of this context.
+    pub tool: Option<String>,
+    /// `None`: it worked.
+    pub error: Option<ToolError>,
+    /// What the refusal asks of the call.
+    pub actions: Vec<CallAction>,
+    pub audit: Audit,
+}
+
+/// A call whose arguments were read, on its way through the steps.
+struct Candidate<'a> {
+    call: &'a ToolCall,
+    entry: Arc<Entry>,
+    arguments: Map<String, Value>,
+    token: Option<String>,
+    audit: Audit,
+    now: Timestamp,
+}
+
+/// A stop on the way: the failure, and what is asked of the call.
+type Stop = (Box<Failure>, Vec<CallAction>);
+
+impl CallPolicy {
+    /// `began` is the same moment on both clocks.
+    pub fn new(
+        toolbox: Arc<Toolbox>,
+        rules: Arc<PolicyRules>,
+        mut opening: Opening,
+        began: (Instant, Timestamp),
+    ) -> Self {
+        let mut authority = Authority::default();
+        if opening.caller_known {
+            authority.prove(Source::CallerId, AuthState::UserClaimed, began.1);
+        }
+        if let Some(state) = opening.authorization {
+            authority.prove(Source::Dialplan, state, began.1);
+        }
+        Self {
+            gate: Gate::new(rules.gate.clone()),
+            spending: Spending::new(rules.budgets),
+            memory: Arc::new(std::mem::take(&mut opening.memory)),
+            rules,
+            toolbox,
+            opening,
+            began,
+            turns: Turns::default(),
+            loops: LoopGuard::default(),
+            replay: Replay::default(),
+            confirmations: Confirmations::default(),
+            authority,
+            running: HashMap::new(),
+            secure: Vec::new(),
+            pin_attempts: 0,
+        }
+    }
+
+    /// Decides whether a call may run: steps 1 to 7.
+    pub fn admit(&mut self, id: ToolCallId, call: &ToolCall, now: Instant) -> Admission {
+        let wall = self.wall(now);
+        let mut audit = self.audit(id);
+        if let Some(entry) = self.toolbox.entry(&call.name) {
+            audit.tool(&entry.spec);
+        }
+        let arguments = match decode(call) {
+            Ok(arguments) => arguments,
+            Err(failure) => return self.stop(id, call, audit, (failure, Vec::new())),
+        };
+        let key = self.key(call, &arguments);
+        audit.idempotency_key.clone_from(&key);
+        match self.replay.arrive(&key, id) {
+            Arrival::First(_) => {}
+            Arrival::Attached => return Admission::Attached,
+            Arrival::Stored(_, envelope) => {
+                let envelope = replayed(envelope);
+                return Admission::Answered(Box::new(self.answer_again(id, call, envelope, audit)));
+            }
+            Arrival::Crowded(_) => {
+                let failure = Failure::new(ToolError::SessionInactive, "This call is running already.");
+                return self.stop(id, call, audit, (failure.into(), Vec::new()));
+            }
+        }
+        let candidate = match self.check(call, arguments, audit.clone(), wall) {
+            Ok(candidate) => candidate,
+            Err(failure) => return self.stop(id, call, audit, (failure, Vec::new())),
+        };
+        self.decide(id, candidate, key, now)
+    }
+
+    /// A call that comes when nothing new may begin.
+    pub fn refuse(&mut self, id: ToolCallId, call: &ToolCall, message: &str) -> Answer {
+        let mut audit = self.audit(id);
+        if let Some(entry) = self.toolbox.entry(&call.name) {
+            audit.tool(&entry.spec);
+        }
+        self.answer(id, call, audit, (Failure::new(ToolError::SessionInactive, message).into(), Vec::new()))
+    }
+
+    // ---- What the caller does ----
+
+    pub fn caller_spoke(&mut self, utterance: Option<Arc<str>>) {
+        self.turns.began(utterance);
+    }
+
+    pub fn caller_stopped(&mut self, now: Instant) {
+        self.turns.stopped(now);
+    }
+
+    /// The caller's words, as their own channel was transcribed.
+    pub fn caller_said(&mut self, utterance: Option<&str>, text: &str, now: Instant) -> Option<Verdict> {
+        let turn = self.turns.transcribed(utterance, now)?;
+        let wall = self.wall(now);
+        self.confirmations.caller_said(text, turn, wall, &self.rules.confirm)
+    }
+
+    pub fn caller_pressed(&mut self, key: char, now: Instant) -> Option<Verdict> {
+        self.turns.pressed();
+        let (turn, wall) = (self.turns.number(), self.wall(now));
+        self.confirmations.caller_pressed(key, turn, wall, &self.rules.confirm)
+    }
+
+    pub fn agent_said(&mut self, text: &str) {
+        self.confirmations.agent_said(text);
+    }
+
+    /// Transcripts that were waited for are given up.
+    pub fn words_do_not_come(&mut self) {
+        self.turns.give_up();
+    }
+
+    /// Another context goes on with the call: other tools and rules, the same caller.
+    pub fn change_hands(&mut self, toolbox: Arc<Toolbox>, rules: Arc<PolicyRules>, answer_bytes_max: Option<usize>) {
+        self.gate = Gate::new(rules.gate.clone());
+        self.spending = Spending::new(rules.budgets);
+        // A yes was given to the other agent's question.
+        self.confirmations = Confirmations::default();
+        self.opening.answer_bytes_max = answer_bytes_max;
+        (self.toolbox, self.rules) = (toolbox, rules);
+    }
+
+    /// Raises the caller's authorization.
+    pub fn prove(&mut self, source: Source, state: AuthState, now: Instant) {
+        let wall = self.wall(now);
+        self.authority.prove(source, state, wall);
+    }
+
+    pub fn authorization(&self) -> AuthState {
+        self.authority.state()
+    }
+
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    pub fn toolbox(&self) -> &Arc<Toolbox> {
+        &self.toolbox
+    }
+
+    /// Keeps digits that only tools may see, and gives the handle that a model can pass on.
+    pub fn keep_secret(&mut self, digits: Redacted<String>) -> String {
+        let handle = format!("secure-digits-{}", self.secure.len() + 1);
+        if self.secure.len() == SECURE_MAX {
+            self.secure.remove(0);
+        }
+        self.secure.push((handle.clone(), digits));
+        handle
+    }
+
+    /// Compares what the caller typed with their PIN; three wrong ones are the last.
+    pub fn pin_entered(&mut self, digits: &str, now: Instant) -> bool {
+        const ATTEMPTS_MAX: u32 = 3;
+        use subtle::ConstantTimeEq as _;
+        let Some(pin) = &self.opening.pin else { return false };
+        if self.pin_attempts >= ATTEMPTS_MAX {
+            return false;
+        }
+        let right = bool::from(pin.reveal().as_bytes().ct_eq(digits.as_bytes()));
+        if right {
+            self.pin_attempts = 0;
+            self.prove(Source::Pin, AuthState::Authenticated, now);
+        } else {
+            self.pin_attempts += 1;
+        }
+        right
+    }
+
+    // ---- The steps ----
+
+    /// Steps 3 to 6: lookup, mode, arguments, budget and loop.
+    fn check<'a>(
+        &self,
+        call: &'a ToolCall,
+        mut arguments: Map<String, Value>,
+        mut audit: Audit,
+        now: Timestamp,
+    ) -> Result<Candidate<'a>, Box<Failure>> {
+        let Some(entry) = self.toolbox.entry(&call.name) else {
+            let name: String = call.name.chars().take(NAME_CHARS_MAX).collect();
+            return Err(Failure::new(ToolError::NotFound, format!("Unknown tool: {name}")).into());
+        };
+        let spec = &entry.spec;
+        if !spec.modes.allow(self.opening.mode) {
+            let mode = self.opening.mode.label();
+            let message = format!("Tool {} not available in {mode} mode", spec.name);
+            return Err(Failure::new(ToolError::ModeRestricted, message).into());
+        }
+        let token = match arguments.shift_remove(CONFIRMATION_TOKEN) {
+            Some(Value::String(token)) => Some(token),
+            _ => None,
+        };
+        let checked = entry.arguments.check(arguments).map_err(|unfit| {
+            let mut failure = Failure::new(ToolError::Validation, unfit.message());
+            failure.details = json!({ "errors": unfit.problems });
+            Box::new(failure)
+        })?;
+        if spec.unknown_args == UnknownArgs::Reject && !checked.dropped.is_empty() {
+            let names = checked.dropped.paths.join(", ");
+            let message = format!("Invalid parameters: {names} is not known");
+            return Err(Failure::new(ToolError::Validation, message).into());
+        }
+        audit.keys(&checked.arguments);
+        audit.dropped_arguments = checked.dropped.paths;
+        let turn = self.turns.id();
+        self.spending
+            .check(&turn, spec.kind == ToolKind::Retrieval)
+            .map_err(|exceeded| Box::new(Failure::new(ToolError::BudgetExceeded, exceeded.to_string())))?;
+        if let Some(found) = self.loops.check(&turn, &spec.name, &checked.arguments) {
+            let mut failure = Failure::new(ToolError::LoopDetected, found.message(&spec.name));
+            failure.details = json!({ "loopType": found.kind.label(), "count": found.count });
+            return Err(failure.into());
+        }
+        Ok(Candidate { call, entry: Arc::clone(entry), arguments: checked.arguments, token, audit, now })
+    }
+
+    /// Step 7: the gate, and what its answer means for a telephone.
+    fn decide(&mut self, id: ToolCallId, mut candidate: Candidate<'_>, key: String, now: Instant) -> Admission {
+        let spec = &candidate.entry.spec;
+        let digest = canonical::arguments_digest(&candidate.arguments);
+        let token =
+            candidate.token.as_deref().map(|token| self.confirmations.spend(token, &spec.name, digest, candidate.now));
+        if token == Some(Token::Open)
+            && let Some(asked_in) = self.confirmations.asked_in()
+            && self.turns.awaits_words_after(asked_in, now)
+        {
+            return Admission::Wait { until: now + WORDS_MAX };
+        }
+        let approval = match token {
+            Some(Token::Granted) => Some(Approval::Caller),
+            _ if spec.standing_approval && !spec.requires_confirmation => Some(Approval::Standing),
+            _ => None,
+        };
+        let decision = self.ask_gate(&candidate, approval);
+        candidate.audit.route = Some(decision.route().label());
+        candidate.audit.gate_decision = Some(if decision.executes() { "pass" } else { "fail" });
+        candidate.audit.hard_blockers = decision.hard_blockers().iter().map(ToString::to_string).collect();
+        let identified = self.authority.state() >= spec.requires_authorization;
+        if decision.executes() && identified {
+            return self.approve(id, candidate, key, now);
+        }
+        // Also a call that is asked about again and again is a loop.
+        self.loops.count(&self.turns.id(), &spec.name, &candidate.arguments);
+        let helps = || self.ask_gate(&candidate, Some(Approval::Caller)).executes();
+        let stop = match decision.route() {
+            Route::Refuse => (Failure::new(ToolError::Refused, asking::refusal(&decision)).into(), Vec::new()),
+            Route::Ask if identified && approval != Some(Approval::Caller) && helps() => {
+                let failure = self.question(spec, &candidate.arguments, digest, candidate.now);
+                (failure.into(), Vec::new())
+            }
+            _ => self.deferred(spec, &decision),
+        };
+        let Candidate { call, audit, .. } = candidate;
+        self.stop(id, call, audit, stop)
+    }
+
+    fn ask_gate(&self, candidate: &Candidate<'_>, approval: Option<Approval>) -> Decision {
+        self.gate.decide(&self.event(candidate, approval), candidate.now)
+    }
+
+    /// Step 8: what was admitted is counted, and gets its pass.
+    fn approve(&mut self, id: ToolCallId, candidate: Candidate<'_>, key: String, now: Instant) -> Admission {
+        let Candidate { call, entry, arguments, audit, .. } = candidate;
+        if self.replay.begin(&key).is_err() {
+            let failure = Failure::new(ToolError::SessionInactive, "Too many tools are running.");
+            return self.stop(id, call, audit, (failure.into(), Vec::new()));
+        }
+        let (turn, spec) = (self.turns.id(), &entry.spec);
+        self.spending.count(&turn, spec.kind == ToolKind::Retrieval);
+        self.loops.count(&turn, &spec.name, &arguments);
+        let dispatched = (!spec.wait).then(|| {
+            let done = super::Done { data: json!({ "status": "dispatched" }), ..Default::default() };
+            self.text(envelope::success(&done, self.meta(spec, Duration::ZERO)))
+        });
+        let arguments = self.with_secrets(spec, arguments);
+        let approved = Approved::new(id, spec, arguments, key.clone(), Arc::clone(&self.memory));
+        let detached = dispatched.is_some();
+        self.running.insert(id, Ticket { entry, key, turn, audit, began: now, detached });
+        Admission::Run { call: Box::new(approved), dispatched }
+    }
+
+    /// Puts the digits in place of their handles, in arguments that are declared secret.
+    fn with_secrets(&self, spec: &ToolSpec, mut arguments: Map<String, Value>) -> Map<String, Value> {
+        for name in &spec.secret_args {
+            if let Some(Value::String(handle)) = arguments.get_mut(name)
+                && let Some((_, digits)) = self.secure.iter().find(|(known, _)| known == handle)
+            {
+                handle.clone_from(digits.reveal());
+            }
+        }
+        arguments
+    }
+
+    // ---- Small steps ----
+
+    fn wall(&self, now: Instant) -> Timestamp {
+        let since = now.saturating_duration_since(self.began.0);
+        self.began.1.checked_add(since).unwrap_or(self.began.1)
+    }
+
+    fn audit(&self, id: ToolCallId) -> Audit {
+        Audit::new(
+            id.to_string(),
+            &self.opening.session,
+            self.opening.mode,
+            self.toolbox.version(),
+            self.turns.number(),
+        )
+    }
+
+    fn key(&self, call: &ToolCall, arguments: &Map<String, Value>) -> String {
+        // A provider without ids lets the name stand in for one.
+        let provider_id = Some(call.id.as_str()).filter(|id| *id != call.name);
+        canonical::idempotency_key(provider_id, &call.name, arguments, &self.turns.id())
+    }
+
+    fn meta<'a>(&'a self, spec: &'a ToolSpec, duration: Duration) -> Meta<'a> {
+        Meta { tool: &spec.name, spec: Some(spec), registry_version: self.toolbox.version(), duration }
+    }
+
+    fn text(&self, envelope: Value) -> String {
+        envelope::text(envelope, self.rules.result, self.opening.answer_bytes_max.unwrap_or(ANSWER_BYTES_MAX))
+    }
+
+    fn stop(&self, id: ToolCallId, call: &ToolCall, audit: Audit, stop: Stop) -> Admission {
+        Admission::Answered(Box::new(self.answer(id, call, audit, stop)))
+    }
+
+    fn answer(&self, id: ToolCallId, call: &ToolCall, audit: Audit, (failure, actions): Stop) -> Answer {
+        let entry = self.toolbox.entry(&call.name);
+        let name: String = call.name.chars().take(NAME_CHARS_MAX).collect();
+        let meta = Meta {
+            tool: &name,
+            spec: entry.map(|entry| &entry.spec),
+            registry_version: self.toolbox.version(),
+            duration: Duration::ZERO,
+        };
+        let output = self.text(envelope::failure(&failure, meta, self.rules.error_types));
+        let tool = entry.map(|entry| entry.spec.name.clone());
+        Answer { id, output, tool, error: Some(failure.kind), actions, audit: audit.failed(&failure) }
+    }
+
+    fn answer_again(&self, id: ToolCallId, call: &ToolCall, envelope: Value, mut audit: Audit) -> Answer {
+        audit.replayed = true;
+        audit.ok = envelope["ok"] == true;
+        let error = envelope["error"]["type"].as_str().and_then(ToolError::parse);
+        audit.error_type = error.map(ToolError::label);
+        Answer { id, output: self.text(envelope), tool: Some(call.name.clone()), error, actions: Vec::new(), audit }
+    }
+}
+
+/// Step 1: from the model's text to an object.
+fn decode(call: &ToolCall) -> Result<Map<String, Value>, Box<Failure>> {
+    let invalid = |message: &str| Err(Failure::new(ToolError::Validation, message).into());
+    if call.name.is_empty() {
+        return invalid("The call names no tool.");
+    }
+    if call.arguments.len() > ARGUMENT_BYTES_MAX {
+        return invalid("The arguments are too long.");
+    }
+    // Models leave the arguments of a tool without parameters empty.
+    if call.arguments.trim().is_empty() {
+        return Ok(Map::new());
+    }
+    match serde_json::from_str(&call.arguments) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => invalid("The arguments have to be a JSON object."),
+        Err(_) => invalid("The arguments are not valid JSON."),
+    }
+}

@@ -1,0 +1,78 @@
+//! What a context's configuration says about its agent's use of tools.
+
+use super::judge::Words;
+use crate::{gate, tool::budget::Budgets};
+use std::time::Duration;
+
+/// The policy of one context, shared by its calls.
+#[derive(Debug, Clone, Default)]
+pub struct PolicyRules {
+    pub budgets: Budgets,
+    pub confirm: ConfirmRules,
+    pub gate: gate::Settings,
+    /// What becomes of a caller whose wish needs a person.
+    pub on_defer: OnDefer,
+    pub error_types: ErrorTypes,
+    pub result: ResultShape,
+}
+
+/// How a caller confirms what an agent is about to do.
+#[derive(Debug, Clone)]
+pub struct ConfirmRules {
+    pub yes_key: char,
+    pub no_key: char,
+    /// A spoken yes counts as well as a key.
+    pub by_voice: bool,
+    /// A yes given later is a yes to something forgotten.
+    pub expires: Duration,
+    pub words: Words,
+    /// A yes counts only after the agent was heard to say what the question is about.
+    pub heard: bool,
+}
+
+impl Default for ConfirmRules {
+    fn default() -> Self {
+        Self {
+            yes_key: '1',
+            no_key: '2',
+            by_voice: true,
+            expires: Duration::from_secs(300),
+            words: Words::default(),
+            heard: true,
+        }
+    }
+}
+
+/// The way out when the gate wants a person or better evidence.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum OnDefer {
+    /// The agent says that it cannot do that, in its own words.
+    #[default]
+    Explain,
+    /// The agent says this.
+    Say(String),
+    /// The agent offers to take a message.
+    TakeMessage,
+    /// The caller is transferred to this destination after the agent's words.
+    Transfer(String),
+}
+
+/// Which error types the model is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ErrorTypes {
+    #[default]
+    Full,
+    /// Only those that the voice tool policy names: `TIMEOUT`, `DEFERRED` and `REFUSED` become
+    /// `TRANSIENT` and `PERMANENT`.
+    PolicyOnly,
+}
+
+/// What of an outcome goes to the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ResultShape {
+    /// All of it (P26).
+    #[default]
+    Envelope,
+    /// `data` or `error` alone, for models that are confused by more.
+    Data,
+}
