@@ -62,7 +62,7 @@ fn the_page_is_complete() {
         format!("| definition | {} KiB, 64 levels |", DEFINITION_BYTES_MAX / 1024),
         format!("| items of a list that is transformed or appended to | {ITEMS_MAX} |"),
         format!("| memory of a call | {} MiB, 64 levels |", MEMORY_BYTES_MAX / 1024 / 1024),
-        format!("have {} seconds (`voice_timeout_cap`)", VOICE_TIMEOUT_CAP.as_secs()),
+        format!("have {} seconds (the tenant's `request_time`)", VOICE_TIMEOUT_CAP.as_secs()),
     ] {
         assert!(PAGE.contains(&line), "{line}");
     }

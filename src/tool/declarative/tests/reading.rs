@@ -2,9 +2,13 @@
 //! once.
 
 use super::*;
-use crate::tool::{
-    Access, AuthState, Executor, Modes, RiskDomain, SideEffects, ToolCall, ToolKind, Toolbox, UnknownArgs,
-    declarative::{ACTIONS_MAX, DEFINITION_BYTES_MAX, DeclarativeTool},
+use crate::{
+    gate::{AuthState, Category as Access, RiskDomain},
+    tool::{
+        Admission, CallPolicy, Executor, Modes, Opening, SideEffects, ToolCall, ToolCallId, ToolKind, Toolbox,
+        UnknownArgs,
+        declarative::{ACTIONS_MAX, DEFINITION_BYTES_MAX, DeclarativeTool},
+    },
 };
 
 /// The actions as they are stored.
@@ -353,20 +357,28 @@ fn a_confirmation_names_parameters() {
     );
 }
 
-/// D1, D4: a definition is a tool like any other: shown, checked, run.
+/// D1, D4: a definition is a tool like any other: shown, checked, admitted, run with the memory of
+/// its call.
 #[test]
 fn a_definition_is_a_tool() {
     use crate::facts::{CallFacts, CallId, Direction};
-    let definition = Arc::new(World::new().define(&tool(
-        json!([{ "type": "respond", "message": "{{params.a}} in {{call.context_name}}, {{call.direction}}" }]),
+    let mut definition = tool(
+        json!([{ "type": "respond", "message": "{{params.a}} for {{user.name}} in {{call.context_name}}" }]),
         &json!({ "a": "" }),
-    )));
-    let service = Arc::new(Service::default());
+    );
+    definition["policy"] = json!({ "access": "public_read", "risk_domain": "customer_support" });
+    let world = World::new();
+    let definition = Arc::new(world.define(&definition));
     let now = || Timestamp::from_second(BEGIN).unwrap();
-    let tool = Arc::new(DeclarativeTool::new(definition, service, now, Arc::new(())));
-    let toolbox = Toolbox::new([tool as Arc<dyn crate::tool::Tool>]).expect("a usable schema");
+    let tool = Arc::new(DeclarativeTool::new(definition, Arc::new(Service::default()), now, Arc::new(())));
+    let toolbox = Arc::new(Toolbox::new([tool as Arc<dyn crate::tool::Tool>]).expect("a usable schema"));
+    #[expect(clippy::disallowed_methods, reason = "a moment is needed; which one does not matter")]
+    let began = std::time::Instant::now();
+    let opening = Opening { memory: world.memory.clone(), ..Opening::default() };
+    let mut policy = CallPolicy::new(Arc::clone(&toolbox), Arc::default(), opening, (began, now()));
     let call = ToolCall { id: "c".into(), name: "a_tool".into(), arguments: r#"{"a":"x"}"#.into() };
-    let approved = toolbox.admit(call).expect("an admitted call");
+    let admission = policy.admit(ToolCallId::random(), &call, began);
+    let Admission::Run { call: approved, .. } = admission else { panic!("{admission:?}") };
     let facts = CallFacts {
         id: CallId::random(),
         context: "meal".into(),
@@ -378,6 +390,7 @@ fn a_definition_is_a_tool() {
         campaign_id: None,
         lead_id: None,
     };
-    let outcome = toolbox.tool(&approved).unwrap().run(approved, &facts).now_or_never().unwrap();
-    assert_eq!(outcome.envelope()["message"], "x in meal, inbound");
+    let outcome = toolbox.tool(&approved).unwrap().run(*approved, &facts).now_or_never().unwrap();
+    let ToolOutcome::Done(done) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(done.message.as_deref(), Some("x for Ann in meal"));
 }
