@@ -14,6 +14,9 @@ impl CallPolicy {
     /// words, and words can disarm a rule.
     pub(super) fn event(&self, candidate: &Candidate<'_>, approval: Option<Approval>) -> Event {
         let spec = &candidate.entry.spec;
+        // Who says yes to a look into private data is not shown by it to be the one whose data it is.
+        let known = self.authority.state() >= AuthState::Authenticated;
+        let approval = approval.filter(|_| spec.access != Category::PrivateRead || known);
         let (state, evidence) = self.authority.evidence(&spec.name, approval, candidate.now);
         let hidden = |key: &String| (key.clone(), Value::from("[redacted]"));
         Event {
@@ -72,8 +75,10 @@ impl CallPolicy {
         let mut failure = Failure::new(ToolError::Deferred, "");
         let identify = state < AuthState::Authenticated
             && (spec.access == Category::PrivateRead || state < spec.requires_authorization);
+        // The gate may let pass what the operator wants a better proof for.
+        let route = if decision.executes() { Route::Defer } else { decision.route() };
         failure.details =
-            json!({ "route": decision.route().label(), "needs": if identify { "authentication" } else { "review" } });
+            json!({ "route": route.label(), "needs": if identify { "authentication" } else { "review" } });
         let mut actions = Vec::new();
         let what = if identify { "The caller has to be identified first." } else { "This needs a person." };
         failure.message = match &self.rules.on_defer {

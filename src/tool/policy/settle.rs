@@ -1,7 +1,7 @@
 //! Step 10: what becomes of an outcome.
 
 use super::{Answer, Audit, CallPolicy, Source, Ticket, ToolCallId, envelope};
-use crate::tool::{CallAction, Change, Done, Failure, ToolError, ToolOutcome, loops, replay::replayed};
+use crate::tool::{CallAction, Change, Done, Failure, SideEffects, ToolError, ToolOutcome, loops, replay::replayed};
 use serde_json::Value;
 use std::{
     sync::Arc,
@@ -41,13 +41,15 @@ impl CallPolicy {
         })
     }
 
-    /// A running call is given up: its agent or the telephone call ended. Its audit line.
-    pub fn cancel(&mut self, id: ToolCallId, now: Instant) -> Option<(String, Audit)> {
+    /// A running call is given up: its agent or the telephone call ended. The tool's name, and the
+    /// audit lines of the call and of those that had met it running.
+    pub fn cancel(&mut self, id: ToolCallId, now: Instant) -> Option<(String, Vec<Audit>)> {
         let Ticket { entry, key, mut audit, began, .. } = self.running.remove(&id)?;
-        self.replay.abandon(&key);
         audit.took(now.saturating_duration_since(began), entry.spec.latency_budget);
         audit.cancelled = true;
-        Some((entry.spec.name.clone(), audit))
+        let mut lines = vec![audit.clone()];
+        lines.extend(self.replay.abandon(&key).into_iter().map(|id| audit.again(id)));
+        Some((entry.spec.name.clone(), lines))
     }
 
     fn done(&mut self, id: ToolCallId, mut ticket: Ticket, done: Done, took: Duration, now: Instant) -> Settled {
@@ -67,7 +69,13 @@ impl CallPolicy {
         self.settled(id, ticket, envelope, waiting, None, done.actions)
     }
 
-    fn failed(&mut self, id: ToolCallId, ticket: Ticket, failure: Failure, took: Duration) -> Settled {
+    fn failed(&mut self, id: ToolCallId, ticket: Ticket, mut failure: Failure, took: Duration) -> Settled {
+        if failure.kind == ToolError::Timeout {
+            // Nobody knows how far it got.
+            let spec = &ticket.entry.spec;
+            failure.retryable = spec.idempotent;
+            failure.partial_side_effects |= spec.side_effects == SideEffects::Writes;
+        }
         self.remember(&failure.changes);
         let envelope = envelope::failure(&failure, self.meta(&ticket.entry.spec, took), self.rules.error_types);
         // What policy said after all (a remote gate) has run nothing and is decided anew next time.
@@ -98,9 +106,8 @@ impl CallPolicy {
             actions: Vec::new(),
             audit,
         };
-        let again = |id: ToolCallId| Audit { call_id: id.to_string(), replayed: true, duration: 0, ..audit.clone() };
         let mut answers: Vec<Answer> =
-            waiting.into_iter().map(|id| answer(id, replayed(&envelope), again(id))).collect();
+            waiting.into_iter().map(|id| answer(id, replayed(&envelope), audit.again(id))).collect();
         if detached {
             return Settled { answers, actions, audit: Some(audit) };
         }
