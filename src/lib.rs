@@ -9,8 +9,9 @@
 //! 3. [`call`]: the life of one call, every decision of it, without I/O
 //! 4. [`config`]: what an admin wrote
 //! 5. [`telemetry`]: metrics and logs
-//! 6. [`asterisk`], [`provider`], [`http`]: adapters, which do not know each other
-//! 7. [`engine`]: one task per call carries the core's decisions to the adapters
+//! 6. [`asterisk`], [`provider`], [`outbound`], [`http`]: adapters, which do not know each other
+//! 7. [`store`]: tools that are made at run time, as files
+//! 8. [`engine`]: one task per call carries the core's decisions to the adapters
 
 pub mod asterisk;
 pub mod audio;
@@ -20,7 +21,9 @@ pub mod engine;
 pub mod facts;
 pub mod gate;
 pub mod http;
+pub mod outbound;
 pub mod provider;
 pub mod redact;
+pub mod store;
 pub mod telemetry;
 pub mod tool;

@@ -6,7 +6,7 @@ use offhook::{
     call::{AgentCommand, Reply},
     facts::CallId,
     provider::{self, AgentSetup, Wire},
-    tool::ToolSpec,
+    tool::schemas::{Dialect, ToolText},
 };
 use serde_json::{Value, json};
 use std::{
@@ -89,7 +89,8 @@ fn session(options: &Value, leg: Format) -> Vec<Value> {
         "type": "object", "properties": { "destination": { "type": "string", "enum": ["sales"] } },
         "required": ["destination"],
     });
-    let tools = [ToolSpec::new("transfer", "Hands the caller on.", parameters)];
+    let text = ToolText { name: "transfer", description: "Hands the caller on.", parameters: &parameters };
+    let tools = [Dialect::OpenAiRealtime.render(text).expect("it can be told")];
     let setup = AgentSetup { call: CallId::random(), instructions: "Be brief.".into(), tools: tools.into(), leg };
     let mut codec = provider::build("openai_realtime", options).expect("good options").codec(&setup);
     let mut sent = Vec::new();

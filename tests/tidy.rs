@@ -18,7 +18,8 @@ const LAYERS: &[&[&str]] = &[
     &["call"],
     &["config"],
     &["telemetry"],
-    &["asterisk", "provider", "http"],
+    &["asterisk", "provider", "outbound", "http"],
+    &["store"],
     &["engine"],
 ];
 /// The core decides; these carry bytes and read clocks.

@@ -105,7 +105,12 @@ fn check(file: &std::path::Path) -> ExitCode {
                 eprintln!("warning: {warning}");
             }
             let contexts = counted(config.contexts.len(), "context");
-            println!("{}: no problems ({contexts}, {})", file.display(), counted(config.providers.len(), "provider"));
+            let providers = counted(config.providers.len(), "provider");
+            if let Err(problems) = offhook::engine::check(config) {
+                eprintln!("{}: {problems}", file.display());
+                return ExitCode::FAILURE;
+            }
+            println!("{}: no problems ({contexts}, {providers})", file.display());
             ExitCode::SUCCESS
         }
         Err(problems) => {

@@ -12,9 +12,11 @@ mod check;
 mod consistency;
 mod defaults;
 mod interpolate;
+mod policy;
 mod problem;
 pub mod prompt;
 mod raw;
+mod raw_policy;
 mod reference;
 mod resolve;
 mod schema;
@@ -25,12 +27,13 @@ mod values;
 
 pub use catalog::{Catalog, OptionProblem, ProviderKind};
 pub use interpolate::Env;
+pub use policy::{Identify, RemoteGate, ToolPolicy, ToolRules};
 pub use problem::{Problem, Problems};
 pub use reference::reference;
 pub use schema::{schema, schema_text};
 pub use values::UnknownAudio;
 
-use crate::{audio::Format, call::CallRules, tool::PolicyRules};
+use crate::{audio::Format, call::CallRules};
 use problem::{Path, Report};
 use secrecy::SecretString;
 use std::{
@@ -121,6 +124,8 @@ pub struct Config {
     pub providers: BTreeMap<String, ProviderConfig>,
     pub contexts: BTreeMap<String, Arc<Context>>,
     pub destinations: BTreeMap<String, Destination>,
+    /// What the operator says of single tools.
+    pub tool_rules: BTreeMap<String, ToolRules>,
     /// What is right but probably not meant, in the order of the lines.
     pub warnings: Vec<Problem>,
 }
@@ -214,7 +219,7 @@ pub struct Context {
     pub audiosocket_id: Option<[u8; 4]>,
     pub rules: CallRules,
     /// How its agent's tool calls are held.
-    pub policy: Arc<PolicyRules>,
+    pub policy: ToolPolicy,
     /// WAV file heard when the agent is lost; `None` is the built-in one.
     pub apology: Option<PathBuf>,
 }

@@ -178,7 +178,10 @@ impl Report {
 
     pub fn add(&mut self, line: usize, path: &Path, message: impl Into<String>, hint: Option<String>) {
         let problem = Problem { file: self.file.clone(), line, path: path.to_string(), message: message.into(), hint };
-        self.found.push((path.clone(), problem));
+        // What holds for all contexts is read for each of them.
+        if !self.found.iter().any(|(_, known)| *known == problem) {
+            self.found.push((path.clone(), problem));
+        }
     }
 
     /// Nothing more is to be said about this place: the key is not missing but misspelt, say.

@@ -4,7 +4,11 @@
 //! Everything is optional, so that what is left after a mistake was cut out can still be read.
 //! What is really required says so to the schema (`schemars(required)`).
 
-use super::{defaults, values};
+use super::{
+    defaults,
+    raw_policy::{Policy, ToolsRules},
+    values,
+};
 use crate::call::CallRules;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -37,6 +41,11 @@ pub(super) struct Raw {
     /// Where `transfer` may send a caller, by the name the model uses.
     #[schemars(extend("propertyNames" = names()))]
     pub destinations: Option<BTreeMap<String, Destination>>,
+    /// How the tool calls of all contexts are held. A context's own `policy` goes before it, key by
+    /// key.
+    pub policy: Option<Policy>,
+    /// What you say of single tools by their name, whoever made them: built-in, declarative, MCP.
+    pub tools: Option<ToolsRules>,
     /// The agents, by the name that `AI_CONTEXT` or `Stasis(offhook,NAME)` chooses.
     #[schemars(required, extend("propertyNames" = names(), "minProperties" = 1))]
     pub contexts: Option<BTreeMap<String, Context>>,
@@ -158,6 +167,8 @@ pub(super) struct Context {
     /// The tools of this agent by name. Nothing else is shown to the model, and nothing else runs.
     #[schemars(extend("default" = json!([])))]
     pub tools: Option<Vec<Option<String>>>,
+    /// How its tool calls are held, where that differs from the section `policy`.
+    pub policy: Option<Policy>,
     /// Transport and format of this context's calls, instead of `media.default`.
     pub audio: Option<AudioText>,
     /// The first eight hex digits of the UUIDs by which `AudioSocket()` in the dialplan chooses this
@@ -249,7 +260,7 @@ impl JsonSchema for FailureStep {
 }
 
 /// `500ms`, `12s`, `5m` or `1h`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline, extend("pattern" = "^[0-9]+(ms|s|m|h)$", "title" = "a duration such as 500ms, 12s, 5m or 1h"))]
 pub(super) struct DurationText(pub String);

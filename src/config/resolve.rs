@@ -5,9 +5,10 @@ use super::{
     AsteriskConfig, AudioChoice, AudioSocketConfig, Config, Context, Destination, EngineLimits, HttpConfig,
     MediaConfig, ProviderConfig, RtpConfig, Transport,
     catalog::Catalog,
-    defaults,
+    defaults, policy,
     problem::{Path, Report, Step, suggest},
     raw::{self, AudioText, DurationText, FailureStep, Raw},
+    raw_policy,
     tree::{Kind, Node},
     values,
 };
@@ -33,7 +34,8 @@ pub(super) fn resolve(
     catalog: &Catalog,
     report: &mut Report,
 ) -> Config {
-    let mut resolver = Resolver { root, folder, catalog, report, ids: HashMap::new() };
+    let policy = raw.policy.unwrap_or_default();
+    let mut resolver = Resolver { root, folder, catalog, report, policy: &policy, ids: HashMap::new() };
     let at = Path::default();
     let limits = resolver.limits(raw.limits.unwrap_or_default());
     let config = Config {
@@ -51,6 +53,7 @@ pub(super) fn resolve(
             .into_iter()
             .map(|(name, raw)| (name, destination(raw)))
             .collect(),
+        tool_rules: resolver.tool_rules(raw.tools.unwrap_or_default(), &at.key("tools")),
         contexts: resolver.contexts(raw.contexts.unwrap_or_default()),
         warnings: Vec::new(),
     };
@@ -60,17 +63,19 @@ pub(super) fn resolve(
     config
 }
 
-struct Resolver<'a> {
+pub(super) struct Resolver<'a> {
     root: &'a Node,
     folder: &'a std::path::Path,
     catalog: &'a Catalog,
     report: &'a mut Report,
+    /// For contexts that say nothing themselves.
+    policy: &'a raw_policy::Policy,
     /// Who has which `audiosocket_id`.
     ids: HashMap<[u8; 4], String>,
 }
 
 impl Resolver<'_> {
-    fn problem(&mut self, path: &Path, message: impl Into<String>, hint: Option<String>) {
+    pub(super) fn problem(&mut self, path: &Path, message: impl Into<String>, hint: Option<String>) {
         self.report.add(self.root.line_of(path), path, message, hint);
     }
 
@@ -212,6 +217,9 @@ impl Resolver<'_> {
             self.name(provider, "providers", "provider", &path.key("provider"));
         }
         let tools = self.tools(raw.tools.unwrap_or_default(), &path.key("tools"));
+        let own = raw.policy.is_some();
+        let policy = policy::merged(raw.policy.unwrap_or_default(), self.policy);
+        let policy = self.policy(policy, &if own { path.key("policy") } else { Path::default().key("policy") });
         let failure = raw.on_failure.unwrap_or_default();
         let apology = self.apology(failure.apology, &path.key("on_failure").key("apology"));
         let on_failure = self.failure_step(failure.then, &path.key("on_failure").key("then").key("transfer"));
@@ -229,7 +237,7 @@ impl Resolver<'_> {
                 on_failure,
                 ..self.rules(raw.limits.unwrap_or_default(), raw.no_input.unwrap_or_default(), path)
             },
-            policy: Arc::default(),
+            policy,
             apology,
         }
     }
@@ -318,7 +326,13 @@ impl Resolver<'_> {
         }
     }
 
-    fn duration(&mut self, written: Option<DurationText>, default: Duration, least: Duration, path: &Path) -> Duration {
+    pub(super) fn duration(
+        &mut self,
+        written: Option<DurationText>,
+        default: Duration,
+        least: Duration,
+        path: &Path,
+    ) -> Duration {
         let Some(DurationText(written)) = written else { return default };
         match values::duration(&written) {
             Some(duration) if duration < least => self.problem(path, "has to be more than nothing", None),
@@ -340,7 +354,7 @@ impl Resolver<'_> {
 
     /// Reports a name that `section` does not declare. An entry with mistakes is declared all the
     /// same, and a section that cannot be read may declare anything.
-    fn name(&mut self, name: &str, section: &str, noun: &str, path: &Path) {
+    pub(super) fn name(&mut self, name: &str, section: &str, noun: &str, path: &Path) {
         let Some(declared) = self.declared(section) else { return };
         if !declared.contains(&name) {
             let message = format!("unknown {noun} {}", self.shown(path, name));

@@ -54,7 +54,8 @@ impl Casting {
             instructions.push_str("\n\n");
             instructions.push_str(story);
         }
-        let setup = AgentSetup { call: facts.id, instructions, tools: self.toolbox.specs(), leg };
+        let tools = self.provider.dialect().map_or_else(|| Arc::from([]), |dialect| self.toolbox.schemas(dialect));
+        let setup = AgentSetup { call: facts.id, instructions, tools, leg };
         let (commands, to_session) = mpsc::channel(AGENT_COMMANDS_MAX);
         let (from_session, events) = mpsc::channel(AGENT_EVENTS_MAX);
         // The session gives up just before the call would, so that the end reason is the session's own.
@@ -80,7 +81,7 @@ impl Casting {
             context: self.context.name.clone(),
             rules,
             toolbox: Arc::clone(&self.toolbox),
-            policy: Arc::clone(&self.context.policy),
+            policy: Arc::clone(&self.context.policy.rules),
             agent: self.provider.traits(),
             apology: generation.apology(&self.context.name),
             answer_bytes_max: self.provider.traits().answer_bytes_max,

@@ -9,6 +9,7 @@ use super::{
     generation::Generation,
     line::{ByAri, Line},
     live::Seat,
+    opening,
     story::Story,
 };
 use crate::{
@@ -19,11 +20,11 @@ use crate::{
         setup::Plan,
     },
     call::{CallMachine, CallPlan, CallRules, EndReason},
-    config::{Transport, prompt},
+    config::{Config, Transport, prompt},
     facts::{CallFacts, CallId, Direction},
     redact::Redacted,
     telemetry::{Declined, call_span},
-    tool::{Opening, TRANSFER},
+    tool::TRANSFER,
 };
 use futures_util::{FutureExt as _, future::join_all};
 use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc};
@@ -31,7 +32,7 @@ use tokio::{sync::mpsc, time::Instant};
 use tracing::{Instrument as _, error, info, warn};
 
 /// Channel variables that say how a call is to be taken, and what is known of it.
-const VARIABLES: [&str; 9] = [
+const VARIABLES: [&str; 11] = [
     "AI_CONTEXT",
     "AI_PROVIDER",
     "AI_GREETING",
@@ -39,6 +40,8 @@ const VARIABLES: [&str; 9] = [
     "AI_DIRECTION",
     "AI_CAMPAIGN_ID",
     "AI_LEAD_ID",
+    opening::AUTHORIZATION,
+    opening::USER,
     // Where trunks and FreePBX leave the number that was dialled.
     "FROM_DID",
     // Ours, from an earlier visit of the same call.
@@ -124,14 +127,15 @@ pub(super) fn walk_in(shared: &Arc<Shared>, walk_in: WalkIn) {
         let format = walk_in.leg.format;
         let began = Instant::now();
         let transport = Transport::AudioSocket.label();
-        let start = Start { facts, transport, format, began, seat, transfers: false };
+        let (said, place) = (Redacted::default(), None);
+        let start = Start { facts, transport, format, began, seat, transfers: false, said, place };
         run(shared, generation, granted, start, || Line::walk_in(walk_in.leg)).await;
     });
 }
 
 async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, arrival: Arrival, seat: Seat) {
     let began = Instant::now();
-    let variables = variables(&ari, &arrival).await;
+    let variables = variables(&ari, &arrival, &generation.config).await;
     let text = |name: &str| variables.get(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
     if text(STATUS_VARIABLE).is_some()
         && let Err(error) = ari.client.set_variable(arrival.registration.caller(), STATUS_VARIABLE, "").await
@@ -175,7 +179,8 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, arriva
         lead_id: text("AI_LEAD_ID"),
     };
     let (transport, format) = (granted.audio.transport.label(), granted.audio.format);
-    let start = Start { facts, transport, format, began, seat, transfers: true };
+    let (said, place) = (variables.into(), arrival.place.clone());
+    let start = Start { facts, transport, format, began, seat, transfers: true, said, place };
     let call = ByAri {
         plan: Plan::new(start.facts.id, arrival.answered, granted.audio, &generation.config.media),
         ari: ari.client,
@@ -193,10 +198,12 @@ async fn give_back(ari: &Ari, arrival: &Arrival, status: &str) {
 }
 
 /// Every variable that matters, in one go.
-async fn variables(ari: &Ari, arrival: &Arrival) -> BTreeMap<String, String> {
+async fn variables(ari: &Ari, arrival: &Arrival, config: &Config) -> BTreeMap<String, String> {
     // What `channelvars` in ari.conf sends along need not be asked for.
     let mut known = arrival.variables.reveal().clone();
-    let unknown: Vec<&str> = VARIABLES.into_iter().filter(|name| !known.contains_key(*name)).collect();
+    let chosen = opening::variables(config);
+    let names = VARIABLES.into_iter().chain(chosen.iter().map(String::as_str));
+    let unknown: Vec<&str> = names.filter(|name| !known.contains_key(*name)).collect();
     known.extend(ari.client.variables(arrival.registration.caller(), &unknown).await);
     known
 }
@@ -210,6 +217,10 @@ struct Start {
     began: Instant,
     seat: Seat,
     transfers: bool,
+    /// The channel's variables.
+    said: Redacted<BTreeMap<String, String>>,
+    /// The context of the dialplan that the caller came from.
+    place: Option<String>,
 }
 
 /// The whole life of an admitted call.
@@ -220,7 +231,7 @@ async fn run(
     start: Start,
     line: impl FnOnce() -> Line,
 ) {
-    let Start { facts, transport, format, began, seat, transfers } = start;
+    let Start { facts, transport, format, began, seat, transfers, said, place } = start;
     let span = call_span(&facts);
     for refused in &granted.refused {
         span.in_scope(|| warn!(variable = refused.variable, "{}; the call goes on without it", refused.reason));
@@ -234,16 +245,12 @@ async fn run(
     let toolbox = generation.toolbox(&facts.context, transfers);
     let greeting = granted.greeting.as_deref().map(|greeting| prompt::fill(greeting, &facts));
     let traits = granted.provider.traits();
-    let opening = Opening {
-        session: facts.id.to_string(),
-        caller_known: facts.caller_number.reveal().is_some(),
-        answer_bytes_max: traits.answer_bytes_max,
-        ..Opening::default()
-    };
+    let identify = &granted.context.policy.identify;
+    let opening = opening::opening(&facts, traits, identify, said.reveal(), place.as_deref());
     let plan = CallPlan {
         rules: CallRules { greeting, ..granted.context.rules.clone() },
         toolbox: Arc::clone(&toolbox),
-        policy: Arc::clone(&granted.context.policy),
+        policy: Arc::clone(&granted.context.policy.rules),
         opening,
         wall: jiff::Timestamp::now(),
         agent: traits,

@@ -5,7 +5,7 @@ use crate::{
     audio::Clip,
     config::{Config, Context},
     provider::{self, Provider},
-    tool::{TRANSFER, Tool, Toolbox, built_in},
+    tool::{BUILT_IN, BrokenTool, Registry, TRANSFER, Toolbox, built_in},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,6 +14,8 @@ pub struct Generation {
     pub number: u64,
     pub config: Config,
     pub providers: BTreeMap<String, Arc<dyn Provider>>,
+    /// Every tool there is.
+    pub registry: Registry,
     kits: BTreeMap<String, Kit>,
 }
 
@@ -46,14 +48,28 @@ impl Generation {
                 })),
             }
         }
+        let registry = match registry(&config) {
+            Ok(registry) => registry,
+            Err(broken) => {
+                errors.extend(
+                    broken
+                        .into_iter()
+                        .map(|tool| BuildError { place: format!("tools.{}", tool.name), message: tool.message }),
+                );
+                return Err(errors);
+            }
+        };
         let mut kits = BTreeMap::new();
         for (name, context) in &config.contexts {
-            match Kit::build(&config, context) {
-                Ok(kit) => drop(kits.insert(name.clone(), kit)),
+            match Kit::build(&registry, context) {
+                Ok(kit) => {
+                    errors.extend(uncarried(&kit, name, providers.get(&context.provider)));
+                    kits.insert(name.clone(), kit);
+                }
                 Err(message) => errors.push(BuildError { place: format!("contexts.{name}"), message }),
             }
         }
-        if errors.is_empty() { Ok(Self { number, config, providers, kits }) } else { Err(errors) }
+        if errors.is_empty() { Ok(Self { number, config, providers, registry, kits }) } else { Err(errors) }
     }
 
     /// The tools of a context; `ari` says whether the call's channel is under ARI control.
@@ -68,7 +84,7 @@ impl Generation {
 
     /// The same with another tool instead of a context's own ones.
     #[cfg(test)]
-    pub fn with_tool(&self, context: &str, tool: Arc<dyn Tool>) -> Self {
+    pub fn with_tool(&self, context: &str, tool: Arc<dyn crate::tool::Tool>) -> Self {
         let mut next = Self::build(self.number, self.config.clone()).unwrap_or_else(|_| panic!("it was built before"));
         let toolbox = Arc::new(Toolbox::new([tool]).expect("a usable schema"));
         let kit = next.kits.get_mut(context).expect("a known context");
@@ -81,24 +97,39 @@ impl Generation {
     }
 }
 
+/// What a context's own provider cannot be told of its tools.
+fn uncarried(kit: &Kit, context: &str, provider: Option<&Arc<dyn Provider>>) -> Vec<BuildError> {
+    let Some(dialect) = provider.and_then(|provider| provider.dialect()) else { return Vec::new() };
+    let reasons = kit.toolbox.uncarried(dialect).into_iter();
+    reasons
+        .map(|(tool, reason)| BuildError {
+            place: format!("contexts.{context}.tools.{tool}"),
+            message: format!("{} cannot be told this tool: {}: {}", dialect.label(), reason.path, reason.reason),
+        })
+        .collect()
+}
+
+fn registry(config: &Config) -> Result<Registry, Vec<BrokenTool>> {
+    let destinations: BTreeMap<String, String> =
+        config.destinations.iter().map(|(name, place)| (name.clone(), place.description.clone())).collect();
+    let tools = BUILT_IN.iter().filter_map(|name| built_in(name, &destinations));
+    Registry::with(tools, |spec| {
+        if let Some(rules) = config.tool_rules.get(&spec.name) {
+            rules.apply(spec);
+        }
+    })
+}
+
 impl Kit {
-    fn build(config: &Config, context: &Context) -> Result<Self, String> {
-        let destinations: BTreeMap<String, String> =
-            config.destinations.iter().map(|(name, place)| (name.clone(), place.description.clone())).collect();
-        let tools: Vec<Arc<dyn Tool>> = context.tools.iter().filter_map(|name| built_in(name, &destinations)).collect();
-        let without_ari = tools.iter().filter(|tool| tool.spec().name != TRANSFER).cloned();
-        let toolbox = |tools: Vec<Arc<dyn Tool>>| {
-            Toolbox::new(tools)
-                .map(Arc::new)
-                .map_err(|broken| broken.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
-        };
+    fn build(registry: &Registry, context: &Context) -> Result<Self, String> {
+        let names = || context.tools.iter().map(String::as_str);
         let apology = match &context.apology {
             None => Clip::built_in_apology(),
             Some(path) => Clip::open(path).map_err(|error| format!("apology {}: {error}", path.display()))?,
         };
         Ok(Self {
-            toolbox_without_ari: toolbox(without_ari.collect())?,
-            toolbox: toolbox(tools)?,
+            toolbox: Arc::new(registry.toolbox(names())),
+            toolbox_without_ari: Arc::new(registry.toolbox(names().filter(|name| *name != TRANSFER))),
             apology: Arc::new(apology),
         })
     }

@@ -14,6 +14,7 @@ mod generation;
 mod health;
 mod line;
 mod live;
+mod opening;
 mod reload;
 mod story;
 #[cfg(test)]
@@ -23,7 +24,7 @@ mod view;
 pub use call_task::CallNote;
 pub use generation::BuildError;
 pub use live::LiveCalls;
-pub use reload::{Source, environment};
+pub use reload::{Source, check, environment};
 
 use crate::{
     asterisk::{

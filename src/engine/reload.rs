@@ -24,8 +24,19 @@ pub enum Source {
 
 /// Builds what a configuration describes; the message names every part that could not be built.
 pub(super) fn build(number: u64, config: Config) -> Result<Generation, String> {
-    Generation::build(number, config)
-        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    let generation = Generation::build(number, config)
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
+    let (tools, commit) = (generation.registry.len(), env!("OFFHOOK_COMMIT"));
+    info!(registry = generation.registry.version(), tools, commit, "the tools are loaded");
+    Ok(generation)
+}
+
+/// What is known only once a configuration is built: tools that a provider cannot be told, say.
+///
+/// # Errors
+/// Every part that could not be built, one per line.
+pub fn check(config: Config) -> Result<(), String> {
+    build(0, config).map(drop)
 }
 
 /// The environment of the process, for `${VARIABLES}`.

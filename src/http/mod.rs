@@ -15,9 +15,13 @@
 mod guard;
 mod page;
 mod serve;
+mod tools_api;
 mod view;
 
 pub use serve::serve;
+pub use tools_api::{
+    Answer, Problem, Seen, StoreError, StoredTool, TokenError, Tokens, ToolStore, Trial, tools_router,
+};
 pub use view::{
     About, ActiveCall, CallCounts, CallHead, CallsView, Check, EndedCall, EngineView, Readiness, ReloadFailure,
     ReloadReport,

@@ -23,7 +23,7 @@ use tokio::{
 use tower::ServiceExt;
 
 /// An engine that says what the test wants said.
-struct Sample {
+pub(super) struct Sample {
     readiness: Readiness,
     calls: CallsView,
     reload: Mutex<Result<ReloadReport, ReloadFailure>>,

@@ -19,7 +19,7 @@ use crate::{
     call::{AgentCommand, AgentEvent, AgentLoss, AgentTraits},
     config::{self, Catalog, OptionProblem},
     facts::CallId,
-    tool::{BUILT_IN, ToolSpec},
+    tool::{BUILT_IN, schemas::Dialect},
 };
 use base64::{
     Engine as _,
@@ -38,6 +38,8 @@ pub trait Provider: Send + Sync {
     /// The name in [`PROVIDERS`], which is also the metric label.
     fn kind(&self) -> &'static str;
     fn traits(&self) -> AgentTraits;
+    /// How it wants to be told its tools; `None`: it is not told them.
+    fn dialect(&self) -> Option<Dialect>;
     /// The formats of a session for a leg of this format: the leg's own where the provider speaks
     /// it, so that bytes pass through untouched.
     fn formats(&self, leg: Format) -> SessionFormats;
@@ -59,8 +61,8 @@ pub struct AgentSetup {
     pub call: CallId,
     /// The prompt, its placeholders already filled.
     pub instructions: String,
-    /// Exactly the tools of the call's context.
-    pub tools: Arc<[ToolSpec]>,
+    /// Exactly the tools of the call's context, in the provider's dialect.
+    pub tools: Arc<[Value]>,
     /// The format of the leg.
     pub leg: Format,
 }

@@ -67,6 +67,10 @@ impl Provider for Realtime {
         AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true, answer_bytes_max: None }
     }
 
+    fn dialect(&self) -> Option<crate::tool::schemas::Dialect> {
+        Some(crate::tool::schemas::Dialect::OpenAiRealtime)
+    }
+
     fn formats(&self, leg: Format) -> SessionFormats {
         let format = match leg.encoding {
             Encoding::Mulaw | Encoding::Alaw => leg,

@@ -82,6 +82,10 @@ impl Provider for Scripted {
         AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true, answer_bytes_max: None }
     }
 
+    fn dialect(&self) -> Option<crate::tool::schemas::Dialect> {
+        None
+    }
+
     fn formats(&self, leg: Format) -> SessionFormats {
         SessionFormats { input: leg, output: leg }
     }

@@ -2,9 +2,12 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
-use tracing::{Subscriber, subscriber::DefaultGuard};
+use tracing::{
+    Dispatch, Subscriber,
+    subscriber::{DefaultGuard, NoSubscriber},
+};
 use tracing_subscriber::{
     Layer,
     fmt::{self, MakeWriter, format::FmtSpan},
@@ -41,6 +44,11 @@ impl LogCapture {
     /// the guard is dropped.
     #[must_use]
     pub fn start(&self) -> DefaultGuard {
+        // As long as there is one subscriber, tracing asks only the thread that comes to a line first, and
+        // remembers a "no" for all threads: a test beside this one could silence it. With a second
+        // subscriber, which wants nothing, all are asked.
+        static SECOND: OnceLock<Dispatch> = OnceLock::new();
+        SECOND.get_or_init(|| Dispatch::new(NoSubscriber::default()));
         tracing::subscriber::set_default(tracing_subscriber::registry().with(self.layer()))
     }
 

@@ -4,7 +4,9 @@
 //! there is no way to a tool around the policy.
 
 pub mod budget;
+pub mod caller;
 pub mod canonical;
+pub mod declarative;
 mod error;
 mod fetch;
 pub mod loops;

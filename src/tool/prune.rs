@@ -19,7 +19,8 @@ const MESSAGE_CHARS_MAX: usize = 300;
 /// Hops from one local `$ref` to the next; more is a circle.
 const REFERENCES_MAX: usize = 8;
 /// Steps back a pattern may take. A schema from outside may hold a pattern that is slow on some
-/// texts; past this the text counts as not matching. A tenth of a millisecond or so.
+/// texts; past this the text counts as not matching. A hundredth of the library's own limit, since
+/// someone waits on the telephone.
 const BACKTRACKING_MAX: usize = 10_000;
 
 /// Compiles a schema so that `format` is checked, patterns end, and nothing is fetched. Formats of

@@ -144,6 +144,10 @@ impl ToolSpec {
 }
 
 impl ToolKind {
+    pub fn parse(label: &str) -> Option<Self> {
+        [Self::Retrieval, Self::Action, Self::Utility].into_iter().find(|kind| kind.label() == label)
+    }
+
     pub const fn label(self) -> &'static str {
         match self {
             Self::Retrieval => "retrieval",

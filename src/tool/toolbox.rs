@@ -1,7 +1,12 @@
 //! All tools of one generation of the configuration, and the selection of them that a context has.
 //! Immutable: a call keeps the one it began with.
 
-use super::{Approved, Tool, ToolSpec, canonical, prune::Arguments};
+use super::{
+    Approved, Tool, ToolSpec, canonical,
+    prune::Arguments,
+    schemas::{Dialect, ToolText, Uncarried},
+};
+use serde_json::Value;
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// Every tool there is, by name, under one version.
@@ -15,6 +20,8 @@ pub struct Registry {
 pub struct Toolbox {
     entries: BTreeMap<String, Arc<Entry>>,
     specs: Arc<[ToolSpec]>,
+    /// What each kind of provider is told, in the order of [`Dialect::ALL`].
+    schemas: [Arc<[Value]>; Dialect::ALL.len()],
     version: Arc<str>,
 }
 
@@ -22,6 +29,8 @@ pub(super) struct Entry {
     pub spec: ToolSpec,
     pub arguments: Arguments,
     tool: Arc<dyn Tool>,
+    /// In the order of [`Dialect::ALL`]; computed once per generation.
+    schemas: [Result<Value, Vec<Uncarried>>; Dialect::ALL.len()],
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -35,10 +44,19 @@ impl Registry {
     /// # Errors
     /// Every tool whose schema is not usable, and every name that two tools have.
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Result<Self, Vec<BrokenTool>> {
+        Self::with(tools, |_| {})
+    }
+
+    /// The same, with the operator's word about each specification.
+    pub fn with(
+        tools: impl IntoIterator<Item = Arc<dyn Tool>>,
+        amend: impl Fn(&mut ToolSpec),
+    ) -> Result<Self, Vec<BrokenTool>> {
         let mut entries: BTreeMap<String, Arc<Entry>> = BTreeMap::new();
         let mut broken = Vec::new();
         for tool in tools {
-            let spec = tool.spec();
+            let mut spec = tool.spec();
+            amend(&mut spec);
             let name = spec.name.clone();
             match Arguments::new(spec.parameters.clone()) {
                 Err(error) => {
@@ -48,7 +66,10 @@ impl Registry {
                 Ok(_) if entries.contains_key(&name) => {
                     broken.push(BrokenTool { name, message: "another tool has this name".into() });
                 }
-                Ok(arguments) => drop(entries.insert(name, Arc::new(Entry { spec, arguments, tool }))),
+                Ok(arguments) => {
+                    let schemas = schemas(&spec);
+                    entries.insert(name, Arc::new(Entry { spec, arguments, tool, schemas }));
+                }
             }
         }
         let version = version(&entries).into();
@@ -82,7 +103,10 @@ impl Registry {
         let entries: BTreeMap<_, _> =
             names.into_iter().filter_map(|name| Some((name.to_owned(), Arc::clone(self.entries.get(name)?)))).collect();
         let specs = entries.values().map(|entry| entry.spec.clone()).collect();
-        Toolbox { entries, specs, version: Arc::clone(&self.version) }
+        let told =
+            |dialect: Dialect| entries.values().filter_map(|entry| entry.schema(dialect).ok().cloned()).collect();
+        let schemas = Dialect::ALL.map(told);
+        Toolbox { entries, specs, schemas, version: Arc::clone(&self.version) }
     }
 }
 
@@ -95,6 +119,20 @@ impl Toolbox {
 
     pub fn specs(&self) -> Arc<[ToolSpec]> {
         Arc::clone(&self.specs)
+    }
+
+    /// The tools as a provider of this kind is told them.
+    pub fn schemas(&self, dialect: Dialect) -> Arc<[Value]> {
+        Arc::clone(&self.schemas[dialect as usize])
+    }
+
+    /// What a provider of this kind cannot be told, by tool.
+    pub fn uncarried(&self, dialect: Dialect) -> Vec<(&str, &Uncarried)> {
+        self.entries
+            .iter()
+            .filter_map(|(name, entry)| Some((name.as_str(), entry.schema(dialect).err()?)))
+            .flat_map(|(name, reasons)| reasons.iter().map(move |reason| (name, reason)))
+            .collect()
     }
 
     /// Of the whole registry that this selection is from.
@@ -114,6 +152,17 @@ impl Toolbox {
     pub(super) fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
         self.entries.get(name)
     }
+}
+
+impl Entry {
+    fn schema(&self, dialect: Dialect) -> Result<&Value, &Vec<Uncarried>> {
+        self.schemas[dialect as usize].as_ref()
+    }
+}
+
+fn schemas(spec: &ToolSpec) -> [Result<Value, Vec<Uncarried>>; Dialect::ALL.len()] {
+    let text = ToolText { name: &spec.name, description: &spec.description, parameters: &spec.parameters };
+    Dialect::ALL.map(|dialect| dialect.render(text))
 }
 
 fn version(entries: &BTreeMap<String, Arc<Entry>>) -> String {

@@ -40,6 +40,8 @@ pub(super) struct Started {
     pub caller_name: Option<String>,
     pub caller_number: Option<String>,
     pub dialled: Option<String>,
+    /// The context of the dialplan that the channel came from.
+    pub place: Option<String>,
     pub answered: bool,
     pub variables: BTreeMap<String, String>,
 }
@@ -75,6 +77,7 @@ struct RawParty {
 
 #[derive(Deserialize)]
 struct RawPlace {
+    context: Option<String>,
     exten: Option<String>,
 }
 
@@ -126,12 +129,14 @@ fn started(channel: RawChannel, args: Vec<String>) -> Started {
     let said = |text: Option<String>| text.filter(|text| !text.is_empty());
     let (name, number) = channel.caller.map_or((None, None), |caller| (caller.name, caller.number));
     let variables = channel.channelvars.unwrap_or_default();
+    let (context, exten) = channel.dialplan.map_or((None, None), |place| (place.context, place.exten));
     Started {
         channel: channel.id,
         args,
         caller_name: said(name),
         caller_number: said(number),
-        dialled: said(channel.dialplan.and_then(|place| place.exten)),
+        dialled: said(exten),
+        place: said(context),
         answered: channel.state.as_deref() == Some("Up"),
         variables: variables.into_iter().filter_map(|(name, value)| Some((name, said(value)?))).collect(),
     }
@@ -157,6 +162,7 @@ mod tests {
         assert_eq!(start.caller_name.as_deref(), Some("Alice A"));
         assert_eq!(start.caller_number.as_deref(), Some("1234"));
         assert_eq!(start.dialled.as_deref(), Some("200"));
+        assert_eq!(start.place.as_deref(), Some("from-test"));
         assert!(!start.answered);
         assert_eq!(start.variables, BTreeMap::from([("AI_CONTEXT".into(), "support".into())]));
     }

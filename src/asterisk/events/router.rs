@@ -59,6 +59,8 @@ pub struct Arrival {
     pub caller_number: Redacted<Option<String>>,
     /// The extension the call came in on.
     pub dialled: Redacted<Option<String>>,
+    /// The context of the dialplan that the caller came from.
+    pub place: Option<String>,
     /// Answered already, by the dialplan.
     pub answered: bool,
     /// Variables that `channelvars` in `ari.conf` adds to each event.
@@ -193,6 +195,7 @@ impl EventRouter {
             caller_name: started.caller_name.into(),
             caller_number: started.caller_number.into(),
             dialled: started.dialled.into(),
+            place: started.place,
             answered: started.answered,
             variables: started.variables.into(),
             orphan,

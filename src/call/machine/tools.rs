@@ -244,10 +244,9 @@ impl CallMachine {
         let answers = self.actions.take_answers(speak);
         let answered = !answers.is_empty();
         for answer in answers {
-            if answer.reply == Reply::Wanted {
-                if self.manners.refusals <= REFUSALS_MAX || !self.timers.is_set(Timer::AgentSilence) {
-                    self.expect_speech(now);
-                }
+            let in_circles = self.manners.refusals > REFUSALS_MAX && self.timers.is_set(Timer::AgentSilence);
+            if answer.reply == Reply::Wanted && !in_circles {
+                self.expect_speech(now);
             }
             let (call_id, output, reply) = (answer.call_id, answer.output, answer.reply);
             self.to_agent(AgentCommand::ToolResult { call_id, output, reply }, out);

@@ -13,7 +13,7 @@ use crate::{
     audio::{Encoding, Format},
     call::{AgentCommand, AgentEvent, AgentLoss, Noise, Reply, ResponseStatus, Speaker, Usage},
     provider::{AgentSetup, Codec, SessionFormats, Wire, decode_base64},
-    tool::{ToolCall, ToolSpec},
+    tool::ToolCall,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -30,7 +30,7 @@ const CALLS_MAX: usize = 32;
 pub(super) struct RealtimeCodec {
     options: Arc<Options>,
     instructions: String,
-    tools: Arc<[ToolSpec]>,
+    tools: Arc<[Value]>,
     formats: SessionFormats,
     phase: Phase,
     floor: Floor,
@@ -117,7 +117,7 @@ impl RealtimeCodec {
                 },
                 "output": output,
             },
-            "tools": self.tools.iter().map(wire_tool).collect::<Vec<_>>(),
+            "tools": &*self.tools,
         });
         let limit = options.max_output_tokens.map(Value::from);
         json!({ "type": "session.update", "session": with_known(session, [("max_output_tokens", limit)]) })
@@ -396,13 +396,6 @@ fn wire_format(format: Format) -> Value {
 fn agrees(state: Option<&FormatState>, format: Format) -> bool {
     let Some(FormatState { r#type, rate }) = state else { return false };
     wire_format(format)["type"] == **r#type && rate.is_none_or(|rate| rate == format.rate)
-}
-
-/// Flat, unlike the same vendor's chat completions.
-fn wire_tool(tool: &ToolSpec) -> Value {
-    json!({
-        "type": "function", "name": tool.name, "description": tool.description, "parameters": tool.parameters,
-    })
 }
 
 fn whole_call(item: Item) -> Option<ToolCall> {

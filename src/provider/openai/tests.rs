@@ -5,7 +5,7 @@ use crate::{
     call::{AgentCommand, AgentEvent, Noise, Reply},
     facts::CallId,
     provider::{Wire, build},
-    tool::ToolSpec,
+    tool::schemas::{Dialect, ToolText},
 };
 use bytes::Bytes;
 use serde_json::json;
@@ -16,7 +16,8 @@ struct Talk(Box<dyn Codec>);
 impl Talk {
     fn new(options: &Value, leg: Format) -> Self {
         let parameters = json!({ "type": "object", "properties": { "to": { "type": "string" } } });
-        let tools = [ToolSpec::new("transfer", "Hands the caller on.", parameters)];
+        let text = ToolText { name: "transfer", description: "Hands the caller on.", parameters: &parameters };
+        let tools = [Dialect::OpenAiRealtime.render(text).expect("it can be told")];
         let setup = AgentSetup { call: CallId::random(), instructions: "Be brief.".into(), tools: tools.into(), leg };
         Self(build("openai_realtime", options).unwrap().codec(&setup))
     }

@@ -75,6 +75,10 @@ impl Provider for Fake {
         AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true, answer_bytes_max: None }
     }
 
+    fn dialect(&self) -> Option<crate::tool::schemas::Dialect> {
+        None
+    }
+
     fn formats(&self, _: Format) -> SessionFormats {
         self.formats
     }

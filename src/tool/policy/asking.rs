@@ -1,7 +1,7 @@
 //! What the gate is asked, and what its answers other than yes mean on a telephone: a question to
 //! the caller, a way out, a refusal.
 
-use super::{CallPolicy, Candidate, Stop, authority::Approval, rules::OnDefer};
+use super::{CallPolicy, Candidate, Stop, authority::Approval, confirm::Proposal, rules::OnDefer};
 use crate::{
     gate::{AuthState, Category, Decision, Event, Route},
     tool::{CallAction, Failure, ToolError, ToolSpec},
@@ -47,8 +47,9 @@ impl CallPolicy {
         let shown = shown(spec, arguments);
         let preview = preview(spec, &shown);
         let (turn, rules) = (self.turns.number(), &self.rules.confirm);
-        let request =
-            self.confirmations.ask(&spec.name, digest, Value::Object(shown), preview.clone(), turn, now, rules);
+        let proposal =
+            Proposal { tool: &spec.name, arguments: digest, shown: Value::Object(shown), preview: preview.clone() };
+        let request = self.confirmations.ask(proposal, turn, now, rules);
         let mut failure = Failure::new(ToolError::ConfirmationRequired, "This action requires user confirmation");
         match request {
             Some(request) => {

@@ -60,15 +60,22 @@ pub enum Verdict {
     Declined,
 }
 
+/// What the caller is to be asked about.
+pub struct Proposal<'a> {
+    pub tool: &'a str,
+    /// Digest of the canonical arguments.
+    pub arguments: [u8; 32],
+    /// The arguments without secrets.
+    pub shown: Value,
+    pub preview: String,
+}
+
 impl Confirmations {
     /// Opens a question and gives its `confirmation_request`; `None` while another one is open that
     /// was asked in this same turn.
     pub fn ask(
         &mut self,
-        tool: &str,
-        arguments: [u8; 32],
-        shown: Value,
-        preview: String,
+        Proposal { tool, arguments, shown, preview }: Proposal<'_>,
         turn: u64,
         now: Timestamp,
         rules: &ConfirmRules,
@@ -179,12 +186,14 @@ mod tests {
 
     const CALL: [u8; 32] = [7; 32];
 
+    fn proposal(arguments: [u8; 32], preview: &str) -> Proposal<'static> {
+        Proposal { tool: "pay", arguments, shown: json!({}), preview: preview.into() }
+    }
+
     fn asked() -> (Confirmations, String, ConfirmRules) {
         let rules = ConfirmRules::default();
         let mut confirmations = Confirmations::default();
-        let request = confirmations
-            .ask("pay", CALL, json!({}), "Pay 40 euros?".into(), 3, Timestamp::UNIX_EPOCH, &rules)
-            .unwrap();
+        let request = confirmations.ask(proposal(CALL, "Pay 40 euros?"), 3, Timestamp::UNIX_EPOCH, &rules).unwrap();
         let token = request["token"].as_str().unwrap().to_owned();
         assert_eq!(request["expires"], 300_000, "in milliseconds");
         (confirmations, token, rules)
@@ -231,7 +240,7 @@ mod tests {
     fn a_second_question_in_the_same_turn_is_not_opened() {
         let (mut confirmations, _, rules) = asked();
         let second = |turn, confirmations: &mut Confirmations| {
-            confirmations.ask("pay", [9; 32], json!({}), "Pay 900?".into(), turn, at(1), &rules).is_some()
+            confirmations.ask(proposal([9; 32], "Pay 900?"), turn, at(1), &rules).is_some()
         };
         assert!(!second(3, &mut confirmations));
         assert!(second(4, &mut confirmations), "the caller has spoken since, the first one is void");

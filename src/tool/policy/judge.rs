@@ -12,7 +12,7 @@ pub enum Answer {
 }
 
 /// Words and phrases in lower case; an operator may replace them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Words {
     pub yes: Vec<String>,
     pub no: Vec<String>,
@@ -40,6 +40,12 @@ impl Default for Words {
                  warum, wie, mais, peut-être, quoi, pero, quizás, qué, forse, ma, mas, talvez, ale, może, lekin, शायद",
             ),
         }
+    }
+}
+
+impl std::fmt::Debug for Words {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Words({} for yes, {} for no)", self.yes.len(), self.no.len())
     }
 }
 

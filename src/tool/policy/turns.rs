@@ -87,6 +87,7 @@ impl Turns {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods)] // A hand-moved clock has to start somewhere.
 mod tests {
     use super::*;
 

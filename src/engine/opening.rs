@@ -1,0 +1,102 @@
+//! What the dialplan says of a caller, for the policy of the call: who they are, their PIN, what the
+//! tools should know.
+
+use crate::{
+    call::AgentTraits,
+    config::{Config, Identify},
+    facts::CallFacts,
+    gate::AuthState,
+    tool::{Memory, Opening},
+};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use tracing::warn;
+
+/// The caller's authorization, believed from trusted contexts of the dialplan only.
+pub(super) const AUTHORIZATION: &str = "AI_AUTHORIZATION";
+/// What the tools should know of the caller: a JSON object.
+pub(super) const USER: &str = "AI_USER";
+/// A customer record is a few kilobytes; Asterisk's own lines end at 8 KiB.
+const USER_BYTES_MAX: usize = 8 * 1024;
+
+/// Variables whose names the configuration chooses.
+pub(super) fn variables(config: &Config) -> Vec<String> {
+    let pins = config.contexts.values().filter_map(|context| context.policy.identify.pin_variable.clone());
+    let mut names: Vec<String> = pins.collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// `place` is the context of the dialplan in which the caller was.
+pub(super) fn opening(
+    facts: &CallFacts,
+    traits: AgentTraits,
+    identify: &Identify,
+    variables: &BTreeMap<String, String>,
+    place: Option<&str>,
+) -> Opening {
+    let text = |name: &str| variables.get(name).map(|value| value.trim()).filter(|value| !value.is_empty());
+    let pin = identify.pin_variable.as_deref().and_then(text);
+    Opening {
+        session: facts.id.to_string(),
+        caller_known: facts.caller_number.reveal().is_some(),
+        authorization: text(AUTHORIZATION).and_then(|written| believed(written, identify, place)),
+        pin: pin.map(|pin| pin.to_owned().into()),
+        memory: Memory { user: text(USER).map(user).unwrap_or_default(), ..Memory::default() },
+        answer_bytes_max: traits.answer_bytes_max,
+        ..Opening::default()
+    }
+}
+
+fn believed(written: &str, identify: &Identify, place: Option<&str>) -> Option<AuthState> {
+    if !place.is_some_and(|place| identify.trusted_contexts.iter().any(|trusted| trusted == place)) {
+        warn!("{AUTHORIZATION} comes from a context of the dialplan that is not in trusted_contexts; it is ignored");
+        return None;
+    }
+    let state = AuthState::parse(written).filter(|state| *state <= AuthState::Validated);
+    if state.is_none() {
+        warn!("{AUTHORIZATION} is neither authenticated nor validated; it is ignored");
+    }
+    state
+}
+
+fn user(written: &str) -> Map<String, Value> {
+    if written.len() > USER_BYTES_MAX {
+        warn!("{USER} is too long; it is ignored");
+        return Map::new();
+    }
+    match serde_json::from_str(written) {
+        Ok(Value::Object(user)) => user,
+        _ => {
+            warn!("{USER} is no JSON object; it is ignored");
+            Map::new()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identify() -> Identify {
+        Identify { pin_variable: Some("PIN".into()), trusted_contexts: vec!["from-bank".into()] }
+    }
+
+    #[test]
+    fn authorization_is_believed_from_a_trusted_context_alone() {
+        let identify = identify();
+        assert_eq!(believed("authenticated", &identify, Some("from-bank")), Some(AuthState::Authenticated));
+        assert_eq!(believed("validated", &identify, Some("from-bank")), Some(AuthState::Validated));
+        assert_eq!(believed("confirmed", &identify, Some("from-bank")), None, "that is for the caller to say");
+        assert_eq!(believed("authenticated", &identify, Some("from-trunk")), None);
+        assert_eq!(believed("authenticated", &identify, None), None);
+    }
+
+    #[test]
+    fn what_the_dialplan_says_of_the_caller_has_to_be_an_object() {
+        assert_eq!(user(r#"{"id":7}"#)["id"], 7);
+        assert!(user("[1]").is_empty());
+        assert!(user(&format!("{{\"a\":\"{}\"}}", "x".repeat(USER_BYTES_MAX))).is_empty());
+    }
+}
