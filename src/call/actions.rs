@@ -78,6 +78,16 @@ impl Actions {
         self.dispatched.push((id, deadline));
     }
 
+    /// A running call is given more time.
+    pub fn extend(&mut self, id: ToolCallId, until: Instant) {
+        let calls = self.calls.iter_mut().filter(|call| call.id == id).filter_map(|call| match &mut call.state {
+            State::Running { deadline } => Some(deadline),
+            _ => None,
+        });
+        let dispatched = self.dispatched.iter_mut().filter(|(known, _)| *known == id).map(|(_, deadline)| deadline);
+        calls.chain(dispatched).for_each(|deadline| *deadline = until);
+    }
+
     pub fn wait(&mut self, id: ToolCallId, call: ToolCall, until: Instant) {
         self.set(id, State::Waiting { call, until });
     }

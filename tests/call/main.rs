@@ -1,8 +1,12 @@
 //! Stories of whole calls on a hand-moved clock: no sockets, no tasks, no waiting.
 
+mod confirmation;
+mod digits;
 mod endings;
+mod handoff;
 mod hardships;
 mod properties;
 mod stage;
+mod tool_properties;
 mod tools;
 mod turns;

@@ -1,14 +1,21 @@
 //! Both sides of a call and the clock, in one hand.
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use offhook::{
     audio::{Clip, Format},
     call::{
-        AgentCommand, AgentEvent, AgentTraits, CallMachine, CallPlan, CallRules, EndReason, Input, LegCommand,
-        LegEvent, Measure, Note, Output, ResponseStatus,
+        AgentCommand, AgentEvent, AgentTraits, CallMachine, CallPlan, CallRules, EndReason, Handover, Input,
+        LegCommand, LegEvent, Measure, Note, Output, Reply, ResponseStatus, Speaker,
     },
-    tool::{BUILT_IN, Opening, ToolCall, Toolbox, built_in},
+    facts::CallFacts,
+    gate::{Category, RiskDomain},
+    tool::{
+        Approved, Audit, BUILT_IN, Opening, PolicyRules, Tool, ToolCall, ToolKind, ToolOutcome, ToolSpec, Toolbox,
+        built_in,
+    },
 };
+use serde_json::{Value, json};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -30,22 +37,79 @@ pub fn rules() -> CallRules {
     CallRules { greeting: Some("Hello".into()), ..CallRules::default() }
 }
 
+/// A tool that the test itself runs, by [`Stage::finishes`].
+struct Prop(ToolSpec);
+
+impl Tool for Prop {
+    fn spec(&self) -> ToolSpec {
+        self.0.clone()
+    }
+
+    fn run(&self, _: Approved, _: &CallFacts) -> BoxFuture<'static, ToolOutcome> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// The built-in tools and these.
+pub fn toolbox(specs: impl IntoIterator<Item = ToolSpec>) -> Arc<Toolbox> {
+    let destinations = [("sales".to_owned(), "The sales desk".to_owned())].into();
+    let built_in = BUILT_IN.iter().filter_map(|name| built_in(name, &destinations));
+    let props = specs.into_iter().map(|spec| Arc::new(Prop(spec)) as Arc<dyn Tool>);
+    Arc::new(Toolbox::new(built_in.chain(props)).unwrap())
+}
+
+fn any_object() -> Value {
+    json!({ "type": "object", "properties": { "a": { "type": "string" }, "b": { "type": "string" } } })
+}
+
+/// A tool that everybody may use.
+pub fn look_up() -> ToolSpec {
+    ToolSpec {
+        kind: ToolKind::Retrieval,
+        access: Category::PublicRead,
+        ..ToolSpec::new("look_up", "Opening hours.", any_object())
+    }
+}
+
+/// A tool that the caller has to agree to.
+pub fn book() -> ToolSpec {
+    ToolSpec {
+        kind: ToolKind::Action,
+        access: Category::Write,
+        risk_domain: RiskDomain::CustomerSupport,
+        confirm_template: Some("Book a table on {a}?".into()),
+        ..ToolSpec::new("book", "Books a table.", any_object())
+    }
+}
+
+/// A tool of the operator's whose outcome the test makes.
+pub fn approved_tool(name: &str) -> ToolSpec {
+    ToolSpec::on_the_call(name, "Does something.", any_object())
+}
+
+pub const AGENT: AgentTraits =
+    AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true, answer_bytes_max: None };
+
 impl Stage {
     pub fn new(rules: CallRules) -> Self {
-        let destinations = [("sales".to_owned(), "The sales desk".to_owned())].into();
-        let tools = BUILT_IN.iter().filter_map(|name| built_in(name, &destinations));
+        let opening = Opening { caller_known: true, ..Opening::default() };
+        Self::cast(rules, [], PolicyRules::default(), opening)
+    }
+
+    /// A call with more tools than the built-in ones.
+    pub fn cast(
+        rules: CallRules,
+        tools: impl IntoIterator<Item = ToolSpec>,
+        policy: PolicyRules,
+        opening: Opening,
+    ) -> Self {
         let plan = CallPlan {
             rules,
-            toolbox: Arc::new(Toolbox::new(tools).unwrap()),
-            policy: Arc::default(),
-            opening: Opening { caller_known: true, ..Opening::default() },
+            toolbox: toolbox(tools),
+            policy: Arc::new(policy),
+            opening,
             wall: jiff::Timestamp::UNIX_EPOCH,
-            agent: AgentTraits {
-                detects_speech: true,
-                cancels_on_speech: true,
-                truncates: true,
-                answer_bytes_max: None,
-            },
+            agent: AGENT,
             format: Format::ULAW,
             apology: Arc::new(Clip::built_in_apology()),
         };
@@ -67,6 +131,15 @@ impl Stage {
         let mut stage = Self::answered(rules());
         stage.reply("greeting", 500);
         stage.after(600);
+        stage
+    }
+
+    /// The same with these tools, the caller patient for an hour.
+    pub fn with_tools(tools: impl IntoIterator<Item = ToolSpec>) -> Self {
+        let opening = Opening { caller_known: true, pin: Some("2468".to_owned().into()), ..Opening::default() };
+        let patient = CallRules { no_input_after: Duration::from_secs(3_600), ..rules() };
+        let mut stage = Self::cast(patient, tools, PolicyRules::default(), opening);
+        stage.leg(LegEvent::Up).agent(AgentEvent::Ready).reply("greeting", 500).after(600);
         stage
     }
 
@@ -134,6 +207,44 @@ impl Stage {
         self.agent(AgentEvent::CallerSpeechStarted { utterance: None }).after(ms).agent(AgentEvent::CallerSpeechStopped)
     }
 
+    /// The caller says something that is transcribed.
+    pub fn caller_tells(&mut self, words: &str) -> &mut Self {
+        self.caller_says(300).hears(Speaker::Caller, words)
+    }
+
+    /// The agent asks or tells something, and it is transcribed.
+    pub fn agent_tells(&mut self, response: &str, words: &str) -> &mut Self {
+        self.reply(response, 500).hears(Speaker::Agent, words).after(600)
+    }
+
+    pub fn hears(&mut self, speaker: Speaker, words: &str) -> &mut Self {
+        self.agent(AgentEvent::Transcript { speaker, text: words.into(), utterance: None })
+    }
+
+    /// A response that consists of this call.
+    pub fn only_calls(&mut self, id: &str, name: &str, arguments: &str) -> &mut Self {
+        self.starts(id).calls_tool(id, name, arguments).done(id)
+    }
+
+    /// The tool that last began under this name comes to an end.
+    pub fn finishes(&mut self, name: &str, outcome: ToolOutcome) -> &mut Self {
+        let id = self.approved().into_iter().rfind(|call| call.name() == name).expect("it runs").id();
+        self.input(Input::ToolFinished { id, outcome })
+    }
+
+    /// Another context takes over, as the engine arranges it at once.
+    pub fn hands_over(&mut self, context: &str, tools: impl IntoIterator<Item = ToolSpec>) -> &mut Self {
+        self.input(Input::HandedOff(Box::new(Handover {
+            context: context.into(),
+            rules: rules(),
+            toolbox: toolbox(tools),
+            policy: Arc::default(),
+            agent: AGENT,
+            apology: Arc::new(Clip::built_in_apology()),
+            answer_bytes_max: None,
+        })))
+    }
+
     pub fn calls_tool(&mut self, id: &str, name: &str, arguments: &str) -> &mut Self {
         self.agent(AgentEvent::ToolCall(ToolCall { id: id.into(), name: name.into(), arguments: arguments.into() }))
     }
@@ -147,7 +258,7 @@ impl Stage {
             .filter_map(|(_, output)| if let Output::RunTool(call) = output { Some(call.clone()) } else { None })
             .collect();
         for call in approved {
-            let tool = built_in(call.name(), &destinations).unwrap();
+            let Some(tool) = built_in(call.name(), &destinations) else { continue };
             let id = call.id();
             let outcome = futures_util::FutureExt::now_or_never(tool.run(call, &facts())).unwrap();
             self.input(Input::ToolFinished { id, outcome });
@@ -156,6 +267,60 @@ impl Stage {
     }
 
     // ---- Looking back ----
+
+    /// Calls that began to run.
+    pub fn approved(&self) -> Vec<Approved> {
+        self.seen
+            .iter()
+            .filter_map(|(_, output)| if let Output::RunTool(call) = output { Some(call.clone()) } else { None })
+            .collect()
+    }
+
+    /// Names of the calls that began to run.
+    pub fn ran(&self) -> Vec<String> {
+        self.approved().iter().map(|call| call.name().to_owned()).collect()
+    }
+
+    /// What tool calls were answered with: the provider's id, the envelope, and whether the agent is
+    /// to speak.
+    pub fn answers(&self) -> Vec<(String, Value, Reply)> {
+        self.to_agent()
+            .filter_map(|command| match command {
+                AgentCommand::ToolResult { call_id, output, reply } => {
+                    Some((call_id.clone(), serde_json::from_str(output).unwrap(), *reply))
+                }
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The last answer's envelope.
+    pub fn answer(&self) -> Value {
+        self.answers().pop().expect("an answer").1
+    }
+
+    /// The token that the agent was given last.
+    pub fn token(&self) -> String {
+        let requests = self.answers().into_iter().rev();
+        let mut tokens = requests.filter_map(|(_, envelope, _)| {
+            envelope["error"]["confirmation_request"]["token"].as_str().map(str::to_owned)
+        });
+        tokens.next().expect("a token")
+    }
+
+    /// What the agent was told to say.
+    pub fn told_to_say(&self) -> Vec<String> {
+        let say = |command: &AgentCommand| match command {
+            AgentCommand::Say { text } => Some(text.clone()),
+            _ => None,
+        };
+        self.to_agent().filter_map(say).collect()
+    }
+
+    pub fn audits(&self) -> Vec<Audit> {
+        let audit = |note: &Note| if let Note::Audit(audit) = note { Some(Audit::clone(audit)) } else { None };
+        self.notes().into_iter().filter_map(audit).collect()
+    }
 
     /// Frames that left, in order: `true` is the agent's voice.
     pub fn slots(&self) -> Vec<(Duration, bool)> {

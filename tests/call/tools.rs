@@ -1,10 +1,11 @@
 //! Tool calls: admitted by the context's list, answered once, acted on after the last words.
 
-use crate::stage::{Stage, rules};
+use crate::stage::{Stage, approved_tool, look_up, rules};
 use offhook::{
-    call::{AgentCommand, EndReason, LegCommand, LegEvent, Output, Reply},
-    tool::{ToolError, ToolOutcome},
+    call::{AgentCommand, AgentEvent, EndReason, Input, LegCommand, LegEvent, Measure, Note, Output, Reply, Speaker},
+    tool::{After, CallAction, Done, ToolError, ToolOutcome},
 };
+use serde_json::json;
 
 fn answers(stage: &Stage) -> Vec<(String, String, Reply)> {
     stage
@@ -112,4 +113,274 @@ fn a_tool_that_takes_too_long_is_cancelled_and_answered_once() {
     let answers = answers(&stage);
     assert_eq!(answers.len(), 1);
     assert!(answers[0].1.contains("TIMEOUT"));
+}
+
+// ---- Agents that go in circles ----
+
+/// A model that hangs up 337 times is answered 337 times, and the call ends as it wanted.
+#[test]
+fn a_storm_of_hangups_loses_no_answer_and_harms_nobody() {
+    let mut stage = Stage::greeted();
+    stage.caller_says(400).starts("bye").speaks("bye", 1_000);
+    for n in 0..337 {
+        stage.calls_tool(&format!("provider-{n}"), "hangup_call", "{}");
+        if n == 0 {
+            stage.runs_tools();
+        }
+    }
+    assert!(answers(&stage).is_empty());
+    stage.done("bye").after(900);
+    let answers = answers(&stage);
+    assert_eq!(answers.len(), 337);
+    assert!(answers.iter().enumerate().all(|(n, (id, ..))| *id == format!("provider-{n}")), "in order");
+    assert_eq!(answers.iter().filter(|(_, output, _)| output.starts_with(r#"{"ok":true"#)).count(), 1);
+    assert_eq!(stage.audits().len(), 337);
+    assert_eq!(stage.ran(), ["hangup_call"]);
+    assert!(stage.ended().is_none());
+    stage.after(600);
+    assert_eq!(stage.end_reason(), Some(EndReason::AgentHungUp));
+    assert_eq!(stage.voice_ms(), 500 + 1_000);
+}
+
+/// The same under one id, while the first still runs: some wait for it, the rest is refused.
+#[test]
+fn a_storm_of_one_call_runs_once() {
+    let mut stage = Stage::greeted();
+    stage.caller_says(400).starts("bye");
+    for _ in 0..337 {
+        stage.calls_tool("provider-1", "hangup_call", "{}");
+    }
+    stage.runs_tools().done("bye");
+    assert_eq!((answers(&stage).len(), stage.audits().len()), (337, 337));
+    assert_eq!(stage.ran(), ["hangup_call"]);
+}
+
+/// However a model goes in circles, the caller does not listen to silence for ever: refusals, and old
+/// results, are no sign of life.
+#[test]
+fn a_model_that_only_calls_tools_counts_as_silent() {
+    let loops: [(&str, fn(usize) -> String); 3] = [
+        ("nonsense", |n| format!("provider-{n}")),
+        ("look_up", |n| format!("provider-{n}")),
+        ("look_up", |n| n.to_string()),
+    ];
+    for (name, id) in loops {
+        let mut stage = Stage::with_tools([look_up()]);
+        stage.caller_tells("Hello?");
+        for n in 0..100 {
+            let before = stage.ran().len();
+            stage.only_calls(&id(n), name, "{}");
+            if stage.ran().len() > before {
+                stage.finishes(name, ToolOutcome::done("", json!(1)));
+            }
+            stage.after(500);
+            if stage.ended().is_some() || stage.notes().iter().any(|note| matches!(note, Note::Failing(_))) {
+                break;
+            }
+        }
+        stage.after(20_000);
+        assert_eq!(stage.end_reason(), Some(EndReason::AgentSilent), "{name}");
+        assert!(stage.ended().unwrap().0.as_secs() < 45, "{name}: {:?}", stage.ended());
+    }
+}
+
+/// P11: without name and id there is nobody to answer.
+#[test]
+fn a_call_without_name_and_id_is_skipped() {
+    let mut stage = Stage::greeted();
+    stage.caller_says(400).starts("r").calls_tool("", "", "{}").calls_tool("c1", "", "{}").done("r");
+    let answers = answers(&stage);
+    assert_eq!(answers.len(), 1);
+    assert!(answers[0].1.contains("VALIDATION"));
+    assert!(stage.notes().iter().any(|note| matches!(note, Note::ActionRefused(_))));
+}
+
+/// P answer 6: a call that comes again under its id does not run again.
+#[test]
+fn a_repeated_call_runs_once() {
+    let mut stage = Stage::with_tools([look_up()]);
+    stage.caller_tells("Hello?").starts("r").calls_tool("provider-1", "look_up", "{}");
+    stage.calls_tool("provider-1", "look_up", "{}").done("r");
+    let act = ToolOutcome::act("Found.", CallAction::SayNextTurn { message: "Offer more.".into() });
+    stage.after(200).finishes("look_up", act).only_calls("provider-1", "look_up", "{}").reply("r2", 300);
+    assert_eq!(stage.ran(), ["look_up"]);
+    let replayed: Vec<_> =
+        stage.answers().iter().map(|(_, envelope, _)| envelope["meta"]["replayed"] == true).collect();
+    assert_eq!(replayed, [false, true, true]);
+    assert_eq!(stage.told_to_say(), ["Offer more."], "once");
+}
+
+/// An outcome that comes when the caller has gone goes nowhere; the call has its line.
+#[test]
+fn an_outcome_after_the_end_goes_nowhere() {
+    let mut stage = Stage::with_tools([look_up()]);
+    stage.caller_tells("Hello?").only_calls("provider-1", "look_up", "{}").leg(LegEvent::CallerLeft);
+    let seen = stage.seen.len();
+    stage.finishes("look_up", ToolOutcome::done("", json!(1))).after(1_000);
+    assert_eq!(stage.seen.len(), seen);
+    assert!(stage.audits()[0].cancelled);
+}
+
+/// A tool that the model does not wait for is answered at once; the outcome has its line later.
+#[test]
+fn a_dispatched_tool_is_answered_at_once() {
+    let tool = offhook::tool::ToolSpec { wait: false, ..approved_tool("notify") };
+    let mut stage = Stage::with_tools([tool]);
+    stage.caller_tells("Tell them.").only_calls("provider-1", "notify", "{}");
+    assert_eq!((&stage.answer()["data"], stage.answers()[0].2), (&json!({ "status": "dispatched" }), Reply::Wanted));
+    assert!(stage.audits().is_empty());
+    stage.agent_tells("r", "Done.").finishes("notify", ToolOutcome::failed(ToolError::Transient, "later"));
+    assert_eq!((stage.answers().len(), stage.audits()[0].error()), (1, Some(ToolError::Transient)));
+}
+
+/// It too has its limit.
+#[test]
+fn a_dispatched_tool_does_not_run_for_ever() {
+    let tool = offhook::tool::ToolSpec { wait: false, ..approved_tool("notify") };
+    let mut stage = Stage::with_tools([tool]);
+    stage.caller_tells("Tell them.").only_calls("provider-1", "notify", "{}").agent_tells("r", "Done.").after(10_000);
+    assert_eq!(stage.audits()[0].error(), Some(ToolError::Timeout));
+    assert!(stage.seen.iter().any(|(_, output)| matches!(output, Output::CancelTool { .. })));
+    assert_eq!(stage.answers().len(), 1);
+}
+
+// ---- What tools ask of the call (P20, P27, P28) ----
+
+fn acts(actions: Vec<CallAction>) -> ToolOutcome {
+    ToolOutcome::Done(Done { actions, ..Done::default() })
+}
+
+/// A call of `act` during a response, with this outcome while it is still under way or after it.
+fn acting(actions: Vec<CallAction>, during: bool) -> Stage {
+    let mut stage = Stage::with_tools([approved_tool("act")]);
+    stage.caller_tells("Hello?").starts("r").calls_tool("provider-1", "act", "{}");
+    if during {
+        stage.finishes("act", acts(actions)).done("r");
+    } else {
+        stage.done("r").finishes("act", acts(actions));
+    }
+    stage
+}
+
+/// P28: held audio is not heard until the agent's turn is over, is not asked for again, and its
+/// silence is nobody's fault.
+#[test]
+fn held_audio_is_not_heard_and_not_missed() {
+    for during in [true, false] {
+        let mut stage = acting(vec![CallAction::HoldAudio(true)], during);
+        assert_eq!(answers(&stage)[0].2, Reply::Wanted);
+        stage.reply("held", 1_000).after(1_500);
+        assert_eq!(stage.voice_ms(), 500, "the greeting alone");
+        assert!(stage.measures().contains(&Measure::StaleAudio(8_000)));
+        assert!(stage.told_to_say().is_empty(), "{:?}", stage.told_to_say());
+        stage.after(30_000);
+        assert!(stage.ended().is_none());
+        stage.reply("next", 400).after(500);
+        assert_eq!(stage.voice_ms(), 900, "the turn is over");
+    }
+}
+
+/// P28: an interruption ends the hold as well.
+#[test]
+fn a_caller_who_speaks_is_answered_aloud() {
+    let mut stage = acting(vec![CallAction::HoldAudio(true)], false);
+    stage.caller_tells("Hello?").reply("r2", 400).after(500);
+    assert_eq!(stage.voice_ms(), 900);
+}
+
+/// P28: hidden words are in no record, until the agent's turn is over; the caller's are kept.
+#[test]
+fn hidden_words_are_not_kept() {
+    let mut stage = acting(vec![CallAction::HideTranscript(true)], false);
+    let words = |stage: &Stage, speaker| {
+        let said = |note: &&Note| matches!(note, Note::Said { speaker: known, .. } if *known == speaker);
+        stage.notes().iter().filter(|note| said(note)).count()
+    };
+    stage.starts("r2").hears(Speaker::Agent, "hidden").speaks("r2", 300).done("r2").after(400);
+    assert_eq!((words(&stage, Speaker::Agent), stage.voice_ms()), (0, 800));
+    stage.starts("r3").hears(Speaker::Agent, "kept").done("r3");
+    assert_eq!((words(&stage, Speaker::Agent), words(&stage, Speaker::Caller)), (1, 1));
+}
+
+/// SET_PENDING_MESSAGE: said when the turn is over, once.
+#[test]
+fn what_is_to_be_said_next_is_said_after_the_turn() {
+    for during in [true, false] {
+        let mut stage = acting(vec![CallAction::SayNextTurn { message: "Offer help.".into() }], during);
+        assert!(stage.told_to_say().is_empty(), "the answer comes first");
+        stage.reply("r2", 300);
+        assert_eq!(stage.told_to_say(), ["Offer help."]);
+        stage.after(400).reply("r3", 300).after(400);
+        assert_eq!(stage.told_to_say().len(), 1);
+    }
+}
+
+fn end(after: After, closing: Option<&str>) -> Vec<CallAction> {
+    vec![CallAction::EndCall { after, reason: "task_complete".into(), closing: closing.map(str::to_owned) }]
+}
+
+/// P20: `immediate` cuts off what is being said.
+#[test]
+fn a_call_can_end_at_once() {
+    let mut stage = Stage::with_tools([approved_tool("act")]);
+    stage.caller_tells("Hello?").starts("r").speaks("r", 5_000).calls_tool("provider-1", "act", "{}").after(200);
+    stage.finishes("act", acts(end(After::Immediate, Some("Bye."))));
+    assert_eq!((stage.leg_commands(), stage.end_reason()), (vec![&LegCommand::HangUp], Some(EndReason::AgentHungUp)));
+}
+
+/// P20: with a closing message the agent says that last, and only that.
+#[test]
+fn a_closing_message_is_the_last_word() {
+    for during in [true, false] {
+        let mut stage = acting(end(After::CurrentTurn, Some("Goodbye and thank you.")), during);
+        assert_eq!(answers(&stage)[0].2, Reply::NotNow);
+        assert_eq!(stage.told_to_say(), ["Say this to the caller, word for word: Goodbye and thank you."]);
+        stage.after(700).reply("bye", 500).after(400);
+        assert!(stage.ended().is_none());
+        stage.after(500);
+        assert_eq!((stage.end_reason(), stage.voice_ms()), (Some(EndReason::AgentHungUp), 1_000));
+    }
+}
+
+/// A closing message is heard even from an agent whose words were held back.
+#[test]
+fn a_closing_message_is_not_held() {
+    let actions = [vec![CallAction::HoldAudio(true)], end(After::CurrentTurn, Some("Goodbye."))].concat();
+    let mut stage = acting(actions, true);
+    stage.reply("bye", 500).after(1_500);
+    assert_eq!((stage.end_reason(), stage.voice_ms()), (Some(EndReason::AgentHungUp), 1_000));
+}
+
+/// P20, P answer 10: a tool that failed has asked for nothing, whatever came before.
+#[test]
+fn a_failure_ends_nothing() {
+    let mut stage = Stage::with_tools([approved_tool("act")]);
+    stage.caller_tells("Hello?").only_calls("provider-1", "act", "{}");
+    stage.finishes("act", ToolOutcome::failed(ToolError::Permanent, "no")).after(200);
+    assert_eq!(answers(&stage)[0].2, Reply::Wanted);
+    assert!(stage.ended().is_none() && stage.leg_commands().is_empty());
+}
+
+/// G answer 8: a wish that needs a person takes the caller to one, after the agent's words.
+#[test]
+fn a_deferral_can_transfer() {
+    use offhook::tool::{Opening, PolicyRules, ToolSpec, policy::OnDefer};
+    let policy = PolicyRules { on_defer: OnDefer::Transfer("sales".into()), ..PolicyRules::default() };
+    let mystery = ToolSpec::new("mystery", "Unclassified.", json!({ "type": "object" }));
+    let mut stage = Stage::cast(rules(), [mystery], policy, Opening::default());
+    stage.leg(LegEvent::Up).agent(AgentEvent::Ready).reply("greeting", 300).after(400);
+    stage.caller_tells("Do it.").only_calls("provider-1", "mystery", "{}");
+    assert!(answers(&stage)[0].1.contains("DEFERRED"));
+    stage.after(500).reply("moment", 300).after(700);
+    assert_eq!(stage.leg_commands(), [&LegCommand::Transfer { destination: "sales".into() }]);
+}
+
+/// An operator's end leaves no answer behind.
+#[test]
+fn an_operator_can_end_a_call_in_the_middle_of_a_tool() {
+    let mut stage = Stage::with_tools([look_up()]);
+    stage.caller_tells("Hello?").only_calls("provider-1", "look_up", "{}");
+    stage.input(Input::EndNow(EndReason::OperatorEnded));
+    assert_eq!(stage.end_reason(), Some(EndReason::OperatorEnded));
+    assert!(stage.audits()[0].cancelled && stage.answers().is_empty());
 }

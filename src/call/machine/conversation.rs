@@ -63,6 +63,8 @@ impl CallMachine {
     fn on_agent_audio(&mut self, response: ResponseId, item: ItemId, audio: Bytes, out: &mut Vec<Output>) {
         let bytes = audio.len();
         if self.manners.audio_held {
+            // It has answered; that nobody hears it is meant.
+            self.timers.clear(Timer::AgentSilence);
             out.push(Output::Measure(Measure::StaleAudio(bytes)));
             return;
         }
@@ -88,9 +90,11 @@ impl CallMachine {
     fn on_response_done(&mut self, response: &ResponseId, status: ResponseStatus, now: Instant, out: &mut Vec<Output>) {
         let ended = self.response.take_if(|active| active.id == *response);
         self.last_response = Some(response.clone());
-        self.turn_over(now, out);
         self.actions.response_completed();
         let called_tools = !self.actions.is_empty();
+        if !called_tools {
+            self.turn_over(now, out);
+        }
         self.answer_tools(now, out);
         // Speech is owed, and this response brought neither that nor a tool call.
         let empty = ended.is_some_and(|response| !response.spoke) && !called_tools;

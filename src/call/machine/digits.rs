@@ -6,7 +6,11 @@ use crate::{
     tool::{DigitPlan, DigitPurpose, ToolCallId, ToolError, ToolOutcome},
 };
 use serde_json::json;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// A tool that waits for keys has its own clock for each of them; this bounds them all together. The
+/// longest numbers that people type take a minute.
+const COLLECT_MAX: Duration = Duration::from_secs(180);
 
 /// Digits being collected. `Debug` shows how many there are, never which.
 pub(super) struct Capture {
@@ -45,10 +49,19 @@ impl CallMachine {
             let busy = ToolOutcome::failed(ToolError::Conflict, "Digits are being collected already.");
             return self.on_tool_finished(id, busy, now, out);
         }
+        self.actions.extend(id, now + COLLECT_MAX);
+        self.arm_tool_timer();
         let prompt = plan.prompt.clone();
         self.capture = Some(Capture { id, plan, digits: String::new() });
         if let Some(prompt) = prompt {
             self.say(&prompt, now, out);
+        }
+    }
+
+    /// The tool that asked for digits has its outcome by another way: it took too long.
+    pub(super) fn forget_capture(&mut self, id: ToolCallId) {
+        if self.capture.take_if(|capture| capture.id == id).is_some() {
+            self.timers.clear(Timer::Digits);
         }
     }
 

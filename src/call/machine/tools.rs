@@ -13,7 +13,7 @@ use crate::{
 };
 use std::time::Instant;
 
-/// Refusals in one turn of the caller after which an agent that still calls tools counts as silent:
+/// Calls answered without a run in one turn of the caller after which an agent that still calls tools counts as silent:
 /// each is answered at once, so a model that goes in circles would never let the silence timer run.
 const REFUSALS_MAX: u32 = 8;
 
@@ -28,7 +28,7 @@ pub(super) struct Manners {
     pub next: Option<String>,
     /// What it says last of all.
     pub closing: Option<String>,
-    /// Calls that were refused since the caller last spoke.
+    /// Calls that were refused, or answered with an old result, since the caller last spoke.
     pub refusals: u32,
 }
 
@@ -47,27 +47,26 @@ impl CallMachine {
             return;
         }
         let id = ToolCallId::random();
-        let refused = if !matches!(self.phase, Phase::Talking) || self.handoff.is_some() {
-            Some("The call is ending.")
-        } else {
-            self.actions.is_full().then_some("Too many tools are running.")
-        };
+        let full = self.actions.is_full();
         self.actions.begin(id, &call.id);
         if self.manners.refusals <= REFUSALS_MAX {
             self.timers.clear(Timer::AgentSilence);
         }
-        match refused {
-            Some(message) => {
-                let answer = self.policy.refuse(id, &call, message);
-                self.answered(answer, now, out);
-            }
-            None => self.admit(id, call, now, out),
+        if full {
+            let answer = self.policy.refuse(id, &call, "Too many tools are running.");
+            self.answered(answer, now, out);
+        } else {
+            self.admit(id, call, now, out);
         }
         self.arm_tool_timer();
         self.answer_if_free(now, out);
     }
 
     fn admit(&mut self, id: ToolCallId, call: ToolCall, now: Instant, out: &mut Vec<Output>) {
+        if !matches!(self.phase, Phase::Talking) || self.handoff.is_some() {
+            let answer = self.policy.refuse(id, &call, "The call is ending.");
+            return self.answered(answer, now, out);
+        }
         match self.policy.admit(id, &call, now) {
             Admission::Run { call, dispatched } => {
                 let deadline = now + call.time_left().min(self.plan.rules.tool_max);
@@ -87,7 +86,8 @@ impl CallMachine {
     fn answered(&mut self, answer: Answer, now: Instant, out: &mut Vec<Output>) {
         let Answer { id, output, tool, error, actions, audit } = answer;
         self.actions.finish(id, output);
-        self.manners.refusals += u32::from(error.is_some_and(|error| error.before_running()));
+        let idle = audit.replayed || error.is_some_and(|error| error.before_running());
+        self.manners.refusals = self.manners.refusals.saturating_add(idle.into());
         out.push(Output::Note(Note::ToolAnswered { tool, error }));
         out.push(Output::Note(Note::Audit(Box::new(audit))));
         self.carry_out(actions, now, out);
@@ -106,6 +106,7 @@ impl CallMachine {
             }
             return;
         }
+        self.forget_capture(id);
         self.actions.dispatched_finished(id);
         let Some(settled) = self.policy.settle(id, outcome, now) else { return };
         if let Some(audit) = settled.audit {
@@ -156,7 +157,7 @@ impl CallMachine {
         }
     }
 
-    /// The agent's turn is over: what tools asked of its behaviour ends with it.
+    /// The agent's turn is over, no answer of a tool is owed in it: what tools asked of its behaviour ends with it.
     pub(super) fn turn_over(&mut self, now: Instant, out: &mut Vec<Output>) {
         let Manners { next, closing, refusals, .. } = std::mem::take(&mut self.manners);
         (self.manners.closing, self.manners.refusals) = (closing, refusals);
@@ -254,16 +255,22 @@ impl CallMachine {
             && leaving
             && let Some(closing) = self.manners.closing.take()
         {
+            self.manners.audio_held = false;
             self.say(&format!("Say this to the caller, word for word: {closing}"), now, out);
         }
     }
 
     pub(super) fn abandon_tools(&mut self, out: &mut Vec<Output>) {
+        // Every call has its line in the audit log, also one that nobody is left to answer.
+        for (id, call) in self.actions.take_waiting() {
+            let audit = self.policy.refuse(id, &call, "The call is ending.").audit;
+            out.push(Output::Note(Note::Audit(Box::new(audit))));
+        }
         for id in self.actions.abandon() {
-            if let Some((tool, audit)) = self.policy.cancel(id, self.at) {
+            if let Some((tool, lines)) = self.policy.cancel(id, self.at) {
                 out.push(Output::CancelTool { id });
                 out.push(Output::Note(Note::ToolCancelled { tool }));
-                out.push(Output::Note(Note::Audit(Box::new(audit))));
+                out.extend(lines.into_iter().map(|audit| Output::Note(Note::Audit(Box::new(audit)))));
             }
         }
         self.capture = None;

@@ -104,7 +104,7 @@ pub(super) struct Ticket {
     pub key: String,
     pub turn: String,
     pub audit: Audit,
-    /// As the model gave them, checked; handles still stand for secrets.
+    /// Checked, as they run.
     pub arguments: Map<String, Value>,
     pub began: std::time::Instant,
     /// The model was answered already.

@@ -14,6 +14,9 @@ impl CallPolicy {
     /// words, and words can disarm a rule.
     pub(super) fn event(&self, candidate: &Candidate<'_>, approval: Option<Approval>) -> Event {
         let spec = &candidate.entry.spec;
+        // Who says yes to a look into private data is not shown by it to be the one whose data it is.
+        let known = self.authority.state() >= AuthState::Authenticated;
+        let approval = approval.filter(|_| spec.access != Category::PrivateRead || known);
         let (state, evidence) = self.authority.evidence(&spec.name, approval, candidate.now);
         let hidden = |key: &String| (key.clone(), Value::from("[redacted]"));
         Event {

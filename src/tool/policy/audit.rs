@@ -1,6 +1,7 @@
 //! One line per call, whatever became of it (P31 and the contract's audit-safe event). Names and
 //! keys only: never a value, never a word of the caller or the model.
 
+use super::ToolCallId;
 use crate::tool::{Failure, Mode, ToolError, ToolSpec};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -112,6 +113,12 @@ impl Audit {
     pub fn took(&mut self, duration: Duration, budget: Duration) {
         self.duration = duration.as_millis() as u64;
         self.over_latency_budget = duration > budget;
+    }
+
+    /// The line of a call that was answered along with this one.
+    pub fn again(&self, id: ToolCallId) -> Self {
+        let call_id = id.to_string();
+        Self { call_id, replayed: true, duration: 0, over_latency_budget: false, ..self.clone() }
     }
 
     /// Why it did not work; `None` when it did, or was cancelled.

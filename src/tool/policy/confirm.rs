@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! ask ─▶ open ── yes on the caller's channel, in a later turn ─▶ granted ── the same call with the token ─▶ spent
-//!          ├── no ─▶ gone
-//!          └── 5 min ─▶ gone
+//!          ├── no ─▶ gone                                            ├── no ─▶ gone
+//!          └── 5 min ─▶ gone                                         └── 5 min ─▶ gone
 //! ```
 //!
 //! One question at a time: were two open, nobody could tell to which of them a yes belongs.
@@ -158,7 +158,7 @@ impl Confirmations {
     }
 
     fn answered(&mut self, answer: Answer, turn: u64, now: Timestamp, rules: &ConfirmRules) -> Option<Verdict> {
-        let open = self.open.as_mut().filter(|open| turn > open.asked_in && !open.granted)?;
+        let open = self.open.as_mut().filter(|open| turn > open.asked_in)?;
         if open.expires <= now {
             self.open = None;
             return None;
@@ -166,10 +166,11 @@ impl Confirmations {
         let told =
             !rules.heard || !self.agent_is_transcribed || judge::tells(open.heard.reveal(), open.preview.reveal());
         match answer {
-            Answer::Yes if told => {
+            Answer::Yes if told && !open.granted => {
                 open.granted = true;
                 Some(Verdict::Granted)
             }
+            // Also one who has said yes can think better of it until the tool runs.
             Answer::No => {
                 self.open = None;
                 Some(Verdict::Declined)

@@ -71,7 +71,8 @@ fn wire_type(kind: ToolError, types: ErrorTypes) -> &'static str {
 }
 
 /// The text that goes to the model: in the configured shape, at most `bytes_max` long. What is too
-/// long loses `data` first, then details, then the end of its message; `meta.truncated` says so.
+/// long loses `data` first, then details, then the end of its message, then what else can be left
+/// out; `meta.truncated` says so.
 pub fn text(mut envelope: Value, shape: ResultShape, bytes_max: usize) -> String {
     let shaped = |envelope: &Value| match shape {
         ResultShape::Envelope => envelope.to_string(),
@@ -83,27 +84,43 @@ pub fn text(mut envelope: Value, shape: ResultShape, bytes_max: usize) -> String
         return whole;
     }
     envelope["meta"]["truncated"] = true.into();
+    let mut short = whole;
+    for shorten in [without_data, with_short_message, without_extras] {
+        shorten(&mut envelope, short.len().saturating_sub(bytes_max));
+        short = shaped(&envelope);
+        if short.len() <= bytes_max {
+            break;
+        }
+    }
+    short
+}
+
+fn without_data(envelope: &mut Value, _: usize) {
     if envelope["ok"] == true {
         envelope["data"] = Value::Null;
     } else if let Some(error) = envelope["error"].as_object_mut() {
         error.remove("details");
     }
-    let short = shaped(&envelope);
-    if short.len() <= bytes_max {
-        return short;
-    }
-    shorten(&mut envelope, short.len() - bytes_max);
-    shaped(&envelope)
 }
 
-/// Takes at least `excess` bytes off the message, where it is that long.
-fn shorten(envelope: &mut Value, excess: usize) {
+/// Takes at least `excess` bytes off the message, where it is that long. No byte is shorter in JSON.
+fn with_short_message(envelope: &mut Value, excess: usize) {
     let place = if envelope["ok"] == true { "/message" } else { "/error/message" };
     if let Some(Value::String(message)) = envelope.pointer_mut(place) {
-        // Escapes make a message longer in JSON than it is; twice the excess is on the safe side.
-        let keep = message.len().saturating_sub(excess * 2);
+        let keep = message.len().saturating_sub(excess);
         let keep = (0..=keep).rev().find(|at| message.is_char_boundary(*at)).unwrap_or(0);
         message.truncate(keep);
+    }
+}
+
+/// What is asked of the call is carried out whether the model reads of it or not. A question that is
+/// too long to be read cannot be put, and its token goes with it.
+fn without_extras(envelope: &mut Value, _: usize) {
+    envelope["intents"] = json!([]);
+    if let Some(error) = envelope.get_mut("error").and_then(Value::as_object_mut)
+        && error.remove("confirmation_request").is_some()
+    {
+        error.insert("message".into(), "This is too long to be asked about. Make it shorter.".into());
     }
 }
 

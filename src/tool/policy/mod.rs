@@ -16,6 +16,7 @@ mod confirm;
 mod envelope;
 mod judge;
 mod rules;
+mod secrets;
 mod settle;
 #[cfg(test)]
 mod tests;
@@ -46,6 +47,7 @@ use authority::{Approval, Authority};
 use confirm::{Confirmations, Token};
 use envelope::Meta;
 use jiff::Timestamp;
+use secrets::Secrets;
 use serde_json::{Map, Value, json};
 use std::{
     collections::HashMap,
@@ -64,8 +66,6 @@ pub const CONFIRMATION_TOKEN: &str = "confirmationToken";
 const WORDS_MAX: Duration = Duration::from_millis(2500);
 /// What a model is told of a name it made up.
 const NAME_CHARS_MAX: usize = 64;
-/// Handles of digits that a call can hold.
-const SECURE_MAX: usize = 8;
 
 /// What a call brings along when it begins.
 #[derive(Debug, Clone, Default)]
@@ -101,8 +101,7 @@ pub struct CallPolicy {
     authority: Authority,
     memory: Arc<Memory>,
     running: HashMap<ToolCallId, Ticket>,
-    secure: Vec<(String, Redacted<String>)>,
-    pin_attempts: u32,
+    secrets: Secrets,
 }
 
 impl fmt::Debug for CallPolicy {
@@ -184,8 +183,7 @@ impl CallPolicy {
             confirmations: Confirmations::default(),
             authority,
             running: HashMap::new(),
-            secure: Vec::new(),
-            pin_attempts: 0,
+            secrets: Secrets::default(),
         }
     }
 
@@ -214,7 +212,7 @@ impl CallPolicy {
                 return self.stop(id, call, audit, (failure.into(), Vec::new()));
             }
         }
-        let candidate = match self.check(call, arguments, audit.clone(), wall) {
+        let candidate = match self.check(call, arguments, &mut audit, wall) {
             Ok(candidate) => candidate,
             Err(failure) => return self.stop(id, call, audit, (failure, Vec::new())),
         };
@@ -268,6 +266,10 @@ impl CallPolicy {
         self.spending = Spending::new(rules.budgets);
         // A yes was given to the other agent's question.
         self.confirmations = Confirmations::default();
+        // Another agent counts its calls and its utterances anew: an id of its own that looks like
+        // one of the former agent's is not the same call, and may be of a tool it does not have.
+        self.replay = Replay::default();
+        self.turns.give_up();
         self.opening.answer_bytes_max = answer_bytes_max;
         (self.toolbox, self.rules) = (toolbox, rules);
     }
@@ -290,34 +292,6 @@ impl CallPolicy {
         &self.toolbox
     }
 
-    /// Keeps digits that only tools may see, and gives the handle that a model can pass on.
-    pub fn keep_secret(&mut self, digits: Redacted<String>) -> String {
-        let handle = format!("secure-digits-{}", self.secure.len() + 1);
-        if self.secure.len() == SECURE_MAX {
-            self.secure.remove(0);
-        }
-        self.secure.push((handle.clone(), digits));
-        handle
-    }
-
-    /// Compares what the caller typed with their PIN; three wrong ones are the last.
-    pub fn pin_entered(&mut self, digits: &str, now: Instant) -> bool {
-        const ATTEMPTS_MAX: u32 = 3;
-        use subtle::ConstantTimeEq as _;
-        let Some(pin) = &self.opening.pin else { return false };
-        if self.pin_attempts >= ATTEMPTS_MAX {
-            return false;
-        }
-        let right = bool::from(pin.reveal().as_bytes().ct_eq(digits.as_bytes()));
-        if right {
-            self.pin_attempts = 0;
-            self.prove(Source::Pin, AuthState::Authenticated, now);
-        } else {
-            self.pin_attempts += 1;
-        }
-        right
-    }
-
     // ---- The steps ----
 
     /// Steps 3 to 6: lookup, mode, arguments, budget and loop.
@@ -325,7 +299,7 @@ impl CallPolicy {
         &self,
         call: &'a ToolCall,
         mut arguments: Map<String, Value>,
-        mut audit: Audit,
+        audit: &mut Audit,
         now: Timestamp,
     ) -> Result<Candidate<'a>, Box<Failure>> {
         let Some(entry) = self.toolbox.entry(&call.name) else {
@@ -342,18 +316,19 @@ impl CallPolicy {
             Some(Value::String(token)) => Some(token),
             _ => None,
         };
+        self.secrets.fill(spec, &mut arguments);
         let checked = entry.arguments.check(arguments).map_err(|unfit| {
             let mut failure = Failure::new(ToolError::Validation, unfit.message());
             failure.details = json!({ "errors": unfit.problems });
             Box::new(failure)
         })?;
-        if spec.unknown_args == UnknownArgs::Reject && !checked.dropped.is_empty() {
-            let names = checked.dropped.paths.join(", ");
+        audit.keys(&checked.arguments);
+        audit.dropped_arguments = checked.dropped.paths;
+        if spec.unknown_args == UnknownArgs::Reject && !audit.dropped_arguments.is_empty() {
+            let names = audit.dropped_arguments.join(", ");
             let message = format!("Invalid parameters: {names} is not known");
             return Err(Failure::new(ToolError::Validation, message).into());
         }
-        audit.keys(&checked.arguments);
-        audit.dropped_arguments = checked.dropped.paths;
         let turn = self.turns.id();
         self.spending
             .check(&turn, spec.kind == ToolKind::Retrieval)
@@ -363,7 +338,7 @@ impl CallPolicy {
             failure.details = json!({ "loopType": found.kind.label(), "count": found.count });
             return Err(failure.into());
         }
-        Ok(Candidate { call, entry: Arc::clone(entry), arguments: checked.arguments, token, audit, now })
+        Ok(Candidate { call, entry: Arc::clone(entry), arguments: checked.arguments, token, audit: audit.clone(), now })
     }
 
     /// Step 7: the gate, and what its answer means for a telephone.
@@ -373,6 +348,7 @@ impl CallPolicy {
         let token =
             candidate.token.as_deref().map(|token| self.confirmations.spend(token, &spec.name, digest, candidate.now));
         if token == Some(Token::Open)
+            && self.rules.confirm.by_voice
             && let Some(asked_in) = self.confirmations.asked_in()
             && self.turns.awaits_words_after(asked_in, now)
         {
@@ -402,6 +378,8 @@ impl CallPolicy {
                 let failure = self.question(spec, &candidate.arguments, digest, candidate.now);
                 (failure.into(), Vec::new())
             }
+            // The gate may let pass what the operator wants a better proof for.
+            Route::Accept => self.deferred(spec, Route::Defer),
             route => self.deferred(spec, route),
         };
         let Candidate { call, audit, .. } = candidate;
@@ -437,23 +415,10 @@ impl CallPolicy {
             let done = super::Done { data: json!({ "status": "dispatched" }), ..Default::default() };
             self.text(envelope::success(&done, self.meta(spec, Duration::ZERO)))
         });
-        let plain = self.with_secrets(spec, arguments.clone());
-        let approved = Approved::new(id, spec, plain, key.clone(), Arc::clone(&self.memory), remote);
+        let approved = Approved::new(id, spec, arguments.clone(), key.clone(), Arc::clone(&self.memory), remote);
         let detached = dispatched.is_some();
         self.running.insert(id, Ticket { entry, key, turn, audit, arguments, began: now, detached });
         Admission::Run { call: Box::new(approved), dispatched }
-    }
-
-    /// Puts the digits in place of their handles, in arguments that are declared secret.
-    fn with_secrets(&self, spec: &ToolSpec, mut arguments: Map<String, Value>) -> Map<String, Value> {
-        for name in &spec.secret_args {
-            if let Some(Value::String(handle)) = arguments.get_mut(name)
-                && let Some((_, digits)) = self.secure.iter().find(|(known, _)| known == handle)
-            {
-                handle.clone_from(digits.reveal());
-            }
-        }
-        arguments
     }
 
     // ---- Small steps ----
@@ -510,7 +475,9 @@ impl CallPolicy {
         audit.ok = envelope["ok"] == true;
         let error = envelope["error"]["type"].as_str().and_then(ToolError::parse);
         audit.error_type = error.map(ToolError::label);
-        Answer { id, output: self.text(envelope), tool: Some(call.name.clone()), error, actions: Vec::new(), audit }
+        // A repeat that names another tool than the first may name one that does not exist.
+        let tool = self.toolbox.entry(&call.name).map(|entry| entry.spec.name.clone());
+        Answer { id, output: self.text(envelope), tool, error, actions: Vec::new(), audit }
     }
 }
 

@@ -3,7 +3,10 @@
 use super::{Answer, Audit, CallPolicy, RemoteUse, Source, Ticket, ToolCallId, envelope};
 use crate::{
     gate::Route,
-    tool::{CallAction, Change, Done, Failure, ToolError, ToolKind, ToolOutcome, canonical, loops, replay::replayed},
+    tool::{
+        CallAction, Change, Done, Failure, SideEffects, ToolError, ToolKind, ToolOutcome, canonical, loops,
+        replay::replayed,
+    },
 };
 use serde_json::Value;
 use std::{
@@ -44,13 +47,15 @@ impl CallPolicy {
         })
     }
 
-    /// A running call is given up: its agent or the telephone call ended. Its audit line.
-    pub fn cancel(&mut self, id: ToolCallId, now: Instant) -> Option<(String, Audit)> {
+    /// A running call is given up: its agent or the telephone call ended. The tool's name, and the
+    /// audit lines of the call and of those that had met it running.
+    pub fn cancel(&mut self, id: ToolCallId, now: Instant) -> Option<(String, Vec<Audit>)> {
         let Ticket { entry, key, mut audit, began, .. } = self.running.remove(&id)?;
-        self.replay.abandon(&key);
         audit.took(now.saturating_duration_since(began), entry.spec.latency_budget);
         audit.cancelled = true;
-        Some((entry.spec.name.clone(), audit))
+        let mut lines = vec![audit.clone()];
+        lines.extend(self.replay.abandon(&key).into_iter().map(|id| audit.again(id)));
+        Some((entry.spec.name.clone(), lines))
     }
 
     fn done(&mut self, id: ToolCallId, mut ticket: Ticket, done: Done, took: Duration, now: Instant) -> Settled {
@@ -110,11 +115,17 @@ impl CallPolicy {
     ) -> Settled {
         let by_gate =
             matches!(failure.kind, ToolError::ConfirmationRequired | ToolError::Deferred | ToolError::Refused);
-        let (failure, actions) = if by_gate && self.rules.remote_gate != RemoteUse::None {
+        let (mut failure, actions) = if by_gate && self.rules.remote_gate != RemoteUse::None {
             self.stopped_by_remote_gate(&mut ticket, failure.kind, now)
         } else {
             (failure, Vec::new())
         };
+        if failure.kind == ToolError::Timeout {
+            // Nobody knows how far it got.
+            let spec = &ticket.entry.spec;
+            failure.retryable = spec.idempotent;
+            failure.partial_side_effects |= spec.side_effects == SideEffects::Writes;
+        }
         self.remember(&failure.changes);
         let envelope = envelope::failure(&failure, self.meta(&ticket.entry.spec, took), self.rules.error_types);
         // What policy said after all (a remote gate) has run nothing and is decided anew next time.
@@ -145,9 +156,8 @@ impl CallPolicy {
             actions: Vec::new(),
             audit,
         };
-        let again = |id: ToolCallId| Audit { call_id: id.to_string(), replayed: true, duration: 0, ..audit.clone() };
         let mut answers: Vec<Answer> =
-            waiting.into_iter().map(|id| answer(id, replayed(&envelope), again(id))).collect();
+            waiting.into_iter().map(|id| answer(id, replayed(&envelope), audit.again(id))).collect();
         if detached {
             return Settled { answers, actions, audit: Some(audit) };
         }

@@ -1,0 +1,164 @@
+//! Step 2: what is sent again does not happen again.
+
+use super::*;
+
+const X: &str = r#"{"query":"x"}"#;
+
+fn found() -> ToolOutcome {
+    ToolOutcome::act("Found.", CallAction::SayNextTurn { message: "and so on".into() })
+}
+
+/// P29: the provider's id, longer than eight characters, is the key; the words are not looked at.
+#[test]
+fn a_provider_id_is_the_key() {
+    let mut desk = Desk::new([hours()]);
+    let call = desk.runs("call_00001", "hours", X);
+    assert_eq!(call.idempotency_key(), "provider:call_00001");
+    desk.policy.settle(call.id(), found(), desk.now);
+    desk.caller("next");
+    let again = desk.answered("call_00001", "hours", X);
+    assert_eq!(envelope(&again)["meta"]["replayed"], true, "in a later turn too");
+}
+
+/// P30: a short id is a counter, so tool, arguments and turn are hashed; another turn is another call.
+#[test]
+fn a_short_id_is_hashed_over() {
+    let mut desk = Desk::new([hours()]);
+    let first = desk.runs("12345678", "hours", X);
+    let key = first.idempotency_key().to_owned();
+    assert!(key.starts_with("hash:") && key.len() == 5 + 16, "{key}");
+    assert_eq!(key, canonical::idempotency_key(None, "hours", serde_json::from_str(X).as_ref().unwrap(), "turn-0"));
+    desk.policy.settle(first.id(), found(), desk.now);
+    assert_eq!(envelope(&desk.answered("2", "hours", r#" {"query": "x"} "#))["meta"]["replayed"], true);
+    desk.caller("again");
+    assert_ne!(desk.runs("3", "hours", X).idempotency_key(), key);
+}
+
+/// P answer 6: a name that stands in for a missing id is no id, however long it is.
+#[test]
+fn a_name_is_no_id() {
+    let spec = ToolSpec { name: "opening_hours".into(), ..hours() };
+    let mut desk = Desk::new([spec]);
+    let first = desk.runs("opening_hours", "opening_hours", X);
+    assert!(first.idempotency_key().starts_with("hash:"));
+    desk.runs("opening_hours", "opening_hours", r#"{"query":"y"}"#);
+}
+
+/// P answer 6: the stored envelope goes out again, marked; it costs nothing and asks nothing of the call.
+#[test]
+fn a_repeat_is_answered_and_does_nothing() {
+    let rules = PolicyRules { budgets: Budgets { retrieval: 1, total: 1 }, ..PolicyRules::default() };
+    let mut desk = Desk::with([hours()], rules, Opening::default());
+    let settled = desk.runs_to("provider-1", "hours", X, 250, found());
+    assert_eq!(settled.actions.len(), 1);
+    let again = desk.answered("provider-1", "hours", X);
+    let (mut repeated, original) = (envelope(&again), envelope(&settled.answers[0]));
+    assert_eq!(repeated["meta"].as_object_mut().unwrap().remove("replayed"), Some(json!(true)));
+    assert_eq!(repeated, original);
+    assert!(again.actions.is_empty());
+    assert_eq!((again.audit.ok, again.audit.replayed, again.audit.duration), (true, true, 0));
+    assert_eq!(again.tool.as_deref(), Some("hours"));
+}
+
+/// P answer 6: a failure that ran is repeated as well, with its type.
+#[test]
+fn a_failure_is_replayed_too() {
+    let mut desk = Desk::new([hours()]);
+    desk.runs_to("provider-1", "hours", X, 1, ToolOutcome::failed(ToolError::Permanent, "Broken."));
+    let again = desk.answered("provider-1", "hours", X);
+    assert_eq!((again.error, again.audit.error_type), (Some(ToolError::Permanent), Some("PERMANENT")));
+    assert!(!again.audit.ok);
+}
+
+/// P answer 6: a repeat in flight waits for the first one; its intents are applied once.
+#[test]
+fn a_repeat_in_flight_waits() {
+    let mut desk = Desk::new([hours()]);
+    let call = desk.runs("provider-1", "hours", X);
+    let (second, admission) = desk.admit("provider-1", "hours", X);
+    assert!(matches!(admission, Admission::Attached));
+    let settled = desk.after(300).policy_settle(call.id(), found());
+    assert_eq!(settled.answers.iter().map(|answer| answer.id).collect::<Vec<_>>(), [call.id(), second]);
+    assert_eq!(settled.actions.len(), 1);
+    let [own, repeat] = [&settled.answers[0], &settled.answers[1]];
+    assert!(envelope(own)["meta"].get("replayed").is_none());
+    assert_eq!(envelope(repeat)["meta"]["replayed"], true);
+    assert_eq!((own.audit.duration, repeat.audit.duration), (300, 0));
+    assert_eq!((own.audit.replayed, repeat.audit.replayed), (false, true));
+    assert_ne!(own.audit.call_id, repeat.audit.call_id);
+    assert!(desk.policy.settle(call.id(), found(), desk.now).is_none(), "an outcome comes once");
+}
+
+/// No queue without a limit: the ninth repeat in flight is refused.
+#[test]
+fn not_everybody_can_wait() {
+    let mut desk = Desk::new([hours()]);
+    desk.runs("provider-1", "hours", X);
+    for _ in 0..8 {
+        assert!(matches!(desk.admit("provider-1", "hours", X).1, Admission::Attached));
+    }
+    assert_eq!(desk.refused("provider-1", "hours", X), ToolError::SessionInactive);
+}
+
+/// P answer 6: refusals are decided anew, or a call that needs a yes could never get it.
+#[test]
+fn refusals_are_not_stored() {
+    let mut desk = Desk::new([book()]);
+    let token = token(&desk.asked("provider-1", "book", TABLE));
+    desk.caller("yes");
+    desk.runs("provider-1", "book", &table(&token));
+}
+
+/// P answer 6: what the policy says after all (a remote gate) ran nothing and is not stored either.
+#[test]
+fn a_late_refusal_is_not_stored() {
+    let mut desk = Desk::new([hours()]);
+    desk.runs_to("provider-1", "hours", X, 1, ToolOutcome::failed(ToolError::Refused, "No."));
+    desk.runs("provider-1", "hours", X);
+}
+
+/// P answer 6: a call that was given up leaves nothing, and everybody who waited has a line.
+#[test]
+fn a_call_that_was_given_up_can_come_again() {
+    let mut desk = Desk::new([hours()]);
+    let call = desk.runs("provider-1", "hours", X);
+    let (second, _) = desk.admit("provider-1", "hours", X);
+    desk.after(40);
+    let (tool, lines) = desk.policy.cancel(call.id(), desk.now).unwrap();
+    assert_eq!(tool, "hours");
+    assert_eq!(
+        lines.iter().map(|line| &line.call_id).collect::<Vec<_>>(),
+        [&call.id().to_string(), &second.to_string()]
+    );
+    assert!(lines.iter().all(|line| line.cancelled && !line.ok));
+    assert_eq!((lines[0].duration, lines[1].duration), (40, 0));
+    assert!(desk.policy.settle(call.id(), found(), desk.now).is_none());
+    desk.runs("provider-1", "hours", X);
+}
+
+/// P12: an id that comes again with a name nobody knows is answered, and the name is kept nowhere.
+#[test]
+fn a_repeat_under_a_made_up_name_names_no_tool() {
+    let mut desk = Desk::new([hours()]);
+    desk.runs_to("provider-1", "hours", X, 1, found());
+    let again = desk.answered("provider-1", "made_up", X);
+    assert_eq!((again.tool, again.audit.tool_id.as_str()), (None, "unknown"));
+}
+
+/// P answer 6: after a handoff another agent counts its calls anew, and gets no result of a tool that
+/// its context does not have.
+#[test]
+fn results_stay_with_the_agent_that_asked() {
+    let mut desk = Desk::new([hours()]);
+    desk.runs_to("tool_call_1", "hours", X, 1, found());
+    desk.runs_to("1", "hours", r#"{"query":"y"}"#, 1, found());
+    desk.policy.change_hands(toolbox([on_call("wave")]), Arc::default(), None);
+    desk.runs("tool_call_1", "wave", "{}");
+    assert_eq!(desk.refused("1", "hours", r#"{"query":"y"}"#), ToolError::NotFound);
+}
+
+impl Desk {
+    fn policy_settle(&mut self, id: ToolCallId, outcome: ToolOutcome) -> Settled {
+        self.policy.settle(id, outcome, self.now).expect("it was running")
+    }
+}

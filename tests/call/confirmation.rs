@@ -1,0 +1,176 @@
+//! The read-back: a write waits until the caller has agreed to it, by voice or by key.
+
+use crate::stage::{Stage, approved_tool, book, look_up};
+use offhook::{
+    call::{LegEvent, Note, Output, Reply, Speaker},
+    tool::{ToolOutcome, Verdict},
+};
+use serde_json::json;
+
+const FRIDAY: &str = r#"{"a":"Friday"}"#;
+
+fn with_token(stage: &Stage) -> String {
+    format!(r#"{{"a":"Friday","confirmationToken":"{}"}}"#, stage.token())
+}
+
+/// The agent wanted to book and has put the question.
+fn asked() -> Stage {
+    let mut stage = Stage::with_tools([book(), look_up(), approved_tool("wave")]);
+    stage.caller_tells("A table please.").only_calls("provider-1", "book", FRIDAY);
+    let (_, envelope, reply) = stage.answers().remove(0);
+    assert_eq!((&envelope["error"]["type"], reply), (&json!("CONFIRMATION_REQUIRED"), Reply::Wanted));
+    assert_eq!(envelope["error"]["confirmation_request"]["preview"], "Book a table on Friday?");
+    assert!(stage.ran().is_empty());
+    stage.agent_tells("question", "I will book a table on Friday, is that right?");
+    stage
+}
+
+fn verdicts(stage: &Stage) -> Vec<Verdict> {
+    let verdict = |note: &&Note| if let Note::Confirmed(verdict) = note { Some(*verdict) } else { None };
+    stage.notes().iter().filter_map(verdict).collect()
+}
+
+/// P15, P answer 3, G answer 12: question, yes, the same call with the token, outcome, answer.
+#[test]
+fn a_spoken_yes_lets_the_tool_run() {
+    let mut stage = asked();
+    stage.caller_tells("Yes, please.");
+    assert_eq!(verdicts(&stage), [Verdict::Granted]);
+    stage.only_calls("provider-2", "book", &with_token(&stage));
+    assert_eq!(stage.ran(), ["book"]);
+    assert_eq!(stage.approved()[0].arguments().len(), 1, "no token");
+    stage.after(800).finishes("book", ToolOutcome::done("Booked.", json!({ "number": 7 })));
+    assert_eq!((&stage.answer()["data"], stage.answers()[1].2), (&json!({ "number": 7 }), Reply::Wanted));
+    let again = with_token(&stage);
+    stage.agent_tells("done", "It is booked.").only_calls("provider-3", "book", &again);
+    assert_eq!(stage.answer()["error"]["type"], "CONFIRMATION_REQUIRED", "the token is spent");
+    assert_eq!(stage.audits().len(), 3);
+}
+
+/// G answer 12: the agent does not hear a key, so it is told.
+#[test]
+fn a_key_lets_the_tool_run() {
+    let mut stage = asked();
+    stage.leg(LegEvent::Digit('1'));
+    assert_eq!(verdicts(&stage), [Verdict::Granted]);
+    assert!(stage.told_to_say()[0].contains("said yes by pressing a key"));
+    stage.only_calls("provider-2", "book", &with_token(&stage));
+    assert_eq!(stage.ran(), ["book"]);
+}
+
+/// G answer 12: so it is of a no.
+#[test]
+fn a_key_declines() {
+    let mut stage = asked();
+    stage.leg(LegEvent::Digit('2'));
+    assert_eq!(verdicts(&stage), [Verdict::Declined]);
+    assert!(stage.told_to_say()[0].contains("said no by pressing a key"));
+    stage.only_calls("provider-2", "book", &with_token(&stage));
+    assert!(stage.ran().is_empty());
+}
+
+/// P answer 3: an agent that sends the token back before the caller has spoken is asked again.
+#[test]
+fn an_echoed_token_runs_nothing() {
+    let mut stage = Stage::with_tools([book()]);
+    stage.caller_tells("A table please.").only_calls("provider-1", "book", FRIDAY);
+    let first = stage.token();
+    stage.only_calls("provider-2", "book", &with_token(&stage));
+    assert!(stage.ran().is_empty());
+    assert_eq!(stage.answer()["error"]["type"], "CONFIRMATION_REQUIRED");
+    assert_ne!(stage.token(), first);
+}
+
+/// P answer 3: a no is a no, and so are words that are neither.
+#[test]
+fn without_a_yes_nothing_runs() {
+    for (words, verdict) in [("No, thank you.", vec![Verdict::Declined]), ("How much is it?", vec![])] {
+        let mut stage = asked();
+        stage.caller_tells(words);
+        assert_eq!(verdicts(&stage), verdict, "{words}");
+        stage.only_calls("provider-2", "book", &with_token(&stage));
+        assert!(stage.ran().is_empty(), "{words}");
+    }
+}
+
+/// P answer 3: five minutes after the question a yes answers nothing.
+#[test]
+fn a_question_expires() {
+    let mut stage = asked();
+    stage.after(300_000).caller_tells("Yes.");
+    assert_eq!(verdicts(&stage), []);
+    stage.only_calls("provider-2", "book", &with_token(&stage));
+    assert!(stage.ran().is_empty());
+}
+
+/// P answer 3: agents hear faster than transcribers write, so the call waits for the words.
+#[test]
+fn a_call_waits_for_the_callers_words() {
+    let mut stage = asked();
+    let again = with_token(&stage);
+    stage.caller_says(300).only_calls("provider-2", "book", &again).after(1_000);
+    assert!(stage.ran().is_empty());
+    assert_eq!(stage.answers().len(), 1, "it is not answered yet");
+    stage.hears(Speaker::Caller, "Yes.");
+    assert_eq!(stage.ran(), ["book"]);
+    stage.finishes("book", ToolOutcome::done("Booked.", json!(1)));
+    assert_eq!(stage.answers().len(), 2);
+}
+
+/// P answer 3: words that do not come are no yes; the agent is answered all the same.
+#[test]
+fn a_call_does_not_wait_for_ever() {
+    let mut stage = asked();
+    let again = with_token(&stage);
+    stage.caller_says(300).only_calls("provider-2", "book", &again).after(2_600);
+    assert!(stage.ran().is_empty());
+    assert_eq!(stage.answer()["error"]["type"], "CONFIRMATION_REQUIRED");
+    stage.hears(Speaker::Caller, "Yes.");
+    assert_eq!(verdicts(&stage), [], "that was an answer to the former question");
+}
+
+/// A key is an answer as well while the words are awaited.
+#[test]
+fn a_key_ends_the_wait() {
+    let mut stage = asked();
+    let again = with_token(&stage);
+    stage.caller_says(300).only_calls("provider-2", "book", &again).leg(LegEvent::Digit('1'));
+    assert_eq!(stage.ran(), ["book"]);
+    assert!(stage.told_to_say().is_empty(), "it has called already");
+}
+
+/// P answer 3: the words of the turn that led to the question are no answer to it.
+#[test]
+fn a_late_transcript_is_no_yes() {
+    let mut stage = Stage::with_tools([book()]);
+    stage.caller_says(300).only_calls("provider-1", "book", FRIDAY).hears(Speaker::Caller, "Yes, a table.");
+    assert_eq!(verdicts(&stage), []);
+    stage.only_calls("provider-2", "book", &with_token(&stage));
+    assert!(stage.ran().is_empty());
+}
+
+/// Nothing new begins in a call that is ending, not even what waited.
+#[test]
+fn a_waiting_call_does_not_begin_when_the_call_is_ending() {
+    let mut stage = asked();
+    let again = with_token(&stage);
+    stage.caller_says(300).starts("r").calls_tool("provider-2", "book", &again);
+    stage.calls_tool("provider-3", "hangup_call", "{}").runs_tools().done("r").hears(Speaker::Caller, "Yes.");
+    assert_eq!(stage.ran(), ["hangup_call"]);
+    assert_eq!(stage.answers().iter().filter(|(_, envelope, _)| envelope["ok"] == true).count(), 1);
+    assert_eq!(stage.audits().len(), 3);
+}
+
+/// P31: a caller who hangs up leaves no call without its line.
+#[test]
+fn calls_that_nobody_answers_any_more_have_their_lines() {
+    let mut stage = asked();
+    stage.caller_tells("And the hours?").starts("r").calls_tool("provider-2", "look_up", "{}");
+    stage.calls_tool("provider-2", "look_up", "{}").done("r").caller_says(100);
+    stage.only_calls("provider-3", "book", &with_token(&stage)).leg(LegEvent::CallerLeft);
+    let lines: Vec<_> = stage.audits().into_iter().map(|line| (line.tool_id, line.cancelled)).collect();
+    let line = |name: &str, cancelled| (name.to_owned(), cancelled);
+    assert_eq!(lines, [line("book", false), line("book", false), line("look_up", true), line("look_up", true)]);
+    assert!(stage.seen.iter().any(|(_, output)| matches!(output, Output::CancelTool { .. })));
+    assert!(stage.ended().is_some());
+}

@@ -1,0 +1,113 @@
+//! Another context takes the call over.
+
+use crate::stage::{Stage, approved_tool, book, look_up};
+use offhook::{
+    call::{AgentCommand, AgentEvent, EndReason, LegEvent, Note, Output},
+    tool::{CallAction, ToolOutcome},
+};
+
+fn handoff() -> ToolOutcome {
+    let target = "billing".to_owned();
+    ToolOutcome::act("", CallAction::Handoff { target, message: Some("about a bill".into()), context_passed: vec![] })
+}
+
+fn handed_off(stage: &Stage) -> Option<usize> {
+    stage.seen.iter().position(|(_, output)| matches!(output, Output::HandOff { .. }))
+}
+
+/// The agent calls `to_billing` while it speaks for a second.
+fn handing_off() -> Stage {
+    let mut stage = Stage::with_tools([approved_tool("to_billing"), book(), look_up()]);
+    stage.caller_tells("My bill.").starts("r").speaks("r", 1_000).calls_tool("provider-1", "to_billing", "{}");
+    stage.finishes("to_billing", handoff()).done("r");
+    stage
+}
+
+/// D: the words that announce it are heard first.
+#[test]
+fn a_handoff_waits_until_the_words_were_heard() {
+    let mut stage = handing_off();
+    stage.after(900);
+    assert_eq!(handed_off(&stage), None);
+    stage.after(200);
+    let at = handed_off(&stage).expect("it was handed off");
+    assert_eq!(stage.seen[at].1, Output::HandOff { target: "billing".into(), message: Some("about a bill".into()) });
+    assert_eq!(stage.voice_ms(), 500 + 1_000);
+}
+
+/// D: nothing is asked of an agent that is about to go.
+#[test]
+fn the_old_agent_begins_nothing_more() {
+    let mut stage = handing_off();
+    stage.only_calls("provider-2", "look_up", "{}");
+    assert_eq!(stage.answer()["error"]["type"], "SESSION_INACTIVE");
+    assert_eq!(stage.ran(), ["to_billing"]);
+    assert!(stage.answers().iter().all(|(.., reply)| *reply == offhook::call::Reply::NotNow));
+}
+
+/// D: the new agent greets, has its own tools and no others, and what the old one still sends counts
+/// for nothing.
+#[test]
+fn the_new_agent_begins_afresh() {
+    let mut stage = handing_off();
+    stage.after(1_100).hands_over("billing", [approved_tool("refund")]);
+    assert!(stage.notes().iter().any(|note| matches!(note, Note::HandedOff { context } if context == "billing")));
+    let before = stage.commands().len();
+    stage.after(300).agent(AgentEvent::Ready);
+    assert!(matches!(stage.commands()[before..], [AgentCommand::Greet { .. }]), "{:?}", &stage.commands()[before..]);
+    // Its responses may be named as the old agent's were.
+    stage.reply("r", 400).after(500);
+    assert_eq!(stage.voice_ms(), 500 + 1_000 + 400);
+    stage.caller_tells("Yes.").only_calls("provider-1", "to_billing", "{}");
+    assert_eq!(stage.answer()["error"]["type"], "NOT_FOUND");
+    stage.only_calls("provider-2", "refund", "{}");
+    assert_eq!(stage.ran(), ["to_billing", "refund"]);
+    assert!(stage.ended().is_none());
+}
+
+/// P answer 3: a yes to the old agent's question is none to the new one's.
+#[test]
+fn a_yes_does_not_pass_on() {
+    let mut stage = Stage::with_tools([approved_tool("to_billing"), book()]);
+    stage.caller_tells("A table.").only_calls("provider-1", "book", r#"{"a":"Friday"}"#);
+    stage.agent_tells("question", "I will book a table on Friday, right?").caller_tells("Yes.");
+    let token = stage.token();
+    stage.only_calls("provider-2", "to_billing", "{}").finishes("to_billing", handoff());
+    assert!(handed_off(&stage).is_some(), "nobody was speaking");
+    stage.hands_over("billing", [book()]).agent(AgentEvent::Ready).reply("hello", 300).after(400);
+    stage.only_calls("provider-3", "book", &format!(r#"{{"a":"Friday","confirmationToken":"{token}"}}"#));
+    assert_eq!(stage.ran(), ["to_billing"]);
+    assert_eq!(stage.answer()["error"]["type"], "CONFIRMATION_REQUIRED");
+}
+
+/// A tool that still runs is given up with its agent, and its outcome goes nowhere.
+#[test]
+fn what_runs_is_given_up() {
+    let mut stage = Stage::with_tools([approved_tool("to_billing"), look_up()]);
+    stage.caller_tells("My bill.").starts("r").calls_tool("provider-1", "look_up", "{}");
+    stage.calls_tool("provider-2", "to_billing", "{}").finishes("to_billing", handoff()).done("r");
+    assert_eq!(handed_off(&stage), None, "an answer is owed");
+    stage.hands_over("billing", []);
+    let lines = stage.audits();
+    assert_eq!(lines.iter().filter(|line| line.cancelled && line.tool_id == "look_up").count(), 1);
+    let answers = stage.answers().len();
+    stage.finishes("look_up", ToolOutcome::done("late", serde_json::json!(1)));
+    assert_eq!(stage.answers().len(), answers);
+    assert_eq!(stage.audits().len(), 2);
+}
+
+/// A new agent that does not come is an agent that is lost.
+#[test]
+fn a_new_agent_that_does_not_come_is_lost() {
+    let mut stage = handing_off();
+    stage.after(1_100).hands_over("billing", []).after(20_000);
+    assert!(matches!(stage.end_reason(), Some(EndReason::AgentLost(_))), "{:?}", stage.end_reason());
+}
+
+/// A caller who leaves in between leaves.
+#[test]
+fn a_caller_can_leave_between_two_agents() {
+    let mut stage = handing_off();
+    stage.after(1_100).hands_over("billing", []).leg(LegEvent::CallerLeft);
+    assert_eq!(stage.end_reason(), Some(EndReason::CallerHungUp));
+}
