@@ -2,11 +2,13 @@
 //!
 //! - [`ari`]: REST requests; [`events`]: the events socket, routed by channel
 //! - [`setup`]: answer → media → bridge; [`leg`]: what stands then, and its undoing
+//! - [`dial`]: ringing others for a caller
 //! - [`media`]: what every media leg offers; [`audiosocket`], [`rtp`]: the legs; [`hub`]: where legs come from
 
 pub mod ari;
 pub mod audiosocket;
 pub mod counters;
+pub mod dial;
 pub mod events;
 pub mod hub;
 pub mod leg;

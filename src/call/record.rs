@@ -3,6 +3,7 @@
 use super::{
     agent::{Speaker, Usage},
     end::EndReason,
+    leg::TransferFault,
 };
 use crate::{redact::Redacted, tool::ToolError};
 use std::time::Duration;
@@ -41,7 +42,7 @@ pub enum Note {
     NoInputPrompt,
     /// Something failed; the caller hears the apology and goes where `on_failure` says.
     Failing(EndReason),
-    TransferFailed,
+    TransferFailed(TransferFault),
 }
 
 /// One figure for the metrics.

@@ -30,7 +30,10 @@ pub use reference::reference;
 pub use schema::{schema, schema_text};
 pub use values::UnknownAudio;
 
-use crate::{audio::Format, call::CallRules};
+use crate::{
+    audio::{Format, RingTone},
+    call::CallRules,
+};
 use problem::{Path, Report};
 use secrecy::SecretString;
 use std::{
@@ -121,6 +124,8 @@ pub struct Config {
     pub providers: BTreeMap<String, ProviderConfig>,
     pub contexts: BTreeMap<String, Arc<Context>>,
     pub destinations: BTreeMap<String, Destination>,
+    pub voicemail: VoicemailConfig,
+    pub extensions: ExtensionsConfig,
     /// What is right but probably not meant, in the order of the lines.
     pub warnings: Vec<Problem>,
 }
@@ -139,6 +144,7 @@ pub struct AsteriskConfig {
 pub struct MediaConfig {
     /// For contexts and calls that name none.
     pub default: AudioChoice,
+    pub ring_tone: RingTone,
     pub audiosocket: AudioSocketConfig,
     pub rtp: RtpConfig,
 }
@@ -217,12 +223,60 @@ pub struct Context {
     pub apology: Option<PathBuf>,
 }
 
-/// Where `transfer` may send a caller: a place in the dialplan.
+/// Where `transfer` may send a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {
     /// What the model reads about it.
     pub description: String,
+    pub way: Way,
+}
+
+/// How a caller gets to a destination.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Way {
+    /// Handed over for good, at once.
+    Dialplan(Place),
+    /// Connected with the first who answers; comes back to the agent when nobody does.
+    Dial(RingGroup),
+}
+
+/// A place in the dialplan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
     pub context: String,
     pub extension: String,
     pub priority: u32,
+}
+
+/// Endpoints that ring at once, as ARI names them: `PJSIP/100`, `Local/700@queues`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RingGroup {
+    pub endpoints: Vec<String>,
+    /// How long they ring.
+    pub limit: Duration,
+}
+
+/// A mailbox that `leave_voicemail` may send a caller to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mailbox {
+    /// What the model reads about it.
+    pub description: String,
+    /// `mailbox@context` of `voicemail.conf`.
+    pub mailbox: String,
+}
+
+/// Mailboxes of Asterisk, and the place in the dialplan that takes messages for them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VoicemailConfig {
+    pub place: Place,
+    pub mailboxes: BTreeMap<String, Mailbox>,
+}
+
+/// What `check_extension_status` may be asked about.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ExtensionsConfig {
+    /// Patterns as the dialplan writes them, without `_`: `2XX`, `10[0-4]`.
+    pub allow: Vec<String>,
+    /// The device of an extension, with `{extension}` in it.
+    pub device: String,
 }

@@ -195,7 +195,9 @@ impl CallTask<'_> {
                 info!(tool = tool.as_str(), "a tool was still running and was cancelled");
                 self.shared.metrics.tool_call(tool, ToolCallEnd::Cancelled);
             }
-            Note::TransferFailed => warn!("the transfer did not start; the caller stays with the agent"),
+            Note::TransferFailed(why) => {
+                warn!(reason = why.label(), "{}; the caller stays with the agent", why.describe());
+            }
             _ => {}
         }
         self.entered.observe(self.machine.phase(), &note);

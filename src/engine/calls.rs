@@ -6,7 +6,7 @@ use super::{
     admission::{Granted, NoContext, Wish, grant},
     call_task::{AGENT_COMMANDS_MAX, AGENT_EVENTS_MAX, AgentWires, CallTask},
     generation::Generation,
-    line::{ByAri, Line},
+    line::{ByAri, Line, Places},
     live::Seat,
 };
 use crate::{
@@ -188,7 +188,10 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, arriva
         ari: ari.client,
         arrival,
         media: Arc::clone(&shared.media),
-        destinations: Arc::new(generation.config.destinations.clone()),
+        places: Arc::new(Places {
+            destinations: generation.config.destinations.clone(),
+            voicemail: generation.config.voicemail.clone(),
+        }),
     };
     run(shared, generation, granted, start, || Line::by_ari(call)).await;
 }

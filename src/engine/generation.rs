@@ -5,7 +5,7 @@ use crate::{
     audio::Clip,
     config::{Config, Context},
     provider::{self, Provider},
-    tool::{TRANSFER, Tool, Toolbox, built_in},
+    tool::{LEAVE_VOICEMAIL, NEEDS_ARI, Tool, Toolbox, built_in, leave_voicemail},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -85,8 +85,15 @@ impl Kit {
     fn build(config: &Config, context: &Context) -> Result<Self, String> {
         let destinations: BTreeMap<String, String> =
             config.destinations.iter().map(|(name, place)| (name.clone(), place.description.clone())).collect();
-        let tools: Vec<Arc<dyn Tool>> = context.tools.iter().filter_map(|name| built_in(name, &destinations)).collect();
-        let without_ari = tools.iter().filter(|tool| tool.spec().name != TRANSFER).cloned();
+        let mailboxes = &config.voicemail.mailboxes;
+        let mailboxes: BTreeMap<String, String> =
+            mailboxes.iter().map(|(name, mailbox)| (name.clone(), mailbox.description.clone())).collect();
+        let tools = context.tools.iter().filter_map(|name| match &**name {
+            LEAVE_VOICEMAIL => Some(leave_voicemail(mailboxes.clone())),
+            name => built_in(name, &destinations),
+        });
+        let tools: Vec<Arc<dyn Tool>> = tools.collect();
+        let without_ari = tools.iter().filter(|tool| !NEEDS_ARI.contains(&&*tool.spec().name)).cloned();
         let toolbox = |tools: Vec<Arc<dyn Tool>>| Toolbox::new(tools).map(Arc::new).map_err(|error| error.to_string());
         let apology = match &context.apology {
             None => Clip::built_in_apology(),

@@ -98,6 +98,8 @@ fn changed(before: &Config, after: &Config) -> Vec<String> {
         ("providers", before.providers != after.providers),
         ("contexts", differs(&before.contexts, &after.contexts)),
         ("destinations", before.destinations != after.destinations),
+        ("voicemail", before.voicemail != after.voicemail),
+        ("extensions", before.extensions != after.extensions),
         ("default_context", before.default_context != after.default_context),
         ("limits", differs(&before.limits, &after.limits)),
         ("media.default", before.media.default != after.media.default),

@@ -18,7 +18,10 @@ pub use outcome::{After, CallAction, DigitPlan, DigitPurpose, Done, Failure, Mes
 pub use spec::{
     Access, AuthState, Executor, Mode, Modes, RiskDomain, SideEffects, ToolCall, ToolKind, ToolSpec, UnknownArgs,
 };
-pub use telephony::{BUILT_IN, HANGUP_CALL, TRANSFER, built_in};
+pub use telephony::{
+    BUILT_IN, CHECK_EXTENSION_STATUS, HANGUP_CALL, LEAVE_VOICEMAIL, NEEDS_ARI, SEND_DTMF, TRANSFER, built_in,
+    leave_voicemail,
+};
 pub use toolbox::{Approved, Toolbox};
 
 use crate::facts::CallFacts;

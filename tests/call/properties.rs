@@ -3,7 +3,7 @@
 use crate::stage::{Stage, rules};
 use bytes::Bytes;
 use offhook::call::{
-    AgentCommand, AgentEvent, AgentLoss, EndReason, Input, LegEvent, Output, ResponseStatus, SetupStep,
+    AgentCommand, AgentEvent, AgentLoss, EndReason, Input, LegEvent, Output, ResponseStatus, SetupStep, TransferFault,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ fn moves() -> impl Strategy<Value = Move> {
         Just(LegEvent::Digit('1')),
         Just(LegEvent::MediaLost),
         Just(LegEvent::Transferred),
-        Just(LegEvent::TransferFailed),
+        Just(LegEvent::TransferFailed(TransferFault::NoAnswer)),
     ];
     let end = prop_oneof![
         Just(LegEvent::CallerLeft),

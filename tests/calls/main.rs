@@ -11,6 +11,7 @@ mod leaks;
 mod overrides;
 mod privacy;
 mod routing;
+mod telephony;
 mod tls;
 mod walk_ins;
 

@@ -17,6 +17,12 @@ pub(super) enum Event {
     /// The channel is no more. Comes for channels the application made itself.
     ChannelDestroyed {
         channel: String,
+        /// Q.850.
+        cause: Option<u32>,
+    },
+    /// A channel that we called rings at the far end.
+    Ringing {
+        channel: String,
     },
     /// The far end wants to hang up, or somebody hung up the channel; its end follows.
     ChannelHangupRequest {
@@ -42,6 +48,8 @@ pub(super) struct Started {
     pub dialled: Option<String>,
     pub answered: bool,
     pub variables: BTreeMap<String, String>,
+    /// It took this channel's place: a blind transfer, or a Local channel that was optimised away.
+    pub replaces: Option<String>,
 }
 
 /// The event has no place for what its type needs, or is no JSON object at all. It quotes nothing:
@@ -56,6 +64,11 @@ struct Raw {
     channel: Option<RawChannel>,
     args: Option<Vec<String>>,
     digit: Option<String>,
+    cause: Option<u32>,
+    /// Of `Dial`: the channel that is called.
+    peer: Option<RawChannel>,
+    dialstatus: Option<String>,
+    replace_channel: Option<RawChannel>,
 }
 
 #[derive(Deserialize)]
@@ -94,6 +107,8 @@ impl Event {
                 | "ChannelDestroyed"
                 | "ChannelHangupRequest"
                 | "ChannelDtmfReceived"
+                | "ChannelStateChange"
+                | "Dial"
                 | "ApplicationReplaced"
         ) {
             return Ok(Self::Other);
@@ -107,11 +122,25 @@ impl Raw {
         if self.kind == "ApplicationReplaced" {
             return Ok(Event::ApplicationReplaced);
         }
+        if self.kind == "Dial" {
+            let rings = matches!(self.dialstatus.as_deref(), Some("RINGING" | "PROGRESS"));
+            return Ok(match self.peer.filter(|peer| rings && !peer.id.is_empty()) {
+                Some(peer) => Event::Ringing { channel: peer.id },
+                None => Event::Other,
+            });
+        }
+        let replaces = self.replace_channel.map(|channel| channel.id);
         let channel = self.channel.filter(|channel| !channel.id.is_empty()).ok_or(Malformed)?;
         Ok(match &*self.kind {
-            "StasisStart" => Event::StasisStart(Box::new(started(channel, self.args.unwrap_or_default()))),
+            "StasisStart" => {
+                let started = started(channel, self.args.unwrap_or_default());
+                Event::StasisStart(Box::new(Started { replaces, ..started }))
+            }
             "StasisEnd" => Event::StasisEnd { channel: channel.id },
-            "ChannelDestroyed" => Event::ChannelDestroyed { channel: channel.id },
+            "ChannelDestroyed" => Event::ChannelDestroyed { channel: channel.id, cause: self.cause },
+            "ChannelStateChange" if channel.state.as_deref() == Some("Ringing") => {
+                Event::Ringing { channel: channel.id }
+            }
             "ChannelHangupRequest" => Event::ChannelHangupRequest { channel: channel.id },
             "ChannelDtmfReceived" => {
                 let digit = self.digit.and_then(|digit| digit.chars().next()).ok_or(Malformed)?;
@@ -134,6 +163,7 @@ fn started(channel: RawChannel, args: Vec<String>) -> Started {
         dialled: said(channel.dialplan.and_then(|place| place.exten)),
         answered: channel.state.as_deref() == Some("Up"),
         variables: variables.into_iter().filter_map(|(name, value)| Some((name, said(value)?))).collect(),
+        replaces: None,
     }
 }
 
@@ -169,7 +199,11 @@ mod tests {
 
     #[test]
     fn unknown_types_are_other_however_they_look() {
-        for text in [r#"{"type":"Dial"}"#, r#"{"type":"News","channel":7}"#] {
+        for text in [
+            r#"{"type":"Dial"}"#,
+            r#"{"type":"ChannelStateChange","channel":{"id":"1.1","state":"Up"}}"#,
+            r#"{"type":"News","channel":7}"#,
+        ] {
             assert_eq!(Event::read(text), Ok(Event::Other), "{text}");
         }
     }

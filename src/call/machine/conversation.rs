@@ -6,6 +6,7 @@ use crate::{
     call::{
         agent::{AgentCommand, AgentEvent, ItemId, Reply, ResponseId, ResponseStatus},
         end::EndReason,
+        leg::LegCommand,
         playout::{Interrupted, Queued},
         record::{Measure, Note},
         rules::OnFailure,
@@ -61,6 +62,10 @@ impl CallMachine {
 
     fn on_agent_audio(&mut self, response: ResponseId, item: ItemId, audio: Bytes, out: &mut Vec<Output>) {
         let bytes = audio.len();
+        if matches!(self.phase, Phase::Transferring(_)) {
+            out.push(Output::Measure(Measure::StaleAudio(bytes)));
+            return;
+        }
         match self.track.push(response.clone(), item, audio) {
             Queued::Kept => {
                 self.timers.clear(Timer::AgentSilence);
@@ -126,7 +131,8 @@ impl CallMachine {
         if cut
             && let Phase::Leaving(
                 Departure::HangUp(EndReason::AgentHungUp | EndReason::NoInput)
-                | Departure::Transfer { reason: EndReason::Transferred, .. },
+                | Departure::Transfer { reason: EndReason::Transferred, .. }
+                | Departure::Voicemail { .. },
             ) = self.phase
         {
             self.stay();
@@ -222,6 +228,10 @@ impl CallMachine {
                     CallAction::EndCall { .. } => self.leave(Departure::HangUp(EndReason::AgentHungUp), now),
                     CallAction::Transfer { destination } => {
                         self.leave(Departure::Transfer { destination, reason: EndReason::Transferred }, now);
+                    }
+                    CallAction::Voicemail { mailbox } => self.leave(Departure::Voicemail { mailbox }, now),
+                    CallAction::SendDigits { digits } => {
+                        out.push(Output::ToLeg(LegCommand::SendDigits { digits }));
                     }
                     _ => {}
                 }
