@@ -5,4 +5,5 @@ mod hardships;
 mod properties;
 mod stage;
 mod tools;
+mod transfers;
 mod turns;

@@ -7,6 +7,7 @@ use offhook::call::{
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
+use std::time::Duration;
 
 #[derive(Debug, Clone)]
 enum Move {
@@ -27,6 +28,8 @@ fn moves() -> impl Strategy<Value = Move> {
         (0usize..400).prop_map(|bytes| LegEvent::Audio(Bytes::from(vec![1; bytes]))),
         Just(LegEvent::Digit('1')),
         Just(LegEvent::MediaLost),
+        Just(LegEvent::Dialling { limit: Duration::from_secs(25) }),
+        Just(LegEvent::Ringing),
         Just(LegEvent::Transferred),
         Just(LegEvent::TransferFailed(TransferFault::NoAnswer)),
     ];

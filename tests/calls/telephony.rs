@@ -12,6 +12,8 @@ use crate::{
 
 /// The ringing tone of most of Europe, which offhook makes unless told otherwise.
 const RINGING_HZ: f64 = 425.0;
+/// What the agent says before it transfers.
+const WORDS_HZ: f64 = 600.0;
 /// What people who are called say.
 const ANN_HZ: f64 = 1000.0;
 
@@ -19,7 +21,7 @@ const ANN_HZ: f64 = 1000.0;
 fn transferring(endpoints: &[String], ring: &str) -> String {
     format!(
         "default_context: front\n\
-         providers:\n  script:\n    scripted:\n      script:\n        - tone: {{ hertz: 440, for: 600ms }}\n        \
+         providers:\n  script:\n    scripted:\n      script:\n        - tone: {{ hertz: 600, for: 600ms }}\n        \
          - call: {{ tool: transfer, arguments: {{ destination: there }} }}\n        - listen: {{}}\n        \
          - tone: {{ hertz: 880, for: 60s }}\n\
          destinations:\n  there: {{ description: People, dial: [{}], ring: {ring} }}\n\
@@ -48,8 +50,8 @@ async fn pbx_with(endpoints: &[String], ring: &str, dialplan: &str) -> (Asterisk
 }
 
 async fn caller(asterisk: &Asterisk) -> Phone {
-    let says = silence(ms(500)) + tone(CALLER_HZ, ms(60_000));
-    Phone::call_as(asterisk.sip_port(), "7000", silence(ms(6_000)) + says, "Ada Byron", "15550199").await
+    let says = silence(ms(6_500)) + tone(CALLER_HZ, ms(2_000)) + silence(ms(60_000));
+    Phone::call_as(asterisk.sip_port(), "7000", says, "Ada Byron", "15550199").await
 }
 
 /// What offhook has open for calls.
@@ -74,9 +76,7 @@ async fn a_dialled_person_is_connected_with_the_caller_and_offhook_leaves() {
     ann.wait_to_hear(CALLER_HZ, ms(1000), SOON).await;
     caller.wait_to_hear(ANN_HZ, ms(2000), SOON).await;
     // The caller's own name and number were shown.
-    let (name, address) = ann.seen().peer;
-    assert_eq!(name, "Ada Byron");
-    assert!(address.contains("15550199"), "{address}");
+    assert_eq!(ann.seen().peer, ("Ada Byron".into(), "sip:15550199@127.0.0.1".into()));
     // A reload changes nothing for them.
     assert_eq!(offhook.post("reload").await.0, 200);
     caller.wait_to_hear(ANN_HZ, ms(3000), SOON).await;
@@ -85,9 +85,222 @@ async fn a_dialled_person_is_connected_with_the_caller_and_offhook_leaves() {
     asterisk.wait_empty(SOON).await;
     assert_eq!(offhook.metric("offhook_ari_handed_on").await, 0.0);
     let heard = caller.heard();
-    let words = heard.spans_of(AGENT_HZ)[0];
+    let words = heard.spans_of(WORDS_HZ)[0];
     assert!(words.length().abs_diff(ms(600)) <= ms(100), "the agent's last words were heard: {words:?}");
     for private in ["15550199", "Byron"] {
         assert!(!offhook.log().contains(private), "{private} reached the log");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_caller_hears_ringing_and_the_first_of_a_ring_group_to_answer_wins() {
+    let (mut bob, ann) = (Phone::listen_without_answering().await, Local::answers_after_two_seconds());
+    let (asterisk, offhook) = pbx_with(&[at(&bob), ann.endpoint], "10s", &ann.dialplan).await;
+    let mut caller = caller(&asterisk).await;
+    bob.wait_ringing(SOON).await;
+    caller.wait_to_hear(ANN_HZ, ms(500), SOON).await;
+    // Nobody else's telephone goes on ringing.
+    bob.wait_ended(SOON).await;
+    assert_eq!(offhook.wait_end_reason(SOON).await, "transferred");
+    caller.wait_to_hear(ANN_HZ, ms(2000), SOON).await;
+    caller.hang_up().await;
+    asterisk.wait_empty(SOON).await;
+    let heard = caller.heard();
+    let answered = heard.spans_of(ANN_HZ)[0].begin;
+    let rang = heard.part(ms(0)..answered).time_of(RINGING_HZ);
+    assert!(rang.abs_diff(ms(1000)) <= ms(120), "one ring of a second while two passed: {rang:?}");
+    assert!(!heard.part(answered..heard.length()).has(RINGING_HZ), "and none after the answer");
+}
+
+/// Somebody in the dialplan.
+struct Local {
+    endpoint: String,
+    dialplan: String,
+}
+
+impl Local {
+    fn answers_after_two_seconds() -> Self {
+        let dialplan = "[lab-late]\nexten => ann,1,Ringing()\n same => n,Wait(2)\n same => n,Answer()\n \
+                        same => n,Playtones(1000)\n same => n,Wait(60)\n same => n,Hangup()\n";
+        Self { endpoint: "Local/ann@lab-late".into(), dialplan: dialplan.into() }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extension_and_a_queue_of_the_dialplan_can_be_rung_and_see_who_calls() {
+    let queue = "[queues]\nexten => 700,1,Queue(reception,r)\n same => n,Hangup()\n";
+    for endpoint in ["Local/whoami@lab-targets", "Local/700@queues"] {
+        let (asterisk, offhook) = pbx_with(&[endpoint.into()], "10s", queue).await;
+        let mut caller = caller(&asterisk).await;
+        caller.wait_to_hear(DESK_HZ, ms(2500), SOON).await;
+        assert_eq!(offhook.wait_end_reason(SOON).await, "transferred", "{endpoint}");
+        assert_eq!(offhook.metric("offhook_ari_handed_on").await, 1.0, "{endpoint}");
+        if endpoint.contains("whoami") {
+            assert_eq!(asterisk.wait_global("LAB_CALLER", SOON).await, "Ada Byron/15550199");
+        }
+        caller.hang_up().await;
+        asterisk.wait_empty(SOON).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_the_person_who_took_over_hangs_up_so_does_the_caller() {
+    let mut ann = ann().await;
+    let (asterisk, offhook) = pbx(&[at(&ann)], "10s").await;
+    let mut caller = caller(&asterisk).await;
+    caller.wait_to_hear(ANN_HZ, ms(300), SOON).await;
+    ann.hang_up().await;
+    caller.wait_ended(SOON).await;
+    asterisk.wait_empty(SOON).await;
+    assert_eq!(offhook.metric("offhook_ari_handed_on").await, 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_nobody_takes_comes_back_to_the_agent_which_is_told_why() {
+    let bob = Phone::listen_without_answering().await;
+    for (endpoint, why) in [
+        (at(&bob), "no_answer"),
+        ("Local/busy@lab-targets".into(), "busy"),
+        ("Local/declines@lab-targets".into(), "refused"),
+        ("PJSIP/nobody".into(), "unreachable"),
+        ("Local/nowhere@lab-targets".into(), "unreachable"),
+    ] {
+        let (asterisk, offhook) = pbx(&[endpoint], "1s").await;
+        let mut caller = caller(&asterisk).await;
+        // The script's agent beeps what it is asked to say, and hears the caller again after that.
+        caller.wait_to_hear(AGENT_HZ, ms(1500), SOON).await;
+        if why == "no_answer" {
+            caller.wait_to_hear(880.0, ms(500), SOON).await;
+        }
+        assert!(offhook.log().contains(&format!("reason=\"{why}\"")), "{why}:\n{}", offhook.log());
+        let channels = asterisk.channels().await;
+        assert_eq!(channels.len(), 2, "{why}: the caller and offhook: {channels:?}");
+        caller.hang_up().await;
+        assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up", "{why}");
+        asterisk.wait_empty(SOON).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_who_hangs_up_while_it_rings_leaves_no_telephone_ringing() {
+    let mut bob = Phone::listen_without_answering().await;
+    let (asterisk, offhook) = pbx(&[at(&bob)], "60s").await;
+    let mut caller = caller(&asterisk).await;
+    caller.wait_to_hear(RINGING_HZ, ms(500), SOON).await;
+    caller.hang_up().await;
+    bob.wait_ended(ms(2_000)).await;
+    assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
+    asterisk.wait_empty(SOON).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn people_who_are_connected_stay_so_when_offhook_stops_and_when_it_starts_again() {
+    let mut ann = ann().await;
+    let place = Place::free();
+    let asterisk = Asterisk::start(Options::default()).await;
+    let yaml = format!("{}{}", place.yaml(Some(&asterisk)), transferring(&[at(&ann)], "10s"));
+    let mut offhook = Offhook::start(place, &yaml).await;
+    offhook.wait_ready(true).await;
+    let mut caller = caller(&asterisk).await;
+    caller.wait_to_hear(ANN_HZ, ms(300), SOON).await;
+    offhook.signal("TERM").await;
+    assert!(offhook.wait_exit(SOON).await.success());
+    caller.wait_to_hear(ANN_HZ, ms(2000), SOON).await;
+    // The next engine knows them by their bridge, and watches them from now on.
+    let again = Offhook::attached(&asterisk, &transferring(&[at(&ann)], "10s")).await;
+    assert_eq!(again.metric("offhook_ari_handed_on").await, 1.0);
+    caller.wait_to_hear(ANN_HZ, ms(3500), SOON).await;
+    ann.hang_up().await;
+    caller.wait_ended(SOON).await;
+    asterisk.wait_empty(SOON).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_was_left_alone_while_offhook_was_away_is_let_go_when_it_comes_back() {
+    let mut ann = ann().await;
+    let (asterisk, mut offhook) = pbx(&[at(&ann)], "10s").await;
+    let mut caller = caller(&asterisk).await;
+    caller.wait_to_hear(ANN_HZ, ms(300), SOON).await;
+    offhook.signal("TERM").await;
+    assert!(offhook.wait_exit(SOON).await.success());
+    ann.hang_up().await;
+    assert!(caller.seen().ended.is_none());
+    let again = Offhook::attached(&asterisk, &transferring(&[at(&ann)], "10s")).await;
+    caller.wait_ended(SOON).await;
+    asterisk.wait_empty(SOON).await;
+    assert_eq!(again.metric("offhook_ari_handed_on").await, 0.0);
+}
+
+/// An agent that does this and then listens.
+fn agent(calls: &str, tools: &str, more: &str) -> String {
+    format!(
+        "default_context: front\n\
+         providers:\n  script:\n    scripted:\n      script:\n        - tone: {{ hertz: 600, for: 600ms }}\n        \
+         - call: {{ {calls} }}\n        - listen: {{}}\n        - tone: {{ hertz: 880, for: 60s }}\n\
+         contexts:\n  front: {{ prompt: A test, provider: script, tools: [{tools}] }}\n{more}"
+    )
+}
+
+const MAILBOXES: &str = "voicemail: { mailboxes: { office: { description: The office, mailbox: 100@default },
+  closed: { description: Not there, mailbox: 999@default } } }\n";
+
+async fn voicemail(mailbox: &str, more: &str) -> (Asterisk, Offhook) {
+    let asterisk = Asterisk::start(Options::default()).await;
+    let calls = format!("tool: leave_voicemail, arguments: {{ mailbox: {mailbox} }}");
+    let offhook = Offhook::attached(&asterisk, &agent(&calls, "leave_voicemail", more)).await;
+    (asterisk, offhook)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_leaves_a_message_in_a_mailbox() {
+    let (asterisk, offhook) = voicemail("office", MAILBOXES).await;
+    // The box speaks its greeting first, and then beeps.
+    let says = silence(ms(1_000)) + tone(CALLER_HZ, ms(60_000));
+    let mut caller = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
+    assert_eq!(offhook.wait_end_reason(SOON).await, "transferred");
+    asterisk.wait_logged("vm-intro", SOON).await;
+    asterisk.wait_logged("Recording the message", SOON).await;
+    caller.say(says).await;
+    tokio::time::sleep(ms(4_000)).await;
+    caller.hang_up().await;
+    asterisk.wait_empty(SOON).await;
+    assert!(caller.heard().part(ms(0)..ms(1_200)).time_of(WORDS_HZ) >= ms(500), "the agent's last words were heard");
+    let messages = asterisk.voicemails("100");
+    assert_eq!(messages.len(), 1, "one message");
+    assert!(messages[0].time_of(CALLER_HZ) >= ms(1_500), "it is the caller's: {:?}", messages[0].loud_spans());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mailbox_that_is_missing_is_a_human_and_a_missing_place_in_the_dialplan_is_the_agent() {
+    let (asterisk, offhook) = voicemail("closed", MAILBOXES).await;
+    let mut caller = caller(&asterisk).await;
+    caller.wait_to_hear(DESK_HZ, ms(300), SOON).await;
+    caller.hang_up().await;
+    assert_eq!(offhook.wait_end_reason(SOON).await, "transferred");
+    drop((asterisk, offhook));
+
+    let elsewhere = MAILBOXES.replace("{ mailboxes", "{ context: not-there, mailboxes");
+    let (asterisk, offhook) = voicemail("office", &elsewhere).await;
+    let mut caller = self::caller(&asterisk).await;
+    caller.wait_to_hear(AGENT_HZ, ms(1500), SOON).await;
+    offhook.wait_active(1, SOON).await;
+    caller.hang_up().await;
+    assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_reach_the_far_end_in_order() {
+    for leg in ["audiosocket/slin", "rtp/ulaw"] {
+        let asterisk = Asterisk::start(Options::default()).await;
+        let calls = "tool: send_dtmf, arguments: { digits: \"1w23*#\" }";
+        let agents = agent(calls, "send_dtmf", "").replace("prompt: A test", &format!("prompt: A test, audio: {leg}"));
+        let offhook = Offhook::attached(&asterisk, &agents).await;
+        let mut caller = caller(&asterisk).await;
+        caller.wait_keys("123*#", SOON).await;
+        // The call goes on.
+        caller.wait_to_hear(880.0, ms(500), SOON).await;
+        caller.hang_up().await;
+        assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up", "{leg}");
+        asterisk.wait_empty(SOON).await;
     }
 }

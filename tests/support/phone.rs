@@ -46,7 +46,7 @@ pub struct Seen {
     pub established: Option<Instant>,
     /// Why the call ended, in the phone's words; empty after an ordinary hang-up.
     pub ended: Option<(Instant, String)>,
-    /// Who calls this phone: display name and address, as the phone shows them.
+    /// Who calls this phone: name and address as they are shown.
     pub peer: (String, String),
     /// Keys that were pressed at the far end.
     pub keys: String,
@@ -291,12 +291,11 @@ fn note(seen: &mut Seen, event: &serde_json::Value) {
         seen.last_answer = (event["ok"] == true, text("data"));
         return;
     }
+    if event["direction"] == "incoming" {
+        seen.peer = (text("peerdisplayname"), text("peeruri"));
+    }
     match event["type"].as_str().unwrap_or_default() {
-        "CALL_INCOMING" => {
-            seen.ringing = true;
-            seen.peer = (text("peerdisplayname"), text("peeruri"));
-        }
-        "CALL_RINGING" => seen.ringing = true,
+        "CALL_RINGING" | "CALL_INCOMING" => seen.ringing = true,
         "CALL_DTMF_START" => seen.keys.push_str(&text("param")),
         "CALL_ESTABLISHED" => seen.established = Some(Instant::now()),
         "CALL_CLOSED" => seen.ended = Some((Instant::now(), text("param"))),

@@ -24,6 +24,10 @@ pub(super) enum Event {
     Ringing {
         channel: String,
     },
+    /// It is busy. A Local channel's own end does not tell that.
+    Busy {
+        channel: String,
+    },
     /// The far end wants to hang up, or somebody hung up the channel; its end follows.
     ChannelHangupRequest {
         channel: String,
@@ -123,10 +127,11 @@ impl Raw {
             return Ok(Event::ApplicationReplaced);
         }
         if self.kind == "Dial" {
-            let rings = matches!(self.dialstatus.as_deref(), Some("RINGING" | "PROGRESS"));
-            return Ok(match self.peer.filter(|peer| rings && !peer.id.is_empty()) {
-                Some(peer) => Event::Ringing { channel: peer.id },
-                None => Event::Other,
+            let Some(peer) = self.peer.filter(|peer| !peer.id.is_empty()) else { return Ok(Event::Other) };
+            return Ok(match self.dialstatus.as_deref() {
+                Some("RINGING" | "PROGRESS") => Event::Ringing { channel: peer.id },
+                Some("BUSY") => Event::Busy { channel: peer.id },
+                _ => Event::Other,
             });
         }
         let replaces = self.replace_channel.map(|channel| channel.id);

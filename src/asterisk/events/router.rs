@@ -27,6 +27,9 @@ pub(super) const ARRIVALS: usize = 256;
 /// full belongs to a call that is stuck, and further keys are lost and counted.
 const DIGITS: usize = 64;
 
+/// Q.850.
+const USER_BUSY: u32 = 17;
+
 /// Where a channel is, as far as events have told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
@@ -163,6 +166,9 @@ impl EventRouter {
             Event::StasisEnd { channel } | Event::ChannelHangupRequest { channel } => return self.left(&channel, None),
             Event::Ringing { channel } => {
                 self.routes().dialled.note(&channel, Dialled::rings);
+            }
+            Event::Busy { channel } => {
+                self.routes().dialled.note(&channel, |dialled| dialled.ends(Some(USER_BUSY)));
             }
             Event::ChannelDtmfReceived { channel, digit } => {
                 if let Some(Route { digits: Some(digits), .. }) = self.routes().by_channel.get(&channel)

@@ -18,8 +18,9 @@ impl Resolver<'_> {
         let Some(dial) = raw.dial else {
             for (key, _) in place.into_iter().filter(|(_, written)| !written) {
                 let hint = "a destination is a context and an extension of the dialplan, or endpoints to dial";
-                if !self.report.mentions(path) {
-                    self.problem(&path.key(key), "required", Some(hint.into()));
+                // A key with a mistake of its own was cut out.
+                if [key, "dial"].iter().all(|key| !self.report.mentions(&path.key(key))) {
+                    self.problem(&path.key(key), "required, but missing", Some(hint.into()));
                 }
             }
             if raw.ring.is_some() {
