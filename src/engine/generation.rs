@@ -2,10 +2,11 @@
 //! Immutable; a call keeps the generation it began with.
 
 use crate::{
+    asterisk::{ari::AriClient, extension_status::ExtensionStatus},
     audio::Clip,
     config::{Config, Context},
     provider::{self, Provider},
-    tool::{LEAVE_VOICEMAIL, NEEDS_ARI, Tool, Toolbox, built_in, leave_voicemail},
+    tool::{CHECK_EXTENSION_STATUS, LEAVE_VOICEMAIL, NEEDS_ARI, Tool, Toolbox, built_in, leave_voicemail},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -34,7 +35,8 @@ pub struct BuildError {
 }
 
 impl Generation {
-    pub fn build(number: u64, config: Config) -> Result<Self, Vec<BuildError>> {
+    /// `ari`: for the tools that ask Asterisk something.
+    pub fn build(number: u64, config: Config, ari: Option<&AriClient>) -> Result<Self, Vec<BuildError>> {
         let mut errors = Vec::new();
         let mut providers = BTreeMap::new();
         for (name, entry) in &config.providers {
@@ -48,7 +50,7 @@ impl Generation {
         }
         let mut kits = BTreeMap::new();
         for (name, context) in &config.contexts {
-            match Kit::build(&config, context) {
+            match Kit::build(&config, context, ari) {
                 Ok(kit) => drop(kits.insert(name.clone(), kit)),
                 Err(message) => errors.push(BuildError { place: format!("contexts.{name}"), message }),
             }
@@ -69,7 +71,8 @@ impl Generation {
     /// The same with another tool instead of a context's own ones.
     #[cfg(test)]
     pub fn with_tool(&self, context: &str, tool: Arc<dyn Tool>) -> Self {
-        let mut next = Self::build(self.number, self.config.clone()).unwrap_or_else(|_| panic!("it was built before"));
+        let mut next =
+            Self::build(self.number, self.config.clone(), None).unwrap_or_else(|_| panic!("it was built before"));
         let toolbox = Arc::new(Toolbox::new([tool]).expect("a usable schema"));
         let kit = next.kits.get_mut(context).expect("a known context");
         (kit.toolbox, kit.toolbox_without_ari) = (Arc::clone(&toolbox), toolbox);
@@ -82,7 +85,7 @@ impl Generation {
 }
 
 impl Kit {
-    fn build(config: &Config, context: &Context) -> Result<Self, String> {
+    fn build(config: &Config, context: &Context, ari: Option<&AriClient>) -> Result<Self, String> {
         let destinations: BTreeMap<String, String> =
             config.destinations.iter().map(|(name, place)| (name.clone(), place.description.clone())).collect();
         let mailboxes = &config.voicemail.mailboxes;
@@ -90,6 +93,10 @@ impl Kit {
             mailboxes.iter().map(|(name, mailbox)| (name.clone(), mailbox.description.clone())).collect();
         let tools = context.tools.iter().filter_map(|name| match &**name {
             LEAVE_VOICEMAIL => Some(leave_voicemail(mailboxes.clone())),
+            CHECK_EXTENSION_STATUS => {
+                let status = ExtensionStatus::new(ari?.clone(), config.extensions.clone());
+                Some(Arc::new(status) as Arc<dyn Tool>)
+            }
             name => built_in(name, &destinations),
         });
         let tools: Vec<Arc<dyn Tool>> = tools.collect();

@@ -95,9 +95,13 @@ pub(crate) struct Ari {
 impl Engine {
     /// Binds everything and begins to take calls. Asterisk need not be there yet.
     pub async fn start(source: Source, config: Config, metrics: Metrics) -> anyhow::Result<Self> {
-        let generation = reload::build(1, config).map_err(anyhow::Error::msg)?;
-        let config = &generation.config;
         let registry = metrics.registry();
+        let client = match &config.asterisk {
+            Some(asterisk) => Some(AriClient::new(asterisk, AriCounters::new(registry)?)?),
+            None => None,
+        };
+        let generation = reload::build(1, config, client.as_ref()).map_err(anyhow::Error::msg)?;
+        let config = &generation.config;
         let media_counters = Arc::new(MediaCounters::new(registry)?);
         let (media, walk_ins) = MediaHub::start(&config.media, media_counters)
             .await
@@ -107,10 +111,9 @@ impl Engine {
         let http = pages.local_addr()?;
         let stop = CancellationToken::new();
         let mut services = JoinSet::new();
-        let (ari, arrivals) = match &config.asterisk {
+        let (ari, arrivals) = match client {
             None => (None, None),
-            Some(asterisk) => {
-                let client = AriClient::new(asterisk, AriCounters::new(registry)?)?;
+            Some(client) => {
                 let (socket, arrivals, state) = EventSocket::new(client.clone(), Timing::default());
                 services.spawn(socket.run(stop.clone()));
                 (Some(Ari { client, state }), Some(arrivals))

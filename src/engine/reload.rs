@@ -2,6 +2,7 @@
 
 use super::{Shared, generation::Generation};
 use crate::{
+    asterisk::ari::AriClient,
     config::{self, Config},
     http::{ReloadFailure, ReloadReport},
     provider,
@@ -23,8 +24,8 @@ pub enum Source {
 }
 
 /// Builds what a configuration describes; the message names every part that could not be built.
-pub(super) fn build(number: u64, config: Config) -> Result<Generation, String> {
-    Generation::build(number, config)
+pub(super) fn build(number: u64, config: Config, ari: Option<&AriClient>) -> Result<Generation, String> {
+    Generation::build(number, config, ari)
         .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
@@ -67,7 +68,8 @@ impl Shared {
         let config = config::load(path, &environment, &provider::catalog())
             .map_err(|problems| refused(problems.iter().map(ToString::to_string).collect()))?;
         let before = self.generation.load();
-        let next = Generation::build(before.number + 1, config)
+        let ari = self.ari.as_ref().map(|ari| &ari.client);
+        let next = Generation::build(before.number + 1, config, ari)
             .map_err(|errors| refused(errors.iter().map(ToString::to_string).collect()))?;
         let changed = changed(&before.config, &next.config);
         let needs_restart = needs_restart(&self.bound, &next.config);

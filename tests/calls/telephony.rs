@@ -255,14 +255,13 @@ async fn voicemail(mailbox: &str, more: &str) -> (Asterisk, Offhook) {
 async fn a_caller_leaves_a_message_in_a_mailbox() {
     let (asterisk, offhook) = voicemail("office", MAILBOXES).await;
     // The box speaks its greeting first, and then beeps.
-    let says = silence(ms(1_000)) + tone(CALLER_HZ, ms(60_000));
+    let says = tone(CALLER_HZ, ms(2_500));
     let mut caller = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
     assert_eq!(offhook.wait_end_reason(SOON).await, "transferred");
-    asterisk.wait_logged("vm-intro", SOON).await;
     asterisk.wait_logged("Recording the message", SOON).await;
     caller.say(says).await;
-    tokio::time::sleep(ms(4_000)).await;
-    caller.hang_up().await;
+    // Silence ends the message, and the dialplan the call.
+    caller.wait_ended(SOON).await;
     asterisk.wait_empty(SOON).await;
     assert!(caller.heard().part(ms(0)..ms(1_200)).time_of(WORDS_HZ) >= ms(500), "the agent's last words were heard");
     let messages = asterisk.voicemails("100");
@@ -303,4 +302,105 @@ async fn keys_reach_the_far_end_in_order() {
         assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up", "{leg}");
         asterisk.wait_empty(SOON).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_farewell_is_heard_to_its_last_syllable_before_the_line_drops() {
+    for leg in ["audiosocket/slin", "audiosocket/slin16", "rtp/ulaw", "rtp/alaw"] {
+        let asterisk = Asterisk::start(Options::default()).await;
+        let agents = agent("tool: hangup_call", "hangup_call", "")
+            .replace("prompt: A test", &format!("prompt: A test, audio: {leg}"))
+            .replace("hertz: 600, for: 600ms", "hertz: 600, for: 3s");
+        let offhook = Offhook::attached(&asterisk, &agents).await;
+        let mut caller = caller(&asterisk).await;
+        caller.wait_ended(SOON).await;
+        assert_eq!(offhook.wait_end_reason(SOON).await, "agent_hung_up", "{leg}");
+        let heard = caller.heard();
+        let spans = heard.spans_of(WORDS_HZ);
+        assert_eq!(spans.len(), 1, "{leg}: without a hole: {spans:?}");
+        assert!(spans[0].length().abs_diff(ms(3_000)) <= ms(40), "{leg}: all three seconds: {spans:?}");
+        asterisk.wait_empty(SOON).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_may_ask_whether_an_extension_is_free() {
+    let asterisk = Asterisk::start(Options::default()).await;
+    let extensions = "extensions: { allow: [\"1XX\"], device: \"Local/{extension}@lab-office\" }\n";
+    for (extension, outcome) in [("100", "OK"), ("200", "NOT_FOUND")] {
+        let calls = format!("tool: check_extension_status, arguments: {{ extension: \"{extension}\" }}");
+        let agents = agent(&calls, "check_extension_status", extensions);
+        let offhook = Offhook::attached(&asterisk, &agents).await;
+        let mut caller = caller(&asterisk).await;
+        caller.wait_to_hear(880.0, ms(300), SOON).await;
+        let said = format!("tool=\"check_extension_status\" outcome=\"{outcome}\"");
+        assert!(offhook.log().contains(&said), "{}", offhook.log());
+        caller.hang_up().await;
+        asterisk.wait_empty(SOON).await;
+    }
+}
+
+/// Asterisk's own words for the states of a device, as ARI tells them.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_asterisk_says_of_a_device_is_what_the_agent_is_told() {
+    use offhook::{
+        asterisk::{
+            ari::{AriClient, AriCounters},
+            extension_status::ExtensionStatus,
+        },
+        config::{AsteriskConfig, ExtensionsConfig},
+        facts::{CallFacts, CallId, Direction},
+        tool::{Tool, ToolCall, ToolOutcome, Toolbox},
+    };
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let dialplan = "[lab-office]\nexten => 100,1,Wait(60)\n";
+    let asterisk = Asterisk::start(Options { dialplan: dialplan.into(), ..Options::default() }).await;
+    let config = AsteriskConfig {
+        url: asterisk.ari_url(),
+        username: "offhook".into(),
+        password: asterisk.ari_password().to_owned().into(),
+        app: "offhook".into(),
+    };
+    let ari = AriClient::new(&config, AriCounters::new(&prometheus::Registry::new()).unwrap()).unwrap();
+    let facts = CallFacts {
+        id: CallId::random(),
+        context: "front".into(),
+        provider: "test".into(),
+        direction: Direction::Inbound,
+        caller_name: None.into(),
+        caller_number: None.into(),
+        dialled_number: None.into(),
+        campaign_id: None,
+        lead_id: None,
+    };
+    let asked = async |device: &str| {
+        let extensions = ExtensionsConfig { allow: vec!["100".into()], device: device.into() };
+        let tool: std::sync::Arc<dyn Tool> = std::sync::Arc::new(ExtensionStatus::new(ari.clone(), extensions));
+        let toolbox = Toolbox::new([tool.clone()]).unwrap();
+        let arguments = r#"{"extension":"100"}"#.to_owned();
+        let call = ToolCall { id: "c".into(), name: "check_extension_status".into(), arguments };
+        let Ok(approved) = toolbox.admit(call) else { panic!("admitted") };
+        let ToolOutcome::Done(done) = tool.run(approved, &facts).await else { panic!("Asterisk answers") };
+        done.data["status"].as_str().unwrap().to_owned()
+    };
+    let client = reqwest::Client::new();
+    for (state, status) in [
+        ("NOT_INUSE", "available"),
+        ("INUSE", "in_use"),
+        ("BUSY", "in_use"),
+        ("ONHOLD", "in_use"),
+        ("RINGING", "ringing"),
+        ("RINGINUSE", "ringing"),
+        ("UNAVAILABLE", "unavailable"),
+        ("INVALID", "unavailable"),
+    ] {
+        let url = format!("{}/ari/deviceStates/Stasis:100?deviceState={state}", asterisk.ari_url());
+        let put = client.put(url).basic_auth("offhook", Some(asterisk.ari_password())).send().await.unwrap();
+        assert!(put.status().is_success(), "{state}: {}", put.status());
+        assert_eq!(asked("Stasis:{extension}").await, status, "{state}");
+    }
+    // A telephone nobody has registered, an extension of the dialplan, and nothing at all.
+    assert_eq!(asked("PJSIP/softphone").await, "unavailable");
+    assert_eq!(asked("Local/{extension}@lab-office").await, "available");
+    assert_eq!(asked("PJSIP/{extension}").await, "unavailable");
 }
