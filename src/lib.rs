@@ -9,7 +9,7 @@
 //! 3. [`call`]: the life of one call, every decision of it, without I/O
 //! 4. [`config`]: what an admin wrote
 //! 5. [`telemetry`]: metrics and logs
-//! 6. [`asterisk`], [`provider`], [`http`]: adapters, which do not know each other
+//! 6. [`asterisk`], [`provider`], [`outbound`], [`http`]: adapters, which do not know each other
 //! 7. [`engine`]: one task per call carries the core's decisions to the adapters
 
 pub mod asterisk;
@@ -19,6 +19,7 @@ pub mod config;
 pub mod engine;
 pub mod facts;
 pub mod http;
+pub mod outbound;
 pub mod provider;
 pub mod redact;
 pub mod telemetry;

@@ -2,6 +2,7 @@
 
 use offhook::{
     asterisk::{ari::AriCounters, counters::MediaCounters},
+    outbound::mail::MailCounters,
     provider::ProviderCounters,
     telemetry::{Metrics, reference_page},
 };
@@ -17,6 +18,7 @@ fn everything() -> Metrics {
     AriCounters::new(metrics.registry()).unwrap();
     MediaCounters::new(metrics.registry()).unwrap();
     ProviderCounters::new(metrics.registry()).unwrap();
+    MailCounters::new(metrics.registry()).unwrap();
     metrics
 }
 

@@ -17,7 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["call"],
     &["config"],
     &["telemetry"],
-    &["asterisk", "provider", "http"],
+    &["asterisk", "provider", "outbound", "http"],
     &["engine"],
 ];
 /// The core decides; these carry bytes and read clocks.

@@ -25,4 +25,4 @@ pub use machine::CallMachine;
 pub use record::{Measure, Note};
 pub use rules::{CallRules, OnFailure};
 pub use timers::Timer;
-pub use words::{CallPlan, Input, Output};
+pub use words::{CallPlan, Delivery, Input, Output};

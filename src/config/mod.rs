@@ -126,6 +126,8 @@ pub struct Config {
     pub destinations: BTreeMap<String, Destination>,
     pub voicemail: VoicemailConfig,
     pub extensions: ExtensionsConfig,
+    /// `None`: no mail is sent.
+    pub mail: Option<MailConfig>,
     /// What is right but probably not meant, in the order of the lines.
     pub warnings: Vec<Problem>,
 }
@@ -221,6 +223,8 @@ pub struct Context {
     pub rules: CallRules,
     /// WAV file heard when the agent is lost; `None` is the built-in one.
     pub apology: Option<PathBuf>,
+    /// Which entry of `mail.mailboxes` gets what callers leave.
+    pub mailbox: Option<String>,
 }
 
 /// Where `transfer` may send a caller.
@@ -270,6 +274,32 @@ pub struct Mailbox {
 pub struct VoicemailConfig {
     pub place: Place,
     pub mailboxes: BTreeMap<String, Mailbox>,
+}
+
+/// The server that mail goes by, and whom it goes to.
+#[derive(Debug, Clone)]
+pub struct MailConfig {
+    pub server: String,
+    pub port: u16,
+    pub tls: MailTls,
+    /// An authority besides the system's, as PEM.
+    pub ca_file: Option<PathBuf>,
+    pub credentials: Option<(String, SecretString)>,
+    /// `Name <address>` or an address.
+    pub from: String,
+    /// Addresses by the name that contexts and tools use.
+    pub mailboxes: BTreeMap<String, String>,
+}
+
+/// How the connection to a mail server is protected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MailTls {
+    /// From the first byte.
+    Implicit,
+    /// Upgraded before anything is said; without that, nothing is sent.
+    StartTls,
+    /// Not at all: for a server on this machine.
+    None,
 }
 
 /// What `check_extension_status` may be asked about.

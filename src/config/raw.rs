@@ -41,6 +41,8 @@ pub(super) struct Raw {
     pub voicemail: Option<Voicemail>,
     /// Extensions whose state `check_extension_status` may tell.
     pub extensions: Option<Extensions>,
+    /// Mail, for messages that callers leave and for transcripts. Without this section none is sent.
+    pub mail: Option<Mail>,
     /// The agents, by the name that `AI_CONTEXT` or `Stasis(offhook,NAME)` chooses.
     #[schemars(required, extend("propertyNames" = names(), "minProperties" = 1))]
     pub contexts: Option<BTreeMap<String, Context>>,
@@ -186,6 +188,36 @@ pub(super) struct Mailbox {
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+pub(super) struct Mail {
+    /// The name of the SMTP server; its certificate has to be for this name.
+    #[schemars(required, length(min = 1))]
+    pub server: Option<String>,
+    /// Its port: 465 with `tls: implicit`, 587 with `starttls`, 25 with `none`, unless told otherwise.
+    #[schemars(range(min = 1, max = 65_535))]
+    pub port: Option<u64>,
+    /// `implicit`: TLS from the first byte; `starttls`: TLS before anything is said; `none`: only for a
+    /// server on this machine.
+    #[schemars(extend("default" = "implicit", "enum" = ["implicit", "starttls", "none"]))]
+    pub tls: Option<String>,
+    /// A PEM file of authorities to trust besides the system's; relative to this file's folder.
+    #[schemars(length(min = 1))]
+    pub ca_file: Option<String>,
+    /// For a server that wants a login.
+    #[schemars(length(min = 1))]
+    pub username: Option<String>,
+    /// Its password. Write a variable, not the password itself.
+    #[schemars(length(min = 1))]
+    pub password: Option<String>,
+    /// Who the mail is from: an address, or `Name <address>`.
+    #[schemars(required, length(min = 1))]
+    pub from: Option<String>,
+    /// Addresses by a name. Mail goes to these and to no others, whatever a model asks.
+    #[schemars(required, extend("propertyNames" = names(), "minProperties" = 1))]
+    pub mailboxes: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Extensions {
     /// Which extensions may be asked about, as patterns of the dialplan without the `_`: digits, `X`
     /// (0-9), `Z` (1-9), `N` (2-9), `[15-7]`. Nothing else is looked up, whatever the model asks.
@@ -236,6 +268,9 @@ pub(super) struct Context {
     pub no_input: Option<NoInput>,
     /// What happens when the agent is lost.
     pub on_failure: Option<Failure>,
+    /// The entry of `mail.mailboxes` that gets what callers leave; needed when there are several.
+    #[schemars(length(min = 1))]
+    pub mailbox: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

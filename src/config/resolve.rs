@@ -38,6 +38,7 @@ pub(super) fn resolve(
     let limits = resolver.limits(raw.limits.unwrap_or_default());
     let media = resolver.media(raw.media.unwrap_or_default(), limits.calls);
     let ring_tone = media.ring_tone;
+    let mail = raw.mail.map(|mail| resolver.mail(mail));
     let config = Config {
         asterisk: raw.asterisk.map(|asterisk| resolver.asterisk(asterisk)),
         media,
@@ -60,6 +61,7 @@ pub(super) fn resolve(
         voicemail: telephony::voicemail(raw.voicemail.unwrap_or_default()),
         extensions: telephony::extensions(raw.extensions.unwrap_or_default()),
         contexts: resolver.contexts(raw.contexts.unwrap_or_default(), ring_tone),
+        mail,
         warnings: Vec::new(),
     };
     if let Some(name) = &config.default_context {
@@ -68,7 +70,11 @@ pub(super) fn resolve(
     config
 }
 
+mod mail;
 mod telephony;
+
+/// They have somebody to write to, or they are not offered.
+const MAIL_TOOLS: [&str; 2] = ["take_message", "request_transcript"];
 
 struct Resolver<'a> {
     root: &'a Node,
@@ -225,6 +231,7 @@ impl Resolver<'_> {
             self.name(provider, "providers", "provider", &path.key("provider"));
         }
         let tools = self.tools(raw.tools.unwrap_or_default(), &path.key("tools"));
+        let mailbox = self.mailbox(raw.mailbox, &tools, path);
         let failure = raw.on_failure.unwrap_or_default();
         let apology = self.apology(failure.apology, &path.key("on_failure").key("apology"));
         let on_failure = self.failure_step(failure.then, &path.key("on_failure").key("then").key("transfer"));
@@ -243,6 +250,7 @@ impl Resolver<'_> {
                 ..self.rules(raw.limits.unwrap_or_default(), raw.no_input.unwrap_or_default(), path)
             },
             apology,
+            mailbox,
         }
     }
 
@@ -265,6 +273,8 @@ impl Resolver<'_> {
                 && self.declared("extensions").is_some_and(|keys| keys.is_empty())
             {
                 self.problem(&place, "\"check_extension_status\" needs the section extensions", None);
+            } else if MAIL_TOOLS.contains(&&*tool) && self.declared("mail").is_some_and(|keys| keys.is_empty()) {
+                self.problem(&place, format!("\"{tool}\" needs the section mail"), None);
             } else {
                 tools.push(tool);
             }

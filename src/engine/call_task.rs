@@ -4,7 +4,7 @@
 //! Limits: commands to the provider are never waited for (`try_send`), so no cycle of full queues
 //! can stand still; reports from the sides wait in bounded queues, which slows their senders down.
 
-use super::{Shared, line::Line, live::Entered};
+use super::{Shared, line::Line, live::Entered, post::Post};
 use crate::{
     call::{AgentCommand, AgentEvent, AgentLoss, CallMachine, EndReason, Input, LegCommand, Measure, Note, Output},
     facts::{CallFacts, CallId},
@@ -50,6 +50,7 @@ pub(super) struct CallTask<'a> {
     pub agent: AgentWires,
     pub operator: mpsc::Receiver<EndReason>,
     pub entered: &'a Entered,
+    pub post: &'a mut Post,
     pub shared: &'a Shared,
     pub began: Instant,
     /// The agent was heard; false when the call begins.
@@ -138,6 +139,7 @@ impl CallTask<'_> {
                             handle.abort();
                         }
                     }
+                    Output::Deliver(delivery) => self.post.add(delivery),
                     Output::Note(note) => self.on_note(note),
                     Output::Measure(measure) => self.on_measure(measure),
                     Output::End(reason) => running.end = Some(reason),
@@ -199,6 +201,9 @@ impl CallTask<'_> {
                 warn!(reason = why.label(), "{}; the caller stays with the agent", why.describe());
             }
             _ => {}
+        }
+        if self.shared.mailer.is_some() {
+            self.post.note(self.began.elapsed(), &note);
         }
         self.entered.observe(self.machine.phase(), &note);
         // Nobody watching is normal.

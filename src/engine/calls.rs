@@ -8,6 +8,7 @@ use super::{
     generation::Generation,
     line::{ByAri, Line, Places},
     live::Seat,
+    post::Post,
 };
 use crate::{
     asterisk::{
@@ -258,7 +259,8 @@ async fn run(
     };
     let (agent, session) = converse(&shared, &granted, setup, &span);
     let mut line = line();
-    let (id, provider) = (facts.id, facts.provider.clone());
+    let (known, provider) = (facts.clone(), facts.provider.clone());
+    let (mut post, since) = (Post::default(), jiff::Timestamp::now());
     let reason = async {
         info!(generation = generation.number, audio = %format, transport, direction = facts.direction.label(), "call began");
         let mut task = CallTask {
@@ -268,6 +270,7 @@ async fn run(
             agent,
             operator,
             entered: &entered,
+            post: &mut post,
             shared: &shared,
             began,
             agent_heard: false,
@@ -288,10 +291,11 @@ async fn run(
         info!(reason = reason.label(), class = reason.class().label(), seconds, "call ended: {}", reason.describe());
     });
     // The caller's way out and the session's end do not wait for each other.
-    tokio::join!(line.clear_away(reason == EndReason::EngineFault).instrument(span), close_session(session));
+    tokio::join!(line.clear_away(reason == EndReason::EngineFault).instrument(span.clone()), close_session(session));
+    span.in_scope(|| post.send(shared.mailer.as_ref(), &generation.config, &granted.context, &known, since));
     shared.metrics.call_ended(reason);
     entered.ended(reason);
-    tracing::debug!(call_id = %id, "cleared away");
+    tracing::debug!(call_id = %known.id, "cleared away");
 }
 
 /// The session was told by its command queue, which is gone; a provider that hangs is cut off.

@@ -6,7 +6,10 @@ use crate::{
     audio::Clip,
     config::{Config, Context},
     provider::{self, Provider},
-    tool::{CHECK_EXTENSION_STATUS, LEAVE_VOICEMAIL, NEEDS_ARI, Tool, Toolbox, built_in, leave_voicemail},
+    tool::{
+        CHECK_EXTENSION_STATUS, LEAVE_VOICEMAIL, NEEDS_ARI, REQUEST_TRANSCRIPT, TAKE_MESSAGE, Tool, Toolbox, built_in,
+        leave_voicemail, request_transcript, take_message,
+    },
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -91,7 +94,10 @@ impl Kit {
         let mailboxes = &config.voicemail.mailboxes;
         let mailboxes: BTreeMap<String, String> =
             mailboxes.iter().map(|(name, mailbox)| (name.clone(), mailbox.description.clone())).collect();
+        let addresses = || config.mail.iter().flat_map(|mail| mail.mailboxes.keys().cloned()).collect::<Vec<_>>();
         let tools = context.tools.iter().filter_map(|name| match &**name {
+            TAKE_MESSAGE => Some(take_message(addresses())),
+            REQUEST_TRANSCRIPT => Some(request_transcript(addresses())),
             LEAVE_VOICEMAIL => Some(leave_voicemail(mailboxes.clone())),
             CHECK_EXTENSION_STATUS => {
                 let status = ExtensionStatus::new(ari?.clone(), config.extensions.clone());

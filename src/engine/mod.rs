@@ -4,6 +4,7 @@
 //! - `admission`: which agent takes a call
 //! - `line`: the Asterisk side of one call
 //! - `call_task`: the task that owns one call
+//! - `post`: what a call leaves to be sent
 //! - `live`: who is on the line, and how the last calls ended
 
 mod admission;
@@ -13,6 +14,7 @@ mod generation;
 mod health;
 mod line;
 mod live;
+mod post;
 mod reload;
 #[cfg(test)]
 mod tests;
@@ -33,6 +35,7 @@ use crate::{
     call::EndReason,
     config::Config,
     http,
+    outbound::mail::{MailCounters, Mailer},
     provider::ProviderCounters,
     telemetry::Metrics,
 };
@@ -58,6 +61,9 @@ const WATCHED_NOTES_MAX: usize = 1024;
 /// After calls were told to end at once, how long their clearing away may take.
 const CLEAR_AWAY_MAX: Duration = Duration::from_secs(8);
 
+/// What the mail server gets to take the mails that wait, when the engine stops.
+const MAIL_MAX: Duration = Duration::from_secs(8);
+
 /// A running engine. [`Engine::stop`] ends it in order; dropping it cuts everything off.
 pub struct Engine {
     shared: Arc<Shared>,
@@ -79,6 +85,7 @@ pub(crate) struct Shared {
     health: health::ProviderHealth,
     media: Arc<MediaHub>,
     ari: Option<Ari>,
+    mailer: Option<Mailer>,
     draining: watch::Sender<bool>,
     watchers: broadcast::Sender<CallNote>,
     calls: TaskTracker,
@@ -119,6 +126,8 @@ impl Engine {
                 (Some(Ari { client, state }), Some(arrivals))
             }
         };
+        let mail_counters = MailCounters::new(registry)?;
+        let mailer = config.mail.as_ref().map(|mail| Mailer::start(mail, mail_counters)).transpose()?;
         let shared = Arc::new(Shared {
             source,
             reloading: Mutex::default(),
@@ -128,6 +137,7 @@ impl Engine {
             health: health::ProviderHealth::default(),
             media: Arc::new(media),
             ari,
+            mailer,
             draining: watch::Sender::new(false),
             watchers: broadcast::Sender::new(WATCHED_NOTES_MAX),
             calls: TaskTracker::new(),
@@ -199,6 +209,9 @@ impl Engine {
         }
         if let Some(ari) = &self.shared.ari {
             ari.client.settled(CLEAR_AWAY_MAX).await;
+        }
+        if let Some(mailer) = &self.shared.mailer {
+            mailer.finish(MAIL_MAX).await;
         }
         self.stop.cancel();
         self.services.shutdown().await;

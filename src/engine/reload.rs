@@ -3,13 +3,14 @@
 use super::{Shared, generation::Generation};
 use crate::{
     asterisk::ari::AriClient,
-    config::{self, Config},
+    config::{self, Config, MailConfig},
     http::{ReloadFailure, ReloadReport},
     provider,
     telemetry::Reload,
     tool::BUILT_IN,
 };
 use std::{
+    collections::BTreeMap,
     path::PathBuf,
     sync::{Arc, PoisonError},
 };
@@ -90,6 +91,15 @@ fn differs(a: &dyn std::fmt::Debug, b: &dyn std::fmt::Debug) -> bool {
     format!("{a:?}") != format!("{b:?}")
 }
 
+fn mailboxes(config: &Config) -> Option<&BTreeMap<String, String>> {
+    config.mail.as_ref().map(|mail| &mail.mailboxes)
+}
+
+/// The mail server without its mailboxes, which each call looks up anew.
+fn server(config: &Config) -> Option<MailConfig> {
+    config.mail.clone().map(|mail| MailConfig { mailboxes: BTreeMap::new(), ..mail })
+}
+
 fn names_of(pairs: &[(&str, bool)]) -> Vec<String> {
     pairs.iter().filter(|(_, differs)| *differs).map(|(name, _)| (*name).to_owned()).collect()
 }
@@ -102,6 +112,7 @@ fn changed(before: &Config, after: &Config) -> Vec<String> {
         ("destinations", before.destinations != after.destinations),
         ("voicemail", before.voicemail != after.voicemail),
         ("extensions", before.extensions != after.extensions),
+        ("mail.mailboxes", mailboxes(before) != mailboxes(after)),
         ("default_context", before.default_context != after.default_context),
         ("limits", differs(&before.limits, &after.limits)),
         ("media.default", before.media.default != after.media.default),
@@ -115,5 +126,6 @@ fn needs_restart(bound: &Config, after: &Config) -> Vec<String> {
         ("media.audiosocket", differs(&bound.media.audiosocket, &after.media.audiosocket)),
         ("media.rtp", differs(&bound.media.rtp, &after.media.rtp)),
         ("http", differs(&bound.http, &after.http)),
+        ("mail", differs(&server(bound), &server(after))),
     ])
 }

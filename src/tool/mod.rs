@@ -6,6 +6,7 @@
 mod error;
 mod fetch;
 mod memory;
+mod messages;
 mod outcome;
 mod spec;
 mod telephony;
@@ -14,6 +15,7 @@ mod toolbox;
 pub use error::ToolError;
 pub use fetch::{Fetch, FetchError, FetchRequest, FetchResponse};
 pub use memory::{Change, Memory};
+pub use messages::{REQUEST_TRANSCRIPT, TAKE_MESSAGE, request_transcript, take_message};
 pub use outcome::{After, CallAction, DigitPlan, DigitPurpose, Done, Failure, Message, ToolOutcome};
 pub use spec::{
     Access, AuthState, Executor, Mode, Modes, RiskDomain, SideEffects, ToolCall, ToolKind, ToolSpec, UnknownArgs,

@@ -1,7 +1,7 @@
 //! The built-in tools that act on the call itself. They decide nothing: each turns its arguments
 //! into a [`CallAction`], which the call core carries out after the agent's last words were heard.
 
-use super::{After, Approved, CallAction, Tool, ToolOutcome, ToolSpec};
+use super::{After, Approved, CallAction, REQUEST_TRANSCRIPT, TAKE_MESSAGE, Tool, ToolOutcome, ToolSpec};
 use crate::facts::CallFacts;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::{Value, json};
@@ -14,7 +14,8 @@ pub const LEAVE_VOICEMAIL: &str = "leave_voicemail";
 /// Runs where ARI is (`asterisk::extension_status`).
 pub const CHECK_EXTENSION_STATUS: &str = "check_extension_status";
 /// Names of all built-in tools.
-pub const BUILT_IN: [&str; 5] = [HANGUP_CALL, TRANSFER, SEND_DTMF, LEAVE_VOICEMAIL, CHECK_EXTENSION_STATUS];
+pub const BUILT_IN: [&str; 7] =
+    [HANGUP_CALL, TRANSFER, SEND_DTMF, LEAVE_VOICEMAIL, CHECK_EXTENSION_STATUS, TAKE_MESSAGE, REQUEST_TRANSCRIPT];
 /// Those that are not offered in calls that came by `AudioSocket()`.
 pub const NEEDS_ARI: [&str; 4] = [TRANSFER, SEND_DTMF, LEAVE_VOICEMAIL, CHECK_EXTENSION_STATUS];
 

@@ -8,6 +8,7 @@ mod audio;
 mod endings;
 mod faults;
 mod leaks;
+mod mail;
 mod overrides;
 mod privacy;
 mod routing;

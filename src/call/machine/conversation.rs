@@ -12,7 +12,7 @@ use crate::{
         rules::OnFailure,
         timers::Timer,
         track::Floor,
-        words::Output,
+        words::{Delivery, Output},
     },
     tool::{CallAction, ToolCall, ToolError, ToolOutcome},
 };
@@ -230,6 +230,10 @@ impl CallMachine {
                         self.leave(Departure::Transfer { destination, reason: EndReason::Transferred }, now);
                     }
                     CallAction::Voicemail { mailbox } => self.leave(Departure::Voicemail { mailbox }, now),
+                    CallAction::TakeMessage(message) => out.push(Output::Deliver(Delivery::Message(message))),
+                    CallAction::SendTranscript { to } => {
+                        out.push(Output::Deliver(Delivery::Transcript { to }));
+                    }
                     CallAction::SendDigits { digits } => {
                         out.push(Output::ToLeg(LegCommand::SendDigits { digits }));
                     }
