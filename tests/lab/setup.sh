@@ -51,7 +51,8 @@ python_environment() {
   [ -x "$python" ] || python=python3
   "$python" -m venv "$environment" ||
     lab_die "python3 -m venv failed; on Debian: apt-get install python3-venv"
-  "$environment/bin/pip" install --quiet --disable-pip-version-check --requirement "$wanted" ||
+  # By the interpreter: the script `pip` names the place where the environment was made.
+  "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$wanted" ||
     lab_die "pip could not install $wanted; check the network (PIP_INDEX_URL names another index) and run again"
   cp "$wanted" "$environment/requirements.txt"
 }

@@ -23,7 +23,7 @@ impl Resolver<'_> {
                     self.problem(&path.key(key), "required, but missing", Some(hint.into()));
                 }
             }
-            if raw.ring.is_some() {
+            if raw.ring.is_some() && !self.report.mentions(&path.key("dial")) {
                 self.problem(&path.key("ring"), "rings nothing: there is no dial", None);
             }
             let way = Way::Dialplan(Place {
@@ -40,9 +40,9 @@ impl Resolver<'_> {
         }
         let usual = values::duration(defaults::RING).unwrap_or(RING_MIN);
         let ring_path = path.key("ring");
-        let mut limit = self.duration(raw.ring, usual, RING_MIN, &ring_path);
-        if limit > RING_MAX {
-            self.problem(&ring_path, "is longer than five minutes", None);
+        let mut limit = self.duration(raw.ring, usual, Duration::ZERO, &ring_path);
+        if !(RING_MIN..=RING_MAX).contains(&limit) {
+            self.problem(&ring_path, "has to be between a second and five minutes", None);
             limit = usual;
         }
         let endpoints = dial.into_iter().flatten().map(|endpoint| endpoint.0).collect();
