@@ -47,6 +47,10 @@ pub(super) struct Asterisk {
     pub(super) missing_places: bool,
     /// The caller hangs up just before the request of this number (from 0) is carried out.
     pub(super) caller_leaves_at: Option<usize>,
+    /// And right after this one (`METHOD last-path-part`), whose answer then comes late.
+    pub(super) leaves_after: Option<&'static str>,
+    /// It is this channel instead.
+    pub(super) who_leaves: String,
     /// `METHOD path` of each request that changes something.
     pub(super) requests: Vec<String>,
     pub(super) upgrades: usize,
@@ -107,6 +111,8 @@ impl FakeAri {
             faults: BTreeMap::new(),
             missing_places: false,
             caller_leaves_at: None,
+            leaves_after: None,
+            who_leaves: "caller".into(),
             requests: Vec::new(),
             upgrades: 0,
             media_never_starts: false,
@@ -193,7 +199,7 @@ impl Asterisk {
             let number = self.requests.len();
             self.requests.push(format!("{method} {}", path.join("/")));
             if self.caller_leaves_at == Some(number) {
-                self.hang_up("caller");
+                self.hang_up(&self.who_leaves.clone());
             }
         }
         let name = format!("{method} {}", path.last().unwrap_or(&""));
@@ -246,6 +252,19 @@ impl Asterisk {
             },
             _ => (404, json!({ "message": "no such request" })),
         }
+    }
+
+    /// Whether somebody left after the last request.
+    fn leaves_after_request(&mut self) -> bool {
+        let last =
+            self.requests.last().and_then(|request| Some((request.split(' ').next()?, request.rsplit('/').next()?)));
+        let leaves =
+            last.is_some_and(|(method, end)| self.leaves_after.is_some_and(|name| name == format!("{method} {end}")));
+        if leaves {
+            self.leaves_after = None;
+            self.hang_up(&self.who_leaves.clone());
+        }
+        leaves
     }
 
     fn variable(&self, id: &str, query: &str) -> (u16, Value) {
@@ -400,6 +419,11 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<Asterisk>>) {
             0 => carry_out(&head, &request[head.len()..], &state),
             refused => (refused, answer),
         };
+        let late = state.lock().unwrap().leaves_after_request();
+        if late {
+            // The event overtakes the answer.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
         if status == 0 {
             return;
         }

@@ -182,6 +182,56 @@ async fn a_caller_who_leaves_as_somebody_answers_leaves_nobody_alone() {
 }
 
 #[tokio::test]
+async fn somebody_who_answers_and_leaves_in_the_same_moment_took_nobody_over() {
+    for later in 0..3 {
+        let mut call = Call::ringing(&["PJSIP/100"], LONG).await;
+        call.until_called(1).await;
+        {
+            let mut fake = call.stage.fake.now();
+            fake.caller_leaves_at = Some(fake.requests.len() + later);
+            fake.who_leaves = call.dialled(0);
+            let answering = call.dialled(0);
+            fake.answers(&answering);
+        }
+        let progress = call.dialling.next().await;
+        call.settled().await;
+        // Either the caller is with the agent, or they were connected and the end was for both.
+        if let Progress::Failed(_) = progress {
+            call.caller_is_in(&call.stage.ari.names().bridge(call.call));
+        }
+        let Call { stage, leg, .. } = call;
+        stage.fake.now().hang_up("caller");
+        leg.tear_down(Ending::CallerGone, ()).await;
+        stage.fake.until("nobody is left", |fake| fake.channels.is_empty() && fake.bridges.is_empty()).await;
+        assert_eq!(stage.ari.counters().handed_on.get(), 0, "{later}");
+    }
+}
+
+#[tokio::test]
+async fn who_leaves_between_the_bridge_and_its_being_watched_leaves_nobody_alone() {
+    for who in ["caller", "winner"] {
+        let mut call = Call::ringing(&["PJSIP/100"], LONG).await;
+        call.until_called(1).await;
+        {
+            let winner = call.dialled(0);
+            let mut fake = call.stage.fake.now();
+            fake.who_leaves = if who == "caller" { who.into() } else { winner.clone() };
+            fake.leaves_after = Some("POST addChannel");
+            fake.answers(&winner);
+        }
+        assert!(matches!(call.dialling.next().await, Progress::Failed(_)), "{who}");
+        call.settled().await;
+        assert_eq!(call.stage.ari.counters().handed_on.get(), 0, "{who}");
+        if who == "caller" {
+            assert!(call.channels().is_empty(), "{:?}", call.channels());
+        } else {
+            assert_eq!(call.channels(), ["caller"]);
+            call.caller_is_in(&call.stage.ari.names().bridge(call.call));
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_asterisk_does_not_connect_brings_the_caller_back() {
     let mut call = Call::ringing(&["PJSIP/100"], LONG).await;
     call.until_called(1).await;

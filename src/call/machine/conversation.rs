@@ -62,10 +62,6 @@ impl CallMachine {
 
     fn on_agent_audio(&mut self, response: ResponseId, item: ItemId, audio: Bytes, out: &mut Vec<Output>) {
         let bytes = audio.len();
-        if matches!(self.phase, Phase::Transferring(_)) {
-            out.push(Output::Measure(Measure::StaleAudio(bytes)));
-            return;
-        }
         match self.track.push(response.clone(), item, audio) {
             Queued::Kept => {
                 self.timers.clear(Timer::AgentSilence);

@@ -43,7 +43,8 @@ impl Server {
                             data = true;
                             "354 go on"
                         }
-                        line if line.starts_with("EHLO") => "250 test",
+                        line if line.starts_with("EHLO") => "250-test\r\n250 AUTH PLAIN LOGIN",
+                        line if line.starts_with("AUTH") => "235 yes",
                         _ => "250 yes",
                     };
                     if writer.write_all(format!("{answer}\r\n").as_bytes()).await.is_err() {
