@@ -2,8 +2,8 @@
 //! looked up. Every problem is reported; the result counts only if there was none.
 
 use super::{
-    AsteriskConfig, AudioChoice, AudioSocketConfig, Config, Context, Destination, EngineLimits, HttpConfig,
-    MediaConfig, ProviderConfig, RtpConfig, Tenant, Transport,
+    AsteriskConfig, AudioChoice, AudioSocketConfig, Config, Context, EngineLimits, HttpConfig, MediaConfig,
+    ProviderConfig, RtpConfig, Tenant, Transport,
     catalog::Catalog,
     defaults, policy,
     problem::{Path, Report, Step, suggest},
@@ -13,7 +13,7 @@ use super::{
     values,
 };
 use crate::{
-    audio::{Clip, Format},
+    audio::{Clip, Format, RingTone},
     call::{CallRules, OnFailure},
 };
 use serde_json::Value;
@@ -40,9 +40,12 @@ pub(super) fn resolve(
     let limits = resolver.limits(raw.limits.unwrap_or_default());
     let contexts = raw.contexts.iter().flat_map(BTreeMap::keys).cloned().collect();
     let tenants = resolver.tenants(raw.tenants.unwrap_or_default(), &contexts);
+    let media = resolver.media(raw.media.unwrap_or_default(), limits.calls);
+    let ring_tone = media.ring_tone;
+    let mail = raw.mail.map(|mail| resolver.mail(mail));
     let config = Config {
         asterisk: raw.asterisk.map(|asterisk| resolver.asterisk(asterisk)),
-        media: resolver.media(raw.media.unwrap_or_default(), limits.calls),
+        media,
         http: HttpConfig {
             bind: resolver.parsed(raw.http.and_then(|h| h.bind), defaults::HTTP_BIND, &at.key("http").key("bind")),
         },
@@ -53,11 +56,18 @@ pub(super) fn resolve(
             .destinations
             .unwrap_or_default()
             .into_iter()
-            .map(|(name, raw)| (name, destination(raw)))
+            .map(|(name, raw)| {
+                let path = at.key("destinations").key(&name);
+                let destination = resolver.destination(raw, &path);
+                (name, destination)
+            })
             .collect(),
         tool_rules: resolver.tool_rules(raw.tools.unwrap_or_default(), &at.key("tools")),
-        contexts: resolver.contexts(raw.contexts.unwrap_or_default(), &tenants),
+        voicemail: telephony::voicemail(raw.voicemail.unwrap_or_default()),
+        extensions: telephony::extensions(raw.extensions.unwrap_or_default()),
+        contexts: resolver.contexts(raw.contexts.unwrap_or_default(), &tenants, ring_tone),
         tenants,
+        mail,
         warnings: Vec::new(),
     };
     if let Some(name) = &config.default_context {
@@ -65,6 +75,12 @@ pub(super) fn resolve(
     }
     config
 }
+
+mod mail;
+mod telephony;
+
+/// They have somebody to write to, or they are not offered.
+const MAIL_TOOLS: [&str; 2] = ["take_message", "request_transcript"];
 
 pub(super) struct Resolver<'a> {
     root: &'a Node,
@@ -110,7 +126,9 @@ impl Resolver<'_> {
     fn media(&mut self, raw: raw::Media, calls: usize) -> MediaConfig {
         let path = Path::default().key("media");
         let default = raw.default.map(|audio| audio.0);
+        let ring_tone = raw.ring_tone.as_deref().unwrap_or(defaults::RING_TONE);
         MediaConfig {
+            ring_tone: RingTone::ALL.into_iter().find(|tone| tone.label() == ring_tone).unwrap_or_default(),
             default: self.parsed(default, defaults::AUDIO, &path.key("default")),
             audiosocket: self.audiosocket(raw.audiosocket.unwrap_or_default(), &path.key("audiosocket")),
             rtp: self.rtp(raw.rtp.unwrap_or_default(), calls, &path.key("rtp")),
@@ -203,6 +221,7 @@ impl Resolver<'_> {
         &mut self,
         raw: BTreeMap<String, raw::Context>,
         tenants: &BTreeMap<String, Tenant>,
+        tone: RingTone,
     ) -> BTreeMap<String, Arc<Context>> {
         let mut contexts = BTreeMap::new();
         // In the order of the file, so that of two equal ids the later one is the mistake.
@@ -210,7 +229,8 @@ impl Resolver<'_> {
         let mut raw: Vec<_> = raw.into_iter().collect();
         raw.sort_by_key(|(name, _)| self.root.line_of(&section.key(name)));
         for (name, raw) in raw {
-            let context = self.context(&name, raw, tenants, &section.key(&name));
+            let mut context = self.context(&name, raw, tenants, &section.key(&name));
+            context.rules.ring_tone = tone;
             contexts.insert(name, Arc::new(context));
         }
         contexts
@@ -233,6 +253,7 @@ impl Resolver<'_> {
         let own = raw.policy.is_some();
         let policy = policy::merged(raw.policy.unwrap_or_default(), self.policy);
         let policy = self.policy(policy, &if own { path.key("policy") } else { Path::default().key("policy") });
+        let mailbox = self.mailbox(raw.mailbox, &tools, path);
         let failure = raw.on_failure.unwrap_or_default();
         let apology = self.apology(failure.apology, &path.key("on_failure").key("apology"));
         let on_failure = self.failure_step(failure.then, &path.key("on_failure").key("then").key("transfer"));
@@ -253,6 +274,7 @@ impl Resolver<'_> {
             },
             policy,
             apology,
+            mailbox,
         }
     }
 
@@ -272,6 +294,14 @@ impl Resolver<'_> {
             } else if tool == "transfer" && self.declared("destinations").is_some_and(|names| names.is_empty()) {
                 let hint = "add one to destinations, or take the tool out of the list";
                 self.problem(&place, "\"transfer\" has nowhere to go: there are no destinations", Some(hint.into()));
+            } else if tool == "leave_voicemail" && self.declared("voicemail").is_some_and(|keys| keys.is_empty()) {
+                self.problem(&place, "\"leave_voicemail\" needs the section voicemail", None);
+            } else if tool == "check_extension_status"
+                && self.declared("extensions").is_some_and(|keys| keys.is_empty())
+            {
+                self.problem(&place, "\"check_extension_status\" needs the section extensions", None);
+            } else if MAIL_TOOLS.contains(&&*tool) && self.declared("mail").is_some_and(|keys| keys.is_empty()) {
+                self.problem(&place, format!("\"{tool}\" needs the section mail"), None);
             } else {
                 tools.push(tool);
             }
@@ -340,6 +370,7 @@ impl Resolver<'_> {
             farewell_max: self.duration(limits.farewell, default.farewell_max, least, &limit.key("farewell")),
             greeting: default.greeting,
             on_failure: default.on_failure,
+            ring_tone: default.ring_tone,
         }
     }
 
@@ -397,15 +428,6 @@ fn without(text: &str, hidden: &[&str]) -> String {
 
     let secret = hidden.iter().filter(|hidden| hidden.len() >= SECRET_BYTES_MIN);
     secret.fold(text.to_owned(), |text, hidden| text.replace(*hidden, "***"))
-}
-
-fn destination(raw: raw::Destination) -> Destination {
-    Destination {
-        description: raw.description.unwrap_or_default(),
-        context: raw.context.unwrap_or_default(),
-        extension: raw.extension.unwrap_or_default(),
-        priority: raw.priority.unwrap_or(defaults::PRIORITY).try_into().unwrap_or(u32::MAX),
-    }
 }
 
 /// Values that are written as one text.

@@ -10,6 +10,7 @@ use super::{
     generation::Generation,
     line::Line,
     live::Entered,
+    post::Post,
     story::Story,
 };
 use crate::{
@@ -57,6 +58,7 @@ pub(super) struct CallTask<'a> {
     pub retired: Vec<Session>,
     pub operator: mpsc::Receiver<EndReason>,
     pub entered: &'a Entered,
+    pub post: &'a mut Post,
     pub shared: &'a Shared,
     pub began: Instant,
     /// The agent was heard; false when the call begins.
@@ -149,6 +151,7 @@ impl CallTask<'_> {
                         let input = self.hand_off(&target, message.as_deref(), running);
                         self.machine.step(input, now(), &mut again);
                     }
+                    Output::Deliver(delivery) => self.post.add(delivery),
                     Output::Note(note) => self.on_note(note),
                     Output::Measure(measure) => self.on_measure(measure),
                     Output::End(reason) => running.end = Some(reason),
@@ -243,8 +246,13 @@ impl CallTask<'_> {
             Note::Confirmed(verdict) => debug!(?verdict, "the caller answered a question"),
             Note::ActionRefused(what) => warn!("{what}"),
             Note::Said { speaker, text } => self.story.add(*speaker, text.reveal()),
-            Note::TransferFailed => warn!("the transfer did not start; the caller stays with the agent"),
+            Note::TransferFailed(why) => {
+                warn!(reason = why.label(), "{}; the caller stays with the agent", why.describe());
+            }
             _ => {}
+        }
+        if self.shared.mailer.is_some() {
+            self.post.note(self.began.elapsed(), &note);
         }
         self.entered.observe(self.machine.phase(), &note);
         // Nobody watching is normal.

@@ -1,16 +1,16 @@
 //! One loaded configuration and everything made from it once: providers, toolboxes, apology clips.
 //! Immutable; a call keeps the generation it began with.
 
-use super::workshop::{Definitions, Workshop};
+use super::{
+    registries::registries,
+    workshop::{Definitions, Workshop},
+};
 use crate::{
     audio::Clip,
-    config::{Config, Context, Tenant},
+    config::{Config, Context},
     outbound::RemoteGate,
     provider::{self, Provider},
-    tool::{
-        BUILT_IN, Registry, TRANSFER, Tool, ToolSpec, Toolbox, built_in,
-        declarative::{DeclarativeTool, Definition},
-    },
+    tool::{NEEDS_ARI, Registry, Toolbox},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -130,61 +130,6 @@ fn uncarried(kit: &Kit, context: &str, provider: Option<&Arc<dyn Provider>>) -> 
         .collect()
 }
 
-fn registries(config: &Config, workshop: &Workshop) -> Result<BTreeMap<Option<String>, Registry>, Vec<BuildError>> {
-    let destinations: BTreeMap<String, String> =
-        config.destinations.iter().map(|(name, place)| (name.clone(), place.description.clone())).collect();
-    let amend = |spec: &mut ToolSpec| {
-        if let Some(rules) = config.tool_rules.get(&spec.name) {
-            rules.apply(spec);
-        }
-    };
-    let mut errors = Vec::new();
-    let mut registries = BTreeMap::new();
-    let tenants = config.tenants.iter().map(|(name, tenant)| (Some(name), Some(tenant)));
-    for (name, tenant) in tenants.chain([(None, None)]) {
-        let built_in = BUILT_IN.iter().filter_map(|name| built_in(name, &destinations));
-        let own = match (name, tenant) {
-            (Some(name), Some(tenant)) => declarative(name, tenant, workshop, &mut errors),
-            _ => Vec::new(),
-        };
-        match Registry::with(built_in.chain(own), amend) {
-            Ok(registry) => drop(registries.insert(name.cloned(), registry)),
-            Err(broken) => errors.extend(
-                broken
-                    .into_iter()
-                    .map(|tool| BuildError { place: format!("tools.{}", tool.name), message: tool.message }),
-            ),
-        }
-    }
-    if errors.is_empty() { Ok(registries) } else { Err(errors) }
-}
-
-/// A tenant's own tools.
-fn declarative(name: &str, tenant: &Tenant, workshop: &Workshop, errors: &mut Vec<BuildError>) -> Vec<Arc<dyn Tool>> {
-    let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
-    for value in workshop.definitions.get(name).into_iter().flatten() {
-        match Definition::read(value, &tenant.surroundings) {
-            Ok(definition) => tools.push(Arc::new(DeclarativeTool::new(
-                Arc::new(definition),
-                Arc::clone(&workshop.fetch),
-                jiff::Timestamp::now,
-                Arc::new(()),
-            ))),
-            Err(problems) => {
-                let tool = value.get("name").and_then(serde_json::Value::as_str).unwrap_or("(no name)");
-                errors.extend(problems.into_iter().map(|problem| BuildError {
-                    place: format!("{}: {tool}: {}", tenant.folder.display(), problem.path),
-                    message: match problem.hint {
-                        Some(hint) => format!("{} ({hint})", problem.message),
-                        None => problem.message,
-                    },
-                }));
-            }
-        }
-    }
-    tools
-}
-
 impl Kit {
     fn build(registry: &Registry, context: &Context) -> Result<Self, String> {
         let names = || context.tools.iter().map(String::as_str);
@@ -202,7 +147,7 @@ impl Kit {
         Ok(Self {
             remote_gate,
             toolbox: Arc::new(registry.toolbox(names())),
-            toolbox_without_ari: Arc::new(registry.toolbox(names().filter(|name| *name != TRANSFER))),
+            toolbox_without_ari: Arc::new(registry.toolbox(names().filter(|name| !NEEDS_ARI.contains(name)))),
             apology: Arc::new(apology),
         })
     }

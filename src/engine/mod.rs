@@ -4,6 +4,7 @@
 //! - `admission`: which agent takes a call
 //! - `line`: the Asterisk side of one call
 //! - `call_task`: the task that owns one call
+//! - `post`: what a call leaves to be sent
 //! - `live`: who is on the line, and how the last calls ended
 
 mod admission;
@@ -15,6 +16,8 @@ mod health;
 mod line;
 mod live;
 mod opening;
+mod post;
+mod registries;
 mod reload;
 mod story;
 #[cfg(test)]
@@ -37,7 +40,10 @@ use crate::{
     call::EndReason,
     config::Config,
     http,
-    outbound::{Outbound, OutboundCounters},
+    outbound::{
+        Outbound, OutboundCounters,
+        mail::{MailCounters, Mailer},
+    },
     provider::ProviderCounters,
     telemetry::Metrics,
 };
@@ -65,6 +71,9 @@ const WATCHED_NOTES_MAX: usize = 1024;
 /// After calls were told to end at once, how long their clearing away may take.
 const CLEAR_AWAY_MAX: Duration = Duration::from_secs(8);
 
+/// What the mail server gets to take the mails that wait, when the engine stops.
+const MAIL_MAX: Duration = Duration::from_secs(8);
+
 /// A running engine. [`Engine::stop`] ends it in order; dropping it cuts everything off.
 pub struct Engine {
     shared: Arc<Shared>,
@@ -88,6 +97,7 @@ pub(crate) struct Shared {
     health: health::ProviderHealth,
     media: Arc<MediaHub>,
     ari: Option<Ari>,
+    mailer: Option<Mailer>,
     draining: watch::Sender<bool>,
     watchers: broadcast::Sender<CallNote>,
     calls: TaskTracker,
@@ -120,7 +130,11 @@ fn tools_api(shared: &Arc<Shared>) -> anyhow::Result<axum::Router> {
 impl Shared {
     /// What the next generation is built with, its definitions still to be read.
     fn workshop(&self) -> Workshop {
-        Workshop { definitions: BTreeMap::new(), fetch: Arc::new(self.outbound.clone()) }
+        Workshop {
+            definitions: BTreeMap::new(),
+            fetch: Arc::new(self.outbound.clone()),
+            ari: self.ari.as_ref().map(|ari| ari.client.clone()),
+        }
     }
 }
 
@@ -129,8 +143,12 @@ impl Engine {
     pub async fn start(source: Source, config: Config, metrics: Metrics) -> anyhow::Result<Self> {
         let registry = metrics.registry();
         let outbound = Outbound::new(OutboundCounters::new(registry)?)?;
+        let client = match &config.asterisk {
+            Some(asterisk) => Some(AriClient::new(asterisk, AriCounters::new(registry)?)?),
+            None => None,
+        };
         let definitions = workshop::read(&config).map_err(|problems| anyhow::Error::msg(problems.join("\n")))?;
-        let workshop = Workshop { definitions, fetch: Arc::new(outbound.clone()) };
+        let workshop = Workshop { definitions, fetch: Arc::new(outbound.clone()), ari: client.clone() };
         let generation = reload::build(1, config, &workshop).map_err(anyhow::Error::msg)?;
         let config = &generation.config;
         let media_counters = Arc::new(MediaCounters::new(registry)?);
@@ -142,15 +160,16 @@ impl Engine {
         let http = pages.local_addr()?;
         let stop = CancellationToken::new();
         let mut services = JoinSet::new();
-        let (ari, arrivals) = match &config.asterisk {
+        let (ari, arrivals) = match client {
             None => (None, None),
-            Some(asterisk) => {
-                let client = AriClient::new(asterisk, AriCounters::new(registry)?)?;
+            Some(client) => {
                 let (socket, arrivals, state) = EventSocket::new(client.clone(), Timing::default());
                 services.spawn(socket.run(stop.clone()));
                 (Some(Ari { client, state }), Some(arrivals))
             }
         };
+        let mail_counters = MailCounters::new(registry)?;
+        let mailer = config.mail.as_ref().map(|mail| Mailer::start(mail, mail_counters)).transpose()?;
         let shared = Arc::new(Shared {
             source,
             reloading: Mutex::default(),
@@ -161,6 +180,7 @@ impl Engine {
             health: health::ProviderHealth::default(),
             media: Arc::new(media),
             ari,
+            mailer,
             draining: watch::Sender::new(false),
             watchers: broadcast::Sender::new(WATCHED_NOTES_MAX),
             calls: TaskTracker::new(),
@@ -234,6 +254,9 @@ impl Engine {
         }
         if let Some(ari) = &self.shared.ari {
             ari.client.settled(CLEAR_AWAY_MAX).await;
+        }
+        if let Some(mailer) = &self.shared.mailer {
+            mailer.finish(MAIL_MAX).await;
         }
         self.stop.cancel();
         self.services.shutdown().await;

@@ -6,13 +6,14 @@ use super::{
     workshop::{self, Workshop},
 };
 use crate::{
-    config::{self, Config, Tenant},
+    config::{self, Config, MailConfig, Tenant},
     http::{ReloadFailure, ReloadReport},
     provider,
     telemetry::Reload,
 };
 use secrecy::ExposeSecret as _;
 use std::{
+    collections::BTreeMap,
     path::PathBuf,
     sync::{Arc, PoisonError},
 };
@@ -118,6 +119,15 @@ fn differs(a: &dyn std::fmt::Debug, b: &dyn std::fmt::Debug) -> bool {
     format!("{a:?}") != format!("{b:?}")
 }
 
+fn mailboxes(config: &Config) -> Option<&BTreeMap<String, String>> {
+    config.mail.as_ref().map(|mail| &mail.mailboxes)
+}
+
+/// The mail server without its mailboxes, which each call looks up anew.
+fn server(config: &Config) -> Option<MailConfig> {
+    config.mail.clone().map(|mail| MailConfig { mailboxes: BTreeMap::new(), ..mail })
+}
+
 fn names_of(pairs: &[(&str, bool)]) -> Vec<String> {
     pairs.iter().filter(|(_, differs)| *differs).map(|(name, _)| (*name).to_owned()).collect()
 }
@@ -130,6 +140,9 @@ fn changed(before: &Config, after: &Config) -> Vec<String> {
         ("tools", differs(&before.tool_rules, &after.tool_rules)),
         ("tenants", differs(&before.tenants, &after.tenants)),
         ("destinations", before.destinations != after.destinations),
+        ("voicemail", before.voicemail != after.voicemail),
+        ("extensions", before.extensions != after.extensions),
+        ("mail.mailboxes", mailboxes(before) != mailboxes(after)),
         ("default_context", before.default_context != after.default_context),
         ("limits", differs(&before.limits, &after.limits)),
         ("media.default", before.media.default != after.media.default),
@@ -144,6 +157,7 @@ fn needs_restart(bound: &Config, after: &Config) -> Vec<String> {
         ("media.rtp", differs(&bound.media.rtp, &after.media.rtp)),
         ("tenants", places_and_tokens(bound) != places_and_tokens(after)),
         ("http", differs(&bound.http, &after.http)),
+        ("mail", differs(&server(bound), &server(after))),
     ])
 }
 

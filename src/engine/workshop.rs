@@ -2,6 +2,7 @@
 
 use super::{Shared, generation::Generation};
 use crate::{
+    asterisk::ari::AriClient,
     config::{Config, Tenant},
     http::{Answer, Problem, Trial},
     store::{FileToolStore, ToolRegistry, Tools},
@@ -33,12 +34,14 @@ const TRIAL_MAX: Duration = Duration::from_secs(10);
 pub(super) struct Workshop {
     pub definitions: Definitions,
     pub fetch: Arc<dyn Fetch>,
+    /// For the tools that ask Asterisk something.
+    pub ari: Option<AriClient>,
 }
 
 impl Workshop {
     /// Without tools of tenants and without a network: for checks and tests.
     pub fn closed() -> Self {
-        Self { definitions: Definitions::new(), fetch: Arc::new(NoFetch) }
+        Self { definitions: Definitions::new(), fetch: Arc::new(NoFetch), ari: None }
     }
 }
 
