@@ -31,7 +31,7 @@ fn collecting(purpose: DigitPurpose, tools: impl IntoIterator<Item = ToolSpec>) 
 }
 
 fn types(stage: &mut Stage, keys: &str) {
-    keys.chars().for_each(|key| drop(stage.leg(LegEvent::Digit(key)).after(100)));
+    keys.chars().for_each(|key| _ = stage.leg(LegEvent::Digit(key)).after(100));
 }
 
 #[test]

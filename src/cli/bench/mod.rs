@@ -12,10 +12,11 @@ mod report;
 mod run;
 mod samples;
 mod system;
+mod tools;
 
 pub use floor::{FloorArguments, run as run_floor};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use process::Cores;
 use report::Rounds;
 use run::Plan;
@@ -23,7 +24,10 @@ use std::{io::Write as _, process::ExitCode, time::Duration};
 use system::{Folder, Kind};
 
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct BenchArguments {
+    #[command(subcommand)]
+    part: Option<Part>,
     /// Calls at once.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     calls: u16,
@@ -35,7 +39,16 @@ pub struct BenchArguments {
     rounds: u8,
 }
 
+#[derive(Subcommand)]
+enum Part {
+    /// What it costs to decide about a tool call, beside parsing and validating its arguments alone.
+    Tools(tools::ToolsArguments),
+}
+
 pub fn run(arguments: &BenchArguments) -> ExitCode {
+    if let Some(Part::Tools(arguments)) = &arguments.part {
+        return tools::run(arguments);
+    }
     let cores = Cores::claim();
     match &cores {
         Ok(Cores { system, load }) => println!("The system under test runs on core {system}, the load on core {load}."),
