@@ -162,17 +162,13 @@ fn a_storm_of_one_call_runs_once() {
 /// results, are no sign of life.
 #[test]
 fn a_model_that_only_calls_tools_counts_as_silent() {
-    let loops: [(&str, fn(usize) -> String); 3] = [
-        ("nonsense", |n| format!("provider-{n}")),
-        ("look_up", |n| format!("provider-{n}")),
-        ("look_up", |n| n.to_string()),
-    ];
-    for (name, id) in loops {
+    // Short ids are counters, so a call that comes again under one is the same call.
+    for (name, prefix) in [("nonsense", "provider-"), ("look_up", "provider-"), ("look_up", "")] {
         let mut stage = Stage::with_tools([look_up()]);
         stage.caller_tells("Hello?");
         for n in 0..100 {
             let before = stage.ran().len();
-            stage.only_calls(&id(n), name, "{}");
+            stage.only_calls(&format!("{prefix}{n}"), name, "{}");
             if stage.ran().len() > before {
                 stage.finishes(name, ToolOutcome::done("", json!(1)));
             }
