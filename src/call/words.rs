@@ -39,6 +39,8 @@ pub enum Output {
     HandOff {
         target: String,
         message: Option<String>,
+        /// What the call's memory has of the keys that are to go along.
+        known: serde_json::Map<String, serde_json::Value>,
     },
     /// To be sent when the call is over.
     Deliver(Delivery),

@@ -11,7 +11,6 @@ use super::{
     live::Seat,
     opening,
     post::Post,
-    story::Story,
 };
 use crate::{
     asterisk::{
@@ -280,7 +279,6 @@ async fn run(
             generation: &generation,
             format,
             transfers,
-            story: Story::default(),
             retired: Vec::new(),
             operator,
             entered: &entered,

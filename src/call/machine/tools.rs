@@ -38,6 +38,7 @@ pub(super) struct Manners {
 pub(super) struct Handoff {
     target: String,
     message: Option<String>,
+    context_passed: Vec<String>,
 }
 
 impl CallMachine {
@@ -143,7 +144,9 @@ impl CallMachine {
                 CallAction::HoldAudio(held) => self.manners.audio_held = held,
                 CallAction::HideTranscript(hidden) => self.manners.words_hidden = hidden,
                 CallAction::SayNextTurn { message } => self.manners.next = Some(message),
-                CallAction::Handoff { target, message, .. } => self.handoff = Some(Handoff { target, message }),
+                CallAction::Handoff { target, message, context_passed } => {
+                    self.handoff = Some(Handoff { target, message, context_passed });
+                }
                 CallAction::TakeMessage(message) => out.push(Output::Deliver(Delivery::Message(message))),
                 CallAction::SendTranscript { to } => out.push(Output::Deliver(Delivery::Transcript { to })),
                 // The memory has it already.
@@ -289,13 +292,16 @@ impl CallMachine {
         let quiet = self.track.is_empty() && self.response.is_none() && self.actions.is_empty();
         if quiet
             && matches!(self.phase, Phase::Talking)
-            && let Some(Handoff { target, message }) = self.handoff.take()
+            && let Some(Handoff { target, message, context_passed }) = self.handoff.take()
         {
             self.timers.clear(Timer::AgentSilence);
             // Nothing of the old agent is heard or told from here on; the new one is dialled.
             self.agent = Agent::Dialling;
             self.timers.set(Timer::AgentReady, self.at + self.plan.rules.agent_ready_max);
-            out.push(Output::HandOff { target, message });
+            let workflow = &self.policy.memory().workflow;
+            let known =
+                context_passed.into_iter().filter_map(|key| workflow.get(&key).cloned().map(|value| (key, value)));
+            out.push(Output::HandOff { target, message, known: known.collect() });
         }
     }
 

@@ -201,7 +201,7 @@ fn no_audit_line_holds_a_value() {
         ("mystery", json!({ "query": PLANTED })),
         (PLANTED, json!({ PLANTED: PLANTED })),
     ] {
-        desk.policy.caller_spoke(None);
+        desk.policy.caller_spoke(None, desk.now);
         desk.policy.caller_said(None, PLANTED, desk.now);
         desk.policy.agent_said(PLANTED);
         lines.push(desk.answered("1", name, &arguments.to_string()).audit);

@@ -178,12 +178,12 @@ fn play(desk: &mut Desk, watcher: &mut Watcher, step: Move) {
         Move::CallerSpeaks => {
             watcher.next_turn();
             watcher.utterances.push_back(watcher.turn);
-            desk.policy.caller_spoke(Some(watcher.turn.to_string().into()));
+            desk.policy.caller_spoke(Some(watcher.turn.to_string().into()), desk.now);
         }
         Move::SaysYes => {
             watcher.next_turn();
             let turn = watcher.turn;
-            desk.policy.caller_spoke(Some(turn.to_string().into()));
+            desk.policy.caller_spoke(Some(turn.to_string().into()), desk.now);
             let verdict = desk.policy.caller_said(Some(&turn.to_string()), "yes", desk.now);
             watcher.heard(verdict, true, turn);
         }
