@@ -2,7 +2,7 @@
 
 use offhook::{
     asterisk::{ari::AriCounters, counters::MediaCounters},
-    outbound::OutboundCounters,
+    outbound::{OutboundCounters, mail::MailCounters},
     provider::ProviderCounters,
     telemetry::{Metrics, reference_page},
 };
@@ -19,6 +19,7 @@ fn everything() -> Metrics {
     MediaCounters::new(metrics.registry()).unwrap();
     ProviderCounters::new(metrics.registry()).unwrap();
     OutboundCounters::new(metrics.registry()).unwrap();
+    MailCounters::new(metrics.registry()).unwrap();
     metrics
 }
 

@@ -47,6 +47,10 @@ pub(super) struct Asterisk {
     pub(super) missing_places: bool,
     /// The caller hangs up just before the request of this number (from 0) is carried out.
     pub(super) caller_leaves_at: Option<usize>,
+    /// And right after this one (`METHOD last-path-part`), whose answer then comes late.
+    pub(super) leaves_after: Option<&'static str>,
+    /// It is this channel instead.
+    pub(super) who_leaves: String,
     /// `METHOD path` of each request that changes something.
     pub(super) requests: Vec<String>,
     pub(super) upgrades: usize,
@@ -64,8 +68,24 @@ pub(super) struct Channel {
     pub(super) answered: bool,
     pub(super) ringing: bool,
     pub(super) variables: BTreeMap<String, String>,
+    /// Keys that were sent to it.
+    pub(super) digits: String,
+    /// What a channel that we call was called with.
+    pub(super) originated: Option<Value>,
     /// Where `continue` sent it.
     pub(super) continued: Option<Value>,
+}
+
+impl Channel {
+    const fn state(&self) -> &'static str {
+        if self.answered {
+            "Up"
+        } else if self.ringing {
+            "Ringing"
+        } else {
+            "Down"
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -91,6 +111,8 @@ impl FakeAri {
             faults: BTreeMap::new(),
             missing_places: false,
             caller_leaves_at: None,
+            leaves_after: None,
+            who_leaves: "caller".into(),
             requests: Vec::new(),
             upgrades: 0,
             media_never_starts: false,
@@ -177,7 +199,7 @@ impl Asterisk {
             let number = self.requests.len();
             self.requests.push(format!("{method} {}", path.join("/")));
             if self.caller_leaves_at == Some(number) {
-                self.hang_up("caller");
+                self.hang_up(&self.who_leaves.clone());
             }
         }
         let name = format!("{method} {}", path.last().unwrap_or(&""));
@@ -185,14 +207,24 @@ impl Asterisk {
             return (*status, json!({ "message": "asked to fail" }));
         }
         match (method, path) {
-            ("GET", ["channels"]) => (200, self.channels.keys().map(|id| json!({ "id": id })).collect()),
-            ("GET", ["bridges"]) => (200, self.bridges.keys().map(|id| json!({ "id": id })).collect()),
+            ("GET", ["channels"]) => {
+                let told = |(id, channel): (&String, &Channel)| json!({ "id": id, "state": channel.state() });
+                (200, self.channels.iter().map(told).collect())
+            }
+            ("GET", ["bridges"]) => {
+                (200, self.bridges.iter().map(|(id, members)| json!({ "id": id, "channels": members })).collect())
+            }
+            ("GET", ["deviceStates", device]) => (200, json!({ "name": device, "state": self.device_state(device) })),
+            ("GET", ["endpoints", _, resource]) => {
+                (200, json!({ "state": if *resource == "off" { "offline" } else { "online" } }))
+            }
             ("GET", ["applications", APP]) => {
                 let ours = self.channels.iter().filter(|(_, channel)| channel.in_stasis);
                 (200, json!({ "name": APP, "channel_ids": ours.map(|(id, _)| id).collect::<Vec<_>>() }))
             }
             ("GET", ["channels", id, "variable"]) => self.variable(id, query),
             ("POST", ["channels", "externalMedia"]) => self.external_media(body),
+            ("POST", ["channels", id]) => self.originate(id, body),
             ("POST", ["channels", id, action]) => self.steer(id, action, body),
             ("DELETE", ["channels", id]) => {
                 if id.starts_with("offhook-") && self.open_sockets > 0 && self.channels.contains_key(*id) {
@@ -222,6 +254,19 @@ impl Asterisk {
         }
     }
 
+    /// Whether somebody left after the last request.
+    fn leaves_after_request(&mut self) -> bool {
+        let last =
+            self.requests.last().and_then(|request| Some((request.split(' ').next()?, request.rsplit('/').next()?)));
+        let leaves =
+            last.is_some_and(|(method, end)| self.leaves_after.is_some_and(|name| name == format!("{method} {end}")));
+        if leaves {
+            self.leaves_after = None;
+            self.hang_up(&self.who_leaves.clone());
+        }
+        leaves
+    }
+
     fn variable(&self, id: &str, query: &str) -> (u16, Value) {
         let Some(channel) = self.channels.get(id) else { return (404, json!({ "message": "Channel not found" })) };
         if query.contains("DIALPLAN_EXISTS") {
@@ -240,6 +285,37 @@ impl Asterisk {
         }
         let vars = json!({ "UNICASTRTP_LOCAL_ADDRESS": "127.0.0.1", "UNICASTRTP_LOCAL_PORT": "23456" });
         (200, json!({ "id": id, "channelvars": vars }))
+    }
+
+    fn originate(&mut self, id: &str, body: &Value) -> (u16, Value) {
+        if body["endpoint"] == "PJSIP/nobody" {
+            return (500, json!({ "error": "Allocation failed" }));
+        }
+        self.channels.insert(id.into(), Channel { originated: Some(body.clone()), ..Channel::default() });
+        (200, json!({ "id": id, "state": "Down" }))
+    }
+
+    /// A device is in the state its name tells.
+    fn device_state(&self, device: &str) -> String {
+        device.rsplit("%2F").next().unwrap_or_default().to_uppercase()
+    }
+
+    /// A channel that was called rings.
+    pub(super) fn rings(&mut self, id: &str) {
+        self.channels.entry(id.into()).and_modify(|channel| channel.ringing = true);
+        self.tell(&json!({ "type": "ChannelStateChange", "channel": { "id": id, "state": "Ringing" } }));
+    }
+
+    /// It answers.
+    pub(super) fn answers(&mut self, id: &str) {
+        self.channels.entry(id.into()).and_modify(|channel| (channel.answered, channel.in_stasis) = (true, true));
+        self.tell(&json!({ "type": "StasisStart", "args": ["dialled"], "channel": { "id": id, "state": "Up" } }));
+    }
+
+    /// It does not.
+    pub(super) fn refuses(&mut self, id: &str, cause: u32) {
+        self.channels.remove(id);
+        self.tell(&json!({ "type": "ChannelDestroyed", "cause": cause, "channel": { "id": id } }));
     }
 
     /// What happens after the answer to `externalMedia`.
@@ -268,6 +344,7 @@ impl Asterisk {
         match action {
             "answer" => channel.answered = true,
             "ring" => channel.ringing = true,
+            "dtmf" => channel.digits.push_str(body["dtmf"].as_str().unwrap()),
             "continue" => {
                 channel.in_stasis = false;
                 channel.continued = Some(body.clone());
@@ -290,7 +367,8 @@ impl Asterisk {
             _ if absent => (400, json!({ "message": "Channel not found" })),
             _ if elsewhere => (422, json!({ "message": "Channel not in Stasis application" })),
             "addChannel" => {
-                members.extend(named);
+                self.bridges.values_mut().for_each(|members| members.retain(|member| !named.contains(member)));
+                self.bridges.entry(bridge.into()).or_default().extend(named);
                 (204, Value::Null)
             }
             _ => {
@@ -341,6 +419,11 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<Asterisk>>) {
             0 => carry_out(&head, &request[head.len()..], &state),
             refused => (refused, answer),
         };
+        let late = state.lock().unwrap().leaves_after_request();
+        if late {
+            // The event overtakes the answer.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
         if status == 0 {
             return;
         }

@@ -2,9 +2,14 @@
 
 use super::{
     ari::{AriClient, AriError, Fault},
+    dial::{self, Dial, Dialling},
     events::{Gone, Registration},
 };
-use crate::{config::Destination, facts::CallId};
+use crate::{
+    call::are_keys,
+    config::{Mailbox, Place},
+    facts::CallId,
+};
 use std::time::Duration;
 
 /// Clearing a call away takes a few milliseconds. A channel whose lock Asterisk holds can make a
@@ -20,6 +25,8 @@ pub const STATUS_VARIABLE: &str = "OFFHOOK_STATUS";
 pub const TRANSFERRED: &str = "TRANSFERRED";
 /// Its value when offhook broke, or was stopped while it set the call up.
 pub const FAILED: &str = "FAILED";
+/// The channel variable by which the dialplan learns whose mailbox a caller is to speak to.
+pub const MAILBOX_VARIABLE: &str = "OFFHOOK_MAILBOX";
 
 /// A call that stands: the caller and a media channel in one bridge.
 ///
@@ -79,7 +86,7 @@ impl AriLeg {
     ///
     /// # Errors
     /// When the place is missing, the caller left, or Asterisk refused.
-    pub async fn transfer(&self, to: &Destination) -> Result<(), TransferError> {
+    pub async fn transfer(&self, to: &Place) -> Result<(), TransferError> {
         let caller = self.caller();
         if self.ari.place_exists(caller, &to.context, &to.extension, to.priority).await == Some(false) {
             // `continue` would hang the caller up.
@@ -98,6 +105,37 @@ impl AriLeg {
         let _ = self.ari.set_variable(caller, STATUS_VARIABLE, "").await;
         let _ = self.ari.add_channels(self.call, &[caller]).await;
         Err(parted(error))
+    }
+
+    /// Sends the caller to a mailbox; see [`AriLeg::transfer`] for how.
+    ///
+    /// # Errors
+    /// When the dialplan has no such place, the caller left, or Asterisk refused.
+    pub async fn voicemail(&self, place: &Place, mailbox: &Mailbox) -> Result<(), TransferError> {
+        self.ari.set_variable(self.caller(), MAILBOX_VARIABLE, &mailbox.mailbox).await.map_err(parted)?;
+        self.transfer(place).await
+    }
+
+    /// Rings a destination's endpoints. The caller stays in the call until one of them answers.
+    pub fn dial(&self, to: &Dial) -> Dialling {
+        let registration = self.registration();
+        let (router, presence) = (registration.router(), registration.presence());
+        dial::dial(self.ari.clone(), router, presence, self.call, registration.caller(), to)
+    }
+
+    /// Presses keys for the caller's end to hear, in the background: they take a quarter of a second
+    /// each.
+    pub fn send_digits(&self, digits: String) {
+        if !are_keys(&digits) {
+            tracing::warn!(call_id = %self.call, keys = digits.len(), "these are no keys; nothing was sent");
+            return;
+        }
+        let (ari, call, caller) = (self.ari.clone(), self.call, self.caller().to_owned());
+        self.ari.cleanups().spawn(async move {
+            if let Err(error) = ari.send_digits(&caller, &digits).await {
+                tracing::warn!(call_id = %call, %error, "the keys could not be sent");
+            }
+        });
     }
 
     /// Clears the call away. `media` is whatever holds the media socket: it is dropped first, since

@@ -2,12 +2,15 @@
 //!
 //! - [`ari`]: REST requests; [`events`]: the events socket, routed by channel
 //! - [`setup`]: answer → media → bridge; [`leg`]: what stands then, and its undoing
+//! - [`dial`]: ringing others for a caller; [`extension_status`]: a tool that asks whether they are free
 //! - [`media`]: what every media leg offers; [`audiosocket`], [`rtp`]: the legs; [`hub`]: where legs come from
 
 pub mod ari;
 pub mod audiosocket;
 pub mod counters;
+pub mod dial;
 pub mod events;
+pub mod extension_status;
 pub mod hub;
 pub mod leg;
 pub mod media;

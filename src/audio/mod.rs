@@ -8,10 +8,12 @@ mod clip;
 mod convert;
 pub mod g711;
 mod level;
+mod ringback;
 
 pub use clip::{Clip, ClipError};
 pub use convert::Converter;
 pub use level::{Activity, ActivityDetector, rms_dbfs};
+pub use ringback::{RingBack, RingTone};
 
 use std::{fmt, str::FromStr, time::Duration};
 

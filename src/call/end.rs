@@ -125,7 +125,7 @@ impl EndReason {
             Self::CallerHungUp => "the caller hung up",
             Self::CallerAbandoned => "the caller hung up before audio flowed",
             Self::AgentHungUp => "the agent ended the call with hangup_call",
-            Self::Transferred => "the caller was transferred to a configured destination",
+            Self::Transferred => "the caller was transferred to a configured destination or mailbox",
             Self::NoInput => "the caller said nothing after all no-input prompts",
             Self::CallTooLong => "the call reached the context's limits.call",
             Self::OperatorEnded => "an operator ended the call, or the drain limit passed",

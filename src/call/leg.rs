@@ -1,6 +1,7 @@
 //! The vocabulary of the Asterisk side: what the core tells a leg, and what a leg reports.
 
 use bytes::Bytes;
+use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum LegCommand {
@@ -12,8 +13,13 @@ pub enum LegCommand {
     /// Give the caller back to the dialplan at the place where it handed over, with
     /// `OFFHOOK_STATUS` set to this value.
     ReturnToDialplan { status: &'static str },
-    /// Let the caller hear ringing and send them to the configured destination of this name.
+    /// Connect the caller with the configured destination of this name: a place in the dialplan, or
+    /// endpoints that are rung.
     Transfer { destination: String },
+    /// Send the caller to the configured mailbox of this name.
+    Voicemail { mailbox: String },
+    /// Press these keys for the caller's end to hear: keys that [`are_keys`].
+    SendDigits { digits: String },
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -30,10 +36,14 @@ pub enum LegEvent {
     CallerVanished,
     /// The audio path broke while the call stood.
     MediaLost,
+    /// The destination's endpoints are being called; what becomes of it is told within `limit`.
+    Dialling { limit: Duration },
+    /// One of them rings.
+    Ringing,
     /// The channel was handed on: the transfer is under way and offhook is out of the call.
     Transferred,
-    /// The transfer could not be started; the caller is still here.
-    TransferFailed,
+    /// The transfer, or the way to the mailbox, did not come about; the caller is still here.
+    TransferFailed(TransferFault),
     /// The call could not be set up; everything done so far has been undone.
     SetupFailed(SetupStep),
 }
@@ -63,6 +73,47 @@ impl SetupStep {
             Self::Bridge => "bridge",
         }
     }
+}
+
+/// Why nobody took the caller over. A closed set: it is told to the agent and logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TransferFault {
+    NoAnswer,
+    Busy,
+    Refused,
+    /// No such place, endpoint or mailbox, or none that could be reached.
+    Unreachable,
+}
+
+impl TransferFault {
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::NoAnswer => "no_answer",
+            Self::Busy => "busy",
+            Self::Refused => "refused",
+            Self::Unreachable => "unreachable",
+        }
+    }
+
+    /// For the agent, as the end of a sentence.
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::NoAnswer => "nobody answered",
+            Self::Busy => "the line is busy",
+            Self::Refused => "the call was not accepted",
+            Self::Unreachable => "the destination cannot be reached",
+        }
+    }
+}
+
+/// Keys sent at once: a card number with pauses fits; more would hold the line for seconds.
+pub const KEYS_MAX: usize = 32;
+
+/// Whether these can be sent: 1 to [`KEYS_MAX`] of `0`–`9`, `*`, `#`, `A`–`D`, and `w`, a pause of
+/// half a second; at least one of them a key.
+pub fn are_keys(digits: &str) -> bool {
+    let is_key = |c: char| matches!(c, '0'..='9' | '*' | '#' | 'A'..='D');
+    digits.chars().count() <= KEYS_MAX && digits.chars().all(|c| is_key(c) || c == 'w') && digits.chars().any(is_key)
 }
 
 /// What a leg can do; the core and `offhook check` branch on these.

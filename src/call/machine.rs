@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Invariants: caller audio always goes to the agent, whoever speaks, and silence where the caller's
-//! phone sends nothing. From `Up` until the end, or until the audio path breaks, one frame leaves per
+//! phone sends nothing or the caller is on the way to somebody else. From `Up` until the end, or until the audio path breaks, one frame leaves per
 //! 20 ms slot, speech or silence. A tool call is answered once, unless its agent is gone. After `End`
 //! nothing comes out.
 
@@ -20,7 +20,7 @@ use super::{
     actions::Actions,
     agent::{AgentCommand, ResponseId},
     end::EndReason,
-    leg::{LegCommand, LegEvent},
+    leg::{LegCommand, LegEvent, TransferFault},
     record::{Measure, Note},
     rules::OnFailure,
     timers::{Timer, Timers},
@@ -92,6 +92,7 @@ enum Phase {
 enum Departure {
     HangUp(EndReason),
     Transfer { destination: String, reason: EndReason },
+    Voicemail { mailbox: String },
     ToDialplan(EndReason),
 }
 
@@ -204,8 +205,10 @@ impl CallMachine {
             LegEvent::Up => self.on_up(now, out),
             LegEvent::Audio(audio) => {
                 self.caller_audio_at = now;
-                // Keys can be heard, and these are nobody's business.
-                let audio = if self.is_listening_in_private() { self.track.silence() } else { audio };
+                // What is said to the ringing tone is not said to the agent; and keys can be heard, which
+                // may be nobody's business.
+                let away = matches!(self.phase, Phase::Transferring(_)) || self.is_listening_in_private();
+                let audio = if away { self.track.silence() } else { audio };
                 self.to_agent(AgentCommand::Audio(audio), out);
             }
             LegEvent::Digit(digit) => self.on_digit(digit, now, out),
@@ -226,7 +229,17 @@ impl CallMachine {
                 Phase::Transferring(reason) => self.end(reason, out),
                 _ => self.end(EndReason::Transferred, out),
             },
-            LegEvent::TransferFailed => self.on_transfer_failed(now, out),
+            LegEvent::Dialling { limit } => {
+                if matches!(self.phase, Phase::Transferring(_)) {
+                    self.timers.set(Timer::LegAnswer, now + limit + TRANSFER_MAX);
+                }
+            }
+            LegEvent::Ringing => {
+                if matches!(self.phase, Phase::Transferring(_)) {
+                    self.track.ring(self.plan.rules.ring_tone);
+                }
+            }
+            LegEvent::TransferFailed(fault) => self.on_transfer_failed(fault, now, out),
             LegEvent::SetupFailed(step) => {
                 out.push(Output::ToLeg(LegCommand::ReturnToDialplan { status: "SETUPFAILED" }));
                 self.end(EndReason::SetupFailed(step), out);
@@ -267,10 +280,14 @@ impl CallMachine {
         }
     }
 
-    fn on_transfer_failed(&mut self, now: Instant, out: &mut Vec<Output>) {
+    fn on_transfer_failed(&mut self, fault: TransferFault, now: Instant, out: &mut Vec<Output>) {
         let Phase::Transferring(reason) = self.phase else { return };
         self.timers.clear(Timer::LegAnswer);
-        out.push(Output::Note(Note::TransferFailed));
+        out.push(Output::Note(Note::TransferFailed(fault)));
+        // Whatever was left to be said was meant for somebody who is on the way out.
+        self.track.stop_ringing();
+        let interrupted = self.track.cut(self.response.as_ref().map(|response| &response.id), now);
+        self.tell_interrupted(interrupted, true, out);
         let lost = self.lost_untold.take();
         // Without slots there is no path any more on which anybody could be heard.
         let stranded = !self.timers.is_set(Timer::Slot);
@@ -284,7 +301,9 @@ impl CallMachine {
             match lost {
                 Some(reason) => self.fail(reason, now, out),
                 None => {
-                    self.say("Tell the caller that the transfer did not work, and offer other help.", now, out);
+                    let why = fault.describe();
+                    let text = format!("The caller was not connected: {why}. Explain that and offer other help.");
+                    self.say(&text, now, out);
                 }
             }
         }
@@ -341,7 +360,7 @@ impl CallMachine {
                 }
             }
             Timer::LegAnswer => match self.phase {
-                Phase::Transferring(_) => self.on_transfer_failed(now, out),
+                Phase::Transferring(_) => self.on_transfer_failed(TransferFault::Unreachable, now, out),
                 // Without a path for the apology, the caller is better off in the dialplan.
                 _ if self.plan.rules.on_failure == OnFailure::HangUp => {
                     self.depart(Departure::HangUp(EndReason::MediaLost), now, out);
@@ -414,12 +433,19 @@ impl CallMachine {
                 self.end(reason, out);
             }
             Departure::Transfer { destination, reason } => {
-                self.timers.clear(Timer::LastWords);
-                self.timers.set(Timer::LegAnswer, now + TRANSFER_MAX);
-                self.phase = Phase::Transferring(reason);
-                out.push(Output::ToLeg(LegCommand::Transfer { destination }));
+                self.hand_on(LegCommand::Transfer { destination }, reason, now, out);
+            }
+            Departure::Voicemail { mailbox } => {
+                self.hand_on(LegCommand::Voicemail { mailbox }, EndReason::Transferred, now, out);
             }
         }
+    }
+
+    fn hand_on(&mut self, command: LegCommand, reason: EndReason, now: Instant, out: &mut Vec<Output>) {
+        self.timers.clear(Timer::LastWords);
+        self.timers.set(Timer::LegAnswer, now + TRANSFER_MAX);
+        self.phase = Phase::Transferring(reason);
+        out.push(Output::ToLeg(command));
     }
 
     fn end(&mut self, reason: EndReason, out: &mut Vec<Output>) {

@@ -20,9 +20,9 @@ pub use agent::{
     AgentCommand, AgentEvent, AgentLoss, AgentTraits, ItemId, Noise, Reply, ResponseId, ResponseStatus, Speaker, Usage,
 };
 pub use end::{EndClass, EndReason};
-pub use leg::{LegCommand, LegEvent, LegTraits, SetupStep};
+pub use leg::{KEYS_MAX, LegCommand, LegEvent, LegTraits, SetupStep, TransferFault, are_keys};
 pub use machine::CallMachine;
 pub use record::{Measure, Note};
 pub use rules::{CallRules, OnFailure};
 pub use timers::Timer;
-pub use words::{CallPlan, Handover, Input, Output};
+pub use words::{CallPlan, Delivery, Handover, Input, Output};

@@ -3,10 +3,11 @@
 use super::{
     agent::{Speaker, Usage},
     end::EndReason,
+    leg::TransferFault,
 };
 use crate::{
     redact::Redacted,
-    tool::{Audit, Message, ToolError, Verdict},
+    tool::{Audit, ToolError, Verdict},
 };
 use std::time::Duration;
 
@@ -49,18 +50,12 @@ pub enum Note {
     HandedOff {
         context: String,
     },
-    /// The caller leaves a message for a person; it is sent after the call.
-    Message(Message),
-    /// The transcript is to be sent after the call.
-    TranscriptWanted {
-        to: Option<String>,
-    },
     /// A tool asked something of the call that it cannot do.
     ActionRefused(&'static str),
     NoInputPrompt,
     /// Something failed; the caller hears the apology and goes where `on_failure` says.
     Failing(EndReason),
-    TransferFailed,
+    TransferFailed(TransferFault),
 }
 
 /// One figure for the metrics.

@@ -1,5 +1,6 @@
 //! What a context's configuration says about the course of a call.
 
+use crate::audio::RingTone;
 use std::time::Duration;
 
 /// Limits and prompts of one call, copied from its context when the call begins.
@@ -24,6 +25,8 @@ pub struct CallRules {
     pub greeting: Option<String>,
     /// What happens when the agent is lost.
     pub on_failure: OnFailure,
+    /// What the caller hears while a transfer's destination rings.
+    pub ring_tone: RingTone,
 }
 
 /// After the apology clip was heard: what becomes of a caller whose agent is lost.
@@ -50,6 +53,7 @@ impl Default for CallRules {
             farewell_max: Duration::from_secs(15),
             greeting: None,
             on_failure: OnFailure::Dialplan,
+            ring_tone: RingTone::default(),
         }
     }
 }

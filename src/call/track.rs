@@ -7,7 +7,7 @@ use super::{
     record::{Measure, Note},
     words::Output,
 };
-use crate::audio::{FRAME, Format};
+use crate::audio::{FRAME, Format, RingBack, RingTone};
 use bytes::Bytes;
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,9 @@ pub struct Track {
     /// When an interruption was decided, until a slot without the agent.
     interrupted: Option<Instant>,
     agent_lost: bool,
+    format: Format,
+    /// Heard instead of everything else.
+    ringing: Option<RingBack>,
 }
 
 impl Track {
@@ -45,6 +48,8 @@ impl Track {
             turn_ended: None,
             interrupted: None,
             agent_lost: false,
+            format,
+            ringing: None,
         }
     }
 
@@ -89,6 +94,16 @@ impl Track {
         interrupted
     }
 
+    /// Ringing is heard from the next slot on.
+    pub fn ring(&mut self, tone: RingTone) {
+        let format = self.format;
+        self.ringing.get_or_insert_with(|| RingBack::new(tone, format));
+    }
+
+    pub fn stop_ringing(&mut self) {
+        self.ringing = None;
+    }
+
     /// The agent is gone; what is still said is the engine's own, and nothing to measure an agent by.
     pub fn agent_is_lost(&mut self) {
         self.agent_lost = true;
@@ -115,6 +130,11 @@ impl Track {
             let missed = u32::try_from(missed).unwrap_or(u32::MAX);
             next = due + FRAME * (missed + 1);
             out.push(Output::Measure(Measure::SlotsMissed(missed)));
+        }
+        if let Some(ringing) = &mut self.ringing {
+            out.push(Output::ToLeg(LegCommand::Play(ringing.frame())));
+            out.push(Output::Measure(Measure::SlotLate(late)));
+            return next;
         }
         let slot = self.playout.next(more);
         out.push(Output::ToLeg(LegCommand::Play(slot.frame)));

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     audio::{Clip, Format},
-    tool::{Approved, Opening, PolicyRules, ToolCallId, ToolOutcome, Toolbox},
+    tool::{Approved, Message, Opening, PolicyRules, ToolCallId, ToolOutcome, Toolbox},
 };
 use std::sync::Arc;
 
@@ -40,10 +40,22 @@ pub enum Output {
         target: String,
         message: Option<String>,
     },
+    /// To be sent when the call is over.
+    Deliver(Delivery),
     Note(Note),
     Measure(Measure),
     /// Always the last output.
     End(EndReason),
+}
+
+/// What reaches a person after the call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Delivery {
+    Message(Message),
+    /// Of the whole call, to the configured mailbox of this name; `None`: the context's own.
+    Transcript {
+        to: Option<String>,
+    },
 }
 
 /// What a call needs to know when it begins.

@@ -3,6 +3,7 @@
 mod bench;
 mod caller;
 mod demo;
+mod gate;
 mod serve;
 mod speech;
 mod transcript;
@@ -28,6 +29,7 @@ FIRST STEPS
   offhook demo                      watch an agent work: no Asterisk, no key
   offhook check FILE                every mistake of a configuration at once, each with its line
   offhook run --config FILE         take calls
+  offhook gate --check FILE         may these tools run? (also --http ADDR, --mcp; see docs/gate.md)
 
 SIGNALS (run)
   SIGHUP            load the configuration again; new calls use it, running calls keep theirs.
@@ -66,6 +68,8 @@ enum Command {
         #[arg(long, value_name = "FILE", conflicts_with = "file")]
         config: Option<PathBuf>,
     },
+    /// May this tool run? The gate of Agent Action Contract v1 as a service, as an MCP server, or over a file.
+    Gate(gate::GateArguments),
     /// What a call costs, beside a floor measured in the same run.
     Bench(bench::BenchArguments),
     /// The floor of `bench`, started by it.
@@ -84,6 +88,7 @@ pub fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Run(arguments) => serve::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Gate(arguments) => gate::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::BenchFloor(arguments) => bench::run_floor(&arguments),
         Command::Check { file, config } => check(&config.unwrap_or(file)),

@@ -7,7 +7,7 @@ use super::{
     prompt,
     tree::{Kind, Node},
 };
-use crate::call::OnFailure;
+use crate::{call::OnFailure, tool::NEEDS_ARI};
 use std::net::SocketAddr;
 
 /// Reports what can never work. Places of which something was said already are left alone.
@@ -92,8 +92,10 @@ impl Check<'_> {
             if let Some(audio) = context.audio.filter(|audio| audio.transport == Transport::Rtp) {
                 self.problem(&path.key("audio"), format!("{audio} needs ARI"), HINT);
             }
-            if let Some(place) = self.place_of_tool("transfer", &path.key("tools")) {
-                self.problem(&place, "\"transfer\" needs ARI", HINT);
+            for tool in NEEDS_ARI {
+                if let Some(place) = self.place_of_tool(tool, &path.key("tools")) {
+                    self.problem(&place, format!("\"{tool}\" needs ARI"), HINT);
+                }
             }
             if let OnFailure::Transfer(_) = context.rules.on_failure {
                 self.problem(&path.key("on_failure").key("then").key("transfer"), "a transfer needs ARI", HINT);

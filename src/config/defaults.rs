@@ -21,5 +21,12 @@ pub const DRAIN: &str = "60s";
 pub const ASTERISK_URL: &str = "http://127.0.0.1:8088";
 pub const ASTERISK_USERNAME: &str = "offhook";
 pub const ASTERISK_APP: &str = "offhook";
+/// Most of the world rings so.
+pub const RING_TONE: &str = "etsi";
+/// Five rings in Europe; longer, and a caller who listens to ringing hangs up.
+pub const RING: &str = "25s";
+pub const VOICEMAIL_CONTEXT: &str = "offhook-voicemail";
+/// Where most installations name an endpoint like its extension.
+pub const EXTENSION_DEVICE: &str = "PJSIP/{extension}";
 /// The dialplan's first step of an extension.
 pub const PRIORITY: u64 = 1;

@@ -17,9 +17,11 @@ mod problem;
 pub mod prompt;
 mod raw;
 mod raw_policy;
+mod raw_tenant;
 mod reference;
 mod resolve;
 mod schema;
+mod tenant;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -31,9 +33,13 @@ pub use policy::{Identify, RemoteGate, ToolPolicy, ToolRules};
 pub use problem::{Problem, Problems};
 pub use reference::reference;
 pub use schema::{schema, schema_text};
+pub use tenant::Tenant;
 pub use values::UnknownAudio;
 
-use crate::{audio::Format, call::CallRules};
+use crate::{
+    audio::{Format, RingTone},
+    call::CallRules,
+};
 use problem::{Path, Report};
 use secrecy::SecretString;
 use std::{
@@ -126,6 +132,11 @@ pub struct Config {
     pub destinations: BTreeMap<String, Destination>,
     /// What the operator says of single tools.
     pub tool_rules: BTreeMap<String, ToolRules>,
+    pub tenants: BTreeMap<String, Tenant>,
+    pub voicemail: VoicemailConfig,
+    pub extensions: ExtensionsConfig,
+    /// `None`: no mail is sent.
+    pub mail: Option<MailConfig>,
     /// What is right but probably not meant, in the order of the lines.
     pub warnings: Vec<Problem>,
 }
@@ -144,6 +155,7 @@ pub struct AsteriskConfig {
 pub struct MediaConfig {
     /// For contexts and calls that name none.
     pub default: AudioChoice,
+    pub ring_tone: RingTone,
     pub audiosocket: AudioSocketConfig,
     pub rtp: RtpConfig,
 }
@@ -218,18 +230,96 @@ pub struct Context {
     /// context.
     pub audiosocket_id: Option<[u8; 4]>,
     pub rules: CallRules,
+    /// Whose declarative tools it may list.
+    pub tenant: Option<String>,
     /// How its agent's tool calls are held.
     pub policy: ToolPolicy,
     /// WAV file heard when the agent is lost; `None` is the built-in one.
     pub apology: Option<PathBuf>,
+    /// Which entry of `mail.mailboxes` gets what callers leave.
+    pub mailbox: Option<String>,
 }
 
-/// Where `transfer` may send a caller: a place in the dialplan.
+/// Where `transfer` may send a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {
     /// What the model reads about it.
     pub description: String,
+    pub way: Way,
+}
+
+/// How a caller gets to a destination.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Way {
+    /// Handed over for good, at once.
+    Dialplan(Place),
+    /// Connected with the first who answers; comes back to the agent when nobody does.
+    Dial(RingGroup),
+}
+
+/// A place in the dialplan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
     pub context: String,
     pub extension: String,
     pub priority: u32,
+}
+
+/// Endpoints that ring at once, as ARI names them: `PJSIP/100`, `Local/700@queues`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RingGroup {
+    pub endpoints: Vec<String>,
+    /// How long they ring.
+    pub limit: Duration,
+}
+
+/// A mailbox that `leave_voicemail` may send a caller to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mailbox {
+    /// What the model reads about it.
+    pub description: String,
+    /// `mailbox@context` of `voicemail.conf`.
+    pub mailbox: String,
+}
+
+/// Mailboxes of Asterisk, and the place in the dialplan that takes messages for them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VoicemailConfig {
+    pub place: Place,
+    pub mailboxes: BTreeMap<String, Mailbox>,
+}
+
+/// The server that mail goes by, and whom it goes to.
+#[derive(Debug, Clone)]
+pub struct MailConfig {
+    pub server: String,
+    pub port: u16,
+    pub tls: MailTls,
+    /// An authority besides the system's, as PEM.
+    pub ca_file: Option<PathBuf>,
+    pub credentials: Option<(String, SecretString)>,
+    /// `Name <address>` or an address.
+    pub from: String,
+    /// Addresses by the name that contexts and tools use.
+    pub mailboxes: BTreeMap<String, String>,
+}
+
+/// How the connection to a mail server is protected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MailTls {
+    /// From the first byte.
+    Implicit,
+    /// Upgraded before anything is said; without that, nothing is sent.
+    StartTls,
+    /// Not at all: for a server on this machine.
+    None,
+}
+
+/// What `check_extension_status` may be asked about.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ExtensionsConfig {
+    /// Patterns as the dialplan writes them, without `_`: `2XX`, `10[0-4]`.
+    pub allow: Vec<String>,
+    /// The device of an extension, with `{extension}` in it.
+    pub device: String,
 }

@@ -12,7 +12,7 @@ use crate::{
     tool::{
         PolicyRules, ToolKind, ToolSpec, UnknownArgs,
         budget::Budgets,
-        policy::{ConfirmRules, ErrorTypes, OnDefer, ResultShape, Words},
+        policy::{ConfirmRules, ErrorTypes, OnDefer, RemoteUse, ResultShape, Words},
     },
 };
 use jiff::SignedDuration;
@@ -134,7 +134,13 @@ impl Resolver<'_> {
         let identify = raw.identify.unwrap_or_default();
         let default = Budgets::default();
         let gate_path = path.key("gate");
+        let remote_gate = gate.remote.and_then(|remote| self.remote_gate(remote, &gate_path.key("remote")));
         let rules = PolicyRules {
+            remote_gate: match &remote_gate {
+                None => RemoteUse::None,
+                Some(RemoteGate { alone: false, .. }) => RemoteUse::Beside,
+                Some(RemoteGate { alone: true, .. }) => RemoteUse::Alone,
+            },
             budgets: Budgets {
                 retrieval: budgets.retrieval.unwrap_or(default.retrieval),
                 total: budgets.total.unwrap_or(default.total),
@@ -157,7 +163,7 @@ impl Resolver<'_> {
                 pin_variable: identify.pin_variable,
                 trusted_contexts: identify.trusted_contexts.unwrap_or_default(),
             },
-            remote_gate: gate.remote.and_then(|remote| self.remote_gate(remote, &gate_path.key("remote"))),
+            remote_gate,
         }
     }
 

@@ -7,6 +7,7 @@
 use super::{
     defaults,
     raw_policy::{Policy, ToolsRules},
+    raw_tenant::Tenant,
     values,
 };
 use crate::call::CallRules;
@@ -46,6 +47,16 @@ pub(super) struct Raw {
     pub policy: Option<Policy>,
     /// What you say of single tools by their name, whoever made them: built-in, declarative, MCP.
     pub tools: Option<ToolsRules>,
+    /// Whose declarative tools there are. With one entry every context has its tools; with more, a
+    /// context says which.
+    #[schemars(extend("propertyNames" = names()))]
+    pub tenants: Option<BTreeMap<String, Tenant>>,
+    /// Mailboxes of Asterisk that `leave_voicemail` may send a caller to.
+    pub voicemail: Option<Voicemail>,
+    /// Extensions whose state `check_extension_status` may tell.
+    pub extensions: Option<Extensions>,
+    /// Mail, for messages that callers leave and for transcripts. Without this section none is sent.
+    pub mail: Option<Mail>,
     /// The agents, by the name that `AI_CONTEXT` or `Stasis(offhook,NAME)` chooses.
     #[schemars(required, extend("propertyNames" = names(), "minProperties" = 1))]
     pub contexts: Option<BTreeMap<String, Context>>,
@@ -80,6 +91,10 @@ pub(super) struct Media {
     /// Transport and format for contexts and calls that name none. `AI_AUDIO` overrides it per call.
     #[schemars(extend("default" = defaults::AUDIO))]
     pub default: Option<AudioText>,
+    /// What a caller hears while a destination's telephones ring: `etsi`, 425 Hz once in five seconds,
+    /// or `us`, 440 and 480 Hz once in six.
+    #[schemars(extend("default" = defaults::RING_TONE, "enum" = values::RING_TONES))]
+    pub ring_tone: Option<String>,
     /// The AudioSocket server, which Asterisk connects to.
     pub audiosocket: Option<AudioSocket>,
     /// RTP by Asterisk's external media. It needs ARI.
@@ -139,18 +154,106 @@ pub(super) struct Destination {
     /// What the model reads about it: who is there, and when to send a caller.
     #[schemars(required, length(min = 1))]
     pub description: Option<String>,
-    /// The context in the dialplan.
-    #[schemars(required, regex(pattern = "^[A-Za-z0-9_.-]{1,79}$"))]
+    /// The context in the dialplan. The caller is handed over to the dialplan for good; the other
+    /// way is `dial`.
+    #[schemars(regex(pattern = "^[A-Za-z0-9_.-]{1,79}$"))]
     #[schemars(extend("title" = "a name of the dialplan: letters, digits, _ . -"))]
     pub context: Option<String>,
     /// The extension in the dialplan, in quotes if it is a number.
-    #[schemars(required, regex(pattern = "^[A-Za-z0-9_.+*#-]{1,79}$"))]
+    #[schemars(regex(pattern = "^[A-Za-z0-9_.+*#-]{1,79}$"))]
     #[schemars(extend("title" = "an extension: letters, digits, _ . + * # -"))]
     pub extension: Option<String>,
     /// The priority in the dialplan.
     #[schemars(range(min = 1, max = 10_000), extend("default" = defaults::PRIORITY))]
     pub priority: Option<u64>,
+    /// Endpoints to ring instead, all at once, such as `PJSIP/100`, or `Local/700@queues` for an
+    /// extension or a queue of the dialplan. The first that answers is connected with the caller; when
+    /// none does, the caller is with the agent again.
+    #[schemars(length(min = 1, max = 16))]
+    pub dial: Option<Vec<Option<Endpoint>>>,
+    /// How long they ring.
+    #[schemars(extend("default" = defaults::RING))]
+    pub ring: Option<DurationText>,
 }
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Voicemail {
+    /// The context in the dialplan that takes messages; `dialplan/` has it.
+    #[schemars(regex(pattern = "^[A-Za-z0-9_.-]{1,79}$"))]
+    #[schemars(extend("default" = defaults::VOICEMAIL_CONTEXT, "title" = "a name of the dialplan: letters, digits, _ . -"))]
+    pub context: Option<String>,
+    /// The mailboxes by the name the model uses.
+    #[schemars(required, extend("propertyNames" = names(), "minProperties" = 1))]
+    pub mailboxes: Option<BTreeMap<String, Mailbox>>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Mailbox {
+    /// What the model reads about it: whose mailbox it is.
+    #[schemars(required, length(min = 1))]
+    pub description: Option<String>,
+    /// The mailbox in `voicemail.conf`, with its context: `100@default`.
+    #[schemars(required, regex(pattern = "^[A-Za-z0-9_.-]{1,64}@[A-Za-z0-9_.-]{1,64}$"))]
+    #[schemars(extend("title" = "MAILBOX@CONTEXT"))]
+    pub mailbox: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Mail {
+    /// The name of the SMTP server; its certificate has to be for this name.
+    #[schemars(required, length(min = 1))]
+    pub server: Option<String>,
+    /// Its port: 465 with `tls: implicit`, 587 with `starttls`, 25 with `none`, unless told otherwise.
+    #[schemars(range(min = 1, max = 65_535))]
+    pub port: Option<u64>,
+    /// `implicit`: TLS from the first byte; `starttls`: TLS before anything is said; `none`: only for a
+    /// server on this machine.
+    #[schemars(extend("default" = "implicit", "enum" = ["implicit", "starttls", "none"]))]
+    pub tls: Option<String>,
+    /// A PEM file of authorities to trust besides the system's; relative to this file's folder.
+    #[schemars(length(min = 1))]
+    pub ca_file: Option<String>,
+    /// For a server that wants a login.
+    #[schemars(length(min = 1))]
+    pub username: Option<String>,
+    /// Its password. Write a variable, not the password itself.
+    #[schemars(length(min = 1))]
+    pub password: Option<String>,
+    /// Who the mail is from: an address, or `Name <address>`.
+    #[schemars(required, length(min = 1))]
+    pub from: Option<String>,
+    /// Addresses by a name. Mail goes to these and to no others, whatever a model asks.
+    #[schemars(required, extend("propertyNames" = names(), "minProperties" = 1))]
+    pub mailboxes: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Extensions {
+    /// Which extensions may be asked about, as patterns of the dialplan without the `_`: digits, `X`
+    /// (0-9), `Z` (1-9), `N` (2-9), `[15-7]`. Nothing else is looked up, whatever the model asks.
+    #[schemars(required, length(min = 1, max = 100))]
+    pub allow: Option<Vec<Option<ExtensionPattern>>>,
+    /// The device behind an extension.
+    #[schemars(regex(pattern = "^[A-Za-z0-9]{1,32}[/:][A-Za-z0-9_.@{}-]{1,100}$"))]
+    #[schemars(extend("default" = defaults::EXTENSION_DEVICE, "title" = "a device such as PJSIP/{extension}"))]
+    pub device: Option<String>,
+}
+
+/// `PJSIP/100`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(inline, extend("pattern" = "^[A-Za-z0-9]{1,32}/[A-Za-z0-9_.+*#:@/;=-]{1,200}$", "title" = "an endpoint such as PJSIP/100"))]
+pub(super) struct Endpoint(pub String);
+
+/// `2XX`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(inline, extend("pattern" = "^([0-9XZN*#]|\\[[0-9-]+\\]){1,20}$", "title" = "a pattern such as 2XX, in quotes if it is a number"))]
+pub(super) struct ExtensionPattern(pub String);
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -167,6 +270,8 @@ pub(super) struct Context {
     /// The tools of this agent by name. Nothing else is shown to the model, and nothing else runs.
     #[schemars(extend("default" = json!([])))]
     pub tools: Option<Vec<Option<String>>>,
+    /// The entry of `tenants` whose tools it may list.
+    pub tenant: Option<String>,
     /// How its tool calls are held, where that differs from the section `policy`.
     pub policy: Option<Policy>,
     /// Transport and format of this context's calls, instead of `media.default`.
@@ -181,6 +286,9 @@ pub(super) struct Context {
     pub no_input: Option<NoInput>,
     /// What happens when the agent is lost.
     pub on_failure: Option<Failure>,
+    /// The entry of `mail.mailboxes` that gets what callers leave; needed when there are several.
+    #[schemars(length(min = 1))]
+    pub mailbox: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -2,8 +2,8 @@
 //! looked up. Every problem is reported; the result counts only if there was none.
 
 use super::{
-    AsteriskConfig, AudioChoice, AudioSocketConfig, Config, Context, Destination, EngineLimits, HttpConfig,
-    MediaConfig, ProviderConfig, RtpConfig, Transport,
+    AsteriskConfig, AudioChoice, AudioSocketConfig, Config, Context, EngineLimits, HttpConfig, MediaConfig,
+    ProviderConfig, RtpConfig, Tenant, Transport,
     catalog::Catalog,
     defaults, policy,
     problem::{Path, Report, Step, suggest},
@@ -13,12 +13,12 @@ use super::{
     values,
 };
 use crate::{
-    audio::{Clip, Format},
+    audio::{Clip, Format, RingTone},
     call::{CallRules, OnFailure},
 };
 use serde_json::Value;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
     str::FromStr,
@@ -38,9 +38,14 @@ pub(super) fn resolve(
     let mut resolver = Resolver { root, folder, catalog, report, policy: &policy, ids: HashMap::new() };
     let at = Path::default();
     let limits = resolver.limits(raw.limits.unwrap_or_default());
+    let contexts = raw.contexts.iter().flat_map(BTreeMap::keys).cloned().collect();
+    let tenants = resolver.tenants(raw.tenants.unwrap_or_default(), &contexts);
+    let media = resolver.media(raw.media.unwrap_or_default(), limits.calls);
+    let ring_tone = media.ring_tone;
+    let mail = raw.mail.map(|mail| resolver.mail(mail));
     let config = Config {
         asterisk: raw.asterisk.map(|asterisk| resolver.asterisk(asterisk)),
-        media: resolver.media(raw.media.unwrap_or_default(), limits.calls),
+        media,
         http: HttpConfig {
             bind: resolver.parsed(raw.http.and_then(|h| h.bind), defaults::HTTP_BIND, &at.key("http").key("bind")),
         },
@@ -51,10 +56,18 @@ pub(super) fn resolve(
             .destinations
             .unwrap_or_default()
             .into_iter()
-            .map(|(name, raw)| (name, destination(raw)))
+            .map(|(name, raw)| {
+                let path = at.key("destinations").key(&name);
+                let destination = resolver.destination(raw, &path);
+                (name, destination)
+            })
             .collect(),
         tool_rules: resolver.tool_rules(raw.tools.unwrap_or_default(), &at.key("tools")),
-        contexts: resolver.contexts(raw.contexts.unwrap_or_default()),
+        voicemail: telephony::voicemail(raw.voicemail.unwrap_or_default()),
+        extensions: telephony::extensions(raw.extensions.unwrap_or_default()),
+        contexts: resolver.contexts(raw.contexts.unwrap_or_default(), &tenants, ring_tone),
+        tenants,
+        mail,
         warnings: Vec::new(),
     };
     if let Some(name) = &config.default_context {
@@ -63,9 +76,15 @@ pub(super) fn resolve(
     config
 }
 
+mod mail;
+mod telephony;
+
+/// They have somebody to write to, or they are not offered.
+const MAIL_TOOLS: [&str; 2] = ["take_message", "request_transcript"];
+
 pub(super) struct Resolver<'a> {
     root: &'a Node,
-    folder: &'a std::path::Path,
+    pub(super) folder: &'a std::path::Path,
     catalog: &'a Catalog,
     report: &'a mut Report,
     /// For contexts that say nothing themselves.
@@ -107,7 +126,9 @@ impl Resolver<'_> {
     fn media(&mut self, raw: raw::Media, calls: usize) -> MediaConfig {
         let path = Path::default().key("media");
         let default = raw.default.map(|audio| audio.0);
+        let ring_tone = raw.ring_tone.as_deref().unwrap_or(defaults::RING_TONE);
         MediaConfig {
+            ring_tone: RingTone::ALL.into_iter().find(|tone| tone.label() == ring_tone).unwrap_or_default(),
             default: self.parsed(default, defaults::AUDIO, &path.key("default")),
             audiosocket: self.audiosocket(raw.audiosocket.unwrap_or_default(), &path.key("audiosocket")),
             rtp: self.rtp(raw.rtp.unwrap_or_default(), calls, &path.key("rtp")),
@@ -196,30 +217,43 @@ impl Resolver<'_> {
         providers
     }
 
-    fn contexts(&mut self, raw: BTreeMap<String, raw::Context>) -> BTreeMap<String, Arc<Context>> {
+    fn contexts(
+        &mut self,
+        raw: BTreeMap<String, raw::Context>,
+        tenants: &BTreeMap<String, Tenant>,
+        tone: RingTone,
+    ) -> BTreeMap<String, Arc<Context>> {
         let mut contexts = BTreeMap::new();
         // In the order of the file, so that of two equal ids the later one is the mistake.
         let section = Path::default().key("contexts");
         let mut raw: Vec<_> = raw.into_iter().collect();
         raw.sort_by_key(|(name, _)| self.root.line_of(&section.key(name)));
         for (name, raw) in raw {
-            let context = self.context(&name, raw, &section.key(&name));
+            let mut context = self.context(&name, raw, tenants, &section.key(&name));
+            context.rules.ring_tone = tone;
             contexts.insert(name, Arc::new(context));
         }
         contexts
     }
 
-    fn context(&mut self, name: &str, raw: raw::Context, path: &Path) -> Context {
+    fn context(&mut self, name: &str, raw: raw::Context, tenants: &BTreeMap<String, Tenant>, path: &Path) -> Context {
         if raw.prompt.as_ref().is_some_and(|prompt| prompt.trim().is_empty()) {
             self.problem(&path.key("prompt"), "must not be empty", None);
         }
         if let Some(provider) = &raw.provider {
             self.name(provider, "providers", "provider", &path.key("provider"));
         }
-        let tools = self.tools(raw.tools.unwrap_or_default(), &path.key("tools"));
+        if let Some(tenant) = &raw.tenant {
+            self.name(tenant, "tenants", "tenant", &path.key("tenant"));
+        }
+        let only = (tenants.len() == 1).then(|| tenants.keys().next().cloned()).flatten();
+        let tenant = raw.tenant.or(only);
+        let made = tenant.as_ref().and_then(|tenant| Some(&tenants.get(tenant)?.names));
+        let tools = self.tools(raw.tools.unwrap_or_default(), made, &path.key("tools"));
         let own = raw.policy.is_some();
         let policy = policy::merged(raw.policy.unwrap_or_default(), self.policy);
         let policy = self.policy(policy, &if own { path.key("policy") } else { Path::default().key("policy") });
+        let mailbox = self.mailbox(raw.mailbox, &tools, path);
         let failure = raw.on_failure.unwrap_or_default();
         let apology = self.apology(failure.apology, &path.key("on_failure").key("apology"));
         let on_failure = self.failure_step(failure.then, &path.key("on_failure").key("then").key("transfer"));
@@ -230,6 +264,7 @@ impl Resolver<'_> {
             greeting: greeting.clone(),
             provider: raw.provider.unwrap_or_default(),
             tools,
+            tenant,
             audio: raw.audio.and_then(|AudioText(audio)| audio.parse().ok()),
             audiosocket_id: self.audiosocket_id(raw.audiosocket_id, name, &path.key("audiosocket_id")),
             rules: CallRules {
@@ -239,22 +274,34 @@ impl Resolver<'_> {
             },
             policy,
             apology,
+            mailbox,
         }
     }
 
-    fn tools(&mut self, raw: Vec<Option<String>>, path: &Path) -> Vec<String> {
+    /// `made`: names of the tenant's own tools.
+    fn tools(&mut self, raw: Vec<Option<String>>, made: Option<&BTreeSet<String>>, path: &Path) -> Vec<String> {
+        let known: Vec<&str> =
+            self.catalog.tools.iter().copied().chain(made.into_iter().flatten().map(String::as_str)).collect();
         let mut tools: Vec<String> = Vec::new();
         for (index, tool) in raw.into_iter().enumerate() {
             let Some(tool) = tool else { continue };
             let place = path.index(index);
-            if !self.catalog.tools.contains(&tool.as_str()) {
-                let hint = suggest(&tool, &self.catalog.tools);
+            if !known.contains(&tool.as_str()) {
+                let hint = suggest(&tool, &known);
                 self.problem(&place, format!("unknown tool {}", self.shown(&place, &tool)), hint);
             } else if tools.contains(&tool) {
                 self.problem(&place, format!("\"{tool}\" is already in this list"), None);
             } else if tool == "transfer" && self.declared("destinations").is_some_and(|names| names.is_empty()) {
                 let hint = "add one to destinations, or take the tool out of the list";
                 self.problem(&place, "\"transfer\" has nowhere to go: there are no destinations", Some(hint.into()));
+            } else if tool == "leave_voicemail" && self.declared("voicemail").is_some_and(|keys| keys.is_empty()) {
+                self.problem(&place, "\"leave_voicemail\" needs the section voicemail", None);
+            } else if tool == "check_extension_status"
+                && self.declared("extensions").is_some_and(|keys| keys.is_empty())
+            {
+                self.problem(&place, "\"check_extension_status\" needs the section extensions", None);
+            } else if MAIL_TOOLS.contains(&&*tool) && self.declared("mail").is_some_and(|keys| keys.is_empty()) {
+                self.problem(&place, format!("\"{tool}\" needs the section mail"), None);
             } else {
                 tools.push(tool);
             }
@@ -323,6 +370,7 @@ impl Resolver<'_> {
             farewell_max: self.duration(limits.farewell, default.farewell_max, least, &limit.key("farewell")),
             greeting: default.greeting,
             on_failure: default.on_failure,
+            ring_tone: default.ring_tone,
         }
     }
 
@@ -380,15 +428,6 @@ fn without(text: &str, hidden: &[&str]) -> String {
 
     let secret = hidden.iter().filter(|hidden| hidden.len() >= SECRET_BYTES_MIN);
     secret.fold(text.to_owned(), |text, hidden| text.replace(*hidden, "***"))
-}
-
-fn destination(raw: raw::Destination) -> Destination {
-    Destination {
-        description: raw.description.unwrap_or_default(),
-        context: raw.context.unwrap_or_default(),
-        extension: raw.extension.unwrap_or_default(),
-        priority: raw.priority.unwrap_or(defaults::PRIORITY).try_into().unwrap_or(u32::MAX),
-    }
 }
 
 /// Values that are written as one text.

@@ -46,7 +46,7 @@ fn catalog() -> Catalog {
                 calls: |_| Vec::new(),
             },
         ],
-        tools: vec!["hangup_call", "transfer"],
+        tools: crate::tool::BUILT_IN.to_vec(),
     }
 }
 

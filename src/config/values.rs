@@ -1,11 +1,14 @@
 //! The small notations of the configuration: durations, addresses, port ranges, audio choices.
 
 use super::{AudioChoice, Transport};
-use crate::audio::{Encoding, Format};
+use crate::audio::{Encoding, Format, RingTone};
 use std::{fmt, net::SocketAddr, ops::RangeInclusive, str::FromStr, time::Duration};
 
 /// Every [`AudioChoice`] as it is written.
 pub(super) const AUDIO_CHOICES: [&str; 4] = ["audiosocket/slin", "audiosocket/slin16", "rtp/ulaw", "rtp/alaw"];
+
+/// Every ringing tone as it is written.
+pub(super) const RING_TONES: [&str; 2] = [RingTone::Etsi.label(), RingTone::Us.label()];
 
 /// A duration beyond a day is a slip of the unit.
 pub(super) const DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);

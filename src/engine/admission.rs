@@ -112,7 +112,8 @@ contexts:
 
     fn generation(yaml: &str) -> Generation {
         let config = config::load_str("test.yaml", yaml, &|_| None, &provider::catalog()).unwrap();
-        Generation::build(1, config).unwrap_or_else(|_| panic!("the providers can be built"))
+        Generation::build(1, config, &crate::engine::workshop::Workshop::closed())
+            .unwrap_or_else(|_| panic!("the providers can be built"))
     }
 
     fn wish(context: &str, provider: &str, greeting: &str, audio: &str) -> Wish {

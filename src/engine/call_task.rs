@@ -10,14 +10,17 @@ use super::{
     generation::Generation,
     line::Line,
     live::Entered,
+    post::Post,
     story::Story,
 };
 use crate::{
     audio::Format,
     call::{AgentCommand, AgentEvent, AgentLoss, CallMachine, EndReason, Input, LegCommand, Measure, Note, Output},
     facts::{CallFacts, CallId},
+    gate::Route,
+    outbound::RemoteGate,
     telemetry::{FrameDrop, ToolCallEnd},
-    tool::{Approved, Audit, ToolCallId, ToolError, ToolOutcome, Toolbox},
+    tool::{Approved, Audit, ToolCallId, ToolError, ToolOutcome, Toolbox, policy::RemoteQuestion},
 };
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::{
@@ -55,6 +58,7 @@ pub(super) struct CallTask<'a> {
     pub retired: Vec<Session>,
     pub operator: mpsc::Receiver<EndReason>,
     pub entered: &'a Entered,
+    pub post: &'a mut Post,
     pub shared: &'a Shared,
     pub began: Instant,
     /// The agent was heard; false when the call begins.
@@ -147,6 +151,7 @@ impl CallTask<'_> {
                         let input = self.hand_off(&target, message.as_deref(), running);
                         self.machine.step(input, now(), &mut again);
                     }
+                    Output::Deliver(delivery) => self.post.add(delivery),
                     Output::Note(note) => self.on_note(note),
                     Output::Measure(measure) => self.on_measure(measure),
                     Output::End(reason) => running.end = Some(reason),
@@ -199,9 +204,21 @@ impl CallTask<'_> {
     }
 
     fn run_tool(&mut self, call: Approved, running: &mut Running) {
+        #[cfg(test)]
+        assert!(!self.shared.breaks_on_tools.load(std::sync::atomic::Ordering::Relaxed), "the test breaks this call");
         let Some(tool) = self.toolbox.tool(&call) else { return };
         let id = call.id();
-        let handle = running.tools.spawn(tool.run(call, &self.facts));
+        let question = call.remote_question().cloned();
+        let gate = question.and_then(|question| Some((self.generation.remote_gate(&self.facts.context)?, question)));
+        let facts = self.facts.clone();
+        let handle = running.tools.spawn(async move {
+            if let Some((gate, question)) = gate
+                && let Err(refusal) = permitted(&gate, &question).await
+            {
+                return refusal;
+            }
+            tool.run(call, &facts).await
+        });
         running.ids.insert(handle.id(), id);
         running.handles.insert(id, handle);
     }
@@ -229,8 +246,13 @@ impl CallTask<'_> {
             Note::Confirmed(verdict) => debug!(?verdict, "the caller answered a question"),
             Note::ActionRefused(what) => warn!("{what}"),
             Note::Said { speaker, text } => self.story.add(*speaker, text.reveal()),
-            Note::TransferFailed => warn!("the transfer did not start; the caller stays with the agent"),
+            Note::TransferFailed(why) => {
+                warn!(reason = why.label(), "{}; the caller stays with the agent", why.describe());
+            }
             _ => {}
+        }
+        if self.shared.mailer.is_some() {
+            self.post.note(self.began.elapsed(), &note);
         }
         self.entered.observe(self.machine.phase(), &note);
         // Nobody watching is normal.
@@ -279,6 +301,18 @@ impl Running {
         };
         Some(Input::ToolFinished { id, outcome })
     }
+}
+
+/// The other gate's word; what is not a yes is the outcome in place of a run.
+async fn permitted(gate: &RemoteGate, question: &RemoteQuestion) -> Result<(), ToolOutcome> {
+    let decision = gate.decide(&question.event).await;
+    let kind = match decision.route() {
+        Route::Accept if decision.executes() => return Ok(()),
+        Route::Ask if !question.confirmed => ToolError::ConfirmationRequired,
+        Route::Ask | Route::Defer => ToolError::Deferred,
+        Route::Accept | Route::Refuse => ToolError::Refused,
+    };
+    Err(ToolOutcome::failed(kind, "Another gate stopped this call."))
 }
 
 /// One line of JSON per tool call, under a target of its own so that it can be kept apart.

@@ -7,9 +7,10 @@ use super::{
     agent::{Casting, Session},
     call_task::CallTask,
     generation::Generation,
-    line::{ByAri, Line},
+    line::{ByAri, Line, Places},
     live::Seat,
     opening,
+    post::Post,
     story::Story,
 };
 use crate::{
@@ -186,7 +187,10 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, arriva
         ari: ari.client,
         arrival,
         media: Arc::clone(&shared.media),
-        destinations: Arc::new(generation.config.destinations.clone()),
+        places: Arc::new(Places {
+            destinations: generation.config.destinations.clone(),
+            voicemail: generation.config.voicemail.clone(),
+        }),
     };
     run(shared, generation, granted, start, || Line::by_ari(call)).await;
 }
@@ -246,7 +250,10 @@ async fn run(
     let greeting = granted.greeting.as_deref().map(|greeting| prompt::fill(greeting, &facts));
     let traits = granted.provider.traits();
     let identify = &granted.context.policy.identify;
-    let opening = opening::opening(&facts, traits, identify, said.reveal(), place.as_deref());
+    let mut opening = opening::opening(&facts, traits, identify, said.reveal(), place.as_deref());
+    if let Some(tenant) = granted.context.tenant.as_ref().and_then(|tenant| generation.config.tenants.get(tenant)) {
+        opening.memory.tenant.clone_from(&tenant.memory);
+    }
     let plan = CallPlan {
         rules: CallRules { greeting, ..granted.context.rules.clone() },
         toolbox: Arc::clone(&toolbox),
@@ -257,10 +264,12 @@ async fn run(
         format,
         apology: generation.apology(&facts.context),
     };
+    let context = Arc::clone(&granted.context);
     let casting = Casting { context: granted.context, provider: granted.provider, toolbox: Arc::clone(&toolbox) };
     let session = casting.dial(&shared, &facts, format, None, &span);
     let mut line = line();
-    let (id, provider) = (facts.id, facts.provider.clone());
+    let (known, provider) = (facts.clone(), facts.provider.clone());
+    let (mut post, since) = (Post::default(), jiff::Timestamp::now());
     let (reason, sessions) = async {
         info!(generation = generation.number, audio = %format, transport, direction = facts.direction.label(), "call began");
         let mut task = CallTask {
@@ -275,6 +284,7 @@ async fn run(
             retired: Vec::new(),
             operator,
             entered: &entered,
+            post: &mut post,
             shared: &shared,
             began,
             agent_heard: false,
@@ -297,8 +307,9 @@ async fn run(
     });
     // The caller's way out and the session's end do not wait for each other.
     let sessions = join_all(sessions.map(Session::close));
-    tokio::join!(line.clear_away(reason == EndReason::EngineFault).instrument(span), sessions);
+    tokio::join!(line.clear_away(reason == EndReason::EngineFault).instrument(span.clone()), sessions);
+    span.in_scope(|| post.send(shared.mailer.as_ref(), &generation.config, &context, &known, since));
     shared.metrics.call_ended(reason);
     entered.ended(reason);
-    tracing::debug!(call_id = %id, "cleared away");
+    tracing::debug!(call_id = %known.id, "cleared away");
 }

@@ -1,11 +1,16 @@
 //! One loaded configuration and everything made from it once: providers, toolboxes, apology clips.
 //! Immutable; a call keeps the generation it began with.
 
+use super::{
+    registries::registries,
+    workshop::{Definitions, Workshop},
+};
 use crate::{
     audio::Clip,
     config::{Config, Context},
+    outbound::RemoteGate,
     provider::{self, Provider},
-    tool::{BUILT_IN, BrokenTool, Registry, TRANSFER, Toolbox, built_in},
+    tool::{NEEDS_ARI, Registry, Toolbox},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,8 +19,10 @@ pub struct Generation {
     pub number: u64,
     pub config: Config,
     pub providers: BTreeMap<String, Arc<dyn Provider>>,
-    /// Every tool there is.
-    pub registry: Registry,
+    /// Every tool there is, by the tenant whose they are; `None` has the built-in ones alone.
+    registries: BTreeMap<Option<String>, Registry>,
+    /// What the tenants' tools were made from.
+    pub definitions: Definitions,
     kits: BTreeMap<String, Kit>,
 }
 
@@ -25,6 +32,7 @@ struct Kit {
     toolbox: Arc<Toolbox>,
     /// For calls that come by `AudioSocket()`, where nobody can be transferred.
     toolbox_without_ari: Arc<Toolbox>,
+    remote_gate: Option<Arc<RemoteGate>>,
     apology: Arc<Clip>,
 }
 
@@ -36,7 +44,7 @@ pub struct BuildError {
 }
 
 impl Generation {
-    pub fn build(number: u64, config: Config) -> Result<Self, Vec<BuildError>> {
+    pub fn build(number: u64, config: Config, workshop: &Workshop) -> Result<Self, Vec<BuildError>> {
         let mut errors = Vec::new();
         let mut providers = BTreeMap::new();
         for (name, entry) in &config.providers {
@@ -48,20 +56,17 @@ impl Generation {
                 })),
             }
         }
-        let registry = match registry(&config) {
-            Ok(registry) => registry,
+        let registries = match registries(&config, workshop) {
+            Ok(registries) => registries,
             Err(broken) => {
-                errors.extend(
-                    broken
-                        .into_iter()
-                        .map(|tool| BuildError { place: format!("tools.{}", tool.name), message: tool.message }),
-                );
+                errors.extend(broken);
                 return Err(errors);
             }
         };
         let mut kits = BTreeMap::new();
         for (name, context) in &config.contexts {
-            match Kit::build(&registry, context) {
+            let Some(registry) = registries.get(&context.tenant) else { continue };
+            match Kit::build(registry, context) {
                 Ok(kit) => {
                     errors.extend(uncarried(&kit, name, providers.get(&context.provider)));
                     kits.insert(name.clone(), kit);
@@ -69,13 +74,28 @@ impl Generation {
                 Err(message) => errors.push(BuildError { place: format!("contexts.{name}"), message }),
             }
         }
-        if errors.is_empty() { Ok(Self { number, config, providers, registry, kits }) } else { Err(errors) }
+        if errors.is_empty() {
+            let definitions = workshop.definitions.clone();
+            Ok(Self { number, config, providers, registries, definitions, kits })
+        } else {
+            Err(errors)
+        }
     }
 
     /// The tools of a context; `ari` says whether the call's channel is under ARI control.
     pub fn toolbox(&self, context: &str, ari: bool) -> Arc<Toolbox> {
         let kit = self.kit(context);
         Arc::clone(if ari { &kit.toolbox } else { &kit.toolbox_without_ari })
+    }
+
+    /// The gate that is asked before a tool of this context runs.
+    pub fn remote_gate(&self, context: &str) -> Option<Arc<RemoteGate>> {
+        self.kit(context).remote_gate.clone()
+    }
+
+    /// One line about the tools of each tenant.
+    pub fn registries(&self) -> impl Iterator<Item = (&str, &Registry)> {
+        self.registries.iter().map(|(tenant, registry)| (tenant.as_deref().unwrap_or("(built-in)"), registry))
     }
 
     pub fn apology(&self, context: &str) -> Arc<Clip> {
@@ -85,7 +105,8 @@ impl Generation {
     /// The same with another tool instead of a context's own ones.
     #[cfg(test)]
     pub fn with_tool(&self, context: &str, tool: Arc<dyn crate::tool::Tool>) -> Self {
-        let mut next = Self::build(self.number, self.config.clone()).unwrap_or_else(|_| panic!("it was built before"));
+        let mut next = Self::build(self.number, self.config.clone(), &Workshop::closed())
+            .unwrap_or_else(|_| panic!("it was built before"));
         let toolbox = Arc::new(Toolbox::new([tool]).expect("a usable schema"));
         let kit = next.kits.get_mut(context).expect("a known context");
         (kit.toolbox, kit.toolbox_without_ari) = (Arc::clone(&toolbox), toolbox);
@@ -109,17 +130,6 @@ fn uncarried(kit: &Kit, context: &str, provider: Option<&Arc<dyn Provider>>) -> 
         .collect()
 }
 
-fn registry(config: &Config) -> Result<Registry, Vec<BrokenTool>> {
-    let destinations: BTreeMap<String, String> =
-        config.destinations.iter().map(|(name, place)| (name.clone(), place.description.clone())).collect();
-    let tools = BUILT_IN.iter().filter_map(|name| built_in(name, &destinations));
-    Registry::with(tools, |spec| {
-        if let Some(rules) = config.tool_rules.get(&spec.name) {
-            rules.apply(spec);
-        }
-    })
-}
-
 impl Kit {
     fn build(registry: &Registry, context: &Context) -> Result<Self, String> {
         let names = || context.tools.iter().map(String::as_str);
@@ -127,9 +137,17 @@ impl Kit {
             None => Clip::built_in_apology(),
             Some(path) => Clip::open(path).map_err(|error| format!("apology {}: {error}", path.display()))?,
         };
+        let remote_gate = match context.policy.remote_gate.clone() {
+            None => None,
+            Some(gate) => {
+                let gate = RemoteGate::new(gate.url, gate.token, gate.timeout);
+                Some(Arc::new(gate.map_err(|error| format!("policy.gate.remote: {error}"))?))
+            }
+        };
         Ok(Self {
+            remote_gate,
             toolbox: Arc::new(registry.toolbox(names())),
-            toolbox_without_ari: Arc::new(registry.toolbox(names().filter(|name| *name != TRANSFER))),
+            toolbox_without_ari: Arc::new(registry.toolbox(names().filter(|name| !NEEDS_ARI.contains(name)))),
             apology: Arc::new(apology),
         })
     }

@@ -6,14 +6,16 @@
 use crate::{
     asterisk::{
         ari::AriClient,
+        dial::{Dial, Dialling, Progress},
         events::{CallEvents, ChannelEvent, Gone},
         hub::MediaHub,
         leg::{AriLeg, Ending, TransferError, decline},
         media::{MediaEvent, MediaLeg},
         setup::{Plan, SetupError, set_up},
     },
-    call::{LegCommand, LegEvent},
-    config::Destination,
+    call::{LegCommand, LegEvent, TransferFault},
+    config::{Destination, VoicemailConfig, Way},
+    redact::Redacted,
 };
 use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
@@ -38,7 +40,7 @@ enum Control {
     Up {
         leg: Arc<AriLeg>,
         held: Held,
-        transfer: Option<BoxFuture<'static, Result<(), TransferError>>>,
+        transfer: Option<Transfer>,
     },
     /// The set-up failed and has undone itself; the caller waits in Stasis.
     Bare {
@@ -48,12 +50,22 @@ enum Control {
     Dialplan,
 }
 
+/// A caller on the way to somebody else.
+enum Transfer {
+    /// Being handed over to the dialplan.
+    Continue(BoxFuture<'static, Result<(), TransferError>>),
+    /// Others are rung; the caller may leave meanwhile.
+    Dial(Dialling),
+}
+
 /// What stays known of an ARI call in every state.
 struct Held {
     ari: AriClient,
     caller: String,
     events: CallEvents,
-    destinations: Arc<BTreeMap<String, Destination>>,
+    places: Arc<Places>,
+    caller_name: Redacted<Option<String>>,
+    caller_number: Redacted<Option<String>>,
     caller_gone: bool,
 }
 
@@ -63,15 +75,29 @@ pub(super) struct ByAri {
     pub arrival: crate::asterisk::events::Arrival,
     pub plan: Plan,
     pub media: Arc<MediaHub>,
-    pub destinations: Arc<BTreeMap<String, Destination>>,
+    pub places: Arc<Places>,
+}
+
+/// Where a caller can be sent.
+pub(super) struct Places {
+    pub destinations: BTreeMap<String, Destination>,
+    pub voicemail: VoicemailConfig,
 }
 
 impl Line {
     /// Begins to answer a caller who waits in Stasis.
     pub fn by_ari(call: ByAri) -> Self {
-        let ByAri { ari, arrival, plan, media, destinations } = call;
+        let ByAri { ari, arrival, plan, media, places } = call;
         let caller = arrival.registration.caller().to_owned();
-        let held = Held { ari: ari.clone(), caller, events: arrival.events, destinations, caller_gone: false };
+        let held = Held {
+            ari: ari.clone(),
+            caller,
+            events: arrival.events,
+            places,
+            caller_name: arrival.caller_name,
+            caller_number: arrival.caller_number,
+            caller_gone: false,
+        };
         let registration = arrival.registration;
         let setup = async move { set_up(&ari, &*media, registration, plan).await }.boxed();
         let control = Control::SettingUp { setup, held };
@@ -118,7 +144,16 @@ impl Line {
             }
             Happening::Transferred(Err(error)) => {
                 warn!(%error, "the transfer did not start");
-                Some(LegEvent::TransferFailed)
+                Some(LegEvent::TransferFailed(TransferFault::Unreachable))
+            }
+            Happening::Dialled(Progress::Ringing) => Some(LegEvent::Ringing),
+            Happening::Dialled(Progress::HandedOn) => {
+                self.ending = Ending::CallerGone;
+                Some(LegEvent::Transferred)
+            }
+            Happening::Dialled(Progress::Failed(fault)) => {
+                self.control.end_dialling();
+                Some(LegEvent::TransferFailed(fault))
             }
             Happening::Media(MediaEvent::Audio(audio)) => Some(LegEvent::Audio(audio)),
             // With ARI the same key comes as an event of the channel, on every transport alike.
@@ -166,6 +201,11 @@ impl Line {
             LegCommand::HangUp => self.part(Ending::HangUp),
             LegCommand::ReturnToDialplan { status } => self.part(Ending::ReturnToDialplan { status }),
             LegCommand::Transfer { destination } => self.transfer(&destination),
+            LegCommand::Voicemail { mailbox } => self.voicemail(&mailbox),
+            LegCommand::SendDigits { digits } => match &self.control {
+                Control::Up { leg, .. } => leg.send_digits(digits),
+                _ => warn!("this call cannot send keys: that needs ARI"),
+            },
         }
     }
 
@@ -177,15 +217,42 @@ impl Line {
 
     fn transfer(&mut self, name: &str) {
         let begun = match &mut self.control {
-            Control::Up { leg, held, transfer } => held.destinations.get(name).cloned().map(|to| {
-                let leg = Arc::clone(leg);
-                *transfer = Some(async move { leg.transfer(&to).await }.boxed());
+            Control::Up { leg, held, transfer } => held.places.destinations.get(name).map(|to| match &to.way {
+                Way::Dialplan(place) => {
+                    let (leg, place) = (Arc::clone(leg), place.clone());
+                    *transfer = Some(Transfer::Continue(async move { leg.transfer(&place).await }.boxed()));
+                }
+                Way::Dial(group) => {
+                    let dial = Dial {
+                        group: group.clone(),
+                        destination: name.to_owned(),
+                        caller_name: held.caller_name.clone(),
+                        caller_number: held.caller_number.clone(),
+                    };
+                    *transfer = Some(Transfer::Dial(leg.dial(&dial)));
+                    self.announce = Some(LegEvent::Dialling { limit: group.limit });
+                }
             }),
             _ => None,
         };
         if begun.is_none() {
             warn!("this call cannot be transferred: no ARI, or no such destination in its configuration");
-            self.announce = Some(LegEvent::TransferFailed);
+            self.announce = Some(LegEvent::TransferFailed(TransferFault::Unreachable));
+        }
+    }
+
+    fn voicemail(&mut self, name: &str) {
+        let begun = match &mut self.control {
+            Control::Up { leg, held, transfer } => held.places.voicemail.mailboxes.get(name).map(|mailbox| {
+                let (leg, place, mailbox) = (Arc::clone(leg), held.places.voicemail.place.clone(), mailbox.clone());
+                let going = async move { leg.voicemail(&place, &mailbox).await }.boxed();
+                *transfer = Some(Transfer::Continue(going));
+            }),
+            _ => None,
+        };
+        if begun.is_none() {
+            warn!("no voicemail for this call: no ARI, or no such mailbox in its configuration");
+            self.announce = Some(LegEvent::TransferFailed(TransferFault::Unreachable));
         }
     }
 
@@ -238,6 +305,7 @@ enum Happening {
     Channel(ChannelEvent),
     SetUp(Result<(AriLeg, MediaLeg), SetupError>),
     Transferred(Result<(), TransferError>),
+    Dialled(Progress),
     Media(MediaEvent),
 }
 
@@ -246,23 +314,36 @@ impl Control {
         match self {
             Self::SettingUp { setup, .. } => Happening::SetUp(setup.await),
             // A transfer ends with the caller's leaving: whose doing that was, its own result tells.
-            Self::Up { transfer: transfer @ Some(_), .. } => Happening::Transferred(finish(transfer).await),
+            Self::Up { transfer: transfer @ Some(Transfer::Continue(_)), .. } => {
+                Happening::Transferred(finish(transfer).await)
+            }
+            Self::Up { transfer: Some(Transfer::Dial(dialling)), held, .. } => tokio::select! {
+                biased;
+                progress = dialling.next() => Happening::Dialled(progress),
+                event = held.next() => Happening::Channel(event),
+            },
             Self::Up { held, .. } => Happening::Channel(held.next().await),
             Self::Bare { held } => Happening::Channel(held.next().await),
             Self::Dialplan => pending().await,
         }
     }
+
+    fn end_dialling(&mut self) {
+        if let Self::Up { transfer, .. } = self {
+            *transfer = None;
+        }
+    }
 }
 
 /// The outcome of a transfer that is under way.
-async fn finish(transfer: &mut Option<BoxFuture<'static, Result<(), TransferError>>>) -> Result<(), TransferError> {
+async fn finish(transfer: &mut Option<Transfer>) -> Result<(), TransferError> {
     match transfer {
-        Some(under_way) => {
+        Some(Transfer::Continue(under_way)) => {
             let result = under_way.await;
             *transfer = None;
             result
         }
-        None => pending().await,
+        _ => pending().await,
     }
 }
 

@@ -4,6 +4,7 @@
 //! - `admission`: which agent takes a call
 //! - `line`: the Asterisk side of one call
 //! - `call_task`: the task that owns one call
+//! - `post`: what a call leaves to be sent
 //! - `live`: who is on the line, and how the last calls ended
 
 mod admission;
@@ -15,11 +16,14 @@ mod health;
 mod line;
 mod live;
 mod opening;
+mod post;
+mod registries;
 mod reload;
 mod story;
 #[cfg(test)]
 mod tests;
 mod view;
+mod workshop;
 
 pub use call_task::CallNote;
 pub use generation::BuildError;
@@ -36,6 +40,10 @@ use crate::{
     call::EndReason,
     config::Config,
     http,
+    outbound::{
+        Outbound, OutboundCounters,
+        mail::{MailCounters, Mailer},
+    },
     provider::ProviderCounters,
     telemetry::Metrics,
 };
@@ -43,6 +51,7 @@ use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use generation::Generation;
 use std::{
+    collections::BTreeMap,
     net::SocketAddr,
     sync::{Arc, Mutex},
     time::Duration,
@@ -55,11 +64,15 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
+use workshop::Workshop;
 
 /// Notes that a slow watcher may be behind; it loses older ones, calls never wait for it.
 const WATCHED_NOTES_MAX: usize = 1024;
 /// After calls were told to end at once, how long their clearing away may take.
 const CLEAR_AWAY_MAX: Duration = Duration::from_secs(8);
+
+/// What the mail server gets to take the mails that wait, when the engine stops.
+const MAIL_MAX: Duration = Duration::from_secs(8);
 
 /// A running engine. [`Engine::stop`] ends it in order; dropping it cuts everything off.
 pub struct Engine {
@@ -74,6 +87,8 @@ pub(crate) struct Shared {
     generation: ArcSwap<Generation>,
     source: Source,
     reloading: Mutex<()>,
+    /// Reaches the operator's services for the tools.
+    outbound: Outbound,
     /// The configuration whose addresses are bound.
     bound: Config,
     live: Arc<LiveCalls>,
@@ -82,10 +97,14 @@ pub(crate) struct Shared {
     health: health::ProviderHealth,
     media: Arc<MediaHub>,
     ari: Option<Ari>,
+    mailer: Option<Mailer>,
     draining: watch::Sender<bool>,
     watchers: broadcast::Sender<CallNote>,
     calls: TaskTracker,
     started: jiff::Timestamp,
+    /// A fault for the tests: a call's task panics when a tool is to run.
+    #[cfg(test)]
+    breaks_on_tools: std::sync::atomic::AtomicBool,
 }
 
 /// The control side, when it is configured.
@@ -95,12 +114,43 @@ pub(crate) struct Ari {
     pub state: watch::Receiver<AriState>,
 }
 
+/// The pages that change tools.
+fn tools_api(shared: &Arc<Shared>) -> anyhow::Result<axum::Router> {
+    let config = &shared.bound;
+    let registry = Arc::new(workshop::EngineTools::default());
+    registry.attach(shared);
+    let store = workshop::open(config, registry).map_err(anyhow::Error::msg)?;
+    let pairs = config
+        .tenants
+        .iter()
+        .flat_map(|(name, tenant)| tenant.tokens.iter().map(move |token| (name.clone(), token.clone())));
+    Ok(http::tools_router(Arc::new(store), http::Tokens::new(pairs)?))
+}
+
+impl Shared {
+    /// What the next generation is built with, its definitions still to be read.
+    fn workshop(&self) -> Workshop {
+        Workshop {
+            definitions: BTreeMap::new(),
+            fetch: Arc::new(self.outbound.clone()),
+            ari: self.ari.as_ref().map(|ari| ari.client.clone()),
+        }
+    }
+}
+
 impl Engine {
     /// Binds everything and begins to take calls. Asterisk need not be there yet.
     pub async fn start(source: Source, config: Config, metrics: Metrics) -> anyhow::Result<Self> {
-        let generation = reload::build(1, config).map_err(anyhow::Error::msg)?;
-        let config = &generation.config;
         let registry = metrics.registry();
+        let outbound = Outbound::new(OutboundCounters::new(registry)?)?;
+        let client = match &config.asterisk {
+            Some(asterisk) => Some(AriClient::new(asterisk, AriCounters::new(registry)?)?),
+            None => None,
+        };
+        let definitions = workshop::read(&config).map_err(|problems| anyhow::Error::msg(problems.join("\n")))?;
+        let workshop = Workshop { definitions, fetch: Arc::new(outbound.clone()), ari: client.clone() };
+        let generation = reload::build(1, config, &workshop).map_err(anyhow::Error::msg)?;
+        let config = &generation.config;
         let media_counters = Arc::new(MediaCounters::new(registry)?);
         let (media, walk_ins) = MediaHub::start(&config.media, media_counters)
             .await
@@ -110,34 +160,39 @@ impl Engine {
         let http = pages.local_addr()?;
         let stop = CancellationToken::new();
         let mut services = JoinSet::new();
-        let (ari, arrivals) = match &config.asterisk {
+        let (ari, arrivals) = match client {
             None => (None, None),
-            Some(asterisk) => {
-                let client = AriClient::new(asterisk, AriCounters::new(registry)?)?;
+            Some(client) => {
                 let (socket, arrivals, state) = EventSocket::new(client.clone(), Timing::default());
                 services.spawn(socket.run(stop.clone()));
                 (Some(Ari { client, state }), Some(arrivals))
             }
         };
+        let mail_counters = MailCounters::new(registry)?;
+        let mailer = config.mail.as_ref().map(|mail| Mailer::start(mail, mail_counters)).transpose()?;
         let shared = Arc::new(Shared {
             source,
             reloading: Mutex::default(),
+            outbound,
             bound: generation.config.clone(),
             live: Arc::default(),
             provider_counters: Arc::new(ProviderCounters::new(registry)?),
             health: health::ProviderHealth::default(),
             media: Arc::new(media),
             ari,
+            mailer,
             draining: watch::Sender::new(false),
             watchers: broadcast::Sender::new(WATCHED_NOTES_MAX),
             calls: TaskTracker::new(),
             started: jiff::Timestamp::now(),
+            #[cfg(test)]
+            breaks_on_tools: false.into(),
             metrics,
             generation: ArcSwap::from_pointee(generation),
         });
         shared.know_names();
         services.spawn(accept(Arc::clone(&shared), arrivals, walk_ins));
-        let router = http::router(Arc::new(view::View(Arc::clone(&shared))));
+        let router = http::router(Arc::new(view::View(Arc::clone(&shared)))).merge(tools_api(&shared)?);
         let until = stop.clone().cancelled_owned();
         services.spawn(async move {
             if let Err(error) = http::serve(pages, router, until).await {
@@ -199,6 +254,9 @@ impl Engine {
         }
         if let Some(ari) = &self.shared.ari {
             ari.client.settled(CLEAR_AWAY_MAX).await;
+        }
+        if let Some(mailer) = &self.shared.mailer {
+            mailer.finish(MAIL_MAX).await;
         }
         self.stop.cancel();
         self.services.shutdown().await;

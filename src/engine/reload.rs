@@ -1,14 +1,19 @@
 //! From a file to a generation: at the start, by SIGHUP and by `POST /reload`.
 
-use super::{Shared, generation::Generation};
+use super::{
+    Shared,
+    generation::Generation,
+    workshop::{self, Workshop},
+};
 use crate::{
-    config::{self, Config},
+    config::{self, Config, MailConfig, Tenant},
     http::{ReloadFailure, ReloadReport},
     provider,
     telemetry::Reload,
-    tool::BUILT_IN,
 };
+use secrecy::ExposeSecret as _;
 use std::{
+    collections::BTreeMap,
     path::PathBuf,
     sync::{Arc, PoisonError},
 };
@@ -23,12 +28,19 @@ pub enum Source {
 }
 
 /// Builds what a configuration describes; the message names every part that could not be built.
-pub(super) fn build(number: u64, config: Config) -> Result<Generation, String> {
-    let generation = Generation::build(number, config)
+pub(super) fn build(number: u64, config: Config, workshop: &Workshop) -> Result<Generation, String> {
+    let generation = Generation::build(number, config, workshop)
         .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
-    let (tools, commit) = (generation.registry.len(), env!("OFFHOOK_COMMIT"));
-    info!(registry = generation.registry.version(), tools, commit, "the tools are loaded");
+    tell_tools(&generation);
     Ok(generation)
+}
+
+/// P2: which tools there are, and of which program.
+fn tell_tools(generation: &Generation) {
+    for (tenant, registry) in generation.registries() {
+        let (tools, commit) = (registry.len(), env!("OFFHOOK_COMMIT"));
+        info!(tenant, registry = registry.version(), tools, commit, "the tools are loaded");
+    }
 }
 
 /// What is known only once a configuration is built: tools that a provider cannot be told, say.
@@ -36,7 +48,11 @@ pub(super) fn build(number: u64, config: Config) -> Result<Generation, String> {
 /// # Errors
 /// Every part that could not be built, one per line.
 pub fn check(config: Config) -> Result<(), String> {
-    build(0, config).map(drop)
+    let definitions = workshop::read(&config).map_err(|problems| problems.join("\n"))?;
+    let workshop = Workshop { definitions, ..Workshop::closed() };
+    Generation::build(0, config, &workshop)
+        .map(drop)
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
 /// The environment of the process, for `${VARIABLES}`.
@@ -78,11 +94,14 @@ impl Shared {
         let config = config::load(path, &environment, &provider::catalog())
             .map_err(|problems| refused(problems.iter().map(ToString::to_string).collect()))?;
         let before = self.generation.load();
-        let next = Generation::build(before.number + 1, config)
+        let mut workshop = self.workshop();
+        workshop.definitions = workshop::read(&config).map_err(refused)?;
+        let next = Generation::build(before.number + 1, config, &workshop)
             .map_err(|errors| refused(errors.iter().map(ToString::to_string).collect()))?;
         let changed = changed(&before.config, &next.config);
         let needs_restart = needs_restart(&self.bound, &next.config);
         let generation = next.number;
+        tell_tools(&next);
         self.generation.store(Arc::new(next));
         self.know_names();
         Ok(ReloadReport { generation, changed, needs_restart })
@@ -91,12 +110,22 @@ impl Shared {
     /// Tells the metrics which names may be labels.
     pub(super) fn know_names(&self) {
         let generation = self.generation.load();
-        self.metrics.know(BUILT_IN, generation.config.providers.keys().map(String::as_str));
+        let tools = generation.registries().flat_map(|(_, registry)| registry.names());
+        self.metrics.know(tools, generation.config.providers.keys().map(String::as_str));
     }
 }
 
 fn differs(a: &dyn std::fmt::Debug, b: &dyn std::fmt::Debug) -> bool {
     format!("{a:?}") != format!("{b:?}")
+}
+
+fn mailboxes(config: &Config) -> Option<&BTreeMap<String, String>> {
+    config.mail.as_ref().map(|mail| &mail.mailboxes)
+}
+
+/// The mail server without its mailboxes, which each call looks up anew.
+fn server(config: &Config) -> Option<MailConfig> {
+    config.mail.clone().map(|mail| MailConfig { mailboxes: BTreeMap::new(), ..mail })
 }
 
 fn names_of(pairs: &[(&str, bool)]) -> Vec<String> {
@@ -108,7 +137,12 @@ fn changed(before: &Config, after: &Config) -> Vec<String> {
     names_of(&[
         ("providers", before.providers != after.providers),
         ("contexts", differs(&before.contexts, &after.contexts)),
+        ("tools", differs(&before.tool_rules, &after.tool_rules)),
+        ("tenants", differs(&before.tenants, &after.tenants)),
         ("destinations", before.destinations != after.destinations),
+        ("voicemail", before.voicemail != after.voicemail),
+        ("extensions", before.extensions != after.extensions),
+        ("mail.mailboxes", mailboxes(before) != mailboxes(after)),
         ("default_context", before.default_context != after.default_context),
         ("limits", differs(&before.limits, &after.limits)),
         ("media.default", before.media.default != after.media.default),
@@ -121,6 +155,14 @@ fn needs_restart(bound: &Config, after: &Config) -> Vec<String> {
         ("asterisk", differs(&bound.asterisk, &after.asterisk)),
         ("media.audiosocket", differs(&bound.media.audiosocket, &after.media.audiosocket)),
         ("media.rtp", differs(&bound.media.rtp, &after.media.rtp)),
+        ("tenants", places_and_tokens(bound) != places_and_tokens(after)),
         ("http", differs(&bound.http, &after.http)),
+        ("mail", differs(&server(bound), &server(after))),
     ])
+}
+
+/// What of the tenants is bound when the engine starts.
+fn places_and_tokens(config: &Config) -> Vec<(String, PathBuf, Vec<String>)> {
+    let tokens = |tenant: &Tenant| tenant.tokens.iter().map(|token| token.expose_secret().to_owned()).collect();
+    config.tenants.iter().map(|(name, tenant)| (name.clone(), tenant.folder.clone(), tokens(tenant))).collect()
 }

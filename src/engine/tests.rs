@@ -12,7 +12,10 @@ use crate::{
 };
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _, future::BoxFuture};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 use tokio::{net::TcpStream, time::timeout};
 use tokio_util::codec::Framed;
 use uuid::Uuid;
@@ -45,7 +48,7 @@ async fn connect(engine: &Engine, context: u8) -> Framed<TcpStream, Codec> {
     socket
 }
 
-/// A tool that brings down the task which runs it.
+/// A tool that panics.
 struct Broken;
 
 impl Tool for Broken {
@@ -54,14 +57,14 @@ impl Tool for Broken {
     }
 
     fn run(&self, _: Approved, _: &CallFacts) -> BoxFuture<'static, ToolOutcome> {
-        panic!("the test breaks this call")
+        panic!("the test breaks this tool")
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fault_in_one_call_ends_that_call_alone_and_politely() {
     let engine = engine().await;
-    engine.shared.generation.rcu(|generation| generation.with_tool("breaks", Arc::new(Broken)));
+    engine.shared.breaks_on_tools.store(true, Relaxed);
 
     let mut stays = connect(&engine, 2).await;
     let mut breaks = connect(&engine, 1).await;
@@ -90,5 +93,21 @@ async fn a_fault_in_one_call_ends_that_call_alone_and_politely() {
     stays.send(Frame::Audio { rate: 8_000, samples: silence }).await.unwrap();
     let next = timeout(SOON, stays.next()).await.unwrap();
     assert!(matches!(next, Some(Ok(Frame::Audio { .. }))), "and is heard");
+    engine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_panics_is_answered_and_the_call_goes_on() {
+    let engine = engine().await;
+    engine.shared.generation.rcu(|generation| generation.with_tool("breaks", Arc::new(Broken)));
+    let mut caller = connect(&engine, 1).await;
+    let answered = r#"offhook_tool_calls_total{outcome="internal",tool="hangup_call"} 1"#;
+    let until_answered = async {
+        while !engine.metrics().text().contains(answered) {
+            caller.next().await;
+        }
+    };
+    timeout(SOON, until_answered).await.unwrap();
+    assert_eq!(engine.calls().view().active.len(), 1, "the call stands");
     engine.stop().await;
 }

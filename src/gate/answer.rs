@@ -144,6 +144,11 @@ impl Decision {
         }
     }
 
+    /// The refusal of what is no JSON.
+    pub fn unreadable(why: &str) -> Self {
+        Self::closed(Subject::of_json(&Value::Null), words::RUNTIME_FAILED, why.to_owned())
+    }
+
     /// A route that somebody else gave, with its blockers.
     pub(super) fn foreign(subject: Subject, route: Route, blockers: Vec<Code>, reasons: Vec<Code>) -> Self {
         Self {

@@ -17,6 +17,7 @@ mod authorization;
 mod decide;
 mod event;
 mod evidence;
+pub mod mcp;
 mod normalize;
 mod patterns;
 mod python;

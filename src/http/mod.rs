@@ -12,6 +12,7 @@
 //! Invariants: no answer holds a number or a word of a caller; there is no log-in, so nothing here
 //! can end a call, and what a foreign page in the operator's browser could ask for is refused.
 
+pub mod gate;
 mod guard;
 mod page;
 mod serve;

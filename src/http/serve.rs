@@ -3,7 +3,11 @@
 //! Invariant: whoever connects is served, whatever other clients do. `/live` decides over the life of
 //! running calls, so no crowd of idle, silent or stuck connections may keep a probe waiting.
 
-use axum::{Router, serve::Listener};
+use axum::{
+    Router,
+    extract::connect_info::Connected,
+    serve::{IncomingStream, Listener},
+};
 use futures_util::task::AtomicWaker;
 use std::{
     collections::HashMap,
@@ -45,7 +49,8 @@ pub async fn serve(
 ) -> io::Result<()> {
     let listener = Limited { listener, guests: Arc::new(Guests::new(CONNECTIONS_MAX)) };
     let (stopping, stopped) = tokio::sync::oneshot::channel();
-    let server = axum::serve(listener, router).with_graceful_shutdown(async move {
+    let service = router.into_make_service_with_connect_info::<Peer>();
+    let server = axum::serve(listener, service).with_graceful_shutdown(async move {
         shutdown.await;
         // Nobody listens any more only if the server has ended already.
         let _ = stopping.send(());
@@ -58,6 +63,16 @@ pub async fn serve(
     tokio::select! {
         result = server.into_future() => result,
         () = lingered => Ok(()),
+    }
+}
+
+/// Who is at the other end of a connection, for handlers that treat clients one by one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Peer(pub SocketAddr);
+
+impl Connected<IncomingStream<'_, Limited>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, Limited>) -> Self {
+        Self(*stream.remote_addr())
     }
 }
 

@@ -198,26 +198,35 @@ impl axum::extract::FromRequestParts<ToolsApi> for Name {
     }
 }
 
-fn bytes(body: Result<Bytes, BytesRejection>) -> Result<Bytes, Response> {
+/// A request that cannot be read.
+struct Unfit(StatusCode, String);
+
+impl From<Unfit> for Response {
+    fn from(Unfit(status, why): Unfit) -> Self {
+        problem(status, &why)
+    }
+}
+
+fn bytes(body: Result<Bytes, BytesRejection>) -> Result<Bytes, Unfit> {
     body.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => problem(StatusCode::PAYLOAD_TOO_LARGE, "the body is longer than 256 KiB"),
-        status => problem(status, "the body could not be read"),
+        status @ StatusCode::PAYLOAD_TOO_LARGE => Unfit(status, "the body is longer than 256 KiB".into()),
+        status => Unfit(status, "the body could not be read".into()),
     })
 }
 
-fn parse(body: Result<Bytes, BytesRejection>) -> Result<Value, Response> {
+fn parse(body: Result<Bytes, BytesRejection>) -> Result<Value, Unfit> {
     serde_json::from_slice(&bytes(body)?).map_err(|error| {
         let place = format!("the body is not valid JSON: line {}, column {}", error.line(), error.column());
-        problem(StatusCode::BAD_REQUEST, &place)
+        Unfit(StatusCode::BAD_REQUEST, place)
     })
 }
 
 /// `If-Match` (RFC 9110, 13.1.1). Weak tags never match.
-fn seen(headers: &HeaderMap) -> Result<Seen, Response> {
+fn seen(headers: &HeaderMap) -> Result<Seen, Unfit> {
     let mut versions = Vec::new();
     for value in headers.get_all(header::IF_MATCH) {
-        let value = value.to_str().map_err(|_| problem(StatusCode::BAD_REQUEST, "If-Match is not readable"))?;
-        for tag in value.split(',').map(str::trim) {
+        let unreadable = |_| Unfit(StatusCode::BAD_REQUEST, "If-Match is not readable".into());
+        for tag in value.to_str().map_err(unreadable)?.split(',').map(str::trim) {
             if tag == "*" {
                 return Ok(Seen::Any);
             }

@@ -1,6 +1,7 @@
-//! Requests of declarative tools to the operator's services, over HTTP.
+//! What offhook sends to others than Asterisk and the providers: requests of declarative tools, mail
+//! after the call ([`mail`]), questions to another gate ([`RemoteGate`]).
 //!
-//! Invariants: no address is connected to that was not checked, unless the operator listed its host;
+//! Invariants of requests: no address is connected to that was not checked, unless the operator listed its host;
 //! no redirect is followed; no answer takes more memory than [`BODY_BYTES_MAX`] and no call more time
 //! than it was given, whatever the other side does; each call leaves one line in the journal, which
 //! names the host and never a path, a query, a header or a body.
@@ -9,10 +10,13 @@ mod address;
 mod answer;
 mod counters;
 mod journal;
+pub mod mail;
+mod remote_gate;
 mod request;
 mod resolve;
 
 pub use counters::{OutboundCounters, Outcome};
+pub use remote_gate::RemoteGate;
 
 use crate::tool::{Fetch, FetchError, FetchRequest, FetchResponse};
 use answer::{Again, Failure};

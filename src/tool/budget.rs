@@ -93,6 +93,16 @@ impl Spending {
     }
 }
 
+impl Spending {
+    /// Takes back a call that was counted and did not run after all: another gate stopped it.
+    pub fn give_back(&mut self, turn: &str, is_retrieval: bool) {
+        if let Some(spent) = self.turns.iter_mut().find(|known| known.id == turn) {
+            spent.retrieval = spent.retrieval.saturating_sub(u32::from(is_retrieval));
+            spent.total = spent.total.saturating_sub(1);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

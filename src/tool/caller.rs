@@ -1,16 +1,14 @@
-//! Built-in tools that ask the caller for digits or take something down for later. The call core
-//! does the work; here is what the model is shown and what its arguments mean.
+//! Built-in tools that ask the caller for digits. The call core does the work; here is what the model
+//! is shown and what its arguments mean.
 
-use super::{Approved, CallAction, DigitPlan, DigitPurpose, Message, Tool, ToolOutcome, ToolSpec};
+use super::{Approved, DigitPlan, DigitPurpose, Tool, ToolOutcome, ToolSpec};
 use crate::facts::CallFacts;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 pub const COLLECT_DIGITS: &str = "collect_digits";
 pub const VERIFY_PIN: &str = "verify_pin";
-pub const TAKE_MESSAGE: &str = "take_message";
-pub const REQUEST_TRANSCRIPT: &str = "request_transcript";
 
 /// Typing a card number takes half a minute, and the caller has to fetch the card first.
 const TYPING_MAX: Duration = Duration::from_secs(90);
@@ -27,16 +25,6 @@ pub fn collect_digits() -> Arc<dyn Tool> {
 /// `verify_pin`: what the caller types is compared with their PIN, and nobody is told it.
 pub fn verify_pin() -> Arc<dyn Tool> {
     Arc::new(VerifyPin)
-}
-
-/// `take_message`; `mailboxes` are names with what the model reads about them.
-pub fn take_message(mailboxes: BTreeMap<String, String>) -> Arc<dyn Tool> {
-    Arc::new(TakeMessage { mailboxes })
-}
-
-/// `request_transcript`: by mail, after the call.
-pub fn request_transcript() -> Arc<dyn Tool> {
-    Arc::new(RequestTranscript)
 }
 
 struct CollectDigits;
@@ -113,76 +101,6 @@ fn asked(prompt: &str, terminator: Option<char>) -> String {
         Some('#') => format!("{prompt} They finish with the hash key."),
         Some('*') => format!("{prompt} They finish with the star key."),
         _ => prompt.to_owned(),
-    }
-}
-
-struct TakeMessage {
-    mailboxes: BTreeMap<String, String>,
-}
-
-impl Tool for TakeMessage {
-    fn spec(&self) -> ToolSpec {
-        let list: Vec<String> =
-            self.mailboxes.iter().map(|(name, description)| format!("{name}: {description}")).collect();
-        ToolSpec::on_the_call(
-            TAKE_MESSAGE,
-            format!(
-                "Take a message for somebody who is not there. It is sent after the call. Repeat it to the caller \
-                 first. Mailboxes: {}.",
-                list.join("; ")
-            ),
-            json!({
-                "type": "object",
-                "properties": {
-                    "to": { "type": "string", "enum": self.mailboxes.keys().collect::<Vec<_>>() },
-                    "message": { "type": "string", "minLength": 1, "maxLength": 2000 },
-                    "callback": { "type": "string", "description": "Where the caller can be reached.", "maxLength": 100 }
-                },
-                "required": ["to", "message"],
-                "additionalProperties": false
-            }),
-        )
-    }
-
-    fn run(&self, call: Approved, _: &CallFacts) -> BoxFuture<'static, ToolOutcome> {
-        let arguments = call.arguments();
-        let message = Message {
-            to: text(arguments, "to"),
-            text: text(arguments, "message").unwrap_or_default().into(),
-            callback: text(arguments, "callback").into(),
-        };
-        let said = "The message is taken down and is sent after the call.";
-        std::future::ready(ToolOutcome::act(said, CallAction::TakeMessage(message))).boxed()
-    }
-}
-
-struct RequestTranscript;
-
-impl Tool for RequestTranscript {
-    fn spec(&self) -> ToolSpec {
-        let spec = ToolSpec::on_the_call(
-            REQUEST_TRANSCRIPT,
-            "Send the caller what was said in this call, by mail after it has ended. Ask for the address and spell it \
-             back.",
-            json!({
-                "type": "object",
-                "properties": { "email": { "type": "string", "format": "email", "maxLength": 254 } },
-                "required": ["email"],
-                "additionalProperties": false
-            }),
-        );
-        // What was said leaves the house, to an address that was only heard.
-        ToolSpec {
-            requires_confirmation: true,
-            standing_approval: false,
-            confirm_template: Some("Send the transcript of this call to {email}?".into()),
-            ..spec
-        }
-    }
-
-    fn run(&self, call: Approved, _: &CallFacts) -> BoxFuture<'static, ToolOutcome> {
-        let action = CallAction::SendTranscript { to: text(call.arguments(), "email") };
-        std::future::ready(ToolOutcome::act("The transcript is sent after the call.", action)).boxed()
     }
 }
 

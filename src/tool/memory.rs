@@ -137,10 +137,7 @@ impl Put<'_> {
         let Some((step, rest)) = steps.split_first() else { return self.here(slot) };
         match (step, slot) {
             (Step::Name(_), slot) if slot.is_null() => {
-                // Nothing may be made on the way to a place that then is not there.
-                if steps.iter().any(|step| matches!(step, Step::Index(_))) {
-                    return Err(WriteError::NoSuchPlace(path()));
-                }
+                // Put in place when all below it worked: nothing is made on the way to a failure.
                 let mut object = Value::Object(Map::new());
                 self.below(&mut object, steps)?;
                 *slot = object;

@@ -4,14 +4,15 @@
 //! there is no way to a tool around the policy.
 
 pub mod budget;
-pub mod caller;
+mod caller;
 pub mod canonical;
 pub mod declarative;
 mod error;
 mod fetch;
 pub mod loops;
 pub mod manifest;
-mod memory;
+pub mod memory;
+mod messages;
 mod outcome;
 pub mod policy;
 pub mod prune;
@@ -21,13 +22,18 @@ mod spec;
 mod telephony;
 mod toolbox;
 
+pub use caller::{COLLECT_DIGITS, VERIFY_PIN};
 pub use error::ToolError;
 pub use fetch::{Fetch, FetchError, FetchRequest, FetchResponse};
 pub use memory::{Change, Memory};
+pub use messages::{REQUEST_TRANSCRIPT, TAKE_MESSAGE, request_transcript, take_message};
 pub use outcome::{After, CallAction, DigitPlan, DigitPurpose, Done, Failure, Message, ToolOutcome};
 pub use policy::{Admission, Answer, Approved, Audit, CallPolicy, Opening, PolicyRules, Settled, ToolCallId, Verdict};
 pub use spec::{Executor, Mode, Modes, SideEffects, ToolCall, ToolKind, ToolSpec, UnknownArgs};
-pub use telephony::{BUILT_IN, HANGUP_CALL, TRANSFER, built_in};
+pub use telephony::{
+    BUILT_IN, CHECK_EXTENSION_STATUS, HANGUP_CALL, LEAVE_VOICEMAIL, NEEDS_ARI, SEND_DTMF, TRANSFER, built_in,
+    leave_voicemail,
+};
 pub use toolbox::{BrokenTool, Registry, Toolbox};
 
 use crate::facts::CallFacts;

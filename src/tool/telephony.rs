@@ -1,7 +1,10 @@
 //! The built-in tools that act on the call itself. They decide nothing: each turns its arguments
 //! into a [`CallAction`], which the call core carries out after the agent's last words were heard.
 
-use super::{After, Approved, CallAction, Tool, ToolOutcome, ToolSpec};
+use super::{
+    After, Approved, COLLECT_DIGITS, CallAction, REQUEST_TRANSCRIPT, TAKE_MESSAGE, Tool, ToolOutcome, ToolSpec,
+    VERIFY_PIN, caller,
+};
 use crate::facts::CallFacts;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::{Value, json};
@@ -9,16 +12,41 @@ use std::{collections::BTreeMap, sync::Arc};
 
 pub const HANGUP_CALL: &str = "hangup_call";
 pub const TRANSFER: &str = "transfer";
+pub const SEND_DTMF: &str = "send_dtmf";
+pub const LEAVE_VOICEMAIL: &str = "leave_voicemail";
+/// Runs where ARI is (`asterisk::extension_status`).
+pub const CHECK_EXTENSION_STATUS: &str = "check_extension_status";
 /// Names of all built-in tools.
-pub const BUILT_IN: [&str; 2] = [HANGUP_CALL, TRANSFER];
+pub const BUILT_IN: [&str; 9] = [
+    HANGUP_CALL,
+    TRANSFER,
+    SEND_DTMF,
+    COLLECT_DIGITS,
+    VERIFY_PIN,
+    LEAVE_VOICEMAIL,
+    CHECK_EXTENSION_STATUS,
+    TAKE_MESSAGE,
+    REQUEST_TRANSCRIPT,
+];
+/// Those that are not offered in calls that came by `AudioSocket()`.
+pub const NEEDS_ARI: [&str; 4] = [TRANSFER, SEND_DTMF, LEAVE_VOICEMAIL, CHECK_EXTENSION_STATUS];
 
-/// The built-in tool of this name; `destinations` are names with what the model reads about them.
+/// The built-in tool of this name that needs no more than this; `destinations` are names with what the
+/// model reads about them.
 pub fn built_in(name: &str, destinations: &BTreeMap<String, String>) -> Option<Arc<dyn Tool>> {
     match name {
         HANGUP_CALL => Some(Arc::new(HangupCall)),
         TRANSFER => Some(Arc::new(Transfer { destinations: destinations.clone() })),
+        SEND_DTMF => Some(Arc::new(SendDtmf)),
+        COLLECT_DIGITS => Some(caller::collect_digits()),
+        VERIFY_PIN => Some(caller::verify_pin()),
         _ => None,
     }
+}
+
+/// `mailboxes` are names with what the model reads about them.
+pub fn leave_voicemail(mailboxes: BTreeMap<String, String>) -> Arc<dyn Tool> {
+    Arc::new(LeaveVoicemail { mailboxes })
 }
 
 struct HangupCall;
@@ -74,6 +102,66 @@ impl Tool for Transfer {
             "The caller is connected after your words. If you have not told them, tell them now.",
             CallAction::Transfer { destination },
         );
+        std::future::ready(outcome).boxed()
+    }
+}
+
+struct LeaveVoicemail {
+    mailboxes: BTreeMap<String, String>,
+}
+
+impl Tool for LeaveVoicemail {
+    fn spec(&self) -> ToolSpec {
+        let list: Vec<String> =
+            self.mailboxes.iter().map(|(name, description)| format!("{name}: {description}")).collect();
+        ToolSpec::on_the_call(
+            LEAVE_VOICEMAIL,
+            format!(
+                "Send the caller to a voicemail box, where they speak a message after a tone. Tell the caller first; \
+                 the box answers after your words were heard. Mailboxes: {}.",
+                list.join("; ")
+            ),
+            json!({
+                "type": "object",
+                "properties": {
+                    "mailbox": { "type": "string", "enum": self.mailboxes.keys().collect::<Vec<_>>() }
+                },
+                "required": ["mailbox"],
+                "additionalProperties": false
+            }),
+        )
+    }
+
+    fn run(&self, call: Approved, _: &CallFacts) -> BoxFuture<'static, ToolOutcome> {
+        let mailbox = call.arguments().get("mailbox").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let outcome = ToolOutcome::act(
+            "The voicemail box answers after your words. If you have not told the caller, tell them now.",
+            CallAction::Voicemail { mailbox },
+        );
+        std::future::ready(outcome).boxed()
+    }
+}
+
+struct SendDtmf;
+
+impl Tool for SendDtmf {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::on_the_call(
+            SEND_DTMF,
+            "Press telephone keys for the other end of the line to hear, for instance in a menu: digits, * and #; \
+             w is a pause of half a second.",
+            json!({
+                "type": "object",
+                "properties": { "digits": { "type": "string", "pattern": "^[0-9*#A-Dw]{1,32}$" } },
+                "required": ["digits"],
+                "additionalProperties": false
+            }),
+        )
+    }
+
+    fn run(&self, call: Approved, _: &CallFacts) -> BoxFuture<'static, ToolOutcome> {
+        let digits = call.arguments().get("digits").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let outcome = ToolOutcome::act("The keys are being pressed.", CallAction::SendDigits { digits });
         std::future::ready(outcome).boxed()
     }
 }

@@ -31,7 +31,9 @@ fn collecting(purpose: DigitPurpose, tools: impl IntoIterator<Item = ToolSpec>) 
 }
 
 fn types(stage: &mut Stage, keys: &str) {
-    keys.chars().for_each(|key| _ = stage.leg(LegEvent::Digit(key)).after(100));
+    for key in keys.chars() {
+        stage.leg(LegEvent::Digit(key)).after(100);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::stage::{Stage, rules};
 use bytes::Bytes;
 use offhook::call::{
     AgentCommand, AgentEvent, AgentLoss, CallRules, EndClass, EndReason, LegCommand, LegEvent, Measure, Note,
-    ResponseStatus,
+    ResponseStatus, TransferFault,
 };
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn transferring() -> Stage {
 #[test]
 fn a_transfer_that_fails_after_the_audio_path_broke_ends_in_the_dialplan() {
     let mut stage = transferring();
-    stage.leg(LegEvent::MediaLost).after(20).leg(LegEvent::TransferFailed);
+    stage.leg(LegEvent::MediaLost).after(20).leg(LegEvent::TransferFailed(TransferFault::NoAnswer));
     assert_eq!(stage.leg_commands()[1], &LegCommand::ReturnToDialplan { status: "AGENTFAILED" });
     assert_eq!(stage.end_reason(), Some(EndReason::MediaLost));
 }
@@ -28,7 +28,7 @@ fn a_transfer_that_fails_after_the_audio_path_broke_ends_in_the_dialplan() {
 #[test]
 fn an_agent_lost_in_a_transfer_that_fails_is_apologised_for() {
     let mut stage = transferring();
-    stage.agent(AgentEvent::Lost(AgentLoss::Closed)).leg(LegEvent::TransferFailed);
+    stage.agent(AgentEvent::Lost(AgentLoss::Closed)).leg(LegEvent::TransferFailed(TransferFault::NoAnswer));
     assert!(stage.notes().contains(&&Note::Failing(EndReason::AgentLost(AgentLoss::Closed))));
     stage.after(6_000);
     assert_eq!(stage.leg_commands()[1], &LegCommand::ReturnToDialplan { status: "AGENTFAILED" });
@@ -45,7 +45,7 @@ fn a_transfer_nobody_tells_the_outcome_of_is_given_up() {
 #[test]
 fn the_longest_length_holds_after_a_failed_transfer_too() {
     let mut stage = transferring();
-    stage.leg(LegEvent::TransferFailed).reply("sorry", 500);
+    stage.leg(LegEvent::TransferFailed(TransferFault::NoAnswer)).reply("sorry", 500);
     for turn in 0..200 {
         stage.after(8_000).caller_says(300).reply(&format!("answer {turn}"), 1_000).after(1_700);
     }

@@ -9,4 +9,5 @@ mod properties;
 mod stage;
 mod tool_properties;
 mod tools;
+mod transfers;
 mod turns;

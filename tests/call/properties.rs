@@ -3,10 +3,11 @@
 use crate::stage::{Stage, rules};
 use bytes::Bytes;
 use offhook::call::{
-    AgentCommand, AgentEvent, AgentLoss, EndReason, Input, LegEvent, Output, ResponseStatus, SetupStep,
+    AgentCommand, AgentEvent, AgentLoss, EndReason, Input, LegEvent, Output, ResponseStatus, SetupStep, TransferFault,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
+use std::time::Duration;
 
 #[derive(Debug, Clone)]
 enum Move {
@@ -27,8 +28,10 @@ fn moves() -> impl Strategy<Value = Move> {
         (0usize..400).prop_map(|bytes| LegEvent::Audio(Bytes::from(vec![1; bytes]))),
         Just(LegEvent::Digit('1')),
         Just(LegEvent::MediaLost),
+        Just(LegEvent::Dialling { limit: Duration::from_secs(25) }),
+        Just(LegEvent::Ringing),
         Just(LegEvent::Transferred),
-        Just(LegEvent::TransferFailed),
+        Just(LegEvent::TransferFailed(TransferFault::NoAnswer)),
     ];
     let end = prop_oneof![
         Just(LegEvent::CallerLeft),

@@ -2,7 +2,10 @@
 
 use crate::stage::{Stage, approved_tool, look_up, rules};
 use offhook::{
-    call::{AgentCommand, AgentEvent, EndReason, Input, LegCommand, LegEvent, Measure, Note, Output, Reply, Speaker},
+    call::{
+        AgentCommand, AgentEvent, EndReason, Input, LegCommand, LegEvent, Measure, Note, Output, Reply, Speaker,
+        TransferFault,
+    },
     tool::{After, CallAction, Done, ToolError, ToolOutcome},
 };
 use serde_json::json;
@@ -67,7 +70,7 @@ fn a_transfer_begins_after_the_last_words_and_the_call_ends_when_asterisk_took_i
 fn a_transfer_that_fails_gives_the_caller_back_to_the_agent() {
     let mut stage = Stage::greeted();
     stage.starts("r").calls_tool("c1", "transfer", r#"{"destination":"sales"}"#).runs_tools().done("r");
-    stage.reply("one moment", 400).after(1_000).leg(LegEvent::TransferFailed);
+    stage.reply("one moment", 400).after(1_000).leg(LegEvent::TransferFailed(TransferFault::NoAnswer));
     assert!(matches!(stage.commands().last().unwrap(), AgentCommand::Say { .. }));
     stage.reply("sorry", 400).after(1_000);
     assert!(stage.ended().is_none());

@@ -52,7 +52,7 @@ struct Way {
 const MINUTE: &str = "[{ tone: { hertz: 440, for: 60s } }]";
 
 /// Each over both kinds of media leg, by the extensions `end-<name>-a` and `end-<name>-r`.
-const WAYS: [Way; 11] = [
+const WAYS: [Way; 14] = [
     Way { name: "caller", caller: Caller::HangsUp, script: MINUTE, more: "", reasons: &["caller_hung_up"] },
     Way {
         name: "at_once",
@@ -97,6 +97,28 @@ const WAYS: [Way; 11] = [
                  { pause: 2s }, { hang_up: Bye }]",
         more: "",
         reasons: &["agent_hung_up"],
+    },
+    Way {
+        name: "rung",
+        caller: Caller::Waits,
+        script: "[{ tone: { hertz: 440, for: 300ms } }, { call: { tool: transfer, arguments: { destination: rung } } }]",
+        more: "",
+        reasons: &["transferred"],
+    },
+    Way {
+        name: "busy",
+        caller: Caller::Waits,
+        script: "[{ tone: { hertz: 440, for: 300ms } }, { call: { tool: transfer, arguments: { destination: busy } } }, \
+                 { pause: 1s }, { hang_up: Bye }]",
+        more: "",
+        reasons: &["agent_hung_up"],
+    },
+    Way {
+        name: "unanswered",
+        caller: Caller::HangsUp,
+        script: "[{ tone: { hertz: 440, for: 200ms } }, { call: { tool: transfer, arguments: { destination: rings } } }]",
+        more: "",
+        reasons: &["caller_hung_up"],
     },
     Way {
         name: "mute",
@@ -169,7 +191,10 @@ fn dialplan() -> String {
 fn installation(refuses: &OpenAiServer, apology: &Path) -> String {
     let mut yaml = format!(
         "destinations:\n  leaves: {{ description: Hangs up, context: lab-targets, extension: leaves }}\n  nowhere: {{ \
-         description: Not there, context: lab-targets, extension: nowhere }}\nproviders:\n  refused: {{ openai_realtime: {{ \
+         description: Not there, context: lab-targets, extension: nowhere }}\n  \
+         rung: {{ description: Answers and leaves, dial: [Local/leaves@lab-targets, Local/rings@lab-targets] }}\n  \
+         busy: {{ description: Busy, dial: [Local/busy@lab-targets, PJSIP/nobody] }}\n  \
+         rings: {{ description: Rings, dial: [Local/rings@lab-targets] }}\nproviders:\n  refused: {{ openai_realtime: {{ \
          api_key: wrong, base_url: \"{}\" }} }}\n",
         refuses.base_url()
     );

@@ -8,9 +8,11 @@ mod audio;
 mod endings;
 mod faults;
 mod leaks;
+mod mail;
 mod overrides;
 mod privacy;
 mod routing;
+mod telephony;
 mod tls;
 mod walk_ins;
 

@@ -16,12 +16,12 @@ use std::{
 use tempfile::TempDir;
 
 /// An authority of the test's own, as a company has one for its inner machines.
-struct Authority {
+pub struct Authority {
     directory: TempDir,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let authority = Self { directory: TempDir::with_prefix("offhook-tls-").expect("a temporary directory") };
         let (key, own) = (authority.file("ca.key"), authority.certificate());
         openssl(&["-subj", "/CN=Authority of a test"], &key, &own);
@@ -29,12 +29,12 @@ impl Authority {
     }
 
     /// For `SSL_CERT_FILE`.
-    fn certificate(&self) -> PathBuf {
+    pub fn certificate(&self) -> PathBuf {
         self.file("ca.pem")
     }
 
     /// One for a server at this address.
-    fn vouch_for(&self, address: &str) -> Certificate {
+    pub fn vouch_for(&self, address: &str) -> Certificate {
         let (key, certificate) = (self.file("server.key"), self.file("server.pem"));
         let (ca, ca_key) = (self.certificate(), self.file("ca.key"));
         let name = format!("subjectAltName=IP:{address}");

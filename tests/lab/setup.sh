@@ -4,7 +4,7 @@
 #   build   what compiling needs: a linker
 #   bench   and sipp, which makes a hundred calls, and the Asterisk that carries them (provision.sh)
 #   demo    and espeak-ng, the voices of `offhook demo`
-#   all     and what the tests need: Asterisk and baresip (provision.sh), openssl, Python with the vendors' SDKs
+#   all     and what the tests need: Asterisk and baresip (provision.sh), openssl, Python with the vendors' SDKs and a mail server
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/lab/tree.sh
@@ -39,7 +39,7 @@ install_packages() {
   }
 }
 
-# The vendors' own SDKs check the messages that offhook sends.
+# The vendors' own SDKs check the messages that offhook sends; a mail server takes its mail.
 python_environment() {
   local environment=$1 wanted=tests/sdk/requirements.txt
   # The copy is written last, so an environment that was interrupted is made again.
@@ -51,7 +51,8 @@ python_environment() {
   [ -x "$python" ] || python=python3
   "$python" -m venv "$environment" ||
     lab_die "python3 -m venv failed; on Debian: apt-get install python3-venv"
-  "$environment/bin/pip" install --quiet --disable-pip-version-check --requirement "$wanted" ||
+  # By the interpreter: the script `pip` names the place where the environment was made.
+  "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$wanted" ||
     lab_die "pip could not install $wanted; check the network (PIP_INDEX_URL names another index) and run again"
   cp "$wanted" "$environment/requirements.txt"
 }

@@ -1,7 +1,10 @@
 //! A real Asterisk of its own for each test: `tests/lab/asterisk.sh` with random ports and passwords, on
 //! the loopback only.
 
-use super::tied::{Tied, free_ports, lab};
+use super::{
+    audio::Sound,
+    tied::{Tied, free_ports, lab},
+};
 use std::{
     fmt::Write as _,
     path::{Path, PathBuf},
@@ -175,6 +178,14 @@ impl Asterisk {
             assert!(Instant::now() < until, "{name} was not set within {within:?}");
             sleep(ASK_EVERY).await;
         }
+    }
+
+    /// Messages in a mailbox of the context `default`.
+    pub fn voicemails(&self, mailbox: &str) -> Vec<Sound> {
+        let inbox = self.directory.path().join(format!("spool/voicemail/default/{mailbox}/INBOX"));
+        let files = std::fs::read_dir(inbox).into_iter().flatten().flatten().map(|entry| entry.path());
+        let messages = files.filter(|path| path.extension().is_some_and(|extension| extension == "wav"));
+        messages.filter_map(|path| Sound::read_wav(&path)).collect()
     }
 
     /// Ends it as a crash would. Calls are gone, phones are not told.

@@ -137,6 +137,12 @@ impl Sound {
         writer.finalize().expect("room for a few seconds of sound");
     }
 
+    /// `None`: there is no such file, or it is not complete.
+    pub fn read_wav(path: &Path) -> Option<Sound> {
+        let samples = hound::WavReader::open(path).ok()?.samples().collect::<Result<_, _>>().ok()?;
+        Some(Sound { samples })
+    }
+
     fn frames(&self) -> impl Iterator<Item = &[i16]> {
         self.samples.chunks_exact(FRAME)
     }

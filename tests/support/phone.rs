@@ -46,6 +46,10 @@ pub struct Seen {
     pub established: Option<Instant>,
     /// Why the call ended, in the phone's words; empty after an ordinary hang-up.
     pub ended: Option<(Instant, String)>,
+    /// Who calls this phone: name and address as they are shown.
+    pub peer: (String, String),
+    /// Keys that were pressed at the far end.
+    pub keys: String,
     /// The answers to commands: accepted or not, and what was said.
     answers: u64,
     last_answer: (bool, String),
@@ -101,6 +105,11 @@ impl Phone {
     /// Waits until the call is answered; time zero of [`Self::heard`].
     pub async fn wait_established(&mut self, within: Duration) -> Instant {
         self.wait("be answered", within, |seen| seen.established.is_some()).await.established.expect("waited for")
+    }
+
+    /// Waits until these keys have been pressed at the far end, in this order.
+    pub async fn wait_keys(&mut self, keys: &str, within: Duration) {
+        self.wait("be told the keys", within, |seen| seen.keys.ends_with(keys)).await;
     }
 
     /// Waits until the call has ended, from whichever side, and returns why in the phone's words.
@@ -282,8 +291,12 @@ fn note(seen: &mut Seen, event: &serde_json::Value) {
         seen.last_answer = (event["ok"] == true, text("data"));
         return;
     }
+    if event["direction"] == "incoming" {
+        seen.peer = (text("peerdisplayname"), text("peeruri"));
+    }
     match event["type"].as_str().unwrap_or_default() {
         "CALL_RINGING" | "CALL_INCOMING" => seen.ringing = true,
+        "CALL_DTMF_START" => seen.keys.push_str(&text("param")),
         "CALL_ESTABLISHED" => seen.established = Some(Instant::now()),
         "CALL_CLOSED" => seen.ended = Some((Instant::now(), text("param"))),
         _ => {}

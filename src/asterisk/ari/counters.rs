@@ -1,7 +1,7 @@
 //! What the control side counts.
 
 use super::Operation;
-use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
+use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
 /// Counters of the control side of Asterisk. All labels are closed sets and all children exist
 /// from the start, so that a dashboard shows zero rather than nothing.
@@ -13,6 +13,8 @@ pub struct AriCounters {
     pub(crate) requests_failed: IntCounterVec,
     pub(crate) orphans_removed: IntCounterVec,
     pub(crate) overflow: IntCounterVec,
+    /// Callers who were handed on and are still connected.
+    pub(crate) handed_on: IntGauge,
     /// Clean-ups that did not finish in time.
     pub(crate) teardown_overrun: IntCounter,
 }
@@ -26,16 +28,19 @@ pub(crate) enum Queue {
     Digits,
     /// Removals and refusals under way.
     Chores,
+    /// Callers who were handed on.
+    Pairs,
 }
 
 impl Queue {
-    pub(crate) const ALL: [Self; 3] = [Self::Arrivals, Self::Digits, Self::Chores];
+    pub(crate) const ALL: [Self; 4] = [Self::Arrivals, Self::Digits, Self::Chores, Self::Pairs];
 
     pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::Arrivals => "arrivals",
             Self::Digits => "digits",
             Self::Chores => "chores",
+            Self::Pairs => "pairs",
         }
     }
 }
@@ -99,6 +104,14 @@ impl AriCounters {
                 "queue",
                 &Queue::ALL.map(Queue::label),
             )?,
+            handed_on: {
+                let gauge = IntGauge::new(
+                    "offhook_ari_handed_on",
+                    "Callers who were connected with a dialled destination and still are",
+                )?;
+                registry.register(Box::new(gauge.clone()))?;
+                gauge
+            },
             teardown_overrun: one(
                 "offhook_ari_teardown_overrun_total",
                 "Clean-ups of a call that Asterisk did not finish in time",

@@ -16,6 +16,9 @@ pub enum Operation {
     CreateBridge,
     AddChannels,
     RemoveChannel,
+    Originate,
+    SendDigits,
+    DeviceState,
     DeleteBridge,
     ListChannels,
     ListBridges,
@@ -24,7 +27,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 19] = [
         Self::Answer,
         Self::Ring,
         Self::RingStop,
@@ -36,6 +39,9 @@ impl Operation {
         Self::CreateBridge,
         Self::AddChannels,
         Self::RemoveChannel,
+        Self::Originate,
+        Self::SendDigits,
+        Self::DeviceState,
         Self::DeleteBridge,
         Self::ListChannels,
         Self::ListBridges,
@@ -56,6 +62,9 @@ impl Operation {
             Self::CreateBridge => "create_bridge",
             Self::AddChannels => "add_channels",
             Self::RemoveChannel => "remove_channel",
+            Self::Originate => "originate",
+            Self::SendDigits => "send_digits",
+            Self::DeviceState => "device_state",
             Self::DeleteBridge => "delete_bridge",
             Self::ListChannels => "list_channels",
             Self::ListBridges => "list_bridges",
@@ -64,11 +73,11 @@ impl Operation {
         }
     }
 
-    /// Whether doing it twice is the same as doing it once. The two others are never sent a second
-    /// time: a second `CreateMedia` is refused for its id, and a second `Continue` could send a
-    /// caller onward who has come back meanwhile.
+    /// Whether doing it twice is the same as doing it once. The others are never sent a second
+    /// time: a second `CreateMedia` or `Originate` is refused for its id, a second `Continue` could
+    /// send a caller onward who has come back meanwhile, and keys would be pressed twice.
     pub(super) const fn repeatable(self) -> bool {
-        !matches!(self, Self::Continue | Self::CreateMedia)
+        !matches!(self, Self::Continue | Self::CreateMedia | Self::Originate | Self::SendDigits)
     }
 
     /// Whether "no such thing" is an everyday answer: what was to go has gone, the variable is not

@@ -14,7 +14,7 @@ pub use counters::AriCounters;
 pub(crate) use counters::{Orphan, Queue};
 pub use error::{AriError, Fault, Operation};
 pub use names::Names;
-pub use operations::{Application, BridgeInfo, ChannelInfo, MediaChannel, MediaWire};
+pub use operations::{Application, BridgeInfo, ChannelInfo, MediaChannel, MediaWire, Originate};
 
 use crate::config::AsteriskConfig;
 use base64::{Engine, prelude::BASE64_STANDARD};

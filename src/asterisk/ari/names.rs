@@ -5,7 +5,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// Makes and recognises the ids of this engine's media channels and bridges:
-/// `offhook-<app>-media-<call>` and `offhook-<app>-bridge-<call>`.
+/// `offhook-<app>-media-<call>`, `offhook-<app>-bridge-<call>`, and for a transfer
+/// `offhook-<app>-dial<number>-<call>` and `offhook-<app>-pair-<call>`.
 ///
 /// The application's name is part of them, so that two engines with different applications may
 /// share one Asterisk without clearing away each other's calls. The last part must be exactly a
@@ -32,6 +33,16 @@ impl Names {
         format!("offhook-{}-bridge-{call}", self.app)
     }
 
+    /// The channel of the `number`th endpoint that is called for a call.
+    pub fn dialled_channel(&self, call: CallId, number: usize) -> String {
+        format!("offhook-{}-dial{number}-{call}", self.app)
+    }
+
+    /// The bridge of a caller and whoever took them over.
+    pub fn pair_bridge(&self, call: CallId) -> String {
+        format!("offhook-{}-pair-{call}", self.app)
+    }
+
     /// The call whose media channel has this id; `None` for every channel that is not ours.
     pub fn call_of_media(&self, channel: &str) -> Option<CallId> {
         self.call_of(channel, "media")
@@ -40,6 +51,24 @@ impl Names {
     /// The call whose bridge has this id; `None` for every bridge that is not ours.
     pub fn call_of_bridge(&self, bridge: &str) -> Option<CallId> {
         self.call_of(bridge, "bridge")
+    }
+
+    /// The call for which this channel was called.
+    pub fn call_of_dialled(&self, channel: &str) -> Option<CallId> {
+        let rest = channel.strip_prefix("offhook-")?.strip_prefix(&*self.app)?.strip_prefix("-dial")?;
+        let (number, _) = rest.split_once('-')?;
+        let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        digits.then(|| self.call_of(channel, &format!("dial{number}"))).flatten()
+    }
+
+    /// The call whose caller was handed on in this bridge.
+    pub fn call_of_pair(&self, bridge: &str) -> Option<CallId> {
+        self.call_of(bridge, "pair")
+    }
+
+    /// Whether offhook made this channel.
+    pub fn is_ours(&self, channel: &str) -> bool {
+        self.call_of_media(channel).or_else(|| self.call_of_dialled(channel)).is_some()
     }
 
     fn call_of(&self, id: &str, kind: &str) -> Option<CallId> {
@@ -61,6 +90,9 @@ mod tests {
         assert_eq!(names.call_of_media(&names.media_channel(call)), Some(call));
         assert_eq!(names.call_of_bridge(&names.bridge(call)), Some(call));
         assert_eq!(names.call_of_bridge(&names.media_channel(call)), None);
+        assert_eq!(names.call_of_dialled(&names.dialled_channel(call, 12)), Some(call));
+        assert_eq!(names.call_of_pair(&names.pair_bridge(call)), Some(call));
+        assert!(names.is_ours(&names.dialled_channel(call, 0)) && !names.is_ours("1795163309.6"));
     }
 
     #[test]

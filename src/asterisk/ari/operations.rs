@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     net::{IpAddr, SocketAddr},
+    time::Duration,
 };
 use uuid::Uuid;
 
@@ -32,12 +33,29 @@ pub struct MediaChannel {
 pub struct ChannelInfo {
     pub id: String,
     #[serde(default)]
+    pub state: String,
+    #[serde(default)]
     pub channelvars: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct BridgeInfo {
     pub id: String,
+    #[serde(default)]
+    pub channels: Vec<String>,
+}
+
+/// How an endpoint is called.
+#[derive(Debug)]
+pub struct Originate<'a> {
+    pub endpoint: &'a str,
+    /// `"Name" <number>` of whoever calls, as the endpoint shows it.
+    pub caller_id: Option<&'a str>,
+    /// When Asterisk gives up by itself.
+    pub limit: Duration,
+    /// The channel on whose behalf it is called: formats and account come from it.
+    pub originator: &'a str,
+    pub variables: &'a BTreeMap<&'static str, String>,
 }
 
 /// What Asterisk knows of our application.
@@ -159,6 +177,56 @@ impl AriClient {
         let answer = self.request(Operation::CreateMedia, Request::post(&path).body(body)).await?;
         let answer: Answer = read(Operation::CreateMedia, &answer)?;
         Ok(MediaChannel { id, rtp_peer: rtp_peer(&answer.channelvars) })
+    }
+
+    /// Calls an endpoint into our application, under an id of our own. Its `StasisStart` comes when it
+    /// answers, its `ChannelDestroyed` tells why it did not.
+    pub async fn originate(&self, channel: &str, to: &Originate<'_>) -> Result<(), AriError> {
+        let mut body = json!({
+            "endpoint": to.endpoint,
+            "app": self.names().app(),
+            "appArgs": "dialled",
+            "timeout": to.limit.as_secs(),
+            "originator": to.originator,
+            "variables": to.variables,
+        });
+        if let (Value::Object(body), Some(caller_id)) = (&mut body, to.caller_id) {
+            body.insert("callerId".into(), caller_id.into());
+        }
+        self.post(Operation::Originate, &["channels", channel], body).await
+    }
+
+    /// Presses keys for the far end of a channel to hear; `w` waits for half a second.
+    pub async fn send_digits(&self, channel: &str, digits: &str) -> Result<(), AriError> {
+        self.post(Operation::SendDigits, &["channels", channel, "dtmf"], json!({ "dtmf": digits })).await
+    }
+
+    /// What Asterisk says of a device, such as `NOT_INUSE`.
+    pub async fn device_state(&self, device: &str) -> Result<String, AriError> {
+        #[derive(Deserialize)]
+        struct Answer {
+            state: String,
+        }
+        self.get(Operation::DeviceState, &["deviceStates", device]).await.map(|answer: Answer| answer.state)
+    }
+
+    /// Whether somebody is registered at an endpoint (`PJSIP/100`): `online`, `offline` or `unknown`.
+    pub async fn endpoint_state(&self, technology: &str, resource: &str) -> Result<String, AriError> {
+        #[derive(Deserialize)]
+        struct Answer {
+            #[serde(default)]
+            state: String,
+        }
+        let path = ["endpoints", technology, resource];
+        self.get(Operation::DeviceState, &path).await.map(|answer: Answer| answer.state)
+    }
+
+    /// Makes the bridge of a caller and whoever takes them over, and puts both into it: whatever
+    /// bridge the caller was in, they leave it.
+    pub async fn bridge_pair(&self, call: CallId, parties: [&str; 2]) -> Result<(), AriError> {
+        let bridge = self.names().pair_bridge(call);
+        self.post(Operation::CreateBridge, &["bridges", &bridge], json!({ "type": "mixing" })).await?;
+        self.post(Operation::AddChannels, &["bridges", &bridge, "addChannel"], json!({ "channel": parties })).await
     }
 
     /// Makes the bridge of a call.

@@ -17,6 +17,16 @@ pub(super) enum Event {
     /// The channel is no more. Comes for channels the application made itself.
     ChannelDestroyed {
         channel: String,
+        /// Q.850.
+        cause: Option<u32>,
+    },
+    /// A channel that we called rings at the far end.
+    Ringing {
+        channel: String,
+    },
+    /// It is busy. A Local channel's own end does not tell that.
+    Busy {
+        channel: String,
     },
     /// The far end wants to hang up, or somebody hung up the channel; its end follows.
     ChannelHangupRequest {
@@ -44,6 +54,8 @@ pub(super) struct Started {
     pub place: Option<String>,
     pub answered: bool,
     pub variables: BTreeMap<String, String>,
+    /// It took this channel's place: a blind transfer, or a Local channel that was optimised away.
+    pub replaces: Option<String>,
 }
 
 /// The event has no place for what its type needs, or is no JSON object at all. It quotes nothing:
@@ -58,6 +70,11 @@ struct Raw {
     channel: Option<RawChannel>,
     args: Option<Vec<String>>,
     digit: Option<String>,
+    cause: Option<u32>,
+    /// Of `Dial`: the channel that is called.
+    peer: Option<RawChannel>,
+    dialstatus: Option<String>,
+    replace_channel: Option<RawChannel>,
 }
 
 #[derive(Deserialize)]
@@ -97,6 +114,8 @@ impl Event {
                 | "ChannelDestroyed"
                 | "ChannelHangupRequest"
                 | "ChannelDtmfReceived"
+                | "ChannelStateChange"
+                | "Dial"
                 | "ApplicationReplaced"
         ) {
             return Ok(Self::Other);
@@ -110,11 +129,26 @@ impl Raw {
         if self.kind == "ApplicationReplaced" {
             return Ok(Event::ApplicationReplaced);
         }
+        if self.kind == "Dial" {
+            let Some(peer) = self.peer.filter(|peer| !peer.id.is_empty()) else { return Ok(Event::Other) };
+            return Ok(match self.dialstatus.as_deref() {
+                Some("RINGING" | "PROGRESS") => Event::Ringing { channel: peer.id },
+                Some("BUSY") => Event::Busy { channel: peer.id },
+                _ => Event::Other,
+            });
+        }
+        let replaces = self.replace_channel.map(|channel| channel.id);
         let channel = self.channel.filter(|channel| !channel.id.is_empty()).ok_or(Malformed)?;
         Ok(match &*self.kind {
-            "StasisStart" => Event::StasisStart(Box::new(started(channel, self.args.unwrap_or_default()))),
+            "StasisStart" => {
+                let started = started(channel, self.args.unwrap_or_default());
+                Event::StasisStart(Box::new(Started { replaces, ..started }))
+            }
             "StasisEnd" => Event::StasisEnd { channel: channel.id },
-            "ChannelDestroyed" => Event::ChannelDestroyed { channel: channel.id },
+            "ChannelDestroyed" => Event::ChannelDestroyed { channel: channel.id, cause: self.cause },
+            "ChannelStateChange" if channel.state.as_deref() == Some("Ringing") => {
+                Event::Ringing { channel: channel.id }
+            }
             "ChannelHangupRequest" => Event::ChannelHangupRequest { channel: channel.id },
             "ChannelDtmfReceived" => {
                 let digit = self.digit.and_then(|digit| digit.chars().next()).ok_or(Malformed)?;
@@ -139,6 +173,7 @@ fn started(channel: RawChannel, args: Vec<String>) -> Started {
         place: said(context),
         answered: channel.state.as_deref() == Some("Up"),
         variables: variables.into_iter().filter_map(|(name, value)| Some((name, said(value)?))).collect(),
+        replaces: None,
     }
 }
 
@@ -175,7 +210,11 @@ mod tests {
 
     #[test]
     fn unknown_types_are_other_however_they_look() {
-        for text in [r#"{"type":"Dial"}"#, r#"{"type":"News","channel":7}"#] {
+        for text in [
+            r#"{"type":"Dial"}"#,
+            r#"{"type":"ChannelStateChange","channel":{"id":"1.1","state":"Up"}}"#,
+            r#"{"type":"News","channel":7}"#,
+        ] {
             assert_eq!(Event::read(text), Ok(Event::Other), "{text}");
         }
     }

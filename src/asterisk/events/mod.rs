@@ -8,11 +8,14 @@
 //! - Nothing that Asterisk sends ends the task.
 
 mod backoff;
+mod dialled;
 mod event;
+mod pairs;
 mod reconcile;
 mod router;
 mod socket;
 
+pub use dialled::{Dialled, DialledCalls};
 pub use router::{Arrival, CallEvents, ChannelEvent, EventRouter, Gone, Presence, Registration};
 pub use socket::EventSocket;
 

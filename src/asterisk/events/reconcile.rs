@@ -7,14 +7,17 @@
 //! goes from now on is told by events.
 
 use super::router::{Chore, EventRouter};
-use crate::asterisk::ari::{AriClient, AriError};
-use std::collections::HashSet;
+use crate::{
+    asterisk::ari::{AriClient, AriError, BridgeInfo, ChannelInfo},
+    facts::CallId,
+};
+use std::collections::{HashMap, HashSet};
 
 /// The callers in our application. To be asked before the events socket connects.
 pub(super) async fn in_application(ari: &AriClient) -> Result<Vec<String>, AriError> {
     let application = ari.application().await?;
     let channels = application.map(|application| application.channel_ids).unwrap_or_default();
-    Ok(channels.into_iter().filter(|channel| !is_media(ari, channel)).collect())
+    Ok(channels.into_iter().filter(|channel| !ari.names().is_ours(channel)).collect())
 }
 
 /// To be asked while events flow; they are dispatched meanwhile.
@@ -26,6 +29,7 @@ pub(super) async fn reconcile(
     // In this order: a channel that began after the first line cannot be taken for a lost one, and
     // one that a call made or removed in the meantime cannot be taken for an orphan.
     let present = router.present();
+    let (dialled, pairs) = (router.dialled(), router.pairs());
     let (application, channels, bridges) =
         futures_util::try_join!(ari.application(), ari.list_channels(), ari.list_bridges())?;
     let ours: HashSet<_> =
@@ -41,10 +45,15 @@ pub(super) async fn reconcile(
     }
     let live = |media: &str| known.contains(media) || router.knows(media);
 
-    let mut chores = Vec::new();
-    for channel in channels {
-        if is_media(ari, &channel.id) && !live(&channel.id) {
-            chores.push(Chore::RemoveChannel(channel.id));
+    let by_id: HashMap<&str, &ChannelInfo> = channels.iter().map(|channel| (&*channel.id, channel)).collect();
+    for channel in &dialled {
+        router.settle_dialled(channel, by_id.get(&**channel).copied());
+    }
+    let mut chores = reconcile_pairs(ari, router, &pairs, &bridges, &by_id);
+    for channel in &channels {
+        // A party of a pair is known by now.
+        if ari.names().is_ours(&channel.id) && !live(&channel.id) {
+            chores.push(Chore::RemoveChannel(channel.id.clone()));
         }
     }
     for bridge in bridges {
@@ -67,6 +76,44 @@ pub(super) async fn reconcile(
     Ok(chores)
 }
 
-fn is_media(ari: &AriClient, channel: &str) -> bool {
-    ari.names().call_of_media(channel).is_some()
+/// Callers who were handed on, by this process or an earlier one: two in a bridge are left alone and
+/// watched from now on, one by itself is hung up.
+fn reconcile_pairs(
+    ari: &AriClient,
+    router: &EventRouter,
+    before: &[(CallId, [String; 2])],
+    bridges: &[BridgeInfo],
+    channels: &HashMap<&str, &ChannelInfo>,
+) -> Vec<Chore> {
+    let mut chores = Vec::new();
+    let mut whole = HashSet::new();
+    for bridge in bridges {
+        let Some(call) = ari.names().call_of_pair(&bridge.id) else { continue };
+        // In the middle of being handed on: whoever does that sees to it.
+        let busy = router.dialled().iter().any(|channel| ari.names().call_of_dialled(channel) == Some(call));
+        match &*bridge.channels {
+            _ if busy => drop(whole.insert(call)),
+            [one, two, ..] => {
+                whole.insert(call);
+                if !before.iter().any(|(known, _)| *known == call) {
+                    router.hand_on(call, [one.clone(), two.clone()]);
+                }
+            }
+            [alone] => {
+                router.release(call);
+                chores.push(Chore::EndPair { call, other: alone.clone() });
+            }
+            [] => {
+                router.release(call);
+                chores.push(Chore::RemoveBridge(bridge.id.clone()));
+            }
+        }
+    }
+    for (call, parties) in before.iter().filter(|(call, _)| !whole.contains(call)) {
+        if router.release(*call) {
+            let left = parties.iter().filter(|party| channels.contains_key(&***party));
+            chores.extend(left.map(|party| Chore::EndPair { call: *call, other: party.clone() }));
+        }
+    }
+    chores
 }

@@ -1,8 +1,13 @@
 //! Which event belongs to which call.
 
-use super::event::{Event, Started};
+use super::{
+    dialled::{Board, Boards, Dialled, DialledCalls},
+    event::{Event, Started},
+    pairs::{Pairs, Widowed},
+};
 use crate::{
-    asterisk::ari::{AriCounters, Names, Queue},
+    asterisk::ari::{AriCounters, ChannelInfo, Names, Queue},
+    facts::CallId,
     redact::Redacted,
 };
 use std::{
@@ -21,6 +26,9 @@ pub(super) const ARRIVALS: usize = 256;
 /// Keys one call has not looked at. Nobody presses so many while a call task is busy; one that is
 /// full belongs to a call that is stuck, and further keys are lost and counted.
 const DIGITS: usize = 64;
+
+/// Q.850.
+const USER_BUSY: u32 = 17;
 
 /// Where a channel is, as far as events have told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +94,11 @@ pub(super) enum Chore {
     /// A media channel of ours without a call.
     RemoveChannel(String),
     RemoveBridge(String),
+    /// Of a caller and whoever took them over, one has gone: the other is hung up too.
+    EndPair {
+        call: CallId,
+        other: String,
+    },
     /// A caller nobody will take.
     Decline {
         channel: String,
@@ -111,6 +124,8 @@ struct Inner {
 struct Routes {
     by_channel: HashMap<String, Route>,
     last_serial: u64,
+    dialled: Boards,
+    pairs: Pairs,
 }
 
 struct Route {
@@ -149,12 +164,13 @@ impl EventRouter {
     pub(super) fn dispatch(&self, event: Event) -> Option<Chore> {
         match event {
             Event::StasisStart(started) => return self.started(*started),
-            Event::StasisEnd { channel }
-            | Event::ChannelDestroyed { channel }
-            | Event::ChannelHangupRequest { channel } => {
-                if let Some(route) = self.routes().by_channel.get(&channel) {
-                    route.leave(Gone::Left);
-                }
+            Event::ChannelDestroyed { channel, cause } => return self.left(&channel, Some(cause)),
+            Event::StasisEnd { channel } | Event::ChannelHangupRequest { channel } => return self.left(&channel, None),
+            Event::Ringing { channel } => {
+                self.routes().dialled.note(&channel, Dialled::rings);
+            }
+            Event::Busy { channel } => {
+                self.routes().dialled.note(&channel, |dialled| dialled.ends(Some(USER_BUSY)));
             }
             Event::ChannelDtmfReceived { channel, digit } => {
                 if let Some(Route { digits: Some(digits), .. }) = self.routes().by_channel.get(&channel)
@@ -168,7 +184,39 @@ impl EventRouter {
         None
     }
 
+    /// A channel ends; `destroyed` with its cause once it is no more.
+    fn left(&self, channel: &str, destroyed: Option<Option<u32>>) -> Option<Chore> {
+        let mut routes = self.routes();
+        if let Some(route) = routes.by_channel.get(channel) {
+            route.leave(Gone::Left);
+        }
+        routes.dialled.note(channel, |dialled| match destroyed {
+            Some(cause) => dialled.ends(cause),
+            // Why a channel that did not answer ends is told when it is destroyed.
+            None if *dialled == Dialled::Answered => dialled.ends(None),
+            None => {}
+        });
+        let Widowed { call, other } = routes.pairs.left(channel)?;
+        self.count_pairs(&routes);
+        Some(Chore::EndPair { call, other })
+    }
+
+    fn count_pairs(&self, routes: &Routes) {
+        self.inner.counters.handed_on.set(i64::try_from(routes.pairs.len()).unwrap_or(i64::MAX));
+    }
+
     fn started(&self, started: Started) -> Option<Chore> {
+        if let Some(replaced) = &started.replaces {
+            let mut routes = self.routes();
+            if routes.pairs.replace(replaced, &started.channel) {
+                return None;
+            }
+        }
+        if self.inner.names.call_of_dialled(&started.channel).is_some() {
+            let expected = self.routes().dialled.note(&started.channel, Dialled::answers);
+            // Answered just when nobody waited any more.
+            return (!expected).then_some(Chore::RemoveChannel(started.channel));
+        }
         let ours = self.inner.names.call_of_media(&started.channel).is_some();
         if let Some(route) = self.routes().by_channel.get(&started.channel) {
             let presence = *route.presence.borrow();
@@ -219,7 +267,58 @@ impl EventRouter {
     }
 
     pub(super) fn knows(&self, channel: &str) -> bool {
-        self.routes().by_channel.contains_key(channel)
+        let routes = self.routes();
+        routes.by_channel.contains_key(channel) || routes.dialled.knows(channel) || routes.pairs.has(channel)
+    }
+
+    // ---- Channels we call, and callers who were handed on ----
+
+    /// Claims the events of channels that will be called. To be asked before they are.
+    pub fn dial(&self, channels: Vec<String>) -> DialledCalls {
+        let board = Board::new(vec![Dialled::Calling; channels.len()]);
+        self.routes().dialled.insert(&channels, &board);
+        DialledCalls::new(self.clone(), channels, board)
+    }
+
+    pub(super) fn forget_dialled(&self, channels: &[String]) {
+        self.routes().dialled.remove(channels);
+    }
+
+    pub(super) fn dialled(&self) -> Vec<String> {
+        self.routes().dialled.channels()
+    }
+
+    /// Asterisk was asked what has become of a channel that is called.
+    pub(super) fn settle_dialled(&self, channel: &str, now: Option<&ChannelInfo>) {
+        self.routes().dialled.note(channel, |dialled| match now.map(|info| &*info.state) {
+            None => dialled.ends(None),
+            Some("Up") => dialled.answers(),
+            Some("Ringing") => dialled.rings(),
+            Some(_) => {}
+        });
+    }
+
+    /// From now on, when one of the two goes, the other is hung up. `false`: there is no room.
+    pub fn hand_on(&self, call: CallId, parties: [String; 2]) -> bool {
+        let mut routes = self.routes();
+        let taken = routes.pairs.insert(call, parties);
+        self.count_pairs(&routes);
+        if !taken {
+            self.inner.counters.overflowed(Queue::Pairs);
+        }
+        taken
+    }
+
+    /// Takes a pair back; `false` when it was no more.
+    pub fn release(&self, call: CallId) -> bool {
+        let mut routes = self.routes();
+        let was = routes.pairs.remove(call).is_some();
+        self.count_pairs(&routes);
+        was
+    }
+
+    pub(super) fn pairs(&self) -> Vec<(CallId, [String; 2])> {
+        self.routes().pairs.all()
     }
 
     /// The channels that are in Stasis for a call, as far as is known.
@@ -305,6 +404,15 @@ impl Registration {
         if let Some(earlier) = self.media_route.replace(Registered { channel: channel.to_owned(), serial }) {
             self.router.remove(&earlier);
         }
+    }
+
+    pub(in crate::asterisk) fn router(&self) -> &EventRouter {
+        &self.router
+    }
+
+    /// Tells whether the caller has gone, also when this registration is out of reach.
+    pub(in crate::asterisk) fn presence(&self) -> watch::Receiver<Presence> {
+        self.caller_presence.clone()
     }
 
     pub fn caller_is_gone(&self) -> bool {

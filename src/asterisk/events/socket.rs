@@ -184,7 +184,9 @@ impl EventSocket {
     }
 
     fn take_on(&self, chore: Chore, chores: &mut Chores) {
-        if chores.len() >= CHORES_MAX {
+        // Nobody may be left alone in a bridge, and their number has a limit of its own.
+        let pair = matches!(chore, Chore::EndPair { .. });
+        if chores.len() >= CHORES_MAX && !pair {
             self.ari.counters().overflowed(Queue::Chores);
             return;
         }
@@ -197,6 +199,10 @@ impl EventSocket {
                     }
                     Chore::RemoveBridge(bridge) => {
                         ari.delete_bridge(bridge).await.map(|()| ari.counters().orphan_removed(Orphan::Bridge))
+                    }
+                    Chore::EndPair { call, other } => {
+                        let hung_up = ari.hang_up(other, "normal").await;
+                        hung_up.and(ari.delete_bridge(&ari.names().pair_bridge(*call)).await)
                     }
                     Chore::Decline { channel, status } => leg::decline(&ari, channel, status).await,
                 };

@@ -32,6 +32,7 @@ impl Lab {
     pub async fn with_ports(ports: RangeInclusive<u16>) -> Self {
         let localhost = Ipv4Addr::LOCALHOST.into();
         let config = MediaConfig {
+            ring_tone: crate::audio::RingTone::Etsi,
             default: AudioChoice { transport: Transport::AudioSocket, format: Format::SLIN8 },
             audiosocket: AudioSocketConfig { bind: SocketAddr::new(localhost, 0), advertise: String::new() },
             rtp: RtpConfig { bind: localhost, advertise: String::new(), ports },

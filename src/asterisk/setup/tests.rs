@@ -4,7 +4,7 @@ use crate::asterisk::{
     fake::{FakeAri, Stage},
     leg::TransferError,
 };
-use crate::config::Destination;
+use crate::config::Place;
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
@@ -103,8 +103,8 @@ async fn assert_clean(stage: &Stage, ports: &Ports, after: &str) {
     assert_eq!(fake.deleted_under_open_socket, 0, "{after}: media channel deleted before its socket was closed");
 }
 
-fn destination() -> Destination {
-    Destination { description: String::new(), context: "desk".into(), extension: "100".into(), priority: 1 }
+fn destination() -> Place {
+    Place { context: "desk".into(), extension: "100".into(), priority: 1 }
 }
 
 async fn standing(stage: &mut Stage, ports: &Ports) -> (AriLeg, Path, crate::asterisk::events::CallEvents) {

@@ -137,7 +137,8 @@ impl CallMachine {
         if cut
             && let Phase::Leaving(
                 Departure::HangUp(EndReason::AgentHungUp | EndReason::NoInput)
-                | Departure::Transfer { reason: EndReason::Transferred, .. },
+                | Departure::Transfer { reason: EndReason::Transferred, .. }
+                | Departure::Voicemail { .. },
             ) = self.phase
         {
             self.stay();

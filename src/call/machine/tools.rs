@@ -6,8 +6,9 @@ use crate::{
     call::{
         agent::{AgentCommand, Reply, Speaker},
         end::EndReason,
+        leg::LegCommand,
         record::Note,
-        words::{Handover, Output},
+        words::{Delivery, Handover, Output},
     },
     tool::{Admission, After, Answer, CallAction, ToolCall, ToolCallId, ToolOutcome, Verdict},
 };
@@ -143,16 +144,12 @@ impl CallMachine {
                 CallAction::HideTranscript(hidden) => self.manners.words_hidden = hidden,
                 CallAction::SayNextTurn { message } => self.manners.next = Some(message),
                 CallAction::Handoff { target, message, .. } => self.handoff = Some(Handoff { target, message }),
-                CallAction::TakeMessage(message) => out.push(Output::Note(Note::Message(message))),
-                CallAction::SendTranscript { to } => out.push(Output::Note(Note::TranscriptWanted { to })),
+                CallAction::TakeMessage(message) => out.push(Output::Deliver(Delivery::Message(message))),
+                CallAction::SendTranscript { to } => out.push(Output::Deliver(Delivery::Transcript { to })),
                 // The memory has it already.
                 CallAction::Flag { .. } => {}
-                CallAction::SendDigits { .. } => {
-                    out.push(Output::Note(Note::ActionRefused("this line cannot send digits")));
-                }
-                CallAction::Voicemail { .. } => {
-                    out.push(Output::Note(Note::ActionRefused("this line has no voicemail")));
-                }
+                CallAction::SendDigits { digits } => out.push(Output::ToLeg(LegCommand::SendDigits { digits })),
+                CallAction::Voicemail { mailbox } => self.leave(Departure::Voicemail { mailbox }, now),
             }
         }
     }

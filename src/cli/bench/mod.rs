@@ -5,6 +5,7 @@
 
 mod asterisk;
 mod floor;
+mod gate;
 mod load;
 mod process;
 mod realtime;
@@ -39,15 +40,20 @@ pub struct BenchArguments {
     rounds: u8,
 }
 
+/// What is measured by itself, without calls.
 #[derive(Subcommand)]
 enum Part {
+    /// What a decision of the gate costs, beside reading the same event as JSON.
+    Gate(gate::GateArguments),
     /// What it costs to decide about a tool call, beside parsing and validating its arguments alone.
     Tools(tools::ToolsArguments),
 }
 
 pub fn run(arguments: &BenchArguments) -> ExitCode {
-    if let Some(Part::Tools(arguments)) = &arguments.part {
-        return tools::run(arguments);
+    match &arguments.part {
+        Some(Part::Gate(arguments)) => return gate::run(arguments),
+        Some(Part::Tools(arguments)) => return tools::run(arguments),
+        None => {}
     }
     let cores = Cores::claim();
     match &cores {

@@ -114,6 +114,49 @@ fn names_that_do_not_exist_are_told_with_those_that_do() {
     insta::assert_snapshot!(told(&cases, problems_with));
 }
 
+/// With the section `asterisk`, which these need.
+#[test]
+fn destinations_mailboxes_and_mail_that_cannot_work_are_told() {
+    let cases = [
+        "destinations: { sales: { description: x } }\n",
+        "destinations: { sales: { description: x, context: y } }\n",
+        "destinations: { sales: { description: x, dial: [PJSIP/100], context: y, extension: z, priority: 2 } }\n",
+        "destinations: { sales: { description: x, context: y, extension: z, ring: 5s } }\n",
+        "destinations: { sales: { description: x, dial: [], ring: 10m } }\n",
+        "destinations: { sales: { description: x, dial: ['PJSIP/1&PJSIP/2', '100'], ring: 0s } }\n",
+        "media: { ring_tone: french }\n",
+        "    tools: [leave_voicemail, check_extension_status, take_message]\n",
+        "voicemail: { mailboxes: { office: { description: x, mailbox: '100' } } }\n",
+        "extensions: { allow: ['2YY', '[12'] }\n",
+        "mail: { server: mail.example.com, tls: none, from: me, mailboxes: { office: nobody } }\n",
+        "mail: { server: \"${SECRET_WORD}\", username: u, from: a@b.example, mailboxes: { o: a@b.example }, ca_file: no.pem }\n",
+        "    tools: [take_message]\nmail: { server: s, from: a@b.example, mailboxes: { o: a@b.example, p: c@b.example } }\n",
+        "    mailbox: offce\nmail: { server: s, from: a@b.example, mailboxes: { office: a@b.example } }\n",
+    ];
+    let with = |lines: &str| problems_with(&format!("{lines}asterisk: {{ password: x }}\n"));
+    insta::assert_snapshot!(told(&cases, with));
+}
+
+#[test]
+fn what_telephones_and_mail_need_is_read_as_it_is_written() {
+    let text = format!(
+        "{SMALL}    tools: [transfer, leave_voicemail, check_extension_status, take_message]\n\
+         asterisk: {{ password: x }}\nmedia: {{ ring_tone: us }}\n\
+         destinations: {{ sales: {{ description: x, dial: [PJSIP/100, Local/700@queues] }} }}\n\
+         voicemail: {{ mailboxes: {{ office: {{ description: x, mailbox: 100@default }} }} }}\n\
+         extensions: {{ allow: ['2XX'] }}\n\
+         mail: {{ server: localhost, tls: none, from: a@b.example, mailboxes: {{ o: a@b.example }} }}\n"
+    );
+    let config = loaded(&text);
+    let Way::Dial(group) = &config.destinations["sales"].way else { panic!("endpoints are dialled") };
+    assert_eq!((group.endpoints.len(), group.limit), (2, Duration::from_secs(25)));
+    assert_eq!(config.contexts["desk"].rules.ring_tone, RingTone::Us);
+    assert_eq!(config.contexts["desk"].mailbox.as_deref(), Some("o"), "the only one");
+    assert_eq!(config.mail.map(|mail| mail.port), Some(25));
+    assert_eq!(config.voicemail.place.context, "offhook-voicemail");
+    assert_eq!(config.extensions.device, "PJSIP/{extension}");
+}
+
 #[test]
 fn what_is_no_yaml_is_told_with_its_line() {
     let cases = [

@@ -93,9 +93,17 @@ fn the_commented_sections_of_the_documented_file_are_right() {
         })
         .collect();
     let text = uncommented.join("\n");
-    for section in ["\nasterisk:", "\ndestinations:", "\n  openai:", "\n    audio: rtp/ulaw"] {
+    for section in [
+        "\nasterisk:",
+        "\ndestinations:",
+        "\nvoicemail:",
+        "\nextensions:",
+        "\nmail:",
+        "\n  openai:",
+        "\n    audio: rtp/ulaw",
+    ] {
         assert!(text.contains(section), "{section}");
     }
-    let env = |name: &str| ["ARI_PASSWORD", "OPENAI_API_KEY"].contains(&name).then(|| "x".to_owned());
+    let env = |name: &str| ["ARI_PASSWORD", "OPENAI_API_KEY", "SMTP_PASSWORD"].contains(&name).then(|| "x".to_owned());
     load_str("offhook.yaml", &text, &env, &shipped()).unwrap_or_else(|problems| panic!("{problems}\n{text}"));
 }

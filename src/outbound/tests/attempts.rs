@@ -82,7 +82,7 @@ async fn reads_are_tried_again_without_a_key_and_have_no_body() {
     }
 }
 
-/// D16, D17: body and headers as written, JSON unless the definition says otherwise.
+/// D2, D16, D17: the logic is in an external endpoint; body and headers reach it as written, JSON unless the definition says otherwise.
 #[tokio::test]
 async fn the_body_goes_out_as_json_with_the_headers_of_the_definition() {
     let service = Service::with(&[]).await;

@@ -15,7 +15,7 @@ use serde_json::Value;
 use url::Url;
 
 /// Everything but the unreserved characters of RFC 3986.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+pub(super) const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// The prefix of a path that names an endpoint of the tenant's settings.
 const ENDPOINTS: &str = "tenant.settings.endpoints.";
 /// Of a finished address: more is refused by most servers.

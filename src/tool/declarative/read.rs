@@ -46,6 +46,8 @@ struct Reader<'a> {
     secrets: Vec<Path>,
     /// Actions read so far.
     actions: usize,
+    /// Regular expressions read so far.
+    patterns: usize,
     in_failure: bool,
 }
 
@@ -53,7 +55,15 @@ impl<'a> Reader<'a> {
     fn new(surroundings: &'a Surroundings) -> Self {
         let mut secrets = vec![secret::auth_token()];
         secrets.extend(surroundings.secrets.iter().filter(|path| **path != secret::auth_token()).cloned());
-        Self { surroundings, problems: Vec::new(), parameters: Vec::new(), secrets, actions: 0, in_failure: false }
+        Self {
+            surroundings,
+            problems: Vec::new(),
+            parameters: Vec::new(),
+            secrets,
+            actions: 0,
+            patterns: 0,
+            in_failure: false,
+        }
     }
 
     fn definition(&mut self, value: &Value, surroundings: &Arc<Surroundings>) -> Option<Definition> {

@@ -408,10 +408,13 @@ impl Runner<'_> {
         match words {
             Words::Message(message) => message.fill(&reading),
             Words::Key { texts, .. } => {
-                let wanted = self.scene.memory.user.get("language").and_then(Value::as_str);
-                let wanted = wanted.unwrap_or(&self.definition.surroundings.language);
-                let primary = wanted.split(['-', '_']).next().unwrap_or_default();
-                let text = texts.get(wanted).or_else(|| texts.get(primary)).or_else(|| texts.values().next());
+                let callers = self.scene.memory.user.get("language").and_then(Value::as_str);
+                let languages = callers.into_iter().chain([self.definition.surroundings.language.as_str()]);
+                let found = |language: &str| {
+                    let primary = language.split(['-', '_']).next().unwrap_or_default();
+                    texts.get(language).or_else(|| texts.get(primary))
+                };
+                let text = languages.into_iter().find_map(found).or_else(|| texts.values().next());
                 text.map_or(Ok(String::new()), |text| text.fill(&reading))
             }
         }

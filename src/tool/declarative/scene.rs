@@ -69,9 +69,7 @@ impl Scene {
             user_writable: opening.user_writable,
             missing: RefCell::default(),
         };
-        let mut secrets = Secrets::default();
-        opening.secrets.iter().filter_map(|path| scene.look(path)).for_each(|value| secrets.add(&value));
-        scene.secrets = secrets;
+        scene.secrets = Secrets::of(opening.secrets.iter().filter_map(|path| scene.look(path)));
         scene
     }
 

@@ -1,6 +1,8 @@
 //! Values that may go out in an `api_call` and nowhere else.
 
+use super::address::ENCODED;
 use crate::tool::memory::{Path, Root};
+use percent_encoding::utf8_percent_encode;
 use serde_json::Value;
 
 /// Stands where a secret stood.
@@ -22,17 +24,30 @@ pub(super) struct Secrets {
 }
 
 impl Secrets {
-    /// Takes in every text and number of this value.
-    pub(super) fn add(&mut self, value: &Value) {
+    /// Every text and number of these values.
+    pub(super) fn of<'v>(values: impl IntoIterator<Item = std::borrow::Cow<'v, Value>>) -> Self {
+        let mut secrets = Self::default();
+        values.into_iter().for_each(|value| secrets.add(&value));
+        secrets.values.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        secrets.values.dedup();
+        secrets
+    }
+
+    fn add(&mut self, value: &Value) {
         match value {
-            Value::String(text) if !text.is_empty() => self.values.push(text.clone()),
+            Value::String(text) if !text.is_empty() => {
+                // As an address and as JSON inside a text carry it: services echo both.
+                let escaped = value.to_string();
+                let inner = escaped.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+                self.values.extend(inner.map(str::to_owned));
+                self.values.push(utf8_percent_encode(text, ENCODED).to_string());
+                self.values.push(text.clone());
+            }
             Value::Number(number) => self.values.push(number.to_string()),
             Value::Array(list) => list.iter().for_each(|value| self.add(value)),
             Value::Object(map) => map.values().for_each(|value| self.add(value)),
             _ => {}
         }
-        self.values.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-        self.values.dedup();
     }
 
     pub(super) fn mask_text(&self, text: &str) -> String {

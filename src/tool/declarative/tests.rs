@@ -2,6 +2,7 @@
 //! open.
 
 mod conditions;
+mod documents;
 mod endings;
 mod properties;
 mod reading;
@@ -156,7 +157,7 @@ impl World {
         };
         let report = definition.dry_run(input, services).now_or_never().expect("everything answers at once");
         let mut memory = self.memory.clone();
-        assert_eq!(memory.apply(report.outcome.changes()), [], "every change of an outcome can be made");
+        assert_eq!(memory.apply(changes(&report.outcome)), [], "every change of an outcome can be made");
         let asked = std::mem::take(&mut *self.service.asked.lock().unwrap());
         Ran { report, asked, memory, spoken_at_once: spoken.into_inner().unwrap() }
     }
@@ -176,13 +177,11 @@ impl World {
     }
 }
 
-impl ToolOutcome {
-    fn changes(&self) -> &[Change] {
-        match self {
-            Self::Done(done) => &done.changes,
-            Self::Failed(failure) => &failure.changes,
-            Self::Collect(_) => &[],
-        }
+fn changes(outcome: &ToolOutcome) -> &[Change] {
+    match outcome {
+        ToolOutcome::Done(done) => &done.changes,
+        ToolOutcome::Failed(failure) => &failure.changes,
+        ToolOutcome::Collect(_) => &[],
     }
 }
 
@@ -220,11 +219,8 @@ impl Ran {
     }
 
     fn missing(&self) -> Vec<&str> {
-        let path = |note| match note {
-            &Note::Missing { ref path } => Some(path.as_str()),
-            _ => None,
-        };
-        self.report.notes.iter().filter_map(path).collect()
+        let notes = self.report.notes.iter();
+        notes.filter_map(|note| if let Note::Missing { path } = note { Some(path.as_str()) } else { None }).collect()
     }
 }
 

@@ -1,7 +1,10 @@
 //! The pass without which no tool runs.
 
 use super::{Audit, Entry};
-use crate::tool::{Memory, ToolSpec};
+use crate::{
+    gate::Event,
+    tool::{Memory, ToolSpec},
+};
 use serde_json::{Map, Value};
 use std::{fmt, sync::Arc, time::Duration};
 use uuid::Uuid;
@@ -31,6 +34,15 @@ pub struct Approved {
     idempotency_key: String,
     time_left: Duration,
     memory: Arc<Memory>,
+    remote: Option<Box<RemoteQuestion>>,
+}
+
+/// What another gate is to be asked before the tool runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RemoteQuestion {
+    pub event: Event,
+    /// The caller has said yes already: a gate that still asks wants a person.
+    pub confirmed: bool,
 }
 
 impl Approved {
@@ -40,8 +52,9 @@ impl Approved {
         arguments: Map<String, Value>,
         idempotency_key: String,
         memory: Arc<Memory>,
+        remote: Option<Box<RemoteQuestion>>,
     ) -> Self {
-        Self { id, name: spec.name.clone(), arguments, idempotency_key, time_left: spec.timeout, memory }
+        Self { id, name: spec.name.clone(), arguments, idempotency_key, time_left: spec.timeout, memory, remote }
     }
 
     pub const fn id(&self) -> ToolCallId {
@@ -67,6 +80,11 @@ impl Approved {
         self.time_left
     }
 
+    /// Where another gate has its say, what it is to be asked.
+    pub fn remote_question(&self) -> Option<&RemoteQuestion> {
+        self.remote.as_deref()
+    }
+
     /// What the call's tools remembered when this one began.
     pub const fn memory(&self) -> &Arc<Memory> {
         &self.memory
@@ -86,6 +104,8 @@ pub(super) struct Ticket {
     pub key: String,
     pub turn: String,
     pub audit: Audit,
+    /// Checked, as they run.
+    pub arguments: Map<String, Value>,
     pub began: std::time::Instant,
     /// The model was answered already.
     pub detached: bool,

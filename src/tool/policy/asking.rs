@@ -71,13 +71,11 @@ impl CallPolicy {
     }
 
     /// The way out that the operator configured.
-    pub(super) fn deferred(&self, spec: &ToolSpec, decision: &Decision) -> Stop {
+    pub(super) fn deferred(&self, spec: &ToolSpec, route: Route) -> Stop {
         let state = self.authority.state();
         let mut failure = Failure::new(ToolError::Deferred, "");
         let identify = state < AuthState::Authenticated
             && (spec.access == Category::PrivateRead || state < spec.requires_authorization);
-        // The gate may let pass what the operator wants a better proof for.
-        let route = if decision.executes() { Route::Defer } else { decision.route() };
         failure.details =
             json!({ "route": route.label(), "needs": if identify { "authentication" } else { "review" } });
         let mut actions = Vec::new();

@@ -22,12 +22,12 @@ mod settle;
 mod tests;
 mod turns;
 
-pub use approved::{Approved, ToolCallId};
+pub use approved::{Approved, RemoteQuestion, ToolCallId};
 pub use audit::Audit;
 pub use authority::Source;
 pub use confirm::Verdict;
 pub use judge::Words;
-pub use rules::{ConfirmRules, ErrorTypes, OnDefer, PolicyRules, ResultShape};
+pub use rules::{ConfirmRules, ErrorTypes, OnDefer, PolicyRules, RemoteUse, ResultShape};
 pub use settle::Settled;
 
 use super::{
@@ -364,8 +364,10 @@ impl CallPolicy {
         candidate.audit.gate_decision = Some(if decision.executes() { "pass" } else { "fail" });
         candidate.audit.hard_blockers = decision.hard_blockers().iter().map(ToString::to_string).collect();
         let identified = self.authority.state() >= spec.requires_authorization;
-        if decision.executes() && identified {
-            return self.approve(id, candidate, key, now);
+        // A gate that decides alone is asked before the tool runs.
+        let left_to_another = self.rules.remote_gate == RemoteUse::Alone;
+        if identified && (decision.executes() || left_to_another) {
+            return self.approve(id, candidate, approval, key, now);
         }
         // Also a call that is asked about again and again is a loop.
         self.loops.count(&self.turns.id(), &spec.name, &candidate.arguments);
@@ -376,7 +378,9 @@ impl CallPolicy {
                 let failure = self.question(spec, &candidate.arguments, digest, candidate.now);
                 (failure.into(), Vec::new())
             }
-            _ => self.deferred(spec, &decision),
+            // The gate may let pass what the operator wants a better proof for.
+            Route::Accept => self.deferred(spec, Route::Defer),
+            route => self.deferred(spec, route),
         };
         let Candidate { call, audit, .. } = candidate;
         self.stop(id, call, audit, stop)
@@ -387,7 +391,18 @@ impl CallPolicy {
     }
 
     /// Step 8: what was admitted is counted, and gets its pass.
-    fn approve(&mut self, id: ToolCallId, candidate: Candidate<'_>, key: String, now: Instant) -> Admission {
+    fn approve(
+        &mut self,
+        id: ToolCallId,
+        candidate: Candidate<'_>,
+        approval: Option<Approval>,
+        key: String,
+        now: Instant,
+    ) -> Admission {
+        let remote = (self.rules.remote_gate != RemoteUse::None).then(|| {
+            let event = self.event(&candidate, approval);
+            Box::new(RemoteQuestion { event, confirmed: approval == Some(Approval::Caller) })
+        });
         let Candidate { call, entry, arguments, audit, .. } = candidate;
         if self.replay.begin(&key).is_err() {
             let failure = Failure::new(ToolError::SessionInactive, "Too many tools are running.");
@@ -396,13 +411,13 @@ impl CallPolicy {
         let (turn, spec) = (self.turns.id(), &entry.spec);
         self.spending.count(&turn, spec.kind == ToolKind::Retrieval);
         self.loops.count(&turn, &spec.name, &arguments);
-        let dispatched = (!spec.wait).then(|| {
+        let dispatched = (!spec.wait && remote.is_none()).then(|| {
             let done = super::Done { data: json!({ "status": "dispatched" }), ..Default::default() };
             self.text(envelope::success(&done, self.meta(spec, Duration::ZERO)))
         });
-        let approved = Approved::new(id, spec, arguments, key.clone(), Arc::clone(&self.memory));
+        let approved = Approved::new(id, spec, arguments.clone(), key.clone(), Arc::clone(&self.memory), remote);
         let detached = dispatched.is_some();
-        self.running.insert(id, Ticket { entry, key, turn, audit, began: now, detached });
+        self.running.insert(id, Ticket { entry, key, turn, audit, arguments, began: now, detached });
         Admission::Run { call: Box::new(approved), dispatched }
     }
 

@@ -10,6 +10,7 @@ pub struct PolicyRules {
     pub budgets: Budgets,
     pub confirm: ConfirmRules,
     pub gate: gate::Settings,
+    pub remote_gate: RemoteUse,
     /// What becomes of a caller whose wish needs a person.
     pub on_defer: OnDefer,
     pub error_types: ErrorTypes,
@@ -75,4 +76,15 @@ pub enum ResultShape {
     Envelope,
     /// `data` or `error` alone, for models that are confused by more.
     Data,
+}
+
+/// Whether another gate decides as well; the engine asks it before a tool runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RemoteUse {
+    #[default]
+    None,
+    /// The stricter answer counts.
+    Beside,
+    /// It decides alone.
+    Alone,
 }

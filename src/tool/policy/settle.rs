@@ -1,7 +1,13 @@
 //! Step 10: what becomes of an outcome.
 
-use super::{Answer, Audit, CallPolicy, Source, Ticket, ToolCallId, envelope};
-use crate::tool::{CallAction, Change, Done, Failure, SideEffects, ToolError, ToolOutcome, loops, replay::replayed};
+use super::{Answer, Audit, CallPolicy, RemoteUse, Source, Ticket, ToolCallId, envelope};
+use crate::{
+    gate::Route,
+    tool::{
+        CallAction, Change, Done, Failure, SideEffects, ToolError, ToolKind, ToolOutcome, canonical, loops,
+        replay::replayed,
+    },
+};
 use serde_json::Value;
 use std::{
     sync::Arc,
@@ -33,10 +39,10 @@ impl CallPolicy {
         ticket.audit.took(took, ticket.entry.spec.latency_budget);
         Some(match outcome {
             ToolOutcome::Done(done) => self.done(id, ticket, done, took, now),
-            ToolOutcome::Failed(failure) => self.failed(id, ticket, failure, took),
+            ToolOutcome::Failed(failure) => self.failed(id, ticket, failure, took, now),
             ToolOutcome::Collect(_) => {
                 let failure = Failure::new(ToolError::Internal, "Digits were not collected.");
-                self.failed(id, ticket, failure, took)
+                self.failed(id, ticket, failure, took, now)
             }
         })
     }
@@ -61,7 +67,7 @@ impl CallPolicy {
         if let Some(state) = spec.authenticates.filter(|_| !denied) {
             self.prove(Source::Tool, state, now);
         }
-        if loops::is_empty(&done.data) && spec.kind == crate::tool::ToolKind::Retrieval {
+        if loops::is_empty(&done.data) && spec.kind == ToolKind::Retrieval {
             self.loops.found_nothing(&ticket.turn, &spec.name);
         }
         let envelope = envelope::success(&done, self.meta(spec, took));
@@ -69,7 +75,51 @@ impl CallPolicy {
         self.settled(id, ticket, envelope, waiting, None, done.actions)
     }
 
-    fn failed(&mut self, id: ToolCallId, ticket: Ticket, mut failure: Failure, took: Duration) -> Settled {
+    /// Another gate did not let the call run: the caller is asked, or the way out is taken.
+    fn stopped_by_remote_gate(
+        &mut self,
+        ticket: &mut Ticket,
+        kind: ToolError,
+        now: Instant,
+    ) -> (Failure, Vec<CallAction>) {
+        let entry = Arc::clone(&ticket.entry);
+        let spec = &entry.spec;
+        self.spending.give_back(&ticket.turn, spec.kind == ToolKind::Retrieval);
+        ticket.audit.gate_decision = Some("fail");
+        ticket.audit.duration = 0;
+        match kind {
+            ToolError::ConfirmationRequired => {
+                ticket.audit.route = Some(Route::Ask.label());
+                let digest = canonical::arguments_digest(&ticket.arguments);
+                (self.question(spec, &ticket.arguments, digest, self.wall(now)), Vec::new())
+            }
+            ToolError::Deferred => {
+                ticket.audit.route = Some(Route::Defer.label());
+                let (failure, actions) = self.deferred(spec, Route::Defer);
+                (*failure, actions)
+            }
+            _ => {
+                ticket.audit.route = Some(Route::Refuse.label());
+                (Failure::new(ToolError::Refused, "This is not allowed."), Vec::new())
+            }
+        }
+    }
+
+    fn failed(
+        &mut self,
+        id: ToolCallId,
+        mut ticket: Ticket,
+        failure: Failure,
+        took: Duration,
+        now: Instant,
+    ) -> Settled {
+        let by_gate =
+            matches!(failure.kind, ToolError::ConfirmationRequired | ToolError::Deferred | ToolError::Refused);
+        let (mut failure, actions) = if by_gate && self.rules.remote_gate != RemoteUse::None {
+            self.stopped_by_remote_gate(&mut ticket, failure.kind, now)
+        } else {
+            (failure, Vec::new())
+        };
         if failure.kind == ToolError::Timeout {
             // Nobody knows how far it got.
             let spec = &ticket.entry.spec;
@@ -85,7 +135,7 @@ impl CallPolicy {
             self.replay.finish(&ticket.key, envelope.clone())
         };
         let ticket = Ticket { audit: ticket.audit.failed(&failure), ..ticket };
-        self.settled(id, ticket, envelope, waiting, Some(failure.kind), Vec::new())
+        self.settled(id, ticket, envelope, waiting, Some(failure.kind), actions)
     }
 
     fn settled(

@@ -79,11 +79,14 @@ impl Reader<'_> {
             self.problem(&at, format!("{} entries; at most {ENTRIES_MAX}", data.len()));
             return None;
         }
-        let mut entries = Vec::new();
+        let mut entries: Vec<(Target, ValueTemplate)> = Vec::new();
         for (path, value) in data {
             let at = join(&at, path);
             let target = self.target_text(path, &at);
             let value = self.public_value(value, &at, Scope::Run);
+            if entries.iter().any(|(other, _)| Some(other) == target.as_ref()) {
+                self.problem(&at, "is written twice");
+            }
             entries.extend(target.zip(value));
         }
         Some(Action::ContextSet(entries))

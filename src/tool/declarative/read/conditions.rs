@@ -18,6 +18,8 @@ use serde_json::Value;
 
 /// Of `all`, `any` and `not` in each other.
 const CONDITION_DEPTH_MAX: usize = 8;
+/// Of regular expressions in one tool: each may take a quarter of a megabyte.
+const PATTERNS_MAX: usize = 32;
 
 impl Reader<'_> {
     pub(super) fn condition(&mut self, value: &Value, at: &str, scope: Scope) -> Option<Condition> {
@@ -143,6 +145,10 @@ impl Reader<'_> {
         } else {
             self.path(path, &place, Scope::Run, false)?
         };
+        // Whether it is there may be asked; what it is could be guessed step by step.
+        if checks.iter().any(|check| *check != Check::Required) {
+            self.keep_secrets(&[&path], &place);
+        }
         Some(Rule { path, checks, message })
     }
 
@@ -168,6 +174,11 @@ impl Reader<'_> {
         if let Some(pattern) = map.get("pattern") {
             let at = join(at, "pattern");
             let source = self.text(pattern, &at, TEXT_BYTES_MAX);
+            self.patterns += 1;
+            if self.patterns > PATTERNS_MAX {
+                self.problem(&at, format!("one pattern too many; at most {PATTERNS_MAX} in a tool"));
+                return checks;
+            }
             match source.as_deref().map(Pattern::new) {
                 Some(Ok(pattern)) => checks.push(Check::Pattern(pattern)),
                 Some(Err(regex::Error::CompiledTooBig(_))) => self.problem(&at, "is too large a pattern"),

@@ -77,7 +77,7 @@ impl Reader<'_> {
         let mut given = names.iter().filter_map(|name| map.get(*name).map(|value| (*name, value)));
         let first = given.next();
         if let (Some((first, _)), Some((second, _))) = (first, given.next()) {
-            self.problem(&join(at, second), format!("{first} and {second} are the same; give one"));
+            self.problem(&join(at, second), format!("{first} and {second} are the same thing; give one"));
         }
         first
     }

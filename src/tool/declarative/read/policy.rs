@@ -102,7 +102,20 @@ impl Reader<'_> {
                 self.problem(&format!("{at}.secret_args[{index}]"), format!("there is no parameter {argument}"));
             }
         }
+        self.confirmation(&policy, &place("confirm_template"));
         policy
+    }
+
+    /// What is read out before a yes names parameters, and no secret one.
+    fn confirmation(&mut self, policy: &Policy, at: &str) {
+        let pieces = policy.confirm_template.as_deref().unwrap_or_default().split('{').skip(1);
+        for name in pieces.map(|piece| piece.split('}').next().unwrap_or_default()) {
+            if !self.parameters.iter().any(|parameter| parameter == name) {
+                self.problem(at, format!("there is no parameter \"{name}\""));
+            } else if policy.secret_args.iter().any(|secret| secret == name) {
+                self.problem(at, format!("{name} is secret: it is not read out"));
+            }
+        }
     }
 
     fn modes(&mut self, value: Option<&Value>, at: &str) -> Modes {

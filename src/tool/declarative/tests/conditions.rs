@@ -73,6 +73,22 @@ fn operators() {
     }
 }
 
+/// D answer 13: what an operator compares with is needed by some and refused by others.
+#[test]
+fn operators_know_their_operands() {
+    let problem = |condition: Value| {
+        World::new().problems(json!([{ "type": "conditional", "condition": condition, "then": [] }])).join("\n")
+    };
+    let at = "actions[0].condition";
+    assert_eq!(problem(json!({ "path": "params.x", "op": "eq" })), format!("{at}.value: is needed"));
+    assert_eq!(
+        problem(json!({ "path": "params.x", "op": "exists", "right": false })),
+        format!("{at}.right: is compared with nothing by this op")
+    );
+    assert!(problem(json!({ "path": "params.x", "op": "equals", "value": 1 })).contains("has to be one of eq, ne"));
+    assert!(problem(json!({ "all": [], "op": "eq" })).contains("condition.op: is not a field here"));
+}
+
 /// D answer 13: all, any and not.
 #[test]
 fn conditions_of_conditions() {
@@ -219,9 +235,12 @@ fn hostile_patterns() {
         World::new().problems(json!([{ "type": "validate", "rules": [{ "param": "x", "pattern": pattern }] }]))
     };
     assert_eq!(
-        with(&"(((a{100}){100}){100})"),
+        with("(((a{100}){100}){100})"),
         ["actions[0].rules[0].pattern: is too large a pattern", "actions[0].rules[0]: has no rule"]
     );
+    let many = vec![json!({ "param": "x", "pattern": "a" }); 33];
+    let problems = World::new().problems(json!([{ "type": "validate", "rules": many }]));
+    assert_eq!(problems[0], "actions[0].rules[32].pattern: one pattern too many; at most 32 in a tool");
     assert_eq!(with("(")[0], "actions[0].rules[0].pattern: is no regular expression");
     assert_eq!(with(")(")[0], "actions[0].rules[0].pattern: is no regular expression");
     assert!(complaint(json!({ "pattern": "(a+)+" }), json!(format!("{}!", "a".repeat(50_000)))).is_some());

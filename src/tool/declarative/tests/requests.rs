@@ -167,6 +167,11 @@ fn the_bound_for_calls_is_noted_when_it_bites() {
     world.service.takes = Duration::from_secs(8);
     let ran = world.act(json!([call(json!({}))]), json!({}));
     assert_eq!(ran.report.notes, [Note::Capped { cap: Duration::from_secs(8) }]);
+    world.service = Service { takes: Duration::from_secs(5), ..Service::default() };
+    world.time_left = Duration::from_secs(5);
+    let mut world = world.answering([refusal(ToolError::Timeout, None, 2)]);
+    assert_eq!(world.act(json!([call(json!({}))]), json!({})).report.notes, [], "the tool's own time ended it");
+    world.time_left = Duration::from_secs(60);
     world.service = Service { takes: Duration::from_secs(2), ..Service::default() };
     let world = world.answering([refusal(ToolError::Transient, None, 2)]);
     assert_eq!(world.act(json!([call(json!({}))]), json!({})).report.notes, []);

@@ -175,6 +175,10 @@ fn messages_have_languages() {
     assert_eq!(world.act(bye.clone(), json!({})).message(), "Goodbye!");
     world.memory.user.insert("language".into(), "de-AT".into());
     assert_eq!(world.act(bye, json!({})).message(), "Tschüss, Ann!");
+    for (language, words) in [("en-GB", "Goodbye!"), ("fr", "Goodbye!")] {
+        world.memory.user.insert("language".into(), language.into());
+        assert_eq!(world.act(json!([{ "type": "respond", "message_key": "bye" }]), json!({})).message(), words);
+    }
     let unknown = json!([{ "type": "respond", "message_key": "hello" }]);
     assert_eq!(world.problems(unknown), ["actions[0].message_key: there is no message \"hello\" (known: bye)"]);
 }

@@ -29,6 +29,7 @@ fn a_secret_is_named_in_requests_only() {
         json!({ "type": "conditional", "condition": { "path": "params.x", "op": "eq", "value": "{{user.pin}}" }, "then": [] }),
         json!({ "type": "validate", "rules": [{ "param": "x", "equals": "{{user.pin}}" }] }),
         json!({ "type": "validate", "rules": [{ "param": "x", "required": true, "message": "{{user.pin}}" }] }),
+        json!({ "type": "validate", "rules": [{ "path": "user.pin", "min": 4000 }] }),
     ] {
         let problems = world().problems(json!([action]));
         assert!(problems.iter().any(|line| line.contains("is secret")), "{action}: {problems:?}");
@@ -105,6 +106,19 @@ fn an_echo_is_masked() {
     );
     assert_eq!(ran.done().data, json!({ "token": "***", "said": "Bearer ***!", "***": ["***", "***", 5], "n": 47110 }));
     assert_eq!(ran.message(), "Bearer ***! ***");
+}
+
+/// D answer 26: the same where the echo is of an address, or of JSON in a text.
+#[test]
+fn an_echo_in_other_clothes_is_masked() {
+    let mut world = world();
+    world.memory.user.insert("auth_token".into(), "a\"b/c=d".into());
+    let echo = json!({ "url": "https://api.example/?t=a%22b%2Fc%3Dd&x=1", "sent": r#"{"t":"a\"b/c=d"}"# });
+    let world = world.answering([answer(200, echo)]);
+    let ran =
+        world.act(json!([{ "type": "api_call", "url": "https://api.example/?t={{user.auth_token}}" }]), json!({}));
+    assert_eq!(ran.asked[0].url, "https://api.example/?t=a%22b%2Fc%3Dd");
+    assert_eq!(ran.done().data, json!({ "url": "https://api.example/?t=***&x=1", "sent": r#"{"t":"***"}"# }));
 }
 
 /// D answer 26: the same of an error's words.

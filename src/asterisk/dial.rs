@@ -1,0 +1,278 @@
+//! Ringing others for a caller, and leaving the two alone when one of them answers.
+//!
+//! ```text
+//! all endpoints are called ──▶ one answers ──▶ the others are hung up ──▶ caller and winner in a
+//!        │                                                               bridge of their own
+//!        └──▶ all refuse, the limit passes, nobody waits any more ──▶ all are hung up
+//! ```
+//!
+//! Invariants: a channel that was called is bridged or hung up, whatever happens to the call; and a
+//! caller is either in the bridge of their call, or in a pair that [`EventRouter`] watches.
+
+use super::{
+    ari::{AriClient, Originate},
+    events::{Dialled, DialledCalls, EventRouter, Presence},
+};
+use crate::{call::TransferFault, config::RingGroup, facts::CallId, redact::Redacted};
+use std::{collections::BTreeMap, time::Duration};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinHandle,
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// Some endpoints never say that they ring (a queue that plays nothing): a caller who hears nothing
+/// for longer takes the line for dead.
+const SILENCE_MAX: Duration = Duration::from_secs(2);
+/// Asterisk's own limit is this much later than ours, so that it speaks only when we are gone.
+const MARGIN: Duration = Duration::from_secs(3);
+/// Ringing, and the outcome.
+const PROGRESS_MAX: usize = 2;
+
+/// Whom to ring for whom.
+#[derive(Debug)]
+pub struct Dial {
+    pub group: RingGroup,
+    /// The configured destination's name, for the dialplan.
+    pub destination: String,
+    pub caller_name: Redacted<Option<String>>,
+    pub caller_number: Redacted<Option<String>>,
+}
+
+/// How far it has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// The caller should hear ringing.
+    Ringing,
+    /// Caller and winner are connected. What remains of the call is to be cleared away without them.
+    HandedOn,
+    /// The caller is in the call as before.
+    Failed(TransferFault),
+}
+
+/// Endpoints being called. Dropping this hangs them up, unless the caller was handed on.
+#[derive(Debug)]
+pub struct Dialling {
+    progress: mpsc::Receiver<Progress>,
+    _wanted: DropGuard,
+}
+
+impl Dialling {
+    /// The next step; may be dropped and asked again without losing one.
+    pub async fn next(&mut self) -> Progress {
+        // The task says how it ended unless it panicked.
+        self.progress.recv().await.unwrap_or(Progress::Failed(TransferFault::Unreachable))
+    }
+}
+
+/// Begins to ring. `presence` is the caller's.
+pub(super) fn dial(
+    ari: AriClient,
+    router: &EventRouter,
+    presence: watch::Receiver<Presence>,
+    call: CallId,
+    caller: &str,
+    dial: &Dial,
+) -> Dialling {
+    let (report, progress) = mpsc::channel(PROGRESS_MAX);
+    let given_up = CancellationToken::new();
+    let channels = (0..dial.group.endpoints.len()).map(|number| ari.names().dialled_channel(call, number)).collect();
+    let calls = router.dial(channels);
+    let ringing =
+        Ringing { ari: ari.clone(), router: router.clone(), presence, call, caller: caller.to_owned(), report };
+    let requests = ringing.call_all(dial, &calls);
+    let wanted = given_up.clone().drop_guard();
+    let limit = dial.group.limit;
+    // In a task of its own: a request that was sent cannot be called back, and what it made has to
+    // be hung up even if nobody waits for it any more.
+    ari.cleanups().spawn(ringing.run(calls, requests, limit, given_up));
+    Dialling { progress, _wanted: wanted }
+}
+
+type Requests = Vec<JoinHandle<bool>>;
+
+struct Ringing {
+    ari: AriClient,
+    router: EventRouter,
+    presence: watch::Receiver<Presence>,
+    call: CallId,
+    caller: String,
+    report: mpsc::Sender<Progress>,
+}
+
+impl Ringing {
+    fn call_all(&self, dial: &Dial, calls: &DialledCalls) -> Requests {
+        let caller_id = caller_id(&dial.caller_name, &dial.caller_number);
+        // Inherited, since behind a Local channel it is the dialplan that reads them.
+        let variables = BTreeMap::from([
+            ("__OFFHOOK_CALL", self.call.to_string()),
+            ("__OFFHOOK_DESTINATION", dial.destination.clone()),
+        ]);
+        let limit = dial.group.limit + MARGIN;
+        let one = |(endpoint, channel): (&String, &String)| {
+            let (ari, caller, channel) = (self.ari.clone(), self.caller.clone(), channel.clone());
+            let (endpoint, caller_id, variables) = (unoptimised(endpoint), caller_id.clone(), variables.clone());
+            self.ari.cleanups().spawn(async move {
+                let (caller_id, originator) = (caller_id.reveal().as_deref(), &*caller);
+                let to = Originate { endpoint: &endpoint, caller_id, limit, originator, variables: &variables };
+                let result = ari.originate(&channel, &to).await;
+                if let Err(error) = &result {
+                    tracing::warn!(%error, "an endpoint of the destination could not be called");
+                }
+                result.is_ok()
+            })
+        };
+        dial.group.endpoints.iter().zip(calls.channels()).map(one).collect()
+    }
+
+    async fn run(self, calls: DialledCalls, mut requests: Requests, limit: Duration, given_up: CancellationToken) {
+        let answered = tokio::select! {
+            biased;
+            () = given_up.cancelled() => Err(TransferFault::NoAnswer),
+            answered = self.until_answered(&calls, &mut requests, limit) => answered,
+        };
+        let winner = answered.ok();
+        let settled = async {
+            let outcome = match answered {
+                Ok(winner) => self.hand_on(&calls, winner).await,
+                Err(fault) => Err(fault),
+            };
+            // Nobody waiting is fine: then the call's own end decides about the caller.
+            let _ = self.report.try_send(outcome.map_or_else(Progress::Failed, |()| Progress::HandedOn));
+        };
+        // A request that hangs delays nobody but itself.
+        tokio::join!(settled, self.hang_up_all(&calls, &mut requests, winner));
+    }
+
+    /// The first to answer, or why nobody does.
+    async fn until_answered(
+        &self,
+        calls: &DialledCalls,
+        requests: &mut Requests,
+        limit: Duration,
+    ) -> Result<usize, TransferFault> {
+        let mut board = calls.watch();
+        let began = Instant::now();
+        let (mut told, mut asked) = (false, 0);
+        loop {
+            let now: Vec<Dialled> = board.borrow_and_update().clone();
+            if let Some(winner) = now.iter().position(|one| *one == Dialled::Answered) {
+                return Ok(winner);
+            }
+            if let Some(fault) = fault(&now) {
+                return Err(fault);
+            }
+            if !told && now.contains(&Dialled::Ringing) {
+                told = true;
+                let _ = self.report.try_send(Progress::Ringing);
+            }
+            tokio::select! {
+                biased;
+                _ = board.changed() => {}
+                made = async { (&mut requests[asked]).await }, if asked < requests.len() => {
+                    if !matches!(made, Ok(true)) {
+                        calls.not_called(asked);
+                    }
+                    asked += 1;
+                }
+                () = sleep_until(began + SILENCE_MAX), if !told => {
+                    told = true;
+                    let _ = self.report.try_send(Progress::Ringing);
+                }
+                () = sleep_until(began + limit) => {
+                    // Answered in this very moment counts.
+                    let last = board.borrow().clone();
+                    let winner = last.iter().position(|one| *one == Dialled::Answered);
+                    return winner.ok_or_else(|| unanswered(&last));
+                }
+            }
+        }
+    }
+
+    async fn hang_up_all(&self, calls: &DialledCalls, requests: &mut Requests, but: Option<usize>) {
+        let each = calls.channels().iter().zip(requests).enumerate().filter(|(place, _)| Some(*place) != but);
+        let each = each.map(|(_, (channel, request))| async move {
+            if !request.is_finished() {
+                // What is not made yet cannot be hung up.
+                let _ = request.await;
+            }
+            if let Err(error) = self.ari.hang_up(channel, "normal").await {
+                tracing::warn!(%error, "a channel that was called could not be hung up");
+            }
+        });
+        futures_util::future::join_all(each).await;
+    }
+
+    async fn hand_on(&self, calls: &DialledCalls, winner: usize) -> Result<(), TransferFault> {
+        let Some(channel) = calls.channels().get(winner) else { return Err(TransferFault::Unreachable) };
+        if let Err(error) = self.ari.bridge_pair(self.call, [&self.caller, channel]).await {
+            tracing::warn!(%error, "caller and destination could not be connected");
+            return self.take_back(channel).await;
+        }
+        if !self.router.hand_on(self.call, [self.caller.clone(), channel.clone()]) {
+            return self.take_back(channel).await;
+        }
+        // Who left before the pair was watched is seen here, who left after that by the router.
+        let winner_gone = calls.watch().borrow().get(winner) != Some(&Dialled::Answered);
+        let caller_gone = matches!(*self.presence.borrow(), Presence::Gone(_));
+        if (winner_gone || caller_gone) && self.router.release(self.call) {
+            return self.take_back(channel).await;
+        }
+        Ok(())
+    }
+
+    /// The caller is in the call's own bridge again, if they are there at all.
+    async fn take_back(&self, channel: &str) -> Result<(), TransferFault> {
+        let caller = [&*self.caller];
+        // The second moves them out of the pair's bridge.
+        let (_, _) = tokio::join!(self.ari.hang_up(channel, "normal"), self.ari.add_channels(self.call, &caller));
+        let _ = self.ari.delete_bridge(&self.ari.names().pair_bridge(self.call)).await;
+        Err(TransferFault::NoAnswer)
+    }
+}
+
+/// Why nobody answers, once that is certain.
+fn fault(all: &[Dialled]) -> Option<TransferFault> {
+    all.iter().all(|one| matches!(one, Dialled::Ended { .. })).then(|| unanswered(all))
+}
+
+/// The most telling reason: a telephone that rang tells more than one that was off.
+fn unanswered(all: &[Dialled]) -> TransferFault {
+    let one = |dialled: &Dialled| match *dialled {
+        // Q.850: 17 user busy, 21 call rejected, 18 and 19 no answer, 16 normal clearing.
+        Dialled::Ended { cause: Some(17), .. } => TransferFault::Busy,
+        Dialled::Ended { cause: Some(21), .. } => TransferFault::Refused,
+        Dialled::Ended { rang: true, .. } | Dialled::Ringing | Dialled::Answered => TransferFault::NoAnswer,
+        Dialled::Ended { cause: Some(16), .. } => TransferFault::NoAnswer,
+        Dialled::Ended { .. } | Dialled::Calling => TransferFault::Unreachable,
+    };
+    let found: Vec<TransferFault> = all.iter().map(one).collect();
+    let order = [TransferFault::NoAnswer, TransferFault::Busy, TransferFault::Refused];
+    order.into_iter().find(|fault| found.contains(fault)).unwrap_or(TransferFault::Unreachable)
+}
+
+/// A Local channel that optimises itself away would leave our application with the call in it.
+fn unoptimised(endpoint: &str) -> String {
+    let local = endpoint.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("local/"));
+    if local && endpoint.matches('/').count() == 1 { format!("{endpoint}/n") } else { endpoint.to_owned() }
+}
+
+/// `"Name" <number>`, without anything that could end the name or the number early.
+fn caller_id(name: &Redacted<Option<String>>, number: &Redacted<Option<String>>) -> Redacted<Option<String>> {
+    let clean = |text: &Option<String>| -> String {
+        let text = text.as_deref().unwrap_or_default();
+        text.chars().filter(|c| !c.is_control() && !matches!(c, '"' | '<' | '>' | '\\')).take(80).collect()
+    };
+    let (name, number) = (clean(name.reveal()), clean(number.reveal()));
+    let text = match (name.is_empty(), number.is_empty()) {
+        (true, true) => None,
+        (true, false) => Some(format!("<{number}>")),
+        (false, true) => Some(format!("\"{name}\" <>")),
+        (false, false) => Some(format!("\"{name}\" <{number}>")),
+    };
+    Redacted::new(text)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,195 @@
+//! Where the tools of a generation come from: the built-in ones and each tenant's own.
+
+use super::{Shared, generation::Generation};
+use crate::{
+    asterisk::ari::AriClient,
+    config::{Config, Tenant},
+    http::{Answer, Problem, Trial},
+    store::{FileToolStore, ToolRegistry, Tools},
+    tool::{
+        Fetch, FetchError, FetchRequest, FetchResponse, Memory, ToolError,
+        declarative::{CallView, Definition, RunInput, Services},
+    },
+};
+use futures_util::{FutureExt as _, future::BoxFuture};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, OnceLock, PoisonError, Weak},
+    time::Duration,
+};
+use tracing::{info, warn};
+use uuid::Uuid;
+
+/// The definitions of each tenant's tools.
+pub(super) type Definitions = BTreeMap<String, Vec<Value>>;
+
+/// A dry run that is not over by then hangs on a service.
+const TRIAL_MAX: Duration = Duration::from_secs(10);
+
+/// What generations are built with.
+#[derive(Clone)]
+pub(super) struct Workshop {
+    pub definitions: Definitions,
+    pub fetch: Arc<dyn Fetch>,
+    /// For the tools that ask Asterisk something.
+    pub ari: Option<AriClient>,
+}
+
+impl Workshop {
+    /// Without tools of tenants and without a network: for checks and tests.
+    pub fn closed() -> Self {
+        Self { definitions: Definitions::new(), fetch: Arc::new(NoFetch), ari: None }
+    }
+}
+
+/// Reads the tenants' tools from their folders.
+///
+/// # Errors
+/// Every folder and file that cannot be read.
+pub(super) fn read(config: &Config) -> Result<Definitions, Vec<String>> {
+    let store = open(config, Arc::new(EngineTools::default())).map_err(|error| vec![error])?;
+    read_from(&store, config)
+}
+
+pub(super) fn open(config: &Config, registry: Arc<EngineTools>) -> Result<FileToolStore, String> {
+    let folders: BTreeMap<String, PathBuf> =
+        config.tenants.iter().map(|(name, tenant)| (name.clone(), tenant.folder.clone())).collect();
+    FileToolStore::open(folders, registry).map_err(|error| format!("tenants: {error}"))
+}
+
+pub(super) fn read_from(store: &FileToolStore, config: &Config) -> Result<Definitions, Vec<String>> {
+    let mut problems = Vec::new();
+    let mut definitions = Definitions::new();
+    for tenant in config.tenants.keys() {
+        match store.tools(tenant) {
+            Ok(Tools { definitions: found, unreadable }) => {
+                problems.extend(unreadable.iter().map(|(file, why)| format!("tenants.{tenant}: {file}: {why}")));
+                definitions.insert(tenant.clone(), found);
+            }
+            Err(error) => problems.push(format!("tenants.{tenant}: {error:?}")),
+        }
+    }
+    if problems.is_empty() { Ok(definitions) } else { Err(problems) }
+}
+
+/// The engine as the store of tools sees it.
+#[derive(Default)]
+pub(super) struct EngineTools {
+    shared: OnceLock<Weak<Shared>>,
+}
+
+impl EngineTools {
+    pub fn attach(&self, shared: &Arc<Shared>) {
+        // It is attached once, when the engine starts.
+        let _ = self.shared.set(Arc::downgrade(shared));
+    }
+
+    fn shared(&self) -> Option<Arc<Shared>> {
+        self.shared.get().and_then(Weak::upgrade)
+    }
+
+    fn tenant(&self, name: &str) -> Option<(Arc<Shared>, Tenant)> {
+        let shared = self.shared()?;
+        let tenant = shared.generation.load().config.tenants.get(name).cloned()?;
+        Some((shared, tenant))
+    }
+}
+
+const GONE: &str = "the engine has no such tenant";
+
+impl ToolRegistry for EngineTools {
+    fn check(&self, tenant: &str, definition: &Value) -> Result<(), Vec<Problem>> {
+        let Some((_, tenant)) = self.tenant(tenant) else { return Err(vec![Problem::new("", GONE)]) };
+        Definition::read(definition, &tenant.surroundings).map(drop).map_err(|problems| {
+            let told = |problem: crate::tool::declarative::DefinitionProblem| Problem {
+                path: problem.path,
+                message: problem.message,
+                hint: problem.hint,
+            };
+            problems.into_iter().map(told).collect()
+        })
+    }
+
+    fn dry_run(&self, tenant: &str, definition: Value, trial: Trial) -> Answer<Value> {
+        let found = self.tenant(tenant);
+        async move {
+            let Some((shared, tenant)) = found else { return Ok(json!({ "error": GONE })) };
+            let Ok(definition) = Definition::read(&definition, &tenant.surroundings) else {
+                return Ok(json!({ "error": "the definition is not valid" }));
+            };
+            let memory = Memory { user: trial.user, tenant: tenant.memory, ..Memory::default() };
+            let input = RunInput {
+                arguments: trial.params,
+                memory: Arc::new(memory),
+                call: CallView {
+                    id: Uuid::nil().to_string(),
+                    caller_number: None,
+                    caller_name: None,
+                    context_name: "dry-run".into(),
+                    direction: "inbound".into(),
+                },
+                idempotency_key: format!("dry-run:{}", Uuid::new_v4()),
+                time_left: TRIAL_MAX,
+            };
+            let fetch = trial.live.then(|| Arc::clone(&shared.workshop().fetch));
+            let now = Timestamp::now;
+            let services = Services { fetch: fetch.as_deref(), now: &now, on_immediate: &|_| {} };
+            let report = definition.dry_run(input, services).await;
+            let outcome = match &report.outcome {
+                crate::tool::ToolOutcome::Done(done) => json!({
+                    "ok": true, "message": done.message, "data": done.data,
+                    "intents": done.actions.iter().map(|action| action.intent()).collect::<Vec<_>>(),
+                }),
+                crate::tool::ToolOutcome::Failed(failure) => json!({
+                    "ok": false,
+                    "error": { "type": failure.kind.label(), "message": failure.message, "details": failure.details },
+                }),
+                crate::tool::ToolOutcome::Collect(_) => Value::Null,
+            };
+            Ok(json!({ "live": trial.live, "outcome": outcome, "trace": report.trace }))
+        }
+        .boxed()
+    }
+
+    fn publish(&self, tenant: &str, tools: Tools) {
+        let Some(shared) = self.shared() else { return };
+        let _one = shared.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = shared.generation.load();
+        let mut workshop = shared.workshop();
+        workshop.definitions = before.definitions.clone();
+        workshop.definitions.insert(tenant.to_owned(), tools.definitions);
+        match Generation::build(before.number + 1, before.config.clone(), &workshop) {
+            Ok(next) => {
+                info!(tenant, generation = next.number, "the tools have changed; new calls have them");
+                shared.generation.store(Arc::new(next));
+                shared.know_names();
+            }
+            Err(errors) => {
+                for error in errors {
+                    warn!(tenant, "the changed tools are not used: {error}");
+                }
+            }
+        }
+    }
+
+    fn is_locked(&self) -> bool {
+        let Some(shared) = self.shared() else { return true };
+        shared.generation.load().config.tenants.values().any(|tenant| tenant.locked)
+    }
+
+    fn is_reserved(&self, _: &str) -> bool {
+        false
+    }
+}
+
+struct NoFetch;
+
+impl Fetch for NoFetch {
+    fn fetch(&self, _: FetchRequest) -> BoxFuture<'static, Result<FetchResponse, FetchError>> {
+        let message = "There is no network here.".to_owned();
+        std::future::ready(Err(FetchError { kind: ToolError::Permanent, message, status: None, attempts: 0 })).boxed()
+    }
+}

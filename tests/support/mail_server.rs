@@ -1,0 +1,93 @@
+//! A real mail server, `tests/lab/smtpd.py`, and what it has taken.
+
+use super::{
+    asterisk::Certificate,
+    tied::{Tied, free_ports},
+};
+use serde_json::Value;
+use std::{path::PathBuf, time::Duration};
+use tempfile::TempDir;
+use tokio::{
+    net::TcpStream,
+    time::{Instant, sleep},
+};
+
+const START_WITHIN: Duration = Duration::from_secs(10);
+const ASK_EVERY: Duration = Duration::from_millis(20);
+
+/// How the server wants to be spoken to.
+#[derive(Default)]
+pub struct Manner<'a> {
+    /// `implicit`, `starttls` or `none`.
+    pub tls: &'a str,
+    pub certificate: Option<&'a Certificate>,
+    /// User and password.
+    pub login: Option<(&'a str, &'a str)>,
+    /// So many mails are put off first.
+    pub defers: usize,
+    /// Addresses that begin like this get nothing.
+    pub refuses: Option<&'a str>,
+}
+
+pub struct MailServer {
+    directory: TempDir,
+    process: Tied,
+    pub port: u16,
+}
+
+impl MailServer {
+    pub async fn start(manner: Manner<'_>) -> Self {
+        let directory = TempDir::with_prefix("offhook-mail-").expect("a temporary directory");
+        let port = free_ports(1);
+        let taken = directory.path().join("taken").display().to_string();
+        let files =
+            manner.certificate.map(|files| [&files.certificate, &files.key].map(|path| path.display().to_string()));
+        let [certificate, key] = files.unwrap_or(["-".into(), "-".into()]);
+        let (user, password) = manner.login.unwrap_or(("-", "-"));
+        let python = python().display().to_string();
+        let (port_text, defers) = (port.to_string(), manner.defers.to_string());
+        let refuses = manner.refuses.unwrap_or("-");
+        let args = [&*python, &port_text, manner.tls, &certificate, &key, user, password, &taken, &defers, refuses];
+        let log = directory.path().join("log");
+        let mut process = Tied::start("smtpd.sh", &args, &[], directory.path(), &log);
+        let until = Instant::now() + START_WITHIN;
+        while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+            let said = || std::fs::read_to_string(&log).unwrap_or_default();
+            assert!(!process.has_ended() && Instant::now() < until, "no mail server: {}", said());
+            sleep(ASK_EVERY).await;
+        }
+        Self { directory, process, port }
+    }
+
+    /// Mails it has taken: `from`, `to`, `data`, `tls`, `user`.
+    pub fn taken(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.directory.path().join("taken")).unwrap_or_default();
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    pub async fn wait_taken(&self, count: usize, within: Duration) -> Vec<Value> {
+        let until = Instant::now() + within;
+        loop {
+            let taken = self.taken();
+            if taken.len() >= count {
+                return taken;
+            }
+            assert!(Instant::now() < until, "{} of {count} mails within {within:?}", taken.len());
+            sleep(ASK_EVERY).await;
+        }
+    }
+
+    pub async fn stop(mut self) {
+        self.process.stop().await;
+    }
+}
+
+/// The interpreter that `tests/lab/setup.sh` made.
+fn python() -> PathBuf {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(PathBuf::from("target"), PathBuf::from);
+    let usual = root.join(target).join("venv/bin/python");
+    let python = std::env::var_os("OFFHOOK_PYTHON").map_or(usual, PathBuf::from);
+    assert!(python.exists(), "{} is missing: run `make setup`", python.display());
+    python
+}
