@@ -92,6 +92,11 @@ impl Actions {
         self.set(id, State::Waiting { call, until });
     }
 
+    /// A call waits for the caller's words.
+    pub fn is_waiting(&self) -> bool {
+        self.calls.iter().any(|call| matches!(call.state, State::Waiting { .. }))
+    }
+
     /// Takes the calls that wait for the caller's words, to be decided about again.
     pub fn take_waiting(&mut self) -> Vec<(ToolCallId, ToolCall)> {
         let take = |action: &mut Action| match std::mem::replace(&mut action.state, State::Open) {

@@ -199,8 +199,10 @@ impl CallMachine {
     /// The agent did not hear the key.
     pub(super) fn on_verdict_by_key(&mut self, verdict: Verdict, now: Instant, out: &mut Vec<Output>) {
         out.push(Output::Note(Note::Confirmed(verdict)));
+        // A call that waits for the caller's answer has it now, and its own answer tells the agent.
+        let waited = self.actions.is_waiting();
         self.decide_again(now, out);
-        if self.actions.is_empty() {
+        if !waited && matches!(self.phase, Phase::Talking) {
             let text = match verdict {
                 Verdict::Granted => {
                     "The caller said yes by pressing a key. Call the tool again with the same arguments and the \

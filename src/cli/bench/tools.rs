@@ -247,11 +247,17 @@ fn print(arguments: &ToolsArguments, floor: &[Duration], all: &BTreeMap<Kind, Ve
         "\n  A call is decoded, looked up in the replay store, the list and the schema, held against budgets and\n  \
          loops, put before the gate and, where it may run, counted; where it may not, its answer is written.\n"
     );
-    let p99 = of(&everything, 99.0);
+    let p99 = all.values().map(|samples| of(samples, 99.0)).fold(0.0, f64::max);
     let drift = medians.iter().copied().fold(f64::MIN, f64::max) / median(medians.iter().copied()).unwrap_or(1.0);
     if drift > 1.5 {
         println!("NOT USABLE  The machine's speed changed: the floor's median rose by a factor of {drift:.1}.");
     }
     let disturbed = cfg!(debug_assertions) || drift > 1.5;
-    bar("admission, p99", &format!("{p99:.1} µs"), &format!("{P99_MAX} µs"), p99 <= P99_MAX, disturbed);
+    bar(
+        "admission, p99 of the slowest kind",
+        &format!("{p99:.1} µs"),
+        &format!("{P99_MAX} µs"),
+        p99 <= P99_MAX,
+        disturbed,
+    );
 }
