@@ -11,6 +11,10 @@ use std::time::Instant;
 /// More calls at once than any conversation needs; the next one is refused.
 const IN_FLIGHT_MAX: usize = 16;
 
+/// Calls of one response, refused ones included, that are kept to be answered. An agent that makes more
+/// has lost its mind, and each costs memory until its response ends.
+const KEPT_MAX: usize = 512;
+
 #[derive(Debug, Default)]
 pub struct Actions {
     calls: Vec<Action>,
@@ -55,6 +59,11 @@ pub struct Answer {
 impl Actions {
     pub fn is_full(&self) -> bool {
         self.calls.len() + self.dispatched.len() >= IN_FLIGHT_MAX
+    }
+
+    /// The agent calls tools without end.
+    pub fn is_flooded(&self) -> bool {
+        self.calls.len() >= KEPT_MAX
     }
 
     /// Nothing is owed to the agent.

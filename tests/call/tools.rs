@@ -3,8 +3,8 @@
 use crate::stage::{Stage, approved_tool, look_up, rules};
 use offhook::{
     call::{
-        AgentCommand, AgentEvent, EndReason, Input, LegCommand, LegEvent, Measure, Note, Output, Reply, Speaker,
-        TransferFault,
+        AgentCommand, AgentEvent, AgentLoss, EndReason, Input, LegCommand, LegEvent, Measure, Note, Output, Reply,
+        Speaker, TransferFault,
     },
     tool::{After, CallAction, Done, ToolError, ToolOutcome},
 };
@@ -143,6 +143,18 @@ fn a_storm_of_hangups_loses_no_answer_and_harms_nobody() {
     stage.after(600);
     assert_eq!(stage.end_reason(), Some(EndReason::AgentHungUp));
     assert_eq!(stage.voice_ms(), 500 + 1_000);
+}
+
+#[test]
+fn an_agent_that_calls_tools_without_end_is_given_up() {
+    let mut stage = Stage::greeted();
+    stage.caller_says(400).starts("r");
+    for n in 0..600 {
+        stage.calls_tool(&format!("provider-{n}"), "no_such_tool", "{}");
+    }
+    assert_eq!(stage.audits().len(), 512, "the rest is not even looked at");
+    stage.after(10_000);
+    assert_eq!(stage.end_reason(), Some(EndReason::AgentLost(AgentLoss::Protocol)));
 }
 
 /// The same under one id, while the first still runs: some wait for it, the rest is refused.

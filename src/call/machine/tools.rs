@@ -4,7 +4,7 @@
 use super::{Agent, CallMachine, Departure, Phase, Timer};
 use crate::{
     call::{
-        agent::{AgentCommand, Reply, Speaker},
+        agent::{AgentCommand, AgentLoss, Reply, Speaker},
         end::EndReason,
         leg::LegCommand,
         record::Note,
@@ -47,6 +47,9 @@ impl CallMachine {
         if call.name.is_empty() && call.id.is_empty() {
             out.push(Output::Note(Note::ActionRefused("a tool call without name and id")));
             return;
+        }
+        if self.actions.is_flooded() {
+            return self.on_agent_lost(EndReason::AgentLost(AgentLoss::Protocol), now, out);
         }
         let id = ToolCallId::random();
         let full = self.actions.is_full();

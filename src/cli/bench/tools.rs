@@ -207,7 +207,7 @@ impl Stage {
             let name = if kind == Kind::Unknown { "no_such_tool".into() } else { name((n * 4 + offset) % TOOLS) };
             let call = ToolCall { id: format!("call_{n:016}"), name, arguments: arguments(kind, n) };
             let id = ToolCallId::random();
-            policy.caller_spoke(None);
+            policy.caller_spoke(None, Instant::now().into_std());
             let begun = Instant::now();
             let admission = policy.admit(id, black_box(&call), begun.into_std());
             samples.push(begun.elapsed());
