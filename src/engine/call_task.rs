@@ -56,6 +56,8 @@ pub(super) struct CallTask<'a> {
     /// Sessions of agents that handed the call on.
     pub retired: Vec<Session>,
     pub operator: mpsc::Receiver<EndReason>,
+    /// What tools want said while they run.
+    pub asides: mpsc::Receiver<String>,
     pub entered: &'a Entered,
     pub post: &'a mut Post,
     pub shared: &'a Shared,
@@ -94,6 +96,7 @@ impl CallTask<'_> {
             tokio::select! {
                 biased;
                 Some(reason) = self.operator.recv() => self.step(Input::EndNow(reason), &mut out),
+                Some(words) = self.asides.recv() => self.step(Input::Say(words), &mut out),
                 () = &mut wake, if deadline.is_some() => self.machine.on_deadline(now(), &mut out),
                 Some(finished) = running.tools.join_next_with_id() => {
                     if let Some(input) = running.tool_finished(finished) {

@@ -395,3 +395,13 @@ fn an_operator_can_end_a_call_in_the_middle_of_a_tool() {
     assert_eq!(stage.end_reason(), Some(EndReason::OperatorEnded));
     assert!(stage.audits()[0].cancelled && stage.answers().is_empty());
 }
+
+/// D answer 16: `respond` with `immediate: true`.
+#[test]
+fn a_tool_that_still_runs_can_have_the_agent_say_something() {
+    let mut stage = Stage::greeted();
+    stage.caller_says(400).starts("r").calls_tool("c1", "hangup_call", "{}").done("r");
+    stage.input(Input::Say("One moment, please.".into()));
+    assert_eq!(stage.commands().last(), Some(&&AgentCommand::Say { text: "One moment, please.".into() }));
+    assert!(answers(&stage).is_empty(), "the tool still runs");
+}
