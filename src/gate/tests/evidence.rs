@@ -138,5 +138,5 @@ fn the_report_lists_ids_once_and_in_order() {
     assert_eq!(json["checked_ref_count"], 4);
     assert_eq!(json["error_codes"], json!(["missing_source_id"]));
     assert_eq!((&json["has_errors"], &json["has_warnings"]), (&json!(true), &json!(false)));
-    assert_eq!(json["issues"][0]["message"], "Evidence ref is missing source_id.");
+    assert_eq!(json["issues"][0]["message"], "The source_id is empty.");
 }
