@@ -281,7 +281,7 @@ async fn names_that_are_not_free_are_refused() {
     assert_eq!(fs::read_dir(stage.file("clinic")).unwrap().count(), 0);
 }
 
-/// P answer 11: while the registry is locked, changes answer conflict; reading goes on.
+/// P answer 11, P1: while the registry is locked, changes answer conflict; reading goes on.
 #[tokio::test]
 async fn a_locked_registry_answers_conflict_to_every_change() {
     let stage = Stage::new().await;

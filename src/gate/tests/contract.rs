@@ -12,9 +12,10 @@ fn cases() -> Vec<Value> {
     cases["cases"].as_array().unwrap().clone()
 }
 
-/// G14: the six published cases, in either reading.
+/// G14: the published schema by its id, and the six published cases, in either reading.
 #[test]
 fn the_published_cases_get_their_published_routes() {
+    assert_eq!(published()["$id"], "https://aana.dev/schemas/agent_action_contract_v1.schema.json");
     assert_eq!(cases().len(), 6);
     for case in cases() {
         for gate in [contract(), reference()] {
@@ -252,10 +253,13 @@ fn states_allow_what_the_table_says() {
     }
 }
 
-/// G15: what a caller gets in place of the result of a blocked call.
+/// G15: what a program reads of a decision, and what it gets in place of the result of a blocked call.
 #[test]
 fn a_blocked_call_says_why() {
     let event = with(event("write", "user_claimed", &[json!("draft:1")]), "tool_name", json!("send_email"));
+    let whole = contract().check(&event, now()).to_json();
+    let decision = &whole["architecture_decision"];
+    assert_eq!((&decision["route"], &decision["gate_decision"]), (&json!("ask"), &json!("fail")));
     let json = contract().check(&event, now()).blocked_json();
     assert_eq!(json["error_type"], "aana_tool_execution_blocked");
     assert_eq!(json["code"], "hard_blockers_present");

@@ -48,6 +48,7 @@ fn the_public_check_says_what_it_cannot_read() {
     }
 }
 
+/// G13, G answer 1: the public check softens an `accept` that the schema would refuse.
 #[test]
 fn accept_is_softened_where_the_state_is_too_weak() {
     let recommended = |category: &str, state: &str| {
@@ -62,6 +63,7 @@ fn accept_is_softened_where_the_state_is_too_weak() {
     assert_eq!(recommended("public_read", "none"), Route::Accept);
 }
 
+/// G answer 1: with the version marker nothing is softened, as at the origin.
 #[test]
 fn the_version_marker_switches_softening_off() {
     let quick = with(event("write", "user_claimed", &[json!("draft:1")]), "tool_name", json!("send_email"));
@@ -240,6 +242,7 @@ fn two_gates_agree_on_the_stricter_route() {
     assert_eq!(refused.route(), Route::Refuse);
 }
 
+/// G5, G answer 9: a stored record has hashes of canonical JSON in place of values.
 #[test]
 fn a_stored_record_has_hashes_for_values() {
     let mut event = event("write", "none", &[with(evidence("approval"), "source_id", json!("customer_12345678ab"))]);

@@ -5,7 +5,7 @@ use crate::tool::{After, DigitPlan, DigitPurpose, Done, Executor, SideEffects};
 
 const X: &str = r#"{"query":"x"}"#;
 
-/// P20, P21, P26: the full envelope, key by key.
+/// P20, P21, P26, P17: the full envelope, key by key.
 #[test]
 fn a_success_is_answered_with_the_full_envelope() {
     let mut desk = Desk::new([hours()]);
@@ -96,6 +96,23 @@ fn a_pass_carries_the_tools_own_limit() {
     assert_eq!((call.name(), call.time_left()), ("hours", Duration::from_secs(9)));
     assert!(!format!("{call:?}").contains("query"));
     assert_eq!(Value::Object(call.arguments().clone()), json!({ "query": "x", "top_k": 5 }));
+}
+
+/// P16: a pass carries what the tool may know of the call: arguments, if only an empty object, and the state as
+/// it was when the call was admitted. Every version told is the one the call began with.
+#[test]
+fn a_pass_carries_a_snapshot_of_the_state() {
+    let mut desk = Desk::new([hours(), on_call("wave")]);
+    let version = desk.policy.toolbox().version().to_owned();
+    let before = desk.runs("provider-1", "wave", "");
+    assert_eq!((before.arguments(), before.memory().flags.len()), (&Map::new(), 0));
+    let change = crate::tool::Change::Set { path: "flags.seen".into(), value: json!(true) };
+    let done = Done { changes: vec![change], ..Done::default() };
+    let settled = desk.policy.settle(before.id(), ToolOutcome::Done(done), desk.now).unwrap();
+    assert_eq!(settled.answers[0].audit.registry_version, version);
+    let after = desk.runs("provider-2", "wave", r#"{"again":true}"#);
+    assert_eq!(after.memory().flags.get("seen"), Some(&json!(true)), "real state, not a copy handed around");
+    assert_eq!(before.memory().flags.len(), 0, "a snapshot stays as it was");
 }
 
 /// A model that does not wait is answered at once; the outcome goes to the audit line alone, and what
