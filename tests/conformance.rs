@@ -64,11 +64,14 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// `src/tool/policy/tests/path.rs` is `tool::policy::tests::path`, `tests/call/main.rs` is `call`.
+/// `src/tool/policy/tests/path.rs` is `tool::policy::tests::path`, `tests/call/main.rs` is `tests/call`.
 fn module_of(file: &str) -> String {
-    let file = file.trim_start_matches("src/").trim_start_matches("tests/").trim_end_matches(".rs");
+    let file = file.trim_start_matches("src/").trim_end_matches(".rs");
     let file = file.trim_end_matches("/mod").trim_end_matches("/main");
-    file.replace('/', "::")
+    match file.strip_prefix("tests/") {
+        Some(file) => format!("tests/{}", file.replace('/', "::")),
+        None => file.replace('/', "::"),
+    }
 }
 
 /// Every test of a file that is run without being asked for by name.
@@ -163,8 +166,8 @@ fn page(catalogue: &Catalogue, shown: &BTreeMap<String, Vec<String>>) -> String 
          server's tool policy, `G`\nthe Agent Action Contract, `D` the decision on declarative tools (ADR-003). \
          Where a requirement speaks of something that\noffhook has in another form, the sentence says which.\n\n\
          Tests name in their doc comment what they show; this page is made from those comments \
-         (`tests/conformance.rs`), which\nfails when a number has no test. `cargo test <name>` runs a test: \
-         modules of `src` by `--lib`, the others by `--test`.\n",
+         (`tests/conformance.rs`), which\nfails when a number has no test. `tests/call::tools::x` is run by\n`cargo test --test call tools::x`, \
+         what begins otherwise by `cargo test --lib`.\n",
     );
     let mut table = |document: &Document, answers: bool| {
         let (title, what) = match answers {
@@ -216,6 +219,14 @@ fn the_page_is_fresh() {
 }
 
 #[test]
+fn a_number_that_does_not_exist_or_is_not_shown_is_told() {
+    let test = |doc: &str| Shown { path: "x".into(), doc: doc.into() };
+    let (shown, wrong) = by_id(&catalogue(), &[test("P99: something"), test("D answer 30, G1: more"), test("P1 slip")]);
+    assert_eq!(wrong.len(), 3, "{wrong:?}");
+    assert_eq!((shown["G1"].len(), shown["P1"].len()), (1, 0));
+}
+
+#[test]
 fn ids_are_read_in_every_notation() {
     let read = |doc: &str| ids(doc).unwrap().join(" ");
     assert_eq!(read("P12, P22: something"), "P12 P22");
@@ -236,5 +247,8 @@ fn tests_are_found_wherever_they_stand() {
     let found: Vec<_> = tests_of("src/tool/x.rs", text).into_iter().map(|test| (test.path, test.doc)).collect();
     let expected = [("tool::x::tests::two", "P2: a test, of two lines."), ("tool::x::tests::four", "P4: of anything")];
     assert_eq!(found, expected.map(|(path, doc)| (path.to_owned(), doc.to_owned())));
-    assert_eq!(module_of("tests/call/main.rs"), "call");
+    assert_eq!(
+        (module_of("tests/call/main.rs"), module_of("tests/call/tools.rs")),
+        ("tests/call".into(), "tests/call::tools".into())
+    );
 }

@@ -91,3 +91,39 @@ fn built_ins(config: &Config, workshop: &Workshop) -> Vec<Arc<dyn Tool>> {
     };
     BUILT_IN.iter().filter_map(tool).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{generation::Generation, workshop};
+    use super::*;
+    use crate::{config, provider};
+
+    /// D4: a tool of a tenant serves each of its contexts that lists it, and no context of another tenant.
+    #[test]
+    fn a_tool_serves_all_contexts_of_its_tenant() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("clinic")).unwrap();
+        let tool = r#"{"name":"book_visit","description":"Books a visit.","parameters":[],"actions":[]}"#;
+        std::fs::write(folder.path().join("clinic/book_visit.json"), tool).unwrap();
+        let yaml = |of_hotel: &str| {
+            format!(
+                "tenants: {{ clinic: {{ tools: clinic }}, hotel: {{ tools: hotel }} }}\n\
+                 providers: {{ a: {{ scripted: {{ script: [silence] }} }} }}\n\
+                 contexts:\n  front: {{ prompt: A, provider: a, tenant: clinic, tools: [book_visit, hangup_call] }}\n  \
+                 back: {{ prompt: B, provider: a, tenant: clinic, tools: [book_visit] }}\n  \
+                 lobby: {{ prompt: C, provider: a, tenant: hotel, tools: [{of_hotel}] }}\n"
+            )
+        };
+        let load = |of_hotel: &str| {
+            let path = folder.path().join("offhook.yaml");
+            std::fs::write(&path, yaml(of_hotel)).unwrap();
+            config::load(&path, &|_| None, &provider::catalog())
+        };
+        let config = load("hangup_call").unwrap_or_else(|problems| panic!("{problems:?}"));
+        let workshop = Workshop { definitions: workshop::read(&config).unwrap(), ..Workshop::closed() };
+        let generation = Generation::build(1, config, &workshop).unwrap_or_else(|_| panic!("it can be built"));
+        let has = |context: &str| generation.toolbox(context, true).has("book_visit");
+        assert_eq!(["front", "back", "lobby"].map(has), [true, true, false]);
+        assert!(load("book_visit").is_err(), "another tenant's tool is none");
+    }
+}

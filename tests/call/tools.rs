@@ -6,7 +6,7 @@ use offhook::{
         AgentCommand, AgentEvent, AgentLoss, EndReason, Input, LegCommand, LegEvent, Measure, Note, Output, Reply,
         Speaker, TransferFault,
     },
-    tool::{After, CallAction, Done, Opening, PolicyRules, ToolError, ToolOutcome},
+    tool::{After, CallAction, Done, Failure, Opening, PolicyRules, ToolError, ToolOutcome},
 };
 use serde_json::json;
 
@@ -409,6 +409,16 @@ fn no_tool_runs_before_the_agent_is_ready() {
     assert_eq!((stage.ran().len(), &stage.answer()["error"]["type"]), (0, &json!("SESSION_INACTIVE")));
     stage.agent(AgentEvent::Ready).only_calls("provider-2", "look_up", "{}");
     assert_eq!(stage.ran(), ["look_up"]);
+}
+
+/// P answer 14: what may work later is told so; whether it is tried again is the model's to say.
+#[test]
+fn a_failure_is_not_tried_again_by_itself() {
+    let mut stage = Stage::with_tools([look_up()]);
+    stage.caller_tells("Hello?").only_calls("provider-1", "look_up", "{}");
+    let failure = Failure { retryable: true, ..Failure::new(ToolError::Transient, "Try later.") };
+    stage.finishes("look_up", ToolOutcome::Failed(failure)).after(3_000);
+    assert_eq!((stage.ran().len(), &stage.answer()["error"]["retryable"]), (1, &json!(true)));
 }
 
 /// An operator's end leaves no answer behind.

@@ -155,6 +155,26 @@ fn an_audit_event_holds_names_codes_and_ids_only() {
     assert!(!format!("{decision:?}").contains("4f9a"));
 }
 
+/// G5, G answer 6: identity numbers in ids and keys are replaced in what is logged, without another decision.
+#[test]
+fn identity_numbers_are_in_no_audit_event() {
+    let with_id = |id: &str, key: &str| {
+        let mut event = event("write", "confirmed", &[with(evidence("approval"), "source_id", json!(id))]);
+        event["proposed_arguments"] = json!({ key: 1 });
+        contract().check(&event, now())
+    };
+    let plain = with_id("approval.1", "note");
+    for number in ["pan_ABCDE1234F", "ABCDE1234F"] {
+        let decision = with_id(number, number);
+        assert_eq!(told(&decision), told(&plain));
+        let audit = decision.audit_event();
+        assert!(!audit.to_string().contains("ABCDE1234F"), "{audit}");
+        assert_eq!(audit["proposed_argument_keys"], json!(["[redacted_sensitive_key]"]));
+    }
+    let keyed = with_id("approval.1", "1234 5678 9012");
+    assert_eq!((told(&keyed), keyed.audit_event().to_string().contains("9012")), (told(&plain), false));
+}
+
 /// G6, G10: nothing but `accept` with a passed gate and no blocker executes.
 #[test]
 fn only_an_accept_without_blockers_executes() {

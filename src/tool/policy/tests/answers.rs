@@ -98,7 +98,7 @@ fn a_pass_carries_the_tools_own_limit() {
     assert_eq!(Value::Object(call.arguments().clone()), json!({ "query": "x", "top_k": 5 }));
 }
 
-/// P16: a pass carries what the tool may know of the call: arguments, if only an empty object, and the state as
+/// P16, P27: a pass carries what the tool may know of the call: arguments, if only an empty object, and the state as
 /// it was when the call was admitted. Every version told is the one the call began with.
 #[test]
 fn a_pass_carries_a_snapshot_of_the_state() {
@@ -236,6 +236,49 @@ fn no_audit_line_holds_a_value() {
         assert!(!text.contains("4711") && !text.contains("planted"), "{text}");
     }
     assert!(!format!("{:?}", desk.policy).contains("4711"));
+}
+
+/// G answer 6, P31: identity numbers in values, in names of arguments, in the names of tools and in results are
+/// in no audit line, no log line and no Debug print.
+#[test]
+fn identity_numbers_are_in_no_line() {
+    const NUMBERS: [&str; 5] = ["123456789012", "1234 5678 9012", "1234-5678-9012", "ABCDE1234F", "id_ABCDE1234F"];
+    let open = json!({ "type": "object", "additionalProperties": true, "properties": { "query": {} } });
+    let open = ToolSpec { name: "open".into(), parameters: open, ..hours() };
+    let reject = ToolSpec { name: "reject".into(), unknown_args: UnknownArgs::Reject, ..hours() };
+    let capture = crate::telemetry::LogCapture::new();
+    let _guard = capture.start();
+    tracing::info!("something is captured");
+    let mut shown = Vec::new();
+    for number in NUMBERS {
+        let mut desk = Desk::new([hours(), open.clone(), reject.clone(), book()]);
+        for (name, arguments) in [
+            ("hours", json!({ "query": number, number: number, "nested": { number: 1 } })),
+            ("open", json!({ "query": { number: number }, number: number })),
+            ("reject", json!({ "query": number, number: 1 })),
+            ("book", json!({ "day": number, "people": 2 })),
+            (number, json!({ number: number })),
+        ] {
+            desk.caller(number);
+            let (id, admission) = desk.admit("1", name, &arguments.to_string());
+            match admission {
+                Admission::Run { .. } => {
+                    let done = ToolOutcome::done(number, json!({ number: number }));
+                    let settled = desk.policy.settle(id, done, desk.now).unwrap();
+                    shown.extend(settled.answers.iter().map(|answer| serde_json::to_string(&answer.audit).unwrap()));
+                }
+                Admission::Answered(answer) => shown.push(serde_json::to_string(&answer.audit).unwrap()),
+                other => panic!("{other:?}"),
+            }
+            shown.push(format!("{:?}", desk.policy));
+        }
+    }
+    shown.extend(capture.lines());
+    assert!(shown.len() > NUMBERS.len() * 10);
+    for text in &shown {
+        assert!(!NUMBERS.iter().any(|number| text.contains(number)), "{text}");
+    }
+    assert!(shown.iter().any(|line| line.contains(r#""argument_keys":["?","query"]"#)), "{shown:?}");
 }
 
 /// P31: a refused call names what it was asked with and why it was refused.
