@@ -92,7 +92,7 @@ struct Watcher {
     sent: HashMap<String, usize>,
     tokens: Vec<String>,
     ran: Vec<ToolCallId>,
-    /// (look-ups, all) since the caller last spoke or pressed a key.
+    /// (look-ups, all) since the caller last spoke, pressed a key or typed a number.
     spent: (u32, u32),
     granted: bool,
     failing: bool,
@@ -122,7 +122,7 @@ impl Watcher {
                     self.tokens.extend(token.map(str::to_owned));
                 }
                 Output::HandOff { .. } => self.handed_off = true,
-                Output::Note(Note::CallerSpeaks | Note::Digit(_)) => self.spent = (0, 0),
+                Output::Note(Note::CallerSpeaks | Note::Digit(_) | Note::Typed) => self.spent = (0, 0),
                 Output::Note(Note::HandedOff { .. }) => (self.spent, self.granted) = ((0, 0), false),
                 Output::Note(Note::Confirmed(verdict)) => self.granted = *verdict == Verdict::Granted,
                 Output::Note(Note::Failing(_)) => self.failing = true,
