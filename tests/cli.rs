@@ -113,6 +113,57 @@ fn every_mistake_is_a_line_of_its_own_on_standard_error_with_exit_code_1() {
     }
 }
 
+/// D2, P10: a tool that cannot be used is a mistake of the configuration: each with its file and its place.
+#[test]
+fn mistakes_in_tools_are_lines_too() {
+    let yaml = |tools: &str| {
+        format!(
+            "providers: {{ p: {{ openai_realtime: {{ api_key: key }} }} }}\ntenants: {{ acme: {{ tools: tools }} }}\n\
+             contexts:\n  c:\n    prompt: Test\n    provider: p\n    tools: [{tools}]\n"
+        )
+    };
+    let good = "name: good\ndescription: Fine.\nactions: [{ type: respond, message: Hello }]\n";
+    let bad = "name: bad\ndescription: Not fine.\nparameters: [{ name: \"a b\", type: text }]\n\
+               actions: [{ type: respond }, { type: sing }]\npolicy: { risk_domain: moon }\n";
+    let says = |yaml: &str, tools: &[(&str, &str)], expected: &[&str]| {
+        let file = File::new(yaml);
+        let folder = file.directory.path().join("tools");
+        std::fs::create_dir(&folder).expect("a folder in the test's own directory");
+        for (name, text) in tools {
+            std::fs::write(folder.join(name), text).expect("a file in the test's own directory");
+        }
+        let output = offhook(&["check", &file.path()]);
+        let said = err(&output);
+        assert_eq!(code(&output), i32::from(!expected.is_empty()), "{said}");
+        assert_eq!(said.lines().count(), expected.len(), "{said}");
+        for (line, part) in said.lines().zip(expected) {
+            assert!(line.starts_with(&format!("{}:", file.path())) && line.contains(part), "{part:?} in {line}");
+        }
+    };
+    says(&yaml("good"), &[("good.yaml", good)], &[]);
+    says(
+        &yaml("good, goood"),
+        &[("good.yaml", good)],
+        &[":7: contexts.c.tools[1]: unknown tool \"goood\"; did you mean \"good\"?"],
+    );
+    says(
+        &yaml("bad"),
+        &[("bad.yaml", bad)],
+        &[
+            "tenants.acme: bad: parameters[0].name: ",
+            "tenants.acme: bad: parameters[0].type: ",
+            "tenants.acme: bad: policy.risk_domain: ",
+            "tenants.acme: bad: actions[0]",
+            "tenants.acme: bad: actions[1].type: ",
+        ],
+    );
+    says(
+        &yaml("good"),
+        &[("good.yaml", good), ("hangup_call.yaml", &good.replace("good", "hangup_call")), ("noise.yaml", "}{")],
+        &["tenants.acme: hangup_call: the name belongs to a built-in tool", "tenants.acme: noise: "],
+    );
+}
+
 #[test]
 fn a_file_that_is_not_there_is_a_problem_too() {
     for command in ["check", "run", "demo"] {

@@ -13,7 +13,7 @@ use std::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
-    sync::mpsc,
+    sync::{Notify, mpsc},
     task::JoinSet,
 };
 use tokio_tungstenite::tungstenite::{
@@ -37,6 +37,11 @@ pub(super) enum Manner {
     RefusesUpgrade,
 }
 
+/// A ping whose pong says that all events before it were read.
+const HEARD: &str = "heard";
+/// A pong that comes later does not come: the socket was lost.
+const HEARD_MAX: Duration = Duration::from_secs(5);
+
 pub(super) struct Asterisk {
     pub(super) channels: BTreeMap<String, Channel>,
     pub(super) bridges: BTreeMap<String, BTreeSet<String>>,
@@ -47,8 +52,10 @@ pub(super) struct Asterisk {
     pub(super) missing_places: bool,
     /// The caller hangs up just before the request of this number (from 0) is carried out.
     pub(super) caller_leaves_at: Option<usize>,
-    /// And right after this one (`METHOD last-path-part`), whose answer then comes late.
+    /// And right after this one (`METHOD last-path-part`), whose answer comes when the engine has been told.
     pub(super) leaves_after: Option<&'static str>,
+    /// The engine has read what it was told before [`HEARD`].
+    heard: Arc<Notify>,
     /// It is this channel instead.
     pub(super) who_leaves: String,
     /// `METHOD path` of each request that changes something.
@@ -112,6 +119,7 @@ impl FakeAri {
             missing_places: false,
             caller_leaves_at: None,
             leaves_after: None,
+            heard: Arc::default(),
             who_leaves: "caller".into(),
             requests: Vec::new(),
             upgrades: 0,
@@ -254,15 +262,15 @@ impl Asterisk {
         }
     }
 
-    /// Whether somebody left after the last request.
-    fn leaves_after_request(&mut self) -> bool {
-        let last =
-            self.requests.last().and_then(|request| Some((request.split(' ').next()?, request.rsplit('/').next()?)));
-        let leaves =
-            last.is_some_and(|(method, end)| self.leaves_after.is_some_and(|name| name == format!("{method} {end}")));
+    /// Whether somebody leaves after this request.
+    fn leaves_after_request(&mut self, method: &str, path: &[&str]) -> bool {
+        let name = format!("{method} {}", path.last().unwrap_or(&""));
+        let leaves = self.leaves_after.take_if(|after| **after == name).is_some();
         if leaves {
-            self.leaves_after = None;
             self.hang_up(&self.who_leaves.clone());
+            if let Some(events) = &self.events {
+                let _ = events.send(Message::Ping(HEARD.into()));
+            }
         }
         leaves
     }
@@ -415,14 +423,14 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<Asterisk>>) {
         if stream.read_exact(&mut request).await.is_err() {
             return;
         }
-        let (status, answer) = match status {
+        let (status, answer, late) = match status {
             0 => carry_out(&head, &request[head.len()..], &state),
-            refused => (refused, answer),
+            refused => (refused, answer, false),
         };
-        let late = state.lock().unwrap().leaves_after_request();
         if late {
             // The event overtakes the answer.
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            let heard = state.lock().unwrap().heard.clone();
+            let _ = tokio::time::timeout(HEARD_MAX, heard.notified()).await;
         }
         if status == 0 {
             return;
@@ -436,13 +444,16 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<Asterisk>>) {
     }
 }
 
-fn carry_out(head: &str, body: &[u8], state: &Mutex<Asterisk>) -> (u16, Value) {
+/// Status and body of the answer, and whether it comes late.
+fn carry_out(head: &str, body: &[u8], state: &Mutex<Asterisk>) -> (u16, Value, bool) {
     let mut words = head.split(' ');
     let (method, target) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let path: Vec<_> = path.trim_start_matches("/ari/").split('/').collect();
     let body = serde_json::from_slice(body).unwrap_or_default();
-    state.lock().unwrap().request(method, &path, query, &body)
+    let mut state = state.lock().unwrap();
+    let (status, answer) = state.request(method, &path, query, &body);
+    (status, answer, state.leaves_after_request(method, &path))
 }
 
 async fn events(stream: TcpStream, manner: Manner, state: Arc<Mutex<Asterisk>>) {
@@ -465,7 +476,11 @@ async fn events(stream: TcpStream, manner: Manner, state: Arc<Mutex<Asterisk>>) 
                 Some(event) => if socket.send(event).await.is_err() { return },
                 None => return,
             },
-            read = socket.next() => if !matches!(read, Some(Ok(_))) { return },
+            read = socket.next() => match read {
+                Some(Ok(Message::Pong(payload))) if payload == HEARD => state.lock().unwrap().heard.notify_one(),
+                Some(Ok(_)) => {}
+                _ => return,
+            },
         }
     }
 }

@@ -32,6 +32,8 @@ pub enum Note {
         text: Redacted<String>,
     },
     Digit(Redacted<char>),
+    /// The caller has typed what a tool asked for: a turn of theirs.
+    Typed,
     /// A tool call was answered; `tool` is `None` for a name that this context does not have.
     ToolAnswered {
         tool: Option<String>,

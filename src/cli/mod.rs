@@ -112,7 +112,9 @@ fn check(file: &std::path::Path) -> ExitCode {
             let contexts = counted(config.contexts.len(), "context");
             let providers = counted(config.providers.len(), "provider");
             if let Err(problems) = offhook::engine::check(config) {
-                eprintln!("{}: {problems}", file.display());
+                for problem in problems.lines() {
+                    eprintln!("{}: {problem}", file.display());
+                }
                 return ExitCode::FAILURE;
             }
             println!("{}: no problems ({contexts}, {providers})", file.display());

@@ -62,7 +62,7 @@ pub(super) struct CallTask<'a> {
     pub post: &'a mut Post,
     pub shared: &'a Shared,
     pub began: Instant,
-    /// The agent was heard; false when the call begins.
+    /// The agent that has the call now was heard; false when the call begins.
     pub agent_heard: bool,
 }
 
@@ -197,8 +197,12 @@ impl CallTask<'_> {
             warn!("a handoff to a context that this call's configuration does not have");
             return Input::Agent(AgentEvent::Lost(AgentLoss::Protocol));
         };
+        // What becomes of the call from here on is the next provider's doing.
+        self.shared.health.ended(&self.facts.provider, EndReason::Transferred, self.agent_heard);
+        self.agent_heard = false;
         self.facts.context.clone_from(&casting.context.name);
         self.facts.provider.clone_from(&casting.context.provider);
+        self.entered.handed_off(&self.facts);
         let story = story::told_to_the_next(self.post.transcript(), message, known);
         let session = casting.dial(self.shared, &self.facts, self.format, Some(&story), &Span::current());
         self.retired.push(std::mem::replace(&mut self.session, session));

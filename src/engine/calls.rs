@@ -270,7 +270,7 @@ async fn run(
     let casting = Casting { context: granted.context, provider: granted.provider, toolbox: Arc::clone(&toolbox) };
     let session = casting.dial(&shared, &facts, format, None, &span);
     let mut line = line();
-    let (known, provider) = (facts.clone(), facts.provider.clone());
+    let known = facts.clone();
     let (mut post, since) = (Post::default(), jiff::Timestamp::now());
     let (reason, sessions) = async {
         info!(generation = generation.number, audio = %format, transport, direction = facts.direction.label(), "call began");
@@ -297,8 +297,8 @@ async fn run(
             error!("the call's task failed; the caller goes back to the dialplan");
             EndReason::EngineFault
         });
-        shared.health.ended(&provider, reason, task.agent_heard);
-        let CallTask { session, retired, .. } = task;
+        let CallTask { session, retired, facts, agent_heard, .. } = task;
+        shared.health.ended(&facts.provider, reason, agent_heard);
         (reason, retired.into_iter().chain([session]))
     }
     .instrument(span.clone())

@@ -20,7 +20,7 @@ pub struct ProviderHealth {
 }
 
 impl ProviderHealth {
-    /// A call ended. `heard`: the provider spoke in it.
+    /// A call ended, or a provider's part in it. `heard`: the provider spoke in it.
     pub fn ended(&self, provider: &str, reason: EndReason, heard: bool) {
         let mut failing = self.lock();
         if reason.class() == EndClass::Provider {

@@ -138,6 +138,14 @@ impl Entered {
         });
     }
 
+    /// Another context's agent has the call.
+    pub fn handed_off(&self, facts: &CallFacts) {
+        self.update(|call| {
+            call.call.context.clone_from(&facts.context);
+            call.call.provider.clone_from(&facts.provider);
+        });
+    }
+
     pub fn missed(&self, slots: u64) {
         self.update(|call| call.counts.slots_missed += slots);
     }

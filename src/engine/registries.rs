@@ -60,7 +60,7 @@ fn declarative(name: &str, tenant: &Tenant, workshop: &Workshop, errors: &mut Ve
             Err(problems) => {
                 let tool = value.get("name").and_then(serde_json::Value::as_str).unwrap_or("(no name)");
                 errors.extend(problems.into_iter().map(|problem| BuildError {
-                    place: format!("{}: {tool}: {}", tenant.folder.display(), problem.path),
+                    place: format!("tenants.{name}: {tool}: {}", problem.path),
                     message: match problem.hint {
                         Some(hint) => format!("{} ({hint})", problem.message),
                         None => problem.message,

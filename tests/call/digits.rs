@@ -108,6 +108,25 @@ fn a_pin_opens_what_is_private() {
     assert!(!format!("{:?}", stage.seen).contains("2468"));
 }
 
+/// P22, P23: who types is heard: an agent that asks again after a wrong PIN is in no loop, and over no budget.
+#[test]
+fn an_entry_is_a_turn_of_the_callers() {
+    let mut stage = collecting(DigitPurpose::Pin, []);
+    for again in 2..=5 {
+        types(&mut stage, "9999#");
+        stage.only_calls(&format!("provider-{again}"), "collect", "{}").finishes("collect", plan(DigitPurpose::Pin));
+        stage.agent_tells(&format!("question-{again}"), "Once more, please.");
+    }
+    assert_eq!(stage.ran(), ["collect"; 5]);
+    // One without a key is none.
+    let mut stage = collecting(DigitPurpose::Pin, []);
+    for again in 2..=3 {
+        stage.after(6_000).only_calls(&format!("provider-{again}"), "collect", "{}");
+        stage.finishes("collect", plan(DigitPurpose::Pin)).agent_tells(&format!("question-{again}"), "Once more.");
+    }
+    assert!(stage.ran().len() < 3);
+}
+
 /// A long number takes longer to type than a tool may run.
 #[test]
 fn typing_may_take_longer_than_a_tool() {

@@ -96,7 +96,7 @@ struct Watcher {
     sent: HashMap<String, usize>,
     tokens: Vec<String>,
     ran: Vec<ToolCallId>,
-    /// (look-ups, all) since the caller last spoke or pressed a key.
+    /// (look-ups, all) since the caller last spoke, pressed a key or typed a number.
     spent: (u32, u32),
     granted: bool,
     turn: u64,
@@ -129,7 +129,9 @@ impl Watcher {
                     self.tokens.extend(token.map(str::to_owned));
                 }
                 Output::HandOff { .. } => self.handed_off = true,
-                Output::Note(Note::CallerSpeaks | Note::Digit(_)) => (self.spent, self.turn) = ((0, 0), self.turn + 1),
+                Output::Note(Note::CallerSpeaks | Note::Digit(_) | Note::Typed) => {
+                    (self.spent, self.turn) = ((0, 0), self.turn + 1);
+                }
                 Output::Note(Note::HandedOff { .. }) => (self.spent, self.granted) = ((0, 0), false),
                 Output::Note(Note::Confirmed(verdict)) => {
                     self.granted = *verdict == Verdict::Granted;

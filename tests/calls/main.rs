@@ -14,6 +14,7 @@ mod privacy;
 mod routing;
 mod telephony;
 mod tls;
+mod tools;
 mod walk_ins;
 
 use std::time::Duration;
@@ -25,7 +26,7 @@ pub const SOON: Duration = Duration::from_secs(15);
 pub const AGENT_HZ: f64 = 440.0;
 pub const CALLER_HZ: f64 = 700.0;
 
-pub fn ms(milliseconds: u64) -> Duration {
+pub const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 

@@ -11,4 +11,5 @@ pub mod offhook;
 pub mod openai_server;
 pub mod openai_shapes;
 pub mod phone;
+pub mod service;
 pub mod tied;

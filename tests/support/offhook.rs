@@ -58,11 +58,13 @@ pub struct Launch<'a> {
     pub log_format: &'a str,
     /// More of the environment than the test's own.
     pub env: &'a [(&'a str, String)],
+    /// Files beside the configuration: their names relative to its folder, and what is in them.
+    pub files: &'a [(&'a str, &'a str)],
 }
 
 impl Default for Launch<'_> {
     fn default() -> Self {
-        Self { log: "debug", log_format: "text", env: &[] }
+        Self { log: "debug", log_format: "text", env: &[], files: &[] }
     }
 }
 
@@ -76,6 +78,11 @@ impl Offhook {
         let directory = TempDir::with_prefix("offhook-engine-").expect("a temporary directory");
         let config = directory.path().join("offhook.yaml");
         std::fs::write(&config, yaml).expect("a file in the test's own directory");
+        for (name, text) in launch.files {
+            let path = directory.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("in the directory")).expect("the test's own directory");
+            std::fs::write(path, text).expect("a file in the test's own directory");
+        }
         let log = File::create(directory.path().join("log")).expect("a file in the test's own directory");
         let child = Command::new(env!("CARGO_BIN_EXE_offhook"))
             .args(["run", "--log", launch.log, "--log-format", launch.log_format, "--config"])
@@ -222,6 +229,17 @@ impl Offhook {
         let url = format!("http://127.0.0.1:{}/{name}", self.http);
         let answer = self.client.post(url).send().await.expect("an answer");
         (answer.status().as_u16(), answer.text().await.expect("a body"))
+    }
+
+    /// One request with this bearer token, and its answer.
+    pub async fn request(&self, method: &str, path: &str, token: &str, body: Option<&Value>) -> (u16, Value) {
+        let method = reqwest::Method::from_bytes(method.as_bytes()).expect("a method");
+        let url = format!("http://127.0.0.1:{}/{path}", self.http);
+        let request = self.client.request(method, url).bearer_auth(token);
+        let request = body.iter().fold(request, |request, body| request.json(body));
+        let answer = request.send().await.expect("an answer");
+        let status = answer.status().as_u16();
+        (status, serde_json::from_str(&answer.text().await.expect("a body")).unwrap_or_default())
     }
 
     fn pid(&self) -> u32 {

@@ -90,6 +90,8 @@ enum Control {
     Send(String),
     SendBinary(Vec<u8>),
     Respond,
+    Call { name: String, arguments: String },
+    Hear { item: String, words: String },
     Close(u16),
     Drop,
 }
@@ -102,6 +104,9 @@ struct Log {
     received: Vec<Value>,
     violations: Vec<String>,
     caller_audio: Vec<u8>,
+    /// Answers that were spoken to their end.
+    answered: usize,
+    words: Option<String>,
 }
 
 pub struct OpenAiServer {
@@ -217,6 +222,42 @@ impl OpenAiServer {
     /// Starts a response of the server's own.
     pub fn respond(&self) {
         self.tell(Control::Respond);
+    }
+
+    /// Starts a response that calls this function; after the one that is being spoken.
+    pub fn call(&self, name: &str, arguments: &Value) {
+        self.tell(Control::Call { name: name.into(), arguments: arguments.to_string() });
+    }
+
+    /// The caller has said this, in an utterance of this name: detected, and transcribed at once. What the
+    /// model makes of it is for the test to say.
+    pub fn hear(&self, item: &str, words: &str) {
+        self.tell(Control::Hear { item: item.into(), words: words.into() });
+    }
+
+    /// From now on the transcript of an answer is this.
+    pub fn speak_of(&self, words: &str) {
+        self.log().words = Some(words.into());
+    }
+
+    /// Answers that were spoken to their end so far.
+    pub fn answered(&self) -> usize {
+        self.log().answered
+    }
+
+    /// Outputs of function calls, oldest first.
+    pub fn outputs(&self) -> Vec<Value> {
+        let items = self.received_of("conversation.item.create").into_iter().map(|message| message["item"].clone());
+        let outputs = items.filter(|item| item["type"] == "function_call_output");
+        outputs.map(|item| serde_json::from_str(item["output"].as_str().expect("text")).expect("JSON")).collect()
+    }
+
+    /// Waits until so many function calls were answered and returns the last answer.
+    pub async fn wait_output(&self, count: usize) -> Value {
+        self.wait_until(&format!("{count} outputs"), |server| server.outputs().len() >= count).await;
+        let outputs = self.outputs();
+        assert_eq!(outputs.len(), count, "{outputs:#?}");
+        outputs[count - 1].clone()
     }
 
     /// Closes every session with this code.

@@ -219,15 +219,19 @@ async fn who_leaves_between_the_bridge_and_its_being_watched_leaves_nobody_alone
             fake.leaves_after = Some("POST addChannel");
             fake.answers(&winner);
         }
-        assert!(matches!(call.dialling.next().await, Progress::Failed(_)), "{who}");
+        let progress = call.dialling.next().await;
         call.settled().await;
-        assert_eq!(call.stage.ari.counters().handed_on.get(), 0, "{who}");
-        if who == "caller" {
+        if progress == Progress::HandedOn {
+            // The events socket was lost on a busy machine and the word came after the pair was watched: then
+            // the end is for both.
+            call.stage.fake.until("nobody is left", |fake| fake.channels.is_empty()).await;
+        } else if who == "caller" {
             assert!(call.channels().is_empty(), "{:?}", call.channels());
         } else {
             assert_eq!(call.channels(), ["caller"]);
             call.caller_is_in(&call.stage.ari.names().bridge(call.call));
         }
+        assert_eq!(call.stage.ari.counters().handed_on.get(), 0, "{who}");
     }
 }
 

@@ -98,6 +98,10 @@ impl CallMachine {
         self.timers.clear(Timer::Digits);
         let Some(Capture { id, plan, digits }) = self.capture.take() else { return };
         let count = digits.len();
+        if count > 0 {
+            self.policy.caller_typed();
+            out.push(Output::Note(Note::Typed));
+        }
         let outcome = if count < plan.min {
             ToolOutcome::failed(ToolError::Validation, format!("The caller typed {count} digits, too few."))
         } else {

@@ -253,6 +253,11 @@ impl CallPolicy {
         self.confirmations.caller_pressed(key, turn, wall, &self.rules.confirm)
     }
 
+    /// The caller has typed what a tool asked for: a turn of theirs, and an answer to no question.
+    pub fn caller_typed(&mut self) {
+        self.turns.pressed();
+    }
+
     pub fn agent_said(&mut self, text: &str) {
         self.confirmations.agent_said(text);
     }

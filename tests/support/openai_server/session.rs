@@ -9,7 +9,7 @@ use futures_util::{
 };
 use offhook::audio::{Activity, ActivityDetector, Encoding, FRAME, Format, g711};
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 use tokio::{
     net::TcpStream,
     sync::broadcast,
@@ -36,6 +36,8 @@ pub(super) struct Session {
     answers: usize,
     /// Milliseconds sent of each item.
     sent: Vec<(String, u64)>,
+    /// Function calls that wait for the end of an answer.
+    calls: VecDeque<(String, String)>,
     detector: ActivityDetector,
     clock: std::time::Instant,
     closed: bool,
@@ -61,6 +63,7 @@ impl Session {
             answer: None,
             answers: 0,
             sent: Vec::new(),
+            calls: VecDeque::new(),
             detector: ActivityDetector::new(-40.0, Duration::from_millis(60), Duration::from_millis(300)),
             clock: Instant::now().into_std(),
             closed: false,
@@ -92,12 +95,47 @@ impl Session {
                     Control::Send(text) => self.send_raw(Message::text(text)).await,
                     Control::SendBinary(bytes) => self.send_raw(Message::binary(bytes)).await,
                     Control::Respond => self.respond(None).await,
+                    Control::Call { name, arguments } => self.calls.push_back((name, arguments)),
+                    Control::Hear { item, words } => self.heard(&item, &words).await,
                     Control::Close(code) => return self.close(code).await,
                     Control::Drop => return,
                 },
                 () = due(self.answer.as_ref()) => self.speak().await,
             }
+            if self.answer.is_none()
+                && let Some((name, arguments)) = self.calls.pop_front()
+            {
+                self.answers += 1;
+                let (response, item) = (format!("resp_{}", self.answers), format!("item_{}", self.answers));
+                self.created(&response).await;
+                self.call(&response, &item, &name, &arguments).await;
+            }
         }
+    }
+
+    /// The caller has said something, as the server's own detection and transcription tell it.
+    async fn heard(&mut self, item: &str, words: &str) {
+        self.send(json!({
+            "type": "input_audio_buffer.speech_started", "audio_start_ms": 0, "item_id": item,
+        }))
+        .await;
+        if let Some(answer) = self.answer.take() {
+            self.cancel(answer, "turn_detected").await;
+        }
+        self.send(json!({ "type": "input_audio_buffer.speech_stopped", "audio_end_ms": 0, "item_id": item })).await;
+        self.send(json!({ "type": "input_audio_buffer.committed", "item_id": item })).await;
+        self.send(json!({
+            "type": "conversation.item.input_audio_transcription.completed", "item_id": item,
+            "content_index": 0, "transcript": words,
+        }))
+        .await;
+    }
+
+    async fn created(&mut self, response: &str) {
+        self.send(json!({
+            "type": "response.created", "response": { "id": response, "object": "realtime.response", "status": "in_progress" },
+        }))
+        .await;
     }
 
     async fn hear(&mut self, text: &str) {
@@ -201,10 +239,7 @@ impl Session {
         self.answers += 1;
         let response = format!("resp_{}", self.answers);
         let item = format!("item_{}", self.answers);
-        self.send(json!({
-            "type": "response.created", "response": { "id": response, "object": "realtime.response", "status": "in_progress" },
-        }))
-        .await;
+        self.created(&response).await;
         if let Some((name, arguments)) = self.behaviour.calls.pop_front() {
             return self.call(&response, &item, &name, &arguments).await;
         }
@@ -214,7 +249,8 @@ impl Session {
     }
 
     async fn call(&mut self, response: &str, item: &str, name: &str, arguments: &str) {
-        let call_id = format!("call_{}", self.answers);
+        // As long as the vendor's own.
+        let call_id = format!("call_{:016}", self.answers);
         self.send(json!({
             "type": "response.function_call_arguments.done", "response_id": response, "item_id": item,
             "output_index": 0, "call_id": call_id, "name": name, "arguments": arguments,
@@ -249,7 +285,10 @@ impl Session {
         let of = json!({ "response_id": response, "item_id": item, "output_index": 0, "content_index": 0 });
         self.send(with(of.clone(), "response.output_audio.done")).await;
         let mut transcript = with(of, "response.output_audio_transcript.done");
-        transcript["transcript"] = "A tone.".into();
+        self.shared.note(|log| {
+            transcript["transcript"] = log.words.as_deref().unwrap_or("A tone.").into();
+            log.answered += 1;
+        });
         self.send(transcript).await;
         self.done(&response, "completed", Value::Null, json!([])).await;
     }

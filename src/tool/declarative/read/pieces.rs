@@ -130,7 +130,9 @@ impl Reader<'_> {
         let found = all.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
         if found.is_none() {
             let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-            self.hinted(at, format!("has to be one of {}", names.join(", ")), nearest(&text, &names));
+            // The message has them all.
+            let hint = nearest(&text, &names).filter(|hint| hint.ends_with('?'));
+            self.hinted(at, format!("has to be one of {}", names.join(", ")), hint);
         }
         found
     }

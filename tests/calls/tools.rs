@@ -1,0 +1,223 @@
+//! Tools in whole calls: what the model asks for goes through the policy, out to a real web service, and
+//! back; and nothing of it reaches a log.
+
+mod authority;
+mod confirmation;
+mod digits;
+mod handoff;
+mod over_http;
+
+use crate::{
+    AGENT_HZ, SOON, ms,
+    support::{
+        asterisk::{Asterisk, Options},
+        audio::silence,
+        offhook::{Launch, Offhook, Place},
+        openai_server::{Behaviour, OpenAiServer},
+        phone::Phone,
+        service::Service,
+    },
+};
+use serde_json::{Value, json};
+
+const NAME: &str = "Ada Lovelace";
+const NUMBER: &str = "15550123";
+const TENANT_TOKEN: &str = "a-bearer-token-of-the-test";
+
+/// An installation with a model, a web service, and tools that call it.
+struct Scene {
+    server: OpenAiServer,
+    service: Service,
+    asterisk: Asterisk,
+    offhook: Offhook,
+}
+
+/// What a test wants of its installation. `HOST` in tools is the web service.
+#[derive(Default)]
+struct Setting<'a> {
+    /// Declarative tools: names and definitions.
+    tools: &'a [(&'a str, &'a str)],
+    /// Of the context `front`, by name.
+    offered: &'a str,
+    /// More of the configuration: sections, entries of `providers` and of `contexts`, a tenant's keys.
+    sections: &'a str,
+    providers: &'a str,
+    contexts: &'a str,
+    tenant: &'a str,
+    dialplan: &'a str,
+}
+
+/// The model's answers are short.
+fn model(hertz: f64) -> Behaviour {
+    Behaviour { hertz: hertz as f32, answer: ms(300), ..Behaviour::default() }
+}
+
+impl Scene {
+    async fn start(setting: Setting<'_>) -> Self {
+        let Setting { tools, offered, sections, providers, contexts, tenant, dialplan } = setting;
+        let (server, service) = (OpenAiServer::start(model(AGENT_HZ)).await, Service::start().await);
+        let asterisk = Asterisk::start(Options { dialplan: dialplan.into(), ..Options::default() }).await;
+        let place = Place::free();
+        let yaml = format!(
+            "{}default_context: front\nproviders:\n  ai: {{ openai_realtime: {{ api_key: key-of-the-test, base_url: \
+             \"{}\" }} }}\n{providers}tenants:\n  acme: {{ tools: tools, allowed_hosts: [\"{}\"], tokens: [{TENANT_TOKEN}] \
+             {tenant} }}\n{sections}\ncontexts:\n  front: {{ prompt: You are a test., provider: ai, tools: [{offered}] }}\n\
+             {contexts}",
+            place.yaml(Some(&asterisk)),
+            server.base_url(),
+            service.host(),
+        );
+        let files = definitions(tools, &service);
+        let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        let launch = Launch { log_format: "json", files: &files, ..Launch::default() };
+        let offhook = Offhook::launch(place, &yaml, launch).await;
+        offhook.wait_ready(true).await;
+        Self { server, service, asterisk, offhook }
+    }
+
+    /// A caller who was greeted.
+    async fn call(&self, extension: &str) -> Phone {
+        let before = self.server.answered();
+        let says = silence(ms(60_000));
+        let phone = Phone::call_as(self.asterisk.sip_port(), extension, says, NAME, NUMBER).await;
+        self.said(before + 1).await;
+        phone.wait_to_hear(AGENT_HZ, ms(200), SOON).await;
+        phone
+    }
+
+    /// Waits until the model has spoken so many answers.
+    async fn said(&self, answers: usize) {
+        self.server.wait_until(&format!("{answers} answers"), |server| server.answered() >= answers).await;
+    }
+
+    /// The model calls a tool, gets its output, and speaks.
+    async fn tool(&self, name: &str, arguments: Value) -> Value {
+        let (outputs, answers) = (self.server.outputs().len(), self.server.answered());
+        self.server.call(name, &arguments);
+        let output = self.server.wait_output(outputs + 1).await;
+        self.said(answers + 1).await;
+        output
+    }
+
+    /// The audit lines so far.
+    fn audits(&self) -> Vec<Value> {
+        let lines = self.lines("offhook::audit");
+        lines.iter().map(|line| serde_json::from_str(line["audit"].as_str().expect("text")).expect("JSON")).collect()
+    }
+
+    /// The lines of the log with this target.
+    fn lines(&self, target: &str) -> Vec<Value> {
+        let log = self.offhook.log();
+        let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line of JSON"));
+        lines.filter(|line| line["target"] == target).collect()
+    }
+
+    /// None of these is in the log or on a page.
+    async fn is_private(&self, secrets: &[&str]) {
+        let mut told = self.offhook.log();
+        for page in ["", "calls", "metrics"] {
+            told += &self.offhook.page(page).await.1;
+        }
+        for secret in secrets.iter().chain(&[NAME, NUMBER, TENANT_TOKEN, "key-of-the-test"]) {
+            let line = told.lines().find(|line| line.contains(secret));
+            assert_eq!(line, None, "{secret:?} was told");
+        }
+    }
+
+    async fn ends(&self, mut phone: Phone) {
+        phone.hang_up().await;
+        assert_eq!(self.offhook.wait_end_reason(SOON).await, "caller_hung_up");
+        self.asterisk.wait_empty(SOON).await;
+        assert_eq!(self.server.violations(), Vec::<String>::new());
+    }
+}
+
+fn definitions(tools: &[(&str, &str)], service: &Service) -> Vec<(String, String)> {
+    let file = |(name, text): &(&str, &str)| (format!("tools/{name}.yaml"), text.replace("HOST", &service.host()));
+    tools.iter().map(file).collect()
+}
+
+fn kind(output: &Value) -> &str {
+    output["error"]["type"].as_str().unwrap_or("OK")
+}
+
+const TRACK_PARCEL: &str = r#"
+name: track_parcel
+description: Finds a parcel by its number.
+parameters:
+  - { name: parcel, type: string, required: true }
+actions:
+  - type: api_call
+    url: "http://HOST/parcels/{{params.parcel}}"
+    method: GET
+    headers: { Authorization: "Bearer {{user.auth_token}}" }
+on_success: [{ type: respond, message: "The parcel is {{result.body.state}}." }]
+policy: { access: public_read, risk_domain: customer_support }
+"#;
+
+const USERS_TOKEN: &str = "planted-secret-of-the-user";
+const CALLERS_WORDS: &str = "my purple elephant has not come";
+const PARCEL: &str = "PX-88412-QZ";
+
+/// P31, D8, D answer 25: a tool's way out and back, told in one audit line and one line of the journal.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_reaches_its_service_and_the_agent_gets_the_answer() {
+    let dialplan = format!(
+        "[lab-callers](+)\nexten => known,1,Set(AI_USER={{\"id\":\"u-7\",\"auth_token\":\"{USERS_TOKEN}\"}})\n \
+         same => n,Stasis(offhook)\n same => n,Hangup()\n"
+    );
+    let tools = [("track_parcel", TRACK_PARCEL)];
+    let setting =
+        Setting { tools: &tools, offered: "hangup_call, track_parcel", dialplan: &dialplan, ..Setting::default() };
+    let scene = Scene::start(setting).await;
+    scene.service.answers(200, json!({ "state": "on a heavy lorry", "token": USERS_TOKEN }));
+    let phone = scene.call("known").await;
+    let session = &scene.server.received_of("session.update")[0]["session"];
+    let shown = session["tools"].as_array().expect("tools").iter().find(|tool| tool["name"] == "track_parcel");
+    assert_eq!(shown.expect("it is offered")["parameters"]["required"], json!(["parcel"]));
+
+    scene.server.hear("u1", CALLERS_WORDS);
+    let output = scene.tool("track_parcel", json!({ "parcel": PARCEL, "colour": "vermilion" })).await;
+    assert_eq!((&output["ok"], &output["message"]), (&json!(true), &json!("The parcel is on a heavy lorry.")));
+    assert_eq!(output["data"]["state"], "on a heavy lorry");
+    assert!(!output.to_string().contains(USERS_TOKEN), "an echo of the secret is masked: {output}");
+    let requests = scene.service.requests();
+    assert_eq!(requests.len(), 1);
+    assert_eq!((&*requests[0].method, requests[0].path.clone()), ("GET", format!("/parcels/{PARCEL}")));
+    assert_eq!(requests[0].authorization, format!("Bearer {USERS_TOKEN}"));
+    phone.wait_to_hear(AGENT_HZ, ms(500), SOON).await;
+    scene.ends(phone).await;
+
+    let [audit] = &scene.audits()[..] else { panic!("one line: {:?}", scene.audits()) };
+    let call = &scene.offhook.json("calls").await["recent"][0]["id"];
+    assert_eq!((&audit["toolId"], &audit["ok"], &audit["sessionId"]), (&json!("track_parcel"), &json!(true), call));
+    assert_eq!((&audit["route"], &audit["executor"]), (&json!("accept"), &json!("declarative")));
+    assert_eq!((&audit["argument_keys"], &audit["droppedArguments"]), (&json!(["parcel"]), &json!(["colour"])));
+    let [journal] = &scene.lines("journal")[..] else { panic!("one line: {:?}", scene.lines("journal")) };
+    assert_eq!((&journal["tool"], &journal["method"]), (&json!("track_parcel"), &json!("GET")));
+    assert_eq!(
+        (&journal["host"], &journal["status"], &journal["attempts"]),
+        (&json!("127.0.0.1"), &json!(200), &json!(1))
+    );
+    let counted = "offhook_tool_calls_total{outcome=\"done\",tool=\"track_parcel\"}";
+    assert_eq!(scene.offhook.metric(counted).await, 1.0);
+    scene.is_private(&[USERS_TOKEN, CALLERS_WORDS, "elephant", PARCEL, "heavy lorry", "vermilion"]).await;
+}
+
+/// P20: what goes wrong is told to the model in words it can use, and the call goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_fails_is_an_answer_too() {
+    let tools = [("track_parcel", TRACK_PARCEL)];
+    let scene = Scene::start(Setting { tools: &tools, offered: "track_parcel", ..Setting::default() }).await;
+    let phone = scene.call("7000").await;
+    scene.server.hear("u1", CALLERS_WORDS);
+    // There is no user here, so there is nothing to log in with.
+    let output = scene.tool("track_parcel", json!({ "parcel": PARCEL })).await;
+    assert_eq!((kind(&output), &output["error"]["details"]["reason"]), ("PERMANENT", &json!("unresolved_template")));
+    assert_eq!(scene.tool("track_parcel", json!({})).await["error"]["type"], "VALIDATION");
+    assert_eq!(scene.tool("look_down", json!({})).await["error"]["type"], "NOT_FOUND");
+    assert!(scene.service.requests().is_empty());
+    phone.wait_to_hear(AGENT_HZ, ms(800), SOON).await;
+    scene.ends(phone).await;
+    scene.is_private(&[CALLERS_WORDS, PARCEL, "look_down"]).await;
+}

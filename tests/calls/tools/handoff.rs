@@ -1,0 +1,142 @@
+//! One agent hands the call to another: another context, another provider, another voice.
+
+use super::{Scene, Setting, TENANT_TOKEN, kind, model};
+use crate::{
+    AGENT_HZ, SOON, ms,
+    support::{
+        asterisk::{Asterisk, DESK_HZ, Options},
+        audio::silence,
+        offhook::{Launch, Offhook, Place},
+        openai_server::OpenAiServer,
+        phone::Phone,
+    },
+};
+use serde_json::{Value, json};
+
+const BILLING_HZ: f64 = 800.0;
+/// Between two agents of this machine: the second one's connection, and a frame or two.
+const DIAL_MAX: std::time::Duration = ms(600);
+
+const TO_BILLING: &str = r#"
+name: to_billing
+description: Hands the call to billing.
+actions: [{ type: handoff, target: billing, message: "A bill is wrong." }]
+policy: { access: write, risk_domain: customer_support, standing_approval: true }
+"#;
+
+/// D: the caller hears the first agent to its last word, then the second.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_caller_hears_the_second_agent_after_the_first() {
+    for leg in ["audiosocket/slin", "rtp/ulaw"] {
+        let asterisk = Asterisk::start(Options::default()).await;
+        let place = Place::free();
+        let yaml = format!(
+            "{}default_context: front\nproviders:\n  one: {{ scripted: {{ script: [{{ tone: {{ hertz: 440, for: 1s }} }}, {{ \
+             call: {{ tool: to_billing }} }}, {{ tone: {{ hertz: 600, for: 60s }} }}] }} }}\n  two: {{ scripted: {{ script: [{{ \
+             tone: {{ hertz: 800, for: 60s }} }}] }} }}\ntenants: {{ acme: {{ tools: tools, tokens: [{TENANT_TOKEN}] }} }}\n\
+             contexts:\n  front: {{ prompt: Front, provider: one, tools: [to_billing], audio: {leg} }}\n  billing: {{ prompt: \
+             Bills, provider: two }}\n",
+            place.yaml(Some(&asterisk)),
+        );
+        let files = [("tools/to_billing.yaml", TO_BILLING)];
+        let offhook = Offhook::launch(place, &yaml, Launch { files: &files, ..Launch::default() }).await;
+        offhook.wait_ready(true).await;
+        let mut phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
+        phone.wait_to_hear(BILLING_HZ, ms(1_000), SOON).await;
+        offhook.wait_active_where(|call| call["context"] == "billing", SOON).await;
+        let missed = offhook.metric("offhook_slots_missed_total").await;
+        phone.hang_up().await;
+        let heard = phone.heard();
+        let (first, second) = (heard.spans_of(AGENT_HZ), heard.spans_of(BILLING_HZ));
+        assert_eq!((first.len(), second.len()), (1, 1), "{leg}: without a hole: {first:?} {second:?}");
+        assert!(first[0].length().abs_diff(ms(1_000)) <= ms(60), "{leg}: to the last word: {first:?}");
+        let gap = second[0].begin.saturating_sub(first[0].end);
+        assert!(second[0].begin > first[0].end && gap <= DIAL_MAX, "{leg}: {gap:?} between the two");
+        assert!(!heard.has(600.0), "{leg}: the first agent says nothing more");
+        assert_eq!(missed, 0.0, "{leg}: a frame in every slot");
+        let ended = offhook.wait_ended(1, SOON).await;
+        assert_eq!((&ended[0]["context"], &ended[0]["provider"]), (&json!("billing"), &json!("two")), "{leg}");
+        assert_eq!(ended[0]["reason"]["label"], "caller_hung_up", "{leg}");
+        asterisk.wait_empty(SOON).await;
+    }
+}
+
+const CALLERS_WORDS: &str = "My bill of a purple elephant is wrong.";
+
+/// D: the second model knows what was said, has its own tools and no others, and the first one's session
+/// is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_second_model_goes_on_from_where_the_first_was() {
+    let billing = OpenAiServer::start(model(BILLING_HZ)).await;
+    let providers = format!(
+        "  other: {{ openai_realtime: {{ api_key: key-of-billing, base_url: \"{}\" }} }}\n",
+        billing.base_url()
+    );
+    let scene = Scene::start(Setting {
+        tools: &[("to_billing", TO_BILLING), ("refund", REFUND)],
+        offered: "to_billing, hangup_call",
+        providers: &providers,
+        contexts: "  billing: { prompt: You are billing., provider: other, tools: [refund] }\n",
+        ..Setting::default()
+    })
+    .await;
+    let phone = scene.call("7000").await;
+    scene.server.speak_of("I see, somebody else can help.");
+    scene.server.hear("u1", CALLERS_WORDS);
+    scene.server.call("to_billing", &json!({}));
+    billing.wait_until("a greeting", |billing| billing.answered() >= 1).await;
+    phone.wait_to_hear(BILLING_HZ, ms(250), SOON).await;
+    scene.server.wait_until("its end", |server| server.open() == 0).await;
+
+    let session = &billing.received_of("session.update")[0]["session"];
+    let told = session["instructions"].as_str().expect("text");
+    for part in ["You are billing.", "take over", "A bill is wrong.", "Agent: A tone.", "Caller: My bill of"] {
+        assert!(told.contains(part), "{part:?} in {told}");
+    }
+    let names: Vec<&Value> = session["tools"].as_array().expect("tools").iter().map(|tool| &tool["name"]).collect();
+    assert_eq!(names, ["refund"]);
+    billing.call("to_billing", &json!({}));
+    assert_eq!(kind(&billing.wait_output(1).await), "NOT_FOUND");
+    // The first model's words are nobody's any more, and the caller is heard by the second.
+    let before = scene.server.caller_audio().len();
+    let heard = billing.caller_audio().len();
+    billing.wait_until("the caller", |billing| billing.caller_audio().len() > heard + 48_000).await;
+    assert_eq!(scene.server.caller_audio().len(), before);
+    scene.ends(phone).await;
+    assert_eq!(billing.violations(), Vec::<String>::new());
+    scene.is_private(&[CALLERS_WORDS, "elephant", "key-of-billing", "bill is wrong"]).await;
+}
+
+/// D: a second agent that cannot be had is an agent that is lost: the apology, and a human. It is its
+/// provider that fails, not the first one's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_agent_that_cannot_be_had_is_a_human() {
+    let scene = Scene::start(Setting {
+        tools: &[("to_billing", TO_BILLING)],
+        offered: "to_billing",
+        // Nobody listens on this port.
+        providers: "  other: { openai_realtime: { api_key: key-of-billing, base_url: \"ws://127.0.0.1:1/\" } }\n",
+        contexts: "  billing: { prompt: You are billing., provider: other }\n",
+        dialplan: "[lab-callers](+)\nexten => ours,1,Stasis(offhook)\n same => n,Goto(offhook-after,s,1)\n",
+        ..Setting::default()
+    })
+    .await;
+    for calls in 1..=3 {
+        let mut phone = scene.call("ours").await;
+        scene.server.call("to_billing", &json!({}));
+        phone.wait_to_hear(DESK_HZ, ms(300), SOON).await;
+        phone.hang_up().await;
+        let ended = scene.offhook.wait_ended(calls, SOON).await;
+        assert_eq!(ended[0]["reason"]["label"], "agent_unreachable", "{ended:?}");
+        assert_eq!((&ended[0]["context"], &ended[0]["provider"]), (&json!("billing"), &json!("other")));
+    }
+    let ready = scene.offhook.page("ready").await;
+    assert!(ready.0 == 200 && ready.1.contains("1 of 2"), "one of two providers is left: {ready:?}");
+}
+
+const REFUND: &str = r#"
+name: refund
+description: Pays back.
+actions: [{ type: respond, message: "It is on its way." }]
+policy: { access: write, risk_domain: commerce, requires_confirmation: true }
+"#;
