@@ -359,7 +359,7 @@ mod tests {
         };
         let in_time = lines(Duration::from_millis(800));
         assert_eq!(in_time.len(), 1, "{in_time:?}");
-        assert!(in_time[0].contains(r#""event":"tool_execution""#) || in_time[0].contains("tool_execution"));
+        assert!(in_time[0].contains("offhook::audit") && in_time[0].contains("tool_execution"), "{in_time:?}");
         let late = lines(Duration::from_millis(801));
         assert_eq!(late.len(), 2, "{late:?}");
         assert!(late[1].contains("WARN") && late[1].contains("duration_ms=801"), "{late:?}");

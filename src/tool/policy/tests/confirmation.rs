@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// P15, P answer 3, P answer 5: the request in the document's shape, and the caller is told what
+/// P15, P answer 3, P answer 5, G answer 8: the request in the document's shape, and the caller is told what
 /// would run.
 #[test]
 fn a_write_is_asked_about() {
