@@ -11,6 +11,10 @@ use std::time::Instant;
 /// More calls at once than any conversation needs; the next one is refused.
 const IN_FLIGHT_MAX: usize = 16;
 
+/// Calls of one response, refused ones included, that are kept to be answered. An agent that makes more
+/// has lost its mind, and each costs memory until its response ends.
+const KEPT_MAX: usize = 512;
+
 #[derive(Debug, Default)]
 pub struct Actions {
     calls: Vec<Action>,
@@ -57,6 +61,11 @@ impl Actions {
         self.calls.len() + self.dispatched.len() >= IN_FLIGHT_MAX
     }
 
+    /// The agent calls tools without end.
+    pub fn is_flooded(&self) -> bool {
+        self.calls.len() >= KEPT_MAX
+    }
+
     /// Nothing is owed to the agent.
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
@@ -90,6 +99,11 @@ impl Actions {
 
     pub fn wait(&mut self, id: ToolCallId, call: ToolCall, until: Instant) {
         self.set(id, State::Waiting { call, until });
+    }
+
+    /// A call waits for the caller's words.
+    pub fn is_waiting(&self) -> bool {
+        self.calls.iter().any(|call| matches!(call.state, State::Waiting { .. }))
     }
 
     /// Takes the calls that wait for the caller's words, to be decided about again.

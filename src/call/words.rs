@@ -23,6 +23,8 @@ pub enum Input {
     },
     /// Another agent has been dialled for this call; what came of the old one is gone.
     HandedOff(Box<Handover>),
+    /// A running tool has the agent say this at once.
+    Say(String),
     /// An operator, or the engine on its way down, ends the call now.
     EndNow(EndReason),
 }
@@ -39,6 +41,8 @@ pub enum Output {
     HandOff {
         target: String,
         message: Option<String>,
+        /// What the call's memory has of the keys that are to go along.
+        known: serde_json::Map<String, serde_json::Value>,
     },
     /// To be sent when the call is over.
     Deliver(Delivery),

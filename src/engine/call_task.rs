@@ -11,7 +11,7 @@ use super::{
     line::Line,
     live::Entered,
     post::Post,
-    story::Story,
+    story,
 };
 use crate::{
     audio::Format,
@@ -22,6 +22,7 @@ use crate::{
     telemetry::{FrameDrop, ToolCallEnd},
     tool::{Approved, Audit, ToolCallId, ToolError, ToolOutcome, Toolbox, policy::RemoteQuestion},
 };
+use serde_json::{Map, Value};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::{
     sync::mpsc,
@@ -52,11 +53,11 @@ pub(super) struct CallTask<'a> {
     pub format: Format,
     /// The channel is under ARI control.
     pub transfers: bool,
-    /// What was said so far.
-    pub story: Story,
     /// Sessions of agents that handed the call on.
     pub retired: Vec<Session>,
     pub operator: mpsc::Receiver<EndReason>,
+    /// What tools want said while they run.
+    pub asides: mpsc::Receiver<String>,
     pub entered: &'a Entered,
     pub post: &'a mut Post,
     pub shared: &'a Shared,
@@ -95,6 +96,7 @@ impl CallTask<'_> {
             tokio::select! {
                 biased;
                 Some(reason) = self.operator.recv() => self.step(Input::EndNow(reason), &mut out),
+                Some(words) = self.asides.recv() => self.step(Input::Say(words), &mut out),
                 () = &mut wake, if deadline.is_some() => self.machine.on_deadline(now(), &mut out),
                 Some(finished) = running.tools.join_next_with_id() => {
                     if let Some(input) = running.tool_finished(finished) {
@@ -147,8 +149,8 @@ impl CallTask<'_> {
                             handle.abort();
                         }
                     }
-                    Output::HandOff { target, message } => {
-                        let input = self.hand_off(&target, message.as_deref(), running);
+                    Output::HandOff { target, message, known } => {
+                        let input = self.hand_off(&target, message.as_deref(), &known, running);
                         self.machine.step(input, now(), &mut again);
                     }
                     Output::Deliver(delivery) => self.post.add(delivery),
@@ -184,7 +186,13 @@ impl CallTask<'_> {
     }
 
     /// Dials the agent of another context and retires the old one's session.
-    fn hand_off(&mut self, target: &str, message: Option<&str>, running: &mut Running) -> Input {
+    fn hand_off(
+        &mut self,
+        target: &str,
+        message: Option<&str>,
+        known: &Map<String, Value>,
+        running: &mut Running,
+    ) -> Input {
         let Some(casting) = Casting::of(self.generation, target, self.transfers) else {
             warn!("a handoff to a context that this call's configuration does not have");
             return Input::Agent(AgentEvent::Lost(AgentLoss::Protocol));
@@ -195,7 +203,7 @@ impl CallTask<'_> {
         self.facts.context.clone_from(&casting.context.name);
         self.facts.provider.clone_from(&casting.context.provider);
         self.entered.handed_off(&self.facts);
-        let story = self.story.told_to_the_next(message);
+        let story = story::told_to_the_next(self.post.transcript(), message, known);
         let session = casting.dial(self.shared, &self.facts, self.format, Some(&story), &Span::current());
         self.retired.push(std::mem::replace(&mut self.session, session));
         // A session that is handed over is told so at once: nothing more is sent to it.
@@ -249,7 +257,6 @@ impl CallTask<'_> {
             Note::HandedOff { context } => info!(context = context.as_str(), "the call was handed to another context"),
             Note::Confirmed(verdict) => debug!(?verdict, "the caller answered a question"),
             Note::ActionRefused(what) => warn!("{what}"),
-            Note::Said { speaker, text } => self.story.add(*speaker, text.reveal()),
             Note::TransferFailed(why) => {
                 warn!(reason = why.label(), "{}; the caller stays with the agent", why.describe());
             }

@@ -8,10 +8,9 @@ use super::{
     call_task::CallTask,
     generation::Generation,
     line::{ByAri, Line, Places},
-    live::Seat,
+    live::{Doors, Seat},
     opening,
     post::Post,
-    story::Story,
 };
 use crate::{
     asterisk::{
@@ -48,6 +47,8 @@ const VARIABLES: [&str; 11] = [
     // Ours, from an earlier visit of the same call.
     STATUS_VARIABLE,
 ];
+/// Sentences of tools that wait to be said; a call that runs takes them at once.
+const ASIDES_MAX: usize = 4;
 /// Greetings come from the dialplan; a longer one is a mistake.
 const GREETING_CHARS_MAX: usize = 2_000;
 
@@ -244,7 +245,8 @@ async fn run(
         }
     }
     let (end, operator) = mpsc::channel(1);
-    let mut entered = shared.live.enter(&facts, seat, end);
+    let (words, asides) = mpsc::channel(ASIDES_MAX);
+    let mut entered = shared.live.enter(&facts, seat, Doors { end, words });
     let _counted = shared.metrics.call_started();
     let toolbox = generation.toolbox(&facts.context, transfers);
     let greeting = granted.greeting.as_deref().map(|greeting| prompt::fill(greeting, &facts));
@@ -280,9 +282,9 @@ async fn run(
             generation: &generation,
             format,
             transfers,
-            story: Story::default(),
             retired: Vec::new(),
             operator,
+            asides,
             entered: &entered,
             post: &mut post,
             shared: &shared,

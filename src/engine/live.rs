@@ -24,10 +24,18 @@ pub struct LiveCalls {
 
 #[derive(Default)]
 struct Inner {
-    live: BTreeMap<CallId, (ActiveCall, mpsc::Sender<EndReason>)>,
+    live: BTreeMap<CallId, (ActiveCall, Doors)>,
     ended: VecDeque<EndedCall>,
     /// Set when every call was told to end: later ones are told when they enter.
     ending: Option<EndReason>,
+}
+
+/// Ways into a call that runs.
+pub struct Doors {
+    /// How an operator ends it.
+    pub end: mpsc::Sender<EndReason>,
+    /// What the agent is to say at once.
+    pub words: mpsc::Sender<String>,
 }
 
 impl LiveCalls {
@@ -41,8 +49,8 @@ impl LiveCalls {
         taken.then(|| Seat(Arc::clone(&self.seats)))
     }
 
-    /// Enters a call; it leaves when the guard is dropped. `end` is how an operator ends it.
-    pub fn enter(self: &Arc<Self>, facts: &CallFacts, seat: Seat, end: mpsc::Sender<EndReason>) -> Entered {
+    /// Enters a call; it leaves when the guard is dropped.
+    pub fn enter(self: &Arc<Self>, facts: &CallFacts, seat: Seat, doors: Doors) -> Entered {
         let head = CallHead {
             id: facts.id,
             context: facts.context.clone(),
@@ -54,9 +62,9 @@ impl LiveCalls {
         let mut inner = self.lock();
         if let Some(reason) = inner.ending {
             // A fresh queue has room.
-            let _ = end.try_send(reason);
+            let _ = doors.end.try_send(reason);
         }
-        inner.live.insert(facts.id, (call, end));
+        inner.live.insert(facts.id, (call, doors));
         drop(inner);
         Entered { calls: Arc::clone(self), id: facts.id, reason: EndReason::EngineFault, _seat: seat }
     }
@@ -76,10 +84,15 @@ impl LiveCalls {
     pub fn end_all(&self, reason: EndReason) {
         let mut inner = self.lock();
         inner.ending = Some(reason);
-        for (_, end) in inner.live.values() {
+        for (_, doors) in inner.live.values() {
             // A full queue means that the call has been told already.
-            let _ = end.try_send(reason);
+            let _ = doors.end.try_send(reason);
         }
+    }
+
+    /// Has the agent of a call say something; `false` if it cannot be told.
+    pub fn say(&self, call: CallId, words: &str) -> bool {
+        self.lock().live.get(&call).is_some_and(|(_, doors)| doors.words.try_send(words.to_owned()).is_ok())
     }
 
     pub fn view(&self) -> CallsView {

@@ -133,6 +133,7 @@ impl Shared {
         Workshop {
             definitions: BTreeMap::new(),
             fetch: Arc::new(self.outbound.clone()),
+            listener: Arc::new(workshop::Ear { live: Arc::clone(&self.live) }),
             ari: self.ari.as_ref().map(|ari| ari.client.clone()),
         }
     }
@@ -148,7 +149,9 @@ impl Engine {
             None => None,
         };
         let definitions = workshop::read(&config).map_err(|problems| anyhow::Error::msg(problems.join("\n")))?;
-        let workshop = Workshop { definitions, fetch: Arc::new(outbound.clone()), ari: client.clone() };
+        let live: Arc<LiveCalls> = Arc::default();
+        let listener = Arc::new(workshop::Ear { live: Arc::clone(&live) });
+        let workshop = Workshop { definitions, fetch: Arc::new(outbound.clone()), listener, ari: client.clone() };
         let generation = reload::build(1, config, &workshop).map_err(anyhow::Error::msg)?;
         let config = &generation.config;
         let media_counters = Arc::new(MediaCounters::new(registry)?);
@@ -175,7 +178,7 @@ impl Engine {
             reloading: Mutex::default(),
             outbound,
             bound: generation.config.clone(),
-            live: Arc::default(),
+            live,
             provider_counters: Arc::new(ProviderCounters::new(registry)?),
             health: health::ProviderHealth::default(),
             media: Arc::new(media),

@@ -27,6 +27,11 @@ impl Post {
         self.deliveries.push(delivery);
     }
 
+    /// What was said so far.
+    pub const fn transcript(&self) -> &Transcript {
+        &self.transcript
+    }
+
     pub fn note(&mut self, at: Duration, note: &Note) {
         if let Note::Said { speaker, text } = note {
             self.transcript.push(Line { at, speaker: *speaker, text: text.clone() });

@@ -55,7 +55,7 @@ fn declarative(name: &str, tenant: &Tenant, workshop: &Workshop, errors: &mut Ve
                 Arc::new(definition),
                 Arc::clone(&workshop.fetch),
                 jiff::Timestamp::now,
-                Arc::new(()),
+                Arc::clone(&workshop.listener),
             ))),
             Err(problems) => {
                 let tool = value.get("name").and_then(serde_json::Value::as_str).unwrap_or("(no name)");

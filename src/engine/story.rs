@@ -1,74 +1,71 @@
-//! What was said in a call, for those who take it over or read it afterwards. Kept in memory for
-//! as long as the call lasts, and bounded.
+//! What an agent that takes a call over is told: why, what is known, and what was said.
 
-use crate::call::Speaker;
-use std::{collections::VecDeque, fmt};
+use crate::{call::Speaker, outbound::mail::Transcript};
+use serde_json::{Map, Value};
+use std::fmt::Write as _;
 
-/// An hour of talk. The oldest words go first.
-const BYTES_MAX: usize = 64 * 1024;
-/// What another agent is told: the last minutes, which is what it needs.
+/// The last minutes, which is what it needs; a longer prompt makes an agent slow.
 const TOLD_BYTES_MAX: usize = 8 * 1024;
 
-/// `Debug` tells how much was said, not what.
-#[derive(Default)]
-pub(super) struct Story {
-    lines: VecDeque<(Speaker, String)>,
-    bytes: usize,
-    /// Lines that had to go.
-    forgotten: u64,
+pub(super) fn told_to_the_next(transcript: &Transcript, message: Option<&str>, known: &Map<String, Value>) -> String {
+    let mut story = String::from("You take over a call that is under way. Do not start anew; go on from here.");
+    if let Some(message) = message {
+        story.push_str("\nWhy the call comes to you: ");
+        story.push_str(message);
+    }
+    for (name, value) in known {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let _ = write!(story, "\nKnown: {name}: {text}");
+    }
+    let line = |line: &crate::outbound::mail::Line| {
+        let who = match line.speaker {
+            Speaker::Caller => "Caller",
+            Speaker::Agent => "Agent",
+        };
+        format!("{who}: {}", line.text.reveal())
+    };
+    let mut said = Vec::new();
+    let mut bytes = 0;
+    for line in transcript.lines().iter().rev().map(line) {
+        bytes += line.len();
+        if bytes > TOLD_BYTES_MAX {
+            break;
+        }
+        said.push(line);
+    }
+    said.reverse();
+    if !said.is_empty() {
+        story.push_str("\nWhat was said so far:");
+        for line in said {
+            story.push('\n');
+            story.push_str(&line);
+        }
+    }
+    story
 }
 
-impl Story {
-    pub fn add(&mut self, speaker: Speaker, text: &str) {
-        self.bytes += text.len();
-        self.lines.push_back((speaker, text.to_owned()));
-        while self.bytes > BYTES_MAX
-            && self.lines.len() > 1
-            && let Some((_, gone)) = self.lines.pop_front()
-        {
-            self.bytes -= gone.len();
-            self.forgotten += 1;
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbound::mail::Line;
+    use serde_json::json;
+    use std::time::Duration;
 
-    pub fn lines(&self) -> impl DoubleEndedIterator<Item = (Speaker, &str)> {
-        self.lines.iter().map(|(speaker, text)| (*speaker, text.as_str()))
-    }
-
-    /// The instructions of an agent that takes over: what was said, and why it is asked.
-    pub fn told_to_the_next(&self, message: Option<&str>) -> String {
-        let mut told = Vec::new();
-        let mut bytes = 0;
-        for (speaker, text) in self.lines().rev() {
-            bytes += text.len();
-            if bytes > TOLD_BYTES_MAX {
-                break;
-            }
-            told.push(format!("{}: {text}", name(speaker)));
-        }
-        told.reverse();
-        let mut story = String::from("You take over a call that is under way. Do not start anew; go on from here.");
-        if let Some(message) = message {
-            story.push_str("\nWhy the call comes to you: ");
-            story.push_str(message);
-        }
-        if !told.is_empty() {
-            story.push_str("\nWhat was said so far:\n");
-            story.push_str(&told.join("\n"));
-        }
-        story
-    }
-}
-
-const fn name(speaker: Speaker) -> &'static str {
-    match speaker {
-        Speaker::Caller => "Caller",
-        Speaker::Agent => "Agent",
-    }
-}
-
-impl fmt::Debug for Story {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Story").field("lines", &self.lines.len()).field("forgotten", &self.forgotten).finish()
+    #[test]
+    fn the_next_agent_is_told_why_what_is_known_and_the_last_of_what_was_said() {
+        let mut transcript = Transcript::default();
+        let mut say = |speaker, text: String| {
+            transcript.push(Line { at: Duration::ZERO, speaker, text: text.into() });
+        };
+        say(Speaker::Agent, "x".repeat(TOLD_BYTES_MAX));
+        say(Speaker::Caller, "My order is late.".into());
+        say(Speaker::Agent, "I connect you.".into());
+        let Value::Object(known) = json!({ "order": "A-7" }) else { unreachable!("an object was written") };
+        assert_eq!(
+            told_to_the_next(&transcript, Some("a late order"), &known),
+            "You take over a call that is under way. Do not start anew; go on from here.\n\
+             Why the call comes to you: a late order\nKnown: order: A-7\nWhat was said so far:\n\
+             Caller: My order is late.\nAgent: I connect you."
+        );
     }
 }

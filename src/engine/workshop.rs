@@ -1,14 +1,15 @@
 //! Where the tools of a generation come from: the built-in ones and each tenant's own.
 
-use super::{Shared, generation::Generation};
+use super::{Shared, generation::Generation, live::LiveCalls};
 use crate::{
     asterisk::ari::AriClient,
     config::{Config, Tenant},
+    facts::CallFacts,
     http::{Answer, Problem, Trial},
     store::{FileToolStore, ToolRegistry, Tools},
     tool::{
         Fetch, FetchError, FetchRequest, FetchResponse, Memory, ToolError,
-        declarative::{CallView, Definition, RunInput, Services},
+        declarative::{CallView, Definition, Level, Listener, Note, RunInput, Services},
     },
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
@@ -20,7 +21,7 @@ use std::{
     sync::{Arc, OnceLock, PoisonError, Weak},
     time::Duration,
 };
-use tracing::{info, warn};
+use tracing::{debug, error, info, warn};
 use uuid::Uuid;
 
 /// The definitions of each tenant's tools.
@@ -34,6 +35,8 @@ const TRIAL_MAX: Duration = Duration::from_secs(10);
 pub(super) struct Workshop {
     pub definitions: Definitions,
     pub fetch: Arc<dyn Fetch>,
+    /// Hears what runs of declarative tools have to tell.
+    pub listener: Arc<dyn Listener>,
     /// For the tools that ask Asterisk something.
     pub ari: Option<AriClient>,
 }
@@ -41,7 +44,7 @@ pub(super) struct Workshop {
 impl Workshop {
     /// Without tools of tenants and without a network: for checks and tests.
     pub fn closed() -> Self {
-        Self { definitions: Definitions::new(), fetch: Arc::new(NoFetch), ari: None }
+        Self { definitions: Definitions::new(), fetch: Arc::new(NoFetch), listener: Arc::new(()), ari: None }
     }
 }
 
@@ -182,6 +185,59 @@ impl ToolRegistry for EngineTools {
 
     fn is_reserved(&self, _: &str) -> bool {
         false
+    }
+}
+
+/// Carries what a tool says while it runs into its call, and its notes into the log.
+#[derive(Clone)]
+pub(super) struct Ear {
+    pub live: Arc<LiveCalls>,
+}
+
+impl Listener for Ear {
+    fn speak_now(&self, facts: &CallFacts, words: &str) {
+        if !self.live.say(facts.id, words) {
+            debug!("a tool's sentence came too late or too fast to be said at once");
+        }
+    }
+
+    /// Never a value: what a template was filled with may be a caller's.
+    fn note(&self, facts: &CallFacts, tool: &str, note: &Note) {
+        let call_id = facts.id.to_string();
+        let call_id = call_id.as_str();
+        match note {
+            Note::Missing { path } => info!(call_id, tool, path = path.as_str(), "a template names what is not there"),
+            Note::Capped { cap } => {
+                warn!(call_id, tool, cap_ms = cap.as_millis(), "requests were ended by request_time")
+            }
+            Note::WentOn { action, kind } => {
+                info!(
+                    call_id,
+                    tool,
+                    action = action.as_str(),
+                    error = kind.label(),
+                    "a request failed; the tool goes on"
+                );
+            }
+            Note::EndingFailed { action, kind } => {
+                warn!(
+                    call_id,
+                    tool,
+                    action = action.as_str(),
+                    error = kind.label(),
+                    "an action after the outcome failed"
+                );
+            }
+            Note::DataTooLarge { bytes } => warn!(call_id, tool, bytes, "the tool's data was too large for the model"),
+            Note::Log { level: Level::Debug, template, .. } => {
+                debug!(call_id, tool, template = template.as_str(), "log")
+            }
+            Note::Log { level: Level::Info, template, .. } => info!(call_id, tool, template = template.as_str(), "log"),
+            Note::Log { level: Level::Warn, template, .. } => warn!(call_id, tool, template = template.as_str(), "log"),
+            Note::Log { level: Level::Error, template, .. } => {
+                error!(call_id, tool, template = template.as_str(), "log")
+            }
+        }
     }
 }
 

@@ -139,6 +139,14 @@ fn a_key_ends_the_wait() {
     assert!(stage.told_to_say().is_empty(), "it has called already");
 }
 
+/// G answer 12: also an agent that is busy with another tool learns of the key.
+#[test]
+fn a_key_is_told_while_another_tool_runs() {
+    let mut stage = asked();
+    stage.only_calls("provider-2", "look_up", "{}").leg(LegEvent::Digit('1'));
+    assert!(stage.told_to_say()[0].contains("said yes by pressing a key"));
+}
+
 /// P answer 3: the words of the turn that led to the question are no answer to it.
 #[test]
 fn a_late_transcript_is_no_yes() {

@@ -31,7 +31,14 @@ fn a_handoff_waits_until_the_words_were_heard() {
     assert_eq!(handed_off(&stage), None);
     stage.after(200);
     let at = handed_off(&stage).expect("it was handed off");
-    assert_eq!(stage.seen[at].1, Output::HandOff { target: "billing".into(), message: Some("about a bill".into()) });
+    assert_eq!(
+        stage.seen[at].1,
+        Output::HandOff {
+            target: "billing".into(),
+            message: Some("about a bill".into()),
+            known: serde_json::Map::new(),
+        }
+    );
     assert_eq!(stage.voice_ms(), 500 + 1_000);
 }
 

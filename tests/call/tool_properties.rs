@@ -15,11 +15,12 @@ const NAMES: [&str; 5] = ["look_up", "book", "act", "notify", "nonsense"];
 
 #[derive(Debug, Clone)]
 enum Move {
-    /// Which tool, which arguments, one of the tokens given so far, and whether it repeats the last id.
+    /// Which tool, which arguments, one of the tokens given so far (the last one first), and whether it
+    /// repeats the last id.
     Call {
-        tool: Index,
+        tool: usize,
         variant: u8,
-        token: Option<Index>,
+        token: Option<usize>,
         repeats: bool,
     },
     Starts,
@@ -27,17 +28,20 @@ enum Move {
     Done,
     CallerSpeaks,
     CallerStops,
+    /// A whole utterance, in answer to the question.
+    SaysYes,
     Says(Speaker, &'static str),
     Key(char),
     Finishes(Index, u8),
-    Ready,
     Leaves,
     Wait(u64),
 }
 
 fn moves() -> impl Strategy<Value = Move> {
-    let token = prop::option::of(any::<Index>());
-    let call = (any::<Index>(), 0u8..2, token, prop::bool::weighted(0.1))
+    let token = prop::option::weighted(0.7, prop::sample::select(vec![0usize, 0, 0, 1, 5]));
+    let tool = prop::sample::select(vec![0usize, 1, 1, 1, 2, 2, 3, 4]);
+    let variant = prop::sample::select(vec![0u8, 0, 0, 1]);
+    let call = (tool, variant, token, prop::bool::weighted(0.1))
         .prop_map(|(tool, variant, token, repeats)| Move::Call { tool, variant, token, repeats });
     let words = prop::sample::select(vec!["Yes.", "No.", "Well.", "Book a table on day 0?", "Book a table on day 1?"]);
     let speaker = prop::sample::select(vec![Speaker::Caller, Speaker::Agent]);
@@ -47,11 +51,11 @@ fn moves() -> impl Strategy<Value = Move> {
         2 => (1usize..2_000).prop_map(Move::Speaks),
         5 => Just(Move::Done),
         4 => Just(Move::CallerSpeaks),
+        4 => Just(Move::SaysYes),
         4 => Just(Move::CallerStops),
         7 => (speaker, words).prop_map(|(speaker, words)| Move::Says(speaker, words)),
         2 => prop::sample::select(vec!['1', '2', '5', '#']).prop_map(Move::Key),
         8 => (any::<Index>(), 0u8..12).prop_map(|(which, what)| Move::Finishes(which, what)),
-        2 => Just(Move::Ready),
         1 => Just(Move::Leaves),
         6 => (0u64..4_000).prop_map(Move::Wait),
     ]
@@ -95,6 +99,9 @@ struct Watcher {
     /// (look-ups, all) since the caller last spoke, pressed a key or typed a number.
     spent: (u32, u32),
     granted: bool,
+    turn: u64,
+    /// The turn of the last question.
+    asked_in: u64,
     failing: bool,
     lines: HashSet<String>,
     handed_off: bool,
@@ -122,12 +129,20 @@ impl Watcher {
                     self.tokens.extend(token.map(str::to_owned));
                 }
                 Output::HandOff { .. } => self.handed_off = true,
-                Output::Note(Note::CallerSpeaks | Note::Digit(_) | Note::Typed) => self.spent = (0, 0),
+                Output::Note(Note::CallerSpeaks | Note::Digit(_) | Note::Typed) => {
+                    (self.spent, self.turn) = ((0, 0), self.turn + 1);
+                }
                 Output::Note(Note::HandedOff { .. }) => (self.spent, self.granted) = ((0, 0), false),
-                Output::Note(Note::Confirmed(verdict)) => self.granted = *verdict == Verdict::Granted,
+                Output::Note(Note::Confirmed(verdict)) => {
+                    self.granted = *verdict == Verdict::Granted;
+                    assert!(self.turn > self.asked_in, "an answer before the question");
+                }
                 Output::Note(Note::Failing(_)) => self.failing = true,
                 Output::Note(Note::Audit(line)) => {
                     assert!(self.lines.insert(line.call_id.clone()), "two lines of one call");
+                    if line.error() == Some(ToolError::ConfirmationRequired) && line.route == Some("ask") {
+                        self.asked_in = line.turn;
+                    }
                 }
                 _ => {}
             }
@@ -141,33 +156,36 @@ fn play(stage: &mut Stage, watcher: &mut Watcher, step: Move) {
         Move::Call { tool, variant, token, repeats } => {
             let number = watcher.calls + usize::from(!repeats);
             let id = format!("provider-{number}");
-            let token = token.filter(|_| !watcher.tokens.is_empty()).map(|which| which.get(&watcher.tokens).clone());
+            let token = token.and_then(|age| watcher.tokens.iter().rev().nth(age).cloned());
             let token = token.map_or_else(String::new, |token| format!(r#","confirmationToken":"{token}""#));
             if stage.ended().is_none() && !watcher.failing {
                 watcher.calls += 1;
                 *watcher.sent.entry(id.clone()).or_default() += 1;
             }
-            stage.calls_tool(&id, NAMES[tool.index(NAMES.len())], &format!(r#"{{"a":"day {variant}"{token}}}"#));
+            stage.calls_tool(&id, NAMES[tool], &format!(r#"{{"a":"day {variant}"{token}}}"#));
         }
-        Move::Starts => drop(stage.starts("r")),
-        Move::Speaks(ms) => drop(stage.speaks("r", ms)),
-        Move::Done => drop(stage.done("r")),
-        Move::CallerSpeaks => drop(stage.agent(AgentEvent::CallerSpeechStarted { utterance: None })),
-        Move::CallerStops => drop(stage.agent(AgentEvent::CallerSpeechStopped)),
-        Move::Says(speaker, words) => drop(stage.hears(speaker, words)),
-        Move::Key(key) => drop(stage.leg(LegEvent::Digit(key))),
+        Move::Starts => _ = stage.starts("r"),
+        Move::Speaks(ms) => _ = stage.speaks("r", ms),
+        Move::Done => _ = stage.done("r"),
+        Move::CallerSpeaks => _ = stage.agent(AgentEvent::CallerSpeechStarted { utterance: None }),
+        Move::CallerStops => _ = stage.agent(AgentEvent::CallerSpeechStopped),
+        Move::SaysYes => {
+            stage.hears(Speaker::Agent, "Book a table on day 0?").hears(Speaker::Agent, "Book a table on day 1?");
+            stage.caller_tells("Yes.");
+        }
+        Move::Says(speaker, words) => _ = stage.hears(speaker, words),
+        Move::Key(key) => _ = stage.leg(LegEvent::Digit(key)),
         Move::Finishes(which, what) if !watcher.ran.is_empty() => {
             let id = *which.get(&watcher.ran);
             stage.input(Input::ToolFinished { id, outcome: outcome(what) });
         }
         Move::Finishes(..) => {}
-        Move::Ready => drop(stage.agent(AgentEvent::Ready)),
-        Move::Leaves => drop(stage.leg(LegEvent::CallerLeft)),
-        Move::Wait(ms) => drop(stage.after(ms)),
+        Move::Leaves => _ = stage.leg(LegEvent::CallerLeft),
+        Move::Wait(ms) => _ = stage.after(ms),
     }
     watcher.read(stage);
     if std::mem::take(&mut watcher.handed_off) {
-        stage.hands_over("other", tools());
+        stage.hands_over("other", tools()).agent(AgentEvent::Ready);
         watcher.read(stage);
     }
 }

@@ -3,8 +3,8 @@
 use crate::stage::{Stage, approved_tool, look_up, rules};
 use offhook::{
     call::{
-        AgentCommand, AgentEvent, EndReason, Input, LegCommand, LegEvent, Measure, Note, Output, Reply, Speaker,
-        TransferFault,
+        AgentCommand, AgentEvent, AgentLoss, EndReason, Input, LegCommand, LegEvent, Measure, Note, Output, Reply,
+        Speaker, TransferFault,
     },
     tool::{After, CallAction, Done, ToolError, ToolOutcome},
 };
@@ -145,6 +145,18 @@ fn a_storm_of_hangups_loses_no_answer_and_harms_nobody() {
     assert_eq!(stage.voice_ms(), 500 + 1_000);
 }
 
+#[test]
+fn an_agent_that_calls_tools_without_end_is_given_up() {
+    let mut stage = Stage::greeted();
+    stage.caller_says(400).starts("r");
+    for n in 0..600 {
+        stage.calls_tool(&format!("provider-{n}"), "no_such_tool", "{}");
+    }
+    assert_eq!(stage.audits().len(), 512, "the rest is not even looked at");
+    stage.after(10_000);
+    assert_eq!(stage.end_reason(), Some(EndReason::AgentLost(AgentLoss::Protocol)));
+}
+
 /// The same under one id, while the first still runs: some wait for it, the rest is refused.
 #[test]
 fn a_storm_of_one_call_runs_once() {
@@ -162,17 +174,13 @@ fn a_storm_of_one_call_runs_once() {
 /// results, are no sign of life.
 #[test]
 fn a_model_that_only_calls_tools_counts_as_silent() {
-    let loops: [(&str, fn(usize) -> String); 3] = [
-        ("nonsense", |n| format!("provider-{n}")),
-        ("look_up", |n| format!("provider-{n}")),
-        ("look_up", |n| n.to_string()),
-    ];
-    for (name, id) in loops {
+    // Short ids are counters, so a call that comes again under one is the same call.
+    for (name, prefix) in [("nonsense", "provider-"), ("look_up", "provider-"), ("look_up", "")] {
         let mut stage = Stage::with_tools([look_up()]);
         stage.caller_tells("Hello?");
         for n in 0..100 {
             let before = stage.ran().len();
-            stage.only_calls(&id(n), name, "{}");
+            stage.only_calls(&format!("{prefix}{n}"), name, "{}");
             if stage.ran().len() > before {
                 stage.finishes(name, ToolOutcome::done("", json!(1)));
             }
@@ -386,4 +394,14 @@ fn an_operator_can_end_a_call_in_the_middle_of_a_tool() {
     stage.input(Input::EndNow(EndReason::OperatorEnded));
     assert_eq!(stage.end_reason(), Some(EndReason::OperatorEnded));
     assert!(stage.audits()[0].cancelled && stage.answers().is_empty());
+}
+
+/// D answer 16: `respond` with `immediate: true`.
+#[test]
+fn a_tool_that_still_runs_can_have_the_agent_say_something() {
+    let mut stage = Stage::greeted();
+    stage.caller_says(400).starts("r").calls_tool("c1", "hangup_call", "{}").done("r");
+    stage.input(Input::Say("One moment, please.".into()));
+    assert_eq!(stage.commands().last(), Some(&&AgentCommand::Say { text: "One moment, please.".into() }));
+    assert!(answers(&stage).is_empty(), "the tool still runs");
 }

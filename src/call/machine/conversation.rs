@@ -40,7 +40,7 @@ impl CallMachine {
             AgentEvent::Audio { response, item, audio } => self.on_agent_audio(response, item, audio, out),
             AgentEvent::ResponseDone { response, status } => self.on_response_done(&response, status, now, out),
             AgentEvent::CallerSpeechStarted { utterance } => {
-                self.policy.caller_spoke(utterance);
+                self.policy.caller_spoke(utterance, now);
                 self.on_caller_speech(now, out);
             }
             AgentEvent::CallerSpeechStopped => {

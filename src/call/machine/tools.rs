@@ -4,7 +4,7 @@
 use super::{Agent, CallMachine, Departure, Phase, Timer};
 use crate::{
     call::{
-        agent::{AgentCommand, Reply, Speaker},
+        agent::{AgentCommand, AgentLoss, Reply, Speaker},
         end::EndReason,
         leg::LegCommand,
         record::Note,
@@ -38,6 +38,7 @@ pub(super) struct Manners {
 pub(super) struct Handoff {
     target: String,
     message: Option<String>,
+    context_passed: Vec<String>,
 }
 
 impl CallMachine {
@@ -46,6 +47,9 @@ impl CallMachine {
         if call.name.is_empty() && call.id.is_empty() {
             out.push(Output::Note(Note::ActionRefused("a tool call without name and id")));
             return;
+        }
+        if self.actions.is_flooded() {
+            return self.on_agent_lost(EndReason::AgentLost(AgentLoss::Protocol), now, out);
         }
         let id = ToolCallId::random();
         let full = self.actions.is_full();
@@ -143,7 +147,9 @@ impl CallMachine {
                 CallAction::HoldAudio(held) => self.manners.audio_held = held,
                 CallAction::HideTranscript(hidden) => self.manners.words_hidden = hidden,
                 CallAction::SayNextTurn { message } => self.manners.next = Some(message),
-                CallAction::Handoff { target, message, .. } => self.handoff = Some(Handoff { target, message }),
+                CallAction::Handoff { target, message, context_passed } => {
+                    self.handoff = Some(Handoff { target, message, context_passed });
+                }
                 CallAction::TakeMessage(message) => out.push(Output::Deliver(Delivery::Message(message))),
                 CallAction::SendTranscript { to } => out.push(Output::Deliver(Delivery::Transcript { to })),
                 // The memory has it already.
@@ -196,8 +202,10 @@ impl CallMachine {
     /// The agent did not hear the key.
     pub(super) fn on_verdict_by_key(&mut self, verdict: Verdict, now: Instant, out: &mut Vec<Output>) {
         out.push(Output::Note(Note::Confirmed(verdict)));
+        // A call that waits for the caller's answer has it now, and its own answer tells the agent.
+        let waited = self.actions.is_waiting();
         self.decide_again(now, out);
-        if self.actions.is_empty() {
+        if !waited && matches!(self.phase, Phase::Talking) {
             let text = match verdict {
                 Verdict::Granted => {
                     "The caller said yes by pressing a key. Call the tool again with the same arguments and the \
@@ -289,13 +297,16 @@ impl CallMachine {
         let quiet = self.track.is_empty() && self.response.is_none() && self.actions.is_empty();
         if quiet
             && matches!(self.phase, Phase::Talking)
-            && let Some(Handoff { target, message }) = self.handoff.take()
+            && let Some(Handoff { target, message, context_passed }) = self.handoff.take()
         {
             self.timers.clear(Timer::AgentSilence);
             // Nothing of the old agent is heard or told from here on; the new one is dialled.
             self.agent = Agent::Dialling;
             self.timers.set(Timer::AgentReady, self.at + self.plan.rules.agent_ready_max);
-            out.push(Output::HandOff { target, message });
+            let workflow = &self.policy.memory().workflow;
+            let known =
+                context_passed.into_iter().filter_map(|key| workflow.get(&key).cloned().map(|value| (key, value)));
+            out.push(Output::HandOff { target, message, known: known.collect() });
         }
     }
 

@@ -13,6 +13,7 @@ mod report;
 mod run;
 mod samples;
 mod system;
+mod tools;
 
 pub use floor::{FloorArguments, run as run_floor};
 
@@ -44,11 +45,15 @@ pub struct BenchArguments {
 enum Part {
     /// What a decision of the gate costs, beside reading the same event as JSON.
     Gate(gate::GateArguments),
+    /// What it costs to decide about a tool call, beside parsing and validating its arguments alone.
+    Tools(tools::ToolsArguments),
 }
 
 pub fn run(arguments: &BenchArguments) -> ExitCode {
-    if let Some(Part::Gate(arguments)) = &arguments.part {
-        return gate::run(arguments);
+    match &arguments.part {
+        Some(Part::Gate(arguments)) => return gate::run(arguments),
+        Some(Part::Tools(arguments)) => return tools::run(arguments),
+        None => {}
     }
     let cores = Cores::claim();
     match &cores {

@@ -94,8 +94,8 @@ pub enum Note {
     EndingFailed { action: String, kind: ToolError },
     /// The outcome's data was left out.
     DataTooLarge { bytes: usize },
-    /// `log`; may hold a caller's words.
-    Log { level: Level, message: Redacted<String> },
+    /// `log`. `template` is what the definition says; the message filled in may hold a caller's words.
+    Log { level: Level, template: String, message: Redacted<String> },
 }
 
 impl Definition {
@@ -390,8 +390,9 @@ impl Runner<'_> {
                 return Ok(Effect::of(value));
             }
             Action::Log { level, message } => {
+                let template = message.source();
                 let message = message.fill(&self.scene.reading())?.into();
-                self.notes.push(Note::Log { level: *level, message });
+                self.notes.push(Note::Log { level: *level, template, message });
             }
             Action::ApiCall(_) | Action::Conditional { .. } => {}
         }

@@ -14,6 +14,9 @@ pub struct Authority {
 pub enum Source {
     /// The number the telephone network gave: a claim, since it can be forged.
     CallerId,
+    /// Somebody has spoken, or pressed a key, on this line: what they ask for is a claim as well,
+    /// also where no number was given.
+    CallerTurn,
     /// A variable of a dialplan context that the operator trusts.
     Dialplan,
     /// The PIN, typed on the telephone.
@@ -75,6 +78,7 @@ impl Authority {
 impl Proof {
     fn evidence(&self) -> EvidenceRef {
         let (id, kind, trust) = match (self.source, self.state) {
+            (Source::CallerTurn, _) => ("call.caller_turn", Kind::UserMessage, TrustTier::UserClaimed),
             (Source::CallerId, _) => ("call.caller_id", Kind::SystemState, TrustTier::UserClaimed),
             (_, AuthState::Validated) => (self.id(), Kind::ToolResult, TrustTier::Verified),
             (_, AuthState::UserClaimed) => (self.id(), Kind::SystemState, TrustTier::UserClaimed),
@@ -90,6 +94,7 @@ impl Proof {
     const fn id(&self) -> &'static str {
         match self.source {
             Source::CallerId => "call.caller_id",
+            Source::CallerTurn => "call.caller_turn",
             Source::Dialplan => "dialplan.authorization",
             Source::Pin => "call.pin",
             Source::Tool => "tool.authentication",

@@ -81,29 +81,24 @@ impl Confirmations {
         rules: &ConfirmRules,
     ) -> Option<Value> {
         let other = |open: &Question| open.arguments != arguments || open.tool != tool;
+        if let Some(open) = self.open.as_ref().filter(|open| open.granted && open.expires > now && !other(open)) {
+            // The caller has said yes, and the model forgot the token: nobody is asked twice.
+            return Some(open.request(shown));
+        }
         if self.open.as_ref().is_some_and(|open| open.asked_in == turn && open.expires > now && other(open)) {
             return None;
         }
-        let token = format!("{:032x}", rand::random::<u128>());
-        let expires = now.checked_add(rules.expires).unwrap_or(Timestamp::MAX);
-        let request = json!({
-            "token": token,
-            "expires": expires.as_millisecond(),
-            "tool": tool,
-            "args": shown,
-            "preview": preview,
-        });
-        self.open = Some(Question {
-            token: token.into(),
+        let open = self.open.insert(Question {
+            token: format!("{:032x}", rand::random::<u128>()).into(),
             tool: tool.to_owned(),
             arguments,
-            expires,
+            expires: now.checked_add(rules.expires).unwrap_or(Timestamp::MAX),
             asked_in: turn,
             preview: preview.into(),
             heard: String::new().into(),
             granted: false,
         });
-        Some(request)
+        Some(open.request(shown))
     }
 
     /// Spends the token if the caller said yes to this call.
@@ -180,6 +175,19 @@ impl Confirmations {
     }
 }
 
+impl Question {
+    /// P15: what the model is told. `expires` is in milliseconds since 1970.
+    fn request(&self, shown: Value) -> Value {
+        json!({
+            "token": self.token.reveal(),
+            "expires": self.expires.as_millisecond(),
+            "tool": self.tool,
+            "args": shown,
+            "preview": self.preview.reveal(),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,6 +222,15 @@ mod tests {
         assert_eq!(confirmations.spend("0", "pay", CALL, at(3)), Token::Worthless, "forged");
         assert_eq!(confirmations.spend(&token, "pay", CALL, at(3)), Token::Granted);
         assert_eq!(confirmations.spend(&token, "pay", CALL, at(4)), Token::Worthless, "spent");
+    }
+
+    #[test]
+    fn nobody_is_asked_twice_because_the_model_forgot_the_token() {
+        let (mut confirmations, token, rules) = asked();
+        assert_eq!(confirmations.caller_said("yes", 4, at(2), &rules), Some(Verdict::Granted));
+        let again = confirmations.ask(proposal(CALL, "Pay 40 euros?"), 4, at(3), &rules).unwrap();
+        assert_eq!(again["token"], token.as_str());
+        assert_eq!(confirmations.spend(&token, "pay", CALL, at(4)), Token::Granted);
     }
 
     #[test]

@@ -230,8 +230,9 @@ impl CallPolicy {
 
     // ---- What the caller does ----
 
-    pub fn caller_spoke(&mut self, utterance: Option<Arc<str>>) {
+    pub fn caller_spoke(&mut self, utterance: Option<Arc<str>>, now: Instant) {
         self.turns.began(utterance);
+        self.prove(Source::CallerTurn, AuthState::UserClaimed, now);
     }
 
     pub fn caller_stopped(&mut self, now: Instant) {
@@ -247,6 +248,7 @@ impl CallPolicy {
 
     pub fn caller_pressed(&mut self, key: char, now: Instant) -> Option<Verdict> {
         self.turns.pressed();
+        self.prove(Source::CallerTurn, AuthState::UserClaimed, now);
         let (turn, wall) = (self.turns.number(), self.wall(now));
         self.confirmations.caller_pressed(key, turn, wall, &self.rules.confirm)
     }

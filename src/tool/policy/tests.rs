@@ -104,7 +104,7 @@ impl Desk {
 
     /// The caller says this, and it is transcribed.
     fn caller(&mut self, words: &str) -> Option<Verdict> {
-        self.policy.caller_spoke(None);
+        self.policy.caller_spoke(None, self.now);
         self.policy.caller_stopped(self.now);
         self.policy.caller_said(None, words, self.now)
     }

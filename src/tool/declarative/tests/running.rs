@@ -230,7 +230,9 @@ fn unknown_targets_of_a_handoff() {
 fn log_lines() {
     let ran = World::new()
         .act(json!([{ "type": "log", "level": "warn", "message": "{{user.name}} has {{workflow.count}}" }]), json!({}));
-    let [note @ Note::Log { level, message }] = ran.report.notes.as_slice() else { panic!("{:?}", ran.report.notes) };
+    let [note @ Note::Log { level, message, .. }] = ran.report.notes.as_slice() else {
+        panic!("{:?}", ran.report.notes)
+    };
     assert_eq!((level.label(), message.reveal().as_str()), ("warn", "Ann has 2"));
     assert!(!format!("{note:?}").contains("Ann"));
 }

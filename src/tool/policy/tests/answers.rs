@@ -165,7 +165,7 @@ fn a_provider_can_be_told_less() {
     assert_eq!(refused.output, r#"{"error":{"type":"NOT_FOUND","message":"Unknown tool: nothing","retryable":false}}"#);
 }
 
-/// P18, P31, P answer 13: one line of a success, byte for byte.
+/// P18, P31, P answer 11, P answer 13: one line of a success, byte for byte.
 #[test]
 fn an_audit_line_of_a_success() {
     let executor = Executor::Mcp("shop".into());
@@ -201,7 +201,7 @@ fn no_audit_line_holds_a_value() {
         ("mystery", json!({ "query": PLANTED })),
         (PLANTED, json!({ PLANTED: PLANTED })),
     ] {
-        desk.policy.caller_spoke(None);
+        desk.policy.caller_spoke(None, desk.now);
         desk.policy.caller_said(None, PLANTED, desk.now);
         desk.policy.agent_said(PLANTED);
         lines.push(desk.answered("1", name, &arguments.to_string()).audit);

@@ -120,7 +120,7 @@ fn a_token_that_is_no_text_is_none() {
 #[test]
 fn a_late_transcript_of_an_earlier_turn_is_no_yes() {
     let mut desk = Desk::new([book()]);
-    desk.policy.caller_spoke(Some("one".into()));
+    desk.policy.caller_spoke(Some("one".into()), desk.now);
     desk.policy.caller_stopped(desk.now);
     let token = token(&desk.asked("a", "book", TABLE));
     desk.after(900);
@@ -134,7 +134,7 @@ fn a_call_waits_for_the_transcript_of_the_answer() {
     let mut desk = Desk::new([book()]);
     desk.caller("a table");
     let token = token(&desk.asked("a", "book", TABLE));
-    desk.policy.caller_spoke(Some("two".into()));
+    desk.policy.caller_spoke(Some("two".into()), desk.now);
     desk.policy.caller_stopped(desk.now);
     let (_, admission) = desk.admit("b", "book", &table(&token));
     assert!(matches!(admission, Admission::Wait { until } if until == desk.now + WORDS_MAX), "{admission:?}");
@@ -147,7 +147,7 @@ fn a_call_waits_for_the_transcript_of_the_answer() {
 fn words_that_do_not_come_are_no_yes() {
     let mut desk = Desk::new([book()]);
     let token_given = token(&desk.asked("a", "book", TABLE));
-    desk.policy.caller_spoke(None);
+    desk.policy.caller_spoke(None, desk.now);
     assert!(matches!(desk.admit("b", "book", &table(&token_given)).1, Admission::Wait { .. }));
     desk.policy.words_do_not_come();
     assert_eq!(desk.refused("b", "book", &table(&token_given)), ToolError::ConfirmationRequired);
@@ -156,7 +156,7 @@ fn words_that_do_not_come_are_no_yes() {
     let rules = PolicyRules { confirm, ..PolicyRules::default() };
     let mut desk = Desk::with([book()], rules, Opening { caller_known: true, ..Opening::default() });
     let token_given = token(&desk.asked("a", "book", TABLE));
-    desk.policy.caller_spoke(None);
+    desk.policy.caller_spoke(None, desk.now);
     assert_eq!(desk.policy.caller_said(None, "yes", desk.now), None);
     assert_eq!(desk.refused("b", "book", &table(&token_given)), ToolError::ConfirmationRequired);
 }

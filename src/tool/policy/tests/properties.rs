@@ -6,14 +6,16 @@ use std::collections::HashSet;
 
 #[derive(Debug, Clone)]
 enum Move {
-    /// Which id, which tool, which arguments, and which of the tokens given so far.
+    /// Which id, which tool, which arguments, and which of the tokens given so far, the last one first.
     Call {
         id: u8,
         tool: u8,
         arguments: u8,
-        token: Option<prop::sample::Index>,
+        token: Option<usize>,
     },
     CallerSpeaks,
+    /// A whole utterance.
+    SaysYes,
     CallerStops,
     /// Words of the oldest utterance that is not transcribed.
     Transcript(&'static str),
@@ -27,11 +29,19 @@ enum Move {
 }
 
 fn moves() -> impl Strategy<Value = Move> {
-    let call = (0u8..6, 0u8..6, 0u8..2, prop::option::of(any::<prop::sample::Index>()))
-        .prop_map(|(id, tool, arguments, token)| Move::Call { id, tool, arguments, token });
+    let tool = prop::sample::select(vec![0u8, 1, 2, 2, 2, 2, 3, 4, 5]);
+    let variant = prop::sample::select(vec![0u8, 0, 0, 1]);
+    let token = prop::option::weighted(0.7, prop::sample::select(vec![0usize, 0, 0, 1, 5]));
+    let call = (0u8..6, tool, variant, token).prop_map(|(id, tool, arguments, token)| Move::Call {
+        id,
+        tool,
+        arguments,
+        token,
+    });
     prop_oneof![
         12 => call,
         3 => Just(Move::CallerSpeaks),
+        4 => Just(Move::SaysYes),
         3 => Just(Move::CallerStops),
         4 => prop::sample::select(vec!["yes", "no", "hm", "yes?"]).prop_map(Move::Transcript),
         2 => prop::sample::select(vec!['1', '2', '5']).prop_map(Move::Key),
@@ -148,7 +158,7 @@ fn outcome(what: u8) -> ToolOutcome {
 fn play(desk: &mut Desk, watcher: &mut Watcher, step: Move) {
     match step {
         Move::Call { id, tool, arguments: variant, token } => {
-            let token = token.filter(|_| !watcher.tokens.is_empty()).map(|which| which.get(&watcher.tokens).clone());
+            let token = token.and_then(|age| watcher.tokens.iter().rev().nth(age).cloned());
             // Even ids are a provider's own, odd ones count.
             let id = if id % 2 == 0 { format!("provider-{id}-{}", watcher.calls.len() / 8) } else { id.to_string() };
             let arguments = arguments(tool, variant, token.as_deref());
@@ -168,7 +178,14 @@ fn play(desk: &mut Desk, watcher: &mut Watcher, step: Move) {
         Move::CallerSpeaks => {
             watcher.next_turn();
             watcher.utterances.push_back(watcher.turn);
-            desk.policy.caller_spoke(Some(watcher.turn.to_string().into()));
+            desk.policy.caller_spoke(Some(watcher.turn.to_string().into()), desk.now);
+        }
+        Move::SaysYes => {
+            watcher.next_turn();
+            let turn = watcher.turn;
+            desk.policy.caller_spoke(Some(turn.to_string().into()), desk.now);
+            let verdict = desk.policy.caller_said(Some(&turn.to_string()), "yes", desk.now);
+            watcher.heard(verdict, true, turn);
         }
         Move::CallerStops => desk.policy.caller_stopped(desk.now),
         Move::Transcript(words) => {
@@ -204,7 +221,7 @@ fn play(desk: &mut Desk, watcher: &mut Watcher, step: Move) {
             desk.policy.change_hands(toolbox(specs()), Arc::default(), None);
             (watcher.ran, watcher.yes_in) = ((0, 0), None);
         }
-        Move::Wait(ms) => drop(desk.after(ms)),
+        Move::Wait(ms) => _ = desk.after(ms),
     }
 }
 

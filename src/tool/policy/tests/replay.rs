@@ -20,7 +20,7 @@ fn a_provider_id_is_the_key() {
     assert_eq!(envelope(&again)["meta"]["replayed"], true, "in a later turn too");
 }
 
-/// P30: a short id is a counter, so tool, arguments and turn are hashed; another turn is another call.
+/// P30, P answer 7: a short id is a counter, so tool, arguments and turn are hashed; another turn is another call.
 #[test]
 fn a_short_id_is_hashed_over() {
     let mut desk = Desk::new([hours()]);
