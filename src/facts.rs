@@ -52,3 +52,17 @@ pub struct CallFacts {
     pub campaign_id: Option<String>,
     pub lead_id: Option<String>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// P5: a call has an id of its own, the same wherever it is named, and nothing of the caller in it.
+    #[test]
+    fn every_call_has_its_own_id() {
+        let ids: BTreeSet<String> = (0..1_000).map(|_| CallId::random().to_string()).collect();
+        assert_eq!(ids.len(), 1_000);
+        assert!(ids.iter().all(|id| id.len() == 36 && Uuid::parse_str(id).is_ok_and(|id| id.get_version_num() == 4)));
+    }
+}

@@ -179,7 +179,7 @@ async fn bodies_and_rates_are_limited() {
     let limits = [("AANA_BRIDGE_TOKEN", TOKEN), ("AANA_MAX_REQUEST_BYTES", "512"), ("AANA_RATE_LIMIT_PER_MINUTE", "9")];
     let service = Service::start(&limits, &[]).await;
     let too_large = json!({
-        "error": "request_too_large", "message": "Request body exceeds AANA_MAX_REQUEST_BYTES=512.", "max_request_bytes": 512,
+        "error": "request_too_large", "message": "The body is longer than AANA_MAX_REQUEST_BYTES allows (512).", "max_request_bytes": 512,
     });
     let long = "x".repeat(513);
     let request = service.post("/pre-tool-check").bearer_auth(TOKEN).body(long.clone());

@@ -82,6 +82,7 @@ impl Tool for ExtensionStatus {
         });
         ToolSpec {
             kind: ToolKind::Retrieval,
+            latency_budget: ToolKind::Retrieval.latency_target(),
             side_effects: SideEffects::ReadOnly,
             idempotent: true,
             access: Category::PublicRead,

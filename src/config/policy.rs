@@ -72,7 +72,13 @@ impl ToolRules {
         }
         set(&mut spec.access, &self.access);
         set(&mut spec.risk_domain, &self.risk_domain);
-        set(&mut spec.kind, &self.kind);
+        if let Some(kind) = self.kind {
+            // A budget that nobody chose goes with the kind.
+            if spec.latency_budget == spec.kind.latency_target() {
+                spec.latency_budget = kind.latency_target();
+            }
+            spec.kind = kind;
+        }
         set(&mut spec.requires_confirmation, &self.requires_confirmation);
         set(&mut spec.standing_approval, &self.standing_approval);
         set(&mut spec.requires_authorization, &self.requires_authorization);
@@ -263,5 +269,25 @@ impl Resolver<'_> {
                 (name, rules)
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// P23: an operator who says that a tool is a look-up gets a look-up's budget; one who names a budget gets that.
+    #[test]
+    fn a_budget_goes_with_the_kind() {
+        let plain = || ToolSpec::new("a", "A.", serde_json::json!({ "type": "object" }));
+        let budget = |rules: ToolRules, mut spec: ToolSpec| {
+            rules.apply(&mut spec);
+            spec.latency_budget
+        };
+        let kind = || ToolRules { kind: Some(ToolKind::Retrieval), ..ToolRules::default() };
+        assert_eq!(budget(kind(), plain()), Duration::from_millis(800));
+        let named = Duration::from_millis(250);
+        assert_eq!(budget(ToolRules { latency_budget: Some(named), ..kind() }, plain()), named);
+        assert_eq!(budget(kind(), ToolSpec { latency_budget: named, ..plain() }), named, "the author's own");
     }
 }

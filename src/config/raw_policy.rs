@@ -196,7 +196,8 @@ pub(super) struct ToolRules {
     pub authenticates: Option<String>,
     /// After this the model is told `TIMEOUT`. `limits.tool` of the context holds as well.
     pub timeout: Option<DurationText>,
-    /// Slower than this is marked in the audit line.
+    /// Slower than this is warned of and marked in the audit line. Without it: 800ms for a `retrieval`, 3s for an
+    /// `action`, 1s for a `utility`, or what the tool's author says.
     pub latency_budget: Option<DurationText>,
     /// Arguments that are never said, shown or logged.
     pub secret_args: Option<Vec<String>>,

@@ -330,8 +330,38 @@ async fn permitted(gate: &RemoteGate, question: &RemoteQuestion) -> Result<(), T
 fn audit(line: &Audit) {
     let json = serde_json::to_string(line).unwrap_or_default();
     info!(target: "offhook::audit", audit = json, "tool call");
+    if line.over_latency_budget {
+        let (tool, duration_ms) = (line.tool_id.as_str(), line.duration);
+        warn!(tool, duration_ms, "a tool took longer than its latency budget");
+    }
 }
 
 fn now() -> std::time::Instant {
     Instant::now().into_std()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{telemetry::LogCapture, tool::Mode};
+    use std::time::Duration;
+
+    /// P18, P19: one line of JSON per call; a slow one is warned of besides, and that is all.
+    #[test]
+    fn a_slow_tool_is_warned_of() {
+        let lines = |took: Duration| {
+            let capture = LogCapture::new();
+            let _guard = capture.start();
+            let mut line = Audit::new("c1".into(), "s1", Mode::Voice, "1.0.00000000", 1);
+            line.took(took, Duration::from_millis(800));
+            audit(&line);
+            capture.lines()
+        };
+        let in_time = lines(Duration::from_millis(800));
+        assert_eq!(in_time.len(), 1, "{in_time:?}");
+        assert!(in_time[0].contains(r#""event":"tool_execution""#) || in_time[0].contains("tool_execution"));
+        let late = lines(Duration::from_millis(801));
+        assert_eq!(late.len(), 2, "{late:?}");
+        assert!(late[1].contains("WARN") && late[1].contains("duration_ms=801"), "{late:?}");
+    }
 }

@@ -93,6 +93,28 @@ mod tests {
         assert_eq!(believed("authenticated", &identify, None), None);
     }
 
+    /// D18: what the dialplan hands over with the call is the tools' `user`, tokens among it; no Debug print shows it.
+    #[test]
+    fn tokens_come_with_the_call() {
+        let variables = [(USER.to_owned(), r#"{"id":"u-1","auth_token":"tok-4711"}"#.to_owned())].into();
+        let facts = CallFacts {
+            id: crate::facts::CallId::random(),
+            context: "a".into(),
+            provider: "a".into(),
+            direction: crate::facts::Direction::Inbound,
+            caller_name: None.into(),
+            caller_number: None.into(),
+            dialled_number: None.into(),
+            campaign_id: None,
+            lead_id: None,
+        };
+        let traits =
+            AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true, answer_bytes_max: None };
+        let opening = opening(&facts, traits, &identify(), &variables, None);
+        assert_eq!(opening.memory.user["auth_token"], "tok-4711");
+        assert!(!format!("{opening:?}").contains("4711"));
+    }
+
     #[test]
     fn what_the_dialplan_says_of_the_caller_has_to_be_an_object() {
         assert_eq!(user(r#"{"id":7}"#)["id"], 7);

@@ -91,3 +91,62 @@ fn built_ins(config: &Config, workshop: &Workshop) -> Vec<Arc<dyn Tool>> {
     };
     BUILT_IN.iter().filter_map(tool).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::generation::Generation;
+    use super::*;
+    use crate::{config, provider};
+
+    const TOOL: &str = r#"{"name":"book_visit","description":"Books a visit.","parameters":[],"actions":[]}"#;
+
+    /// A clinic with one tool and two contexts, and a hotel with one context that lists `of_hotel`.
+    fn load(of_hotel: &str) -> Result<Config, config::Problems> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("clinic")).unwrap();
+        std::fs::write(folder.path().join("clinic/book_visit.json"), TOOL).unwrap();
+        let yaml = format!(
+            "tenants: {{ clinic: {{ tools: clinic }}, hotel: {{ tools: hotel }} }}\n\
+             providers: {{ a: {{ scripted: {{ script: [silence] }} }} }}\n\
+             contexts:\n  front: {{ prompt: A, provider: a, tenant: clinic, tools: [book_visit, hangup_call] }}\n  \
+             back: {{ prompt: B, provider: a, tenant: clinic, tools: [book_visit] }}\n  \
+             lobby: {{ prompt: C, provider: a, tenant: hotel, tools: [{of_hotel}] }}\n"
+        );
+        let path = folder.path().join("offhook.yaml");
+        std::fs::write(&path, yaml).unwrap();
+        config::load(&path, &|_| None, &provider::catalog())
+    }
+
+    /// With this as the clinic's only tool.
+    fn generation(tool: &str) -> Generation {
+        let config = load("hangup_call").unwrap_or_else(|problems| panic!("{problems:?}"));
+        let definitions = [("clinic".to_owned(), vec![serde_json::from_str(tool).unwrap()])].into();
+        let workshop = Workshop { definitions, ..Workshop::closed() };
+        Generation::build(1, config, &workshop).unwrap_or_else(|_| panic!("it can be built"))
+    }
+
+    /// D4: a tool of a tenant serves each of its contexts that lists it, and no context of another tenant.
+    #[test]
+    fn a_tool_serves_all_contexts_of_its_tenant() {
+        let generation = generation(TOOL);
+        let has = |context: &str| generation.toolbox(context, true).has("book_visit");
+        assert_eq!(["front", "back", "lobby"].map(has), [true, true, false]);
+        assert!(load("book_visit").is_err(), "another tenant's tool is none");
+    }
+
+    /// P1, P answer 11: a changed tool is another version of the registry; who holds the old one keeps it as it was.
+    #[test]
+    fn a_registry_is_fixed_for_who_holds_it() {
+        let told = |generation: &Generation| {
+            let toolbox = generation.toolbox("back", true);
+            (toolbox.version().to_owned(), toolbox.specs()[0].description.clone())
+        };
+        let before = generation(TOOL);
+        let (held, seen) = (before.toolbox("back", true), told(&before));
+        let after = generation(&TOOL.replace("Books a visit.", "Books two visits."));
+        drop(before);
+        assert_ne!(told(&after).0, seen.0);
+        assert_eq!((held.version(), held.specs()[0].description.as_str()), (seen.0.as_str(), "Books a visit."));
+        assert_eq!(seen.0, told(&generation(TOOL)).0, "the same tools have the same version");
+    }
+}

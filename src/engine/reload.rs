@@ -166,3 +166,26 @@ fn places_and_tokens(config: &Config) -> Vec<(String, PathBuf, Vec<String>)> {
     let tokens = |tenant: &Tenant| tenant.tokens.iter().map(|token| token.expose_secret().to_owned()).collect();
     config.tenants.iter().map(|(name, tenant)| (name.clone(), tenant.folder.clone(), tokens(tenant))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::LogCapture;
+
+    /// P2, P1: loading tells the version of the registry, how many tools it has and the commit of the program.
+    #[test]
+    fn loading_tells_version_number_of_tools_and_commit() {
+        let yaml = "providers: { a: { scripted: { script: [silence] } } }\n\
+                    contexts: { a: { prompt: Test, provider: a, tools: [hangup_call] } }\n";
+        let config = config::load_str("test.yaml", yaml, &|_| None, &provider::catalog()).unwrap();
+        let capture = LogCapture::new();
+        let _guard = capture.start();
+        let generation = build(1, config, &Workshop::closed()).unwrap();
+        let (_, registry) = generation.registries().next().unwrap();
+        let lines = capture.lines();
+        let line = lines.iter().find(|line| line.contains("the tools are loaded")).unwrap();
+        assert!(line.contains(registry.version()) && registry.version().starts_with("1.0."), "{line}");
+        assert!(line.contains(&format!("tools={}", registry.len())) && !registry.is_empty(), "{line}");
+        assert!(line.contains(&format!("commit=\"{}\"", env!("OFFHOOK_COMMIT"))), "{line}");
+    }
+}

@@ -178,9 +178,8 @@ impl ToolRegistry for EngineTools {
         }
     }
 
-    fn is_locked(&self) -> bool {
-        let Some(shared) = self.shared() else { return true };
-        shared.generation.load().config.tenants.values().any(|tenant| tenant.locked)
+    fn is_locked(&self, tenant: &str) -> bool {
+        self.tenant(tenant).is_none_or(|(_, tenant)| tenant.locked)
     }
 
     fn is_reserved(&self, _: &str) -> bool {

@@ -6,6 +6,7 @@ use super::{
     python::{self, text_or_empty, truthy},
     schema::VERSION,
 };
+use crate::redact::holds_identity_number;
 use jiff::Timestamp;
 use regex::Regex;
 use serde_json::{Map, Value, json};
@@ -33,7 +34,8 @@ pub fn argument_keys(arguments: Option<&Map<String, Value>>) -> Vec<String> {
     ];
     let redact = |key: &String| {
         let plain = python::strip(key).to_lowercase().replace('-', "_");
-        if SECRET.iter().any(|marker| plain.contains(marker)) { REDACTED_KEY.to_owned() } else { key.clone() }
+        let secret = SECRET.iter().any(|marker| plain.contains(marker)) || holds_identity_number(key);
+        if secret { REDACTED_KEY.to_owned() } else { key.clone() }
     };
     let mut keys: Vec<String> = arguments.into_iter().flat_map(Map::keys).map(redact).collect();
     keys.sort_unstable();
@@ -51,7 +53,7 @@ pub(super) fn safe_id(id: &str, fallback: &str, index: usize) -> String {
         return fallback();
     }
     let lowered = id.to_lowercase();
-    if SECRET.iter().any(|marker| lowered.contains(marker)) {
+    if SECRET.iter().any(|marker| lowered.contains(marker)) || holds_identity_number(id) {
         return hashed(id, &fallback());
     }
     id.to_owned()

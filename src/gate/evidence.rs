@@ -57,17 +57,12 @@ pub(super) enum TimeView<'a> {
 }
 
 const REQUIRED: [(&str, Level, &str, &str); 6] = [
-    ("source_id", Level::Error, "missing_source_id", "Evidence ref is missing required field source_id."),
-    ("kind", Level::Error, "missing_kind", "Evidence ref is missing required field kind."),
-    ("trust_tier", Level::Error, "missing_trust_tier", "Evidence ref is missing required field trust_tier."),
-    (
-        "redaction_status",
-        Level::Error,
-        "missing_redaction_status",
-        "Evidence ref is missing required field redaction_status.",
-    ),
-    ("freshness", Level::Warning, "missing_freshness", "Evidence ref is missing required field freshness."),
-    ("provenance", Level::Warning, "missing_provenance", "Evidence ref is missing required field provenance."),
+    ("source_id", Level::Error, "missing_source_id", "The required field source_id is absent."),
+    ("kind", Level::Error, "missing_kind", "The required field kind is absent."),
+    ("trust_tier", Level::Error, "missing_trust_tier", "The required field trust_tier is absent."),
+    ("redaction_status", Level::Error, "missing_redaction_status", "The required field redaction_status is absent."),
+    ("freshness", Level::Warning, "missing_freshness", "The required field freshness is absent."),
+    ("provenance", Level::Warning, "missing_provenance", "The required field provenance is absent."),
 ];
 
 impl<'a> RefView<'a> {
@@ -245,7 +240,7 @@ pub(super) fn report(refs: &[RefView], category: Category, now: Timestamp, age_m
         report.issues.push(Issue {
             level: Level::Error,
             code: "missing_evidence_refs",
-            message: "Consequential tool call is missing evidence refs.",
+            message: "A call of this category needs evidence, and there is none.",
             index: None,
             field: "",
         });
@@ -253,7 +248,7 @@ pub(super) fn report(refs: &[RefView], category: Category, now: Timestamp, age_m
     for (index, item) in refs.iter().enumerate() {
         let mut check = Check { report: &mut report, index, guarded: category.is_guarded() };
         match item.fields() {
-            None => check.error("malformed_evidence_ref", "", "Evidence ref must be an object."),
+            None => check.error("malformed_evidence_ref", "", "A piece of evidence has to be an object."),
             Some(fields) => check.all(fields, now, age_max),
         }
     }
@@ -289,7 +284,7 @@ impl Check<'_> {
             }
         }
         if fields.source_id.is_empty() {
-            self.error("missing_source_id", "source_id", "Evidence ref is missing source_id.");
+            self.error("missing_source_id", "source_id", "The source_id is empty.");
         } else {
             push_once(&mut self.report.used, &fields.source_id);
         }
@@ -301,23 +296,23 @@ impl Check<'_> {
 
     fn standing(&mut self, fields: &Fields) {
         match TrustTier::parse(&fields.trust) {
-            None => self.error("invalid_trust_tier", "trust_tier", "Evidence ref has an unsupported trust tier."),
+            None => self.error("invalid_trust_tier", "trust_tier", "There is no such trust tier."),
             Some(TrustTier::Unknown | TrustTier::Unverified) => self.warn_if_guarded(
                 "weak_trust_tier",
                 "trust_tier",
-                "Private reads and writes should use runtime or verified evidence.",
+                "Nobody vouches for this; a guarded call deserves verified or runtime evidence.",
             ),
             Some(_) => {}
         }
         match fields.redaction.as_ref() {
             "sensitive" | "unredacted" => {
-                self.error("unsafe_redaction_status", "redaction_status", "Evidence ref is sensitive or unredacted.");
+                self.error("unsafe_redaction_status", "redaction_status", "This holds private data in the clear.");
             }
             "public" | "redacted" => {}
             _ => self.warn_if_guarded(
                 "unknown_redaction_status",
                 "redaction_status",
-                "Private reads and writes should use public or redacted evidence refs.",
+                "A guarded call deserves evidence marked public or redacted.",
             ),
         }
     }
@@ -333,13 +328,13 @@ impl Check<'_> {
         .join(" ");
         let text = Text::new(&text);
         if text.holds_secret() {
-            self.error(
-                "evidence_secret_leak",
-                "",
-                "Evidence ref appears to contain a raw secret or highly sensitive identifier.",
-            );
+            self.error("evidence_secret_leak", "", "There seems to be a secret or an identity number in the text.");
         } else if fields.redaction != "redacted" && text.holds_personal_data() {
-            self.error("evidence_pii_leak", "", "Evidence ref appears to contain raw PII without redaction.");
+            self.error(
+                "evidence_pii_leak",
+                "",
+                "There seem to be personal data in the text, which is not marked redacted.",
+            );
         }
     }
 
@@ -347,16 +342,14 @@ impl Check<'_> {
         let status = "freshness.status";
         match Freshness::parse(&fields.freshness) {
             None => {
-                self.error("invalid_freshness", status, "freshness.status must be fresh, stale, or unknown.");
+                self.error("invalid_freshness", status, "freshness.status knows fresh, stale and unknown.");
             }
             Some(Freshness::Stale) => {
-                self.error("stale_evidence", status, "Evidence ref freshness status is stale.");
+                self.error("stale_evidence", status, "It is marked stale.");
             }
-            Some(Freshness::Unknown) => self.warn_if_guarded(
-                "unknown_freshness",
-                status,
-                "Private reads and writes should include fresh evidence.",
-            ),
+            Some(Freshness::Unknown) => {
+                self.warn_if_guarded("unknown_freshness", status, "A guarded call deserves evidence known to be fresh.")
+            }
             Some(Freshness::Fresh) => {}
         }
         let taken = match fields.time {
@@ -364,7 +357,7 @@ impl Check<'_> {
                 self.warn_if_guarded(
                     "missing_freshness_timestamp",
                     "retrieved_at",
-                    "Private reads and writes should include retrieved_at.",
+                    "A guarded call deserves evidence that says when it was taken.",
                 );
                 return;
             }
@@ -372,9 +365,9 @@ impl Check<'_> {
             TimeView::Other => None,
         };
         match taken {
-            None => self.error("invalid_retrieved_at", "retrieved_at", "retrieved_at must be an ISO timestamp."),
+            None => self.error("invalid_retrieved_at", "retrieved_at", "The time is not written as ISO 8601 has it."),
             Some(taken) if now.duration_since(taken) > age_max => {
-                self.error("stale_evidence", "retrieved_at", "Evidence ref is stale.");
+                self.error("stale_evidence", "retrieved_at", "It was taken too long ago.");
             }
             Some(_) => {}
         }
@@ -393,7 +386,7 @@ impl Check<'_> {
             self.warn_if_guarded(
                 "missing_provenance",
                 "",
-                "Private reads and writes should include citation_url, retrieval_url, or provenance.",
+                "A guarded call deserves evidence that says where it comes from.",
             );
         }
         if MISSING.iter().any(|marker| summary.contains(marker)) {

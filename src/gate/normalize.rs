@@ -19,7 +19,9 @@ use std::borrow::Cow;
 /// Why an event cannot be read at all.
 pub(super) type Unreadable = String;
 
-const QUICKSTART: &str = "Quickstart evidence reference supplied by the agent runtime.";
+/// The summary of a mere id. The rules read summaries, so it holds none of their words, and begins with a
+/// long one, for a pattern may reach over from the id (`token: …`): no decision may hang on it.
+const QUICKSTART: &str = "Shorthand evidence: the calling program has named just an id.";
 
 /// The public check's normalization.
 pub(super) fn public(event: &Value) -> Result<Map<String, Value>, Unreadable> {
@@ -28,7 +30,7 @@ pub(super) fn public(event: &Value) -> Result<Map<String, Value>, Unreadable> {
         Value::Object(event) => event,
         // To the reference an event that is nothing is one without fields.
         Value::Null => &nothing,
-        _ => return Err("Tool call event must be a dictionary.".to_owned()),
+        _ => return Err("The event has to be a JSON object.".to_owned()),
     };
     let refs = || public_refs(event.get("evidence_refs").unwrap_or(&Value::Null));
     if event.get("schema_version").and_then(Value::as_str) == Some(schema::VERSION) {
@@ -50,7 +52,7 @@ pub(super) fn public(event: &Value) -> Result<Map<String, Value>, Unreadable> {
     };
     let arguments = match event.get("proposed_arguments") {
         Some(Value::Object(arguments)) => arguments.clone(),
-        Some(_) => return Err("proposed_arguments must be a dictionary.".to_owned()),
+        Some(_) => return Err("proposed_arguments has to be an object.".to_owned()),
         None => Map::new(),
     };
     let mut normal = Map::new();
@@ -78,8 +80,10 @@ pub(super) fn public(event: &Value) -> Result<Map<String, Value>, Unreadable> {
 fn word<'a>(field: &str, value: &'a Value, words: &[&str]) -> Result<&'a str, Unreadable> {
     match value {
         Value::String(word) if words.contains(&word.as_str()) => Ok(word),
-        Value::Array(_) | Value::Object(_) => Err(format!("unhashable type: '{}'", type_name(value))),
-        value => Err(format!("Unsupported {field}: {}.", repr(value))),
+        Value::Array(_) | Value::Object(_) => {
+            Err(format!("{field} has to be a text; it is of type {}.", type_name(value)))
+        }
+        value => Err(format!("{field} knows no such word: {}.", repr(value))),
     }
 }
 
@@ -113,12 +117,10 @@ fn public_refs(refs: &Value) -> Result<Vec<Value>, Unreadable> {
         }
     };
     let each = refs.iter().enumerate().map(|(index, item)| match item {
-        Value::String(id) if python::strip(id).is_empty() => {
-            Err("Tool evidence ref strings must be non-empty.".to_owned())
-        }
+        Value::String(id) if python::strip(id).is_empty() => Err("An evidence id must not be blank.".to_owned()),
         Value::String(id) => Ok(quickstart(python::strip(id), true)),
         Value::Object(item) => public_ref(item),
-        _ => Err(format!("Tool evidence ref at index {} must be a string or object.", index + 1)),
+        _ => Err(format!("Piece of evidence {} is neither an id nor an object.", index + 1)),
     });
     each.collect()
 }
@@ -158,16 +160,16 @@ const REF_FIELDS: [&str; 12] = [
 
 fn public_ref(item: &Map<String, Value>) -> Result<Value, Unreadable> {
     if let Some(key) = item.keys().find(|key| !REF_FIELDS.contains(&key.as_str())) {
-        return Err(format!("tool_evidence_ref() got an unexpected keyword argument '{key}'"));
+        return Err(format!("A piece of evidence has no field '{key}'."));
     }
     let source_id = match item.get("source_id") {
-        None => return Err("tool_evidence_ref() missing 1 required keyword-only argument: 'source_id'".to_owned()),
+        None => return Err("A piece of evidence needs a source_id.".to_owned()),
         Some(Value::String(id)) if !python::strip(id).is_empty() => id,
-        Some(_) => return Err("Tool evidence ref requires a non-empty source_id.".to_owned()),
+        Some(_) => return Err("The source_id of a piece of evidence must not be blank.".to_owned()),
     };
-    let kind = ref_word(item, "kind", "other", "tool evidence kind", Kind::LABELS)?;
-    let trust = ref_word(item, "trust_tier", "unknown", "evidence trust tier", TrustTier::LABELS)?;
-    let redaction = ref_word(item, "redaction_status", "unknown", "evidence redaction status", Redaction::LABELS)?;
+    let kind = ref_word(item, "kind", "other", "kind of evidence", Kind::LABELS)?;
+    let trust = ref_word(item, "trust_tier", "unknown", "trust_tier of evidence", TrustTier::LABELS)?;
+    let redaction = ref_word(item, "redaction_status", "unknown", "redaction_status of evidence", Redaction::LABELS)?;
     let mut normal = Map::new();
     let mut set = |name: &str, value: Value| normal.insert(name.to_owned(), value);
     set("source_id", source_id.as_str().into());
@@ -205,7 +207,7 @@ fn ref_word<'a>(
     match item.get(field) {
         None => Ok(default),
         Some(Value::String(word)) if words.contains(&word.as_str()) => Ok(word),
-        Some(other) => Err(format!("Unsupported {what}: {}.", repr(other))),
+        Some(other) => Err(format!("The {what} knows no such word: {}.", repr(other))),
     }
 }
 
@@ -232,7 +234,7 @@ fn list(value: &Value) -> Result<Vec<Value>, Unreadable> {
         Value::Array(items) => Ok(items.clone()),
         Value::String(text) => Ok(text.chars().map(|letter| letter.to_string().into()).collect()),
         Value::Object(entries) => Ok(entries.keys().map(|key| key.as_str().into()).collect()),
-        other => Err(format!("'{}' object is not iterable", type_name(other))),
+        other => Err(format!("A list is needed; this is of type {}.", type_name(other))),
     }
 }
 
@@ -245,14 +247,13 @@ fn dictionary(value: &Value) -> Result<Value, Unreadable> {
     for (index, pair) in list(value)?.iter().enumerate() {
         let pair = match pair {
             Value::Array(_) | Value::String(_) | Value::Object(_) => list(pair)?,
-            _ => return Err(format!("cannot convert dictionary update sequence element #{index} to a sequence")),
+            _ => return Err(format!("Entry {index} of authorization_subject is no pair.")),
         };
         let [key, value] = pair.as_slice() else {
-            let length = pair.len();
-            return Err(format!("dictionary update sequence element #{index} has length {length}; 2 is required"));
+            return Err(format!("Entry {index} of authorization_subject has {} items, not two.", pair.len()));
         };
         if let Value::Array(_) | Value::Object(_) = key {
-            return Err(format!("unhashable type: '{}'", type_name(key)));
+            return Err(format!("A key of authorization_subject cannot be of type {}.", type_name(key)));
         }
         entries.insert(text(key).into_owned(), value.clone());
     }

@@ -1,9 +1,10 @@
-//! Texts that are part of the contract's answers. Clients compare them, so they are as published at the
-//! contract's origin (MIT licence, see `tests/fixtures/contract/README.md`).
+//! Texts that are part of the contract's answers. Codes, keys and steps are the contract's, for programs
+//! compare them; sentences, which people read, are this project's own.
 
 use super::event::Route;
 
-pub(super) const CLAIM: &str = "AANA makes agents more auditable, safer, more grounded, and more controllable.";
+pub(super) const CLAIM: &str =
+    "Checked before it ran: what was proposed, on which evidence, and who decided stay on record.";
 
 /// Blocker of an event that the public check cannot read.
 pub(super) const UNREADABLE: &str = "contract_normalization_failed";
@@ -16,25 +17,23 @@ pub(super) const CLOSED_REASON: &str = "fail_closed_runtime_safety";
 /// What to do about a route, for whoever proposed the call.
 pub(super) const fn recovery(route: Route) -> &'static str {
     match route {
-        Route::Accept => "Proceed only within the checked scope. Append the audit-safe decision event.",
+        Route::Accept => "Run exactly the call that was checked, and keep the audit event of this decision.",
         Route::Ask => {
-            "Ask the user or runtime for the missing authorization, confirmation, or evidence before execution."
+            "Something is lacking: get the proof, the yes or the record from whoever has it, then check again."
         }
-        Route::Defer => "Defer to stronger evidence retrieval, a domain owner, or human review before execution.",
-        Route::Refuse => "Refuse the proposed action or answer because a hard blocker prevents safe execution.",
+        Route::Defer => {
+            "Hand this to a person who may decide it, or come back with better evidence. Do not run it yet."
+        }
+        Route::Refuse => "Do not run this call. What stands in its way is listed under hard_blockers.",
     }
 }
 
 /// Every route of the wider result envelope: name, meaning, next step. Only the first executes.
 pub(super) const ROUTE_TABLE: [(&str, &str, &str); 6] = [
-    ("accept", "Proceed only within the checked scope.", "execute_checked_action"),
-    ("revise", "Revise the candidate output or action, then recheck before execution.", "revise_then_recheck"),
-    (
-        "retrieve",
-        "Retrieve missing grounding or policy evidence, then recheck before execution.",
-        "retrieve_evidence_then_recheck",
-    ),
-    ("ask", "Ask the user or runtime for missing information, authorization, or confirmation.", "ask_then_recheck"),
-    ("defer", "Route to stronger evidence, a domain owner, review queue, or human reviewer.", "defer_to_review"),
-    ("refuse", "Do not execute because a hard blocker prevents safe action.", "refuse_action"),
+    ("accept", "The call may run as it was checked.", "execute_checked_action"),
+    ("revise", "The proposal has to be changed and checked again.", "revise_then_recheck"),
+    ("retrieve", "Evidence has to be fetched first, then the call is checked again.", "retrieve_evidence_then_recheck"),
+    ("ask", "The caller or the program has to be asked for what is lacking.", "ask_then_recheck"),
+    ("defer", "Somebody with more knowledge or authority has to look at it.", "defer_to_review"),
+    ("refuse", "The call must not run.", "refuse_action"),
 ];

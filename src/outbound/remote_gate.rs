@@ -90,6 +90,7 @@ mod tests {
         RemoteGate::new(url, Some("token".to_owned().into()), Duration::from_secs(5)).unwrap()
     }
 
+    /// G answer 10: an answer of the public check's shape is understood.
     #[tokio::test]
     async fn another_offhook_gate_is_understood() {
         let own = crate::gate::Gate::default();
@@ -99,6 +100,7 @@ mod tests {
         assert!(remote.decide(&event()).await.executes());
     }
 
+    /// G10, G answer 10: status, shape, route and the absence of blockers have to agree; nobody there is a no.
     #[tokio::test]
     async fn whatever_is_no_clear_yes_is_a_refusal() {
         for (status, answer) in [

@@ -38,8 +38,8 @@ pub trait ToolRegistry: Send + Sync {
     fn dry_run(&self, tenant: &str, definition: Value, trial: Trial) -> Answer<Value>;
     /// Takes all tools of a tenant after a change, for new calls. Called by one change at a time.
     fn publish(&self, tenant: &str, tools: Tools);
-    /// Whether changes are refused now (P answer 11).
-    fn is_locked(&self) -> bool;
+    /// Whether changes of this tenant's tools are refused now (P answer 11).
+    fn is_locked(&self, tenant: &str) -> bool;
     /// Whether a name is taken beside the built-in tools' (by an MCP server, by the operator's list).
     fn is_reserved(&self, name: &str) -> bool;
 }
@@ -211,7 +211,7 @@ impl Inner {
     }
 
     fn create(&self, tenant: &str, definition: Value) -> Result<StoredTool, StoreError> {
-        let _change = self.begin()?;
+        let _change = self.begin(tenant)?;
         let definition = shape::flat(definition).map_err(StoreError::Invalid)?;
         let name = definition.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         if !is_name(&name) {
@@ -230,7 +230,7 @@ impl Inner {
     }
 
     fn replace(&self, tenant: &str, name: &str, definition: Value, seen: &Seen) -> Result<StoredTool, StoreError> {
-        let _change = self.begin()?;
+        let _change = self.begin(tenant)?;
         let old = match self.existing(tenant, name) {
             // A file that is broken can be set right, by those who have not seen another version.
             Err(StoreError::Unreadable) if *seen == Seen::Any => None,
@@ -244,7 +244,7 @@ impl Inner {
     }
 
     fn patch(&self, tenant: &str, name: &str, patch: Value, seen: &Seen) -> Result<StoredTool, StoreError> {
-        let _change = self.begin()?;
+        let _change = self.begin(tenant)?;
         let old = self.existing(tenant, name)?;
         if !seen.allows(&old.version) {
             return Err(StoreError::Changed);
@@ -255,7 +255,7 @@ impl Inner {
     }
 
     fn delete(&self, tenant: &str, name: &str, seen: &Seen) -> Result<(), StoreError> {
-        let _change = self.begin()?;
+        let _change = self.begin(tenant)?;
         match self.existing(tenant, name) {
             Err(StoreError::Unreadable) if *seen == Seen::Any => {}
             Ok(old) if !seen.allows(&old.version) => return Err(StoreError::Changed),
@@ -268,9 +268,9 @@ impl Inner {
     }
 
     /// Changes follow one another.
-    fn begin(&self) -> Result<std::sync::MutexGuard<'_, ()>, StoreError> {
+    fn begin(&self, tenant: &str) -> Result<std::sync::MutexGuard<'_, ()>, StoreError> {
         let change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.registry.is_locked() { Err(StoreError::Locked) } else { Ok(change) }
+        if self.registry.is_locked(tenant) { Err(StoreError::Locked) } else { Ok(change) }
     }
 
     /// Checks a definition, writes it and tells of it.

@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(registry_version(&[]), "1.0.00000000");
     }
 
-    /// P15: a digest that a confirmation is bound to cannot be met by a forged key.
+    /// P15, P answer 3: a digest that a confirmation is bound to cannot be met by a forged key.
     #[test]
     fn a_key_that_looks_like_two_members_changes_the_digest() {
         let plain = json!({ "a": 1, "b": 2 });

@@ -156,7 +156,7 @@ mod tests {
         serde_json::from_str(text).unwrap()
     }
 
-    /// P22: the third call of a turn with the same tool and the same arguments, however spelled,
+    /// P answer 12: the third call of a turn with the same tool and the same arguments, however spelled,
     /// is a loop; another tool, other arguments or another turn is none.
     #[test]
     fn the_third_equal_call_of_a_turn_is_a_loop() {
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(LoopGuard::default().check("1", "kb_search", &spelled), None, "another call");
     }
 
-    /// P22: checking is not counting, so what policy stops elsewhere is no repetition.
+    /// P answer 12: checking is not counting, so what policy stops elsewhere is no repetition.
     #[test]
     fn a_call_that_was_only_checked_does_not_count() {
         let mut guard = LoopGuard::default();
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// P22: after two empty results a tool is not called again in that turn, whatever the arguments.
+    /// P answer 12: after two empty results a tool is not called again in that turn, whatever the arguments.
     #[test]
     fn a_tool_that_found_nothing_twice_is_not_asked_again() {
         let mut guard = LoopGuard::default();

@@ -212,3 +212,76 @@ impl After {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(intent: Value) -> CallAction {
+        CallAction::from_intent(&intent).unwrap().unwrap()
+    }
+
+    /// P20: what an intent to end the call leaves unsaid: after the current turn, because the caller wished it,
+    /// without last words.
+    #[test]
+    fn an_end_that_says_nothing_more_is_after_the_turn_and_the_callers_wish() {
+        let end = |after, reason: &str, closing: Option<&str>| CallAction::EndCall {
+            after,
+            reason: reason.to_owned(),
+            closing: closing.map(str::to_owned),
+        };
+        let bare = end(After::CurrentTurn, "user_requested", None);
+        assert_eq!(read(json!({ "type": "END_VOICE_SESSION" })), bare);
+        assert_eq!(read(json!({ "type": "END_VOICE_SESSION", "after": null, "data": {} })), bare);
+        let data = json!({ "reason": "task_complete", "finalMessage": "Bye." });
+        let said = json!({ "type": "END_VOICE_SESSION", "after": "immediate", "data": data });
+        assert_eq!(read(said), end(After::Immediate, "task_complete", Some("Bye.")));
+    }
+
+    /// P27, P28: the intents of the document are actions on the call; a switch without a value is switched on.
+    #[test]
+    fn intents_are_actions_on_the_call() {
+        assert_eq!(read(json!({ "type": "SUPPRESS_AUDIO" })), CallAction::HoldAudio(true));
+        assert_eq!(read(json!({ "type": "SUPPRESS_AUDIO", "value": false })), CallAction::HoldAudio(false));
+        assert_eq!(read(json!({ "type": "SUPPRESS_TRANSCRIPT", "value": "yes" })), CallAction::HideTranscript(true));
+        let message = CallAction::SayNextTurn { message: "More?".into() };
+        assert_eq!(read(json!({ "type": "SET_PENDING_MESSAGE", "message": "More?" })), message);
+        assert_eq!(CallAction::from_intent(&json!({ "type": "DANCE" })), Ok(None), "unknown ones are left out");
+        assert!(CallAction::from_intent(&json!({ "value": true })).is_err());
+        assert!(CallAction::from_intent(&json!("END_VOICE_SESSION")).is_err());
+    }
+
+    /// P4: the vocabulary that the document names: what an intent is called on its way out is read on its way in,
+    /// and each of the error types is known.
+    #[test]
+    fn the_words_of_the_document_are_the_words_on_the_wire() {
+        let end = CallAction::EndCall { after: After::Immediate, reason: "done".into(), closing: None };
+        let next = CallAction::SayNextTurn { message: "More?".into() };
+        for (action, kind) in [
+            (end, "END_VOICE_SESSION"),
+            (CallAction::HoldAudio(false), "SUPPRESS_AUDIO"),
+            (CallAction::HideTranscript(true), "SUPPRESS_TRANSCRIPT"),
+            (next, "SET_PENDING_MESSAGE"),
+        ] {
+            assert_eq!(action.intent()["type"], kind);
+            assert_eq!(read(action.intent()), action);
+        }
+        for word in [
+            "VALIDATION",
+            "NOT_FOUND",
+            "INTERNAL",
+            "MODE_RESTRICTED",
+            "BUDGET_EXCEEDED",
+            "CONFIRMATION_REQUIRED",
+            "SESSION_INACTIVE",
+            "TRANSIENT",
+            "PERMANENT",
+            "RATE_LIMIT",
+            "AUTH",
+            "CONFLICT",
+            "LOOP_DETECTED",
+        ] {
+            assert_eq!(ToolError::parse(word).map(ToolError::label), Some(word));
+        }
+    }
+}

@@ -252,11 +252,18 @@ fn resolved<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
     schema
 }
 
-fn member(path: &str, name: &str) -> String {
+/// A member's name that may be shown although a model chose it: one that is written like a name and like nobody's
+/// number, else `?`.
+pub(super) fn showable(name: &str) -> &str {
     let plain = name.len() <= 64
         && name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
-        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-'));
-    let name = if plain { name } else { "?" };
+        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-'))
+        && !crate::redact::holds_identity_number(name);
+    if plain { name } else { "?" }
+}
+
+fn member(path: &str, name: &str) -> String {
+    let name = showable(name);
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 

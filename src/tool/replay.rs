@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(replay.finish(key, envelope), Vec::<u32>::new());
     }
 
-    /// P29, P30: a repeat gets the stored envelope, marked; whether it had worked does not count.
+    /// P answer 6: a repeat gets the stored envelope, marked; whether it had worked does not count.
     #[test]
     fn a_repeat_is_answered_with_what_the_first_one_got() {
         let mut replay = Replay::default();
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(replayed(&failed)["meta"]["replayed"], true);
     }
 
-    /// P29, P30: a repeat of what still runs waits for it and does not run.
+    /// P answer 6: a repeat of what still runs waits for it and does not run.
     #[test]
     fn a_repeat_in_flight_waits_for_the_first() {
         let mut replay = Replay::default();
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(replay.arrive("a", 4), Arrival::Stored(4, &json!({ "ok": true })));
     }
 
-    /// P29, P30: where deciding takes time, two of a kind can both be first; one of them runs.
+    /// P answer 6: where deciding takes time, two of a kind can both be first; one of them runs.
     #[test]
     fn of_two_that_were_admitted_at_once_one_runs() {
         let mut replay = Replay::default();
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(replay.begin("a"), Err(NotBegun::Repeat));
     }
 
-    /// P30: policy's refusals and withdrawn calls leave nothing: the same call may come again.
+    /// P answer 6: policy's refusals and withdrawn calls leave nothing: the same call may come again.
     #[test]
     fn only_what_ran_is_stored() {
         let mut replay = Replay::default();
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(replay.arrive("withdrawn", 5), Arrival::First(5));
     }
 
-    /// P30: the last hundred results of a call are kept, and no more bytes than the limit.
+    /// P answer 6: the last hundred results of a call are kept, and no more bytes than the limit.
     #[test]
     fn old_results_go_first() {
         let mut replay = Replay::default();

@@ -35,7 +35,7 @@ pub struct ToolSpec {
     pub secret_args: Vec<String>,
     /// After this the call is answered with `TIMEOUT`, and what still runs is dropped.
     pub timeout: Duration,
-    /// Slower is worth a warning, no more.
+    /// Slower is worth a warning, no more (P19).
     pub latency_budget: Duration,
     /// `false`: the model is answered at once, and the outcome goes to the audit line only.
     pub wait: bool,
@@ -116,7 +116,7 @@ impl ToolSpec {
             unknown_args: UnknownArgs::Drop,
             secret_args: Vec::new(),
             timeout: Duration::from_secs(5),
-            latency_budget: Duration::from_secs(1),
+            latency_budget: ToolKind::Utility.latency_target(),
             wait: true,
             requires_authorization: AuthState::None,
             authenticates: None,
@@ -132,6 +132,7 @@ impl ToolSpec {
             access: Access::Write,
             risk_domain: RiskDomain::CustomerSupport,
             standing_approval: true,
+            latency_budget: ToolKind::Action.latency_target(),
             ..Self::new(name, description, parameters)
         }
     }
@@ -144,6 +145,16 @@ impl ToolSpec {
 }
 
 impl ToolKind {
+    /// How long a tool of this kind may take before a caller notices, unless its author says otherwise
+    /// (P23: 800 ms for a look-up, one to three seconds for an action).
+    pub const fn latency_target(self) -> Duration {
+        match self {
+            Self::Retrieval => Duration::from_millis(800),
+            Self::Action => Duration::from_secs(3),
+            Self::Utility => Duration::from_secs(1),
+        }
+    }
+
     pub fn parse(label: &str) -> Option<Self> {
         [Self::Retrieval, Self::Action, Self::Utility].into_iter().find(|kind| kind.label() == label)
     }
@@ -212,4 +223,21 @@ pub struct ToolCall {
     pub name: String,
     /// The arguments as JSON text, as the model wrote them.
     pub arguments: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// P23: what a tool may take, by its kind, where nobody says otherwise.
+    #[test]
+    fn each_kind_has_its_latency_target() {
+        let object = serde_json::json!({ "type": "object" });
+        let ms = |kind: ToolKind| kind.latency_target().as_millis();
+        assert_eq!(ms(ToolKind::Retrieval), 800);
+        assert!((1_000..=3_000).contains(&ms(ToolKind::Action)));
+        let act = ToolSpec::on_the_call("act", "Does something.", object.clone());
+        assert_eq!(act.latency_budget, ToolKind::Action.latency_target());
+        assert_eq!(ToolSpec::new("a", "A.", object).latency_budget, ToolKind::Utility.latency_target());
+    }
 }

@@ -23,7 +23,7 @@ fn handing_off() -> Stage {
     stage
 }
 
-/// D: the words that announce it are heard first.
+/// D3, D answer 18: the words that announce it are heard first.
 #[test]
 fn a_handoff_waits_until_the_words_were_heard() {
     let mut stage = handing_off();
@@ -42,7 +42,7 @@ fn a_handoff_waits_until_the_words_were_heard() {
     assert_eq!(stage.voice_ms(), 500 + 1_000);
 }
 
-/// D: nothing is asked of an agent that is about to go.
+/// D3, D answer 18: nothing is asked of an agent that is about to go.
 #[test]
 fn the_old_agent_begins_nothing_more() {
     let mut stage = handing_off();
@@ -52,7 +52,7 @@ fn the_old_agent_begins_nothing_more() {
     assert!(stage.answers().iter().all(|(.., reply)| *reply == offhook::call::Reply::NotNow));
 }
 
-/// D: the new agent greets, has its own tools and no others, and what the old one still sends counts
+/// D3, D answer 18: the new agent greets, has its own tools and no others, and what the old one still sends counts
 /// for nothing.
 #[test]
 fn the_new_agent_begins_afresh() {

@@ -6,7 +6,7 @@ use offhook::{
         AgentCommand, AgentEvent, AgentLoss, EndReason, Input, LegCommand, LegEvent, Measure, Note, Output, Reply,
         Speaker, TransferFault,
     },
-    tool::{After, CallAction, Done, ToolError, ToolOutcome},
+    tool::{After, CallAction, Done, Failure, Opening, PolicyRules, ToolError, ToolOutcome},
 };
 use serde_json::json;
 
@@ -375,7 +375,7 @@ fn a_failure_ends_nothing() {
 /// G answer 8: a wish that needs a person takes the caller to one, after the agent's words.
 #[test]
 fn a_deferral_can_transfer() {
-    use offhook::tool::{Opening, PolicyRules, ToolSpec, policy::OnDefer};
+    use offhook::tool::{ToolSpec, policy::OnDefer};
     let policy = PolicyRules { on_defer: OnDefer::Transfer("sales".into()), ..PolicyRules::default() };
     let mystery = ToolSpec::new("mystery", "Unclassified.", json!({ "type": "object" }));
     let mut stage = Stage::cast(rules(), [mystery], policy, Opening::default());
@@ -384,6 +384,41 @@ fn a_deferral_can_transfer() {
     assert!(answers(&stage)[0].1.contains("DEFERRED"));
     stage.after(500).reply("moment", 300).after(700);
     assert_eq!(stage.leg_commands(), [&LegCommand::Transfer { destination: "sales".into() }]);
+}
+
+/// P6: a call begins active and in voice mode, with nothing held, hidden, pending or ended.
+#[test]
+fn a_call_begins_with_nothing_pending() {
+    let mut stage = Stage::cast(rules(), [look_up()], PolicyRules::default(), Opening::default());
+    stage.leg(LegEvent::Up).agent(AgentEvent::Ready).starts("greeting").hears(Speaker::Agent, "Hello.");
+    stage.speaks("greeting", 300).done("greeting").after(400);
+    assert_eq!(stage.voice_ms(), 300, "its audio is heard");
+    assert!(stage.notes().iter().any(|note| matches!(note, Note::Said { .. })), "its words are kept");
+    assert!(stage.told_to_say().is_empty() && stage.ended().is_none() && stage.leg_commands().is_empty());
+    stage.caller_tells("Hello?").only_calls("provider-1", "look_up", "{}");
+    assert_eq!(stage.ran(), ["look_up"]);
+    stage.finishes("look_up", ToolOutcome::done("", json!(1)));
+    assert_eq!((stage.audits()[0].mode, stage.audits()[0].turn), ("voice", 1));
+}
+
+/// P7: until the provider's session is ready no tool runs; afterwards the same call does.
+#[test]
+fn no_tool_runs_before_the_agent_is_ready() {
+    let mut stage = Stage::cast(rules(), [look_up()], PolicyRules::default(), Opening::default());
+    stage.leg(LegEvent::Up).only_calls("provider-1", "look_up", "{}");
+    assert_eq!((stage.ran().len(), &stage.answer()["error"]["type"]), (0, &json!("SESSION_INACTIVE")));
+    stage.agent(AgentEvent::Ready).only_calls("provider-2", "look_up", "{}");
+    assert_eq!(stage.ran(), ["look_up"]);
+}
+
+/// P answer 14: what may work later is told so; whether it is tried again is the model's to say.
+#[test]
+fn a_failure_is_not_tried_again_by_itself() {
+    let mut stage = Stage::with_tools([look_up()]);
+    stage.caller_tells("Hello?").only_calls("provider-1", "look_up", "{}");
+    let failure = Failure { retryable: true, ..Failure::new(ToolError::Transient, "Try later.") };
+    stage.finishes("look_up", ToolOutcome::Failed(failure)).after(3_000);
+    assert_eq!((stage.ran().len(), &stage.answer()["error"]["retryable"]), (1, &json!(true)));
 }
 
 /// An operator's end leaves no answer behind.

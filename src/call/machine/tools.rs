@@ -72,6 +72,11 @@ impl CallMachine {
             let answer = self.policy.refuse(id, &call, "The call is ending.");
             return self.answered(answer, now, out);
         }
+        if self.agent != Agent::Ready {
+            // Its session is not set up, so it cannot know which tools it has (P7).
+            let answer = self.policy.refuse(id, &call, "The session is not ready.");
+            return self.answered(answer, now, out);
+        }
         match self.policy.admit(id, &call, now) {
             Admission::Run { call, dispatched } => {
                 let deadline = now + call.time_left().min(self.plan.rules.tool_max);

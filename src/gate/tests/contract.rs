@@ -12,9 +12,10 @@ fn cases() -> Vec<Value> {
     cases["cases"].as_array().unwrap().clone()
 }
 
-/// G14: the six published cases, in either reading.
+/// G14: the published schema by its id, and the six published cases, in either reading.
 #[test]
 fn the_published_cases_get_their_published_routes() {
+    assert_eq!(published()["$id"], "https://aana.dev/schemas/agent_action_contract_v1.schema.json");
     assert_eq!(cases().len(), 6);
     for case in cases() {
         for gate in [contract(), reference()] {
@@ -154,6 +155,26 @@ fn an_audit_event_holds_names_codes_and_ids_only() {
     assert!(!format!("{decision:?}").contains("4f9a"));
 }
 
+/// G5, G answer 6: identity numbers in ids and keys are replaced in what is logged, without another decision.
+#[test]
+fn identity_numbers_are_in_no_audit_event() {
+    let with_id = |id: &str, key: &str| {
+        let mut event = event("write", "confirmed", &[with(evidence("approval"), "source_id", json!(id))]);
+        event["proposed_arguments"] = json!({ key: 1 });
+        contract().check(&event, now())
+    };
+    let plain = with_id("approval.1", "note");
+    for number in ["pan_ABCDE1234F", "ABCDE1234F"] {
+        let decision = with_id(number, number);
+        assert_eq!(told(&decision), told(&plain));
+        let audit = decision.audit_event();
+        assert!(!audit.to_string().contains("ABCDE1234F"), "{audit}");
+        assert_eq!(audit["proposed_argument_keys"], json!(["[redacted_sensitive_key]"]));
+    }
+    let keyed = with_id("approval.1", "1234 5678 9012");
+    assert_eq!((told(&keyed), keyed.audit_event().to_string().contains("9012")), (told(&plain), false));
+}
+
 /// G6, G10: nothing but `accept` with a passed gate and no blocker executes.
 #[test]
 fn only_an_accept_without_blockers_executes() {
@@ -252,10 +273,13 @@ fn states_allow_what_the_table_says() {
     }
 }
 
-/// G15: what a caller gets in place of the result of a blocked call.
+/// G15: what a program reads of a decision, and what it gets in place of the result of a blocked call.
 #[test]
 fn a_blocked_call_says_why() {
     let event = with(event("write", "user_claimed", &[json!("draft:1")]), "tool_name", json!("send_email"));
+    let whole = contract().check(&event, now()).to_json();
+    let decision = &whole["architecture_decision"];
+    assert_eq!((&decision["route"], &decision["gate_decision"]), (&json!("ask"), &json!("fail")));
     let json = contract().check(&event, now()).blocked_json();
     assert_eq!(json["error_type"], "aana_tool_execution_blocked");
     assert_eq!(json["code"], "hard_blockers_present");

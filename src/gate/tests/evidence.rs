@@ -97,6 +97,7 @@ fn public_reads_and_unknown_tools_are_not_warned_of() {
     assert_eq!(analyze(&[poor], Category::PrivateRead).warnings().len(), 5);
 }
 
+/// G answer 11: the clock is the caller's; a piece of evidence is stale after 168 hours.
 #[test]
 fn age_is_measured_at_the_given_time() {
     let stale = |time: &str| {
@@ -113,6 +114,7 @@ fn age_is_measured_at_the_given_time() {
     assert_eq!(found(item), ["error stale_evidence $.evidence_refs[0].retrieved_at"]);
 }
 
+/// G answer 11: an operator can lower that limit, never raise it.
 #[test]
 fn the_age_limit_can_only_be_lowered() {
     let hour = SignedDuration::from_hours(1);
@@ -138,5 +140,5 @@ fn the_report_lists_ids_once_and_in_order() {
     assert_eq!(json["checked_ref_count"], 4);
     assert_eq!(json["error_codes"], json!(["missing_source_id"]));
     assert_eq!((&json["has_errors"], &json["has_warnings"]), (&json!(true), &json!(false)));
-    assert_eq!(json["issues"][0]["message"], "Evidence ref is missing source_id.");
+    assert_eq!(json["issues"][0]["message"], "The source_id is empty.");
 }

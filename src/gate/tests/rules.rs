@@ -22,6 +22,7 @@ fn named(event: Value, name: &str) -> Value {
     with(event, "tool_name", json!(name))
 }
 
+/// G answer 2: a declared state is lowered to what the evidence supports.
 #[test]
 fn a_declared_state_beyond_its_evidence_counts_as_what_the_evidence_supports() {
     let event = event("private_read", "validated", &[evidence("user_message")]);
@@ -69,6 +70,7 @@ fn a_state_that_nobody_declared_is_taken_from_the_evidence() {
     );
 }
 
+/// G11, G12: a private read goes by the state, from authenticated on.
 #[test]
 fn reads_go_by_the_state() {
     let with_refs = |state, kind| event("private_read", state, &[evidence(kind)]);
@@ -98,6 +100,7 @@ fn reads_go_by_the_state() {
     );
 }
 
+/// G11, G12: a write goes by the state: validated still asks, confirmed runs.
 #[test]
 fn writes_go_by_the_state() {
     let validation = with(evidence("tool_result"), "summary", json!("ownership checked"));
@@ -127,6 +130,7 @@ fn writes_go_by_the_state() {
     );
 }
 
+/// G12, G19: a write that can do harm runs on a confirmation alone.
 #[test]
 fn writes_of_high_risk_need_a_confirmation() {
     let high = ["high_risk_write_missing_explicit_confirmation", "write_missing_explicit_confirmation"];
@@ -158,6 +162,7 @@ fn risk_is_in_the_name_or_in_the_domain() {
     }
 }
 
+/// G19: a tool that nobody has classified does not run.
 #[test]
 fn an_unknown_category_is_for_review() {
     assert_decision(
@@ -184,6 +189,7 @@ fn is_identity_bound(name: &str, arguments: Value, intent: &str) -> bool {
     }
 }
 
+/// G19: a public read counts as public only if nothing of it is about somebody.
 #[test]
 fn a_public_read_about_somebody_is_a_private_one() {
     let none = || json!({});

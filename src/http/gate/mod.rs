@@ -94,7 +94,7 @@ impl Service {
         let max = self.options.body_max();
         let body = json!({
             "error": "request_too_large",
-            "message": format!("Request body exceeds AANA_MAX_REQUEST_BYTES={max}."),
+            "message": format!("The body is longer than AANA_MAX_REQUEST_BYTES allows ({max})."),
             "max_request_bytes": max,
         });
         (StatusCode::PAYLOAD_TOO_LARGE, Json(body)).into_response()
@@ -103,7 +103,7 @@ impl Service {
     fn too_many(&self, wait_seconds: u64) -> Response {
         let body = json!({
             "error": "rate_limited",
-            "message": "Rate limit exceeded.",
+            "message": "Too many requests from this address.",
             "requests_per_minute": self.options.requests_per_minute,
             "retry_after_seconds": wait_seconds,
         });

@@ -403,7 +403,9 @@ fn whole_call(item: Item) -> Option<ToolCall> {
     if !whole {
         return None;
     }
-    Some(ToolCall { id: item.call_id?, name: item.name?, arguments: item.arguments? })
+    // One without a name is answered all the same, or the model would wait for it.
+    let (id, name) = (item.call_id.unwrap_or_default(), item.name.unwrap_or_default());
+    Some(ToolCall { id, name, arguments: item.arguments? })
 }
 
 fn spoken(speaker: Speaker, message: SpokenText, events: &mut Vec<AgentEvent>) {

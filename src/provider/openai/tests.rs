@@ -122,6 +122,45 @@ fn a_greeting_repeats_the_prompt_since_it_replaces_the_sessions_for_one_response
     assert_eq!(message["response"]["tool_choice"], "none");
 }
 
+/// P9, P10, P25: calls are read with id, name and arguments, and come before whatever else their message holds.
+#[test]
+fn calls_come_before_the_rest_of_their_message() {
+    let mut talk = Talk::ready();
+    talk.response("response.created", "r1");
+    let call = |id: &str, name: &str| json!({ "type": "function_call", "status": "completed", "call_id": id, "name": name, "arguments": "{\"a\":1}" });
+    let (events, _) = talk.hear(json!({ "type": "response.done", "response": {
+        "id": "r1", "status": "completed", "usage": { "input_tokens": 1, "output_tokens": 1 },
+        "output": [{ "type": "message", "content": [] }, call("call_1", "look_up"), call("call_2", "transfer")],
+    } }));
+    let [AgentEvent::ToolCall(first), AgentEvent::ToolCall(second), rest @ ..] = events.as_slice() else {
+        panic!("{events:?}")
+    };
+    assert_eq!((first.id.as_str(), first.name.as_str(), first.arguments.as_str()), ("call_1", "look_up", "{\"a\":1}"));
+    assert_eq!((second.id.as_str(), second.name.as_str()), ("call_2", "transfer"));
+    assert!(matches!(rest, [AgentEvent::Usage(_), AgentEvent::ResponseDone { .. }]), "{rest:?}");
+}
+
+/// P21, P25, P26: the answer goes out under the call's own id, the whole envelope as it is.
+#[test]
+fn a_result_goes_out_whole_under_the_calls_id() {
+    let envelope =
+        json!({ "ok": true, "data": { "until": 18 }, "intents": [], "meta": { "toolId": "hours" } }).to_string();
+    let answer = AgentCommand::ToolResult { call_id: "call_1".into(), output: envelope.clone(), reply: Reply::NotNow };
+    let expected = json!({ "type": "function_call_output", "call_id": "call_1", "output": envelope });
+    assert_eq!(Talk::ready().tell(answer)[0]["item"], expected);
+}
+
+/// P3: all tools of the call, in the provider's form, are in the one message that sets the session up.
+#[test]
+fn the_session_is_given_its_tools() {
+    let mut talk = Talk::new(&json!({ "api_key": "k" }), Format::ULAW);
+    let (_, replies) = talk.hear(json!({ "type": "session.created", "session": {} }));
+    let tools = &replies[0]["session"]["tools"];
+    assert_eq!(tools.as_array().map(Vec::len), Some(1));
+    assert_eq!((&tools[0]["type"], &tools[0]["name"]), (&json!("function"), &json!("transfer")));
+    assert_eq!(tools[0]["parameters"]["properties"]["to"]["type"], "string");
+}
+
 #[test]
 fn only_the_last_tool_result_asks_for_a_response() {
     let mut talk = Talk::ready();

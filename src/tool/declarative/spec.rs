@@ -33,10 +33,11 @@ impl Definition {
             Reach::Fetches => (ToolKind::Retrieval, SideEffects::ReadOnly, Access::PrivateRead),
             Reach::Writes => (ToolKind::Action, SideEffects::Writes, Access::Write),
         };
+        let kind = policy.category.unwrap_or(kind);
         let timeout = if self.makes_requests() { TIMEOUT_WITH_REQUESTS } else { plain.timeout };
         ToolSpec {
             version: policy.version.clone().unwrap_or(plain.version),
-            kind: policy.category.unwrap_or(kind),
+            kind,
             side_effects: policy.side_effects.unwrap_or(side_effects),
             idempotent: policy.idempotent.unwrap_or(reach != Reach::Writes),
             access: policy.access.unwrap_or(access),
@@ -48,7 +49,7 @@ impl Definition {
             unknown_args: policy.unknown_args.unwrap_or(plain.unknown_args),
             secret_args: policy.secret_args.clone(),
             timeout: policy.timeout.unwrap_or(timeout),
-            latency_budget: policy.latency_budget.unwrap_or(plain.latency_budget),
+            latency_budget: policy.latency_budget.unwrap_or(kind.latency_target()),
             wait: policy.wait.unwrap_or(plain.wait),
             authenticates: policy.authenticates,
             executor: Executor::Declarative,

@@ -2,7 +2,7 @@
 //! keys only: never a value, never a word of the caller or the model.
 
 use super::ToolCallId;
-use crate::tool::{Failure, Mode, ToolError, ToolSpec};
+use crate::tool::{Failure, Mode, ToolError, ToolSpec, prune};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -97,9 +97,13 @@ impl Audit {
         self.server = spec.executor.server().map(str::to_owned);
     }
 
-    /// Keys of checked arguments: they are in the tool's schema, so they are the operator's words.
-    pub fn keys(&mut self, arguments: &Map<String, Value>) {
-        self.argument_keys = crate::gate::argument_keys(Some(arguments));
+    /// Keys of checked arguments. Those of the tool's schema are the operator's words; a schema that is open
+    /// lets in others, which are the model's.
+    pub fn keys(&mut self, arguments: &Map<String, Value>, schema: &Value) {
+        let known = |key: &str| schema.get("properties").is_some_and(|known| known.get(key).is_some());
+        let shown = |key: &String| if known(key) { key.clone() } else { prune::showable(key).to_owned() };
+        let shown = arguments.keys().map(|key| (shown(key), Value::Null)).collect();
+        self.argument_keys = crate::gate::argument_keys(Some(&shown));
         self.argument_keys.truncate(KEYS_MAX);
     }
 

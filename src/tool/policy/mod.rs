@@ -329,7 +329,7 @@ impl CallPolicy {
             failure.details = json!({ "errors": unfit.problems });
             Box::new(failure)
         })?;
-        audit.keys(&checked.arguments);
+        audit.keys(&checked.arguments, &spec.parameters);
         audit.dropped_arguments = checked.dropped.paths;
         if spec.unknown_args == UnknownArgs::Reject && !audit.dropped_arguments.is_empty() {
             let names = audit.dropped_arguments.join(", ");

@@ -119,7 +119,7 @@ fn what_can_be_written() {
     assert_eq!(ran.memory.user["preferences"], json!({ "theme": "dark" }));
 }
 
-/// D9, D answer 15: context.get gives data and may keep it; context.delete is content with nothing.
+/// D9, D answer 15, D3: context.get gives data and may keep it; context.delete is content with nothing.
 #[test]
 fn getting_and_deleting() {
     let ran = World::new().act(json!([{ "type": "context.get", "path": "user.name", "as": "who" }]), json!({}));
@@ -183,7 +183,7 @@ fn messages_have_languages() {
     assert_eq!(world.problems(unknown), ["actions[0].message_key: there is no message \"hello\" (known: bye)"]);
 }
 
-/// D9, D answer 18: a handoff is an intent and ends the actions, not the run.
+/// D9, D answer 18, D3: a handoff is an intent and ends the actions, not the run.
 #[test]
 fn a_handoff_is_terminal() {
     let mut definition = tool(

@@ -5,7 +5,7 @@ use crate::tool::{After, DigitPlan, DigitPurpose, Done, Executor, SideEffects};
 
 const X: &str = r#"{"query":"x"}"#;
 
-/// P20, P21, P26: the full envelope, key by key.
+/// P20, P21, P26, P17: the full envelope, key by key.
 #[test]
 fn a_success_is_answered_with_the_full_envelope() {
     let mut desk = Desk::new([hours()]);
@@ -96,6 +96,23 @@ fn a_pass_carries_the_tools_own_limit() {
     assert_eq!((call.name(), call.time_left()), ("hours", Duration::from_secs(9)));
     assert!(!format!("{call:?}").contains("query"));
     assert_eq!(Value::Object(call.arguments().clone()), json!({ "query": "x", "top_k": 5 }));
+}
+
+/// P16, P27: a pass carries what the tool may know of the call: arguments, if only an empty object, and the state as
+/// it was when the call was admitted. Every version told is the one the call began with.
+#[test]
+fn a_pass_carries_a_snapshot_of_the_state() {
+    let mut desk = Desk::new([hours(), on_call("wave")]);
+    let version = desk.policy.toolbox().version().to_owned();
+    let before = desk.runs("provider-1", "wave", "");
+    assert_eq!((before.arguments(), before.memory().flags.len()), (&Map::new(), 0));
+    let change = crate::tool::Change::Set { path: "flags.seen".into(), value: json!(true) };
+    let done = Done { changes: vec![change], ..Done::default() };
+    let settled = desk.policy.settle(before.id(), ToolOutcome::Done(done), desk.now).unwrap();
+    assert_eq!(settled.answers[0].audit.registry_version, version);
+    let after = desk.runs("provider-2", "wave", r#"{"again":true}"#);
+    assert_eq!(after.memory().flags.get("seen"), Some(&json!(true)), "real state, not a copy handed around");
+    assert_eq!(before.memory().flags.len(), 0, "a snapshot stays as it was");
 }
 
 /// A model that does not wait is answered at once; the outcome goes to the audit line alone, and what
@@ -219,6 +236,49 @@ fn no_audit_line_holds_a_value() {
         assert!(!text.contains("4711") && !text.contains("planted"), "{text}");
     }
     assert!(!format!("{:?}", desk.policy).contains("4711"));
+}
+
+/// G answer 6, P31: identity numbers in values, in names of arguments, in the names of tools and in results are
+/// in no audit line, no log line and no Debug print.
+#[test]
+fn identity_numbers_are_in_no_line() {
+    const NUMBERS: [&str; 5] = ["123456789012", "1234 5678 9012", "1234-5678-9012", "ABCDE1234F", "id_ABCDE1234F"];
+    let open = json!({ "type": "object", "additionalProperties": true, "properties": { "query": {} } });
+    let open = ToolSpec { name: "open".into(), parameters: open, ..hours() };
+    let reject = ToolSpec { name: "reject".into(), unknown_args: UnknownArgs::Reject, ..hours() };
+    let capture = crate::telemetry::LogCapture::new();
+    let _guard = capture.start();
+    tracing::info!("something is captured");
+    let mut shown = Vec::new();
+    for number in NUMBERS {
+        let mut desk = Desk::new([hours(), open.clone(), reject.clone(), book()]);
+        for (name, arguments) in [
+            ("hours", json!({ "query": number, number: number, "nested": { number: 1 } })),
+            ("open", json!({ "query": { number: number }, number: number })),
+            ("reject", json!({ "query": number, number: 1 })),
+            ("book", json!({ "day": number, "people": 2 })),
+            (number, json!({ number: number })),
+        ] {
+            desk.caller(number);
+            let (id, admission) = desk.admit("1", name, &arguments.to_string());
+            match admission {
+                Admission::Run { .. } => {
+                    let done = ToolOutcome::done(number, json!({ number: number }));
+                    let settled = desk.policy.settle(id, done, desk.now).unwrap();
+                    shown.extend(settled.answers.iter().map(|answer| serde_json::to_string(&answer.audit).unwrap()));
+                }
+                Admission::Answered(answer) => shown.push(serde_json::to_string(&answer.audit).unwrap()),
+                other => panic!("{other:?}"),
+            }
+            shown.push(format!("{:?}", desk.policy));
+        }
+    }
+    shown.extend(capture.lines());
+    assert!(shown.len() > NUMBERS.len() * 10);
+    for text in &shown {
+        assert!(!NUMBERS.iter().any(|number| text.contains(number)), "{text}");
+    }
+    assert!(shown.iter().any(|line| line.contains(r#""argument_keys":["?","query"]"#)), "{shown:?}");
 }
 
 /// P31: a refused call names what it was asked with and why it was refused.

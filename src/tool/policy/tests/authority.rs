@@ -6,13 +6,13 @@ fn opening(authorization: Option<AuthState>) -> Opening {
     Opening { caller_known: true, authorization, pin: Some("2468".to_owned().into()), ..Opening::default() }
 }
 
-/// G: what everybody may know needs nothing.
+/// G1: what everybody may know needs nothing.
 #[test]
 fn a_public_read_runs() {
     Desk::with([hours()], PolicyRules::default(), Opening::default()).runs("id", "hours", r#"{"query":"x"}"#);
 }
 
-/// G answer 12: a number on the display is a claim; a proof opens what is private. A yes is no proof
+/// G answer 12, G1, G11: a number on the display is a claim; a proof opens what is private. A yes is no proof
 /// of who says it.
 #[test]
 fn a_private_read_needs_a_proof() {
@@ -51,7 +51,7 @@ fn no_approval_stands_in_for_a_proof() {
     desk.runs("id", "balance", &format!(r#"{{"confirmationToken":"{token}"}}"#));
 }
 
-/// G answer 7: the operator approves of low harm once and for all; other writes are asked about,
+/// G answer 7, G1: the operator approves of low harm once and for all; other writes are asked about,
 /// and one of a caller nobody knows needs a person.
 #[test]
 fn a_write_runs_by_standing_approval_or_by_a_yes() {
@@ -64,7 +64,7 @@ fn a_write_runs_by_standing_approval_or_by_a_yes() {
     }
 }
 
-/// G: a tool that nobody classified never runs, and no yes helps it.
+/// G1, G19: a tool that nobody classified never runs, and no yes helps it.
 #[test]
 fn an_unclassified_tool_is_deferred() {
     let spec = ToolSpec::new("mystery", "Who knows.", object(json!({}), &[]));
