@@ -262,9 +262,8 @@ impl CallTask<'_> {
             }
             _ => {}
         }
-        if self.shared.mailer.is_some() {
-            self.post.note(self.began.elapsed(), &note);
-        }
+        // For mail, and for an agent that takes the call over.
+        self.post.note(self.began.elapsed(), &note);
         self.entered.observe(self.machine.phase(), &note);
         // Nobody watching is normal.
         let _ = self.shared.watchers.send(CallNote { call: self.facts.id, at: self.began.elapsed(), note });
