@@ -113,7 +113,7 @@ fn every_mistake_is_a_line_of_its_own_on_standard_error_with_exit_code_1() {
     }
 }
 
-/// D2, P10: a tool that cannot be used is a mistake of the configuration: each with its file and its place.
+/// P1: a tool that cannot be used is a mistake of the configuration: each with its file and its place.
 #[test]
 fn mistakes_in_tools_are_lines_too() {
     let yaml = |tools: &str| {

@@ -496,13 +496,13 @@ pub(super) struct Stage {
     _socket: JoinSet<()>,
 }
 
-/// As the real clockwork, some forty times faster.
+/// As the real clockwork, and faster. What is dead is given a second: on a busy machine a live one takes long.
 pub(super) fn fast() -> super::events::Timing {
     super::events::Timing {
         connect_max: Duration::from_millis(500),
-        ping_every: Duration::from_millis(50),
-        dead_after: Duration::from_millis(120),
-        write_max: Duration::from_millis(50),
+        ping_every: Duration::from_millis(100),
+        dead_after: Duration::from_secs(1),
+        write_max: Duration::from_millis(500),
         backoff_first: Duration::from_millis(10),
         backoff_max: Duration::from_millis(200),
         healthy_after: Duration::from_secs(1),

@@ -262,6 +262,7 @@ impl CallTask<'_> {
             }
             _ => {}
         }
+        // For mail, and for an agent that takes the call over.
         self.post.note(self.began.elapsed(), &note);
         self.entered.observe(self.machine.phase(), &note);
         // Nobody watching is normal.

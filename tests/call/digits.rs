@@ -108,7 +108,7 @@ fn a_pin_opens_what_is_private() {
     assert!(!format!("{:?}", stage.seen).contains("2468"));
 }
 
-/// P22, P23: who types is heard: an agent that asks again after a wrong PIN is in no loop, and over no budget.
+/// P22, P answer 12: who types is heard: an agent that asks again after a wrong PIN is in no loop, and over no budget.
 #[test]
 fn an_entry_is_a_turn_of_the_callers() {
     let mut stage = collecting(DigitPurpose::Pin, []);

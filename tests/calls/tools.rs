@@ -159,7 +159,7 @@ const USERS_TOKEN: &str = "planted-secret-of-the-user";
 const CALLERS_WORDS: &str = "my purple elephant has not come";
 const PARCEL: &str = "PX-88412-QZ";
 
-/// P31, D8, D answer 25: a tool's way out and back, told in one audit line and one line of the journal.
+/// P18, P26, P31, D17, D18: a tool's way out and back, told in one audit line and one line of the journal.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_reaches_its_service_and_the_agent_gets_the_answer() {
     let dialplan = format!(
@@ -204,7 +204,7 @@ async fn a_tool_reaches_its_service_and_the_agent_gets_the_answer() {
     scene.is_private(&[USERS_TOKEN, CALLERS_WORDS, "elephant", PARCEL, "heavy lorry", "vermilion"]).await;
 }
 
-/// P20: what goes wrong is told to the model in words it can use, and the call goes on.
+/// P12, D answer 4: what goes wrong is told to the model in words it can use, and the call goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_fails_is_an_answer_too() {
     let tools = [("track_parcel", TRACK_PARCEL)];

@@ -133,7 +133,7 @@ async fn the_most_telling_reason_is_told_when_nobody_takes_the_call() {
 
 #[tokio::test]
 async fn after_the_limit_everybody_is_hung_up_and_a_late_answer_too() {
-    let mut call = Call::ringing(&["PJSIP/100"], Duration::from_millis(100)).await;
+    let mut call = Call::ringing(&["PJSIP/100"], Duration::from_secs(1)).await;
     call.until_called(1).await;
     call.stage.fake.now().rings(&call.dialled(0));
     assert_eq!(call.dialling.next().await, Progress::Ringing);

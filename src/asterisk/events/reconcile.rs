@@ -49,7 +49,7 @@ pub(super) async fn reconcile(
     for channel in &dialled {
         router.settle_dialled(channel, by_id.get(&**channel).copied());
     }
-    let mut chores = reconcile_pairs(ari, router, &pairs, &bridges, &by_id);
+    let mut chores = reconcile_pairs(ari, router, (&pairs, &dialled), &bridges, &by_id);
     for channel in &channels {
         // A party of a pair is known by now.
         if ari.names().is_ours(&channel.id) && !live(&channel.id) {
@@ -77,11 +77,12 @@ pub(super) async fn reconcile(
 }
 
 /// Callers who were handed on, by this process or an earlier one: two in a bridge are left alone and
-/// watched from now on, one by itself is hung up.
+/// watched from now on, one by itself is hung up. `before` are the pairs and the channels being called as
+/// they were before Asterisk was asked.
 fn reconcile_pairs(
     ari: &AriClient,
     router: &EventRouter,
-    before: &[(CallId, [String; 2])],
+    (before, dialled): (&[(CallId, [String; 2])], &[String]),
     bridges: &[BridgeInfo],
     channels: &HashMap<&str, &ChannelInfo>,
 ) -> Vec<Chore> {
@@ -90,7 +91,10 @@ fn reconcile_pairs(
     for bridge in bridges {
         let Some(call) = ari.names().call_of_pair(&bridge.id) else { continue };
         // In the middle of being handed on: whoever does that sees to it.
-        let busy = router.dialled().iter().any(|channel| ari.names().call_of_dialled(channel) == Some(call));
+        let is_for = |channel: &String| ari.names().call_of_dialled(channel) == Some(call);
+        let busy = router.dialled().iter().any(is_for);
+        // Or it was, when Asterisk was asked: its answer may be older than the outcome.
+        let was_busy = dialled.iter().any(is_for);
         match &*bridge.channels {
             _ if busy => drop(whole.insert(call)),
             [one, two, ..] => {
@@ -99,8 +103,12 @@ fn reconcile_pairs(
                     router.hand_on(call, [one.clone(), two.clone()]);
                 }
             }
+            [] if was_busy => drop(whole.insert(call)),
             [alone] => {
-                router.release(call);
+                if !router.release(call) && was_busy {
+                    // Taken back: the caller is with the agent again.
+                    continue;
+                }
                 chores.push(Chore::EndPair { call, other: alone.clone() });
             }
             [] => {

@@ -52,7 +52,7 @@ fn done_once(scene: &Scene, yes: Instant) {
     assert_eq!((&*requests[0].method, &requests[0].body), ("POST", &booking()));
 }
 
-/// P15, G12: the model that answers its own question is asked again; a key counts, and the model, which
+/// P15, P answer 3, G answer 12: the model that answers its own question is asked again; a key counts, and the model, which
 /// does not hear keys, is told; a yes is good for one call.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_of_the_caller_says_yes() {
@@ -113,7 +113,7 @@ async fn without_a_yes_nothing_is_done() {
     scene.ends(phone).await;
 }
 
-/// G12: a yes to something that the agent did not say aloud is none.
+/// P answer 3: a yes to something that the agent did not say aloud is none.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_yes_to_another_question_is_none() {
     let (scene, phone, output) = asked().await;

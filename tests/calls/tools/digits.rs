@@ -74,7 +74,7 @@ fn sent(scene: &Scene) -> Sound {
     Sound { samples: samples.step_by(3).collect() }
 }
 
-/// G12, P14: what is private opens after the PIN; digits go to nobody, not even as a sound.
+/// G answer 12: what is private opens after the PIN; digits go to nobody, not even as a sound.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pin_opens_what_is_private_and_is_told_to_nobody() {
     let mail = MailServer::start(Manner { tls: "none", ..Manner::default() }).await;
@@ -119,7 +119,7 @@ async fn a_pin_opens_what_is_private_and_is_told_to_nobody() {
     scene.is_private(&[PIN]).await;
 }
 
-/// G12: three wrong PINs are the last; then the right one is wrong as well.
+/// G answer 12: three wrong PINs are the last; then the right one is wrong as well.
 #[tokio::test(flavor = "multi_thread")]
 async fn three_wrong_pins_are_the_last() {
     let mail = MailServer::start(Manner { tls: "none", ..Manner::default() }).await;

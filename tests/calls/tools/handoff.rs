@@ -24,7 +24,7 @@ actions: [{ type: handoff, target: billing, message: "A bill is wrong." }]
 policy: { access: write, risk_domain: customer_support, standing_approval: true }
 "#;
 
-/// D: the caller hears the first agent to its last word, then the second.
+/// D3: the caller hears the first agent to its last word, then the second.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_caller_hears_the_second_agent_after_the_first() {
     for leg in ["audiosocket/slin", "rtp/ulaw"] {
@@ -63,7 +63,7 @@ async fn the_caller_hears_the_second_agent_after_the_first() {
 
 const CALLERS_WORDS: &str = "My bill of a purple elephant is wrong.";
 
-/// D: the second model knows what was said, has its own tools and no others, and the first one's session
+/// D3: the second model knows what was said, has its own tools and no others, and the first one's session
 /// is over.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_second_model_goes_on_from_where_the_first_was() {
@@ -107,7 +107,7 @@ async fn the_second_model_goes_on_from_where_the_first_was() {
     scene.is_private(&[CALLERS_WORDS, "elephant", "key-of-billing", "bill is wrong"]).await;
 }
 
-/// D: a second agent that cannot be had is an agent that is lost: the apology, and a human. It is its
+/// D3: a second agent that cannot be had is an agent that is lost: the apology, and a human. It is its
 /// provider that fails, not the first one's.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_agent_that_cannot_be_had_is_a_human() {

@@ -23,7 +23,7 @@ async fn api(scene: &Scene, method: &str, path: &str, body: Option<Value>) -> (u
     scene.offhook.request(method, &format!("api/v1/tools{path}"), TENANT_TOKEN, body.as_ref()).await
 }
 
-/// D3, D5: a change is for the calls that begin after it.
+/// P1, D1: a change is for the calls that begin after it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_call_keeps_its_tools_and_the_next_one_has_the_new() {
     let scene = scene("").await;
@@ -61,7 +61,7 @@ async fn a_running_call_keeps_its_tools_and_the_next_one_has_the_new() {
     assert_eq!(scene.server.violations(), Vec::<String>::new());
 }
 
-/// D2, D4: what is not a tool is told with its places, and nothing changes; locked tools do not change.
+/// P answer 11, D5: what is not a tool is told with its places, and nothing changes; locked tools do not change.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mistake_is_told_and_locked_tools_stay() {
     let open = scene("").await;
