@@ -96,6 +96,7 @@ impl Resolver<'_> {
                 shared_context: raw.shared_context.unwrap_or_default(),
                 secrets,
                 user_writable: raw.user_writable.unwrap_or(false),
+                trusted: raw.trusted.unwrap_or(false),
                 voice_timeout_cap: Some(request_time),
             }),
         }

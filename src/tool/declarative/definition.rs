@@ -61,6 +61,9 @@ pub struct Surroundings {
     pub secrets: Vec<Path>,
     /// Tools may write `user.…`.
     pub user_writable: bool,
+    /// The operator vouches for whoever writes the tenant's definitions: their `policy` may ask for less than follows
+    /// from the actions.
+    pub trusted: bool,
     /// Of all requests of one run together; `None`: [`VOICE_TIMEOUT_CAP`].
     pub voice_timeout_cap: Option<Duration>,
 }
