@@ -78,6 +78,12 @@ pub(super) fn read_from(store: &FileToolStore, config: &Config) -> Result<Defini
     if problems.is_empty() { Ok(definitions) } else { Err(problems) }
 }
 
+/// Whether a context of the tenant has this tool.
+fn is_listed(config: &Config, tenant: &str, tool: &str) -> bool {
+    let of_tenant = config.contexts.values().filter(|context| context.tenant.as_deref() == Some(tenant));
+    of_tenant.flat_map(|context| &context.tools).any(|listed| listed == tool)
+}
+
 /// The engine as the store of tools sees it.
 #[derive(Default)]
 pub(super) struct EngineTools {
@@ -180,6 +186,11 @@ impl ToolRegistry for EngineTools {
 
     fn is_locked(&self, tenant: &str) -> bool {
         self.tenant(tenant).is_none_or(|(_, tenant)| tenant.locked)
+    }
+
+    fn is_used(&self, tenant: &str, name: &str) -> bool {
+        let Some(shared) = self.shared() else { return false };
+        is_listed(&shared.generation.load().config, tenant, name)
     }
 
     fn is_reserved(&self, _: &str) -> bool {

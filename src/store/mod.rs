@@ -40,6 +40,8 @@ pub trait ToolRegistry: Send + Sync {
     fn publish(&self, tenant: &str, tools: Tools);
     /// Whether changes of this tenant's tools are refused now (P answer 11).
     fn is_locked(&self, tenant: &str) -> bool;
+    /// Whether a context of the tenant lists this tool: without it the next start would fail.
+    fn is_used(&self, tenant: &str, name: &str) -> bool;
     /// Whether a name is taken beside the built-in tools' (by an MCP server, by the operator's list).
     fn is_reserved(&self, name: &str) -> bool;
 }
@@ -260,6 +262,9 @@ impl Inner {
             Err(StoreError::Unreadable) if *seen == Seen::Any => {}
             Ok(old) if !seen.allows(&old.version) => return Err(StoreError::Changed),
             other => drop(other?),
+        }
+        if self.registry.is_used(tenant, name) {
+            return Err(StoreError::Used);
         }
         let folder = self.folder(tenant)?;
         folder.remove(name).map_err(storage)?;
