@@ -52,19 +52,22 @@ impl Workshop {
     }
 }
 
-/// Reads the tenants' tools from their folders.
+/// Reads the tenants' tools from their folders, and changes nothing there.
 ///
 /// # Errors
 /// Every folder and file that cannot be read.
 pub(super) fn read(config: &Config) -> Result<Definitions, Vec<String>> {
-    let store = open(config, Arc::new(EngineTools::default())).map_err(|error| vec![error])?;
-    read_from(&store, config)
+    let store = FileToolStore::look(folders(config), Arc::new(EngineTools::default()));
+    read_from(&store.map_err(|error| vec![format!("tenants: {error}")])?, config)
 }
 
+/// For an engine that starts: folders are made, and what a crash has left is cleared away.
 pub(super) fn open(config: &Config, registry: Arc<EngineTools>) -> Result<FileToolStore, String> {
-    let folders: BTreeMap<String, PathBuf> =
-        config.tenants.iter().map(|(name, tenant)| (name.clone(), tenant.folder.clone())).collect();
-    FileToolStore::open(folders, registry).map_err(|error| format!("tenants: {error}"))
+    FileToolStore::open(folders(config), registry).map_err(|error| format!("tenants: {error}"))
+}
+
+fn folders(config: &Config) -> BTreeMap<String, PathBuf> {
+    config.tenants.iter().map(|(name, tenant)| (name.clone(), tenant.folder.clone())).collect()
 }
 
 pub(super) fn read_from(store: &FileToolStore, config: &Config) -> Result<Definitions, Vec<String>> {

@@ -20,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 use std::{
     collections::BTreeMap,
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 use uuid::Uuid;
@@ -91,9 +91,25 @@ impl FileToolStore {
     /// # Errors
     /// When a folder cannot be used, or belongs to two tenants.
     pub fn open(folders: BTreeMap<String, PathBuf>, registry: Arc<dyn ToolRegistry>) -> Result<Self, OpenError> {
+        Self::with(folders, registry, Folder::open)
+    }
+
+    /// For a check or a reload: reads alone. It makes no folders and leaves alone what another store is writing.
+    ///
+    /// # Errors
+    /// As [`FileToolStore::open`].
+    pub fn look(folders: BTreeMap<String, PathBuf>, registry: Arc<dyn ToolRegistry>) -> Result<Self, OpenError> {
+        Self::with(folders, registry, Folder::look)
+    }
+
+    fn with(
+        folders: BTreeMap<String, PathBuf>,
+        registry: Arc<dyn ToolRegistry>,
+        open: fn(&Path) -> io::Result<Folder>,
+    ) -> Result<Self, OpenError> {
         let mut opened: BTreeMap<String, Folder> = BTreeMap::new();
         for (tenant, path) in folders {
-            let folder = Folder::open(&path).map_err(|error| OpenError::Folder(path, error))?;
+            let folder = open(&path).map_err(|error| OpenError::Folder(path, error))?;
             if let Some((other, _)) = opened.iter().find(|(_, other)| other.root() == folder.root()) {
                 return Err(OpenError::Shared(other.clone(), tenant));
             }
