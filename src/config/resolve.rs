@@ -38,8 +38,8 @@ pub(super) fn resolve(
     let mut resolver = Resolver { root, folder, catalog, report, policy: &policy, ids: HashMap::new() };
     let at = Path::default();
     let limits = resolver.limits(raw.limits.unwrap_or_default());
-    let contexts = raw.contexts.iter().flat_map(BTreeMap::keys).cloned().collect();
-    let tenants = resolver.tenants(raw.tenants.unwrap_or_default(), &contexts);
+    let contexts = raw.contexts.iter().flatten().map(|(name, context)| (name.clone(), context.tenant.clone()));
+    let tenants = resolver.tenants(raw.tenants.unwrap_or_default(), &contexts.collect());
     let media = resolver.media(raw.media.unwrap_or_default(), limits.calls);
     let ring_tone = media.ring_tone;
     let mail = raw.mail.map(|mail| resolver.mail(mail));

@@ -31,22 +31,27 @@ pub struct Tenant {
 }
 
 impl Resolver<'_> {
-    /// `contexts` are those that a tool may hand a call to.
+    /// `contexts`: all of them, with the tenant that each names. A tool hands a call to those of its own tenant only:
+    /// the call's memory has that tenant's settings.
     pub(super) fn tenants(
         &mut self,
         raw: BTreeMap<String, raw::Tenant>,
-        contexts: &BTreeSet<String>,
+        contexts: &BTreeMap<String, Option<String>>,
     ) -> BTreeMap<String, Tenant> {
         let section = Path::default().key("tenants");
+        // With one tenant, contexts that name none are its own.
+        let alone = raw.len() == 1;
         raw.into_iter()
             .map(|(name, raw)| {
-                let tenant = self.tenant(raw, contexts, &section.key(&name));
+                let is_own = |of: &Option<String>| of.as_ref().map_or(alone, |of| *of == name);
+                let own = contexts.iter().filter(|(_, of)| is_own(of)).map(|(context, _)| context.clone());
+                let tenant = self.tenant(raw, own.collect(), &section.key(&name));
                 (name, tenant)
             })
             .collect()
     }
 
-    fn tenant(&mut self, raw: raw::Tenant, contexts: &BTreeSet<String>, path: &Path) -> Tenant {
+    fn tenant(&mut self, raw: raw::Tenant, contexts: BTreeSet<String>, path: &Path) -> Tenant {
         let folder = self.folder.join(raw.tools.unwrap_or_default());
         let mut tokens = Vec::new();
         for (index, token) in raw.tokens.unwrap_or_default().into_iter().enumerate() {
@@ -89,7 +94,7 @@ impl Resolver<'_> {
             memory: Map::from_iter([("settings".to_owned(), json!(settings))]),
             surroundings: Arc::new(Surroundings {
                 endpoints,
-                contexts: contexts.clone(),
+                contexts,
                 allowed_hosts: raw.allowed_hosts.unwrap_or_default(),
                 messages: raw.messages.unwrap_or_default(),
                 language: raw.language.unwrap_or_else(|| "en".into()),

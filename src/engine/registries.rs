@@ -134,6 +134,25 @@ mod tests {
         assert!(load("book_visit").is_err(), "another tenant's tool is none");
     }
 
+    /// D18: a call is handed to contexts of the same tenant only, which have the same settings and secrets.
+    #[test]
+    fn a_call_stays_with_its_tenant() {
+        let errors = |target: &str| {
+            let config = load("hangup_call").unwrap();
+            let actions = serde_json::json!([{ "type": "handoff", "target": target }]);
+            let tool = serde_json::json!({ "name": "book_visit", "description": "Hands over.", "actions": actions });
+            let workshop =
+                Workshop { definitions: [("clinic".to_owned(), vec![tool])].into(), ..Workshop::closed() };
+            let built = Generation::build(1, config, &workshop);
+            built.err().unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(errors("back"), Vec::<String>::new());
+        assert_eq!(
+            errors("lobby"),
+            ["tenants.clinic: book_visit: actions[0].target: the tenant has no context \"lobby\" (known: back, front)"]
+        );
+    }
+
     /// P1, P answer 11: a changed tool is another version of the registry; who holds the old one keeps it as it was.
     #[test]
     fn a_registry_is_fixed_for_who_holds_it() {

@@ -7,7 +7,6 @@ use serde_json::json;
 use std::{
     collections::BTreeSet,
     fs,
-    path::Path,
     sync::atomic::{AtomicBool, Ordering},
 };
 

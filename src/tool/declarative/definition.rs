@@ -47,7 +47,7 @@ pub struct Definition {
 pub struct Surroundings {
     /// Named endpoints for `webhook` and `{{tenant.settings.endpoints.<name>}}`.
     pub endpoints: BTreeMap<String, Endpoint>,
-    /// Contexts a call can be handed over to.
+    /// The tenant's contexts, to which a call can be handed over.
     pub contexts: BTreeSet<String>,
     /// `host` or `host:port`: a template may form an address there, and a private one may be reached.
     pub allowed_hosts: Vec<String>,
