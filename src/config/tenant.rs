@@ -65,6 +65,12 @@ impl Resolver<'_> {
         let mut secrets = Vec::new();
         for (index, written) in raw.secrets.unwrap_or_default().into_iter().enumerate() {
             match memory::Path::parse(&written, memory::Scope::Run) {
+                // What a run keeps from going out is gathered when it begins; the rest comes to be later.
+                Ok(secret) if !matches!(secret.root, memory::Root::User | memory::Root::Tenant) => {
+                    let message = format!("a secret is in user or tenant, not in {}", secret.root.label());
+                    let hint = "keep it in AI_USER or in settings; for an argument there is policy.secret_args of the tool";
+                    self.problem(&path.key("secrets").index(index), message, Some(hint.into()));
+                }
                 Ok(secret) => secrets.push(secret),
                 Err(error) => self.problem(&path.key("secrets").index(index), error.to_string(), None),
             }
