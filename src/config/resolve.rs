@@ -43,6 +43,9 @@ pub(super) fn resolve(
     let media = resolver.media(raw.media.unwrap_or_default(), limits.calls);
     let ring_tone = media.ring_tone;
     let mail = raw.mail.map(|mail| resolver.mail(mail));
+    let made = tenants.values().flat_map(|tenant| &tenant.names).map(String::as_str);
+    let known: Vec<&str> = catalog.tools.iter().copied().chain(made).collect();
+    let tool_rules = resolver.tool_rules(raw.tools.unwrap_or_default(), &known, &at.key("tools"));
     let config = Config {
         asterisk: raw.asterisk.map(|asterisk| resolver.asterisk(asterisk)),
         media,
@@ -62,7 +65,7 @@ pub(super) fn resolve(
                 (name, destination)
             })
             .collect(),
-        tool_rules: resolver.tool_rules(raw.tools.unwrap_or_default(), &at.key("tools")),
+        tool_rules,
         voicemail: telephony::voicemail(raw.voicemail.unwrap_or_default()),
         extensions: telephony::extensions(raw.extensions.unwrap_or_default()),
         contexts: resolver.contexts(raw.contexts.unwrap_or_default(), &tenants, ring_tone),

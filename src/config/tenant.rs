@@ -68,7 +68,8 @@ impl Resolver<'_> {
                 // What a run keeps from going out is gathered when it begins; the rest comes to be later.
                 Ok(secret) if !matches!(secret.root, memory::Root::User | memory::Root::Tenant) => {
                     let message = format!("a secret is in user or tenant, not in {}", secret.root.label());
-                    let hint = "keep it in AI_USER or in settings; for an argument there is policy.secret_args of the tool";
+                    let hint =
+                        "keep it in AI_USER or in settings; for an argument there is policy.secret_args of the tool";
                     self.problem(&path.key("secrets").index(index), message, Some(hint.into()));
                 }
                 Ok(secret) => secrets.push(secret),

@@ -85,10 +85,10 @@ pub(super) fn read_from(store: &FileToolStore, config: &Config) -> Result<Defini
     if problems.is_empty() { Ok(definitions) } else { Err(problems) }
 }
 
-/// Whether a context of the tenant has this tool.
+/// Whether a context of the tenant has this tool, or the operator has rules for it.
 fn is_listed(config: &Config, tenant: &str, tool: &str) -> bool {
     let of_tenant = config.contexts.values().filter(|context| context.tenant.as_deref() == Some(tenant));
-    of_tenant.flat_map(|context| &context.tools).any(|listed| listed == tool)
+    config.tool_rules.contains_key(tool) || of_tenant.flat_map(|context| &context.tools).any(|listed| listed == tool)
 }
 
 /// Builds what would be published with this definition: what calls cannot have is not kept.

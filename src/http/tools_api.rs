@@ -265,7 +265,7 @@ fn refusal(error: StoreError) -> Response {
         StoreError::Locked => (StatusCode::CONFLICT, "tools are locked; nothing can be changed now"),
         StoreError::Full => (StatusCode::CONFLICT, "the tenant has as many tools as it may have"),
         StoreError::Used => {
-            let text = "a context of the configuration lists this tool; take it out there and reload, then delete it";
+            let text = "the configuration lists this tool, in a context or in tools; take it out there and reload, then delete it";
             (StatusCode::CONFLICT, text)
         }
         StoreError::Changed => {

@@ -40,7 +40,7 @@ pub trait ToolRegistry: Send + Sync {
     fn publish(&self, tenant: &str, tools: Tools);
     /// Whether changes of this tenant's tools are refused now (P answer 11).
     fn is_locked(&self, tenant: &str) -> bool;
-    /// Whether a context of the tenant lists this tool: without it the next start would fail.
+    /// Whether the configuration lists this tool, in a context of the tenant or among its rules: without it the next start would fail.
     fn is_used(&self, tenant: &str, name: &str) -> bool;
     /// Whether a name is taken beside the built-in tools' (by an MCP server, by the operator's list).
     fn is_reserved(&self, name: &str) -> bool;

@@ -98,7 +98,7 @@ pub enum StoreError {
     Locked,
     /// The tool has changed since it was seen.
     Changed,
-    /// A context lists the tool.
+    /// The configuration lists the tool.
     Used,
     /// As many tools as a tenant may have.
     Full,
