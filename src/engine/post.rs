@@ -83,13 +83,14 @@ mod tests {
     /// A message goes to the mailbox of the agent that took it, whoever has the call when it ends.
     #[test]
     fn a_mail_goes_to_the_mailbox_of_its_own_agent() {
-        let yaml = "mail: { server: s, tls: none, from: a@b.example, mailboxes: { desk: d@b.example, bills: b@b.example } }\n\
+        let yaml = "mail: { server: 127.0.0.1, tls: none, from: a@b.example, mailboxes: { desk: d@b.example, bills: b@b.example } }\n\
                     providers: { a: { scripted: { script: [silence] } } }\n\
                     contexts:\n  front: { prompt: A, provider: a, mailbox: desk }\n  \
                     billing: { prompt: B, provider: a, mailbox: bills }\n";
         let config = config::load_str("test.yaml", yaml, &|_| None, &provider::catalog()).unwrap();
         let mut post = Post::default();
-        for (context, to) in [("front", None), ("billing", None), ("billing", Some("desk")), ("billing", Some("gone"))] {
+        for (context, to) in [("front", None), ("billing", None), ("billing", Some("desk")), ("billing", Some("gone"))]
+        {
             let to = to.map(str::to_owned);
             post.add(Delivery::Transcript { to }, config.contexts.get(context).map(AsRef::as_ref));
         }
