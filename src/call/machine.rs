@@ -62,6 +62,8 @@ pub struct CallMachine {
     /// Keys until then belong to an entry that only tools may see.
     private_until: Option<Instant>,
     handoff: Option<Handoff>,
+    /// How often the call was handed on.
+    handoffs: u32,
     timers: Timers,
     /// The response being generated.
     response: Option<Response>,
@@ -140,6 +142,7 @@ impl CallMachine {
             capture: None,
             private_until: None,
             handoff: None,
+            handoffs: 0,
             timers,
             response: None,
             last_response: None,
