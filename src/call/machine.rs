@@ -59,6 +59,8 @@ pub struct CallMachine {
     policy: CallPolicy,
     manners: Manners,
     capture: Option<Capture>,
+    /// Keys until then belong to an entry that only tools may see.
+    private_until: Option<Instant>,
     handoff: Option<Handoff>,
     timers: Timers,
     /// The response being generated.
@@ -136,6 +138,7 @@ impl CallMachine {
             ),
             manners: Manners::default(),
             capture: None,
+            private_until: None,
             handoff: None,
             timers,
             response: None,
@@ -209,7 +212,7 @@ impl CallMachine {
                 self.caller_audio_at = now;
                 // What is said to the ringing tone is not said to the agent; and keys can be heard, which
                 // may be nobody's business.
-                let away = matches!(self.phase, Phase::Transferring(_)) || self.is_listening_in_private();
+                let away = matches!(self.phase, Phase::Transferring(_)) || self.is_listening_in_private(now);
                 let audio = if away { self.track.silence() } else { audio };
                 self.to_agent(AgentCommand::Audio(audio), out);
             }

@@ -191,7 +191,7 @@ impl Resolver<'_> {
             words: Words {
                 yes: raw.yes.map_or(words.yes, lower),
                 no: raw.no.map_or(words.no, lower),
-                doubt: words.doubt,
+                courtesy: words.courtesy,
             },
         }
     }

@@ -459,7 +459,7 @@ impl Decision {
     /// What a caller gets in place of the result of a call that does not run.
     pub fn blocked_json(&self) -> Value {
         let subject = &self.subject;
-        let message = format!("AANA blocked tool call {}: route={}", repr(&subject.tool_name), self.route);
+        let message = format!("The call of {} was not let through (route: {}).", repr(&subject.tool_name), self.route);
         json!({
             "error_type": "aana_tool_execution_blocked",
             "code": self.policy_reason(Mode::Enforce),

@@ -51,6 +51,11 @@ pub fn idempotency_key(provider_id: Option<&str>, tool: &str, arguments: &Map<St
     format!("hash:{}", hex(&Sha256::digest(quoted), KEY_HEX))
 }
 
+/// `sha256:` and 32 hex digits of a text that is too long to keep.
+pub fn digest_of(text: &str) -> String {
+    format!("sha256:{}", hex(&Sha256::digest(text), 32))
+}
+
 /// What of a tool enters the version of a registry.
 #[derive(Debug, Clone, Copy)]
 pub struct Versioned<'a> {

@@ -3,10 +3,12 @@
 
 use super::{
     Approved, Tool, ToolSpec, canonical,
+    policy::CONFIRMATION_TOKEN,
     prune::Arguments,
     schemas::{Dialect, ToolText, Uncarried},
 };
-use serde_json::Value;
+use crate::gate::Category;
+use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// Every tool there is, by name, under one version.
@@ -161,8 +163,27 @@ impl Entry {
 }
 
 fn schemas(spec: &ToolSpec) -> [Result<Value, Vec<Uncarried>>; Dialect::ALL.len()] {
-    let text = ToolText { name: &spec.name, description: &spec.description, parameters: &spec.parameters };
+    let parameters = shown_parameters(spec);
+    let text = ToolText { name: &spec.name, description: &spec.description, parameters: &parameters };
     Dialect::ALL.map(|dialect| dialect.render(text))
+}
+
+/// The parameters as a model is shown them: of a tool that the caller may have to agree to, with the
+/// reserved one that carries the token. The tool itself never sees it.
+fn shown_parameters(spec: &ToolSpec) -> Value {
+    let mut parameters = spec.parameters.clone();
+    let may_be_asked = spec.requires_confirmation || (spec.access == Category::Write && !spec.standing_approval);
+    if may_be_asked && let Some(schema) = parameters.as_object_mut() {
+        let properties = schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+        if let Some(properties) = properties.as_object_mut() {
+            let token = json!({
+                "type": "string",
+                "description": "Only after the caller has agreed: the token of the confirmation_request.",
+            });
+            properties.insert(CONFIRMATION_TOKEN.into(), token);
+        }
+    }
+    parameters
 }
 
 fn version(entries: &BTreeMap<String, Arc<Entry>>) -> String {
@@ -188,5 +209,37 @@ impl fmt::Debug for Toolbox {
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Registry").field("version", &self.version).field("tools", &self.entries.len()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{facts::CallFacts, tool::ToolOutcome};
+    use futures_util::future::BoxFuture;
+
+    struct Plain(ToolSpec);
+
+    impl Tool for Plain {
+        fn spec(&self) -> ToolSpec {
+            self.0.clone()
+        }
+
+        fn run(&self, _: Approved, _: &CallFacts) -> BoxFuture<'static, ToolOutcome> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    /// P15: a model that may not add the token could never use it.
+    #[test]
+    fn a_tool_that_may_be_asked_about_has_a_place_for_the_token() {
+        let parameters = json!({ "type": "object", "properties": {}, "additionalProperties": false });
+        let write = ToolSpec { access: Category::Write, ..ToolSpec::new("write", "", parameters.clone()) };
+        let approved = ToolSpec { standing_approval: true, name: "approved".into(), ..write.clone() };
+        let toolbox = Toolbox::new([write, approved].map(|spec| Arc::new(Plain(spec)) as Arc<dyn Tool>)).unwrap();
+        let shown = toolbox.schemas(Dialect::OpenAiRealtime);
+        let properties = |index: usize| shown[index]["parameters"]["properties"].as_object().unwrap().len();
+        assert_eq!((properties(0), properties(1)), (0, 1), "in the order of their names");
+        assert_eq!(shown[1]["parameters"]["properties"][CONFIRMATION_TOKEN]["type"], "string");
     }
 }

@@ -15,6 +15,8 @@ use crate::call::{
 use bytes::Bytes;
 use std::time::{Duration, Instant};
 
+/// Frames are 20 ms.
+const FRAMES_A_SECOND: usize = 50;
 /// Nobody speaks for so long without a breath: the provider has lost the end of the caller's turn.
 const CALLER_TURN_MAX: Duration = Duration::from_secs(4 * 60);
 
@@ -132,6 +134,10 @@ impl CallMachine {
         out.push(Output::Note(Note::CallerSpeaks));
         let interrupted = self.track.caller_speaks(self.response.as_ref().map(|response| &response.id), now);
         let cut = !interrupted.cuts.is_empty();
+        // The last second of a question can be missed; more is a question that was not heard.
+        if cut && (self.response.is_some() || interrupted.dropped > FRAMES_A_SECOND * self.plan.format.frame_bytes()) {
+            self.policy.question_was_cut();
+        }
         self.tell_interrupted(interrupted, !self.plan.agent.cancels_on_speech, out);
         // Somebody who talks into a goodbye is not hung up on.
         if cut

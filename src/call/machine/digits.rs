@@ -25,10 +25,15 @@ impl std::fmt::Debug for Capture {
     }
 }
 
+/// Who types a number types on after the last digit that was wanted: a terminator, or the rest of a
+/// longer number. For so long after each key none of it is anybody's.
+const AFTERWARDS: Duration = Duration::from_secs(2);
+
 impl CallMachine {
-    /// Digits are being typed that only tools may see.
-    pub(super) fn is_listening_in_private(&self) -> bool {
+    /// Digits are being typed, or were a moment ago, that only tools may see.
+    pub(super) fn is_listening_in_private(&self, now: Instant) -> bool {
         self.capture.as_ref().is_some_and(|capture| capture.plan.purpose != DigitPurpose::Plain)
+            || self.private_until.is_some_and(|until| now < until)
     }
 
     pub(super) fn on_digit(&mut self, digit: char, now: Instant, out: &mut Vec<Output>) {
@@ -36,6 +41,10 @@ impl CallMachine {
         self.timers.clear(Timer::NoInput);
         if self.capture.is_some() {
             return self.on_captured(digit, now, out);
+        }
+        if self.private_until.is_some_and(|until| now < until) {
+            self.private_until = Some(now + AFTERWARDS);
+            return;
         }
         out.push(Output::Note(Note::Digit(digit.into())));
         if let Some(verdict) = self.policy.caller_pressed(digit, now) {
@@ -97,6 +106,9 @@ impl CallMachine {
     fn captured(&mut self, now: Instant, out: &mut Vec<Output>) {
         self.timers.clear(Timer::Digits);
         let Some(Capture { id, plan, digits }) = self.capture.take() else { return };
+        if plan.purpose != DigitPurpose::Plain {
+            self.private_until = Some(now + AFTERWARDS);
+        }
         let count = digits.len();
         if count > 0 {
             self.policy.caller_typed();

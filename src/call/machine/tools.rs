@@ -217,6 +217,10 @@ impl CallMachine {
                      confirmationToken."
                 }
                 Verdict::Declined => "The caller said no by pressing a key. Do not call the tool; ask what else to do.",
+                Verdict::Unheard => {
+                    "The caller pressed the key for yes before the question was read out. Read it out, word for word, \
+                     and ask again."
+                }
             };
             self.say(text, now, out);
         }

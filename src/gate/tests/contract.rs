@@ -284,7 +284,7 @@ fn a_blocked_call_says_why() {
     assert_eq!(json["error_type"], "aana_tool_execution_blocked");
     assert_eq!(json["code"], "hard_blockers_present");
     assert_eq!(json["route"], "ask");
-    assert_eq!(json["message"], "AANA blocked tool call 'send_email': route=ask");
+    assert_eq!(json["message"], "The call of 'send_email' was not let through (route: ask).");
     assert_eq!(json["execution_policy"]["execution_allowed"], false);
 }
 

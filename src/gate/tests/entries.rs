@@ -88,6 +88,7 @@ fn unknown_fields_are_dropped_without_the_marker_and_refused_with_it() {
     }
 }
 
+/// G answer 2: the strict gate lifts a declared state to what the evidence supports.
 #[test]
 fn the_strict_gate_lifts_a_state_to_its_evidence() {
     for (category, kind, reason) in [

@@ -144,7 +144,7 @@ fn is_not_looser(event: &Value) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
-    /// G answer 3: no event is let through that the reference would stop.
+    /// No event is let through that the reference would stop.
     #[test]
     fn the_contracts_reading_is_never_looser_than_the_references(event in an_event()) {
         is_not_looser(&event.to_json())?;

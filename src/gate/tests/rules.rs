@@ -310,6 +310,7 @@ fn scores_follow_the_final_route() {
     }
 }
 
+/// G answer 3: a summary that says "confirmed" confirms in the reference's reading only.
 #[test]
 fn words_raise_a_state_in_the_reference_only() {
     let said = |kind: &str, text: &str| with(evidence(kind), "summary", json!(text));

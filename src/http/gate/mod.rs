@@ -152,9 +152,9 @@ impl Service {
         };
         match serde_json::from_slice(&bytes) {
             Ok(Value::Object(event)) => Ok(event),
-            Ok(_) => Err(unprocessable("dict_type", "Input should be a valid dictionary")),
-            Err(_) if bytes.is_empty() => Err(unprocessable("missing", "Field required")),
-            Err(_) => Err(unprocessable("json_invalid", "JSON decode error")),
+            Ok(_) => Err(unprocessable("dict_type", "The body has to be a JSON object")),
+            Err(_) if bytes.is_empty() => Err(unprocessable("missing", "There is no body")),
+            Err(_) => Err(unprocessable("json_invalid", "The body is no JSON")),
         }
     }
 }

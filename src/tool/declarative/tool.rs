@@ -74,7 +74,7 @@ fn input(call: &Approved, facts: &CallFacts) -> RunInput {
             context_name: facts.context.clone(),
             direction: facts.direction.label().to_owned(),
         },
-        idempotency_key: call.idempotency_key().to_owned(),
+        idempotency_key: call.service_key().to_owned(),
         time_left: call.time_left(),
     }
 }

@@ -32,6 +32,7 @@ pub struct Approved {
     name: String,
     arguments: Map<String, Value>,
     idempotency_key: String,
+    service_key: String,
     time_left: Duration,
     memory: Arc<Memory>,
     remote: Option<Box<RemoteQuestion>>,
@@ -50,11 +51,20 @@ impl Approved {
         id: ToolCallId,
         spec: &ToolSpec,
         arguments: Map<String, Value>,
-        idempotency_key: String,
+        (idempotency_key, service_key): (String, String),
         memory: Arc<Memory>,
         remote: Option<Box<RemoteQuestion>>,
     ) -> Self {
-        Self { id, name: spec.name.clone(), arguments, idempotency_key, time_left: spec.timeout, memory, remote }
+        Self {
+            id,
+            name: spec.name.clone(),
+            arguments,
+            idempotency_key,
+            service_key,
+            time_left: spec.timeout,
+            memory,
+            remote,
+        }
     }
 
     pub const fn id(&self) -> ToolCallId {
@@ -70,9 +80,14 @@ impl Approved {
         &self.arguments
     }
 
-    /// The same for a call that is sent again.
+    /// P29, P30: the same for a call that is sent again, within one telephone call.
     pub fn idempotency_key(&self) -> &str {
         &self.idempotency_key
+    }
+
+    /// The same for a call that is sent again, and for no other of any telephone call: for services.
+    pub fn service_key(&self) -> &str {
+        &self.service_key
     }
 
     /// After this the call is answered with `TIMEOUT`.

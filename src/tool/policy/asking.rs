@@ -4,7 +4,7 @@
 use super::{CallPolicy, Candidate, Stop, authority::Approval, confirm::Proposal, rules::OnDefer};
 use crate::{
     gate::{AuthState, Category, Decision, Event, Route},
-    tool::{CallAction, Failure, ToolError, ToolSpec},
+    tool::{CallAction, Failure, ToolError, ToolSpec, VERIFY_PIN},
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -79,8 +79,13 @@ impl CallPolicy {
         failure.details =
             json!({ "route": route.label(), "needs": if identify { "authentication" } else { "review" } });
         let mut actions = Vec::new();
-        let what = if identify { "The caller has to be identified first." } else { "This needs a person." };
+        let what = match identify {
+            true if self.toolbox.has(VERIFY_PIN) => "The caller has to be identified first; call verify_pin.",
+            true => "The caller has to be identified first.",
+            false => "This needs a person.",
+        };
         failure.message = match &self.rules.on_defer {
+            _ if identify && self.toolbox.has(VERIFY_PIN) => what.to_owned(),
             OnDefer::Explain => format!("{what} Tell the caller that you cannot do that now."),
             OnDefer::Say(sentence) => format!("{what} Say to the caller: \"{sentence}\""),
             OnDefer::TakeMessage => format!("{what} Offer to take a message."),

@@ -58,6 +58,8 @@ pub enum Token {
 pub enum Verdict {
     Granted,
     Declined,
+    /// A yes before the caller can have known to what: the agent has to read the question out.
+    Unheard,
 }
 
 /// What the caller is to be asked about.
@@ -88,14 +90,21 @@ impl Confirmations {
         if self.open.as_ref().is_some_and(|open| open.asked_in == turn && open.expires > now && other(open)) {
             return None;
         }
+        // The same question once more: an answer that was given to it, and is only not transcribed yet,
+        // still counts.
+        let before = self.open.take().filter(|open| open.expires > now && !other(open));
+        let (asked_in, heard) = match before {
+            Some(open) => (open.asked_in, open.heard),
+            None => (turn, String::new().into()),
+        };
         let open = self.open.insert(Question {
             token: format!("{:032x}", rand::random::<u128>()).into(),
             tool: tool.to_owned(),
             arguments,
             expires: now.checked_add(rules.expires).unwrap_or(Timestamp::MAX),
-            asked_in: turn,
+            asked_in,
             preview: preview.into(),
-            heard: String::new().into(),
+            heard,
             granted: false,
         });
         Some(open.request(shown))
@@ -137,6 +146,13 @@ impl Confirmations {
         }
     }
 
+    /// The caller interrupted while the question was being put: they have not heard it.
+    pub fn was_cut(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.heard = String::new().into();
+        }
+    }
+
     /// The caller's words of turn `turn`.
     pub fn caller_said(&mut self, text: &str, turn: u64, now: Timestamp, rules: &ConfirmRules) -> Option<Verdict> {
         if rules.by_voice { self.answered(rules.words.judge(text), turn, now, rules) } else { None }
@@ -170,7 +186,8 @@ impl Confirmations {
                 self.open = None;
                 Some(Verdict::Declined)
             }
-            Answer::Yes | Answer::Unclear => None,
+            Answer::Yes => Some(Verdict::Unheard),
+            Answer::Unclear => None,
         }
     }
 }
@@ -248,9 +265,25 @@ mod tests {
     fn a_yes_to_another_question_than_the_one_of_the_engine_does_not_count() {
         let (mut confirmations, _, rules) = asked();
         confirmations.agent_said("Shall I send you a brochure?");
-        assert_eq!(confirmations.caller_said("yes", 4, at(2), &rules), None);
+        assert_eq!(confirmations.caller_said("yes", 4, at(2), &rules), Some(Verdict::Unheard));
         confirmations.agent_said("I will pay 40 euros, is that right?");
         assert_eq!(confirmations.caller_said("yes", 5, at(3), &rules), Some(Verdict::Granted));
+    }
+
+    #[test]
+    fn a_question_that_the_caller_talked_into_was_not_heard() {
+        let (mut confirmations, _, rules) = asked();
+        confirmations.agent_said("I will pay 40 euros, is that right?");
+        confirmations.was_cut();
+        assert_eq!(confirmations.caller_said("yes", 4, at(2), &rules), Some(Verdict::Unheard));
+    }
+
+    #[test]
+    fn an_answer_that_is_transcribed_late_is_one_to_the_same_question_put_again() {
+        let (mut confirmations, _, rules) = asked();
+        let again = confirmations.ask(proposal(CALL, "Pay 40 euros?"), 4, at(3), &rules).unwrap();
+        assert_eq!(confirmations.caller_said("yes", 4, at(4), &rules), Some(Verdict::Granted));
+        assert_eq!(confirmations.spend(again["token"].as_str().unwrap(), "pay", CALL, at(5)), Token::Granted);
     }
 
     #[test]

@@ -1,9 +1,6 @@
 //! Whether the caller's words are a yes. Decided by fixed words on the caller's channel, never by a
 //! model: careful, so that doubt is no yes.
 
-/// Longer answers are not an answer to the question alone.
-const WORDS_MAX: usize = 12;
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     Yes,
@@ -11,13 +8,13 @@ pub enum Answer {
     Unclear,
 }
 
-/// Words and phrases in lower case; an operator may replace them.
+/// Words and phrases in lower case; an operator may replace yes and no.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Words {
     pub yes: Vec<String>,
     pub no: Vec<String>,
-    /// With one of these a yes is not a plain yes.
-    pub doubt: Vec<String>,
+    /// What may stand beside a yes without changing it.
+    pub courtesy: Vec<String>,
 }
 
 impl Default for Words {
@@ -25,19 +22,24 @@ impl Default for Words {
         let list = |words: &str| words.split(", ").map(str::to_owned).collect();
         Self {
             yes: list(
-                "yes, yeah, yep, yup, sure, correct, right, okay, ok, confirm, confirmed, go ahead, do it, \
-                 absolutely, definitely, exactly, please do, ja, jawohl, genau, richtig, stimmt, einverstanden, \
-                 passt, oui, d'accord, c'est bon, sí, si, claro, correcto, de acuerdo, sì, certo, va bene, sim, \
-                 isso, tak, zgadza się, haan, haan ji, ji haan, हाँ, हां, जी, जी हाँ, ठीक है, evet, da, да",
+                "yes, yeah, yep, yup, sure, correct, right, okay, ok, confirm, confirmed, i confirm, i agree, agreed, \
+                 go ahead, do it, do that, it is, that's right, that is right, that's correct, that is correct, \
+                 that's fine, that is fine, that's it, sounds good, absolutely, definitely, exactly, of course, \
+                 please do, ja, jawohl, genau, richtig, das stimmt, stimmt, das ist richtig, einverstanden, passt, \
+                 in ordnung, oui, d'accord, c'est bon, c'est ça, exact, bien sûr, sí, si, claro, correcto, de acuerdo, \
+                 por supuesto, sì, certo, va bene, esatto, sim, isso, está certo, claro que sim, tak, zgadza się, \
+                 haan, haan ji, ji haan, हाँ, हां, जी, जी हाँ, ठीक है, evet, tamam, da, да, верно",
             ),
             no: list(
-                "no, nope, nah, not, don't, do not, never, stop, cancel, wrong, incorrect, wait, nein, nicht, \
-                 falsch, stopp, abbrechen, halt, non, pas, annuler, cancela, cancelar, espera, não, nie, nahi, nahin, \
-                 नहीं, मत, hayır, net, нет",
+                "no, nope, nah, not, don't, do not, doesn't, isn't, aren't, can't, cannot, won't, wouldn't, shouldn't, \
+                 never, stop, cancel, wrong, incorrect, wait, hold on, nein, nicht, kein, keine, falsch, stopp, \
+                 abbrechen, halt, moment, non, pas, jamais, annuler, attendez, cancela, cancelar, espera, nunca, non è, \
+                 aspetta, não, nunca, nie, nahi, nahin, नहीं, मत, hayır, değil, net, нет, не",
             ),
-            doubt: list(
-                "but, if, maybe, perhaps, unless, what, why, how, which, later, aber, wenn, vielleicht, was, \
-                 warum, wie, mais, peut-être, quoi, pero, quizás, qué, forse, ma, mas, talvez, ale, może, lekin, शायद",
+            courtesy: list(
+                "please, thanks, thank you, very much, sir, madam, ma'am, well, oh, uh, um, hm, bitte, danke, gern, gerne, \
+                 schön, s'il vous plaît, merci, por favor, gracias, per favore, grazie, obrigado, obrigada, proszę, \
+                 dziękuję, ji, जी, lütfen, teşekkürler, spasibo, pozhaluysta, пожалуйста, спасибо",
             ),
         }
     }
@@ -50,16 +52,30 @@ impl std::fmt::Debug for Words {
 }
 
 impl Words {
-    /// What the caller's words say to a question of yes or no.
+    /// What the caller's words say to a question of yes or no. A yes is a yes only if nothing else is
+    /// said with it but courtesy: “yes, make it fifty” is another order, and “right now I can't” is none.
     pub fn judge(&self, text: &str) -> Answer {
         let words = words(text);
         let has = |list: &[String]| list.iter().any(|phrase| contains(&words, phrase));
-        let (yes, no) = (has(&self.yes), has(&self.no));
-        match (yes, no) {
-            (true, false) if words.len() <= WORDS_MAX && !text.contains('?') && !has(&self.doubt) => Answer::Yes,
+        match (has(&self.yes), has(&self.no)) {
+            (true, false) if !text.contains('?') && self.is_plain_yes(&words) => Answer::Yes,
             (false, true) => Answer::No,
             _ => Answer::Unclear,
         }
+    }
+
+    /// Whether the words are phrases of yes and courtesy, one after the other.
+    fn is_plain_yes(&self, words: &[String]) -> bool {
+        let mut rest = words;
+        while !rest.is_empty() {
+            let phrases = self.yes.iter().chain(&self.courtesy);
+            let longest = phrases.map(|phrase| self::words(phrase)).filter(|phrase| rest.starts_with(phrase));
+            match longest.map(|phrase| phrase.len()).max() {
+                Some(length) if length > 0 => rest = &rest[length..],
+                _ => return false,
+            }
+        }
+        true
     }
 }
 
@@ -121,14 +137,27 @@ mod tests {
             "Yes, but not today",
             "yes?",
             "no wait yes",
-            "not sure",
             "yes if it is free",
             "hmm",
-            "I would like to say yes to the other offer that you made to me last week on Monday",
+            "yes, make it fifty",
+            "okay, hold on a second",
+            "can you correct the amount",
+            "is that right",
+            "right here",
+            "I would like to say yes to the other offer",
             "is that correct?",
             "the yesterday order",
+            "das ist ja teuer",
+            "da muss ich überlegen",
+            "si c'est gratuit",
         ] {
             assert_eq!(words.judge(unclear), Answer::Unclear, "{unclear}");
+        }
+        for not_yes in ["That isn't right", "that can't be right", "right now I can't", "not sure"] {
+            assert_ne!(words.judge(not_yes), Answer::Yes, "{not_yes}");
+        }
+        for yes in ["Yes, that's right, thank you.", "Oh yes please", "That is correct.", "Ja, das stimmt, danke"] {
+            assert_eq!(words.judge(yes), Answer::Yes, "{yes}");
         }
     }
 

@@ -64,6 +64,8 @@ pub const CONFIRMATION_TOKEN: &str = "confirmationToken";
 /// How long a call with a token waits for the transcript of the caller's answer: transcribers take
 /// about a second, and the caller is waiting.
 const WORDS_MAX: Duration = Duration::from_millis(2500);
+/// Providers' ids of calls are a few dozen bytes; a longer one is kept as its digest.
+const ID_BYTES_MAX: usize = 128;
 /// What a model is told of a name it made up.
 const NAME_CHARS_MAX: usize = 64;
 
@@ -199,7 +201,10 @@ impl CallPolicy {
             Err(failure) => return self.stop(id, call, audit, (failure, Vec::new())),
         };
         let key = self.key(call, &arguments);
-        audit.idempotency_key.clone_from(&key);
+        // A hash over few possible arguments can be undone by trying them, so only ids are told.
+        if key.starts_with("provider:") {
+            audit.idempotency_key.clone_from(&key);
+        }
         match self.replay.arrive(&key, id) {
             Arrival::First(_) => {}
             Arrival::Attached => return Admission::Attached,
@@ -262,6 +267,11 @@ impl CallPolicy {
         self.confirmations.agent_said(text);
     }
 
+    /// The caller interrupted what the agent was saying before they had heard it.
+    pub fn question_was_cut(&mut self) {
+        self.confirmations.was_cut();
+    }
+
     /// Transcripts that were waited for are given up.
     pub fn words_do_not_come(&mut self) {
         self.turns.give_up();
@@ -276,7 +286,7 @@ impl CallPolicy {
         // Another agent counts its calls and its utterances anew: an id of its own that looks like
         // one of the former agent's is not the same call, and may be of a tool it does not have.
         self.replay = Replay::default();
-        self.turns.give_up();
+        self.turns.forget_all();
         self.opening.answer_bytes_max = answer_bytes_max;
         (self.toolbox, self.rules) = (toolbox, rules);
     }
@@ -372,7 +382,8 @@ impl CallPolicy {
         candidate.audit.hard_blockers = decision.hard_blockers().iter().map(ToString::to_string).collect();
         let identified = self.authority.state() >= spec.requires_authorization;
         // A gate that decides alone is asked before the tool runs.
-        let left_to_another = self.rules.remote_gate == RemoteUse::Alone;
+        let unasked = spec.requires_confirmation && approval != Some(Approval::Caller);
+        let left_to_another = self.rules.remote_gate == RemoteUse::Alone && !unasked;
         if identified && (decision.executes() || left_to_another) {
             return self.approve(id, candidate, approval, key, now);
         }
@@ -422,7 +433,9 @@ impl CallPolicy {
             let done = super::Done { data: json!({ "status": "dispatched" }), ..Default::default() };
             self.text(envelope::success(&done, self.meta(spec, Duration::ZERO)))
         });
-        let approved = Approved::new(id, spec, arguments.clone(), key.clone(), Arc::clone(&self.memory), remote);
+        // Keys are told apart within a call only; services see all calls.
+        let keys = (key.clone(), canonical::digest_of(&format!("{}:{key}", self.opening.session)));
+        let approved = Approved::new(id, spec, arguments.clone(), keys, Arc::clone(&self.memory), remote);
         let detached = dispatched.is_some();
         self.running.insert(id, Ticket { entry, key, turn, audit, arguments, began: now, detached });
         Admission::Run { call: Box::new(approved), dispatched }
@@ -448,6 +461,10 @@ impl CallPolicy {
     fn key(&self, call: &ToolCall, arguments: &Map<String, Value>) -> String {
         // A provider without ids lets the name stand in for one.
         let provider_id = Some(call.id.as_str()).filter(|id| *id != call.name);
+        // An id is kept as long as the call lasts, and stands in the audit line.
+        let short =
+            provider_id.map(|id| if id.len() > ID_BYTES_MAX { canonical::digest_of(id) } else { id.to_owned() });
+        let provider_id = short.as_deref();
         canonical::idempotency_key(provider_id, &call.name, arguments, &self.turns.id())
     }
 

@@ -26,6 +26,8 @@ struct Utterance {
     id: Option<Arc<str>>,
     turn: u64,
     stopped: Option<Instant>,
+    /// A decision still waits for its words.
+    waited_for: bool,
 }
 
 impl Turns {
@@ -44,7 +46,7 @@ impl Turns {
         if self.awaited.len() == AWAITED_MAX {
             self.awaited.pop_front();
         }
-        self.awaited.push_back(Utterance { id, turn: self.number, stopped: None });
+        self.awaited.push_back(Utterance { id, turn: self.number, stopped: None, waited_for: true });
     }
 
     pub fn stopped(&mut self, now: Instant) {
@@ -72,11 +74,16 @@ impl Turns {
     /// The caller has said something after turn `turn` that is not transcribed yet.
     pub fn awaits_words_after(&mut self, turn: u64, now: Instant) -> bool {
         self.forget(now);
-        self.awaited.iter().any(|utterance| utterance.turn > turn)
+        self.awaited.iter().any(|utterance| utterance.waited_for && utterance.turn > turn)
     }
 
-    /// No transcript that is still awaited comes.
+    /// Nobody waits any more for the transcripts that are due; one that comes all the same still counts.
     pub fn give_up(&mut self) {
+        self.awaited.iter_mut().for_each(|utterance| utterance.waited_for = false);
+    }
+
+    /// What was said is nobody's any more.
+    pub fn forget_all(&mut self) {
         self.awaited.clear();
     }
 

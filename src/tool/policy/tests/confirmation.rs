@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// P15, P answer 3, P answer 5: the request in the document's shape, and the caller is told what
+/// P15, P answer 3, P answer 5, G answer 8: the request in the document's shape, and the caller is told what
 /// would run.
 #[test]
 fn a_write_is_asked_about() {
@@ -204,8 +204,8 @@ fn a_yes_to_another_question_does_not_count() {
     let mut desk = Desk::new([book()]);
     let token = token(&desk.asked("a", "book", TABLE));
     desk.policy.agent_said("Would you like to hear our specials?");
-    assert_eq!(desk.caller("yes"), None);
-    assert_eq!(desk.policy.caller_pressed('1', desk.now), None);
+    assert_eq!(desk.caller("yes"), Some(Verdict::Unheard));
+    assert_eq!(desk.policy.caller_pressed('1', desk.now), Some(Verdict::Unheard));
     assert_eq!(desk.refused("b", "book", &table(&token)), ToolError::ConfirmationRequired);
     desk.policy.agent_said("So I will book a table on Friday for 4 people, right?");
     assert_eq!(desk.caller("yes"), Some(Verdict::Granted));

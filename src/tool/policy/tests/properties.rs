@@ -90,8 +90,10 @@ struct Watcher {
     /// Turn of the caller, with (turn, look-ups, all) that ran.
     turn: u64,
     ran: (u32, u32),
-    /// The caller has said yes, or pressed it, in a turn since the token was given: (token, turn given).
+    /// The caller has said yes, or pressed it, in a turn since the question was first put: (token, that turn).
     given: Vec<(String, u64)>,
+    /// When each question was first put, by its sentence.
+    put: std::collections::HashMap<String, u64>,
     yes_in: Option<u64>,
     utterances: std::collections::VecDeque<u64>,
 }
@@ -114,7 +116,8 @@ impl Watcher {
         assert!(self.answered.insert(answer.id), "answered twice");
         assert!(serde_json::from_str::<Value>(&answer.output).is_ok());
         if let Some(request) = envelope(&answer)["error"].get("confirmation_request") {
-            self.given.push((token(request), self.turn));
+            let put = *self.put.entry(request["preview"].to_string()).or_insert(self.turn);
+            self.given.push((token(request), put));
             self.tokens.push(token(request));
         }
         self.attached.remove(&answer.id);

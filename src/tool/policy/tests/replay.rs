@@ -162,3 +162,15 @@ impl Desk {
         self.policy.settle(id, outcome, self.now).expect("it was running")
     }
 }
+
+/// D answer 21: a service sees the calls of all callers, and two of them may ask for the same thing.
+#[test]
+fn services_are_given_a_key_that_no_other_telephone_call_has() {
+    let key = |session: &str| {
+        let opening = Opening { session: session.into(), ..Opening::default() };
+        let mut desk = Desk::with([hours()], PolicyRules::default(), opening);
+        desk.runs("1", "hours", "{}").service_key().to_owned()
+    };
+    assert_ne!(key("one"), key("two"));
+    assert_eq!(key("one"), key("one"));
+}
