@@ -1,7 +1,7 @@
 //! Tools that are changed while calls run.
 
 use super::{Scene, Setting, TENANT_TOKEN, kind};
-use crate::{SOON, ms, support::audio::silence, support::phone::Phone};
+use crate::SOON;
 use serde_json::{Value, json};
 
 const GREET: &str = r#"
@@ -46,9 +46,7 @@ async fn a_running_call_keeps_its_tools_and_the_next_one_has_the_new() {
     assert_eq!(status, 204, "{said}");
     assert_eq!(api(&scene, "GET", "/greet", None).await.0, 404);
     // The next call is taken all the same, by an agent without it.
-    let mut phone = Phone::call(scene.asterisk.sip_port(), "7000", silence(ms(60_000))).await;
-    scene.offhook.wait_active(1, SOON).await;
-    scene.server.wait_for("session.update", 3).await;
+    let mut phone = scene.call("7000").await;
     let session = &scene.server.received_of("session.update")[2]["session"];
     let names: Vec<&Value> = session["tools"].as_array().expect("tools").iter().map(|tool| &tool["name"]).collect();
     assert_eq!(names, ["hangup_call"], "{}", scene.offhook.log());
@@ -56,8 +54,10 @@ async fn a_running_call_keeps_its_tools_and_the_next_one_has_the_new() {
     assert_eq!(api(&scene, "POST", "", Some(greeting("Good night."))).await.0, 201);
     phone.hang_up().await;
     scene.offhook.wait_ended(3, SOON).await;
-    scene.call("7000").await;
+    let mut phone = scene.call("7000").await;
     assert_eq!(scene.tool("greet", json!({})).await["message"], "Good night.");
+    phone.hang_up().await;
+    scene.offhook.wait_ended(4, SOON).await;
     assert_eq!(scene.server.violations(), Vec::<String>::new());
 }
 
