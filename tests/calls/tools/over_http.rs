@@ -55,8 +55,10 @@ async fn a_running_call_keeps_its_tools_and_the_next_one_has_the_new() {
     let (status, said) = api(&scene, "PUT", "/greet", Some(untold)).await;
     assert!(status == 422 && said["errors"][0]["message"].to_string().contains("contexts.front"), "{status} {said}");
     assert_eq!(api(&scene, "PUT", "/greet", Some(greeting("Good night."))).await.0, 204);
-    scene.call("7000").await;
+    let mut phone = scene.call("7000").await;
     assert_eq!(scene.tool("greet", json!({})).await["message"], "Good night.");
+    phone.hang_up().await;
+    scene.offhook.wait_ended(3, SOON).await;
     assert_eq!(scene.server.violations(), Vec::<String>::new());
 }
 
