@@ -218,7 +218,7 @@ impl CallMachine {
                 }
                 Verdict::Declined => "The caller said no by pressing a key. Do not call the tool; ask what else to do.",
             };
-            self.say(text, now, out);
+            self.tell(text, now, out);
         }
     }
 

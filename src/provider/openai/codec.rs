@@ -129,6 +129,12 @@ impl RealtimeCodec {
         self.floor.want(Request::Say { instructions });
     }
 
+    fn reply(&mut self, reply: Reply) {
+        if reply == Reply::Wanted {
+            self.floor.want(Request::Reply);
+        }
+    }
+
     /// Sends what waits for the floor, if it is free now.
     fn ask(&mut self, out: &mut Vec<Wire>) {
         let Some((event_id, request)) = self.floor.next() else { return };
@@ -316,6 +322,15 @@ impl Codec for RealtimeCodec {
             AgentCommand::Say { text } => self.say(&format!(
                 "Now say something of exactly this meaning, in the language of the conversation, and nothing more:\n{text}"
             )),
+            AgentCommand::Tell { text: words, reply } => {
+                out.push(text(&json!({
+                    "type": "conversation.item.create",
+                    "item": {
+                        "type": "message", "role": "system", "content": [{ "type": "input_text", "text": words }],
+                    },
+                })));
+                self.reply(reply);
+            }
             AgentCommand::Interrupt { response, item, heard, cancel } => {
                 self.interrupt(&response, &item, heard, cancel, out);
             }
@@ -324,9 +339,7 @@ impl Codec for RealtimeCodec {
                     "type": "conversation.item.create",
                     "item": { "type": "function_call_output", "call_id": call_id, "output": output },
                 })));
-                if reply == Reply::Wanted {
-                    self.floor.want(Request::Reply);
-                }
+                self.reply(reply);
             }
         }
         self.ask(out);

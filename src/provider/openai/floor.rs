@@ -5,7 +5,7 @@ use std::{mem, sync::Arc};
 /// A response that the engine wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Request {
-    /// Go on with the conversation: an answer to tool results.
+    /// Go on with the conversation: an answer to tool results, or to what the agent was told.
     Reply,
     /// Say something particular.
     Say { instructions: String },

@@ -168,6 +168,18 @@ fn only_the_last_tool_result_asks_for_a_response() {
     assert_eq!(kinds(&talk.tell(result(Reply::Wanted))), ["conversation.item.create", "response.create"]);
 }
 
+/// G answer 12: an agent that is told something may act upon it, at once or in its next turn.
+#[test]
+fn what_the_agent_is_told_leaves_it_free_to_call_tools() {
+    let tell = |reply| AgentCommand::Tell { text: "The caller pressed a key.".into(), reply };
+    let mut talk = Talk::ready();
+    let messages = talk.tell(tell(Reply::Wanted));
+    let content = json!([{ "type": "input_text", "text": "The caller pressed a key." }]);
+    assert_eq!(messages[0]["item"], json!({ "type": "message", "role": "system", "content": content }));
+    assert_eq!((&messages[1]["type"], &messages[1]["response"]), (&json!("response.create"), &Value::Null));
+    assert_eq!(kinds(&talk.tell(tell(Reply::NotNow))), ["conversation.item.create"]);
+}
+
 #[test]
 fn while_a_response_is_under_way_one_request_waits_for_its_end() {
     let mut talk = Talk::ready();
