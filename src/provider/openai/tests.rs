@@ -181,13 +181,16 @@ fn what_the_agent_is_told_leaves_it_free_to_call_tools() {
 }
 
 #[test]
-fn while_a_response_is_under_way_one_request_waits_for_its_end() {
+fn while_a_response_is_under_way_requests_wait_for_its_end() {
     let mut talk = Talk::ready();
     talk.response("response.created", "r1");
     assert_eq!(kinds(&talk.tell(result(Reply::Wanted))), ["conversation.item.create"]);
     assert!(talk.tell(AgentCommand::Say { text: "Are you there?".into() }).is_empty());
-    let replies = talk.response("response.done", "r1");
-    assert_eq!(kinds(&replies), ["response.create"], "one for both");
+    let said = talk.response("response.done", "r1");
+    assert_eq!((kinds(&said), &said[0]["response"]["tool_choice"]), (vec!["response.create"], &json!("none")));
+    talk.response("response.created", "r2");
+    let answered = talk.response("response.done", "r2");
+    assert_eq!((kinds(&answered), &answered[0]["response"]), (vec!["response.create"], &Value::Null));
 }
 
 #[test]
