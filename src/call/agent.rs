@@ -68,6 +68,10 @@ pub enum AgentEvent {
         text: String,
         utterance: Option<ItemId>,
     },
+    /// The caller's words in this utterance are not known and will not be.
+    NoTranscript {
+        utterance: Option<ItemId>,
+    },
     /// A complete set entry: all arguments have arrived. All calls of a response come before its
     /// `ResponseDone`.
     ToolCall(ToolCall),

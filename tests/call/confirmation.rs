@@ -2,7 +2,7 @@
 
 use crate::stage::{Stage, approved_tool, book, look_up};
 use offhook::{
-    call::{LegEvent, Note, Output, Reply, Speaker},
+    call::{AgentEvent, LegEvent, Note, Output, Reply, Speaker},
     tool::{ToolOutcome, Verdict},
 };
 use serde_json::json;
@@ -129,6 +129,22 @@ fn a_call_does_not_wait_for_ever() {
     assert_eq!(stage.answer()["error"]["type"], "CONFIRMATION_REQUIRED");
     stage.hears(Speaker::Caller, "Yes.");
     assert_eq!(verdicts(&stage), [], "that was an answer to the former question");
+}
+
+/// P answer 3: so are words that could not be transcribed, and that is known at once.
+#[test]
+fn a_call_does_not_wait_for_words_that_are_not_transcribed() {
+    let mut stage = asked();
+    let again = with_token(&stage);
+    let utterance = Some("u".into());
+    stage.agent(AgentEvent::CallerSpeechStarted { utterance: utterance.clone() }).after(300);
+    stage.agent(AgentEvent::CallerSpeechStopped).only_calls("provider-2", "book", &again).after(100);
+    assert_eq!(stage.answers().len(), 1, "it waits");
+    let said = |stage: &Stage| stage.notes().iter().filter(|note| matches!(note, Note::Said { .. })).count();
+    let before = said(&stage);
+    stage.agent(AgentEvent::NoTranscript { utterance });
+    assert_eq!((stage.answers().len(), stage.ran().len(), said(&stage)), (2, 0, before));
+    assert_eq!(stage.answer()["error"]["type"], "CONFIRMATION_REQUIRED");
 }
 
 /// A key is an answer as well while the words are awaited.

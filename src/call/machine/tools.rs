@@ -204,6 +204,12 @@ impl CallMachine {
         }
     }
 
+    /// What waits for these words waits in vain: no words are no answer.
+    pub(super) fn on_no_words(&mut self, utterance: Option<&str>, now: Instant, out: &mut Vec<Output>) {
+        self.policy.caller_said(utterance, "", now);
+        self.decide_again(now, out);
+    }
+
     /// The agent did not hear the key.
     pub(super) fn on_verdict_by_key(&mut self, verdict: Verdict, now: Instant, out: &mut Vec<Output>) {
         out.push(Output::Note(Note::Confirmed(verdict)));

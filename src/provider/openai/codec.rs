@@ -6,7 +6,7 @@ use super::{
     options::{Options, TurnDetection},
     server::{
         ArgumentsDone, AudioDelta, AudioDone, ErrorBody, ErrorMessage, FormatState, Item, Kind, ResponseBody,
-        ResponseMessage, SessionMessage, SpeechStarted, SpokenText,
+        ResponseMessage, SessionMessage, SpeechStarted, SpokenText, TranscriptionFailed,
     },
 };
 use crate::{
@@ -191,6 +191,13 @@ impl RealtimeCodec {
             }
             "input_audio_buffer.speech_stopped" => events.push(AgentEvent::CallerSpeechStopped),
             "conversation.item.input_audio_transcription.completed" => spoken(Speaker::Caller, parse(json)?, events),
+            "conversation.item.input_audio_transcription.failed" => {
+                let TranscriptionFailed { item_id, error } = parse(json)?;
+                // Its message is left out: it may repeat what was said.
+                let (kind, code) = (error.r#type.as_deref(), error.code.as_deref());
+                tracing::warn!(kind, code, "the provider could not transcribe the caller");
+                events.push(AgentEvent::NoTranscript { utterance: item_id.map(Into::into) });
+            }
             "response.output_audio_transcript.done" => spoken(Speaker::Agent, parse(json)?, events),
             "response.function_call_arguments.done" => self.arguments_done(parse(json)?),
             "response.created" => {
@@ -423,9 +430,11 @@ fn whole_call(item: Item) -> Option<ToolCall> {
 
 fn spoken(speaker: Speaker, message: SpokenText, events: &mut Vec<AgentEvent>) {
     let text = message.transcript.trim();
+    let utterance = message.item_id.map(Into::into);
     if !text.is_empty() {
-        let utterance = message.item_id.map(Into::into);
         events.push(AgentEvent::Transcript { speaker, text: text.to_owned(), utterance });
+    } else if speaker == Speaker::Caller {
+        events.push(AgentEvent::NoTranscript { utterance });
     }
 }
 
