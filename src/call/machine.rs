@@ -18,7 +18,7 @@
 
 use super::{
     actions::Actions,
-    agent::{AgentCommand, ResponseId},
+    agent::{AgentCommand, Reply, ResponseId},
     end::EndReason,
     leg::{LegCommand, LegEvent, TransferFault},
     record::{Measure, Note},
@@ -407,6 +407,14 @@ impl CallMachine {
         if self.agent == Agent::Ready {
             self.expect_speech(now);
             self.to_agent(AgentCommand::Say { text: text.to_owned() }, out);
+        }
+    }
+
+    /// The agent learns of something that it may have to act upon.
+    fn tell(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) {
+        if self.agent == Agent::Ready {
+            self.expect_speech(now);
+            self.to_agent(AgentCommand::Tell { text: text.to_owned(), reply: Reply::Wanted }, out);
         }
     }
 

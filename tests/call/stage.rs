@@ -321,6 +321,15 @@ impl Stage {
         self.to_agent().filter_map(say).collect()
     }
 
+    /// What the agent was told to act upon, and whether to speak of it now.
+    pub fn told(&self) -> Vec<(String, Reply)> {
+        let tell = |command: &AgentCommand| match command {
+            AgentCommand::Tell { text, reply } => Some((text.clone(), *reply)),
+            _ => None,
+        };
+        self.to_agent().filter_map(tell).collect()
+    }
+
     pub fn audits(&self) -> Vec<Audit> {
         let audit = |note: &Note| if let Note::Audit(audit) = note { Some(Audit::clone(audit)) } else { None };
         self.notes().into_iter().filter_map(audit).collect()

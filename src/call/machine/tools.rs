@@ -214,6 +214,12 @@ impl CallMachine {
         }
     }
 
+    /// What waits for these words waits in vain: no words are no answer.
+    pub(super) fn on_no_words(&mut self, utterance: Option<&str>, now: Instant, out: &mut Vec<Output>) {
+        self.policy.caller_said(utterance, "", now);
+        self.decide_again(now, out);
+    }
+
     /// The agent did not hear the key.
     pub(super) fn on_verdict_by_key(&mut self, verdict: Verdict, now: Instant, out: &mut Vec<Output>) {
         out.push(Output::Note(Note::Confirmed(verdict)));
@@ -232,7 +238,7 @@ impl CallMachine {
                      and ask again."
                 }
             };
-            self.say(text, now, out);
+            self.tell(text, now, out);
         }
     }
 
