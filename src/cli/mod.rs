@@ -111,11 +111,14 @@ fn check(file: &std::path::Path) -> ExitCode {
             }
             let contexts = counted(config.contexts.len(), "context");
             let providers = counted(config.providers.len(), "provider");
-            if let Err(problems) = offhook::engine::check(config) {
-                for problem in problems.lines() {
-                    eprintln!("{}: {problem}", file.display());
+            match offhook::engine::check(config) {
+                Ok(warnings) => warnings.iter().for_each(|warning| eprintln!("warning: {}: {warning}", file.display())),
+                Err(problems) => {
+                    for problem in problems.lines() {
+                        eprintln!("{}: {problem}", file.display());
+                    }
+                    return ExitCode::FAILURE;
                 }
-                return ExitCode::FAILURE;
             }
             println!("{}: no problems ({contexts}, {providers})", file.display());
             ExitCode::SUCCESS

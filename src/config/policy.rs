@@ -2,7 +2,7 @@
 //! its specification.
 
 use super::{
-    problem::Path,
+    problem::{Path, suggest},
     raw::DurationText,
     raw_policy::{self as raw, DeferStep},
     resolve::Resolver,
@@ -239,12 +239,20 @@ impl Resolver<'_> {
         }
     }
 
-    /// The rules of tools by name.
-    pub(super) fn tool_rules(&mut self, raw: raw::ToolsRules, path: &Path) -> BTreeMap<String, ToolRules> {
+    /// The rules of tools by name; `known` are the tools there are.
+    pub(super) fn tool_rules(
+        &mut self,
+        raw: raw::ToolsRules,
+        known: &[&str],
+        path: &Path,
+    ) -> BTreeMap<String, ToolRules> {
         let state = |written: Option<String>| written.as_deref().and_then(AuthState::parse);
         raw.into_iter()
             .map(|(name, raw)| {
                 let path = path.key(&name);
+                if !known.contains(&name.as_str()) {
+                    self.problem(&path, "there is no tool of this name", suggest(&name, known));
+                }
                 let mut duration = |written: Option<DurationText>, key: &str| {
                     let default = Duration::from_secs(1);
                     written.map(|written| self.duration(Some(written), default, ONE_MS, &path.key(key)))

@@ -17,6 +17,11 @@ pub(super) struct Tenant {
     /// HTTP. Write variables, not the tokens themselves.
     #[schemars(inner(length(min = 1)), extend("default" = json!([])))]
     pub tokens: Option<Vec<Option<String>>>,
+    /// Whether the `policy` of the tenant's tools may ask for less than follows from their actions (`standing_approval`,
+    /// `authenticates`, a milder `access` or `category`). Then who has a token approves of what the tools do; without it
+    /// only `tools.NAME` here can.
+    #[schemars(extend("default" = false))]
+    pub trusted: Option<bool>,
     /// Whether `/api/v1/tools` refuses changes, as in production.
     #[schemars(extend("default" = false))]
     pub locked: Option<bool>,

@@ -38,11 +38,14 @@ pub(super) fn resolve(
     let mut resolver = Resolver { root, folder, catalog, report, policy: &policy, ids: HashMap::new() };
     let at = Path::default();
     let limits = resolver.limits(raw.limits.unwrap_or_default());
-    let contexts = raw.contexts.iter().flat_map(BTreeMap::keys).cloned().collect();
-    let tenants = resolver.tenants(raw.tenants.unwrap_or_default(), &contexts);
+    let contexts = raw.contexts.iter().flatten().map(|(name, context)| (name.clone(), context.tenant.clone()));
+    let tenants = resolver.tenants(raw.tenants.unwrap_or_default(), &contexts.collect());
     let media = resolver.media(raw.media.unwrap_or_default(), limits.calls);
     let ring_tone = media.ring_tone;
     let mail = raw.mail.map(|mail| resolver.mail(mail));
+    let made = tenants.values().flat_map(|tenant| &tenant.names).map(String::as_str);
+    let known: Vec<&str> = catalog.tools.iter().copied().chain(made).collect();
+    let tool_rules = resolver.tool_rules(raw.tools.unwrap_or_default(), &known, &at.key("tools"));
     let config = Config {
         asterisk: raw.asterisk.map(|asterisk| resolver.asterisk(asterisk)),
         media,
@@ -62,7 +65,7 @@ pub(super) fn resolve(
                 (name, destination)
             })
             .collect(),
-        tool_rules: resolver.tool_rules(raw.tools.unwrap_or_default(), &at.key("tools")),
+        tool_rules,
         voicemail: telephony::voicemail(raw.voicemail.unwrap_or_default()),
         extensions: telephony::extensions(raw.extensions.unwrap_or_default()),
         contexts: resolver.contexts(raw.contexts.unwrap_or_default(), &tenants, ring_tone),

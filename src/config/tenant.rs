@@ -31,22 +31,27 @@ pub struct Tenant {
 }
 
 impl Resolver<'_> {
-    /// `contexts` are those that a tool may hand a call to.
+    /// `contexts`: all of them, with the tenant that each names. A tool hands a call to those of its own tenant only:
+    /// the call's memory has that tenant's settings.
     pub(super) fn tenants(
         &mut self,
         raw: BTreeMap<String, raw::Tenant>,
-        contexts: &BTreeSet<String>,
+        contexts: &BTreeMap<String, Option<String>>,
     ) -> BTreeMap<String, Tenant> {
         let section = Path::default().key("tenants");
+        // With one tenant, contexts that name none are its own.
+        let alone = raw.len() == 1;
         raw.into_iter()
             .map(|(name, raw)| {
-                let tenant = self.tenant(raw, contexts, &section.key(&name));
+                let is_own = |of: &Option<String>| of.as_ref().map_or(alone, |of| *of == name);
+                let own = contexts.iter().filter(|(_, of)| is_own(of)).map(|(context, _)| context.clone());
+                let tenant = self.tenant(raw, own.collect(), &section.key(&name));
                 (name, tenant)
             })
             .collect()
     }
 
-    fn tenant(&mut self, raw: raw::Tenant, contexts: &BTreeSet<String>, path: &Path) -> Tenant {
+    fn tenant(&mut self, raw: raw::Tenant, contexts: BTreeSet<String>, path: &Path) -> Tenant {
         let folder = self.folder.join(raw.tools.unwrap_or_default());
         let mut tokens = Vec::new();
         for (index, token) in raw.tokens.unwrap_or_default().into_iter().enumerate() {
@@ -60,6 +65,13 @@ impl Resolver<'_> {
         let mut secrets = Vec::new();
         for (index, written) in raw.secrets.unwrap_or_default().into_iter().enumerate() {
             match memory::Path::parse(&written, memory::Scope::Run) {
+                // What a run keeps from going out is gathered when it begins; the rest comes to be later.
+                Ok(secret) if !matches!(secret.root, memory::Root::User | memory::Root::Tenant) => {
+                    let message = format!("a secret is in user or tenant, not in {}", secret.root.label());
+                    let hint =
+                        "keep it in AI_USER or in settings; for an argument there is policy.secret_args of the tool";
+                    self.problem(&path.key("secrets").index(index), message, Some(hint.into()));
+                }
                 Ok(secret) => secrets.push(secret),
                 Err(error) => self.problem(&path.key("secrets").index(index), error.to_string(), None),
             }
@@ -89,13 +101,14 @@ impl Resolver<'_> {
             memory: Map::from_iter([("settings".to_owned(), json!(settings))]),
             surroundings: Arc::new(Surroundings {
                 endpoints,
-                contexts: contexts.clone(),
+                contexts,
                 allowed_hosts: raw.allowed_hosts.unwrap_or_default(),
                 messages: raw.messages.unwrap_or_default(),
                 language: raw.language.unwrap_or_else(|| "en".into()),
                 shared_context: raw.shared_context.unwrap_or_default(),
                 secrets,
                 user_writable: raw.user_writable.unwrap_or(false),
+                trusted: raw.trusted.unwrap_or(false),
                 voice_timeout_cap: Some(request_time),
             }),
         }

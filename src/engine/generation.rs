@@ -36,7 +36,7 @@ struct Kit {
     apology: Arc<Clip>,
 }
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {message}")]
 pub struct BuildError {
     pub place: String,

@@ -38,7 +38,7 @@ use crate::{
         hub::{MediaHub, WalkIn},
     },
     call::EndReason,
-    config::Config,
+    config::{Config, Tenant},
     http,
     outbound::{
         Outbound, OutboundCounters,
@@ -50,6 +50,7 @@ use crate::{
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use generation::Generation;
+use secrecy::SecretString;
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
@@ -114,17 +115,21 @@ pub(crate) struct Ari {
     pub state: watch::Receiver<AriState>,
 }
 
+/// Tenants with their tokens.
+fn tokens(config: &Config) -> Vec<(String, SecretString)> {
+    let pairs = |(name, tenant): (&String, &Tenant)| -> Vec<_> {
+        tenant.tokens.iter().map(|token| (name.clone(), token.clone())).collect()
+    };
+    config.tenants.iter().flat_map(pairs).collect()
+}
+
 /// The pages that change tools.
 fn tools_api(shared: &Arc<Shared>) -> anyhow::Result<axum::Router> {
     let config = &shared.bound;
     let registry = Arc::new(workshop::EngineTools::default());
     registry.attach(shared);
     let store = workshop::open(config, registry).map_err(anyhow::Error::msg)?;
-    let pairs = config
-        .tenants
-        .iter()
-        .flat_map(|(name, tenant)| tenant.tokens.iter().map(move |token| (name.clone(), token.clone())));
-    Ok(http::tools_router(Arc::new(store), http::Tokens::new(pairs)?))
+    Ok(http::tools_router(Arc::new(store), http::Tokens::new(tokens(config))?))
 }
 
 impl Shared {

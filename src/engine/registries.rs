@@ -34,7 +34,14 @@ pub(super) fn registries(
             (Some(name), Some(tenant)) => declarative(name, tenant, workshop, &mut errors),
             _ => Vec::new(),
         };
-        match Registry::with(built_ins(config, workshop).into_iter().chain(own), amend) {
+        let tools: Vec<_> = built_ins(config, workshop).into_iter().chain(own).collect();
+        for error in tools.iter().flat_map(|tool| questions(config, &tool.spec())) {
+            // A built-in tool is each tenant's.
+            if !errors.contains(&error) {
+                errors.push(error);
+            }
+        }
+        match Registry::with(tools, amend) {
             Ok(registry) => drop(registries.insert(name.cloned(), registry)),
             Err(broken) => errors.extend(
                 broken
@@ -44,6 +51,24 @@ pub(super) fn registries(
         }
     }
     if errors.is_empty() { Ok(registries) } else { Err(errors) }
+}
+
+/// What is wrong with the operator's question before a tool runs: it reads out arguments, and no secret one.
+fn questions(config: &Config, spec: &ToolSpec) -> Vec<BuildError> {
+    let Some(rules) = config.tool_rules.get(&spec.name) else { return Vec::new() };
+    let secret = rules.secret_args.as_ref().unwrap_or(&spec.secret_args);
+    let parameters = spec.parameters.get("properties");
+    let pieces = rules.confirm.as_deref().unwrap_or_default().split('{').skip(1);
+    let names = pieces.map(|piece| piece.split('}').next().unwrap_or_default());
+    let wrong = |name: &str| {
+        if parameters.and_then(|all| all.get(name)).is_none() {
+            Some(format!("the tool has no parameter \"{name}\""))
+        } else {
+            secret.iter().any(|secret| secret == name).then(|| format!("{name} is secret: it is not read out"))
+        }
+    };
+    let place = || format!("tools.{}.confirm", spec.name);
+    names.filter_map(wrong).map(|message| BuildError { place: place(), message }).collect()
 }
 
 /// A tenant's own tools.
@@ -132,6 +157,47 @@ mod tests {
         let has = |context: &str| generation.toolbox(context, true).has("book_visit");
         assert_eq!(["front", "back", "lobby"].map(has), [true, true, false]);
         assert!(load("book_visit").is_err(), "another tenant's tool is none");
+    }
+
+    /// D18: a call is handed to contexts of the same tenant only, which have the same settings and secrets.
+    #[test]
+    fn a_call_stays_with_its_tenant() {
+        let errors = |target: &str| {
+            let config = load("hangup_call").unwrap();
+            let actions = serde_json::json!([{ "type": "handoff", "target": target }]);
+            let tool = serde_json::json!({ "name": "book_visit", "description": "Hands over.", "actions": actions });
+            let workshop = Workshop { definitions: [("clinic".to_owned(), vec![tool])].into(), ..Workshop::closed() };
+            let built = Generation::build(1, config, &workshop);
+            built.err().unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(errors("back"), Vec::<String>::new());
+        assert_eq!(
+            errors("lobby"),
+            ["tenants.clinic: book_visit: actions[0].target: the tenant has no context \"lobby\" (known: back, front)"]
+        );
+    }
+
+    /// P answer 3: what the operator has read out is made of arguments the tool has.
+    #[test]
+    fn a_question_names_arguments_of_its_tool() {
+        let errors = |rules: &str| {
+            let yaml = format!(
+                "providers: {{ a: {{ scripted: {{ script: [silence] }} }} }}\n\
+                 contexts: {{ a: {{ prompt: A, provider: a }} }}\ntools: {{ send_dtmf: {rules} }}\n"
+            );
+            let config = config::load_str("test.yaml", &yaml, &|_| None, &provider::catalog()).unwrap();
+            let built = Generation::build(1, config, &Workshop::closed());
+            built.err().unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(errors("{ confirm: 'Press {digits}?' }"), Vec::<String>::new());
+        assert_eq!(
+            errors("{ confirm: 'Press {digit}?' }"),
+            ["tools.send_dtmf.confirm: the tool has no parameter \"digit\""]
+        );
+        assert_eq!(
+            errors("{ confirm: 'Press {digits}?', secret_args: [digits] }"),
+            ["tools.send_dtmf.confirm: digits is secret: it is not read out"]
+        );
     }
 
     /// P1, P answer 11: a changed tool is another version of the registry; who holds the old one keeps it as it was.

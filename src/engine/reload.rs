@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     config::{self, Config, MailConfig, Tenant},
-    http::{ReloadFailure, ReloadReport},
+    http::{self, ReloadFailure, ReloadReport},
     provider,
     telemetry::Reload,
 };
@@ -35,23 +35,48 @@ pub(super) fn build(number: u64, config: Config, workshop: &Workshop) -> Result<
     Ok(generation)
 }
 
+/// What is right and probably not meant.
+fn warnings(generation: &Generation) -> Vec<String> {
+    let mut found: Vec<String> = generation
+        .registries()
+        .flat_map(|(_, registry)| registry.taken_for_private())
+        .map(|tool| {
+            format!(
+                "tool \"{tool}\": it is declared public_read, but the contract gate takes it for one about a person, \
+                 because of its name or its arguments; it runs for identified callers only (another name helps, or \
+                 access: private_read with policy.identify)"
+            )
+        })
+        .collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
 /// P2: which tools there are, and of which program.
 fn tell_tools(generation: &Generation) {
     for (tenant, registry) in generation.registries() {
         let (tools, commit) = (registry.len(), env!("OFFHOOK_COMMIT"));
         info!(tenant, registry = registry.version(), tools, commit, "the tools are loaded");
     }
+    for warning in warnings(generation) {
+        warn!("{warning}");
+    }
 }
 
 /// What is known only once a configuration is built: tools that a provider cannot be told, say.
 ///
+/// What is right and probably not meant comes back.
+///
 /// # Errors
 /// Every part that could not be built, one per line.
-pub fn check(config: Config) -> Result<(), String> {
+pub fn check(config: Config) -> Result<Vec<String>, String> {
+    let pairs = super::tokens(&config);
+    http::Tokens::new(pairs).map_err(|error| format!("tenants: {error}"))?;
     let definitions = workshop::read(&config).map_err(|problems| problems.join("\n"))?;
     let workshop = Workshop { definitions, ..Workshop::closed() };
     Generation::build(0, config, &workshop)
-        .map(drop)
+        .map(|generation| warnings(&generation))
         .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 

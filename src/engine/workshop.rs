@@ -1,6 +1,10 @@
 //! Where the tools of a generation come from: the built-in ones and each tenant's own.
 
-use super::{Shared, generation::Generation, live::LiveCalls};
+use super::{
+    Shared,
+    generation::{BuildError, Generation},
+    live::LiveCalls,
+};
 use crate::{
     asterisk::ari::AriClient,
     config::{Config, Tenant},
@@ -48,19 +52,22 @@ impl Workshop {
     }
 }
 
-/// Reads the tenants' tools from their folders.
+/// Reads the tenants' tools from their folders, and changes nothing there.
 ///
 /// # Errors
 /// Every folder and file that cannot be read.
 pub(super) fn read(config: &Config) -> Result<Definitions, Vec<String>> {
-    let store = open(config, Arc::new(EngineTools::default())).map_err(|error| vec![error])?;
-    read_from(&store, config)
+    let store = FileToolStore::look(folders(config), Arc::new(EngineTools::default()));
+    read_from(&store.map_err(|error| vec![format!("tenants: {error}")])?, config)
 }
 
+/// For an engine that starts: folders are made, and what a crash has left is cleared away.
 pub(super) fn open(config: &Config, registry: Arc<EngineTools>) -> Result<FileToolStore, String> {
-    let folders: BTreeMap<String, PathBuf> =
-        config.tenants.iter().map(|(name, tenant)| (name.clone(), tenant.folder.clone())).collect();
-    FileToolStore::open(folders, registry).map_err(|error| format!("tenants: {error}"))
+    FileToolStore::open(folders(config), registry).map_err(|error| format!("tenants: {error}"))
+}
+
+fn folders(config: &Config) -> BTreeMap<String, PathBuf> {
+    config.tenants.iter().map(|(name, tenant)| (name.clone(), tenant.folder.clone())).collect()
 }
 
 pub(super) fn read_from(store: &FileToolStore, config: &Config) -> Result<Definitions, Vec<String>> {
@@ -76,6 +83,27 @@ pub(super) fn read_from(store: &FileToolStore, config: &Config) -> Result<Defini
         }
     }
     if problems.is_empty() { Ok(definitions) } else { Err(problems) }
+}
+
+/// Whether a context of the tenant has this tool, or the operator has rules for it.
+fn is_listed(config: &Config, tenant: &str, tool: &str) -> bool {
+    let of_tenant = config.contexts.values().filter(|context| context.tenant.as_deref() == Some(tenant));
+    config.tool_rules.contains_key(tool) || of_tenant.flat_map(|context| &context.tools).any(|listed| listed == tool)
+}
+
+/// Builds what would be published with this definition: what calls cannot have is not kept.
+fn attempt(
+    generation: &Generation,
+    mut workshop: Workshop,
+    tenant: &str,
+    definition: &Value,
+) -> Result<(), Vec<Problem>> {
+    workshop.definitions = generation.definitions.clone();
+    let own = workshop.definitions.entry(tenant.to_owned()).or_default();
+    own.retain(|other| other["name"] != definition["name"]);
+    own.push(definition.clone());
+    let told = |errors: Vec<BuildError>| errors.iter().map(|error| Problem::new("", error.to_string())).collect();
+    Generation::build(generation.number + 1, generation.config.clone(), &workshop).map(drop).map_err(told)
 }
 
 /// The engine as the store of tools sees it.
@@ -105,15 +133,17 @@ const GONE: &str = "the engine has no such tenant";
 
 impl ToolRegistry for EngineTools {
     fn check(&self, tenant: &str, definition: &Value) -> Result<(), Vec<Problem>> {
-        let Some((_, tenant)) = self.tenant(tenant) else { return Err(vec![Problem::new("", GONE)]) };
-        Definition::read(definition, &tenant.surroundings).map(drop).map_err(|problems| {
+        let Some((shared, found)) = self.tenant(tenant) else { return Err(vec![Problem::new("", GONE)]) };
+        Definition::read(definition, &found.surroundings).map(drop).map_err(|problems| {
             let told = |problem: crate::tool::declarative::DefinitionProblem| Problem {
                 path: problem.path,
                 message: problem.message,
                 hint: problem.hint,
             };
-            problems.into_iter().map(told).collect()
-        })
+            problems.into_iter().map(told).collect::<Vec<_>>()
+        })?;
+        let generation = shared.generation.load_full();
+        attempt(&generation, shared.workshop(), tenant, definition)
     }
 
     fn dry_run(&self, tenant: &str, definition: Value, trial: Trial) -> Answer<Value> {
@@ -182,6 +212,11 @@ impl ToolRegistry for EngineTools {
         self.tenant(tenant).is_none_or(|(_, tenant)| tenant.locked)
     }
 
+    fn is_used(&self, tenant: &str, name: &str) -> bool {
+        let Some(shared) = self.shared() else { return false };
+        is_listed(&shared.generation.load().config, tenant, name)
+    }
+
     fn is_reserved(&self, _: &str) -> bool {
         false
     }
@@ -246,5 +281,40 @@ impl Fetch for NoFetch {
     fn fetch(&self, _: FetchRequest) -> BoxFuture<'static, Result<FetchResponse, FetchError>> {
         let message = "There is no network here.".to_owned();
         std::future::ready(Err(FetchError { kind: ToolError::Permanent, message, status: None, attempts: 0 })).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{config, provider};
+
+    /// D2, P10: a definition is kept only if the contexts that list it can have it.
+    #[test]
+    fn what_cannot_be_built_is_a_problem_of_the_definition() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("tools")).unwrap();
+        std::fs::write(folder.path().join("tools/greet.json"), "{}").unwrap();
+        let yaml = "tenants: { acme: { tools: tools } }\nproviders: { a: { openai_realtime: { api_key: k } } }\n\
+                    contexts: { front: { prompt: A, provider: a, tools: [greet] } }\n";
+        let path = folder.path().join("offhook.yaml");
+        std::fs::write(&path, yaml).unwrap();
+        let config = config::load(&path, &|_| None, &provider::catalog()).unwrap();
+        let tool = |name: &str, items: &str| {
+            let rows = json!([{ "name": "rows", "type": "array", "items": items }]);
+            json!({ "name": name, "description": "Greets.", "parameters": rows, "actions": [] })
+        };
+        let definitions = [("acme".to_owned(), vec![tool("greet", "string")])].into();
+        let workshop = Workshop { definitions, ..Workshop::closed() };
+        let generation = Generation::build(1, config, &workshop).unwrap_or_else(|_| panic!("it can be built"));
+
+        let attempt = |definition| attempt(&generation, Workshop::closed(), "acme", &definition);
+        assert_eq!(attempt(tool("greet", "object")), Ok(()));
+        let problems = attempt(tool("greet", "array")).unwrap_err();
+        assert!(problems[0].message.starts_with("contexts.front.tools.greet: "), "{problems:?}");
+        assert_eq!(attempt(tool("other", "array")), Ok(()), "no context lists it");
+
+        assert!(is_listed(&generation.config, "acme", "greet"));
+        assert!(!is_listed(&generation.config, "acme", "other") && !is_listed(&generation.config, "zoo", "greet"));
     }
 }

@@ -264,6 +264,10 @@ fn refusal(error: StoreError) -> Response {
         StoreError::Exists => (StatusCode::CONFLICT, "a tool of this name exists, or the name is built in"),
         StoreError::Locked => (StatusCode::CONFLICT, "tools are locked; nothing can be changed now"),
         StoreError::Full => (StatusCode::CONFLICT, "the tenant has as many tools as it may have"),
+        StoreError::Used => {
+            let text = "the configuration lists this tool, in a context or in tools; take it out there and reload, then delete it";
+            (StatusCode::CONFLICT, text)
+        }
         StoreError::Changed => {
             (StatusCode::PRECONDITION_FAILED, "the tool has changed since it was read; read it again")
         }

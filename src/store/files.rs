@@ -46,6 +46,15 @@ pub(super) fn is_name(name: &str) -> bool {
 }
 
 impl Folder {
+    /// For reading: nothing is made and nothing removed, since an engine may be writing here. A folder that is not there
+    /// is an empty one.
+    pub(super) fn look(path: &Path) -> io::Result<Self> {
+        match fs::canonicalize(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self { root: path.to_owned() }),
+            root => Ok(Self { root: root? }),
+        }
+    }
+
     /// Makes the folder if it is not there, and clears away what a crash has left.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         fs::create_dir_all(path)?;
@@ -66,7 +75,11 @@ impl Folder {
 
     pub(super) fn list(&self) -> io::Result<Listing> {
         let mut listing = Listing::default();
-        for (count, entry) in fs::read_dir(&self.root)?.enumerate() {
+        let entries = match fs::read_dir(&self.root) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(listing),
+            entries => entries?,
+        };
+        for (count, entry) in entries.enumerate() {
             if count >= ENTRIES_MAX {
                 return Err(io::Error::other("the folder has too many entries"));
             }
@@ -255,7 +268,18 @@ mod tests {
         let listing = folder.list().unwrap();
         assert_eq!(listing.misnamed, ["My Tool.yaml"]);
         assert!(listing.names.iter().eq(["long"]));
+        Folder::look(&folder.root).unwrap();
+        assert!(folder.root.join(".meal.1234.tmp").exists(), "who only looks leaves a write that is under way alone");
         Folder::open(&folder.root).unwrap();
         assert!(!folder.root.join(".meal.1234.tmp").exists());
+    }
+
+    #[test]
+    fn who_only_looks_makes_no_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tools");
+        let folder = Folder::look(&path).unwrap();
+        assert!(folder.list().unwrap().names.is_empty() && folder.read("meal").unwrap().is_none());
+        assert!(!path.exists());
     }
 }

@@ -20,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 use std::{
     collections::BTreeMap,
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 use uuid::Uuid;
@@ -40,6 +40,8 @@ pub trait ToolRegistry: Send + Sync {
     fn publish(&self, tenant: &str, tools: Tools);
     /// Whether changes of this tenant's tools are refused now (P answer 11).
     fn is_locked(&self, tenant: &str) -> bool;
+    /// Whether the configuration lists this tool, in a context of the tenant or among its rules: without it the next start would fail.
+    fn is_used(&self, tenant: &str, name: &str) -> bool;
     /// Whether a name is taken beside the built-in tools' (by an MCP server, by the operator's list).
     fn is_reserved(&self, name: &str) -> bool;
 }
@@ -89,9 +91,25 @@ impl FileToolStore {
     /// # Errors
     /// When a folder cannot be used, or belongs to two tenants.
     pub fn open(folders: BTreeMap<String, PathBuf>, registry: Arc<dyn ToolRegistry>) -> Result<Self, OpenError> {
+        Self::with(folders, registry, Folder::open)
+    }
+
+    /// For a check or a reload: reads alone. It makes no folders and leaves alone what another store is writing.
+    ///
+    /// # Errors
+    /// As [`FileToolStore::open`].
+    pub fn look(folders: BTreeMap<String, PathBuf>, registry: Arc<dyn ToolRegistry>) -> Result<Self, OpenError> {
+        Self::with(folders, registry, Folder::look)
+    }
+
+    fn with(
+        folders: BTreeMap<String, PathBuf>,
+        registry: Arc<dyn ToolRegistry>,
+        open: fn(&Path) -> io::Result<Folder>,
+    ) -> Result<Self, OpenError> {
         let mut opened: BTreeMap<String, Folder> = BTreeMap::new();
         for (tenant, path) in folders {
-            let folder = Folder::open(&path).map_err(|error| OpenError::Folder(path, error))?;
+            let folder = open(&path).map_err(|error| OpenError::Folder(path, error))?;
             if let Some((other, _)) = opened.iter().find(|(_, other)| other.root() == folder.root()) {
                 return Err(OpenError::Shared(other.clone(), tenant));
             }
@@ -260,6 +278,9 @@ impl Inner {
             Err(StoreError::Unreadable) if *seen == Seen::Any => {}
             Ok(old) if !seen.allows(&old.version) => return Err(StoreError::Changed),
             other => drop(other?),
+        }
+        if self.registry.is_used(tenant, name) {
+            return Err(StoreError::Used);
         }
         let folder = self.folder(tenant)?;
         folder.remove(name).map_err(storage)?;

@@ -7,7 +7,6 @@ use serde_json::json;
 use std::{
     collections::BTreeSet,
     fs,
-    path::Path,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -57,6 +56,10 @@ impl ToolRegistry for Engine {
 
     fn is_locked(&self, tenant: &str) -> bool {
         tenant == "clinic" && self.locked.load(Ordering::SeqCst)
+    }
+
+    fn is_used(&self, tenant: &str, name: &str) -> bool {
+        (tenant, name) == ("clinic", "used_meal")
     }
 
     fn is_reserved(&self, name: &str) -> bool {
@@ -185,6 +188,16 @@ async fn a_tool_lives_from_its_creation_to_its_deletion() {
     for method in [Method::PUT, Method::PATCH] {
         stage.ask(method, "/save_meal", Some(named("save_meal"))).await.is(404);
     }
+}
+
+/// D1: what an agent has cannot be taken from under it: the next start would find it missing.
+#[tokio::test]
+async fn a_tool_that_a_context_lists_is_not_deleted() {
+    let stage = Stage::new().await;
+    stage.create(named("used_meal")).await.is(201);
+    let refused = stage.ask(Method::DELETE, "/used_meal", None).await.is(409);
+    assert!(refused.body["error"].as_str().unwrap().contains("lists this tool"), "{}", refused.body);
+    stage.get("/used_meal").await.is(200);
 }
 
 /// D answer 29: `limit`, `offset` and `search`, and the total of what was found.

@@ -7,7 +7,8 @@ use super::{
     prune::Arguments,
     schemas::{Dialect, ToolText, Uncarried},
 };
-use crate::gate::Category;
+use crate::gate::{AuthState, Category, Event, Gate, Route};
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -98,6 +99,29 @@ impl Registry {
     /// Names in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)
+    }
+
+    /// Tools that are declared public and that the contract gate takes for ones about a person, because
+    /// of their name or the names of their arguments: they run for identified callers only.
+    pub fn taken_for_private(&self) -> Vec<&str> {
+        let gate = Gate::default();
+        let is_private = |entry: &&Arc<Entry>| {
+            let spec = &entry.spec;
+            let names = spec.parameters.get("properties").and_then(Value::as_object);
+            let arguments = names.into_iter().flat_map(Map::keys).map(|name| (name.clone(), Value::Null)).collect();
+            let event = Event {
+                tool_name: spec.name.clone(),
+                category: spec.access,
+                state: AuthState::UserClaimed,
+                evidence: Vec::new(),
+                domain: spec.risk_domain,
+                arguments,
+                recommended: Route::Accept,
+                request_id: None,
+            };
+            spec.access == Category::PublicRead && !gate.decide(&event, Timestamp::UNIX_EPOCH).executes()
+        };
+        self.entries.values().filter(is_private).map(|entry| entry.spec.name.as_str()).collect()
     }
 
     /// The tools of these names; names that nobody knows are left out.

@@ -47,6 +47,9 @@ struct Setting<'a> {
     dialplan: &'a str,
 }
 
+/// Of a tenant whose tools may approve of themselves.
+const TRUSTED: &str = ", trusted: true";
+
 /// The model's answers are short.
 fn model(hertz: f64) -> Behaviour {
     Behaviour { hertz: hertz as f32, answer: ms(300), ..Behaviour::default() }
@@ -159,7 +162,7 @@ const USERS_TOKEN: &str = "planted-secret-of-the-user";
 const CALLERS_WORDS: &str = "my purple elephant has not come";
 const PARCEL: &str = "PX-88412-QZ";
 
-/// P18, P26, P31, D17, D18, D answer 25: a tool's way out and back, told in one audit line and one line of the journal.
+/// P18, P26, P31, D17, D18: a tool's way out and back, told in one audit line and one line of the journal.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_reaches_its_service_and_the_agent_gets_the_answer() {
     let dialplan = format!(
@@ -167,8 +170,13 @@ async fn a_tool_reaches_its_service_and_the_agent_gets_the_answer() {
          same => n,Stasis(offhook)\n same => n,Hangup()\n"
     );
     let tools = [("track_parcel", TRACK_PARCEL)];
-    let setting =
-        Setting { tools: &tools, offered: "hangup_call, track_parcel", dialplan: &dialplan, ..Setting::default() };
+    let setting = Setting {
+        tools: &tools,
+        offered: "hangup_call, track_parcel",
+        tenant: TRUSTED,
+        dialplan: &dialplan,
+        ..Setting::default()
+    };
     let scene = Scene::start(setting).await;
     scene.service.answers(200, json!({ "state": "on a heavy lorry", "token": USERS_TOKEN }));
     let phone = scene.call("known").await;
@@ -208,7 +216,8 @@ async fn a_tool_reaches_its_service_and_the_agent_gets_the_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_fails_is_an_answer_too() {
     let tools = [("track_parcel", TRACK_PARCEL)];
-    let scene = Scene::start(Setting { tools: &tools, offered: "track_parcel", ..Setting::default() }).await;
+    let scene =
+        Scene::start(Setting { tools: &tools, offered: "track_parcel", tenant: TRUSTED, ..Setting::default() }).await;
     let phone = scene.call("7000").await;
     scene.server.hear("u1", CALLERS_WORDS);
     // There is no user here, so there is nothing to log in with.

@@ -137,6 +137,22 @@ fn destinations_mailboxes_and_mail_that_cannot_work_are_told() {
     insta::assert_snapshot!(told(&cases, with));
 }
 
+/// D answer 26: what is masked is gathered when a run begins, so only what is there by then can be secret.
+#[test]
+fn only_user_and_tenant_hold_secrets() {
+    let told =
+        problems_with("tenants: { acme: { tools: t, secrets: [user.pin, tenant.settings.key, workflow.card] } }\n");
+    assert!(told.contains("tenants.acme.secrets[2]: a secret is in user or tenant, not in workflow"), "{told}");
+    assert!(told.contains("policy.secret_args") && told.lines().count() == 1, "{told}");
+}
+
+#[test]
+fn rules_for_a_tool_that_is_not_there_are_told() {
+    let told = problems_with("tools: { transfr: { requires_confirmation: true }, transfer: { timeout: 2s } }\n");
+    assert!(told.contains("tools.transfr: there is no tool of this name; did you mean \"transfer\"?"), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+}
+
 #[test]
 fn what_telephones_and_mail_need_is_read_as_it_is_written() {
     let text = format!(

@@ -98,6 +98,8 @@ pub enum StoreError {
     Locked,
     /// The tool has changed since it was seen.
     Changed,
+    /// The configuration lists the tool.
+    Used,
     /// As many tools as a tenant may have.
     Full,
     Invalid(Vec<Problem>),

@@ -131,6 +131,7 @@ async fn each_refusal_of_the_store_has_its_status() {
         (StoreError::Exists, 409),
         (StoreError::Locked, 409),
         (StoreError::Full, 409),
+        (StoreError::Used, 409),
         (StoreError::Changed, 412),
         (StoreError::Unreadable, 500),
         (StoreError::Storage, 500),

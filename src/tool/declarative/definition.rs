@@ -47,7 +47,7 @@ pub struct Definition {
 pub struct Surroundings {
     /// Named endpoints for `webhook` and `{{tenant.settings.endpoints.<name>}}`.
     pub endpoints: BTreeMap<String, Endpoint>,
-    /// Contexts a call can be handed over to.
+    /// The tenant's contexts, to which a call can be handed over.
     pub contexts: BTreeSet<String>,
     /// `host` or `host:port`: a template may form an address there, and a private one may be reached.
     pub allowed_hosts: Vec<String>,
@@ -61,6 +61,9 @@ pub struct Surroundings {
     pub secrets: Vec<Path>,
     /// Tools may write `user.…`.
     pub user_writable: bool,
+    /// The operator vouches for whoever writes the tenant's definitions: their `policy` may ask for less than follows
+    /// from the actions.
+    pub trusted: bool,
     /// Of all requests of one run together; `None`: [`VOICE_TIMEOUT_CAP`].
     pub voice_timeout_cap: Option<Duration>,
 }

@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
             let message = format!("{} actions, branches included; at most {ACTIONS_MAX}", self.actions);
             self.problem(&format!("{prefix}actions"), message);
         }
-        Some(Definition {
+        let definition = Definition {
             name: name?,
             description: description?,
             parameters,
@@ -115,7 +115,9 @@ impl<'a> Reader<'a> {
             policy,
             surroundings: Arc::clone(surroundings),
             secrets: std::mem::take(&mut self.secrets),
-        })
+        };
+        self.loosening(&definition, &format!("{prefix}policy"));
+        Some(definition)
     }
 
     fn tool_name(&mut self, map: &Map<String, Value>) -> Option<String> {

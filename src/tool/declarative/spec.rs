@@ -22,17 +22,20 @@ enum Reach {
     Writes,
 }
 
+/// What follows from the actions alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Derived {
+    pub(super) kind: ToolKind,
+    pub(super) side_effects: SideEffects,
+    pub(super) access: Access,
+}
+
 impl Definition {
     /// Policy that the definition does not state is derived from its actions (D answer 28).
     pub fn spec(&self) -> ToolSpec {
         let (policy, reach) = (&self.policy, self.reach());
         let plain = ToolSpec::new(self.name.clone(), self.description.clone(), self.schema());
-        let (kind, side_effects, access) = match reach {
-            Reach::Within if self.reads_user() => (ToolKind::Utility, SideEffects::None, Access::PrivateRead),
-            Reach::Within => (ToolKind::Utility, SideEffects::None, Access::PublicRead),
-            Reach::Fetches => (ToolKind::Retrieval, SideEffects::ReadOnly, Access::PrivateRead),
-            Reach::Writes => (ToolKind::Action, SideEffects::Writes, Access::Write),
-        };
+        let Derived { kind, side_effects, access } = self.derived();
         let kind = policy.category.unwrap_or(kind);
         let timeout = if self.makes_requests() { TIMEOUT_WITH_REQUESTS } else { plain.timeout };
         ToolSpec {
@@ -55,6 +58,16 @@ impl Definition {
             executor: Executor::Declarative,
             ..plain
         }
+    }
+
+    pub(super) fn derived(&self) -> Derived {
+        let (kind, side_effects, access) = match self.reach() {
+            Reach::Within if self.reads_user() => (ToolKind::Utility, SideEffects::None, Access::PrivateRead),
+            Reach::Within => (ToolKind::Utility, SideEffects::None, Access::PublicRead),
+            Reach::Fetches => (ToolKind::Retrieval, SideEffects::ReadOnly, Access::PrivateRead),
+            Reach::Writes => (ToolKind::Action, SideEffects::Writes, Access::Write),
+        };
+        Derived { kind, side_effects, access }
     }
 
     /// JSON Schema of the arguments (D answer 12).

@@ -3,7 +3,7 @@
 
 use super::{CallPolicy, Candidate, Stop, authority::Approval, confirm::Proposal, rules::OnDefer};
 use crate::{
-    gate::{AuthState, Category, Decision, Event, Route},
+    gate::{AuthState, Category, Code, Decision, Event, Route},
     tool::{CallAction, Failure, ToolError, ToolSpec, VERIFY_PIN},
 };
 use jiff::Timestamp;
@@ -71,11 +71,13 @@ impl CallPolicy {
     }
 
     /// The way out that the operator configured.
-    pub(super) fn deferred(&self, spec: &ToolSpec, route: Route) -> Stop {
+    pub(super) fn deferred(&self, spec: &ToolSpec, route: Route, blockers: &[Code]) -> Stop {
         let state = self.authority.state();
         let mut failure = Failure::new(ToolError::Deferred, "");
+        // Also a tool that is declared public and that the gate takes for one about a person.
+        let private = blockers.iter().any(|code| code == "private_read_not_authenticated");
         let identify = state < AuthState::Authenticated
-            && (spec.access == Category::PrivateRead || state < spec.requires_authorization);
+            && (private || spec.access == Category::PrivateRead || state < spec.requires_authorization);
         failure.details =
             json!({ "route": route.label(), "needs": if identify { "authentication" } else { "review" } });
         let mut actions = Vec::new();

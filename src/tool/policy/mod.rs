@@ -397,8 +397,8 @@ impl CallPolicy {
                 (failure.into(), Vec::new())
             }
             // The gate may let pass what the operator wants a better proof for.
-            Route::Accept => self.deferred(spec, Route::Defer),
-            route => self.deferred(spec, route),
+            Route::Accept => self.deferred(spec, Route::Defer, &[]),
+            route => self.deferred(spec, route, decision.hard_blockers()),
         };
         let Candidate { call, audit, .. } = candidate;
         self.stop(id, call, audit, stop)

@@ -95,7 +95,7 @@ impl CallPolicy {
             }
             ToolError::Deferred => {
                 ticket.audit.route = Some(Route::Defer.label());
-                let (failure, actions) = self.deferred(spec, Route::Defer);
+                let (failure, actions) = self.deferred(spec, Route::Defer, &[]);
                 (*failure, actions)
             }
             _ => {

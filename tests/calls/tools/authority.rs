@@ -1,6 +1,6 @@
 //! Who the caller was shown to be, and another gate's word.
 
-use super::{Scene, Setting, kind};
+use super::{Scene, Setting, TRUSTED, kind};
 use crate::{AGENT_HZ, SOON, ms};
 use serde_json::json;
 use std::{process::Stdio, time::Duration};
@@ -98,6 +98,7 @@ async fn another_gate_is_asked_as_well_and_no_answer_is_a_refusal() {
         tools: &[("track_parcel", TRACK_PARCEL), ("balance", BALANCE)],
         offered: "track_parcel, balance, hangup_call",
         sections: &sections,
+        tenant: TRUSTED,
         ..Setting::default()
     };
     let scene = Scene::start(setting).await;

@@ -1,6 +1,6 @@
 //! Digits that callers type: for the model, for tools alone, or for nobody.
 
-use super::{Scene, Setting, kind};
+use super::{Scene, Setting, TRUSTED, kind};
 use crate::{
     CALLER_HZ, SOON, ms,
     support::{
@@ -144,7 +144,12 @@ async fn three_wrong_pins_are_the_last() {
 #[tokio::test(flavor = "multi_thread")]
 async fn collected_digits_go_to_the_model_or_to_the_tool_alone() {
     let (plain, card) = ("30517264", "4929507182934416");
-    let setting = Setting { tools: &[("charge", CHARGE)], offered: "charge, collect_digits", ..Setting::default() };
+    let setting = Setting {
+        tools: &[("charge", CHARGE)],
+        offered: "charge, collect_digits",
+        tenant: TRUSTED,
+        ..Setting::default()
+    };
     let scene = Scene::start(setting).await;
     let mut phone = scene.call("7000").await;
     asks(&scene, "collect_digits", json!({ "prompt": "Ask for the customer number.", "max_digits": 8 })).await;

@@ -1,6 +1,6 @@
 //! One agent hands the call to another: another context, another provider, another voice.
 
-use super::{Scene, Setting, TENANT_TOKEN, kind, model};
+use super::{Scene, Setting, TENANT_TOKEN, TRUSTED, kind, model};
 use crate::{
     AGENT_HZ, SOON, ms,
     support::{
@@ -33,7 +33,7 @@ async fn the_caller_hears_the_second_agent_after_the_first() {
         let yaml = format!(
             "{}default_context: front\nproviders:\n  one: {{ scripted: {{ script: [{{ tone: {{ hertz: 440, for: 1s }} }}, {{ \
              call: {{ tool: to_billing }} }}, {{ tone: {{ hertz: 600, for: 60s }} }}] }} }}\n  two: {{ scripted: {{ script: [{{ \
-             tone: {{ hertz: 800, for: 60s }} }}] }} }}\ntenants: {{ acme: {{ tools: tools, tokens: [{TENANT_TOKEN}] }} }}\n\
+             tone: {{ hertz: 800, for: 60s }} }}] }} }}\ntenants: {{ acme: {{ tools: tools, trusted: true, tokens: [{TENANT_TOKEN}] }} }}\n\
              contexts:\n  front: {{ prompt: Front, provider: one, tools: [to_billing], audio: {leg} }}\n  billing: {{ prompt: \
              Bills, provider: two }}\n",
             place.yaml(Some(&asterisk)),
@@ -77,6 +77,7 @@ async fn the_second_model_goes_on_from_where_the_first_was() {
         offered: "to_billing, hangup_call",
         providers: &providers,
         contexts: "  billing: { prompt: You are billing., provider: other, tools: [refund] }\n",
+        tenant: TRUSTED,
         ..Setting::default()
     })
     .await;
@@ -118,6 +119,7 @@ async fn a_second_agent_that_cannot_be_had_is_a_human() {
         providers: "  other: { openai_realtime: { api_key: key-of-billing, base_url: \"ws://127.0.0.1:1/\" } }\n",
         contexts: "  billing: { prompt: You are billing., provider: other }\n",
         dialplan: "[lab-callers](+)\nexten => ours,1,Stasis(offhook)\n same => n,Goto(offhook-after,s,1)\n",
+        tenant: TRUSTED,
         ..Setting::default()
     })
     .await;

@@ -1,6 +1,6 @@
 //! Tools that are changed while calls run.
 
-use super::{Scene, Setting, TENANT_TOKEN, kind};
+use super::{Scene, Setting, TENANT_TOKEN};
 use crate::SOON;
 use serde_json::{Value, json};
 
@@ -37,27 +37,28 @@ async fn a_running_call_keeps_its_tools_and_the_next_one_has_the_new() {
     let mut phone = scene.call("7000").await;
     assert_eq!(scene.tool("greet", json!({})).await["message"], "Good evening.", "the next call");
 
-    // What a context lists has to be there: the deletion is refused, or takes effect with what is left.
+    // What a context lists has to be there, also at the next start.
     let (status, said) = api(&scene, "DELETE", "/greet", None).await;
+    assert_eq!(status, 409, "{said}");
     scene.server.hear("u2", "Again, please.");
-    assert_eq!(scene.tool("greet", json!({})).await["message"], "Good evening.", "{status} {said}");
+    assert_eq!(scene.tool("greet", json!({})).await["message"], "Good evening.");
     phone.hang_up().await;
     scene.offhook.wait_ended(2, SOON).await;
-    assert_eq!(status, 204, "{said}");
-    assert_eq!(api(&scene, "GET", "/greet", None).await.0, 404);
-    // The next call is taken all the same, by an agent without it.
-    let mut phone = scene.call("7000").await;
-    let session = &scene.server.received_of("session.update")[2]["session"];
-    let names: Vec<&Value> = session["tools"].as_array().expect("tools").iter().map(|tool| &tool["name"]).collect();
-    assert_eq!(names, ["hangup_call"], "{}", scene.offhook.log());
-    assert_eq!(kind(&scene.tool("greet", json!({})).await), "NOT_FOUND");
-    assert_eq!(api(&scene, "POST", "", Some(greeting("Good night."))).await.0, 201);
-    phone.hang_up().await;
-    scene.offhook.wait_ended(3, SOON).await;
+    // What none lists comes and goes.
+    let other = json!({ "name": "other", "description": "Greets.", "actions": [] });
+    assert_eq!(api(&scene, "POST", "", Some(other)).await.0, 201);
+    assert_eq!(api(&scene, "DELETE", "/other", None).await.0, 204);
+    assert_eq!(api(&scene, "GET", "/other", None).await.0, 404);
+    // What the model of a context cannot be told is not kept.
+    let mut untold = greeting("Good night.");
+    untold["parameters"] = json!([{ "name": "rows", "type": "array", "items": "array" }]);
+    let (status, said) = api(&scene, "PUT", "/greet", Some(untold)).await;
+    assert!(status == 422 && said["errors"][0]["message"].to_string().contains("contexts.front"), "{status} {said}");
+    assert_eq!(api(&scene, "PUT", "/greet", Some(greeting("Good night."))).await.0, 204);
     let mut phone = scene.call("7000").await;
     assert_eq!(scene.tool("greet", json!({})).await["message"], "Good night.");
     phone.hang_up().await;
-    scene.offhook.wait_ended(4, SOON).await;
+    scene.offhook.wait_ended(3, SOON).await;
     assert_eq!(scene.server.violations(), Vec::<String>::new());
 }
 

@@ -260,7 +260,7 @@ impl Reader<'_> {
         {
             let known: Vec<&str> = self.surroundings.contexts.iter().map(String::as_str).collect();
             let hint = format!("known: {}", known.join(", "));
-            self.hinted(&at, format!("there is no context \"{name}\""), Some(hint));
+            self.hinted(&at, format!("the tenant has no context \"{name}\""), Some(hint));
             return None;
         }
         Some(Action::Handoff(Handoff { target, message, context_passed, allow }))

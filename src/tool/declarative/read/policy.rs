@@ -6,7 +6,10 @@ use super::{
 };
 use crate::{
     gate::{AuthState, Category as Access, RiskDomain},
-    tool::{Modes, SideEffects, ToolKind, UnknownArgs, declarative::definition::Policy},
+    tool::{
+        Modes, SideEffects, ToolKind, UnknownArgs,
+        declarative::definition::{Definition, Policy, label},
+    },
 };
 use serde_json::Value;
 
@@ -106,6 +109,38 @@ impl Reader<'_> {
         policy
     }
 
+    /// Who may change a definition does not approve of it: what asks for less than follows from the actions is the
+    /// operator's to say (G answer 7).
+    pub(super) fn loosening(&mut self, definition: &Definition, at: &str) {
+        if self.surroundings.trusted {
+            return;
+        }
+        let (policy, derived) = (&definition.policy, definition.derived());
+        let own = "less than follows from the actions, which is";
+        let mut found = Vec::new();
+        if policy.standing_approval == Some(true) {
+            found.push(("standing_approval", "standing_approval", "a tool does not approve of itself".to_owned()));
+        }
+        if policy.access.is_some_and(|access| strictness(access) < strictness(derived.access)) {
+            found.push(("access", "access", format!("{own} {}", label(&ACCESS, derived.access))));
+        }
+        if policy.authenticates.is_some_and(|state| state != AuthState::None) {
+            let message = "a tool does not say by itself that it shows who the caller is";
+            found.push(("authenticates", "authenticates", message.to_owned()));
+        }
+        // Look-ups have a budget of their own, inside the one for all tools.
+        if derived.kind == ToolKind::Retrieval && policy.category.is_some_and(|kind| kind != ToolKind::Retrieval) {
+            found.push(("category", "kind", format!("{own} {}", label(&CATEGORIES, derived.kind))));
+        }
+        for (field, key, message) in found {
+            let remedy = format!(
+                "the operator can say so in the configuration: tools.{}.{key}, or trusted: true for the tenant",
+                definition.name
+            );
+            self.hinted(&join(at, field), message, Some(remedy));
+        }
+    }
+
     /// What is read out before a yes names parameters, and no secret one.
     fn confirmation(&mut self, policy: &Policy, at: &str) {
         let pieces = policy.confirm_template.as_deref().unwrap_or_default().split('{').skip(1);
@@ -127,5 +162,15 @@ impl Reader<'_> {
         }
         let has = |name: &str| modes.iter().any(|mode| mode == name);
         Modes { voice: has("voice"), text: has("text") }
+    }
+}
+
+/// How much the contract gate wants before such a tool runs.
+const fn strictness(access: Access) -> u8 {
+    match access {
+        Access::PublicRead => 0,
+        Access::PrivateRead => 1,
+        Access::Write => 2,
+        Access::Unknown => 3,
     }
 }

@@ -317,7 +317,7 @@ fn policy_can_be_stated() {
         "version": "2.1.0",
     });
     definition["policy"] = policy.clone();
-    let definition = World::new().define(&definition);
+    let definition = World::new().trusted().define(&definition);
     let spec = definition.spec();
     assert_eq!(
         (spec.kind, spec.side_effects, spec.access),
@@ -341,6 +341,45 @@ fn policy_can_be_stated() {
             .collect::<std::collections::BTreeMap<_, _>>()
     };
     assert_eq!(map(&definition.to_json()["policy"]), map(&policy));
+}
+
+/// G answer 7, D answer 28: who writes a tool does not approve of it; what is stricter than its actions always stands.
+#[test]
+fn a_tool_does_not_approve_of_itself() {
+    let get = json!({ "type": "api_call", "url": "https://api.example/", "method": "GET", "response_path": "r" });
+    let post = json!({ "type": "api_call", "url": "https://api.example/" });
+    let name = json!({ "type": "context.get", "path": "user.name" });
+    let say = json!({ "type": "respond", "message": "x" });
+    let refused = |action: &Value, policy: Value| {
+        let mut definition = tool(json!([action]), &json!({}));
+        definition["policy"] = policy;
+        World::new().trusted().define(&definition);
+        let found = World::new().read(&definition).err().unwrap_or_default();
+        for problem in &found {
+            let field = problem.path.trim_start_matches("policy.").replace("category", "kind");
+            let hint = problem.hint.as_deref().unwrap_or_default();
+            assert!(hint.contains(&format!("tools.a_tool.{field}")) && hint.contains("trusted: true"), "{hint}");
+        }
+        found.into_iter().map(|problem| problem.path).collect::<Vec<_>>()
+    };
+    for (action, policy, place) in [
+        (&post, json!({ "standing_approval": true }), "policy.standing_approval"),
+        (&say, json!({ "authenticates": "validated" }), "policy.authenticates"),
+        (&post, json!({ "access": "private_read" }), "policy.access"),
+        (&get, json!({ "access": "public_read" }), "policy.access"),
+        (&name, json!({ "access": "public_read" }), "policy.access"),
+        (&get, json!({ "category": "utility" }), "policy.category"),
+    ] {
+        assert_eq!(refused(action, policy.clone()), [place], "{policy}");
+    }
+    for (action, policy) in [
+        (&post, json!({ "standing_approval": false, "authenticates": "none", "category": "retrieval" })),
+        (&post, json!({ "access": "unknown", "requires_confirmation": true })),
+        (&get, json!({ "access": "write", "category": "retrieval" })),
+        (&say, json!({ "access": "private_read", "category": "action", "risk_domain": "finance" })),
+    ] {
+        assert_eq!(refused(action, policy.clone()), Vec::<String>::new(), "{policy}");
+    }
 }
 
 /// D answer 26, D answer 28: a confirmation reads out parameters, and no secret one.
@@ -367,7 +406,7 @@ fn a_definition_is_a_tool() {
         &json!({ "a": "" }),
     );
     definition["policy"] = json!({ "access": "public_read", "risk_domain": "customer_support" });
-    let world = World::new();
+    let world = World::new().trusted();
     let definition = Arc::new(world.define(&definition));
     let now = || Timestamp::from_second(BEGIN).unwrap();
     let tool = Arc::new(DeclarativeTool::new(definition, Arc::new(Service::default()), now, Arc::new(())));

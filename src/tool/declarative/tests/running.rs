@@ -218,7 +218,7 @@ fn unknown_targets_of_a_handoff() {
     let to = |target: &str| json!([{ "type": "handoff", "target": target, "context_passed": [] }]);
     assert_eq!(
         World::new().problems(to("slaes")),
-        ["actions[0].target: there is no context \"slaes\" (known: meal, sales)"]
+        ["actions[0].target: the tenant has no context \"slaes\" (known: meal, sales)"]
     );
     let ran = World::new().act(to("{{params.to}}"), json!({ "to": "slaes" }));
     assert_eq!(ran.why(), (ToolError::Permanent, "unknown_context"));

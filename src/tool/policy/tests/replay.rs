@@ -169,7 +169,7 @@ fn services_are_given_a_key_that_no_other_telephone_call_has() {
     let key = |session: &str| {
         let opening = Opening { session: session.into(), ..Opening::default() };
         let mut desk = Desk::with([hours()], PolicyRules::default(), opening);
-        desk.runs("1", "hours", "{}").service_key().to_owned()
+        desk.runs("1", "hours", X).service_key().to_owned()
     };
     assert_ne!(key("one"), key("two"));
     assert_eq!(key("one"), key("one"));
