@@ -76,6 +76,8 @@ fn commands() -> Vec<AgentCommand> {
         AgentCommand::Greet { text: None },
         AgentCommand::Greet { text: Some("Hello.".into()) },
         AgentCommand::Say { text: "Ask whether the caller is still there.".into() },
+        AgentCommand::Tell { text: "The caller pressed a key.".into(), reply: Reply::Wanted },
+        AgentCommand::Tell { text: "The caller pressed a key.".into(), reply: Reply::NotNow },
         interrupt(true),
         interrupt(false),
         result(Reply::NotNow),

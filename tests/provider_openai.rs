@@ -9,7 +9,6 @@ use offhook::{
     call::{AgentCommand, AgentEvent, AgentLoss, Noise, Reply, ResponseStatus, Speaker},
     facts::CallId,
     provider::{self, AgentSetup, ProviderCounters, SessionPolicy},
-    tool::ToolCall,
 };
 use prometheus::Registry;
 use serde_json::{Value, json};
@@ -290,15 +289,38 @@ async fn a_tool_call_is_answered_and_one_response_is_asked_for_once_the_floor_is
     stage.is_ready().await;
     server.respond();
     assert!(matches!(stage.next().await, AgentEvent::ResponseStarted { .. }));
-    let call = ToolCall { id: "call_1".into(), name: "transfer".into(), arguments: r#"{"to":"sales"}"#.into() };
-    assert_eq!(stage.next().await, AgentEvent::ToolCall(call));
+    let AgentEvent::ToolCall(call) = stage.next().await else { panic!("a call comes first") };
+    assert_eq!((call.name.as_str(), call.arguments.as_str()), ("transfer", r#"{"to":"sales"}"#));
     assert!(matches!(stage.next().await, AgentEvent::Usage(_)));
     assert!(matches!(stage.next().await, AgentEvent::ResponseDone { .. }));
     let output = r#"{"ok":true}"#.to_owned();
-    stage.tell(AgentCommand::ToolResult { call_id: "call_1".into(), output, reply: Reply::Wanted }).await;
+    stage.tell(AgentCommand::ToolResult { call_id: call.id.clone(), output, reply: Reply::Wanted }).await;
     server.wait_for("response.create", 1).await;
     let item = &server.received_of("conversation.item.create")[0]["item"];
-    assert_eq!(*item, json!({ "type": "function_call_output", "call_id": "call_1", "output": "{\"ok\":true}" }));
+    assert_eq!(*item, json!({ "type": "function_call_output", "call_id": call.id, "output": "{\"ok\":true}" }));
+    assert_eq!(server.violations(), Vec::<String>::new());
+}
+
+/// G answer 12: what is to be said is said and no more; what is told may be acted upon.
+#[tokio::test]
+async fn an_agent_calls_tools_when_it_is_told_something_and_not_when_it_is_told_what_to_say() {
+    let calls = [("book".to_owned(), "{}".to_owned())].into();
+    let (server, mut stage) = stage_of(Behaviour { calls, ..Behaviour::default() }, Format::ULAW).await;
+    stage.is_ready().await;
+    let text = "The caller said yes by pressing a key.".to_owned();
+    let mut seen = Vec::new();
+    for command in [AgentCommand::Say { text: text.clone() }, AgentCommand::Tell { text, reply: Reply::Wanted }] {
+        stage.tell(command).await;
+        let mut called = false;
+        loop {
+            match stage.next_but_audio().await {
+                AgentEvent::ToolCall(_) => called = true,
+                AgentEvent::ResponseDone { .. } => break seen.push(called),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(seen, [false, true]);
     assert_eq!(server.violations(), Vec::<String>::new());
 }
 

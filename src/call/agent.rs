@@ -17,8 +17,11 @@ pub enum AgentCommand {
     Audio(Bytes),
     /// Speak first. With `Some`, the configured greeting; else whatever the prompt suggests.
     Greet { text: Option<String> },
-    /// Say something of this meaning now: a no-input prompt, a farewell.
+    /// Say something of this meaning now, and do nothing else: a no-input prompt, a farewell.
     Say { text: String },
+    /// Something has happened that the agent has to know and act upon; it may call tools. With
+    /// [`Reply::NotNow`] it keeps it in mind for its next turn.
+    Tell { text: String, reply: Reply },
     /// The caller interrupted. `heard` is what truly left towards the caller of `item`.
     /// `cancel` asks the agent to stop generating as well (it has not done so by itself).
     Interrupt { response: ResponseId, item: ItemId, heard: Duration, cancel: bool },
@@ -26,12 +29,12 @@ pub enum AgentCommand {
     ToolResult { call_id: String, output: String, reply: Reply },
 }
 
-/// Whether the agent should speak after a tool result.
+/// Whether the agent should speak after a tool result, or after it was told something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     /// The last open result of this turn: now answer the caller.
     Wanted,
-    /// Other results are still to come, or the call is ending: stay silent.
+    /// Other results are still to come, the call is ending, or the caller is speaking: stay silent.
     NotNow,
 }
 
@@ -63,6 +66,10 @@ pub enum AgentEvent {
     Transcript {
         speaker: Speaker,
         text: String,
+        utterance: Option<ItemId>,
+    },
+    /// The caller's words in this utterance are not known and will not be.
+    NoTranscript {
         utterance: Option<ItemId>,
     },
     /// A complete set entry: all arguments have arrived. All calls of a response come before its

@@ -18,7 +18,7 @@
 
 use super::{
     actions::Actions,
-    agent::{AgentCommand, ResponseId},
+    agent::{AgentCommand, Reply, ResponseId},
     end::EndReason,
     leg::{LegCommand, LegEvent, TransferFault},
     record::{Measure, Note},
@@ -62,6 +62,8 @@ pub struct CallMachine {
     /// Keys until then belong to an entry that only tools may see.
     private_until: Option<Instant>,
     handoff: Option<Handoff>,
+    /// How often the call was handed on.
+    handoffs: u32,
     timers: Timers,
     /// The response being generated.
     response: Option<Response>,
@@ -140,6 +142,7 @@ impl CallMachine {
             capture: None,
             private_until: None,
             handoff: None,
+            handoffs: 0,
             timers,
             response: None,
             last_response: None,
@@ -404,6 +407,14 @@ impl CallMachine {
         if self.agent == Agent::Ready {
             self.expect_speech(now);
             self.to_agent(AgentCommand::Say { text: text.to_owned() }, out);
+        }
+    }
+
+    /// The agent learns of something that it may have to act upon.
+    fn tell(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) {
+        if self.agent == Agent::Ready {
+            self.expect_speech(now);
+            self.to_agent(AgentCommand::Tell { text: text.to_owned(), reply: Reply::Wanted }, out);
         }
     }
 

@@ -83,7 +83,7 @@ mod tests {
     /// A message goes to the mailbox of the agent that took it, whoever has the call when it ends.
     #[test]
     fn a_mail_goes_to_the_mailbox_of_its_own_agent() {
-        let yaml = "mail: { server: s, tls: none, from: a@b.example, mailboxes: { desk: d@b.example, bills: b@b.example } }\n\
+        let yaml = "mail: { server: localhost, tls: none, from: a@b.example, mailboxes: { desk: d@b.example, bills: b@b.example } }\n\
                     providers: { a: { scripted: { script: [silence] } } }\n\
                     contexts:\n  front: { prompt: A, provider: a, mailbox: desk }\n  \
                     billing: { prompt: B, provider: a, mailbox: bills }\n";

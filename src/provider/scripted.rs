@@ -163,6 +163,7 @@ fn input(wire: Wire) -> Option<Input> {
     Some(match serde_json::from_str(&text).ok()? {
         ToAgent::Greet { text } => Input::Greet { text },
         ToAgent::Say { text } => Input::Say { text },
+        ToAgent::Tell { text } => Input::Tell { text },
         ToAgent::Interrupt { answer, heard_ms, cancel } => {
             Input::Interrupt { answer, heard: Duration::from_millis(heard_ms), cancel }
         }

@@ -2,7 +2,7 @@
 
 use crate::stage::{Stage, approved_tool, book, look_up};
 use offhook::{
-    call::{LegEvent, Note, Output, Reply, Speaker},
+    call::{AgentEvent, LegEvent, Note, Output, Reply, Speaker},
     tool::{ToolOutcome, Verdict},
 };
 use serde_json::json;
@@ -53,7 +53,9 @@ fn a_key_lets_the_tool_run() {
     let mut stage = asked();
     stage.leg(LegEvent::Digit('1'));
     assert_eq!(verdicts(&stage), [Verdict::Granted]);
-    assert!(stage.told_to_say()[0].contains("said yes by pressing a key"));
+    let (told, reply) = &stage.told()[0];
+    assert!(told.contains("said yes by pressing a key") && *reply == Reply::Wanted);
+    assert!(stage.told_to_say().is_empty(), "whoever is told what to say may not call the tool");
     stage.only_calls("provider-2", "book", &with_token(&stage));
     assert_eq!(stage.ran(), ["book"]);
 }
@@ -64,7 +66,7 @@ fn a_key_declines() {
     let mut stage = asked();
     stage.leg(LegEvent::Digit('2'));
     assert_eq!(verdicts(&stage), [Verdict::Declined]);
-    assert!(stage.told_to_say()[0].contains("said no by pressing a key"));
+    assert!(stage.told()[0].0.contains("said no by pressing a key"));
     stage.only_calls("provider-2", "book", &with_token(&stage));
     assert!(stage.ran().is_empty());
 }
@@ -126,7 +128,23 @@ fn a_call_does_not_wait_for_ever() {
     assert!(stage.ran().is_empty());
     assert_eq!(stage.answer()["error"]["type"], "CONFIRMATION_REQUIRED");
     stage.hears(Speaker::Caller, "Yes.");
-    assert_eq!(verdicts(&stage), [], "that was an answer to the former question");
+    assert_eq!(verdicts(&stage), [Verdict::Granted], "late, and an answer to this very question");
+}
+
+/// P answer 3: so are words that could not be transcribed, and that is known at once.
+#[test]
+fn a_call_does_not_wait_for_words_that_are_not_transcribed() {
+    let mut stage = asked();
+    let again = with_token(&stage);
+    let utterance = Some("u".into());
+    stage.agent(AgentEvent::CallerSpeechStarted { utterance: utterance.clone() }).after(300);
+    stage.agent(AgentEvent::CallerSpeechStopped).only_calls("provider-2", "book", &again).after(100);
+    assert_eq!(stage.answers().len(), 1, "it waits");
+    let said = |stage: &Stage| stage.notes().iter().filter(|note| matches!(note, Note::Said { .. })).count();
+    let before = said(&stage);
+    stage.agent(AgentEvent::NoTranscript { utterance });
+    assert_eq!((stage.answers().len(), stage.ran().len(), said(&stage)), (2, 0, before));
+    assert_eq!(stage.answer()["error"]["type"], "CONFIRMATION_REQUIRED");
 }
 
 /// A key is an answer as well while the words are awaited.
@@ -136,7 +154,7 @@ fn a_key_ends_the_wait() {
     let again = with_token(&stage);
     stage.caller_says(300).only_calls("provider-2", "book", &again).leg(LegEvent::Digit('1'));
     assert_eq!(stage.ran(), ["book"]);
-    assert!(stage.told_to_say().is_empty(), "it has called already");
+    assert!(stage.told().is_empty(), "it has called already");
 }
 
 /// G answer 12: also an agent that is busy with another tool learns of the key.
@@ -144,7 +162,7 @@ fn a_key_ends_the_wait() {
 fn a_key_is_told_while_another_tool_runs() {
     let mut stage = asked();
     stage.only_calls("provider-2", "look_up", "{}").leg(LegEvent::Digit('1'));
-    assert!(stage.told_to_say()[0].contains("said yes by pressing a key"));
+    assert!(stage.told()[0].0.contains("said yes by pressing a key"));
 }
 
 /// P answer 3: the words of the turn that led to the question are no answer to it.

@@ -74,6 +74,9 @@ fn secure_digits_are_nowhere_but_in_the_tool() {
         stage.leg(LegEvent::Digit(key)).leg(LegEvent::Audio(Bytes::from(vec![0x22; 160]))).after(100);
     }
     assert_eq!(stage.answer()["data"], json!({ "handle": "secure-digits-1", "count": 6 }));
+    // Who types on types on in private.
+    stage.leg(LegEvent::Digit('1')).after(1_900).leg(LegEvent::Audio(Bytes::from(vec![0x22; 160]))).after(200);
+    stage.leg(LegEvent::Audio(Bytes::from(vec![0x22; 160])));
     stage.only_calls("provider-2", "charge", r#"{"a":"secure-digits-1","b":"secure-digits-1"}"#);
     let charge = stage.approved().pop().unwrap();
     assert_eq!(charge.arguments()["a"], "819375", "the tool has them");
@@ -86,7 +89,7 @@ fn secure_digits_are_nowhere_but_in_the_tool() {
         _ => false,
     };
     let heard = stage.seen.iter().filter(|(_, output)| told(output)).count();
-    assert_eq!(heard, 1, "only what came after the last key is heard");
+    assert_eq!(heard, 1, "only what came two seconds after the last key is heard");
 }
 
 /// G answer 12: the PIN authenticates; the model learns whether it was right, never what was typed.

@@ -100,8 +100,8 @@ struct Watcher {
     spent: (u32, u32),
     granted: bool,
     turn: u64,
-    /// The turn of the last question.
-    asked_in: u64,
+    /// The turn in which the questions that are open were first put.
+    asked_in: Option<u64>,
     failing: bool,
     lines: HashSet<String>,
     handed_off: bool,
@@ -119,6 +119,7 @@ impl Watcher {
                     assert!(self.spent.0 <= 2 && self.spent.1 <= 3, "the budget of a turn");
                     if call.name() == "book" {
                         assert!(std::mem::take(&mut self.granted), "nobody said yes to this");
+                        self.asked_in = None;
                     }
                 }
                 Output::ToAgent(AgentCommand::ToolResult { call_id, output, .. }) => {
@@ -132,18 +133,23 @@ impl Watcher {
                 Output::Note(Note::CallerSpeaks | Note::Digit(_) | Note::Typed) => {
                     (self.spent, self.turn) = ((0, 0), self.turn + 1);
                 }
-                Output::Note(Note::HandedOff { .. }) => (self.spent, self.granted) = ((0, 0), false),
+                Output::Note(Note::HandedOff { .. }) => {
+                    (self.spent, self.granted, self.asked_in) = ((0, 0), false, None);
+                }
                 Output::Note(Note::Confirmed(verdict)) => {
                     self.granted = *verdict == Verdict::Granted;
-                    // A call that comes again without its token is reminded of a yes that was given, in whatever
-                    // turn; the caller may take that yes back in the same one.
-                    assert!(!self.granted || self.turn > self.asked_in, "a yes before the question");
+                    // The same question may be put again; an answer to the first time counts.
+                    let later = self.asked_in.is_some_and(|asked_in| self.turn > asked_in);
+                    assert!(!self.granted || later, "a yes before the question");
+                    if *verdict == Verdict::Declined {
+                        self.asked_in = None;
+                    }
                 }
                 Output::Note(Note::Failing(_)) => self.failing = true,
                 Output::Note(Note::Audit(line)) => {
                     assert!(self.lines.insert(line.call_id.clone()), "two lines of one call");
                     if line.error() == Some(ToolError::ConfirmationRequired) && line.route == Some("ask") {
-                        self.asked_in = line.turn;
+                        self.asked_in.get_or_insert(line.turn);
                     }
                 }
                 _ => {}

@@ -162,7 +162,7 @@ const USERS_TOKEN: &str = "planted-secret-of-the-user";
 const CALLERS_WORDS: &str = "my purple elephant has not come";
 const PARCEL: &str = "PX-88412-QZ";
 
-/// P18, P26, P31, D17, D18: a tool's way out and back, told in one audit line and one line of the journal.
+/// P18, P26, P31, D17, D18, D answer 25: a tool's way out and back, told in one audit line and one line of the journal.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_reaches_its_service_and_the_agent_gets_the_answer() {
     let dialplan = format!(

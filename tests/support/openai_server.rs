@@ -42,7 +42,8 @@ pub struct Behaviour {
     pub detects_speech: bool,
     /// Audio messages that still come for an answer after it was cancelled.
     pub late_deltas: usize,
-    /// Function calls, `(name, arguments)`: the first responses make one each instead of speaking.
+    /// Function calls, `(name, arguments)`: the first responses make one each instead of speaking, but
+    /// for those that were asked for with `tool_choice: "none"`.
     pub calls: VecDeque<(String, String)>,
 }
 

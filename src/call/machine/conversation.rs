@@ -54,6 +54,7 @@ impl CallMachine {
             AgentEvent::Transcript { speaker, text, utterance } => {
                 self.on_words(speaker, text, utterance.as_deref(), now, out);
             }
+            AgentEvent::NoTranscript { utterance } => self.on_no_words(utterance.as_deref(), now, out),
             AgentEvent::ToolCall(call) => self.on_tool_call(call, now, out),
             AgentEvent::Usage(usage) => out.push(Output::Measure(Measure::Usage(usage))),
             // Counted where it was heard.

@@ -18,6 +18,10 @@ use std::time::Instant;
 /// each is answered at once, so a model that goes in circles would never let the silence timer run.
 const REFUSALS_MAX: u32 = 8;
 
+/// Handoffs of one call. A caller is served by two or three agents; more are agents that send the call in circles, and
+/// each costs a session.
+const HANDOFFS_MAX: u32 = 8;
+
 /// What tools asked of the agent's behaviour until its turn ends.
 #[derive(Debug, Default)]
 pub(super) struct Manners {
@@ -152,6 +156,12 @@ impl CallMachine {
                 CallAction::HoldAudio(held) => self.manners.audio_held = held,
                 CallAction::HideTranscript(hidden) => self.manners.words_hidden = hidden,
                 CallAction::SayNextTurn { message } => self.manners.next = Some(message),
+                CallAction::Handoff { .. } if self.handoffs >= HANDOFFS_MAX => {
+                    out.push(Output::Note(Note::ActionRefused("a handoff more than a call may have; it stays here")));
+                    let text = "The call could not be handed on: it was handed on too often. It stays with you; help the \
+                                caller yourself, or say that you cannot.";
+                    self.say(text, now, out);
+                }
                 CallAction::Handoff { target, message, context_passed } => {
                     self.handoff = Some(Handoff { target, message, context_passed });
                 }
@@ -204,6 +214,12 @@ impl CallMachine {
         }
     }
 
+    /// What waits for these words waits in vain: no words are no answer.
+    pub(super) fn on_no_words(&mut self, utterance: Option<&str>, now: Instant, out: &mut Vec<Output>) {
+        self.policy.caller_said(utterance, "", now);
+        self.decide_again(now, out);
+    }
+
     /// The agent did not hear the key.
     pub(super) fn on_verdict_by_key(&mut self, verdict: Verdict, now: Instant, out: &mut Vec<Output>) {
         out.push(Output::Note(Note::Confirmed(verdict)));
@@ -222,7 +238,7 @@ impl CallMachine {
                      and ask again."
                 }
             };
-            self.say(text, now, out);
+            self.tell(text, now, out);
         }
     }
 
@@ -308,6 +324,7 @@ impl CallMachine {
             && matches!(self.phase, Phase::Talking)
             && let Some(Handoff { target, message, context_passed }) = self.handoff.take()
         {
+            self.handoffs += 1;
             self.timers.clear(Timer::AgentSilence);
             // Nothing of the old agent is heard or told from here on; the new one is dialled.
             self.agent = Agent::Dialling;
@@ -320,9 +337,10 @@ impl CallMachine {
     }
 
     pub(super) fn on_handed_off(&mut self, handover: Handover, now: Instant, out: &mut Vec<Output>) {
-        let Handover { context, rules, toolbox, policy, agent, apology, answer_bytes_max } = handover;
+        let Handover { context, rules, toolbox, policy, agent, apology, answer_bytes_max, pin } = handover;
         self.abandon_tools(out);
         self.policy.change_hands(toolbox, policy, answer_bytes_max);
+        self.policy.expect_pin(pin);
         self.track.new_agent();
         (self.response, self.last_response) = (None, None);
         (self.has_spoken, self.asked_again, self.prompts_used) = (false, false, 0);

@@ -6,7 +6,7 @@ use super::{
     options::{Options, TurnDetection},
     server::{
         ArgumentsDone, AudioDelta, AudioDone, ErrorBody, ErrorMessage, FormatState, Item, Kind, ResponseBody,
-        ResponseMessage, SessionMessage, SpeechStarted, SpokenText,
+        ResponseMessage, SessionMessage, SpeechStarted, SpokenText, TranscriptionFailed,
     },
 };
 use crate::{
@@ -129,6 +129,12 @@ impl RealtimeCodec {
         self.floor.want(Request::Say { instructions });
     }
 
+    fn reply(&mut self, reply: Reply) {
+        if reply == Reply::Wanted {
+            self.floor.want(Request::Reply);
+        }
+    }
+
     /// Sends what waits for the floor, if it is free now.
     fn ask(&mut self, out: &mut Vec<Wire>) {
         let Some((event_id, request)) = self.floor.next() else { return };
@@ -185,6 +191,13 @@ impl RealtimeCodec {
             }
             "input_audio_buffer.speech_stopped" => events.push(AgentEvent::CallerSpeechStopped),
             "conversation.item.input_audio_transcription.completed" => spoken(Speaker::Caller, parse(json)?, events),
+            "conversation.item.input_audio_transcription.failed" => {
+                let TranscriptionFailed { item_id, error } = parse(json)?;
+                // Its message is left out: it may repeat what was said.
+                let (kind, code) = (error.r#type.as_deref(), error.code.as_deref());
+                tracing::warn!(kind, code, "the provider could not transcribe the caller");
+                events.push(AgentEvent::NoTranscript { utterance: item_id.map(Into::into) });
+            }
             "response.output_audio_transcript.done" => spoken(Speaker::Agent, parse(json)?, events),
             "response.function_call_arguments.done" => self.arguments_done(parse(json)?),
             "response.created" => {
@@ -316,6 +329,15 @@ impl Codec for RealtimeCodec {
             AgentCommand::Say { text } => self.say(&format!(
                 "Now say something of exactly this meaning, in the language of the conversation, and nothing more:\n{text}"
             )),
+            AgentCommand::Tell { text: words, reply } => {
+                out.push(text(&json!({
+                    "type": "conversation.item.create",
+                    "item": {
+                        "type": "message", "role": "system", "content": [{ "type": "input_text", "text": words }],
+                    },
+                })));
+                self.reply(reply);
+            }
             AgentCommand::Interrupt { response, item, heard, cancel } => {
                 self.interrupt(&response, &item, heard, cancel, out);
             }
@@ -324,9 +346,7 @@ impl Codec for RealtimeCodec {
                     "type": "conversation.item.create",
                     "item": { "type": "function_call_output", "call_id": call_id, "output": output },
                 })));
-                if reply == Reply::Wanted {
-                    self.floor.want(Request::Reply);
-                }
+                self.reply(reply);
             }
         }
         self.ask(out);
@@ -410,9 +430,11 @@ fn whole_call(item: Item) -> Option<ToolCall> {
 
 fn spoken(speaker: Speaker, message: SpokenText, events: &mut Vec<AgentEvent>) {
     let text = message.transcript.trim();
+    let utterance = message.item_id.map(Into::into);
     if !text.is_empty() {
-        let utterance = message.item_id.map(Into::into);
         events.push(AgentEvent::Transcript { speaker, text: text.to_owned(), utterance });
+    } else if speaker == Speaker::Caller {
+        events.push(AgentEvent::NoTranscript { utterance });
     }
 }
 

@@ -5,7 +5,7 @@ use std::{mem, sync::Arc};
 /// A response that the engine wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Request {
-    /// Go on with the conversation: an answer to tool results.
+    /// Go on with the conversation: an answer to tool results, or to what the agent was told.
     Reply,
     /// Say something particular.
     Say { instructions: String },
@@ -31,23 +31,34 @@ enum State {
     Active(Arc<str>),
 }
 
-/// Invariant: at most one request waits, and at most one is on its way.
+/// Invariant: at most one request of each kind waits, and at most one of both is on its way.
 #[derive(Debug, Default)]
 pub(super) struct Floor {
     state: State,
-    waiting: Option<Request>,
+    /// The instructions of what is to be said first.
+    say: Option<String>,
+    /// A reply waits. What is to be said stands for none: nothing else may be said or done in it.
+    reply: bool,
     /// Kept until the server has finished a response, in case it refuses ours for one of its own.
     asked: Option<(String, Request)>,
     asked_so_far: u64,
 }
 
 impl Floor {
-    /// A newer wish to say something replaces an older one that still waits, and stands for a reply
-    /// too: every response sees the whole conversation.
+    /// A newer wish to say something replaces an older one that still waits. One reply stands for
+    /// all: every response sees the whole conversation.
     pub(super) fn want(&mut self, request: Request) {
-        if self.waiting.is_none() || matches!(request, Request::Say { .. }) {
-            self.waiting = Some(request);
+        match request {
+            Request::Reply => self.reply = true,
+            Request::Say { instructions } => self.say = Some(instructions),
         }
+    }
+
+    fn take(&mut self) -> Option<Request> {
+        if let Some(instructions) = self.say.take() {
+            return Some(Request::Say { instructions });
+        }
+        mem::take(&mut self.reply).then_some(Request::Reply)
     }
 
     /// The request to send now, with the event id to send it under.
@@ -55,7 +66,7 @@ impl Floor {
         if !matches!(self.state, State::Free) {
             return None;
         }
-        let request = self.waiting.take()?;
+        let request = self.take()?;
         self.asked_so_far += 1;
         let asked = (format!("offhook_{}", self.asked_so_far), request);
         self.asked = Some(asked.clone());
@@ -95,10 +106,9 @@ impl Floor {
             }
             return Refused::GivenUp;
         }
-        let newer = mem::take(&mut self.waiting);
-        self.waiting = Some(request);
-        if let Some(newer) = newer {
-            self.want(newer);
+        // A wish to say something that came meanwhile is newer.
+        if request == Request::Reply || self.say.is_none() {
+            self.want(request);
         }
         Refused::Waits
     }
@@ -154,11 +164,27 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_wish_to_say_something_wins_and_stands_for_a_reply() {
+    fn the_newest_wish_to_say_something_wins_and_a_reply_comes_after_it() {
         let mut floor = Floor::default();
         for request in [Request::Reply, say("old"), say("new"), Request::Reply] {
             floor.want(request);
         }
+        for expected in [Some(say("new")), Some(Request::Reply), None] {
+            assert_eq!(floor.next().map(|(_, request)| request), expected);
+            floor.started("r".into());
+            floor.done("r");
+        }
+    }
+
+    #[test]
+    fn what_was_forestalled_is_not_said_when_something_newer_is_to_be_said() {
+        let mut floor = Floor::default();
+        floor.want(say("old"));
+        let (event_id, _) = floor.next().unwrap();
+        floor.want(say("new"));
+        assert_eq!(floor.refused(Some(&event_id), true), Refused::Waits);
+        floor.started("r".into());
+        floor.done("r");
         assert_eq!(floor.next().map(|(_, request)| request), Some(say("new")));
     }
 

@@ -39,6 +39,13 @@ pub(super) struct SpeechStarted {
 }
 
 #[derive(Deserialize)]
+pub(super) struct TranscriptionFailed {
+    pub(super) item_id: Option<String>,
+    #[serde(default)]
+    pub(super) error: ErrorBody,
+}
+
+#[derive(Deserialize)]
 pub(super) struct SessionMessage {
     pub(super) session: SessionState,
 }

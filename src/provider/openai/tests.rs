@@ -168,14 +168,29 @@ fn only_the_last_tool_result_asks_for_a_response() {
     assert_eq!(kinds(&talk.tell(result(Reply::Wanted))), ["conversation.item.create", "response.create"]);
 }
 
+/// G answer 12: an agent that is told something may act upon it, at once or in its next turn.
 #[test]
-fn while_a_response_is_under_way_one_request_waits_for_its_end() {
+fn what_the_agent_is_told_leaves_it_free_to_call_tools() {
+    let tell = |reply| AgentCommand::Tell { text: "The caller pressed a key.".into(), reply };
+    let mut talk = Talk::ready();
+    let messages = talk.tell(tell(Reply::Wanted));
+    let content = json!([{ "type": "input_text", "text": "The caller pressed a key." }]);
+    assert_eq!(messages[0]["item"], json!({ "type": "message", "role": "system", "content": content }));
+    assert_eq!((&messages[1]["type"], &messages[1]["response"]), (&json!("response.create"), &Value::Null));
+    assert_eq!(kinds(&talk.tell(tell(Reply::NotNow))), ["conversation.item.create"]);
+}
+
+#[test]
+fn while_a_response_is_under_way_requests_wait_for_its_end() {
     let mut talk = Talk::ready();
     talk.response("response.created", "r1");
     assert_eq!(kinds(&talk.tell(result(Reply::Wanted))), ["conversation.item.create"]);
     assert!(talk.tell(AgentCommand::Say { text: "Are you there?".into() }).is_empty());
-    let replies = talk.response("response.done", "r1");
-    assert_eq!(kinds(&replies), ["response.create"], "one for both");
+    let said = talk.response("response.done", "r1");
+    assert_eq!((kinds(&said), &said[0]["response"]["tool_choice"]), (vec!["response.create"], &json!("none")));
+    talk.response("response.created", "r2");
+    let answered = talk.response("response.done", "r2");
+    assert_eq!((kinds(&answered), &answered[0]["response"]), (vec!["response.create"], &Value::Null));
 }
 
 #[test]

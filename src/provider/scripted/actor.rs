@@ -31,6 +31,9 @@ pub(super) enum Input {
     Say {
         text: String,
     },
+    Tell {
+        text: String,
+    },
     Interrupt {
         answer: u64,
         heard: Duration,
@@ -169,8 +172,10 @@ impl Actor {
         }
         match input {
             Input::Greet { text } if matches!(self.doing, Doing::Nothing) => self.greet(text, now, out),
+            Input::Tell { .. } if matches!(self.doing, Doing::Nothing) => self.greet(None, now, out),
             Input::Greet { text: None } => {}
-            Input::Greet { text: Some(text) } | Input::Say { text } => {
+            // A script acts upon nothing, so it says what it was told.
+            Input::Greet { text: Some(text) } | Input::Say { text } | Input::Tell { text } => {
                 if let Doing::Resting { next } = self.doing {
                     self.begin(next, now, out);
                 }

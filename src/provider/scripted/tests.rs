@@ -250,6 +250,18 @@ async fn what_the_call_wants_said_is_said_between_the_scripts_lines() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_script_is_told_begins_it_or_is_said() {
+    let tell = |text: &str, reply| AgentCommand::Tell { text: text.into(), reply };
+    let mut stage = Stage::of(&json!({ "script": [{ "say": "Yes?" }, { "listen": {} }] }));
+    assert_eq!(stage.next().await, AgentEvent::Ready);
+    stage.tell(tell("You take over.", Reply::Wanted)).await;
+    assert_eq!(stage.says().await, "Yes?");
+    stage.tell(tell("Keep it in mind.", Reply::NotNow)).await;
+    stage.tell(tell("A key was pressed.", Reply::Wanted)).await;
+    assert_eq!(stage.says().await, "A key was pressed.");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_echo_sends_the_callers_audio_back_and_is_not_interrupted_by_it() {
     let mut stage = Stage::begun(json!({ "script": [{ "echo": "1s" }, { "say": "Over." }] }), None).await;
     stage.until(|event| matches!(event, AgentEvent::ResponseStarted { .. })).await;

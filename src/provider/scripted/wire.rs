@@ -18,6 +18,7 @@ const ANSWER_PREFIX: &str = "answer-";
 pub(super) enum ToAgent {
     Greet { text: Option<String> },
     Say { text: String },
+    Tell { text: String },
     Interrupt { answer: u64, heard_ms: u64, cancel: bool },
     ToolResult { call_id: String, output: String, speak: bool },
 }
@@ -95,6 +96,9 @@ impl Codec for ScriptedCodec {
             AgentCommand::Audio(audio) => return out.push(Wire::Binary(audio)),
             AgentCommand::Greet { text } => ToAgent::Greet { text },
             AgentCommand::Say { text } => ToAgent::Say { text },
+            AgentCommand::Tell { text, reply: Reply::Wanted } => ToAgent::Tell { text },
+            // A script has its next turn already.
+            AgentCommand::Tell { reply: Reply::NotNow, .. } => return,
             AgentCommand::Interrupt { response, heard, cancel, .. } => {
                 let Some(answer) = response.strip_prefix(ANSWER_PREFIX).and_then(|number| number.parse().ok()) else {
                     return;

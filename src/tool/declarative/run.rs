@@ -53,7 +53,7 @@ pub struct Services<'a> {
     /// `None`: nothing is sent; a request counts as answered with 200 and no body.
     pub fetch: Option<&'a dyn Fetch>,
     pub now: &'a (dyn Fn() -> Timestamp + Send + Sync),
-    /// Words to be spoken at once.
+    /// Words to be spoken at once; the outcome's message does not have them.
     pub on_immediate: &'a (dyn Fn(&str) + Send + Sync),
 }
 
@@ -193,6 +193,8 @@ pub(super) struct Effect {
     /// `result`, where it is more than `data`.
     pub(super) result: Option<Value>,
     pub(super) spoken: Option<String>,
+    /// `spoken` was delivered at once.
+    pub(super) said: bool,
     /// For the trace, where that is something else again.
     pub(super) shown: Option<Value>,
     /// It did not work, and the run goes on.
@@ -328,7 +330,8 @@ impl Runner<'_> {
             self.notes.push(Note::WentOn { action: at.to_owned(), kind: fault.kind });
             return;
         }
-        self.spoken.extend(effect.spoken);
+        // What the caller has heard already is not said again.
+        self.spoken.extend(effect.spoken.filter(|_| !effect.said));
         if let Some(result) = effect.result.or_else(|| (!effect.data.is_null()).then(|| effect.data.clone())) {
             self.scene.result = result;
         }
@@ -367,7 +370,7 @@ impl Runner<'_> {
                 if *immediate {
                     (self.services.on_immediate)(&spoken);
                 }
-                return Ok(Effect { spoken: Some(spoken), ..Effect::default() });
+                return Ok(Effect { spoken: Some(spoken), said: *immediate, ..Effect::default() });
             }
             Action::FlagSet { flag, value } => {
                 let value = value.fill(&self.scene.reading())?;

@@ -21,7 +21,7 @@ pub struct DeclarativeTool {
 
 /// Hears what an outcome cannot carry.
 pub trait Listener: Send + Sync {
-    /// `respond` with `immediate: true`. The words are in the outcome's message as well.
+    /// `respond` with `immediate: true`. The outcome's message does not have these words.
     fn speak_now(&self, _facts: &CallFacts, _words: &str) {}
 
     fn note(&self, _facts: &CallFacts, _tool: &str, _note: &Note) {}

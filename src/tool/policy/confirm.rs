@@ -177,7 +177,9 @@ impl Confirmations {
         let told =
             !rules.heard || !self.agent_is_transcribed || judge::tells(open.heard.reveal(), open.preview.reveal());
         match answer {
-            Answer::Yes if told && !open.granted => {
+            // Said already.
+            Answer::Yes if open.granted => None,
+            Answer::Yes if told => {
                 open.granted = true;
                 Some(Verdict::Granted)
             }

@@ -291,6 +291,11 @@ impl CallPolicy {
         (self.toolbox, self.rules) = (toolbox, rules);
     }
 
+    /// The context that has the call now may keep another PIN of the same caller. Wrong ones count on.
+    pub fn expect_pin(&mut self, pin: Option<Redacted<String>>) {
+        self.opening.pin = pin;
+    }
+
     /// Raises the caller's authorization.
     pub fn prove(&mut self, source: Source, state: AuthState, now: Instant) {
         let wall = self.wall(now);
@@ -435,7 +440,8 @@ impl CallPolicy {
         });
         // Keys are told apart within a call only; services see all calls.
         let keys = (key.clone(), canonical::digest_of(&format!("{}:{key}", self.opening.session)));
-        let approved = Approved::new(id, spec, arguments.clone(), keys, Arc::clone(&self.memory), remote);
+        let approved = Approved::new(id, spec, arguments.clone(), keys, Arc::clone(&self.memory), remote)
+            .at_most(self.rules.tool_time_max);
         let detached = dispatched.is_some();
         self.running.insert(id, Ticket { entry, key, turn, audit, arguments, began: now, detached });
         Admission::Run { call: Box::new(approved), dispatched }

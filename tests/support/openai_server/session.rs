@@ -240,7 +240,8 @@ impl Session {
         let response = format!("resp_{}", self.answers);
         let item = format!("item_{}", self.answers);
         self.created(&response).await;
-        if let Some((name, arguments)) = self.behaviour.calls.pop_front() {
+        let may_call = asked.is_none_or(|message| message["response"]["tool_choice"] != "none");
+        if may_call && let Some((name, arguments)) = self.behaviour.calls.pop_front() {
             return self.call(&response, &item, &name, &arguments).await;
         }
         self.sent.push((item.clone(), 0));

@@ -150,7 +150,7 @@ fn flags() {
     assert_eq!(world.problems(json!([{ "type": "flag.set", "flag": "x", "value": 3 }])).len(), 1);
 }
 
-/// D9, D answer 16: responds join in order after the run; an immediate one is also spoken at once.
+/// D9, D answer 16: responds join in order after the run; an immediate one is spoken at once, and not again.
 #[test]
 fn responds_join() {
     let mut definition = tool(
@@ -163,8 +163,10 @@ fn responds_join() {
     );
     definition["on_success"] = json!([{ "type": "respond", "message": "Anything else?" }]);
     let ran = World::new().answering([answer(200, json!({ "n": 3 }))]).run(&definition, json!({}));
-    assert_eq!(ran.message(), "One moment. Found 3. Anything else?");
+    assert_eq!(ran.message(), "Found 3. Anything else?");
     assert_eq!(ran.spoken_at_once, ["One moment."]);
+    let alone = json!([{ "type": "respond", "message": "One moment.", "immediate": true }]);
+    assert_eq!(World::new().act(alone, json!({})).message(), "Done.");
 }
 
 /// D answer 16: message_key finds the agent's message in the caller's language.
