@@ -252,6 +252,9 @@ fn the_log_targets_are_in_the_readme() {
     let running = readme.split("## Running it").nth(1).unwrap();
     let named: String = sources("src").into_iter().map(|(_, text)| text).collect();
     for target in ["offhook::audit", "journal"] {
-        assert!(named.contains(&format!("target: \"{target}\"")) && running.contains(&format!("`{target}`")), "{target}");
+        assert!(
+            named.contains(&format!("target: \"{target}\"")) && running.contains(&format!("`{target}`")),
+            "{target}"
+        );
     }
 }

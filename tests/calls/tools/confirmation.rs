@@ -63,9 +63,9 @@ async fn a_key_of_the_caller_says_yes() {
     let (yes, answers) = (Instant::now(), scene.server.answered());
     phone.dtmf('1').await;
     scene.said(answers + 1).await;
-    let asked = scene.server.received_of("response.create");
-    let told = asked.last().expect("asked to speak")["response"]["instructions"].as_str().unwrap_or_default();
-    assert!(told.contains("said yes by pressing a key"), "{told}");
+    let told = scene.server.received_of("conversation.item.create").pop().expect("told of the key");
+    assert_eq!(told["item"]["type"], "message", "{told}");
+    assert!(told.to_string().contains("said yes by pressing a key"), "{told}");
 
     let output = scene.tool("book_table", with_token(&echoed)).await;
     assert_eq!((kind(&output), &output["message"]), ("OK", &json!("It is booked.")));
