@@ -153,7 +153,10 @@ impl CallTask<'_> {
                         let input = self.hand_off(&target, message.as_deref(), &known, running);
                         self.machine.step(input, now(), &mut again);
                     }
-                    Output::Deliver(delivery) => self.post.add(delivery),
+                    Output::Deliver(delivery) => {
+                        let context = self.generation.config.contexts.get(&self.facts.context);
+                        self.post.add(delivery, context.map(AsRef::as_ref));
+                    }
                     Output::Note(note) => self.on_note(note),
                     Output::Measure(measure) => self.on_measure(measure),
                     Output::End(reason) => running.end = Some(reason),

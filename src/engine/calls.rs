@@ -266,7 +266,6 @@ async fn run(
         format,
         apology: generation.apology(&facts.context),
     };
-    let context = Arc::clone(&granted.context);
     let casting = Casting { context: granted.context, provider: granted.provider, toolbox: Arc::clone(&toolbox) };
     let session = casting.dial(&shared, &facts, format, None, &span);
     let mut line = line();
@@ -310,7 +309,7 @@ async fn run(
     // The caller's way out and the session's end do not wait for each other.
     let sessions = join_all(sessions.map(Session::close));
     tokio::join!(line.clear_away(reason == EndReason::EngineFault).instrument(span.clone()), sessions);
-    span.in_scope(|| post.send(shared.mailer.as_ref(), &generation.config, &context, &known, since));
+    span.in_scope(|| post.send(shared.mailer.as_ref(), &generation.config, &known, since));
     shared.metrics.call_ended(reason);
     entered.ended(reason);
     tracing::debug!(call_id = %known.id, "cleared away");

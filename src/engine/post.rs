@@ -5,8 +5,9 @@ use crate::{
     config::{Config, Context},
     facts::CallFacts,
     outbound::mail::{Letter, Line, Mailer, Transcript},
+    tool::Message,
 };
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 use tracing::{info, warn};
 
 /// Messages and transcripts of one call. More are a model in a loop.
@@ -14,17 +15,34 @@ const DELIVERIES_MAX: usize = 8;
 
 #[derive(Default)]
 pub(super) struct Post {
-    deliveries: Vec<Delivery>,
+    deliveries: Vec<Letterbox>,
     transcript: Transcript,
 }
 
+/// A delivery with the mailbox of the context whose agent asked for it.
+struct Letterbox {
+    delivery: Delivery,
+    mailbox: Option<String>,
+}
+
+impl Letterbox {
+    /// The mailbox that is named, else the context's own.
+    fn address<'a>(&self, mailboxes: &'a BTreeMap<String, String>) -> Option<&'a String> {
+        let (Delivery::Message(Message { to, .. }) | Delivery::Transcript { to }) = &self.delivery;
+        let known = |name: &String| mailboxes.get(name);
+        to.as_ref().and_then(known).or_else(|| self.mailbox.as_ref().and_then(known))
+    }
+}
+
 impl Post {
-    pub fn add(&mut self, delivery: Delivery) {
+    /// `context` has the call at this moment: its mailbox counts, also if the call is handed on later.
+    pub fn add(&mut self, delivery: Delivery, context: Option<&Context>) {
         if self.deliveries.len() >= DELIVERIES_MAX {
             warn!("this call has sent enough; one more is left out");
             return;
         }
-        self.deliveries.push(delivery);
+        let mailbox = context.and_then(|context| context.mailbox.clone());
+        self.deliveries.push(Letterbox { delivery, mailbox });
     }
 
     /// What was said so far.
@@ -39,22 +57,13 @@ impl Post {
     }
 
     /// Hands everything to the mailer, which does not wait.
-    pub fn send(
-        self,
-        mailer: Option<&Mailer>,
-        config: &Config,
-        context: &Context,
-        facts: &CallFacts,
-        began: jiff::Timestamp,
-    ) {
-        for (number, delivery) in self.deliveries.iter().enumerate() {
-            let (to, letter) = match delivery {
-                Delivery::Message(message) => (&message.to, Letter::message(facts, began, message, number)),
-                Delivery::Transcript { to } => (to, Letter::transcript(facts, began, &self.transcript, number)),
+    pub fn send(self, mailer: Option<&Mailer>, config: &Config, facts: &CallFacts, began: jiff::Timestamp) {
+        for (number, waiting) in self.deliveries.iter().enumerate() {
+            let letter = match &waiting.delivery {
+                Delivery::Message(message) => Letter::message(facts, began, message, number),
+                Delivery::Transcript { .. } => Letter::transcript(facts, began, &self.transcript, number),
             };
-            let addresses = config.mail.as_ref().map(|mail| &mail.mailboxes);
-            let known = |name: &String| addresses.and_then(|addresses| addresses.get(name));
-            let address = to.as_ref().and_then(known).or_else(|| context.mailbox.as_ref().and_then(known));
+            let address = config.mail.as_ref().and_then(|mail| waiting.address(&mail.mailboxes));
             match (mailer, address) {
                 (Some(mailer), Some(address)) => {
                     info!("a mail of this call is on its way");
@@ -63,5 +72,29 @@ impl Post {
                 _ => warn!("a mail of this call has nowhere to go: no mail section, or no mailbox for this context"),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{config, provider};
+
+    /// A message goes to the mailbox of the agent that took it, whoever has the call when it ends.
+    #[test]
+    fn a_mail_goes_to_the_mailbox_of_its_own_agent() {
+        let yaml = "mail: { server: localhost, tls: none, from: a@b.example, mailboxes: { desk: d@b.example, bills: b@b.example } }\n\
+                    providers: { a: { scripted: { script: [silence] } } }\n\
+                    contexts:\n  front: { prompt: A, provider: a, mailbox: desk }\n  \
+                    billing: { prompt: B, provider: a, mailbox: bills }\n";
+        let config = config::load_str("test.yaml", yaml, &|_| None, &provider::catalog()).unwrap();
+        let mut post = Post::default();
+        for (context, to) in [("front", None), ("billing", None), ("billing", Some("desk")), ("billing", Some("gone"))] {
+            let to = to.map(str::to_owned);
+            post.add(Delivery::Transcript { to }, config.contexts.get(context).map(AsRef::as_ref));
+        }
+        let mailboxes = &config.mail.unwrap().mailboxes;
+        let addresses: Vec<_> = post.deliveries.iter().filter_map(|waiting| waiting.address(mailboxes)).collect();
+        assert_eq!(addresses, ["d@b.example", "b@b.example", "d@b.example", "b@b.example"]);
     }
 }
