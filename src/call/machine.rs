@@ -60,6 +60,8 @@ pub struct CallMachine {
     manners: Manners,
     capture: Option<Capture>,
     handoff: Option<Handoff>,
+    /// How often the call was handed on.
+    handoffs: u32,
     timers: Timers,
     /// The response being generated.
     response: Option<Response>,
@@ -137,6 +139,7 @@ impl CallMachine {
             manners: Manners::default(),
             capture: None,
             handoff: None,
+            handoffs: 0,
             timers,
             response: None,
             last_response: None,

@@ -118,3 +118,26 @@ fn a_caller_can_leave_between_two_agents() {
     stage.after(1_100).hands_over("billing", []).leg(LegEvent::CallerLeft);
     assert_eq!(stage.end_reason(), Some(EndReason::CallerHungUp));
 }
+
+/// Agents that send a call in circles are stopped: the ninth handoff is none, and the agent is told.
+#[test]
+fn a_call_is_not_handed_on_without_end() {
+    let mut stage = Stage::with_tools([approved_tool("to_billing")]);
+    let count = |stage: &Stage| stage.seen.iter().filter(|(_, out)| matches!(out, Output::HandOff { .. })).count();
+    for handed in 1..=8 {
+        stage.caller_tells("My bill.").only_calls(&format!("r{handed}"), "to_billing", "{}");
+        stage.finishes("to_billing", handoff());
+        assert_eq!(count(&stage), handed);
+        stage.hands_over("billing", [approved_tool("to_billing")]).agent(AgentEvent::Ready);
+        stage.reply(&format!("hello{handed}"), 300).after(400);
+    }
+    stage.caller_tells("My bill.").only_calls("r9", "to_billing", "{}").finishes("to_billing", handoff());
+    stage.after(1_000);
+    assert_eq!(count(&stage), 8, "it stays where it is");
+    assert!(stage.notes().iter().any(|note| matches!(note, Note::ActionRefused(why) if why.contains("handoff"))));
+    let told = |command: &AgentCommand| matches!(command, AgentCommand::Say { text } if text.contains("stays with you"));
+    assert!(stage.commands().iter().any(|command| told(command)), "{:?}", stage.commands());
+    assert_eq!(stage.answers().last().map(|(id, ..)| id.as_str()), Some("r9"), "the tool is answered");
+    stage.reply("alone", 300).after(400);
+    assert!(stage.ended().is_none());
+}

@@ -18,6 +18,10 @@ use std::time::Instant;
 /// each is answered at once, so a model that goes in circles would never let the silence timer run.
 const REFUSALS_MAX: u32 = 8;
 
+/// Handoffs of one call. A caller is served by two or three agents; more are agents that send the call in circles, and
+/// each costs a session.
+const HANDOFFS_MAX: u32 = 8;
+
 /// What tools asked of the agent's behaviour until its turn ends.
 #[derive(Debug, Default)]
 pub(super) struct Manners {
@@ -152,6 +156,12 @@ impl CallMachine {
                 CallAction::HoldAudio(held) => self.manners.audio_held = held,
                 CallAction::HideTranscript(hidden) => self.manners.words_hidden = hidden,
                 CallAction::SayNextTurn { message } => self.manners.next = Some(message),
+                CallAction::Handoff { .. } if self.handoffs >= HANDOFFS_MAX => {
+                    out.push(Output::Note(Note::ActionRefused("a handoff more than a call may have; it stays here")));
+                    let text = "The call could not be handed on: it was handed on too often. It stays with you; help the \
+                                caller yourself, or say that you cannot.";
+                    self.say(text, now, out);
+                }
                 CallAction::Handoff { target, message, context_passed } => {
                     self.handoff = Some(Handoff { target, message, context_passed });
                 }
@@ -304,6 +314,7 @@ impl CallMachine {
             && matches!(self.phase, Phase::Talking)
             && let Some(Handoff { target, message, context_passed }) = self.handoff.take()
         {
+            self.handoffs += 1;
             self.timers.clear(Timer::AgentSilence);
             // Nothing of the old agent is heard or told from here on; the new one is dialled.
             self.agent = Agent::Dialling;
