@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     audio::{Clip, Format},
+    redact::Redacted,
     tool::{Approved, Message, Opening, PolicyRules, ToolCallId, ToolOutcome, Toolbox},
 };
 use std::sync::Arc;
@@ -89,4 +90,6 @@ pub struct Handover {
     pub apology: Arc<Clip>,
     /// Bytes of an answer that the provider can carry.
     pub answer_bytes_max: Option<usize>,
+    /// What the caller's PIN is compared with from here on.
+    pub pin: Option<Redacted<String>>,
 }

@@ -1,6 +1,6 @@
 //! The provider's session of a call, and how one is begun.
 
-use super::{Shared, generation::Generation};
+use super::{Shared, generation::Generation, opening};
 use crate::{
     audio::Format,
     call::{AgentCommand, AgentEvent, Handover},
@@ -9,7 +9,7 @@ use crate::{
     provider::{self, AgentSetup, Provider, SessionPolicy},
     tool::Toolbox,
 };
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinHandle, time::timeout};
 use tracing::{Instrument as _, Span};
 
@@ -72,8 +72,13 @@ impl Casting {
         Session { commands, events, task: tokio::spawn(session.instrument(span.clone())) }
     }
 
-    /// What the call core has to know when this agent takes over.
-    pub fn handover(&self, generation: &Generation, facts: &CallFacts) -> Handover {
+    /// What the call core has to know when this agent takes over; `variables` are those of the caller's channel.
+    pub fn handover(
+        &self,
+        generation: &Generation,
+        facts: &CallFacts,
+        variables: &BTreeMap<String, String>,
+    ) -> Handover {
         let greeting = self.context.greeting.as_deref().map(|greeting| prompt::fill(greeting, facts));
         let mut rules = self.context.rules.clone();
         rules.greeting = greeting;
@@ -85,6 +90,7 @@ impl Casting {
             agent: self.provider.traits(),
             apology: generation.apology(&self.context.name),
             answer_bytes_max: self.provider.traits().answer_bytes_max,
+            pin: opening::pin(&self.context.policy.identify, variables),
         }
     }
 }

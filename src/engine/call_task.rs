@@ -19,11 +19,16 @@ use crate::{
     facts::{CallFacts, CallId},
     gate::Route,
     outbound::RemoteGate,
+    redact::Redacted,
     telemetry::{FrameDrop, ToolCallEnd},
     tool::{Approved, Audit, ToolCallId, ToolError, ToolOutcome, Toolbox, policy::RemoteQuestion},
 };
 use serde_json::{Map, Value};
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
     sync::mpsc,
     task::{AbortHandle, Id, JoinSet},
@@ -51,6 +56,8 @@ pub(super) struct CallTask<'a> {
     /// Of the configuration with which the call began.
     pub generation: &'a Generation,
     pub format: Format,
+    /// Of the caller's channel, as the call began.
+    pub variables: Redacted<BTreeMap<String, String>>,
     /// The channel is under ARI control.
     pub transfers: bool,
     /// Sessions of agents that handed the call on.
@@ -215,7 +222,7 @@ impl CallTask<'_> {
         }
         (running.agent_stalled, running.refused_since) = (false, None);
         self.toolbox = Arc::clone(&casting.toolbox);
-        Input::HandedOff(Box::new(casting.handover(self.generation, &self.facts)))
+        Input::HandedOff(Box::new(casting.handover(self.generation, &self.facts, self.variables.reveal())))
     }
 
     fn run_tool(&mut self, call: Approved, running: &mut Running) {

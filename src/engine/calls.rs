@@ -280,6 +280,7 @@ async fn run(
             session,
             generation: &generation,
             format,
+            variables: said,
             transfers,
             retired: Vec::new(),
             operator,

@@ -6,6 +6,7 @@ use crate::{
     config::{Config, Identify},
     facts::CallFacts,
     gate::AuthState,
+    redact::Redacted,
     tool::{Memory, Opening},
 };
 use serde_json::{Map, Value};
@@ -37,16 +38,21 @@ pub(super) fn opening(
     place: Option<&str>,
 ) -> Opening {
     let text = |name: &str| variables.get(name).map(|value| value.trim()).filter(|value| !value.is_empty());
-    let pin = identify.pin_variable.as_deref().and_then(text);
     Opening {
         session: facts.id.to_string(),
         caller_known: facts.caller_number.reveal().is_some(),
         authorization: text(AUTHORIZATION).and_then(|written| believed(written, identify, place)),
-        pin: pin.map(|pin| pin.to_owned().into()),
+        pin: pin(identify, variables),
         memory: Memory { user: text(USER).map(user).unwrap_or_default(), ..Memory::default() },
         answer_bytes_max: traits.answer_bytes_max,
         ..Opening::default()
     }
+}
+
+/// What a context compares the caller's PIN with.
+pub(super) fn pin(identify: &Identify, variables: &BTreeMap<String, String>) -> Option<Redacted<String>> {
+    let pin = variables.get(identify.pin_variable.as_deref()?)?.trim();
+    (!pin.is_empty()).then(|| pin.to_owned().into())
 }
 
 fn believed(written: &str, identify: &Identify, place: Option<&str>) -> Option<AuthState> {
@@ -91,6 +97,18 @@ mod tests {
         assert_eq!(believed("confirmed", &identify, Some("from-bank")), None, "that is for the caller to say");
         assert_eq!(believed("authenticated", &identify, Some("from-trunk")), None);
         assert_eq!(believed("authenticated", &identify, None), None);
+    }
+
+    /// G12: each context has its own PIN, of the variables that came with the call.
+    #[test]
+    fn each_context_has_its_own_pin() {
+        let variables = [("FRONT".to_owned(), "1357".to_owned()), ("BANK".to_owned(), " 2468 ".to_owned())].into();
+        let of = |name: Option<&str>| {
+            let identify = Identify { pin_variable: name.map(str::to_owned), ..Identify::default() };
+            pin(&identify, &variables).map(|pin| pin.reveal().clone())
+        };
+        assert_eq!([of(Some("FRONT")), of(Some("BANK"))], [Some("1357".into()), Some("2468".into())]);
+        assert_eq!([of(Some("NONE")), of(None)], [None, None]);
     }
 
     /// D18: what the dialplan hands over with the call is the tools' `user`, tokens among it; no Debug print shows it.

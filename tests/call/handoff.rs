@@ -1,9 +1,9 @@
 //! Another context takes the call over.
 
-use crate::stage::{Stage, approved_tool, book, look_up};
+use crate::stage::{NEXT_PIN, Stage, approved_tool, book, look_up};
 use offhook::{
     call::{AgentCommand, AgentEvent, EndReason, LegEvent, Note, Output},
-    tool::{CallAction, ToolOutcome},
+    tool::{CallAction, DigitPlan, DigitPurpose, ToolOutcome},
 };
 
 fn handoff() -> ToolOutcome {
@@ -140,4 +140,21 @@ fn a_call_is_not_handed_on_without_end() {
     assert_eq!(stage.answers().last().map(|(id, ..)| id.as_str()), Some("r9"), "the tool is answered");
     stage.reply("alone", 300).after(400);
     assert!(stage.ended().is_none());
+}
+
+/// G12: the second context compares with its own PIN, not with the first one's.
+#[test]
+fn the_new_context_has_its_own_pin() {
+    for (typed, right) in [(NEXT_PIN, true), ("2468", false)] {
+        let mut stage = handing_off();
+        stage.after(1_100).hands_over("billing", [approved_tool("verify")]).agent(AgentEvent::Ready);
+        stage.reply("hello", 300).after(400).caller_tells("My bill.").only_calls("v", "verify", "{}");
+        let (prompt, terminator, timeout) = (Some("The PIN.".into()), Some('#'), std::time::Duration::from_secs(5));
+        let plan = DigitPlan { prompt, min: 4, max: 4, terminator, timeout, purpose: DigitPurpose::Pin };
+        stage.finishes("verify", ToolOutcome::Collect(plan)).agent_tells("question", "Your PIN please.");
+        for key in typed.chars() {
+            stage.leg(LegEvent::Digit(key)).after(100);
+        }
+        assert_eq!(stage.answer()["data"], serde_json::json!({ "authenticated": right }));
+    }
 }

@@ -90,6 +90,9 @@ pub fn approved_tool(name: &str) -> ToolSpec {
 pub const AGENT: AgentTraits =
     AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true, answer_bytes_max: None };
 
+/// The caller's PIN in the context that takes over; the first one's is 2468.
+pub const NEXT_PIN: &str = "1357";
+
 impl Stage {
     pub fn new(rules: CallRules) -> Self {
         let opening = Opening { caller_known: true, ..Opening::default() };
@@ -242,6 +245,7 @@ impl Stage {
             agent: AGENT,
             apology: Arc::new(Clip::built_in_apology()),
             answer_bytes_max: None,
+            pin: Some(NEXT_PIN.to_owned().into()),
         })))
     }
 

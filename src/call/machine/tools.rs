@@ -327,9 +327,10 @@ impl CallMachine {
     }
 
     pub(super) fn on_handed_off(&mut self, handover: Handover, now: Instant, out: &mut Vec<Output>) {
-        let Handover { context, rules, toolbox, policy, agent, apology, answer_bytes_max } = handover;
+        let Handover { context, rules, toolbox, policy, agent, apology, answer_bytes_max, pin } = handover;
         self.abandon_tools(out);
         self.policy.change_hands(toolbox, policy, answer_bytes_max);
+        self.policy.expect_pin(pin);
         self.track.new_agent();
         (self.response, self.last_response) = (None, None);
         (self.has_spoken, self.asked_again, self.prompts_used) = (false, false, 0);

@@ -281,6 +281,11 @@ impl CallPolicy {
         (self.toolbox, self.rules) = (toolbox, rules);
     }
 
+    /// The context that has the call now may keep another PIN of the same caller. Wrong ones count on.
+    pub fn expect_pin(&mut self, pin: Option<Redacted<String>>) {
+        self.opening.pin = pin;
+    }
+
     /// Raises the caller's authorization.
     pub fn prove(&mut self, source: Source, state: AuthState, now: Instant) {
         let wall = self.wall(now);
