@@ -142,6 +142,8 @@ impl Resolver<'_> {
         let gate_path = path.key("gate");
         let remote_gate = gate.remote.and_then(|remote| self.remote_gate(remote, &gate_path.key("remote")));
         let rules = PolicyRules {
+            // The context's limits say it.
+            tool_time_max: None,
             remote_gate: match &remote_gate {
                 None => RemoteUse::None,
                 Some(RemoteGate { alone: false, .. }) => RemoteUse::Beside,

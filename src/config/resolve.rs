@@ -255,11 +255,13 @@ impl Resolver<'_> {
         let tools = self.tools(raw.tools.unwrap_or_default(), made, &path.key("tools"));
         let own = raw.policy.is_some();
         let policy = policy::merged(raw.policy.unwrap_or_default(), self.policy);
-        let policy = self.policy(policy, &if own { path.key("policy") } else { Path::default().key("policy") });
+        let mut policy = self.policy(policy, &if own { path.key("policy") } else { Path::default().key("policy") });
         let mailbox = self.mailbox(raw.mailbox, &tools, path);
         let failure = raw.on_failure.unwrap_or_default();
         let apology = self.apology(failure.apology, &path.key("on_failure").key("apology"));
         let on_failure = self.failure_step(failure.then, &path.key("on_failure").key("then").key("transfer"));
+        let rules = self.rules(raw.limits.unwrap_or_default(), raw.no_input.unwrap_or_default(), path);
+        Arc::make_mut(&mut policy.rules).tool_time_max = Some(rules.tool_max);
         let greeting = raw.greeting.filter(|greeting| !greeting.trim().is_empty());
         Context {
             name: name.to_owned(),
@@ -270,11 +272,7 @@ impl Resolver<'_> {
             tenant,
             audio: raw.audio.and_then(|AudioText(audio)| audio.parse().ok()),
             audiosocket_id: self.audiosocket_id(raw.audiosocket_id, name, &path.key("audiosocket_id")),
-            rules: CallRules {
-                greeting,
-                on_failure,
-                ..self.rules(raw.limits.unwrap_or_default(), raw.no_input.unwrap_or_default(), path)
-            },
+            rules: CallRules { greeting, on_failure, ..rules },
             policy,
             apology,
             mailbox,

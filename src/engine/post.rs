@@ -89,7 +89,8 @@ mod tests {
                     billing: { prompt: B, provider: a, mailbox: bills }\n";
         let config = config::load_str("test.yaml", yaml, &|_| None, &provider::catalog()).unwrap();
         let mut post = Post::default();
-        for (context, to) in [("front", None), ("billing", None), ("billing", Some("desk")), ("billing", Some("gone"))] {
+        for (context, to) in [("front", None), ("billing", None), ("billing", Some("desk")), ("billing", Some("gone"))]
+        {
             let to = to.map(str::to_owned);
             post.add(Delivery::Transcript { to }, config.contexts.get(context).map(AsRef::as_ref));
         }

@@ -135,7 +135,8 @@ fn a_call_is_not_handed_on_without_end() {
     stage.after(1_000);
     assert_eq!(count(&stage), 8, "it stays where it is");
     assert!(stage.notes().iter().any(|note| matches!(note, Note::ActionRefused(why) if why.contains("handoff"))));
-    let told = |command: &AgentCommand| matches!(command, AgentCommand::Say { text } if text.contains("stays with you"));
+    let told =
+        |command: &AgentCommand| matches!(command, AgentCommand::Say { text } if text.contains("stays with you"));
     assert!(stage.commands().iter().any(|command| told(command)), "{:?}", stage.commands());
     assert_eq!(stage.answers().last().map(|(id, ..)| id.as_str()), Some("r9"), "the tool is answered");
     stage.reply("alone", 300).after(400);

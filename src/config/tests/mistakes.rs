@@ -153,6 +153,16 @@ fn rules_for_a_tool_that_is_not_there_are_told() {
     assert_eq!(told.lines().count(), 1, "{told}");
 }
 
+/// D5: a run knows how long the call waits for it, so that `on_failure` runs before it is dropped.
+#[test]
+fn tools_have_the_time_that_their_call_has() {
+    let config = loaded(&format!("{SMALL}    limits: {{ tool: 4s }}\n"));
+    assert_eq!(config.contexts["desk"].policy.rules.tool_time_max, Some(Duration::from_secs(4)));
+    let config = loaded(SMALL);
+    let context = &config.contexts["desk"];
+    assert_eq!(context.policy.rules.tool_time_max, Some(context.rules.tool_max));
+}
+
 #[test]
 fn what_telephones_and_mail_need_is_read_as_it_is_written() {
     let text = format!(

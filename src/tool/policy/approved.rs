@@ -57,6 +57,12 @@ impl Approved {
         Self { id, name: spec.name.clone(), arguments, idempotency_key, time_left: spec.timeout, memory, remote }
     }
 
+    /// Whatever the tool has, the call waits no longer than this.
+    pub(super) fn at_most(mut self, limit: Option<Duration>) -> Self {
+        self.time_left = limit.map_or(self.time_left, |limit| limit.min(self.time_left));
+        self
+    }
+
     pub const fn id(&self) -> ToolCallId {
         self.id
     }

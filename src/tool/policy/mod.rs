@@ -427,7 +427,8 @@ impl CallPolicy {
             let done = super::Done { data: json!({ "status": "dispatched" }), ..Default::default() };
             self.text(envelope::success(&done, self.meta(spec, Duration::ZERO)))
         });
-        let approved = Approved::new(id, spec, arguments.clone(), key.clone(), Arc::clone(&self.memory), remote);
+        let approved = Approved::new(id, spec, arguments.clone(), key.clone(), Arc::clone(&self.memory), remote)
+            .at_most(self.rules.tool_time_max);
         let detached = dispatched.is_some();
         self.running.insert(id, Ticket { entry, key, turn, audit, arguments, began: now, detached });
         Admission::Run { call: Box::new(approved), dispatched }

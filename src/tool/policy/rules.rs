@@ -15,6 +15,8 @@ pub struct PolicyRules {
     pub on_defer: OnDefer,
     pub error_types: ErrorTypes,
     pub result: ResultShape,
+    /// The call itself waits no longer for any tool; a run has to know, or it could not put right what it began.
+    pub tool_time_max: Option<Duration>,
 }
 
 /// How a caller confirms what an agent is about to do.

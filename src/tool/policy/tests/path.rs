@@ -224,3 +224,14 @@ fn a_call_at_the_end_is_refused() {
     assert_eq!(answer.error, Some(ToolError::SessionInactive));
     assert_eq!(answer.audit.tool_id, "hours");
 }
+
+/// A run is told the time it really has: the tool's own, or what the call gives any tool.
+#[test]
+fn a_run_knows_how_long_the_call_waits() {
+    let slow = || ToolSpec { timeout: Duration::from_secs(120), ..on_call("wave") };
+    for (limit, told) in [(None, 120), (Some(10), 10), (Some(300), 120)] {
+        let rules = PolicyRules { tool_time_max: limit.map(Duration::from_secs), ..PolicyRules::default() };
+        let mut desk = Desk::with([slow()], rules, Opening::default());
+        assert_eq!(desk.runs("id", "wave", "{}").time_left(), Duration::from_secs(told));
+    }
+}
