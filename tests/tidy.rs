@@ -228,3 +228,33 @@ fn targets_are_found_in_every_notation() {
     let text = "[a](a.md#b) ![i](i.png \"t\") [x](https://x.y) [y](#z)\n[n]: n.md\n<img src=\"s.svg\">";
     assert_eq!(targets(text), ["a.md", "i.png", "n.md", "s.svg"]);
 }
+
+/// The page about a call's tools has a line for each of them, and names those that need ARI.
+#[test]
+fn every_built_in_tool_is_on_the_page_of_telephony() {
+    let page = fs::read_to_string(root().join("docs/telephony.md")).unwrap();
+    let rows: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    for tool in offhook::tool::BUILT_IN {
+        assert!(rows.contains(&tool), "docs/telephony.md has no line about {tool}");
+    }
+    let needs = page.split(" need ARI").next().unwrap().split("runs.\n").last().unwrap();
+    let mut named: Vec<&str> = needs.split('`').skip(1).step_by(2).collect();
+    let mut expected = offhook::tool::NEEDS_ARI.to_vec();
+    named.sort();
+    expected.sort();
+    assert_eq!(named, expected, "the tools that need ARI");
+}
+
+/// Who runs offhook has to find the two streams of records in its log.
+#[test]
+fn the_log_targets_are_in_the_readme() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let running = readme.split("## Running it").nth(1).unwrap();
+    let named: String = sources("src").into_iter().map(|(_, text)| text).collect();
+    for target in ["offhook::audit", "journal"] {
+        assert!(
+            named.contains(&format!("target: \"{target}\"")) && running.contains(&format!("`{target}`")),
+            "{target}"
+        );
+    }
+}
