@@ -335,7 +335,8 @@ impl CallMachine {
                 let interrupted = self.track.cut(self.response.as_ref().map(|response| &response.id), now);
                 self.tell_interrupted(interrupted, true, out);
                 self.leave(Departure::HangUp(EndReason::CallTooLong), now);
-                self.say("The call has reached its longest time. Say goodbye in one short sentence.", now, out);
+                // Nobody may keep the call alive by talking on.
+                self.say_now("The call has reached its longest time. Say goodbye in one short sentence.", now, out);
             }
             Timer::AgentReady => {
                 self.on_agent_lost(EndReason::AgentLost(super::agent::AgentLoss::Unreachable), now, out);
@@ -398,6 +399,16 @@ impl CallMachine {
     }
 
     fn say(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) {
+        if self.caller_is_answered_anyway() {
+            let text = format!("In your next answer, also say something of this meaning: {text}");
+            self.tell(&text, now, out);
+        } else {
+            self.say_now(text, now, out);
+        }
+    }
+
+    /// Also into what the caller is saying.
+    fn say_now(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) {
         if self.agent == Agent::Ready {
             self.expect_speech(now);
             self.to_agent(AgentCommand::Say { text: text.to_owned() }, out);
@@ -407,9 +418,18 @@ impl CallMachine {
     /// The agent learns of something that it may have to act upon.
     fn tell(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) {
         if self.agent == Agent::Ready {
-            self.expect_speech(now);
-            self.to_agent(AgentCommand::Tell { text: text.to_owned(), reply: Reply::Wanted }, out);
+            let reply = if self.caller_is_answered_anyway() { Reply::NotNow } else { Reply::Wanted };
+            if reply == Reply::Wanted {
+                self.expect_speech(now);
+            }
+            self.to_agent(AgentCommand::Tell { text: text.to_owned(), reply }, out);
         }
+    }
+
+    /// The caller is speaking, and the agent will answer that by itself. Whatever else it is asked to
+    /// say would be said into the caller's words, or collide with that answer.
+    fn caller_is_answered_anyway(&self) -> bool {
+        self.plan.agent.detects_speech && self.track.floor() == Floor::Caller
     }
 
     /// From now on the agent owes the caller speech.

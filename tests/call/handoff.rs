@@ -72,6 +72,16 @@ fn the_new_agent_begins_afresh() {
     assert!(stage.ended().is_none());
 }
 
+/// D answer 18: a caller who speaks into the handoff is heard by the new agent, which speaks first all the same.
+#[test]
+fn the_new_agent_does_not_wait_for_the_end_of_words_that_the_old_one_heard() {
+    let mut stage = handing_off();
+    stage.after(1_100).agent(AgentEvent::CallerSpeechStarted { utterance: None });
+    stage.hands_over("billing", [look_up()]).agent(AgentEvent::Ready);
+    stage.only_calls("provider-2", "look_up", "{}").finishes("look_up", ToolOutcome::done("", serde_json::json!(1)));
+    assert_eq!(stage.answers().last().unwrap().2, offhook::call::Reply::Wanted);
+}
+
 /// P answer 3: a yes to the old agent's question is none to the new one's.
 #[test]
 fn a_yes_does_not_pass_on() {

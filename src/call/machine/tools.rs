@@ -54,7 +54,8 @@ impl CallMachine {
         let id = ToolCallId::random();
         let full = self.actions.is_full();
         self.actions.begin(id, &call.id);
-        if self.manners.refusals <= REFUSALS_MAX {
+        // While the caller speaks, the timer is about them.
+        if self.manners.refusals <= REFUSALS_MAX && !self.caller_is_answered_anyway() {
             self.timers.clear(Timer::AgentSilence);
         }
         if full {
@@ -256,7 +257,8 @@ impl CallMachine {
     pub(super) fn answer_tools(&mut self, now: Instant, out: &mut Vec<Output>) {
         // A farewell that was spoken before the tool was called needs no second one.
         let leaving = matches!(self.phase, Phase::Leaving(_));
-        let speak = !(leaving && (self.has_spoken || self.manners.closing.is_some())) && self.handoff.is_none();
+        let farewell = leaving && (self.has_spoken || self.manners.closing.is_some());
+        let speak = !farewell && self.handoff.is_none() && !self.caller_is_answered_anyway();
         let answers = self.actions.take_answers(speak);
         let answered = !answers.is_empty();
         for answer in answers {
