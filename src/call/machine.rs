@@ -43,6 +43,8 @@ const FAREWELL_BEGINS_MAX: Duration = Duration::from_secs(5);
 const CALLER_GAP: Duration = Duration::from_millis(60);
 /// When media breaks, Asterisk's word that the caller hung up is usually a millisecond away.
 const MEDIA_LOST_GRACE: Duration = Duration::from_secs(1);
+/// The caller has been in conversation already, so there is nobody to be greeted.
+const TAKE_OVER: &str = "You have just taken over this call. Say in one sentence that you take over, and go on.";
 /// The longest Asterisk may take to start a transfer.
 const TRANSFER_MAX: Duration = Duration::from_secs(10);
 
@@ -71,6 +73,8 @@ pub struct CallMachine {
     asked_again: bool,
     /// When audio last came from the caller.
     caller_audio_at: Instant,
+    /// The agent is not the one who took the call, and has not spoken to the caller yet.
+    takes_over: bool,
     /// The agent was lost while the caller could not be told: before the answer, or in a transfer.
     lost_untold: Option<EndReason>,
     prompts_used: u32,
@@ -143,6 +147,7 @@ impl CallMachine {
             has_spoken: false,
             asked_again: false,
             caller_audio_at: now,
+            takes_over: false,
             lost_untold: None,
             prompts_used: 0,
             plan,
@@ -393,9 +398,14 @@ impl CallMachine {
         }
     }
 
+    /// The agent speaks first.
     fn greet(&mut self, now: Instant, out: &mut Vec<Output>) {
+        let text = self.plan.rules.greeting.clone();
+        if self.takes_over && text.is_none() {
+            return self.tell(TAKE_OVER, now, out);
+        }
         self.expect_speech(now);
-        self.to_agent(AgentCommand::Greet { text: self.plan.rules.greeting.clone() }, out);
+        self.to_agent(AgentCommand::Greet { text }, out);
     }
 
     fn say(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) {

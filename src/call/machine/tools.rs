@@ -331,6 +331,7 @@ impl CallMachine {
         (self.response, self.last_response) = (None, None);
         (self.has_spoken, self.asked_again, self.prompts_used) = (false, false, 0);
         self.manners = Manners::default();
+        self.takes_over = true;
         (self.plan.rules, self.plan.agent, self.plan.apology) = (rules, agent, apology);
         self.agent = Agent::Dialling;
         self.timers.set(Timer::AgentReady, now + self.plan.rules.agent_ready_max);
