@@ -43,6 +43,8 @@ const FAREWELL_BEGINS_MAX: Duration = Duration::from_secs(5);
 const CALLER_GAP: Duration = Duration::from_millis(60);
 /// When media breaks, Asterisk's word that the caller hung up is usually a millisecond away.
 const MEDIA_LOST_GRACE: Duration = Duration::from_secs(1);
+/// The caller has been in conversation already, so there is nobody to be greeted.
+const TAKE_OVER: &str = "You have just taken over this call. Say in one sentence that you take over, and go on.";
 /// The longest Asterisk may take to start a transfer.
 const TRANSFER_MAX: Duration = Duration::from_secs(10);
 
@@ -75,6 +77,8 @@ pub struct CallMachine {
     asked_again: bool,
     /// When audio last came from the caller.
     caller_audio_at: Instant,
+    /// The agent is not the one who took the call, and has not spoken to the caller yet.
+    takes_over: bool,
     /// The agent was lost while the caller could not be told: before the answer, or in a transfer.
     lost_untold: Option<EndReason>,
     prompts_used: u32,
@@ -149,6 +153,7 @@ impl CallMachine {
             has_spoken: false,
             asked_again: false,
             caller_audio_at: now,
+            takes_over: false,
             lost_untold: None,
             prompts_used: 0,
             plan,
@@ -341,7 +346,8 @@ impl CallMachine {
                 let interrupted = self.track.cut(self.response.as_ref().map(|response| &response.id), now);
                 self.tell_interrupted(interrupted, true, out);
                 self.leave(Departure::HangUp(EndReason::CallTooLong), now);
-                self.say("The call has reached its longest time. Say goodbye in one short sentence.", now, out);
+                // Nobody may keep the call alive by talking on.
+                self.say_now("The call has reached its longest time. Say goodbye in one short sentence.", now, out);
             }
             Timer::AgentReady => {
                 self.on_agent_lost(EndReason::AgentLost(super::agent::AgentLoss::Unreachable), now, out);
@@ -398,12 +404,27 @@ impl CallMachine {
         }
     }
 
+    /// The agent speaks first.
     fn greet(&mut self, now: Instant, out: &mut Vec<Output>) {
+        let text = self.plan.rules.greeting.clone();
+        if self.takes_over && text.is_none() {
+            return self.tell(TAKE_OVER, now, out);
+        }
         self.expect_speech(now);
-        self.to_agent(AgentCommand::Greet { text: self.plan.rules.greeting.clone() }, out);
+        self.to_agent(AgentCommand::Greet { text }, out);
     }
 
     fn say(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) {
+        if self.caller_is_answered_anyway() {
+            let text = format!("In your next answer, also say something of this meaning: {text}");
+            self.tell(&text, now, out);
+        } else {
+            self.say_now(text, now, out);
+        }
+    }
+
+    /// Also into what the caller is saying.
+    fn say_now(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) {
         if self.agent == Agent::Ready {
             self.expect_speech(now);
             self.to_agent(AgentCommand::Say { text: text.to_owned() }, out);
@@ -413,9 +434,18 @@ impl CallMachine {
     /// The agent learns of something that it may have to act upon.
     fn tell(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) {
         if self.agent == Agent::Ready {
-            self.expect_speech(now);
-            self.to_agent(AgentCommand::Tell { text: text.to_owned(), reply: Reply::Wanted }, out);
+            let reply = if self.caller_is_answered_anyway() { Reply::NotNow } else { Reply::Wanted };
+            if reply == Reply::Wanted {
+                self.expect_speech(now);
+            }
+            self.to_agent(AgentCommand::Tell { text: text.to_owned(), reply }, out);
         }
+    }
+
+    /// The caller is speaking, and the agent will answer that by itself. Whatever else it is asked to
+    /// say would be said into the caller's words, or collide with that answer.
+    fn caller_is_answered_anyway(&self) -> bool {
+        self.plan.agent.detects_speech && self.track.floor() == Floor::Caller
     }
 
     /// From now on the agent owes the caller speech.

@@ -113,6 +113,10 @@ impl Track {
     /// Another agent takes over: what is remembered of the old one's responses means nothing.
     pub fn new_agent(&mut self) {
         self.playout.forget_responses();
+        // It hears by itself who speaks; the old one's word that the caller stopped will not come.
+        if self.floor == Floor::Caller {
+            self.floor = Floor::Open;
+        }
     }
 
     pub fn caller_stopped(&mut self, now: Instant) {

@@ -1,8 +1,8 @@
 //! Another context takes the call over.
 
-use crate::stage::{NEXT_PIN, Stage, approved_tool, book, look_up};
+use crate::stage::{NEXT_PIN, Stage, approved_tool, book, look_up, rules};
 use offhook::{
-    call::{AgentCommand, AgentEvent, EndReason, LegEvent, Note, Output},
+    call::{AgentCommand, AgentEvent, CallRules, EndReason, LegEvent, Note, Output, Reply},
     tool::{CallAction, DigitPlan, DigitPurpose, ToolOutcome},
 };
 
@@ -69,6 +69,32 @@ fn the_new_agent_begins_afresh() {
     assert_eq!(stage.answer()["error"]["type"], "NOT_FOUND");
     stage.only_calls("provider-2", "refund", "{}");
     assert_eq!(stage.ran(), ["to_billing", "refund"]);
+    assert!(stage.ended().is_none());
+}
+
+/// D answer 18: a caller who speaks into the handoff is heard by the new agent, which speaks first all the same.
+#[test]
+fn the_new_agent_does_not_wait_for_the_end_of_words_that_the_old_one_heard() {
+    let mut stage = handing_off();
+    stage.after(1_100).agent(AgentEvent::CallerSpeechStarted { utterance: None });
+    stage.hands_over("billing", [look_up()]).agent(AgentEvent::Ready);
+    stage.only_calls("provider-2", "look_up", "{}").finishes("look_up", ToolOutcome::done("", serde_json::json!(1)));
+    assert_eq!(stage.answers().last().unwrap().2, offhook::call::Reply::Wanted);
+}
+
+/// D3, D answer 18: without a greeting of its own the new agent goes on where the old one was, and does not greet a
+/// caller who has been there all the time.
+#[test]
+fn a_new_agent_without_a_greeting_goes_on() {
+    let mut stage = handing_off();
+    let before = stage.commands().len();
+    stage.after(1_100).hands_over_under(CallRules { greeting: None, ..rules() }, "billing", []);
+    stage.after(300).agent(AgentEvent::Ready).starts("empty").done("empty");
+    let taking_over = |command: &&AgentCommand| matches!(command, AgentCommand::Tell { text, reply: Reply::Wanted } if text.contains("take over"));
+    let told: Vec<_> = stage.commands().split_off(before);
+    let again = told.iter().filter(|command| taking_over(command)).count();
+    assert_eq!((again, told.iter().any(|command| matches!(command, AgentCommand::Greet { .. }))), (2, false));
+    stage.reply("hello", 400).after(500);
     assert!(stage.ended().is_none());
 }
 

@@ -237,9 +237,18 @@ impl Stage {
 
     /// Another context takes over, as the engine arranges it at once.
     pub fn hands_over(&mut self, context: &str, tools: impl IntoIterator<Item = ToolSpec>) -> &mut Self {
+        self.hands_over_under(rules(), context, tools)
+    }
+
+    pub fn hands_over_under(
+        &mut self,
+        rules: CallRules,
+        context: &str,
+        tools: impl IntoIterator<Item = ToolSpec>,
+    ) -> &mut Self {
         self.input(Input::HandedOff(Box::new(Handover {
             context: context.into(),
-            rules: rules(),
+            rules,
             toolbox: toolbox(tools),
             policy: Arc::default(),
             agent: AGENT,

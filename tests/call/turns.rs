@@ -1,8 +1,12 @@
 //! Who has the floor, and what the caller hears.
 
-use crate::stage::{FRAME, Stage, rules};
+use crate::stage::{FRAME, Stage, book, look_up, rules};
 use bytes::Bytes;
-use offhook::call::{AgentCommand, AgentEvent, LegEvent, Measure, Note};
+use offhook::{
+    call::{AgentCommand, AgentEvent, CallRules, Input, LegEvent, Measure, Note, Reply},
+    tool::ToolOutcome,
+};
+use serde_json::json;
 use std::time::Duration;
 
 #[test]
@@ -91,6 +95,32 @@ fn a_quick_yes_gets_its_whole_answer() {
     let before = stage.voice_ms();
     stage.caller_says(300).after(300).reply("answer", 1_000).after(1_500);
     assert_eq!(stage.voice_ms() - before, 1_000);
+}
+
+/// G answer 12: an agent that answers each turn of the caller is not asked to answer another time.
+#[test]
+fn while_the_caller_speaks_nothing_is_asked_of_the_agent_that_it_would_say_into_their_words() {
+    let mut stage = Stage::with_tools([look_up(), book()]);
+    stage.caller_tells("A table.").only_calls("provider-1", "book", r#"{"a":"Friday"}"#);
+    stage.agent_tells("question", "I will book a table on Friday, is that right?");
+    stage.caller_tells("When do you open?").only_calls("provider-2", "look_up", "{}");
+    stage.agent(AgentEvent::CallerSpeechStarted { utterance: None }).after(100);
+    stage.leg(LegEvent::Digit('1')).input(Input::Say("One moment.".into()));
+    stage.finishes("look_up", ToolOutcome::done("", json!(1))).after(1_000);
+    assert_eq!(stage.answers()[1].2, Reply::NotNow);
+    let told = stage.told();
+    assert!(told[0].0.contains("said yes by pressing a key") && told[1].0.ends_with(": One moment."), "{told:?}");
+    assert!(told.iter().all(|(_, reply)| *reply == Reply::NotNow), "{told:?}");
+    assert!(stage.told_to_say().is_empty());
+    stage.after(60_000).agent(AgentEvent::CallerSpeechStopped).reply("answer", 400).after(500);
+    assert!(stage.ended().is_none(), "nothing was owed while the caller spoke");
+}
+
+#[test]
+fn a_caller_who_talks_on_and_on_is_told_that_the_time_is_over() {
+    let mut stage = Stage::answered(CallRules { call_max: Duration::from_secs(20), ..rules() });
+    stage.reply("greeting", 500).after(600).agent(AgentEvent::CallerSpeechStarted { utterance: None }).after(20_000);
+    assert!(stage.told_to_say()[0].contains("longest time"), "{:?}", stage.told_to_say());
 }
 
 #[test]

@@ -74,7 +74,7 @@ impl CallMachine {
         match self.track.push(response.clone(), item, audio) {
             Queued::Kept => {
                 self.timers.clear(Timer::AgentSilence);
-                self.has_spoken = true;
+                (self.has_spoken, self.takes_over) = (true, false);
                 self.asked_again = false;
                 match &mut self.response {
                     Some(active) if active.id == response => active.spoke = true,
@@ -115,7 +115,7 @@ impl CallMachine {
             if matches!(self.phase, Phase::Talking) {
                 self.on_agent_lost(EndReason::AgentSilent, now, out);
             }
-        } else if self.track.never_spoken() {
+        } else if self.track.never_spoken() || self.takes_over {
             self.greet(now, out);
         } else {
             self.say("Your last answer was not heard. Give it again.", now, out);

@@ -58,7 +58,8 @@ impl CallMachine {
         let id = ToolCallId::random();
         let full = self.actions.is_full();
         self.actions.begin(id, &call.id);
-        if self.manners.refusals <= REFUSALS_MAX {
+        // While the caller speaks, the timer is about them.
+        if self.manners.refusals <= REFUSALS_MAX && !self.caller_is_answered_anyway() {
             self.timers.clear(Timer::AgentSilence);
         }
         if full {
@@ -270,7 +271,8 @@ impl CallMachine {
     pub(super) fn answer_tools(&mut self, now: Instant, out: &mut Vec<Output>) {
         // A farewell that was spoken before the tool was called needs no second one.
         let leaving = matches!(self.phase, Phase::Leaving(_));
-        let speak = !(leaving && (self.has_spoken || self.manners.closing.is_some())) && self.handoff.is_none();
+        let farewell = leaving && (self.has_spoken || self.manners.closing.is_some());
+        let speak = !farewell && self.handoff.is_none() && !self.caller_is_answered_anyway();
         let answers = self.actions.take_answers(speak);
         let answered = !answers.is_empty();
         for answer in answers {
@@ -345,6 +347,7 @@ impl CallMachine {
         (self.response, self.last_response) = (None, None);
         (self.has_spoken, self.asked_again, self.prompts_used) = (false, false, 0);
         self.manners = Manners::default();
+        self.takes_over = true;
         (self.plan.rules, self.plan.agent, self.plan.apology) = (rules, agent, apology);
         self.agent = Agent::Dialling;
         self.timers.set(Timer::AgentReady, now + self.plan.rules.agent_ready_max);

@@ -187,7 +187,14 @@ impl Actor {
             Input::ToolResult { call_id, speak } => match &self.doing {
                 Doing::Calling { next, call_id: awaited } if *awaited == call_id => {
                     let next = *next;
-                    if speak { self.begin(next, now, out) } else { self.doing = Doing::Resting { next } }
+                    if speak {
+                        self.begin(next, now, out);
+                    } else if self.ears.hear_speech() {
+                        // The caller is answered when they have finished.
+                        self.doing = Doing::Listening { next, until: None, heard: true };
+                    } else {
+                        self.doing = Doing::Resting { next };
+                    }
                 }
                 _ => {}
             },

@@ -215,6 +215,19 @@ async fn a_script_rests_while_the_call_ends_and_goes_on_if_it_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_script_whose_result_comes_while_the_caller_speaks_goes_on_after_that() {
+    let script = json!([{ "call": { "tool": "look_up" } }, { "say": "We open at nine." }]);
+    let mut stage = Stage::begun(json!({ "script": script }), None).await;
+    let (call, _) = stage.until(|event| matches!(event, AgentEvent::ToolCall(_))).await;
+    let AgentEvent::ToolCall(call) = call else { unreachable!() };
+    stage.caller_speaks(400).await;
+    stage.tell(AgentCommand::ToolResult { call_id: call.id, output: "{}".into(), reply: Reply::NotNow }).await;
+    stage.caller_speaks(200).await;
+    stage.caller_is_quiet(700).await;
+    assert_eq!(stage.says().await, "We open at nine.");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_farewell_comes_before_its_hang_up_in_one_response() {
     let mut stage = Stage::begun(json!({ "script": [{ "hang_up": "Goodbye." }] }), None).await;
     let (call, audio) = stage.until(|event| matches!(event, AgentEvent::ToolCall(_))).await;

@@ -73,12 +73,6 @@ impl Approved {
         self
     }
 
-    /// Whatever the tool has, the call waits no longer than this.
-    pub(super) fn at_most(mut self, limit: Option<Duration>) -> Self {
-        self.time_left = limit.map_or(self.time_left, |limit| limit.min(self.time_left));
-        self
-    }
-
     pub const fn id(&self) -> ToolCallId {
         self.id
     }
