@@ -18,7 +18,7 @@
 
 use super::{
     actions::Actions,
-    agent::{AgentCommand, Reply, ResponseId},
+    agent::{AgentCommand, ResponseId},
     end::EndReason,
     leg::{LegCommand, LegEvent, TransferFault},
     record::{Measure, Note},
@@ -35,16 +35,12 @@ use std::{
 
 /// After the last frame left, the caller's phone still plays what its jitter buffer holds.
 const TAIL: Duration = Duration::from_millis(300);
-/// An agent that was asked for a last word has begun it by now, or will not.
-const FAREWELL_BEGINS_MAX: Duration = Duration::from_secs(5);
 /// Providers tell speech from silence by audio alone, so it must not stop when a phone sends nothing
 /// (silence suppression, hold, mute, a key held down). Packets come every 20 ms; later than this, a
 /// gap has begun.
 const CALLER_GAP: Duration = Duration::from_millis(60);
 /// When media breaks, Asterisk's word that the caller hung up is usually a millisecond away.
 const MEDIA_LOST_GRACE: Duration = Duration::from_secs(1);
-/// The caller has been in conversation already, so there is nobody to be greeted.
-const TAKE_OVER: &str = "You have just taken over this call. Say in one sentence that you take over, and go on.";
 /// The longest Asterisk may take to start a transfer.
 const TRANSFER_MAX: Duration = Duration::from_secs(10);
 
@@ -73,6 +69,8 @@ pub struct CallMachine {
     last_response: Option<ResponseId>,
     /// The agent has spoken since the caller last did.
     has_spoken: bool,
+    /// The call is being left, and the agent has begun its farewell.
+    farewell_begun: bool,
     /// The agent was asked again for an answer that did not come.
     asked_again: bool,
     /// When audio last came from the caller.
@@ -151,6 +149,7 @@ impl CallMachine {
             response: None,
             last_response: None,
             has_spoken: false,
+            farewell_begun: false,
             asked_again: false,
             caller_audio_at: now,
             takes_over: false,
@@ -398,68 +397,10 @@ impl CallMachine {
 
     // ---- Small steps ----
 
-    fn to_agent(&self, command: AgentCommand, out: &mut Vec<Output>) {
-        if self.agent != Agent::Gone {
-            out.push(Output::ToAgent(command));
-        }
-    }
-
-    /// The agent speaks first.
-    fn greet(&mut self, now: Instant, out: &mut Vec<Output>) {
-        let text = self.plan.rules.greeting.clone();
-        if self.takes_over && text.is_none() {
-            return self.tell(TAKE_OVER, now, out);
-        }
-        self.expect_speech(now);
-        self.to_agent(AgentCommand::Greet { text }, out);
-    }
-
-    fn say(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) {
-        if self.caller_is_answered_anyway() {
-            let text = format!("In your next answer, also say something of this meaning: {text}");
-            self.tell(&text, now, out);
-        } else {
-            self.say_now(text, now, out);
-        }
-    }
-
-    /// Also into what the caller is saying.
-    fn say_now(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) {
-        if self.agent == Agent::Ready {
-            self.expect_speech(now);
-            self.to_agent(AgentCommand::Say { text: text.to_owned() }, out);
-        }
-    }
-
-    /// The agent learns of something that it may have to act upon.
-    fn tell(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) {
-        if self.agent == Agent::Ready {
-            let reply = if self.caller_is_answered_anyway() { Reply::NotNow } else { Reply::Wanted };
-            if reply == Reply::Wanted {
-                self.expect_speech(now);
-            }
-            self.to_agent(AgentCommand::Tell { text: text.to_owned(), reply }, out);
-        }
-    }
-
-    /// The caller is speaking, and the agent will answer that by itself. Whatever else it is asked to
-    /// say would be said into the caller's words, or collide with that answer.
-    fn caller_is_answered_anyway(&self) -> bool {
-        self.plan.agent.detects_speech && self.track.floor() == Floor::Caller
-    }
-
-    /// From now on the agent owes the caller speech.
-    fn expect_speech(&mut self, now: Instant) {
-        if self.agent == Agent::Ready {
-            let mut limit = self.plan.rules.agent_silence_max;
-            if matches!(self.phase, Phase::Leaving(_)) {
-                limit = limit.min(FAREWELL_BEGINS_MAX);
-            }
-            self.timers.set(Timer::AgentSilence, now + limit);
-        }
-    }
-
     fn leave(&mut self, departure: Departure, now: Instant) {
+        // What the agent says before it asks to leave is its farewell, unless another one is to come.
+        let asked_by_agent = !matches!(departure, Departure::HangUp(EndReason::NoInput));
+        self.farewell_begun = asked_by_agent && self.has_spoken && self.manners.closing.is_none();
         self.phase = Phase::Leaving(departure);
         for timer in [Timer::CallMax, Timer::NoInput, Timer::AgentSilence] {
             self.timers.clear(timer);

@@ -13,7 +13,7 @@ use crate::{
     store::{FileToolStore, ToolRegistry, Tools},
     tool::{
         Fetch, FetchError, FetchRequest, FetchResponse, Memory, ToolError,
-        declarative::{CallView, Definition, Level, Listener, Note, RunInput, Services},
+        declarative::{CallView, Definition, Level, Listener, Note, RunInput, Services, Surroundings},
     },
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
@@ -193,7 +193,10 @@ impl ToolRegistry for EngineTools {
         let before = shared.generation.load();
         let mut workshop = shared.workshop();
         workshop.definitions = before.definitions.clone();
-        workshop.definitions.insert(tenant.to_owned(), tools.definitions);
+        let former = workshop.definitions.remove(tenant).unwrap_or_default();
+        let surroundings = before.config.tenants.get(tenant).map(|tenant| Arc::clone(&tenant.surroundings));
+        let definitions = usable(tenant, tools, &former, &surroundings.unwrap_or_default());
+        workshop.definitions.insert(tenant.to_owned(), definitions);
         match Generation::build(before.number + 1, before.config.clone(), &workshop) {
             Ok(next) => {
                 info!(tenant, generation = next.number, "the tools have changed; new calls have them");
@@ -220,6 +223,23 @@ impl ToolRegistry for EngineTools {
     fn is_reserved(&self, _: &str) -> bool {
         false
     }
+}
+
+/// What of a tenant's folder can be used. A file that somebody broke by hand keeps nobody from changing
+/// another tool: its tool stays as calls have it.
+fn usable(tenant: &str, tools: Tools, former: &[Value], surroundings: &Arc<Surroundings>) -> Vec<Value> {
+    let name = |definition: &Value| definition.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let broken = |tool: &str, why: &str| warn!(tenant, tool, why, "the tool's file is broken; calls have it as it was");
+    let is_good = |definition: &Value| Definition::read(definition, surroundings).is_ok();
+    let (mut usable, bad): (Vec<Value>, Vec<Value>) = tools.definitions.into_iter().partition(is_good);
+    let mut stay: Vec<String> =
+        bad.iter().map(name).inspect(|tool| broken(tool, "the definition is not valid")).collect();
+    for (file, why) in &tools.unreadable {
+        broken(file, why);
+        stay.extend(file.rsplit_once('.').map(|(stem, _)| stem.to_owned()));
+    }
+    usable.extend(former.iter().filter(|definition| stay.contains(&name(definition))).cloned());
+    usable
 }
 
 /// Carries what a tool says while it runs into its call, and its notes into the log.
@@ -316,5 +336,17 @@ mod tests {
 
         assert!(is_listed(&generation.config, "acme", "greet"));
         assert!(!is_listed(&generation.config, "acme", "other") && !is_listed(&generation.config, "zoo", "greet"));
+    }
+
+    #[test]
+    fn a_file_that_somebody_broke_keeps_nobody_from_changing_another_tool() {
+        let tool = |name: &str, description: &str| json!({ "name": name, "description": description, "actions": [] });
+        let former = [tool("one", "Old."), tool("two", "Old."), tool("three", "Old.")];
+        let tools = Tools {
+            definitions: vec![tool("one", "New."), json!({ "name": "two", "actions": "broken" })],
+            unreadable: vec![("three.yaml".into(), "it is no YAML")],
+        };
+        let usable = usable("shop", tools, &former, &Arc::default());
+        assert_eq!(usable, [tool("one", "New."), tool("two", "Old."), tool("three", "Old.")]);
     }
 }

@@ -1,8 +1,11 @@
 //! Every way out of a call.
 
-use crate::stage::{Stage, rules};
-use offhook::call::{
-    AgentCommand, AgentEvent, AgentLoss, CallRules, EndReason, Input, LegCommand, LegEvent, OnFailure, SetupStep,
+use crate::stage::{Stage, approved_tool, rules};
+use offhook::{
+    call::{
+        AgentCommand, AgentEvent, AgentLoss, CallRules, EndReason, Input, LegCommand, LegEvent, OnFailure, SetupStep,
+    },
+    tool::{After, CallAction, ToolOutcome},
 };
 use std::time::Duration;
 
@@ -89,6 +92,56 @@ fn an_agent_that_owes_an_answer_and_stays_silent_is_given_up() {
     let mut mute = Stage::answered(rules());
     mute.after(rules().agent_silence_max.as_millis() as u64 + 7_000);
     assert_eq!(mute.end_reason(), Some(EndReason::AgentSilent), "a greeting is owed too");
+}
+
+/// Nothing of the goodbye was heard yet, so whoever speaks now has not agreed to it.
+#[test]
+fn a_caller_who_speaks_before_the_farewell_has_begun_stays() {
+    for (name, arguments) in [("hangup_call", "{}"), ("transfer", r#"{"destination":"sales"}"#)] {
+        for answered in [true, false] {
+            let mut stage = Stage::greeted();
+            stage.caller_says(400).starts("r").calls_tool("c1", name, arguments).runs_tools();
+            if answered {
+                stage.done("r");
+            }
+            stage.after(200).caller_says(400).reply("answer", 500).after(3_000);
+            assert!(stage.ended().is_none() && stage.leg_commands().is_empty(), "{name} {answered}");
+        }
+    }
+}
+
+#[test]
+fn a_caller_who_speaks_before_a_closing_message_has_begun_stays() {
+    let closing = CallAction::EndCall {
+        after: After::CurrentTurn,
+        reason: "task_complete".into(),
+        closing: Some("Goodbye.".into()),
+    };
+    let mut stage = Stage::with_tools([approved_tool("act")]);
+    stage.caller_tells("That is all.").starts("r").speaks("r", 300).calls_tool("provider-1", "act", "{}");
+    stage.finishes("act", ToolOutcome::act("", closing)).done("r").after(500);
+    assert_eq!(stage.told_to_say().len(), 1, "what was said before was no farewell");
+    stage.caller_says(400).reply("answer", 500).after(3_000);
+    assert!(stage.ended().is_none());
+}
+
+#[test]
+fn a_caller_who_speaks_at_last_stays() {
+    let rules = CallRules { no_input_after: Duration::from_secs(5), no_input_prompts: 0, ..rules() };
+    let mut stage = Stage::answered(rules);
+    stage.reply("greeting", 500).after(5_700);
+    assert!(stage.told_to_say()[0].contains("Nobody answers"));
+    stage.caller_says(400).reply("answer", 500).after(3_000);
+    assert!(stage.ended().is_none());
+}
+
+/// A goodbye that was heard is a goodbye, also to somebody who returns it.
+#[test]
+fn a_caller_who_returns_a_goodbye_is_let_go() {
+    let mut stage = Stage::greeted();
+    stage.caller_says(400).reply("bye", 500).after(600).only_calls("c1", "hangup_call", "{}").runs_tools();
+    stage.after(100).caller_says(200).caller_says(200).reply("bye bye", 300).after(1_500);
+    assert_eq!(stage.end_reason(), Some(EndReason::AgentHungUp));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use super::{Agent, CallMachine, Departure, Phase, Response, tools::Manners};
 use crate::call::{
-    agent::{AgentCommand, AgentEvent, ItemId, ResponseId, ResponseStatus},
+    agent::{AgentCommand, AgentEvent, ItemId, Reply, ResponseId, ResponseStatus},
     end::EndReason,
     playout::{Interrupted, Queued},
     record::{Measure, Note},
@@ -19,6 +19,10 @@ use std::time::{Duration, Instant};
 const FRAMES_A_SECOND: usize = 50;
 /// Nobody speaks for so long without a breath: the provider has lost the end of the caller's turn.
 const CALLER_TURN_MAX: Duration = Duration::from_secs(4 * 60);
+/// An agent that was asked for a last word has begun it by now, or will not.
+const FAREWELL_BEGINS_MAX: Duration = Duration::from_secs(5);
+/// The caller has been in conversation already, so there is nobody to be greeted.
+const TAKE_OVER: &str = "You have just taken over this call. Say in one sentence that you take over, and go on.";
 
 impl CallMachine {
     pub(super) fn on_agent(&mut self, event: AgentEvent, now: Instant, out: &mut Vec<Output>) {
@@ -75,6 +79,7 @@ impl CallMachine {
             Queued::Kept => {
                 self.timers.clear(Timer::AgentSilence);
                 (self.has_spoken, self.takes_over) = (true, false);
+                self.farewell_begun |= bytes > 0;
                 self.asked_again = false;
                 match &mut self.response {
                     Some(active) if active.id == response => active.spoke = true,
@@ -140,8 +145,8 @@ impl CallMachine {
             self.policy.question_was_cut();
         }
         self.tell_interrupted(interrupted, !self.plan.agent.cancels_on_speech, out);
-        // Somebody who talks into a goodbye is not hung up on.
-        if cut
+        // Somebody who talks into a goodbye, or before it, is not hung up on.
+        if (cut || !self.farewell_begun)
             && let Phase::Leaving(
                 Departure::HangUp(EndReason::AgentHungUp | EndReason::NoInput)
                 | Departure::Transfer { reason: EndReason::Transferred, .. }
@@ -195,5 +200,68 @@ impl CallMachine {
             OnFailure::Transfer(to) => Departure::Transfer { destination: to.clone(), reason },
         };
         self.leave(departure, now);
+    }
+
+    // ---- What it is told ----
+
+    pub(super) fn to_agent(&self, command: AgentCommand, out: &mut Vec<Output>) {
+        if self.agent != Agent::Gone {
+            out.push(Output::ToAgent(command));
+        }
+    }
+
+    /// The agent speaks first.
+    pub(super) fn greet(&mut self, now: Instant, out: &mut Vec<Output>) {
+        let text = self.plan.rules.greeting.clone();
+        if self.takes_over && text.is_none() {
+            return self.tell(TAKE_OVER, now, out);
+        }
+        self.expect_speech(now);
+        self.to_agent(AgentCommand::Greet { text }, out);
+    }
+
+    pub(super) fn say(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) {
+        if self.caller_is_answered_anyway() {
+            let text = format!("In your next answer, also say something of this meaning: {text}");
+            self.tell(&text, now, out);
+        } else {
+            self.say_now(text, now, out);
+        }
+    }
+
+    /// Also into what the caller is saying.
+    pub(super) fn say_now(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) {
+        if self.agent == Agent::Ready {
+            self.expect_speech(now);
+            self.to_agent(AgentCommand::Say { text: text.to_owned() }, out);
+        }
+    }
+
+    /// The agent learns of something that it may have to act upon.
+    pub(super) fn tell(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) {
+        if self.agent == Agent::Ready {
+            let reply = if self.caller_is_answered_anyway() { Reply::NotNow } else { Reply::Wanted };
+            if reply == Reply::Wanted {
+                self.expect_speech(now);
+            }
+            self.to_agent(AgentCommand::Tell { text: text.to_owned(), reply }, out);
+        }
+    }
+
+    /// The caller is speaking, and the agent will answer that by itself. Whatever else it is asked to
+    /// say would be said into the caller's words, or collide with that answer.
+    pub(super) fn caller_is_answered_anyway(&self) -> bool {
+        self.plan.agent.detects_speech && self.track.floor() == Floor::Caller
+    }
+
+    /// From now on the agent owes the caller speech.
+    pub(super) fn expect_speech(&mut self, now: Instant) {
+        if self.agent == Agent::Ready {
+            let mut limit = self.plan.rules.agent_silence_max;
+            if matches!(self.phase, Phase::Leaving(_)) {
+                limit = limit.min(FAREWELL_BEGINS_MAX);
+            }
+            self.timers.set(Timer::AgentSilence, now + limit);
+        }
     }
 }
