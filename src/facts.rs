@@ -58,7 +58,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// P5: a call has an id of its own, the same wherever it is named, and nothing of the caller in it.
+    /// A call has an id of its own, the same wherever it is named, and nothing of the caller in it.
     #[test]
     fn every_call_has_its_own_id() {
         let ids: BTreeSet<String> = (0..1_000).map(|_| CallId::random().to_string()).collect();

@@ -4,7 +4,7 @@
 use crate::{
     call::AgentTraits,
     config::{Config, Identify},
-    facts::CallFacts,
+    facts::{CallFacts, CallId},
     gate::AuthState,
     redact::Redacted,
     tool::{Memory, Opening},
@@ -39,7 +39,7 @@ pub(super) fn opening(
 ) -> Opening {
     let text = |name: &str| variables.get(name).map(|value| value.trim()).filter(|value| !value.is_empty());
     Opening {
-        session: facts.id.to_string(),
+        session: client_id(facts.id, jiff::Timestamp::now()),
         caller_known: facts.caller_number.reveal().is_some(),
         authorization: text(AUTHORIZATION).and_then(|written| believed(written, identify, place)),
         pin: pin(identify, variables),
@@ -53,6 +53,20 @@ pub(super) fn opening(
 pub(super) fn pin(identify: &Identify, variables: &BTreeMap<String, String>) -> Option<Redacted<String>> {
     let pin = variables.get(identify.pin_variable.as_deref()?)?.trim();
     (!pin.is_empty()).then(|| pin.to_owned().into())
+}
+
+/// P5: how audit lines name a conversation: milliseconds since 1970, a dash, six digits of base 36. The
+/// log has the call's own id beside it.
+fn client_id(call: CallId, at: jiff::Timestamp) -> String {
+    const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+    let mut rest = call.0.as_u128();
+    let mut digit = || {
+        let digit = DIGITS[(rest % 36) as usize];
+        rest /= 36;
+        char::from(digit)
+    };
+    let tail: String = (0..6).map(|_| digit()).collect();
+    format!("{}-{tail}", at.as_millisecond())
 }
 
 fn believed(written: &str, identify: &Identify, place: Option<&str>) -> Option<AuthState> {
@@ -87,6 +101,17 @@ mod tests {
 
     fn identify() -> Identify {
         Identify { pin_variable: Some("PIN".into()), trusted_contexts: vec!["from-bank".into()] }
+    }
+
+    /// P5: a client's id tells when it came and is like no other's.
+    #[test]
+    fn a_conversation_is_named_by_its_time_and_six_more_characters() {
+        let at = jiff::Timestamp::from_millisecond(1_763_582_071_621).unwrap();
+        let id = client_id(CallId(uuid::Uuid::from_u128(0x1234_5678_9abc)), at);
+        let (time, tail) = id.split_once('-').unwrap();
+        assert_eq!(time, "1763582071621");
+        assert!(tail.len() == 6 && tail.chars().all(|c| c.is_ascii_digit() || c.is_ascii_lowercase()), "{tail}");
+        assert_ne!(client_id(CallId::random(), at), client_id(CallId::random(), at));
     }
 
     #[test]

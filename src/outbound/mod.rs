@@ -2,7 +2,7 @@
 //! after the call ([`mail`]), questions to another gate ([`RemoteGate`]).
 //!
 //! Invariants of requests: no address is connected to that was not checked, unless the operator listed its host;
-//! no redirect is followed; no answer takes more memory than [`BODY_BYTES_MAX`] and no call more time
+//! no redirect is followed; no answer takes more memory than 256 KiB and no call more time
 //! than it was given, whatever the other side does; each call leaves one line in the journal, which
 //! names the host and never a path, a query, a header or a body.
 

@@ -197,8 +197,10 @@ async fn a_tool_reaches_its_service_and_the_agent_gets_the_answer() {
     scene.ends(phone).await;
 
     let [audit] = &scene.audits()[..] else { panic!("one line: {:?}", scene.audits()) };
+    assert_eq!((&audit["toolId"], &audit["ok"]), (&json!("track_parcel"), &json!(true)));
     let call = &scene.offhook.json("calls").await["recent"][0]["id"];
-    assert_eq!((&audit["toolId"], &audit["ok"], &audit["sessionId"]), (&json!("track_parcel"), &json!(true), call));
+    let line = &scene.lines("offhook::audit")[0];
+    assert_eq!(&line["span"]["call_id"], call, "{line}");
     assert_eq!((&audit["route"], &audit["executor"]), (&json!("accept"), &json!("declarative")));
     assert_eq!((&audit["argument_keys"], &audit["droppedArguments"]), (&json!(["parcel"]), &json!(["colour"])));
     let [journal] = &scene.lines("journal")[..] else { panic!("one line: {:?}", scene.lines("journal")) };
