@@ -7,6 +7,7 @@
 //! those who know them; a name that looks like a slip of the pen is a mistake.
 
 use super::{
+    Mode, SideEffects, ToolKind,
     canonical::{Versioned, registry_version},
     prune::strict_validator,
 };
@@ -44,62 +45,13 @@ const MEMBERS: [&str; 12] = [
     "documentation",
 ];
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Category {
-    Retrieval,
-    Action,
-    Utility,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum SideEffects {
-    None,
-    ReadOnly,
-    Writes,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Mode {
-    Text,
-    Voice,
-}
-
 /// A value a manifest writes as one of a few words.
 trait Word: Copy + 'static {
     const ALL: &'static [Self];
     fn word(self) -> &'static str;
 }
 
-impl Category {
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Retrieval => "retrieval",
-            Self::Action => "action",
-            Self::Utility => "utility",
-        }
-    }
-}
-
-impl SideEffects {
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::ReadOnly => "read_only",
-            Self::Writes => "writes",
-        }
-    }
-}
-
-impl Mode {
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Voice => "voice",
-        }
-    }
-}
-
-impl Word for Category {
+impl Word for ToolKind {
     const ALL: &'static [Self] = &[Self::Retrieval, Self::Action, Self::Utility];
     fn word(self) -> &'static str {
         self.label()
@@ -125,7 +77,7 @@ impl Word for Mode {
 pub struct Manifest {
     pub tool_id: String,
     pub version: String,
-    pub category: Category,
+    pub category: ToolKind,
     pub description: String,
     /// JSON Schema: an object that allows no other members.
     pub parameters: Value,
@@ -410,8 +362,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Looking something up changes nothing and may be done again.
-    fn retrieval(&mut self, category: Option<Category>, effects: Option<SideEffects>, idempotent: Option<bool>) {
-        if category != Some(Category::Retrieval) {
+    fn retrieval(&mut self, category: Option<ToolKind>, effects: Option<SideEffects>, idempotent: Option<bool>) {
+        if category != Some(ToolKind::Retrieval) {
             return;
         }
         if effects == Some(SideEffects::Writes) {

@@ -43,7 +43,7 @@ fn paths(mistakes: Vec<Mistake>) -> Vec<String> {
 fn a_good_manifest_is_read() {
     let tool = read(&search(), Some("kb-search")).unwrap();
     assert_eq!((tool.tool_id.as_str(), tool.version.as_str()), ("kb_search", "1.0.0"));
-    assert_eq!((tool.category, tool.side_effects), (Category::Retrieval, SideEffects::ReadOnly));
+    assert_eq!((tool.category, tool.side_effects), (ToolKind::Retrieval, SideEffects::ReadOnly));
     assert!(tool.idempotent && !tool.requires_confirmation);
     assert_eq!(tool.allowed_modes, [Mode::Text, Mode::Voice]);
     assert_eq!(tool.latency_budget_ms, 800);
