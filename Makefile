@@ -11,7 +11,7 @@ help: ## this list
 demo: ## one call by a synthetic caller, no Asterisk and no key needed; KEEP=1 keeps the engine up
 	@tests/lab/setup.sh demo
 	@$(CARGO) build
-	@$(CARGO) run --quiet -- demo $(if $(KEEP),--keep)
+	@$(CARGO) run --quiet --bin offhook -- demo $(if $(KEEP),--keep)
 
 test: setup ## every test, with a real Asterisk and real phones
 	$(CARGO) test --locked
@@ -23,7 +23,7 @@ pbx: setup ## a real Asterisk with offhook attached, for your softphone (PBX_BIN
 bench: ## calls on one core against a floor measured in the same run
 	@tests/lab/setup.sh bench
 	@$(CARGO) build --release
-	@$(CARGO) run --release --quiet -- bench
+	@$(CARGO) run --release --quiet --bin offhook -- bench
 
 check: setup fmt clippy docs licences ## formatting, lints, documentation, licences
 

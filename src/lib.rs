@@ -9,7 +9,7 @@
 //! 3. [`call`]: the life of one call, every decision of it, without I/O
 //! 4. [`config`]: what an admin wrote
 //! 5. [`telemetry`]: metrics and logs
-//! 6. [`asterisk`], [`provider`], [`outbound`], [`http`]: adapters, which do not know each other
+//! 6. [`asterisk`], [`provider`], [`outbound`], [`mcp`], [`http`]: adapters, which do not know each other
 //! 7. [`store`]: tools that are made at run time, as files
 //! 8. [`engine`]: one task per call carries the core's decisions to the adapters
 
@@ -21,6 +21,7 @@ pub mod engine;
 pub mod facts;
 pub mod gate;
 pub mod http;
+pub mod mcp;
 pub mod outbound;
 pub mod provider;
 pub mod redact;

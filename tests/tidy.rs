@@ -18,7 +18,7 @@ const LAYERS: &[&[&str]] = &[
     &["call"],
     &["config"],
     &["telemetry"],
-    &["asterisk", "provider", "outbound", "http"],
+    &["asterisk", "provider", "outbound", "mcp", "http"],
     &["store"],
     &["engine"],
 ];

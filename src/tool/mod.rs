@@ -11,6 +11,7 @@ mod error;
 mod fetch;
 pub mod loops;
 pub mod manifest;
+pub mod mcp;
 pub mod memory;
 mod messages;
 mod outcome;

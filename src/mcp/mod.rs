@@ -1,0 +1,1 @@
+//! MCP servers: started, watched, restarted, asked.
