@@ -5,7 +5,7 @@
 //! and providers refuse to start a new response before.
 
 use super::agent::Reply;
-use crate::tool::{ToolCall, ToolCallId};
+use crate::tool::{Announce, ToolCall, ToolCallId};
 use std::time::Instant;
 
 /// More calls at once than any conversation needs; the next one is refused.
@@ -38,14 +38,21 @@ enum State {
     Open,
     Running {
         deadline: Instant,
+        /// What is still to be announced of it.
+        slow: Option<Slow>,
     },
     /// Decided again when the caller's words are there.
-    Waiting {
-        call: ToolCall,
-        until: Instant,
-    },
+    Waiting { call: ToolCall, until: Instant },
     /// The envelope.
     Answered(String),
+}
+
+/// A running call that the caller is told about when it takes long.
+#[derive(Debug, Clone)]
+pub struct Slow {
+    pub tool: String,
+    pub announce: Announce,
+    pub began: Instant,
 }
 
 /// One answer on its way to the agent.
@@ -77,8 +84,26 @@ impl Actions {
     }
 
     /// The call runs until `deadline` at most.
-    pub fn run(&mut self, id: ToolCallId, deadline: Instant) {
-        self.set(id, State::Running { deadline });
+    pub fn run(&mut self, id: ToolCallId, deadline: Instant, slow: Option<Slow>) {
+        self.set(id, State::Running { deadline, slow });
+    }
+
+    /// The next announcement to a caller who has heard nothing since `silent_since`, and when it is due.
+    pub fn announcement(&self, silent_since: Instant) -> Option<(Instant, &Slow)> {
+        let slow = self.calls.iter().filter_map(|call| match &call.state {
+            State::Running { slow, .. } => slow.as_ref(),
+            _ => None,
+        });
+        slow.map(|slow| (slow.began.max(silent_since) + slow.announce.after, slow)).min_by_key(|(due, _)| *due)
+    }
+
+    /// Nothing more is announced of the calls that run.
+    pub fn forget_announcements(&mut self) {
+        for call in &mut self.calls {
+            if let State::Running { slow, .. } = &mut call.state {
+                *slow = None;
+            }
+        }
     }
 
     /// Answered at once, and still running.
@@ -90,7 +115,7 @@ impl Actions {
     /// A running call is given more time.
     pub fn extend(&mut self, id: ToolCallId, until: Instant) {
         let calls = self.calls.iter_mut().filter(|call| call.id == id).filter_map(|call| match &mut call.state {
-            State::Running { deadline } => Some(deadline),
+            State::Running { deadline, .. } => Some(deadline),
             _ => None,
         });
         let dispatched = self.dispatched.iter_mut().filter(|(known, _)| *known == id).map(|(_, deadline)| deadline);
@@ -121,7 +146,7 @@ impl Actions {
     /// The next moment at which a call has run, or waited, too long.
     pub fn deadline(&self) -> Option<Instant> {
         let calls = self.calls.iter().filter_map(|call| match &call.state {
-            State::Running { deadline } => Some(*deadline),
+            State::Running { deadline, .. } => Some(*deadline),
             State::Waiting { until, .. } => Some(*until),
             State::Open | State::Answered(_) => None,
         });
@@ -130,7 +155,7 @@ impl Actions {
 
     /// Calls that have run too long at `now`.
     pub fn overdue(&mut self, now: Instant) -> Vec<ToolCallId> {
-        let late = |call: &&Action| matches!(call.state, State::Running { deadline } if deadline <= now);
+        let late = |call: &&Action| matches!(call.state, State::Running { deadline, .. } if deadline <= now);
         let mut overdue: Vec<_> = self.calls.iter().filter(late).map(|call| call.id).collect();
         overdue.extend(self.dispatched.iter().filter(|(_, deadline)| *deadline <= now).map(|(id, _)| *id));
         overdue

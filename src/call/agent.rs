@@ -19,6 +19,9 @@ pub enum AgentCommand {
     Greet { text: Option<String> },
     /// Say something of this meaning now, and do nothing else: a no-input prompt, a farewell.
     Say { text: String },
+    /// Say exactly this while you wait for tools: no answer, nothing to remember, and no change of what
+    /// you wait for. An agent that cannot begin at once leaves it out, since it is soon too late.
+    Announce { text: String },
     /// Something has happened that the agent has to know and act upon; it may call tools. With
     /// [`Reply::NotNow`] it keeps it in mind for its next turn.
     Tell { text: String, reply: Reply },
@@ -199,6 +202,9 @@ pub struct AgentTraits {
     pub cancels_on_speech: bool,
     /// Understands how much of an item was heard.
     pub truncates: bool,
+    /// Takes [`AgentCommand::Announce`]: its speech is made here, so a sentence of ours cannot run into
+    /// one of its own. An agent that owns its audio stream may begin to speak at any moment.
+    pub announces: bool,
     /// Bytes of a tool's answer that it can carry; `None`: as long as the engine makes them.
     pub answer_bytes_max: Option<usize>,
 }

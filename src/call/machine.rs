@@ -56,6 +56,7 @@ pub struct CallMachine {
     actions: Actions,
     policy: CallPolicy,
     manners: Manners,
+    announcements: Announcements,
     capture: Option<Capture>,
     /// Keys until then belong to an entry that only tools may see.
     private_until: Option<Instant>,
@@ -106,6 +107,8 @@ enum Departure {
 struct Response {
     id: ResponseId,
     spoke: bool,
+    /// Of a slow tool: no answer to the caller, and no farewell.
+    is_announcement: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,10 +118,12 @@ enum Agent {
     Gone,
 }
 
+mod announcement;
 mod conversation;
 mod digits;
 mod tools;
 
+use announcement::Announcements;
 use digits::Capture;
 use tools::{Handoff, Manners};
 
@@ -141,6 +146,7 @@ impl CallMachine {
                 (now, plan.wall),
             ),
             manners: Manners::default(),
+            announcements: Announcements::default(),
             capture: None,
             private_until: None,
             handoff: None,
@@ -366,6 +372,7 @@ impl CallMachine {
                 }
                 self.on_waited(now, out);
             }
+            Timer::Announce => self.announce(out),
             Timer::Digits => self.on_digits_late(now, out),
             Timer::LastWords | Timer::Tail => {
                 if let Phase::Leaving(departure) = &self.phase {
@@ -452,6 +459,7 @@ impl CallMachine {
     fn settle(&mut self, now: Instant, out: &mut Vec<Output>) {
         self.await_digits(now);
         self.hand_off_when_quiet(out);
+        self.await_announcement(now);
         let quiet = self.is_quiet();
         match self.phase {
             Phase::Talking => {

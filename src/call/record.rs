@@ -40,6 +40,10 @@ pub enum Note {
         /// `None`: it worked.
         error: Option<ToolError>,
     },
+    /// The agent was told to say that this tool takes long.
+    Announced {
+        tool: String,
+    },
     /// A tool was still running when the call or its agent ended.
     ToolCancelled {
         tool: String,

@@ -17,6 +17,8 @@ pub enum Timer {
     NoInput,
     /// A tool should have answered by now.
     Tool,
+    /// The caller has heard nothing of a slow tool for too long.
+    Announce,
     /// The caller should have pressed the next key by now.
     Digits,
     /// The last words should have been spoken by now.
@@ -35,6 +37,7 @@ const ALL: [Timer; COUNT] = [
     Timer::AgentSilence,
     Timer::NoInput,
     Timer::Tool,
+    Timer::Announce,
     Timer::Digits,
     Timer::LastWords,
     Timer::Tail,

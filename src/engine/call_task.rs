@@ -263,6 +263,7 @@ impl CallTask<'_> {
                 info!(tool = tool.as_str(), "a tool was still running and was cancelled");
                 self.shared.metrics.tool_call(tool, ToolCallEnd::Cancelled);
             }
+            Note::Announced { tool } => info!(tool = tool.as_str(), "a tool takes long; the caller is told so"),
             Note::Audit(line) => audit(line),
             Note::HandedOff { context } => info!(context = context.as_str(), "the call was handed to another context"),
             Note::Confirmed(verdict) => debug!(?verdict, "the caller answered a question"),

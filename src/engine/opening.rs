@@ -151,8 +151,13 @@ mod tests {
             campaign_id: None,
             lead_id: None,
         };
-        let traits =
-            AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true, answer_bytes_max: None };
+        let traits = AgentTraits {
+            detects_speech: true,
+            cancels_on_speech: true,
+            truncates: true,
+            announces: false,
+            answer_bytes_max: None,
+        };
         let opening = opening(&facts, traits, &identify(), &variables, None);
         assert_eq!(opening.memory.user["auth_token"], "tok-4711");
         assert!(!format!("{opening:?}").contains("4711"));

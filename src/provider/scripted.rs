@@ -79,7 +79,13 @@ impl Provider for Scripted {
     }
 
     fn traits(&self) -> AgentTraits {
-        AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true, answer_bytes_max: None }
+        AgentTraits {
+            detects_speech: true,
+            cancels_on_speech: true,
+            truncates: true,
+            announces: true,
+            answer_bytes_max: None,
+        }
     }
 
     fn dialect(&self) -> Option<crate::tool::schemas::Dialect> {
@@ -163,6 +169,7 @@ fn input(wire: Wire) -> Option<Input> {
     Some(match serde_json::from_str(&text).ok()? {
         ToAgent::Greet { text } => Input::Greet { text },
         ToAgent::Say { text } => Input::Say { text },
+        ToAgent::Announce { text } => Input::Announce { text },
         ToAgent::Tell { text } => Input::Tell { text },
         ToAgent::Interrupt { answer, heard_ms, cancel } => {
             Input::Interrupt { answer, heard: Duration::from_millis(heard_ms), cancel }

@@ -39,11 +39,22 @@ pub struct ToolSpec {
     pub latency_budget: Duration,
     /// `false`: the model is answered at once, and the outcome goes to the audit line only.
     pub wait: bool,
+    /// What the caller hears while the model waits for a slow run.
+    pub announce: Option<Announce>,
     /// The caller has to be shown to be at least this, whatever else holds.
     pub requires_authorization: AuthState,
     /// A success raises the caller's authorization to this.
     pub authenticates: Option<AuthState>,
     pub executor: Executor,
+}
+
+/// A sentence for a caller who would otherwise wait in silence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Announce {
+    /// How long the tool runs, and the caller hears nobody, before it is said.
+    pub after: Duration,
+    /// Said word for word.
+    pub text: String,
 }
 
 /// How a tool counts in a turn's budget (P22).
@@ -118,6 +129,7 @@ impl ToolSpec {
             timeout: Duration::from_secs(5),
             latency_budget: ToolKind::Utility.latency_target(),
             wait: true,
+            announce: None,
             requires_authorization: AuthState::None,
             authenticates: None,
             executor: Executor::BuiltIn,

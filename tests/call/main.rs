@@ -1,5 +1,6 @@
 //! Stories of whole calls on a hand-moved clock: no sockets, no tasks, no waiting.
 
+mod announcement;
 mod confirmation;
 mod digits;
 mod endings;

@@ -87,8 +87,13 @@ pub fn approved_tool(name: &str) -> ToolSpec {
     ToolSpec::on_the_call(name, "Does something.", any_object())
 }
 
-pub const AGENT: AgentTraits =
-    AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true, answer_bytes_max: None };
+pub const AGENT: AgentTraits = AgentTraits {
+    detects_speech: true,
+    cancels_on_speech: true,
+    truncates: true,
+    announces: true,
+    answer_bytes_max: None,
+};
 
 /// The caller's PIN in the context that takes over; the first one's is 2468.
 pub const NEXT_PIN: &str = "1357";
@@ -106,13 +111,24 @@ impl Stage {
         policy: PolicyRules,
         opening: Opening,
     ) -> Self {
+        Self::by(AGENT, rules, tools, policy, opening)
+    }
+
+    /// The same by another agent.
+    pub fn by(
+        agent: AgentTraits,
+        rules: CallRules,
+        tools: impl IntoIterator<Item = ToolSpec>,
+        policy: PolicyRules,
+        opening: Opening,
+    ) -> Self {
         let plan = CallPlan {
             rules,
             toolbox: toolbox(tools),
             policy: Arc::new(policy),
             opening,
             wall: jiff::Timestamp::UNIX_EPOCH,
-            agent: AGENT,
+            agent,
             format: Format::ULAW,
             apology: Arc::new(Clip::built_in_apology()),
         };
@@ -330,6 +346,15 @@ impl Stage {
         self.to_agent().filter_map(say).collect()
     }
 
+    /// What the agent was told to announce, and when.
+    pub fn announced(&self) -> Vec<(Duration, String)> {
+        let announced = |(at, output): &(Duration, Output)| match output {
+            Output::ToAgent(AgentCommand::Announce { text }) => Some((*at, text.clone())),
+            _ => None,
+        };
+        self.seen.iter().filter_map(announced).collect()
+    }
+
     /// What the agent was told to act upon, and whether to speak of it now.
     pub fn told(&self) -> Vec<(String, Reply)> {
         let tell = |command: &AgentCommand| match command {
@@ -412,6 +437,11 @@ impl Stage {
             assert_eq!(self.machine.deadline(), None, "no timer outlives the call");
         }
         ends.first().copied()
+    }
+
+    /// How long the call has lasted.
+    pub fn elapsed(&self) -> Duration {
+        self.now - self.start
     }
 
     pub fn has_deadline(&self) -> bool {

@@ -3,7 +3,10 @@
 use crate::stage::{Stage, approved_tool, book, look_up};
 use offhook::{
     call::{AgentCommand, AgentEvent, Input, LegEvent, Note, Output, Speaker},
-    tool::{After, CallAction, DigitPlan, DigitPurpose, Done, ToolCallId, ToolError, ToolOutcome, ToolSpec, Verdict},
+    tool::{
+        After, Announce, CallAction, DigitPlan, DigitPurpose, Done, ToolCallId, ToolError, ToolOutcome, ToolSpec,
+        Verdict,
+    },
 };
 use proptest::{prelude::*, sample::Index};
 use std::{
@@ -62,8 +65,10 @@ fn moves() -> impl Strategy<Value = Move> {
 }
 
 fn tools() -> [ToolSpec; 4] {
-    let notify = ToolSpec { wait: false, ..approved_tool("notify") };
-    [look_up(), book(), approved_tool("act"), notify]
+    let announce = |ms| Some(Announce { after: Duration::from_millis(ms), text: "One moment.".into() });
+    let notify = ToolSpec { wait: false, announce: announce(100), ..approved_tool("notify") };
+    let act = ToolSpec { announce: announce(700), ..approved_tool("act") };
+    [ToolSpec { announce: announce(300), ..look_up() }, book(), act, notify]
 }
 
 fn outcome(what: u8) -> ToolOutcome {
@@ -103,6 +108,11 @@ struct Watcher {
     /// The turn in which the questions that are open were first put.
     asked_in: Option<u64>,
     failing: bool,
+    caller_speaks: bool,
+    /// Tools that run and may be announced.
+    slow: HashSet<ToolCallId>,
+    /// The turn of the last announcement.
+    announced_in: Option<u64>,
     lines: HashSet<String>,
     handed_off: bool,
 }
@@ -114,6 +124,9 @@ impl Watcher {
                 Output::RunTool(call) => {
                     assert!(!self.ran.contains(&call.id()), "it ran twice");
                     self.ran.push(call.id());
+                    if matches!(call.name(), "look_up" | "act") {
+                        self.slow.insert(call.id());
+                    }
                     self.spent.0 += u32::from(call.name() == "look_up");
                     self.spent.1 += 1;
                     assert!(self.spent.0 <= 2 && self.spent.1 <= 3, "the budget of a turn");
@@ -129,11 +142,20 @@ impl Watcher {
                     let token = envelope["error"]["confirmation_request"]["token"].as_str();
                     self.tokens.extend(token.map(str::to_owned));
                 }
+                Output::ToAgent(AgentCommand::Announce { .. }) => {
+                    assert!(!self.caller_speaks, "into the caller's words");
+                    assert_ne!(self.announced_in.replace(self.turn), Some(self.turn), "twice in a turn");
+                    assert!(!self.slow.is_empty(), "nothing slow runs");
+                }
+                Output::CancelTool { id } => _ = self.slow.remove(id),
                 Output::HandOff { .. } => self.handed_off = true,
                 Output::Note(Note::CallerSpeaks | Note::Digit(_) | Note::Typed) => {
                     (self.spent, self.turn) = ((0, 0), self.turn + 1);
+                    self.caller_speaks |= matches!(output, Output::Note(Note::CallerSpeaks));
                 }
+                Output::Note(Note::CallerFinished) => self.caller_speaks = false,
                 Output::Note(Note::HandedOff { .. }) => {
+                    self.caller_speaks = false;
                     (self.spent, self.granted, self.asked_in) = ((0, 0), false, None);
                 }
                 Output::Note(Note::Confirmed(verdict)) => {
@@ -184,8 +206,11 @@ fn play(stage: &mut Stage, watcher: &mut Watcher, step: Move) {
         Move::Says(speaker, words) => _ = stage.hears(speaker, words),
         Move::Key(key) => _ = stage.leg(LegEvent::Digit(key)),
         Move::Finishes(which, what) if !watcher.ran.is_empty() => {
-            let id = *which.get(&watcher.ran);
-            stage.input(Input::ToolFinished { id, outcome: outcome(what) });
+            let (id, outcome) = (*which.get(&watcher.ran), outcome(what));
+            if !matches!(outcome, ToolOutcome::Collect(_)) {
+                watcher.slow.remove(&id);
+            }
+            stage.input(Input::ToolFinished { id, outcome });
         }
         Move::Finishes(..) => {}
         Move::Leaves => _ = stage.leg(LegEvent::CallerLeft),
@@ -201,8 +226,8 @@ fn play(stage: &mut Stage, watcher: &mut Watcher, step: Move) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// P14, P15, P18, P22, P answer 1, P answer 3, P answer 6: no tool that needs a yes runs without one, no turn is
-    /// over its budget, no call is answered twice, and each has one line.
+    /// P14, P15, P18, P22, P answer 1, P answer 3, P answer 6, M answer 10: no tool that needs a yes runs without one,
+    /// no turn is over its budget or has two announcements, no call is answered twice, and each has one line.
     #[test]
     fn a_call_keeps_its_promises_about_tools(moves in prop::collection::vec(moves(), 0..80)) {
         let mut stage = Stage::with_tools(tools());

@@ -42,7 +42,10 @@ impl CallMachine {
                     self.greet(now, out);
                 }
             }
-            AgentEvent::ResponseStarted { response } => self.response = Some(Response { id: response, spoke: false }),
+            AgentEvent::ResponseStarted { response } => {
+                let is_announcement = self.announcements.begins();
+                self.response = Some(Response { id: response, spoke: false, is_announcement });
+            }
             AgentEvent::Audio { response, item, audio } => self.on_agent_audio(response, item, audio, out),
             AgentEvent::ResponseDone { response, status } => self.on_response_done(&response, status, now, out),
             AgentEvent::CallerSpeechStarted { utterance } => {
@@ -78,14 +81,17 @@ impl CallMachine {
         match self.track.push(response.clone(), item, audio) {
             Queued::Kept => {
                 self.timers.clear(Timer::AgentSilence);
-                (self.has_spoken, self.takes_over) = (true, false);
-                self.farewell_begun |= bytes > 0;
                 self.asked_again = false;
+                let announced = |active: &Response| active.is_announcement && active.id == response;
+                if !self.response.as_ref().is_some_and(announced) {
+                    (self.has_spoken, self.takes_over) = (true, false);
+                    self.farewell_begun |= bytes > 0;
+                }
                 match &mut self.response {
                     Some(active) if active.id == response => active.spoke = true,
                     // Some providers send audio without announcing its response, and some after its end.
                     active if self.last_response.as_ref() != Some(&response) => {
-                        *active = Some(Response { id: response, spoke: true });
+                        *active = Some(Response { id: response, spoke: true, is_announcement: false });
                     }
                     _ => {}
                 }
@@ -133,6 +139,9 @@ impl CallMachine {
         self.asked_again = false;
         self.prompts_used = 0;
         self.manners = Manners::default();
+        // Who has spoken is answered, and hears no sentence about what they asked before.
+        self.actions.forget_announcements();
+        self.announcements.expect_none();
         self.timers.clear(Timer::NoInput);
         if self.agent == Agent::Ready {
             self.timers.set(Timer::AgentSilence, now + CALLER_TURN_MAX);

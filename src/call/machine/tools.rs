@@ -4,6 +4,7 @@
 use super::{Agent, CallMachine, Departure, Phase, Timer};
 use crate::{
     call::{
+        actions::Slow,
         agent::{AgentCommand, AgentLoss, Reply, Speaker},
         end::EndReason,
         leg::LegCommand,
@@ -87,7 +88,11 @@ impl CallMachine {
                 let deadline = now + call.time_left().min(self.plan.rules.tool_max);
                 match dispatched {
                     Some(output) => self.actions.dispatch(id, output, deadline),
-                    None => self.actions.run(id, deadline),
+                    None => {
+                        let slow = call.announce().cloned();
+                        let slow = slow.map(|announce| Slow { tool: call.name().into(), announce, began: now });
+                        self.actions.run(id, deadline, slow);
+                    }
                 }
                 out.push(Output::RunTool(*call));
             }
@@ -275,6 +280,9 @@ impl CallMachine {
         let speak = !farewell && self.handoff.is_none() && !self.caller_is_answered_anyway();
         let answers = self.actions.take_answers(speak);
         let answered = !answers.is_empty();
+        if answered {
+            self.announcements.expect_none();
+        }
         for answer in answers {
             let in_circles = self.manners.refusals > REFUSALS_MAX && self.timers.is_set(Timer::AgentSilence);
             if answer.reply == Reply::Wanted && !in_circles {
@@ -347,6 +355,7 @@ impl CallMachine {
         (self.response, self.last_response) = (None, None);
         (self.has_spoken, self.asked_again, self.prompts_used) = (false, false, 0);
         self.manners = Manners::default();
+        self.announcements.expect_none();
         self.takes_over = true;
         (self.plan.rules, self.plan.agent, self.plan.apology) = (rules, agent, apology);
         self.agent = Agent::Dialling;

@@ -72,7 +72,13 @@ impl Provider for Fake {
     }
 
     fn traits(&self) -> AgentTraits {
-        AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true, answer_bytes_max: None }
+        AgentTraits {
+            detects_speech: true,
+            cancels_on_speech: true,
+            truncates: true,
+            announces: false,
+            answer_bytes_max: None,
+        }
     }
 
     fn dialect(&self) -> Option<crate::tool::schemas::Dialect> {

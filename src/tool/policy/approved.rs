@@ -3,7 +3,7 @@
 use super::{Audit, Entry};
 use crate::{
     gate::Event,
-    tool::{Memory, ToolSpec},
+    tool::{Announce, Memory, ToolSpec},
 };
 use serde_json::{Map, Value};
 use std::{fmt, sync::Arc, time::Duration};
@@ -34,6 +34,7 @@ pub struct Approved {
     idempotency_key: String,
     service_key: String,
     time_left: Duration,
+    announce: Option<Announce>,
     memory: Arc<Memory>,
     remote: Option<Box<RemoteQuestion>>,
 }
@@ -62,6 +63,8 @@ impl Approved {
             idempotency_key,
             service_key,
             time_left: spec.timeout,
+            // Who does not wait for a tool hears the agent go on.
+            announce: spec.announce.clone().filter(|_| spec.wait),
             memory,
             remote,
         }
@@ -99,6 +102,11 @@ impl Approved {
     /// After this the call is answered with `TIMEOUT`.
     pub const fn time_left(&self) -> Duration {
         self.time_left
+    }
+
+    /// What the caller hears while the agent waits for a slow run.
+    pub const fn announce(&self) -> Option<&Announce> {
+        self.announce.as_ref()
     }
 
     /// Where another gate has its say, what it is to be asked.

@@ -306,6 +306,11 @@ impl CallPolicy {
         self.authority.state()
     }
 
+    /// The caller's turn: counts up with everything they say, press or type.
+    pub const fn turn(&self) -> u64 {
+        self.turns.number()
+    }
+
     pub fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }

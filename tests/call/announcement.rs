@@ -1,0 +1,222 @@
+//! Tools that take long: what the caller hears of it, and when they hear nothing.
+
+use crate::stage::{AGENT, Stage, approved_tool, rules};
+use offhook::{
+    call::{AgentCommand, AgentTraits, EndReason, Input, LegCommand, LegEvent, Note, Output, Reply},
+    tool::{After, Announce, CallAction, Done, Opening, PolicyRules, ToolError, ToolOutcome, ToolSpec},
+};
+use serde_json::json;
+use std::time::Duration;
+
+const WORDS: &str = "One moment, I am looking it up.";
+
+/// A tool that is announced after so many milliseconds.
+fn slow(name: &str, after_ms: u64) -> ToolSpec {
+    let announce = Announce { after: Duration::from_millis(after_ms), text: WORDS.into() };
+    ToolSpec { announce: Some(announce), timeout: Duration::from_secs(9), ..approved_tool(name) }
+}
+
+/// A caller has asked, and this tool runs.
+fn asked(tools: impl IntoIterator<Item = ToolSpec>, name: &str) -> Stage {
+    let mut stage = Stage::with_tools(tools);
+    stage.caller_says(300).only_calls("provider-1", name, "{}");
+    stage
+}
+
+fn done() -> ToolOutcome {
+    ToolOutcome::done("Here.", json!({ "found": true }))
+}
+
+fn acts(action: CallAction) -> ToolOutcome {
+    ToolOutcome::Done(Done { actions: vec![action], ..Done::default() })
+}
+
+fn is_cancelled(stage: &Stage) -> bool {
+    stage.seen.iter().any(|(_, output)| matches!(output, Output::CancelTool { .. }))
+}
+
+/// M21: after the tool's own threshold the agent is told to say the sentence word for word, once, and the record names
+/// the tool.
+#[test]
+fn a_slow_tool_is_announced_word_for_word() {
+    let mut stage = asked([slow("weather", 2_000)], "weather");
+    stage.after(1_999);
+    assert_eq!(stage.announced(), []);
+    stage.after(1);
+    assert_eq!(stage.announced(), [(stage.elapsed(), WORDS.to_owned())]);
+    stage.reply("r", 800).after(6_000);
+    assert_eq!(stage.announced().len(), 1, "not again, however long it takes");
+    assert!(stage.notes().contains(&&Note::Announced { tool: "weather".into() }));
+}
+
+/// M21: the result of an announced tool is answered like any other, after the announcement.
+#[test]
+fn the_result_of_an_announced_tool_is_answered() {
+    let mut stage = asked([slow("weather", 2_000)], "weather");
+    stage.after(2_000).starts("r").speaks("r", 800).finishes("weather", done());
+    assert!(stage.answers().is_empty(), "the agent is speaking");
+    stage.done("r");
+    let answers = stage.answers();
+    assert_eq!((answers.len(), &answers[0].1["data"], answers[0].2), (1, &json!({ "found": true }), Reply::Wanted));
+    stage.reply("answer", 500).after(1_500);
+    assert_eq!(stage.voice_ms(), 500 + 800 + 500);
+}
+
+/// M answer 10: never after the result has arrived, whatever it was.
+#[test]
+fn a_tool_that_was_fast_enough_is_not_announced() {
+    for outcome in [done(), ToolOutcome::failed(ToolError::Transient, "later")] {
+        let mut stage = asked([slow("weather", 2_000)], "weather");
+        stage.after(1_990).finishes("weather", outcome).after(9_000);
+        assert_eq!(stage.announced(), []);
+    }
+}
+
+/// M answer 10: one announcement a turn, that of the tool that is due first; the next turn may have its own.
+#[test]
+fn several_slow_tools_are_announced_once_a_turn() {
+    let mut stage = Stage::with_tools([slow("weather", 2_000), slow("traffic", 1_000), slow("trains", 500)]);
+    stage.caller_says(300).starts("r").calls_tool("provider-1", "weather", "{}");
+    stage.calls_tool("provider-2", "traffic", "{}").done("r").after(1_000);
+    assert_eq!(stage.announced().len(), 1);
+    assert!(stage.notes().contains(&&Note::Announced { tool: "traffic".into() }));
+    stage.reply("moment", 400).finishes("traffic", done()).only_calls("provider-3", "trains", "{}").after(4_000);
+    assert_eq!(stage.announced().len(), 1, "also a tool that is called later in the turn");
+    stage.finishes("weather", done()).finishes("trains", done()).reply("answer", 400).after(500);
+    stage.caller_says(300).only_calls("provider-4", "trains", r#"{"a":"back"}"#).after(500);
+    assert_eq!(stage.announced().len(), 2);
+}
+
+/// M answer 10: a caller who speaks is not spoken into, and has no need of it any more; the tool runs on.
+#[test]
+fn a_caller_who_speaks_cancels_the_announcement_and_not_the_tool() {
+    let mut stage = asked([slow("weather", 2_000)], "weather");
+    stage.after(1_500).caller_says(1_500).after(4_000);
+    assert_eq!(stage.announced(), []);
+    assert!(!is_cancelled(&stage));
+    stage.finishes("weather", done());
+    assert_eq!(stage.answers().len(), 1);
+}
+
+/// M answer 10: a barge-in cuts the announcement short as it cuts any speech; the tool runs on and is answered.
+#[test]
+fn a_caller_can_talk_into_the_announcement() {
+    let mut stage = asked([slow("weather", 2_000)], "weather");
+    stage.after(2_000).starts("r").speaks("r", 3_000).after(500).caller_says(600).done("r");
+    let interrupted = |command: &&&AgentCommand| matches!(command, AgentCommand::Interrupt { .. });
+    assert_eq!(stage.commands().iter().filter(interrupted).count(), 1);
+    assert!((500 + 480..=500 + 520).contains(&stage.voice_ms()), "{} ms", stage.voice_ms());
+    stage.after(4_000);
+    assert!(!is_cancelled(&stage) && stage.announced().len() == 1);
+    stage.finishes("weather", done());
+    assert_eq!(stage.answers()[0].2, Reply::Wanted);
+}
+
+/// M22: a caller who still hears the agent is told nothing on top; the silence that follows counts from its beginning.
+#[test]
+fn an_announcement_waits_until_the_agent_was_heard() {
+    let mut stage = Stage::with_tools([slow("weather", 1_000)]);
+    stage.caller_says(300).starts("r").speaks("r", 3_000).calls_tool("provider-1", "weather", "{}").done("r");
+    let began = stage.elapsed();
+    stage.after(3_900);
+    assert_eq!(stage.announced(), []);
+    stage.after(200);
+    let at = stage.announced()[0].0 - began;
+    assert!((Duration::from_millis(3_960)..=Duration::from_millis(4_040)).contains(&at), "{at:?}");
+}
+
+/// M22: nothing is announced into a response that is under way, be it silent so far.
+#[test]
+fn an_announcement_waits_for_a_response_under_way() {
+    let mut stage = Stage::with_tools([slow("weather", 1_000)]);
+    stage.caller_says(300).starts("r").calls_tool("provider-1", "weather", "{}").after(3_000);
+    assert_eq!(stage.announced(), []);
+    stage.done("r").after(0);
+    assert_eq!(stage.announced().len(), 1);
+}
+
+/// M22: an agent that owns its audio stream is told nothing that could run into its own speech.
+#[test]
+fn an_agent_that_owns_its_audio_announces_nothing() {
+    let agent = AgentTraits { announces: false, ..AGENT };
+    let opening = Opening { caller_known: true, ..Opening::default() };
+    let mut stage = Stage::by(agent, rules(), [slow("weather", 1_000)], PolicyRules::default(), opening);
+    stage.leg(LegEvent::Up).agent(offhook::call::AgentEvent::Ready).reply("greeting", 500).after(600);
+    stage.caller_says(300).only_calls("provider-1", "weather", "{}").after(8_000);
+    assert_eq!((stage.announced(), stage.ran()), (vec![], vec!["weather".to_owned()]));
+}
+
+/// M21: a tool that the agent does not wait for leaves no silence to announce.
+#[test]
+fn a_tool_that_is_not_waited_for_is_not_announced() {
+    let mut stage = asked([ToolSpec { wait: false, ..slow("notify", 1_000) }], "notify");
+    stage.reply("r", 300).after(8_000);
+    assert_eq!(stage.announced(), []);
+}
+
+/// M21: a call that is being left says its goodbye and nothing else, whatever still runs.
+#[test]
+fn nothing_is_announced_in_a_call_that_is_being_left() {
+    for (leaving, arguments) in [("hangup_call", "{}"), ("transfer", r#"{"destination":"sales"}"#)] {
+        let mut stage = Stage::with_tools([slow("weather", 1_000)]);
+        stage.caller_says(300).starts("r").calls_tool("provider-1", "weather", "{}");
+        stage.calls_tool("provider-2", leaving, arguments).runs_tools().done("r").after(20_000);
+        assert_eq!(stage.announced(), [], "{leaving}");
+    }
+    let mut stage = Stage::with_tools([slow("weather", 1_000), approved_tool("act")]);
+    stage.caller_says(300).starts("r").calls_tool("provider-1", "weather", "{}");
+    let handoff = CallAction::Handoff { target: "billing".into(), message: None, context_passed: Vec::new() };
+    stage.calls_tool("provider-2", "act", "{}").finishes("act", acts(handoff)).done("r").after(8_000);
+    assert_eq!(stage.announced(), []);
+}
+
+/// M21: what was announced is no goodbye: an agent whose tool ends the call still says one.
+#[test]
+fn an_announcement_is_no_farewell() {
+    let end = || acts(CallAction::EndCall { after: After::CurrentTurn, reason: "done".into(), closing: None });
+    let mut stage = asked([slow("cancel", 1_000)], "cancel");
+    stage.after(1_000).reply("moment", 500).after(1_000).finishes("cancel", end());
+    assert_eq!(stage.answers()[0].2, Reply::Wanted);
+    stage.reply("bye", 500).after(1_500);
+    assert_eq!((stage.end_reason(), stage.voice_ms()), (Some(EndReason::AgentHungUp), 1_500));
+    assert_eq!(stage.leg_commands(), [&LegCommand::HangUp]);
+}
+
+/// M answer 10: an announcement that the agent leaves out harms nobody; its next words are its own.
+#[test]
+fn an_announcement_that_is_left_out_is_not_missed() {
+    let mut stage = asked([slow("weather", 1_000)], "weather");
+    stage.after(3_000).finishes("weather", done());
+    stage.reply("answer", 400).only_calls("provider-2", "hangup_call", "{}").runs_tools().after(3_000);
+    assert_eq!(stage.announced().len(), 1);
+    let reply = stage.answers().pop().unwrap().2;
+    assert_eq!((reply, stage.end_reason()), (Reply::NotNow, Some(EndReason::AgentHungUp)), "it has spoken");
+}
+
+/// An announcement does not disturb somebody who types a number.
+#[test]
+fn nothing_is_announced_while_the_caller_types() {
+    let plan = offhook::tool::DigitPlan {
+        prompt: None,
+        min: 3,
+        max: 3,
+        terminator: None,
+        timeout: Duration::from_secs(5),
+        purpose: offhook::tool::DigitPurpose::Plain,
+    };
+    let mut stage = asked([slow("order", 1_000)], "order");
+    stage.after(500).finishes("order", ToolOutcome::Collect(plan)).after(4_000);
+    assert_eq!(stage.announced(), []);
+}
+
+/// A tool of an operator's own that speaks up while it runs has broken the silence itself.
+#[test]
+fn a_tool_that_speaks_for_itself_is_not_announced_on_top() {
+    let mut stage = asked([slow("weather", 2_000)], "weather");
+    stage.after(1_500).input(Input::Say("Still looking.".into())).after(600);
+    assert_eq!(stage.announced(), [], "the agent is about to speak");
+    stage.reply("r", 500).after(1_500);
+    assert_eq!(stage.announced(), []);
+    stage.after(1_100);
+    assert_eq!(stage.announced().len(), 1);
+}
