@@ -4,7 +4,8 @@
 #   build   what compiling needs: a linker
 #   bench   and sipp, which makes a hundred calls, and the Asterisk that carries them (provision.sh)
 #   demo    and espeak-ng, the voices of `offhook demo`
-#   all     and what the tests need: Asterisk and baresip (provision.sh), openssl, Python with the vendors' SDKs and a mail server
+#   all     and what the tests need: Asterisk and baresip (provision.sh), openssl, Python with the vendors' SDKs and a mail server,
+#           MCP clients and servers of other people
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/lab/tree.sh
@@ -57,6 +58,20 @@ python_environment() {
   cp "$wanted" "$environment/requirements.txt"
 }
 
+# Other people's MCP servers. No lock file is kept: it would name the registry that it was made with.
+node_packages() {
+  local directory=$1 wanted=tests/sdk/package.json
+  cmp -s "$wanted" "$directory/installed.json" && return 0
+  lab_say "Node packages for the tests into $directory"
+  rm -rf "$directory"
+  mkdir -p "$directory"
+  cp "$wanted" "$directory/package.json"
+  npm install --no-package-lock --no-audit --no-fund --loglevel=error --prefix "$directory" </dev/null >&2 ||
+    lab_die "npm could not install $wanted; check the network (npm_config_registry names another registry) and run again"
+  # Written last, like the copy of Python's list.
+  cp "$wanted" "$directory/installed.json"
+}
+
 what=${1:?build, demo, bench or all}
 command -v cargo >/dev/null || lab_die "no cargo: install a Rust toolchain first, https://rustup.rs"
 
@@ -70,6 +85,8 @@ if [ "$what" = all ]; then
   have_package python3-venv || missing+=(python3 python3-venv)
   have_package ca-certificates || missing+=(ca-certificates)
   want openssl openssl
+  want node nodejs
+  want npm npm
 fi
 [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}"
 
@@ -79,4 +96,5 @@ fi
 if [ "$what" = all ]; then
   tests/lab/provision.sh
   python_environment "${CARGO_TARGET_DIR:-target}/venv"
+  node_packages "${CARGO_TARGET_DIR:-target}/npm"
 fi
