@@ -3,7 +3,23 @@
 //!
 //! - `names`: from what a server calls a tool to what a model calls it
 //! - `offer`: from a server's description of a tool to a [`ToolSpec`](super::ToolSpec)
-//! - `speech`: from a result to the sentence that is spoken and the data that is kept
+//! - `schema`: from the schema of its arguments to one that can be trusted
+//! - `speech`: from a result to the sentence that is spoken
+//! - `kept`: from a result to the data that a model may read
+//! - `text`: from text of a server to text without what cannot be seen
+
+mod kept;
+mod names;
+mod offer;
+mod schema;
+mod speech;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use names::{Exposed, NAME_BYTES_MAX, exposed, is_exposable, snake};
+pub use offer::{Hints, Offered};
+pub use speech::outcome;
 
 use std::time::Duration;
 

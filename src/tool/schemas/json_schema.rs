@@ -9,7 +9,7 @@ const NOT_AT_THE_ROOT: [&str; 6] = ["oneOf", "anyOf", "allOf", "not", "enum", "$
 /// Say nothing to a model, and some servers do not know them.
 const NOTES: [&str; 3] = ["$schema", "$id", "$comment"];
 /// Keywords whose value is one schema.
-const ONE: [&str; 12] = [
+pub(in crate::tool) const ONE: [&str; 12] = [
     "items",
     "additionalProperties",
     "not",
@@ -24,9 +24,10 @@ const ONE: [&str; 12] = [
     "contentSchema",
 ];
 /// Keywords whose value is a list of schemas.
-const LISTS: [&str; 4] = ["oneOf", "anyOf", "allOf", "prefixItems"];
+pub(in crate::tool) const LISTS: [&str; 4] = ["oneOf", "anyOf", "allOf", "prefixItems"];
 /// Keywords whose value holds schemas by name.
-const MAPS: [&str; 5] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
+pub(in crate::tool) const MAPS: [&str; 5] =
+    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
 pub(super) fn write(parameters: &Value, notes: &mut Notes) -> Option<Value> {
     let Some(root) = parameters.as_object() else {

@@ -9,7 +9,7 @@
 //! (`json_schema`). The others get a subset written anew (`subset`): Gemini knows no more, and
 //! behind Deepgram and ElevenLabs any vendor's model may stand.
 
-mod json_schema;
+pub(in crate::tool) mod json_schema;
 mod subset;
 
 use serde_json::{Map, Value, json};
