@@ -35,7 +35,39 @@ pub(super) fn warnings(config: &Config, root: &Node, file: &str) -> Vec<Problem>
             }
         }
     }
+    for (place, tool) in unclassified(config, root) {
+        let hint = format!("say what it touches, such as tools: {{ {tool}: {{ access: public_read }} }}");
+        report.add(
+            root.line_of(&place),
+            &place,
+            format!("\"{tool}\" is not classified and will never run"),
+            Some(hint),
+        );
+    }
     if report.is_empty() { Vec::new() } else { report.into_problems().into_iter().collect() }
+}
+
+/// Tools of MCP servers that contexts list and that nobody has said anything about: the contract gate stops each of
+/// their calls.
+fn unclassified<'a>(config: &'a Config, root: &Node) -> Vec<(Path, &'a str)> {
+    let mut found = Vec::new();
+    for (name, context) in &config.contexts {
+        let tools = Path::default().key("contexts").key(name).key("tools");
+        for tool in &context.tools {
+            let Some(server) = config.mcp.owner(tool) else { continue };
+            let ruled = config.tool_rules.get(tool).is_some_and(|rules| rules.access.is_some());
+            if !ruled && server.defaults.access.is_none() {
+                found.push((place_of_tool(root, tool, &tools).unwrap_or_else(|| tools.clone()), tool.as_str()));
+            }
+        }
+    }
+    found
+}
+
+fn place_of_tool(root: &Node, tool: &str, path: &Path) -> Option<Path> {
+    let Kind::List(items) = &root.at(path)?.kind else { return None };
+    let is_it = |item: &Node| matches!(&item.kind, Kind::Scalar { value, .. } if value == tool);
+    Some(path.index(items.iter().position(is_it)?))
 }
 
 /// What stands in braces in `text` and is nearly the name of a placeholder, with that name.
@@ -93,7 +125,7 @@ impl Check<'_> {
                 self.problem(&path.key("audio"), format!("{audio} needs ARI"), HINT);
             }
             for tool in NEEDS_ARI {
-                if let Some(place) = self.place_of_tool(tool, &path.key("tools")) {
+                if let Some(place) = place_of_tool(self.root, tool, &path.key("tools")) {
                     self.problem(&place, format!("\"{tool}\" needs ARI"), HINT);
                 }
             }
@@ -101,12 +133,6 @@ impl Check<'_> {
                 self.problem(&path.key("on_failure").key("then").key("transfer"), "a transfer needs ARI", HINT);
             }
         }
-    }
-
-    fn place_of_tool(&self, tool: &str, path: &Path) -> Option<Path> {
-        let Kind::List(items) = &self.root.at(path)?.kind else { return None };
-        let is_it = |item: &Node| matches!(&item.kind, Kind::Scalar { value, .. } if value == tool);
-        Some(path.index(items.iter().position(is_it)?))
     }
 
     /// A script does what it says; a context that does not list the tool would refuse it each time.

@@ -12,10 +12,12 @@ mod check;
 mod consistency;
 mod defaults;
 mod interpolate;
+mod mcp;
 mod policy;
 mod problem;
 pub mod prompt;
 mod raw;
+mod raw_mcp;
 mod raw_policy;
 mod raw_tenant;
 mod reference;
@@ -29,6 +31,7 @@ mod values;
 
 pub use catalog::{Catalog, OptionProblem, ProviderKind};
 pub use interpolate::Env;
+pub use mcp::{McpConfig, McpRestart, McpServer, McpTransport};
 pub use policy::{Identify, RemoteGate, ToolPolicy, ToolRules};
 pub use problem::{Problem, Problems};
 pub use reference::reference;
@@ -137,6 +140,7 @@ pub struct Config {
     pub extensions: ExtensionsConfig,
     /// `None`: no mail is sent.
     pub mail: Option<MailConfig>,
+    pub mcp: McpConfig,
     /// What is right but probably not meant, in the order of the lines.
     pub warnings: Vec<Problem>,
 }
@@ -191,6 +195,8 @@ pub struct RtpConfig {
 #[derive(Debug, Clone)]
 pub struct HttpConfig {
     pub bind: SocketAddr,
+    /// For reloads and MCP servers; without it whoever reaches the pages may ask for them.
+    pub admin_token: Option<SecretString>,
 }
 
 #[derive(Debug, Clone)]

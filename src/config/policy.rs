@@ -252,7 +252,7 @@ impl Resolver<'_> {
         raw.into_iter()
             .map(|(name, raw)| {
                 let path = path.key(&name);
-                if !known.contains(&name.as_str()) {
+                if !known.contains(&name.as_str()) && !self.is_mcp_tool(&name) {
                     self.problem(&path, "there is no tool of this name", suggest(&name, known));
                 }
                 let mut duration = |written: Option<DurationText>, key: &str| {

@@ -6,6 +6,7 @@
 
 use super::{
     defaults,
+    raw_mcp::Mcp,
     raw_policy::{Policy, ToolsRules},
     raw_tenant::Tenant,
     values,
@@ -57,12 +58,14 @@ pub(super) struct Raw {
     pub extensions: Option<Extensions>,
     /// Mail, for messages that callers leave and for transcripts. Without this section none is sent.
     pub mail: Option<Mail>,
+    /// MCP servers, whose tools contexts can list.
+    pub mcp: Option<Mcp>,
     /// The agents, by the name that `AI_CONTEXT` or `Stasis(offhook,NAME)` chooses.
     #[schemars(required, extend("propertyNames" = names(), "minProperties" = 1))]
     pub contexts: Option<BTreeMap<String, Context>>,
 }
 
-fn names() -> Value {
+pub(super) fn names() -> Value {
     json!({ "pattern": NAME_PATTERN })
 }
 
@@ -131,10 +134,13 @@ pub(super) struct Rtp {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Http {
-    /// Where the pages answer: `/`, `/live`, `/ready`, `/metrics`, `/calls` and `/reload`. There is no
-    /// password, so write a loopback or private address.
+    /// Where the pages answer: `/`, `/live`, `/ready`, `/metrics`, `/calls`, `/reload` and `/mcp`. Write a loopback or
+    /// private address: most of them need no password.
     #[schemars(extend("default" = defaults::HTTP_BIND, "title" = "IP:PORT"))]
     pub bind: Option<String>,
+    /// The bearer token without which `/reload` and `/mcp` answer 401. Write a variable, not the token itself.
+    #[schemars(length(min = 16))]
+    pub admin_token: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

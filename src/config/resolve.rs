@@ -2,7 +2,7 @@
 //! looked up. Every problem is reported; the result counts only if there was none.
 
 use super::{
-    AsteriskConfig, AudioChoice, AudioSocketConfig, Config, Context, EngineLimits, HttpConfig, MediaConfig,
+    AsteriskConfig, AudioChoice, AudioSocketConfig, Config, Context, EngineLimits, HttpConfig, McpConfig, MediaConfig,
     ProviderConfig, RtpConfig, Tenant, Transport,
     catalog::Catalog,
     defaults, policy,
@@ -35,7 +35,8 @@ pub(super) fn resolve(
     report: &mut Report,
 ) -> Config {
     let policy = raw.policy.unwrap_or_default();
-    let mut resolver = Resolver { root, folder, catalog, report, policy: &policy, ids: HashMap::new() };
+    let mut resolver =
+        Resolver { root, folder, catalog, report, policy: &policy, ids: HashMap::new(), mcp: McpConfig::default() };
     let at = Path::default();
     let limits = resolver.limits(raw.limits.unwrap_or_default());
     let contexts = raw.contexts.iter().flatten().map(|(name, context)| (name.clone(), context.tenant.clone()));
@@ -43,14 +44,19 @@ pub(super) fn resolve(
     let media = resolver.media(raw.media.unwrap_or_default(), limits.calls);
     let ring_tone = media.ring_tone;
     let mail = raw.mail.map(|mail| resolver.mail(mail));
-    let made = tenants.values().flat_map(|tenant| &tenant.names).map(String::as_str);
-    let known: Vec<&str> = catalog.tools.iter().copied().chain(made).collect();
+    let http = raw.http.unwrap_or_default();
+    let made = tenants.values().flat_map(|tenant| &tenant.names).cloned();
+    let own: BTreeSet<String> = catalog.tools.iter().map(|name| (*name).to_owned()).chain(made).collect();
+    resolver.mcp = resolver.mcp(raw.mcp.unwrap_or_default(), &own);
+    let named = resolver.mcp.named();
+    let known: Vec<&str> = own.iter().chain(&named).map(String::as_str).collect();
     let tool_rules = resolver.tool_rules(raw.tools.unwrap_or_default(), &known, &at.key("tools"));
     let config = Config {
         asterisk: raw.asterisk.map(|asterisk| resolver.asterisk(asterisk)),
         media,
         http: HttpConfig {
-            bind: resolver.parsed(raw.http.and_then(|h| h.bind), defaults::HTTP_BIND, &at.key("http").key("bind")),
+            bind: resolver.parsed(http.bind, defaults::HTTP_BIND, &at.key("http").key("bind")),
+            admin_token: http.admin_token.map(Into::into),
         },
         limits,
         default_context: raw.default_context,
@@ -71,6 +77,7 @@ pub(super) fn resolve(
         contexts: resolver.contexts(raw.contexts.unwrap_or_default(), &tenants, ring_tone),
         tenants,
         mail,
+        mcp: std::mem::take(&mut resolver.mcp),
         warnings: Vec::new(),
     };
     if let Some(name) = &config.default_context {
@@ -94,11 +101,18 @@ pub(super) struct Resolver<'a> {
     policy: &'a raw_policy::Policy,
     /// Who has which `audiosocket_id`.
     ids: HashMap<[u8; 4], String>,
+    /// As far as it was read: contexts list tools of its servers.
+    pub(super) mcp: McpConfig,
 }
 
 impl Resolver<'_> {
     pub(super) fn problem(&mut self, path: &Path, message: impl Into<String>, hint: Option<String>) {
         self.report.add(self.root.line_of(path), path, message, hint);
+    }
+
+    /// Something was said already of this place, or of one below it.
+    pub(super) fn mentions(&self, path: &Path) -> bool {
+        self.report.mentions(path)
     }
 
     /// `written` in quotes, unless it came from a variable.
@@ -281,13 +295,14 @@ impl Resolver<'_> {
 
     /// `made`: names of the tenant's own tools.
     fn tools(&mut self, raw: Vec<Option<String>>, made: Option<&BTreeSet<String>>, path: &Path) -> Vec<String> {
-        let known: Vec<&str> =
-            self.catalog.tools.iter().copied().chain(made.into_iter().flatten().map(String::as_str)).collect();
+        let named = self.mcp.named();
+        let made = made.into_iter().flatten().chain(&named).map(String::as_str);
+        let known: Vec<&str> = self.catalog.tools.iter().copied().chain(made).collect();
         let mut tools: Vec<String> = Vec::new();
         for (index, tool) in raw.into_iter().enumerate() {
             let Some(tool) = tool else { continue };
             let place = path.index(index);
-            if !known.contains(&tool.as_str()) {
+            if !known.contains(&tool.as_str()) && !self.is_mcp_tool(&tool) {
                 let hint = suggest(&tool, &known);
                 self.problem(&place, format!("unknown tool {}", self.shown(&place, &tool)), hint);
             } else if tools.contains(&tool) {

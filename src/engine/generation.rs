@@ -2,15 +2,16 @@
 //! Immutable; a call keeps the generation it began with.
 
 use super::{
-    registries::registries,
+    registries::{Tools, registries},
     workshop::{Definitions, Workshop},
 };
 use crate::{
     audio::Clip,
     config::{Config, Context},
+    mcp::LeftOut,
     outbound::RemoteGate,
     provider::{self, Provider},
-    tool::{NEEDS_ARI, Registry, Toolbox},
+    tool::{NEEDS_ARI, Registry, Toolbox, schemas::Dialect},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,8 +20,8 @@ pub struct Generation {
     pub number: u64,
     pub config: Config,
     pub providers: BTreeMap<String, Arc<dyn Provider>>,
-    /// Every tool there is, by the tenant whose they are; `None` has the built-in ones alone.
-    registries: BTreeMap<Option<String>, Registry>,
+    /// Every tool there is.
+    tools: Tools,
     /// What the tenants' tools were made from.
     pub definitions: Definitions,
     kits: BTreeMap<String, Kit>,
@@ -56,27 +57,45 @@ impl Generation {
                 })),
             }
         }
-        let registries = match registries(&config, workshop) {
-            Ok(registries) => registries,
-            Err(broken) => {
-                errors.extend(broken);
-                return Err(errors);
+        match Self::assemble(number, config, providers, workshop) {
+            Ok(generation) if errors.is_empty() => Ok(generation),
+            Ok(_) => Err(errors),
+            Err(more) => {
+                errors.extend(more);
+                Err(errors)
             }
-        };
+        }
+    }
+
+    /// The same configuration with the tools that there are now. Providers, whose voices take seconds to render, stay.
+    pub fn renewed(&self, workshop: &Workshop) -> Result<Self, Vec<BuildError>> {
+        Self::assemble(self.number + 1, self.config.clone(), self.providers.clone(), workshop)
+    }
+
+    fn assemble(
+        number: u64,
+        config: Config,
+        providers: BTreeMap<String, Arc<dyn Provider>>,
+        workshop: &Workshop,
+    ) -> Result<Self, Vec<BuildError>> {
+        let mut errors = Vec::new();
+        let mut tools = registries(&config, workshop)?;
         let mut kits = BTreeMap::new();
         for (name, context) in &config.contexts {
-            let Some(registry) = registries.get(&context.tenant) else { continue };
-            match Kit::build(registry, context) {
-                Ok(kit) => {
-                    errors.extend(uncarried(&kit, name, providers.get(&context.provider)));
-                    kits.insert(name.clone(), kit);
-                }
+            let Some(registry) = tools.registries.get(&context.tenant) else { continue };
+            let dialect = providers.get(&context.provider).and_then(|provider| provider.dialect());
+            let (foreign, own) = uncarried(registry, name, context, dialect, &tools.guests);
+            errors.extend(own);
+            let kit = Kit::build(registry, context, &foreign.keys().map(String::as_str).collect::<Vec<_>>());
+            tools.left_out.extend(foreign.into_values());
+            match kit {
+                Ok(kit) => drop(kits.insert(name.clone(), kit)),
                 Err(message) => errors.push(BuildError { place: format!("contexts.{name}"), message }),
             }
         }
         if errors.is_empty() {
             let definitions = workshop.definitions.clone();
-            Ok(Self { number, config, providers, registries, definitions, kits })
+            Ok(Self { number, config, providers, tools, definitions, kits })
         } else {
             Err(errors)
         }
@@ -95,7 +114,17 @@ impl Generation {
 
     /// One line about the tools of each tenant.
     pub fn registries(&self) -> impl Iterator<Item = (&str, &Registry)> {
-        self.registries.iter().map(|(tenant, registry)| (tenant.as_deref().unwrap_or("(built-in)"), registry))
+        self.tools.registries.iter().map(|(tenant, registry)| (tenant.as_deref().unwrap_or("(built-in)"), registry))
+    }
+
+    /// Server and own name of a tool of an MCP server, by its exposed name.
+    pub fn mcp_tool(&self, exposed: &str) -> Option<(&str, &str)> {
+        self.tools.guests.get(exposed).map(|(server, tool)| (server.as_str(), tool.as_str()))
+    }
+
+    /// Tools of MCP servers that cannot be used.
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.tools.left_out
     }
 
     pub fn apology(&self, context: &str) -> Arc<Clip> {
@@ -118,21 +147,35 @@ impl Generation {
     }
 }
 
-/// What a context's own provider cannot be told of its tools.
-fn uncarried(kit: &Kit, context: &str, provider: Option<&Arc<dyn Provider>>) -> Vec<BuildError> {
-    let Some(dialect) = provider.and_then(|provider| provider.dialect()) else { return Vec::new() };
-    let reasons = kit.toolbox.uncarried(dialect).into_iter();
-    reasons
-        .map(|(tool, reason)| BuildError {
-            place: format!("contexts.{context}.tools.{tool}"),
-            message: format!("{} cannot be told this tool: {}: {}", dialect.label(), reason.path, reason.reason),
-        })
-        .collect()
+/// What a context's own provider cannot be told of its tools: a mistake where the tool is ours or the operator's, and
+/// left out where it is an MCP server's.
+fn uncarried(
+    registry: &Registry,
+    name: &str,
+    context: &Context,
+    dialect: Option<Dialect>,
+    guests: &BTreeMap<String, (String, String)>,
+) -> (BTreeMap<String, LeftOut>, Vec<BuildError>) {
+    let (mut foreign, mut own) = (BTreeMap::new(), Vec::new());
+    let Some(dialect) = dialect else { return (foreign, own) };
+    let toolbox = registry.toolbox(context.tools.iter().map(String::as_str));
+    for (tool, uncarried) in toolbox.uncarried(dialect) {
+        let why = format!("{} cannot be told this tool: {}: {}", dialect.label(), uncarried.path, uncarried.reason);
+        match guests.get(tool) {
+            None => own.push(BuildError { place: format!("contexts.{name}.tools.{tool}"), message: why }),
+            Some((server, own_name)) => {
+                let reason = format!("contexts.{name}: {why}");
+                let out = LeftOut { server: server.clone(), tool: own_name.clone(), reason };
+                foreign.entry(tool.to_owned()).or_insert(out);
+            }
+        }
+    }
+    (foreign, own)
 }
 
 impl Kit {
-    fn build(registry: &Registry, context: &Context) -> Result<Self, String> {
-        let names = || context.tools.iter().map(String::as_str);
+    fn build(registry: &Registry, context: &Context, without: &[&str]) -> Result<Self, String> {
+        let names = || context.tools.iter().map(String::as_str).filter(|name| !without.contains(name));
         let apology = match &context.apology {
             None => Clip::built_in_apology(),
             Some(path) => Clip::open(path).map_err(|error| format!("apology {}: {error}", path.display()))?,

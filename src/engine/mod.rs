@@ -15,6 +15,7 @@ mod generation;
 mod health;
 mod line;
 mod live;
+mod mcp;
 mod opening;
 mod post;
 mod registries;
@@ -99,6 +100,7 @@ pub(crate) struct Shared {
     media: Arc<MediaHub>,
     ari: Option<Ari>,
     mailer: Option<Mailer>,
+    mcp: mcp::Servers,
     draining: watch::Sender<bool>,
     watchers: broadcast::Sender<CallNote>,
     calls: TaskTracker,
@@ -140,6 +142,7 @@ impl Shared {
             fetch: Arc::new(self.outbound.clone()),
             listener: Arc::new(workshop::Ear { live: Arc::clone(&self.live) }),
             ari: self.ari.as_ref().map(|ari| ari.client.clone()),
+            mcp: Vec::new(),
         }
     }
 }
@@ -156,7 +159,8 @@ impl Engine {
         let definitions = workshop::read(&config).map_err(|problems| anyhow::Error::msg(problems.join("\n")))?;
         let live: Arc<LiveCalls> = Arc::default();
         let listener = Arc::new(workshop::Ear { live: Arc::clone(&live) });
-        let workshop = Workshop { definitions, fetch: Arc::new(outbound.clone()), listener, ari: client.clone() };
+        let workshop =
+            Workshop { definitions, fetch: Arc::new(outbound.clone()), listener, ari: client.clone(), mcp: Vec::new() };
         let generation = reload::build(1, config, &workshop).map_err(anyhow::Error::msg)?;
         let config = &generation.config;
         let media_counters = Arc::new(MediaCounters::new(registry)?);
@@ -178,6 +182,7 @@ impl Engine {
         };
         let mail_counters = MailCounters::new(registry)?;
         let mailer = config.mail.as_ref().map(|mail| Mailer::start(mail, mail_counters)).transpose()?;
+        let servers = mcp::Servers::new(registry).context("the threads of MCP servers")?;
         let shared = Arc::new(Shared {
             source,
             reloading: Mutex::default(),
@@ -189,6 +194,7 @@ impl Engine {
             media: Arc::new(media),
             ari,
             mailer,
+            mcp: servers,
             draining: watch::Sender::new(false),
             watchers: broadcast::Sender::new(WATCHED_NOTES_MAX),
             calls: TaskTracker::new(),
@@ -199,8 +205,11 @@ impl Engine {
             generation: ArcSwap::from_pointee(generation),
         });
         shared.know_names();
+        shared.start_servers();
+        services.spawn(mcp::keep_tools_fresh(Arc::clone(&shared)));
         services.spawn(accept(Arc::clone(&shared), arrivals, walk_ins));
-        let router = http::router(Arc::new(view::View(Arc::clone(&shared)))).merge(tools_api(&shared)?);
+        let admin = shared.bound.http.admin_token.as_ref();
+        let router = http::router(Arc::new(view::View(Arc::clone(&shared))), admin).merge(tools_api(&shared)?);
         let until = stop.clone().cancelled_owned();
         services.spawn(async move {
             if let Err(error) = http::serve(pages, router, until).await {
@@ -236,7 +245,7 @@ impl Engine {
     pub fn reload(&self) {
         let shared = Arc::clone(&self.shared);
         // Rendering a scripted agent's voice takes seconds; the calls must not wait for it.
-        tokio::task::spawn_blocking(move || drop(shared.reload()));
+        tokio::spawn(async move { drop(shared.reload_all().await) });
     }
 
     /// Declines new calls and waits until running ones have ended, `limits.drain` at most; then
@@ -263,6 +272,7 @@ impl Engine {
         if let Some(ari) = &self.shared.ari {
             ari.client.settled(CLEAR_AWAY_MAX).await;
         }
+        self.shared.mcp.fleet.stop().await;
         if let Some(mailer) = &self.shared.mailer {
             mailer.finish(MAIL_MAX).await;
         }

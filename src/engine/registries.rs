@@ -4,6 +4,7 @@ use super::{generation::BuildError, workshop::Workshop};
 use crate::{
     asterisk::extension_status::ExtensionStatus,
     config::{Config, Tenant},
+    mcp::{Guest, LeftOut},
     tool::{
         BUILT_IN, CHECK_EXTENSION_STATUS, LEAVE_VOICEMAIL, REQUEST_TRANSCRIPT, Registry, TAKE_MESSAGE, Tool, ToolSpec,
         built_in,
@@ -11,23 +12,33 @@ use crate::{
         leave_voicemail, request_transcript, take_message,
     },
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-/// By the tenant whose they are; `None` has the built-in ones alone.
-///
+/// All tools there are.
+pub(super) struct Tools {
+    /// By the tenant whose they are; `None` has the built-in ones and those of MCP servers alone.
+    pub registries: BTreeMap<Option<String>, Registry>,
+    /// Tools of MCP servers by their exposed names: server, and the server's own name of it.
+    pub guests: BTreeMap<String, (String, String)>,
+    /// Tools of MCP servers that cannot be used.
+    pub left_out: Vec<LeftOut>,
+}
+
 /// # Errors
-/// Every definition and every schema that cannot be used.
-pub(super) fn registries(
-    config: &Config,
-    workshop: &Workshop,
-) -> Result<BTreeMap<Option<String>, Registry>, Vec<BuildError>> {
+/// Every definition and every schema that cannot be used. What MCP servers bring is no error: it is left out.
+pub(super) fn registries(config: &Config, workshop: &Workshop) -> Result<Tools, Vec<BuildError>> {
     let amend = |spec: &mut ToolSpec| {
         if let Some(rules) = config.tool_rules.get(&spec.name) {
             rules.apply(spec);
         }
     };
+    let (guests, mut left_out) = guests(config, workshop);
     let mut errors = Vec::new();
     let mut registries = BTreeMap::new();
+    let mut names = BTreeMap::new();
     let tenants = config.tenants.iter().map(|(name, tenant)| (Some(name), Some(tenant)));
     for (name, tenant) in tenants.chain([(None, None)]) {
         let own = match (name, tenant) {
@@ -41,8 +52,21 @@ pub(super) fn registries(
                 errors.push(error);
             }
         }
-        match Registry::with(tools, amend) {
-            Ok(registry) => drop(registries.insert(name.cloned(), registry)),
+        match Registry::with_guests(tools, guests.iter().map(|guest| Arc::clone(&guest.tool)), amend) {
+            Ok((registry, refused)) => {
+                for (index, reason) in &refused {
+                    let Guest { server, name, .. } = &guests[*index];
+                    let refused = LeftOut { server: server.clone(), tool: name.clone(), reason: reason.clone() };
+                    if !left_out.contains(&refused) {
+                        left_out.push(refused);
+                    }
+                }
+                let taken = guests.iter().enumerate().filter(|(index, _)| !refused.iter().any(|(out, _)| out == index));
+                names.extend(
+                    taken.map(|(_, guest)| (guest.tool.spec().name, (guest.server.clone(), guest.name.clone()))),
+                );
+                registries.insert(name.cloned(), registry);
+            }
             Err(broken) => errors.extend(
                 broken
                     .into_iter()
@@ -50,7 +74,27 @@ pub(super) fn registries(
             ),
         }
     }
-    if errors.is_empty() { Ok(registries) } else { Err(errors) }
+    if errors.is_empty() { Ok(Tools { registries, guests: names, left_out }) } else { Err(errors) }
+}
+
+/// What MCP servers offer, in the order of their ids.
+fn guests(config: &Config, workshop: &Workshop) -> (Vec<Guest>, Vec<LeftOut>) {
+    let listed: BTreeSet<&str> =
+        config.contexts.values().flat_map(|context| &context.tools).map(String::as_str).collect();
+    let (mut guests, mut left_out) = (Vec::new(), Vec::new());
+    for offer in &workshop.mcp {
+        let (tools, not) = offer.tools(&listed);
+        left_out.extend(not);
+        for guest in tools {
+            match questions(config, &guest.tool.spec()).into_iter().next() {
+                None => guests.push(guest),
+                Some(error) => {
+                    left_out.push(LeftOut { server: guest.server, tool: guest.name, reason: error.to_string() });
+                }
+            }
+        }
+    }
+    (guests, left_out)
 }
 
 /// What is wrong with the operator's question before a tool runs: it reads out arguments, and no secret one.

@@ -121,6 +121,7 @@ impl Shared {
         let before = self.generation.load();
         let mut workshop = self.workshop();
         workshop.definitions = workshop::read(&config).map_err(refused)?;
+        workshop.mcp = self.mcp.fleet.offers(&config.mcp);
         let next = Generation::build(before.number + 1, config, &workshop)
             .map_err(|errors| refused(errors.iter().map(ToString::to_string).collect()))?;
         let changed = changed(&before.config, &next.config);
@@ -129,13 +130,14 @@ impl Shared {
         tell_tools(&next);
         self.generation.store(Arc::new(next));
         self.know_names();
-        Ok(ReloadReport { generation, changed, needs_restart })
+        Ok(ReloadReport { generation, changed, needs_restart, reload_pending: false })
     }
 
     /// Tells the metrics which names may be labels.
     pub(super) fn know_names(&self) {
         let generation = self.generation.load();
-        let tools = generation.registries().flat_map(|(_, registry)| registry.names());
+        // Those that an agent may call; a server may bring hundreds that none may.
+        let tools = generation.config.contexts.values().flat_map(|context| &context.tools).map(String::as_str);
         self.metrics.know(tools, generation.config.providers.keys().map(String::as_str));
     }
 }
@@ -167,6 +169,7 @@ fn changed(before: &Config, after: &Config) -> Vec<String> {
         ("destinations", before.destinations != after.destinations),
         ("voicemail", before.voicemail != after.voicemail),
         ("extensions", before.extensions != after.extensions),
+        ("mcp", differs(&before.mcp, &after.mcp)),
         ("mail.mailboxes", mailboxes(before) != mailboxes(after)),
         ("default_context", before.default_context != after.default_context),
         ("limits", differs(&before.limits, &after.limits)),

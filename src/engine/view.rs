@@ -3,7 +3,7 @@
 use super::Shared;
 use crate::{
     asterisk::events::AriState,
-    http::{About, CallsView, Check, EngineView, Readiness, ReloadFailure, ReloadReport},
+    http::{About, CallsView, Check, EngineView, McpStatus, McpTest, Readiness, ReloadFailure, ReloadReport},
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
 use std::sync::Arc;
@@ -62,14 +62,15 @@ impl EngineView for View {
     }
 
     fn reload(&self) -> BoxFuture<'static, Result<ReloadReport, ReloadFailure>> {
+        Arc::clone(&self.0).reload_all().boxed()
+    }
+
+    fn mcp_status(&self) -> McpStatus {
+        self.0.mcp_status()
+    }
+
+    fn mcp_test(&self, id: String) -> BoxFuture<'static, McpTest> {
         let shared = Arc::clone(&self.0);
-        // Rendering a scripted agent's voice takes seconds; the call tasks must not wait for it.
-        let reload = tokio::task::spawn_blocking(move || shared.reload());
-        async {
-            reload.await.unwrap_or_else(|_| {
-                Err(ReloadFailure { problems: vec!["the reload failed; the log of the engine says why".into()] })
-            })
-        }
-        .boxed()
+        async move { shared.mcp_test(&id).await }.boxed()
     }
 }

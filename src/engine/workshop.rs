@@ -10,6 +10,7 @@ use crate::{
     config::{Config, Tenant},
     facts::CallFacts,
     http::{Answer, Problem, Trial},
+    mcp::Offer,
     store::{FileToolStore, ToolRegistry, Tools},
     tool::{
         Fetch, FetchError, FetchRequest, FetchResponse, Memory, ToolError,
@@ -43,12 +44,20 @@ pub(super) struct Workshop {
     pub listener: Arc<dyn Listener>,
     /// For the tools that ask Asterisk something.
     pub ari: Option<AriClient>,
+    /// What MCP servers offer at this moment.
+    pub mcp: Vec<Offer>,
 }
 
 impl Workshop {
     /// Without tools of tenants and without a network: for checks and tests.
     pub fn closed() -> Self {
-        Self { definitions: Definitions::new(), fetch: Arc::new(NoFetch), listener: Arc::new(()), ari: None }
+        Self {
+            definitions: Definitions::new(),
+            fetch: Arc::new(NoFetch),
+            listener: Arc::new(()),
+            ari: None,
+            mcp: Vec::new(),
+        }
     }
 }
 
@@ -103,7 +112,7 @@ fn attempt(
     own.retain(|other| other["name"] != definition["name"]);
     own.push(definition.clone());
     let told = |errors: Vec<BuildError>| errors.iter().map(|error| Problem::new("", error.to_string())).collect();
-    Generation::build(generation.number + 1, generation.config.clone(), &workshop).map(drop).map_err(told)
+    generation.renewed(&workshop).map(drop).map_err(told)
 }
 
 /// The engine as the store of tools sees it.
@@ -197,7 +206,7 @@ impl ToolRegistry for EngineTools {
         let surroundings = before.config.tenants.get(tenant).map(|tenant| Arc::clone(&tenant.surroundings));
         let definitions = usable(tenant, tools, &former, &surroundings.unwrap_or_default());
         workshop.definitions.insert(tenant.to_owned(), definitions);
-        match Generation::build(before.number + 1, before.config.clone(), &workshop) {
+        match before.renewed(&workshop) {
             Ok(next) => {
                 info!(tenant, generation = next.number, "the tools have changed; new calls have them");
                 shared.generation.store(Arc::new(next));

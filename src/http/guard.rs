@@ -1,20 +1,25 @@
 //! Who may ask, and what every answer carries.
 //!
-//! There is no log-in yet: what protects the engine is that it listens on loopback. A browser on the
+//! There is no log-in yet: what protects the engine is that it listens on loopback, and a token for what changes it. A browser on the
 //! same machine reaches loopback too, on behalf of any page it shows, so requests are refused that a
 //! foreign page could have caused.
 
 use super::problem;
 use axum::{
-    extract::Request,
+    extract::{Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     middleware::Next,
     response::Response,
 };
+use secrecy::{ExposeSecret as _, SecretString};
+use sha2::{Digest as _, Sha256};
 use std::{net::IpAddr, time::Duration};
+use subtle::ConstantTimeEq as _;
 
 /// The longest an answer may take; all but a reload come from memory.
 const ANSWER_MAX: Duration = Duration::from_secs(15);
+/// A test starts a program and waits for it.
+const TEST_MAX: Duration = Duration::from_secs(60);
 
 /// The page has a style of its own and nothing else; nothing may frame it or be loaded by it.
 const CONTENT_SECURITY_POLICY: &str =
@@ -24,7 +29,8 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Answers of the last resort, and the headers that all answers carry.
 pub(super) async fn every_answer(request: Request, next: Next) -> Response {
-    let answer = tokio::time::timeout(ANSWER_MAX, next.run(request)).await;
+    let limit = if request.uri().path().starts_with("/mcp/test/") { TEST_MAX } else { ANSWER_MAX };
+    let answer = tokio::time::timeout(limit, next.run(request)).await;
     let mut answer =
         answer.unwrap_or_else(|_| problem(StatusCode::GATEWAY_TIMEOUT, "the engine did not answer in time"));
     let headers = answer.headers_mut();
@@ -63,6 +69,34 @@ pub(super) async fn same_site(request: Request, next: Next) -> Response {
     } else {
         problem(StatusCode::FORBIDDEN, "requests on behalf of another site are refused")
     }
+}
+
+/// The operator's token, if one is configured; without one everybody who can reach the pages is an operator.
+#[derive(Clone)]
+pub(super) struct Admin(Option<[u8; 32]>);
+
+impl Admin {
+    pub fn new(token: Option<&SecretString>) -> Self {
+        Self(token.map(|token| Sha256::digest(token.expose_secret().as_bytes()).into()))
+    }
+
+    /// Hashes are compared, so that time tells nothing of the token or its length.
+    fn admits(&self, headers: &HeaderMap) -> bool {
+        let Some(wanted) = &self.0 else { return true };
+        let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let token = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let given: [u8; 32] = Sha256::digest(token.map_or("", |(_, token)| token.trim()).as_bytes()).into();
+        bool::from(wanted.ct_eq(&given))
+    }
+}
+
+pub(super) async fn admin(State(admin): State<Admin>, request: Request, next: Next) -> Response {
+    if admin.admits(request.headers()) {
+        return next.run(request).await;
+    }
+    let mut refusal = problem(StatusCode::UNAUTHORIZED, "this needs the token of http.admin_token as a bearer token");
+    refusal.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    refusal
 }
 
 /// The `Host` header without its port.

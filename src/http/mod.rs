@@ -7,9 +7,11 @@
 //! | `GET /ready` | 200 or 503, with every check and its reason |
 //! | `GET /metrics` | Prometheus' text format |
 //! | `GET /calls` | calls that run and calls that ended, with the reason |
-//! | `POST /reload` | 200 and the new generation, or 422 and the file's problems |
+//! | `POST /reload` | 200 and the new generation; 202 if MCP servers wait for calls to end; or 422 and the file's problems |
+//! | `GET /mcp/status` | the MCP servers: state, restarts, last error, tools |
+//! | `POST /mcp/test/{id}` | 200 and what came of starting another instance of it; 404, 409 |
 //!
-//! Invariants: no answer holds a number or a word of a caller; there is no log-in, so nothing here
+//! Invariants: no answer holds a number or a word of a caller; there is no log-in but one token, so nothing here
 //! can end a call, and what a foreign page in the operator's browser could ask for is refused.
 
 pub mod gate;
@@ -24,21 +26,22 @@ pub use tools_api::{
     Answer, Problem, Seen, StoreError, StoredTool, TokenError, Tokens, ToolStore, Trial, tools_router,
 };
 pub use view::{
-    About, ActiveCall, CallCounts, CallHead, CallsView, Check, EndedCall, EngineView, Readiness, ReloadFailure,
-    ReloadReport,
+    About, ActiveCall, CallCounts, CallHead, CallsView, Check, EndedCall, EngineView, McpServerView, McpStatus,
+    McpTest, McpToolView, Readiness, ReloadFailure, ReloadReport,
 };
 
 use crate::telemetry;
 use axum::{
     Json, Router,
     body::Bytes,
-    extract::{DefaultBodyLimit, RawQuery, State, rejection::BytesRejection},
+    extract::{DefaultBodyLimit, Path, RawQuery, State, rejection::BytesRejection},
     http::{StatusCode, header},
-    middleware::from_fn,
+    middleware::{from_fn, from_fn_with_state},
     response::{Html, IntoResponse, Response},
     routing::{get, post},
 };
 use jiff::{Timestamp, tz::TimeZone};
+use secrecy::SecretString;
 use serde_json::json;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -53,8 +56,9 @@ struct App {
     reloading: Arc<Semaphore>,
 }
 
-/// All endpoints over one engine.
-pub fn router(view: Arc<dyn EngineView>) -> Router {
+/// All endpoints over one engine. With `admin_token`, who wants a reload or anything of MCP servers has to have it.
+pub fn router(view: Arc<dyn EngineView>, admin_token: Option<&SecretString>) -> Router {
+    let admin = from_fn_with_state(guard::Admin::new(admin_token), guard::admin);
     let app = App { view, reloading: Arc::new(Semaphore::new(1)) };
     // Asked by orchestrators and scrapers under whatever name the machine has; they tell nothing of calls.
     let for_machines =
@@ -62,7 +66,14 @@ pub fn router(view: Arc<dyn EngineView>) -> Router {
     let for_operators = Router::new()
         .route("/", get(front_page))
         .route("/calls", get(calls))
-        .route("/reload", post(reload).layer(from_fn(guard::same_site)))
+        .merge(
+            Router::new()
+                .route("/reload", post(reload))
+                .route("/mcp/test/{id}", post(mcp_test))
+                .layer(from_fn(guard::same_site))
+                .route("/mcp/status", get(mcp_status))
+                .layer(admin),
+        )
         .layer(from_fn(guard::known_host));
     for_machines
         .merge(for_operators)
@@ -113,10 +124,33 @@ async fn reload(State(app): State<App>, body: Result<Bytes, BytesRejection>) -> 
         result
     });
     match done.await {
-        Ok(Ok(report)) => Json(report).into_response(),
+        Ok(Ok(report)) => {
+            let status = if report.reload_pending { StatusCode::ACCEPTED } else { StatusCode::OK };
+            (status, Json(report)).into_response()
+        }
         Ok(Err(failure)) => (StatusCode::UNPROCESSABLE_ENTITY, Json(failure)).into_response(),
         Err(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, "the reload failed inside the engine; see the log"),
     }
+}
+
+async fn mcp_status(State(app): State<App>) -> Response {
+    Json(app.view.mcp_status()).into_response()
+}
+
+async fn mcp_test(State(app): State<App>, Path(id): Path<String>) -> Response {
+    // A task of its own: what was started is ended, also when the client goes away.
+    let Ok(test) = tokio::spawn(app.view.mcp_test(id)).await else {
+        return problem(StatusCode::INTERNAL_SERVER_ERROR, "the test failed inside the engine; see the log");
+    };
+    let (took, result) = match test {
+        McpTest::Unknown => return problem(StatusCode::NOT_FOUND, "there is no MCP server of this name"),
+        McpTest::Busy => return problem(StatusCode::CONFLICT, "another test of this server is under way"),
+        McpTest::Done { took, result } => (took, result),
+    };
+    let tool = |(name, exposed_name)| json!({ "name": name, "exposed_name": exposed_name });
+    let (ok, error) = (result.is_ok(), result.as_ref().err().cloned());
+    let tools: Vec<_> = result.unwrap_or_default().into_iter().map(tool).collect();
+    Json(json!({ "ok": ok, "duration_ms": took.as_millis() as u64, "tools": tools, "error": error })).into_response()
 }
 
 /// `?refresh=off` holds the page still, for reading and for screen readers.

@@ -8,6 +8,7 @@ use axum::{
     http::{HeaderMap, Method, Request},
 };
 use futures_util::future::BoxFuture;
+use secrecy::SecretString;
 use std::{
     sync::{
         Mutex,
@@ -35,7 +36,12 @@ pub(super) struct Sample {
 
 impl Default for Sample {
     fn default() -> Self {
-        let report = ReloadReport { generation: 2, changed: vec!["context sales".into()], needs_restart: vec![] };
+        let report = ReloadReport {
+            generation: 2,
+            changed: vec!["context sales".into()],
+            needs_restart: vec![],
+            reload_pending: false,
+        };
         Self {
             readiness: Readiness {
                 ari: Check::ok("connected to http://127.0.0.1:8088"),
@@ -79,6 +85,34 @@ impl EngineView for Sample {
             done.fetch_add(1, Ordering::SeqCst);
             result
         })
+    }
+
+    fn mcp_status(&self) -> McpStatus {
+        let tool = |name: &str, reason: Option<&str>| McpToolView {
+            name: name.into(),
+            exposed_name: Some(format!("mcp_clock_{name}")),
+            registered: reason.is_none(),
+            reason: reason.map(Into::into),
+        };
+        let server = McpServerView {
+            transport: "stdio",
+            state: "up",
+            restarts: 2,
+            last_error: None,
+            tools: vec![tool("now", None), tool("then", Some("another tool has the name \"mcp_clock_then\""))],
+        };
+        McpStatus { enabled: true, reload_pending: false, servers: [("clock".to_owned(), server)].into() }
+    }
+
+    fn mcp_test(&self, id: String) -> BoxFuture<'static, McpTest> {
+        let done = |result| McpTest::Done { took: Duration::from_millis(1234), result };
+        let test = match id.as_str() {
+            "clock" => done(Ok(vec![("now".into(), Some("mcp_clock_now".into()))])),
+            "broken" => done(Err("it ended (exit status: 1)".into())),
+            "busy" => McpTest::Busy,
+            _ => McpTest::Unknown,
+        };
+        Box::pin(std::future::ready(test))
     }
 }
 
@@ -128,7 +162,7 @@ async fn ask(router: &Router, method: Method, path: &str, headers: &[(&str, &str
 }
 
 async fn get_from(sample: Sample, path: &str) -> Answer {
-    ask(&router(Arc::new(sample)), Method::GET, path, &[]).await
+    ask(&router(Arc::new(sample), None), Method::GET, path, &[]).await
 }
 
 #[tokio::test]
@@ -192,17 +226,77 @@ async fn calls_tell_why_they_ended() {
 
 #[tokio::test]
 async fn a_reload_reports_the_new_generation() {
-    let router = router(Arc::new(Sample::default()));
+    let router = router(Arc::new(Sample::default()), None);
     let answer = ask(&router, Method::POST, "/reload", &[]).await;
     assert_eq!(answer.status, StatusCode::OK);
-    assert_eq!(answer.json(), json!({ "generation": 2, "changed": ["context sales"], "needs_restart": [] }));
+    assert_eq!(
+        answer.json(),
+        json!({ "generation": 2, "changed": ["context sales"], "needs_restart": [], "reload_pending": false })
+    );
+}
+
+/// M39, M answer 12: done at once is 200; what waits for calls to end is 202.
+#[tokio::test]
+async fn a_reload_that_waits_for_calls_to_end_is_202() {
+    let report = ReloadReport { generation: 3, changed: vec![], needs_restart: vec![], reload_pending: true };
+    let sample = Sample { reload: Mutex::new(Ok(report)), ..Sample::default() };
+    let answer = ask(&router(Arc::new(sample), None), Method::POST, "/reload", &[]).await;
+    assert_eq!((answer.status, &answer.json()["reload_pending"]), (StatusCode::ACCEPTED, &json!(true)));
+}
+
+/// M43, M answer 13: each server with its state, its restarts and its tools, and why a tool is left out.
+#[tokio::test]
+async fn the_status_of_mcp_servers_tells_each_tool() {
+    let body = get_from(Sample::default(), "/mcp/status").await.json();
+    let now = json!({ "name": "now", "exposed_name": "mcp_clock_now", "registered": true });
+    let then = json!({
+        "name": "then", "exposed_name": "mcp_clock_then", "registered": false,
+        "reason": "another tool has the name \"mcp_clock_then\"",
+    });
+    let clock = json!({
+        "transport": "stdio", "state": "up", "restarts": 2, "last_error": null, "tools": [now, then],
+    });
+    assert_eq!(body, json!({ "enabled": true, "reload_pending": false, "servers": { "clock": clock } }));
+}
+
+/// M43, M answer 13: what came of it, in the words of the document; 404 for a server that is not configured.
+#[tokio::test]
+async fn a_test_of_an_mcp_server_tells_what_came_of_it() {
+    let router = router(Arc::new(Sample::default()), None);
+    let test = async |id: &str| ask(&router, Method::POST, &format!("/mcp/test/{id}"), &[]).await;
+    let tools = json!([{ "name": "now", "exposed_name": "mcp_clock_now" }]);
+    let fine = test("clock").await;
+    assert_eq!(fine.json(), json!({ "ok": true, "duration_ms": 1234, "tools": tools, "error": null }));
+    let broken = test("broken").await.json();
+    assert_eq!((&broken["ok"], &broken["error"]), (&json!(false), &json!("it ended (exit status: 1)")));
+    assert_eq!(test("nobody").await.status, StatusCode::NOT_FOUND);
+    assert_eq!(test("busy").await.status, StatusCode::CONFLICT);
+    let elsewhere = [("origin", "https://evil.example"), ("sec-fetch-site", "cross-site")];
+    let foreign = ask(&router, Method::POST, "/mcp/test/clock", &elsewhere).await;
+    assert_eq!(foreign.status, StatusCode::FORBIDDEN, "a program is started: not for another site's page");
+}
+
+/// M answer 13: with a token, nobody without it; it says nothing about the other pages.
+#[tokio::test]
+async fn who_has_not_the_admin_token_is_not_served() {
+    let token = SecretString::from("0123456789abcdef");
+    let router = router(Arc::new(Sample::default()), Some(&token));
+    for (method, path) in [(Method::GET, "/mcp/status"), (Method::POST, "/mcp/test/clock"), (Method::POST, "/reload")] {
+        for wrong in ["", "Bearer 0123456789abcdee", "Basic 0123456789abcdef", "Bearer"] {
+            let answer = ask(&router, method.clone(), path, &[("authorization", wrong)]).await;
+            assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{path} {wrong}");
+        }
+        let answer = ask(&router, method, path, &[("authorization", "bearer 0123456789abcdef")]).await;
+        assert_eq!(answer.status, StatusCode::OK, "{path}");
+    }
+    assert_eq!(ask(&router, Method::GET, "/live", &[]).await.status, StatusCode::OK);
 }
 
 #[tokio::test]
 async fn a_refused_file_is_422_with_all_problems() {
     let problems = vec!["offhook.yaml:3: contexts.sales.tools[2]: unknown tool".to_owned(), "second".to_owned()];
     let sample = Sample { reload: Mutex::new(Err(ReloadFailure { problems: problems.clone() })), ..Sample::default() };
-    let answer = ask(&router(Arc::new(sample)), Method::POST, "/reload", &[]).await;
+    let answer = ask(&router(Arc::new(sample), None), Method::POST, "/reload", &[]).await;
     assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY);
     assert_eq!(answer.json(), json!({ "problems": problems }));
 }
@@ -211,7 +305,7 @@ async fn a_refused_file_is_422_with_all_problems() {
 async fn a_second_reload_at_the_same_time_is_turned_away_and_a_left_one_still_ends() {
     let hold = Arc::new(Notify::new());
     let sample = Arc::new(Sample { hold: Some(hold.clone()), ..Sample::default() });
-    let router = router(sample.clone());
+    let router = router(sample.clone(), None);
     let first = tokio::spawn({
         let router = router.clone();
         async move { ask(&router, Method::POST, "/reload", &[]).await.status }
@@ -232,7 +326,7 @@ async fn a_second_reload_at_the_same_time_is_turned_away_and_a_left_one_still_en
 #[tokio::test]
 async fn a_page_of_another_site_cannot_cause_a_reload() {
     let sample = Arc::new(Sample::default());
-    let router = router(sample.clone());
+    let router = router(sample.clone(), None);
     for headers in [
         &[("sec-fetch-site", "cross-site")][..],
         &[("sec-fetch-site", "same-site")],
@@ -258,7 +352,7 @@ async fn a_page_of_another_site_cannot_cause_a_reload() {
 
 #[tokio::test]
 async fn a_rebound_name_reads_no_calls_but_a_scraper_may_use_any_name() {
-    let router = router(Arc::new(Sample::default()));
+    let router = router(Arc::new(Sample::default()), None);
     let foreign = [("host", "pbx.example:15000")];
     for (path, status) in [
         ("/", StatusCode::FORBIDDEN),
@@ -273,7 +367,7 @@ async fn a_rebound_name_reads_no_calls_but_a_scraper_may_use_any_name() {
 
 #[tokio::test]
 async fn unknown_pages_and_wrong_methods_are_answered_in_json() {
-    let router = router(Arc::new(Sample::default()));
+    let router = router(Arc::new(Sample::default()), None);
     let missing = ask(&router, Method::GET, "/nothing", &[]).await;
     assert_eq!(missing.status, StatusCode::NOT_FOUND);
     assert!(missing.json()["error"].is_string());
@@ -288,7 +382,7 @@ async fn unknown_pages_and_wrong_methods_are_answered_in_json() {
 async fn a_large_body_is_refused() {
     let sample = Arc::new(Sample::default());
     let request = Request::post("/reload").header("host", "127.0.0.1").body(Body::from(vec![b'x'; 2_000])).unwrap();
-    let answer = router(sample.clone()).oneshot(request).await.unwrap();
+    let answer = router(sample.clone(), None).oneshot(request).await.unwrap();
     assert_eq!(answer.status(), StatusCode::PAYLOAD_TOO_LARGE);
     assert_eq!(sample.reloads.load(Ordering::SeqCst), 0);
 }
@@ -296,7 +390,7 @@ async fn a_large_body_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_takes_too_long_is_given_up() {
     let sample = Sample { hold: Some(Arc::new(Notify::new())), ..Sample::default() };
-    let answer = ask(&router(Arc::new(sample)), Method::POST, "/reload", &[]).await;
+    let answer = ask(&router(Arc::new(sample), None), Method::POST, "/reload", &[]).await;
     assert_eq!(answer.status, StatusCode::GATEWAY_TIMEOUT);
     assert_eq!(answer.headers["cache-control"], "no-store");
 }
@@ -356,7 +450,7 @@ async fn the_server_answers_on_a_socket_and_stops_although_a_client_stays_connec
     let address = listener.local_addr().unwrap();
     let stop = Arc::new(Notify::new());
     let stopped = stop.clone();
-    let server = tokio::spawn(serve(listener, router(Arc::new(Sample::default())), async move {
+    let server = tokio::spawn(serve(listener, router(Arc::new(Sample::default()), None), async move {
         stopped.notified().await;
     }));
     let mut idle = TcpStream::connect(address).await.unwrap();

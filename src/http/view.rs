@@ -7,7 +7,7 @@ use crate::{
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// What the engine lets be seen and asked over HTTP. The methods answer from memory, at once.
 pub trait EngineView: Send + Sync + 'static {
@@ -19,6 +19,56 @@ pub trait EngineView: Send + Sync + 'static {
     /// Loads the configuration file anew for calls to come. A file with problems changes nothing.
     /// Only one reload is asked for at a time, and it runs to its end even if the asker leaves.
     fn reload(&self) -> BoxFuture<'static, Result<ReloadReport, ReloadFailure>>;
+    /// The MCP servers of the configuration.
+    fn mcp_status(&self) -> McpStatus;
+    /// Starts an instance of a server beside the one that runs, asks for its tools, and ends it. Bounded in time by
+    /// the server's own limits.
+    fn mcp_test(&self, id: String) -> BoxFuture<'static, McpTest>;
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct McpStatus {
+    pub enabled: bool,
+    /// A reload waits for the last call to end.
+    pub reload_pending: bool,
+    pub servers: BTreeMap<String, McpServerView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct McpServerView {
+    /// `stdio` or `http`.
+    pub transport: &'static str,
+    /// `up`, `starting`, `down` or `disabled`.
+    pub state: &'static str,
+    pub restarts: u64,
+    pub last_error: Option<String>,
+    pub tools: Vec<McpToolView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct McpToolView {
+    /// As the server calls it.
+    pub name: String,
+    pub exposed_name: Option<String>,
+    /// Contexts can list it.
+    pub registered: bool,
+    /// Why it is left out, somewhere or everywhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What came of a test of an MCP server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum McpTest {
+    /// There is no such server.
+    Unknown,
+    /// Another test of it is under way.
+    Busy,
+    Done {
+        took: Duration,
+        /// Names of its tools, with the exposed ones; or why it did not work.
+        result: Result<Vec<(String, Option<String>)>, String>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -135,6 +185,8 @@ pub struct ReloadReport {
     pub changed: Vec<String>,
     /// What differs but only takes effect after a restart (a bind address).
     pub needs_restart: Vec<String>,
+    /// MCP servers are reloaded when the last call has ended.
+    pub reload_pending: bool,
 }
 
 /// The file was refused and the generation before stays in force.

@@ -1,7 +1,8 @@
 //! What a metric is called, counts and means, written once and as a constant.
 
 use prometheus::{
-    Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, core::Collector,
+    Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    core::Collector,
 };
 
 /// Name, labels and help of one metric. Each `register_…` makes the metric and puts it into the
@@ -50,6 +51,11 @@ impl Definition {
     pub fn register_histogram(&self, registry: &Registry, buckets: &[f64]) -> Histogram {
         let options = HistogramOpts::new(self.name, self.help).buckets(buckets.to_vec());
         self.register(registry, Histogram::with_opts(options))
+    }
+
+    pub fn register_histograms(&self, registry: &Registry, buckets: &[f64]) -> HistogramVec {
+        let options = HistogramOpts::new(self.name, self.help).buckets(buckets.to_vec());
+        self.register(registry, HistogramVec::new(options, self.labels))
     }
 
     fn register<M: Collector + Clone + 'static>(&self, registry: &Registry, metric: prometheus::Result<M>) -> M {

@@ -55,28 +55,42 @@ impl Registry {
         tools: impl IntoIterator<Item = Arc<dyn Tool>>,
         amend: impl Fn(&mut ToolSpec),
     ) -> Result<Self, Vec<BrokenTool>> {
+        Self::with_guests(tools, [], amend).map(|(registry, _)| registry)
+    }
+
+    /// The same, with tools that others' servers bring. What is wrong with one of those breaks nothing: it is left out,
+    /// and comes back with its place among them and the reason.
+    ///
+    /// # Errors
+    /// What is wrong with the other tools.
+    pub fn with_guests(
+        tools: impl IntoIterator<Item = Arc<dyn Tool>>,
+        guests: impl IntoIterator<Item = Arc<dyn Tool>>,
+        amend: impl Fn(&mut ToolSpec),
+    ) -> Result<(Self, Vec<(usize, String)>), Vec<BrokenTool>> {
         let mut entries: BTreeMap<String, Arc<Entry>> = BTreeMap::new();
         let mut broken = Vec::new();
         for tool in tools {
             let mut spec = tool.spec();
             amend(&mut spec);
             let name = spec.name.clone();
-            match Arguments::new(spec.parameters.clone()) {
-                Err(error) => {
-                    let message = format!("its parameter schema is not usable: {error}");
-                    broken.push(BrokenTool { name, message });
-                }
-                Ok(_) if entries.contains_key(&name) => {
-                    broken.push(BrokenTool { name, message: "another tool has this name".into() });
-                }
-                Ok(arguments) => {
-                    let schemas = schemas(&spec);
-                    entries.insert(name, Arc::new(Entry { spec, arguments, tool, schemas }));
-                }
+            if let Err(message) = enter(&mut entries, spec, tool) {
+                broken.push(BrokenTool { name, message });
+            }
+        }
+        if !broken.is_empty() {
+            return Err(broken);
+        }
+        let mut left_out = Vec::new();
+        for (index, tool) in guests.into_iter().enumerate() {
+            let mut spec = tool.spec();
+            amend(&mut spec);
+            if let Err(message) = enter(&mut entries, spec, tool) {
+                left_out.push((index, message));
             }
         }
         let version = version(&entries).into();
-        if broken.is_empty() { Ok(Self { entries, version }) } else { Err(broken) }
+        Ok((Self { entries, version }, left_out))
     }
 
     /// `1.0.` and eight hex digits over all tools; the same tools have the same version.
@@ -184,6 +198,21 @@ impl Entry {
     fn schema(&self, dialect: Dialect) -> Result<&Value, &Vec<Uncarried>> {
         self.schemas[dialect as usize].as_ref()
     }
+}
+
+fn enter(entries: &mut BTreeMap<String, Arc<Entry>>, spec: ToolSpec, tool: Arc<dyn Tool>) -> Result<(), String> {
+    let arguments = Arguments::new(spec.parameters.clone())
+        .map_err(|error| format!("its parameter schema is not usable: {error}"))?;
+    if let Some(other) = entries.get(&spec.name) {
+        let whose = match other.spec.executor.server() {
+            Some(server) => format!(" of the server \"{server}\""),
+            None => String::new(),
+        };
+        return Err(format!("another tool{whose} has the name \"{}\"", spec.name));
+    }
+    let schemas = schemas(&spec);
+    entries.insert(spec.name.clone(), Arc::new(Entry { spec, arguments, tool, schemas }));
+    Ok(())
 }
 
 fn schemas(spec: &ToolSpec) -> [Result<Value, Vec<Uncarried>>; Dialect::ALL.len()] {

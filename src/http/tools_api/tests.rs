@@ -225,7 +225,7 @@ fn if_match_is_read_as_the_rfc_has_it() {
 #[tokio::test]
 async fn the_api_joins_the_pages() {
     let store = Arc::new(Scripted::default());
-    let both = pages(Arc::new(super::super::tests::Sample::default())).merge(api(&store));
+    let both = pages(Arc::new(super::super::tests::Sample::default()), None).merge(api(&store));
     let body = format!("{:20000}", json!({ "name": "a" }));
     assert_eq!(ask(&both, "POST", "/api/v1/tools", Some(TOKEN), &body).await.0, StatusCode::CREATED);
     assert_eq!(ask(&both, "GET", "/live", None, "").await.0, StatusCode::OK);

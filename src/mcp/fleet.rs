@@ -1,0 +1,332 @@
+//! All servers of an engine.
+
+use super::{
+    TOOLS_MAX,
+    counters::McpCounters,
+    link,
+    server::{self, Server, State},
+    tool::McpTool,
+};
+use crate::{
+    config::{McpConfig, McpServer, McpTransport},
+    tool::{
+        Tool,
+        mcp::{Offered, exposed},
+    },
+};
+use futures_util::future::join_all;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+use tokio::{
+    runtime::{Builder, Handle, Runtime},
+    sync::watch,
+    time::timeout,
+};
+use tracing::warn;
+
+/// Somebody waits for the answer.
+const TEST_MAX: Duration = Duration::from_secs(45);
+
+/// The servers of a generation are started and stopped here; calls reach them through their tools.
+pub struct Fleet {
+    /// Own threads for what servers say: parsing a long answer must not make a frame late.
+    _runtime: Option<OwnRuntime>,
+    handle: Handle,
+    counters: Arc<McpCounters>,
+    changed: watch::Sender<u64>,
+    servers: Mutex<BTreeMap<String, Arc<Server>>>,
+    /// One test of a server at a time.
+    testing: Mutex<BTreeSet<String>>,
+}
+
+/// What a server offers to a generation of the configuration.
+#[derive(Clone)]
+pub struct Offer {
+    /// As the configuration of that generation has it.
+    config: Arc<McpServer>,
+    server: Arc<Server>,
+    tools: Arc<Vec<Offered>>,
+    counters: Arc<McpCounters>,
+    handle: Handle,
+}
+
+/// A tool of a server, ready for a registry.
+pub struct Guest {
+    pub server: String,
+    /// As the server calls it.
+    pub name: String,
+    pub tool: Arc<dyn Tool>,
+}
+
+/// A tool that a server has and that nobody can use, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    pub server: String,
+    pub tool: String,
+    pub reason: String,
+}
+
+/// What `GET /mcp/status` tells of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerStatus {
+    pub transport: &'static str,
+    pub state: State,
+    pub restarts: u64,
+    pub last_error: Option<String>,
+    pub tools: Vec<ToolStatus>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolStatus {
+    /// As the server calls it.
+    pub name: String,
+    /// `None`: nothing can be made of its name.
+    pub exposed_name: Option<String>,
+}
+
+/// What came of a throwaway instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestReport {
+    pub took: Duration,
+    pub result: Result<Vec<ToolStatus>, String>,
+}
+
+impl Fleet {
+    /// With a thread of its own for all servers.
+    pub fn new(counters: Arc<McpCounters>) -> std::io::Result<Self> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("mcp").enable_all().build()?;
+        let handle = runtime.handle().clone();
+        Ok(Self { _runtime: Some(OwnRuntime(Some(runtime))), ..Self::on(handle, counters) })
+    }
+
+    /// On a runtime that is there already.
+    pub fn on(handle: Handle, counters: Arc<McpCounters>) -> Self {
+        Self {
+            _runtime: None,
+            handle,
+            counters,
+            changed: watch::Sender::new(0),
+            servers: Mutex::default(),
+            testing: Mutex::default(),
+        }
+    }
+
+    /// Counts up whenever the tools of a server have become known or have changed.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    pub fn counters(&self) -> &McpCounters {
+        &self.counters
+    }
+
+    /// Begins to start the servers that are not there yet; waits for none of them.
+    pub fn start(&self, config: &McpConfig) {
+        let mut servers = self.lock();
+        for server in wanted(config) {
+            if !servers.contains_key(&server.id) {
+                let id = server.id.clone();
+                servers.insert(id, self.launch(server.clone(), Arc::default()));
+            }
+        }
+    }
+
+    /// Ends all servers and starts those of this configuration. What they offered before is offered until they tell
+    /// their tools anew.
+    pub async fn replace(&self, config: &McpConfig) {
+        let old: BTreeMap<_, _> = std::mem::take(&mut *self.lock());
+        join_all(old.values().map(|server| server.stop())).await;
+        {
+            let mut servers = self.lock();
+            for server in wanted(config) {
+                let known = old.get(&server.id).map(|old| old.tools.load_full()).unwrap_or_default();
+                let id = server.id.clone();
+                servers.insert(id, self.launch(server.clone(), known));
+            }
+        }
+        self.changed.send_modify(|version| *version += 1);
+    }
+
+    fn launch(&self, config: McpServer, known: Arc<Vec<Offered>>) -> Arc<Server> {
+        let _inside = self.handle.enter();
+        Server::start(Arc::new(config), known, Arc::clone(&self.counters), self.changed.clone())
+    }
+
+    /// Whether there is one at all.
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// Ends all servers, in bounded time.
+    pub async fn stop(&self) {
+        let all: BTreeMap<_, _> = std::mem::take(&mut *self.lock());
+        join_all(all.values().map(|server| server.stop())).await;
+    }
+
+    /// What the servers of a configuration offer at this moment.
+    pub fn offers(&self, config: &McpConfig) -> Vec<Offer> {
+        let servers = self.lock();
+        let offer = |wanted: &McpServer| {
+            let server = Arc::clone(servers.get(&wanted.id)?);
+            let (counters, handle) = (Arc::clone(&self.counters), self.handle.clone());
+            Some(Offer { config: Arc::new(wanted.clone()), tools: server.tools.load_full(), server, counters, handle })
+        };
+        wanted(config).filter_map(offer).collect()
+    }
+
+    /// All servers of a configuration, those that are not started too.
+    pub fn status(&self, config: &McpConfig) -> BTreeMap<String, ServerStatus> {
+        let servers = self.lock();
+        let status = |(id, wanted): (&String, &McpServer)| {
+            let transport = transport(wanted);
+            let status = match servers.get(id) {
+                Some(server) if config.enabled && wanted.enabled => {
+                    let (state, last_error) = server.state();
+                    let tools = tools_of(wanted, &server.tools.load());
+                    ServerStatus { transport, state, restarts: server.restarts(), last_error, tools }
+                }
+                _ => {
+                    let is_on = config.enabled && wanted.enabled;
+                    let state = if is_on { State::Starting } else { State::Disabled };
+                    ServerStatus { transport, state, restarts: 0, last_error: None, tools: Vec::new() }
+                }
+            };
+            (id.clone(), status)
+        };
+        config.servers.iter().map(status).collect()
+    }
+
+    /// Starts an instance of a server, asks for its tools, and ends it. One that was given up is started again if that
+    /// worked. `None`: it is being tested already.
+    pub async fn test(&self, config: &McpServer) -> Option<TestReport> {
+        let _one = Testing::begin(&self.testing, &config.id)?;
+        let began = Instant::now();
+        let own = config.clone();
+        let tried = self.handle.spawn(timeout(TEST_MAX, async move {
+            let output = server::output(&own);
+            let link = link::connect(&own, &output).await?;
+            let tools = link.connection.tools(own.start_max).await;
+            link.stop().await;
+            tools.map(|(offered, _)| tools_of(&own, &offered)).map_err(|why| output.masked(&why))
+        }));
+        let result = match tried.await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(format!("it did not tell its tools in {} s", TEST_MAX.as_secs())),
+            Err(_) => Err("the test itself failed; see the log".into()),
+        };
+        if result.is_ok()
+            && let Some(server) = self.lock().get(&config.id)
+            && server.state().0 != State::Up
+        {
+            server.retry();
+        }
+        Some(TestReport { took: began.elapsed(), result })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Server>>> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A runtime must not be waited for where others run.
+struct OwnRuntime(Option<Runtime>);
+
+impl Drop for OwnRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Gives the name back when dropped.
+struct Testing<'a> {
+    all: &'a Mutex<BTreeSet<String>>,
+    id: String,
+}
+
+impl<'a> Testing<'a> {
+    fn begin(all: &'a Mutex<BTreeSet<String>>, id: &str) -> Option<Self> {
+        let new = all.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned());
+        new.then(|| Self { all, id: id.to_owned() })
+    }
+}
+
+impl Drop for Testing<'_> {
+    fn drop(&mut self) {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
+}
+
+fn wanted(config: &McpConfig) -> impl Iterator<Item = &McpServer> {
+    config.servers.values().filter(|server| config.enabled && server.enabled)
+}
+
+const fn transport(server: &McpServer) -> &'static str {
+    match server.transport {
+        McpTransport::Stdio { .. } => "stdio",
+        McpTransport::Http { .. } => "http",
+    }
+}
+
+fn tools_of(config: &McpServer, offered: &[Offered]) -> Vec<ToolStatus> {
+    let status = |tool: &Offered| ToolStatus { name: tool.name.clone(), exposed_name: config.exposed(&tool.name) };
+    offered.iter().map(status).collect()
+}
+
+impl Offer {
+    /// The server's tools that this configuration wants, in the server's order; those that `listed` names come first when
+    /// there are too many. And what is left out.
+    pub fn tools(&self, listed: &BTreeSet<&str>) -> (Vec<Guest>, Vec<LeftOut>) {
+        let config = &self.config;
+        let mut left_out = Vec::new();
+        let mut leave = |tool: &str, reason: String| {
+            left_out.push(LeftOut { server: config.id.clone(), tool: tool.to_owned(), reason });
+        };
+        let is_wanted = |tool: &&Offered| config.tools.is_empty() || config.tools.contains_key(&tool.name);
+        let is_listed =
+            |tool: &&Offered| config.exposed(&tool.name).is_some_and(|exposed| listed.contains(exposed.as_str()));
+        let (first, rest): (Vec<_>, Vec<_>) = self.tools.iter().filter(is_wanted).partition(is_listed);
+        let mut made = Vec::new();
+        for (index, tool) in first.into_iter().chain(rest).enumerate() {
+            if index >= TOOLS_MAX {
+                leave(&tool.name, format!("the server has more than {TOOLS_MAX} tools"));
+                continue;
+            }
+            match self.tool(tool) {
+                Ok(made_of) => {
+                    let (server, name) = (config.id.clone(), tool.name.clone());
+                    made.push(Guest { server, name, tool: Arc::new(made_of) });
+                }
+                Err(reason) => leave(&tool.name, reason),
+            }
+        }
+        for name in config.tools.keys().filter(|name| !self.tools.iter().any(|tool| tool.name == **name)) {
+            if self.server.state().0 == State::Up {
+                leave(name, "the server has no tool of this name".into());
+            }
+        }
+        (made, left_out)
+    }
+
+    fn tool(&self, offered: &Offered) -> Result<McpTool, String> {
+        let rules = self.config.tools.get(&offered.name);
+        let mut spec = offered.spec(&self.config.id, rules, &self.config.defaults)?;
+        spec.announce.clone_from(&self.config.announce);
+        let own_name = rules.is_some_and(|rules| rules.expose_as.is_some());
+        if !own_name && exposed(&self.config.id, &offered.name).is_some_and(|exposed| exposed.shortened) {
+            warn!(server = self.config.id.as_str(), exposed_name = spec.name, "the name of an MCP tool was shortened");
+        }
+        Ok(McpTool {
+            spec,
+            tool: offered.name.as_str().into(),
+            rules: rules.cloned().unwrap_or_default(),
+            server: Arc::clone(&self.server),
+            counters: Arc::clone(&self.counters),
+            runtime: self.handle.clone(),
+        })
+    }
+}

@@ -1,0 +1,158 @@
+//! What a server prints, in the engine's log: limited in lines and length, its secrets masked.
+
+use secrecy::{ExposeSecret as _, SecretString};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+use tracing::info;
+
+/// Lines of one server in a second; the others are counted.
+const LINES_PER_SECOND: u32 = 20;
+/// A longer line is cut.
+const LINE_BYTES_MAX: usize = 4096;
+/// What of the last line goes into an error.
+const REASON_CHARS_MAX: usize = 300;
+/// Shorter values are in every text, and are no secrets.
+const SECRET_BYTES_MIN: usize = 4;
+
+/// The printer of one server; clones share the limit.
+#[derive(Clone)]
+pub(super) struct Output {
+    server: Arc<str>,
+    secrets: Arc<[SecretString]>,
+    window: Arc<Mutex<Window>>,
+}
+
+struct Window {
+    began: Instant,
+    lines: u32,
+    left_out: u64,
+    /// The last line on stderr, for the error of a server that dies.
+    last: String,
+}
+
+impl Output {
+    pub fn new(server: &str, secrets: impl IntoIterator<Item = SecretString>) -> Self {
+        let secret = |value: &SecretString| value.expose_secret().len() >= SECRET_BYTES_MIN;
+        let window = Window { began: Instant::now(), lines: 0, left_out: 0, last: String::new() };
+        Self {
+            server: server.into(),
+            secrets: secrets.into_iter().filter(secret).collect(),
+            window: Arc::new(Mutex::new(window)),
+        }
+    }
+
+    /// Without the secrets, control characters and more than a line's length.
+    pub fn masked(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for secret in self.secrets.iter() {
+            if text.contains(secret.expose_secret()) {
+                text = text.replace(secret.expose_secret(), "***");
+            }
+        }
+        let end = (0..=text.len().min(LINE_BYTES_MAX)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let whole = end == text.len();
+        let clean: String = text[..end].chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        if whole { clean.trim_end().to_owned() } else { format!("{clean}…") }
+    }
+
+    /// One line that the server printed.
+    pub fn line(&self, stream: &'static str, bytes: &[u8]) {
+        // Cut before it is looked through; a secret across the cut is still masked, as the text is taken a bit longer.
+        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(2 * LINE_BYTES_MAX)]);
+        let text = self.masked(&text);
+        if text.is_empty() {
+            return;
+        }
+        let (shown, left_out) = {
+            let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+            if stream == "stderr" {
+                window.last = text.chars().take(REASON_CHARS_MAX).collect();
+            }
+            window.admit(Instant::now())
+        };
+        let server = &*self.server;
+        if left_out > 0 {
+            info!(server, lines = left_out, "the MCP server printed more lines than are logged");
+        }
+        if shown {
+            info!(server, stream, "MCP server: {text}");
+        }
+    }
+
+    /// Lines that were not logged are told at the end.
+    pub fn finish(&self) {
+        let left_out = {
+            let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut window.left_out)
+        };
+        if left_out > 0 {
+            info!(server = &*self.server, lines = left_out, "the MCP server printed more lines than are logged");
+        }
+    }
+
+    /// The last line on stderr since the last start.
+    pub fn last_words(&self) -> Option<String> {
+        let window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        (!window.last.is_empty()).then(|| window.last.clone())
+    }
+
+    pub fn begin(&self) {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner).last.clear();
+    }
+}
+
+impl Window {
+    /// Whether the next line is logged, and how many lines before it were not.
+    fn admit(&mut self, now: Instant) -> (bool, u64) {
+        let mut told = 0;
+        if now.saturating_duration_since(self.began) >= Duration::from_secs(1) {
+            (self.began, self.lines) = (now, 0);
+            told = std::mem::take(&mut self.left_out);
+        }
+        if self.lines >= LINES_PER_SECOND {
+            self.left_out += 1;
+            return (false, told);
+        }
+        self.lines += 1;
+        (true, told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::LogCapture;
+
+    fn output(secrets: &[&str]) -> Output {
+        Output::new("demo", secrets.iter().map(|secret| SecretString::from(*secret)))
+    }
+
+    /// M36, M answer 16: twenty lines a second, and then how many there were besides.
+    #[test]
+    fn a_flood_of_lines_is_twenty_a_second_and_a_count() {
+        let mut window = Window { began: Instant::now(), lines: 0, left_out: 0, last: String::new() };
+        let begin = window.began;
+        let shown = (0..1000).filter(|_| window.admit(begin).0).count();
+        assert_eq!(shown, 20);
+        assert_eq!(window.admit(begin + Duration::from_secs(1)), (true, 980));
+        assert_eq!(window.admit(begin + Duration::from_millis(1500)), (true, 0));
+    }
+
+    /// M33, M answer 16: secrets are masked, lines are cut at 4 KiB, and nothing moves the terminal's cursor.
+    #[test]
+    fn what_is_logged_holds_no_secret_and_is_one_short_line() {
+        let capture = LogCapture::new();
+        let _guard = capture.start();
+        let output = output(&["hunter22", "abc"]);
+        output.line("stderr", b"the token is hunter22, twice hunter22\r");
+        output.line("stderr", b"abc is too short to be a secret \x1b[2J\n");
+        output.line("stderr", "ü".repeat(5000).as_bytes());
+        let lines = capture.lines();
+        assert!(lines[0].contains("the token is ***, twice ***"), "{lines:?}");
+        assert!(lines[1].contains("abc is too short") && !lines[1].contains('\u{1b}'), "{lines:?}");
+        assert!(lines[2].len() < 4096 + 200 && lines[2].contains('…'), "{}", lines[2].len());
+        assert_eq!(output.last_words().map(|text| text.chars().count()), Some(300));
+    }
+}

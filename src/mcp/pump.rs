@@ -1,0 +1,243 @@
+//! From a server's standard output to the protocol: one message a line, and whatever else it prints.
+
+use super::{MESSAGE_BYTES_MAX, output::Output};
+use std::time::Duration;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader},
+    time::{Instant, sleep_until},
+};
+
+/// Bytes that are no message after which a server is given up: it speaks something else.
+const GARBAGE_BYTES_MAX: usize = 64 << 20;
+/// What a server may print in a tenth of a second, in bytes and lines. Far more than answers are; a flood is read no
+/// faster, so it costs a few per cent of one core, and then it waits in its pipe.
+const BYTES_PER_WINDOW: usize = 4 << 20;
+const LINES_PER_WINDOW: usize = 1000;
+const WINDOW: Duration = Duration::from_millis(100);
+/// Of a message that is too long, where its id is looked for: SDKs write it first or last.
+const EDGE_BYTES: usize = 256;
+/// Tells a call that its answer was too long; of the range that JSON-RPC leaves to implementations.
+pub(super) const TOO_LONG: i32 = -32_098;
+
+/// Why the output of a server is read no further.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum PumpEnd {
+    Closed,
+    /// Nothing but noise.
+    NoProtocol,
+}
+
+/// Holds a reader back.
+struct Pace {
+    began: Instant,
+    bytes: usize,
+    lines: usize,
+}
+
+impl Pace {
+    fn new() -> Self {
+        Self { began: Instant::now(), bytes: 0, lines: 0 }
+    }
+
+    async fn keep(&mut self, bytes: usize, lines: usize) {
+        if self.began.elapsed() >= WINDOW {
+            *self = Self::new();
+        }
+        self.bytes += bytes;
+        self.lines += lines;
+        if self.bytes > BYTES_PER_WINDOW || self.lines > LINES_PER_WINDOW {
+            sleep_until(self.began + WINDOW).await;
+        }
+    }
+}
+
+/// A line as it is gathered: whole while it fits, then only its edges.
+#[derive(Default)]
+struct Line {
+    head: Vec<u8>,
+    /// The last bytes of one that is too long.
+    tail: Vec<u8>,
+    bytes: usize,
+}
+
+impl Line {
+    fn add(&mut self, piece: &[u8]) {
+        self.bytes += piece.len();
+        if self.bytes <= MESSAGE_BYTES_MAX {
+            self.head.extend_from_slice(piece);
+            return;
+        }
+        if self.tail.is_empty() {
+            self.head.truncate(EDGE_BYTES);
+            self.head.shrink_to_fit();
+        }
+        self.tail.extend_from_slice(&piece[piece.len().saturating_sub(EDGE_BYTES)..]);
+        let excess = self.tail.len().saturating_sub(EDGE_BYTES);
+        self.tail.drain(..excess);
+    }
+
+    const fn is_too_long(&self) -> bool {
+        self.bytes > MESSAGE_BYTES_MAX
+    }
+}
+
+/// Hands messages on to `messages` and logs the rest, until the server closes its output.
+pub(super) async fn messages(
+    from_server: impl AsyncRead + Unpin,
+    mut messages: impl AsyncWrite + Unpin,
+    output: Output,
+) -> PumpEnd {
+    let mut reader = BufReader::with_capacity(64 << 10, from_server);
+    let (mut line, mut garbage, mut pace) = (Line::default(), 0_usize, Pace::new());
+    loop {
+        let Ok(available) = reader.fill_buf().await else { return PumpEnd::Closed };
+        if available.is_empty() {
+            return PumpEnd::Closed;
+        }
+        let end = available.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(available.len(), |at| at + 1);
+        line.add(&available[..taken]);
+        reader.consume(taken);
+        pace.keep(taken, usize::from(end.is_some())).await;
+        if end.is_none() {
+            if line.is_too_long() && garbage + line.bytes > GARBAGE_BYTES_MAX {
+                return PumpEnd::NoProtocol;
+            }
+            continue;
+        }
+        let whole = std::mem::take(&mut line);
+        let passed = match message(&whole) {
+            Some(message) => messages.write_all(&message).await,
+            None => {
+                garbage += whole.bytes;
+                output.line("stdout", &whole.head);
+                if garbage > GARBAGE_BYTES_MAX {
+                    return PumpEnd::NoProtocol;
+                }
+                continue;
+            }
+        };
+        garbage = 0;
+        if passed.is_err() {
+            // Nobody listens any more: the connection is being closed.
+            return PumpEnd::Closed;
+        }
+    }
+}
+
+/// Reads what a server prints on its standard error, for the log.
+pub(super) async fn errors(from_server: impl AsyncRead + Unpin, output: Output) {
+    /// More of one line is not kept.
+    const LINE_BYTES_MAX: usize = 16 << 10;
+
+    let mut reader = BufReader::with_capacity(16 << 10, from_server);
+    let (mut line, mut pace) = (Vec::new(), Pace::new());
+    while let Ok(available) = reader.fill_buf().await {
+        if available.is_empty() {
+            break;
+        }
+        let end = available.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(available.len(), |at| at + 1);
+        let room = LINE_BYTES_MAX.saturating_sub(line.len());
+        line.extend_from_slice(&available[..taken.min(room)]);
+        reader.consume(taken);
+        if end.is_some() {
+            output.line("stderr", &line);
+            line.clear();
+        }
+        pace.keep(taken, usize::from(end.is_some())).await;
+    }
+    output.line("stderr", &line);
+    output.finish();
+}
+
+/// What is handed on of a line: itself if it may be a message, and for one that is too long the news of that.
+fn message(line: &Line) -> Option<Vec<u8>> {
+    let text = line.head.trim_ascii_start();
+    if !text.starts_with(b"{") {
+        return None;
+    }
+    if !line.is_too_long() {
+        return Some(line.head.clone());
+    }
+    let id = id_of(&line.head, &line.tail)?;
+    let mib = MESSAGE_BYTES_MAX >> 20;
+    let error = format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":{TOO_LONG},\"message\":\"longer than {mib} MiB\"}}}}\n"
+    );
+    Some(error.into_bytes())
+}
+
+/// The id of an answer, from its edges. Ours are numbers.
+fn id_of(head: &[u8], tail: &[u8]) -> Option<u64> {
+    let digits = |text: &str| {
+        let text = text.trim_start().strip_prefix(':')?.trim_start();
+        let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        text[..end].parse::<u64>().ok()
+    };
+    let head = String::from_utf8_lossy(head);
+    // Inside the result an id is something else.
+    let before = head.split("\"result\"").next().unwrap_or_default();
+    let first = before.rfind("\"id\"").and_then(|at| digits(&before[at + 4..]));
+    let tail = String::from_utf8_lossy(tail);
+    let last = || tail.rfind("\"id\"").filter(|at| !tail[*at..].contains("}}")).and_then(|at| digits(&tail[at + 4..]));
+    first.or_else(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncReadExt as _;
+
+    async fn pumped(printed: Vec<u8>) -> (String, PumpEnd) {
+        let (sink, mut source) = tokio::io::duplex(1 << 20);
+        let read = tokio::spawn(async move {
+            let mut text = String::new();
+            source.read_to_string(&mut text).await.unwrap();
+            text
+        });
+        let end = messages(printed.as_slice(), sink, Output::new("demo", [])).await;
+        (read.await.unwrap(), end)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn messages_pass_and_other_lines_do_not() {
+        let printed = b"Server is ready!\n{\"jsonrpc\":\"2.0\"}\n\n  {\"a\":1}\r\nDone.\n{\"unfinished\":".to_vec();
+        let (passed, end) = pumped(printed).await;
+        assert_eq!((passed.as_str(), end), ("{\"jsonrpc\":\"2.0\"}\n  {\"a\":1}\r\n", PumpEnd::Closed));
+    }
+
+    /// Whether the SDK writes the id first (Python) or last (TypeScript).
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_is_too_long_fails_its_own_call_at_once() {
+        let long = format!("{{\"content\":[{{\"id\":99,\"text\":\"{}\"}}]}}", "x".repeat(10 << 20));
+        for printed in [
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{long}}}\n"),
+            format!("{{\"result\":{long},\"jsonrpc\":\"2.0\",\"id\":7}}\n"),
+        ] {
+            let (passed, end) = pumped(printed.into_bytes()).await;
+            assert_eq!(
+                passed,
+                "{\"jsonrpc\":\"2.0\",\"id\":7,\"error\":{\"code\":-32098,\"message\":\"longer than 4 MiB\"}}\n"
+            );
+            assert_eq!(end, PumpEnd::Closed);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_speaks_something_else_is_given_up_in_bounded_memory() {
+        let endless = tokio::io::repeat(b'x');
+        let end = messages(endless, tokio::io::sink(), Output::new("demo", [])).await;
+        assert_eq!(end, PumpEnd::NoProtocol);
+        let lines = b"blah blah blah\n".repeat(GARBAGE_BYTES_MAX / 15 + 100);
+        assert_eq!(messages(lines.as_slice(), tokio::io::sink(), Output::new("demo", [])).await, PumpEnd::NoProtocol);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_is_read_at_a_pace() {
+        let lines = b"{}\n".repeat(10 * LINES_PER_WINDOW);
+        let began = Instant::now();
+        messages(lines.as_slice(), tokio::io::sink(), Output::new("demo", [])).await;
+        assert!(began.elapsed() >= 8 * WINDOW, "{:?}", began.elapsed());
+    }
+}

@@ -1,0 +1,181 @@
+//! A fleet of servers and a way to call their tools as a conversation does.
+
+use jiff::Timestamp;
+use offhook::{
+    config::{self, Config},
+    facts::{CallFacts, CallId, Direction},
+    mcp::{Fleet, LeftOut, McpCounters, ServerStatus, State},
+    provider,
+    redact::Redacted,
+    tool::{
+        Admission, CallPolicy, Executor, Opening, PolicyRules, Registry, ToolCall, ToolCallId, ToolOutcome, ToolSpec,
+        Toolbox,
+    },
+};
+use serde_json::Value;
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+/// For what takes a machine under load a moment.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// One engine's servers, without an engine.
+pub struct Desk {
+    pub fleet: Arc<Fleet>,
+    pub config: Config,
+    pub folder: TempDir,
+    pub metrics: prometheus::Registry,
+}
+
+/// The entry of a server that misbehaves so; `more` are further keys.
+pub fn faulty(mode: &str, more: &str) -> String {
+    let script = support("faulty.py");
+    format!("{{ command: [python3, {script:?}, {mode}], env: {{ FAULTY_LOG: faulty.log }}{more} }}")
+}
+
+/// A file beside the tests.
+pub fn support(name: &str) -> String {
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/support/mcp", name].iter().collect();
+    path.display().to_string()
+}
+
+/// A file of the build, such as a virtual environment.
+pub fn built(path: &str) -> PathBuf {
+    let target = Path::new(env!("CARGO_BIN_EXE_offhook")).ancestors().nth(2).expect("target/debug/offhook");
+    target.join(path)
+}
+
+impl Desk {
+    /// Loads these servers and begins to start them. Their tools are classified as public reads.
+    pub fn open(servers: &[(&str, String)]) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let folder = tempfile::tempdir().unwrap();
+        let config = Self::read(servers, folder.path());
+        let metrics = prometheus::Registry::new();
+        let fleet = Fleet::new(Arc::new(McpCounters::new(&metrics))).unwrap();
+        fleet.start(&config.mcp);
+        Self { fleet: Arc::new(fleet), config, folder, metrics }
+    }
+
+    pub fn read(servers: &[(&str, String)], folder: &Path) -> Config {
+        let servers: String = servers.iter().map(|(id, entry)| format!("    {id}: {entry}\n")).collect();
+        let yaml = format!(
+            "providers: {{ a: {{ scripted: {{ script: [silence] }} }} }}\n\
+             contexts: {{ a: {{ prompt: Test, provider: a }} }}\nmcp:\n  servers:\n{servers}"
+        );
+        let path = folder.join("offhook.yaml");
+        std::fs::write(&path, yaml).unwrap();
+        config::load(&path, &|_| None, &provider::catalog()).unwrap_or_else(|problems| panic!("{problems:?}"))
+    }
+
+    pub fn status(&self, server: &str) -> ServerStatus {
+        self.fleet.status(&self.config.mcp)[server].clone()
+    }
+
+    /// Waits until a server is in this state.
+    pub async fn until(&self, server: &str, state: State) -> ServerStatus {
+        self.when(server, &format!("{state:?}"), |status| status.state == state).await
+    }
+
+    /// Waits until a server's status is so.
+    pub async fn when(&self, server: &str, what: &str, is_so: impl Fn(&ServerStatus) -> bool) -> ServerStatus {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let status = self.status(server);
+            if is_so(&status) {
+                return status;
+            }
+            assert!(Instant::now() < until, "{server} is not {what}: {status:?}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// All tools that the servers offer at this moment, and what is left out.
+    pub fn registry(&self) -> (Registry, Vec<LeftOut>) {
+        let (mut guests, mut left_out) = (Vec::new(), Vec::new());
+        for offer in self.fleet.offers(&self.config.mcp) {
+            let (tools, not) = offer.tools(&BTreeSet::new());
+            left_out.extend(not);
+            guests.extend(tools);
+        }
+        let classify = |spec: &mut ToolSpec| {
+            if matches!(spec.executor, Executor::Mcp(_)) && spec.access == offhook::gate::Category::Unknown {
+                spec.access = offhook::gate::Category::PublicRead;
+            }
+        };
+        let tools = guests.iter().map(|guest| Arc::clone(&guest.tool));
+        let (registry, refused) = Registry::with_guests([], tools, classify).unwrap();
+        left_out.extend(refused.into_iter().map(|(index, reason)| LeftOut {
+            server: guests[index].server.clone(),
+            tool: guests[index].name.clone(),
+            reason,
+        }));
+        (registry, left_out)
+    }
+
+    pub fn toolbox(&self) -> Arc<Toolbox> {
+        let (registry, _) = self.registry();
+        Arc::new(registry.toolbox(registry.names()))
+    }
+
+    /// One call by a model, as it would come out of a telephone call.
+    pub async fn call(&self, tool: &str, arguments: Value) -> ToolOutcome {
+        call(&self.toolbox(), tool, arguments).await
+    }
+
+    /// What the server that misbehaves has written down.
+    pub fn log(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.folder.path().join("faulty.log")).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    pub fn events(&self, event: &str) -> Vec<Value> {
+        self.log().into_iter().filter(|line| line["event"] == event).collect()
+    }
+
+    pub fn metrics(&self) -> String {
+        prometheus::TextEncoder::new().encode_to_string(&self.metrics.gather()).unwrap()
+    }
+}
+
+/// One call of this selection of tools.
+pub async fn call(toolbox: &Arc<Toolbox>, tool: &str, arguments: Value) -> ToolOutcome {
+    let opening = Opening { session: "desk".into(), ..Opening::default() };
+    let began = (Instant::now(), Timestamp::now());
+    let mut policy = CallPolicy::new(Arc::clone(toolbox), Arc::<PolicyRules>::default(), opening, began);
+    let call = ToolCall { id: "call_1".into(), name: tool.into(), arguments: arguments.to_string() };
+    match policy.admit(ToolCallId::random(), &call, Instant::now()) {
+        Admission::Run { call, .. } => {
+            let tool = toolbox.tool(&call).unwrap();
+            tool.run(*call, &facts()).await
+        }
+        other => panic!("{tool} is not admitted: {other:?}"),
+    }
+}
+
+pub fn facts() -> CallFacts {
+    CallFacts {
+        id: CallId::random(),
+        context: "front".into(),
+        provider: "main".into(),
+        direction: Direction::Inbound,
+        caller_name: Redacted::new(None),
+        caller_number: Redacted::new(None),
+        dialled_number: Redacted::new(None),
+        campaign_id: None,
+        lead_id: None,
+    }
+}
+
+/// What a tool that worked said, and its data.
+pub fn done(outcome: ToolOutcome) -> (String, Value) {
+    match outcome {
+        ToolOutcome::Done(done) => (done.message.unwrap_or_default(), done.data),
+        other => panic!("it did not work: {other:?}"),
+    }
+}

@@ -1,0 +1,5 @@
+//! MCP servers as the engine has them: started, asked, broken, started again. The servers are real programs: one that
+//! misbehaves on demand, and three that others wrote.
+
+mod desk;
+mod servers;
