@@ -98,6 +98,17 @@ fn a_caller_who_speaks_cancels_the_announcement_and_not_the_tool() {
     assert_eq!(stage.answers().len(), 1);
 }
 
+/// M answer 10: a caller who still speaks is not spoken into, though the agent has talked over them.
+#[test]
+fn a_caller_who_is_talked_over_still_speaks() {
+    let mut stage = Stage::with_tools([slow("weather", 1_000)]);
+    stage.agent(offhook::call::AgentEvent::CallerSpeechStarted { utterance: None }).reply("r", 300);
+    stage.only_calls("provider-1", "weather", "{}").after(3_000);
+    assert_eq!(stage.announced(), []);
+    stage.agent(offhook::call::AgentEvent::CallerSpeechStopped).reply("r2", 300).after(1_400);
+    assert_eq!(stage.announced().len(), 1, "this tool was called after they had begun");
+}
+
 /// M answer 10: a barge-in cuts the announcement short as it cuts any speech; the tool runs on and is answered.
 #[test]
 fn a_caller_can_talk_into_the_announcement() {

@@ -355,7 +355,7 @@ impl CallMachine {
         (self.response, self.last_response) = (None, None);
         (self.has_spoken, self.asked_again, self.prompts_used) = (false, false, 0);
         self.manners = Manners::default();
-        self.announcements.expect_none();
+        self.announcements.new_agent();
         self.takes_over = true;
         (self.plan.rules, self.plan.agent, self.plan.apology) = (rules, agent, apology);
         self.agent = Agent::Dialling;
