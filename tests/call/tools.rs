@@ -1,10 +1,10 @@
 //! Tool calls: admitted by the context's list, answered once, acted on after the last words.
 
-use crate::stage::{Stage, approved_tool, look_up, rules};
+use crate::stage::{AGENT, Stage, approved_tool, look_up, rules};
 use offhook::{
     call::{
-        AgentCommand, AgentEvent, AgentLoss, EndReason, Input, LegCommand, LegEvent, Measure, Note, Output, Reply,
-        Speaker, TransferFault,
+        AgentCommand, AgentEvent, AgentLoss, AgentTraits, EndReason, Input, LegCommand, LegEvent, Measure, Note,
+        Output, Reply, Speaker, TransferFault,
     },
     tool::{After, CallAction, Done, Failure, Opening, PolicyRules, ToolError, ToolOutcome},
 };
@@ -253,6 +253,26 @@ fn a_dispatched_tool_does_not_run_for_ever() {
     assert_eq!(stage.audits()[0].error(), Some(ToolError::Timeout));
     assert!(stage.seen.iter().any(|(_, output)| matches!(output, Output::CancelTool { .. })));
     assert_eq!(stage.answers().len(), 1);
+}
+
+/// M23, M24: a provider that carries 2 KiB and no data is told message, status and flags of a large result.
+#[test]
+fn a_provider_is_told_what_it_bears() {
+    let agent = AgentTraits { answer_bytes_max: Some(2048), forwards_data: false, ..AGENT };
+    let opening = Opening { caller_known: true, answers: agent.answer_limits(), ..Opening::default() };
+    let mut stage = Stage::by(agent, rules(), [look_up()], PolicyRules::default(), opening);
+    stage.leg(LegEvent::Up).agent(AgentEvent::Ready).reply("greeting", 300).after(400);
+    stage.caller_tells("When?").only_calls("provider-1", "look_up", "{}");
+    let rows: Vec<_> = (0..500).map(|row| json!({ "row": [{ "planted": row }] })).collect();
+    let data = json!({ "rows": rows, "status": "success", "will_hangup": false });
+    stage.finishes("look_up", ToolOutcome::done("At nine.", data));
+    let (_, output, _) = answers(&stage).remove(0);
+    assert!(output.len() <= 2048 && !output.contains("planted"), "{output}");
+    let told = stage.answer();
+    assert_eq!(
+        (&told["message"], &told["data"]),
+        (&json!("At nine."), &json!({ "status": "success", "will_hangup": false }))
+    );
 }
 
 // ---- What tools ask of the call (P20, P27, P28) ----

@@ -347,9 +347,9 @@ impl CallMachine {
     }
 
     pub(super) fn on_handed_off(&mut self, handover: Handover, now: Instant, out: &mut Vec<Output>) {
-        let Handover { context, rules, toolbox, policy, agent, apology, answer_bytes_max, pin } = handover;
+        let Handover { context, rules, toolbox, policy, agent, apology, pin } = handover;
         self.abandon_tools(out);
-        self.policy.change_hands(toolbox, policy, answer_bytes_max);
+        self.policy.change_hands(toolbox, policy, agent.answer_limits());
         self.policy.expect_pin(pin);
         self.track.new_agent();
         (self.response, self.last_response) = (None, None);
