@@ -10,7 +10,7 @@ use crate::{
     config::{Config, Context},
     outbound::RemoteGate,
     provider::{self, Provider},
-    tool::{NEEDS_ARI, Registry, Toolbox},
+    tool::{NEEDS_ARI, Registry, ToolSpec, Toolbox},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -96,6 +96,11 @@ impl Generation {
     /// One line about the tools of each tenant.
     pub fn registries(&self) -> impl Iterator<Item = (&str, &Registry)> {
         self.registries.iter().map(|(tenant, registry)| (tenant.as_deref().unwrap_or("(built-in)"), registry))
+    }
+
+    /// A tool of this name, whoever may use it.
+    pub fn knows(&self, name: &str) -> Option<&ToolSpec> {
+        self.registries.values().find_map(|registry| registry.spec(name))
     }
 
     pub fn apology(&self, context: &str) -> Arc<Clip> {

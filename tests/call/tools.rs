@@ -86,6 +86,32 @@ fn a_tool_that_is_not_in_the_list_is_answered_and_never_runs() {
     assert!(output.contains("NOT_FOUND"));
 }
 
+/// M11, M31: whatever an agent calls that its context does not list is refused and noted; the note shows nobody the name.
+#[test]
+fn a_name_outside_the_list_is_noted_and_not_shown() {
+    let mut stage = Stage::with_tools([look_up()]);
+    let long = "ü4711".repeat(100);
+    stage.caller_tells("Hello?").only_calls("provider-1", "transfer_money_4711", "{}").only_calls(
+        "provider-2",
+        &long,
+        "{}",
+    );
+    assert!(stage.ran().is_empty());
+    let names: Vec<_> = stage
+        .notes()
+        .into_iter()
+        .filter_map(|note| match note {
+            Note::UnknownTool { name } => Some(name.reveal().clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(names, ["transfer_money_4711".to_owned(), long.chars().take(64).collect()]);
+    assert!(!format!("{:?}", stage.notes()).contains("4711"));
+    stage.only_calls("provider-3", "look_up", "[").only_calls("provider-4", "look_up", r#"{"a":1}"#);
+    let unknown = stage.notes().into_iter().filter(|note| matches!(note, Note::UnknownTool { .. })).count();
+    assert_eq!(unknown, 2, "other refusals are none of these");
+}
+
 #[test]
 fn several_calls_of_one_response_are_answered_after_it_and_the_agent_speaks_once() {
     let mut stage = Stage::greeted();

@@ -11,7 +11,10 @@ use crate::{
         record::Note,
         words::{Delivery, Handover, Output},
     },
-    tool::{Admission, After, Answer, CallAction, ToolCall, ToolCallId, ToolOutcome, Verdict},
+    tool::{
+        Admission, After, Answer, CallAction, ToolCall, ToolCallId, ToolError, ToolOutcome, Verdict,
+        policy::NAME_CHARS_MAX,
+    },
 };
 use std::time::Instant;
 
@@ -98,7 +101,13 @@ impl CallMachine {
             }
             Admission::Attached => {}
             Admission::Wait { until } => self.actions.wait(id, call, until),
-            Admission::Answered(answer) => self.answered(*answer, now, out),
+            Admission::Answered(answer) => {
+                if answer.tool.is_none() && answer.error == Some(ToolError::NotFound) {
+                    let name: String = call.name.chars().take(NAME_CHARS_MAX).collect();
+                    out.push(Output::Note(Note::UnknownTool { name: name.into() }));
+                }
+                self.answered(*answer, now, out);
+            }
         }
     }
 

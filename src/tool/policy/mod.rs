@@ -66,8 +66,8 @@ pub const CONFIRMATION_TOKEN: &str = "confirmationToken";
 const WORDS_MAX: Duration = Duration::from_millis(2500);
 /// Providers' ids of calls are a few dozen bytes; a longer one is kept as its digest.
 const ID_BYTES_MAX: usize = 128;
-/// What a model is told of a name it made up.
-const NAME_CHARS_MAX: usize = 64;
+/// What is kept of a name that a model made up.
+pub const NAME_CHARS_MAX: usize = 64;
 
 /// What a call brings along when it begins.
 #[derive(Debug, Clone, Default)]
