@@ -62,6 +62,14 @@ fn the_result_of_an_announced_tool_is_answered() {
     assert_eq!(stage.voice_ms(), 500 + 800 + 500);
 }
 
+/// M answer 10: a key opens another turn, in which the tools that were announced are not announced again.
+#[test]
+fn a_key_does_not_repeat_the_announcement() {
+    let mut stage = asked([slow("weather", 2_000)], "weather");
+    stage.after(2_000).reply("r", 800).after(1_000).leg(LegEvent::Digit('5')).after(5_000);
+    assert_eq!(stage.announced().len(), 1);
+}
+
 /// M answer 10: never after the result has arrived, whatever it was.
 #[test]
 fn a_tool_that_was_fast_enough_is_not_announced() {
