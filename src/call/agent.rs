@@ -2,7 +2,7 @@
 //!
 //! The core knows agents by these words and by [`AgentTraits`] alone, never by a vendor's name.
 
-use crate::tool::ToolCall;
+use crate::tool::{ToolCall, policy::AnswerLimits};
 use bytes::Bytes;
 use std::{sync::Arc, time::Duration};
 
@@ -207,4 +207,13 @@ pub struct AgentTraits {
     pub announces: bool,
     /// Bytes of a tool's answer that it can carry; `None`: as long as the engine makes them.
     pub answer_bytes_max: Option<usize>,
+    /// Can be told the whole of a result's data. Large or nested answers end the sessions of some
+    /// providers; those are told small flags alone.
+    pub forwards_data: bool,
+}
+
+impl AgentTraits {
+    pub const fn answer_limits(&self) -> AnswerLimits {
+        AnswerLimits { bytes_max: self.answer_bytes_max, data: self.forwards_data }
+    }
 }

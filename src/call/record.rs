@@ -40,6 +40,11 @@ pub enum Note {
         /// `None`: it worked.
         error: Option<ToolError>,
     },
+    /// The agent called a tool that this context does not have. A model can put anything into a name, so
+    /// it is compared with those that exist, and never shown.
+    UnknownTool {
+        name: Redacted<String>,
+    },
     /// The agent was told to say that this tool takes long.
     Announced {
         tool: String,

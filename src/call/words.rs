@@ -88,8 +88,6 @@ pub struct Handover {
     pub policy: Arc<PolicyRules>,
     pub agent: AgentTraits,
     pub apology: Arc<Clip>,
-    /// Bytes of an answer that the provider can carry.
-    pub answer_bytes_max: Option<usize>,
     /// What the caller's PIN is compared with from here on.
     pub pin: Option<Redacted<String>>,
 }

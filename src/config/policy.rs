@@ -119,6 +119,8 @@ pub(super) fn merged(own: raw::Policy, all: &raw::Policy) -> raw::Policy {
         on_defer: own.on_defer.or(all.on_defer),
         error_types: own.error_types.or(all.error_types),
         tool_result: own.tool_result.or(all.tool_result),
+        max_result_bytes: own.max_result_bytes.or(all.max_result_bytes),
+        forward_data: own.forward_data.or(all.forward_data),
         gate: Some(raw::Gate {
             evidence: gate.evidence.or(all_gate.evidence),
             evidence_age: gate.evidence_age.or(all_gate.evidence_age),
@@ -164,6 +166,8 @@ impl Resolver<'_> {
                 Some(raw::ResultShape::Data) => ResultShape::Data,
                 Some(raw::ResultShape::Envelope) | None => ResultShape::Envelope,
             },
+            result_bytes_max: raw.max_result_bytes,
+            forward_data: raw.forward_data,
         };
         ToolPolicy {
             rules: Arc::new(rules),
@@ -299,5 +303,26 @@ mod tests {
         let named = Duration::from_millis(250);
         assert_eq!(budget(ToolRules { latency_budget: Some(named), ..kind() }, plain()), named);
         assert_eq!(budget(kind(), ToolSpec { latency_budget: named, ..plain() }), named, "the author's own");
+    }
+
+    /// M answer 9: how much of a result a model is told is said for all contexts, and otherwise for one.
+    #[test]
+    fn each_context_says_how_much_of_a_result_is_told() {
+        let yaml = "policy: { max_result_bytes: 4096, forward_data: false }\n\
+                    providers: { a: { scripted: { script: [silence] } } }\n\
+                    contexts:\n  usual: { prompt: A, provider: a }\n  \
+                    own: { prompt: A, provider: a, policy: { max_result_bytes: 256, forward_data: true } }\n";
+        let load = |yaml: &str| super::super::load_str("test.yaml", yaml, &|_| None, &crate::provider::catalog());
+        let config = load(yaml).unwrap();
+        let told = |context: &str| {
+            let rules = &config.contexts[context].policy.rules;
+            (rules.result_bytes_max, rules.forward_data)
+        };
+        assert_eq!((told("usual"), told("own")), ((Some(4096), Some(false)), (Some(256), Some(true))));
+        for size in ["255", "1048577", "-1", "2KiB"] {
+            let problems = load(&yaml.replace("4096", size)).unwrap_err();
+            let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            assert!(told.len() == 1 && told[0].contains("policy.max_result_bytes"), "{told:?}");
+        }
     }
 }

@@ -25,6 +25,14 @@ pub(super) struct Policy {
     /// What of a result goes to the model: the whole `envelope`, or its `data` (or `error`) alone.
     #[schemars(extend("default" = "envelope"))]
     pub tool_result: Option<ResultShape>,
+    /// Bytes of a result that the model is told; a longer one loses its data first, but for flags, then
+    /// the end of its message. Where the provider carries less, that counts. Without it: what the
+    /// provider carries, or 16384.
+    #[schemars(range(min = 256, max = 1_048_576))]
+    pub max_result_bytes: Option<usize>,
+    /// Whether the model is told the `data` of a result. With `false` it is told the message, a short
+    /// `status` and top-level booleans, whatever `tool_result` says. Without it: as the provider bears it.
+    pub forward_data: Option<bool>,
     /// The contract gate.
     pub gate: Option<Gate>,
     /// How a caller can be identified.

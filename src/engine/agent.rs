@@ -89,7 +89,6 @@ impl Casting {
             policy: Arc::clone(&self.context.policy.rules),
             agent: self.provider.traits(),
             apology: generation.apology(&self.context.name),
-            answer_bytes_max: self.provider.traits().answer_bytes_max,
             pin: opening::pin(&self.context.policy.identify, variables),
         }
     }

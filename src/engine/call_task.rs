@@ -263,6 +263,7 @@ impl CallTask<'_> {
                 info!(tool = tool.as_str(), "a tool was still running and was cancelled");
                 self.shared.metrics.tool_call(tool, ToolCallEnd::Cancelled);
             }
+            Note::UnknownTool { name } => tell_unknown(self.generation, name.reveal()),
             Note::Announced { tool } => info!(tool = tool.as_str(), "a tool takes long; the caller is told so"),
             Note::Audit(line) => audit(line),
             Note::HandedOff { context } => info!(context = context.as_str(), "the call was handed to another context"),
@@ -339,6 +340,15 @@ async fn permitted(gate: Option<&RemoteGate>, question: &RemoteQuestion) -> Resu
     Err(ToolOutcome::failed(kind, "Another gate stopped this call."))
 }
 
+/// The agent is told the same of every name that its context does not list; the log tells them apart. A
+/// name that exists is the configuration's own word; any other is the model's, and may hold anything.
+fn tell_unknown(generation: &Generation, name: &str) {
+    match generation.knows(name) {
+        Some(spec) => warn!(tool = spec.name.as_str(), "the agent called a tool that its context does not list"),
+        None => info!("the agent called a tool that does not exist"),
+    }
+}
+
 /// One line of JSON per tool call, under a target of its own so that it can be kept apart.
 fn audit(line: &Audit) {
     let json = serde_json::to_string(line).unwrap_or_default();
@@ -356,8 +366,39 @@ fn now() -> std::time::Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{telemetry::LogCapture, tool::Mode};
+    use crate::{config, engine::workshop::Workshop, provider, telemetry::LogCapture, tool::Mode};
     use std::time::Duration;
+
+    /// M answer 7: the log says whether a refused name is a tool's, of whatever tenant, and never a name that
+    /// somebody made up.
+    #[test]
+    fn the_log_tells_a_tool_that_is_not_listed_from_one_that_does_not_exist() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let yaml = "providers: { a: { scripted: { script: [silence] } } }\n\
+                    contexts: { a: { prompt: A, provider: a, tools: [hangup_call] } }\n";
+        let config = config::load_str("test.yaml", yaml, &|_| None, &provider::catalog()).unwrap();
+        let generation =
+            Generation::build(1, config, &Workshop::closed()).unwrap_or_else(|errors| panic!("{errors:?}"));
+        let line = |name: &str| {
+            let capture = LogCapture::new();
+            let _guard = capture.start();
+            tell_unknown(&generation, name);
+            let lines = capture.lines();
+            assert_eq!(lines.len(), 1, "{lines:?}");
+            lines.join("")
+        };
+        let listed_elsewhere = line("send_dtmf");
+        assert!(
+            listed_elsewhere.contains("WARN") && listed_elsewhere.contains(r#"tool="send_dtmf""#),
+            "{listed_elsewhere}"
+        );
+        assert!(listed_elsewhere.contains("does not list"), "{listed_elsewhere}");
+        let made_up = line("send_4711");
+        assert!(
+            made_up.contains("INFO") && made_up.contains("does not exist") && !made_up.contains("4711"),
+            "{made_up}"
+        );
+    }
 
     /// P18, P19: one line of JSON per call; a slow one is warned of besides, and that is all.
     #[test]

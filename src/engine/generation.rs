@@ -11,7 +11,7 @@ use crate::{
     mcp::LeftOut,
     outbound::RemoteGate,
     provider::{self, Provider},
-    tool::{NEEDS_ARI, Registry, Toolbox, schemas::Dialect},
+    tool::{NEEDS_ARI, Registry, ToolSpec, Toolbox, schemas::Dialect},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -125,6 +125,11 @@ impl Generation {
     /// Tools of MCP servers that cannot be used.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.tools.left_out
+    }
+
+    /// A tool of this name, whoever may use it.
+    pub fn knows(&self, name: &str) -> Option<&ToolSpec> {
+        self.tools.registries.values().find_map(|registry| registry.spec(name))
     }
 
     pub fn apology(&self, context: &str) -> Arc<Clip> {

@@ -44,7 +44,7 @@ pub(super) fn opening(
         authorization: text(AUTHORIZATION).and_then(|written| believed(written, identify, place)),
         pin: pin(identify, variables),
         memory: Memory { user: text(USER).map(user).unwrap_or_default(), ..Memory::default() },
-        answer_bytes_max: traits.answer_bytes_max,
+        answers: traits.answer_limits(),
         ..Opening::default()
     }
 }
@@ -157,6 +157,7 @@ mod tests {
             truncates: true,
             announces: false,
             answer_bytes_max: None,
+            forwards_data: true,
         };
         let opening = opening(&facts, traits, &identify(), &variables, None);
         assert_eq!(opening.memory.user["auth_token"], "tok-4711");

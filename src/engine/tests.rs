@@ -96,6 +96,26 @@ async fn a_fault_in_one_call_ends_that_call_alone_and_politely() {
     engine.stop().await;
 }
 
+/// M answer 9: how much of a result is told is part of the context, which a reload brings to new calls.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_changes_how_much_of_a_result_is_told() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("offhook.yaml");
+    std::fs::write(&path, YAML).unwrap();
+    let config = config::load(&path, &|_| None, &provider::catalog()).unwrap();
+    let engine = Engine::start(Source::File(path.clone()), config, Metrics::new("test")).await.unwrap();
+    let told = || {
+        let rules = engine.shared.generation.load().config.contexts["stays"].policy.rules.clone();
+        (rules.result_bytes_max, rules.forward_data)
+    };
+    assert_eq!(told(), (None, None));
+    std::fs::write(&path, format!("{YAML}policy: {{ max_result_bytes: 2048, forward_data: false }}\n")).unwrap();
+    assert!(engine.shared.reload().is_ok());
+    assert_eq!(told(), (Some(2048), Some(false)));
+    engine.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_that_panics_is_answered_and_the_call_goes_on() {
     let engine = engine().await;

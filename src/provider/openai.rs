@@ -70,6 +70,7 @@ impl Provider for Realtime {
             truncates: true,
             announces: false,
             answer_bytes_max: None,
+            forwards_data: true,
         }
     }
 

@@ -85,6 +85,7 @@ impl Provider for Scripted {
             truncates: true,
             announces: true,
             answer_bytes_max: None,
+            forwards_data: true,
         }
     }
 

@@ -110,6 +110,10 @@ impl Registry {
         self.entries.contains_key(name)
     }
 
+    pub fn spec(&self, name: &str) -> Option<&ToolSpec> {
+        self.entries.get(name).map(|entry| &entry.spec)
+    }
+
     /// Names in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)

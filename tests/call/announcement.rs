@@ -62,6 +62,14 @@ fn the_result_of_an_announced_tool_is_answered() {
     assert_eq!(stage.voice_ms(), 500 + 800 + 500);
 }
 
+/// M answer 10: a key opens another turn, in which the tools that were announced are not announced again.
+#[test]
+fn a_key_does_not_repeat_the_announcement() {
+    let mut stage = asked([slow("weather", 2_000)], "weather");
+    stage.after(2_000).reply("r", 800).after(1_000).leg(LegEvent::Digit('5')).after(5_000);
+    assert_eq!(stage.announced().len(), 1);
+}
+
 /// M answer 10: never after the result has arrived, whatever it was.
 #[test]
 fn a_tool_that_was_fast_enough_is_not_announced() {
@@ -96,6 +104,17 @@ fn a_caller_who_speaks_cancels_the_announcement_and_not_the_tool() {
     assert!(!is_cancelled(&stage));
     stage.finishes("weather", done());
     assert_eq!(stage.answers().len(), 1);
+}
+
+/// M answer 10: a caller who still speaks is not spoken into, though the agent has talked over them.
+#[test]
+fn a_caller_who_is_talked_over_still_speaks() {
+    let mut stage = Stage::with_tools([slow("weather", 1_000)]);
+    stage.agent(offhook::call::AgentEvent::CallerSpeechStarted { utterance: None }).reply("r", 300);
+    stage.only_calls("provider-1", "weather", "{}").after(3_000);
+    assert_eq!(stage.announced(), []);
+    stage.agent(offhook::call::AgentEvent::CallerSpeechStopped).reply("r2", 300).after(1_400);
+    assert_eq!(stage.announced().len(), 1, "this tool was called after they had begun");
 }
 
 /// M answer 10: a barge-in cuts the announcement short as it cuts any speech; the tool runs on and is answered.

@@ -93,6 +93,7 @@ pub const AGENT: AgentTraits = AgentTraits {
     truncates: true,
     announces: true,
     answer_bytes_max: None,
+    forwards_data: true,
 };
 
 /// The caller's PIN in the context that takes over; the first one's is 2468.
@@ -269,7 +270,6 @@ impl Stage {
             policy: Arc::default(),
             agent: AGENT,
             apology: Arc::new(Clip::built_in_apology()),
-            answer_bytes_max: None,
             pin: Some(NEXT_PIN.to_owned().into()),
         })))
     }

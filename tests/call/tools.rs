@@ -1,10 +1,10 @@
 //! Tool calls: admitted by the context's list, answered once, acted on after the last words.
 
-use crate::stage::{Stage, approved_tool, look_up, rules};
+use crate::stage::{AGENT, Stage, approved_tool, look_up, rules};
 use offhook::{
     call::{
-        AgentCommand, AgentEvent, AgentLoss, EndReason, Input, LegCommand, LegEvent, Measure, Note, Output, Reply,
-        Speaker, TransferFault,
+        AgentCommand, AgentEvent, AgentLoss, AgentTraits, EndReason, Input, LegCommand, LegEvent, Measure, Note,
+        Output, Reply, Speaker, TransferFault,
     },
     tool::{After, CallAction, Done, Failure, Opening, PolicyRules, ToolError, ToolOutcome},
 };
@@ -84,6 +84,32 @@ fn a_tool_that_is_not_in_the_list_is_answered_and_never_runs() {
     let (id, output, reply) = &answers(&stage)[0];
     assert_eq!((id.as_str(), *reply), ("c1", Reply::Wanted));
     assert!(output.contains("NOT_FOUND"));
+}
+
+/// M11, M31: whatever an agent calls that its context does not list is refused and noted; the note shows nobody the name.
+#[test]
+fn a_name_outside_the_list_is_noted_and_not_shown() {
+    let mut stage = Stage::with_tools([look_up()]);
+    let long = "ü4711".repeat(100);
+    stage.caller_tells("Hello?").only_calls("provider-1", "transfer_money_4711", "{}").only_calls(
+        "provider-2",
+        &long,
+        "{}",
+    );
+    assert!(stage.ran().is_empty());
+    let names: Vec<_> = stage
+        .notes()
+        .into_iter()
+        .filter_map(|note| match note {
+            Note::UnknownTool { name } => Some(name.reveal().clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(names, ["transfer_money_4711".to_owned(), long.chars().take(64).collect()]);
+    assert!(!format!("{:?}", stage.notes()).contains("4711"));
+    stage.only_calls("provider-3", "look_up", "[").only_calls("provider-4", "look_up", r#"{"a":1}"#);
+    let unknown = stage.notes().into_iter().filter(|note| matches!(note, Note::UnknownTool { .. })).count();
+    assert_eq!(unknown, 2, "other refusals are none of these");
 }
 
 #[test]
@@ -253,6 +279,26 @@ fn a_dispatched_tool_does_not_run_for_ever() {
     assert_eq!(stage.audits()[0].error(), Some(ToolError::Timeout));
     assert!(stage.seen.iter().any(|(_, output)| matches!(output, Output::CancelTool { .. })));
     assert_eq!(stage.answers().len(), 1);
+}
+
+/// M23, M24: a provider that carries 2 KiB and no data is told message, status and flags of a large result.
+#[test]
+fn a_provider_is_told_what_it_bears() {
+    let agent = AgentTraits { answer_bytes_max: Some(2048), forwards_data: false, ..AGENT };
+    let opening = Opening { caller_known: true, answers: agent.answer_limits(), ..Opening::default() };
+    let mut stage = Stage::by(agent, rules(), [look_up()], PolicyRules::default(), opening);
+    stage.leg(LegEvent::Up).agent(AgentEvent::Ready).reply("greeting", 300).after(400);
+    stage.caller_tells("When?").only_calls("provider-1", "look_up", "{}");
+    let rows: Vec<_> = (0..500).map(|row| json!({ "row": [{ "planted": row }] })).collect();
+    let data = json!({ "rows": rows, "status": "success", "will_hangup": false });
+    stage.finishes("look_up", ToolOutcome::done("At nine.", data));
+    let (_, output, _) = answers(&stage).remove(0);
+    assert!(output.len() <= 2048 && !output.contains("planted"), "{output}");
+    let told = stage.answer();
+    assert_eq!(
+        (&told["message"], &told["data"]),
+        (&json!("At nine."), &json!({ "status": "success", "will_hangup": false }))
+    );
 }
 
 // ---- What tools ask of the call (P20, P27, P28) ----

@@ -5,7 +5,7 @@
 //! the announcement is put off until they have heard nobody for as long as the tool's author allows.
 
 use super::{Agent, CallMachine, Phase, Timer};
-use crate::call::{actions::Slow, agent::AgentCommand, record::Note, track::Floor, words::Output};
+use crate::call::{actions::Slow, agent::AgentCommand, record::Note, words::Output};
 use std::time::Instant;
 
 #[derive(Debug, Default)]
@@ -16,12 +16,28 @@ pub(super) struct Announcements {
     last_turn: Option<u64>,
     /// The agent was told to announce, and has not begun to.
     expected: bool,
+    /// Also where the agent talks over them, and so has the floor.
+    caller_speaks: bool,
 }
 
 impl Announcements {
     /// A response begins; whether it is the announcement.
     pub fn begins(&mut self) -> bool {
         std::mem::take(&mut self.expected)
+    }
+
+    /// Who has spoken is answered, and hears no sentence about what they asked before.
+    pub fn caller_speaks(&mut self) {
+        (self.expected, self.caller_speaks) = (false, true);
+    }
+
+    pub fn caller_stopped(&mut self) {
+        self.caller_speaks = false;
+    }
+
+    /// The old one's word that the caller stopped will not come.
+    pub fn new_agent(&mut self) {
+        (self.expected, self.caller_speaks) = (false, false);
     }
 
     /// What begins from here on is not the announcement.
@@ -33,7 +49,7 @@ impl Announcements {
 impl CallMachine {
     /// Keeps the clock of the silence, and arms the timer while an announcement would be right.
     pub(super) fn await_announcement(&mut self, now: Instant) {
-        if self.track.is_empty() && self.track.floor() != Floor::Caller {
+        if self.track.is_empty() && !self.announcements.caller_speaks {
             self.announcements.silent_since.get_or_insert(now);
         } else {
             self.announcements.silent_since = None;

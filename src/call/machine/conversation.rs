@@ -54,6 +54,7 @@ impl CallMachine {
             }
             AgentEvent::CallerSpeechStopped => {
                 self.track.caller_stopped(now);
+                self.announcements.caller_stopped();
                 self.policy.caller_stopped(now);
                 self.expect_speech(now);
                 out.push(Output::Note(Note::CallerFinished));
@@ -139,9 +140,8 @@ impl CallMachine {
         self.asked_again = false;
         self.prompts_used = 0;
         self.manners = Manners::default();
-        // Who has spoken is answered, and hears no sentence about what they asked before.
         self.actions.forget_announcements();
-        self.announcements.expect_none();
+        self.announcements.caller_speaks();
         self.timers.clear(Timer::NoInput);
         if self.agent == Agent::Ready {
             self.timers.set(Timer::AgentSilence, now + CALLER_TURN_MAX);

@@ -11,7 +11,10 @@ use crate::{
         record::Note,
         words::{Delivery, Handover, Output},
     },
-    tool::{Admission, After, Answer, CallAction, ToolCall, ToolCallId, ToolOutcome, Verdict},
+    tool::{
+        Admission, After, Answer, CallAction, ToolCall, ToolCallId, ToolError, ToolOutcome, Verdict,
+        policy::NAME_CHARS_MAX,
+    },
 };
 use std::time::Instant;
 
@@ -98,7 +101,13 @@ impl CallMachine {
             }
             Admission::Attached => {}
             Admission::Wait { until } => self.actions.wait(id, call, until),
-            Admission::Answered(answer) => self.answered(*answer, now, out),
+            Admission::Answered(answer) => {
+                if answer.tool.is_none() && answer.error == Some(ToolError::NotFound) {
+                    let name: String = call.name.chars().take(NAME_CHARS_MAX).collect();
+                    out.push(Output::Note(Note::UnknownTool { name: name.into() }));
+                }
+                self.answered(*answer, now, out);
+            }
         }
     }
 
@@ -347,15 +356,15 @@ impl CallMachine {
     }
 
     pub(super) fn on_handed_off(&mut self, handover: Handover, now: Instant, out: &mut Vec<Output>) {
-        let Handover { context, rules, toolbox, policy, agent, apology, answer_bytes_max, pin } = handover;
+        let Handover { context, rules, toolbox, policy, agent, apology, pin } = handover;
         self.abandon_tools(out);
-        self.policy.change_hands(toolbox, policy, answer_bytes_max);
+        self.policy.change_hands(toolbox, policy, agent.answer_limits());
         self.policy.expect_pin(pin);
         self.track.new_agent();
         (self.response, self.last_response) = (None, None);
         (self.has_spoken, self.asked_again, self.prompts_used) = (false, false, 0);
         self.manners = Manners::default();
-        self.announcements.expect_none();
+        self.announcements.new_agent();
         self.takes_over = true;
         (self.plan.rules, self.plan.agent, self.plan.apology) = (rules, agent, apology);
         self.agent = Agent::Dialling;

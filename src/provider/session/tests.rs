@@ -78,6 +78,7 @@ impl Provider for Fake {
             truncates: true,
             announces: false,
             answer_bytes_max: None,
+            forwards_data: true,
         }
     }
 

@@ -27,7 +27,7 @@ pub use audit::Audit;
 pub use authority::Source;
 pub use confirm::Verdict;
 pub use judge::Words;
-pub use rules::{ConfirmRules, ErrorTypes, OnDefer, PolicyRules, RemoteUse, ResultShape};
+pub use rules::{AnswerLimits, ConfirmRules, ErrorTypes, OnDefer, PolicyRules, RemoteUse, ResultShape};
 pub use settle::Settled;
 
 use super::{
@@ -66,8 +66,8 @@ pub const CONFIRMATION_TOKEN: &str = "confirmationToken";
 const WORDS_MAX: Duration = Duration::from_millis(2500);
 /// Providers' ids of calls are a few dozen bytes; a longer one is kept as its digest.
 const ID_BYTES_MAX: usize = 128;
-/// What a model is told of a name it made up.
-const NAME_CHARS_MAX: usize = 64;
+/// What is kept of a name that a model made up.
+pub const NAME_CHARS_MAX: usize = 64;
 
 /// What a call brings along when it begins.
 #[derive(Debug, Clone, Default)]
@@ -82,12 +82,9 @@ pub struct Opening {
     /// What the caller's PIN is compared with.
     pub pin: Option<Redacted<String>>,
     pub memory: Memory,
-    /// Bytes of an answer that the provider can carry.
-    pub answer_bytes_max: Option<usize>,
+    /// Of the provider.
+    pub answers: AnswerLimits,
 }
-
-/// Longest answer where a provider sets no limit of its own: a model reads no more in a call.
-const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
 pub struct CallPolicy {
     rules: Arc<PolicyRules>,
@@ -278,7 +275,7 @@ impl CallPolicy {
     }
 
     /// Another context goes on with the call: other tools and rules, the same caller.
-    pub fn change_hands(&mut self, toolbox: Arc<Toolbox>, rules: Arc<PolicyRules>, answer_bytes_max: Option<usize>) {
+    pub fn change_hands(&mut self, toolbox: Arc<Toolbox>, rules: Arc<PolicyRules>, answers: AnswerLimits) {
         self.gate = Gate::new(rules.gate.clone());
         self.spending = Spending::new(rules.budgets);
         // A yes was given to the other agent's question.
@@ -287,7 +284,7 @@ impl CallPolicy {
         // one of the former agent's is not the same call, and may be of a tool it does not have.
         self.replay = Replay::default();
         self.turns.forget_all();
-        self.opening.answer_bytes_max = answer_bytes_max;
+        self.opening.answers = answers;
         (self.toolbox, self.rules) = (toolbox, rules);
     }
 
@@ -484,7 +481,7 @@ impl CallPolicy {
     }
 
     fn text(&self, envelope: Value) -> String {
-        envelope::text(envelope, self.rules.result, self.opening.answer_bytes_max.unwrap_or(ANSWER_BYTES_MAX))
+        envelope::text(envelope, self.rules.result, self.opening.answers.under(&self.rules))
     }
 
     fn stop(&self, id: ToolCallId, call: &ToolCall, audit: Audit, stop: Stop) -> Admission {

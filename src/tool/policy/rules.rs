@@ -15,6 +15,10 @@ pub struct PolicyRules {
     pub on_defer: OnDefer,
     pub error_types: ErrorTypes,
     pub result: ResultShape,
+    /// Bytes of an answer, where the operator wants fewer than the provider carries.
+    pub result_bytes_max: Option<usize>,
+    /// Whether the model is told a result's `data`; `None`: as the provider has it.
+    pub forward_data: Option<bool>,
     /// The call itself waits no longer for any tool; a run has to know, or it could not put right what it began.
     pub tool_time_max: Option<Duration>,
 }
@@ -78,6 +82,31 @@ pub enum ResultShape {
     Envelope,
     /// `data` or `error` alone, for models that are confused by more.
     Data,
+}
+
+/// What a provider can be told of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnswerLimits {
+    /// `None`: as much as the engine tells anybody.
+    pub bytes_max: Option<usize>,
+    /// The whole of `data`; else the small flags in it alone.
+    pub data: bool,
+}
+
+impl Default for AnswerLimits {
+    fn default() -> Self {
+        Self { bytes_max: None, data: true }
+    }
+}
+
+impl AnswerLimits {
+    /// With the operator's word: the smaller size counts, and theirs about `data`.
+    pub fn under(self, rules: &PolicyRules) -> Self {
+        Self {
+            bytes_max: [self.bytes_max, rules.result_bytes_max].into_iter().flatten().min(),
+            data: rules.forward_data.unwrap_or(self.data),
+        }
+    }
 }
 
 /// Whether another gate decides as well; the engine asks it before a tool runs.

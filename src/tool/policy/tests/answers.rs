@@ -139,7 +139,11 @@ fn a_dispatched_call_is_answered_at_once() {
 #[test]
 fn an_answer_fits_the_provider() {
     const BYTES_MAX: usize = 1_500;
-    let opening = || Opening { caller_known: true, answer_bytes_max: Some(BYTES_MAX), ..Opening::default() };
+    let opening = || Opening {
+        caller_known: true,
+        answers: AnswerLimits { bytes_max: Some(BYTES_MAX), data: true },
+        ..Opening::default()
+    };
     let long = "\u{1}\"ü".repeat(2_000);
     let action = CallAction::SayNextTurn { message: long.clone() };
     let outcomes = [
@@ -180,6 +184,41 @@ fn a_provider_can_be_told_less() {
     assert_eq!(settled.answers[0].output, r#"{"until":18}"#);
     let refused = desk.answered("provider-2", "nothing", "{}");
     assert_eq!(refused.output, r#"{"error":{"type":"NOT_FOUND","message":"Unknown tool: nothing","retryable":false}}"#);
+}
+
+/// M answer 9: the smaller of the provider's and the operator's size counts, and the operator's word about data.
+#[test]
+fn the_operator_may_tell_a_provider_less_or_more() {
+    let provider = |bytes_max, data| AnswerLimits { bytes_max, data };
+    let under = |provider: AnswerLimits, result_bytes_max, forward_data| {
+        provider.under(&PolicyRules { result_bytes_max, forward_data, ..PolicyRules::default() })
+    };
+    assert_eq!(under(provider(Some(2048), false), None, None), provider(Some(2048), false));
+    assert_eq!(under(provider(Some(2048), false), Some(1024), Some(true)), provider(Some(1024), true));
+    assert_eq!(under(provider(Some(2048), true), Some(4096), Some(false)), provider(Some(2048), false));
+    assert_eq!(under(provider(None, true), Some(64 * 1024), None), provider(Some(64 * 1024), true));
+    let rules = PolicyRules { result_bytes_max: Some(512), forward_data: Some(false), ..PolicyRules::default() };
+    let mut desk = Desk::with([hours()], rules, Opening::default());
+    let outcome = ToolOutcome::done("Until six. ".repeat(100), json!({ "raw": "planted", "open": true }));
+    let settled = desk.runs_to("provider-1", "hours", X, 1, outcome);
+    let output = &settled.answers[0].output;
+    assert!(output.len() <= 512 && !output.contains("planted"), "{output}");
+    assert_eq!(envelope(&settled.answers[0])["data"], json!({ "open": true }));
+    let again = desk.answered("provider-1", "hours", X);
+    assert!(again.output.len() <= 512 && !again.output.contains("planted"), "{}", again.output);
+}
+
+/// M23, M24: what the next agent's provider bears counts from the handoff on.
+#[test]
+fn a_handoff_brings_the_next_providers_limits() {
+    let mut desk = Desk::new([hours()]);
+    let outcome = || ToolOutcome::done("Until six.", json!({ "raw": "planted", "open": true }));
+    let told = desk.runs_to("provider-1", "hours", X, 1, outcome()).answers.remove(0).output;
+    assert!(told.contains("planted"));
+    let small = AnswerLimits { bytes_max: Some(2048), data: false };
+    desk.policy.change_hands(toolbox([hours()]), Arc::default(), small);
+    let told = desk.runs_to("provider-1", "hours", X, 1, outcome()).answers.remove(0).output;
+    assert!(!told.contains("planted") && told.contains(r#""data":{"open":true}"#), "{told}");
 }
 
 /// P18, P31, P answer 11, P answer 13: one line of a success, byte for byte.

@@ -169,7 +169,7 @@ fn states_are_raised_and_never_confirmed() {
     let mut desk = Desk::with([], PolicyRules::default(), opening(Some(AuthState::Confirmed)));
     assert_eq!(desk.policy.authorization(), AuthState::Validated);
     desk.policy.prove(Source::Dialplan, AuthState::UserClaimed, desk.now);
-    desk.policy.change_hands(toolbox([]), Arc::default(), None);
+    desk.policy.change_hands(toolbox([]), Arc::default(), AnswerLimits::default());
     assert_eq!(desk.policy.authorization(), AuthState::Validated);
 }
 

@@ -217,7 +217,7 @@ fn a_handoff_voids_a_yes() {
     let mut desk = Desk::new([book()]);
     let token = token(&desk.asked("a", "book", TABLE));
     desk.caller("yes");
-    desk.policy.change_hands(toolbox([book()]), Arc::default(), None);
+    desk.policy.change_hands(toolbox([book()]), Arc::default(), AnswerLimits::default());
     assert_eq!(desk.refused("b", "book", &table(&token)), ToolError::ConfirmationRequired);
 }
 

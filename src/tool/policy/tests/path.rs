@@ -51,6 +51,31 @@ fn an_unknown_tool_and_one_that_is_not_allowed_look_the_same() {
     );
 }
 
+/// M11, M31, M answer 7: a tool that exists and is not listed is answered, and told in the audit line, like one that
+/// does not exist: there is nothing to probe, with whatever arguments.
+#[test]
+fn a_tool_that_is_not_listed_is_answered_like_one_that_does_not_exist() {
+    let tools = [hours(), book()].map(|spec| Arc::new(Idle(spec)) as Arc<dyn Tool>);
+    let registry = Registry::new(tools).unwrap();
+    let mut desk = Desk::new([]);
+    let version = registry.version().to_owned();
+    desk.policy.change_hands(Arc::new(registry.toolbox(["hours"])), Arc::default(), AnswerLimits::default());
+    for arguments in [TABLE, "{}", "", "[", r#"{"confirmationToken":"x"}"#] {
+        let mut told = |name: &str| {
+            let answer = desk.answered("provider-1", name, arguments);
+            let mut audit = serde_json::to_value(&answer.audit).unwrap();
+            assert_eq!(audit["registryVersion"], version);
+            for of_its_own in ["callId", "toolId"] {
+                audit.as_object_mut().unwrap().remove(of_its_own);
+            }
+            assert_eq!(answer.tool, None);
+            desk.policy.replay = Replay::default();
+            (answer.output.replace(name, "…"), answer.error, audit.to_string())
+        };
+        assert_eq!(told("book"), told("cook"), "{arguments}");
+    }
+}
+
 #[test]
 fn a_made_up_name_is_told_back_short_and_is_in_no_audit_line() {
     let answer = Desk::new([]).answered("id", &"é".repeat(5_000), "{}");

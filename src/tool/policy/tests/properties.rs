@@ -221,7 +221,7 @@ fn play(desk: &mut Desk, watcher: &mut Watcher, step: Move) {
         Move::Handoff => {
             // The machine gives up what runs first.
             std::mem::take(&mut watcher.running).into_iter().for_each(|id| cancel(desk, watcher, id));
-            desk.policy.change_hands(toolbox(specs()), Arc::default(), None);
+            desk.policy.change_hands(toolbox(specs()), Arc::default(), AnswerLimits::default());
             (watcher.ran, watcher.yes_in) = ((0, 0), None);
         }
         Move::Wait(ms) => _ = desk.after(ms),

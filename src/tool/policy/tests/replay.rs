@@ -152,7 +152,7 @@ fn results_stay_with_the_agent_that_asked() {
     let mut desk = Desk::new([hours()]);
     desk.runs_to("tool_call_1", "hours", X, 1, found());
     desk.runs_to("1", "hours", r#"{"query":"y"}"#, 1, found());
-    desk.policy.change_hands(toolbox([on_call("wave")]), Arc::default(), None);
+    desk.policy.change_hands(toolbox([on_call("wave")]), Arc::default(), AnswerLimits::default());
     desk.runs("tool_call_1", "wave", "{}");
     assert_eq!(desk.refused("1", "hours", r#"{"query":"y"}"#), ToolError::NotFound);
 }
