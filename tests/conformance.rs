@@ -64,8 +64,12 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// `src/tool/policy/tests/path.rs` is `tool::policy::tests::path`, `tests/call/main.rs` is `tests/call`.
+/// `src/tool/policy/tests/path.rs` is `tool::policy::tests::path`, `tests/call/main.rs` is `tests/call`,
+/// `mcp_servers/phonebook/src/book.rs` is `phonebook/book`.
 fn module_of(file: &str) -> String {
+    if let Some((package, file)) = file.strip_prefix("mcp_servers/").and_then(|file| file.split_once('/')) {
+        return format!("{package}/{}", module_of(file));
+    }
     let file = file.trim_start_matches("src/").trim_end_matches(".rs");
     let file = file.trim_end_matches("/mod").trim_end_matches("/main");
     match file.strip_prefix("tests/") {
@@ -102,7 +106,7 @@ fn tests_of(file: &str, text: &str) -> Vec<Shown> {
 
 fn all_tests() -> Vec<Shown> {
     let mut files = Vec::new();
-    for folder in ["src", "tests"] {
+    for folder in ["src", "tests", "mcp_servers"] {
         rust_files(&root().join(folder), &mut files);
     }
     files.sort();
@@ -115,9 +119,9 @@ fn all_tests() -> Vec<Shown> {
 
 /// The ids that a doc comment names before a colon, at its beginning or at that of a sentence.
 fn ids(doc: &str) -> Result<Vec<String>, String> {
-    const ID: &str = r"[PGD](?: answers?)? ?\d+";
+    const ID: &str = r"[PGDM](?: answers?)? ?\d+";
     let list = Regex::new(&format!(r"(?:^|[.;] )({ID}(?:(?:, | and )(?:{ID}|\d+))*): ")).unwrap();
-    let one = Regex::new(r"(?:([PGD])( answers?)? ?)?(\d+)").unwrap();
+    let one = Regex::new(r"(?:([PGDM])( answers?)? ?)?(\d+)").unwrap();
     let mut found = Vec::new();
     for names in list.captures_iter(doc) {
         // In `D answers 20, 22 and 24` the later numbers have no letter of their own.
@@ -162,12 +166,13 @@ fn by_id(catalogue: &Catalogue, tests: &[Shown]) -> (BTreeMap<String, Vec<String
 
 fn page(catalogue: &Catalogue, shown: &BTreeMap<String, Vec<String>>) -> String {
     let mut page = String::from(
-        "# Conformance\n\nWhat three documents ask of offhook, in our words, and the tests that show it. `P` is the voice \
-         server's tool policy, `G`\nthe Agent Action Contract, `D` the decision on declarative tools (ADR-003). \
-         Where a requirement speaks of something that\noffhook has in another form, the sentence says which.\n\n\
+        "# Conformance\n\nWhat four documents ask of offhook, in our words, and the tests that show it. `P` is the voice \
+         server's tool policy, `G`\nthe Agent Action Contract, `D` the decision on declarative tools (ADR-003), `M` the \
+         integration of MCP tools.\nWhere a requirement speaks of something that offhook has in another form, the sentence \
+         says which.\n\n\
          Tests name in their doc comment what they show; this page is made from those comments \
          (`tests/conformance.rs`), which\nfails when a number has no test. `tests/call::tools::x` is run by\n`cargo test --test call tools::x`, \
-         what begins otherwise by `cargo test --lib`.\n",
+         `phonebook/x` by `cargo test -p phonebook x`, what begins otherwise by `cargo test --lib`.\n",
     );
     let mut table = |document: &Document, answers: bool| {
         let (title, what) = match answers {
@@ -199,7 +204,7 @@ fn the_documents_are_whole() {
         .documents
         .into_iter()
         .map(|document| (document.letter, document.requirements.len(), document.answers.len()));
-    let expected = [("P", 31, 14), ("G", 19, 12), ("D", 18, 29)];
+    let expected = [("P", 31, 14), ("G", 19, 12), ("D", 18, 29), ("M", 45, 20)];
     assert_eq!(sizes.collect::<Vec<_>>(), expected.map(|(letter, asks, answers)| (letter.to_owned(), asks, answers)));
 }
 
@@ -233,6 +238,7 @@ fn ids_are_read_in_every_notation() {
     assert_eq!(read("D answers 20, 22 and 24: something"), "D answer 20 D answer 22 D answer 24");
     assert_eq!(read("P15, P answer 3, G answer 12: a question"), "P15 P answer 3 G answer 12");
     assert_eq!(read("D answer 20: one thing. D answer 24: another"), "D answer 20 D answer 24");
+    assert_eq!(read("M12, M14, M answer 3: names"), "M12 M14 M answer 3");
     assert_eq!(read("As P12 has it (P3): not a claim"), "");
     assert_eq!(read("No claim at all."), "");
     assert!(ids("P12 something without a colon").is_err());
@@ -250,5 +256,10 @@ fn tests_are_found_wherever_they_stand() {
     assert_eq!(
         (module_of("tests/call/main.rs"), module_of("tests/call/tools.rs")),
         ("tests/call".into(), "tests/call::tools".into())
+    );
+    let server = "mcp_servers/phonebook/";
+    assert_eq!(
+        (module_of(&format!("{server}src/book.rs")), module_of(&format!("{server}tests/server.rs"))),
+        ("phonebook/book".into(), "phonebook/tests/server".into())
     );
 }

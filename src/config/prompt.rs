@@ -159,6 +159,7 @@ mod tests {
         }
     }
 
+    /// M28, M answer 18: the document's seven variables and two more, each with its fixed default.
     #[test]
     fn each_variable_has_its_value_and_its_default() {
         let id = "00000000-0000-0000-0000-000000000007";
@@ -180,6 +181,7 @@ mod tests {
         assert_eq!(VARIABLES.len(), 9);
     }
 
+    /// M30: what is no variable is left as it was written, for whoever reads it to notice.
     #[test]
     fn unknown_placeholders_stay_as_they_are() {
         assert_eq!(
@@ -188,6 +190,7 @@ mod tests {
         );
     }
 
+    /// M30: braces that belong to nothing are text.
     #[test]
     fn invalid_syntax_stays_as_it_is_written() {
         for text in ["{", "}", "{}", "{{}}", "a } b { c", "{caller_name", "caller_name}", r#"{"a": {"b": 1}}"#, ""] {
@@ -200,6 +203,7 @@ mod tests {
         assert_eq!(fill("ü{caller_name}ü{ü}", &full()), "üAdaü{ü}");
     }
 
+    /// M answer 18: a caller chooses their own name, and it is an instruction to nobody.
     #[test]
     fn a_callers_value_cannot_bring_lines_braces_or_length_into_a_prompt() {
         let named = |name: &str| CallFacts { caller_name: Redacted::new(Some(name.into())), ..bare() };
@@ -208,6 +212,7 @@ mod tests {
         assert_eq!(fill("{caller_name}", &named(&"ß".repeat(500))), "ß".repeat(128));
     }
 
+    /// M30: missing data is its default.
     #[test]
     fn a_value_of_which_nothing_is_left_gives_way_to_the_default() {
         for name in ["", "  ", "{}", "\n"] {
@@ -216,6 +221,7 @@ mod tests {
         }
     }
 
+    /// M answer 18: whoever brings a value, it is cleaned.
     #[test]
     fn sanitising_holds_for_every_value_that_comes_from_outside() {
         let dirty = || Some("{x}\n".to_owned());

@@ -8,8 +8,9 @@
 use super::speech::{json_in, text_of};
 use serde_json::{Map, Value, json};
 
-/// As JSON. Several times what any provider is told; past this the whole is left out, and a call does not keep it.
-const BYTES_MAX: usize = 64 * 1024;
+/// As JSON. A call keeps what its model was told, and this is many times what any model is told of a result; of more only
+/// the size is kept.
+pub(super) const BYTES_MAX: usize = 256 * 1024;
 /// What is kept of a link to a resource, and of an embedded one.
 const LINK: [&str; 7] = ["type", "uri", "name", "title", "description", "mimeType", "size"];
 

@@ -18,7 +18,7 @@ mod tests;
 mod text;
 
 pub use names::{Exposed, NAME_BYTES_MAX, exposed, is_exposable, snake};
-pub use offer::{Hints, Offered};
+pub use offer::{Hints, Offered, classify};
 pub use speech::outcome;
 
 use std::time::Duration;

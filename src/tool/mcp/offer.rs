@@ -85,18 +85,13 @@ impl Offered {
             },
         };
         let own = rules.and_then(|rules| rules.description.clone());
-        let access = defaults.access.unwrap_or(Category::Unknown);
-        let (kind, side_effects) = effects(access);
         let mut spec = ToolSpec {
-            kind,
-            side_effects,
-            access,
             risk_domain: defaults.risk_domain.unwrap_or(RiskDomain::Unknown),
             timeout: defaults.timeout,
-            latency_budget: kind.latency_target(),
             executor: Executor::Mcp(server_id.to_owned()),
             ..ToolSpec::new(name, own.unwrap_or_else(|| self.words(server_id)), parameters(&self.schema)?)
         };
+        classify(&mut spec, defaults.access.unwrap_or(Category::Unknown));
         self.hints.tighten(&mut spec);
         Ok(spec)
     }
@@ -114,14 +109,16 @@ impl Offered {
     }
 }
 
-/// What a tool is counted as and what it may leave behind, by what it touches. Of an unclassified one nobody knows, so
-/// the worst is assumed.
-fn effects(access: Category) -> (ToolKind, SideEffects) {
-    match access {
+/// Says what a tool touches, and with it what it is counted as and what it may leave behind. Of an unclassified one nobody
+/// knows, so the worst is assumed. What the server says of it has to tighten this again ([`Hints::tighten`]).
+pub fn classify(spec: &mut ToolSpec, access: Category) {
+    let (kind, side_effects) = match access {
         Category::PublicRead | Category::PrivateRead => (ToolKind::Retrieval, SideEffects::ReadOnly),
         Category::Write => (ToolKind::Action, SideEffects::Writes),
         Category::Unknown => (ToolKind::Utility, SideEffects::Writes),
-    }
+    };
+    (spec.access, spec.kind, spec.side_effects) = (access, kind, side_effects);
+    spec.latency_budget = kind.latency_target();
 }
 
 impl Hints {

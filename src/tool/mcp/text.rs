@@ -60,7 +60,7 @@ fn cut(mut line: String, chars_max: usize) -> String {
     };
     // A cut in the first half would lose more than it is worth.
     let far = |at: &usize| *at >= end / 2;
-    let sentence = line[..end].char_indices().filter(ends_sentence).last().map(|(at, last)| at + last.len_utf8());
+    let sentence = line[..end].char_indices().rfind(ends_sentence).map(|(at, last)| at + last.len_utf8());
     let word = if line[end..].starts_with(' ') { Some(end) } else { line[..end].rfind(' ') };
     let keep = sentence.filter(far).or(word.filter(far)).unwrap_or(end);
     line.truncate(keep);

@@ -245,6 +245,11 @@ fn annotations_make_a_tool_stricter_and_never_laxer() {
     assert_eq!((writes.access, writes.kind), (Category::Write, ToolKind::Action));
     assert_eq!((writes.side_effects, writes.requires_confirmation), (SideEffects::Writes, false));
     assert_eq!(writes.latency_budget, ToolKind::Action.latency_target());
+    let mut later = spec(&with("annotations", json!({ "readOnlyHint": false })));
+    classify(&mut later, Category::PublicRead);
+    assert_eq!(later.side_effects, SideEffects::ReadOnly, "what the operator says of this one tool");
+    Hints { read_only: Some(false), ..Hints::default() }.tighten(&mut later);
+    assert_eq!(later, ToolSpec { risk_domain: RiskDomain::Unknown, ..writes.clone() }, "and the server again");
     let destroys = annotated(json!({ "destructiveHint": true }), Category::PrivateRead);
     assert_eq!((destroys.access, destroys.requires_confirmation), (Category::Write, true));
     let unknown = annotated(json!({ "readOnlyHint": false, "destructiveHint": true }), Category::Unknown);

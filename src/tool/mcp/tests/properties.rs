@@ -73,7 +73,7 @@ proptest! {
     fn every_result_is_answered(result in result(), speech in speech(), retryable: bool) {
         let message = match outcome(&result, &speech, retryable) {
             ToolOutcome::Done(done) => {
-                prop_assert!(done.data.to_string().len() <= 64 * 1024);
+                prop_assert!(done.data.to_string().len() <= kept::BYTES_MAX);
                 prop_assert!(done.actions.is_empty());
                 done.message.unwrap()
             }

@@ -212,11 +212,11 @@ fn data_is_the_result_made_readable() {
 
 #[test]
 fn data_that_no_model_could_read_is_left_out_and_the_message_stays() {
-    let large = json!({ "atis_text": "Bravo.", "raw": "x".repeat(64 * 1024) });
+    let large = json!({ "atis_text": "Bravo.", "raw": "x".repeat(kept::BYTES_MAX) });
     let done = done(&structured(large), &field("atis_text"));
     assert_eq!(done.message.as_deref(), Some("Bravo."));
     assert_eq!(done.data["truncated"], true);
-    assert!(done.data["bytes"].as_u64().unwrap() > 64 * 1024);
+    assert!(done.data["bytes"].as_u64().unwrap() > kept::BYTES_MAX as u64);
 }
 
 /// M answer 6: what the server calls an error is a failure, final unless the operator says otherwise, in its words.
