@@ -270,3 +270,96 @@ fn read(path: &Path, setting: &Setting) -> Result<Config, Vec<String>> {
     }
     Ok(config)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RIGHT: &str = "aerodromes:\n  ENGM:\n    name: Oslo Gardermoen\n";
+
+    fn mistakes(text: &str) -> String {
+        Config::parse(text).err().unwrap_or_default().join("\n")
+    }
+
+    /// M26: an unknown key is a mistake, told with its line.
+    #[test]
+    fn an_unknown_key_is_told_with_its_line() {
+        let told = mistakes("defaults:\n  explicit: true\n");
+        assert!(told.contains("explicit") && told.contains("line 2"), "{told}");
+        let told = mistakes(&format!("{RIGHT}    runway: 19R\n"));
+        assert!(told.contains("runway") && told.contains("line 4"), "{told}");
+        let told = mistakes("aerodromes: [");
+        assert!(told.contains("line 1"), "{told}");
+    }
+
+    #[test]
+    fn every_value_that_cannot_be_is_told_at_once() {
+        let told = mistakes(
+            "base_url: ftp://example.com\ndefaults: {max_age_minutes: 5}\naerodromes:\n  engm:\n    name: ''\n    \
+             transition_level: 7000\n    transition_altitude: 70\n    remarks: [\"a\\nb\"]\n    frequencies: [{name: Tower, \
+             mhz: '118,3'}]\n    runways_in_use: [{wind: [0, 361], runways: [37]}, {runways: []}]\n",
+        );
+        for part in [
+            "line 1: base_url",
+            "max_age_minutes",
+            "line 5: aerodromes.engm: name",
+            "four capital letters",
+            "transition_level",
+            "transition_altitude",
+            "a remark",
+            "118.300",
+            "within 1 and 360",
+            "is no runway",
+            "name a runway",
+        ] {
+            assert!(told.contains(part), "{part} in:\n{told}");
+        }
+        assert!(mistakes("{}").contains("no aerodrome is configured"));
+    }
+
+    #[test]
+    fn a_runway_or_a_level_may_be_written_without_quotes() {
+        let config = Config::parse(&format!(
+            "{RIGHT}    transition_level: 70\n    runways_in_use:\n      - {{runways: [01, 19R]}}\n"
+        ));
+        let config = config.unwrap();
+        assert_eq!(config.aerodrome("ENGM").unwrap().runways_in_use[0].runways, ["01", "19R"]);
+    }
+
+    /// M26: the file is read again when it changes; a broken one keeps what there was.
+    #[test]
+    fn a_broken_file_keeps_the_former_configuration_until_it_is_right_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("atis.yaml");
+        let setting = Setting { user_agent: Some("test a@example.com".into()), ..Setting::default() };
+        fs::write(&path, RIGHT).unwrap();
+        let file = ConfigFile::open(&path, setting).unwrap();
+        let name = || file.current().aerodrome("ENGM").unwrap().name.clone();
+        fs::write(&path, "aerodromes: [what").unwrap();
+        assert_eq!(name(), "Oslo Gardermoen");
+        fs::remove_file(&path).unwrap();
+        assert_eq!(name(), "Oslo Gardermoen");
+        fs::write(&path, RIGHT.replace("Oslo Gardermoen", "Gardermoen")).unwrap();
+        assert_eq!(name(), "Gardermoen");
+    }
+
+    /// M26: `METNO_USER_AGENT`.
+    #[test]
+    fn fetching_needs_a_user_agent_and_a_folder_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("atis.yaml");
+        fs::write(&path, RIGHT).unwrap();
+        let told = ConfigFile::open(&path, Setting::default()).err().unwrap().join("\n");
+        assert!(told.contains("METNO_USER_AGENT is not set"), "{told}");
+        fs::write(&path, format!("offline: reports\n{RIGHT}")).unwrap();
+        let file = ConfigFile::open(&path, Setting::default()).unwrap_or_else(|problems| panic!("{problems:?}"));
+        assert_eq!(file.current().offline.as_deref(), Some(folder.path().join("reports").as_path()));
+    }
+
+    #[test]
+    fn the_shipped_configuration_is_right() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/aviation_atis.yaml");
+        let config = Config::parse(&fs::read_to_string(path).unwrap()).unwrap();
+        assert!(config.names().count() >= 3 && config.aerodrome("ENGM").is_some());
+    }
+}

@@ -59,9 +59,7 @@ pub fn atis(report: &Report, name: &str, aerodrome: &Aerodrome, explicit: bool) 
         format!("{name} information {letter}"),
         format!("Observed at {}", spelled(&format!("{:02}{:02}", at.hour(), at.minute()))),
     ];
-    if report.closed_by_snow {
-        said.push("Aerodrome closed by snow".into());
-    }
+    said.extend(report.closed.map(str::to_owned));
     said.extend(runways(&aerodrome.runways_in_use, &metar.wind));
     said.extend(aerodrome.transition_level.map(|level| format!("Transition level {}", spelled(&level.to_string()))));
     said.extend(
@@ -321,7 +319,7 @@ fn runway_visual_range(rvr: &RunwayVisualRange) -> String {
         Data::Known(RvrTrend::Downwards) => ", decreasing",
         _ => "",
     };
-    format!("runway {} {value}{tendency}", runway(&rvr.runway))
+    format!("runway {}, {value}{tendency}", runway(&rvr.runway))
 }
 
 fn weather(weather: &Weather) -> String {
@@ -438,14 +436,15 @@ fn layer(layer: &CloudLayer) -> Option<String> {
         Data::Known(hundreds) => Some(height(hundreds)),
         Data::Unknown => None,
     };
-    if amount.is_none() && kind.is_none() && height.is_none() {
-        return None;
-    }
-    let what =
-        [Some(amount.unwrap_or("amount not available,")), kind].into_iter().flatten().collect::<Vec<_>>().join(" ");
-    let separator = if height.is_none() || (amount.is_none() && kind.is_none()) { ", " } else { " " };
-    let what = what.trim_end_matches(',');
-    Some(format!("{what}{separator}{}", height.unwrap_or_else(|| "height not available".into())))
+    Some(match (amount, kind, height) {
+        (None, None, None) => return None,
+        (Some(amount), None, Some(height)) => format!("{amount} {height}"),
+        (Some(amount), Some(kind), Some(height)) => format!("{amount} {kind} {height}"),
+        (Some(amount), None, None) => format!("{amount} at unknown height"),
+        (Some(amount), Some(kind), None) => format!("{amount} {kind} at unknown height"),
+        (None, kind, Some(height)) => format!("{} of unknown amount {height}", kind.unwrap_or("layer")),
+        (None, Some(kind), None) => format!("{kind} of unknown amount and height"),
+    })
 }
 
 fn height(hundreds_of_feet: u32) -> String {
@@ -525,4 +524,106 @@ fn trend(trend: &Trend) -> Option<String> {
     said.extend(change.vertical_visibility.as_ref().map(vertical_visibility));
     let kind = if trend.becoming { "Becoming" } else { "Temporarily" };
     (said.len() > times).then(|| format!("{kind} {}", said.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::decode;
+
+    fn spoken(raw: &str, aerodrome: &Aerodrome, explicit: bool) -> String {
+        let report = decode(raw, "2026-11-20T14:40:00Z".parse().unwrap()).unwrap();
+        atis(&report, &aerodrome.name, aerodrome, explicit)
+    }
+
+    fn gardermoen() -> Aerodrome {
+        let entry = |wind, runways: &[&str], say: Option<&str>| RunwaysInUse {
+            wind,
+            runways: runways.iter().map(|&runway| runway.to_owned()).collect(),
+            say: say.map(str::to_owned),
+        };
+        Aerodrome {
+            name: "Oslo Gardermoen".into(),
+            runways_in_use: vec![
+                entry(Some([100, 280]), &["19L", "19R"], Some("Expect ILS approach")),
+                entry(Some([281, 99]), &["01L"], None),
+                entry(None, &["01R"], None),
+            ],
+            transition_level: Some(85),
+            transition_altitude: Some(7000),
+            frequencies: vec![crate::config::Frequency { name: "Tower".into(), mhz: "118.300".into() }],
+            remarks: vec!["Taxiway Charlie closed.".into()],
+        }
+    }
+
+    /// M26: the operator's words stand where an ATIS has them.
+    #[test]
+    fn a_configured_aerodrome_is_spoken_as_an_atis() {
+        let said = spoken("ENGM 201350Z 19012G25KT CAVOK 08/M03 Q1013 NOSIG", &gardermoen(), false);
+        assert_eq!(
+            said,
+            "Oslo Gardermoen information Bravo. Observed at one three five zero. Runways in use one niner left and one \
+             niner right. Expect ILS approach. Transition level eight five. Transition altitude seven thousand feet. \
+             Tower one one eight decimal three zero zero. Wind one niner zero degrees, one two knots, gusting two five. \
+             CAV OK. Temperature eight. Dew point minus three. QNH one zero one three. No significant change. Taxiway \
+             Charlie closed. End of information Bravo."
+        );
+    }
+
+    #[test]
+    fn the_first_runway_entry_that_fits_the_wind_is_spoken() {
+        for (wind, runway) in [
+            ("10005KT", "one niner left and"),
+            ("28105KT", "zero one left"),
+            ("36005KT", "zero one left"),
+            ("09905KT", "zero one left"),
+            ("00000KT", "zero one right"),
+            ("VRB03KT", "zero one right"),
+            ("/////KT", "zero one right"),
+        ] {
+            let said = spoken(&format!("ENGM 201350Z {wind} CAVOK 08/03 Q1013"), &gardermoen(), false);
+            assert!(said.contains(&format!("in use {runway}")), "{wind}: {said}");
+        }
+    }
+
+    /// M26: `defaults.explicit_not_available`.
+    #[test]
+    fn what_a_report_does_not_tell_is_left_out_or_told_as_configured() {
+        let raw = "ENSO 201350Z AUTO /////KT //// // ////// ///// Q////";
+        let aerodrome = Aerodrome { name: "Stord".into(), ..Aerodrome::default() };
+        let short = "Stord information Bravo. Observed at one three five zero. End of information Bravo.";
+        assert_eq!(spoken(raw, &aerodrome, false), short);
+        let long = spoken(raw, &aerodrome, true);
+        for what in ["Wind", "Visibility", "Present weather", "Cloud information", "Temperature", "Dew point", "QNH"] {
+            assert!(long.contains(&format!("{what} not available.")), "{long}");
+        }
+    }
+
+    /// M26: the letter follows from the time of observation alone.
+    #[test]
+    fn the_letter_goes_on_each_half_hour_and_begins_again_after_zulu() {
+        for (time, letter) in
+            [("0000", "Alfa"), ("0029", "Alfa"), ("0030", "Bravo"), ("1250", "Zulu"), ("1320", "Alfa")]
+        {
+            let report = decode(&format!("ENGM 20{time}Z CAVOK"), "2026-11-20T14:40:00Z".parse().unwrap()).unwrap();
+            assert_eq!(information(&report), letter, "{time}");
+        }
+    }
+
+    #[test]
+    fn figures_are_spoken_one_by_one_and_round_heights_by_hundreds() {
+        let said = [0, 50, 100, 550, 1000, 1200, 1225, 12000, 25000].map(distance);
+        let meant = [
+            "zero",
+            "five zero",
+            "one hundred",
+            "five five zero",
+            "one thousand",
+            "one thousand two hundred",
+            "one two two five",
+            "one two thousand",
+            "two five thousand",
+        ];
+        assert_eq!(said, meant);
+    }
 }

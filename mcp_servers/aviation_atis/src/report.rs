@@ -25,7 +25,7 @@ pub struct Report {
     pub bound: Option<Bound>,
     /// `P99MPS` and `P199KPH` are one value with `P99KT` for the crate.
     pub over_unit: &'static str,
-    pub closed_by_snow: bool,
+    pub closed: Option<&'static str>,
     pub nosig: bool,
     pub trends: Vec<Trend>,
 }
@@ -64,7 +64,7 @@ pub fn newest(text: &str, icao: &str, now: Timestamp) -> Option<String> {
         let tokens: Vec<&str> = piece.split_whitespace().collect();
         let Some(head) = Head::of(&tokens, now) else { continue };
         let is_later = best.as_ref().is_none_or(|(time, _)| head.observed >= *time);
-        if head.station == icao && !head.rest.contains(&"NIL") && is_later {
+        if head.station == icao && !head.told().contains(&"NIL") && is_later {
             best = Some((head.observed, tokens.join(" ")));
         }
     }
@@ -84,6 +84,11 @@ impl<'a> Head<'a> {
         let is_station = station.len() == 4 && station.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());
         let observed = observed_at(time, now)?;
         is_station.then_some(Self { station, observed, rest })
+    }
+
+    /// The groups before the remarks.
+    fn told(&self) -> &'a [&'a str] {
+        self.rest.split(|token| *token == "RMK").next().unwrap_or_default()
     }
 }
 
@@ -112,7 +117,7 @@ pub fn decode(raw: &str, now: Timestamp) -> Result<Report, Unreadable> {
     }
     let tokens: Vec<&str> = text.split_whitespace().collect();
     let head = Head::of(&tokens, now).ok_or(Unreadable::NoHead)?;
-    let told = head.rest.split(|token| *token == "RMK").next().unwrap_or_default();
+    let told = head.told();
     let first_trend = told.iter().position(is_trend).unwrap_or(told.len());
     let (present, trends) = told.split_at(first_trend);
     let mut notes = Notes::default();
@@ -122,8 +127,8 @@ pub fn decode(raw: &str, now: Timestamp) -> Result<Report, Unreadable> {
         return Err(Unreadable::Value);
     }
     let trends = trends.chunk_by(|_, next| !is_trend(next)).map(|groups| trend(head.station, groups)).collect();
-    let Notes { sky, bound, over_unit, closed_by_snow, nosig } = notes;
-    Ok(Report { observed: head.observed, metar, sky, bound, over_unit, closed_by_snow, nosig, trends })
+    let Notes { sky, bound, over_unit, closed, nosig } = notes;
+    Ok(Report { observed: head.observed, metar, sky, bound, over_unit, closed, nosig, trends })
 }
 
 #[derive(Default)]
@@ -131,7 +136,7 @@ struct Notes {
     sky: Option<String>,
     bound: Option<Bound>,
     over_unit: &'static str,
-    closed_by_snow: bool,
+    closed: Option<&'static str>,
     nosig: bool,
 }
 
@@ -147,7 +152,7 @@ impl Notes {
                 return None;
             }
             "R/SNOCLO" | "SNOCLO" => {
-                self.closed_by_snow = true;
+                self.closed = Some("Aerodrome closed by snow");
                 return None;
             }
             // `SKC` where the visibility is missing would be CAVOK to the crate.
@@ -156,7 +161,12 @@ impl Notes {
                 return Some(if token == "NSC" { token } else { "NCD" }.to_owned());
             }
             "///CB" | "///TCU" => return Some(format!("///{token}")),
-            _ if is_colour(token) => return None,
+            _ if is_colour(token) => {
+                let black =
+                    token.starts_with("BLACK").then_some("Aerodrome reported unusable for reasons other than weather");
+                self.closed = self.closed.or(black);
+                return None;
+            }
             // Of two pressures one is enough.
             _ if number('A')(&token) && all.iter().any(number('Q')) => return None,
             _ => {}
@@ -251,5 +261,66 @@ mod tests {
         let reports = collection.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         let told: String = reports.map(|raw| format!("{raw}\n    {}\n", spoken(raw, true))).collect();
         insta::assert_snapshot!("spoken", told);
+    }
+
+    #[test]
+    fn the_newest_report_is_the_latest_by_its_own_time_and_a_correction_wins() {
+        let text = "ENGM 201320Z A=\nENGM 201350Z B=\nMETAR COR ENGM 201350Z C=\nENBR 201355Z D=\nENGM 201250Z E=\n\
+                    ENGM 201420Z NIL=\n";
+        assert_eq!(newest(text, "ENGM", now()).as_deref(), Some("METAR COR ENGM 201350Z C"));
+        assert_eq!(newest(text, "ENBR", now()).as_deref(), Some("ENBR 201355Z D"));
+        assert_eq!(newest(text, "ENVA", now()), None);
+    }
+
+    #[test]
+    fn a_report_over_several_lines_is_one_and_lines_need_no_sign_at_the_end() {
+        let folded = "ENGM 201350Z 19012KT\n  CAVOK 08/03 Q1013=\n";
+        assert_eq!(newest(folded, "ENGM", now()).as_deref(), Some("ENGM 201350Z 19012KT CAVOK 08/03 Q1013"));
+        let bare = "ENGM 201320Z A\nENGM 201350Z B RMK NIL\n";
+        assert_eq!(newest(bare, "ENGM", now()).as_deref(), Some("ENGM 201350Z B RMK NIL"));
+    }
+
+    #[test]
+    fn the_day_of_a_report_is_the_last_one_that_is_not_ahead() {
+        let at = |time: &str, now: &str| observed_at(time, now.parse().unwrap()).map(|at| at.to_string());
+        let told = |text: &str| Some(text.to_owned());
+        assert_eq!(at("201350Z", "2026-11-20T14:40:00Z"), told("2026-11-20T13:50:00Z"));
+        assert_eq!(at("302350Z", "2026-12-01T00:10:00Z"), told("2026-11-30T23:50:00Z"));
+        assert_eq!(
+            at("010000Z", "2026-11-30T23:55:00Z"),
+            told("2026-12-01T00:00:00Z"),
+            "the clock of the sender is ahead"
+        );
+        assert_eq!(at("201600Z", "2026-11-20T14:40:00Z"), told("2026-10-20T16:00:00Z"), "too far ahead for a clock");
+        assert_eq!(at("312350Z", "2026-03-02T00:00:00Z"), told("2026-01-31T23:50:00Z"));
+        for wrong in ["201350", "2013:0Z", "002350Z", "202400Z", "201360Z", "2013500Z", "٢01350Z"] {
+            assert_eq!(at(wrong, "2026-11-20T14:40:00Z"), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_trend_that_cannot_be_read_is_told_as_missing_and_the_rest_is_spoken() {
+        let said = spoken("ENGM 201350Z 19012KT CAVOK 08/03 Q1013 BECMG GARBAGE TEMPO 4000", false);
+        assert!(said.contains("Trend not available. Temporarily visibility four thousand metres."), "{said}");
+    }
+
+    /// Reports come from the network: whatever is cut, doubled or changed in them must not end the server.
+    #[test]
+    fn no_report_however_broken_ends_the_server() {
+        let collection = include_str!("../tests/reports.txt").replace("\n  ", " ");
+        for raw in collection.lines().filter(|line| line.contains('Z')) {
+            let groups: Vec<&str> = raw.split(' ').collect();
+            for at in 0..groups.len() {
+                let mut cut = groups.clone();
+                let taken = cut.remove(at);
+                spoken(&cut.join(" "), true);
+                cut.insert(0, taken);
+                spoken(&cut.join(" "), true);
+                spoken(&raw.chars().take(at * 5).collect::<String>(), true);
+            }
+        }
+        spoken(&"ENGM 201350Z 19012KT ".repeat(1000), true);
+        spoken("ENGM 201350Z 190\u{661}2KT æøå", true);
+        spoken("", true);
     }
 }
