@@ -115,16 +115,19 @@ impl Source {
             return Err(Missing::None);
         }
         match &config.offline {
-            Some(folder) => self.from_folder(folder, icao),
+            Some(folder) => self.in_folder(folder, icao),
             None => self.fetched(&self.copy(config.base_url(), icao)).await,
         }
     }
 
-    fn from_folder(&self, folder: &Path, icao: &str) -> Result<Found, Missing> {
+    fn in_folder(&self, folder: &Path, icao: &str) -> Result<Found, Missing> {
         let names = [format!("{icao}.metar"), format!("{icao}.txt")];
         let Some(name) = names.iter().find(|name| folder.join(name).is_file()) else { return Err(Missing::None) };
         let path = folder.join(name);
-        let failed = |why: &dyn std::fmt::Display| Missing::Failed(format!("{name} cannot be read: {why}"));
+        let failed = |why: &dyn std::fmt::Display| {
+            tracing::warn!("{} cannot be read: {why}", path.display());
+            Missing::Failed(why.to_string())
+        };
         if fs::metadata(&path).map_err(|error| failed(&error))?.len() > ANSWER_BYTES_MAX as u64 {
             return Err(failed(&"it is too long"));
         }
@@ -313,5 +316,155 @@ impl State {
             format!("not fetched anew ({}); the report is {minutes} minutes old", failure.why)
         });
         Ok(Found { raw: raw.clone(), source: "MET Norway, api.met.no (CC BY 4.0)".into(), warning })
+    }
+}
+
+#[cfg(test)]
+#[path = "../tests/upstream/mod.rs"]
+mod upstream;
+
+#[cfg(test)]
+mod tests {
+    use super::{upstream::Upstream, *};
+
+    const FIRST: &str = "ENGM 201320Z 19012KT CAVOK 08/03 Q1013";
+    const SECOND: &str = "ENGM 201350Z 20014KT CAVOK 08/03 Q1012";
+
+    struct Stage {
+        upstream: Upstream,
+        source: Arc<Source>,
+        config: Config,
+    }
+
+    impl Stage {
+        async fn new(ttl: u32) -> Self {
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            let upstream = Upstream::start().await;
+            let text = format!("base_url: {}\naerodromes: {{ENGM: {{name: Oslo}}}}", upstream.url);
+            let setting = Setting {
+                user_agent: Some("atis-test/1.0 ops@example.com".into()),
+                now: "2026-11-20T14:40:00Z".parse().ok(),
+                cache_ttl_seconds: ttl,
+                ..Setting::default()
+            };
+            let source = Source::new(&setting).unwrap();
+            Self { upstream, source, config: Config::parse(&text).unwrap() }
+        }
+
+        async fn latest(&self) -> Result<Found, Missing> {
+            self.source.latest("ENGM", &self.config).await
+        }
+
+        async fn raw(&self) -> String {
+            self.latest().await.unwrap().raw
+        }
+
+        /// Returns when no fetch is under way.
+        async fn idle(&self) {
+            let copy = self.source.copy(self.config.base_url(), "ENGM");
+            drop(copy.fetching.lock().await);
+        }
+    }
+
+    /// M26: a fresh report is fetched once; met.no is told who asks.
+    #[tokio::test]
+    async fn callers_at_one_time_and_within_the_ttl_share_one_fetch() {
+        let stage = Stage::new(300).await;
+        stage.upstream.reply("200 OK", FIRST).await;
+        let (a, b, c) = tokio::join!(stage.raw(), stage.raw(), stage.raw());
+        assert_eq!([a, b, c, stage.raw().await], [FIRST; 4]);
+        let requests = stage.upstream.requests();
+        assert_eq!(requests.len(), 1);
+        assert!(requests[0].starts_with("GET /metar.txt?icao=ENGM HTTP/1.1\r\n"), "{requests:?}");
+        assert!(requests[0].to_lowercase().contains("user-agent: atis-test/1.0 ops@example.com\r\n"), "{requests:?}");
+    }
+
+    /// M26: background refresh. The stand-in does not answer until the stale report has been served.
+    #[tokio::test]
+    async fn a_stale_report_is_answered_at_once_and_fetched_anew_behind() {
+        let stage = Stage::new(0).await;
+        stage.upstream.reply("200 OK", FIRST).await;
+        assert_eq!(stage.raw().await, FIRST);
+        assert_eq!([stage.raw().await, stage.raw().await], [FIRST; 2], "the fetch behind is still without an answer");
+        stage.upstream.requested(2).await;
+        assert_eq!(stage.upstream.requests().len(), 2, "one fetch at a time");
+        stage.upstream.reply("200 OK", SECOND).await;
+        stage.idle().await;
+        assert_eq!(stage.raw().await, SECOND);
+    }
+
+    /// M26: the last good report is served with its age while met.no fails, and met.no is not asked at each call.
+    #[tokio::test]
+    async fn after_a_failure_the_last_report_is_served_with_its_age_and_the_next_try_waits() {
+        let stage = Stage::new(0).await;
+        stage.upstream.reply("200 OK", FIRST).await;
+        assert_eq!(stage.latest().await.unwrap().warning, None);
+        stage.upstream.reply("503 Service Unavailable", "").await;
+        assert_eq!(stage.raw().await, FIRST);
+        stage.upstream.requested(2).await;
+        stage.idle().await;
+        let found = stage.latest().await.unwrap();
+        assert_eq!(found.raw, FIRST);
+        let warning = "not fetched anew (status 503 Service Unavailable); the report is 80 minutes old";
+        assert_eq!(found.warning.as_deref(), Some(warning));
+        assert_eq!(stage.upstream.requests().len(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_first_fetch_that_fails_is_an_error_and_is_not_tried_again_at_once() {
+        let stage = Stage::new(300).await;
+        stage.upstream.reply("403 Forbidden", "").await;
+        for _ in 0..3 {
+            let Err(Missing::Failed(why)) = stage.latest().await else { panic!("served from nothing") };
+            assert!(why.contains("METNO_USER_AGENT"), "{why}");
+        }
+        assert_eq!(stage.upstream.requests().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn an_unchanged_report_is_asked_for_by_its_date_and_kept() {
+        let stage = Stage::new(0).await;
+        let date = "Fri, 20 Nov 2026 13:25:00 GMT";
+        stage.upstream.reply(&format!("200 OK\r\nLast-Modified: {date}"), FIRST).await;
+        assert_eq!(stage.raw().await, FIRST);
+        stage.upstream.reply("304 Not Modified", "").await;
+        assert_eq!(stage.raw().await, FIRST);
+        stage.upstream.requested(2).await;
+        stage.idle().await;
+        assert_eq!(stage.latest().await.unwrap().warning, None);
+        let asked = &stage.upstream.requests()[1];
+        assert!(asked.to_lowercase().contains(&format!("if-modified-since: {}\r\n", date.to_lowercase())), "{asked}");
+    }
+
+    #[tokio::test]
+    async fn the_expiry_that_met_no_gives_is_kept_when_it_is_later_than_the_ttl() {
+        let stage = Stage::new(0).await;
+        let later = Timestamp::now() + jiff::SignedDuration::from_mins(20);
+        let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&later).unwrap();
+        stage.upstream.reply(&format!("200 OK\r\nExpires: {date}"), FIRST).await;
+        assert_eq!([stage.raw().await, stage.raw().await], [FIRST; 2]);
+        stage.idle().await;
+        assert_eq!(stage.upstream.requests().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_a_report_or_beyond_the_limit_is_no_report() {
+        let stage = Stage::new(300).await;
+        stage.upstream.reply("200 OK", "ENBR 201350Z CAVOK=").await;
+        assert_eq!(stage.latest().await.unwrap_err(), Missing::None);
+        let stage = Stage::new(300).await;
+        stage.upstream.reply("200 OK", &"x".repeat(ANSWER_BYTES_MAX + 1)).await;
+        let Err(Missing::Failed(why)) = stage.latest().await else { panic!("read without a limit") };
+        assert!(why.contains("longer than"), "{why}");
+    }
+
+    #[tokio::test]
+    async fn only_so_many_copies_are_kept() {
+        let stage = Stage::new(300).await;
+        let names = ('A'..='Z').flat_map(|a| ('A'..='Z').map(move |b| format!("EN{a}{b}")));
+        for name in names {
+            stage.source.copy("http://127.0.0.1", &name);
+        }
+        assert_eq!(stage.source.copies.lock().unwrap().len(), COPIES_MAX);
     }
 }
