@@ -98,6 +98,7 @@ fn user(written: &str) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tool::policy::AnswerLimits;
 
     fn identify() -> Identify {
         Identify { pin_variable: Some("PIN".into()), trusted_contexts: vec!["from-bank".into()] }
@@ -136,10 +137,7 @@ mod tests {
         assert_eq!([of(Some("NONE")), of(None)], [None, None]);
     }
 
-    /// D18: what the dialplan hands over with the call is the tools' `user`, tokens among it; no Debug print shows it.
-    #[test]
-    fn tokens_come_with_the_call() {
-        let variables = [(USER.to_owned(), r#"{"id":"u-1","auth_token":"tok-4711"}"#.to_owned())].into();
+    fn opened(traits: AgentTraits, variables: &BTreeMap<String, String>) -> Opening {
         let facts = CallFacts {
             id: crate::facts::CallId::random(),
             context: "a".into(),
@@ -151,17 +149,34 @@ mod tests {
             campaign_id: None,
             lead_id: None,
         };
-        let traits = AgentTraits {
-            detects_speech: true,
-            cancels_on_speech: true,
-            truncates: true,
-            announces: false,
-            answer_bytes_max: None,
-            forwards_data: true,
-        };
-        let opening = opening(&facts, traits, &identify(), &variables, None);
+        opening(&facts, traits, &identify(), variables, None)
+    }
+
+    const TRAITS: AgentTraits = AgentTraits {
+        detects_speech: true,
+        cancels_on_speech: true,
+        truncates: true,
+        announces: false,
+        answer_bytes_max: None,
+        forwards_data: true,
+    };
+
+    /// D18: what the dialplan hands over with the call is the tools' `user`, tokens among it; no Debug print shows it.
+    #[test]
+    fn tokens_come_with_the_call() {
+        let variables = [(USER.to_owned(), r#"{"id":"u-1","auth_token":"tok-4711"}"#.to_owned())].into();
+        let opening = opened(TRAITS, &variables);
         assert_eq!(opening.memory.user["auth_token"], "tok-4711");
         assert!(!format!("{opening:?}").contains("4711"));
+    }
+
+    /// M23, M24: a call begins with what its provider bears of a result.
+    #[test]
+    fn a_providers_limits_come_with_the_call() {
+        let small = AgentTraits { answer_bytes_max: Some(2048), forwards_data: false, ..TRAITS };
+        let answers = |traits| opened(traits, &BTreeMap::new()).answers;
+        assert_eq!(answers(small), AnswerLimits { bytes_max: Some(2048), data: false });
+        assert_eq!(answers(TRAITS), AnswerLimits::default());
     }
 
     #[test]

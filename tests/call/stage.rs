@@ -263,12 +263,22 @@ impl Stage {
         context: &str,
         tools: impl IntoIterator<Item = ToolSpec>,
     ) -> &mut Self {
+        self.hands_over_to(AGENT, rules, context, tools)
+    }
+
+    pub fn hands_over_to(
+        &mut self,
+        agent: AgentTraits,
+        rules: CallRules,
+        context: &str,
+        tools: impl IntoIterator<Item = ToolSpec>,
+    ) -> &mut Self {
         self.input(Input::HandedOff(Box::new(Handover {
             context: context.into(),
             rules,
             toolbox: toolbox(tools),
             policy: Arc::default(),
-            agent: AGENT,
+            agent,
             apology: Arc::new(Clip::built_in_apology()),
             pin: Some(NEXT_PIN.to_owned().into()),
         })))
