@@ -18,6 +18,7 @@ use crate::{
     call::{AgentCommand, AgentEvent, AgentLoss, CallMachine, EndReason, Input, LegCommand, Measure, Note, Output},
     facts::{CallFacts, CallId},
     gate::Route,
+    mcp::CallEnd,
     outbound::RemoteGate,
     redact::Redacted,
     telemetry::{FrameDrop, ToolCallEnd},
@@ -255,6 +256,10 @@ impl CallTask<'_> {
                 let tool = tool.as_deref().unwrap_or("unknown");
                 info!(tool, outcome = error.map_or("OK", ToolError::label), "tool call answered");
                 self.shared.metrics.tool_call(tool, error.map_or(ToolCallEnd::Done, ToolCallEnd::Failed));
+                // What was not even well formed is nobody's refusal.
+                if error.is_some_and(|error| error.before_running() && error != ToolError::Validation) {
+                    self.rejected(tool);
+                }
             }
             Note::Failing(reason) => {
                 warn!(reason = reason.label(), "{}; the caller hears the apology", reason.describe());
@@ -263,7 +268,10 @@ impl CallTask<'_> {
                 info!(tool = tool.as_str(), "a tool was still running and was cancelled");
                 self.shared.metrics.tool_call(tool, ToolCallEnd::Cancelled);
             }
-            Note::UnknownTool { name } => tell_unknown(self.generation, name.reveal()),
+            Note::UnknownTool { name } => {
+                tell_unknown(self.generation, name.reveal());
+                self.rejected(name.reveal());
+            }
             Note::Announced { tool } => info!(tool = tool.as_str(), "a tool takes long; the caller is told so"),
             Note::Audit(line) => audit(line),
             Note::HandedOff { context } => info!(context = context.as_str(), "the call was handed to another context"),
@@ -279,6 +287,13 @@ impl CallTask<'_> {
         self.entered.observe(self.machine.phase(), &note);
         // Nobody watching is normal.
         let _ = self.shared.watchers.send(CallNote { call: self.facts.id, at: self.began.elapsed(), note });
+    }
+
+    /// A call that was not made, where it would have gone to an MCP server.
+    fn rejected(&self, tool: &str) {
+        if let Some((server, tool)) = self.generation.mcp_tool(tool) {
+            self.shared.mcp.fleet.counters().call(server, tool, CallEnd::Rejected, None);
+        }
     }
 
     fn on_measure(&self, measure: Measure) {

@@ -6,10 +6,12 @@ use crate::{
     config::{Config, Tenant},
     mcp::{Guest, LeftOut},
     tool::{
-        BUILT_IN, CHECK_EXTENSION_STATUS, LEAVE_VOICEMAIL, REQUEST_TRANSCRIPT, Registry, TAKE_MESSAGE, Tool, ToolSpec,
-        built_in,
+        BUILT_IN, CHECK_EXTENSION_STATUS, Executor, LEAVE_VOICEMAIL, REQUEST_TRANSCRIPT, Registry, TAKE_MESSAGE, Tool,
+        ToolSpec, built_in,
         declarative::{DeclarativeTool, Definition},
-        leave_voicemail, request_transcript, take_message,
+        leave_voicemail,
+        mcp::classify,
+        request_transcript, take_message,
     },
 };
 use std::{
@@ -32,6 +34,10 @@ pub(super) struct Tools {
 pub(super) fn registries(config: &Config, workshop: &Workshop) -> Result<Tools, Vec<BuildError>> {
     let amend = |spec: &mut ToolSpec| {
         if let Some(rules) = config.tool_rules.get(&spec.name) {
+            // An MCP server says nothing that counts of what its tool touches: kind and effects follow the operator's word.
+            if let (Executor::Mcp(_), Some(access)) = (&spec.executor, rules.access) {
+                classify(spec, access);
+            }
             rules.apply(spec);
         }
     };

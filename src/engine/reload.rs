@@ -138,6 +138,9 @@ impl Shared {
         let generation = self.generation.load();
         // Those that an agent may call; a server may bring hundreds that none may.
         let tools = generation.config.contexts.values().flat_map(|context| &context.tools).map(String::as_str);
+        for (server, tool) in tools.clone().filter_map(|tool| generation.mcp_tool(tool)) {
+            self.mcp.fleet.counters().know_tool(server, tool);
+        }
         self.metrics.know(tools, generation.config.providers.keys().map(String::as_str));
     }
 }

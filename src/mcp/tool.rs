@@ -10,13 +10,13 @@ use crate::{
     config::prompt,
     facts::CallFacts,
     tool::{
-        Approved, Failure, SideEffects, Tool, ToolError, ToolOutcome, ToolSpec,
+        Approved, Failure, Tool, ToolError, ToolOutcome, ToolSpec,
         mcp::{self, McpToolRules},
     },
 };
 use futures_util::future::BoxFuture;
 use rmcp::model::ErrorCode;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -24,8 +24,6 @@ use std::{
 use tokio::runtime::Handle;
 use tracing::info;
 
-/// Of a result's data, in JSON. No provider is told more, and a call keeps what it is told.
-const DATA_BYTES_MAX: usize = 256 << 10;
 /// What a server says of its own error.
 const MESSAGE_CHARS_MAX: usize = 300;
 
@@ -80,7 +78,8 @@ impl McpTool {
     fn asked(&self, call: &Approved) -> impl Future<Output = (CallEnd, ToolOutcome)> + Send + 'static {
         let (server, tool, rules) = (Arc::clone(&self.server), Arc::clone(&self.tool), self.rules.clone());
         let (arguments, limit) = (call.arguments().clone(), call.time_left());
-        let (writes, idempotent) = (self.spec.side_effects == SideEffects::Writes, self.spec.idempotent);
+        // As the operator has classified it, which the server's word is not.
+        let (writes, repeatable) = (call.writes(), call.is_repeatable());
         async move {
             let Some(connection) = server.connection.load_full() else {
                 let mut failure = Failure::new(ToolError::Transient, "This service is not available at the moment.");
@@ -89,7 +88,7 @@ impl McpTool {
             };
             let (end, mut outcome) = match connection.call(&tool, arguments, limit).await {
                 Ok(result) => {
-                    let outcome = bounded(mcp::outcome(&result, &rules.speech, rules.error_retryable));
+                    let outcome = mcp::outcome(&result, &rules.speech, rules.error_retryable);
                     (if outcome.error().is_none() { CallEnd::Ok } else { CallEnd::Error }, outcome)
                 }
                 Err(failure) => {
@@ -100,9 +99,8 @@ impl McpTool {
                 }
             };
             if let ToolOutcome::Failed(failure) = &mut outcome {
-                let unknown = matches!(end, CallEnd::Timeout) || failure.kind == ToolError::Transient;
                 failure.partial_side_effects = writes;
-                failure.retryable = failure.retryable && (!writes || idempotent || !unknown);
+                failure.retryable &= repeatable;
             }
             (end, outcome)
         }
@@ -133,20 +131,6 @@ fn told(failure: CallFailure) -> (CallEnd, ToolOutcome) {
             let clean: String = clean.chars().take(MESSAGE_CHARS_MAX).collect();
             (CallEnd::Error, outcome(kind, &format!("The service refused the call: {}", clean.trim()), false))
         }
-    }
-}
-
-/// Data that nobody could be told are not kept.
-fn bounded(outcome: ToolOutcome) -> ToolOutcome {
-    match outcome {
-        ToolOutcome::Done(mut done) => {
-            let bytes = serde_json::to_vec(&done.data).map_or(0, |data| data.len());
-            if bytes > DATA_BYTES_MAX {
-                done.data = json!({ "left_out": "too long", "bytes": bytes });
-            }
-            ToolOutcome::Done(done)
-        }
-        other => other,
     }
 }
 
@@ -222,6 +206,7 @@ impl Drop for Account {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     /// M29, M answer 19: what still looks like a variable of a prompt is no value.
     #[test]
@@ -251,15 +236,5 @@ mod tests {
             assert_eq!((ended, failure.kind, failure.retryable), (end, kind, retryable));
             assert!(!failure.message.contains('\u{1b}'));
         }
-    }
-
-    #[test]
-    fn data_that_nobody_could_be_told_are_not_kept() {
-        let kept = |bytes: usize| match bounded(ToolOutcome::done("Here.", json!("x".repeat(bytes)))) {
-            ToolOutcome::Done(done) => done.data,
-            _ => panic!("it worked"),
-        };
-        assert!(kept(1000).is_string());
-        assert_eq!(kept(DATA_BYTES_MAX)["left_out"], "too long");
     }
 }

@@ -3,7 +3,7 @@
 use super::{Audit, Entry};
 use crate::{
     gate::Event,
-    tool::{Announce, Memory, ToolSpec},
+    tool::{Announce, Memory, SideEffects, ToolSpec},
 };
 use serde_json::{Map, Value};
 use std::{fmt, sync::Arc, time::Duration};
@@ -37,6 +37,8 @@ pub struct Approved {
     announce: Option<Announce>,
     memory: Arc<Memory>,
     remote: Option<Box<RemoteQuestion>>,
+    repeatable: bool,
+    writes: bool,
 }
 
 /// What another gate is to be asked before the tool runs.
@@ -67,6 +69,8 @@ impl Approved {
             announce: spec.announce.clone().filter(|_| spec.wait),
             memory,
             remote,
+            repeatable: spec.idempotent || spec.side_effects != SideEffects::Writes,
+            writes: spec.side_effects == SideEffects::Writes,
         }
     }
 
@@ -107,6 +111,16 @@ impl Approved {
     /// What the caller hears while the agent waits for a slow run.
     pub const fn announce(&self) -> Option<&Announce> {
         self.announce.as_ref()
+    }
+
+    /// It may have changed something elsewhere, whatever becomes of it.
+    pub const fn writes(&self) -> bool {
+        self.writes
+    }
+
+    /// Making it twice does what making it once does.
+    pub const fn is_repeatable(&self) -> bool {
+        self.repeatable
     }
 
     /// Where another gate has its say, what it is to be asked.
