@@ -7,6 +7,7 @@ mod asterisk;
 mod floor;
 mod gate;
 mod load;
+mod mcp;
 mod process;
 mod realtime;
 mod report;
@@ -47,12 +48,15 @@ enum Part {
     Gate(gate::GateArguments),
     /// What it costs to decide about a tool call, beside parsing and validating its arguments alone.
     Tools(tools::ToolsArguments),
+    /// What offhook adds to a call of an MCP tool, beside the bare client library.
+    Mcp(mcp::McpArguments),
 }
 
 pub fn run(arguments: &BenchArguments) -> ExitCode {
     match &arguments.part {
         Some(Part::Gate(arguments)) => return gate::run(arguments),
         Some(Part::Tools(arguments)) => return tools::run(arguments),
+        Some(Part::Mcp(arguments)) => return mcp::run(arguments),
         None => {}
     }
     let cores = Cores::claim();
