@@ -5,6 +5,7 @@ mod phraseology;
 mod report;
 mod server;
 mod source;
+mod weather;
 
 use anyhow::{Context, anyhow};
 use clap::Parser;
