@@ -175,7 +175,7 @@ fn is_calm(speed: &WindSpeed) -> bool {
 
 fn wind(wind: &Wind, over_unit: &str) -> Option<String> {
     let Wind::Present { dir, speed, varying } = wind else { return Some("calm".into()) };
-    if is_calm(speed) && *dir != WindDirection::Variable {
+    if is_calm(speed) {
         return Some("calm".into());
     }
     let (speed, gust, unit) = match *speed {
