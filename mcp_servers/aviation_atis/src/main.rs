@@ -5,13 +5,14 @@ mod phraseology;
 mod report;
 mod server;
 mod source;
+mod weather;
 
 use anyhow::{Context, anyhow};
 use clap::Parser;
 use config::{ConfigFile, Setting};
 use jiff::Timestamp;
 use rmcp::ServiceExt;
-use std::{io, path::PathBuf, sync::Arc};
+use std::{io, path::PathBuf, process::ExitCode, sync::Arc};
 use tracing_subscriber::EnvFilter;
 
 /// Speaks MCP on stdin and stdout, logs to stderr, and ends when stdin is closed.
@@ -37,7 +38,18 @@ struct Arguments {
 }
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // What is wrong and nothing else, also where backtraces are on.
+            eprintln!("aviation_atis: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> anyhow::Result<()> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,aviation_atis=info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false).init();
     rustls::crypto::ring::default_provider().install_default().map_err(|_| anyhow!("a TLS library was set before"))?;

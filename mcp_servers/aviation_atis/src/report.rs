@@ -10,7 +10,7 @@
 //! (winds of three digits, km/h) are refused: no weather is better than wrong weather.
 
 use jiff::{SignedDuration, Span, Timestamp, civil::DateTime, tz::TimeZone};
-use metar::{Data, Metar, Pressure, TrendNewCondition};
+use metar::{Data, Metar, Pressure, TrendNewCondition, Visibility, Wind, WindDirection};
 
 /// A report is a line or three; what is longer is none.
 const CHARS_MAX: usize = 1000;
@@ -123,7 +123,7 @@ pub fn decode(raw: &str, now: Timestamp) -> Result<Report, Unreadable> {
     let mut notes = Notes::default();
     let groups: Vec<String> = present.iter().filter_map(|token| notes.take(token, present)).collect();
     let metar = parse(head.station, &groups.join(" ")).ok_or(Unreadable::Groups)?;
-    if !is_possible(&metar) {
+    if !is_possible(&metar) || contradicts_itself(&metar, notes.sky.is_some()) {
         return Err(Unreadable::Value);
     }
     let trends = trends.chunk_by(|_, next| !is_trend(next)).map(|groups| trend(head.station, groups)).collect();
@@ -198,8 +198,8 @@ fn trend(station: &str, groups: &[&str]) -> Trend {
         groups.iter().copied().filter(|group| !["NSW", "NSC"].contains(group) && !is_colour(group)).collect();
     let is_over = |group: &&str| group.ends_with("P99MPS") || group.ends_with("P199KPH");
     let metar = if kept.iter().any(is_over) { None } else { parse(station, &kept.join(" ")) };
-    let change = metar.and_then(|metar| match metar.trends.into_iter().next() {
-        Some(metar::Trend::Becoming(change) | metar::Trend::Temporarily(change)) => Some(change),
+    let change = metar.and_then(|metar| match <[_; 1]>::try_from(metar.trends) {
+        Ok([metar::Trend::Becoming(change) | metar::Trend::Temporarily(change)]) => Some(change),
         _ => None,
     });
     Trend { becoming: has("BECMG"), change, no_weather: has("NSW"), no_cloud: has("NSC") }
@@ -224,7 +224,29 @@ fn is_possible(metar: &Metar) -> bool {
         (Data::Known(air), Data::Unknown) => (-80..=60).contains(air),
         _ => true,
     };
-    pressure && temperature
+    pressure && temperature && is_wind(&metar.wind)
+}
+
+/// Gusts are stronger than the mean, and only calm comes from no direction.
+fn is_wind(wind: &Wind) -> bool {
+    use metar::WindSpeed::{Greater, KilometresPerHour, Knots, MetresPerSecond};
+    let Wind::Present { dir, speed, .. } = wind else { return true };
+    let from_nowhere = *dir == WindDirection::Heading(Data::Known(0));
+    match *speed {
+        Greater => !from_nowhere,
+        Knots { speed, gusting } | MetresPerSecond { speed, gusting } | KilometresPerHour { speed, gusting } => {
+            let stronger = !matches!((speed, gusting), (Data::Known(mean), Some(Data::Known(gust))) if gust < mean);
+            let calm = speed == Data::Known(0) && gusting.is_none();
+            stronger && (calm || !from_nowhere)
+        }
+    }
+}
+
+/// CAVOK or a sky without clouds beside clouds or a low visibility: one of the two is wrong, and nobody knows which.
+fn contradicts_itself(metar: &Metar, is_clear: bool) -> bool {
+    let is_cavok = metar.visibility == Data::Known(Visibility::CAVOK);
+    let clouds = !metar.cloud_layers.is_empty() || metar.vert_visibility.is_some();
+    ((is_cavok || is_clear) && clouds) || (is_cavok && !metar.reduced_directional_visibility.is_empty())
 }
 
 /// Whole minutes since the observation.
@@ -322,5 +344,30 @@ mod tests {
         spoken(&"ENGM 201350Z 19012KT ".repeat(1000), true);
         spoken("ENGM 201350Z 190\u{661}2KT æøå", true);
         spoken("", true);
+    }
+
+    /// M26: no weather rather than wrong weather.
+    #[test]
+    fn a_report_that_contradicts_itself_is_refused() {
+        for groups in [
+            "19012KT CAVOK FEW030CB 08/03 Q1013",
+            "19012KT CAVOK 0800N 08/03 Q1013",
+            "19012KT 9999 SKC BKN002 08/03 Q1013",
+            "19012KT 9999 VV002 NSC 08/03 Q1013",
+            "19012G08KT CAVOK 08/03 Q1013",
+            "00012KT CAVOK 08/03 Q1013",
+            "00000G15KT CAVOK 08/03 Q1013",
+            "19012KT CAVOK 03/08 Q1013",
+            "19012KT CAVOK 08/03 Q0799",
+            "19012KT CAVOK 08/03 A2499",
+        ] {
+            let report = decode(&format!("ENGM 201350Z {groups}"), now());
+            assert_eq!(report.err(), Some(Unreadable::Value), "{groups}");
+        }
+        let said = spoken("ENGM 201350Z 19012KT CAVOK 08/03 Q1013 BECMG NOSIG", false);
+        assert!(said.contains("Trend not available"), "{said}");
+        assert!(
+            spoken("ENGM 201350Z VRB00KT CAVOK DRSN 08/03 Q1013", false).contains("calm. CAV OK. Low drifting snow.")
+        );
     }
 }
