@@ -1,0 +1,93 @@
+//! Our MCP servers, driven by the official MCP client for Python.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+use tempfile::TempDir;
+
+/// The interpreter that has the package.
+fn python() -> PathBuf {
+    // Where tests/lab/setup.sh puts it; the two name one place, however cargo is told.
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(PathBuf::from("target"), PathBuf::from);
+    let usual = root.join(target).join("venv/bin/python");
+    let python = std::env::var_os("OFFHOOK_PYTHON").map_or(usual, PathBuf::from);
+    assert!(
+        python.exists(),
+        "{} is missing: run `make setup`, or set OFFHOOK_PYTHON to a Python that has the package `mcp`",
+        python.display()
+    );
+    python
+}
+
+/// A server of this workspace. Cargo tells a test of its own package's programs only; the others are beside them.
+fn server(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_BIN_EXE_offhook")).with_file_name(name);
+    assert!(path.exists(), "{} is missing: run `cargo build` first", path.display());
+    path
+}
+
+/// Whether a server is more than an empty program.
+fn answers(program: &Path) -> bool {
+    let said = Command::new(program).arg("--version").stdin(Stdio::null()).output().expect("a program that starts");
+    said.status.success() && !said.stdout.is_empty()
+}
+
+fn check(plan: &str, program: &Path) -> Output {
+    let folder = TempDir::new().expect("a folder");
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/sdk/check_mcp_servers.py");
+    let mut command = Command::new(python());
+    command.arg(script).arg(plan).arg(program).arg(folder.path()).stdin(Stdio::null());
+    command.output().expect("a Python that runs")
+}
+
+/// The check must find nothing, in a session with the handshake and in one without.
+fn passes(plan: &str) {
+    let output = check(plan, &server(plan));
+    let (said, log) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}{log}");
+    for session in ["legacy: protocol", "auto: protocol", "all as they should be"] {
+        assert!(said.contains(session), "no {session:?} in {said}{log}");
+    }
+}
+
+#[test]
+fn the_phonebook_serves_the_official_client() {
+    passes("phonebook");
+}
+
+/// M26: the example server is a standard one: anybody's client starts it, reads its list, and calls its tool.
+#[test]
+fn the_aerodrome_information_serves_the_official_client() {
+    if answers(&server("aviation_atis")) {
+        passes("aviation_atis");
+    }
+}
+
+#[test]
+fn the_check_itself_finds_what_a_faulty_server_does() {
+    let faulty = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/support/mcp/faulty.py");
+    for (plan, problems) in [
+        (
+            "faulty",
+            &[
+                "echo: no outputSchema",
+                "echo: no readOnlyHint",
+                "{'sum': 2} instead of {'sum': 3}",
+                "fail {}: isError",
+                "hang {}: no answer",
+                "echo {}: a bad call was not refused",
+                "no call for",
+            ][..],
+        ),
+        ("faulty-end", &["it did not end when its input was closed"]),
+        ("faulty-schemas", &["the session broke"]),
+    ] {
+        let output = check(plan, &faulty);
+        let words = String::from_utf8_lossy(&output.stdout);
+        assert!(!output.status.success(), "{plan} passed: {words}");
+        let missed: Vec<_> = problems.iter().filter(|problem| !words.contains(*problem)).collect();
+        assert!(missed.is_empty(), "{plan}: {missed:?} not found: {words}");
+    }
+}
