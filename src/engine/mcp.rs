@@ -1,6 +1,6 @@
 //! The engine's MCP servers: started with it, restarted by a reload, their tools given to new calls.
 
-use super::{Shared, reload, workshop::Workshop};
+use super::{Shared, generation::Generation, reload, workshop::Workshop};
 use crate::{
     config::McpConfig,
     http::{McpServerView, McpStatus, McpTest, McpToolView, ReloadFailure, ReloadReport},
@@ -59,12 +59,17 @@ impl Shared {
         let workshop = Workshop { definitions: before.definitions.clone(), mcp, ..self.workshop() };
         match before.renewed(&workshop) {
             Ok(next) => {
-                info!(generation = next.number, "the tools of MCP servers have changed; new calls have them");
+                let versions = |generation: &Generation| -> Vec<String> {
+                    generation.registries().map(|(_, registry)| registry.version().to_owned()).collect()
+                };
+                if versions(&next) != versions(&before) {
+                    info!(generation = next.number, "the tools of MCP servers have changed; new calls have them");
+                    reload::tell_tools(&next);
+                }
                 for out in next.left_out().iter().filter(|out| !before.left_out().contains(out)) {
                     let (server, tool, reason) = (out.server.as_str(), shown(&out.tool), out.reason.as_str());
                     warn!(server, tool, reason, "a tool of an MCP server is left out");
                 }
-                reload::tell_tools(&next);
                 self.generation.store(Arc::new(next));
                 self.know_names();
             }
@@ -163,7 +168,6 @@ fn shown(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::generation::Generation;
     use super::*;
     use crate::{
         config, provider,

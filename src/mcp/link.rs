@@ -202,9 +202,10 @@ async fn program(
         Err(failed) => {
             // Its last line says why, and may still be in the pipe.
             let _ = timeout(LAST_WORDS_MAX, &mut stderr).await;
-            stderr.abort();
             stdout.abort();
-            tokio::spawn(process.stop());
+            // Not two of them at once: it has ended before the next one is started.
+            process.stop().await;
+            stderr.abort();
             Err(explained(failed, output, mode))
         }
     }
