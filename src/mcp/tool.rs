@@ -24,6 +24,8 @@ use std::{
 use tokio::runtime::Handle;
 use tracing::info;
 
+/// Between the end of a call here and the end of its time in the call core.
+const MARGIN: Duration = Duration::from_millis(50);
 /// What a server says of its own error.
 const MESSAGE_CHARS_MAX: usize = 300;
 
@@ -77,7 +79,9 @@ impl Tool for McpTool {
 impl McpTool {
     fn asked(&self, call: &Approved) -> impl Future<Output = (CallEnd, ToolOutcome)> + Send + 'static {
         let (server, tool, rules) = (Arc::clone(&self.server), Arc::clone(&self.tool), self.rules.clone());
-        let (arguments, limit) = (call.arguments().clone(), call.time_left());
+        let arguments = call.arguments().clone();
+        // A little before the call core gives it up: so the server is told, and looked after.
+        let limit = call.time_left().saturating_sub(MARGIN).max(call.time_left() / 2);
         // As the operator has classified it, which the server's word is not.
         let (writes, repeatable) = (call.writes(), call.is_repeatable());
         async move {
