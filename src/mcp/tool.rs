@@ -190,7 +190,8 @@ impl Account {
             server,
             tool = &*self.tool,
             exposed_name = self.exposed_name.as_str(),
-            duration_ms = took.as_millis(),
+            // Of 128 bits it would be written as text.
+            duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             outcome = end.label(),
             "MCP tool call"
         );
