@@ -17,7 +17,10 @@ use crate::{
 use futures_util::future::join_all;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     time::{Duration, Instant},
 };
 use tokio::{
@@ -38,6 +41,10 @@ pub struct Fleet {
     counters: Arc<McpCounters>,
     changed: watch::Sender<u64>,
     servers: Mutex<BTreeMap<String, Arc<Server>>>,
+    /// One after the other: what one starts the other must not lose.
+    replacing: tokio::sync::Mutex<()>,
+    /// The end; a reload that is under way brings nothing back.
+    stopped: AtomicBool,
     /// One test of a server at a time.
     testing: Mutex<BTreeSet<String>>,
 }
@@ -110,6 +117,8 @@ impl Fleet {
             counters,
             changed: watch::Sender::new(0),
             servers: Mutex::default(),
+            replacing: tokio::sync::Mutex::default(),
+            stopped: AtomicBool::new(false),
             testing: Mutex::default(),
         }
     }
@@ -126,6 +135,9 @@ impl Fleet {
     /// Begins to start the servers that are not there yet; waits for none of them.
     pub fn start(&self, config: &McpConfig) {
         let mut servers = self.lock();
+        if self.stopped.load(SeqCst) {
+            return;
+        }
         for server in wanted(config) {
             if !servers.contains_key(&server.id) {
                 let id = server.id.clone();
@@ -137,11 +149,20 @@ impl Fleet {
     /// Ends all servers and starts those of this configuration. What they offered before is offered until they tell
     /// their tools anew.
     pub async fn replace(&self, config: &McpConfig) {
-        let old: BTreeMap<_, _> = std::mem::take(&mut *self.lock());
+        let _one = self.replacing.lock().await;
+        // They stay in their places until they have ended: `start` finds them there.
+        let old = self.lock().clone();
         join_all(old.values().map(|server| server.stop())).await;
         {
             let mut servers = self.lock();
+            servers.retain(|id, _| !old.contains_key(id));
+            if self.stopped.load(SeqCst) {
+                return;
+            }
             for server in wanted(config) {
+                if servers.contains_key(&server.id) {
+                    continue;
+                }
                 let known = old.get(&server.id).map(|old| old.tools.load_full()).unwrap_or_default();
                 let id = server.id.clone();
                 servers.insert(id, self.launch(server.clone(), known));
@@ -160,8 +181,10 @@ impl Fleet {
         self.lock().is_empty()
     }
 
-    /// Ends all servers, in bounded time.
+    /// Ends all servers for good, in bounded time.
     pub async fn stop(&self) {
+        self.stopped.store(true, SeqCst);
+        let _one = self.replacing.lock().await;
         let all: BTreeMap<_, _> = std::mem::take(&mut *self.lock());
         join_all(all.values().map(|server| server.stop())).await;
     }
@@ -208,7 +231,7 @@ impl Fleet {
         let tried = self.handle.spawn(timeout(TEST_MAX, async move {
             let output = server::output(&own);
             let link = link::connect(&own, &output).await?;
-            let tools = link.connection.tools(own.start_max).await;
+            let tools = link.first_tools(own.start_max, &output).await;
             link.stop().await;
             tools.map(|(offered, _)| tools_of(&own, &offered)).map_err(|why| output.masked(&why))
         }));

@@ -1,7 +1,7 @@
 //! Log lines on standard error: text for people or JSON for machines.
 //!
 //! Invariants: dependencies never log below `info`, because their debug lines hold what is on the
-//! wire (callers' words, keys); a warning that repeats cannot fill the disk.
+//! wire (callers' words, keys), and one that shows it at every level logs nothing; a warning that repeats cannot fill the disk.
 
 use crate::facts::CallFacts;
 use prometheus::IntCounter;
@@ -72,9 +72,14 @@ fn wanted(filter: &str) -> Result<EnvFilter, LogError> {
     EnvFilter::builder().parse(filter).map_err(|source| LogError::Filter { filter: filter.to_owned(), source })
 }
 
-/// Lets debug and trace lines through only if they are our own.
+/// Lets debug and trace lines through only if they are our own, and of `rmcp` nothing at all: at `info` it has whole
+/// messages of MCP servers. What is worth a line of those, `mcp` logs itself, masked and limited.
 fn private_targets<S: Subscriber>() -> impl Layer<S> {
-    filter::filter_fn(|metadata: &Metadata<'_>| *metadata.level() <= Level::INFO || is_ours(metadata.target()))
+    let is_quiet = |target: &str| target == "rmcp" || target.starts_with("rmcp::");
+    filter::filter_fn(move |metadata: &Metadata<'_>| {
+        let target = metadata.target();
+        is_ours(target) || (*metadata.level() <= Level::INFO && !is_quiet(target))
+    })
 }
 
 fn is_ours(target: &str) -> bool {
@@ -178,6 +183,7 @@ mod tests {
             tracing::debug!(target: "offhooked", "not ours either");
             tracing::trace!(target: "offhook::call", "ours");
             tracing::info!(target: "hyper", "fine");
+            tracing::error!(target: "rmcp::service", "received notification: my pin is 4711");
         });
         let lines = capture.lines().join("\n");
         assert!(lines.contains("ours") && lines.contains("fine"), "{lines}");
