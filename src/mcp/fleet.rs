@@ -220,7 +220,7 @@ impl Fleet {
         let tried = async move {
             let output = server::output(&own);
             let link = link::connect(&own, &output).await?;
-            let tools = link.connection.tools(own.start_max).await;
+            let tools = link.first_tools(own.start_max, &output).await;
             link.stop().await;
             tools.map(|(offered, _)| tools_of(&own, &offered)).map_err(|why| output.masked(&why))
         };
@@ -274,7 +274,7 @@ impl Testing {
 
 impl Drop for Testing {
     fn drop(&mut self) {
-        self.all.send_modify(|testing| drop(testing.remove(&self.id)));
+        self.all.send_if_modified(|testing| testing.remove(&self.id));
     }
 }
 

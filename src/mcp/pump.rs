@@ -1,9 +1,12 @@
 //! From a server's standard output to the protocol: one message a line, and whatever else it prints.
 
 use super::{MESSAGE_BYTES_MAX, output::Output};
+use serde_json::json;
 use std::time::Duration;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader},
+    sync::watch,
+    task::JoinHandle,
     time::{Instant, sleep_until},
 };
 
@@ -16,15 +19,62 @@ const LINES_PER_WINDOW: usize = 1000;
 const WINDOW: Duration = Duration::from_millis(100);
 /// Of a message that is too long, where its id is looked for: SDKs write it first or last.
 const EDGE_BYTES: usize = 256;
+/// Levels of a message; the protocol's parser takes a few more, and drops what is deeper without a word.
+const DEPTH_MAX: usize = 120;
+/// Tells who asked that the answer was nested too deep; as below.
+const TOO_DEEP: i32 = -32_097;
 /// Tells a call that its answer was too long; of the range that JSON-RPC leaves to implementations.
 pub(super) const TOO_LONG: i32 = -32_098;
 
 /// Why the output of a server is read no further.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PumpEnd {
     Closed,
     /// Nothing but noise.
     NoProtocol,
+}
+
+/// The readers of a program's output; they end when this is dropped.
+pub(super) struct Pumps {
+    ended: watch::Receiver<Option<PumpEnd>>,
+    stdout: JoinHandle<()>,
+    stderr: JoinHandle<()>,
+}
+
+impl Pumps {
+    pub fn start(
+        stdout: impl AsyncRead + Send + Unpin + 'static,
+        to_protocol: impl AsyncWrite + Send + Unpin + 'static,
+        stderr: impl AsyncRead + Send + Unpin + 'static,
+        output: &Output,
+    ) -> Self {
+        let (tell, ended) = watch::channel(None);
+        let (of_stdout, of_stderr) = (output.clone(), output.clone());
+        let stdout = tokio::spawn(async move {
+            let end = messages(stdout, to_protocol, of_stdout).await;
+            let _ = tell.send(Some(end));
+        });
+        Self { ended, stdout, stderr: tokio::spawn(errors(stderr, of_stderr)) }
+    }
+
+    /// Resolves when the standard output is read no further; as often as it is asked.
+    pub async fn ended(&self) -> PumpEnd {
+        let mut ended = self.ended.clone();
+        // The sender sends before it goes.
+        ended.wait_for(Option::is_some).await.ok().and_then(|end| *end).unwrap_or(PumpEnd::Closed)
+    }
+
+    /// Resolves when the standard error has been read to its end; to be asked once.
+    pub async fn errors_ended(&mut self) {
+        let _ = (&mut self.stderr).await;
+    }
+}
+
+impl Drop for Pumps {
+    fn drop(&mut self) {
+        self.stdout.abort();
+        self.stderr.abort();
+    }
 }
 
 /// Holds a reader back.
@@ -157,15 +207,36 @@ fn message(line: &Line) -> Option<Vec<u8>> {
     if !text.starts_with(b"{") {
         return None;
     }
-    if !line.is_too_long() {
+    let (id, code, why) = if line.is_too_long() {
+        (id_of(&line.head, &line.tail)?, TOO_LONG, format!("longer than {} MiB", MESSAGE_BYTES_MAX >> 20))
+    } else if depth(&line.head) > DEPTH_MAX {
+        let edge = line.head.len().min(EDGE_BYTES);
+        let id = id_of(&line.head[..edge], &line.head[line.head.len() - edge..])?;
+        (id, TOO_DEEP, format!("nested deeper than {DEPTH_MAX} levels"))
+    } else {
         return Some(line.head.clone());
+    };
+    let error = json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": why } });
+    Some(format!("{error}\n").into_bytes())
+}
+
+/// The levels of a text that may be JSON.
+fn depth(text: &[u8]) -> usize {
+    let (mut depth, mut deepest, mut is_text, mut is_escaped) = (0_usize, 0, false, false);
+    for byte in text {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b'{' | b'[' if !is_text => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' if !is_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
     }
-    let id = id_of(&line.head, &line.tail)?;
-    let mib = MESSAGE_BYTES_MAX >> 20;
-    let error = format!(
-        "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":{TOO_LONG},\"message\":\"longer than {mib} MiB\"}}}}\n"
-    );
-    Some(error.into_bytes())
+    deepest
 }
 
 /// The id of an answer, from its edges. Ours are numbers.

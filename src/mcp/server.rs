@@ -6,7 +6,7 @@ use super::{
     output::Output,
 };
 use crate::{
-    config::{McpServer, McpTransport},
+    config::{McpRestart, McpServer, McpTransport},
     tool::mcp::Offered,
 };
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -136,7 +136,11 @@ impl Server {
 pub(super) fn output(config: &McpServer) -> Output {
     let secrets: Vec<SecretString> = match &config.transport {
         McpTransport::Stdio { env, .. } => env.values().cloned().collect(),
-        McpTransport::Http { headers, bearer, .. } => headers.values().chain(bearer).cloned().collect(),
+        McpTransport::Http { url, headers, bearer } => {
+            // Errors of the HTTP client name the whole address.
+            let query = url.split_once('?').map(|(_, query)| SecretString::from(query.to_owned()));
+            headers.values().chain(bearer).cloned().chain(query).collect()
+        }
     };
     Output::new(&config.id, secrets)
 }
@@ -161,7 +165,8 @@ impl Keeper {
     async fn run(mut self) {
         let id = self.server.config.id.clone();
         let server = id.as_str();
-        let mut failures = 0_u32;
+        let is_program = matches!(self.server.config.transport, McpTransport::Stdio { .. });
+        let mut patience = Patience { restart: self.server.config.restart, is_program, failures: 0 };
         loop {
             self.server.set(State::Starting, None);
             let began = Instant::now();
@@ -170,9 +175,7 @@ impl Keeper {
                     info!(server, tools = self.server.tools.load().len(), "MCP server is up");
                     let up = Instant::now();
                     let next = self.watch(link).await;
-                    if up.elapsed() >= HEALTHY_AFTER {
-                        failures = 0;
-                    }
+                    patience.was_up(up.elapsed());
                     next
                 }
                 Err(next) => next,
@@ -184,14 +187,13 @@ impl Keeper {
                     return;
                 }
                 Next::Retry => {
-                    failures = 0;
+                    patience.failures = 0;
                     continue;
                 }
                 Next::Ended(why) => why,
             };
-            failures = failures.saturating_add(1);
             let lasted_ms = began.elapsed().as_millis();
-            if self.is_given_up(failures) {
+            let Some(wait) = patience.failed() else {
                 warn!(server, reason = why, lasted_ms, "MCP server is down and stays so until a reload or a test");
                 self.server.set(State::Down, Some(why));
                 match self.order(None).await {
@@ -199,11 +201,10 @@ impl Keeper {
                         let _ = done.send(());
                         return;
                     }
-                    _ => failures = 0,
+                    _ => patience.failures = 0,
                 }
                 continue;
-            }
-            let wait = backoff(self.server.config.restart.backoff, failures);
+            };
             warn!(server, reason = why, lasted_ms, wait_ms = wait.as_millis(), "MCP server ended; it is started again");
             self.server.set(State::Starting, Some(why));
             match self.order(Some(Instant::now() + wait)).await {
@@ -211,19 +212,12 @@ impl Keeper {
                     let _ = done.send(());
                     return;
                 }
-                Some(_) => failures = 0,
+                Some(_) => patience.failures = 0,
                 None => {}
             }
             self.server.restarts.fetch_add(1, Relaxed);
             self.counters.restarted(server);
         }
-    }
-
-    /// An endpoint somewhere else costs nothing to try on; a program that cannot live would be started for ever.
-    fn is_given_up(&self, failures: u32) -> bool {
-        let restart = self.server.config.restart;
-        let is_program = matches!(self.server.config.transport, McpTransport::Stdio { .. });
-        !restart.enabled || (is_program && failures > restart.max)
     }
 
     /// The next order that matters where there is no connection; `None` at `until`.
@@ -255,7 +249,7 @@ impl Keeper {
         let limit = config.start_max;
         let begun = async move {
             let link = link::connect(&config, &output).await?;
-            match link.connection.tools(limit).await {
+            match link.first_tools(limit, &output).await {
                 Ok(tools) => Ok((link, tools)),
                 Err(why) => {
                     link.stop().await;
@@ -263,16 +257,7 @@ impl Keeper {
                 }
             }
         };
-        tokio::pin!(begun);
-        let (link, (tools, odd)) = loop {
-            tokio::select! {
-                result = &mut begun => break result.map_err(Next::Ended)?,
-                order = self.order(None) => match order {
-                    Some(Next::Retry) | None => {}
-                    Some(next) => return Err(next),
-                },
-            }
-        };
+        let (link, (tools, odd)) = self.meanwhile(None, begun).await?.map_err(Next::Ended)?;
         self.learn(tools, &odd);
         self.server.connection.store(Some(Arc::clone(&link.connection)));
         self.server.set(State::Up, None);
@@ -298,7 +283,7 @@ impl Keeper {
     }
 
     /// From the moment it is up until it is not.
-    async fn watch(&mut self, mut link: Link) -> Next {
+    async fn watch(&mut self, link: Link) -> Next {
         let mut refresh_at: Option<Instant> = None;
         let mut refreshed = Instant::now();
         let changed = Arc::clone(&link.changed);
@@ -314,22 +299,18 @@ impl Keeper {
                 () = changed.notified() => refresh_at = Some(refreshed + REFRESH_GAP),
                 () = due => {
                     (refresh_at, refreshed) = (None, Instant::now());
-                    let connection = Arc::clone(&link.connection);
-                    tokio::select! {
-                        why = link.ended() => break Next::Ended(why),
-                        () = self.refresh(&connection) => {}
+                    let asked = link.connection.tools(self.server.config.start_max);
+                    match self.meanwhile(Some(&link), asked).await {
+                        Ok(answer) => self.refresh(answer),
+                        Err(next) => break next,
                     }
                 }
                 order = self.inbox.recv() => match order {
-                    Some(Order::Check) => {
-                        let connection = Arc::clone(&link.connection);
-                        tokio::select! {
-                            why = link.ended() => break Next::Ended(why),
-                            answers = connection.answers() => if !answers {
-                                break Next::Ended("it does not answer".into());
-                            },
-                        }
-                    }
+                    Some(Order::Check) => match self.meanwhile(Some(&link), link.connection.answers()).await {
+                        Ok(true) => {}
+                        Ok(false) => break Next::Ended("it does not answer".into()),
+                        Err(next) => break next,
+                    },
                     Some(Order::Retry) => {}
                     Some(Order::Stop(done)) => break Next::Stop(done),
                     None => break Next::Ended("nobody holds it any more".into()),
@@ -345,9 +326,30 @@ impl Keeper {
         next
     }
 
-    async fn refresh(&self, connection: &Connection) {
+    /// Does this, unless the connection ends or somebody wants an end: nobody waits for a server that does not answer.
+    async fn meanwhile<T>(&mut self, link: Option<&Link>, work: impl Future<Output = T>) -> Result<T, Next> {
+        let ended = async {
+            match link {
+                Some(link) => link.ended().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(work, ended);
+        loop {
+            tokio::select! {
+                done = &mut work => return Ok(done),
+                why = &mut ended => return Err(Next::Ended(why)),
+                order = self.order(None) => match order {
+                    Some(Next::Retry) | None => {}
+                    Some(next) => return Err(next),
+                },
+            }
+        }
+    }
+
+    fn refresh(&self, answer: Result<(Vec<Offered>, Vec<String>), String>) {
         let server = self.server.config.id.as_str();
-        match connection.tools(self.server.config.start_max).await {
+        match answer {
             Ok((tools, odd)) => {
                 if tools != **self.server.tools.load() {
                     info!(server, tools = tools.len(), "the tools of the MCP server have changed; new calls have them");
@@ -360,6 +362,29 @@ impl Keeper {
                 warn!(server, why, "the changed tools of the MCP server could not be read; those before stay");
             }
         }
+    }
+}
+
+/// How often a server is started again.
+struct Patience {
+    restart: McpRestart,
+    is_program: bool,
+    failures: u32,
+}
+
+impl Patience {
+    fn was_up(&mut self, time: Duration) {
+        if time >= HEALTHY_AFTER {
+            self.failures = 0;
+        }
+    }
+
+    /// The wait before the next start; `None`: it is given up.
+    fn failed(&mut self) -> Option<Duration> {
+        self.failures = self.failures.saturating_add(1);
+        // An endpoint somewhere else costs nothing to try on; a program that cannot live would be started for ever.
+        let is_given_up = !self.restart.enabled || (self.is_program && self.failures > self.restart.max);
+        (!is_given_up).then(|| backoff(self.restart.backoff, self.failures))
     }
 }
 
@@ -381,5 +406,33 @@ mod tests {
         assert_eq!(waits(1000).collect::<Vec<_>>(), [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
         assert_eq!(backoff(Duration::from_millis(1000), u32::MAX), BACKOFF_MAX);
         assert_eq!(waits(10).next(), Some(10));
+    }
+
+    fn patience(enabled: bool, is_program: bool) -> Patience {
+        let restart = McpRestart { enabled, max: 2, backoff: Duration::from_secs(1) };
+        Patience { restart, is_program, failures: 0 }
+    }
+
+    /// M37, M answer 11: so many starts in vain, and no more; 60 s of health are a new beginning, 59 are none.
+    #[test]
+    fn a_server_is_given_up_after_its_starts_in_vain_and_health_is_a_new_beginning() {
+        let waits = |patience: &mut Patience, times| (0..times).map(|_| patience.failed()).collect::<Vec<_>>();
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        let mut program = patience(true, true);
+        assert_eq!(waits(&mut program, 3), [seconds(1), seconds(2), None]);
+        program.was_up(Duration::from_secs(59));
+        assert_eq!(program.failed(), None);
+        program.was_up(HEALTHY_AFTER);
+        assert_eq!(waits(&mut program, 3), [seconds(1), seconds(2), None]);
+    }
+
+    /// M37: an endpoint is tried on and on; nothing is tried again where the operator does not want it.
+    #[test]
+    fn an_endpoint_is_tried_on_and_what_may_not_restart_is_not() {
+        let mut endpoint = patience(true, false);
+        assert!((0..1000).all(|_| endpoint.failed().is_some()));
+        for is_program in [true, false] {
+            assert_eq!(patience(false, is_program).failed(), None);
+        }
     }
 }

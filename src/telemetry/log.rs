@@ -1,7 +1,8 @@
 //! Log lines on standard error: text for people or JSON for machines.
 //!
 //! Invariants: dependencies never log below `info`, because their debug lines hold what is on the
-//! wire (callers' words, keys), and the MCP library not at all, because all of its lines do; a warning that repeats cannot fill the disk.
+//! wire (callers' words, keys), and the MCP library not at all, because all of its lines do; a warning that repeats
+//! cannot fill the disk.
 
 use crate::facts::CallFacts;
 use prometheus::IntCounter;
