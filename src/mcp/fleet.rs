@@ -134,31 +134,34 @@ impl Fleet {
 
     /// Begins to start the servers that are not there yet; waits for none of them.
     pub fn start(&self, config: &McpConfig) {
-        self.launch_missing(config, &BTreeMap::new());
-    }
-
-    /// Ends all servers and starts those of this configuration. What they offered before is offered until they tell
-    /// their tools anew.
-    pub async fn replace(&self, config: &McpConfig) {
-        let _one = self.exchange.lock().await;
-        let old: BTreeMap<_, _> = std::mem::take(&mut *self.lock());
-        join_all(old.values().map(|server| server.stop())).await;
-        self.launch_missing(config, &old);
-        self.changed.send_modify(|version| *version += 1);
-    }
-
-    /// `before`: servers that knew their tools already.
-    fn launch_missing(&self, config: &McpConfig, before: &BTreeMap<String, Arc<Server>>) {
         let mut servers = self.lock();
         for server in wanted(config).filter(|_| !self.stopping.is_cancelled()) {
-            let known = || before.get(&server.id).map(|old| old.tools.load_full()).unwrap_or_default();
-            servers.entry(server.id.clone()).or_insert_with(|| self.launch(server.clone(), known()));
+            servers.entry(server.id.clone()).or_insert_with(|| {
+                let _inside = self.handle.enter();
+                Server::start(server.clone(), Arc::clone(&self.counters), self.changed.clone())
+            });
         }
     }
 
-    fn launch(&self, config: McpServer, known: Arc<Vec<Offered>>) -> Arc<Server> {
-        let _inside = self.handle.enter();
-        Server::start(Arc::new(config), known, Arc::clone(&self.counters), self.changed.clone())
+    /// Ends all servers and starts those of this configuration. What they offered before is offered until they tell
+    /// their tools anew, and calls that have their tools reach the new ones.
+    pub async fn replace(&self, config: &McpConfig) {
+        let _one = self.exchange.lock().await;
+        let wanted: BTreeMap<&str, &McpServer> = wanted(config).map(|server| (server.id.as_str(), server)).collect();
+        let old = self.lock().clone();
+        let exchange = |server: Arc<Server>| {
+            let config = wanted.get(server.id.as_str()).map(|config| (*config).clone());
+            async move {
+                match config {
+                    Some(config) => server.renew(config).await,
+                    None => server.stop().await,
+                }
+            }
+        };
+        join_all(old.into_values().map(exchange)).await;
+        self.lock().retain(|id, _| wanted.contains_key(id.as_str()));
+        self.start(config);
+        self.changed.send_modify(|version| *version += 1);
     }
 
     /// Whether there is one at all.

@@ -49,8 +49,8 @@ const VERSION_CHARS_MAX: usize = 40;
 /// Between the pump and the protocol; the pump waits when it is full.
 const PIPE_BYTES: usize = 64 << 10;
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// A server that stands answers a ping in this time.
-const PING_MAX: Duration = Duration::from_secs(5);
+/// A server that stands answers a ping in this time. Many do one thing after the other, and a tool may take long.
+const PING_MAX: Duration = Duration::from_secs(30);
 /// How soon the end of a connection without a process is seen.
 const CLOSED_POLL: Duration = Duration::from_millis(250);
 /// For the end of a program whose pipe is broken.
@@ -264,6 +264,11 @@ fn brief(error: &dyn std::error::Error) -> String {
         }
         source = inner.source();
     }
+    // The address is in the configuration, and a part of it may be secret.
+    while let Some(at) = text.find(" for url (") {
+        let end = text[at..].find(')').map_or(text.len(), |end| at + end + 1);
+        text.replace_range(at..end, "");
+    }
     text.chars().take(300).collect()
 }
 
@@ -338,6 +343,12 @@ impl Link {
                 None => std::future::pending().await,
             }
         };
+        let stuck = async {
+            match &self.process {
+                Some(process) => process.stuck().await,
+                None => std::future::pending().await,
+            }
+        };
         let silent = async {
             match &self.pumps {
                 Some(pumps) => pumps.ended().await,
@@ -352,6 +363,7 @@ impl Link {
         };
         let why = tokio::select! {
             status = exited => format!("it ended ({status})"),
+            () = stuck => "it does not read what it is told".to_owned(),
             end = silent => match end {
                 PumpEnd::NoProtocol => "it prints no messages of the protocol".to_owned(),
                 PumpEnd::Closed => "it closed its output".to_owned(),
@@ -465,7 +477,7 @@ impl Connection {
             answer
         };
         // The library's own limit begins once the request is on its way.
-        let margin = limit + Duration::from_millis(250);
+        let margin = limit + Duration::from_millis(25);
         tokio::select! {
             answer = timeout(margin, asked) => match answer {
                 Ok(Ok(answer)) => whole(raw(answer)),
