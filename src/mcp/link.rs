@@ -50,7 +50,7 @@ const VERSION_CHARS_MAX: usize = 40;
 const PIPE_BYTES: usize = 64 << 10;
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// A server that stands answers a ping in this time. Many do one thing after the other, and a tool may take long.
-const PING_MAX: Duration = Duration::from_secs(30);
+const PING_MAX: Duration = Duration::from_secs(15);
 /// How soon the end of a connection without a process is seen.
 const CLOSED_POLL: Duration = Duration::from_millis(250);
 /// For the end of a program whose pipe is broken.

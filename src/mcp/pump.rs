@@ -319,9 +319,35 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn messages_pass_and_other_lines_do_not() {
-        let printed = b"Server is ready!\n{\"jsonrpc\":\"2.0\"}\n\n  {\"a\":1}\r\nDone.\n{\"unfinished\":".to_vec();
-        let (passed, end) = pumped(printed).await;
-        assert_eq!((passed.as_str(), end), ("{\"jsonrpc\":\"2.0\"}\n  {\"a\":1}\r\n", PumpEnd::Closed));
+        let good = "{\"jsonrpc\":\"2.0\"}\n  {\"a\":1,\"jsonrpc\":\"2.0\"}\r\n";
+        let log = "{\"level\":\"info\",\"msg\":\"listening\"}";
+        let printed = format!("Server is ready!\n{log}\n\n{good}Done.\n{{\"jsonrpc\":");
+        let (passed, end) = pumped(printed.into_bytes()).await;
+        assert_eq!((passed.as_str(), end), (good, PumpEnd::Closed));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_too_long_and_no_answer_fails_nobodys_call() {
+        let text = "x".repeat(5 << 20);
+        let note = format!(
+            "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{{\"id\":3,\"data\":\"{text}\"}}}}\n"
+        );
+        let request =
+            format!("{{\"method\":\"ping\",\"params\":{{\"data\":\"{text}\"}},\"jsonrpc\":\"2.0\",\"id\":3}}\n");
+        for printed in [note, request] {
+            assert_eq!(pumped(printed.into_bytes()).await.0, "");
+        }
+    }
+
+    /// Each is answered, and an answer that the server does not read waits in memory.
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_asks_and_asks_is_listened_to_now_and_then() {
+        let asked = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n".repeat(2 * LINES_PER_WINDOW);
+        let answers = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"method\":\"\"}}\n".repeat(30);
+        let (passed, _) = pumped([asked, answers].concat()).await;
+        let count = |what: &str| passed.lines().filter(|line| line.contains(what)).count();
+        assert!(count("ping") <= 3 * REQUESTS_PER_WINDOW, "{}", count("ping"));
+        assert_eq!(count("result"), 30, "answers all pass");
     }
 
     /// Whether the SDK writes the id first (Python) or last (TypeScript).
@@ -352,7 +378,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_flood_is_read_at_a_pace() {
-        let lines = b"{}\n".repeat(10 * LINES_PER_WINDOW);
+        let lines = b"{\"jsonrpc\":1}\n".repeat(10 * LINES_PER_WINDOW);
         let began = Instant::now();
         messages(lines.as_slice(), tokio::io::sink(), Output::new("demo", [])).await;
         assert!(began.elapsed() >= 8 * WINDOW, "{:?}", began.elapsed());

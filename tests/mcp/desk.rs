@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use tokio::runtime::Handle;
 
 /// For what takes a machine under load a moment.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(40);
 
 /// One engine's servers, without an engine.
 pub struct Desk {
