@@ -15,6 +15,11 @@ use std::{
     time::Duration,
 };
 
+/// Names of tools have 64 characters in all.
+const ID_BYTES_MAX: usize = 40;
+/// The protocol sets these itself.
+const OWN_HEADERS: [&str; 4] = ["accept", "mcp-session-id", "mcp-protocol-version", "last-event-id"];
+
 /// All MCP servers.
 #[derive(Debug, Clone, Default)]
 pub struct McpConfig {
@@ -71,6 +76,14 @@ impl McpServer {
         rules.or_else(|| exposed(&self.id, tool).map(|exposed| exposed.name))
     }
 
+    /// What of it must never be shown.
+    pub fn secrets(&self) -> Vec<&SecretString> {
+        match &self.transport {
+            McpTransport::Stdio { env, .. } => env.values().collect(),
+            McpTransport::Http { headers, bearer, .. } => headers.values().chain(bearer).collect(),
+        }
+    }
+
     /// Whether a tool of this exposed name could be the server's, as far as that is known before it runs.
     fn may_have(&self, exposed: &str) -> bool {
         if self.tools.is_empty() {
@@ -108,6 +121,11 @@ impl Resolver<'_> {
             if id.is_empty() {
                 self.problem(&path, "this name has neither a letter nor a digit", None);
                 continue;
+            }
+            if id.len() > ID_BYTES_MAX {
+                let message =
+                    format!("is longer than {ID_BYTES_MAX} characters, and the names of its tools begin with it");
+                self.problem(&path, message, None);
             }
             if servers.contains_key(&id) {
                 let message = format!("another server is called \"{id}\" as well, in lower snake case");
@@ -230,6 +248,8 @@ impl Resolver<'_> {
                 || reqwest::header::HeaderValue::try_from(value.as_str()).is_err();
             if wrong {
                 self.problem(&path.key("headers").key(name), "this cannot be a header of a request", None);
+            } else if OWN_HEADERS.iter().any(|own| name.eq_ignore_ascii_case(own)) {
+                self.problem(&path.key("headers").key(name), "the protocol sets this header itself", None);
             } else if name.eq_ignore_ascii_case("authorization") && bearer.is_some() {
                 let message = "bearer_token is this header already";
                 self.problem(&path.key("headers").key(name), message, None);

@@ -253,13 +253,15 @@ impl CallTask<'_> {
             Note::AgentSpeaks => self.agent_heard = true,
             Note::BargeIn { heard } => debug!(heard_ms = heard.as_millis(), "the caller interrupted"),
             Note::ToolAnswered { tool, error } => {
+                // What was not even well formed is nobody's refusal.
+                if let Some(tool) = tool
+                    && error.is_some_and(|error| error.before_running() && error != ToolError::Validation)
+                {
+                    self.rejected(tool);
+                }
                 let tool = tool.as_deref().unwrap_or("unknown");
                 info!(tool, outcome = error.map_or("OK", ToolError::label), "tool call answered");
                 self.shared.metrics.tool_call(tool, error.map_or(ToolCallEnd::Done, ToolCallEnd::Failed));
-                // What was not even well formed is nobody's refusal.
-                if error.is_some_and(|error| error.before_running() && error != ToolError::Validation) {
-                    self.rejected(tool);
-                }
             }
             Note::Failing(reason) => {
                 warn!(reason = reason.label(), "{}; the caller hears the apology", reason.describe());

@@ -122,6 +122,11 @@ impl Generation {
         self.tools.guests.get(exposed).map(|(server, tool)| (server.as_str(), tool.as_str()))
     }
 
+    /// All of them.
+    pub fn mcp_tools(&self) -> &BTreeMap<String, (String, String)> {
+        &self.tools.guests
+    }
+
     /// Tools of MCP servers that cannot be used.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.tools.left_out

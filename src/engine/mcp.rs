@@ -1,6 +1,6 @@
 //! The engine's MCP servers: started with it, restarted by a reload, their tools given to new calls.
 
-use super::{Shared, reload, workshop::Workshop};
+use super::{Shared, generation::Generation, reload, workshop::Workshop};
 use crate::{
     config::McpConfig,
     http::{McpServerView, McpStatus, McpTest, McpToolView, ReloadFailure, ReloadReport},
@@ -14,6 +14,7 @@ use std::{
     },
     time::Duration,
 };
+use tokio::sync::watch;
 use tracing::{error, info, warn};
 
 /// Servers that start together tell their tools together.
@@ -33,8 +34,7 @@ impl Servers {
 }
 
 /// Gives new calls the tools of MCP servers as they become known and change.
-pub(super) async fn keep_tools_fresh(shared: Arc<Shared>) {
-    let mut changes = shared.mcp.fleet.changes();
+pub(super) async fn keep_tools_fresh(shared: Arc<Shared>, mut changes: watch::Receiver<u64>) {
     while changes.changed().await.is_ok() {
         tokio::time::sleep(SETTLE).await;
         changes.mark_unchanged();
@@ -55,18 +55,17 @@ impl Shared {
     fn renew_tools(&self) {
         let _one = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.generation.load();
-        let mcp = self.mcp.fleet.offers(&before.config.mcp);
-        let workshop = Workshop { definitions: before.definitions.clone(), mcp, ..self.workshop() };
+        let workshop = Workshop { definitions: before.definitions.clone(), ..self.workshop(&before.config) };
         match before.renewed(&workshop) {
             Ok(next) => {
-                info!(generation = next.number, "the tools of MCP servers have changed; new calls have them");
-                for out in next.left_out().iter().filter(|out| !before.left_out().contains(out)) {
-                    let (server, tool, reason) = (out.server.as_str(), shown(&out.tool), out.reason.as_str());
-                    warn!(server, tool, reason, "a tool of an MCP server is left out");
+                let versions = |generation: &Generation| -> Vec<String> {
+                    generation.registries().map(|(_, registry)| registry.version().to_owned()).collect()
+                };
+                if versions(&next) != versions(&before) {
+                    info!(generation = next.number, "the tools of MCP servers have changed; new calls have them");
+                    reload::tell_tools(&next);
                 }
-                reload::tell_tools(&next);
-                self.generation.store(Arc::new(next));
-                self.know_names();
+                self.take_over(next);
             }
             Err(errors) => {
                 for error in errors {
@@ -74,6 +73,17 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// New calls have this from now on. What of it cannot be used is told, once.
+    pub(super) fn take_over(&self, next: Generation) {
+        let before = self.generation.load();
+        for out in next.left_out().iter().filter(|out| !before.left_out().contains(out)) {
+            let (server, tool, reason) = (out.server.as_str(), shown(&out.tool), out.reason.as_str());
+            warn!(server, tool, reason, "a tool of an MCP server is left out");
+        }
+        self.generation.store(Arc::new(next));
+        self.know_names();
     }
 
     /// Loads the file again, then restarts the servers: at once, or when the last call has ended.
@@ -163,7 +173,6 @@ fn shown(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::generation::Generation;
     use super::*;
     use crate::{
         config, provider,

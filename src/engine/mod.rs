@@ -76,6 +76,9 @@ const CLEAR_AWAY_MAX: Duration = Duration::from_secs(8);
 /// What the mail server gets to take the mails that wait, when the engine stops.
 const MAIL_MAX: Duration = Duration::from_secs(8);
 
+/// What MCP servers get to end, when the engine stops: each is asked, told, and killed.
+const SERVERS_MAX: Duration = Duration::from_secs(12);
+
 /// A running engine. [`Engine::stop`] ends it in order; dropping it cuts everything off.
 pub struct Engine {
     shared: Arc<Shared>,
@@ -135,14 +138,15 @@ fn tools_api(shared: &Arc<Shared>) -> anyhow::Result<axum::Router> {
 }
 
 impl Shared {
-    /// What the next generation is built with, its definitions still to be read.
-    fn workshop(&self) -> Workshop {
+    /// What the next generation of this configuration is built with, its definitions still to be read.
+    fn workshop(&self, config: &Config) -> Workshop {
         Workshop {
             definitions: BTreeMap::new(),
             fetch: Arc::new(self.outbound.clone()),
             listener: Arc::new(workshop::Ear { live: Arc::clone(&self.live) }),
             ari: self.ari.as_ref().map(|ari| ari.client.clone()),
-            mcp: Vec::new(),
+            mcp: self.mcp.fleet.offers(&config.mcp),
+            incumbents: self.generation.load().mcp_tools().clone(),
         }
     }
 }
@@ -159,8 +163,8 @@ impl Engine {
         let definitions = workshop::read(&config).map_err(|problems| anyhow::Error::msg(problems.join("\n")))?;
         let live: Arc<LiveCalls> = Arc::default();
         let listener = Arc::new(workshop::Ear { live: Arc::clone(&live) });
-        let workshop =
-            Workshop { definitions, fetch: Arc::new(outbound.clone()), listener, ari: client.clone(), mcp: Vec::new() };
+        let fetch = Arc::new(outbound.clone());
+        let workshop = Workshop { definitions, fetch, listener, ari: client.clone(), ..Workshop::closed() };
         let generation = reload::build(1, config, &workshop).map_err(anyhow::Error::msg)?;
         let config = &generation.config;
         let media_counters = Arc::new(MediaCounters::new(registry)?);
@@ -205,11 +209,11 @@ impl Engine {
             generation: ArcSwap::from_pointee(generation),
         });
         shared.know_names();
-        shared.start_servers();
-        services.spawn(mcp::keep_tools_fresh(Arc::clone(&shared)));
         services.spawn(accept(Arc::clone(&shared), arrivals, walk_ins));
         let admin = shared.bound.http.admin_token.as_ref();
         let router = http::router(Arc::new(view::View(Arc::clone(&shared))), admin).merge(tools_api(&shared)?);
+        services.spawn(mcp::keep_tools_fresh(Arc::clone(&shared), shared.mcp.fleet.changes()));
+        shared.start_servers();
         let until = stop.clone().cancelled_owned();
         services.spawn(async move {
             if let Err(error) = http::serve(pages, router, until).await {
@@ -244,7 +248,6 @@ impl Engine {
     /// Loads the configuration again, in the background; the log and the metrics say how it went.
     pub fn reload(&self) {
         let shared = Arc::clone(&self.shared);
-        // Rendering a scripted agent's voice takes seconds; the calls must not wait for it.
         tokio::spawn(async move { drop(shared.reload_all().await) });
     }
 
@@ -272,7 +275,9 @@ impl Engine {
         if let Some(ari) = &self.shared.ari {
             ari.client.settled(CLEAR_AWAY_MAX).await;
         }
-        self.shared.mcp.fleet.stop().await;
+        if timeout(SERVERS_MAX, self.shared.mcp.fleet.stop()).await.is_err() {
+            warn!("some MCP servers could not be ended in time");
+        }
         if let Some(mailer) = &self.shared.mailer {
             mailer.finish(MAIL_MAX).await;
         }

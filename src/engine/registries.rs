@@ -83,7 +83,8 @@ pub(super) fn registries(config: &Config, workshop: &Workshop) -> Result<Tools, 
     if errors.is_empty() { Ok(Tools { registries, guests: names, left_out }) } else { Err(errors) }
 }
 
-/// What MCP servers offer, in the order of their ids.
+/// What MCP servers offer. Those whose names the operator has written down come first, then those that had theirs before:
+/// no server takes a name away from another by offering it later. The rest is in the order of the servers' ids.
 fn guests(config: &Config, workshop: &Workshop) -> (Vec<Guest>, Vec<LeftOut>) {
     let listed: BTreeSet<&str> =
         config.contexts.values().flat_map(|context| &context.tools).map(String::as_str).collect();
@@ -100,6 +101,13 @@ fn guests(config: &Config, workshop: &Workshop) -> (Vec<Guest>, Vec<LeftOut>) {
             }
         }
     }
+    guests.sort_by_cached_key(|guest: &Guest| {
+        let server = config.mcp.servers.get(&guest.server);
+        let is_written = server.is_some_and(|server| server.tools.contains_key(&guest.name));
+        let holder = workshop.incumbents.get(&guest.tool.spec().name);
+        let is_holder = holder.is_some_and(|(server, name)| *server == guest.server && *name == guest.name);
+        (!is_written, !is_holder)
+    });
     (guests, left_out)
 }
 

@@ -6,17 +6,13 @@ use super::{
     workshop::{self, Workshop},
 };
 use crate::{
-    config::{self, Config, MailConfig, Tenant},
+    config::{self, Config, MailConfig, McpServer, Tenant},
     http::{self, ReloadFailure, ReloadReport},
     provider,
     telemetry::Reload,
 };
 use secrecy::ExposeSecret as _;
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{Arc, PoisonError},
-};
+use std::{collections::BTreeMap, path::PathBuf, sync::PoisonError};
 use tracing::{info, warn};
 
 /// Where the configuration comes from.
@@ -119,17 +115,15 @@ impl Shared {
         let config = config::load(path, &environment, &provider::catalog())
             .map_err(|problems| refused(problems.iter().map(ToString::to_string).collect()))?;
         let before = self.generation.load();
-        let mut workshop = self.workshop();
+        let mut workshop = self.workshop(&config);
         workshop.definitions = workshop::read(&config).map_err(refused)?;
-        workshop.mcp = self.mcp.fleet.offers(&config.mcp);
         let next = Generation::build(before.number + 1, config, &workshop)
             .map_err(|errors| refused(errors.iter().map(ToString::to_string).collect()))?;
         let changed = changed(&before.config, &next.config);
         let needs_restart = needs_restart(&self.bound, &next.config);
         let generation = next.number;
         tell_tools(&next);
-        self.generation.store(Arc::new(next));
-        self.know_names();
+        self.take_over(next);
         Ok(ReloadReport { generation, changed, needs_restart, reload_pending: false })
     }
 
@@ -172,7 +166,7 @@ fn changed(before: &Config, after: &Config) -> Vec<String> {
         ("destinations", before.destinations != after.destinations),
         ("voicemail", before.voicemail != after.voicemail),
         ("extensions", before.extensions != after.extensions),
-        ("mcp", differs(&before.mcp, &after.mcp)),
+        ("mcp", differs(&before.mcp, &after.mcp) || mcp_secrets(before) != mcp_secrets(after)),
         ("mail.mailboxes", mailboxes(before) != mailboxes(after)),
         ("default_context", before.default_context != after.default_context),
         ("limits", differs(&before.limits, &after.limits)),
@@ -187,9 +181,18 @@ fn needs_restart(bound: &Config, after: &Config) -> Vec<String> {
         ("media.audiosocket", differs(&bound.media.audiosocket, &after.media.audiosocket)),
         ("media.rtp", differs(&bound.media.rtp, &after.media.rtp)),
         ("tenants", places_and_tokens(bound) != places_and_tokens(after)),
-        ("http", differs(&bound.http, &after.http)),
+        ("http", differs(&bound.http, &after.http) || admin(bound) != admin(after)),
         ("mail", differs(&server(bound), &server(after))),
     ])
+}
+
+/// Secrets do not show in `Debug`, and a changed one is a change.
+fn admin(config: &Config) -> Option<&str> {
+    config.http.admin_token.as_ref().map(|token| token.expose_secret())
+}
+
+fn mcp_secrets(config: &Config) -> Vec<&str> {
+    config.mcp.servers.values().flat_map(McpServer::secrets).map(|secret| secret.expose_secret()).collect()
 }
 
 /// What of the tenants is bound when the engine starts.

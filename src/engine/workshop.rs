@@ -46,6 +46,8 @@ pub(super) struct Workshop {
     pub ari: Option<AriClient>,
     /// What MCP servers offer at this moment.
     pub mcp: Vec<Offer>,
+    /// Who has which exposed name in the generation before; it keeps it.
+    pub incumbents: BTreeMap<String, (String, String)>,
 }
 
 impl Workshop {
@@ -57,6 +59,7 @@ impl Workshop {
             listener: Arc::new(()),
             ari: None,
             mcp: Vec::new(),
+            incumbents: BTreeMap::new(),
         }
     }
 }
@@ -152,7 +155,7 @@ impl ToolRegistry for EngineTools {
             problems.into_iter().map(told).collect::<Vec<_>>()
         })?;
         let generation = shared.generation.load_full();
-        attempt(&generation, shared.workshop(), tenant, definition)
+        attempt(&generation, shared.workshop(&generation.config), tenant, definition)
     }
 
     fn dry_run(&self, tenant: &str, definition: Value, trial: Trial) -> Answer<Value> {
@@ -176,7 +179,7 @@ impl ToolRegistry for EngineTools {
                 idempotency_key: format!("dry-run:{}", Uuid::new_v4()),
                 time_left: TRIAL_MAX,
             };
-            let fetch = trial.live.then(|| Arc::clone(&shared.workshop().fetch));
+            let fetch = trial.live.then(|| Arc::new(shared.outbound.clone()) as Arc<dyn Fetch>);
             let now = Timestamp::now;
             let services = Services { fetch: fetch.as_deref(), now: &now, on_immediate: &|_| {} };
             let report = definition.dry_run(input, services).await;
@@ -200,7 +203,7 @@ impl ToolRegistry for EngineTools {
         let Some(shared) = self.shared() else { return };
         let _one = shared.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let before = shared.generation.load();
-        let mut workshop = shared.workshop();
+        let mut workshop = shared.workshop(&before.config);
         workshop.definitions = before.definitions.clone();
         let former = workshop.definitions.remove(tenant).unwrap_or_default();
         let surroundings = before.config.tenants.get(tenant).map(|tenant| Arc::clone(&tenant.surroundings));
@@ -209,8 +212,7 @@ impl ToolRegistry for EngineTools {
         match before.renewed(&workshop) {
             Ok(next) => {
                 info!(tenant, generation = next.number, "the tools have changed; new calls have them");
-                shared.generation.store(Arc::new(next));
-                shared.know_names();
+                shared.take_over(next);
             }
             Err(errors) => {
                 for error in errors {

@@ -3,7 +3,7 @@
 use crate::telemetry::Definition;
 use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec, Registry};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -27,9 +27,11 @@ const UP: Definition =
     Definition::labelled("ai_agent_mcp_server_up", &["server"], "Whether the MCP server can be asked: 1 or 0.");
 
 const BUCKETS: [f64; 10] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0];
-/// Pairs of server and tool that are told apart in the life of the process; what comes later is `other`. A server that
-/// renames its tools all day fills no memory.
-const PAIRS_MAX: usize = 1024;
+/// Tools of one server that are told apart in the life of the process; what comes later is `other`. A server that renames
+/// its tools all day fills no memory, and takes no room from others.
+const TOLD_APART_MAX: usize = 256;
+/// Of a tool's name, in a label.
+const NAME_CHARS_MAX: usize = 64;
 const OTHER: &str = "other";
 
 /// What became of a call.
@@ -68,7 +70,7 @@ pub struct McpCounters {
     latency: HistogramVec,
     restarts: IntCounterVec,
     up: IntGaugeVec,
-    pairs: Mutex<BTreeSet<(String, String)>>,
+    tools: Mutex<BTreeMap<String, BTreeSet<String>>>,
 }
 
 impl McpCounters {
@@ -78,7 +80,7 @@ impl McpCounters {
             latency: LATENCY.register_histograms(registry, &BUCKETS),
             restarts: RESTARTS.register_counters(registry),
             up: UP.register_int_gauges(registry),
-            pairs: Mutex::default(),
+            tools: Mutex::default(),
         }
     }
 
@@ -115,16 +117,16 @@ impl McpCounters {
 
     /// The label of a tool: its name, as long as there is room.
     fn tool(&self, server: &str, tool: &str) -> String {
-        let mut pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
-        let pair = (server.to_owned(), tool.chars().take(64).collect());
-        if pairs.contains(&pair) {
-            return pair.1;
+        let name: String = tool.chars().take(NAME_CHARS_MAX).collect();
+        let mut servers = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = servers.entry(server.to_owned()).or_default();
+        if !known.contains(&name) {
+            if known.len() >= TOLD_APART_MAX {
+                return OTHER.to_owned();
+            }
+            known.insert(name.clone());
         }
-        if pairs.len() >= PAIRS_MAX {
-            return OTHER.to_owned();
-        }
-        pairs.insert(pair.clone());
-        pair.1
+        name
     }
 }
 
@@ -165,14 +167,14 @@ mod tests {
     fn a_server_that_renames_its_tools_all_day_fills_no_memory() {
         let registry = Registry::new();
         let counters = McpCounters::new(&registry);
-        for index in 0..2 * PAIRS_MAX {
+        for index in 0..2 * TOLD_APART_MAX {
             counters.call("odd", &format!("tool_{index}"), CallEnd::Ok, None);
         }
         let text = text(&registry);
         assert_eq!(
             text.lines().filter(|line| line.starts_with("ai_agent_mcp_tool_calls_total")).count(),
-            PAIRS_MAX + 1
+            TOLD_APART_MAX + 1
         );
-        assert!(text.contains(&format!("tool=\"other\"}} {PAIRS_MAX}")), "the rest is counted together");
+        assert!(text.contains(&format!("tool=\"other\"}} {TOLD_APART_MAX}")), "the rest is counted together");
     }
 }

@@ -25,10 +25,13 @@ use tokio::{
     sync::watch,
     time::timeout,
 };
+use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 /// Somebody waits for the answer.
 const TEST_MAX: Duration = Duration::from_secs(45);
+/// For tests that are given up when the engine stops.
+const TEST_END_MAX: Duration = Duration::from_secs(1);
 
 /// The servers of a generation are started and stopped here; calls reach them through their tools.
 pub struct Fleet {
@@ -38,8 +41,12 @@ pub struct Fleet {
     counters: Arc<McpCounters>,
     changed: watch::Sender<u64>,
     servers: Mutex<BTreeMap<String, Arc<Server>>>,
+    /// Held while servers are exchanged, which takes as long as the slowest of them takes to end.
+    exchange: tokio::sync::Mutex<()>,
+    /// Nothing is started any more.
+    stopping: CancellationToken,
     /// One test of a server at a time.
-    testing: Mutex<BTreeSet<String>>,
+    testing: watch::Sender<BTreeSet<String>>,
 }
 
 /// What a server offers to a generation of the configuration.
@@ -110,7 +117,9 @@ impl Fleet {
             counters,
             changed: watch::Sender::new(0),
             servers: Mutex::default(),
-            testing: Mutex::default(),
+            exchange: tokio::sync::Mutex::default(),
+            stopping: CancellationToken::new(),
+            testing: watch::Sender::default(),
         }
     }
 
@@ -126,33 +135,33 @@ impl Fleet {
     /// Begins to start the servers that are not there yet; waits for none of them.
     pub fn start(&self, config: &McpConfig) {
         let mut servers = self.lock();
-        for server in wanted(config) {
-            if !servers.contains_key(&server.id) {
-                let id = server.id.clone();
-                servers.insert(id, self.launch(server.clone(), Arc::default()));
-            }
+        for server in wanted(config).filter(|_| !self.stopping.is_cancelled()) {
+            servers.entry(server.id.clone()).or_insert_with(|| {
+                let _inside = self.handle.enter();
+                Server::start(server.clone(), Arc::clone(&self.counters), self.changed.clone())
+            });
         }
     }
 
     /// Ends all servers and starts those of this configuration. What they offered before is offered until they tell
-    /// their tools anew.
+    /// their tools anew, and calls that have their tools reach the new ones.
     pub async fn replace(&self, config: &McpConfig) {
-        let old: BTreeMap<_, _> = std::mem::take(&mut *self.lock());
-        join_all(old.values().map(|server| server.stop())).await;
-        {
-            let mut servers = self.lock();
-            for server in wanted(config) {
-                let known = old.get(&server.id).map(|old| old.tools.load_full()).unwrap_or_default();
-                let id = server.id.clone();
-                servers.insert(id, self.launch(server.clone(), known));
+        let _one = self.exchange.lock().await;
+        let wanted: BTreeMap<&str, &McpServer> = wanted(config).map(|server| (server.id.as_str(), server)).collect();
+        let old = self.lock().clone();
+        let exchange = |server: Arc<Server>| {
+            let config = wanted.get(server.id.as_str()).map(|config| (*config).clone());
+            async move {
+                match config {
+                    Some(config) => server.renew(config).await,
+                    None => server.stop().await,
+                }
             }
-        }
+        };
+        join_all(old.into_values().map(exchange)).await;
+        self.lock().retain(|id, _| wanted.contains_key(id.as_str()));
+        self.start(config);
         self.changed.send_modify(|version| *version += 1);
-    }
-
-    fn launch(&self, config: McpServer, known: Arc<Vec<Offered>>) -> Arc<Server> {
-        let _inside = self.handle.enter();
-        Server::start(Arc::new(config), known, Arc::clone(&self.counters), self.changed.clone())
     }
 
     /// Whether there is one at all.
@@ -160,10 +169,15 @@ impl Fleet {
         self.lock().is_empty()
     }
 
-    /// Ends all servers, in bounded time.
+    /// Ends all servers and tests, in bounded time. Nothing is started afterwards.
     pub async fn stop(&self) {
+        self.stopping.cancel();
+        let _one = self.exchange.lock().await;
         let all: BTreeMap<_, _> = std::mem::take(&mut *self.lock());
         join_all(all.values().map(|server| server.stop())).await;
+        // A test that was given up kills what it has started when it is dropped, on its own thread.
+        let mut testing = self.testing.subscribe();
+        let _ = timeout(TEST_END_MAX, testing.wait_for(BTreeSet::is_empty)).await;
     }
 
     /// What the servers of a configuration offer at this moment.
@@ -202,21 +216,27 @@ impl Fleet {
     /// Starts an instance of a server, asks for its tools, and ends it. One that was given up is started again if that
     /// worked. `None`: it is being tested already.
     pub async fn test(&self, config: &McpServer) -> Option<TestReport> {
-        let _one = Testing::begin(&self.testing, &config.id)?;
+        let mine = Testing::begin(&self.testing, &config.id)?;
         let began = Instant::now();
         let own = config.clone();
-        let tried = self.handle.spawn(timeout(TEST_MAX, async move {
+        let stopping = self.stopping.clone();
+        let tried = async move {
             let output = server::output(&own);
             let link = link::connect(&own, &output).await?;
-            let tools = link.connection.tools(own.start_max).await;
+            let tools = link.first_tools(own.start_max, &output).await;
             link.stop().await;
             tools.map(|(offered, _)| tools_of(&own, &offered)).map_err(|why| output.masked(&why))
-        }));
-        let result = match tried.await {
-            Ok(Ok(result)) => result,
-            Ok(Err(_)) => Err(format!("it did not tell its tools in {} s", TEST_MAX.as_secs())),
-            Err(_) => Err("the test itself failed; see the log".into()),
         };
+        let tried = self.handle.spawn(async move {
+            let _mine = mine;
+            tokio::select! {
+                result = timeout(TEST_MAX, tried) => {
+                    result.unwrap_or_else(|_| Err(format!("it did not tell its tools in {} s", TEST_MAX.as_secs())))
+                }
+                () = stopping.cancelled() => Err("the engine stops".into()),
+            }
+        });
+        let result = tried.await.unwrap_or_else(|_| Err("the test itself failed; see the log".into()));
         if result.is_ok()
             && let Some(server) = self.lock().get(&config.id)
             && server.state().0 != State::Up
@@ -242,22 +262,22 @@ impl Drop for OwnRuntime {
     }
 }
 
-/// Gives the name back when dropped.
-struct Testing<'a> {
-    all: &'a Mutex<BTreeSet<String>>,
+/// A server's name among those that are tested; gives it back when dropped.
+struct Testing {
+    all: watch::Sender<BTreeSet<String>>,
     id: String,
 }
 
-impl<'a> Testing<'a> {
-    fn begin(all: &'a Mutex<BTreeSet<String>>, id: &str) -> Option<Self> {
-        let new = all.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned());
-        new.then(|| Self { all, id: id.to_owned() })
+impl Testing {
+    fn begin(all: &watch::Sender<BTreeSet<String>>, id: &str) -> Option<Self> {
+        let new = all.send_if_modified(|testing| testing.insert(id.to_owned()));
+        new.then(|| Self { all: all.clone(), id: id.to_owned() })
     }
 }
 
-impl Drop for Testing<'_> {
+impl Drop for Testing {
     fn drop(&mut self) {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+        self.all.send_if_modified(|testing| testing.remove(&self.id));
     }
 }
 

@@ -5,7 +5,7 @@ use super::{
     CALLS_MAX, MESSAGE_BYTES_MAX, TOOLS_MAX,
     output::Output,
     process::{self, Process},
-    pump::{self, PumpEnd},
+    pump::{self, PumpEnd, Pumps},
 };
 use crate::{
     config::{McpServer, McpTransport},
@@ -34,22 +34,27 @@ use serde_json::Value;
 use std::{collections::HashMap, future::Future, sync::Arc, time::Duration};
 use tokio::{
     sync::{Notify, Semaphore},
-    task::JoinHandle,
     time::timeout,
 };
 use tokio_util::sync::CancellationToken;
 
 /// Pages of a list of tools; a server whose list never ends is cut off.
 const PAGES_MAX: usize = 64;
-/// Tools that are read of a list; what is beyond those is not even looked at.
+/// Entries that are read of a list, whether they can be used or not; what is beyond those is not even looked at.
 const LISTED_MAX: usize = 8 * TOOLS_MAX;
+/// JSON of all entries together, which is kept as long as the server is configured.
+const LIST_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
+/// What a server names as its version of the protocol is shown as far as this.
+const VERSION_CHARS_MAX: usize = 40;
 /// Between the pump and the protocol; the pump waits when it is full.
 const PIPE_BYTES: usize = 64 << 10;
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// A server that stands answers a ping in this time.
-const PING_MAX: Duration = Duration::from_secs(5);
+/// A server that stands answers a ping in this time. Many do one thing after the other, and a tool may take long.
+const PING_MAX: Duration = Duration::from_secs(30);
 /// How soon the end of a connection without a process is seen.
 const CLOSED_POLL: Duration = Duration::from_millis(250);
+/// For the end of a program whose pipe is broken.
+const EXIT_MAX: Duration = Duration::from_secs(1);
 /// For the last line of a program that has ended.
 const LAST_WORDS_MAX: Duration = Duration::from_millis(200);
 /// The goodbye of the protocol; what follows is the process's own end.
@@ -69,8 +74,7 @@ pub(super) struct Link {
     pub changed: Arc<Notify>,
     service: RunningService<RoleClient, Client>,
     process: Option<Process>,
-    stdout: Option<JoinHandle<PumpEnd>>,
-    stderr: Option<JoinHandle<()>>,
+    pumps: Option<Pumps>,
     gone: CancellationToken,
 }
 
@@ -179,6 +183,10 @@ async fn attempt(server: &McpServer, output: &Output, mode: ClientLifecycleMode)
         }
     };
     link.changed = changed;
+    if let Some(version) = link.unknown_version() {
+        link.stop().await;
+        return Err(version.into());
+    }
     Ok(link)
 }
 
@@ -190,21 +198,17 @@ async fn program(
 ) -> Result<Link, Failed> {
     let (process, pipes) = process::start(&server.transport)?;
     let (messages, from_pump) = tokio::io::duplex(PIPE_BYTES);
-    let mut stdout = tokio::spawn(pump::messages(pipes.stdout, messages, output.clone()));
-    let mut stderr = tokio::spawn(pump::errors(pipes.stderr, output.clone()));
+    let mut pumps = Pumps::start(pipes.stdout, messages, pipes.stderr, output);
     let transport = AsyncRwTransport::new(from_pump, pipes.stdin).with_max_line_length(MESSAGE_BYTES_MAX + (1 << 10));
     let greeted = serve_client_with_lifecycle(client, transport, mode.clone());
-    match first_words(greeted, &process, server.start_max, &mut stdout).await {
-        Ok(service) => {
-            let process = Some(process);
-            Ok(Link { process, stdout: Some(stdout), stderr: Some(stderr), ..Link::new(service) })
-        }
+    match first_words(greeted, &process, server.start_max, &pumps).await {
+        Ok(service) => Ok(Link { process: Some(process), pumps: Some(pumps), ..Link::new(service) }),
         Err(failed) => {
             // Its last line says why, and may still be in the pipe.
-            let _ = timeout(LAST_WORDS_MAX, &mut stderr).await;
-            stderr.abort();
-            stdout.abort();
-            tokio::spawn(process.stop());
+            let _ = timeout(LAST_WORDS_MAX, pumps.errors_ended()).await;
+            // Not two of them at once: it has ended before the next one is started.
+            process.stop().await;
+            drop(pumps);
             Err(explained(failed, output, mode))
         }
     }
@@ -239,10 +243,14 @@ fn explained(failure: Failure, output: &Output, mode: &ClientLifecycleMode) -> F
         Failure::Late(limit) => late(limit),
         Failure::NoProtocol => "it prints no messages of the protocol".to_owned(),
     };
-    Failed::Other(match output.last_words() {
+    Failed::Other(with_last_words(reason, output))
+}
+
+fn with_last_words(reason: String, output: &Output) -> String {
+    match output.last_words() {
         Some(words) => format!("{reason}; its last line: {words}"),
         None => reason,
-    })
+    }
 }
 
 /// An error of the library without the messages it quotes.
@@ -256,6 +264,11 @@ fn brief(error: &dyn std::error::Error) -> String {
         }
         source = inner.source();
     }
+    // The address is in the configuration, and a part of it may be secret.
+    while let Some(at) = text.find(" for url (") {
+        let end = text[at..].find(')').map_or(text.len(), |end| at + end + 1);
+        text.replace_range(at..end, "");
+    }
     text.chars().take(300).collect()
 }
 
@@ -264,29 +277,27 @@ async fn first_words(
     greeted: impl Future<Output = Result<RunningService<RoleClient, Client>, ClientInitializeError>>,
     process: &Process,
     limit: Duration,
-    stdout: &mut JoinHandle<PumpEnd>,
+    pumps: &Pumps,
 ) -> Result<RunningService<RoleClient, Client>, Failure> {
     tokio::select! {
         result = timeout(limit, greeted) => match result {
             Ok(Ok(service)) => Ok(service),
-            // Whoever closes its output is about to end; how it ended says more.
-            Ok(Err(ClientInitializeError::ConnectionClosed(text))) => {
-                match timeout(Duration::from_secs(1), process.exited()).await {
-                    Ok(status) => Err(Failure::Exited(status)),
-                    Err(_) => Err(Failure::Greeting(ClientInitializeError::ConnectionClosed(text))),
-                }
-            }
-            Ok(Err(error)) => Err(Failure::Greeting(error)),
+            Ok(Err(error @ ClientInitializeError::JsonRpcError(_))) => Err(Failure::Greeting(error)),
+            // Whoever closes its input or output is about to end; how it ended says more.
+            Ok(Err(error)) => match timeout(EXIT_MAX, process.exited()).await {
+                Ok(status) => Err(Failure::Exited(status)),
+                Err(_) => Err(Failure::Greeting(error)),
+            },
             Err(_) => Err(Failure::Late(limit)),
         },
         status = process.exited() => Err(Failure::Exited(status)),
-        () = only_noise(stdout) => Err(Failure::NoProtocol),
+        () = only_noise(pumps) => Err(Failure::NoProtocol),
     }
 }
 
 /// Resolves when the pump has given up; a plain end of the output shows elsewhere.
-async fn only_noise(stdout: &mut JoinHandle<PumpEnd>) {
-    if !matches!(stdout.await, Ok(PumpEnd::NoProtocol)) {
+async fn only_noise(pumps: &Pumps) {
+    if pumps.ended().await != PumpEnd::NoProtocol {
         std::future::pending().await
     }
 }
@@ -321,20 +332,26 @@ impl Link {
         let connection =
             Connection { peer: service.peer().clone(), gone: gone.clone(), places: Semaphore::new(CALLS_MAX) };
         let (connection, changed) = (Arc::new(connection), Arc::default());
-        Self { connection, changed, service, process: None, stdout: None, stderr: None, gone }
+        Self { connection, changed, service, process: None, pumps: None, gone }
     }
 
     /// Resolves with the reason when the server is not there any more.
-    pub async fn ended(&mut self) -> String {
+    pub async fn ended(&self) -> String {
         let exited = async {
             match &self.process {
                 Some(process) => process.exited().await,
                 None => std::future::pending().await,
             }
         };
+        let stuck = async {
+            match &self.process {
+                Some(process) => process.stuck().await,
+                None => std::future::pending().await,
+            }
+        };
         let silent = async {
-            match &mut self.stdout {
-                Some(stdout) => stdout.await.unwrap_or(PumpEnd::Closed),
+            match &self.pumps {
+                Some(pumps) => pumps.ended().await,
                 None => std::future::pending().await,
             }
         };
@@ -346,15 +363,29 @@ impl Link {
         };
         let why = tokio::select! {
             status = exited => format!("it ended ({status})"),
+            () = stuck => "it does not read what it is told".to_owned(),
             end = silent => match end {
                 PumpEnd::NoProtocol => "it prints no messages of the protocol".to_owned(),
                 PumpEnd::Closed => "it closed its output".to_owned(),
             },
             () = closed => "the connection closed".to_owned(),
         };
-        self.stdout.take_if(|stdout| stdout.is_finished());
         self.gone.cancel();
         why
+    }
+
+    /// The tools of a server that has just been greeted.
+    ///
+    /// # Errors
+    /// It does not tell them: why, or how it ended.
+    pub async fn first_tools(&self, limit: Duration, output: &Output) -> Result<(Vec<Offered>, Vec<String>), String> {
+        let failed = match self.connection.tools(limit).await {
+            Ok(tools) => return Ok(tools),
+            Err(why) => why,
+        };
+        // How it ended says more, and may be known in a moment.
+        let reason = timeout(LAST_WORDS_MAX, self.ended()).await.unwrap_or(failed);
+        Err(with_last_words(reason, output))
     }
 
     /// Ends the connection and the process, in bounded time.
@@ -365,8 +396,19 @@ impl Link {
         if let Some(process) = self.process.take() {
             process.stop().await;
         }
-        self.stdout.iter().for_each(JoinHandle::abort);
-        self.stderr.iter().for_each(JoinHandle::abort);
+    }
+
+    /// What is wrong with the version of the protocol that the server named, if it is none we know.
+    fn unknown_version(&self) -> Option<String> {
+        let peer = self.connection.peer.peer_info()?;
+        let version = peer.protocol_version.as_str();
+        if ProtocolVersion::KNOWN_VERSIONS.iter().any(|known| known.as_str() == version) {
+            return None;
+        }
+        let shown: String =
+            version.chars().take(VERSION_CHARS_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let known: Vec<_> = ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str).collect();
+        Some(format!("it speaks version \"{shown}\" of the protocol; offhook knows {}", known.join(", ")))
     }
 }
 
@@ -381,7 +423,7 @@ impl Connection {
 
     async fn all_pages(&self) -> Result<(Vec<Offered>, Vec<String>), String> {
         let (mut offered, mut odd) = (Vec::new(), Vec::new());
-        let mut cursor = None;
+        let (mut cursor, mut bytes) = (None, 0);
         for _ in 0..PAGES_MAX {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
             let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
@@ -390,8 +432,13 @@ impl Connection {
             let page = raw(page.map_err(|error| format!("its tools are not known: {}", brief(&error)))?);
             let tools = page.get("tools").and_then(Value::as_array);
             for tool in tools.ok_or("its answer to tools/list has no list of tools")? {
-                if offered.len() >= LISTED_MAX {
+                if offered.len() + odd.len() >= LISTED_MAX {
                     odd.push(format!("it has more than {LISTED_MAX} tools; the rest is left out"));
+                    return Ok((offered, odd));
+                }
+                bytes += tool.to_string().len();
+                if bytes > LIST_BYTES_MAX {
+                    odd.push(format!("its tools are more than {LIST_BYTES_MAX} bytes of JSON; the rest is left out"));
                     return Ok((offered, odd));
                 }
                 match Offered::read(tool) {
@@ -430,10 +477,10 @@ impl Connection {
             answer
         };
         // The library's own limit begins once the request is on its way.
-        let margin = limit + Duration::from_millis(250);
+        let margin = limit + Duration::from_millis(25);
         tokio::select! {
             answer = timeout(margin, asked) => match answer {
-                Ok(Ok(answer)) => Ok(raw(answer)),
+                Ok(Ok(answer)) => whole(raw(answer)),
                 Ok(Err(error)) => Err(failure(error)),
                 Err(_) => Err(CallFailure::Timeout),
             },
@@ -445,6 +492,28 @@ impl Connection {
 /// The JSON of an answer; one of the wrong shape is for who reads results to refuse.
 fn raw(answer: ServerResult) -> Value {
     serde_json::to_value(&answer).unwrap_or_default()
+}
+
+/// An answer that is not too long. The pump has seen to that already; the HTTP client takes more.
+fn whole(answer: Value) -> Result<Value, CallFailure> {
+    struct Bytes(usize);
+
+    impl std::io::Write for Bytes {
+        fn write(&mut self, written: &[u8]) -> std::io::Result<usize> {
+            self.0 += written.len();
+            Ok(written.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut bytes = Bytes(0);
+    match serde_json::to_writer(&mut bytes, &answer) {
+        Ok(()) if bytes.0 <= MESSAGE_BYTES_MAX => Ok(answer),
+        _ => Err(CallFailure::Refused { code: pump::TOO_LONG, message: String::new() }),
+    }
 }
 
 fn failure(error: ServiceError) -> CallFailure {

@@ -34,11 +34,19 @@ struct Window {
 
 impl Output {
     pub fn new(server: &str, secrets: impl IntoIterator<Item = SecretString>) -> Self {
-        let secret = |value: &SecretString| value.expose_secret().len() >= SECRET_BYTES_MIN;
+        let secrets: Vec<SecretString> = secrets.into_iter().collect();
+        let is_secret = |text: &str| text.len() >= SECRET_BYTES_MIN;
+        // One of several lines, such as a key in PEM, is printed line by line.
+        let lines = secrets.iter().flat_map(|value| value.expose_secret().lines()).map(str::trim);
+        let mut secrets: Vec<&str> =
+            secrets.iter().map(|value| value.expose_secret()).chain(lines).filter(|text| is_secret(text)).collect();
+        // What begins another is masked after it, or the rest of that would be seen.
+        secrets.sort_by_key(|text| (std::cmp::Reverse(text.len()), *text));
+        secrets.dedup();
         let window = Window { began: Instant::now(), lines: 0, left_out: 0, last: String::new() };
         Self {
             server: server.into(),
-            secrets: secrets.into_iter().filter(secret).collect(),
+            secrets: secrets.into_iter().map(SecretString::from).collect(),
             window: Arc::new(Mutex::new(window)),
         }
     }
@@ -59,9 +67,15 @@ impl Output {
 
     /// One line that the server printed.
     pub fn line(&self, stream: &'static str, bytes: &[u8]) {
-        // Cut before it is looked through; a secret across the cut is still masked, as the text is taken a bit longer.
-        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(2 * LINE_BYTES_MAX)]);
-        let text = self.masked(&text);
+        // Cut before it is looked through, but not where a secret could be half on this side.
+        let longest = self.secrets.first().map_or(0, |secret| secret.expose_secret().len());
+        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LINE_BYTES_MAX + longest)]);
+        let kept = self.cut(&text);
+        let mut line = self.masked(&text[..kept]);
+        if kept < text.len() {
+            line.push('…');
+        }
+        let text = line;
         if text.is_empty() {
             return;
         }
@@ -79,6 +93,19 @@ impl Output {
         if shown {
             info!(server, stream, "MCP server: {text}");
         }
+    }
+
+    /// Where a line ends: at its limit, or before the secret that lies across it.
+    fn cut(&self, text: &str) -> usize {
+        if text.len() <= LINE_BYTES_MAX {
+            return text.len();
+        }
+        let end = (0..=LINE_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        self.secrets.iter().fold(end, |end, secret| {
+            let secret = secret.expose_secret();
+            let mut found = text.match_indices(secret).map(|(at, _)| at);
+            found.find(|at| (*at..*at + secret.len()).contains(&end)).unwrap_or(end)
+        })
     }
 
     /// Lines that were not logged are told at the end.
@@ -154,5 +181,27 @@ mod tests {
         assert!(lines[1].contains("abc is too short") && !lines[1].contains('\u{1b}'), "{lines:?}");
         assert!(lines[2].len() < 4096 + 200 && lines[2].contains('…'), "{}", lines[2].len());
         assert_eq!(output.last_words().map(|text| text.chars().count()), Some(300));
+    }
+
+    /// M33, M answer 16: a secret is masked whole where it begins with another, has several lines, or lies across the cut.
+    #[test]
+    fn no_part_of_a_secret_is_left() {
+        let output = output(&["hunter22", "hunter22-and-more", "-----BEGIN\nMIIEowIBAAKC\n-----END"]);
+        assert_eq!(output.masked("hunter22-and-more, hunter22"), "***, ***");
+        let capture = LogCapture::new();
+        let _guard = capture.start();
+        output.line("stderr", b"  MIIEowIBAAKC");
+        for before in 4070..4100 {
+            // What is masked before it makes room, into which a half one must not move.
+            output.line(
+                "stderr",
+                format!("{}{}hunter22-and-more", "hunter22 ".repeat(40), "x".repeat(before - 360)).as_bytes(),
+            );
+        }
+        let lines = capture.lines();
+        assert_eq!(lines.len(), 20);
+        for line in lines {
+            assert!(!line.contains("MIIE") && !line.contains("hun") && !line.contains("-and"), "{line}");
+        }
     }
 }

@@ -3,18 +3,23 @@
 //! The group matters: what is started is often a launcher (`npx`, `uvx`, `sh -c`) whose child is the server.
 
 use crate::config::McpTransport;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use secrecy::ExposeSecret as _;
 use std::{
+    io,
     path::{Path, PathBuf},
+    pin::Pin,
     process::{ExitStatus, Stdio},
+    task::{Context, Poll},
     time::Duration,
 };
 use tokio::{
+    io::AsyncWrite,
     process::{ChildStderr, ChildStdin, ChildStdout, Command},
     sync::watch,
-    time::timeout,
+    time::{Sleep, sleep, timeout},
 };
+use tokio_util::sync::CancellationToken;
 
 /// What a server finds in its environment besides its own `env`.
 const INHERITED: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
@@ -22,14 +27,20 @@ const INHERITED: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
 const GOODBYE_MAX: Duration = Duration::from_secs(2);
 /// After SIGTERM.
 const TERM_MAX: Duration = Duration::from_secs(3);
+/// For what a program started and that outlives it.
+const LEFT_BEHIND_MAX: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// A server that takes nothing for so long does not read what it is told.
+const STUCK_MAX: Duration = Duration::from_secs(10);
 
 pub(super) struct Process {
     group: Pid,
     exited: watch::Receiver<Option<ExitStatus>>,
+    stuck: CancellationToken,
 }
 
 pub(super) struct Pipes {
-    pub stdin: ChildStdin,
+    pub stdin: Stdin,
     pub stdout: ChildStdout,
     pub stderr: ChildStderr,
 }
@@ -40,6 +51,8 @@ pub(super) fn start(transport: &McpTransport) -> Result<(Process, Pipes), String
     let McpTransport::Stdio { program, args, cwd, env } = transport else { return Err("it is no program".into()) };
     let path = env.get("PATH").map(|path| path.expose_secret().to_owned()).or_else(|| std::env::var("PATH").ok());
     let found = find(program, path.as_deref().unwrap_or_default())
+        // Relative to where offhook is, not to where the server will be.
+        .and_then(|found| std::path::absolute(found).ok())
         .ok_or_else(|| format!("there is no program \"{program}\" in PATH, nor beside offhook's own"))?;
     let mut command = Command::new(found);
     command.args(args).current_dir(cwd).env_clear();
@@ -56,11 +69,11 @@ pub(super) fn start(transport: &McpTransport) -> Result<(Process, Pipes), String
     let (tell, exited) = watch::channel(None);
     tokio::spawn(async move {
         let status = child.wait().await.unwrap_or_default();
-        // What the leader left behind would hold its pipes open and live on.
-        let _ = kill_process_group(group, Signal::KILL);
         let _ = tell.send(Some(status));
     });
-    Ok((Process { group, exited }, Pipes { stdin, stdout, stderr }))
+    let stuck = CancellationToken::new();
+    let stdin = Stdin { inner: stdin, waits: None, stuck: stuck.clone() };
+    Ok((Process { group, exited, stuck }, Pipes { stdin, stdout, stderr }))
 }
 
 /// A program by its name, as a shell finds it, then beside the engine's own.
@@ -86,24 +99,80 @@ impl Process {
         exited.wait_for(Option::is_some).await.ok().and_then(|status| *status).unwrap_or_default()
     }
 
+    /// Resolves when it has not taken what it was told for too long.
+    pub async fn stuck(&self) {
+        self.stuck.cancelled().await;
+    }
+
     /// Its input is closed already: waits, asks, and then ends it and all that it started.
     pub async fn stop(self) {
-        for (signal, wait) in [(None, GOODBYE_MAX), (Some(Signal::TERM), TERM_MAX), (Some(Signal::KILL), TERM_MAX)] {
+        if self.exited.borrow().is_some() {
+            // It went by itself; what it left behind goes with it, in `drop`.
+            return;
+        }
+        for (signal, wait) in [(None, GOODBYE_MAX), (Some(Signal::TERM), TERM_MAX)] {
             if let Some(signal) = signal {
                 // It fails only where nobody is left.
                 let _ = kill_process_group(self.group, signal);
             }
             if timeout(wait, self.exited()).await.is_ok() {
-                return;
+                // A launcher ends at once; what it launched may still be tidying up.
+                let _ = timeout(LEFT_BEHIND_MAX, self.nobody_left()).await;
+                break;
             }
+        }
+        let _ = kill_process_group(self.group, Signal::KILL);
+        let _ = timeout(TERM_MAX, self.exited()).await;
+    }
+
+    async fn nobody_left(&self) {
+        while test_kill_process_group(self.group).is_ok() {
+            sleep(LOOK_EVERY).await;
         }
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if self.exited.borrow().is_none() {
-            let _ = kill_process_group(self.group, Signal::KILL);
+        // Also when it has ended by itself: what it left behind would hold its pipes open and live on.
+        let _ = kill_process_group(self.group, Signal::KILL);
+    }
+}
+
+/// The input of a server, which fails when the server does not read for too long: what waits to be written would grow.
+pub(super) struct Stdin {
+    inner: ChildStdin,
+    /// Since when a write waits.
+    waits: Option<Pin<Box<Sleep>>>,
+    stuck: CancellationToken,
+}
+
+impl Stdin {
+    fn watched<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.waits = None;
+            return written;
         }
+        let waits = self.waits.get_or_insert_with(|| Box::pin(sleep(STUCK_MAX)));
+        if waits.as_mut().poll(cx).is_ready() {
+            self.stuck.cancel();
+        }
+        if self.stuck.is_cancelled() { Poll::Ready(Err(io::ErrorKind::TimedOut.into())) } else { Poll::Pending }
+    }
+}
+
+impl AsyncWrite for Stdin {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
+        self.watched(cx, written)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.inner).poll_flush(cx);
+        self.watched(cx, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
     }
 }

@@ -1,10 +1,13 @@
 //! From a server's standard output to the protocol: one message a line, and whatever else it prints.
 
 use super::{MESSAGE_BYTES_MAX, output::Output};
-use std::time::Duration;
+use serde_json::json;
+use std::{borrow::Cow, time::Duration};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader},
-    time::{Instant, sleep_until},
+    sync::watch,
+    task::JoinHandle,
+    time::{Instant, sleep_until, timeout},
 };
 
 /// Bytes that are no message after which a server is given up: it speaks something else.
@@ -14,17 +17,68 @@ const GARBAGE_BYTES_MAX: usize = 64 << 20;
 const BYTES_PER_WINDOW: usize = 4 << 20;
 const LINES_PER_WINDOW: usize = 1000;
 const WINDOW: Duration = Duration::from_millis(100);
-/// Of a message that is too long, where its id is looked for: SDKs write it first or last.
+/// So long without a line ends a flood of them.
+const QUIET: Duration = Duration::from_secs(2);
+/// Where it is looked for what a message is: SDKs write `jsonrpc` and `id` first or last.
 const EDGE_BYTES: usize = 256;
+/// Of what a server may ask of us in a tenth of a second. Each answer waits for the server to read; none is worth more.
+const REQUESTS_PER_WINDOW: usize = 10;
+/// Levels of a message; the protocol's parser takes a few more, and drops what is deeper without a word.
+const DEPTH_MAX: usize = 120;
+/// Tells who asked that the answer was nested too deep; as below.
+const TOO_DEEP: i32 = -32_097;
 /// Tells a call that its answer was too long; of the range that JSON-RPC leaves to implementations.
 pub(super) const TOO_LONG: i32 = -32_098;
 
 /// Why the output of a server is read no further.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PumpEnd {
     Closed,
     /// Nothing but noise.
     NoProtocol,
+}
+
+/// The readers of a program's output; they end when this is dropped.
+pub(super) struct Pumps {
+    ended: watch::Receiver<Option<PumpEnd>>,
+    stdout: JoinHandle<()>,
+    stderr: JoinHandle<()>,
+}
+
+impl Pumps {
+    pub fn start(
+        stdout: impl AsyncRead + Send + Unpin + 'static,
+        to_protocol: impl AsyncWrite + Send + Unpin + 'static,
+        stderr: impl AsyncRead + Send + Unpin + 'static,
+        output: &Output,
+    ) -> Self {
+        let (tell, ended) = watch::channel(None);
+        let (of_stdout, of_stderr) = (output.clone(), output.clone());
+        let stdout = tokio::spawn(async move {
+            let end = messages(stdout, to_protocol, of_stdout).await;
+            let _ = tell.send(Some(end));
+        });
+        Self { ended, stdout, stderr: tokio::spawn(errors(stderr, of_stderr)) }
+    }
+
+    /// Resolves when the standard output is read no further; as often as it is asked.
+    pub async fn ended(&self) -> PumpEnd {
+        let mut ended = self.ended.clone();
+        // The sender sends before it goes.
+        ended.wait_for(Option::is_some).await.ok().and_then(|end| *end).unwrap_or(PumpEnd::Closed)
+    }
+
+    /// Resolves when the standard error has been read to its end; to be asked once.
+    pub async fn errors_ended(&mut self) {
+        let _ = (&mut self.stderr).await;
+    }
+}
+
+impl Drop for Pumps {
+    fn drop(&mut self) {
+        self.stdout.abort();
+        self.stderr.abort();
+    }
 }
 
 /// Holds a reader back.
@@ -32,11 +86,12 @@ struct Pace {
     began: Instant,
     bytes: usize,
     lines: usize,
+    requests: usize,
 }
 
 impl Pace {
     fn new() -> Self {
-        Self { began: Instant::now(), bytes: 0, lines: 0 }
+        Self { began: Instant::now(), bytes: 0, lines: 0, requests: 0 }
     }
 
     async fn keep(&mut self, bytes: usize, lines: usize) {
@@ -48,6 +103,12 @@ impl Pace {
         if self.bytes > BYTES_PER_WINDOW || self.lines > LINES_PER_WINDOW {
             sleep_until(self.began + WINDOW).await;
         }
+    }
+
+    /// Whether one more request of the server is listened to.
+    const fn admits_request(&mut self) -> bool {
+        self.requests += 1;
+        self.requests <= REQUESTS_PER_WINDOW
     }
 }
 
@@ -79,6 +140,41 @@ impl Line {
     const fn is_too_long(&self) -> bool {
         self.bytes > MESSAGE_BYTES_MAX
     }
+
+    /// Its first and its last bytes.
+    fn edges(&self) -> (Cow<'_, str>, Cow<'_, str>) {
+        let first = &self.head[..self.head.len().min(EDGE_BYTES)];
+        let last = if self.is_too_long() { &self.tail } else { &self.head };
+        let last = &last[last.len().saturating_sub(EDGE_BYTES)..];
+        (String::from_utf8_lossy(first), String::from_utf8_lossy(last))
+    }
+
+    /// A JSON log line is none.
+    fn is_message(&self) -> bool {
+        let (first, last) = self.edges();
+        first.trim_start().starts_with('{') && (first.contains("\"jsonrpc\"") || last.contains("\"jsonrpc\""))
+    }
+
+    /// The server asks something of us; a notification has no id.
+    fn is_request(&self) -> bool {
+        let (first, last) = self.edges();
+        let has = |key: &str| first.contains(key) || last.contains(key);
+        has("\"method\"") && has("\"id\"") && !has("\"result\"") && !has("\"error\"")
+    }
+
+    /// Which request it answers. Ours have numbers.
+    fn answers(&self) -> Option<u64> {
+        let (first, last) = self.edges();
+        // Inside the result an id is something else.
+        let before = first.split("\"result\"").next().unwrap_or_default();
+        if before.contains("\"method\"") {
+            return None;
+        }
+        let early = before.rfind("\"id\"").and_then(|at| id_after(&before[at + 4..]));
+        let late =
+            || last.rfind("\"id\"").filter(|at| !last[*at..].contains("}}")).and_then(|at| id_after(&last[at + 4..]));
+        early.or_else(late)
+    }
 }
 
 /// Hands messages on to `messages` and logs the rest, until the server closes its output.
@@ -106,11 +202,13 @@ pub(super) async fn messages(
             continue;
         }
         let whole = std::mem::take(&mut line);
-        let passed = match message(&whole) {
-            Some(message) => messages.write_all(&message).await,
-            None => {
-                garbage += whole.bytes;
-                output.line("stdout", &whole.head);
+        let is_flood = whole.is_request() && !pace.admits_request();
+        let bytes = whole.bytes;
+        let passed = match message(whole) {
+            Ok(message) if !is_flood => messages.write_all(&message).await,
+            Ok(noise) | Err(noise) => {
+                garbage += bytes;
+                output.line("stdout", &noise);
                 if garbage > GARBAGE_BYTES_MAX {
                     return PumpEnd::NoProtocol;
                 }
@@ -132,7 +230,13 @@ pub(super) async fn errors(from_server: impl AsyncRead + Unpin, output: Output) 
 
     let mut reader = BufReader::with_capacity(16 << 10, from_server);
     let (mut line, mut pace) = (Vec::new(), Pace::new());
-    while let Ok(available) = reader.fill_buf().await {
+    loop {
+        // Lines that were not logged are told when a flood is over.
+        let Ok(available) = timeout(QUIET, reader.fill_buf()).await else {
+            output.finish();
+            continue;
+        };
+        let Ok(available) = available else { break };
         if available.is_empty() {
             break;
         }
@@ -151,37 +255,50 @@ pub(super) async fn errors(from_server: impl AsyncRead + Unpin, output: Output) 
     output.finish();
 }
 
-/// What is handed on of a line: itself if it may be a message, and for one that is too long the news of that.
-fn message(line: &Line) -> Option<Vec<u8>> {
-    let text = line.head.trim_ascii_start();
-    if !text.starts_with(b"{") {
-        return None;
+/// What is handed on of a line: itself if it may be a message, and for one that cannot be read the news of that.
+///
+/// # Errors
+/// It is no message: what is shown of it.
+fn message(line: Line) -> Result<Vec<u8>, Vec<u8>> {
+    if !line.is_message() {
+        return Err(line.head);
     }
-    if !line.is_too_long() {
-        return Some(line.head.clone());
-    }
-    let id = id_of(&line.head, &line.tail)?;
-    let mib = MESSAGE_BYTES_MAX >> 20;
-    let error = format!(
-        "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":{TOO_LONG},\"message\":\"longer than {mib} MiB\"}}}}\n"
-    );
-    Some(error.into_bytes())
+    let (code, why) = if line.is_too_long() {
+        (TOO_LONG, format!("longer than {} MiB", MESSAGE_BYTES_MAX >> 20))
+    } else if depth(&line.head) > DEPTH_MAX {
+        (TOO_DEEP, format!("nested deeper than {DEPTH_MAX} levels"))
+    } else {
+        return Ok(line.head);
+    };
+    let Some(id) = line.answers() else { return Err(line.head) };
+    let error = json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": why } });
+    Ok(format!("{error}\n").into_bytes())
 }
 
-/// The id of an answer, from its edges. Ours are numbers.
-fn id_of(head: &[u8], tail: &[u8]) -> Option<u64> {
-    let digits = |text: &str| {
-        let text = text.trim_start().strip_prefix(':')?.trim_start();
-        let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-        text[..end].parse::<u64>().ok()
-    };
-    let head = String::from_utf8_lossy(head);
-    // Inside the result an id is something else.
-    let before = head.split("\"result\"").next().unwrap_or_default();
-    let first = before.rfind("\"id\"").and_then(|at| digits(&before[at + 4..]));
-    let tail = String::from_utf8_lossy(tail);
-    let last = || tail.rfind("\"id\"").filter(|at| !tail[*at..].contains("}}")).and_then(|at| digits(&tail[at + 4..]));
-    first.or_else(last)
+/// The levels of a text that may be JSON.
+fn depth(text: &[u8]) -> usize {
+    let (mut depth, mut deepest, mut is_text, mut is_escaped) = (0_usize, 0, false, false);
+    for byte in text {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b'{' | b'[' if !is_text => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' if !is_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// The number after `"id":`.
+fn id_after(text: &str) -> Option<u64> {
+    let text = text.trim_start().strip_prefix(':')?.trim_start();
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    text[..end].parse().ok()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::{
     output::Output,
 };
 use crate::{
-    config::{McpServer, McpTransport},
+    config::{McpRestart, McpServer, McpTransport},
     tool::mcp::Offered,
 };
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -20,7 +20,7 @@ use std::{
 };
 use tokio::{
     sync::{mpsc, oneshot, watch},
-    time::{Instant, sleep_until},
+    time::{Instant, sleep_until, timeout},
 };
 use tracing::{info, warn};
 
@@ -28,6 +28,10 @@ use tracing::{info, warn};
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 /// The longest wait before another start.
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// How often an idle server is asked whether it still stands: before a caller finds out.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// For the end of a start that is given up.
+const NEARLY_MAX: Duration = Duration::from_secs(2);
 /// Between two looks at a list that a server says has changed; one that says so all the time is not believed more often.
 const REFRESH_GAP: Duration = Duration::from_secs(2);
 
@@ -55,7 +59,9 @@ impl State {
 
 /// What is seen of a server from outside.
 pub(super) struct Server {
-    pub config: Arc<McpServer>,
+    pub id: String,
+    /// As it was last started.
+    pub config: ArcSwap<McpServer>,
     /// `None`: it cannot be asked at the moment.
     pub connection: ArcSwapOption<Connection>,
     /// As it last told them; kept while it is away.
@@ -70,28 +76,27 @@ enum Order {
     Check,
     /// Start now, whatever was given up.
     Retry,
+    /// End, and begin anew as this configuration has it.
+    Renew(Arc<McpServer>, oneshot::Sender<()>),
     Stop(oneshot::Sender<()>),
 }
 
 impl Server {
-    /// Begins to start it; does not wait for it. `known`: its tools as an instance before it told them.
-    pub fn start(
-        config: Arc<McpServer>,
-        known: Arc<Vec<Offered>>,
-        counters: Arc<McpCounters>,
-        changed: watch::Sender<u64>,
-    ) -> Arc<Self> {
+    /// Begins to start it; does not wait for it.
+    pub fn start(config: McpServer, counters: Arc<McpCounters>, changed: watch::Sender<u64>) -> Arc<Self> {
         let (orders, inbox) = mpsc::channel(16);
         let server = Arc::new(Self {
-            config,
+            id: config.id.clone(),
+            config: ArcSwap::from_pointee(config),
             connection: ArcSwapOption::empty(),
-            tools: ArcSwap::new(known),
+            tools: ArcSwap::default(),
             state: Mutex::new((State::Starting, None)),
             restarts: AtomicU64::new(0),
             orders,
         });
-        counters.know_server(&server.config.id);
-        let keeper = Keeper { output: output(&server.config), server: Arc::clone(&server), counters, changed, inbox };
+        counters.know_server(&server.id);
+        let output = output(&server.config.load());
+        let keeper = Keeper { output, server: Arc::clone(&server), counters, changed, inbox };
         tokio::spawn(keeper.run());
         server
     }
@@ -117,8 +122,18 @@ impl Server {
 
     /// Ends it; resolves when it has ended.
     pub async fn stop(&self) {
+        self.order(Order::Stop).await;
+    }
+
+    /// Ends it and begins to start it anew; resolves when it has ended. Who holds it reaches the new instance, and until
+    /// that tells its tools, those of the old one stay.
+    pub async fn renew(&self, config: McpServer) {
+        self.order(|done| Order::Renew(Arc::new(config), done)).await;
+    }
+
+    async fn order(&self, order: impl FnOnce(oneshot::Sender<()>) -> Order) {
         let (done, ended) = oneshot::channel();
-        if self.orders.send(Order::Stop(done)).await.is_ok() {
+        if self.orders.send(order(done)).await.is_ok() {
             // Without an answer its task has ended already.
             let _ = ended.await;
         }
@@ -134,10 +149,11 @@ impl Server {
 
 /// A printer that knows what of this server must not be printed.
 pub(super) fn output(config: &McpServer) -> Output {
-    let secrets: Vec<SecretString> = match &config.transport {
-        McpTransport::Stdio { env, .. } => env.values().cloned().collect(),
-        McpTransport::Http { headers, bearer, .. } => headers.values().chain(bearer).cloned().collect(),
-    };
+    let mut secrets: Vec<SecretString> = config.secrets().into_iter().cloned().collect();
+    if let McpTransport::Http { url, .. } = &config.transport {
+        // Errors of the HTTP client name the address, and a path can be as good as a password.
+        secrets.push(url.as_str().into());
+    }
     Output::new(&config.id, secrets)
 }
 
@@ -146,7 +162,11 @@ enum Next {
     Stop(oneshot::Sender<()>),
     /// Start anew, not by itself.
     Retry,
+    Renew(Arc<McpServer>, oneshot::Sender<()>),
+    /// It ended by itself, or never began.
     Ended(String),
+    /// It stands and says nothing.
+    Silent,
 }
 
 struct Keeper {
@@ -159,71 +179,69 @@ struct Keeper {
 
 impl Keeper {
     async fn run(mut self) {
-        let id = self.server.config.id.clone();
-        let server = id.as_str();
-        let mut failures = 0_u32;
+        let mut patience = Patience::new(&self.server.config.load());
         loop {
             self.server.set(State::Starting, None);
             let began = Instant::now();
             let next = match self.begin().await {
                 Ok(link) => {
-                    info!(server, tools = self.server.tools.load().len(), "MCP server is up");
+                    info!(server = self.server.id, tools = self.server.tools.load().len(), "MCP server is up");
                     let up = Instant::now();
                     let next = self.watch(link).await;
-                    if up.elapsed() >= HEALTHY_AFTER {
-                        failures = 0;
-                    }
+                    patience.was_up(up.elapsed());
                     next
                 }
                 Err(next) => next,
             };
-            let why = match next {
-                Next::Stop(done) => {
+            let next = match next {
+                Next::Ended(why) => {
+                    let wait = patience.failed();
+                    self.rest(why, wait, began).await
+                }
+                Next::Silent => {
+                    let wait = patience.was_silent();
+                    self.rest("it does not answer".into(), wait, began).await
+                }
+                next => Some(next),
+            };
+            match next {
+                Some(Next::Stop(done)) => {
                     self.server.set(State::Down, None);
                     let _ = done.send(());
                     return;
                 }
-                Next::Retry => {
-                    failures = 0;
-                    continue;
-                }
-                Next::Ended(why) => why,
-            };
-            failures = failures.saturating_add(1);
-            let lasted_ms = began.elapsed().as_millis();
-            if self.is_given_up(failures) {
-                warn!(server, reason = why, lasted_ms, "MCP server is down and stays so until a reload or a test");
-                self.server.set(State::Down, Some(why));
-                match self.order(None).await {
-                    Some(Next::Stop(done)) => {
-                        let _ = done.send(());
-                        return;
-                    }
-                    _ => failures = 0,
-                }
-                continue;
-            }
-            let wait = backoff(self.server.config.restart.backoff, failures);
-            warn!(server, reason = why, lasted_ms, wait_ms = wait.as_millis(), "MCP server ended; it is started again");
-            self.server.set(State::Starting, Some(why));
-            match self.order(Some(Instant::now() + wait)).await {
-                Some(Next::Stop(done)) => {
+                Some(Next::Renew(config, done)) => {
+                    self.output = output(&config);
+                    patience = Patience::new(&config);
+                    self.server.config.store(config);
                     let _ = done.send(());
-                    return;
                 }
-                Some(_) => failures = 0,
-                None => {}
+                Some(_) => patience.failures = 0,
+                None => {
+                    self.server.restarts.fetch_add(1, Relaxed);
+                    self.counters.restarted(&self.server.id);
+                }
             }
-            self.server.restarts.fetch_add(1, Relaxed);
-            self.counters.restarted(server);
         }
     }
 
-    /// An endpoint somewhere else costs nothing to try on; a program that cannot live would be started for ever.
-    fn is_given_up(&self, failures: u32) -> bool {
-        let restart = self.server.config.restart;
-        let is_program = matches!(self.server.config.transport, McpTransport::Stdio { .. });
-        !restart.enabled || (is_program && failures > restart.max)
+    /// Waits until it is to be started again (`None`), or somebody wants something else of it; without a `wait` it stays
+    /// down until then.
+    async fn rest(&mut self, why: String, wait: Option<Duration>, began: Instant) -> Option<Next> {
+        let (server, lasted_ms) = (self.server.id.as_str(), began.elapsed().as_millis());
+        let state = match wait {
+            None => {
+                warn!(server, reason = why, lasted_ms, "MCP server is down and stays so until a reload or a test");
+                State::Down
+            }
+            Some(wait) => {
+                let wait_ms = wait.as_millis();
+                warn!(server, reason = why, lasted_ms, wait_ms, "MCP server ended; it is started again");
+                State::Starting
+            }
+        };
+        self.server.set(state, Some(why));
+        self.order(wait.map(|wait| Instant::now() + wait)).await
     }
 
     /// The next order that matters where there is no connection; `None` at `until`.
@@ -241,6 +259,7 @@ impl Keeper {
                 order = self.inbox.recv() => match order {
                     Some(Order::Check) => {}
                     Some(Order::Retry) => return Some(Next::Retry),
+                    Some(Order::Renew(config, done)) => return Some(Next::Renew(config, done)),
                     Some(Order::Stop(done)) => return Some(Next::Stop(done)),
                     // The inbox lives as long as the server, which this task holds.
                     None => return Some(Next::Ended("nobody holds it any more".into())),
@@ -251,11 +270,11 @@ impl Keeper {
 
     /// Connects and learns the tools.
     async fn begin(&mut self) -> Result<Link, Next> {
-        let (config, output) = (Arc::clone(&self.server.config), self.output.clone());
-        let limit = config.start_max;
+        let (config, output) = (self.server.config.load_full(), self.output.clone());
+        let until = Instant::now() + config.start_max;
         let begun = async move {
             let link = link::connect(&config, &output).await?;
-            match link.connection.tools(limit).await {
+            match link.first_tools(until.saturating_duration_since(Instant::now()), &output).await {
                 Ok(tools) => Ok((link, tools)),
                 Err(why) => {
                     link.stop().await;
@@ -264,25 +283,26 @@ impl Keeper {
             }
         };
         tokio::pin!(begun);
-        let (link, (tools, odd)) = loop {
-            tokio::select! {
-                result = &mut begun => break result.map_err(Next::Ended)?,
-                order = self.order(None) => match order {
-                    Some(Next::Retry) | None => {}
-                    Some(next) => return Err(next),
-                },
+        let (link, (tools, odd)) = match self.meanwhile(None, &mut begun).await {
+            Ok(begun) => begun.map_err(Next::Ended)?,
+            Err(next) => {
+                // One that is nearly there can be told to go; the others are killed, as what holds them is dropped.
+                if let Ok(Ok((link, _))) = timeout(NEARLY_MAX, begun).await {
+                    link.stop().await;
+                }
+                return Err(next);
             }
         };
         self.learn(tools, &odd);
         self.server.connection.store(Some(Arc::clone(&link.connection)));
         self.server.set(State::Up, None);
-        self.counters.up(&self.server.config.id, true);
+        self.counters.up(&self.server.id, true);
         self.tell();
         Ok(link)
     }
 
     fn learn(&self, tools: Vec<Offered>, odd: &[String]) {
-        let server = self.server.config.id.as_str();
+        let server = self.server.id.as_str();
         for why in odd.iter().take(8) {
             let why = self.output.masked(why);
             warn!(server, why, "a tool of the MCP server is left out");
@@ -298,9 +318,10 @@ impl Keeper {
     }
 
     /// From the moment it is up until it is not.
-    async fn watch(&mut self, mut link: Link) -> Next {
+    async fn watch(&mut self, link: Link) -> Next {
         let mut refresh_at: Option<Instant> = None;
         let mut refreshed = Instant::now();
+        let mut look_at = Instant::now() + LOOK_EVERY;
         let changed = Arc::clone(&link.changed);
         let next = loop {
             let due = async {
@@ -309,45 +330,71 @@ impl Keeper {
                     None => std::future::pending().await,
                 }
             };
-            tokio::select! {
+            let look = tokio::select! {
                 why = link.ended() => break Next::Ended(why),
-                () = changed.notified() => refresh_at = Some(refreshed + REFRESH_GAP),
+                () = changed.notified() => {
+                    refresh_at = Some(refreshed + REFRESH_GAP);
+                    false
+                }
                 () = due => {
                     (refresh_at, refreshed) = (None, Instant::now());
-                    let connection = Arc::clone(&link.connection);
-                    tokio::select! {
-                        why = link.ended() => break Next::Ended(why),
-                        () = self.refresh(&connection) => {}
+                    let asked = link.connection.tools(self.server.config.load().start_max);
+                    match self.meanwhile(Some(&link), asked).await {
+                        Ok(answer) => self.refresh(answer),
+                        Err(next) => break next,
                     }
+                    false
                 }
+                () = sleep_until(look_at) => true,
                 order = self.inbox.recv() => match order {
-                    Some(Order::Check) => {
-                        let connection = Arc::clone(&link.connection);
-                        tokio::select! {
-                            why = link.ended() => break Next::Ended(why),
-                            answers = connection.answers() => if !answers {
-                                break Next::Ended("it does not answer".into());
-                            },
-                        }
-                    }
-                    Some(Order::Retry) => {}
+                    Some(Order::Check) => true,
+                    Some(Order::Retry) => false,
+                    Some(Order::Renew(config, done)) => break Next::Renew(config, done),
                     Some(Order::Stop(done)) => break Next::Stop(done),
                     None => break Next::Ended("nobody holds it any more".into()),
                 },
+            };
+            if look {
+                match self.meanwhile(Some(&link), link.connection.answers()).await {
+                    Ok(true) => look_at = Instant::now() + LOOK_EVERY,
+                    Ok(false) => break Next::Silent,
+                    Err(next) => break next,
+                }
             }
         };
         self.server.connection.store(None);
-        self.counters.up(&self.server.config.id, false);
-        if matches!(next, Next::Ended(_)) {
+        self.counters.up(&self.server.id, false);
+        if matches!(next, Next::Ended(_) | Next::Silent) {
             self.server.set(State::Starting, None);
         }
         link.stop().await;
         next
     }
 
-    async fn refresh(&self, connection: &Connection) {
-        let server = self.server.config.id.as_str();
-        match connection.tools(self.server.config.start_max).await {
+    /// Does this, unless the connection ends or somebody wants an end: nobody waits for a server that does not answer.
+    async fn meanwhile<T>(&mut self, link: Option<&Link>, work: impl Future<Output = T>) -> Result<T, Next> {
+        let ended = async {
+            match link {
+                Some(link) => link.ended().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(work, ended);
+        loop {
+            tokio::select! {
+                done = &mut work => return Ok(done),
+                why = &mut ended => return Err(Next::Ended(why)),
+                order = self.order(None) => match order {
+                    Some(Next::Retry) | None => {}
+                    Some(next) => return Err(next),
+                },
+            }
+        }
+    }
+
+    fn refresh(&self, answer: Result<(Vec<Offered>, Vec<String>), String>) {
+        let server = self.server.id.as_str();
+        match answer {
             Ok((tools, odd)) => {
                 if tools != **self.server.tools.load() {
                     info!(server, tools = tools.len(), "the tools of the MCP server have changed; new calls have them");
@@ -360,6 +407,40 @@ impl Keeper {
                 warn!(server, why, "the changed tools of the MCP server could not be read; those before stay");
             }
         }
+    }
+}
+
+/// How often a server is started again.
+struct Patience {
+    restart: McpRestart,
+    is_program: bool,
+    failures: u32,
+}
+
+impl Patience {
+    fn new(config: &McpServer) -> Self {
+        let is_program = matches!(config.transport, McpTransport::Stdio { .. });
+        Self { restart: config.restart, is_program, failures: 0 }
+    }
+
+    /// Starting it again may help, and no number of such ends is one too many: a caller's question can make a server
+    /// silent, and must not switch it off.
+    fn was_silent(&self) -> Option<Duration> {
+        self.restart.enabled.then(|| backoff(self.restart.backoff, 1))
+    }
+
+    fn was_up(&mut self, time: Duration) {
+        if time >= HEALTHY_AFTER {
+            self.failures = 0;
+        }
+    }
+
+    /// The wait before the next start; `None`: it is given up.
+    fn failed(&mut self) -> Option<Duration> {
+        self.failures = self.failures.saturating_add(1);
+        // An endpoint somewhere else costs nothing to try on; a program that cannot live would be started for ever.
+        let is_given_up = !self.restart.enabled || (self.is_program && self.failures > self.restart.max);
+        (!is_given_up).then(|| backoff(self.restart.backoff, self.failures))
     }
 }
 
@@ -381,5 +462,33 @@ mod tests {
         assert_eq!(waits(1000).collect::<Vec<_>>(), [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
         assert_eq!(backoff(Duration::from_millis(1000), u32::MAX), BACKOFF_MAX);
         assert_eq!(waits(10).next(), Some(10));
+    }
+
+    fn patience(enabled: bool, is_program: bool) -> Patience {
+        let restart = McpRestart { enabled, max: 2, backoff: Duration::from_secs(1) };
+        Patience { restart, is_program, failures: 0 }
+    }
+
+    /// M37, M answer 11: so many starts in vain, and no more; 60 s of health are a new beginning, 59 are none.
+    #[test]
+    fn a_server_is_given_up_after_its_starts_in_vain_and_health_is_a_new_beginning() {
+        let waits = |patience: &mut Patience, times| (0..times).map(|_| patience.failed()).collect::<Vec<_>>();
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        let mut program = patience(true, true);
+        assert_eq!(waits(&mut program, 3), [seconds(1), seconds(2), None]);
+        program.was_up(Duration::from_secs(59));
+        assert_eq!(program.failed(), None);
+        program.was_up(HEALTHY_AFTER);
+        assert_eq!(waits(&mut program, 3), [seconds(1), seconds(2), None]);
+    }
+
+    /// M37: an endpoint is tried on and on; nothing is tried again where the operator does not want it.
+    #[test]
+    fn an_endpoint_is_tried_on_and_what_may_not_restart_is_not() {
+        let mut endpoint = patience(true, false);
+        assert!((0..1000).all(|_| endpoint.failed().is_some()));
+        for is_program in [true, false] {
+            assert_eq!(patience(false, is_program).failed(), None);
+        }
     }
 }

@@ -180,7 +180,7 @@ impl Account {
     fn settle(&mut self, end: CallEnd) {
         self.settled = true;
         let took = self.began.elapsed();
-        let server = self.server.config.id.as_str();
+        let server = self.server.id.as_str();
         let made = !matches!(end, CallEnd::Rejected | CallEnd::Unavailable);
         self.counters.call(server, &self.tool, end, made.then_some(took));
         info!(
@@ -202,7 +202,11 @@ impl Drop for Account {
     fn drop(&mut self) {
         // The call core gave it up: its time had passed, or the telephone call ended.
         if !self.settled {
+            // A server that does not even take its cancellation is looked after all the same.
             let late = self.began.elapsed() >= self.limit;
+            if late {
+                self.server.suspect();
+            }
             self.settle(if late { CallEnd::Timeout } else { CallEnd::Cancelled });
         }
     }

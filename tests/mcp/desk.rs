@@ -8,18 +8,18 @@ use offhook::{
     provider,
     redact::Redacted,
     tool::{
-        Admission, CallPolicy, Executor, Opening, PolicyRules, Registry, ToolCall, ToolCallId, ToolOutcome, ToolSpec,
-        Toolbox,
+        Admission, CallPolicy, Executor, Failure, Opening, PolicyRules, Registry, ToolCall, ToolCallId, ToolOutcome,
+        ToolSpec, Toolbox,
     },
 };
 use serde_json::Value;
 use std::{
-    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
+use tokio::runtime::Handle;
 
 /// For what takes a machine under load a moment.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -53,11 +53,20 @@ pub fn built(path: &str) -> PathBuf {
 impl Desk {
     /// Loads these servers and begins to start them. Their tools are classified as public reads.
     pub fn open(servers: &[(&str, String)]) -> Self {
+        Self::open_with(servers, |counters| Fleet::new(counters).unwrap())
+    }
+
+    /// The same on the thread of the test, whose log can be captured.
+    pub fn open_here(servers: &[(&str, String)]) -> Self {
+        Self::open_with(servers, |counters| Fleet::on(Handle::current(), counters))
+    }
+
+    fn open_with(servers: &[(&str, String)], fleet: impl FnOnce(Arc<McpCounters>) -> Fleet) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
         let config = Self::read(servers, folder.path());
         let metrics = prometheus::Registry::new();
-        let fleet = Fleet::new(Arc::new(McpCounters::new(&metrics))).unwrap();
+        let fleet = fleet(Arc::new(McpCounters::new(&metrics)));
         fleet.start(&config.mcp);
         Self { fleet: Arc::new(fleet), config, folder, metrics }
     }
@@ -97,15 +106,21 @@ impl Desk {
 
     /// All tools that the servers offer at this moment, and what is left out.
     pub fn registry(&self) -> (Registry, Vec<LeftOut>) {
+        self.registry_for(&[])
+    }
+
+    /// The same for contexts that list these.
+    pub fn registry_for(&self, listed: &[&str]) -> (Registry, Vec<LeftOut>) {
+        let listed = listed.iter().copied().collect();
         let (mut guests, mut left_out) = (Vec::new(), Vec::new());
         for offer in self.fleet.offers(&self.config.mcp) {
-            let (tools, not) = offer.tools(&BTreeSet::new());
+            let (tools, not) = offer.tools(&listed);
             left_out.extend(not);
             guests.extend(tools);
         }
         let classify = |spec: &mut ToolSpec| {
             if matches!(spec.executor, Executor::Mcp(_)) && spec.access == offhook::gate::Category::Unknown {
-                spec.access = offhook::gate::Category::PublicRead;
+                offhook::tool::mcp::classify(spec, offhook::gate::Category::PublicRead);
             }
         };
         let tools = guests.iter().map(|guest| Arc::clone(&guest.tool));
@@ -136,6 +151,19 @@ impl Desk {
 
     pub fn events(&self, event: &str) -> Vec<Value> {
         self.log().into_iter().filter(|line| line["event"] == event).collect()
+    }
+
+    /// Waits until the server has written down so many of these.
+    pub async fn until_events(&self, event: &str, count: usize) -> Vec<Value> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let events = self.events(event);
+            if events.len() >= count {
+                return events;
+            }
+            assert!(Instant::now() < until, "{event} was written {} times, not {count}", events.len());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     pub fn metrics(&self) -> String {
@@ -172,10 +200,52 @@ pub fn facts() -> CallFacts {
     }
 }
 
+/// Why a tool failed.
+pub fn failed(outcome: ToolOutcome) -> Failure {
+    match outcome {
+        ToolOutcome::Failed(failure) => failure,
+        other => panic!("it did not fail: {other:?}"),
+    }
+}
+
+/// Whether a process is there and more than a name.
+pub fn is_alive(pid: u64) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !stat.is_empty() && !rest.starts_with('Z'))
+}
+
+/// Waits until a process has ended.
+pub async fn until_dead(pid: u64) {
+    let until = Instant::now() + PATIENCE;
+    while is_alive(pid) {
+        assert!(Instant::now() < until, "process {pid} is still there");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// What a tool that worked said, and its data.
 pub fn done(outcome: ToolOutcome) -> (String, Value) {
     match outcome {
         ToolOutcome::Done(done) => (done.message.unwrap_or_default(), done.data),
         other => panic!("it did not work: {other:?}"),
     }
+}
+
+/// One call of `slow`, which takes 5 s, and 199 others: they are all answered before it.
+pub async fn none_waits_for_the_slowest(
+    toolbox: &Arc<Toolbox>,
+    slow: &'static str,
+    other: impl Fn(usize) -> (&'static str, Value),
+) {
+    let of = |tool: &'static str, arguments: Value| {
+        let toolbox = Arc::clone(toolbox);
+        async move { done(call(&toolbox, tool, arguments).await) }
+    };
+    let slowest = tokio::spawn(of(slow, serde_json::json!({ "seconds": 5 })));
+    let others: Vec<_> = (0..199).map(other).map(|(tool, arguments)| tokio::spawn(of(tool, arguments))).collect();
+    for other in others {
+        other.await.unwrap();
+    }
+    assert!(!slowest.is_finished(), "the others are answered before the slowest");
+    slowest.abort();
 }

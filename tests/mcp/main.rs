@@ -1,5 +1,9 @@
 //! MCP servers as the engine has them: started, asked, broken, started again. The servers are real programs: one that
 //! misbehaves on demand, and three that others wrote.
 
+mod answers;
 mod desk;
+mod ends;
+mod lists;
 mod servers;
+mod starts;

@@ -78,6 +78,7 @@ class Call:
     cancelled: threading.Event = field(default_factory=threading.Event)
 
 
+hears = True
 running = {}  # request id → Call
 asked = {}  # id of a request of ours → queue for the client's answer
 
@@ -115,13 +116,21 @@ def picture(_):
 
 def ask(_):
     """Requests to the client; the result maps each method to {"result": …}, {"error": …} or null."""
-    return structured({method: request(method) for method in ("roots/list", "ping")})
+    message = {"role": "user", "content": {"type": "text", "text": "Who are you?"}}
+    wishes = {
+        "roots/list": {},
+        "sampling/createMessage": {"messages": [message], "maxTokens": 10},
+        "elicitation/create": {"message": "Your name?", "requestedSchema": {"type": "object", "properties": {}}},
+        "nobody/knows": {},
+        "ping": {},
+    }
+    return structured({method: request(method, params) for method, params in wishes.items()})
 
 
-def request(method):
+def request(method, params):
     identity = f"ask-{len(asked)}"
     asked[identity] = queue.Queue()
-    send({"id": identity, "method": method})
+    send({"id": identity, "method": method, "params": params})
     try:
         answer = asked[identity].get(timeout=ANSWER_WAIT)
     except queue.Empty:
@@ -134,6 +143,18 @@ def grow(_):
         tools.append(declare("grown"))
     send({"method": "notifications/tools/list_changed"})
     return text("grown")
+
+
+def close_list(_):
+    mode.lists = False
+    send({"method": "notifications/tools/list_changed"})
+    return text("no more lists")
+
+
+def deafen(_):
+    global hears
+    hears = False
+    return text("pardon?")
 
 
 def number(name):
@@ -166,6 +187,8 @@ TOOLS = {
     ),
     "pid": ("The server's process id", NO_ARGUMENTS, lambda _: structured({"pid": os.getpid()})),
     "grow": ("Adds the tool `grown` to the list", NO_ARGUMENTS, grow),
+    "close-list": ("Changes the list and tells it to nobody", NO_ARGUMENTS, close_list),
+    "deafen": ("Reads nothing any more", NO_ARGUMENTS, deafen),
     "late": ("Answers once it has been cancelled", NO_ARGUMENTS, late),
     "huge": ("A result of 10 MB", NO_ARGUMENTS, lambda _: text("x" * HUGE)),
     "no-content": ("A result without content", NO_ARGUMENTS, lambda _: {}),
@@ -176,7 +199,10 @@ TOOLS = {
     "null-result": ("A result that is null", NO_ARGUMENTS, lambda _: None),
     "no-result": ("Neither result nor error", NO_ARGUMENTS, lambda _: Whole()),
 }
-PLAIN = ["echo", "sum", "sleep", "fail", "big", "picture", "die", "hang", "ask", "environ", "pid", "grow", "late"]
+PLAIN = [
+    "echo", "sum", "sleep", "fail", "big", "picture", "die", "hang", "ask", "environ", "pid", "grow", "late",
+    "close-list", "deafen",
+]  # fmt: skip
 MISSHAPEN = [
     "no-content", "content-string", "content-unknown", "error-string", "structured-list", "null-result", "no-result",
 ]  # fmt: skip
@@ -193,6 +219,14 @@ def named(*names):
 
 def two_thousand():
     return [declare("echo")] + [declare(f"tool_{index:04}") for index in range(1, 2000)]
+
+
+def crumbs():
+    return [declare("echo")] + [{}] * 100_000
+
+
+def fat():
+    return [declare("echo")] + [declare(f"fat_{index}", "word " * 200_000) for index in range(30)]
 
 
 def hostile_tools():
@@ -307,11 +341,15 @@ def initialize(message):
         "serverInfo": {"name": "faulty", "version": "1.0.0"},
     }
     send({"id": message["id"], "result": result})
+    if mode.closes:
+        os.close(1)
     if mode.after_initialize:
         in_background(mode.after_initialize)
 
 
 def list_tools(message):
+    if not mode.lists:
+        return
     cursor = (message.get("params") or {}).get("cursor")
     start = int(cursor or 0)
     if mode.pages_without_end:
@@ -389,6 +427,8 @@ class Mode:
     at_start: Callable | None = None
     after_initialize: Callable | None = None
     stubborn: bool = False
+    closes: bool = False  # its output, after its first answer
+    lists: bool = True
 
 
 NOT_RPC = b'Starting up ...\n\n{"half": \n[1, 2]\n{"jsonrpc": "2.0"}\n\xff\xfe\n'
@@ -397,6 +437,7 @@ MODES = {
     "plain": Mode(),
     "exit": Mode(at_start=exit_at_once),
     "exit-every-second": Mode(at_start=exit_in_a_second),
+    "closes": Mode(closes=True),
     "mute": Mode(at_start=mute),
     "garbage": Mode(before=NOT_RPC),
     "megabytes": Mode(after_initialize=bytes_without_end),
@@ -404,11 +445,15 @@ MODES = {
     "stderr-flood": Mode(at_start=flood_stderr),
     "stderr-secret": Mode(at_start=tell_secret),
     "many": Mode(two_thousand, page=100),
+    "crumbs": Mode(crumbs, page=60_000),
+    "fat": Mode(fat, page=3),
     "loop-pages": Mode(pages_without_end=True),
     "hostile": Mode(hostile_tools),
     "schemas": Mode(odd_schemas),
     # A list that parsers with a limit on nesting refuse as a whole.
     "abyss": Mode(lambda: [declare("echo"), declare("abyss", schema=nested(200))]),
+    # Of the server `a` it has the name of `pid` of the server `a-b`.
+    "twin": Mode(named("b-pid")),
     "huge-result": Mode(named("echo", "huge")),
     "orphan": Mode(at_start=leave_orphan),
     "stubborn": Mode(at_start=ignore_sigterm, stubborn=True),
@@ -423,6 +468,9 @@ def main():
     if mode.at_start:
         mode.at_start()
     for line in sys.stdin.buffer:
+        if not hears:
+            time.sleep(LIFETIME)
+            os._exit(0)
         if line.strip():
             take(line)
     leave()
