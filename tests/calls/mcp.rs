@@ -21,8 +21,9 @@ use crate::{
 use serde_json::{Value, json};
 use std::{
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Duration,
 };
+use tokio::time::Instant;
 
 const NAME: &str = "Ada Lovelace";
 const NUMBER: &str = "15550123";

@@ -177,3 +177,80 @@ async fn a_stranger_sees_no_more_of_the_environment_than_it_was_given() {
     scene.ends(phone).await;
     scene.is_private(&["for-the-server", "a-key-of-the-engine"]).await;
 }
+
+/// A server somewhere else, as far as an engine can tell: not its child, and guarded by a token.
+struct Elsewhere {
+    port: u16,
+    child: tokio::process::Child,
+}
+
+const TOKEN: &str = "a-bearer-token-of-the-test";
+
+impl Elsewhere {
+    async fn start(port: u16) -> Self {
+        let script = project("tests/support/mcp/over_http.py");
+        let mut child = tokio::process::Command::new(built("venv/bin/python"))
+            .args([&script, &port.to_string(), TOKEN])
+            .kill_on_drop(true)
+            .spawn()
+            .expect("Python runs");
+        let until = Instant::now() + PATIENCE;
+        while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+            assert!(child.try_wait().expect("its own child").is_none(), "over_http.py ended");
+            assert!(Instant::now() < until, "over_http.py does not listen");
+            tokio::time::sleep(ASK_EVERY).await;
+        }
+        Self { port, child }
+    }
+
+    async fn end(mut self) -> u16 {
+        self.child.kill().await.expect("it runs");
+        self.port
+    }
+}
+
+/// M34, M37, M answers 1, 6: a server that runs elsewhere is asked over HTTP with its token. While it is away the agent is told
+/// so at once; when it is back, the same call has it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_elsewhere_goes_away_and_comes_back_in_a_call() {
+    let elsewhere = Elsewhere::start(crate::support::tied::free_ports(1)).await;
+    let entry = format!(
+        "{{ transport: http, url: \"http://127.0.0.1:{}/mcp\", bearer_token: \"${{SHOP_TOKEN}}\", restart: {{ backoff_ms: 500 }}, \
+         defaults: {{ access: public_read, timeout_ms: 3000 }} }}",
+        elsewhere.port
+    );
+    let (servers, env) = ([("shop", entry)], [("SHOP_TOKEN", TOKEN.to_owned())]);
+    let offered = "mcp_shop_opening_hours";
+    let scene = Scene::start(Setting { servers: &servers, offered, env: &env, ..Setting::default() }).await;
+    assert_eq!(scene.status("shop").await["transport"], "http");
+    assert!(scene.children().is_empty(), "nothing is started for it");
+    let phone = scene.call("7000").await;
+    let output = scene.tool(offered, json!({ "day": "Monday" })).await;
+    assert_eq!(message(&output), "On Monday we are open from ten to two.", "{output}");
+
+    let port = elsewhere.end().await;
+    let away = scene.tool(offered, json!({ "day": "Tuesday" })).await;
+    assert_eq!(kind(&away), "TRANSIENT", "{away}");
+    assert!(!away.to_string().contains(&port.to_string()), "the address is nobody's business: {away}");
+    let _elsewhere = Elsewhere::start(port).await;
+    scene.when("shop", "up again", |status| is_up(status) && status["restarts"] != 0).await;
+    let output = scene.tool(offered, json!({ "day": "Wednesday" })).await;
+    assert_eq!(message(&output), "On Wednesday we are open from ten to two.", "{output}");
+    scene.ends(phone).await;
+    scene.is_private(&[TOKEN, "Wednesday"]).await;
+}
+
+/// M6, M7: an engine whose file names no server starts none and asks none; calls and their built-in tools are as ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_server_in_the_file_there_is_none() {
+    let scene = Scene::start(Setting { offered: "hangup_call", ..Setting::default() }).await;
+    assert_eq!(scene.offhook.json("mcp/status").await["servers"], json!({}));
+    let mut phone = scene.call("7000").await;
+    assert_eq!(scene.shown(), ["hangup_call"]);
+    assert!(scene.children().is_empty());
+    scene.model.call("hangup_call", &no_arguments());
+    phone.wait_ended(SOON).await;
+    assert_eq!(scene.offhook.wait_end_reason(SOON).await, "agent_hung_up");
+    assert_eq!(scene.offhook.post("mcp/test/anything").await.0, 404);
+    assert_eq!(scene.offhook.post("reload").await.0, 200);
+}
