@@ -136,11 +136,7 @@ impl Server {
 pub(super) fn output(config: &McpServer) -> Output {
     let secrets: Vec<SecretString> = match &config.transport {
         McpTransport::Stdio { env, .. } => env.values().cloned().collect(),
-        McpTransport::Http { url, headers, bearer } => {
-            // Errors of the HTTP client name the whole address.
-            let query = url.split_once('?').map(|(_, query)| SecretString::from(query.to_owned()));
-            headers.values().chain(bearer).cloned().chain(query).collect()
-        }
+        McpTransport::Http { headers, bearer, .. } => headers.values().chain(bearer).cloned().collect(),
     };
     Output::new(&config.id, secrets)
 }
@@ -253,7 +249,7 @@ impl Keeper {
                 Ok(tools) => Ok((link, tools)),
                 Err(why) => {
                     link.stop().await;
-                    Err(output.masked(&why))
+                    Err(why)
                 }
             }
         };
