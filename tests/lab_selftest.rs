@@ -147,7 +147,7 @@ async fn the_callers_name_and_number_arrive() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_offhook_every_example_leads_to_a_human() {
     let asterisk = Asterisk::start(Options { audiosocket: Some("127.0.0.1:1".into()), ..Options::default() }).await;
-    for extension in ["7000", "7001", "7002", "7003", "7004", "7080", "7100", "7101", "7102", "7180"] {
+    for extension in ["7000", "7001", "7002", "7003", "7004", "7005", "7080", "7100", "7101", "7102", "7180"] {
         let mut phone = Phone::call(asterisk.sip_port(), extension, Sound::default()).await;
         phone.wait_to_hear(DESK_HZ, ms(200), SOON).await;
         phone.hang_up().await;

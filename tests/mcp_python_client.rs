@@ -28,12 +28,6 @@ fn server(name: &str) -> PathBuf {
     path
 }
 
-/// Whether a server is more than an empty program.
-fn answers(program: &Path) -> bool {
-    let said = Command::new(program).arg("--version").stdin(Stdio::null()).output().expect("a program that starts");
-    said.status.success() && !said.stdout.is_empty()
-}
-
 fn check(plan: &str, program: &Path) -> Output {
     let folder = TempDir::new().expect("a folder");
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/sdk/check_mcp_servers.py");
@@ -60,9 +54,7 @@ fn the_phonebook_serves_the_official_client() {
 /// M26: the example server is a standard one: anybody's client starts it, reads its list, and calls its tool.
 #[test]
 fn the_aerodrome_information_serves_the_official_client() {
-    if answers(&server("aviation_atis")) {
-        passes("aviation_atis");
-    }
+    passes("aviation_atis");
 }
 
 #[test]

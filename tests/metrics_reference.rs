@@ -2,6 +2,7 @@
 
 use offhook::{
     asterisk::{ari::AriCounters, counters::MediaCounters},
+    mcp::McpCounters,
     outbound::{OutboundCounters, mail::MailCounters},
     provider::ProviderCounters,
     telemetry::{Metrics, reference_page},
@@ -20,6 +21,9 @@ fn everything() -> Metrics {
     ProviderCounters::new(metrics.registry()).unwrap();
     OutboundCounters::new(metrics.registry()).unwrap();
     MailCounters::new(metrics.registry()).unwrap();
+    let mcp = McpCounters::new(metrics.registry());
+    mcp.know_server("<server>");
+    mcp.know_tool("<server>", "<tool>");
     metrics
 }
 

@@ -1,6 +1,6 @@
 //! The engine's MCP servers: started with it, restarted by a reload, their tools given to new calls.
 
-use super::{Shared, workshop::Workshop};
+use super::{Shared, generation::Generation, reload, workshop::Workshop};
 use crate::{
     config::McpConfig,
     http::{McpServerView, McpStatus, McpTest, McpToolView, ReloadFailure, ReloadReport},
@@ -59,7 +59,13 @@ impl Shared {
         let workshop = Workshop { definitions: before.definitions.clone(), mcp, ..self.workshop() };
         match before.renewed(&workshop) {
             Ok(next) => {
-                info!(generation = next.number, "the tools of MCP servers have changed; new calls have them");
+                let versions = |generation: &Generation| -> Vec<String> {
+                    generation.registries().map(|(_, registry)| registry.version().to_owned()).collect()
+                };
+                if versions(&next) != versions(&before) {
+                    info!(generation = next.number, "the tools of MCP servers have changed; new calls have them");
+                    reload::tell_tools(&next);
+                }
                 for out in next.left_out().iter().filter(|out| !before.left_out().contains(out)) {
                     let (server, tool, reason) = (out.server.as_str(), shown(&out.tool), out.reason.as_str());
                     warn!(server, tool, reason, "a tool of an MCP server is left out");
@@ -158,4 +164,81 @@ impl Shared {
 fn shown(name: &str) -> String {
     let clean = name.chars().map(|c| if c.is_control() { ' ' } else { c });
     clean.take(64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        config, provider,
+        tool::{SideEffects, ToolKind},
+    };
+
+    /// Generation built on what a server that misbehaves so offers, with `tools` in the one context.
+    async fn generation(mode: &str, tools: &str, more: &str) -> (Generation, Fleet) {
+        let folder = tempfile::tempdir().unwrap();
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/mcp/faulty.py");
+        let yaml = format!(
+            "mcp: {{ servers: {{ odd: {{ command: [python3, {script:?}, {mode}], defaults: {{ access: public_read }} }} }} }}\n\
+             providers: {{ a: {{ openai_realtime: {{ api_key: k }} }} }}\n\
+             contexts: {{ front: {{ prompt: A, provider: a, tools: [{tools}] }} }}\n{more}"
+        );
+        let path = folder.path().join("offhook.yaml");
+        std::fs::write(&path, yaml).unwrap();
+        let config =
+            config::load(&path, &|_| None, &provider::catalog()).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let fleet = Fleet::new(Arc::new(McpCounters::new(&Registry::new()))).unwrap();
+        let mut changes = fleet.changes();
+        fleet.start(&config.mcp);
+        changes.changed().await.unwrap();
+        let workshop = Workshop { mcp: fleet.offers(&config.mcp), ..Workshop::closed() };
+        let generation = Generation::build(1, config, &workshop).unwrap_or_else(|errors| panic!("{errors:?}"));
+        (generation, fleet)
+    }
+
+    /// M2, M answer 17: a schema that the context's provider cannot carry costs that context that tool, and nothing else.
+    #[tokio::test]
+    async fn a_tool_that_a_provider_cannot_be_told_is_missing_there_and_nothing_else_is() {
+        let tools = "mcp_odd_echo, mcp_odd_array_without_items, hangup_call";
+        let (generation, fleet) = generation("schemas", tools, "").await;
+        let toolbox = generation.toolbox("front", true);
+        let has = ["mcp_odd_echo", "mcp_odd_array_without_items", "hangup_call"].map(|tool| toolbox.has(tool));
+        assert_eq!(has, [true, false, true]);
+        let reason = |tool: &str| {
+            let out = generation.left_out().iter().find(|out| out.server == "odd" && out.tool == tool);
+            out.map(|out| out.reason.clone()).unwrap_or_default()
+        };
+        let carried = reason("array-without-items");
+        assert!(carried.starts_with("contexts.front: ") && carried.contains("array without items"), "{carried}");
+        assert!(reason("remote-ref").contains("leads outside"), "{}", reason("remote-ref"));
+        assert_eq!(reason("echo"), "");
+        fleet.stop().await;
+    }
+
+    /// M16, M answers 3, 20: built-in tools come first, then a tenant's, then those of servers; of two that would have one
+    /// name the later is left out, both are named, and nothing is replaced.
+    #[tokio::test]
+    async fn a_tool_of_a_server_takes_no_name_that_is_taken() {
+        let (generation, fleet) = generation("hostile", "hangup_call", "").await;
+        let collided: Vec<_> = generation.left_out().iter().filter(|out| out.reason.contains("another tool")).collect();
+        assert!(!collided.is_empty(), "{:?}", generation.left_out());
+        assert!(collided.iter().all(|out| out.reason.contains("of the server \"odd\" has the name \"mcp_odd_")));
+        assert_eq!(generation.knows("transfer").map(|spec| spec.executor.label()), Some("builtin"));
+        fleet.stop().await;
+    }
+
+    /// M25: what the operator says of one holds, also of what it touches.
+    #[tokio::test]
+    async fn the_operators_word_about_a_tool_of_a_server_holds() {
+        let rules = "tools: { mcp_odd_echo: { access: write, standing_approval: true, timeout: 3s } }\n";
+        let (generation, fleet) = generation("plain", "mcp_odd_echo, mcp_odd_sum", rules).await;
+        let spec = |name: &str| generation.knows(name).cloned().unwrap();
+        let (echo, sum) = (spec("mcp_odd_echo"), spec("mcp_odd_sum"));
+        assert_eq!((echo.side_effects, echo.kind), (SideEffects::Writes, ToolKind::Action));
+        assert_eq!((echo.standing_approval, echo.timeout), (true, Duration::from_secs(3)));
+        assert_eq!((sum.side_effects, sum.kind), (SideEffects::ReadOnly, ToolKind::Retrieval));
+        assert_eq!(sum.timeout, Duration::from_secs(10), "as the document has it");
+        assert_eq!(generation.mcp_tool("mcp_odd_echo"), Some(("odd", "echo")));
+        fleet.stop().await;
+    }
 }

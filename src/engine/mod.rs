@@ -76,6 +76,9 @@ const CLEAR_AWAY_MAX: Duration = Duration::from_secs(8);
 /// What the mail server gets to take the mails that wait, when the engine stops.
 const MAIL_MAX: Duration = Duration::from_secs(8);
 
+/// What MCP servers get to end, when the engine stops: each is asked, told, and killed.
+const SERVERS_MAX: Duration = Duration::from_secs(12);
+
 /// A running engine. [`Engine::stop`] ends it in order; dropping it cuts everything off.
 pub struct Engine {
     shared: Arc<Shared>,
@@ -272,7 +275,9 @@ impl Engine {
         if let Some(ari) = &self.shared.ari {
             ari.client.settled(CLEAR_AWAY_MAX).await;
         }
-        self.shared.mcp.fleet.stop().await;
+        if timeout(SERVERS_MAX, self.shared.mcp.fleet.stop()).await.is_err() {
+            warn!("some MCP servers could not be ended in time");
+        }
         if let Some(mailer) = &self.shared.mailer {
             mailer.finish(MAIL_MAX).await;
         }

@@ -54,7 +54,7 @@ fn warnings(generation: &Generation) -> Vec<String> {
 }
 
 /// P2: which tools there are, and of which program.
-fn tell_tools(generation: &Generation) {
+pub(super) fn tell_tools(generation: &Generation) {
     for (tenant, registry) in generation.registries() {
         let (tools, commit) = (registry.len(), env!("OFFHOOK_COMMIT"));
         info!(tenant, registry = registry.version(), tools, commit, "the tools are loaded");

@@ -17,10 +17,7 @@ use crate::{
 use futures_util::future::join_all;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::SeqCst},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 use tokio::{
@@ -28,10 +25,13 @@ use tokio::{
     sync::watch,
     time::timeout,
 };
+use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 /// Somebody waits for the answer.
 const TEST_MAX: Duration = Duration::from_secs(45);
+/// For tests that are given up when the engine stops.
+const TEST_END_MAX: Duration = Duration::from_secs(1);
 
 /// The servers of a generation are started and stopped here; calls reach them through their tools.
 pub struct Fleet {
@@ -41,12 +41,12 @@ pub struct Fleet {
     counters: Arc<McpCounters>,
     changed: watch::Sender<u64>,
     servers: Mutex<BTreeMap<String, Arc<Server>>>,
-    /// One after the other: what one starts the other must not lose.
-    replacing: tokio::sync::Mutex<()>,
-    /// The end; a reload that is under way brings nothing back.
-    stopped: AtomicBool,
+    /// Held while servers are exchanged, which takes as long as the slowest of them takes to end.
+    exchange: tokio::sync::Mutex<()>,
+    /// Nothing is started any more.
+    stopping: CancellationToken,
     /// One test of a server at a time.
-    testing: Mutex<BTreeSet<String>>,
+    testing: watch::Sender<BTreeSet<String>>,
 }
 
 /// What a server offers to a generation of the configuration.
@@ -117,9 +117,9 @@ impl Fleet {
             counters,
             changed: watch::Sender::new(0),
             servers: Mutex::default(),
-            replacing: tokio::sync::Mutex::default(),
-            stopped: AtomicBool::new(false),
-            testing: Mutex::default(),
+            exchange: tokio::sync::Mutex::default(),
+            stopping: CancellationToken::new(),
+            testing: watch::Sender::default(),
         }
     }
 
@@ -134,41 +134,26 @@ impl Fleet {
 
     /// Begins to start the servers that are not there yet; waits for none of them.
     pub fn start(&self, config: &McpConfig) {
-        let mut servers = self.lock();
-        if self.stopped.load(SeqCst) {
-            return;
-        }
-        for server in wanted(config) {
-            if !servers.contains_key(&server.id) {
-                let id = server.id.clone();
-                servers.insert(id, self.launch(server.clone(), Arc::default()));
-            }
-        }
+        self.launch_missing(config, &BTreeMap::new());
     }
 
     /// Ends all servers and starts those of this configuration. What they offered before is offered until they tell
     /// their tools anew.
     pub async fn replace(&self, config: &McpConfig) {
-        let _one = self.replacing.lock().await;
-        // They stay in their places until they have ended: `start` finds them there.
-        let old = self.lock().clone();
+        let _one = self.exchange.lock().await;
+        let old: BTreeMap<_, _> = std::mem::take(&mut *self.lock());
         join_all(old.values().map(|server| server.stop())).await;
-        {
-            let mut servers = self.lock();
-            servers.retain(|id, _| !old.contains_key(id));
-            if self.stopped.load(SeqCst) {
-                return;
-            }
-            for server in wanted(config) {
-                if servers.contains_key(&server.id) {
-                    continue;
-                }
-                let known = old.get(&server.id).map(|old| old.tools.load_full()).unwrap_or_default();
-                let id = server.id.clone();
-                servers.insert(id, self.launch(server.clone(), known));
-            }
-        }
+        self.launch_missing(config, &old);
         self.changed.send_modify(|version| *version += 1);
+    }
+
+    /// `before`: servers that knew their tools already.
+    fn launch_missing(&self, config: &McpConfig, before: &BTreeMap<String, Arc<Server>>) {
+        let mut servers = self.lock();
+        for server in wanted(config).filter(|_| !self.stopping.is_cancelled()) {
+            let known = || before.get(&server.id).map(|old| old.tools.load_full()).unwrap_or_default();
+            servers.entry(server.id.clone()).or_insert_with(|| self.launch(server.clone(), known()));
+        }
     }
 
     fn launch(&self, config: McpServer, known: Arc<Vec<Offered>>) -> Arc<Server> {
@@ -181,12 +166,15 @@ impl Fleet {
         self.lock().is_empty()
     }
 
-    /// Ends all servers for good, in bounded time.
+    /// Ends all servers and tests, in bounded time. Nothing is started afterwards.
     pub async fn stop(&self) {
-        self.stopped.store(true, SeqCst);
-        let _one = self.replacing.lock().await;
+        self.stopping.cancel();
+        let _one = self.exchange.lock().await;
         let all: BTreeMap<_, _> = std::mem::take(&mut *self.lock());
         join_all(all.values().map(|server| server.stop())).await;
+        // A test that was given up kills what it has started when it is dropped, on its own thread.
+        let mut testing = self.testing.subscribe();
+        let _ = timeout(TEST_END_MAX, testing.wait_for(BTreeSet::is_empty)).await;
     }
 
     /// What the servers of a configuration offer at this moment.
@@ -225,21 +213,27 @@ impl Fleet {
     /// Starts an instance of a server, asks for its tools, and ends it. One that was given up is started again if that
     /// worked. `None`: it is being tested already.
     pub async fn test(&self, config: &McpServer) -> Option<TestReport> {
-        let _one = Testing::begin(&self.testing, &config.id)?;
+        let mine = Testing::begin(&self.testing, &config.id)?;
         let began = Instant::now();
         let own = config.clone();
-        let tried = self.handle.spawn(timeout(TEST_MAX, async move {
+        let stopping = self.stopping.clone();
+        let tried = async move {
             let output = server::output(&own);
             let link = link::connect(&own, &output).await?;
             let tools = link.first_tools(own.start_max, &output).await;
             link.stop().await;
             tools.map(|(offered, _)| tools_of(&own, &offered))
-        }));
-        let result = match tried.await {
-            Ok(Ok(result)) => result,
-            Ok(Err(_)) => Err(format!("it did not tell its tools in {} s", TEST_MAX.as_secs())),
-            Err(_) => Err("the test itself failed; see the log".into()),
         };
+        let tried = self.handle.spawn(async move {
+            let _mine = mine;
+            tokio::select! {
+                result = timeout(TEST_MAX, tried) => {
+                    result.unwrap_or_else(|_| Err(format!("it did not tell its tools in {} s", TEST_MAX.as_secs())))
+                }
+                () = stopping.cancelled() => Err("the engine stops".into()),
+            }
+        });
+        let result = tried.await.unwrap_or_else(|_| Err("the test itself failed; see the log".into()));
         if result.is_ok()
             && let Some(server) = self.lock().get(&config.id)
             && server.state().0 != State::Up
@@ -265,22 +259,22 @@ impl Drop for OwnRuntime {
     }
 }
 
-/// Gives the name back when dropped.
-struct Testing<'a> {
-    all: &'a Mutex<BTreeSet<String>>,
+/// A server's name among those that are tested; gives it back when dropped.
+struct Testing {
+    all: watch::Sender<BTreeSet<String>>,
     id: String,
 }
 
-impl<'a> Testing<'a> {
-    fn begin(all: &'a Mutex<BTreeSet<String>>, id: &str) -> Option<Self> {
-        let new = all.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned());
-        new.then(|| Self { all, id: id.to_owned() })
+impl Testing {
+    fn begin(all: &watch::Sender<BTreeSet<String>>, id: &str) -> Option<Self> {
+        let new = all.send_if_modified(|testing| testing.insert(id.to_owned()));
+        new.then(|| Self { all: all.clone(), id: id.to_owned() })
     }
 }
 
-impl Drop for Testing<'_> {
+impl Drop for Testing {
     fn drop(&mut self) {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+        self.all.send_if_modified(|testing| testing.remove(&self.id));
     }
 }
 

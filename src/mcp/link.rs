@@ -207,8 +207,9 @@ async fn program(
         Err(failed) => {
             // Its last line says why, and may still be in the pipe.
             let _ = timeout(LAST_WORDS_MAX, pumps.errors_ended()).await;
+            // Not two of them at once: it has ended before the next one is started.
+            process.stop().await;
             drop(pumps);
-            tokio::spawn(process.stop());
             Err(explained(failed, output, mode))
         }
     }

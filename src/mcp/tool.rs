@@ -24,6 +24,8 @@ use std::{
 use tokio::runtime::Handle;
 use tracing::info;
 
+/// Between the end of a call here and the end of its time in the call core.
+const MARGIN: Duration = Duration::from_millis(50);
 /// What a server says of its own error.
 const MESSAGE_CHARS_MAX: usize = 300;
 
@@ -77,7 +79,9 @@ impl Tool for McpTool {
 impl McpTool {
     fn asked(&self, call: &Approved) -> impl Future<Output = (CallEnd, ToolOutcome)> + Send + 'static {
         let (server, tool, rules) = (Arc::clone(&self.server), Arc::clone(&self.tool), self.rules.clone());
-        let (arguments, limit) = (call.arguments().clone(), call.time_left());
+        let arguments = call.arguments().clone();
+        // A little before the call core gives it up: so the server is told, and looked after.
+        let limit = call.time_left().saturating_sub(MARGIN).max(call.time_left() / 2);
         // As the operator has classified it, which the server's word is not.
         let (writes, repeatable) = (call.writes(), call.is_repeatable());
         async move {
@@ -186,7 +190,8 @@ impl Account {
             server,
             tool = &*self.tool,
             exposed_name = self.exposed_name.as_str(),
-            duration_ms = took.as_millis(),
+            // Of 128 bits it would be written as text.
+            duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             outcome = end.label(),
             "MCP tool call"
         );

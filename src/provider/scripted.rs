@@ -123,9 +123,9 @@ async fn play(
             let wire = match output {
                 Output::Send(message) => wire::text(&message),
                 Output::Audio { answer, audio } => wire::audio(answer, &audio),
-                Output::Render { answer, text } => {
+                Output::Render { answer, text, keep } => {
                     let speech = speech.clone();
-                    rendering.push(async move { (answer, render(&speech, &text, format).await) });
+                    rendering.push(async move { (answer, render(&speech, &text, format, keep).await) });
                     continue;
                 }
                 Output::End => return,
@@ -151,8 +151,8 @@ async fn play(
 }
 
 /// A line that cannot be spoken is sounded, so that the call goes on.
-async fn render(speech: &Speech, text: &str, format: Format) -> bytes::Bytes {
-    match speech.render(text, format).await {
+async fn render(speech: &Speech, text: &str, format: Format, keep: bool) -> bytes::Bytes {
+    match speech.render(text, format, keep).await {
         Ok(audio) => audio,
         Err(error) => {
             tracing::warn!(%error, "a line could not be spoken; a tone takes its place");
@@ -175,8 +175,18 @@ fn input(wire: Wire) -> Option<Input> {
         ToAgent::Interrupt { answer, heard_ms, cancel } => {
             Input::Interrupt { answer, heard: Duration::from_millis(heard_ms), cancel }
         }
-        ToAgent::ToolResult { call_id, speak, .. } => Input::ToolResult { call_id, speak },
+        ToAgent::ToolResult { call_id, output, speak } => {
+            Input::ToolResult { call_id, words: words_of(&output), speak }
+        }
     })
+}
+
+/// What of a tool's answer a voice can say: the sentence in it, or the one about its failure.
+fn words_of(output: &str) -> Option<String> {
+    let output: Value = serde_json::from_str(output).ok()?;
+    let failed = || output.pointer("/error/message");
+    let words = output.get("message").filter(|message| message.is_string()).or_else(failed)?;
+    words.as_str().map(str::trim).filter(|words| !words.is_empty()).map(str::to_owned)
 }
 
 async fn until(deadline: Option<std::time::Instant>) {

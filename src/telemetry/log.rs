@@ -1,7 +1,8 @@
 //! Log lines on standard error: text for people or JSON for machines.
 //!
 //! Invariants: dependencies never log below `info`, because their debug lines hold what is on the
-//! wire (callers' words, keys), and one that shows it at every level logs nothing; a warning that repeats cannot fill the disk.
+//! wire (callers' words, keys), and the MCP library not at all, because all of its lines do; a warning that repeats
+//! cannot fill the disk.
 
 use crate::facts::CallFacts;
 use prometheus::IntCounter;
@@ -72,14 +73,17 @@ fn wanted(filter: &str) -> Result<EnvFilter, LogError> {
     EnvFilter::builder().parse(filter).map_err(|source| LogError::Filter { filter: filter.to_owned(), source })
 }
 
-/// Lets debug and trace lines through only if they are our own, and of `rmcp` nothing at all: at `info` it has whole
-/// messages of MCP servers. What is worth a line of those, `mcp` logs itself, masked and limited.
+/// Lets debug and trace lines through only if they are our own.
 fn private_targets<S: Subscriber>() -> impl Layer<S> {
-    let is_quiet = |target: &str| target == "rmcp" || target.starts_with("rmcp::");
-    filter::filter_fn(move |metadata: &Metadata<'_>| {
-        let target = metadata.target();
-        is_ours(target) || (*metadata.level() <= Level::INFO && !is_quiet(target))
+    filter::filter_fn(|metadata: &Metadata<'_>| {
+        let (level, target) = (*metadata.level(), metadata.target());
+        is_ours(target) || (level <= Level::INFO && !quotes_its_peer(target))
     })
+}
+
+/// Its lines of every level repeat what an MCP server says, at any length; ours say what matters of it.
+fn quotes_its_peer(target: &str) -> bool {
+    target == "rmcp" || target.starts_with("rmcp::")
 }
 
 fn is_ours(target: &str) -> bool {
@@ -183,7 +187,7 @@ mod tests {
             tracing::debug!(target: "offhooked", "not ours either");
             tracing::trace!(target: "offhook::call", "ours");
             tracing::info!(target: "hyper", "fine");
-            tracing::error!(target: "rmcp::service", "received notification: my pin is 4711");
+            tracing::error!(target: "rmcp::service", "response error: the account 4711 either");
         });
         let lines = capture.lines().join("\n");
         assert!(lines.contains("ours") && lines.contains("fine"), "{lines}");

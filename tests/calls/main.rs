@@ -9,6 +9,7 @@ mod endings;
 mod faults;
 mod leaks;
 mod mail;
+mod mcp;
 mod overrides;
 mod privacy;
 mod routing;

@@ -128,6 +128,7 @@ offhook and $(tests/lab/asterisk.sh version) are up, with the contexts of $confi
   Dial   7000  the default agent                   7001  support, by Stasis(offhook,support)
          7002  sales, by AI_CONTEXT                7003  support with another greeting, by RTP
          7004  support by the provider scripted: a script, without a model
+         7005  demo_mcp, with a tool of an MCP server (CONFIG=config/mcp.yaml)
          7080  support by AudioSocket(), without ARI: no caller's name, no transfer
          7100  7101  7102  the default agent, support and sales as in FreePBX
          desk  a human, 1700 Hz                    echo  your own voice

@@ -11,5 +11,6 @@ pub mod offhook;
 pub mod openai_server;
 pub mod openai_shapes;
 pub mod phone;
+pub mod processes;
 pub mod service;
 pub mod tied;

@@ -217,6 +217,11 @@ impl Offhook {
         std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
     }
 
+    /// Its folder, where relative names in its configuration lead.
+    pub fn folder(&self) -> &std::path::Path {
+        self.directory.path()
+    }
+
     pub fn write_config(&self, yaml: &str) {
         std::fs::write(self.directory.path().join("offhook.yaml"), yaml).expect("its own file");
     }
@@ -242,7 +247,7 @@ impl Offhook {
         (status, serde_json::from_str(&answer.text().await.expect("a body")).unwrap_or_default())
     }
 
-    fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.id().expect("it runs")
     }
 

@@ -7,6 +7,8 @@ use std::{path::Path, time::Duration};
 
 /// How long a locked file is waited for: a caller is on the line.
 const BUSY: Duration = Duration::from_secs(2);
+/// Only servers that start at the same moment on a new file get into each other's way.
+const WAL_TRIES_MAX: u32 = 50;
 /// Most rows that one search gives: more cannot be read out.
 const ROWS_MAX: usize = 10;
 /// "Book" in ASCII: tells our files from other programs' databases.
@@ -179,8 +181,7 @@ fn state(connection: &mut Connection) -> rusqlite::Result<(u32, i32, u32)> {
 }
 
 fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
-    // Readers and one writer do not wait for each other. The mode is the file's and stays with it.
-    connection.pragma_update(None, "journal_mode", "wal")?;
+    use_wal(connection)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Read again inside the lock: another server may have been faster.
     let version: u32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -190,6 +191,22 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.pragma_update(None, "application_id", APPLICATION)?;
     transaction.commit()
+}
+
+/// Readers and one writer do not wait for each other in this mode. It is the file's and stays with it.
+fn use_wal(connection: &mut Connection) -> rusqlite::Result<()> {
+    let mut tries = WAL_TRIES_MAX;
+    loop {
+        let switched = connection.pragma_update(None, "journal_mode", "wal");
+        tries -= 1;
+        match switched {
+            // The switch does not wait for others, even for one that reads; an exclusive transaction does.
+            Err(error) if tries > 0 && error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                connection.transaction_with_behavior(TransactionBehavior::Exclusive)?.commit()?;
+            }
+            switched => return switched,
+        }
+    }
 }
 
 fn find(connection: &Connection, number: &Number) -> Result<Option<Contact>> {

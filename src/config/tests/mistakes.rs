@@ -33,7 +33,7 @@ contexts:
 }
 
 /// Each case with what is said about it, for a snapshot to be read by a person.
-fn told(cases: &[&str], about: fn(&str) -> String) -> String {
+pub(super) fn told(cases: &[&str], about: fn(&str) -> String) -> String {
     cases.iter().map(|case| format!("{}\n=> {}\n\n", case.trim_end(), about(case))).collect()
 }
 

@@ -78,6 +78,21 @@ fn no_file_has_a_password_of_its_own() {
     assert_eq!(problems.lines().count(), 1);
 }
 
+/// M44: the smoke configuration is one context, `demo_mcp`, with one tool of an MCP server and `hangup_call`; what is
+/// shipped has nothing to warn of.
+#[test]
+fn the_smoke_configuration_has_one_context_with_one_tool_of_a_server() {
+    let config = load(&project("config/mcp.yaml"), &env, &shipped()).unwrap_or_else(|problems| panic!("{problems}"));
+    let contexts: Vec<_> = config.contexts.iter().map(|(name, context)| (name.as_str(), &context.tools[..])).collect();
+    assert_eq!(contexts, [("demo_mcp", &["mcp_aviation_atis".to_owned(), "hangup_call".to_owned()][..])]);
+    let server = config.mcp.owner("mcp_aviation_atis").expect("a server");
+    assert_eq!(server.tools.keys().collect::<Vec<_>>(), ["get_atis"]);
+    assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+    // The dialplan that goes with it.
+    let dialplan = fs::read_to_string(project("dialplan/extensions_offhook.conf")).unwrap();
+    assert!(dialplan.contains(",1,Set(AI_CONTEXT=demo_mcp)\n same => n,Stasis(offhook)\n"));
+}
+
 /// What the comments of offhook.yaml offer has to be right as well.
 #[test]
 fn the_commented_sections_of_the_documented_file_are_right() {

@@ -5,7 +5,7 @@
 
 use super::{
     ears::Ears,
-    options::{Call, OnInterrupt, Options, Pace, Step},
+    options::{Call, OnInterrupt, Options, Pace, Step, TEXT_CHARS_MAX},
     speech::{self, Speech},
     wire::FromAgent,
 };
@@ -44,6 +44,8 @@ pub(super) enum Input {
     },
     ToolResult {
         call_id: String,
+        /// What a script can say of it.
+        words: Option<String>,
         /// The call waits for the agent's words now.
         speak: bool,
     },
@@ -65,6 +67,8 @@ pub(super) enum Output {
     Render {
         answer: u64,
         text: String,
+        /// It may be said again, in this call or another.
+        keep: bool,
     },
     /// Say no more and hear no more.
     End,
@@ -107,6 +111,8 @@ enum Doing {
     Calling {
         next: usize,
         call_id: String,
+        /// Says what comes of it.
+        speaks: bool,
     },
     /// The tool ends the call; the script goes on only if the call comes back.
     Resting {
@@ -138,6 +144,8 @@ struct Line {
 #[derive(Debug, Clone)]
 enum Sound {
     Words,
+    /// A tool's words: the caller's own business, and hardly ever the same twice.
+    WordsOnce,
     Ready(Bytes),
 }
 
@@ -195,10 +203,15 @@ impl Actor {
                 }
             }
             Input::Interrupt { answer, heard, cancel } => self.interrupted(answer, heard, cancel, now, out),
-            Input::ToolResult { call_id, speak } => match &self.doing {
-                Doing::Calling { next, call_id: awaited } if *awaited == call_id => {
+            Input::ToolResult { call_id, words, speak } => match &self.doing {
+                Doing::Calling { next, call_id: awaited, speaks } if *awaited == call_id => {
                     let next = *next;
-                    if speak {
+                    let words = words.filter(|_| *speaks);
+                    if let (Some(text), true) = (words, speak || self.ears.hear_speech()) {
+                        self.yielded |= self.ears.hear_speech();
+                        let text = text.chars().take(TEXT_CHARS_MAX).collect();
+                        self.wait_to_speak(text, Sound::WordsOnce, next, false);
+                    } else if speak {
                         self.begin(next, now, out);
                     } else if self.ears.hear_speech() {
                         // The caller is answered when they have finished.
@@ -275,9 +288,9 @@ impl Actor {
             }
             Step::Pause(span) => self.doing = Doing::Pausing { next, until: quiet_at + span.0 },
             Step::Repeat => self.doing = Doing::Pausing { next: 0, until: quiet_at },
-            Step::Call(Call { tool, arguments }) => {
+            Step::Call(Call { tool, arguments, speak }) => {
                 let answer = self.start_answer(out);
-                self.call(tool, arguments, next, out);
+                self.call(tool, arguments, next, speak, out);
                 out.push(Output::Send(FromAgent::Done { answer, cancelled: false }));
             }
             Step::Echo(span) => {
@@ -326,10 +339,11 @@ impl Actor {
         let answer = self.start_answer(out);
         let audio = match &line.sound {
             Sound::Ready(audio) => Some(audio.clone()),
-            Sound::Words => self.speech.at_once(&line.text, self.format),
+            Sound::Words | Sound::WordsOnce => self.speech.at_once(&line.text, self.format),
         };
         if audio.is_none() {
-            out.push(Output::Render { answer, text: line.text.clone() });
+            let keep = !matches!(line.sound, Sound::WordsOnce);
+            out.push(Output::Render { answer, text: line.text.clone(), keep });
         }
         if line.next.is_some() {
             self.doing = Doing::Saying;
@@ -370,7 +384,7 @@ impl Actor {
         out.push(Output::Send(FromAgent::AudioDone { answer }));
         out.push(Output::Send(FromAgent::Said { text: line.text }));
         if line.hangs_up {
-            self.call("hangup_call".into(), Map::new(), line.next.unwrap_or(usize::MAX), out);
+            self.call("hangup_call".into(), Map::new(), line.next.unwrap_or(usize::MAX), false, out);
         }
         out.push(Output::Send(FromAgent::Done { answer, cancelled: false }));
         if let (Some(next), false) = (line.next, line.hangs_up) {
@@ -378,12 +392,12 @@ impl Actor {
         }
     }
 
-    fn call(&mut self, tool: String, arguments: Map<String, Value>, next: usize, out: &mut Vec<Output>) {
+    fn call(&mut self, tool: String, arguments: Map<String, Value>, next: usize, speaks: bool, out: &mut Vec<Output>) {
         self.calls += 1;
         let call_id = format!("call-{}", self.calls);
         let arguments = Value::Object(arguments).to_string();
         out.push(Output::Send(FromAgent::Called { id: call_id.clone(), name: tool, arguments }));
-        self.doing = Doing::Calling { next, call_id };
+        self.doing = Doing::Calling { next, call_id, speaks };
     }
 
     fn hear(&mut self, audio: &Bytes, now: Instant, out: &mut Vec<Output>) {

@@ -9,7 +9,7 @@ use std::{borrow::Cow, time::Duration};
 
 const STEPS_MAX: usize = 500;
 /// Two minutes of speech; a longer line is a mistake.
-const TEXT_CHARS_MAX: usize = 2_000;
+pub(super) const TEXT_CHARS_MAX: usize = 2_000;
 /// No step of a telephone call lasts longer.
 const SPAN_MAX: Duration = Duration::from_secs(3_600);
 
@@ -164,6 +164,9 @@ pub(super) struct Call {
     pub(super) tool: String,
     #[serde(default)]
     pub(super) arguments: Map<String, Value>,
+    /// Speak the result: its `message`, or what the tool says of its failure. Results without words are not spoken.
+    #[serde(default)]
+    pub(super) speak: bool,
 }
 
 /// A length of time as people write it: `500ms`, `2.5s`, `1m`.

@@ -64,14 +64,16 @@ impl Speech {
         }
     }
 
-    /// The line as bytes of `format`, spoken now and kept.
-    pub(super) async fn render(&self, line: &str, format: Format) -> Result<Bytes, SpeechError> {
+    /// The line as bytes of `format`, spoken now, and kept if that is asked for.
+    pub(super) async fn render(&self, line: &str, format: Format, keep: bool) -> Result<Bytes, SpeechError> {
         if let Some(audio) = self.at_once(line, format) {
             return Ok(audio);
         }
         let wav = self.speak(line).await?;
         let audio = convert(&parse_wav(&wav)?, format);
-        self.keep(line, format, audio.clone());
+        if keep {
+            self.keep(line, format, audio.clone());
+        }
         Ok(audio)
     }
 
@@ -214,7 +216,7 @@ mod tests {
     #[tokio::test]
     async fn an_unknown_voice_is_an_error_that_names_the_program() {
         let espeak = Espeak { voice: "zzzz".into(), ..Espeak::default() };
-        let error = Speech::new(VoiceKind::EspeakNg, espeak).render("hello", Format::ULAW).await.unwrap_err();
+        let error = Speech::new(VoiceKind::EspeakNg, espeak).render("hello", Format::ULAW, true).await.unwrap_err();
         assert!(error.to_string().contains("espeak-ng failed"), "{error}");
     }
 }

@@ -291,6 +291,74 @@ async fn a_script_whose_result_comes_while_the_caller_speaks_goes_on_after_that(
     assert_eq!(stage.says().await, "We open at nine.");
 }
 
+/// The answer to a call, given at once or while the caller has the floor.
+async fn answers(stage: &mut Stage, output: Value, reply: Reply) {
+    let (call, _) = stage.until(|event| matches!(event, AgentEvent::ToolCall(_))).await;
+    let AgentEvent::ToolCall(call) = call else { unreachable!() };
+    stage.tell(AgentCommand::ToolResult { call_id: call.id, output: output.to_string(), reply }).await;
+}
+
+const LOOKS_UP_AND_SPEAKS: &str =
+    r#"[{ "call": { "tool": "look_up", "speak": true } }, { "say": "Is there anything else?" }]"#;
+
+/// M4, M17: a script that speaks results says their `message`, or what is told of the failure, and then goes on.
+#[tokio::test(start_paused = true)]
+async fn a_script_speaks_what_a_tool_has_found_or_why_it_failed() {
+    for (output, spoken) in [
+        (json!({ "ok": true, "message": "We open at nine.", "data": { "hours": "9-17" } }), "We open at nine."),
+        (json!({ "ok": false, "error": { "type": "TIMEOUT", "message": "It took too long." } }), "It took too long."),
+    ] {
+        let script: Value = serde_json::from_str(LOOKS_UP_AND_SPEAKS).unwrap();
+        let mut stage = Stage::begun(json!({ "script": script }), None).await;
+        answers(&mut stage, output, Reply::Wanted).await;
+        assert_eq!(stage.says().await, spoken);
+        assert_eq!(stage.says().await, "Is there anything else?");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_without_words_is_not_spoken() {
+    for output in [json!({}), json!({ "message": " " }), json!({ "message": 4 }), json!([1]), json!({ "error": "no" })]
+    {
+        let script: Value = serde_json::from_str(LOOKS_UP_AND_SPEAKS).unwrap();
+        let mut stage = Stage::begun(json!({ "script": script }), None).await;
+        answers(&mut stage, output, Reply::Wanted).await;
+        assert_eq!(stage.says().await, "Is there anything else?");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_is_not_spoken_unless_the_script_says_so() {
+    let script = json!([{ "call": { "tool": "look_up" } }, { "say": "Is there anything else?" }]);
+    let mut stage = Stage::begun(json!({ "script": script }), None).await;
+    answers(&mut stage, json!({ "message": "We open at nine." }), Reply::Wanted).await;
+    assert_eq!(stage.says().await, "Is there anything else?");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_is_spoken_when_the_caller_has_finished() {
+    let script: Value = serde_json::from_str(LOOKS_UP_AND_SPEAKS).unwrap();
+    let mut stage = Stage::begun(json!({ "script": script }), None).await;
+    stage.caller_speaks(400).await;
+    answers(&mut stage, json!({ "message": "We open at nine." }), Reply::NotNow).await;
+    stage.caller_speaks(200).await;
+    let spoken = |event: &AgentEvent| matches!(event, AgentEvent::Audio { .. });
+    assert!(std::iter::from_fn(|| stage.events.try_recv().ok()).all(|event| !spoken(&event)), "not into the caller");
+    stage.caller_is_quiet(700).await;
+    assert_eq!(stage.says().await, "We open at nine.");
+    assert_eq!(stage.says().await, "Is there anything else?");
+}
+
+/// A tool's words may be about the caller, and hardly ever come twice.
+#[tokio::test]
+async fn spoken_results_are_not_kept() {
+    let speech = Speech::new(VoiceKind::EspeakNg, options::Espeak::default());
+    for (keep, kept) in [(false, false), (true, true)] {
+        render(&speech, "It is quarter past three.", Format::ULAW, keep).await;
+        assert_eq!(speech.at_once("It is quarter past three.", Format::ULAW).is_some(), kept);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_farewell_comes_before_its_hang_up_in_one_response() {
     let mut stage = Stage::begun(json!({ "script": [{ "hang_up": "Goodbye." }] }), None).await;

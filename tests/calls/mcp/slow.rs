@@ -1,0 +1,87 @@
+//! Tools that take long: what the caller hears of it, and who says it.
+
+use super::*;
+use crate::support::audio::Span;
+
+/// Spoken as a tone of 60 ms for each character: 1.2 s.
+const ANNOUNCEMENT: &str = "One moment, please. ";
+/// What a script's lines sound like here, and its greeting.
+const LINE_HZ: f64 = 440.0;
+const GREETING_HZ: f64 = 800.0;
+
+fn defaults() -> String {
+    format!(", slow_response_threshold_ms: 400, slow_response_message: \"{ANNOUNCEMENT}\"")
+}
+
+/// Whether a tone is as long as a line of so many characters, as far as a phone on a busy machine can tell.
+fn is_line(span: &Span, characters: usize) -> bool {
+    let expected = ms(60) * u32::try_from(characters).expect("a short line");
+    span.length().abs_diff(expected) < ms(250)
+}
+
+/// M21, M22, M42, M answer 10: an agent whose speech is made here says once in a turn that a tool takes long, however many
+/// do; then it speaks the result.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scripted_agent_announces_a_slow_tool_once() {
+    let servers = [("plain", faulty("plain", &defaults(), ""))];
+    let script = "  script: { scripted: { script: [{ tone: { hertz: 800, for: 500ms } }, { call: { tool: mcp_plain_sleep, \
+                  arguments: { seconds: 3 } } }, { call: { tool: mcp_plain_sleep, arguments: { seconds: 2 }, speak: true } }, \
+                  { tone: { hertz: 800, for: 60s } }] } }\n";
+    let contexts = "  support: { prompt: You are a test., provider: script, tools: [mcp_plain_sleep] }\n";
+    let setting = Setting { servers: &servers, providers: script, contexts, ..Setting::default() };
+    let scene = Scene::start(setting).await;
+    let mut phone = Phone::call(scene.asterisk.sip_port(), "7001", silence(ms(60_000))).await;
+    phone.wait_established(SOON).await;
+    phone.wait_to_hear(GREETING_HZ, ms(1_000), PATIENCE).await;
+    phone.hang_up().await;
+    scene.offhook.wait_ended(1, SOON).await;
+    let heard = phone.heard();
+    let [announcement, result] = heard.spans_of(LINE_HZ)[..] else {
+        panic!("an announcement and a result: {:?}", heard.spans_of(LINE_HZ))
+    };
+    // The words of a line begin and end where its letters do.
+    let characters = ANNOUNCEMENT.chars().count();
+    assert!(is_line(&announcement, characters) || is_line(&announcement, characters - 1), "{announcement:?}");
+    assert!(is_line(&result, "slept 2 s".len()), "{result:?}");
+    let greeting = heard.spans_of(GREETING_HZ)[0];
+    let waited = announcement.begin - greeting.end;
+    assert!((ms(300)..ms(1_500)).contains(&waited), "after 400 ms, {waited:?} after the greeting");
+    assert_eq!(scene.lines("a tool takes long; the caller is told so").len(), 1);
+    assert_eq!(scene.counted("plain", "ok").await, 2.0);
+    scene.asterisk.wait_empty(SOON).await;
+}
+
+/// M21, M answer 10: a result that comes before the threshold is not announced.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quick_tool_is_not_announced() {
+    let servers = [("plain", faulty("plain", &defaults().replace("400", "5000"), ""))];
+    let script = "  script: { scripted: { script: [{ call: { tool: mcp_plain_sleep, arguments: { seconds: 1 }, speak: true } \
+                  }, { tone: { hertz: 800, for: 60s } }] } }\n";
+    let contexts = "  support: { prompt: You are a test., provider: script, tools: [mcp_plain_sleep] }\n";
+    let setting = Setting { servers: &servers, providers: script, contexts, ..Setting::default() };
+    let scene = Scene::start(setting).await;
+    let mut phone = Phone::call(scene.asterisk.sip_port(), "7001", silence(ms(60_000))).await;
+    phone.wait_to_hear(GREETING_HZ, ms(500), PATIENCE).await;
+    phone.hang_up().await;
+    scene.offhook.wait_ended(1, SOON).await;
+    let [result] = phone.heard().spans_of(LINE_HZ)[..] else { panic!("{:?}", phone.heard().spans_of(LINE_HZ)) };
+    assert!(is_line(&result, "slept 1 s".len()), "{result:?}");
+    assert!(scene.lines("a tool takes long; the caller is told so").is_empty());
+}
+
+/// M22, M answer 10: a provider that owns the audio is told nothing of a slow tool; it gets the result, and speaks.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_realtime_agent_is_not_spoken_over() {
+    let servers = [("plain", faulty("plain", &defaults(), ""))];
+    let scene = Scene::start(Setting { servers: &servers, offered: "mcp_plain_sleep", ..Setting::default() }).await;
+    let phone = scene.call("7000").await;
+    let before = scene.model.received().len();
+    let output = scene.tool("mcp_plain_sleep", json!({ "seconds": 2 })).await;
+    assert_eq!(message(&output), "slept 2 s");
+    let kinds: Vec<_> = scene.model.received()[before..].iter().map(|message| message["type"].clone()).collect();
+    assert_eq!(kinds, ["conversation.item.create", "response.create"], "the output and the wish for words, no more");
+    let log = scene.offhook.log();
+    assert!(!log.contains("takes long") && !log.contains(ANNOUNCEMENT.trim()), "{log}");
+    phone.wait_to_hear(AGENT_HZ, ms(500), SOON).await;
+    scene.ends(phone).await;
+}
