@@ -169,14 +169,22 @@ async fn a_schema_that_no_provider_carries_is_left_out_with_its_reason() {
     let yaml = format!(
         "default_context: real\nproviders:\n  ai: {{ openai_realtime: {{ api_key: key-of-the-test }} }}\n  \
          a: {{ scripted: {{ script: [silence] }} }}\ncontexts:\n  \
-         real: {{ prompt: Test, provider: ai, tools: [mcp_odd_root_any_of, mcp_odd_echo, hangup_call] }}\n  \
-         mine: {{ prompt: Test, provider: a, tools: [mcp_odd_root_any_of] }}\n\
+         real: {{ prompt: Test, provider: ai, tools: [mcp_odd_narrow, mcp_odd_echo, hangup_call] }}\n  \
+         mine: {{ prompt: Test, provider: a, tools: [mcp_odd_narrow] }}\n\
          mcp: {{ servers: {{ odd: {} }} }}\n",
         faulty("schemas", "")
     );
     let engine = Engine::start(&yaml).await;
     let servers = engine.until("registered", |servers| servers["odd"]["tools"][0]["registered"] == true).await;
-    println!("{servers:#}");
+    let tool = |name: &str| {
+        let tools = servers["odd"]["tools"].as_array().unwrap();
+        tools.iter().find(|tool| tool["name"] == name).unwrap().clone()
+    };
+    assert_eq!(
+        tool("narrow")["reason"],
+        "contexts.real: openai_realtime cannot be told this tool: parameters: is nested deeper than 10 levels"
+    );
+    assert_eq!((tool("narrow")["registered"].clone(), tool("echo")["reason"].clone()), (json!(true), Value::Null));
 }
 
 /// M33, M36: whatever a server sends, even at the most talkative level, its secrets are in no line of the engine's log.

@@ -261,6 +261,8 @@ def odd_schemas():
         "not-an-object": {"type": "string"},
         # Every level is two of JSON: as deep as parsers with a limit of 128 still read.
         "deep": nested(50),
+        # JSON Schema, and deeper than some models can be told.
+        "narrow": nested(12),
     }
     return [declare("echo")] + [declare(name, schema=schema) for name, schema in schemas.items()]
 
