@@ -225,7 +225,7 @@ impl Fleet {
             let link = link::connect(&own, &output).await?;
             let tools = link.first_tools(own.start_max, &output).await;
             link.stop().await;
-            tools.map(|(offered, _)| tools_of(&own, &offered)).map_err(|why| output.masked(&why))
+            tools.map(|(offered, _)| tools_of(&own, &offered))
         };
         let tried = self.handle.spawn(async move {
             let _mine = mine;

@@ -25,8 +25,9 @@ use rmcp::{
         RunningService, ServiceError, serve_client_with_lifecycle,
     },
     transport::{
-        StreamableHttpClientTransport, async_rw::AsyncRwTransport,
-        streamable_http_client::StreamableHttpClientTransportConfig,
+        StreamableHttpClientTransport,
+        async_rw::AsyncRwTransport,
+        streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
     },
 };
 use secrecy::ExposeSecret as _;
@@ -156,7 +157,7 @@ pub(super) async fn connect(server: &McpServer, output: &Output) -> Result<Link,
     };
     result.map_err(|failed| match failed {
         Failed::OnlyDiscover => "it knows neither initialize nor server/discover".into(),
-        Failed::Other(why) => output.masked(&why),
+        Failed::Other(why) => output.reason(&why),
     })
 }
 
@@ -238,6 +239,7 @@ fn explained(failure: Failure, output: &Output, mode: &ClientLifecycleMode) -> F
             format!("it answered initialize with error {}: {}", error.code.0, error.message)
         }
         Failure::Greeting(ClientInitializeError::ConnectionClosed(_)) => "it closed its output".to_owned(),
+        Failure::Greeting(ClientInitializeError::TransportError { error, .. }) => brief(error.error.as_ref()),
         Failure::Greeting(error) => brief(&error),
         Failure::Exited(status) => format!("it ended ({status})"),
         Failure::Late(limit) => late(limit),
@@ -269,7 +271,7 @@ fn brief(error: &dyn std::error::Error) -> String {
         let end = text[at..].find(')').map_or(text.len(), |end| at + end + 1);
         text.replace_range(at..end, "");
     }
-    text.chars().take(300).collect()
+    text
 }
 
 /// The handshake, unless the program ends or only makes noise.
@@ -362,6 +364,8 @@ impl Link {
             }
         };
         let why = tokio::select! {
+            // What says most comes first.
+            biased;
             status = exited => format!("it ended ({status})"),
             () = stuck => "it does not read what it is told".to_owned(),
             end = silent => match end {
@@ -385,7 +389,7 @@ impl Link {
         };
         // How it ended says more, and may be known in a moment.
         let reason = timeout(LAST_WORDS_MAX, self.ended()).await.unwrap_or(failed);
-        Err(with_last_words(reason, output))
+        Err(output.reason(&with_last_words(reason, output)))
     }
 
     /// Ends the connection and the process, in bounded time.
@@ -522,9 +526,18 @@ fn failure(error: ServiceError) -> CallFailure {
             CallFailure::Refused { code: error.code.0, message: error.message.into_owned() }
         }
         ServiceError::Timeout { .. } => CallFailure::Timeout,
+        ServiceError::TransportSend(error) if is_too_long(error.error.as_ref()) => {
+            CallFailure::Refused { code: pump::TOO_LONG, message: String::new() }
+        }
         ServiceError::TransportSend(_) | ServiceError::TransportClosed => CallFailure::Gone,
         other => CallFailure::Refused { code: 0, message: brief(&other) },
     }
+}
+
+/// Whether the HTTP client has stopped reading an answer.
+fn is_too_long(error: &(dyn std::error::Error + 'static)) -> bool {
+    let error = error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
+    matches!(error, Some(StreamableHttpError::ResponseBodyTooLarge { .. }))
 }
 
 /// Tells the server, when dropped, that nobody waits for the answer any more.

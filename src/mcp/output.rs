@@ -65,6 +65,11 @@ impl Output {
         if whole { clean.trim_end().to_owned() } else { format!("{clean}…") }
     }
 
+    /// What went wrong, as a sentence of bounded length; cut after it was masked, so that no half of a secret is left.
+    pub fn reason(&self, text: &str) -> String {
+        self.masked(text).chars().take(REASON_CHARS_MAX).collect()
+    }
+
     /// One line that the server printed.
     pub fn line(&self, stream: &'static str, bytes: &[u8]) {
         // Cut before it is looked through, but not where a secret could be half on this side.

@@ -304,6 +304,7 @@ fn id_after(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use tokio::io::AsyncReadExt as _;
 
     async fn pumped(printed: Vec<u8>) -> (String, PumpEnd) {
@@ -382,5 +383,81 @@ mod tests {
         let began = Instant::now();
         messages(lines.as_slice(), tokio::io::sink(), Output::new("demo", [])).await;
         assert!(began.elapsed() >= 8 * WINDOW, "{:?}", began.elapsed());
+    }
+
+    /// As `messages` has it, for lines of a few bytes: what begins with a brace.
+    fn expected(printed: &[u8]) -> Vec<u8> {
+        let lines = printed.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
+        lines.filter(|line| line.trim_ascii_start().starts_with(b"{")).collect::<Vec<_>>().concat()
+    }
+
+    /// Text that is like what servers print, and text that is like nothing.
+    fn printed() -> impl Strategy<Value = Vec<u8>> {
+        let message =
+            "[a-z\"{}\\[\\]:, ]{0,40}".prop_map(|text| format!("{{\"id\":1,\"x\":\"{text}\"}}\n").into_bytes());
+        let noise = "[ -~]{0,40}\r?\n?".prop_map(String::into_bytes);
+        let bytes = proptest::collection::vec(any::<u8>(), 0..80);
+        let brackets = "[\\[{]{0,300}\n".prop_map(String::into_bytes);
+        let piece = prop_oneof![message, noise, bytes, brackets];
+        proptest::collection::vec(piece, 0..20).prop_map(|pieces| pieces.concat())
+    }
+
+    fn on_a_paused_clock<T>(work: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(work)
+    }
+
+    proptest! {
+        /// M5: whatever is printed, in whatever pieces it comes, nothing breaks: lines that may be messages pass as they
+        /// are, in their order, and nothing else does.
+        #[test]
+        fn whatever_is_printed_messages_pass_unchanged_and_nothing_else(printed in printed(), piece in 1_usize..50) {
+            let passed = on_a_paused_clock(async {
+                let (sink, mut source) = tokio::io::duplex(1 << 20);
+                let (mut server, from_server) = tokio::io::duplex(64);
+                let write = async {
+                    for part in printed.chunks(piece) {
+                        server.write_all(part).await.unwrap();
+                    }
+                    drop(server);
+                };
+                let pump = messages(from_server, sink, Output::new("demo", []));
+                let (_, end) = tokio::join!(write, pump);
+                assert_eq!(end, PumpEnd::Closed);
+                let mut passed = Vec::new();
+                source.read_to_end(&mut passed).await.unwrap();
+                passed
+            });
+            let deep = |line: &[u8]| depth(line) > DEPTH_MAX;
+            let lines: Vec<&[u8]> = printed.split_inclusive(|byte| *byte == b'\n').collect();
+            if !lines.iter().any(|line| deep(line)) {
+                prop_assert_eq!(passed, expected(&printed));
+            } else {
+                // Those that are nested too deep are replaced or dropped; nothing that passes is deeper.
+                prop_assert!(passed.split(|byte| *byte == b'\n').all(|line| !deep(line)));
+            }
+        }
+
+        /// However long a line is, no more than a message is kept of it, and its edges are what they were.
+        #[test]
+        fn a_line_is_kept_in_bounded_memory(
+            pieces in proptest::collection::vec((any::<u8>(), 1_usize..1_500_000), 1..12)
+        ) {
+            let (mut line, mut whole) = (Line::default(), Vec::new());
+            for (byte, length) in pieces {
+                let piece = vec![byte; length];
+                whole.extend_from_slice(&piece);
+                line.add(&piece);
+                prop_assert!(line.head.len() + line.tail.len() <= MESSAGE_BYTES_MAX);
+            }
+            prop_assert_eq!(line.bytes, whole.len());
+            prop_assert_eq!(line.is_too_long(), whole.len() > MESSAGE_BYTES_MAX);
+            if line.is_too_long() {
+                prop_assert_eq!(&line.head[..], &whole[..line.head.len()]);
+                prop_assert!(line.head.len() <= EDGE_BYTES && whole.ends_with(&line.tail));
+            } else {
+                prop_assert_eq!(&line.head, &whole);
+            }
+        }
     }
 }

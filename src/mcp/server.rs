@@ -278,7 +278,7 @@ impl Keeper {
                 Ok(tools) => Ok((link, tools)),
                 Err(why) => {
                     link.stop().await;
-                    Err(output.masked(&why))
+                    Err(why)
                 }
             }
         };

@@ -3,6 +3,7 @@
 mod atis;
 mod callers;
 mod exposure;
+mod faults;
 mod reload;
 mod slow;
 mod strangers;

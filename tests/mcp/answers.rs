@@ -54,6 +54,7 @@ async fn a_call_that_nobody_waits_for_is_cancelled() {
     while !desk.metrics().contains("server=\"slow\",status=\"ok\",tool=\"echo\"} 3") {
         done(desk.call("mcp_slow_echo", json!({ "text": "Here." })).await);
     }
+    assert!(!slow.is_finished(), "{:?}\n{}", slow.await, desk.metrics());
     slow.abort();
     let cancelled = desk.until_events("cancelled", 1).await;
     assert!(cancelled[0]["params"]["requestId"].is_number(), "{cancelled:?}");
@@ -122,14 +123,24 @@ async fn a_result_of_ten_megabytes_fails_its_own_call() {
 async fn results_of_the_wrong_shape_are_told_and_do_no_harm() {
     let desk = Desk::open(&[("odd", faulty("structured-garbage", ", defaults: { timeout_ms: 400 }"))]);
     desk.until("odd", State::Up).await;
-    for tool in ["content_string", "content_unknown", "error_string", "no_content", "null_result"] {
-        let outcome = desk.call(&format!("mcp_odd_{tool}"), json!({})).await;
-        println!("{tool}: {outcome:?}");
+    for (tool, why) in [
+        ("content_string", "content is no list"),
+        ("error_string", "isError is neither true nor false"),
+        ("no_content", "content is missing"),
+        ("null_result", "it is no object"),
+    ] {
+        let failure = failed(desk.call(&format!("mcp_odd_{tool}"), json!({})).await);
+        assert_eq!((failure.kind, failure.retryable), (ToolError::Permanent, false), "{tool}: {failure:?}");
+        assert_eq!(failure.message, format!("The tool's answer is not of the form of MCP: {why}."));
     }
-    for tool in ["structured_list", "no_result"] {
-        let outcome = desk.call(&format!("mcp_odd_{tool}"), json!({})).await;
-        println!("{tool}: {outcome:?}");
-    }
+    let (message, data) = done(desk.call("mcp_odd_content_unknown", json!({})).await);
+    assert_eq!(message, "I've fetched the result.");
+    assert_eq!(data["content"][0]["type"], "smell");
+    let (message, data) = done(desk.call("mcp_odd_structured_list", json!({})).await);
+    assert_eq!((message.as_str(), data), ("1", json!([1])));
+    // Neither result nor error is no answer at all.
+    let failure = failed(desk.call("mcp_odd_no_result", json!({})).await);
+    assert_eq!(failure.kind, ToolError::Timeout);
     assert_eq!(done(desk.call("mcp_odd_echo", json!({ "text": "Here." })).await).0, "Here.");
     assert_eq!((desk.status("odd").state, desk.status("odd").restarts), (State::Up, 0));
     desk.fleet.stop().await;

@@ -65,6 +65,15 @@ impl Desk {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
         let config = Self::read(servers, folder.path());
+        Self::with(config, folder, fleet)
+    }
+
+    /// With this configuration of the file in this folder.
+    pub fn of(config: Config, folder: TempDir) -> Self {
+        Self::with(config, folder, |counters| Fleet::new(counters).unwrap())
+    }
+
+    fn with(config: Config, folder: TempDir, fleet: impl FnOnce(Arc<McpCounters>) -> Fleet) -> Self {
         let metrics = prometheus::Registry::new();
         let fleet = fleet(Arc::new(McpCounters::new(&metrics)));
         fleet.start(&config.mcp);

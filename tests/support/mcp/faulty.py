@@ -79,6 +79,7 @@ class Call:
 
 
 hears = True
+initialized = False
 running = {}  # request id → Call
 asked = {}  # id of a request of ours → queue for the client's answer
 
@@ -260,6 +261,8 @@ def odd_schemas():
         "not-an-object": {"type": "string"},
         # Every level is two of JSON: as deep as parsers with a limit of 128 still read.
         "deep": nested(50),
+        # JSON Schema, and deeper than some models can be told.
+        "narrow": nested(12),
     }
     return [declare("echo")] + [declare(name, schema=schema) for name, schema in schemas.items()]
 
@@ -313,8 +316,12 @@ def flood_stderr():
 def tell_secret():
     def tell():
         while True:
-            write(f"connecting with {os.environ.get('SECRET_VALUE', 'nothing')}\n".encode(), 2)
-            time.sleep(1)
+            secret = os.environ.get("SECRET_VALUE", "nothing")
+            write(f"connecting with {secret}\n".encode(), 2)
+            if initialized:
+                params = {"level": "info", "data": f"a message with {secret}"}
+                send({"method": "notifications/message", "params": params})
+            time.sleep(0.2)
 
     in_background(tell)
 
@@ -345,6 +352,12 @@ def initialize(message):
         os.close(1)
     if mode.after_initialize:
         in_background(mode.after_initialize)
+
+
+def begin(_):
+    global initialized
+    initialized = True
+    log("initialized")
 
 
 def list_tools(message):
@@ -393,7 +406,7 @@ METHODS = {
     "tools/list": list_tools,
     "tools/call": call_tool,
     "ping": lambda message: send({"id": message["id"], "result": {}}),
-    "notifications/initialized": lambda _: log("initialized"),
+    "notifications/initialized": begin,
     "notifications/cancelled": cancel,
 }
 
