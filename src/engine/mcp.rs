@@ -2,14 +2,15 @@
 
 use super::{Shared, generation::Generation, reload, workshop::Workshop};
 use crate::{
-    config::McpConfig,
-    http::{McpServerView, McpStatus, McpTest, McpToolView, ReloadFailure, ReloadReport},
-    mcp::{Fleet, McpCounters},
+    config::{Context, McpConfig},
+    http::{McpServerView, McpStatus, McpTest, McpTestedTool, McpToolView, ReloadFailure, ReloadReport},
+    mcp::{Fleet, McpCounters, ServerStatus, State, Tested},
 };
 use prometheus::Registry;
 use std::{
+    collections::BTreeSet,
     sync::{
-        Arc, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
     time::Duration,
@@ -20,16 +21,21 @@ use tracing::{error, info, warn};
 /// Servers that start together tell their tools together.
 const SETTLE: Duration = Duration::from_millis(50);
 
+/// Lines about tools that are left out, at once. A server can have thousands.
+const LEFT_OUT_TOLD_MAX: usize = 20;
+
 pub(super) struct Servers {
     pub fleet: Fleet,
     /// A reload waits for the last call to end.
     pending: AtomicBool,
+    /// Contexts and tools of which it was said that they are not there.
+    told_missing: Mutex<BTreeSet<(String, String)>>,
 }
 
 impl Servers {
     pub fn new(registry: &Registry) -> std::io::Result<Self> {
         let fleet = Fleet::new(Arc::new(McpCounters::new(registry)))?;
-        Ok(Self { fleet, pending: AtomicBool::new(false) })
+        Ok(Self { fleet, pending: AtomicBool::new(false), told_missing: Mutex::default() })
     }
 }
 
@@ -78,12 +84,31 @@ impl Shared {
     /// New calls have this from now on. What of it cannot be used is told, once.
     pub(super) fn take_over(&self, next: Generation) {
         let before = self.generation.load();
-        for out in next.left_out().iter().filter(|out| !before.left_out().contains(out)) {
+        let news: Vec<_> = next.left_out().iter().filter(|out| !before.left_out().contains(out)).collect();
+        for out in news.iter().take(LEFT_OUT_TOLD_MAX) {
             let (server, tool, reason) = (out.server.as_str(), shown(&out.tool), out.reason.as_str());
             warn!(server, tool, reason, "a tool of an MCP server is left out");
         }
+        if news.len() > LEFT_OUT_TOLD_MAX {
+            let tools = news.len() - LEFT_OUT_TOLD_MAX;
+            warn!(tools, "more tools of MCP servers are left out; /mcp/status tells which");
+        }
+        self.tell_missing(&next);
         self.generation.store(Arc::new(next));
         self.know_names();
+    }
+
+    /// Tools that contexts list and that a server, which is up, has not: the agent misses them.
+    fn tell_missing(&self, next: &Generation) {
+        let status = self.mcp.fleet.status(&next.config.mcp);
+        let missing: BTreeSet<(String, String)> =
+            status.iter().flat_map(|(id, status)| missing(next, id, status)).collect();
+        let mut told = self.mcp.told_missing.lock().unwrap_or_else(PoisonError::into_inner);
+        for (context, tool) in missing.difference(&told) {
+            let (context, tool) = (context.as_str(), tool.as_str());
+            warn!(context, tool, "a context lists this tool, and its MCP server has none of that name");
+        }
+        *told = missing;
     }
 
     /// Loads the file again, then restarts the servers: at once, or when the last call has ended.
@@ -109,7 +134,10 @@ impl Shared {
             info!(calls = self.live.count(), "MCP servers are reloaded when the last call has ended");
             tokio::spawn(async move {
                 self.live.none_left().await;
-                self.replace_servers().await;
+                // An engine that ends needs no new servers.
+                if !*self.draining.borrow() {
+                    self.replace_servers().await;
+                }
             });
         }
         Ok(report)
@@ -136,13 +164,21 @@ impl Shared {
             McpToolView { name, exposed_name, registered, reason }
         };
         let servers = self.mcp.fleet.status(config).into_iter().map(|(id, status)| {
-            let tools = status.tools.into_iter().map(|tool| view(&id, tool.name, tool.exposed_name)).collect();
+            let missing: BTreeSet<String> = missing(&generation, &id, &status).map(|(_, tool)| tool).collect();
+            let known: BTreeSet<String> = status.tools.iter().map(|tool| tool.name.clone()).collect();
+            let mut tools: Vec<_> =
+                status.tools.into_iter().map(|tool| view(&id, tool.name, tool.exposed_name)).collect();
+            // Named in the file, and not the server's.
+            let wanted = generation.left_out().iter().filter(|out| out.server == id && !known.contains(&out.tool));
+            let exposed = |tool: &str| config.servers.get(&id).and_then(|server| server.exposed(tool));
+            tools.extend(wanted.map(|out| view(&id, out.tool.clone(), exposed(&out.tool))));
             let server = McpServerView {
                 transport: status.transport,
                 state: status.state.label(),
                 restarts: status.restarts,
                 last_error: status.last_error,
                 tools,
+                missing: missing.into_iter().collect(),
             };
             (id, server)
         });
@@ -156,13 +192,41 @@ impl Shared {
             None => McpTest::Busy,
             Some(report) => McpTest::Done {
                 took: report.took,
-                result: report.result.map(|tools| {
-                    let names = tools.into_iter().map(|tool| (tool.name, tool.exposed_name));
-                    names.collect()
-                }),
+                result: report.result.map(|tools| tools.into_iter().map(tested).collect()),
             },
         }
     }
+}
+
+fn tested(tool: Tested) -> McpTestedTool {
+    let Tested { status, spec } = tool;
+    let (spec, reason) = match spec {
+        Ok(spec) => (Some(spec), None),
+        Err(reason) => (None, Some(reason)),
+    };
+    let properties = spec.as_ref().and_then(|spec| spec.parameters.get("properties")?.as_object());
+    McpTestedTool {
+        name: status.name,
+        exposed_name: status.exposed_name,
+        arguments: properties.into_iter().flat_map(|all| all.keys().cloned()).collect(),
+        access: spec.as_ref().map(|spec| spec.access.label()),
+        description: spec.map(|spec| spec.description),
+        reason,
+    }
+}
+
+/// Contexts with the tools that they list and that this server, which is up, has not.
+fn missing(generation: &Generation, id: &str, status: &ServerStatus) -> impl Iterator<Item = (String, String)> {
+    let is_up = status.state == State::Up;
+    let is_missing = |tool: &str| {
+        let owner = generation.config.mcp.owner(tool);
+        is_up && generation.knows(tool).is_none() && owner.is_some_and(|server| server.id == id)
+    };
+    let of_context = |(name, context): (&String, &Arc<Context>)| {
+        let missing = context.tools.iter().filter(|tool| is_missing(tool));
+        missing.map(|tool| (name.clone(), tool.clone())).collect::<Vec<_>>()
+    };
+    generation.config.contexts.iter().flat_map(of_context).collect::<Vec<_>>().into_iter()
 }
 
 /// A server's own name of a tool, for the log.

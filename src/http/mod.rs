@@ -27,7 +27,7 @@ pub use tools_api::{
 };
 pub use view::{
     About, ActiveCall, CallCounts, CallHead, CallsView, Check, EndedCall, EngineView, McpServerView, McpStatus,
-    McpTest, McpToolView, Readiness, ReloadFailure, ReloadReport,
+    McpTest, McpTestedTool, McpToolView, Readiness, ReloadFailure, ReloadReport,
 };
 
 use crate::telemetry;
@@ -147,9 +147,8 @@ async fn mcp_test(State(app): State<App>, Path(id): Path<String>) -> Response {
         McpTest::Busy => return problem(StatusCode::CONFLICT, "another test of this server is under way"),
         McpTest::Done { took, result } => (took, result),
     };
-    let tool = |(name, exposed_name)| json!({ "name": name, "exposed_name": exposed_name });
     let (ok, error) = (result.is_ok(), result.as_ref().err().cloned());
-    let tools: Vec<_> = result.unwrap_or_default().into_iter().map(tool).collect();
+    let tools = result.unwrap_or_default();
     Json(json!({ "ok": ok, "duration_ms": took.as_millis() as u64, "tools": tools, "error": error })).into_response()
 }
 

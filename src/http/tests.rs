@@ -99,6 +99,7 @@ impl EngineView for Sample {
             state: "up",
             restarts: 2,
             last_error: None,
+            missing: Vec::new(),
             tools: vec![tool("now", None), tool("then", Some("another tool has the name \"mcp_clock_then\""))],
         };
         McpStatus { enabled: true, reload_pending: false, servers: [("clock".to_owned(), server)].into() }
@@ -107,7 +108,14 @@ impl EngineView for Sample {
     fn mcp_test(&self, id: String) -> BoxFuture<'static, McpTest> {
         let done = |result| McpTest::Done { took: Duration::from_millis(1234), result };
         let test = match id.as_str() {
-            "clock" => done(Ok(vec![("now".into(), Some("mcp_clock_now".into()))])),
+            "clock" => done(Ok(vec![McpTestedTool {
+                name: "now".into(),
+                exposed_name: Some("mcp_clock_now".into()),
+                description: Some("The time.".into()),
+                arguments: vec!["zone".into()],
+                access: Some("public_read"),
+                reason: None,
+            }])),
             "broken" => done(Err("it ended (exit status: 1)".into())),
             "busy" => McpTest::Busy,
             _ => McpTest::Unknown,
@@ -264,7 +272,10 @@ async fn the_status_of_mcp_servers_tells_each_tool() {
 async fn a_test_of_an_mcp_server_tells_what_came_of_it() {
     let router = router(Arc::new(Sample::default()), None);
     let test = async |id: &str| ask(&router, Method::POST, &format!("/mcp/test/{id}"), &[]).await;
-    let tools = json!([{ "name": "now", "exposed_name": "mcp_clock_now" }]);
+    let tools = json!([{
+        "name": "now", "exposed_name": "mcp_clock_now", "description": "The time.", "arguments": ["zone"],
+        "access": "public_read",
+    }]);
     let fine = test("clock").await;
     assert_eq!(fine.json(), json!({ "ok": true, "duration_ms": 1234, "tools": tools, "error": null }));
     let broken = test("broken").await.json();

@@ -43,6 +43,9 @@ pub struct McpServerView {
     pub restarts: u64,
     pub last_error: Option<String>,
     pub tools: Vec<McpToolView>,
+    /// Exposed names that contexts list and that the server, which is up, has no tool for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -57,6 +60,20 @@ pub struct McpToolView {
     pub reason: Option<String>,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct McpTestedTool {
+    /// As the server calls it.
+    pub name: String,
+    pub exposed_name: Option<String>,
+    pub description: Option<String>,
+    pub arguments: Vec<String>,
+    /// What it touches by `defaults.access` and the server's own word; `tools.NAME.access` goes before it.
+    pub access: Option<&'static str>,
+    /// Why it cannot be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
 /// What came of a test of an MCP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum McpTest {
@@ -66,8 +83,8 @@ pub enum McpTest {
     Busy,
     Done {
         took: Duration,
-        /// Names of its tools, with the exposed ones; or why it did not work.
-        result: Result<Vec<(String, Option<String>)>, String>,
+        /// Its tools, as models would be told of them; or why it did not work.
+        result: Result<Vec<McpTestedTool>, String>,
     },
 }
 

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     config::{McpConfig, McpServer, McpTransport},
     tool::{
-        Tool,
+        Tool, ToolSpec,
         mcp::{Offered, exposed},
     },
 };
@@ -95,10 +95,18 @@ pub struct ToolStatus {
 }
 
 /// What came of a throwaway instance.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TestReport {
     pub took: Duration,
-    pub result: Result<Vec<ToolStatus>, String>,
+    pub result: Result<Vec<Tested>, String>,
+}
+
+/// A tool as a model would be told of it, so that somebody can read it before.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tested {
+    pub status: ToolStatus,
+    /// Or why it cannot be used.
+    pub spec: Result<ToolSpec, String>,
 }
 
 impl Fleet {
@@ -225,7 +233,7 @@ impl Fleet {
             let link = link::connect(&own, &output).await?;
             let tools = link.first_tools(own.start_max, &output).await;
             link.stop().await;
-            tools.map(|(offered, _)| tools_of(&own, &offered))
+            tools.map(|(offered, _)| tested(&own, &offered))
         };
         let tried = self.handle.spawn(async move {
             let _mine = mine;
@@ -290,6 +298,12 @@ const fn transport(server: &McpServer) -> &'static str {
         McpTransport::Stdio { .. } => "stdio",
         McpTransport::Http { .. } => "http",
     }
+}
+
+fn tested(config: &McpServer, offered: &[Offered]) -> Vec<Tested> {
+    let spec = |tool: &Offered| tool.spec(&config.id, config.tools.get(&tool.name), &config.defaults);
+    let specs = offered.iter().map(spec);
+    tools_of(config, offered).into_iter().zip(specs).map(|(status, spec)| Tested { status, spec }).collect()
 }
 
 fn tools_of(config: &McpServer, offered: &[Offered]) -> Vec<ToolStatus> {

@@ -255,23 +255,34 @@ fn with_last_words(reason: String, output: &Output) -> String {
     }
 }
 
-/// An error of the library without the messages it quotes.
+/// An error of the library in its own last words, without what only a reader of its code understands, and without the
+/// address: it is in the configuration, and a part of it may be secret.
 fn brief(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        let inner_text = inner.to_string();
-        if !text.contains(&inner_text) {
-            text = format!("{text}: {inner_text}");
+    const WRAPPERS: [&str; 4] = ["Send message error", "Transport [", "Transport send error", "Client error"];
+
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    let mut words: Vec<String> = Vec::new();
+    for mut text in chain.map(ToString::to_string) {
+        while let Some(at) = text.find(" for url (") {
+            let end = text[at..].find(')').map_or(text.len(), |end| at + end + 1);
+            text.replace_range(at..end, "");
         }
-        source = inner.source();
+        // A wrapper repeats what it wraps, behind words of its own.
+        if let Some(wrapped) = WRAPPERS.iter().find_map(|wrapper| text.strip_prefix(wrapper)) {
+            match wrapped.split_once("rror: ") {
+                Some((_, inner)) => text = inner.trim_start_matches("Client error: ").to_owned(),
+                None => continue,
+            }
+        }
+        let text = text.split(", when send ").next().unwrap_or_default().trim().to_owned();
+        if !text.is_empty() && !words.iter().any(|known| known.contains(&text)) {
+            words.push(text);
+        }
     }
-    // The address is in the configuration, and a part of it may be secret.
-    while let Some(at) = text.find(" for url (") {
-        let end = text[at..].find(')').map_or(text.len(), |end| at + end + 1);
-        text.replace_range(at..end, "");
+    if words.iter().any(|text| text.starts_with("Auth required")) {
+        return "it does not let offhook in (HTTP 401): bearer_token or headers".into();
     }
-    text
+    words.join(": ")
 }
 
 /// The handshake, unless the program ends or only makes noise.

@@ -24,7 +24,7 @@ mod server;
 mod tool;
 
 pub use counters::{CallEnd, McpCounters};
-pub use fleet::{Fleet, Guest, LeftOut, Offer, ServerStatus, TestReport, ToolStatus};
+pub use fleet::{Fleet, Guest, LeftOut, Offer, ServerStatus, TestReport, Tested, ToolStatus};
 pub use server::State;
 pub use tool::McpTool;
 

@@ -233,6 +233,8 @@ pub(super) async fn errors(from_server: impl AsyncRead + Unpin, output: Output) 
     loop {
         // Lines that were not logged are told when a flood is over.
         let Ok(available) = timeout(QUIET, reader.fill_buf()).await else {
+            // A question that waits for an answer ends no line.
+            output.line("stderr", &std::mem::take(&mut line));
             output.finish();
             continue;
         };

@@ -22,7 +22,7 @@ use tokio::{
     sync::{mpsc, oneshot, watch},
     time::{Instant, sleep_until, timeout},
 };
-use tracing::{info, warn};
+use tracing::{debug, error, info, warn};
 
 /// Up for so long, a server has shown its health: the next trouble is a new one.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
@@ -182,13 +182,14 @@ impl Keeper {
         let mut patience = Patience::new(&self.server.config.load());
         loop {
             self.server.set(State::Starting, None);
-            let began = Instant::now();
+            let mut up_for = None;
             let next = match self.begin().await {
                 Ok(link) => {
                     info!(server = self.server.id, tools = self.server.tools.load().len(), "MCP server is up");
                     let up = Instant::now();
                     let next = self.watch(link).await;
                     patience.was_up(up.elapsed());
+                    up_for = Some(up.elapsed());
                     next
                 }
                 Err(next) => next,
@@ -196,11 +197,13 @@ impl Keeper {
             let next = match next {
                 Next::Ended(why) => {
                     let wait = patience.failed();
-                    self.rest(why, wait, began).await
+                    self.tell_trouble(&why, wait, up_for, patience.failures);
+                    self.rest(why, wait).await
                 }
                 Next::Silent => {
-                    let wait = patience.was_silent();
-                    self.rest("it does not answer".into(), wait, began).await
+                    let (why, wait) = ("it does not answer".to_owned(), patience.was_silent());
+                    self.tell_trouble(&why, wait, up_for, 1);
+                    self.rest(why, wait).await
                 }
                 next => Some(next),
             };
@@ -227,21 +230,28 @@ impl Keeper {
 
     /// Waits until it is to be started again (`None`), or somebody wants something else of it; without a `wait` it stays
     /// down until then.
-    async fn rest(&mut self, why: String, wait: Option<Duration>, began: Instant) -> Option<Next> {
-        let (server, lasted_ms) = (self.server.id.as_str(), began.elapsed().as_millis());
-        let state = match wait {
-            None => {
-                warn!(server, reason = why, lasted_ms, "MCP server is down and stays so until a reload or a test");
-                State::Down
-            }
-            Some(wait) => {
-                let wait_ms = wait.as_millis();
-                warn!(server, reason = why, lasted_ms, wait_ms, "MCP server ended; it is started again");
-                State::Starting
-            }
-        };
-        self.server.set(state, Some(why));
+    async fn rest(&mut self, why: String, wait: Option<Duration>) -> Option<Next> {
+        self.server.set(if wait.is_some() { State::Starting } else { State::Down }, Some(why));
         self.order(wait.map(|wait| Instant::now() + wait)).await
+    }
+
+    /// One line for each trouble, and ever fewer for one that lasts.
+    fn tell_trouble(&self, reason: &str, wait: Option<Duration>, up_for: Option<Duration>, failures: u32) {
+        let server = self.server.id.as_str();
+        let wait_ms = wait.map(|wait| wait.as_millis());
+        match (wait_ms, up_for.map(|time| time.as_secs())) {
+            (None, _) => error!(server, reason, failures, "MCP server is down until a reload or a successful test"),
+            (Some(wait_ms), Some(up_seconds)) => {
+                warn!(server, reason, up_seconds, wait_ms, "MCP server has gone; it is started again");
+            }
+            (Some(wait_ms), None) if failures <= 3 || failures.is_power_of_two() => {
+                warn!(
+                    server,
+                    reason, failures, wait_ms, "MCP server could not be started or reached; it is tried again"
+                );
+            }
+            (Some(_), None) => debug!(server, reason, failures, "MCP server is still not there"),
+        }
     }
 
     /// The next order that matters where there is no connection; `None` at `until`.

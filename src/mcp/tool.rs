@@ -59,7 +59,7 @@ impl Tool for McpTool {
         };
         if let Some(name) = placeholder(call.arguments()) {
             let message = format!("Invalid parameters: {{{name}}} is a placeholder, not a value");
-            account.settle(CallEnd::Rejected);
+            account.settle(CallEnd::Rejected, Some("placeholder"));
             return Box::pin(std::future::ready(ToolOutcome::failed(ToolError::Validation, message)));
         }
         let asked = self.asked(&call);
@@ -67,17 +67,18 @@ impl Tool for McpTool {
         let task = AbortOnDrop(self.runtime.spawn(asked));
         Box::pin(async move {
             let mut task = task;
-            let (end, outcome) = (&mut task.0)
-                .await
-                .unwrap_or_else(|_| (CallEnd::Error, ToolOutcome::failed(ToolError::Internal, "The tool failed.")));
-            account.settle(end);
-            outcome
+            let ended = (&mut task.0).await.unwrap_or_else(|_| {
+                let outcome = ToolOutcome::failed(ToolError::Internal, "The tool failed.");
+                Ended { end: CallEnd::Error, reason: Some("internal"), outcome }
+            });
+            account.settle(ended.end, ended.reason);
+            ended.outcome
         })
     }
 }
 
 impl McpTool {
-    fn asked(&self, call: &Approved) -> impl Future<Output = (CallEnd, ToolOutcome)> + Send + 'static {
+    fn asked(&self, call: &Approved) -> impl Future<Output = Ended> + Send + 'static {
         let (server, tool, rules) = (Arc::clone(&self.server), Arc::clone(&self.tool), self.rules.clone());
         let arguments = call.arguments().clone();
         // A little before the call core gives it up: so the server is told, and looked after.
@@ -88,12 +89,16 @@ impl McpTool {
             let Some(connection) = server.connection.load_full() else {
                 let mut failure = Failure::new(ToolError::Transient, "This service is not available at the moment.");
                 failure.retryable = true;
-                return (CallEnd::Unavailable, ToolOutcome::Failed(failure));
+                let outcome = ToolOutcome::Failed(failure);
+                return Ended { end: CallEnd::Unavailable, reason: Some("down"), outcome };
             };
-            let (end, mut outcome) = match connection.call(&tool, arguments, limit).await {
+            let mut ended = match connection.call(&tool, arguments, limit).await {
                 Ok(result) => {
                     let outcome = mcp::outcome(&result, &rules.speech, rules.error_retryable);
-                    (if outcome.error().is_none() { CallEnd::Ok } else { CallEnd::Error }, outcome)
+                    match outcome.error() {
+                        None => Ended { end: CallEnd::Ok, reason: None, outcome },
+                        Some(_) => Ended { end: CallEnd::Error, reason: Some("result"), outcome },
+                    }
                 }
                 Err(failure) => {
                     if matches!(failure, CallFailure::Timeout | CallFailure::Gone) {
@@ -102,38 +107,49 @@ impl McpTool {
                     told(failure)
                 }
             };
-            if let ToolOutcome::Failed(failure) = &mut outcome {
+            if let ToolOutcome::Failed(failure) = &mut ended.outcome {
                 failure.partial_side_effects = writes;
                 failure.retryable &= repeatable;
             }
-            (end, outcome)
+            ended
         }
     }
 }
 
-/// A failure of the connection, as the model and the metrics are told of it.
-fn told(failure: CallFailure) -> (CallEnd, ToolOutcome) {
-    let outcome =
-        |kind, message: &str, retryable| ToolOutcome::Failed(Failure { retryable, ..Failure::new(kind, message) });
+/// What became of a call, for the model and for the operator.
+struct Ended {
+    end: CallEnd,
+    /// Of a failure, one of a closed set: for the log.
+    reason: Option<&'static str>,
+    outcome: ToolOutcome,
+}
+
+/// A failure of the connection, as the model, the metrics and the log are told of it.
+fn told(failure: CallFailure) -> Ended {
+    let ended = |end, reason, kind, message: &str, retryable| {
+        let outcome = ToolOutcome::Failed(Failure { retryable, ..Failure::new(kind, message) });
+        Ended { end, reason: Some(reason), outcome }
+    };
+    let unavailable = |reason, message| ended(CallEnd::Unavailable, reason, ToolError::Transient, message, true);
     match failure {
         CallFailure::Timeout => {
-            (CallEnd::Timeout, outcome(ToolError::Timeout, "The service did not answer in time.", true))
+            let message = "The service did not answer in time.";
+            ended(CallEnd::Timeout, "late", ToolError::Timeout, message, true)
         }
-        CallFailure::Gone => {
-            (CallEnd::Unavailable, outcome(ToolError::Transient, "The service went away before it answered.", true))
-        }
-        CallFailure::Busy => {
-            (CallEnd::Unavailable, outcome(ToolError::Transient, "The service has too much to do at the moment.", true))
-        }
+        CallFailure::Gone => unavailable("gone", "The service went away before it answered."),
+        CallFailure::Busy => unavailable("busy", "The service has too much to do at the moment."),
         CallFailure::Refused { code: TOO_LONG, .. } => {
-            (CallEnd::Error, outcome(ToolError::Permanent, "The service's answer was too long to be used.", false))
+            let message = "The service's answer was too long to be used.";
+            ended(CallEnd::Error, "too_long", ToolError::Permanent, message, false)
         }
         CallFailure::Refused { code, message } => {
-            let wrong = code == ErrorCode::INVALID_PARAMS.0;
-            let kind = if wrong { ToolError::Validation } else { ToolError::Permanent };
+            let is_wrong = code == ErrorCode::INVALID_PARAMS.0;
+            let kind = if is_wrong { ToolError::Validation } else { ToolError::Permanent };
+            let reason = if is_wrong { "refused_arguments" } else { "refused" };
             let clean: String = message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
             let clean: String = clean.chars().take(MESSAGE_CHARS_MAX).collect();
-            (CallEnd::Error, outcome(kind, &format!("The service refused the call: {}", clean.trim()), false))
+            let message = format!("The service refused the call: {}", clean.trim());
+            ended(CallEnd::Error, reason, kind, &message, false)
         }
     }
 }
@@ -177,7 +193,7 @@ struct Account {
 }
 
 impl Account {
-    fn settle(&mut self, end: CallEnd) {
+    fn settle(&mut self, end: CallEnd, reason: Option<&'static str>) {
         self.settled = true;
         let took = self.began.elapsed();
         let server = self.server.id.as_str();
@@ -193,6 +209,7 @@ impl Account {
             // Of 128 bits it would be written as text.
             duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             outcome = end.label(),
+            reason = reason.unwrap_or_default(),
             "MCP tool call"
         );
     }
@@ -207,7 +224,7 @@ impl Drop for Account {
             if late {
                 self.server.suspect();
             }
-            self.settle(if late { CallEnd::Timeout } else { CallEnd::Cancelled });
+            self.settle(if late { CallEnd::Timeout } else { CallEnd::Cancelled }, None);
         }
     }
 }
@@ -240,9 +257,9 @@ mod tests {
             (refused(-32602), CallEnd::Error, ToolError::Validation, false),
             (refused(-32603), CallEnd::Error, ToolError::Permanent, false),
         ] {
-            let (ended, outcome) = told(failure);
-            let ToolOutcome::Failed(failure) = outcome else { panic!("it failed") };
-            assert_eq!((ended, failure.kind, failure.retryable), (end, kind, retryable));
+            let ended = told(failure);
+            let ToolOutcome::Failed(failure) = ended.outcome else { panic!("it failed") };
+            assert_eq!((ended.end, failure.kind, failure.retryable), (end, kind, retryable));
             assert!(!failure.message.contains('\u{1b}'));
         }
     }
