@@ -29,7 +29,7 @@ use tokio::time::Instant;
 const NAME: &str = "Ada Lovelace";
 const NUMBER: &str = "15550123";
 /// For what takes a machine under load a while: a Node program that starts, a server that is given up and replaced.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(90);
 /// These callers say nothing between the calls of tools, so all of them are in one turn.
 const BUDGETS: &str = "{ retrieval: 50, total: 50 }";
 const ASK_EVERY: Duration = Duration::from_millis(20);
@@ -108,7 +108,8 @@ impl Scene {
             "{}default_context: front\nproviders:\n  ai: {{ openai_realtime: {{ api_key: key-of-the-test, base_url: \
              \"{}\" }} }}\n{providers}policy: {{ budgets: {BUDGETS} }}\nmcp:\n  \
              servers:\n{entries}{broken}contexts:\n  front: {{ prompt: \"{prompt}\", \
-             provider: ai, tools: [{offered}] }}\n{contexts}",
+             provider: ai, tools: [{offered}], \
+             no_input: {{ after: 5m }} }}\n{contexts}",
             place.yaml(Some(&asterisk)),
             model.base_url(),
         );

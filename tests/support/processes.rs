@@ -50,6 +50,25 @@ pub async fn signal(pid: u32, name: &str) {
     assert!(sent.is_ok_and(|status| status.success()), "kill -s {name} {pid}");
 }
 
+/// A process that does nothing until this is dropped: it hangs, and does not even end.
+pub struct Stopped(u32);
+
+impl Stopped {
+    pub async fn new(pid: u32) -> Self {
+        signal(pid, "STOP").await;
+        Self(pid)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        // Nobody else would find it, should the test fail; it may be gone already.
+        let _ = std::process::Command::new("sh")
+            .args(["-c", "kill -s CONT \"$0\" 2>/dev/null", &self.0.to_string()])
+            .status();
+    }
+}
+
 /// Its state, and who started it.
 fn stat(pid: u32) -> Option<(char, u32)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -7,7 +7,7 @@ fn test_of(answer: (u16, String)) -> (u16, Value) {
     (answer.0, serde_json::from_str(&answer.1).unwrap_or_default())
 }
 
-/// M39, M42, M answers 12, 13: with a call active a reload waits, and says so; when the last call has ended the servers are
+/// M8, M39, M42, M answers 12, 13: with a call active a reload waits, and says so; when the last call has ended the servers are
 /// restarted. Until then the call has the tools with which it began, and a new server is up at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reload_restarts_the_servers_when_no_call_is_left() {

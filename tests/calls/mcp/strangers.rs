@@ -1,7 +1,7 @@
 //! Servers that other people wrote, in calls in which they are killed and hang.
 
 use super::*;
-use crate::support::processes::{lives, signal, wait_gone};
+use crate::support::processes::{Stopped, lives, signal, wait_gone};
 
 /// One of those servers, and a call of it.
 struct Stranger<'a> {
@@ -62,12 +62,12 @@ impl Stranger<'_> {
         let second = scene.process(self.mark);
         assert_ne!(first, second);
 
-        signal(second, "STOP").await;
+        let stopped = Stopped::new(second).await;
         let answers = scene.model.answered();
         let hung = scene.tool(&self.exposed(), (self.arguments)(4)).await;
         assert_eq!(kind(&hung), "TIMEOUT", "{hung}");
         assert!(scene.model.answered() > answers, "the agent speaks of it");
-        signal(second, "CONT").await;
+        drop(stopped);
         self.answers(&scene, 5).await;
         assert_eq!((scene.process(self.mark), scene.status(self.id).await["restarts"].clone()), (second, json!(1)));
         assert_eq!(scene.counted(self.id, "timeout").await, 1.0);
@@ -149,7 +149,7 @@ async fn a_server_that_hangs_for_good_is_replaced_in_the_same_call() {
     let phone = scene.call("7000").await;
     stranger.answers(&scene, 1).await;
     let hanging = scene.process(stranger.mark);
-    signal(hanging, "STOP").await;
+    let _stopped = Stopped::new(hanging).await;
     assert_eq!(kind(&scene.tool(&stranger.exposed(), json!({ "a": 40, "b": 2 })).await), "TIMEOUT");
     assert!(lives(hanging));
     scene.when(stranger.id, "replaced", |status| is_up(status) && status["restarts"] == 1).await;
