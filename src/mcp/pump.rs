@@ -410,6 +410,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         /// M5: whatever is printed, in whatever pieces it comes, nothing breaks: lines that may be messages pass as they
         /// are, in their order, and nothing else does.
         #[test]

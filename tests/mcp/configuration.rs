@@ -180,10 +180,9 @@ async fn a_schema_that_no_provider_carries_is_left_out_with_its_reason() {
         let tools = servers["odd"]["tools"].as_array().unwrap();
         tools.iter().find(|tool| tool["name"] == name).unwrap().clone()
     };
-    assert_eq!(
-        tool("narrow")["reason"],
-        "contexts.real: openai_realtime cannot be told this tool: parameters: is nested deeper than 10 levels"
-    );
+    let reason = tool("narrow")["reason"].as_str().unwrap().to_owned();
+    assert!(reason.starts_with("contexts.real: openai_realtime cannot be told this tool: parameters."), "{reason}");
+    assert!(reason.ends_with(": is nested deeper than 10 levels"), "{reason}");
     assert_eq!((tool("narrow")["registered"].clone(), tool("echo")["reason"].clone()), (json!(true), Value::Null));
 }
 

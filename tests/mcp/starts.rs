@@ -174,7 +174,7 @@ async fn a_server_that_is_down_comes_back_by_a_test_or_a_reload() {
     let mended = desk.folder.path().join("mended");
     std::fs::write(&mended, "").unwrap();
     let report = desk.fleet.test(&server).await.unwrap();
-    assert!(report.result.is_ok_and(|tools| tools.iter().any(|tool| tool.name == "echo")));
+    assert!(report.result.is_ok_and(|tools| tools.iter().any(|tool| tool.status.name == "echo")));
     desk.until("frail", State::Up).await;
 
     std::fs::remove_file(&mended).unwrap();

@@ -17,10 +17,14 @@ async fn a_call_notices_nothing_of_servers_that_rage() {
     let modes = ["noise", "megabytes", "stderr-flood", "exit-every-second", "mute", "exit", "many", "crumbs"];
     let raging: String =
         modes.iter().map(|mode| format!("    {}: {}\n", mode.replace('-', "_"), faulty(mode, "", RESTLESS))).collect();
+    // Other arguments each time: what has failed twice is not asked a third time.
+    let asks: String = (0..60)
+        .map(|n| format!("{{ call: {{ tool: mcp_huge_huge, arguments: {{ n: {n} }} }} }}, {{ tone: {{ hertz: 900, for: 200ms }} }}, "))
+        .collect();
     let yaml = format!(
         "{}default_context: front\nproviders:\n  tone: {{ scripted: {{ script: [{{ tone: {{ hertz: {AGENT_HZ}, for: 60s }} }}] }} }}\n  \
-         asker: {{ scripted: {{ script: [{{ call: {{ tool: mcp_huge_huge }} }}, {{ tone: {{ hertz: 900, for: 200ms }} }}, repeat] }} }}\n\
-         policy: {{ budgets: {{ retrieval: 500, total: 500 }} }}\n\
+         asker: {{ scripted: {{ script: [{asks}] }} }}\n\
+         policy: {{ budgets: {{ retrieval: 100, total: 100 }} }}\n\
          contexts:\n  front: {{ prompt: Test, provider: tone, tools: [mcp_noise_echo] }}\n  \
          support: {{ prompt: Test, provider: asker, tools: [mcp_huge_huge] }}\n\
          mcp:\n  servers:\n    huge: {}\n{raging}",
@@ -57,10 +61,11 @@ async fn a_call_notices_nothing_of_servers_that_rage() {
     println!("{:.0} MB before, {:.0} MB after", before / 1e6, after / 1e6);
     assert!(after - before < GROWTH_MAX, "{before} bytes before, {after} after");
     // They did rage.
-    assert!(offhook.metric(huge).await >= results + 3.0, "10 MB, again and again");
+    let log = offhook.log();
+    let huge = offhook.metric(huge).await - results;
+    assert!(huge >= 3.0, "10 MB, again and again: {huge} times");
     assert!(offhook.metric(&restarts("exit_every_second")).await >= ended + 2.0);
     assert!(offhook.metric(&restarts("megabytes")).await >= 1.0);
-    let log = offhook.log();
     let lines = |text: &str| log.lines().filter(|line| line.contains(text)).count();
     assert!(lines("something happened, and something else") >= 20 && lines("no JSON at all, only words") >= 20);
     assert!(lines("printed more lines than are logged") >= 2);

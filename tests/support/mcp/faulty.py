@@ -164,6 +164,7 @@ def number(name):
 
 NO_ARGUMENTS = {"type": "object", "properties": {}}
 TEXT = {"type": "object", "properties": {"text": {"type": "string", "maxLength": 100_000}}, "required": ["text"]}
+NTH = {"type": "object", "properties": {"n": {"type": "integer"}}}
 SUM = {
     "type": "object",
     "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
@@ -191,7 +192,7 @@ TOOLS = {
     "close-list": ("Changes the list and tells it to nobody", NO_ARGUMENTS, close_list),
     "deafen": ("Reads nothing any more", NO_ARGUMENTS, deafen),
     "late": ("Answers once it has been cancelled", NO_ARGUMENTS, late),
-    "huge": ("A result of 10 MB", NO_ARGUMENTS, lambda _: text("x" * HUGE)),
+    "huge": ("A result of 10 MB, the nth", NTH, lambda _: text("x" * HUGE)),
     "no-content": ("A result without content", NO_ARGUMENTS, lambda _: {}),
     "content-string": ("Content that is a string", NO_ARGUMENTS, lambda _: {"content": "words"}),
     "content-unknown": ("Content of an unknown type", NO_ARGUMENTS, lambda _: {"content": [{"type": "smell"}]}),
