@@ -38,11 +38,13 @@ SIGNALS (run)
                     A second one ends at once.
 
 PAGES (run), on 127.0.0.1:15000 unless http.bind says otherwise
-  /         calls now, and why the last ones ended
-  /live     200 while the process answers
-  /ready    200 when calls can be taken, else 503 with what is missing
-  /metrics  for Prometheus
-  /reload   POST: as SIGHUP, with the problems in the answer
+  /               calls now, and why the last ones ended
+  /live           200 while the process answers
+  /ready          200 when calls can be taken, else 503 with what is missing
+  /metrics        for Prometheus
+  /reload         POST: as SIGHUP, with the problems in the answer
+  /mcp/status     MCP servers: up, starting or down, why, and their tools
+  /mcp/test/{id}  POST: starts another instance of one, tells its tools, and ends it
 
 EXIT CODES
   0  all well

@@ -3,6 +3,7 @@
 use super::{
     problem::{Path, Report, Step, nearest, suggest},
     tree::{Kind, Node},
+    values,
 };
 use jsonschema::{
     JsonType, ValidationError,
@@ -264,6 +265,9 @@ impl Explainer<'_> {
             // A bare number is most often half of what is wanted.
             Kind::Scalar { value: Value::Number(number), from_env: false, .. } if title.starts_with("a duration") => {
                 return Some(format!("did you mean \"{number}s\"?"));
+            }
+            Kind::Scalar { value: Value::String(text), from_env: false, .. } if title.starts_with("milliseconds") => {
+                return values::duration(text).map(|time| format!("did you mean {}?", time.as_millis()));
             }
             Kind::Scalar { value: Value::Number(number), from_env: false, .. } if title == "IP:PORT" => {
                 return Some(format!("did you mean \"127.0.0.1:{number}\"?"));

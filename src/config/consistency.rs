@@ -1,13 +1,16 @@
 //! What holds between sections: each of them may be right by itself and still not fit the others.
 
 use super::{
-    Config, Transport,
+    Config, McpTransport, Transport,
     catalog::Catalog,
     problem::{Path, Problem, Report, Step, nearest},
     prompt,
     tree::{Kind, Node},
 };
-use crate::{call::OnFailure, tool::NEEDS_ARI};
+use crate::{
+    call::OnFailure,
+    tool::{NEEDS_ARI, mcp::snake},
+};
 use std::net::SocketAddr;
 
 /// Reports what can never work. Places of which something was said already are left alone.
@@ -35,33 +38,62 @@ pub(super) fn warnings(config: &Config, root: &Node, file: &str) -> Vec<Problem>
             }
         }
     }
-    for (place, tool) in unclassified(config, root) {
-        let hint = format!("say what it touches, such as tools: {{ {tool}: {{ access: public_read }} }}");
-        report.add(
-            root.line_of(&place),
-            &place,
-            format!("\"{tool}\" is not classified and will never run"),
-            Some(hint),
-        );
-    }
+    commands(config, root, &mut report);
+    tools_of_servers(config, root, &mut report);
     if report.is_empty() { Vec::new() } else { report.into_problems().into_iter().collect() }
 }
 
-/// Tools of MCP servers that contexts list and that nobody has said anything about: the contract gate stops each of
-/// their calls.
-fn unclassified<'a>(config: &'a Config, root: &Node) -> Vec<(Path, &'a str)> {
-    let mut found = Vec::new();
+/// Programs of MCP servers that are written for a shell, which is not there.
+fn commands(config: &Config, root: &Node, report: &mut Report) {
+    let servers = Path::default().key("mcp").key("servers");
+    let Some(Node { kind: Kind::Map(entries), .. }) = root.at(&servers) else { return };
+    for entry in entries {
+        let place = servers.key(&entry.key).key("command").index(0);
+        let Some(Node { line, kind: Kind::Scalar { value, .. } }) = root.at(&place) else { continue };
+        let Some(written) = value.as_str() else { continue };
+        // As it would be started.
+        let program = match config.mcp.servers.get(&snake(&entry.key)).map(|server| &server.transport) {
+            Some(McpTransport::Stdio { program, .. }) => program,
+            _ => continue,
+        };
+        let blank = written.trim().contains(char::is_whitespace);
+        let (message, hint) = match () {
+            () if written.starts_with('~') => {
+                ("~ is not expanded: no shell reads this", "write the whole path, or ${HOME}/…")
+            }
+            () if written.starts_with('$') => ("no shell reads this", "write a variable as ${NAME}"),
+            () if blank && !std::path::Path::new(program).is_file() => (
+                "the program has blanks in it, and no shell splits it",
+                "each argument is its own entry: [program, argument, argument]",
+            ),
+            () => continue,
+        };
+        report.add(*line, &place, message, Some(hint.into()));
+    }
+}
+
+/// Tools of MCP servers that contexts list and that will not be there, or of which nobody has said what they touch: the
+/// contract gate stops each of their calls.
+fn tools_of_servers(config: &Config, root: &Node, report: &mut Report) {
     for (name, context) in &config.contexts {
         let tools = Path::default().key("contexts").key(name).key("tools");
         for tool in &context.tools {
             let Some(server) = config.mcp.owner(tool) else { continue };
+            let place = place_of_tool(root, tool, &tools).unwrap_or_else(|| tools.clone());
+            let line = root.line_of(&place);
+            if let Some(key) = config.mcp.switch_of(server) {
+                let message = format!("\"{tool}\" is a tool of mcp.servers.{}, which is switched off", server.id);
+                report.add(line, &place, message, Some(format!("take it out of the list, or set {key}: true")));
+                continue;
+            }
             let ruled = config.tool_rules.get(tool).is_some_and(|rules| rules.access.is_some());
             if !ruled && server.defaults.access.is_none() {
-                found.push((place_of_tool(root, tool, &tools).unwrap_or_else(|| tools.clone()), tool.as_str()));
+                let message = format!("\"{tool}\" is not classified and will never run");
+                let hint = format!("say what it touches, such as tools: {{ {tool}: {{ access: public_read }} }}");
+                report.add(line, &place, message, Some(hint));
             }
         }
     }
-    found
 }
 
 fn place_of_tool(root: &Node, tool: &str, path: &Path) -> Option<Path> {

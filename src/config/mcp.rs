@@ -19,6 +19,8 @@ use std::{
 const ID_BYTES_MAX: usize = 40;
 /// The protocol sets these itself.
 const OWN_HEADERS: [&str; 4] = ["accept", "mcp-session-id", "mcp-protocol-version", "last-event-id"];
+/// Most often the line break at the end of a file that a secret was read from.
+const UNSENDABLE: &str = "the value has a line break or another control character, which no header can have";
 
 /// All MCP servers.
 #[derive(Debug, Clone, Default)]
@@ -95,9 +97,20 @@ impl McpServer {
 }
 
 impl McpConfig {
-    /// The server that a tool of this exposed name would be of.
+    /// The server that a tool of this exposed name would be of, if possible one that is started.
     pub fn owner(&self, exposed: &str) -> Option<&McpServer> {
-        self.servers.values().find(|server| server.may_have(exposed))
+        let mut owners = self.servers.values().filter(|server| server.may_have(exposed));
+        let first = owners.next()?;
+        if first.enabled { Some(first) } else { owners.find(|server| server.enabled).or(Some(first)) }
+    }
+
+    /// The key that keeps this server from being started.
+    pub(super) fn switch_of(&self, server: &McpServer) -> Option<String> {
+        match () {
+            () if !self.enabled => Some("mcp.enabled".into()),
+            () if !server.enabled => Some(format!("mcp.servers.{}.enabled", server.id)),
+            () => None,
+        }
     }
 
     /// The exposed names that the file itself gives.
@@ -162,7 +175,13 @@ impl Resolver<'_> {
                 self.problem(&place, "this tool is in the list already", None);
             }
         }
-        let is_http = raw.transport.as_deref() == Some("http");
+        // An address alone means `http`; everything else of it is looked at as such.
+        let forgotten = raw.transport.is_none() && raw.command.is_none() && raw.url.is_some();
+        let place = path.key("transport");
+        if forgotten && !self.mentions(&place) {
+            self.problem(&place, "required for a server with url", Some("add transport: http".into()));
+        }
+        let is_http = forgotten || raw.transport.as_deref() == Some("http");
         let foreign: [(&str, bool); 6] = [
             ("command", is_http && raw.command.is_some()),
             ("cwd", is_http && raw.cwd.is_some()),
@@ -237,23 +256,26 @@ impl Resolver<'_> {
     ) -> McpTransport {
         let url = url.unwrap_or_default();
         let place = path.key("url");
-        if !self.mentions(&place) && !values::is_http_url(&url) {
-            // Not shown: there may be a password in it.
-            let message =
-                if url.is_empty() { "required for transport: http" } else { "is no http:// or https:// address" };
-            self.problem(&place, message, Some("such as https://tools.example.com/mcp".into()));
+        if !self.mentions(&place)
+            && let Some((message, hint)) = fault_of_url(&url)
+        {
+            self.problem(&place, message, Some(hint.into()));
         }
         for (name, value) in &headers {
-            let wrong = reqwest::header::HeaderName::try_from(name.as_str()).is_err()
-                || reqwest::header::HeaderValue::try_from(value.as_str()).is_err();
-            if wrong {
-                self.problem(&path.key("headers").key(name), "this cannot be a header of a request", None);
+            if reqwest::header::HeaderName::try_from(name.as_str()).is_err() {
+                let hint = "letters, digits and \"-\", such as X-Api-Key";
+                self.problem(&path.key("headers").key(name), "this cannot be the name of a header", Some(hint.into()));
+            } else if reqwest::header::HeaderValue::try_from(value.as_str()).is_err() {
+                self.problem(&path.key("headers").key(name), UNSENDABLE, Some("write it in one line".into()));
             } else if OWN_HEADERS.iter().any(|own| name.eq_ignore_ascii_case(own)) {
                 self.problem(&path.key("headers").key(name), "the protocol sets this header itself", None);
             } else if name.eq_ignore_ascii_case("authorization") && bearer.is_some() {
                 let message = "bearer_token is this header already";
                 self.problem(&path.key("headers").key(name), message, None);
             }
+        }
+        if bearer.as_ref().is_some_and(|token| reqwest::header::HeaderValue::try_from(token.as_str()).is_err()) {
+            self.problem(&path.key("bearer_token"), UNSENDABLE, Some("write it in one line".into()));
         }
         let headers = headers.into_iter().map(|(name, value)| (name, value.into())).collect();
         McpTransport::Http { url, headers, bearer: bearer.map(Into::into) }
@@ -294,6 +316,28 @@ impl Resolver<'_> {
     pub(super) fn is_mcp_tool(&self, name: &str) -> bool {
         let unreadable = name.starts_with("mcp_") && self.mentions(&Path::default().key("mcp"));
         self.mcp.owner(name).is_some() || unreadable
+    }
+}
+
+/// What is wrong with the address of an endpoint, and the remedy. The address itself is not shown: there may be a
+/// password in it.
+fn fault_of_url(url: &str) -> Option<(&'static str, &'static str)> {
+    const EXAMPLE: &str = "such as https://tools.example.com/mcp";
+    const SECRETS: &str = "what the server wants to know who asks goes into bearer_token or headers";
+
+    if url.is_empty() {
+        return Some(("required for transport: http", EXAMPLE));
+    }
+    let Some(rest) = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")) else {
+        return Some(("is no http:// or https:// address", EXAMPLE));
+    };
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    match () {
+        () if host.contains('@') => Some(("must not have a user or a password", SECRETS)),
+        () if rest.contains('?') => Some(("must not have a query (\"?…\")", SECRETS)),
+        () if rest.contains('#') => Some(("must not have a fragment (\"#…\")", "leave it out; no server is sent it")),
+        () if !values::is_http_url(url) => Some(("is no http:// or https:// address", EXAMPLE)),
+        () => None,
     }
 }
 

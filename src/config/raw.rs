@@ -135,10 +135,11 @@ pub(super) struct Rtp {
 #[serde(deny_unknown_fields)]
 pub(super) struct Http {
     /// Where the pages answer: `/`, `/live`, `/ready`, `/metrics`, `/calls`, `/reload` and `/mcp`. Write a loopback or
-    /// private address: most of them need no password.
+    /// private address: most of them ask for no password.
     #[schemars(extend("default" = defaults::HTTP_BIND, "title" = "IP:PORT"))]
     pub bind: Option<String>,
-    /// The bearer token without which `/reload` and `/mcp` answer 401. Write a variable, not the token itself.
+    /// The bearer token without which `/reload`, `/mcp/status` and `/mcp/test` answer 401; at least 16 characters. Write a
+    /// variable, not the token itself.
     #[schemars(length(min = 16))]
     pub admin_token: Option<String>,
 }

@@ -11,7 +11,7 @@ pub(super) struct Mcp {
     /// Whether servers are started at all. Without them their tools are missing from every call.
     #[schemars(extend("default" = true))]
     pub enabled: Option<bool>,
-    /// The servers by a name of your choice. In the names of tools it stands in lower snake case.
+    /// The servers by a name of your choice, of at most 40 characters. In the names of tools it stands in lower snake case.
     #[schemars(extend("propertyNames" = names()))]
     pub servers: Option<BTreeMap<String, Server>>,
 }
@@ -26,7 +26,8 @@ pub(super) struct Server {
     #[schemars(extend("default" = "stdio", "enum" = ["stdio", "http"]))]
     pub transport: Option<String>,
     /// For `stdio`: the program and its arguments. A program without a slash is looked for in `PATH`, then beside
-    /// offhook's own program; with a slash it is relative to this file's folder.
+    /// offhook's own program; with a slash it is relative to this file's folder. No shell reads it: each argument is its own
+    /// entry, and neither `~` nor `$NAME` is expanded.
     #[schemars(length(min = 1, max = 256))]
     pub command: Option<Vec<Option<String>>>,
     /// For `stdio`: the folder it runs in, relative to this file's folder. Without it, this file's folder.
@@ -34,7 +35,7 @@ pub(super) struct Server {
     pub cwd: Option<String>,
     /// For `stdio`: its environment, besides `PATH`, `HOME`, `LANG` and `TZ`. The values are never logged.
     pub env: Option<BTreeMap<String, String>>,
-    /// For `http`: the address of its endpoint, such as `https://tools.example.com/mcp`.
+    /// For `http`: the address of its endpoint, such as `https://tools.example.com/mcp`, without user, query and fragment.
     #[schemars(length(min = 1))]
     pub url: Option<String>,
     /// For `http`: headers of every request. The values are never logged.
@@ -62,7 +63,10 @@ pub(super) struct Restart {
     #[schemars(range(max = 1_000), extend("default" = 5))]
     pub max_restarts: Option<u32>,
     /// The wait before the first start again, in milliseconds; each further one is twice as long, 30 s at most.
-    #[schemars(range(min = 10, max = 30_000), extend("default" = 1_000))]
+    #[schemars(
+        range(min = 10, max = 30_000),
+        extend("default" = 1_000, "title" = "milliseconds from 10 to 30000, such as 1000")
+    )]
     pub backoff_ms: Option<u64>,
 }
 
@@ -71,14 +75,23 @@ pub(super) struct Restart {
 pub(super) struct Defaults {
     /// What a call may take, in milliseconds; then the model is told `TIMEOUT`. `tools.NAME.timeout` and the context's
     /// `limits.tool` hold as well.
-    #[schemars(range(min = 1, max = 600_000), extend("default" = 10_000))]
+    #[schemars(
+        range(min = 1, max = 600_000),
+        extend("default" = 10_000, "title" = "milliseconds from 1 to 600000, such as 10000")
+    )]
     pub timeout_ms: Option<u64>,
     /// What the server may take to start and to tell its tools, in milliseconds.
-    #[schemars(range(min = 1, max = 600_000), extend("default" = 20_000))]
+    #[schemars(
+        range(min = 1, max = 600_000),
+        extend("default" = 20_000, "title" = "milliseconds from 1 to 600000, such as 20000")
+    )]
     pub start_timeout_ms: Option<u64>,
     /// After this, in milliseconds, the caller hears `slow_response_message`. Not by realtime providers: they would speak
     /// into it.
-    #[schemars(range(min = 1, max = 600_000), extend("default" = 2_000))]
+    #[schemars(
+        range(min = 1, max = 600_000),
+        extend("default" = 2_000, "title" = "milliseconds from 1 to 600000, such as 2000")
+    )]
     pub slow_response_threshold_ms: Option<u64>,
     /// What the caller hears while a slow tool runs. Without it nothing is said.
     #[schemars(length(min = 1, max = 500))]

@@ -46,11 +46,79 @@ fn keys_of_the_other_transport_are_told() {
         "transport: http, url: 'https://tools.example.com/mcp', command: [x]",
         "transport: http, url: 'https://tools.example.com/mcp', env: { A: b }",
         "transport: http",
-        "transport: http, url: 'ws://secret@tools.example.com'",
+        "url: 'https://tools.example.com/mcp', bearer_token: x",
         "transport: stdio",
+        "transport: stdio, url: 'https://tools.example.com/mcp'",
         "transport: sse, url: 'https://tools.example.com/mcp'",
     ];
     insta::assert_snapshot!(told(&cases, about));
+}
+
+/// M25: what an address cannot have is told with where it goes, and nothing of it is shown.
+#[test]
+fn addresses_that_no_endpoint_has_are_told() {
+    let cases = [
+        "transport: http, url: 'ws://secret@tools.example.com'",
+        "transport: http, url: 'https://anna:secret@tools.example.com/mcp'",
+        "transport: http, url: 'https://tools.example.com/mcp?key=secret'",
+        "transport: http, url: 'https://tools.example.com?key=secret@'",
+        "transport: http, url: 'https://tools.example.com/mcp#secret'",
+        "transport: http, url: 'https://tools example.com/mcp'",
+    ];
+    for case in cases {
+        assert!(!about(case).contains("secret"), "{case}");
+    }
+    insta::assert_snapshot!(told(&cases, about));
+    assert_eq!(about("transport: http, url: 'https://tools.example.com:8443/a/@b'"), "none");
+}
+
+/// M25: a header that cannot be sent is told by its half: the name, or the value, which is not shown.
+#[test]
+fn headers_that_cannot_be_sent_are_told() {
+    let http = |headers: &str| about(&format!("transport: http, url: 'https://a.example', {headers}"));
+    let cases = [
+        "headers: { 'X Key': abc }",
+        "headers: { X-Key: \"two\\nlines\" }",
+        "headers: { Accept: text/plain }",
+        "bearer_token: abc, headers: { authorization: abc }",
+        "bearer_token: \"abc\\n\"",
+    ];
+    insta::assert_snapshot!(told(&cases, http));
+}
+
+/// M25: no shell reads a command; one that is written for a shell is warned of, and a path that has blanks is not.
+#[test]
+fn commands_that_are_written_for_a_shell_are_warned_of() {
+    let cases = [
+        "command: ['atis --config atis.yaml']",
+        "command: ['~/bin/atis', --config, '~/atis.yaml']",
+        "command: [$HOME/bin/atis]",
+        "command: ['/usr/bin/atis --config atis.yaml']",
+    ];
+    let about = |entry: &str| warnings(&with(&format!("    myAtis: {{ {entry} }}\n"), ""));
+    insta::assert_snapshot!(told(&cases, about));
+    let folder = tempfile::TempDir::new().unwrap();
+    let program = folder.path().join("my atis");
+    std::fs::write(&program, "").unwrap();
+    assert_eq!(about(&format!("command: [{program:?}, two words]")), "");
+    assert_eq!(about("command: [atis, --say, two words]"), "");
+}
+
+/// M2, M27: a tool that a context lists of a server that is switched off is missing from every call, which is warned of.
+#[test]
+fn tools_of_servers_that_are_switched_off_are_warned_of() {
+    let off = "    atis: { command: [x], enabled: false }\n";
+    let told = "test.yaml:7: contexts.desk.tools[0]: \"mcp_atis_get\" is a tool of mcp.servers.atis, which is switched off; \
+                take it out of the list, or set ";
+    assert_eq!(warnings(&with(off, "mcp_atis_get")), format!("{told}mcp.servers.atis.enabled: true"));
+    let all = with("    atis: { command: [x], defaults: { access: write } }\n", "mcp_atis_get");
+    assert_eq!(warnings(&all), "");
+    let none = all.replace("mcp:\n", "mcp:\n  enabled: false\n");
+    assert_eq!(warnings(&none), format!("{told}mcp.enabled: true"));
+    // Another that may have a tool of this name is on.
+    let both =
+        "    atis: { command: [x], enabled: false }\n    atis_get: { command: [x], defaults: { access: write } }\n";
+    assert_eq!(warnings(&with(both, "mcp_atis_get_it")), "");
 }
 
 /// M14, M answer 2: ids are lower snake case; two names that become one are told, and one of which nothing is left.
@@ -140,11 +208,17 @@ fn rules_of_speech_that_cannot_apply_are_told() {
     insta::assert_snapshot!(told(&cases, tool));
 }
 
+/// M25: a time in another unit is told with the number of milliseconds that it is.
 #[test]
 fn numbers_that_no_call_could_stand_are_told() {
     for entry in ["restart: { backoff_ms: 5 }", "defaults: { timeout_ms: 0 }", "restart: { max_restarts: -1 }"] {
         assert_ne!(about(&format!("command: [x], {entry}")), "none", "{entry}");
     }
-    let cases = ["command: []", "command: [x], cwd: nowhere"];
+    let cases = [
+        "command: []",
+        "command: [x], cwd: nowhere",
+        "command: [x], defaults: { timeout_ms: 10s, start_timeout_ms: soon }",
+        "command: [x], defaults: { slow_response_threshold_ms: 0 }, restart: { backoff_ms: 0.5s }",
+    ];
     insta::assert_snapshot!(told(&cases, about));
 }

@@ -93,6 +93,24 @@ fn the_smoke_configuration_has_one_context_with_one_tool_of_a_server() {
     assert!(dialplan.contains(",1,Set(AI_CONTEXT=demo_mcp)\n same => n,Stasis(offhook)\n"));
 }
 
+/// M answer 17: who copies an example of the documents has tools that run: it is whole, right, and nothing is warned of.
+#[test]
+fn the_examples_with_servers_are_whole() {
+    let env = |name: &str| Some(format!("value-of-{name}"));
+    for file in ["docs/mcp.md", "mcp_servers/aviation_atis/README.md", "mcp_servers/phonebook/README.md"] {
+        let text = fs::read_to_string(project(file)).unwrap();
+        let examples: Vec<_> =
+            text.split("```yaml\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0)).collect();
+        assert!(!examples.is_empty(), "{file}");
+        for example in examples {
+            let config = load_str(file, example, &env, &shipped()).unwrap_or_else(|problems| panic!("{problems}"));
+            assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+            let mut listed = config.contexts.values().flat_map(|context| &context.tools);
+            assert!(listed.any(|tool| config.mcp.owner(tool).is_some()), "{file}: a context lists a tool of a server");
+        }
+    }
+}
+
 /// What the comments of offhook.yaml offer has to be right as well.
 #[test]
 fn the_commented_sections_of_the_documented_file_are_right() {
@@ -115,6 +133,7 @@ fn the_commented_sections_of_the_documented_file_are_right() {
     let text = uncommented.join("\n");
     for section in [
         "\nasterisk:",
+        "\n  admin_token:",
         "\ndestinations:",
         "\nvoicemail:",
         "\nextensions:",
@@ -124,6 +143,7 @@ fn the_commented_sections_of_the_documented_file_are_right() {
     ] {
         assert!(text.contains(section), "{section}");
     }
-    let env = |name: &str| ["ARI_PASSWORD", "OPENAI_API_KEY", "SMTP_PASSWORD"].contains(&name).then(|| "x".to_owned());
+    let variables = ["ARI_PASSWORD", "OPENAI_API_KEY", "SMTP_PASSWORD", "OFFHOOK_ADMIN_TOKEN"];
+    let env = |name: &str| variables.contains(&name).then(|| "x".repeat(16));
     load_str("offhook.yaml", &text, &env, &shipped()).unwrap_or_else(|problems| panic!("{problems}\n{text}"));
 }
