@@ -18,12 +18,12 @@ use futures_util::future::join_all;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 use tokio::{
     runtime::{Builder, Handle, Runtime},
     sync::watch,
-    time::timeout,
+    time::{Instant, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::warn;

@@ -3,8 +3,9 @@
 use secrecy::{ExposeSecret as _, SecretString};
 use std::{
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
+use tokio::time::Instant;
 use tracing::info;
 
 /// Lines of one server in a second; the others are counted.

@@ -17,11 +17,8 @@ use crate::{
 use futures_util::future::BoxFuture;
 use rmcp::model::ErrorCode;
 use serde_json::{Map, Value};
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
-use tokio::runtime::Handle;
+use std::{sync::Arc, time::Duration};
+use tokio::{runtime::Handle, time::Instant};
 use tracing::info;
 
 /// Between the end of a call here and the end of its time in the call core.

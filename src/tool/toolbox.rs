@@ -36,6 +36,9 @@ pub(super) struct Entry {
     schemas: [Result<Value, Vec<Uncarried>>; Dialect::ALL.len()],
 }
 
+/// A guest's place among the guests, and why it is left out.
+pub type LeftOut = (usize, String);
+
 #[derive(Debug, thiserror::Error)]
 #[error("tool \"{name}\": {message}")]
 pub struct BrokenTool {
@@ -67,7 +70,7 @@ impl Registry {
         tools: impl IntoIterator<Item = Arc<dyn Tool>>,
         guests: impl IntoIterator<Item = Arc<dyn Tool>>,
         amend: impl Fn(&mut ToolSpec),
-    ) -> Result<(Self, Vec<(usize, String)>), Vec<BrokenTool>> {
+    ) -> Result<(Self, Vec<LeftOut>), Vec<BrokenTool>> {
         let mut entries: BTreeMap<String, Arc<Entry>> = BTreeMap::new();
         let mut broken = Vec::new();
         for tool in tools {

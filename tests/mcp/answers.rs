@@ -3,10 +3,8 @@
 use super::desk::*;
 use offhook::{mcp::State, tool::ToolError};
 use serde_json::json;
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
 
 /// M5: a call ends at its own limit and the server is told which; the late answer is dropped, and no other call waits.
 #[tokio::test]

@@ -16,10 +16,11 @@ use serde_json::Value;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 use tempfile::TempDir;
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 
 /// For what takes a machine under load a moment.
 pub const PATIENCE: Duration = Duration::from_secs(40);
@@ -183,10 +184,10 @@ impl Desk {
 /// One call of this selection of tools.
 pub async fn call(toolbox: &Arc<Toolbox>, tool: &str, arguments: Value) -> ToolOutcome {
     let opening = Opening { session: "desk".into(), ..Opening::default() };
-    let began = (Instant::now(), Timestamp::now());
+    let began = (Instant::now().into_std(), Timestamp::now());
     let mut policy = CallPolicy::new(Arc::clone(toolbox), Arc::<PolicyRules>::default(), opening, began);
     let call = ToolCall { id: "call_1".into(), name: tool.into(), arguments: arguments.to_string() };
-    match policy.admit(ToolCallId::random(), &call, Instant::now()) {
+    match policy.admit(ToolCallId::random(), &call, Instant::now().into_std()) {
         Admission::Run { call, .. } => {
             let tool = toolbox.tool(&call).unwrap();
             tool.run(*call, &facts()).await

@@ -3,11 +3,8 @@
 use super::desk::*;
 use offhook::{mcp::State, telemetry::LogCapture, tool::ToolError};
 use serde_json::{Value, json};
-use std::{
-    collections::BTreeSet,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use tokio::time::Instant;
 
 fn pid(event: &Value) -> u64 {
     event["pid"].as_u64().unwrap()
