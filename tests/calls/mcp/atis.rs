@@ -14,6 +14,12 @@ const BERGEN: &str = "Bergen Flesland information Bravo. Observed at one three f
     Dew point seven. QNH niner niner six hectopascals. Temporarily visibility four thousand metres, rain, cloud broken one \
     thousand feet. End of information Bravo.";
 
+/// Frames over which loudness is averaged: a phone on a busy machine may lose one or two, which shifts what follows.
+const SMOOTH: usize = 10;
+/// The least likeness of what was heard with the line that was said, and the most with another one of the same voice.
+const SAME: f64 = 0.8;
+const OTHER: f64 = 0.5;
+
 /// How loud a line is while espeak-ng says it as the shipped configuration has it: one value for each 20 ms.
 fn loudness_of_line(words: &str) -> Vec<f64> {
     /// Bytes before the samples, and samples of 20 ms at 22 050 Hz.
@@ -33,7 +39,8 @@ fn loudness_of_line(words: &str) -> Vec<f64> {
 
 fn loudness(samples: &[i16], frame: usize) -> Vec<f64> {
     let rms = |frame: &[i16]| (frame.iter().map(|&s| f64::from(s).powi(2)).sum::<f64>() / frame.len() as f64).sqrt();
-    samples.chunks_exact(frame).map(rms).collect()
+    let frames: Vec<f64> = samples.chunks_exact(frame).map(rms).collect();
+    frames.windows(SMOOTH).map(|window| window.iter().sum::<f64>() / window.len() as f64).collect()
 }
 
 /// How well a line's course of loudness is found in what was heard, 0 to 1, at the place where it fits best; and that place.
@@ -90,15 +97,17 @@ async fn a_real_call_speaks_the_atis_of_an_aerodrome() {
         likeness(&heard, &loudness_of_line("Hello, this is the airport weather line. I look up Trondheim for you."));
     let spoken = loudness_of_line(TRONDHEIM);
     let (is_it, at) = likeness(&heard, &spoken);
-    assert!(hello > 0.9, "the greeting is not what was heard: {hello}");
-    assert!(is_it > 0.9, "these are not the words that were heard: {is_it}");
+    assert!(hello > SAME, "the greeting is not what was heard: {hello}");
+    assert!(is_it > SAME, "these are not the words that were heard: {is_it}");
     assert!(at > hello_at, "the tool is called after the greeting");
     let (goodbye, goodbye_at) = likeness(&heard, &loudness_of_line("Thank you for calling. Goodbye!"));
-    assert!(goodbye > 0.9 && goodbye_at + 5 >= at + spoken.len(), "{goodbye}: to the end, then goodbye");
+    assert!(goodbye > SAME, "the goodbye is not what was heard: {goodbye}");
+    assert!(goodbye_at + SMOOTH >= at + spoken.len(), "the ATIS is spoken to its end");
     // Other words of the same voice are told from these.
-    let other = loudness_of_line(BERGEN);
-    let cut = spoken.len().min(other.len());
-    assert!(correlation(&spoken[..cut], &other[..cut]) < 0.5);
+    let mut other = loudness_of_line(BERGEN);
+    other.truncate(spoken.len());
+    let (is_other, _) = likeness(&heard, &other);
+    assert!(is_other < OTHER, "other words are as like: {is_other}");
     asterisk.wait_empty(SOON).await;
 }
 
