@@ -251,7 +251,7 @@ impl CallTask<'_> {
             Note::Answered => info!("answered"),
             Note::AgentReady => debug!("agent ready"),
             Note::AgentSpeaks => self.agent_heard = true,
-            Note::BargeIn { heard } => debug!(heard_ms = heard.as_millis(), "the caller interrupted"),
+            Note::BargeIn { heard } => debug!(heard_ms = heard.as_millis() as u64, "the caller interrupted"),
             Note::ToolAnswered { tool, error } => {
                 // What was not even well formed is nobody's refusal.
                 if let Some(tool) = tool

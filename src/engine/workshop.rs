@@ -273,7 +273,7 @@ impl Listener for Ear {
         match note {
             Note::Missing { path } => info!(call_id, tool, path = path.as_str(), "a template names what is not there"),
             Note::Capped { cap } => {
-                warn!(call_id, tool, cap_ms = cap.as_millis(), "requests were ended by request_time")
+                warn!(call_id, tool, cap_ms = cap.as_millis() as u64, "requests were ended by request_time")
             }
             Note::WentOn { action, kind } => {
                 info!(

@@ -238,7 +238,7 @@ impl Keeper {
     /// One line for each trouble, and ever fewer for one that lasts.
     fn tell_trouble(&self, reason: &str, wait: Option<Duration>, up_for: Option<Duration>, failures: u32) {
         let server = self.server.id.as_str();
-        let wait_ms = wait.map(|wait| wait.as_millis());
+        let wait_ms = wait.map(|wait| wait.as_millis() as u64);
         match (wait_ms, up_for.map(|time| time.as_secs())) {
             (None, _) => error!(server, reason, failures, "MCP server is down until a reload or a successful test"),
             (Some(wait_ms), Some(up_seconds)) => {

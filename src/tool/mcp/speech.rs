@@ -7,6 +7,8 @@ use std::borrow::Cow;
 
 /// Half a minute of speech. Who wants more asks again; the rest is in the data.
 const MESSAGE_CHARS_MAX: usize = 600;
+/// What the operator has chosen to be spoken is spoken: two minutes, which is a long weather report.
+const CHOSEN_CHARS_MAX: usize = 2000;
 /// A text that nobody marked as speech is spoken as it is only when it is about as short as speech.
 const PLAIN_TEXT_CHARS_MAX: usize = 300;
 /// Of what a server says about its failure.
@@ -116,8 +118,8 @@ impl<'a> Answer<'a> {
     fn message(&self, speech: &Speech) -> Option<String> {
         let json = self.json();
         let json = json.as_deref();
-        let template = || sayable(&filled(speech.template.as_deref()?, json?)?, MESSAGE_CHARS_MAX);
-        let field = || sayable(&printed(found(json?, speech.field.as_deref()?)?)?, MESSAGE_CHARS_MAX);
+        let template = || sayable(&filled(speech.template.as_deref()?, json?)?, CHOSEN_CHARS_MAX);
+        let field = || sayable(&printed(found(json?, speech.field.as_deref()?)?)?, CHOSEN_CHARS_MAX);
         let own = || sayable(json?.get("message")?.as_str()?, MESSAGE_CHARS_MAX);
         let plain = || {
             let text = self.texts().next()?.trim();
@@ -177,11 +179,11 @@ fn printed(value: &Value) -> Option<String> {
         Value::Null | Value::Object(_) => None,
         Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
         // Cut here already, so that a template cannot multiply a long value.
-        Value::String(text) => (!is_json(text)).then(|| for_speech(text, MESSAGE_CHARS_MAX)),
+        Value::String(text) => (!is_json(text)).then(|| for_speech(text, CHOSEN_CHARS_MAX)),
         Value::Array(items) if items.is_empty() || items.iter().any(Value::is_array) => None,
         Value::Array(items) => {
-            let words = items.iter().take(MESSAGE_CHARS_MAX).map(printed).collect::<Option<Vec<_>>>()?;
-            Some(for_speech(&words.join(", "), MESSAGE_CHARS_MAX))
+            let words = items.iter().take(CHOSEN_CHARS_MAX).map(printed).collect::<Option<Vec<_>>>()?;
+            Some(for_speech(&words.join(", "), CHOSEN_CHARS_MAX))
         }
     }
 }

@@ -84,7 +84,7 @@ proptest! {
             }
             other @ ToolOutcome::Collect(_) => panic!("{other:?}"),
         };
-        prop_assert!(!message.trim().is_empty() && message.chars().count() <= 600, "{message:?}");
+        prop_assert!(!message.trim().is_empty() && message.chars().count() <= 2000, "{message:?}");
         prop_assert!(!is_json(&message) && !message.chars().any(char::is_control), "{message:?}");
     }
 

@@ -169,7 +169,7 @@ fn json_and_control_characters_are_not_spoken() {
 
 #[test]
 fn a_long_message_ends_at_a_sentence_or_a_word() {
-    let spoken = |words: &str| said(&structured(json!({ "a": words })), &field("a"));
+    let spoken = |words: &str| said(&structured(json!({ "message": words })), &Speech::default());
     let sentences = "It is 3.5 degrees. ".repeat(60);
     assert_eq!(spoken(&sentences), "It is 3.5 degrees. ".repeat(31).trim_end());
     let words = "word ".repeat(200);
@@ -177,6 +177,10 @@ fn a_long_message_ends_at_a_sentence_or_a_word() {
     assert_eq!(spoken(&format!("A. {words}")), format!("A. {}", "word ".repeat(119)).trim_end(), "not to one letter");
     assert_eq!(spoken(&"ü".repeat(700)), "ü".repeat(600));
     assert_eq!(spoken(&format!("{}é b", "a".repeat(600))), "a".repeat(600));
+    // What the operator has chosen may be a weather report.
+    let chosen = |words: &str| said(&structured(json!({ "a": words })), &field("a"));
+    assert_eq!(chosen(&"word ".repeat(380)), "word ".repeat(380).trim_end());
+    assert_eq!(chosen(&"word ".repeat(500)), "word ".repeat(400).trim_end());
 }
 
 /// M17: the data is what the server gave, without repetition and without what is no text.
