@@ -72,7 +72,6 @@ async fn of_two_hundred_calls_none_waits_for_the_slowest() {
         _ => ("mcp_busy_big", json!({ "bytes": 5000 })),
     })
     .await;
-    assert!(desk.events("cancelled").len() <= 1);
     desk.fleet.stop().await;
 }
 

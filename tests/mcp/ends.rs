@@ -182,7 +182,8 @@ async fn a_server_sees_four_variables_and_its_own() {
     assert_eq!(value("API_KEY"), Some("key-of-the-test"));
     assert_eq!(value("TZ"), Some("Europe/Oslo"));
     assert_eq!(value("PATH"), std::env::var("PATH").ok().as_deref());
-    assert!(std::env::var("CARGO_MANIFEST_DIR").is_ok(), "there is more that it could have seen");
+    let is_more = |(name, _): (String, String)| !allowed.contains(name.as_str());
+    assert!(std::env::vars().any(is_more), "there is more that it could have seen");
     desk.fleet.stop().await;
 }
 
