@@ -152,7 +152,8 @@ impl Line {
     /// A JSON log line is none.
     fn is_message(&self) -> bool {
         let (first, last) = self.edges();
-        first.trim_start().starts_with('{') && (first.contains("\"jsonrpc\"") || last.contains("\"jsonrpc\""))
+        self.head.trim_ascii_start().starts_with(b"{")
+            && (first.contains("\"jsonrpc\"") || last.contains("\"jsonrpc\""))
     }
 
     /// The server asks something of us; a notification has no id.
@@ -387,19 +388,20 @@ mod tests {
         assert!(began.elapsed() >= 8 * WINDOW, "{:?}", began.elapsed());
     }
 
-    /// As `messages` has it, for lines of a few bytes: what begins with a brace.
+    /// As `messages` has it, for lines of a few bytes: what begins with a brace and names the protocol.
     fn expected(printed: &[u8]) -> Vec<u8> {
         let lines = printed.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
-        lines.filter(|line| line.trim_ascii_start().starts_with(b"{")).collect::<Vec<_>>().concat()
+        let names_it = |line: &[u8]| line.windows(9).any(|word| word == b"\"jsonrpc\"");
+        lines.filter(|line| line.trim_ascii_start().starts_with(b"{") && names_it(line)).collect::<Vec<_>>().concat()
     }
 
     /// Text that is like what servers print, and text that is like nothing.
     fn printed() -> impl Strategy<Value = Vec<u8>> {
         let message =
-            "[a-z\"{}\\[\\]:, ]{0,40}".prop_map(|text| format!("{{\"id\":1,\"x\":\"{text}\"}}\n").into_bytes());
+            "[a-z\"{}\\[\\]:, ]{0,40}".prop_map(|text| format!("{{\"jsonrpc\":1,\"x\":\"{text}\"}}\n").into_bytes());
         let noise = "[ -~]{0,40}\r?\n?".prop_map(String::into_bytes);
         let bytes = proptest::collection::vec(any::<u8>(), 0..80);
-        let brackets = "[\\[{]{0,300}\n".prop_map(String::into_bytes);
+        let brackets = "\\{\"jsonrpc\":[\\[{]{0,200}\n".prop_map(String::into_bytes);
         let piece = prop_oneof![message, noise, bytes, brackets];
         proptest::collection::vec(piece, 0..20).prop_map(|pieces| pieces.concat())
     }
