@@ -1,7 +1,7 @@
 //! Who may ask, and what every answer carries.
 //!
-//! There is no log-in yet: what protects the engine is that it listens on loopback, and a token for what changes it. A browser on the
-//! same machine reaches loopback too, on behalf of any page it shows, so requests are refused that a
+//! There is no log-in yet: what protects the engine is that it listens on loopback, and a token for what changes it. A
+//! browser on the same machine reaches loopback too, on behalf of any page it shows, so requests are refused that a
 //! foreign page could have caused.
 
 use super::problem;

@@ -7,7 +7,7 @@
 //! | `GET /ready` | 200 or 503, with every check and its reason |
 //! | `GET /metrics` | Prometheus' text format |
 //! | `GET /calls` | calls that run and calls that ended, with the reason |
-//! | `POST /reload` | 200 and the new generation; 202 if MCP servers wait for calls to end; or 422 and the file's problems |
+//! | `POST /reload` | 200 and the new generation, 202 if MCP servers wait for calls to end, or 422 and the problems |
 //! | `GET /mcp/status` | the MCP servers: state, restarts, last error, tools |
 //! | `POST /mcp/test/{id}` | 200 and what came of starting another instance of it; 404, 409 |
 //!

@@ -78,7 +78,10 @@ async fn a_server_is_tested_beside_the_running_one() {
     assert_eq!((status, &report["ok"], &report["error"]), (200, &json!(true), &Value::Null), "{report}");
     assert!(report["duration_ms"].is_number(), "{report}");
     let tools = report["tools"].as_array().expect("tools");
-    assert!(tools.contains(&json!({ "name": "echo", "exposed_name": "mcp_plain_echo" })), "{report}");
+    let echo = tools.iter().find(|tool| tool["name"] == "echo").expect("it is told");
+    assert_eq!((&echo["exposed_name"], &echo["access"]), (&json!("mcp_plain_echo"), &json!("public_read")), "{report}");
+    assert_eq!(echo["arguments"], json!(["text"]), "as a model would be told of it: {report}");
+    assert!(echo["description"].as_str().is_some_and(|words| !words.is_empty()), "{report}");
     let starts = scene.events("plain", "start");
     assert_eq!(starts.len(), 2);
     wait_gone(pid(&starts[1]), SOON).await;
@@ -95,8 +98,8 @@ async fn a_server_is_tested_beside_the_running_one() {
     scene.ends(phone).await;
 }
 
-/// M38, M answer 15: a call that is let finish keeps its tools; after the stop no server is left, neither one that ignores every request to end nor what another
-/// has started.
+/// M38, M answer 15: a call that is let finish keeps its tools; after the stop no server is left, neither one that
+/// ignores every request to end nor what another has started.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_a_server_outlives_the_engine() {
     let servers = [
