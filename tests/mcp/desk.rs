@@ -171,7 +171,7 @@ impl Desk {
             if events.len() >= count {
                 return events;
             }
-            assert!(Instant::now() < until, "{event} was written {} times, not {count}", events.len());
+            assert!(Instant::now() < until, "{event} is not there {count} times: {:?}\n{}", self.log(), self.metrics());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }

@@ -5,7 +5,7 @@ faulty.py [MODE]       the modes are the table MODES at the end; `plain` behaves
 
 Faults of one call are tools (TOOLS), faults of the whole server are modes. Tool calls run side by side.
 FAULTY_LOG names a file that takes one JSON object a line: {"event": "start", "at": SECONDS, "pid": …, "mode": …},
-then "initialized", "cancelled" (with the notification's params), "orphan" (with its pid), "sigterm", "eof".
+then "initialized", "cancelled" (with the notification's params), "orphan" (with its pid), "asleep", "sigterm", "eof".
 Nothing here outlives a test for long: what ignores every way to be stopped ends after LIFETIME seconds.
 """
 
@@ -89,6 +89,7 @@ asked = {}  # id of a request of ours → queue for the client's answer
 
 def sleep(call):
     seconds = float(call.arguments.get("seconds", 1))
+    log("asleep")
     return SILENCE if call.cancelled.wait(seconds) else text(f"slept {seconds:g} s")
 
 
