@@ -14,10 +14,13 @@
 //! The protocol is MCP, <https://modelcontextprotocol.io/specification>: `initialize` first, as every server knows it, and
 //! `server/discover` for those that know only that.
 
+mod client;
+mod connection;
 mod counters;
 mod fleet;
 mod link;
 mod output;
+mod patience;
 mod process;
 mod pump;
 mod server;

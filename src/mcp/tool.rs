@@ -1,8 +1,8 @@
 //! A tool of a server as one of offhook's own.
 
 use super::{
+    connection::CallFailure,
     counters::{CallEnd, McpCounters},
-    link::CallFailure,
     pump::TOO_LONG,
     server::Server,
 };

@@ -204,3 +204,45 @@ async fn no_secret_of_a_server_is_in_the_engine_s_log() {
     }
     assert!(!engine.offhook.log().contains(secret), "{}", engine.offhook.log());
 }
+
+/// M1, M3: who saves a tool of a tenant takes no tool of a server away from new calls.
+#[tokio::test]
+async fn a_saved_tool_leaves_the_tools_of_servers_where_they_are() {
+    let token = "token-of-the-test-0123456789";
+    let yaml = format!(
+        "{CONTEXTS}tenants: {{ shop: {{ tools: tools, tokens: [{token}] }} }}\n\
+         mcp: {{ servers: {{ one: {} }} }}\n",
+        faulty("plain", "")
+    );
+    let engine = Engine::start(&yaml).await;
+    let is_registered = |servers: &Value| servers["one"]["tools"][0]["registered"] == true;
+    engine.until("registered", is_registered).await;
+    let tool = json!({ "name": "greet", "description": "Greets.", "actions": [] });
+    let (status, body) = engine.offhook.request("POST", "api/v1/tools", token, Some(&tool)).await;
+    assert_eq!(status, 201, "{body}");
+    let servers = engine.servers().await;
+    assert!(is_registered(&servers), "{servers:#}");
+}
+
+/// M42, M43: what a context lists and the server, which is up, has not is told in the log and on the page, as is what the
+/// file names among the server's tools.
+#[tokio::test]
+async fn a_tool_that_the_server_has_not_is_told() {
+    let entry = faulty("plain", "");
+    let named = faulty("plain", ", tools: [{ name: echo }, { name: ecco }]");
+    let contexts = CONTEXTS.replace("[hangup_call]", "[mcp_one_echo, mcp_one_nosuch, hangup_call]");
+    let yaml = format!("{contexts}mcp: {{ servers: {{ one: {entry}, two: {named} }} }}\n");
+    let engine = Engine::start(&yaml).await;
+    let both_up = |servers: &Value| servers["one"]["state"] == "up" && servers["two"]["state"] == "up";
+    engine.until("up", both_up).await;
+    let servers = engine.until("missing", |servers| servers["one"]["missing"] == json!(["mcp_one_nosuch"])).await;
+    assert_eq!(servers["two"]["missing"], Value::Null, "{servers:#}");
+    let has_reason = |servers: &Value| {
+        let tools = servers["two"]["tools"].as_array().cloned().unwrap_or_default();
+        tools.iter().any(|tool| tool["name"] == "ecco" && tool["registered"] == false && tool["reason"].is_string())
+    };
+    engine.until("told", has_reason).await;
+    let log = engine.offhook.log();
+    let line = log.lines().find(|line| line.contains("its MCP server has none of that name")).unwrap_or_default();
+    assert!(line.contains("mcp_one_nosuch"), "{log}");
+}
