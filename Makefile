@@ -1,6 +1,8 @@
 # Two commands: `make demo` and `make test`. Each installs what it needs and says so.
 
 CARGO ?= cargo
+# The programs as `cargo build` made them: `cargo run` would choose other features of the dependencies, and make them anew.
+BUILT = $${CARGO_TARGET_DIR:-target}
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test pbx bench check setup fmt clippy docs licences
@@ -11,7 +13,7 @@ help: ## this list
 demo: ## one call by a synthetic caller, no Asterisk and no key needed; KEEP=1 keeps the engine up
 	@tests/lab/setup.sh demo
 	@$(CARGO) build
-	@$(CARGO) run --quiet --bin offhook -- demo $(if $(KEEP),--keep)
+	@$(BUILT)/debug/offhook demo $(if $(KEEP),--keep)
 
 test: setup ## every test, with a real Asterisk and real phones
 	$(CARGO) test --locked
@@ -23,7 +25,7 @@ pbx: setup ## a real Asterisk with offhook attached, for your softphone (PBX_BIN
 bench: ## calls on one core against a floor measured in the same run
 	@tests/lab/setup.sh bench
 	@$(CARGO) build --release
-	@$(CARGO) run --release --quiet --bin offhook -- bench
+	@$(BUILT)/release/offhook bench
 
 check: setup fmt clippy docs licences ## formatting, lints, documentation, licences
 

@@ -53,7 +53,7 @@ pub struct McpArguments {
 
 pub fn run(arguments: &McpArguments) -> ExitCode {
     if cfg!(debug_assertions) {
-        println!("NOT USABLE  This is a debug build; `cargo run --release -- bench mcp` makes a release build.");
+        println!("NOT USABLE  This is a debug build; `cargo build --release` makes another.");
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,

@@ -85,7 +85,7 @@ impl Tool for Idle {
 
 pub fn run(arguments: &ToolsArguments) -> ExitCode {
     if cfg!(debug_assertions) {
-        println!("NOT USABLE  This is a debug build; `cargo run --release -- bench tools` makes a release build.");
+        println!("NOT USABLE  This is a debug build; `cargo build --release` makes another.");
     }
     let Some(stage) = Stage::new() else {
         eprintln!("offhook bench: a schema of the bench is not usable");
