@@ -5,9 +5,9 @@ use anyhow::{Result, anyhow};
 use std::thread;
 use tokio::sync::{mpsc, oneshot};
 
-/// Requests that may wait for the thread. Each takes milliseconds, and one client has one call's worth of
-/// them; a queue this long means that the file is locked.
-const WAITING_MAX: usize = 64;
+/// Requests that may wait for the thread. Each takes milliseconds at most, and all calls of an engine may ask at once; a
+/// longer queue means that the file is locked.
+const WAITING_MAX: usize = 256;
 
 type Work = Box<dyn FnOnce(&mut Store) + Send>;
 

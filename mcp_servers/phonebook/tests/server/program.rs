@@ -105,12 +105,12 @@ async fn more_requests_than_may_wait_are_refused_at_once_and_the_others_are_answ
     let other = Connection::open(desk.database()).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let mut calls = JoinSet::new();
-    for row in 0..100 {
+    for row in 0..300 {
         let client = client.clone();
         let new = json!({ "number": format!("6{row:03}"), "name": "Eve" });
         calls.spawn(async move { client.try_call("add_contact", new).await.expect("an answer") });
     }
-    // One is at work and 64 wait; nobody but the rest can be answered while the file is locked.
+    // One is at work and 256 wait; nobody but the rest can be answered while the file is locked.
     for _ in 0..30 {
         let refused = calls.join_next().await.unwrap().unwrap();
         assert_eq!(refused.is_error, Some(true));
@@ -118,7 +118,7 @@ async fn more_requests_than_may_wait_are_refused_at_once_and_the_others_are_answ
     }
     other.execute_batch("ROLLBACK").unwrap();
     let last = calls.join_all().await;
-    assert!(last.iter().filter(|result| result.is_error != Some(true)).count() >= 64, "{last:?}");
+    assert!(last.iter().filter(|result| result.is_error != Some(true)).count() >= 256, "{last:?}");
 }
 
 #[tokio::test]
