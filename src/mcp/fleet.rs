@@ -35,7 +35,7 @@ const TEST_END_MAX: Duration = Duration::from_secs(1);
 
 /// The servers of a generation are started and stopped here; calls reach them through their tools.
 pub struct Fleet {
-    /// Own threads for what servers say: parsing a long answer must not make a frame late.
+    /// An own thread for what servers say: parsing a long answer must not make a frame late.
     _runtime: Option<OwnRuntime>,
     handle: Handle,
     counters: Arc<McpCounters>,

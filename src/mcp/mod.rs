@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Invariants: whatever a server does, it costs a call at most its own time limit and the engine at most the limits below;
-//! everything that is parsed is parsed on threads of its own, so that no frame of a call is late for it; no value of a
+//! everything that is parsed is parsed on a thread of its own, so that no frame of a call is late for it; no value of a
 //! server's environment or headers reaches a log; of a process that ended, no child is left.
 //!
 //! The protocol is MCP, <https://modelcontextprotocol.io/specification>: `initialize` first, as every server knows it, and

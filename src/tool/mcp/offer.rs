@@ -110,7 +110,8 @@ impl Offered {
 }
 
 /// Says what a tool touches, and with it what it is counted as and what it may leave behind. Of an unclassified one nobody
-/// knows, so the worst is assumed. What the server says of it has to tighten this again ([`Hints::tighten`]).
+/// knows, so the worst is assumed. Of a server's default, [`Hints::tighten`] comes after it; what the operator says of one
+/// tool by its name holds as it is said.
 pub fn classify(spec: &mut ToolSpec, access: Category) {
     let (kind, side_effects) = match access {
         Category::PublicRead | Category::PrivateRead => (ToolKind::Retrieval, SideEffects::ReadOnly),
