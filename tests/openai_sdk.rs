@@ -93,7 +93,8 @@ fn session(options: &Value, leg: Format) -> Vec<Value> {
     });
     let text = ToolText { name: "transfer", description: "Hands the caller on.", parameters: &parameters };
     let tools = [Dialect::OpenAiRealtime.render(text).expect("it can be told")];
-    let setup = AgentSetup { call: CallId::random(), instructions: "Be brief.".into(), tools: tools.into(), leg };
+    let setup =
+        AgentSetup { instructions: "Be brief.".into(), tools: tools.into(), ..AgentSetup::new(CallId::random(), leg) };
     let mut codec = provider::build("openai_realtime", options).expect("good options").codec(&setup);
     let mut sent = Vec::new();
     codec.open(&mut sent);

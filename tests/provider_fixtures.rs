@@ -10,7 +10,7 @@ use offhook::{
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use std::{fmt::Write, fs, path::PathBuf, sync::Arc};
+use std::{fmt::Write, fs, path::PathBuf};
 
 fn options(kind: &str) -> Value {
     match kind {
@@ -21,12 +21,8 @@ fn options(kind: &str) -> Value {
 }
 
 fn codec(kind: &str) -> Box<dyn Codec> {
-    let setup = AgentSetup {
-        call: CallId(uuid::Uuid::nil()),
-        instructions: "Be brief.".into(),
-        tools: Arc::new([]),
-        leg: Format::ULAW,
-    };
+    let setup =
+        AgentSetup { instructions: "Be brief.".into(), ..AgentSetup::new(CallId(uuid::Uuid::nil()), Format::ULAW) };
     provider::build(kind, &options(kind)).expect("good options").codec(&setup)
 }
 

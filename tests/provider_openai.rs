@@ -35,7 +35,7 @@ impl Stage {
 
     fn with(options: &Value, leg: Format) -> Self {
         let provider = provider::build("openai_realtime", options).expect("good options");
-        let setup = AgentSetup { call: CallId::random(), instructions: "Be brief.".into(), tools: Arc::new([]), leg };
+        let setup = AgentSetup { instructions: "Be brief.".into(), ..AgentSetup::new(CallId::random(), leg) };
         let counters = Arc::new(ProviderCounters::new(&Registry::new()).expect("a fresh registry"));
         let policy = SessionPolicy { handshake_max: Duration::from_secs(1), ..SessionPolicy::default() };
         let (commands, command_receiver) = mpsc::channel(64);

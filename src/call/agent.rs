@@ -22,6 +22,9 @@ pub enum AgentCommand {
     /// Say exactly this while you wait for tools: no answer, nothing to remember, and no change of what
     /// you wait for. An agent that cannot begin at once leaves it out, since it is soon too late.
     Announce { text: String },
+    /// Where the agent is told the caller's turns ([`AgentTraits::takes_turns`]): one has begun, its
+    /// audio follows; or it is complete, and is to be answered.
+    Turn(CallerTurn),
     /// Something has happened that the agent has to know and act upon; it may call tools. With
     /// [`Reply::NotNow`] it keeps it in mind for its next turn.
     Tell { text: String, reply: Reply },
@@ -30,6 +33,12 @@ pub enum AgentCommand {
     Interrupt { response: ResponseId, item: ItemId, heard: Duration, cancel: bool },
     /// The answer to one tool call: a JSON object as text. Answered exactly once per call.
     ToolResult { call_id: String, output: String, reply: Reply },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallerTurn {
+    Began,
+    Ended,
 }
 
 /// Whether the agent should speak after a tool result, or after it was told something.
@@ -60,7 +69,8 @@ pub enum AgentEvent {
         status: ResponseStatus,
     },
     /// The provider's turn detection heard the caller begin to speak. `utterance` is the provider's
-    /// name of what is said, which its transcript carries too.
+    /// name of what is said, which its transcript carries too. An agent that is told the turns reports
+    /// this when it has a name for the turn.
     CallerSpeechStarted {
         utterance: Option<ItemId>,
     },
@@ -71,6 +81,11 @@ pub enum AgentEvent {
         text: String,
         utterance: Option<ItemId>,
     },
+    /// The caller's words so far in an utterance that is not over; each one replaces the last.
+    PartialTranscript {
+        text: String,
+        utterance: Option<ItemId>,
+    },
     /// The caller's words in this utterance are not known and will not be.
     NoTranscript {
         utterance: Option<ItemId>,
@@ -78,7 +93,19 @@ pub enum AgentEvent {
     /// A complete set entry: all arguments have arrived. All calls of a response come before its
     /// `ResponseDone`.
     ToolCall(ToolCall),
+    /// The provider took a call back, by its own id: it wants no answer, and none may be given.
+    ToolCallCancelled {
+        call_id: String,
+    },
     Usage(Usage),
+    /// The session will be over within this time; the call should be carried on in another one.
+    Expiring {
+        within: Duration,
+    },
+    /// With this a later session can go on where this one is now. The newest one counts.
+    Resumable {
+        handle: Arc<str>,
+    },
     /// Something odd that the session survives; counted under this closed label.
     Noise(Noise),
     /// The session is over and will not come back. Always the last event.
@@ -165,10 +192,12 @@ pub enum AgentLoss {
     Protocol,
     /// The provider stopped reading: the command queue stayed full.
     Stalled,
+    /// Too many requests or sessions, or the provider is overloaded; another moment may be better.
+    Throttled,
 }
 
 impl AgentLoss {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Unreachable,
         Self::Unauthorized,
         Self::Quota,
@@ -177,7 +206,13 @@ impl AgentLoss {
         Self::Expired,
         Self::Protocol,
         Self::Stalled,
+        Self::Throttled,
     ];
+
+    /// Trying the same provider again cannot heal it.
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Unauthorized | Self::Quota)
+    }
 
     pub const fn label(self) -> &'static str {
         match self {
@@ -189,6 +224,7 @@ impl AgentLoss {
             Self::Expired => "expired",
             Self::Protocol => "protocol",
             Self::Stalled => "stalled",
+            Self::Throttled => "throttled",
         }
     }
 }
@@ -202,6 +238,11 @@ pub struct AgentTraits {
     pub cancels_on_speech: bool,
     /// Understands how much of an item was heard.
     pub truncates: bool,
+    /// Can be told the caller's turns instead of finding them itself.
+    pub takes_turns: bool,
+    /// May hear the caller while a barge-in is undecided: it does nothing about it but report words
+    /// ([`AgentEvent::PartialTranscript`]). The others hear the caller once it is decided.
+    pub overhears: bool,
     /// Takes [`AgentCommand::Announce`]: its speech is made here, so a sentence of ours cannot run into
     /// one of its own. An agent that owns its audio stream may begin to speak at any moment.
     pub announces: bool,
@@ -213,6 +254,18 @@ pub struct AgentTraits {
 }
 
 impl AgentTraits {
+    /// An agent that can do nothing special, to be named apart from what it can do.
+    pub const PLAIN: Self = Self {
+        detects_speech: false,
+        cancels_on_speech: false,
+        truncates: false,
+        takes_turns: false,
+        overhears: false,
+        announces: false,
+        answer_bytes_max: None,
+        forwards_data: true,
+    };
+
     pub const fn answer_limits(&self) -> AnswerLimits {
         AnswerLimits { bytes_max: self.answer_bytes_max, data: self.forwards_data }
     }

@@ -138,6 +138,7 @@ impl EndReason {
             Self::AgentLost(AgentLoss::Expired) => "the provider's session time limit was reached",
             Self::AgentLost(AgentLoss::Protocol) => "the provider broke its protocol",
             Self::AgentLost(AgentLoss::Stalled) => "the provider stopped reading what it was sent",
+            Self::AgentLost(AgentLoss::Throttled) => "the provider had too many requests or sessions",
             Self::AgentSilent => "the agent gave no answer although the caller waited",
             Self::MediaLost => "the audio path between Asterisk and offhook broke",
             Self::SetupFailed(SetupStep::Answer) => "Asterisk could not answer the channel",

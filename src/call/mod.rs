@@ -17,7 +17,8 @@ mod track;
 mod words;
 
 pub use agent::{
-    AgentCommand, AgentEvent, AgentLoss, AgentTraits, ItemId, Noise, Reply, ResponseId, ResponseStatus, Speaker, Usage,
+    AgentCommand, AgentEvent, AgentLoss, AgentTraits, CallerTurn, ItemId, Noise, Reply, ResponseId, ResponseStatus,
+    Speaker, Usage,
 };
 pub use end::{EndClass, EndReason};
 pub use leg::{KEYS_MAX, LegCommand, LegEvent, LegTraits, SetupStep, TransferFault, are_keys};

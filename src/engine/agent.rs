@@ -55,7 +55,7 @@ impl Casting {
             instructions.push_str(story);
         }
         let tools = self.provider.dialect().map_or_else(|| Arc::from([]), |dialect| self.toolbox.schemas(dialect));
-        let setup = AgentSetup { call: facts.id, instructions, tools, leg };
+        let setup = AgentSetup { instructions, tools, ..AgentSetup::new(facts.id, leg) };
         let (commands, to_session) = mpsc::channel(AGENT_COMMANDS_MAX);
         let (from_session, events) = mpsc::channel(AGENT_EVENTS_MAX);
         // The session gives up just before the call would, so that the end reason is the session's own.

@@ -152,14 +152,8 @@ mod tests {
         opening(&facts, traits, &identify(), variables, None)
     }
 
-    const TRAITS: AgentTraits = AgentTraits {
-        detects_speech: true,
-        cancels_on_speech: true,
-        truncates: true,
-        announces: false,
-        answer_bytes_max: None,
-        forwards_data: true,
-    };
+    const TRAITS: AgentTraits =
+        AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true, ..AgentTraits::PLAIN };
 
     /// D18: what the dialplan hands over with the call is the tools' `user`, tokens among it; no Debug print shows it.
     #[test]

@@ -30,7 +30,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use secrecy::SecretString;
 use serde_json::Value;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
 /// One configured provider, made when a configuration is loaded and shared by all its calls.
@@ -43,6 +43,10 @@ pub trait Provider: Send + Sync {
     /// The formats of a session for a leg of this format: the leg's own where the provider speaks
     /// it, so that bytes pass through untouched.
     fn formats(&self, leg: Format) -> SessionFormats;
+    /// How long the vendor lets one session last, where it does not say so in the session itself.
+    fn session_max(&self) -> Option<Duration> {
+        None
+    }
     fn dial(&self, setup: &AgentSetup) -> Dial;
     fn codec(&self, setup: &AgentSetup) -> Box<dyn Codec>;
 }
@@ -65,11 +69,39 @@ pub struct AgentSetup {
     pub tools: Arc<[Value]>,
     /// The format of the leg.
     pub leg: Format,
+    /// What happens first, for providers that greet by themselves when the session stands.
+    pub opens: Opens,
+    /// The engine tells the caller's turns ([`AgentCommand::Turn`]), so the provider's own detection
+    /// is off. Only where [`AgentTraits::takes_turns`].
+    pub told_turns: bool,
+    /// The newest handle of the session that this one goes on with. A codec whose vendor refuses it
+    /// reports a loss; the next attempt comes without.
+    pub resume: Option<Arc<str>>,
+}
+
+impl AgentSetup {
+    /// A session without prompt and tools, whose agent speaks first.
+    pub fn new(call: CallId, leg: Format) -> Self {
+        let (instructions, tools) = (String::new(), Arc::from([]));
+        Self { call, instructions, tools, leg, opens: Opens::Greets(None), told_turns: false, resume: None }
+    }
+}
+
+/// Who speaks first in a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Opens {
+    /// The agent, in these words if there are some; [`AgentCommand::Greet`] says when.
+    Greets(Option<String>),
+    /// Nobody is greeted: the caller was already.
+    Waits,
 }
 
 /// How to reach the provider.
 pub enum Dial {
     WebSocket(WebSocketDial),
+    /// An address that is asked for first; it fails with the HTTP status that codec's
+    /// [`refused`](Codec::refused) understands, or 0 when there was none.
+    Asked(BoxFuture<'static, Result<WebSocketDial, u16>>),
     /// The provider lives in this process: a task that speaks to the codec over two channels.
     /// It ends when its receiver ends.
     Embedded(StartEmbedded),

@@ -64,14 +64,7 @@ impl Provider for Realtime {
     }
 
     fn traits(&self) -> AgentTraits {
-        AgentTraits {
-            detects_speech: true,
-            cancels_on_speech: true,
-            truncates: true,
-            announces: false,
-            answer_bytes_max: None,
-            forwards_data: true,
-        }
+        AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true, ..AgentTraits::PLAIN }
     }
 
     fn dialect(&self) -> Option<crate::tool::schemas::Dialect> {

@@ -84,8 +84,7 @@ impl Provider for Scripted {
             cancels_on_speech: true,
             truncates: true,
             announces: true,
-            answer_bytes_max: None,
-            forwards_data: true,
+            ..AgentTraits::PLAIN
         }
     }
 

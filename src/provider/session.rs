@@ -171,7 +171,7 @@ impl Session {
                     self.count_dial(loss.label());
                     tracing::warn!(attempt, loss = loss.label(), "the provider's session did not come about");
                     last = loss;
-                    if matches!(loss, AgentLoss::Unauthorized | AgentLoss::Quota) {
+                    if loss.is_final() {
                         break;
                     }
                 }
@@ -193,7 +193,7 @@ impl Session {
             Some(Ok(Err(error))) => {
                 return Attempt::Failed(match error {
                     DialError::Refused(status) => codec.refused(status),
-                    DialError::Failed(_) | DialError::Header => AgentLoss::Unreachable,
+                    DialError::Failed(_) | DialError::Header | DialError::NoAddress => AgentLoss::Unreachable,
                 });
             }
             Some(Ok(Ok(link))) => link,

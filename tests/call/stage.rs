@@ -92,8 +92,7 @@ pub const AGENT: AgentTraits = AgentTraits {
     cancels_on_speech: true,
     truncates: true,
     announces: true,
-    answer_bytes_max: None,
-    forwards_data: true,
+    ..AgentTraits::PLAIN
 };
 
 /// The caller's PIN in the context that takes over; the first one's is 2468.

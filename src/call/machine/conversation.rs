@@ -64,6 +64,10 @@ impl CallMachine {
             }
             AgentEvent::NoTranscript { utterance } => self.on_no_words(utterance.as_deref(), now, out),
             AgentEvent::ToolCall(call) => self.on_tool_call(call, now, out),
+            AgentEvent::PartialTranscript { .. }
+            | AgentEvent::ToolCallCancelled { .. }
+            | AgentEvent::Expiring { .. }
+            | AgentEvent::Resumable { .. } => {}
             AgentEvent::Usage(usage) => out.push(Output::Measure(Measure::Usage(usage))),
             // Counted where it was heard.
             AgentEvent::Noise(_) => {}

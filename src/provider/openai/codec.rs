@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     audio::{Encoding, Format},
-    call::{AgentCommand, AgentEvent, AgentLoss, Noise, Reply, ResponseStatus, Speaker, Usage},
+    call::{AgentCommand, AgentEvent, AgentLoss, CallerTurn, Noise, Reply, ResponseStatus, Speaker, Usage},
     provider::{AgentSetup, Codec, SessionFormats, Wire, decode_base64},
     tool::ToolCall,
 };
@@ -332,6 +332,11 @@ impl Codec for RealtimeCodec {
             AgentCommand::Announce { text } => self.say(&format!(
                 "You are waiting for the result of a tool. Say exactly this now, and nothing more:\n{text}"
             )),
+            AgentCommand::Turn(CallerTurn::Began) => {}
+            AgentCommand::Turn(CallerTurn::Ended) => {
+                out.push(text(&json!({ "type": "input_audio_buffer.commit" })));
+                self.reply(Reply::Wanted);
+            }
             AgentCommand::Tell { text: words, reply } => {
                 out.push(text(&json!({
                     "type": "conversation.item.create",

@@ -18,7 +18,11 @@ impl Talk {
         let parameters = json!({ "type": "object", "properties": { "to": { "type": "string" } } });
         let text = ToolText { name: "transfer", description: "Hands the caller on.", parameters: &parameters };
         let tools = [Dialect::OpenAiRealtime.render(text).expect("it can be told")];
-        let setup = AgentSetup { call: CallId::random(), instructions: "Be brief.".into(), tools: tools.into(), leg };
+        let setup = AgentSetup {
+            instructions: "Be brief.".into(),
+            tools: tools.into(),
+            ..AgentSetup::new(CallId::random(), leg)
+        };
         Self(build("openai_realtime", options).unwrap().codec(&setup))
     }
 
@@ -297,8 +301,7 @@ fn the_schema_accepts_what_the_options_accept_and_refuses_unknown_keys() {
 #[test]
 fn the_key_is_not_in_the_address_and_not_in_debug_output() {
     let provider = build("openai_realtime", &json!({ "api_key": "sk-secret", "project": "p" })).unwrap();
-    let setup =
-        AgentSetup { call: CallId::random(), instructions: String::new(), tools: Arc::new([]), leg: Format::ULAW };
+    let setup = AgentSetup::new(CallId::random(), Format::ULAW);
     let Dial::WebSocket(dial) = provider.dial(&setup) else { panic!("a socket") };
     assert!(!format!("{dial:?}").contains("sk-secret"));
     assert_eq!(dial.headers.len(), 2);

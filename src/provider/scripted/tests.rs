@@ -22,8 +22,7 @@ struct Stage {
 impl Stage {
     fn of(options: &Value) -> Self {
         let provider = build(options).map_err(|problems| format!("{problems:?}")).unwrap();
-        let setup =
-            AgentSetup { call: CallId::random(), instructions: String::new(), tools: Arc::new([]), leg: Format::ULAW };
+        let setup = AgentSetup::new(CallId::random(), Format::ULAW);
         let counters = Arc::new(ProviderCounters::new(&Registry::new()).unwrap());
         let (commands, command_receiver) = mpsc::channel(64);
         let (event_sender, events) = mpsc::channel(64);

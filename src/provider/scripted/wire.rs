@@ -99,6 +99,8 @@ impl Codec for ScriptedCodec {
             AgentCommand::Say { text } => ToAgent::Say { text },
             AgentCommand::Announce { text } => ToAgent::Announce { text },
             AgentCommand::Tell { text, reply: Reply::Wanted } => ToAgent::Tell { text },
+            // A script hears turns by itself.
+            AgentCommand::Turn(_) => return,
             // A script has its next turn already.
             AgentCommand::Tell { reply: Reply::NotNow, .. } => return,
             AgentCommand::Interrupt { response, heard, cancel, .. } => {

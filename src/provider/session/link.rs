@@ -60,6 +60,8 @@ pub(super) enum DialError {
     Refused(u16),
     #[error("cannot connect to the provider: {0}")]
     Failed(#[source] Box<tungstenite::Error>),
+    #[error("the provider did not say where its session is")]
+    NoAddress,
     #[error("a header for the provider holds characters that headers cannot carry")]
     Header,
 }
@@ -82,10 +84,12 @@ pub(super) struct Link {
 impl Link {
     pub(super) async fn dial(dial: Dial) -> Result<Self, DialError> {
         match dial {
-            Dial::WebSocket(dial) => web_socket(dial).await.inspect_err(|error| {
-                // The call's own reason says only that the agent was lost.
-                tracing::warn!("{error}");
-            }),
+            Dial::WebSocket(dial) => Self::web_socket(dial).await,
+            Dial::Asked(asking) => match asking.await {
+                Ok(dial) => Self::web_socket(dial).await,
+                Err(0) => Err(DialError::NoAddress),
+                Err(status) => Err(DialError::Refused(status)),
+            },
             Dial::Embedded(start) => {
                 let (to_agent, from_session) = mpsc::channel(EMBEDDED_QUEUE);
                 let (to_session, from_agent) = mpsc::channel(EMBEDDED_QUEUE);
@@ -93,6 +97,11 @@ impl Link {
                 Ok(Self::embedded(to_agent, from_agent, task))
             }
         }
+    }
+
+    async fn web_socket(dial: WebSocketDial) -> Result<Self, DialError> {
+        // The call's own reason says only that the agent was lost.
+        web_socket(dial).await.inspect_err(|error| tracing::warn!("{error}"))
     }
 
     fn embedded(

@@ -72,14 +72,7 @@ impl Provider for Fake {
     }
 
     fn traits(&self) -> AgentTraits {
-        AgentTraits {
-            detects_speech: true,
-            cancels_on_speech: true,
-            truncates: true,
-            announces: false,
-            answer_bytes_max: None,
-            forwards_data: true,
-        }
+        AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true, ..AgentTraits::PLAIN }
     }
 
     fn dialect(&self) -> Option<crate::tool::schemas::Dialect> {
@@ -122,8 +115,7 @@ impl Stage {
         let (command_sender, commands) = mpsc::channel(64);
         let (event_sender, events) = mpsc::channel(8);
         let counters = Arc::new(ProviderCounters::new(&Registry::new()).unwrap());
-        let setup =
-            AgentSetup { call: CallId::random(), instructions: String::new(), tools: Arc::new([]), leg: Format::ULAW };
+        let setup = AgentSetup::new(CallId::random(), Format::ULAW);
         let policy = SessionPolicy::default();
         let task = tokio::spawn(run(provider, setup, commands, event_sender, policy, counters.clone()));
         Self { commands: command_sender, events, counters, dials, task }
@@ -403,12 +395,7 @@ async fn a_peer_that_answers_no_ping_is_lost_and_one_that_does_is_not() {
             dials: Arc::default(),
             formats: SessionFormats { input: Format::ULAW, output: Format::ULAW },
         }),
-        setup: AgentSetup {
-            call: CallId::random(),
-            instructions: String::new(),
-            tools: Arc::new([]),
-            leg: Format::ULAW,
-        },
+        setup: AgentSetup::new(CallId::random(), Format::ULAW),
         commands: command_receiver,
         events: event_sender,
         policy: SessionPolicy::default(),
