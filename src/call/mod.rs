@@ -14,6 +14,7 @@ mod record;
 mod rules;
 mod timers;
 mod track;
+mod turns;
 mod words;
 
 pub use agent::{
@@ -26,4 +27,5 @@ pub use machine::CallMachine;
 pub use record::{Measure, Note};
 pub use rules::{CallRules, OnFailure};
 pub use timers::Timer;
+pub use turns::{AgentSound, Backchannels, Ears, FalseAlarm, TurnEvent, TurnOwner, TurnRules, TurnTaker, VERDICT_MAX};
 pub use words::{CallPlan, Delivery, Handover, Input, Output};
