@@ -15,6 +15,7 @@ mod record;
 mod rules;
 mod timers;
 mod track;
+mod turns;
 mod words;
 
 pub use agent::{
@@ -28,4 +29,5 @@ pub use machine::CallMachine;
 pub use record::{Measure, Note, TurnTimes};
 pub use rules::{CallRules, Exit, LastResort, OnFailure, Recovery};
 pub use timers::Timer;
+pub use turns::{AgentSound, Backchannels, Ears, FalseAlarm, TurnEvent, TurnOwner, TurnRules, TurnTaker, VERDICT_MAX};
 pub use words::{CallPlan, Delivery, Dialling, Handover, Input, Next, Output, Successor};
