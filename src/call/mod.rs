@@ -15,11 +15,12 @@ mod record;
 mod rules;
 mod timers;
 mod track;
+mod usage;
 mod words;
 
 pub use agent::{
     AgentCommand, AgentEvent, AgentLoss, AgentTraits, CallerTurn, ItemId, Noise, Reply, ResponseId, ResponseStatus,
-    Speaker, Usage,
+    Speaker,
 };
 pub use clips::{Clips, Spoken};
 pub use end::{EndClass, EndReason};
@@ -28,4 +29,5 @@ pub use machine::CallMachine;
 pub use record::{Measure, Note, TurnTimes};
 pub use rules::{CallRules, Exit, LastResort, OnFailure, Recovery};
 pub use timers::Timer;
+pub use usage::Usage;
 pub use words::{CallPlan, Delivery, Dialling, Handover, Input, Next, Output, Successor};
