@@ -170,9 +170,10 @@ impl Check<'_> {
     /// A script does what it says; a context that does not list the tool would refuse it each time.
     fn tools_of_scripts(&mut self, catalog: &Catalog) {
         let config = self.config;
-        let speakers = config.contexts.iter().flat_map(|(name, context)| {
-            context.providers().map(move |provider| (name, context, provider))
-        });
+        let speakers = config
+            .contexts
+            .iter()
+            .flat_map(|(name, context)| context.providers().map(move |provider| (name, context, provider)));
         for (name, context, entry) in speakers {
             let Some(provider) = config.providers.get(entry) else { continue };
             let Some(kind) = catalog.provider(&provider.kind) else { continue };

@@ -77,7 +77,14 @@ impl Casting {
     }
 
     /// Starts the session, at once: it connects while Asterisk answers.
-    pub fn dial(&self, shared: &Shared, facts: &CallFacts, leg: Format, briefing: Briefing<'_>, span: &Span) -> Session {
+    pub fn dial(
+        &self,
+        shared: &Shared,
+        facts: &CallFacts,
+        leg: Format,
+        briefing: Briefing<'_>,
+        span: &Span,
+    ) -> Session {
         let Briefing { story, resume, opens, policy } = briefing;
         let mut instructions = prompt::fill(&self.context.prompt, facts);
         if let Some(story) = story {

@@ -326,7 +326,7 @@ async fn run(
     });
     // The caller's way out and the session's end do not wait for each other.
     let sessions = join_all(sessions.map(Session::close));
-    tokio::join!(line.clear_away(reason == EndReason::EngineFault).instrument(span.clone()), sessions);
+    tokio::join!(line.clear_away(reason).instrument(span.clone()), sessions);
     span.in_scope(|| post.send(shared.mailer.as_ref(), &generation.config, &known, since));
     shared.metrics.call_ended(reason);
     entered.ended(reason);

@@ -364,7 +364,8 @@ mod tests {
     /// Nobody waits for one session as long as for all of them.
     #[test]
     fn all_attempts_of_a_recovery_fit_into_its_time_and_a_first_dial_leaves_time_for_a_fallback() {
-        let yaml = "providers: { a: { scripted: { script: [silence] } } }\ncontexts: { c: { prompt: A, provider: a } }\n";
+        let yaml =
+            "providers: { a: { scripted: { script: [silence] } } }\ncontexts: { c: { prompt: A, provider: a } }\n";
         let config = crate::config::load_str("test.yaml", yaml, &|_| None, &crate::provider::catalog()).unwrap();
         let context = &config.contexts["c"];
         let (rules, lost) = (&context.rules, Dialling::Recovery(AgentLoss::Closed));

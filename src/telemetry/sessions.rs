@@ -52,7 +52,8 @@ pub struct SessionMetrics {
 
 impl SessionMetrics {
     pub(super) fn new(registry: &Registry) -> Self {
-        let counters = |definition: &Definition, values| NamedCounters::new(definition.register_counters(registry), values);
+        let counters =
+            |definition: &Definition, values| NamedCounters::new(definition.register_counters(registry), values);
         Self {
             rollovers: counters(&ROLLOVERS, &SuccessorEnd::LABELS),
             recoveries: counters(&RECOVERIES, &SuccessorEnd::LABELS),
