@@ -6,7 +6,7 @@ use crate::{
     call::{AgentCommand, AgentEvent, Handover},
     config::{Context, prompt},
     facts::CallFacts,
-    provider::{self, AgentSetup, Provider, SessionPolicy},
+    provider::{self, AgentSetup, Meter, Provider, SessionPolicy},
     tool::Toolbox,
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -27,6 +27,7 @@ const SESSION_CLOSE_MAX: Duration = Duration::from_secs(2);
 pub(super) struct Session {
     pub commands: mpsc::Sender<AgentCommand>,
     pub events: mpsc::Receiver<AgentEvent>,
+    pub meter: Arc<Meter>,
     task: JoinHandle<()>,
 }
 
@@ -56,6 +57,7 @@ impl Casting {
         }
         let tools = self.provider.dialect().map_or_else(|| Arc::from([]), |dialect| self.toolbox.schemas(dialect));
         let setup = AgentSetup { instructions, tools, ..AgentSetup::new(facts.id, leg) };
+        let meter = Arc::clone(&setup.meter);
         let (commands, to_session) = mpsc::channel(AGENT_COMMANDS_MAX);
         let (from_session, events) = mpsc::channel(AGENT_EVENTS_MAX);
         // The session gives up just before the call would, so that the end reason is the session's own.
@@ -69,7 +71,7 @@ impl Casting {
             policy,
             Arc::clone(&shared.provider_counters),
         );
-        Session { commands, events, task: tokio::spawn(session.instrument(span.clone())) }
+        Session { commands, events, meter, task: tokio::spawn(session.instrument(span.clone())) }
     }
 
     /// What the call core has to know when this agent takes over; `variables` are those of the caller's channel.
@@ -102,7 +104,7 @@ impl Session {
 
     /// The session is told by its command queue, which goes; a provider that hangs is cut off.
     pub async fn close(self) {
-        let Self { commands, events, mut task } = self;
+        let Self { commands, events, mut task, .. } = self;
         drop((commands, events));
         if timeout(SESSION_CLOSE_MAX, &mut task).await.is_err() {
             task.abort();

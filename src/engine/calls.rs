@@ -5,6 +5,7 @@ use super::{
     Ari, Shared,
     admission::{Granted, NoContext, Wish, grant},
     agent::{Casting, Session},
+    bill::Bill,
     call_task::CallTask,
     generation::Generation,
     line::{ByAri, Line, Places},
@@ -269,6 +270,8 @@ async fn run(
     };
     let casting = Casting { context: granted.context, provider: granted.provider, toolbox: Arc::clone(&toolbox) };
     let session = casting.dial(&shared, &facts, format, None, &span);
+    let mut bill = Bill::default();
+    bill.session(&facts.provider, &session);
     let mut line = line();
     let known = facts.clone();
     let (mut post, since) = (Post::default(), jiff::Timestamp::now());
@@ -288,6 +291,7 @@ async fn run(
             asides,
             entered: &entered,
             post: &mut post,
+            bill: &mut bill,
             shared: &shared,
             began,
             agent_heard: false,
@@ -311,8 +315,10 @@ async fn run(
     // The caller's way out and the session's end do not wait for each other.
     let sessions = join_all(sessions.map(Session::close));
     tokio::join!(line.clear_away(reason == EndReason::EngineFault).instrument(span.clone()), sessions);
-    span.in_scope(|| post.send(shared.mailer.as_ref(), &generation.config, &known, since));
+    span.in_scope(|| {
+        post.send(shared.mailer.as_ref(), &generation.config, &known, since);
+        entered.ended(reason, bill.settle(&generation.config.prices, &shared.metrics));
+    });
     shared.metrics.call_ended(reason);
-    entered.ended(reason);
     tracing::debug!(call_id = %known.id, "cleared away");
 }

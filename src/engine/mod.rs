@@ -4,11 +4,13 @@
 //! - `admission`: which agent takes a call
 //! - `line`: the Asterisk side of one call
 //! - `call_task`: the task that owns one call
+//! - `bill`: what a call used, and what that costs
 //! - `post`: what a call leaves to be sent
 //! - `live`: who is on the line, and how the last calls ended
 
 mod admission;
 mod agent;
+mod bill;
 mod call_task;
 mod calls;
 mod generation;

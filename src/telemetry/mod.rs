@@ -11,6 +11,8 @@ mod metrics;
 mod names;
 mod process;
 mod reference;
+mod turns;
+mod usage;
 
 pub use capture::LogCapture;
 pub use definition::Definition;
