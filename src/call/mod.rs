@@ -15,6 +15,7 @@ mod record;
 mod rules;
 mod timers;
 mod track;
+mod turns;
 mod usage;
 mod words;
 
@@ -29,5 +30,6 @@ pub use machine::CallMachine;
 pub use record::{Measure, Note, TurnTimes};
 pub use rules::{CallRules, Exit, LastResort, OnFailure, Recovery};
 pub use timers::Timer;
+pub use turns::{AgentSound, Backchannels, Ears, FalseAlarm, TurnEvent, TurnOwner, TurnRules, TurnTaker, VERDICT_MAX};
 pub use usage::Usage;
 pub use words::{CallPlan, Delivery, Dialling, Handover, Input, Next, Output, Successor};

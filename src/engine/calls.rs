@@ -4,7 +4,7 @@
 use super::{
     Ari, Shared,
     admission::{Granted, NoContext, Wish, grant},
-    agent::{Casting, Session},
+    agent::{Briefing, Casting, Session},
     bill::Bill,
     call_task::CallTask,
     generation::Generation,
@@ -12,6 +12,7 @@ use super::{
     live::{Doors, Seat},
     opening,
     post::Post,
+    succession::{self, First, Succession},
 };
 use crate::{
     asterisk::{
@@ -233,11 +234,23 @@ struct Start {
 async fn run(
     shared: Arc<Shared>,
     generation: Arc<Generation>,
-    granted: Granted,
+    mut granted: Granted,
     start: Start,
     line: impl FnOnce() -> Line,
 ) {
-    let Start { facts, transport, format, began, seat, transfers, said, place } = start;
+    let Start { mut facts, transport, format, began, seat, transfers, said, place } = start;
+    let order = succession::order(&facts.provider, &granted.context);
+    if let Some((name, how)) = succession::first(&shared, &order)
+        && let Some(provider) = generation.providers.get(name)
+    {
+        let asked = std::mem::replace(&mut facts.provider, name.to_owned());
+        granted.provider = Arc::clone(provider);
+        call_span(&facts).in_scope(|| match how {
+            First::AsAsked => {}
+            First::Instead => warn!(asked, "the provider that was asked for fails; the call begins with a fallback"),
+            First::Anyway => warn!("the provider fails, and there is no other; it is tried anyway"),
+        });
+    }
     let span = call_span(&facts);
     for refused in &granted.refused {
         span.in_scope(|| warn!(variable = refused.variable, "{}; the call goes on without it", refused.reason));
@@ -257,6 +270,7 @@ async fn run(
     if let Some(tenant) = granted.context.tenant.as_ref().and_then(|tenant| generation.config.tenants.get(tenant)) {
         opening.memory.tenant.clone_from(&tenant.memory);
     }
+    let succession = Succession::new(order, &facts.provider, greeting.clone());
     let plan = CallPlan {
         rules: CallRules { greeting, ..granted.context.rules.clone() },
         toolbox: Arc::clone(&toolbox),
@@ -269,7 +283,9 @@ async fn run(
         latencies: Arc::clone(&shared.latencies),
     };
     let casting = Casting { context: granted.context, provider: granted.provider, toolbox: Arc::clone(&toolbox) };
-    let session = casting.dial(&shared, &facts, format, None, &span);
+    let policy = succession::first_policy(&casting.context, succession.has_other());
+    let briefing = Briefing { story: None, resume: None, opens: succession.opens(), policy };
+    let session = casting.dial(&shared, &facts, format, briefing, &span);
     let mut bill = Bill::default();
     bill.session(&facts.provider, &session);
     let mut line = line();
@@ -286,7 +302,7 @@ async fn run(
             format,
             variables: said,
             transfers,
-            retired: Vec::new(),
+            succession,
             operator,
             asides,
             entered: &entered,
@@ -302,9 +318,9 @@ async fn run(
             error!("the call's task failed; the caller goes back to the dialplan");
             EndReason::EngineFault
         });
-        let CallTask { session, retired, facts, agent_heard, .. } = task;
-        shared.health.ended(&facts.provider, reason, agent_heard);
-        (reason, retired.into_iter().chain([session]))
+        task.part_ended(reason);
+        let CallTask { session, succession, .. } = task;
+        (reason, succession.into_session().into_iter().chain([session]))
     }
     .instrument(span.clone())
     .await;
@@ -314,7 +330,7 @@ async fn run(
     });
     // The caller's way out and the session's end do not wait for each other.
     let sessions = join_all(sessions.map(Session::close));
-    tokio::join!(line.clear_away(reason == EndReason::EngineFault).instrument(span.clone()), sessions);
+    tokio::join!(line.clear_away(reason).instrument(span.clone()), sessions);
     span.in_scope(|| {
         post.send(shared.mailer.as_ref(), &generation.config, &known, since);
         entered.ended(reason, bill.settle(&generation.config.prices, &shared.metrics));

@@ -4,7 +4,10 @@
 //! The constants at the head are the table of names; `docs/metrics.md` is written from them.
 //! Every child is made at the start and kept, so the path of a frame never looks a label up.
 
-use super::{definition::Definition, names::NamedCounters, process, turns::TurnMetrics, usage::UsageMetrics};
+use super::{
+    definition::Definition, names::NamedCounters, process, sessions::SessionMetrics, turns::TurnMetrics,
+    usage::UsageMetrics,
+};
 use crate::{
     call::{EndReason, TurnTimes, Usage},
     tool::ToolError,
@@ -238,6 +241,7 @@ struct Inner {
     tool_calls: NamedCounters,
     usage: UsageMetrics,
     turns: TurnMetrics,
+    sessions: SessionMetrics,
     reloads: [IntCounter; 2],
     log_lines_suppressed: IntCounter,
 }
@@ -277,6 +281,7 @@ impl Metrics {
             tool_calls: NamedCounters::new(TOOL_CALLS.register_counters(&registry), &ToolCallEnd::LABELS),
             usage: UsageMetrics::new(&registry),
             turns: TurnMetrics::new(&registry),
+            sessions: SessionMetrics::new(&registry),
             reloads: ["loaded", "refused"].map(|outcome| child(&reloads, outcome)),
             tasks: TASKS.register_int_gauge(&registry),
             open: OPEN.register_int_gauges(&registry),
@@ -316,6 +321,7 @@ impl Metrics {
     ) {
         self.0.tool_calls.know(tools);
         let providers = providers.into_iter();
+        self.0.sessions.know(providers.clone());
         self.0.usage.know(providers.clone());
         self.0.turns.know(providers);
     }
@@ -397,6 +403,11 @@ impl Metrics {
     /// Left out for a pair that is not [known](Self::know_price).
     pub fn cost(&self, provider: &str, currency: &str, amount: f64) {
         self.0.usage.cost(provider, currency, amount);
+    }
+
+    /// Of sessions that carry calls on, and of providers that fail.
+    pub fn sessions(&self) -> &SessionMetrics {
+        &self.0.sessions
     }
 
     pub fn reload(&self, outcome: Reload) {

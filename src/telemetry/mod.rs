@@ -11,6 +11,7 @@ mod metrics;
 mod names;
 mod process;
 mod reference;
+mod sessions;
 mod turns;
 mod usage;
 
@@ -19,3 +20,4 @@ pub use definition::Definition;
 pub use log::{LogError, LogFormat, call_span, init};
 pub use metrics::{CONTENT_TYPE, Declined, FrameDrop, InCall, Metrics, Reload, ToolCallEnd};
 pub use reference::reference_page;
+pub use sessions::{SessionMetrics, SuccessorEnd};

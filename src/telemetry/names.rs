@@ -1,7 +1,7 @@
 //! Label values that come from the configuration: bounded, and zero before they first count.
 
 use prometheus::{
-    CounterVec, HistogramVec, IntCounterVec,
+    CounterVec, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec,
     core::{MetricVec, MetricVecBuilder},
 };
 use std::{
@@ -80,5 +80,34 @@ impl<B: MetricVecBuilder> Named<B> {
 impl NamedCounters {
     pub(super) fn add(&self, name: &str, value: usize, by: u64) {
         self.with(name, value, |counter| counter.inc_by(by));
+    }
+}
+
+/// Gauges by configured name.
+pub(super) struct NamedGauges {
+    gauges: IntGaugeVec,
+    known: RwLock<BTreeMap<String, IntGauge>>,
+}
+
+impl NamedGauges {
+    /// `gauges` has one label.
+    pub(super) fn new(gauges: IntGaugeVec) -> Self {
+        Self { gauges, known: RwLock::default() }
+    }
+
+    pub(super) fn know<'a>(&self, names: impl IntoIterator<Item = &'a str>) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        for name in names {
+            if known.len() < NAMES_MAX && !known.contains_key(name) {
+                known.insert(name.to_owned(), self.gauges.with_label_values(&[name]));
+            }
+        }
+    }
+
+    /// A name that is not known is left out.
+    pub(super) fn set(&self, name: &str, value: i64) {
+        if let Some(gauge) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(name) {
+            gauge.set(value);
+        }
     }
 }
