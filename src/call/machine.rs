@@ -215,6 +215,11 @@ impl CallMachine {
         self.plan.format.frame_bytes()
     }
 
+    /// The caller's turn, counted as the tools' budgets count it.
+    pub fn turn(&self) -> u64 {
+        self.policy.turn()
+    }
+
     /// One word for a page of live calls.
     pub fn phase(&self) -> &'static str {
         match self.phase {

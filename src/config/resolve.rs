@@ -51,6 +51,8 @@ pub(super) fn resolve(
     let named = resolver.mcp.named();
     let known: Vec<&str> = own.iter().chain(&named).map(String::as_str).collect();
     let tool_rules = resolver.tool_rules(raw.tools.unwrap_or_default(), &known, &at.key("tools"));
+    let providers = resolver.providers(raw.providers.unwrap_or_default());
+    let prices = resolver.prices(raw.prices.unwrap_or_default(), &providers);
     let config = Config {
         asterisk: raw.asterisk.map(|asterisk| resolver.asterisk(asterisk)),
         media,
@@ -60,7 +62,7 @@ pub(super) fn resolve(
         },
         limits,
         default_context: raw.default_context,
-        providers: resolver.providers(raw.providers.unwrap_or_default()),
+        providers,
         destinations: raw
             .destinations
             .unwrap_or_default()
@@ -78,6 +80,7 @@ pub(super) fn resolve(
         tenants,
         mail,
         mcp: std::mem::take(&mut resolver.mcp),
+        prices,
         warnings: Vec::new(),
     };
     if let Some(name) = &config.default_context {
@@ -95,7 +98,7 @@ const MAIL_TOOLS: [&str; 2] = ["take_message", "request_transcript"];
 pub(super) struct Resolver<'a> {
     root: &'a Node,
     pub(super) folder: &'a std::path::Path,
-    catalog: &'a Catalog,
+    pub(super) catalog: &'a Catalog,
     report: &'a mut Report,
     /// For contexts that say nothing themselves.
     policy: &'a raw_policy::Policy,
@@ -116,7 +119,7 @@ impl Resolver<'_> {
     }
 
     /// `written` in quotes, unless it came from a variable.
-    fn shown(&self, path: &Path, written: &str) -> String {
+    pub(super) fn shown(&self, path: &Path, written: &str) -> String {
         match self.root.at(path).map(|node| &node.kind) {
             Some(Kind::Scalar { from_env: true, .. }) => "(a variable's value)".into(),
             _ => format!("{written:?}"),

@@ -6,7 +6,7 @@ use crate::{
     call::{AgentCommand, AgentEvent, AgentLoss, Handover},
     config::{Context, prompt},
     facts::CallFacts,
-    provider::{self, AgentSetup, Opens, Provider, SessionPolicy},
+    provider::{self, AgentSetup, Meter, Opens, Provider, SessionPolicy},
     tool::Toolbox,
 };
 use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
@@ -32,6 +32,7 @@ const SESSION_CLOSE_MAX: Duration = Duration::from_secs(2);
 pub(super) struct Session {
     commands: mpsc::Sender<AgentCommand>,
     events: mpsc::Receiver<AgentEvent>,
+    pub meter: Arc<Meter>,
     task: JoinHandle<()>,
     /// Since when it has taken nothing.
     refused_since: Option<Instant>,
@@ -93,6 +94,7 @@ impl Casting {
         }
         let tools = self.provider.dialect().map_or_else(|| Arc::from([]), |dialect| self.toolbox.schemas(dialect));
         let setup = AgentSetup { instructions, tools, opens, resume, ..AgentSetup::new(facts.id, leg) };
+        let meter = Arc::clone(&setup.meter);
         let (commands, to_session) = mpsc::channel(AGENT_COMMANDS_MAX);
         let (from_session, events) = mpsc::channel(AGENT_EVENTS_MAX);
         let session = provider::session::run(
@@ -104,7 +106,7 @@ impl Casting {
             Arc::clone(&shared.provider_counters),
         );
         let task = tokio::spawn(session.instrument(span.clone()));
-        Session { commands, events, task, refused_since: None, over: false }
+        Session { commands, events, meter, task, refused_since: None, over: false }
     }
 
     /// What the call core has to know when this agent takes over; `variables` are those of the caller's channel.

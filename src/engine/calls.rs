@@ -5,6 +5,7 @@ use super::{
     Ari, Shared,
     admission::{Granted, NoContext, Wish, grant},
     agent::{Briefing, Casting, Session},
+    bill::Bill,
     call_task::CallTask,
     generation::Generation,
     line::{ByAri, Line, Places},
@@ -285,6 +286,8 @@ async fn run(
     let policy = succession::first_policy(&casting.context, succession.has_other());
     let briefing = Briefing { story: None, resume: None, opens: succession.opens(), policy };
     let session = casting.dial(&shared, &facts, format, briefing, &span);
+    let mut bill = Bill::default();
+    bill.session(&facts.provider, &session);
     let mut line = line();
     let known = facts.clone();
     let (mut post, since) = (Post::default(), jiff::Timestamp::now());
@@ -304,6 +307,7 @@ async fn run(
             asides,
             entered: &entered,
             post: &mut post,
+            bill: &mut bill,
             shared: &shared,
             began,
             agent_heard: false,
@@ -327,8 +331,10 @@ async fn run(
     // The caller's way out and the session's end do not wait for each other.
     let sessions = join_all(sessions.map(Session::close));
     tokio::join!(line.clear_away(reason).instrument(span.clone()), sessions);
-    span.in_scope(|| post.send(shared.mailer.as_ref(), &generation.config, &known, since));
+    span.in_scope(|| {
+        post.send(shared.mailer.as_ref(), &generation.config, &known, since);
+        entered.ended(reason, bill.settle(&generation.config.prices, &shared.metrics));
+    });
     shared.metrics.call_ended(reason);
-    entered.ended(reason);
     tracing::debug!(call_id = %known.id, "cleared away");
 }

@@ -217,6 +217,7 @@ impl CallTask<'_> {
         let policy = policy(why, &casting.context, self.succession.has_other());
         let briefing = Briefing { story: story.as_deref(), resume, opens: self.succession.opens(), policy };
         let session = casting.dial(self.shared, &self.facts, self.format, briefing, &Span::current());
+        self.bill.session(&provider, &session);
         self.succession.last.clone_from(&provider);
         let agent = casting.provider.traits();
         self.succession.next =

@@ -12,7 +12,7 @@ mod scripted;
 pub mod session;
 
 pub use counters::ProviderCounters;
-pub use session::{SessionPolicy, run};
+pub use session::{Meter, SessionPolicy, run};
 
 use crate::{
     audio::Format,
@@ -77,13 +77,24 @@ pub struct AgentSetup {
     /// The newest handle of the session that this one goes on with. A codec whose vendor refuses it
     /// reports a loss; the next attempt comes without.
     pub resume: Option<Arc<str>>,
+    /// Counts how long the session is connected.
+    pub meter: Arc<Meter>,
 }
 
 impl AgentSetup {
     /// A session without prompt and tools, whose agent speaks first.
     pub fn new(call: CallId, leg: Format) -> Self {
         let (instructions, tools) = (String::new(), Arc::from([]));
-        Self { call, instructions, tools, leg, opens: Opens::Greets(None), told_turns: false, resume: None }
+        Self {
+            call,
+            instructions,
+            tools,
+            leg,
+            opens: Opens::Greets(None),
+            told_turns: false,
+            resume: None,
+            meter: Arc::default(),
+        }
     }
 }
 

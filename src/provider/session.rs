@@ -11,6 +11,7 @@
 //!   pre-roll before the provider is ready; that is counted.
 
 mod link;
+mod meter;
 mod preroll;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,8 @@ use tokio::{
 };
 use tokio_tungstenite::tungstenite::Message;
 use voice::Voice;
+
+pub use meter::Meter;
 
 /// Messages waiting for the socket: over a second of caller audio. Beyond it commands wait in their
 /// channel, whose overflow tells the call that the provider stopped reading.
@@ -198,6 +201,7 @@ impl Session {
             }
             Some(Ok(Ok(link))) => link,
         };
+        let _connected = self.setup.meter.connect();
         let formats = self.provider.formats(self.setup.leg);
         let mut first = Vec::new();
         codec.open(&mut first);
