@@ -230,6 +230,23 @@ struct Start {
     place: Option<String>,
 }
 
+/// Passes over a provider that fails, where its context has another one. Returns all that may speak, in order.
+fn choose(shared: &Shared, generation: &Generation, granted: &mut Granted, facts: &mut CallFacts) -> Vec<String> {
+    let order = succession::order(&facts.provider, &granted.context);
+    if let Some((name, how)) = succession::first(shared, &order)
+        && let Some(provider) = generation.providers.get(name)
+    {
+        let asked = std::mem::replace(&mut facts.provider, name.to_owned());
+        granted.provider = Arc::clone(provider);
+        call_span(facts).in_scope(|| match how {
+            First::AsAsked => {}
+            First::Instead => warn!(asked, "the provider that was asked for fails; the call begins with a fallback"),
+            First::Anyway => warn!("the provider fails, and there is no other; it is tried anyway"),
+        });
+    }
+    order
+}
+
 /// The whole life of an admitted call.
 async fn run(
     shared: Arc<Shared>,
@@ -239,18 +256,7 @@ async fn run(
     line: impl FnOnce() -> Line,
 ) {
     let Start { mut facts, transport, format, began, seat, transfers, said, place } = start;
-    let order = succession::order(&facts.provider, &granted.context);
-    if let Some((name, how)) = succession::first(&shared, &order)
-        && let Some(provider) = generation.providers.get(name)
-    {
-        let asked = std::mem::replace(&mut facts.provider, name.to_owned());
-        granted.provider = Arc::clone(provider);
-        call_span(&facts).in_scope(|| match how {
-            First::AsAsked => {}
-            First::Instead => warn!(asked, "the provider that was asked for fails; the call begins with a fallback"),
-            First::Anyway => warn!("the provider fails, and there is no other; it is tried anyway"),
-        });
-    }
+    let order = choose(&shared, &generation, &mut granted, &mut facts);
     let span = call_span(&facts);
     for refused in &granted.refused {
         span.in_scope(|| warn!(variable = refused.variable, "{}; the call goes on without it", refused.reason));

@@ -47,6 +47,11 @@ pub trait Provider: Send + Sync {
     fn session_max(&self) -> Option<Duration> {
         None
     }
+    /// How long a session that lives may say nothing at all and leave pings unanswered. A caller hears
+    /// nothing meanwhile, so no longer than the vendor needs.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(12)
+    }
     fn dial(&self, setup: &AgentSetup) -> Dial;
     fn codec(&self, setup: &AgentSetup) -> Box<dyn Codec>;
 }
@@ -75,7 +80,7 @@ pub struct AgentSetup {
     /// is off. Only where [`AgentTraits::takes_turns`].
     pub told_turns: bool,
     /// The newest handle of the session that this one goes on with. A codec whose vendor refuses it
-    /// reports a loss; the next attempt comes without.
+    /// reports a loss, which ends the session; the next one comes without, and is told the story.
     pub resume: Option<Arc<str>>,
     /// Counts how long the session is connected.
     pub meter: Arc<Meter>,
