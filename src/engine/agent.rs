@@ -1,12 +1,12 @@
 //! The provider's session of a call, and how one is begun.
 
-use super::{Shared, generation::Generation, opening};
+use super::{Shared, clips, generation::Generation, opening};
 use crate::{
     audio::Format,
-    call::{AgentCommand, AgentEvent, Handover},
+    call::{AgentCommand, AgentEvent, Clips, Handover},
     config::{Context, prompt},
     facts::CallFacts,
-    provider::{self, AgentSetup, Provider, SessionPolicy},
+    provider::{self, AgentSetup, Opens, Provider, SessionPolicy},
     tool::Toolbox,
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -37,6 +37,35 @@ pub(super) struct Casting {
     pub toolbox: Arc<Toolbox>,
 }
 
+/// What an agent is told as it comes in.
+pub(super) struct Cue<'a> {
+    /// What the caller hears before it.
+    pub clips: &'a Clips,
+    /// Its first words, unless a clip says them.
+    pub greeting: Option<String>,
+    /// What a previous agent leaves to it.
+    pub story: Option<&'a str>,
+}
+
+impl Cue<'_> {
+    /// The model does not hear clips: it is told what they say.
+    fn heard(&self) -> Option<String> {
+        let Clips { notice, greeting, .. } = self.clips;
+        let spoken: Vec<&str> = [notice, greeting].into_iter().flatten().map(|spoken| spoken.text.trim()).collect();
+        let then = match greeting {
+            Some(_) => "The caller was greeted with them: do not greet again, and do not repeat them.",
+            None => "Do not repeat them.",
+        };
+        let words = spoken.join(" ");
+        (!words.is_empty())
+            .then(|| format!("Before you speak, the caller has just heard these exact words: \"{words}\" {then}"))
+    }
+
+    fn opens(&self) -> Opens {
+        if self.clips.greeting.is_some() { Opens::Waits } else { Opens::Greets(self.greeting.clone()) }
+    }
+}
+
 impl Casting {
     /// The context's own provider and tools; `None` for a context that this generation has not.
     pub fn of(generation: &Generation, context: &str, ari: bool) -> Option<Self> {
@@ -46,16 +75,15 @@ impl Casting {
         Some(Self { context, provider, toolbox })
     }
 
-    /// Starts the session, at once: it connects while Asterisk answers. `story` is what a previous
-    /// agent leaves to this one.
-    pub fn dial(&self, shared: &Shared, facts: &CallFacts, leg: Format, story: Option<&str>, span: &Span) -> Session {
+    /// Starts the session, at once: it connects while Asterisk answers.
+    pub fn dial(&self, shared: &Shared, facts: &CallFacts, leg: Format, cue: Cue, span: &Span) -> Session {
         let mut instructions = prompt::fill(&self.context.prompt, facts);
-        if let Some(story) = story {
+        for more in [cue.story, cue.heard().as_deref()].into_iter().flatten() {
             instructions.push_str("\n\n");
-            instructions.push_str(story);
+            instructions.push_str(more);
         }
         let tools = self.provider.dialect().map_or_else(|| Arc::from([]), |dialect| self.toolbox.schemas(dialect));
-        let setup = AgentSetup { instructions, tools, ..AgentSetup::new(facts.id, leg) };
+        let setup = AgentSetup { instructions, tools, opens: cue.opens(), ..AgentSetup::new(facts.id, leg) };
         let (commands, to_session) = mpsc::channel(AGENT_COMMANDS_MAX);
         let (from_session, events) = mpsc::channel(AGENT_EVENTS_MAX);
         // The session gives up just before the call would, so that the end reason is the session's own.
@@ -80,6 +108,7 @@ impl Casting {
         variables: &BTreeMap<String, String>,
     ) -> Handover {
         let greeting = self.context.greeting.as_deref().map(|greeting| prompt::fill(greeting, facts));
+        let clips = clips::at_hand(&generation.clips(&self.context.name), greeting.as_deref());
         let mut rules = self.context.rules.clone();
         rules.greeting = greeting;
         Handover {
@@ -88,7 +117,7 @@ impl Casting {
             toolbox: Arc::clone(&self.toolbox),
             policy: Arc::clone(&self.context.policy.rules),
             agent: self.provider.traits(),
-            clips: generation.clips(&self.context.name),
+            clips,
             pin: opening::pin(&self.context.policy.identify, variables),
         }
     }

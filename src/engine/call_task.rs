@@ -6,7 +6,7 @@
 
 use super::{
     Shared,
-    agent::{Casting, Session},
+    agent::{Casting, Cue, Session},
     generation::Generation,
     line::Line,
     live::Entered,
@@ -216,7 +216,10 @@ impl CallTask<'_> {
         self.facts.provider.clone_from(&casting.context.provider);
         self.entered.handed_off(&self.facts);
         let story = story::told_to_the_next(self.post.transcript(), message, known);
-        let session = casting.dial(self.shared, &self.facts, self.format, Some(&story), &Span::current());
+        let handover = casting.handover(self.generation, &self.facts, self.variables.reveal());
+        let greeting = handover.rules.greeting.clone();
+        let cue = Cue { clips: &handover.clips, greeting, story: Some(&story) };
+        let session = casting.dial(self.shared, &self.facts, self.format, cue, &Span::current());
         self.retired.push(std::mem::replace(&mut self.session, session));
         // A session that is handed over is told so at once: nothing more is sent to it.
         if let Some(old) = self.retired.last_mut() {
@@ -224,7 +227,7 @@ impl CallTask<'_> {
         }
         (running.agent_stalled, running.refused_since) = (false, None);
         self.toolbox = Arc::clone(&casting.toolbox);
-        Input::HandedOff(Box::new(casting.handover(self.generation, &self.facts, self.variables.reveal())))
+        Input::HandedOff(Box::new(handover))
     }
 
     fn run_tool(&mut self, call: Approved, running: &mut Running) {

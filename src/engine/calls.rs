@@ -4,8 +4,9 @@
 use super::{
     Ari, Shared,
     admission::{Granted, NoContext, Wish, grant},
-    agent::{Casting, Session},
+    agent::{Casting, Cue, Session},
     call_task::CallTask,
+    clips,
     generation::Generation,
     line::{ByAri, Line, Places},
     live::{Doors, Seat},
@@ -256,19 +257,21 @@ async fn run(
     if let Some(tenant) = granted.context.tenant.as_ref().and_then(|tenant| generation.config.tenants.get(tenant)) {
         opening.memory.tenant.clone_from(&tenant.memory);
     }
+    let clips = clips::of_call(&generation, &granted.context, greeting.as_deref(), &shared.studio).await;
     let plan = CallPlan {
-        rules: CallRules { greeting, ..granted.context.rules.clone() },
+        rules: CallRules { greeting: greeting.clone(), ..granted.context.rules.clone() },
         toolbox: Arc::clone(&toolbox),
         policy: Arc::clone(&granted.context.policy.rules),
         opening,
         wall: jiff::Timestamp::now(),
         agent: traits,
         format,
-        clips: generation.clips(&facts.context),
+        clips: Arc::clone(&clips),
         latencies: Arc::clone(&shared.latencies),
     };
     let casting = Casting { context: granted.context, provider: granted.provider, toolbox: Arc::clone(&toolbox) };
-    let session = casting.dial(&shared, &facts, format, None, &span);
+    let cue = Cue { clips: &clips, greeting, story: None };
+    let session = casting.dial(&shared, &facts, format, cue, &span);
     let mut line = line();
     let known = facts.clone();
     let (mut post, since) = (Post::default(), jiff::Timestamp::now());
