@@ -284,7 +284,7 @@ pub(super) struct Context {
     /// What everybody hears first and to its end, before any greeting: that the call is recorded, say.
     pub notice: Option<Words>,
     /// The entry of `voices` that speaks what the engine says itself: notice, greeting, fillers, tools'
-    /// announcements, apology and menu. Without it, espeak-ng does, in English.
+    /// announcements, apology and menu. Without it espeak-ng speaks what is written, in English.
     pub voice: Option<String>,
     /// What callers hear while they wait.
     pub fillers: Option<Fillers>,

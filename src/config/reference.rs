@@ -120,7 +120,11 @@ impl Page {
         let path = format!("{path}.NAME");
         let section = path.trim_end_matches(".NAME");
         if !["providers", "voices"].contains(&section) {
-            return self.section(&path, entry);
+            // Its title has said in a few words what may stand there.
+            if entry.get("title").is_none() {
+                self.section(&path, entry);
+            }
+            return;
         }
         let description = schema.get("description").and_then(Value::as_str).map(one_line).unwrap_or_default();
         self.line(format_args!("\n## `{section}`\n\n{description}"));

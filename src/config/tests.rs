@@ -7,6 +7,7 @@ use std::fs;
 mod mcp;
 mod mistakes;
 mod shipped;
+mod speech;
 
 /// The providers and tools of these tests, small enough to be read here.
 fn catalog() -> Catalog {

@@ -1,6 +1,6 @@
 //! The provider's session of a call, and how one is begun.
 
-use super::{Shared, clips, generation::Generation, opening};
+use super::{Shared, generation::Generation, opening};
 use crate::{
     audio::Format,
     call::{AgentCommand, AgentEvent, Clips, Handover},
@@ -108,7 +108,7 @@ impl Casting {
         variables: &BTreeMap<String, String>,
     ) -> Handover {
         let greeting = self.context.greeting.as_deref().map(|greeting| prompt::fill(greeting, facts));
-        let clips = clips::at_hand(&generation.clips(&self.context.name), greeting.as_deref());
+        let clips = generation.repertoire(&self.context.name).at_hand(greeting.as_deref());
         let mut rules = self.context.rules.clone();
         rules.greeting = greeting;
         Handover {
@@ -136,5 +136,43 @@ impl Session {
         if timeout(SESSION_CLOSE_MAX, &mut task).await.is_err() {
             task.abort();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{audio::Clip, call::Spoken};
+
+    fn spoken(text: &str) -> Option<Spoken> {
+        let clip = Clip::from_samples(8_000, vec![0; 8_000]).unwrap();
+        Some(Spoken { text: text.into(), clip: Arc::new(clip) })
+    }
+
+    #[test]
+    fn an_agent_is_told_what_the_caller_has_heard_and_does_not_greet_again() {
+        let clips =
+            Clips { notice: spoken("This call is recorded."), greeting: spoken("Good morning!"), ..Clips::default() };
+        let cue = Cue { clips: &clips, greeting: Some("Good morning!".into()), story: None };
+        let heard = cue.heard().unwrap();
+        assert!(heard.contains("\"This call is recorded. Good morning!\""), "{heard}");
+        assert!(heard.contains("do not greet again"), "{heard}");
+        assert_eq!(cue.opens(), Opens::Waits);
+    }
+
+    #[test]
+    fn after_a_notice_alone_the_agent_still_greets() {
+        let clips = Clips { notice: spoken("This call is recorded."), ..Clips::default() };
+        let cue = Cue { clips: &clips, greeting: Some("Good morning!".into()), story: None };
+        let heard = cue.heard().unwrap();
+        assert!(heard.contains("\"This call is recorded.\" Do not repeat"), "{heard}");
+        assert!(!heard.contains("greet again"), "{heard}");
+        assert_eq!(cue.opens(), Opens::Greets(Some("Good morning!".into())));
+    }
+
+    #[test]
+    fn where_no_clip_comes_first_nothing_is_added() {
+        let cue = Cue { clips: &Clips::default(), greeting: None, story: None };
+        assert_eq!((cue.heard(), cue.opens()), (None, Opens::Greets(None)));
     }
 }

@@ -6,7 +6,6 @@ use super::{
     admission::{Granted, NoContext, Wish, grant},
     agent::{Casting, Cue, Session},
     call_task::CallTask,
-    clips,
     generation::Generation,
     line::{ByAri, Line, Places},
     live::{Doors, Seat},
@@ -257,7 +256,9 @@ async fn run(
     if let Some(tenant) = granted.context.tenant.as_ref().and_then(|tenant| generation.config.tenants.get(tenant)) {
         opening.memory.tenant.clone_from(&tenant.memory);
     }
-    let clips = clips::of_call(&generation, &granted.context, greeting.as_deref(), &shared.studio).await;
+    let greeting_by = granted.context.speech.greeting_by;
+    let repertoire = generation.repertoire(&facts.context);
+    let clips = repertoire.for_call(greeting_by, greeting.as_deref(), &shared.studio).await;
     let plan = CallPlan {
         rules: CallRules { greeting: greeting.clone(), ..granted.context.rules.clone() },
         toolbox: Arc::clone(&toolbox),

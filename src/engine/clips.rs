@@ -1,7 +1,10 @@
 //! What callers hear without an agent: rendered when a configuration is built, and a greeting with a name in it when
 //! its call begins.
 
-use super::generation::{BuildError, Generation};
+#[cfg(test)]
+mod tests;
+
+use super::generation::BuildError;
 use crate::{
     audio::{Clip, Sentence},
     call::{Clips, Spoken},
@@ -66,35 +69,30 @@ pub fn prepare(
     if errors.is_empty() { Ok(found) } else { Err(errors) }
 }
 
-/// The clips of one call: those of its context, with the greeting in the call's own words where a voice says it.
-pub async fn of_call(
-    generation: &Generation,
-    context: &Context,
-    greeting: Option<&str>,
-    studio: &Studio,
-) -> Arc<Clips> {
-    let Repertoire { clips, speaker } = generation.repertoire(&context.name);
-    let at_hand = at_hand(clips, greeting);
-    let (Some(greeting), Some(speaker), Greeter::Clip, None) =
-        (greeting, speaker, context.speech.greeting_by, &at_hand.greeting)
-    else {
-        return at_hand;
-    };
-    let Some(clip) = studio.speak_within(speaker, greeting, GREETING_MAX).await else {
-        debug!("the greeting could not be spoken in time; the agent greets");
-        return at_hand;
-    };
-    let greeting = Some(Spoken { text: greeting.to_owned(), clip });
-    Arc::new(Clips { greeting, ..Clips::clone(&at_hand) })
-}
+impl Repertoire {
+    /// The clips of one call, with the greeting in its own words where a voice says it.
+    pub async fn for_call(&self, greeting_by: Greeter, greeting: Option<&str>, studio: &Studio) -> Arc<Clips> {
+        let clips = self.at_hand(greeting);
+        let (Some(text), Some(speaker), Greeter::Clip, None) = (greeting, &self.speaker, greeting_by, &clips.greeting)
+        else {
+            return clips;
+        };
+        let Some(clip) = studio.speak_within(speaker, text, GREETING_MAX).await else {
+            debug!("the greeting could not be spoken in time; the agent greets");
+            return clips;
+        };
+        let greeting = Some(Spoken { text: text.to_owned(), clip });
+        Arc::new(Clips { greeting, ..Clips::clone(&clips) })
+    }
 
-/// The clips without a greeting that is not this one: an agent says it.
-pub fn at_hand(clips: &Arc<Clips>, greeting: Option<&str>) -> Arc<Clips> {
-    match &clips.greeting {
-        Some(ready) if Some(ready.text.as_str()) != greeting => {
-            Arc::new(Clips { greeting: None, ..Clips::clone(clips) })
+    /// The clips without a greeting that is not this one: then an agent greets.
+    pub fn at_hand(&self, greeting: Option<&str>) -> Arc<Clips> {
+        match &self.clips.greeting {
+            Some(ready) if Some(ready.text.as_str()) != greeting => {
+                Arc::new(Clips { greeting: None, ..Clips::clone(&self.clips) })
+            }
+            _ => Arc::clone(&self.clips),
         }
-        _ => Arc::clone(clips),
     }
 }
 

@@ -7,7 +7,6 @@ use super::{
     workshop::{Definitions, Workshop},
 };
 use crate::{
-    call::Clips,
     config::{Config, Context},
     mcp::LeftOut,
     outbound::RemoteGate,
@@ -143,10 +142,7 @@ impl Generation {
         self.tools.registries.values().find_map(|registry| registry.spec(name))
     }
 
-    pub fn clips(&self, context: &str) -> Arc<Clips> {
-        Arc::clone(&self.repertoire(context).clips)
-    }
-
+    /// What callers of a context hear without an agent.
     pub fn repertoire(&self, context: &str) -> &Repertoire {
         self.repertoires.get(context).expect("`build` makes one for every context of the same configuration")
     }
