@@ -19,6 +19,7 @@ use crate::{
     call::{AgentCommand, AgentEvent, AgentLoss, AgentTraits},
     config::{self, Catalog, OptionProblem},
     facts::CallId,
+    speech,
     tool::{BUILT_IN, schemas::Dialect},
 };
 use base64::{
@@ -180,7 +181,7 @@ pub type Build = fn(&Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>>;
 /// Every provider there is.
 pub const PROVIDERS: &[ProviderKind] = &[openai::KIND, scripted::KIND];
 
-/// Every provider and every built-in tool there is, for the configuration.
+/// Every provider, voice and built-in tool there is, for the configuration.
 pub fn catalog() -> Catalog {
     let kind = |row: &ProviderKind| config::ProviderKind {
         kind: row.kind,
@@ -189,7 +190,8 @@ pub fn catalog() -> Catalog {
         check: row.check,
         calls: row.calls,
     };
-    Catalog { providers: PROVIDERS.iter().map(kind).collect(), tools: BUILT_IN.to_vec() }
+    let providers = PROVIDERS.iter().map(kind).collect();
+    Catalog { providers, voices: speech::catalog(), tools: BUILT_IN.to_vec() }
 }
 
 /// Makes the provider of this kind.
