@@ -6,7 +6,7 @@ use super::{
     tied::{Tied, free_ports},
 };
 use serde_json::Value;
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::{
     net::TcpStream,
