@@ -65,7 +65,7 @@ impl Caller {
     }
 
     /// The engine says so, where it finds the turns.
-    pub(super) fn is_told(&mut self, speaks: bool) {
+    pub(super) fn told(&mut self, speaks: bool) {
         self.speaks = speaks;
     }
 

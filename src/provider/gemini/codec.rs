@@ -75,7 +75,7 @@ impl LiveCodec {
         if !self.told_turns || begins == self.caller.speaks() {
             return;
         }
-        self.caller.is_told(begins);
+        self.caller.told(begins);
         if begins {
             self.wishes.caller_speaks();
             self.send_answers(out);
@@ -381,7 +381,7 @@ impl Codec for LiveCodec {
     fn refused(&self, status: u16) -> AgentLoss {
         match status {
             401 | 403 => AgentLoss::Unauthorized,
-            429 | 503 => AgentLoss::Throttled,
+            429 => AgentLoss::Throttled,
             _ => AgentLoss::Unreachable,
         }
     }

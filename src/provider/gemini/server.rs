@@ -177,6 +177,8 @@ pub(super) struct UsageMetadata {
     tool_use_prompt_token_count: u64,
     #[serde(alias = "thoughts_token_count", deserialize_with = "count")]
     thoughts_token_count: u64,
+    #[serde(alias = "cache_tokens_details")]
+    cache_tokens_details: Option<Vec<ModalityCount>>,
     #[serde(alias = "prompt_tokens_details")]
     prompt_tokens_details: Option<Vec<ModalityCount>>,
     #[serde(alias = "response_tokens_details", alias = "candidatesTokensDetails")]
@@ -193,7 +195,7 @@ struct ModalityCount {
 }
 
 impl From<UsageMetadata> for Usage {
-    /// What is not audio is priced as text: thoughts, and what tools answered, too.
+    /// What is not audio is text, what tools answered too.
     fn from(told: UsageMetadata) -> Self {
         let audio = |details: Option<Vec<ModalityCount>>| -> u64 {
             let details = details.unwrap_or_default().into_iter();
@@ -202,13 +204,15 @@ impl From<UsageMetadata> for Usage {
         };
         let (heard, spoken) = (audio(told.prompt_tokens_details), audio(told.response_tokens_details));
         let input = told.prompt_token_count.saturating_sub(heard);
-        let output = told.response_token_count.saturating_sub(spoken);
         Self {
             input_text_tokens: input.saturating_add(told.tool_use_prompt_token_count),
             input_audio_tokens: heard,
             input_cached_tokens: told.cached_content_token_count,
-            output_text_tokens: output.saturating_add(told.thoughts_token_count),
+            input_cached_audio_tokens: audio(told.cache_tokens_details).min(told.cached_content_token_count),
+            output_text_tokens: told.response_token_count.saturating_sub(spoken),
             output_audio_tokens: spoken,
+            output_thinking_tokens: told.thoughts_token_count,
+            ..Self::default()
         }
     }
 }
@@ -249,15 +253,18 @@ mod tests {
             input_text_tokens: 100 - 60 + 7,
             input_audio_tokens: 60,
             input_cached_tokens: 30,
-            output_text_tokens: 50 - 45 + 11,
+            input_cached_audio_tokens: 25,
+            output_text_tokens: 50 - 45,
             output_audio_tokens: 45,
+            output_thinking_tokens: 11,
+            ..Usage::default()
         };
         let modalities = |audio: Value| json!([{ "modality": "TEXT", "tokenCount": 5 }, { "modality": "AUDIO", "tokenCount": audio }]);
         assert_eq!(
             usage(json!({
                 "promptTokenCount": "100", "cachedContentTokenCount": 30, "responseTokenCount": 50,
                 "toolUsePromptTokenCount": 7, "thoughtsTokenCount": "11", "totalTokenCount": 168,
-                "promptTokensDetails": modalities(json!("60")), "responseTokensDetails": modalities(json!(45)),
+                "promptTokensDetails": modalities(json!("60")), "cacheTokensDetails": modalities(json!(25)), "responseTokensDetails": modalities(json!(45)),
             })),
             expected
         );
@@ -265,7 +272,7 @@ mod tests {
             usage(json!({
                 "prompt_token_count": 100, "cached_content_token_count": 30, "candidatesTokenCount": 50,
                 "tool_use_prompt_token_count": 7, "thoughts_token_count": 11,
-                "prompt_tokens_details": modalities(json!(60)), "candidatesTokensDetails": modalities(json!(45)),
+                "prompt_tokens_details": modalities(json!(60)), "cache_tokens_details": modalities(json!("25")), "candidatesTokensDetails": modalities(json!(45)),
             })),
             expected
         );
