@@ -13,4 +13,6 @@ pub mod openai_shapes;
 pub mod phone;
 pub mod processes;
 pub mod service;
+pub mod stage;
 pub mod tied;
+pub mod vendor;
