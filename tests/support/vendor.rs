@@ -45,6 +45,9 @@ use tokio_tungstenite::tungstenite::Message;
 /// The longest a test waits for something that should come.
 const PATIENCE: Duration = Duration::from_secs(40);
 
+/// Connections and orders that wait to be taken up; no test has so many.
+const QUEUE: usize = 64;
+
 /// One vendor's side of one session on the wire.
 pub trait Dialect: Default + Send + 'static {
     /// The provider's key in the configuration, and the name of its tests.
@@ -237,7 +240,7 @@ struct Shared {
 #[derive(Default)]
 struct Log {
     sessions: Vec<Seen>,
-    orders: Vec<mpsc::UnboundedSender<Order>>,
+    orders: Vec<mpsc::Sender<Order>>,
     violations: Vec<String>,
 }
 
@@ -253,10 +256,10 @@ impl Vendor {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound socket");
         let shared = Arc::new(Shared { scenario, address, log: Mutex::default(), changed: Notify::new() });
-        let (arrive, mut arrivals) = mpsc::unbounded_channel();
+        let (arrive, mut arrivals) = mpsc::channel(QUEUE);
         let listening = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let _ = arrive.send(stream);
+                let _ = arrive.send(stream).await;
             }
         });
         let serving = Arc::clone(&shared);
@@ -286,7 +289,7 @@ impl Vendor {
     }
 
     pub fn order(&self, session: usize, order: Order) {
-        let sent = self.log().orders.get(session - 1).map(|orders| orders.send(order));
+        let sent = self.log().orders.get(session - 1).map(|orders| orders.try_send(order));
         assert!(matches!(sent, Some(Ok(()))), "session {session} is not there");
     }
 
@@ -342,8 +345,8 @@ impl Shared {
     }
 
     /// A new session: its number, and what the test orders of it.
-    fn enter(&self) -> (usize, mpsc::UnboundedReceiver<Order>) {
-        let (orders, ordered) = mpsc::unbounded_channel();
+    fn enter(&self) -> (usize, mpsc::Receiver<Order>) {
+        let (orders, ordered) = mpsc::channel(QUEUE);
         let mut log = self.log();
         log.sessions.push(Seen::default());
         log.orders.push(orders);

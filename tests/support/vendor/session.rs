@@ -151,7 +151,7 @@ impl<D: Dialect> Session<D> {
         mut self,
         opening: Opening,
         mut stream: SplitStream<WebSocketStream<TcpStream>>,
-        mut orders: mpsc::UnboundedReceiver<Order>,
+        mut orders: mpsc::Receiver<Order>,
     ) {
         match opening {
             Opening::CloseAtOnce(code) => return self.close(code, "").await,
@@ -428,7 +428,7 @@ impl<D: Dialect> Session<D> {
 
     async fn send(&mut self, message: Message) {
         let closes = matches!(message, Message::Close(_));
-        if !self.closed && !(self.mute && !closes) {
+        if !self.closed && (!self.mute || closes) {
             self.closed |= self.sink.send(message).await.is_err() || closes;
         }
     }
