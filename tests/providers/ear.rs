@@ -1,9 +1,6 @@
 //! A caller on the line: speaks, hears, and keeps what was heard with its time.
 
-use crate::{
-    caller, ms, speech,
-    support::audio::{Sound, Span},
-};
+use crate::{caller, ms, speech, support::audio::Sound};
 use std::{fmt, net::SocketAddr, ops::Range, time::Duration};
 use tokio::{
     sync::{OnceCell, mpsc, watch},
@@ -120,7 +117,8 @@ impl Tape {
         FRAME * u32::try_from(self.loud.len()).expect("a call of less than years")
     }
 
-    fn time_of(&self, hz: f64, from: Duration) -> Duration {
+    /// How long this pitch was heard from then on, all in all.
+    pub fn time_of(&self, hz: f64, from: Duration) -> Duration {
         let frames = self.pitches.iter().skip(frame_at(from)).filter(|pitch| **pitch == Some(hz as u32)).count();
         FRAME * u32::try_from(frames).expect("a call of less than years")
     }
@@ -130,11 +128,6 @@ impl Tape {
         FRAME * u32::try_from(last).expect("a call of less than years")
     }
 
-    pub fn spans_of(&self, hz: f64) -> Vec<Span> {
-        self.sound.spans_of(hz)
-    }
-
-    #[allow(dead_code)]
     /// The longest time within which nothing at all was heard.
     pub fn longest_silence(&self, within: Range<Duration>) -> Duration {
         let end = frame_at(within.end).min(self.loud.len());

@@ -3,7 +3,7 @@
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use std::{
-    any::Any,
+    cell::RefCell,
     collections::HashMap,
     panic::AssertUnwindSafe,
     sync::{Arc, LazyLock, Mutex, mpsc},
@@ -19,7 +19,13 @@ const AT_ONCE: usize = 24;
 /// A test that takes longer hangs.
 const CASE_MAX: Duration = Duration::from_secs(75);
 
-type Outcome = Result<(), Box<dyn Any + Send>>;
+/// How a test failed, in the words of its panic.
+type Outcome = Result<(), String>;
+
+thread_local! {
+    /// What the last panic on this thread said, and where.
+    static SAID: RefCell<String> = const { RefCell::new(String::new()) };
+}
 
 struct Running {
     _runtime: Runtime,
@@ -29,6 +35,12 @@ struct Running {
 static RUNNING: LazyLock<Running> = LazyLock::new(|| {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
     let runtime = runtime.expect("a runtime");
+    // The runtime's threads print into the first test alone.
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        SAID.set(panic.to_string());
+        before(panic);
+    }));
     let places = Arc::new(Semaphore::new(AT_ONCE));
     let asked = Asked::of(std::env::args().skip(1));
     let mut outcomes = HashMap::new();
@@ -45,8 +57,11 @@ fn start(runtime: &Runtime, course: fn() -> BoxFuture<'static, ()>, places: Arc<
     runtime.spawn(async move {
         let _place = places.acquire_owned().await;
         let bounded = async { timeout(CASE_MAX, course()).await.expect("the test ends in time") };
+        let outcome = AssertUnwindSafe(bounded).catch_unwind().await;
+        // The poll that panicked was on this very thread.
+        let outcome = outcome.map_err(|_| SAID.take());
         // Whoever waits may have given up.
-        let _ = done.send(AssertUnwindSafe(bounded).catch_unwind().await);
+        let _ = done.send(outcome);
     });
     outcome
 }
@@ -56,8 +71,8 @@ pub fn run(name: &str) {
     let outcome = RUNNING.outcomes.lock().expect("nothing panics with the lock").remove(name);
     let outcome =
         outcome.unwrap_or_else(|| panic!("{name} was not started: it was not understood that it was asked for"));
-    if let Err(panic) = outcome.recv().expect("each test says how it ended") {
-        std::panic::resume_unwind(panic);
+    if let Err(said) = outcome.recv().expect("each test says how it ended") {
+        panic!("{said}");
     }
 }
 
