@@ -47,7 +47,8 @@ pub async fn an_interruption_stops_the_agent_and_late_audio_is_not_heard<D: Dial
     vendor.until_session(1, "was interrupted", |seen| seen.interrupted >= 1 || seen.turns_begun >= 1).await;
     let interrupted = caller.now() + SETTLED;
     let said = caller.has_spoken().await;
-    let over_the_caller = caller.look(|tape| tape.time_of(hertz(1), interrupted) - tape.time_of(hertz(1), said.end));
+    let over_the_caller =
+        caller.look(|tape| tape.time_of(hertz(1), interrupted).saturating_sub(tape.time_of(hertz(1), said.end)));
     assert_eq!(over_the_caller, ms(0), "{:?}", caller.look(|tape| format!("{tape:?}")));
     // Anything of the old answer would make the new one longer than it can be.
     caller.hears_from(said.end, hertz(1), ms(3_400)).await;

@@ -18,7 +18,10 @@ use offhook::{
 };
 use std::{fmt::Write as _, time::Duration};
 use tempfile::TempDir;
-use tokio::time::timeout;
+use tokio::{
+    sync::{Mutex, Semaphore, SemaphorePermit},
+    time::timeout,
+};
 use uuid::Uuid;
 
 /// The pitch of the apology that is configured here.
@@ -40,10 +43,17 @@ on_success: [{ type: respond, message: "The parcel is on its way." }]
 policy: { access: public_read, risk_domain: customer_support }
 "#;
 
+/// Engines with their calls at a time: what two cores carry in real time.
+static PLACES: Semaphore = Semaphore::const_new(40);
+
+/// Starting an engine is work, which is no reason for the others' audio to be late: one at a time.
+static STARTING: Mutex<()> = Mutex::const_new(());
+
 pub struct Desk {
     pub engine: Engine,
     pub service: Service,
     _folder: TempDir,
+    _place: SemaphorePermit<'static>,
 }
 
 impl Desk {
@@ -54,6 +64,8 @@ impl Desk {
 
     /// The same with more lines of the context's configuration; callers speak with the first provider.
     pub async fn with(providers: &[(&str, String)], more: &str) -> Self {
+        let place = PLACES.acquire().await.expect("it is never closed");
+        let starting = STARTING.lock().await;
         // Only the first in a test program can succeed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let (folder, service) =
@@ -70,7 +82,8 @@ impl Desk {
         let config = config::load(&path, &|_| None, &provider::catalog());
         let config = config.unwrap_or_else(|problems| panic!("{problems}"));
         let engine = Engine::start(Source::File(path), config, Metrics::new("test")).await.expect("it starts");
-        Self { engine, service, _folder: folder }
+        drop(starting);
+        Self { engine, service, _folder: folder, _place: place }
     }
 
     pub async fn call(&self) -> Caller {

@@ -123,12 +123,20 @@ impl Tape {
         FRAME * u32::try_from(frames).expect("a call of less than years")
     }
 
+    /// When this pitch was heard first from then on.
+    pub fn first_of(&self, hz: f64, from: Duration) -> Option<Duration> {
+        let mut later = self.pitches.iter().enumerate().skip(frame_at(from));
+        let (frame, _) = later.find(|(_, pitch)| **pitch == Some(hz as u32))?;
+        Some(FRAME * u32::try_from(frame).expect("a call of less than years"))
+    }
+
     fn quiet_since(&self) -> Duration {
         let last = self.loud.iter().rposition(|loud| *loud).map_or(0, |last| last + 1);
         FRAME * u32::try_from(last).expect("a call of less than years")
     }
 
-    /// The longest time within which nothing at all was heard.
+    #[allow(dead_code)] // Where calls are carried on.
+        /// The longest time within which nothing at all was heard.
     pub fn longest_silence(&self, within: Range<Duration>) -> Duration {
         let end = frame_at(within.end).min(self.loud.len());
         let frames = self.loud.get(frame_at(within.start)..end).unwrap_or_default();

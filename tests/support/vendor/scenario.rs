@@ -97,6 +97,8 @@ pub enum Order {
     Drop,
     /// The connection stands, and nobody is there any more: nothing is read, nothing is said.
     Freeze,
+    /// Nothing but garbage from now on, until the client goes.
+    Garbage,
     /// The vendor hears everything and says nothing more.
     Mute,
 }

@@ -27,6 +27,8 @@ use tokio_tungstenite::{
 
 /// Speech per audio message.
 const PIECE: Duration = Duration::from_millis(100);
+/// Faster would be a load, and not a fault.
+const GARBAGE_EVERY: Duration = Duration::from_millis(5);
 /// What fits a request's head here.
 const HEAD_MAX: usize = 8 << 10;
 
@@ -184,7 +186,7 @@ impl<D: Dialect> Session<D> {
     async fn garbage(&mut self) {
         while !self.closed {
             self.send(Message::text("{\"type\": <garbage>")).await;
-            tokio::task::yield_now().await;
+            sleep(GARBAGE_EVERY).await;
         }
     }
 
@@ -203,6 +205,7 @@ impl<D: Dialect> Session<D> {
             }
             Order::Late => self.late(1).await,
             Order::Close(code, reason) => self.close(code, reason).await,
+            Order::Garbage => self.garbage().await,
             Order::Mute => {
                 self.mute = true;
                 self.answer = None;
