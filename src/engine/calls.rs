@@ -4,13 +4,14 @@
 use super::{
     Ari, Shared,
     admission::{Granted, NoContext, Wish, grant},
-    agent::{Casting, Session},
+    agent::{Briefing, Casting, Session},
     call_task::CallTask,
     generation::Generation,
     line::{ByAri, Line, Places},
     live::{Doors, Seat},
     opening,
     post::Post,
+    succession::{self, First, Succession},
 };
 use crate::{
     asterisk::{
@@ -232,11 +233,23 @@ struct Start {
 async fn run(
     shared: Arc<Shared>,
     generation: Arc<Generation>,
-    granted: Granted,
+    mut granted: Granted,
     start: Start,
     line: impl FnOnce() -> Line,
 ) {
-    let Start { facts, transport, format, began, seat, transfers, said, place } = start;
+    let Start { mut facts, transport, format, began, seat, transfers, said, place } = start;
+    let order = succession::order(&facts.provider, &granted.context);
+    if let Some((name, how)) = succession::first(&shared, &order)
+        && let Some(provider) = generation.providers.get(name)
+    {
+        let asked = std::mem::replace(&mut facts.provider, name.to_owned());
+        granted.provider = Arc::clone(provider);
+        call_span(&facts).in_scope(|| match how {
+            First::AsAsked => {}
+            First::Instead => warn!(asked, "the provider that was asked for fails; the call begins with a fallback"),
+            First::Anyway => warn!("the provider fails, and there is no other; it is tried anyway"),
+        });
+    }
     let span = call_span(&facts);
     for refused in &granted.refused {
         span.in_scope(|| warn!(variable = refused.variable, "{}; the call goes on without it", refused.reason));
@@ -256,6 +269,7 @@ async fn run(
     if let Some(tenant) = granted.context.tenant.as_ref().and_then(|tenant| generation.config.tenants.get(tenant)) {
         opening.memory.tenant.clone_from(&tenant.memory);
     }
+    let succession = Succession::new(order, &facts.provider, greeting.clone());
     let plan = CallPlan {
         rules: CallRules { greeting, ..granted.context.rules.clone() },
         toolbox: Arc::clone(&toolbox),
@@ -268,7 +282,9 @@ async fn run(
         latencies: Arc::clone(&shared.latencies),
     };
     let casting = Casting { context: granted.context, provider: granted.provider, toolbox: Arc::clone(&toolbox) };
-    let session = casting.dial(&shared, &facts, format, None, &span);
+    let policy = succession::first_policy(&casting.context, succession.has_other());
+    let briefing = Briefing { story: None, resume: None, opens: succession.opens(), policy };
+    let session = casting.dial(&shared, &facts, format, briefing, &span);
     let mut line = line();
     let known = facts.clone();
     let (mut post, since) = (Post::default(), jiff::Timestamp::now());
@@ -283,7 +299,7 @@ async fn run(
             format,
             variables: said,
             transfers,
-            retired: Vec::new(),
+            succession,
             operator,
             asides,
             entered: &entered,
@@ -298,9 +314,9 @@ async fn run(
             error!("the call's task failed; the caller goes back to the dialplan");
             EndReason::EngineFault
         });
-        let CallTask { session, retired, facts, agent_heard, .. } = task;
-        shared.health.ended(&facts.provider, reason, agent_heard);
-        (reason, retired.into_iter().chain([session]))
+        task.part_ended(reason);
+        let CallTask { session, succession, .. } = task;
+        (reason, succession.into_session().into_iter().chain([session]))
     }
     .instrument(span.clone())
     .await;
@@ -310,7 +326,7 @@ async fn run(
     });
     // The caller's way out and the session's end do not wait for each other.
     let sessions = join_all(sessions.map(Session::close));
-    tokio::join!(line.clear_away(reason == EndReason::EngineFault).instrument(span.clone()), sessions);
+    tokio::join!(line.clear_away(reason).instrument(span.clone()), sessions);
     span.in_scope(|| post.send(shared.mailer.as_ref(), &generation.config, &known, since));
     shared.metrics.call_ended(reason);
     entered.ended(reason);
