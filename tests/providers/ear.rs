@@ -1,6 +1,9 @@
 //! A caller on the line: speaks, hears, and keeps what was heard with its time.
 
-use crate::{caller, ms, speech, support::audio::Sound};
+use crate::{
+    ms,
+    support::{audio::Sound, caller, speech},
+};
 use std::{fmt, net::SocketAddr, ops::Range, time::Duration};
 use tokio::{
     sync::{OnceCell, mpsc, watch},
@@ -136,7 +139,7 @@ impl Tape {
     }
 
     #[allow(dead_code)] // Where calls are carried on.
-        /// The longest time within which nothing at all was heard.
+    /// The longest time within which nothing at all was heard.
     pub fn longest_silence(&self, within: Range<Duration>) -> Duration {
         let end = frame_at(within.end).min(self.loud.len());
         let frames = self.loud.get(frame_at(within.start)..end).unwrap_or_default();

@@ -17,7 +17,7 @@ enum Outcome {
     /// The caller hears the apology within this time of the fault, and the call ends for one of these reasons.
     Ends { within: Duration, reasons: &'static [&'static str] },
     #[allow(dead_code)] // No fault is recovered from yet.
-        /// Another session carries the call on: the caller hears it within this time, and no apology.
+    /// Another session carries the call on: the caller hears it within this time, and no apology.
     Recovers { within: Duration },
 }
 

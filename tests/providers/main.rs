@@ -5,12 +5,6 @@
 
 #[path = "../support/mod.rs"]
 mod support;
-// The demo's caller and its voice.
-#[allow(dead_code)]
-#[path = "../../src/cli/caller.rs"]
-mod caller;
-#[path = "../../src/cli/speech.rs"]
-mod speech;
 
 mod conversation;
 mod desk;

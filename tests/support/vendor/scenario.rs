@@ -15,6 +15,8 @@ pub struct Scenario {
     pub pace: f64,
     /// Pieces of 100 ms that still come of an answer after it was cut short.
     pub late: usize,
+    /// Added to the number of a session for its pitch, so that two vendors can be told apart.
+    pub voice: usize,
     /// What the vendor understands of the caller.
     pub caller_words: &'static str,
     pub agent_words: &'static str,
@@ -28,6 +30,7 @@ impl Default for Scenario {
             answer: Duration::from_secs(1),
             pace: 5.0,
             late: 0,
+            voice: 0,
             caller_words: "When are you open, please?",
             agent_words: "A tone.",
         }

@@ -357,7 +357,7 @@ impl<D: Dialect> Session<D> {
             self.say(&Saying::ResponseStarted { response }).await;
             match next {
                 Wait::Speech => {
-                    let audio = tone(hertz(self.number) as f32, self.shared.scenario.answer, speaks);
+                    let audio = tone(self.hertz() as f32, self.shared.scenario.answer, speaks);
                     self.answer = Some(Answer { response, audio, sent: 0, next_at: Instant::now() });
                 }
                 Wait::Calls(calls) => {
@@ -400,6 +400,10 @@ impl<D: Dialect> Session<D> {
         answer.sent = end;
         self.say(&Saying::Audio { response: answer.response, audio }).await;
         true
+    }
+
+    fn hertz(&self) -> f64 {
+        hertz(self.number + self.shared.scenario.voice)
     }
 
     async fn interrupt(&mut self) {
