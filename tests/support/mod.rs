@@ -14,4 +14,12 @@ pub mod phone;
 pub mod processes;
 pub mod python;
 pub mod service;
+pub mod stage;
 pub mod tied;
+pub mod vendor;
+
+// The demo's caller and its voice.
+#[path = "../../src/cli/caller.rs"]
+pub mod caller;
+#[path = "../../src/cli/speech.rs"]
+pub mod speech;
