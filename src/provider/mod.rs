@@ -6,7 +6,9 @@
 //!
 //! A provider is one file and one row in [`PROVIDERS`].
 
+mod checks;
 mod counters;
+mod gemini;
 mod openai;
 mod scripted;
 pub mod session;
@@ -179,7 +181,7 @@ pub struct ProviderKind {
 pub type Build = fn(&Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>>;
 
 /// Every provider there is.
-pub const PROVIDERS: &[ProviderKind] = &[openai::KIND, scripted::KIND];
+pub const PROVIDERS: &[ProviderKind] = &[gemini::KIND, openai::KIND, scripted::KIND];
 
 /// Every provider, voice and built-in tool there is, for the configuration.
 pub fn catalog() -> Catalog {
