@@ -6,10 +6,14 @@
 //!
 //! A provider is one file and one row in [`PROVIDERS`].
 
+mod asides;
+mod checks;
 mod counters;
+mod deepgram;
 mod openai;
 mod scripted;
 pub mod session;
+mod wire;
 
 pub use counters::ProviderCounters;
 pub use session::{SessionPolicy, run};
@@ -137,6 +141,10 @@ pub trait Codec: Send {
     /// `replies` takes what the protocol itself wants answered (`session.update` after
     /// `session.created`, say).
     fn decode(&mut self, wire: Wire, events: &mut Vec<AgentEvent>, replies: &mut Vec<Wire>);
+    /// What to send when nothing was sent for so long, for vendors that end a silent session.
+    fn keep_alive(&self) -> Option<(Duration, Wire)> {
+        None
+    }
     /// What a close frame of the provider means.
     fn closed(&self, code: Option<u16>, reason: &str) -> AgentLoss;
     /// What a refused WebSocket upgrade means.
@@ -162,7 +170,7 @@ pub struct ProviderKind {
 pub type Build = fn(&Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>>;
 
 /// Every provider there is.
-pub const PROVIDERS: &[ProviderKind] = &[openai::KIND, scripted::KIND];
+pub const PROVIDERS: &[ProviderKind] = &[deepgram::KIND, openai::KIND, scripted::KIND];
 
 /// Every provider and every built-in tool there is, for the configuration.
 pub fn catalog() -> Catalog {

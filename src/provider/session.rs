@@ -131,6 +131,8 @@ enum Step {
     Sent(Result<(), Unwritable>),
     Told(Option<AgentCommand>),
     Beat(Instant),
+    /// Nothing was sent for so long that the vendor would end the session.
+    KeepAlive,
     HandshakeOver,
     LastWordsOver,
 }
@@ -145,6 +147,8 @@ struct Talk {
     ready: bool,
     malformed_in_a_row: u32,
     heard_at: Instant,
+    said_at: Instant,
+    keep_alive: Option<(Duration, Wire)>,
     /// The provider takes nothing more; its last words are awaited until then.
     unwritable_until: Option<Instant>,
 }
@@ -210,6 +214,8 @@ impl Session {
             ready: false,
             malformed_in_a_row: 0,
             heard_at: Instant::now(),
+            said_at: Instant::now(),
+            keep_alive: None,
             unwritable_until: None,
         };
         self.converse(talk, deadline.min(Instant::now() + self.policy.handshake_max)).await
@@ -238,6 +244,7 @@ impl Session {
                 sent = writer.send(&mut talk.outbox), if writing => Step::Sent(sent),
                 command = self.commands.recv(), if taking => Step::Told(command),
                 now = heartbeat.tick(), if pings => Step::Beat(now),
+                () = until(talk.keep_alive.as_ref().map(|(after, _)| talk.said_at + *after)) => Step::KeepAlive,
                 () = sleep_until(handshake_until), if !talk.ready => Step::HandshakeOver,
                 () = until(talk.unwritable_until) => Step::LastWordsOver,
             };
@@ -264,6 +271,10 @@ impl Session {
                     return Attempt::Ended(End::Left);
                 }
                 Step::Beat(now) => self.beat(&mut talk, now),
+                Step::KeepAlive => {
+                    talk.keep_alive();
+                    None
+                }
                 Step::HandshakeOver => Some(AgentLoss::Handshake),
                 Step::LastWordsOver => Some(talk.codec.closed(None, "")),
             };
@@ -293,7 +304,7 @@ impl Session {
     fn decode(&mut self, talk: &mut Talk, wire: Wire) -> Option<AgentLoss> {
         let (mut events, mut replies) = (Vec::new(), Vec::new());
         talk.codec.decode(wire, &mut events, &mut replies);
-        talk.outbox.extend(replies.into_iter().map(message_of));
+        talk.say(replies);
         let malformed = events.contains(&AgentEvent::Noise(Noise::Malformed));
         talk.malformed_in_a_row = if malformed { talk.malformed_in_a_row + 1 } else { 0 };
         for event in events {
@@ -303,6 +314,7 @@ impl Session {
                 AgentEvent::Ready => {
                     self.count_dial("ready");
                     talk.ready = true;
+                    talk.keep_alive = talk.codec.keep_alive();
                     self.pending.push_back(AgentEvent::Ready);
                     for command in self.preroll.drain() {
                         talk.encode(command);
@@ -400,7 +412,22 @@ impl Talk {
         };
         let mut wires = Vec::new();
         self.codec.encode(command, &mut wires);
-        self.outbox.extend(wires.into_iter().map(message_of));
+        self.say(wires);
+    }
+
+    fn say(&mut self, wires: Vec<Wire>) {
+        if !wires.is_empty() {
+            self.said_at = Instant::now();
+            self.outbox.extend(wires.into_iter().map(message_of));
+        }
+    }
+
+    /// A full outbox holds something to be said already.
+    fn keep_alive(&mut self) {
+        self.said_at = Instant::now();
+        if let Some((_, wire)) = self.keep_alive.as_ref().filter(|_| self.outbox.len() < OUTBOX_MAX) {
+            self.outbox.push_back(message_of(wire.clone()));
+        }
     }
 }
 

@@ -57,6 +57,10 @@ impl Codec for FakeCodec {
         }
     }
 
+    fn keep_alive(&self) -> Option<(Duration, Wire)> {
+        Some((Duration::from_secs(7), Wire::Text("alive".into())))
+    }
+
     fn closed(&self, _: Option<u16>, _: &str) -> AgentLoss {
         AgentLoss::Closed
     }
@@ -279,6 +283,33 @@ async fn a_few_unreadable_messages_are_noise_and_many_in_a_row_are_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_in_which_nothing_is_said_is_kept_alive_and_one_in_which_something_is_said_is_not() {
+    let (seen_sender, mut seen) = mpsc::channel(64);
+    let stage = Stage::new(move |_, mut receiver, sender| {
+        let seen = seen_sender.clone();
+        async move {
+            ready(&sender).await;
+            while let Some(wire) = receiver.recv().await {
+                seen.send((Instant::now(), wire)).await.unwrap();
+            }
+        }
+    });
+    for expected in ["open", "thanks"] {
+        assert_eq!(seen.recv().await.unwrap().1, Wire::Text(expected.into()));
+    }
+    let begun = Instant::now();
+    for _ in 0..2 {
+        assert_eq!(seen.recv().await.unwrap().1, Wire::Text("alive".into()));
+    }
+    assert_eq!(begun.elapsed().as_secs(), 14, "twice after seven seconds");
+    for _ in 0..20 {
+        sleep(Duration::from_secs(5)).await;
+        stage.commands.send(AgentCommand::Audio(Bytes::from_static(b"x"))).await.unwrap();
+        assert_eq!(seen.recv().await.unwrap().1, Wire::Binary(Bytes::from_static(b"x")));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_slow_call_loses_no_event_and_can_still_speak() {
     const PIECES: u32 = 3_000;
     let (heard, said) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(0)));
@@ -412,6 +443,8 @@ async fn a_peer_that_answers_no_ping_is_lost_and_one_that_does_is_not() {
         ready: true,
         malformed_in_a_row: 0,
         heard_at: Instant::now(),
+        said_at: Instant::now(),
+        keep_alive: None,
         unwritable_until: None,
     };
     let begun = Instant::now();
