@@ -11,6 +11,26 @@ pub struct Clip {
     samples: Vec<i16>,
 }
 
+/// What callers hear where no other sound is configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sentence {
+    Apology,
+    Moment,
+    Patience,
+}
+
+impl Sentence {
+    pub const ALL: [Self; 3] = [Self::Apology, Self::Moment, Self::Patience];
+
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Apology => "I am sorry, we have a technical problem, and I cannot go on with this call.",
+            Self::Moment => "One moment, please.",
+            Self::Patience => "I am still here. It takes a little longer, please stay on the line.",
+        }
+    }
+}
+
 /// A clip longer than this is a mistake in the configuration, not a sentence.
 const LENGTH_MAX: Duration = Duration::from_secs(60);
 
@@ -29,13 +49,17 @@ impl Clip {
         Self::read(hound::WavReader::open(path)?)
     }
 
-    /// What the caller hears when the agent is lost and no other sound is configured.
-    pub fn built_in_apology() -> Self {
-        let wav: &[u8] = include_bytes!("apology.wav");
+    /// A sentence that needs no voice to be installed.
+    pub fn built_in(sentence: Sentence) -> Self {
+        let wav: &[u8] = match sentence {
+            Sentence::Apology => include_bytes!("apology.wav"),
+            Sentence::Moment => include_bytes!("moment.wav"),
+            Sentence::Patience => include_bytes!("patience.wav"),
+        };
         hound::WavReader::new(wav)
             .map_err(ClipError::from)
             .and_then(Self::read)
-            .expect("the file in the source tree is 16-bit mono, which a test holds")
+            .expect("the files in the source tree are 16-bit mono, which a test holds")
     }
 
     fn read<R: Read>(mut wav: hound::WavReader<R>) -> Result<Self, ClipError> {
@@ -69,10 +93,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_built_in_apology_is_a_few_seconds_in_every_leg_format() {
-        for format in [Format::ULAW, Format::ALAW, Format::SLIN8, Format::SLIN16] {
-            let length = format.duration_of(Clip::built_in_apology().render(format).len());
-            assert!((2..10).contains(&length.as_secs()), "{format}: {length:?}");
+    fn the_built_in_sentences_are_a_few_seconds_in_every_leg_format() {
+        for (sentence, format) in Sentence::ALL
+            .into_iter()
+            .flat_map(|sentence| [Format::ULAW, Format::ALAW, Format::SLIN8, Format::SLIN16].map(|f| (sentence, f)))
+        {
+            let length = format.duration_of(Clip::built_in(sentence).render(format).len());
+            assert!((1..10).contains(&length.as_secs()), "{sentence:?} as {format}: {length:?}");
         }
     }
 }

@@ -10,7 +10,7 @@ pub mod g711;
 mod level;
 mod ringback;
 
-pub use clip::{Clip, ClipError};
+pub use clip::{Clip, ClipError, Sentence};
 pub use convert::Converter;
 pub use level::{Activity, ActivityDetector, rms_dbfs};
 pub use ringback::{RingBack, RingTone};

@@ -197,6 +197,7 @@ impl CallMachine {
             Input::Agent(event) => self.on_agent(event, now, out),
             Input::ToolFinished { id, outcome } => self.on_tool_finished(id, outcome, now, out),
             Input::HandedOff(handover) => self.on_handed_off(*handover, now, out),
+            Input::Next(_) => {}
             Input::Say(words) if matches!(self.phase, Phase::Talking) => self.say(&words, now, out),
             Input::Say(_) => {}
             Input::EndNow(reason) => self.depart(Departure::HangUp(reason), now, out),

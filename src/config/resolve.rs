@@ -384,9 +384,7 @@ impl Resolver<'_> {
             no_input_prompt: no_input.say.unwrap_or(default.no_input_prompt),
             tool_max: self.duration(limits.tool, default.tool_max, least, &limit.key("tool")),
             farewell_max: self.duration(limits.farewell, default.farewell_max, least, &limit.key("farewell")),
-            greeting: default.greeting,
-            on_failure: default.on_failure,
-            ring_tone: default.ring_tone,
+            ..default
         }
     }
 

@@ -88,7 +88,7 @@ impl Casting {
             toolbox: Arc::clone(&self.toolbox),
             policy: Arc::clone(&self.context.policy.rules),
             agent: self.provider.traits(),
-            apology: generation.apology(&self.context.name),
+            clips: generation.clips(&self.context.name),
             pin: opening::pin(&self.context.policy.identify, variables),
         }
     }

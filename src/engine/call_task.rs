@@ -161,6 +161,7 @@ impl CallTask<'_> {
                         let input = self.hand_off(&target, message.as_deref(), &known, running);
                         self.machine.step(input, now(), &mut again);
                     }
+                    Output::Dial(_) | Output::TakeOver | Output::HangUpNext => {}
                     Output::Deliver(delivery) => {
                         let context = self.generation.config.contexts.get(&self.facts.context);
                         self.post.add(delivery, context.map(AsRef::as_ref));
@@ -304,6 +305,7 @@ impl CallTask<'_> {
             Measure::SetUp(took) => self.shared.metrics.setup(took),
             Measure::FirstAudio(took) => self.shared.metrics.first_audio(took),
             Measure::TurnGap(gap) => self.shared.metrics.turn_gap(gap),
+            Measure::Turn(_) => {}
             Measure::BargeInStop(took) => self.shared.metrics.barge_in_stop(took),
             Measure::SlotLate(late) => self.shared.metrics.tick(late),
             Measure::SlotsMissed(slots) => {

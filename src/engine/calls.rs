@@ -264,7 +264,8 @@ async fn run(
         wall: jiff::Timestamp::now(),
         agent: traits,
         format,
-        apology: generation.apology(&facts.context),
+        clips: generation.clips(&facts.context),
+        latencies: Arc::clone(&shared.latencies),
     };
     let casting = Casting { context: granted.context, provider: granted.provider, toolbox: Arc::clone(&toolbox) };
     let session = casting.dial(&shared, &facts, format, None, &span);

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     audio::Clip,
+    call::Clips,
     config::{Config, Context},
     mcp::LeftOut,
     outbound::RemoteGate,
@@ -34,7 +35,7 @@ struct Kit {
     /// For calls that come by `AudioSocket()`, where nobody can be transferred.
     toolbox_without_ari: Arc<Toolbox>,
     remote_gate: Option<Arc<RemoteGate>>,
-    apology: Arc<Clip>,
+    clips: Arc<Clips>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -137,8 +138,8 @@ impl Generation {
         self.tools.registries.values().find_map(|registry| registry.spec(name))
     }
 
-    pub fn apology(&self, context: &str) -> Arc<Clip> {
-        Arc::clone(&self.kit(context).apology)
+    pub fn clips(&self, context: &str) -> Arc<Clips> {
+        Arc::clone(&self.kit(context).clips)
     }
 
     /// The same with another tool instead of a context's own ones.
@@ -186,10 +187,11 @@ fn uncarried(
 impl Kit {
     fn build(registry: &Registry, context: &Context, without: &[&str]) -> Result<Self, String> {
         let names = || context.tools.iter().map(String::as_str).filter(|name| !without.contains(name));
-        let apology = match &context.apology {
-            None => Clip::built_in_apology(),
-            Some(path) => Clip::open(path).map_err(|error| format!("apology {}: {error}", path.display()))?,
-        };
+        let mut clips = Clips::default();
+        if let Some(path) = &context.apology {
+            let clip = Clip::open(path).map_err(|error| format!("apology {}: {error}", path.display()))?;
+            clips.apology.clip = Arc::new(clip);
+        }
         let remote_gate = match context.policy.remote_gate.clone() {
             None => None,
             Some(gate) => {
@@ -201,7 +203,7 @@ impl Kit {
             remote_gate,
             toolbox: Arc::new(registry.toolbox(names())),
             toolbox_without_ari: Arc::new(registry.toolbox(names().filter(|name| !NEEDS_ARI.contains(name)))),
-            apology: Arc::new(apology),
+            clips: Arc::new(clips),
         })
     }
 }

@@ -198,6 +198,7 @@ impl Line {
     pub fn command(&mut self, command: LegCommand) {
         match command {
             LegCommand::Play(frame) => drop(self.play(frame)),
+            LegCommand::Answer => {}
             LegCommand::HangUp => self.part(Ending::HangUp),
             LegCommand::ReturnToDialplan { status } => self.part(Ending::ReturnToDialplan { status }),
             LegCommand::Transfer { destination } => self.transfer(&destination),

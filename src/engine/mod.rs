@@ -47,6 +47,7 @@ use crate::{
     },
     provider::ProviderCounters,
     telemetry::Metrics,
+    tool::Latencies,
 };
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
@@ -100,6 +101,7 @@ pub(crate) struct Shared {
     metrics: Metrics,
     provider_counters: Arc<ProviderCounters>,
     health: health::ProviderHealth,
+    latencies: Arc<Latencies>,
     media: Arc<MediaHub>,
     ari: Option<Ari>,
     mailer: Option<Mailer>,
@@ -195,6 +197,7 @@ impl Engine {
             live,
             provider_counters: Arc::new(ProviderCounters::new(registry)?),
             health: health::ProviderHealth::default(),
+            latencies: Arc::default(),
             media: Arc::new(media),
             ari,
             mailer,

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use offhook::{
-    audio::{Clip, Format},
+    audio::Format,
     call::{
         AgentCommand, AgentEvent, AgentTraits, CallMachine, CallPlan, CallRules, EndReason, Handover, Input,
         LegCommand, LegEvent, Measure, Note, Output, Reply, ResponseStatus, Speaker,
@@ -130,7 +130,8 @@ impl Stage {
             wall: jiff::Timestamp::UNIX_EPOCH,
             agent,
             format: Format::ULAW,
-            apology: Arc::new(Clip::built_in_apology()),
+            clips: Arc::default(),
+            latencies: Arc::default(),
         };
         #[allow(clippy::disallowed_methods)] // A hand-moved clock has to start somewhere.
         let start = Instant::now();
@@ -278,7 +279,7 @@ impl Stage {
             toolbox: toolbox(tools),
             policy: Arc::default(),
             agent,
-            apology: Arc::new(Clip::built_in_apology()),
+            clips: Arc::default(),
             pin: Some(NEXT_PIN.to_owned().into()),
         })))
     }

@@ -205,7 +205,7 @@ impl CallMachine {
     /// The caller hears the apology and goes where the context says.
     pub(super) fn fail(&mut self, reason: EndReason, now: Instant, out: &mut Vec<Output>) {
         out.push(Output::Note(Note::Failing(reason)));
-        let apology = self.plan.apology.render(self.plan.format);
+        let apology = self.plan.clips.apology.clip.render(self.plan.format);
         self.track.push("offhook".into(), "apology".into(), apology);
         let departure = match &self.plan.rules.on_failure {
             OnFailure::HangUp => Departure::HangUp(reason),

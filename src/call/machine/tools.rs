@@ -356,7 +356,7 @@ impl CallMachine {
     }
 
     pub(super) fn on_handed_off(&mut self, handover: Handover, now: Instant, out: &mut Vec<Output>) {
-        let Handover { context, rules, toolbox, policy, agent, apology, pin } = handover;
+        let Handover { context, rules, toolbox, policy, agent, clips, pin } = handover;
         self.abandon_tools(out);
         self.policy.change_hands(toolbox, policy, agent.answer_limits());
         self.policy.expect_pin(pin);
@@ -366,7 +366,7 @@ impl CallMachine {
         self.manners = Manners::default();
         self.announcements.new_agent();
         self.takes_over = true;
-        (self.plan.rules, self.plan.agent, self.plan.apology) = (rules, agent, apology);
+        (self.plan.rules, self.plan.agent, self.plan.clips) = (rules, agent, clips);
         self.agent = Agent::Dialling;
         self.timers.set(Timer::AgentReady, now + self.plan.rules.agent_ready_max);
         out.push(Output::Note(Note::HandedOff { context }));
