@@ -12,11 +12,12 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::{fmt::Write, fs, path::PathBuf};
 
-const KINDS: [&str; 3] = ["deepgram_agent", "openai_realtime", "scripted"];
+const KINDS: [&str; 4] = ["deepgram_agent", "elevenlabs_agent", "openai_realtime", "scripted"];
 
 fn options(kind: &str) -> Value {
     match kind {
         "deepgram_agent" => json!({ "api_key": "dg-test" }),
+        "elevenlabs_agent" => json!({ "agent_id": "agent_1" }),
         "openai_realtime" => json!({ "api_key": "sk-test" }),
         "scripted" => json!({ "script": [{ "say": "Hello." }] }),
         other => panic!("write down options for the provider {other}"),

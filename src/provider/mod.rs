@@ -10,6 +10,7 @@ mod asides;
 mod checks;
 mod counters;
 mod deepgram;
+mod elevenlabs;
 mod openai;
 mod scripted;
 pub mod session;
@@ -145,6 +146,17 @@ pub trait Codec: Send {
     fn keep_alive(&self) -> Option<(Duration, Wire)> {
         None
     }
+    /// The formats that the provider told, where it alone decides them; asked for when the session
+    /// stands.
+    fn formats(&self) -> Option<SessionFormats> {
+        None
+    }
+    /// For vendors that do not say when an answer is complete: after so long without further audio
+    /// the session tells [`audio_gap`](Self::audio_gap), unless the response is done by then.
+    fn audio_gap_max(&self) -> Option<Duration> {
+        None
+    }
+    fn audio_gap(&mut self, _: &mut Vec<AgentEvent>) {}
     /// What a close frame of the provider means.
     fn closed(&self, code: Option<u16>, reason: &str) -> AgentLoss;
     /// What a refused WebSocket upgrade means.
@@ -170,7 +182,7 @@ pub struct ProviderKind {
 pub type Build = fn(&Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>>;
 
 /// Every provider there is.
-pub const PROVIDERS: &[ProviderKind] = &[deepgram::KIND, openai::KIND, scripted::KIND];
+pub const PROVIDERS: &[ProviderKind] = &[deepgram::KIND, elevenlabs::KIND, openai::KIND, scripted::KIND];
 
 /// Every provider and every built-in tool there is, for the configuration.
 pub fn catalog() -> Catalog {
