@@ -14,11 +14,13 @@ mod defaults;
 mod interpolate;
 mod mcp;
 mod policy;
+mod price;
 mod problem;
 pub mod prompt;
 mod raw;
 mod raw_mcp;
 mod raw_policy;
+mod raw_price;
 mod raw_tenant;
 mod reference;
 mod resolve;
@@ -33,6 +35,7 @@ pub use catalog::{Catalog, OptionProblem, ProviderKind};
 pub use interpolate::Env;
 pub use mcp::{McpConfig, McpRestart, McpServer, McpTransport};
 pub use policy::{Identify, RemoteGate, ToolPolicy, ToolRules};
+pub use price::{Cost, Price, Prices};
 pub use problem::{Problem, Problems};
 pub use reference::reference;
 pub use schema::{schema, schema_text};
@@ -141,6 +144,7 @@ pub struct Config {
     /// `None`: no mail is sent.
     pub mail: Option<MailConfig>,
     pub mcp: McpConfig,
+    pub prices: Prices,
     /// What is right but probably not meant, in the order of the lines.
     pub warnings: Vec<Problem>,
 }
@@ -229,6 +233,8 @@ pub struct Context {
     pub prompt: String,
     pub greeting: Option<String>,
     pub provider: String,
+    /// Entries of `providers` that carry its calls on when the first one fails, in this order.
+    pub fallbacks: Vec<String>,
     /// Exposed names; nothing else is shown to the model, and nothing else may run.
     pub tools: Vec<String>,
     pub audio: Option<AudioChoice>,
@@ -244,6 +250,13 @@ pub struct Context {
     pub apology: Option<PathBuf>,
     /// Which entry of `mail.mailboxes` gets what callers leave.
     pub mailbox: Option<String>,
+}
+
+impl Context {
+    /// Every entry of `providers` that may speak here.
+    pub fn providers(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.provider).chain(&self.fallbacks).map(String::as_str)
+    }
 }
 
 /// Where `transfer` may send a caller.

@@ -8,6 +8,7 @@ use super::{
     defaults,
     raw_mcp::Mcp,
     raw_policy::{Policy, ToolsRules},
+    raw_price::Price,
     raw_tenant::Tenant,
     values,
 };
@@ -60,6 +61,9 @@ pub(super) struct Raw {
     pub mail: Option<Mail>,
     /// MCP servers, whose tools contexts can list.
     pub mcp: Option<Mcp>,
+    /// What providers cost, so that calls are told with their cost. A key is a name of `providers`, or
+    /// `KIND/MODEL` for all entries with this model; the name goes first. offhook knows no price by itself.
+    pub prices: Option<BTreeMap<String, Price>>,
     /// The agents, by the name that `AI_CONTEXT` or `Stasis(offhook,NAME)` chooses.
     #[schemars(required, extend("propertyNames" = names(), "minProperties" = 1))]
     pub contexts: Option<BTreeMap<String, Context>>,
@@ -274,6 +278,9 @@ pub(super) struct Context {
     /// The entry of `providers` that speaks. `AI_PROVIDER` overrides it per call.
     #[schemars(required)]
     pub provider: Option<String>,
+    /// Entries of `providers` that carry the call on when the first one fails, in this order.
+    #[schemars(length(max = 8), extend("default" = json!([])))]
+    pub fallbacks: Option<Vec<Option<String>>>,
     /// The tools of this agent by name. Nothing else is shown to the model, and nothing else runs.
     #[schemars(extend("default" = json!([])))]
     pub tools: Option<Vec<Option<String>>>,

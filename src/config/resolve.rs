@@ -51,6 +51,8 @@ pub(super) fn resolve(
     let named = resolver.mcp.named();
     let known: Vec<&str> = own.iter().chain(&named).map(String::as_str).collect();
     let tool_rules = resolver.tool_rules(raw.tools.unwrap_or_default(), &known, &at.key("tools"));
+    let providers = resolver.providers(raw.providers.unwrap_or_default());
+    let prices = resolver.prices(raw.prices.unwrap_or_default(), &providers);
     let config = Config {
         asterisk: raw.asterisk.map(|asterisk| resolver.asterisk(asterisk)),
         media,
@@ -60,7 +62,7 @@ pub(super) fn resolve(
         },
         limits,
         default_context: raw.default_context,
-        providers: resolver.providers(raw.providers.unwrap_or_default()),
+        providers,
         destinations: raw
             .destinations
             .unwrap_or_default()
@@ -78,6 +80,7 @@ pub(super) fn resolve(
         tenants,
         mail,
         mcp: std::mem::take(&mut resolver.mcp),
+        prices,
         warnings: Vec::new(),
     };
     if let Some(name) = &config.default_context {
@@ -95,7 +98,7 @@ const MAIL_TOOLS: [&str; 2] = ["take_message", "request_transcript"];
 pub(super) struct Resolver<'a> {
     root: &'a Node,
     pub(super) folder: &'a std::path::Path,
-    catalog: &'a Catalog,
+    pub(super) catalog: &'a Catalog,
     report: &'a mut Report,
     /// For contexts that say nothing themselves.
     policy: &'a raw_policy::Policy,
@@ -116,7 +119,7 @@ impl Resolver<'_> {
     }
 
     /// `written` in quotes, unless it came from a variable.
-    fn shown(&self, path: &Path, written: &str) -> String {
+    pub(super) fn shown(&self, path: &Path, written: &str) -> String {
         match self.root.at(path).map(|node| &node.kind) {
             Some(Kind::Scalar { from_env: true, .. }) => "(a variable's value)".into(),
             _ => format!("{written:?}"),
@@ -260,6 +263,8 @@ impl Resolver<'_> {
         if let Some(provider) = &raw.provider {
             self.name(provider, "providers", "provider", &path.key("provider"));
         }
+        let first = raw.provider.as_deref().unwrap_or_default();
+        let fallbacks = self.fallbacks(raw.fallbacks.unwrap_or_default(), first, &path.key("fallbacks"));
         if let Some(tenant) = &raw.tenant {
             self.name(tenant, "tenants", "tenant", &path.key("tenant"));
         }
@@ -282,6 +287,7 @@ impl Resolver<'_> {
             prompt: raw.prompt.unwrap_or_default(),
             greeting: greeting.clone(),
             provider: raw.provider.unwrap_or_default(),
+            fallbacks,
             tools,
             tenant,
             audio: raw.audio.and_then(|AudioText(audio)| audio.parse().ok()),
@@ -291,6 +297,22 @@ impl Resolver<'_> {
             apology,
             mailbox,
         }
+    }
+
+    /// `first` is the provider that they stand in for.
+    fn fallbacks(&mut self, raw: Vec<Option<String>>, first: &str, path: &Path) -> Vec<String> {
+        let mut fallbacks: Vec<String> = Vec::new();
+        for (index, name) in raw.into_iter().enumerate() {
+            let Some(name) = name else { continue };
+            let place = path.index(index);
+            self.name(&name, "providers", "provider", &place);
+            if name == first || fallbacks.contains(&name) {
+                self.problem(&place, format!("{} is in this context already", self.shown(&place, &name)), None);
+            } else {
+                fallbacks.push(name);
+            }
+        }
+        fallbacks
     }
 
     /// `made`: names of the tenant's own tools.

@@ -6,6 +6,7 @@ use std::fs;
 
 mod mcp;
 mod mistakes;
+mod price;
 mod shipped;
 
 /// The providers and tools of these tests, small enough to be read here.

@@ -4,11 +4,15 @@
 //! - `admission`: which agent takes a call
 //! - `line`: the Asterisk side of one call
 //! - `call_task`: the task that owns one call
+//! - `succession`: who carries a call on when its session ends
+//! - `health`: which providers are left alone for a while
+//! - `bill`: what a call used, and what that costs
 //! - `post`: what a call leaves to be sent
 //! - `live`: who is on the line, and how the last calls ended
 
 mod admission;
 mod agent;
+mod bill;
 mod call_task;
 mod calls;
 mod generation;
@@ -21,6 +25,7 @@ mod post;
 mod registries;
 mod reload;
 mod story;
+mod succession;
 #[cfg(test)]
 mod tests;
 mod view;

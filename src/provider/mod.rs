@@ -17,7 +17,7 @@ pub mod session;
 mod wire;
 
 pub use counters::ProviderCounters;
-pub use session::{SessionPolicy, run};
+pub use session::{Meter, SessionPolicy, run};
 
 use crate::{
     audio::Format,
@@ -52,6 +52,11 @@ pub trait Provider: Send + Sync {
     fn session_max(&self) -> Option<Duration> {
         None
     }
+    /// How long a session that lives may say nothing at all and leave pings unanswered. A caller hears
+    /// nothing meanwhile, so no longer than the vendor needs.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(12)
+    }
     fn dial(&self, setup: &AgentSetup) -> Dial;
     fn codec(&self, setup: &AgentSetup) -> Box<dyn Codec>;
 }
@@ -80,15 +85,26 @@ pub struct AgentSetup {
     /// is off. Only where [`AgentTraits::takes_turns`].
     pub told_turns: bool,
     /// The newest handle of the session that this one goes on with. A codec whose vendor refuses it
-    /// reports a loss; the next attempt comes without.
+    /// reports a loss, which ends the session; the next one comes without, and is told the story.
     pub resume: Option<Arc<str>>,
+    /// Counts how long the session is connected.
+    pub meter: Arc<Meter>,
 }
 
 impl AgentSetup {
     /// A session without prompt and tools, whose agent speaks first.
     pub fn new(call: CallId, leg: Format) -> Self {
         let (instructions, tools) = (String::new(), Arc::from([]));
-        Self { call, instructions, tools, leg, opens: Opens::Greets(None), told_turns: false, resume: None }
+        Self {
+            call,
+            instructions,
+            tools,
+            leg,
+            opens: Opens::Greets(None),
+            told_turns: false,
+            resume: None,
+            meter: Arc::default(),
+        }
     }
 }
 

@@ -322,9 +322,6 @@ impl Codec for RealtimeCodec {
             AgentCommand::Say { text } => self.say(&format!(
                 "Now say something of exactly this meaning, in the language of the conversation, and nothing more:\n{text}"
             )),
-            AgentCommand::Announce { text } => self.say(&format!(
-                "You are waiting for the result of a tool. Say exactly this now, and nothing more:\n{text}"
-            )),
             AgentCommand::Turn(CallerTurn::Began) => {}
             AgentCommand::Turn(CallerTurn::Ended) => {
                 out.push(text(&json!({ "type": "input_audio_buffer.commit" })));
@@ -412,6 +409,7 @@ fn whole_call(item: Item) -> Option<ToolCall> {
 }
 
 fn spoken(speaker: Speaker, message: SpokenText, events: &mut Vec<AgentEvent>) {
+    events.extend(message.usage.map(|usage| AgentEvent::Usage(usage.into())));
     let text = message.transcript.trim();
     let utterance = message.item_id.map(Into::into);
     if !text.is_empty() {
