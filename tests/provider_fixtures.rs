@@ -10,10 +10,11 @@ use offhook::{
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use std::{fmt::Write, fs, path::PathBuf};
+use std::{collections::HashMap, fmt::Write, fs, path::PathBuf};
 
 fn options(kind: &str) -> Value {
     match kind {
+        "gemini_live" => json!({ "api_key": "test" }),
         "openai_realtime" => json!({ "api_key": "sk-test" }),
         "scripted" => json!({ "script": [{ "say": "Hello." }] }),
         other => panic!("write down options for the provider {other}"),
@@ -51,6 +52,21 @@ fn show(event: &AgentEvent) -> String {
     }
 }
 
+/// The message's type, or what it holds where messages have none.
+fn name_of(line: &str) -> String {
+    match serde_json::from_str::<Value>(line) {
+        Ok(Value::Object(message)) if !message.contains_key("type") => {
+            let keys = message.iter().map(|(key, value)| {
+                let within = value.as_object().map(|value| value.keys().cloned().collect::<Vec<_>>().join(", "));
+                within.filter(|within| !within.is_empty()).map_or(key.clone(), |within| format!("{key} {{ {within} }}"))
+            });
+            keys.collect::<Vec<_>>().join(", ")
+        }
+        Ok(message) => message["type"].to_string(),
+        Err(_) => line.into(),
+    }
+}
+
 #[test]
 fn recorded_conversations_are_understood_as_before() {
     for (kind, path) in fixtures() {
@@ -59,8 +75,7 @@ fn recorded_conversations_are_understood_as_before() {
         for line in fs::read_to_string(&path).expect("a readable fixture").lines() {
             let (mut events, mut replies) = (Vec::new(), Vec::new());
             codec.decode(Wire::Text(line.into()), &mut events, &mut replies);
-            let name = serde_json::from_str::<Value>(line).map_or_else(|_| line.into(), |v| v["type"].to_string());
-            writeln!(shown, "{name}").expect("a string grows");
+            writeln!(shown, "{}", name_of(line)).expect("a string grows");
             for event in &events {
                 writeln!(shown, "    {}", show(event)).expect("a string grows");
             }
@@ -116,7 +131,7 @@ fn odd_value() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn no_bytes_make_a_codec_panic(text in any::<bool>(), bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        for kind in ["openai_realtime", "scripted"] {
+        for kind in ["gemini_live", "openai_realtime", "scripted"] {
             let wire = if text {
                 Wire::Text(String::from_utf8_lossy(&bytes).into_owned())
             } else {
@@ -136,9 +151,10 @@ proptest! {
                 lines.into_iter().map(move |message| (kind.clone(), message))
             })
             .collect();
-        let mut codec = codec("openai_realtime");
+        let mut codecs = HashMap::new();
         for (which, at, by) in bends {
-            let (_, message) = &messages[which % messages.len()];
+            let (kind, message) = &messages[which % messages.len()];
+            let codec = codecs.entry(kind).or_insert_with(|| codec(kind));
             let wire = Wire::Text(bent(message, at, &by).to_string());
             codec.decode(wire, &mut Vec::new(), &mut Vec::new());
         }

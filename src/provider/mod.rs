@@ -6,19 +6,22 @@
 //!
 //! A provider is one file and one row in [`PROVIDERS`].
 
+mod checks;
 mod counters;
+mod gemini;
 mod openai;
 mod scripted;
 pub mod session;
 
 pub use counters::ProviderCounters;
-pub use session::{SessionPolicy, run};
+pub use session::{Meter, SessionPolicy, run};
 
 use crate::{
     audio::Format,
     call::{AgentCommand, AgentEvent, AgentLoss, AgentTraits},
     config::{self, Catalog, OptionProblem},
     facts::CallId,
+    speech,
     tool::{BUILT_IN, schemas::Dialect},
 };
 use base64::{
@@ -46,6 +49,11 @@ pub trait Provider: Send + Sync {
     /// How long the vendor lets one session last, where it does not say so in the session itself.
     fn session_max(&self) -> Option<Duration> {
         None
+    }
+    /// How long a session that lives may say nothing at all and leave pings unanswered. A caller hears
+    /// nothing meanwhile, so no longer than the vendor needs.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(12)
     }
     fn dial(&self, setup: &AgentSetup) -> Dial;
     fn codec(&self, setup: &AgentSetup) -> Box<dyn Codec>;
@@ -75,15 +83,26 @@ pub struct AgentSetup {
     /// is off. Only where [`AgentTraits::takes_turns`].
     pub told_turns: bool,
     /// The newest handle of the session that this one goes on with. A codec whose vendor refuses it
-    /// reports a loss; the next attempt comes without.
+    /// reports a loss, which ends the session; the next one comes without, and is told the story.
     pub resume: Option<Arc<str>>,
+    /// Counts how long the session is connected.
+    pub meter: Arc<Meter>,
 }
 
 impl AgentSetup {
     /// A session without prompt and tools, whose agent speaks first.
     pub fn new(call: CallId, leg: Format) -> Self {
         let (instructions, tools) = (String::new(), Arc::from([]));
-        Self { call, instructions, tools, leg, opens: Opens::Greets(None), told_turns: false, resume: None }
+        Self {
+            call,
+            instructions,
+            tools,
+            leg,
+            opens: Opens::Greets(None),
+            told_turns: false,
+            resume: None,
+            meter: Arc::default(),
+        }
     }
 }
 
@@ -162,9 +181,9 @@ pub struct ProviderKind {
 pub type Build = fn(&Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>>;
 
 /// Every provider there is.
-pub const PROVIDERS: &[ProviderKind] = &[openai::KIND, scripted::KIND];
+pub const PROVIDERS: &[ProviderKind] = &[gemini::KIND, openai::KIND, scripted::KIND];
 
-/// Every provider and every built-in tool there is, for the configuration.
+/// Every provider, voice and built-in tool there is, for the configuration.
 pub fn catalog() -> Catalog {
     let kind = |row: &ProviderKind| config::ProviderKind {
         kind: row.kind,
@@ -173,7 +192,8 @@ pub fn catalog() -> Catalog {
         check: row.check,
         calls: row.calls,
     };
-    Catalog { providers: PROVIDERS.iter().map(kind).collect(), tools: BUILT_IN.to_vec() }
+    let providers = PROVIDERS.iter().map(kind).collect();
+    Catalog { providers, voices: speech::catalog(), tools: BUILT_IN.to_vec() }
 }
 
 /// Makes the provider of this kind.

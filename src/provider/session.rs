@@ -3,7 +3,11 @@
 //!
 //! Invariants:
 //! - Before [`AgentEvent::Ready`] a failure is tried again within [`SessionPolicy::attempts`] and
-//!   [`SessionPolicy::setup_max`]; afterwards it is final.
+//!   [`SessionPolicy::setup_max`]; afterwards it is final. A provider that asks for patience
+//!   (`Retry-After`) gets it as far as that limit allows.
+//! - A session that was to be resumed and is refused is not tried again: whoever began it decides what
+//!   the next one is told.
+//! - [`AgentEvent::Expiring`] comes once, before the vendor's limit if it has one.
 //! - [`AgentEvent::Lost`] comes at most once, and nothing comes after it. It does not come when the
 //!   call itself ends the session by closing its commands.
 //! - No event is dropped: while the call is slow to take them, the provider is not read.
@@ -11,6 +15,7 @@
 //!   pre-roll before the provider is ready; that is counted.
 
 mod link;
+mod meter;
 mod preroll;
 #[cfg(test)]
 mod tests;
@@ -32,11 +37,17 @@ use tokio::{
 use tokio_tungstenite::tungstenite::Message;
 use voice::Voice;
 
+pub use meter::Meter;
+
 /// Messages waiting for the socket: over a second of caller audio. Beyond it commands wait in their
 /// channel, whose overflow tells the call that the provider stopped reading.
 const OUTBOX_MAX: usize = 64;
 /// One unreadable message is an accident; so many in a row are another protocol.
 const MALFORMED_IN_A_ROW_MAX: u32 = 20;
+
+/// So long before the vendor's limit of a session the call is told, or half of the limit where that is
+/// shorter: enough for both to finish what they are saying, and for another session to be set up.
+const EXPIRY_NOTICE: Duration = Duration::from_secs(60);
 
 /// Bounds of a session. The defaults suit a caller who is waiting.
 #[derive(Debug, Clone)]
@@ -54,10 +65,9 @@ pub struct SessionPolicy {
     pub backoff: Duration,
     /// Caller audio kept until the session stands.
     pub preroll_max: Duration,
-    /// Also keeps NAT mappings alive, which some forget after 30 s.
+    /// Two of them fit into the patience with most vendors ([`Provider::patience`]). Keeps NAT mappings
+    /// alive as well, which some forget after 30 s.
     pub ping_every: Duration,
-    /// Neither message nor pong for so long: two pings were lost.
-    pub dead_after: Duration,
     /// For the closing handshake, and for the provider's last words once it no longer reads.
     pub close_max: Duration,
 }
@@ -71,8 +81,7 @@ impl Default for SessionPolicy {
             handshake_max: Duration::from_secs(4),
             backoff: Duration::from_millis(200),
             preroll_max: Duration::from_secs(5),
-            ping_every: Duration::from_secs(10),
-            dead_after: Duration::from_secs(25),
+            ping_every: Duration::from_secs(5),
             close_max: Duration::from_secs(1),
         }
     }
@@ -118,7 +127,7 @@ enum End {
 /// How one attempt came out.
 enum Attempt {
     /// The session never stood.
-    Failed(AgentLoss),
+    Failed { loss: AgentLoss, retry_after: Option<Duration> },
     /// It stood, and this ended it.
     Ended(End),
 }
@@ -133,6 +142,7 @@ enum Step {
     Beat(Instant),
     HandshakeOver,
     LastWordsOver,
+    Expiring,
 }
 
 /// One connection and all that lives as long as it.
@@ -147,6 +157,8 @@ struct Talk {
     heard_at: Instant,
     /// The provider takes nothing more; its last words are awaited until then.
     unwritable_until: Option<Instant>,
+    /// When the call is to be told that the vendor's limit is near.
+    expiring_at: Option<Instant>,
 }
 
 impl Session {
@@ -154,9 +166,10 @@ impl Session {
         let deadline = Instant::now() + self.policy.setup_max;
         let mut backoff = self.policy.backoff;
         let mut last = AgentLoss::Unreachable;
+        let mut asked = None;
         for attempt in 1..=self.policy.attempts {
             if attempt > 1 {
-                let wait = backoff.mul_f64(rand::random_range(0.5..1.5));
+                let wait = backoff.mul_f64(rand::random_range(0.5..1.5)).max(asked.unwrap_or_default());
                 backoff *= 2;
                 if Instant::now() + wait >= deadline {
                     break;
@@ -167,11 +180,19 @@ impl Session {
             }
             match self.attempt(deadline).await {
                 Attempt::Ended(end) => return end,
-                Attempt::Failed(loss) => {
+                Attempt::Failed { loss, retry_after } => {
                     self.count_dial(loss.label());
-                    tracing::warn!(attempt, loss = loss.label(), "the provider's session did not come about");
-                    last = loss;
-                    if loss.is_final() {
+                    let retry_after_ms = retry_after.map(|wait| wait.as_millis() as u64);
+                    tracing::warn!(
+                        attempt,
+                        loss = loss.label(),
+                        retry_after_ms,
+                        "the provider's session did not come about"
+                    );
+                    (last, asked) = (loss, retry_after);
+                    // Where nobody was reached, the handle was not refused.
+                    let reached = !matches!(loss, AgentLoss::Unreachable | AgentLoss::Throttled);
+                    if loss.is_final() || self.setup.resume.is_some() && reached {
                         break;
                     }
                 }
@@ -188,17 +209,22 @@ impl Session {
             None => return Attempt::Ended(End::Left),
             Some(Err(_)) => {
                 tracing::warn!("the provider did not answer the connection in time");
-                return Attempt::Failed(AgentLoss::Unreachable);
+                return Attempt::failed(AgentLoss::Unreachable);
             }
-            Some(Ok(Err(error))) => {
-                return Attempt::Failed(match error {
-                    DialError::Refused(status) => codec.refused(status),
-                    DialError::Failed(_) | DialError::Header | DialError::NoAddress => AgentLoss::Unreachable,
-                });
+            Some(Ok(Err(DialError::Refused { status, retry_after }))) => {
+                let loss = match codec.refused(status) {
+                    // Who says when to come again has not turned us away for good.
+                    _ if retry_after.is_some() || status == 503 => AgentLoss::Throttled,
+                    loss => loss,
+                };
+                return Attempt::Failed { loss, retry_after };
             }
+            Some(Ok(Err(_))) => return Attempt::failed(AgentLoss::Unreachable),
             Some(Ok(Ok(link))) => link,
         };
+        let _connected = self.setup.meter.connect();
         let formats = self.provider.formats(self.setup.leg);
+        let session_max = self.provider.session_max();
         let mut first = Vec::new();
         codec.open(&mut first);
         let talk = Talk {
@@ -211,6 +237,7 @@ impl Session {
             malformed_in_a_row: 0,
             heard_at: Instant::now(),
             unwritable_until: None,
+            expiring_at: session_max.map(|max| Instant::now() + max.saturating_sub(notice(max))),
         };
         self.converse(talk, deadline.min(Instant::now() + self.policy.handshake_max)).await
     }
@@ -240,6 +267,7 @@ impl Session {
                 now = heartbeat.tick(), if pings => Step::Beat(now),
                 () = sleep_until(handshake_until), if !talk.ready => Step::HandshakeOver,
                 () = until(talk.unwritable_until) => Step::LastWordsOver,
+                () = until(talk.expiring_at), if talk.ready => Step::Expiring,
             };
             let lost = match step {
                 Step::Delivered => {
@@ -266,13 +294,19 @@ impl Session {
                 Step::Beat(now) => self.beat(&mut talk, now),
                 Step::HandshakeOver => Some(AgentLoss::Handshake),
                 Step::LastWordsOver => Some(talk.codec.closed(None, "")),
+                Step::Expiring => {
+                    talk.expiring_at = None;
+                    let within = self.provider.session_max().map(notice).unwrap_or_default();
+                    self.pending.push_back(AgentEvent::Expiring { within });
+                    None
+                }
             };
             match lost {
                 None => {}
                 Some(loss) if talk.ready => return Attempt::Ended(End::Lost(loss)),
                 // A session that never stood was not set up, whatever closed it.
-                Some(AgentLoss::Closed) => return Attempt::Failed(AgentLoss::Handshake),
-                Some(loss) => return Attempt::Failed(loss),
+                Some(AgentLoss::Closed) => return Attempt::failed(AgentLoss::Handshake),
+                Some(loss) => return Attempt::failed(loss),
             }
         }
     }
@@ -339,7 +373,7 @@ impl Session {
 
     /// One beat: a ping, and a look at how long the peer has been silent.
     fn beat(&self, talk: &mut Talk, now: Instant) -> Option<AgentLoss> {
-        if self.pending.is_empty() && now.saturating_duration_since(talk.heard_at) >= self.policy.dead_after {
+        if self.pending.is_empty() && now.saturating_duration_since(talk.heard_at) >= self.provider.patience() {
             return Some(talk.codec.closed(None, ""));
         }
         if talk.outbox.len() < OUTBOX_MAX {
@@ -383,6 +417,17 @@ impl Session {
     fn count_dial(&self, outcome: &str) {
         self.counters.dials.with_label_values(&[self.provider.kind(), outcome]).inc();
     }
+}
+
+impl Attempt {
+    const fn failed(loss: AgentLoss) -> Self {
+        Self::Failed { loss, retry_after: None }
+    }
+}
+
+/// How long before a session's limit the call is told.
+fn notice(session_max: Duration) -> Duration {
+    EXPIRY_NOTICE.min(session_max / 2)
 }
 
 impl Talk {

@@ -12,6 +12,7 @@ pub mod openai_server;
 pub mod openai_shapes;
 pub mod phone;
 pub mod processes;
+pub mod python;
 pub mod service;
 pub mod stage;
 pub mod tied;

@@ -329,9 +329,6 @@ impl Codec for RealtimeCodec {
             AgentCommand::Say { text } => self.say(&format!(
                 "Now say something of exactly this meaning, in the language of the conversation, and nothing more:\n{text}"
             )),
-            AgentCommand::Announce { text } => self.say(&format!(
-                "You are waiting for the result of a tool. Say exactly this now, and nothing more:\n{text}"
-            )),
             AgentCommand::Turn(CallerTurn::Began) => {}
             AgentCommand::Turn(CallerTurn::Ended) => {
                 out.push(text(&json!({ "type": "input_audio_buffer.commit" })));

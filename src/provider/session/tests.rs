@@ -14,6 +14,8 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
+const PASS: SessionFormats = SessionFormats { input: Format::ULAW, output: Format::ULAW };
+
 type Peer = dyn Fn(usize, mpsc::Receiver<Wire>, mpsc::Sender<Wire>) -> BoxFuture<'static, ()> + Send + Sync;
 
 /// A provider whose far end is a function of the attempt's number and the two channels.
@@ -21,6 +23,7 @@ struct Fake {
     peer: Arc<Peer>,
     dials: Arc<AtomicUsize>,
     formats: SessionFormats,
+    session_max: Option<Duration>,
 }
 
 /// Text is `ready`, `lost`, `junk`, `done`, `end`; binary is audio.
@@ -83,6 +86,10 @@ impl Provider for Fake {
         self.formats
     }
 
+    fn session_max(&self) -> Option<Duration> {
+        self.session_max
+    }
+
     fn dial(&self, _: &AgentSetup) -> Dial {
         let attempt = self.dials.fetch_add(1, Ordering::Relaxed) + 1;
         let peer = self.peer.clone();
@@ -109,13 +116,22 @@ impl Stage {
         F: Future<Output = ()> + Send + 'static,
         P: Fn(usize, mpsc::Receiver<Wire>, mpsc::Sender<Wire>) -> F + Send + Sync + 'static,
     {
+        Self::of(formats, None, None, peer)
+    }
+
+    fn of<F, P>(formats: SessionFormats, session_max: Option<Duration>, resume: Option<&str>, peer: P) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+        P: Fn(usize, mpsc::Receiver<Wire>, mpsc::Sender<Wire>) -> F + Send + Sync + 'static,
+    {
         let dials = Arc::new(AtomicUsize::new(0));
         let peer: Arc<Peer> = Arc::new(move |attempt, receiver, sender| peer(attempt, receiver, sender).boxed());
-        let provider = Arc::new(Fake { peer, dials: dials.clone(), formats });
+        let provider = Arc::new(Fake { peer, dials: dials.clone(), formats, session_max });
         let (command_sender, commands) = mpsc::channel(64);
         let (event_sender, events) = mpsc::channel(8);
         let counters = Arc::new(ProviderCounters::new(&Registry::new()).unwrap());
-        let setup = AgentSetup::new(CallId::random(), Format::ULAW);
+        let resume = resume.map(Into::into);
+        let setup = AgentSetup { resume, ..AgentSetup::new(CallId::random(), Format::ULAW) };
         let policy = SessionPolicy::default();
         let task = tokio::spawn(run(provider, setup, commands, event_sender, policy, counters.clone()));
         Self { commands: command_sender, events, counters, dials, task }
@@ -126,7 +142,7 @@ impl Stage {
         F: Future<Output = ()> + Send + 'static,
         P: Fn(usize, mpsc::Receiver<Wire>, mpsc::Sender<Wire>) -> F + Send + Sync + 'static,
     {
-        Self::with(SessionFormats { input: Format::ULAW, output: Format::ULAW }, peer)
+        Self::with(PASS, peer)
     }
 
     /// Everything until the session ends.
@@ -393,7 +409,8 @@ async fn a_peer_that_answers_no_ping_is_lost_and_one_that_does_is_not() {
         provider: Arc::new(Fake {
             peer: Arc::new(|_, _, _| async {}.boxed()),
             dials: Arc::default(),
-            formats: SessionFormats { input: Format::ULAW, output: Format::ULAW },
+            formats: PASS,
+            session_max: None,
         }),
         setup: AgentSetup::new(CallId::random(), Format::ULAW),
         commands: command_receiver,
@@ -413,6 +430,7 @@ async fn a_peer_that_answers_no_ping_is_lost_and_one_that_does_is_not() {
         malformed_in_a_row: 0,
         heard_at: Instant::now(),
         unwritable_until: None,
+        expiring_at: None,
     };
     let begun = Instant::now();
     // The peer answers pings for a minute, which reading alone does, then falls silent.
@@ -427,6 +445,56 @@ async fn a_peer_that_answers_no_ping_is_lost_and_one_that_does_is_not() {
     let end = timeout(Duration::from_secs(200), session.converse(talk, Instant::now())).await.expect("an end");
     assert!(matches!(end, Attempt::Ended(End::Lost(AgentLoss::Closed))));
     let after = begun.elapsed().as_secs();
-    assert!((75..=100).contains(&after), "given up after {after} s");
+    assert!((67..=77).contains(&after), "given up after {after} s");
     peer.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_call_is_told_once_that_the_vendors_limit_is_near() {
+    let max = Duration::from_secs(900);
+    let mut stage = Stage::of(PASS, Some(max), None, |_, receiver, sender| async move {
+        ready(&sender).await;
+        tokio::time::sleep(Duration::from_secs(900)).await;
+        drop(receiver);
+    });
+    let begun = Instant::now();
+    assert_eq!(stage.events.recv().await, Some(AgentEvent::Ready));
+    assert_eq!(stage.events.recv().await, Some(AgentEvent::Expiring { within: EXPIRY_NOTICE }));
+    assert_eq!(begun.elapsed().as_secs(), (max - EXPIRY_NOTICE).as_secs());
+    assert_eq!(stage.rest().await, [lost(AgentLoss::Closed)]);
+    assert_eq!(notice(Duration::from_secs(30)), Duration::from_secs(15));
+}
+
+/// The next session is told the story, which this one knows nothing of.
+#[tokio::test(start_paused = true)]
+async fn a_session_whose_handle_is_refused_is_not_tried_again() {
+    let mut stage = Stage::of(PASS, None, Some("old"), |_, _, _| async {});
+    assert_eq!(stage.rest().await, [lost(AgentLoss::Handshake)]);
+    assert_eq!(stage.dials.load(Ordering::Relaxed), 1);
+}
+
+/// What a server answers to the upgrade, and how the attempt at it comes out.
+async fn refused_with(answer: &'static str) -> Option<(u16, Option<Duration>)> {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}/", listener.local_addr().unwrap());
+    let server = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let _ = stream.read(&mut [0; 4096]).await;
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        stream
+    };
+    let dial = Link::dial(Dial::WebSocket(crate::provider::WebSocketDial { url, headers: Vec::new() }));
+    match tokio::join!(dial, server).0.err() {
+        Some(DialError::Refused { status, retry_after }) => Some((status, retry_after)),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn how_long_a_provider_asks_to_be_left_alone_is_read() {
+    let asks = refused_with("HTTP/1.1 429 Too Many\r\nretry-after: 2\r\ncontent-length: 0\r\n\r\n").await;
+    assert_eq!(asks, Some((429, Some(Duration::from_secs(2)))));
+    let odd = "HTTP/1.1 503 No\r\nretry-after: Wed, 21 Oct 2026 07:28:00 GMT\r\ncontent-length: 0\r\n\r\n";
+    assert_eq!(refused_with(odd).await, Some((503, None)));
 }
