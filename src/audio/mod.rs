@@ -9,11 +9,13 @@ mod convert;
 pub mod g711;
 mod level;
 mod ringback;
+mod voice;
 
 pub use clip::{Clip, ClipError, Sentence};
 pub use convert::Converter;
 pub use level::{Activity, ActivityDetector, rms_dbfs};
 pub use ringback::{RingBack, RingTone};
+pub use voice::{Heard, VoiceDetector};
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -64,6 +66,17 @@ impl Format {
             Encoding::Linear => 0x00,
             Encoding::Mulaw => 0xff,
             Encoding::Alaw => 0xd5,
+        }
+    }
+
+    /// Appends the samples of `bytes`; half a sample at the end is left out.
+    pub fn decode(self, bytes: &[u8], samples: &mut Vec<i16>) {
+        match self.encoding {
+            Encoding::Mulaw => g711::decode(g711::Law::Mu, bytes, samples),
+            Encoding::Alaw => g711::decode(g711::Law::A, bytes, samples),
+            Encoding::Linear => {
+                samples.extend(bytes.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])));
+            }
         }
     }
 

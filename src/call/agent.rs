@@ -2,6 +2,7 @@
 //!
 //! The core knows agents by these words and by [`AgentTraits`] alone, never by a vendor's name.
 
+use super::usage::Usage;
 use crate::tool::{ToolCall, policy::AnswerLimits};
 use bytes::Bytes;
 use std::{sync::Arc, time::Duration};
@@ -125,26 +126,6 @@ pub enum ResponseStatus {
 pub enum Speaker {
     Caller,
     Agent,
-}
-
-/// What one response cost, as the provider reports it. Zero where it does not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Usage {
-    pub input_text_tokens: u64,
-    pub input_audio_tokens: u64,
-    pub input_cached_tokens: u64,
-    pub output_text_tokens: u64,
-    pub output_audio_tokens: u64,
-}
-
-impl std::ops::AddAssign for Usage {
-    fn add_assign(&mut self, other: Self) {
-        self.input_text_tokens += other.input_text_tokens;
-        self.input_audio_tokens += other.input_audio_tokens;
-        self.input_cached_tokens += other.input_cached_tokens;
-        self.output_text_tokens += other.output_text_tokens;
-        self.output_audio_tokens += other.output_audio_tokens;
-    }
 }
 
 /// Oddities a session survives. A closed set: it is a metric label.

@@ -15,11 +15,13 @@ mod record;
 mod rules;
 mod timers;
 mod track;
+mod turns;
+mod usage;
 mod words;
 
 pub use agent::{
     AgentCommand, AgentEvent, AgentLoss, AgentTraits, CallerTurn, ItemId, Noise, Reply, ResponseId, ResponseStatus,
-    Speaker, Usage,
+    Speaker,
 };
 pub use clips::{Clips, Spoken};
 pub use end::{EndClass, EndReason};
@@ -28,4 +30,6 @@ pub use machine::CallMachine;
 pub use record::{Measure, Note, TurnTimes};
 pub use rules::{CallRules, Exit, LastResort, OnFailure, Recovery};
 pub use timers::Timer;
+pub use turns::{AgentSound, Backchannels, Ears, FalseAlarm, TurnEvent, TurnOwner, TurnRules, TurnTaker, VERDICT_MAX};
+pub use usage::Usage;
 pub use words::{CallPlan, Delivery, Dialling, Handover, Input, Next, Output, Successor};

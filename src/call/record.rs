@@ -1,11 +1,6 @@
 //! What the core tells those who watch a call: notes for its record, measures for the metrics.
 
-use super::{
-    agent::{Speaker, Usage},
-    end::EndReason,
-    leg::TransferFault,
-    words::Dialling,
-};
+use super::{agent::Speaker, end::EndReason, leg::TransferFault, usage::Usage, words::Dialling};
 use crate::{
     redact::Redacted,
     tool::{Audit, ToolError, Verdict},

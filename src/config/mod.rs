@@ -234,6 +234,8 @@ pub struct Context {
     pub prompt: String,
     pub greeting: Option<String>,
     pub provider: String,
+    /// Entries of `providers` that carry its calls on when the first one fails, in this order.
+    pub fallbacks: Vec<String>,
     /// Exposed names; nothing else is shown to the model, and nothing else may run.
     pub tools: Vec<String>,
     pub audio: Option<AudioChoice>,
@@ -249,6 +251,13 @@ pub struct Context {
     pub speech: Speech,
     /// Which entry of `mail.mailboxes` gets what callers leave.
     pub mailbox: Option<String>,
+}
+
+impl Context {
+    /// Every entry of `providers` that may speak here.
+    pub fn providers(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.provider).chain(&self.fallbacks).map(String::as_str)
+    }
 }
 
 /// Where `transfer` may send a caller.

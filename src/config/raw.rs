@@ -291,6 +291,9 @@ pub(super) struct Context {
     /// The entry of `providers` that speaks. `AI_PROVIDER` overrides it per call.
     #[schemars(required)]
     pub provider: Option<String>,
+    /// Entries of `providers` that carry the call on when the first one fails, in this order.
+    #[schemars(length(max = 8), extend("default" = json!([])))]
+    pub fallbacks: Option<Vec<Option<String>>>,
     /// The tools of this agent by name. Nothing else is shown to the model, and nothing else runs.
     #[schemars(extend("default" = json!([])))]
     pub tools: Option<Vec<Option<String>>>,

@@ -268,6 +268,8 @@ impl Resolver<'_> {
         if let Some(provider) = &raw.provider {
             self.name(provider, "providers", "provider", &path.key("provider"));
         }
+        let first = raw.provider.as_deref().unwrap_or_default();
+        let fallbacks = self.fallbacks(raw.fallbacks.unwrap_or_default(), first, &path.key("fallbacks"));
         if let Some(tenant) = &raw.tenant {
             self.name(tenant, "tenants", "tenant", &path.key("tenant"));
         }
@@ -299,6 +301,7 @@ impl Resolver<'_> {
             prompt: raw.prompt.unwrap_or_default(),
             greeting: greeting.clone(),
             provider: raw.provider.unwrap_or_default(),
+            fallbacks,
             tools,
             tenant,
             audio: raw.audio.and_then(|AudioText(audio)| audio.parse().ok()),
@@ -308,6 +311,22 @@ impl Resolver<'_> {
             speech,
             mailbox,
         }
+    }
+
+    /// `first` is the provider that they stand in for.
+    fn fallbacks(&mut self, raw: Vec<Option<String>>, first: &str, path: &Path) -> Vec<String> {
+        let mut fallbacks: Vec<String> = Vec::new();
+        for (index, name) in raw.into_iter().enumerate() {
+            let Some(name) = name else { continue };
+            let place = path.index(index);
+            self.name(&name, "providers", "provider", &place);
+            if name == first || fallbacks.contains(&name) {
+                self.problem(&place, format!("{} is in this context already", self.shown(&place, &name)), None);
+            } else {
+                fallbacks.push(name);
+            }
+        }
+        fallbacks
     }
 
     /// `made`: names of the tenant's own tools.

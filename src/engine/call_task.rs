@@ -6,12 +6,13 @@
 
 use super::{
     Shared,
-    agent::{Casting, Cue, Session},
+    agent::{Briefing, Casting, Session, Told},
     generation::Generation,
     line::Line,
     live::Entered,
     post::Post,
     story,
+    succession::{self, Succession},
 };
 use crate::{
     audio::Format,
@@ -37,9 +38,6 @@ use tokio::{
 };
 use tracing::{Span, debug, info, warn};
 
-/// A session whose queue has been full for so long reads no more.
-const STALLED_AFTER: Duration = Duration::from_secs(5);
-
 /// A note with the call it belongs to, for those who watch calls live.
 #[derive(Debug, Clone)]
 pub struct CallNote {
@@ -61,8 +59,8 @@ pub(super) struct CallTask<'a> {
     pub variables: Redacted<BTreeMap<String, String>>,
     /// The channel is under ARI control.
     pub transfers: bool,
-    /// Sessions of agents that handed the call on.
-    pub retired: Vec<Session>,
+    /// Who carries the call on when the session ends.
+    pub succession: Succession,
     pub operator: mpsc::Receiver<EndReason>,
     /// What tools want said while they run.
     pub asides: mpsc::Receiver<String>,
@@ -80,9 +78,6 @@ struct Running {
     tools: JoinSet<ToolOutcome>,
     ids: HashMap<Id, ToolCallId>,
     handles: HashMap<ToolCallId, AbortHandle>,
-    agent_stalled: bool,
-    /// Since when the session has taken nothing.
-    refused_since: Option<Instant>,
     end: Option<EndReason>,
 }
 
@@ -112,13 +107,13 @@ impl CallTask<'_> {
                     }
                 }
                 event = line.event() => self.step(Input::Leg(event), &mut out),
-                event = self.session.events.recv(), if !running.agent_stalled => {
-                    // A session always says goodbye; one that did not has crashed.
-                    let event = event.unwrap_or_else(|| {
-                        running.agent_stalled = true;
-                        AgentEvent::Lost(AgentLoss::Protocol)
-                    });
+                event = self.session.event() => {
+                    self.note_agent(&event);
                     self.step(Input::Agent(event), &mut out);
+                }
+                event = self.succession.event() => {
+                    let next = self.note_next(event);
+                    self.step(Input::Next(next), &mut out);
                 }
             }
             self.carry_out(&mut out, line, &mut running);
@@ -145,10 +140,8 @@ impl CallTask<'_> {
                     }
                     Output::ToLeg(command) => line.command(command),
                     Output::ToAgent(command) => {
-                        if !self.to_agent(command, running) && !running.agent_stalled {
-                            running.agent_stalled = true;
-                            let lost = AgentEvent::Lost(AgentLoss::Stalled);
-                            self.machine.step(Input::Agent(lost), now(), &mut again);
+                        if let Some(lost) = self.to_agent(command) {
+                            self.machine.step(lost, now(), &mut again);
                         }
                     }
                     Output::RunTool(call) => self.run_tool(call, running),
@@ -158,10 +151,15 @@ impl CallTask<'_> {
                         }
                     }
                     Output::HandOff { target, message, known } => {
-                        let input = self.hand_off(&target, message.as_deref(), &known, running);
+                        let input = self.hand_off(&target, message.as_deref(), &known);
                         self.machine.step(input, now(), &mut again);
                     }
-                    Output::Dial(_) | Output::TakeOver | Output::HangUpNext => {}
+                    Output::Dial(why) => {
+                        let next = self.dial_next(why);
+                        self.machine.step(Input::Next(next), now(), &mut again);
+                    }
+                    Output::TakeOver => self.take_over(),
+                    Output::HangUpNext => self.hang_up_next(),
                     Output::Deliver(delivery) => {
                         let context = self.generation.config.contexts.get(&self.facts.context);
                         self.post.add(delivery, context.map(AsRef::as_ref));
@@ -175,57 +173,52 @@ impl CallTask<'_> {
         }
     }
 
-    /// `false`: the session does not read any more.
-    fn to_agent(&self, command: AgentCommand, running: &mut Running) -> bool {
+    /// What the core has to know of it: that the session does not read any more.
+    fn to_agent(&mut self, command: AgentCommand) -> Option<Input> {
         let audio = matches!(command, AgentCommand::Audio(_));
-        match self.session.commands.try_send(command) {
-            Ok(()) => {
-                running.refused_since = None;
-                true
-            }
-            Err(refused) => {
-                if audio {
-                    self.dropped(FrameDrop::AgentFull, 1);
-                }
-                // A session that is gone says itself why, in its last event.
-                if matches!(refused, mpsc::error::TrySendError::Closed(_)) {
-                    return true;
-                }
-                let since = *running.refused_since.get_or_insert_with(Instant::now);
-                audio && since.elapsed() < STALLED_AFTER
-            }
+        let told = self.session.tell(command);
+        if audio && told != Told::Taken {
+            self.dropped(FrameDrop::AgentFull, 1);
         }
+        if told != Told::Stalled {
+            return None;
+        }
+        let lost = AgentEvent::Lost(AgentLoss::Stalled);
+        self.note_agent(&lost);
+        Some(Input::Agent(lost))
     }
 
     /// Dials the agent of another context and retires the old one's session.
-    fn hand_off(
-        &mut self,
-        target: &str,
-        message: Option<&str>,
-        known: &Map<String, Value>,
-        running: &mut Running,
-    ) -> Input {
-        let Some(casting) = Casting::of(self.generation, target, self.transfers) else {
+    fn hand_off(&mut self, target: &str, message: Option<&str>, known: &Map<String, Value>) -> Input {
+        let lost = Input::Agent(AgentEvent::Lost(AgentLoss::Protocol));
+        let Some(context) = self.generation.config.contexts.get(target) else {
             warn!("a handoff to a context that this call's configuration does not have");
-            return Input::Agent(AgentEvent::Lost(AgentLoss::Protocol));
+            return lost;
         };
+        let order = succession::order(&context.provider, context);
+        let Some((first, _)) = succession::first(self.shared, &order) else { return lost };
+        let first = first.to_owned();
+        let Some(casting) = Casting::of(self.generation, target, &first, self.transfers) else { return lost };
         // What becomes of the call from here on is the next provider's doing.
-        self.shared.health.ended(&self.facts.provider, EndReason::Transferred, self.agent_heard);
+        self.part_ended(EndReason::Transferred);
+        self.hang_up_next();
         self.agent_heard = false;
         self.facts.context.clone_from(&casting.context.name);
-        self.facts.provider.clone_from(&casting.context.provider);
+        self.facts.provider.clone_from(&first);
         self.entered.handed_off(&self.facts);
-        let story = story::told_to_the_next(self.post.transcript(), message, known);
         let handover = casting.handover(self.generation, &self.facts, self.variables.reveal());
-        let greeting = handover.rules.greeting.clone();
-        let cue = Cue { clips: &handover.clips, greeting, story: Some(&story) };
-        let session = casting.dial(self.shared, &self.facts, self.format, cue, &Span::current());
-        self.retired.push(std::mem::replace(&mut self.session, session));
-        // A session that is handed over is told so at once: nothing more is sent to it.
-        if let Some(old) = self.retired.last_mut() {
-            old.hush();
-        }
-        (running.agent_stalled, running.refused_since) = (false, None);
+        self.succession = Succession::new(order, &first, handover.rules.greeting.clone(), &handover.clips);
+        let story = story::told_to_the_next(self.post.transcript(), message, known);
+        let briefing = Briefing {
+            story: Some(&story),
+            resume: None,
+            opens: self.succession.opens(),
+            heard: self.succession.heard(),
+            policy: succession::first_policy(&casting.context, self.succession.has_other()),
+        };
+        let session = casting.dial(self.shared, &self.facts, self.format, briefing, &Span::current());
+        // Told at once that nothing more is sent to it.
+        std::mem::replace(&mut self.session, session).retire(&self.shared.calls);
         self.toolbox = Arc::clone(&casting.toolbox);
         Input::HandedOff(Box::new(handover))
     }
@@ -254,7 +247,11 @@ impl CallTask<'_> {
         match &note {
             Note::Answered => info!("answered"),
             Note::AgentReady => debug!("agent ready"),
-            Note::AgentSpeaks => self.agent_heard = true,
+            Note::AgentSpeaks => {
+                self.agent_heard = true;
+                self.succession.greeted();
+                self.shared.health.spoke(&self.facts.provider);
+            }
             Note::BargeIn { heard } => debug!(heard_ms = heard.as_millis() as u64, "the caller interrupted"),
             Note::ToolAnswered { tool, error } => {
                 // What was not even well formed is nobody's refusal.

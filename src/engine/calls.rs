@@ -4,13 +4,14 @@
 use super::{
     Ari, Shared,
     admission::{Granted, NoContext, Wish, grant},
-    agent::{Casting, Cue, Session},
+    agent::{Briefing, Casting, Session},
     call_task::CallTask,
     generation::Generation,
     line::{ByAri, Line, Places},
     live::{Doors, Seat},
     opening,
     post::Post,
+    succession::{self, First, Succession},
 };
 use crate::{
     asterisk::{
@@ -232,11 +233,23 @@ struct Start {
 async fn run(
     shared: Arc<Shared>,
     generation: Arc<Generation>,
-    granted: Granted,
+    mut granted: Granted,
     start: Start,
     line: impl FnOnce() -> Line,
 ) {
-    let Start { facts, transport, format, began, seat, transfers, said, place } = start;
+    let Start { mut facts, transport, format, began, seat, transfers, said, place } = start;
+    let order = succession::order(&facts.provider, &granted.context);
+    if let Some((name, how)) = succession::first(&shared, &order)
+        && let Some(provider) = generation.providers.get(name)
+    {
+        let asked = std::mem::replace(&mut facts.provider, name.to_owned());
+        granted.provider = Arc::clone(provider);
+        call_span(&facts).in_scope(|| match how {
+            First::AsAsked => {}
+            First::Instead => warn!(asked, "the provider that was asked for fails; the call begins with a fallback"),
+            First::Anyway => warn!("the provider fails, and there is no other; it is tried anyway"),
+        });
+    }
     let span = call_span(&facts);
     for refused in &granted.refused {
         span.in_scope(|| warn!(variable = refused.variable, "{}; the call goes on without it", refused.reason));
@@ -259,20 +272,23 @@ async fn run(
     let greeting_by = granted.context.speech.greeting_by;
     let repertoire = generation.repertoire(&facts.context);
     let clips = repertoire.for_call(greeting_by, greeting.as_deref(), &shared.studio).await;
+    let succession = Succession::new(order, &facts.provider, greeting.clone(), &clips);
     let plan = CallPlan {
-        rules: CallRules { greeting: greeting.clone(), ..granted.context.rules.clone() },
+        rules: CallRules { greeting, ..granted.context.rules.clone() },
         toolbox: Arc::clone(&toolbox),
         policy: Arc::clone(&granted.context.policy.rules),
         opening,
         wall: jiff::Timestamp::now(),
         agent: traits,
         format,
-        clips: Arc::clone(&clips),
+        clips,
         latencies: Arc::clone(&shared.latencies),
     };
     let casting = Casting { context: granted.context, provider: granted.provider, toolbox: Arc::clone(&toolbox) };
-    let cue = Cue { clips: &clips, greeting, story: None };
-    let session = casting.dial(&shared, &facts, format, cue, &span);
+    let policy = succession::first_policy(&casting.context, succession.has_other());
+    let (opens, heard) = (succession.opens(), succession.heard());
+    let briefing = Briefing { story: None, resume: None, opens, heard, policy };
+    let session = casting.dial(&shared, &facts, format, briefing, &span);
     let mut line = line();
     let known = facts.clone();
     let (mut post, since) = (Post::default(), jiff::Timestamp::now());
@@ -287,7 +303,7 @@ async fn run(
             format,
             variables: said,
             transfers,
-            retired: Vec::new(),
+            succession,
             operator,
             asides,
             entered: &entered,
@@ -302,9 +318,9 @@ async fn run(
             error!("the call's task failed; the caller goes back to the dialplan");
             EndReason::EngineFault
         });
-        let CallTask { session, retired, facts, agent_heard, .. } = task;
-        shared.health.ended(&facts.provider, reason, agent_heard);
-        (reason, retired.into_iter().chain([session]))
+        task.part_ended(reason);
+        let CallTask { session, succession, .. } = task;
+        (reason, succession.into_session().into_iter().chain([session]))
     }
     .instrument(span.clone())
     .await;
@@ -314,7 +330,7 @@ async fn run(
     });
     // The caller's way out and the session's end do not wait for each other.
     let sessions = join_all(sessions.map(Session::close));
-    tokio::join!(line.clear_away(reason == EndReason::EngineFault).instrument(span.clone()), sessions);
+    tokio::join!(line.clear_away(reason).instrument(span.clone()), sessions);
     span.in_scope(|| post.send(shared.mailer.as_ref(), &generation.config, &known, since));
     shared.metrics.call_ended(reason);
     entered.ended(reason);

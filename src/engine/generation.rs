@@ -13,7 +13,10 @@ use crate::{
     provider::{self, Provider},
     tool::{NEEDS_ARI, Registry, ToolSpec, Toolbox, schemas::Dialect},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 pub struct Generation {
     /// Counts up with each reload.
@@ -83,9 +86,15 @@ impl Generation {
         let mut kits = BTreeMap::new();
         for (name, context) in &config.contexts {
             let Some(registry) = tools.registries.get(&context.tenant) else { continue };
-            let dialect = providers.get(&context.provider).and_then(|provider| provider.dialect());
-            let (foreign, own) = uncarried(registry, name, context, dialect, &tools.guests);
-            errors.extend(own);
+            let mut foreign = BTreeMap::new();
+            let agents = context.providers().filter_map(|provider| providers.get(provider));
+            // Each once, so that a mistake is told once.
+            let dialects: BTreeSet<Dialect> = agents.filter_map(|provider| provider.dialect()).collect();
+            for dialect in dialects {
+                let (more, own) = uncarried(registry, name, context, dialect, &tools.guests);
+                foreign.extend(more);
+                errors.extend(own);
+            }
             let kit = Kit::build(registry, context, &foreign.keys().map(String::as_str).collect::<Vec<_>>());
             tools.left_out.extend(foreign.into_values());
             match kit {
@@ -163,17 +172,16 @@ impl Generation {
     }
 }
 
-/// What a context's own provider cannot be told of its tools: a mistake where the tool is ours or the operator's, and
+/// What one of a context's providers cannot be told of its tools: a mistake where the tool is ours or the operator's, and
 /// left out where it is an MCP server's.
 fn uncarried(
     registry: &Registry,
     name: &str,
     context: &Context,
-    dialect: Option<Dialect>,
+    dialect: Dialect,
     guests: &BTreeMap<String, (String, String)>,
 ) -> (BTreeMap<String, LeftOut>, Vec<BuildError>) {
     let (mut foreign, mut own) = (BTreeMap::new(), Vec::new());
-    let Some(dialect) = dialect else { return (foreign, own) };
     let toolbox = registry.toolbox(context.tools.iter().map(String::as_str));
     for (tool, uncarried) in toolbox.uncarried(dialect) {
         let why = format!("{} cannot be told this tool: {}: {}", dialect.label(), uncarried.path, uncarried.reason);

@@ -5,6 +5,8 @@
 //! - `clips`: what callers hear without an agent
 //! - `line`: the Asterisk side of one call
 //! - `call_task`: the task that owns one call
+//! - `succession`: who carries a call on when its session ends
+//! - `health`: which providers are left alone for a while
 //! - `post`: what a call leaves to be sent
 //! - `live`: who is on the line, and how the last calls ended
 
@@ -23,6 +25,7 @@ mod post;
 mod registries;
 mod reload;
 mod story;
+mod succession;
 #[cfg(test)]
 mod tests;
 mod view;

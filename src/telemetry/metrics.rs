@@ -4,7 +4,7 @@
 //! The constants at the head are the table of names; `docs/metrics.md` is written from them.
 //! Every child is made at the start and kept, so the path of a frame never looks a label up.
 
-use super::{definition::Definition, names::NamedCounters, process};
+use super::{definition::Definition, names::NamedCounters, process, sessions::SessionMetrics};
 use crate::{
     call::{EndReason, Usage},
     tool::ToolError,
@@ -223,6 +223,7 @@ struct Inner {
     frames_dropped: [IntCounter; FrameDrop::ALL.len()],
     tool_calls: NamedCounters,
     tokens: NamedCounters,
+    sessions: SessionMetrics,
     reloads: [IntCounter; 2],
     log_lines_suppressed: IntCounter,
 }
@@ -263,6 +264,7 @@ impl Metrics {
             frames_dropped: FrameDrop::ALL.map(|reason| child(&dropped, reason.label())),
             tool_calls: NamedCounters::new(TOOL_CALLS.register_counters(&registry), &ToolCallEnd::LABELS),
             tokens: NamedCounters::new(TOKENS.register_counters(&registry), &TOKEN_KINDS),
+            sessions: SessionMetrics::new(&registry),
             reloads: ["loaded", "refused"].map(|outcome| child(&reloads, outcome)),
             tasks: TASKS.register_int_gauge(&registry),
             open: OPEN.register_int_gauges(&registry),
@@ -295,8 +297,13 @@ impl Metrics {
 
     /// Names of tools and providers that a newly loaded configuration knows. Only these become
     /// labels; they show as zero from now on.
-    pub fn know<'a>(&self, tools: impl IntoIterator<Item = &'a str>, providers: impl IntoIterator<Item = &'a str>) {
+    pub fn know<'a>(
+        &self,
+        tools: impl IntoIterator<Item = &'a str>,
+        providers: impl IntoIterator<Item = &'a str> + Clone,
+    ) {
         self.0.tool_calls.know(tools);
+        self.0.sessions.know(providers.clone());
         self.0.tokens.know(providers);
     }
 
@@ -375,6 +382,11 @@ impl Metrics {
         for (kind, tokens) in used.into_iter().enumerate() {
             self.0.tokens.add(provider, kind, tokens);
         }
+    }
+
+    /// Of sessions that carry calls on, and of providers that fail.
+    pub fn sessions(&self) -> &SessionMetrics {
+        &self.0.sessions
     }
 
     pub fn reload(&self, outcome: Reload) {

@@ -1,6 +1,6 @@
 //! Label values that come from the configuration: bounded, and zero before they first count.
 
-use prometheus::{IntCounter, IntCounterVec};
+use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 use std::{
     collections::BTreeMap,
     sync::{PoisonError, RwLock},
@@ -49,6 +49,35 @@ impl NamedCounters {
         let children = known.get(name).or_else(|| known.get(UNKNOWN));
         if let Some(counter) = children.and_then(|children| children.get(value)) {
             counter.inc_by(by);
+        }
+    }
+}
+
+/// Gauges by configured name.
+pub(super) struct NamedGauges {
+    gauges: IntGaugeVec,
+    known: RwLock<BTreeMap<String, IntGauge>>,
+}
+
+impl NamedGauges {
+    /// `gauges` has one label.
+    pub(super) fn new(gauges: IntGaugeVec) -> Self {
+        Self { gauges, known: RwLock::default() }
+    }
+
+    pub(super) fn know<'a>(&self, names: impl IntoIterator<Item = &'a str>) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        for name in names {
+            if known.len() < NAMES_MAX && !known.contains_key(name) {
+                known.insert(name.to_owned(), self.gauges.with_label_values(&[name]));
+            }
+        }
+    }
+
+    /// A name that is not known is left out.
+    pub(super) fn set(&self, name: &str, value: i64) {
+        if let Some(gauge) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(name) {
+            gauge.set(value);
         }
     }
 }

@@ -26,6 +26,11 @@ const TAKE_OVER: &str = "You have just taken over this call. Say in one sentence
 
 impl CallMachine {
     pub(super) fn on_agent(&mut self, event: AgentEvent, now: Instant, out: &mut Vec<Output>) {
+        if let AgentEvent::Usage(usage) = event {
+            // Paid for, whatever became of the agent.
+            out.push(Output::Measure(Measure::Usage(usage)));
+            return;
+        }
         if self.agent == Agent::Gone {
             // Given up for its silence; what it still says is dropped, but not unseen.
             if let AgentEvent::Audio { audio, .. } = event {
@@ -68,9 +73,8 @@ impl CallMachine {
             | AgentEvent::ToolCallCancelled { .. }
             | AgentEvent::Expiring { .. }
             | AgentEvent::Resumable { .. } => {}
-            AgentEvent::Usage(usage) => out.push(Output::Measure(Measure::Usage(usage))),
-            // Counted where it was heard.
-            AgentEvent::Noise(_) => {}
+            // Counted already, or where it was heard.
+            AgentEvent::Usage(_) | AgentEvent::Noise(_) => {}
             AgentEvent::Lost(loss) => self.on_agent_lost(EndReason::AgentLost(loss), now, out),
         }
     }

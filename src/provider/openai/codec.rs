@@ -437,6 +437,7 @@ fn whole_call(item: Item) -> Option<ToolCall> {
 }
 
 fn spoken(speaker: Speaker, message: SpokenText, events: &mut Vec<AgentEvent>) {
+    events.extend(message.usage.map(|usage| AgentEvent::Usage(usage.into())));
     let text = message.transcript.trim();
     let utterance = message.item_id.map(Into::into);
     if !text.is_empty() {

@@ -1,0 +1,267 @@
+//! Whether somebody speaks in what a caller sends, frame by frame.
+//!
+//! The judge is a small neural network, `earshot`; its weights are inside the crate. It was made for
+//! wide-band audio: with nothing above 4 kHz it takes steady noise for speech, so that telephone audio
+//! gets a little white noise over the whole band before it is judged.
+
+use super::{Converter, Format, rms_dbfs};
+use std::f32::consts::{PI, TAU};
+
+/// What the network takes: 16 ms at 16 kHz.
+const WINDOW: usize = 256;
+/// The least noise that is added, and the most: no more than the line brings along by itself, and never
+/// so much that a quiet caller drowns in it.
+const DITHER_DBFS: std::ops::RangeInclusive<f32> = -60.0..=-45.0;
+/// So far below the line's own noise.
+const DITHER_BELOW_FLOOR_DB: f32 = 3.0;
+
+/// One frame of 20 ms as it was heard.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Heard {
+    /// How surely it is speech, from 0 to 1.
+    pub probability: f32,
+    pub level_dbfs: f32,
+    /// The quietest of the last two seconds: what the line sounds like when nobody speaks.
+    pub floor_dbfs: f32,
+}
+
+/// Listens to one caller: bytes in, a judgement for each 20 ms out. Equal bytes give equal judgements.
+pub struct VoiceDetector {
+    format: Format,
+    network: Box<earshot::Detector>,
+    widened: Widened,
+    dither: Dither,
+    floor: NoiseFloor,
+    /// What is not yet a whole frame.
+    bytes: Vec<u8>,
+    samples: Vec<i16>,
+    /// At 16 kHz, what is not yet a whole window.
+    wide: Vec<f32>,
+}
+
+impl VoiceDetector {
+    pub fn new(format: Format) -> Self {
+        Self {
+            format,
+            network: Box::default(),
+            widened: Widened::new(format),
+            dither: Dither(1),
+            floor: NoiseFloor::new(),
+            bytes: Vec::new(),
+            samples: Vec::new(),
+            wide: Vec::new(),
+        }
+    }
+
+    /// Takes any number of bytes and appends a judgement for each frame that they complete.
+    pub fn hear(&mut self, audio: &[u8], heard: &mut Vec<Heard>) {
+        self.bytes.extend_from_slice(audio);
+        let bytes = std::mem::take(&mut self.bytes);
+        let mut frames = bytes.chunks_exact(self.format.frame_bytes());
+        heard.extend(frames.by_ref().map(|frame| self.judge(frame)));
+        self.bytes.extend_from_slice(frames.remainder());
+    }
+
+    fn judge(&mut self, frame: &[u8]) -> Heard {
+        self.samples.clear();
+        self.format.decode(frame, &mut self.samples);
+        let level_dbfs = rms_dbfs(&self.samples);
+        let floor_dbfs = self.floor.hear(level_dbfs);
+        let before = self.wide.len();
+        self.widened.push(frame, &self.samples, &mut self.wide);
+        let (quietest, loudest) = (*DITHER_DBFS.start(), *DITHER_DBFS.end());
+        self.dither.add(&mut self.wide[before..], (floor_dbfs - DITHER_BELOW_FLOOR_DB).clamp(quietest, loudest));
+        // 20 ms end one window or two; the surer one counts.
+        let mut windows = self.wide.chunks_exact(WINDOW);
+        let probability = windows.by_ref().map(|window| self.network.predict_f32(window)).fold(0.0, f32::max);
+        let judged = self.wide.len() - windows.remainder().len();
+        self.wide.drain(..judged);
+        Heard { probability, level_dbfs, floor_dbfs }
+    }
+}
+
+impl std::fmt::Debug for VoiceDetector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("VoiceDetector").field("format", &self.format).finish_non_exhaustive()
+    }
+}
+
+/// The way of a leg's audio to 16 kHz.
+enum Widened {
+    /// It is there already.
+    Not,
+    Doubled(Doubler),
+    /// Any other rate.
+    Resampled(Box<Converter>, Vec<u8>),
+}
+
+impl Widened {
+    fn new(format: Format) -> Self {
+        match format.rate {
+            16_000 => Self::Not,
+            8_000 => Self::Doubled(Doubler::new()),
+            _ => Self::Resampled(Box::new(Converter::new(format, Format::SLIN16)), Vec::new()),
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8], samples: &[i16], wide: &mut Vec<f32>) {
+        match self {
+            Self::Not => wide.extend(samples.iter().map(|&sample| unit(sample))),
+            Self::Doubled(doubler) => doubler.push(samples, wide),
+            Self::Resampled(converter, out) => {
+                out.clear();
+                converter.push(bytes, out);
+                wide.extend(out.chunks_exact(2).map(|pair| unit(i16::from_le_bytes([pair[0], pair[1]]))));
+            }
+        }
+    }
+}
+
+fn unit(sample: i16) -> f32 {
+    f32::from(sample) / 32_768.0
+}
+
+/// Twice the rate by a half-band filter: every second sample is one that came in, the others lie
+/// between. For an ear that measures energies in bands this is enough, and costs a tenth of a proper
+/// resampler.
+struct Doubler {
+    between: [f32; Self::TAPS],
+    last: [f32; Self::TAPS],
+}
+
+impl Doubler {
+    const TAPS: usize = 8;
+
+    fn new() -> Self {
+        // A sinc at the half steps under a Hann window.
+        let mut between = std::array::from_fn(|tap| {
+            let x = tap as f32 - Self::TAPS as f32 / 2.0 + 0.5;
+            (PI * x).sin() / (PI * x) * (0.5 + 0.5 * (TAU * x / (Self::TAPS as f32 + 1.0)).cos())
+        });
+        let sum: f32 = between.iter().sum();
+        between.iter_mut().for_each(|tap| *tap /= sum);
+        Self { between, last: [0.0; Self::TAPS] }
+    }
+
+    fn push(&mut self, samples: &[i16], wide: &mut Vec<f32>) {
+        for &sample in samples {
+            self.last.copy_within(1.., 0);
+            self.last[Self::TAPS - 1] = unit(sample);
+            let between: f32 = self.last.iter().zip(&self.between).map(|(sample, tap)| sample * tap).sum();
+            wide.push(self.last[Self::TAPS / 2 - 1]);
+            wide.push(between.clamp(-1.0, 1.0));
+        }
+    }
+}
+
+/// White noise from a fixed seed, so that a call that is heard again is judged the same.
+struct Dither(u32);
+
+impl Dither {
+    fn add(&mut self, samples: &mut [f32], level_dbfs: f32) {
+        // Even noise between ±a has an effective value of a / √3.
+        let peak = 10_f32.powf(level_dbfs / 20.0) * 3_f32.sqrt();
+        for sample in samples {
+            // The generator of Numerical Recipes: plenty for a hiss.
+            self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let noise = (self.0 >> 8) as f32 / (1 << 23) as f32 - 1.0;
+            *sample = (*sample + noise * peak).clamp(-1.0, 1.0);
+        }
+    }
+}
+
+/// The least level of the last two seconds: speech has gaps, steady noise has none.
+struct NoiseFloor {
+    /// The minimum of each 200 ms; the last one is still growing.
+    minima: [f32; 10],
+    frames: usize,
+}
+
+impl NoiseFloor {
+    const FRAMES_EACH: usize = 10;
+
+    fn new() -> Self {
+        // A quiet line until it is heard: the first word must not count as noise.
+        Self { minima: [-60.0; 10], frames: 0 }
+    }
+
+    fn hear(&mut self, level: f32) -> f32 {
+        if self.frames == Self::FRAMES_EACH {
+            self.minima.rotate_left(1);
+            self.minima[9] = level;
+            self.frames = 0;
+        }
+        self.frames += 1;
+        self.minima[9] = self.minima[9].min(level);
+        self.minima.iter().copied().fold(f32::INFINITY, f32::min)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noise(amplitude: f32, samples: usize) -> Vec<u8> {
+        let mut noise = vec![0.0; samples];
+        Dither(7).add(&mut noise, amplitude);
+        noise.iter().flat_map(|sample| ((sample * 32_767.0) as i16).to_le_bytes()).collect()
+    }
+
+    fn heard(format: Format, audio: &[u8]) -> Vec<Heard> {
+        let mut heard = Vec::new();
+        VoiceDetector::new(format).hear(audio, &mut heard);
+        heard
+    }
+
+    #[test]
+    fn each_20_ms_are_judged_once_however_the_stream_is_cut() {
+        let audio = noise(-40.0, 8_000);
+        let whole = heard(Format::SLIN8, &audio);
+        assert_eq!(whole.len(), 50);
+        let (mut detector, mut cut) = (VoiceDetector::new(Format::SLIN8), Vec::new());
+        for piece in audio.chunks(333) {
+            detector.hear(piece, &mut cut);
+        }
+        assert_eq!(whole, cut);
+    }
+
+    /// Without the added noise every frame of this counts as speech.
+    #[test]
+    fn the_steady_noise_of_a_line_is_no_speech() {
+        for level in [-60.0, -50.0, -40.0, -30.0] {
+            let heard = heard(Format::SLIN8, &noise(level, 80_000));
+            let voiced = heard.iter().skip(25).filter(|heard| heard.probability > 0.5).count();
+            assert!(voiced < heard.len() / 100, "{voiced} of {} frames at {level} dBFS", heard.len());
+        }
+    }
+
+    #[test]
+    fn the_level_and_the_floor_are_those_of_the_line() {
+        let mut audio = noise(-50.0, 24_000);
+        audio.extend(noise(-20.0, 8_000));
+        let heard = heard(Format::SLIN8, &audio);
+        let last = heard.last().unwrap();
+        assert!((last.level_dbfs + 20.0).abs() < 1.0 && (last.floor_dbfs + 50.0).abs() < 1.5, "{last:?}");
+    }
+
+    #[test]
+    fn doubling_keeps_a_tone_and_adds_little_above_4_khz() {
+        let tone: Vec<i16> =
+            (0..1_600).map(|i| (8_000.0 * (TAU * 1_000.0 * i as f32 / 8_000.0).sin()) as i16).collect();
+        let mut wide = Vec::new();
+        Doubler::new().push(&tone, &mut wide);
+        let ideal = |i: usize| 8_000.0 / 32_768.0 * (TAU * 1_000.0 * (i as f32 - 8.0) / 16_000.0).sin();
+        let error = wide.iter().enumerate().skip(32).map(|(i, sample)| (sample - ideal(i)).abs()).fold(0.0, f32::max);
+        assert!(error < 0.01, "{error}");
+    }
+
+    #[test]
+    fn every_format_of_a_leg_can_be_heard() {
+        for format in [Format::ULAW, Format::ALAW, Format::SLIN8, Format::SLIN16, Format::SLIN24] {
+            let silence = vec![format.silence(); format.frame_bytes() * 50];
+            let heard = heard(format, &silence);
+            assert_eq!(heard.len(), 50, "{format}");
+            assert!(heard.iter().all(|heard| heard.probability < 0.5 && heard.level_dbfs < -60.0), "{format}");
+        }
+    }
+}

@@ -1,0 +1,437 @@
+//! Whose turn it is, by offhook's own ears.
+//!
+//! While the agent is silent, speech begins the caller's turn and silence ends it. While the agent
+//! speaks, speech opens a *candidate*: the agent is lowered, then paused, and within
+//! [`VERDICT_MAX`] of the onset it is decided whether that was an interruption. Until then nothing is lost,
+//! so that a cough costs the caller a moment of silence and no answer.
+//!
+//! Durations are counted in frames that were heard, not by the clock: a network that delivers in bursts
+//! changes no verdict.
+
+mod backchannels;
+mod candidate;
+mod echo;
+mod pace;
+
+#[cfg(test)]
+mod tests;
+
+pub use backchannels::Backchannels;
+
+use crate::audio::{FRAME, Format, Heard, VoiceDetector, rms_dbfs};
+use candidate::{Candidate, Frame, Onset};
+use echo::Echo;
+use pace::Pace;
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// From the onset of a sound until it is decided what it was: longer, and a caller who only coughed
+/// takes the silence for the end of the answer.
+pub const VERDICT_MAX: Duration = Duration::from_millis(600);
+/// Voiced frames that begin a turn while the agent is silent: 120 ms, more than any click.
+const CONFIRMED_FRAMES: u32 = 6;
+/// How far the clock of the frames may lag behind the time at which they arrive.
+const JITTER_MAX: Duration = Duration::from_millis(100);
+/// A caller who was not let in and tries again within this time is let in sooner.
+const AGAIN_WITHIN: Duration = Duration::from_secs(2);
+/// How much sooner.
+const AGAIN_PERCENT: u32 = 75;
+/// Echo that set off the detector so often …
+const ECHO_ALARMS_MAX: u32 = 3;
+/// … and comes back with less than this loss cannot be told from a caller's voice.
+const HALF_DUPLEX_LOSS_DB: f32 = 12.0;
+/// Frames of the agent's voice without such an echo after which both may speak again: 4 s.
+const CLEAN_FRAMES: u32 = 200;
+/// A sound of so many frames would have opened a candidate, had it not been echo.
+const ALARM_FRAMES: u32 = 4;
+
+/// What the context says about turns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnRules {
+    /// Whose word counts.
+    pub owner: TurnOwner,
+    /// Speech of this length is an interruption for sure; at most [`TurnRules::MIN_SPEECH_MAX`] …
+    pub min_speech: Duration,
+    /// … or so many words that are no backchannels, where words are known in time.
+    pub min_words: u32,
+    /// Silence that ends the caller's turn. Callers who pause a lot get up to twice as much.
+    pub end_silence: Duration,
+    /// Words that are no interruption.
+    pub backchannels: Arc<Backchannels>,
+    /// `false`: the agent cannot be interrupted by voice at all.
+    pub interruptible: bool,
+    /// The greeting is heard to its end.
+    pub protect_greeting: bool,
+}
+
+impl TurnRules {
+    /// Later no verdict could be given in time.
+    pub const MIN_SPEECH_MAX: Duration = Duration::from_millis(560);
+}
+
+impl Default for TurnRules {
+    fn default() -> Self {
+        Self {
+            owner: TurnOwner::Offhook,
+            min_speech: Duration::from_millis(500),
+            min_words: 2,
+            end_silence: Duration::from_millis(600),
+            backchannels: Arc::default(),
+            interruptible: true,
+            protect_greeting: false,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnOwner {
+    /// offhook's own ears.
+    Offhook,
+    /// The provider's turn detection; a [`TurnTaker`] then says nothing.
+    Provider,
+}
+
+/// What the agent is doing towards the caller while a frame was heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentSound {
+    Silent,
+    /// It is audible, or paused by an open candidate.
+    Speaking,
+    /// It is audible and must not be interrupted.
+    Protected,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum TurnEvent {
+    /// Speech while the agent speaks: lower the agent's voice.
+    Ducked,
+    /// It goes on: the agent pauses, nothing is thrown away.
+    Paused,
+    /// No interruption after all: go on at the exact sample.
+    Resumed(FalseAlarm),
+    /// The caller has the turn, from silence or by interrupting. `onset`: when the speech began.
+    Began { onset: Instant, interrupts: bool },
+    /// The caller's turn is over. `last_voiced`: the end of the last voiced frame.
+    Ended { last_voiced: Instant },
+    /// The line's echo is so heavy that the caller's voice cannot be told from it: from here on the
+    /// agent is not interrupted by voice (or is again).
+    HalfDuplex(bool),
+}
+
+/// What a sound was that did not interrupt. A closed set: it becomes a metric label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FalseAlarm {
+    Echo,
+    Backchannel,
+    TooShort,
+    /// Hardly speech, as far as the detector can tell.
+    Noise,
+}
+
+impl FalseAlarm {
+    pub const ALL: [Self; 4] = [Self::Echo, Self::Backchannel, Self::TooShort, Self::Noise];
+
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Echo => "echo",
+            Self::Backchannel => "backchannel",
+            Self::TooShort => "too_short",
+            Self::Noise => "noise",
+        }
+    }
+}
+
+/// Judges each frame of a caller; tests script it.
+pub trait Ears: Send {
+    /// Appends a judgement for each 20 ms that `audio` completes.
+    fn hear(&mut self, audio: &[u8], heard: &mut Vec<Heard>);
+}
+
+impl Ears for VoiceDetector {
+    fn hear(&mut self, audio: &[u8], heard: &mut Vec<Heard>) {
+        VoiceDetector::hear(self, audio, heard);
+    }
+}
+
+/// Decides whose turn it is, from what is heard of the caller and what is played to them.
+pub struct TurnTaker {
+    rules: TurnRules,
+    format: Format,
+    ears: Box<dyn Ears>,
+    state: State,
+    echo: Echo,
+    pace: Pace,
+    /// When the last frame ended, by the count of samples.
+    clock: Option<Instant>,
+    /// When the caller was last heard to speak.
+    last_voiced: Option<Instant>,
+    /// Candidates of the current answer that were none.
+    false_alarms: u32,
+    /// When a sound was last found too short to interrupt.
+    turned_away: Option<Instant>,
+    duplex: Duplex,
+    heard: Vec<Heard>,
+    samples: Vec<i16>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Nobody's turn, or the agent's.
+    Listening(Onset),
+    Undecided(Candidate),
+    Caller {
+        last_voiced: Instant,
+    },
+}
+
+/// Whether both may speak at once, as far as the line's echo allows.
+#[derive(Debug, Default)]
+struct Duplex {
+    half: bool,
+    alarms: u32,
+    /// Frames in a row that sounded like speech and were echo.
+    echo_run: u32,
+    /// Frames of the agent's voice that did not come back.
+    clean: u32,
+}
+
+impl TurnTaker {
+    pub fn new(rules: TurnRules, format: Format) -> Self {
+        Self::with_ears(rules, format, Box::new(VoiceDetector::new(format)))
+    }
+
+    /// One whose judgement of each frame comes from elsewhere, for tests.
+    pub fn with_ears(rules: TurnRules, format: Format, ears: Box<dyn Ears>) -> Self {
+        Self {
+            pace: Pace::new(rules.end_silence),
+            rules,
+            format,
+            ears,
+            state: State::Listening(Onset::default()),
+            echo: Echo::new(),
+            clock: None,
+            last_voiced: None,
+            false_alarms: 0,
+            turned_away: None,
+            duplex: Duplex::default(),
+            heard: Vec::new(),
+            samples: Vec::new(),
+        }
+    }
+
+    /// Another context took over. What is known of the line and of the caller stays.
+    pub fn set_rules(&mut self, rules: TurnRules) {
+        self.pace.set_base(rules.end_silence);
+        self.rules = rules;
+    }
+
+    /// When the caller was last heard to speak, whoever owns the turns.
+    pub fn last_voiced(&self) -> Option<Instant> {
+        self.last_voiced
+    }
+
+    /// One piece (as a rule 20 ms) of the caller that arrived at `now`.
+    pub fn hear(&mut self, audio: &[u8], agent: AgentSound, now: Instant, out: &mut Vec<TurnEvent>) {
+        let mut heard = std::mem::take(&mut self.heard);
+        self.ears.hear(audio, &mut heard);
+        let frames = heard.len() as u32;
+        for (index, heard) in heard.drain(..).enumerate() {
+            let arrived = before(now, FRAME * (frames - 1 - index as u32));
+            self.hear_frame(heard, agent, arrived, out);
+        }
+        self.heard = heard;
+    }
+
+    /// The frame that left for the caller in this slot, before it was ducked, silence included.
+    pub fn played(&mut self, frame: &[u8], now: Instant) {
+        self.samples.clear();
+        self.format.decode(frame, &mut self.samples);
+        self.echo.played(rms_dbfs(&self.samples), now);
+    }
+
+    /// Words of the caller so far, while it is undecided whether they interrupt. Each text replaces the last.
+    pub fn words(&mut self, text: &str, now: Instant, out: &mut Vec<TurnEvent>) {
+        let State::Undecided(candidate) = &mut self.state else { return };
+        let others = self.rules.backchannels.other_words(text);
+        candidate.only_backchannels = others == 0 && !text.trim().is_empty();
+        if others >= self.rules.min_words.max(1) {
+            self.commit(now, out);
+        }
+    }
+
+    /// It was settled from outside: the agent has ended, a key was pressed, the call is being left. An
+    /// open candidate is taken back, a turn ends.
+    pub fn reset(&mut self, out: &mut Vec<TurnEvent>) {
+        match std::mem::replace(&mut self.state, State::Listening(Onset::default())) {
+            State::Listening(_) => {}
+            State::Undecided(_) => out.push(TurnEvent::Resumed(FalseAlarm::TooShort)),
+            State::Caller { last_voiced } => out.push(TurnEvent::Ended { last_voiced }),
+        }
+    }
+
+    fn hear_frame(&mut self, heard: Heard, agent: AgentSound, arrived: Instant, out: &mut Vec<TurnEvent>) {
+        // Frames follow each other by 20 ms, however they are delivered, and never come from the future.
+        let due = self.clock.map_or(arrived, |clock| clock + FRAME);
+        let end = due.max(before(arrived, JITTER_MAX)).min(arrived);
+        self.clock = Some(end);
+        let is_echo = self.echo.heard(heard.level_dbfs, heard.floor_dbfs, end);
+        let frame = Frame::new(heard, is_echo, end);
+        if frame.voiced {
+            self.last_voiced = Some(end);
+        }
+        if self.rules.owner == TurnOwner::Provider {
+            return;
+        }
+        self.watch_echo(&frame, out);
+        match &mut self.state {
+            State::Listening(_) => self.listen(&frame, agent, out),
+            State::Undecided(_) => self.consider(&frame, agent, out),
+            State::Caller { last_voiced } => {
+                if frame.voiced {
+                    self.pace.paused(frame.begin.saturating_duration_since(*last_voiced));
+                    *last_voiced = end;
+                } else if end.saturating_duration_since(*last_voiced) >= self.pace.end_silence() {
+                    let last_voiced = *last_voiced;
+                    self.state = State::Listening(Onset::default());
+                    self.pace.ended(last_voiced);
+                    out.push(TurnEvent::Ended { last_voiced });
+                }
+            }
+        }
+    }
+
+    fn listen(&mut self, frame: &Frame, agent: AgentSound, out: &mut Vec<TurnEvent>) {
+        let State::Listening(onset) = &mut self.state else { return };
+        let silent = agent == AgentSound::Silent;
+        if silent {
+            self.false_alarms = 0;
+        } else {
+            self.pace.agent_spoke();
+        }
+        let closed = agent == AgentSound::Protected || !self.rules.interruptible || self.duplex.half;
+        if !silent && closed {
+            *onset = Onset::default();
+            return;
+        }
+        onset.hear(frame);
+        let Some(began) = onset.began().filter(|_| frame.voiced) else { return };
+        if silent && onset.voiced() >= CONFIRMED_FRAMES {
+            self.pace.began(began);
+            self.state = State::Caller { last_voiced: frame.end };
+            out.push(TurnEvent::Began { onset: began, interrupts: false });
+        } else if !silent && onset.voiced() >= candidate::duck_after(self.false_alarms) {
+            let candidate = Candidate::new(began, onset.voiced(), frame, self.false_alarms);
+            self.state = State::Undecided(candidate);
+            out.push(TurnEvent::Ducked);
+            self.consider(frame, agent, out);
+        }
+    }
+
+    fn consider(&mut self, frame: &Frame, agent: AgentSound, out: &mut Vec<TurnEvent>) {
+        let State::Undecided(candidate) = &mut self.state else { return };
+        candidate.hear(frame);
+        if agent == AgentSound::Protected || !self.rules.interruptible {
+            return self.take_back(FalseAlarm::TooShort, frame.end, out);
+        }
+        let tried_again =
+            self.turned_away.is_some_and(|at| candidate.onset().saturating_duration_since(at) < AGAIN_WITHIN);
+        let mut min_speech = self.rules.min_speech.min(TurnRules::MIN_SPEECH_MAX);
+        if tried_again {
+            min_speech = min_speech * AGAIN_PERCENT / 100;
+        }
+        let long_enough = candidate.speech() >= min_speech;
+        if candidate.must_pause(frame) || (long_enough && !candidate.paused) {
+            candidate.paused = true;
+            out.push(TurnEvent::Paused);
+        }
+        if long_enough && !candidate.only_backchannels && !candidate.is_noise() {
+            self.commit(frame.end, out);
+        } else if long_enough || candidate.is_over(frame) || frame.end >= candidate.onset() + LAST_LOOK {
+            let why = self.why_not(frame.end);
+            self.take_back(why, frame.end, out);
+        }
+    }
+
+    fn why_not(&mut self, now: Instant) -> FalseAlarm {
+        let State::Undecided(candidate) = &self.state else { return FalseAlarm::TooShort };
+        if candidate.only_backchannels {
+            FalseAlarm::Backchannel
+        } else if self.echo.was_echo(now) {
+            FalseAlarm::Echo
+        } else if candidate.is_noise() {
+            FalseAlarm::Noise
+        } else {
+            FalseAlarm::TooShort
+        }
+    }
+
+    fn take_back(&mut self, why: FalseAlarm, now: Instant, out: &mut Vec<TurnEvent>) {
+        self.false_alarms += 1;
+        self.turned_away = (why == FalseAlarm::TooShort).then_some(now);
+        self.state = State::Listening(Onset::default());
+        out.push(TurnEvent::Resumed(why));
+        if why == FalseAlarm::Echo {
+            self.alarm(out);
+        }
+    }
+
+    fn commit(&mut self, now: Instant, out: &mut Vec<TurnEvent>) {
+        let State::Undecided(candidate) = &self.state else { return };
+        let onset = candidate.onset();
+        if !candidate.paused {
+            out.push(TurnEvent::Paused);
+        }
+        self.state = State::Caller { last_voiced: now };
+        self.false_alarms = 0;
+        self.turned_away = None;
+        self.pace.began(onset);
+        out.push(TurnEvent::Began { onset, interrupts: true });
+    }
+
+    /// Counts how often echo set off the detector, and how long there has been none.
+    fn watch_echo(&mut self, frame: &Frame, out: &mut Vec<TurnEvent>) {
+        self.duplex.echo_run = if frame.is_echo && frame.sounds_voiced { self.duplex.echo_run + 1 } else { 0 };
+        if self.duplex.echo_run == ALARM_FRAMES {
+            self.alarm(out);
+        }
+        if !self.duplex.half || !self.echo.may_come(frame.end) {
+            return;
+        }
+        let came_back = frame.level > self.echo.loudest_played(frame.end) - HALF_DUPLEX_LOSS_DB;
+        self.duplex.clean = if came_back { 0 } else { self.duplex.clean + 1 };
+        if self.duplex.clean >= CLEAN_FRAMES {
+            self.duplex = Duplex::default();
+            out.push(TurnEvent::HalfDuplex(false));
+        }
+    }
+
+    fn alarm(&mut self, out: &mut Vec<TurnEvent>) {
+        let heavy = self.echo.measured().is_some_and(|echo| echo.loss_db < HALF_DUPLEX_LOSS_DB);
+        self.duplex.alarms = if heavy { self.duplex.alarms + 1 } else { 0 };
+        if self.duplex.alarms >= ECHO_ALARMS_MAX && !self.duplex.half {
+            self.duplex.half = true;
+            self.duplex.clean = 0;
+            if matches!(self.state, State::Undecided(_)) {
+                self.state = State::Listening(Onset::default());
+                out.push(TurnEvent::Resumed(FalseAlarm::Echo));
+            }
+            out.push(TurnEvent::HalfDuplex(true));
+        }
+    }
+}
+
+/// With the next frame it would be too late.
+const LAST_LOOK: Duration = VERDICT_MAX.saturating_sub(FRAME);
+
+fn before(instant: Instant, by: Duration) -> Instant {
+    instant.checked_sub(by).unwrap_or(instant)
+}
+
+impl fmt::Debug for TurnTaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TurnTaker").field("state", &self.state).field("duplex", &self.duplex).finish_non_exhaustive()
+    }
+}

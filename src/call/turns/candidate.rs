@@ -1,0 +1,154 @@
+//! A sound while the agent speaks, until it is known what it is.
+
+use crate::audio::{FRAME, Heard};
+use std::time::{Duration, Instant};
+
+/// As sure as this, and a frame is speech.
+const VOICED: f32 = 0.5;
+/// So far above the line's own noise.
+const ABOVE_FLOOR_DB: f32 = 6.0;
+/// Frames before the detector's first that were as loud: it needs a moment to be sure.
+const BACK_DATED_FRAMES: u32 = 3;
+/// Silence inside a word.
+const GAP_MAX: Duration = Duration::from_millis(40);
+/// Silence that ends a candidate.
+const OVER_AFTER: Duration = Duration::from_millis(160);
+/// Speech that pauses the agent.
+const PAUSE_AFTER: Duration = Duration::from_millis(80);
+/// A sound less sure than this on average is noise.
+const SPEECH_MIN: f32 = 0.6;
+
+/// Voiced frames that lower the agent's voice. After false alarms in the same answer it takes more.
+pub(super) fn duck_after(false_alarms: u32) -> u32 {
+    match false_alarms {
+        0 | 1 => 1,
+        2 | 3 => 3,
+        _ => 6,
+    }
+}
+
+/// The same for pausing it: 80, 160 or 240 ms.
+fn pause_after(false_alarms: u32) -> Duration {
+    PAUSE_AFTER * (1 + false_alarms / 2).min(3)
+}
+
+/// One frame with what is thought of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Frame {
+    pub begin: Instant,
+    pub end: Instant,
+    pub level: f32,
+    pub probability: f32,
+    pub is_echo: bool,
+    /// As the detector hears it.
+    pub sounds_voiced: bool,
+    /// Speech of the caller.
+    pub voiced: bool,
+    /// Loud enough for speech.
+    loud: bool,
+}
+
+impl Frame {
+    pub fn new(heard: Heard, is_echo: bool, end: Instant) -> Self {
+        let loud = heard.level_dbfs > heard.floor_dbfs + ABOVE_FLOOR_DB;
+        let sounds_voiced = heard.probability >= VOICED && loud;
+        Self {
+            begin: super::before(end, FRAME),
+            end,
+            level: heard.level_dbfs,
+            probability: heard.probability,
+            is_echo,
+            sounds_voiced,
+            voiced: sounds_voiced && !is_echo,
+            loud: loud && !is_echo,
+        }
+    }
+}
+
+/// The beginning of a sound, as long as it may still be nothing.
+#[derive(Debug, Default)]
+pub(super) struct Onset {
+    began: Option<Instant>,
+    last_voiced: Option<Instant>,
+    voiced: u32,
+    /// Loud frames in a row until now.
+    loud: u32,
+}
+
+impl Onset {
+    pub fn hear(&mut self, frame: &Frame) {
+        if frame.voiced {
+            let back = FRAME * self.loud.min(BACK_DATED_FRAMES);
+            self.began.get_or_insert(super::before(frame.begin, back));
+            self.last_voiced = Some(frame.end);
+            self.voiced += 1;
+        } else if self.last_voiced.is_some_and(|last| frame.end.saturating_duration_since(last) > GAP_MAX) {
+            *self = Self::default();
+        }
+        self.loud = if frame.loud { self.loud + 1 } else { 0 };
+    }
+
+    pub fn began(&self) -> Option<Instant> {
+        self.began
+    }
+
+    pub fn voiced(&self) -> u32 {
+        self.voiced
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Candidate {
+    onset: Instant,
+    last_voiced: Instant,
+    voiced: u32,
+    probabilities: f32,
+    pause_after: Duration,
+    pub paused: bool,
+    /// The words that are known so far say nothing.
+    pub only_backchannels: bool,
+}
+
+impl Candidate {
+    /// With `frame` it is a candidate; that one is still to be [heard](Self::hear).
+    pub fn new(onset: Instant, voiced: u32, frame: &Frame, false_alarms: u32) -> Self {
+        Self {
+            onset,
+            last_voiced: frame.begin,
+            voiced: voiced - 1,
+            probabilities: frame.probability * (voiced - 1) as f32,
+            pause_after: pause_after(false_alarms),
+            paused: false,
+            only_backchannels: false,
+        }
+    }
+
+    pub fn hear(&mut self, frame: &Frame) {
+        if frame.voiced {
+            self.last_voiced = frame.end;
+            self.voiced += 1;
+            self.probabilities += frame.probability;
+        }
+    }
+
+    pub fn onset(&self) -> Instant {
+        self.onset
+    }
+
+    /// From the first voiced frame to the last.
+    pub fn speech(&self) -> Duration {
+        self.last_voiced.saturating_duration_since(self.onset)
+    }
+
+    pub fn must_pause(&self, frame: &Frame) -> bool {
+        !self.paused && frame.voiced && self.voiced >= 2 && self.speech() >= self.pause_after
+    }
+
+    pub fn is_over(&self, frame: &Frame) -> bool {
+        frame.end.saturating_duration_since(self.last_voiced) >= OVER_AFTER
+    }
+
+    pub fn is_noise(&self) -> bool {
+        self.probabilities < SPEECH_MIN * self.voiced as f32
+    }
+}

@@ -1,0 +1,220 @@
+//! How much of what is played to the caller comes back, and how late: measured on the levels of 20 ms
+//! frames, which is coarse, cheap, and indifferent to what codecs and telephones do to the waveform.
+
+use crate::audio::FRAME;
+use std::time::Instant;
+
+/// Frames of both directions that are remembered: over five seconds.
+const REMEMBERED: usize = 256;
+/// The latest an echo may come back: half a second.
+const LAG_MAX: usize = 25;
+/// Frames that are compared: two seconds.
+const COMPARED: usize = 100;
+/// Frames of the agent's voice that a measurement needs at least, and after a sound that ended with it.
+const ACTIVE_MIN: usize = 25;
+const ACTIVE_MIN_AFTER_ALARM: usize = 4;
+/// From here on the two directions rise and fall together.
+const LIKENESS_MIN: f32 = 0.8;
+/// An echo is a copy at a steady distance; a caller who happens to speak is not.
+const SPREAD_MAX_DB: f32 = 6.0;
+/// The agent's voice, as against its pauses.
+const ACTIVE_DBFS: f32 = -45.0;
+/// Below this a level says nothing.
+const QUIET_DBFS: f32 = -60.0;
+/// How far an echo may rise above what its measurement predicts.
+const MARGIN_DB: f32 = 6.0;
+/// How far below the prediction a frame has to be to speak against there being an echo.
+const ABSENT_DB: f32 = 12.0;
+/// So many such frames and it is gone: 300 ms of the agent's voice.
+const ABSENT_FRAMES: u32 = 15;
+/// How often it is measured while the agent is heard.
+const MEASURE_EVERY: u32 = 10;
+
+/// An echo as it was measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Measured {
+    /// Frames between what leaves and what comes back.
+    lag: usize,
+    /// How much quieter it comes back.
+    pub loss_db: f32,
+}
+
+#[derive(Debug)]
+pub(super) struct Echo {
+    epoch: Option<Instant>,
+    played: Levels,
+    heard: Levels,
+    measured: Option<Measured>,
+    /// Frames in a row that should have had an echo and had none.
+    absent: u32,
+    until_measured: u32,
+}
+
+impl Echo {
+    pub fn new() -> Self {
+        let (played, heard) = (Levels::new(), Levels::new());
+        Self { epoch: None, played, heard, measured: None, absent: 0, until_measured: MEASURE_EVERY }
+    }
+
+    pub fn measured(&self) -> Option<Measured> {
+        self.measured
+    }
+
+    fn slot(&mut self, at: Instant) -> usize {
+        let since = at.saturating_duration_since(*self.epoch.get_or_insert(at));
+        (since.as_millis() / FRAME.as_millis()) as usize
+    }
+
+    pub fn played(&mut self, level: f32, at: Instant) {
+        let slot = self.slot(at);
+        self.played.set(slot, level);
+    }
+
+    /// A frame of the caller. True if echo explains it.
+    pub fn heard(&mut self, level: f32, floor: f32, at: Instant) -> bool {
+        let slot = self.slot(at);
+        self.heard.set(slot, level);
+        let predicted = self.predicted(slot);
+        if predicted > floor.max(QUIET_DBFS) + ABSENT_DB {
+            self.absent = if level < predicted - ABSENT_DB { self.absent + 1 } else { 0 };
+            if self.absent >= ABSENT_FRAMES {
+                self.measured = None;
+            }
+        }
+        if self.is_audible(slot) {
+            self.until_measured -= 1;
+            if self.until_measured == 0 {
+                self.until_measured = MEASURE_EVERY;
+                self.measure(slot, ACTIVE_MIN);
+            }
+        }
+        level <= predicted + MARGIN_DB
+    }
+
+    /// A sound has ended that might have been echo: was it?
+    pub fn was_echo(&mut self, at: Instant) -> bool {
+        let slot = self.slot(at);
+        self.measure(slot, ACTIVE_MIN_AFTER_ALARM)
+    }
+
+    /// Whether the agent's voice left so recently that its echo may still come.
+    pub fn may_come(&mut self, at: Instant) -> bool {
+        let slot = self.slot(at);
+        self.is_audible(slot)
+    }
+
+    /// The loudest that left in the last half second.
+    pub fn loudest_played(&mut self, at: Instant) -> f32 {
+        let slot = self.slot(at);
+        (0..=LAG_MAX).map(|lag| self.played.before(slot, lag)).fold(f32::NEG_INFINITY, f32::max)
+    }
+
+    fn is_audible(&self, slot: usize) -> bool {
+        (0..=LAG_MAX).any(|lag| self.played.before(slot, lag) > ACTIVE_DBFS)
+    }
+
+    /// What echo alone would sound like now. Frames of both sides are never quite aligned, and rooms
+    /// linger, so that the neighbours count too.
+    fn predicted(&self, slot: usize) -> f32 {
+        let Some(Measured { lag, loss_db }) = self.measured else { return f32::NEG_INFINITY };
+        let near = lag.saturating_sub(1)..=lag + 3;
+        near.map(|lag| self.played.before(slot, lag)).fold(f32::NEG_INFINITY, f32::max) - loss_db
+    }
+
+    /// Looks for the lag at which both directions are most alike; true if that is echo.
+    fn measure(&mut self, slot: usize, active_min: usize) -> bool {
+        let likeness = |lag| self.likeness(slot, lag, active_min);
+        let Some((likeness, found)) = (0..=LAG_MAX).filter_map(likeness).max_by(|a, b| a.0.total_cmp(&b.0)) else {
+            return false;
+        };
+        if likeness < LIKENESS_MIN {
+            return false;
+        }
+        self.absent = 0;
+        self.measured = Some(match self.measured {
+            // The same echo again: the figure becomes steadier.
+            Some(old) if old.lag.abs_diff(found.lag) <= 1 => {
+                Measured { loss_db: 0.7 * old.loss_db + 0.3 * found.loss_db, ..found }
+            }
+            _ => found,
+        });
+        true
+    }
+
+    /// Pearson's correlation of the levels in dB, and the loss at this lag; `None` where there is too little to compare,
+    /// or where the two are not at a steady distance.
+    fn likeness(&self, slot: usize, lag: usize, active_min: usize) -> Option<(f32, Measured)> {
+        let pairs = || {
+            (0..COMPARED.min(slot)).map(move |back| {
+                let played = self.played.before(slot, back + lag).max(QUIET_DBFS);
+                (played, self.heard.before(slot, back).max(QUIET_DBFS))
+            })
+        };
+        let count = pairs().count() as f32;
+        let (sum_x, sum_y) = pairs().fold((0.0, 0.0), |(x, y), pair| (x + pair.0, y + pair.1));
+        let (mean_x, mean_y) = (sum_x / count, sum_y / count);
+        let (mut xx, mut yy, mut xy) = (0.0, 0.0, 0.0);
+        // While the agent speaks: the energies of both, and how the distance varies.
+        let (mut active, mut left, mut came, mut distance, mut squares) = (0, 0.0, 0.0, 0.0, 0.0);
+        for (x, y) in pairs() {
+            xx += (x - mean_x).powi(2);
+            yy += (y - mean_y).powi(2);
+            xy += (x - mean_x) * (y - mean_y);
+            if x > ACTIVE_DBFS {
+                active += 1;
+                left += power(x);
+                came += power(y);
+                distance += x - y;
+                squares += (x - y).powi(2);
+            }
+        }
+        if active < active_min || xx <= 0.0 || yy <= 0.0 {
+            return None;
+        }
+        let mean = distance / active as f32;
+        let spread = (squares / active as f32 - mean.powi(2)).max(0.0).sqrt();
+        let loss_db = 10.0 * (left / came).log10();
+        (spread <= SPREAD_MAX_DB).then_some((xy / (xx * yy).sqrt(), Measured { lag, loss_db }))
+    }
+}
+
+fn power(level_dbfs: f32) -> f32 {
+    10_f32.powf(level_dbfs / 10.0)
+}
+
+/// The level of each of the last [`REMEMBERED`] slots of 20 ms.
+#[derive(Debug)]
+struct Levels {
+    ring: Box<[f32; REMEMBERED]>,
+    /// The newest slot that was set.
+    newest: usize,
+}
+
+impl Levels {
+    const SILENCE: f32 = -96.0;
+
+    fn new() -> Self {
+        Self { ring: Box::new([Self::SILENCE; REMEMBERED]), newest: 0 }
+    }
+
+    fn set(&mut self, slot: usize, level: f32) {
+        if slot > self.newest {
+            // What nothing came in was silent.
+            let skipped = (slot - self.newest).min(REMEMBERED);
+            (0..skipped).for_each(|back| self.ring[(slot - back) % REMEMBERED] = Self::SILENCE);
+            self.newest = slot;
+        }
+        if self.newest - slot < REMEMBERED {
+            let entry = &mut self.ring[slot % REMEMBERED];
+            // Two frames in one slot: the louder one counts.
+            *entry = entry.max(level);
+        }
+    }
+
+    fn before(&self, slot: usize, back: usize) -> f32 {
+        match slot.checked_sub(back) {
+            Some(slot) if slot <= self.newest && self.newest - slot < REMEMBERED => self.ring[slot % REMEMBERED],
+            _ => Self::SILENCE,
+        }
+    }
+}

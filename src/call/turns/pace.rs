@@ -1,0 +1,58 @@
+//! How long a caller's silence has to be to end their turn.
+
+use std::time::{Duration, Instant};
+
+/// A caller who goes on within this time was only pausing, unless the agent has spoken since.
+const PAUSE_MAX: Duration = Duration::from_millis(1500);
+/// How much longer than the longest usual pause is waited.
+const LONGER_PERCENT: u32 = 140;
+/// The most that a caller's pace may stretch what is configured.
+const STRETCH_MAX: u32 = 2;
+/// What is left of a long pause after each turn: one pause for thought does not slow down a whole call.
+const KEPT_PERCENT: u32 = 80;
+
+/// The pauses of one caller.
+#[derive(Debug)]
+pub(super) struct Pace {
+    base: Duration,
+    longest: Duration,
+    /// When the last turn ended, until the agent speaks.
+    ended: Option<Instant>,
+}
+
+impl Pace {
+    pub fn new(base: Duration) -> Self {
+        Self { base, longest: Duration::ZERO, ended: None }
+    }
+
+    pub fn set_base(&mut self, base: Duration) {
+        self.base = base;
+    }
+
+    pub fn end_silence(&self) -> Duration {
+        (self.longest * LONGER_PERCENT / 100).clamp(self.base, self.base * STRETCH_MAX)
+    }
+
+    pub fn paused(&mut self, pause: Duration) {
+        self.longest = self.longest.max(pause);
+    }
+
+    pub fn ended(&mut self, last_voiced: Instant) {
+        self.longest = self.longest * KEPT_PERCENT / 100;
+        self.ended = Some(last_voiced);
+    }
+
+    pub fn agent_spoke(&mut self) {
+        self.ended = None;
+    }
+
+    /// A turn begins: if the last one has only just ended, it was cut off too soon.
+    pub fn began(&mut self, onset: Instant) {
+        if let Some(ended) = self.ended.take() {
+            let pause = onset.saturating_duration_since(ended);
+            if pause < PAUSE_MAX {
+                self.paused(pause);
+            }
+        }
+    }
+}

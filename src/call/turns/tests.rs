@@ -1,0 +1,491 @@
+//! The rules of turns, on scripted ears: one byte per frame names what is heard in it.
+
+use super::*;
+use AgentSound::{Protected, Silent, Speaking};
+use proptest::prelude::*;
+use std::collections::VecDeque;
+
+/// `.` silence, `s` speech at -25 dBFS, `n` a sound that is hardly speech, `h` a hiss, `q` quiet speech,
+/// `A`–`Z` speech-like at -20 to -45 dBFS.
+struct ScriptedEars;
+
+impl Ears for ScriptedEars {
+    fn hear(&mut self, audio: &[u8], heard: &mut Vec<Heard>) {
+        heard.extend(audio.iter().map(|&kind| {
+            let (probability, level_dbfs) = match kind {
+                b's' => (0.95, -25.0),
+                b'n' => (0.55, -30.0),
+                b'h' => (0.1, -30.0),
+                b'q' => (0.9, -48.0),
+                b'A'..=b'Z' => (0.9, -20.0 - f32::from(kind - b'A')),
+                _ => (0.02, -65.0),
+            };
+            Heard { probability, level_dbfs, floor_dbfs: -65.0 }
+        }));
+    }
+}
+
+#[allow(clippy::disallowed_methods)] // A test needs some instant to count from.
+fn start() -> Instant {
+    Instant::now()
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// A caller and an agent in front of one [`TurnTaker`], 20 ms by 20 ms.
+struct Scene {
+    taker: TurnTaker,
+    start: Instant,
+    now: Instant,
+    events: Vec<(u64, TurnEvent)>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self::with(TurnRules::default())
+    }
+
+    fn with(rules: TurnRules) -> Self {
+        let start = start();
+        let taker = TurnTaker::with_ears(rules, Format::SLIN8, Box::new(ScriptedEars));
+        Self { taker, start, now: start, events: Vec::new() }
+    }
+
+    /// Each letter is 20 ms of the caller.
+    fn hear(&mut self, agent: AgentSound, script: &str) -> &mut Self {
+        script.bytes().for_each(|kind| self.frame(&[kind], agent, &[]));
+        self
+    }
+
+    /// `count` frames of one kind.
+    fn hears(&mut self, agent: AgentSound, kind: &str, count: usize) -> &mut Self {
+        self.hear(agent, &kind.repeat(count))
+    }
+
+    fn frame(&mut self, caller: &[u8], agent: AgentSound, played: &[u8]) {
+        self.now += FRAME;
+        self.taker.played(played, self.now);
+        let mut out = Vec::new();
+        self.taker.hear(caller, agent, self.now, &mut out);
+        self.note(out);
+    }
+
+    fn says(&mut self, words: &str) -> &mut Self {
+        let mut out = Vec::new();
+        self.taker.words(words, self.now, &mut out);
+        self.note(out);
+        self
+    }
+
+    fn note(&mut self, out: Vec<TurnEvent>) {
+        let at = (self.now - self.start).as_millis() as u64;
+        self.events.extend(out.into_iter().map(|event| (at, event)));
+    }
+
+    /// What happened since the last look, as a sentence; moments are milliseconds of the scene.
+    fn told(&mut self) -> String {
+        let since = |at: Instant| at.saturating_duration_since(self.start).as_millis();
+        let told = self.events.drain(..).map(|(at, event)| match event {
+            TurnEvent::Ducked => format!("{at} ducked"),
+            TurnEvent::Paused => format!("{at} paused"),
+            TurnEvent::Resumed(why) => format!("{at} resumed: {}", why.label()),
+            TurnEvent::Began { onset, interrupts: true } => format!("{at} interrupted since {}", since(onset)),
+            TurnEvent::Began { onset, interrupts: false } => format!("{at} began at {}", since(onset)),
+            TurnEvent::Ended { last_voiced } => format!("{at} ended at {}", since(last_voiced)),
+            TurnEvent::HalfDuplex(half) => format!("{at} half duplex: {half}"),
+        });
+        told.collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[test]
+fn speech_begins_a_turn_after_120_ms_and_silence_ends_it_back_dated_to_the_last_voiced_frame() {
+    let mut scene = Scene::new();
+    scene.hears(Silent, ".", 10).hears(Silent, "s", 50).hears(Silent, ".", 40);
+    assert_eq!(scene.told(), "320 began at 200, 1800 ended at 1200");
+}
+
+#[test]
+fn clicks_and_hisses_begin_no_turn() {
+    let mut scene = Scene::new();
+    scene.hear(Silent, "..ss......sss........ssss.........hhhhhhhhhhhhhhhhhhhhhhhhhh.......");
+    assert_eq!(scene.told(), "");
+}
+
+#[test]
+fn a_gap_inside_a_word_belongs_to_it() {
+    let mut scene = Scene::new();
+    scene.hear(Silent, "sss..sss");
+    assert_eq!(scene.told(), "160 began at 0");
+}
+
+#[test]
+fn the_detector_needs_a_moment_so_the_onset_is_back_dated_over_loud_frames() {
+    let mut scene = Scene::new();
+    scene.hear(Silent, ".....hhssssss");
+    assert_eq!(scene.told(), "260 began at 100");
+}
+
+#[test]
+fn a_caller_who_pauses_a_lot_gets_more_time_but_not_more_than_twice() {
+    let mut scene = Scene::new();
+    let speak = |scene: &mut Scene, pause: usize| {
+        scene.hears(Silent, "s", 20).hears(Silent, ".", pause).hears(Silent, "s", 20).hears(Silent, ".", 70);
+    };
+    speak(&mut scene, 5);
+    assert_eq!(scene.told(), "120 began at 0, 1500 ended at 900", "600 ms of silence");
+    scene.hears(Silent, ".", 50);
+    speak(&mut scene, 28);
+    assert_eq!(scene.told(), "3420 began at 3300, 5460 ended at 4660", "784 ms of silence, in whole frames");
+    // Two turns that were cut off too soon: the pause was 1.2 s.
+    scene.hears(Silent, ".", 80);
+    scene.told();
+    scene.hears(Silent, "s", 20).hears(Silent, ".", 60).hears(Silent, "s", 20).hears(Silent, ".", 70);
+    let told = scene.told();
+    let ended = told.rsplit(", ").next().unwrap();
+    let (at, last) = ended.split_once(" ended at ").unwrap();
+    assert_eq!(at.parse::<u64>().unwrap() - last.parse::<u64>().unwrap(), 1200, "{told}");
+}
+
+#[test]
+fn speech_over_the_agent_ducks_it_at_once_pauses_it_at_80_ms_and_interrupts_at_min_speech() {
+    let mut scene = Scene::new();
+    scene.hears(Speaking, ".", 50).hears(Speaking, "s", 40);
+    assert_eq!(scene.told(), "1020 ducked, 1080 paused, 1500 interrupted since 1000");
+}
+
+#[test]
+fn after_an_interruption_the_turn_ends_like_any_other() {
+    let mut scene = Scene::new();
+    scene.hears(Speaking, "s", 40).hears(Silent, ".", 30);
+    assert_eq!(scene.told(), "20 ducked, 80 paused, 500 interrupted since 0, 1400 ended at 800");
+}
+
+#[test]
+fn a_short_sound_gives_the_agent_its_voice_back_160_ms_after_it_stopped() {
+    let mut scene = Scene::new();
+    scene.hears(Speaking, "s", 15).hears(Speaking, ".", 20);
+    assert_eq!(scene.told(), "20 ducked, 80 paused, 460 resumed: too_short");
+}
+
+#[test]
+fn one_voiced_frame_lowers_the_agent_but_never_pauses_it() {
+    let mut scene = Scene::new();
+    scene.hear(Speaking, "s...........");
+    assert_eq!(scene.told(), "20 ducked, 180 resumed: too_short");
+}
+
+#[test]
+fn a_sound_that_is_hardly_speech_is_noise_however_long() {
+    let mut scene = Scene::new();
+    scene.hears(Speaking, "n", 30).hears(Speaking, ".", 20);
+    let told = scene.told();
+    assert!(told.contains("resumed: noise") && !told.contains("interrupted"), "{told}");
+}
+
+#[test]
+fn speech_with_gaps_gets_its_verdict_within_600_ms() {
+    let mut scene = Scene::new();
+    let rules = TurnRules { min_speech: TurnRules::MIN_SPEECH_MAX, ..TurnRules::default() };
+    scene.taker.set_rules(rules);
+    scene.hear(Speaking, "sssss.......sssss.......s......");
+    assert_eq!(scene.told(), "20 ducked, 80 paused, 580 resumed: too_short");
+}
+
+#[test]
+fn two_words_that_are_no_backchannels_interrupt_at_once() {
+    let mut scene = Scene::new();
+    scene.hears(Speaking, "s", 10).says("no wait");
+    assert_eq!(scene.told(), "20 ducked, 80 paused, 200 interrupted since 0");
+}
+
+#[test]
+fn words_before_the_pause_still_pause_first() {
+    let mut scene = Scene::new();
+    scene.hears(Speaking, "s", 1).says("stop talking");
+    assert_eq!(scene.told(), "20 ducked, 20 paused, 20 interrupted since 0");
+}
+
+#[test]
+fn backchannels_do_not_interrupt_however_many_and_long() {
+    let mut scene = Scene::new();
+    scene.hears(Speaking, "s", 15).says("Okay, okay").hears(Speaking, "s", 15).hears(Speaking, ".", 10);
+    let told = scene.told();
+    assert!(told.starts_with("20 ducked, 80 paused, 500 resumed: backchannel"), "{told}");
+    assert!(!told.contains("interrupted"), "{told}");
+}
+
+#[test]
+fn one_word_that_is_no_backchannel_leaves_it_to_the_duration_unless_one_is_enough() {
+    let mut scene = Scene::new();
+    scene.hears(Speaking, "s", 10).says("stop").hears(Speaking, ".", 10);
+    assert_eq!(scene.told(), "20 ducked, 80 paused, 360 resumed: too_short");
+    let mut scene = Scene::with(TurnRules { min_words: 1, ..TurnRules::default() });
+    scene.hears(Speaking, "s", 10).says("okay stop");
+    assert_eq!(scene.told(), "20 ducked, 80 paused, 200 interrupted since 0");
+}
+
+#[test]
+fn words_change_nothing_when_nothing_is_undecided() {
+    let mut scene = Scene::new();
+    scene.hears(Speaking, ".", 10).says("no wait please");
+    assert_eq!(scene.told(), "");
+}
+
+#[test]
+fn who_was_not_let_in_and_tries_again_is_let_in_sooner() {
+    let mut scene = Scene::new();
+    scene.hears(Speaking, "s", 15).hears(Speaking, ".", 20);
+    scene.told();
+    scene.hears(Speaking, "s", 40);
+    assert_eq!(scene.told(), "720 ducked, 780 paused, 1080 interrupted since 700");
+}
+
+#[test]
+fn after_several_false_alarms_in_one_answer_it_takes_more_to_pause_it() {
+    let mut scene = Scene::new();
+    let mut paused_after = Vec::new();
+    for _ in 0..5 {
+        let onset = (scene.now - scene.start).as_millis() as u64;
+        scene.hears(Speaking, "s", 15).hears(Speaking, ".", 120);
+        let paused = scene.events.iter().find(|(_, event)| *event == TurnEvent::Paused);
+        paused_after.extend(paused.map(|(at, _)| at - onset));
+        scene.told();
+    }
+    assert_eq!(paused_after, [80, 80, 160, 160, 240]);
+    // The next answer begins without distrust.
+    scene.hears(Silent, ".", 5).hears(Speaking, ".", 5).hears(Speaking, "s", 15);
+    let told = scene.told();
+    let onset = (scene.now - scene.start).as_millis() as u64 - 300;
+    assert!(told.contains(&format!("{} paused", onset + 80)), "{told}");
+}
+
+#[test]
+fn a_protected_passage_and_an_agent_that_is_not_interruptible_are_left_alone() {
+    let mut scene = Scene::new();
+    scene.hears(Protected, "s", 60).says("stop it now");
+    assert_eq!(scene.told(), "");
+    let mut scene = Scene::with(TurnRules { interruptible: false, ..TurnRules::default() });
+    scene.hears(Speaking, "s", 60);
+    assert_eq!(scene.told(), "");
+    // Who still speaks when the agent has ended has the turn.
+    scene.hears(Silent, "s", 10);
+    assert_eq!(scene.told(), "1320 began at 1200");
+}
+
+#[test]
+fn where_the_provider_owns_the_turns_nothing_is_said_but_the_last_voiced_frame_is_known() {
+    let mut scene = Scene::with(TurnRules { owner: TurnOwner::Provider, ..TurnRules::default() });
+    scene.hears(Speaking, "s", 60).hears(Silent, ".", 60);
+    assert_eq!(scene.told(), "");
+    assert_eq!(scene.taker.last_voiced().unwrap() - scene.start, ms(1200));
+}
+
+#[test]
+fn a_reset_takes_a_candidate_back_and_ends_a_turn() {
+    let mut scene = Scene::new();
+    let reset = |scene: &mut Scene| {
+        let mut out = Vec::new();
+        scene.taker.reset(&mut out);
+        scene.note(out);
+    };
+    scene.hears(Speaking, "s", 10);
+    reset(&mut scene);
+    scene.hears(Silent, "s", 10);
+    reset(&mut scene);
+    reset(&mut scene);
+    assert_eq!(scene.told(), "20 ducked, 80 paused, 200 resumed: too_short, 320 began at 200, 400 ended at 400");
+}
+
+#[test]
+fn frames_that_arrive_in_bursts_are_dated_by_their_count() {
+    let mut scene = Scene::new();
+    scene.hears(Silent, ".", 5);
+    for piece in ["ssss", "ssss", "....", "........", "........", "........", "...."] {
+        scene.now += FRAME * piece.len() as u32;
+        let mut out = Vec::new();
+        scene.taker.hear(piece.as_bytes(), Silent, scene.now, &mut out);
+        scene.note(out);
+    }
+    assert_eq!(scene.told(), "260 began at 100, 900 ended at 260");
+}
+
+/// Speech in 20 ms levels, the same every time: syllables of the agent.
+fn agent_level(frame: usize) -> Option<u8> {
+    let syllable = [6, 2, 0, 1, 3, 8, 20, 25, 5, 1, 0, 2, 9, 25, 25, 12, 3, 1, 4, 10, 25, 7, 0, 0, 3, 18];
+    let level = syllable[(frame + frame / 61) % syllable.len()];
+    (level < 25).then_some(level)
+}
+
+/// A frame that plays at the level of this letter.
+fn sound(level: Option<u8>) -> Vec<u8> {
+    let Some(level) = level else { return vec![0; 320] };
+    let amplitude = 32_767.0 * 10_f32.powf((-20.0 - f32::from(level)) / 20.0);
+    (0..160).flat_map(|i| (if i % 2 == 0 { amplitude as i16 } else { -amplitude as i16 }).to_le_bytes()).collect()
+}
+
+/// An agent that obeys pauses, on a line that sends its voice back.
+struct Line {
+    /// On its way back.
+    under_way: VecDeque<Option<u8>>,
+    spoken: usize,
+    paused: bool,
+}
+
+impl Line {
+    fn new(lag: usize) -> Self {
+        Self { under_way: vec![None; lag].into(), spoken: 0, paused: false }
+    }
+
+    /// The agent comes back `loss` dB quieter, if at all. The caller speaks in the frames that `caller` names.
+    fn run(&mut self, scene: &mut Scene, frames: usize, loss: Option<u8>, caller: impl Fn(usize) -> bool) {
+        for frame in 0..frames {
+            let level = if self.paused { None } else { agent_level(self.spoken) };
+            self.spoken += usize::from(!self.paused);
+            self.under_way.push_back(level);
+            let back = self.under_way.pop_front().flatten().zip(loss).map(|(level, loss)| level + loss);
+            let kind = match back.filter(|&level| level < 26) {
+                _ if caller(frame) => b's',
+                Some(level) => b'A' + level,
+                None => b'.',
+            };
+            let before = scene.events.len();
+            scene.frame(&[kind], Speaking, &sound(level));
+            for (_, event) in &scene.events[before..] {
+                match event {
+                    TurnEvent::Paused => self.paused = true,
+                    TurnEvent::Resumed(_) | TurnEvent::Ended { .. } => self.paused = false,
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn echo_is_learnt_from_the_first_alarms_and_then_stops_nothing() {
+    for lag in [1, 5, 12, 20] {
+        let (mut scene, mut line) = (Scene::new(), Line::new(lag));
+        line.run(&mut scene, 300, Some(14), |_| false);
+        let told = scene.told();
+        assert!(!told.contains("interrupted"), "lag {lag}: {told}");
+        assert!(told.contains("resumed: echo") && told.matches("paused").count() <= 4, "lag {lag}: {told}");
+        line.run(&mut scene, 500, Some(14), |_| false);
+        assert_eq!(scene.told(), "", "lag {lag}: once it is known");
+    }
+}
+
+#[test]
+fn a_caller_is_heard_through_the_echo() {
+    let (mut scene, mut line) = (Scene::new(), Line::new(8));
+    line.run(&mut scene, 400, Some(20), |_| false);
+    scene.told();
+    line.run(&mut scene, 100, Some(20), |frame| frame >= 50);
+    let told = scene.told();
+    assert!(told.contains("interrupted"), "{told}");
+}
+
+#[test]
+fn heavy_echo_makes_the_line_half_duplex_until_it_is_gone() {
+    let (mut scene, mut line) = (Scene::new(), Line::new(6));
+    line.run(&mut scene, 600, Some(3), |_| false);
+    let told = scene.told();
+    assert_eq!(told.matches("half duplex: true").count(), 1, "{told}");
+    line.run(&mut scene, 100, Some(3), |frame| frame > 20);
+    assert_eq!(scene.told(), "", "voice does not interrupt");
+    line.run(&mut scene, 600, None, |_| false);
+    let told = scene.told();
+    assert!(told.ends_with("half duplex: false"), "{told}");
+    line.run(&mut scene, 100, None, |frame| frame > 20);
+    let told = scene.told();
+    assert!(told.contains("interrupted"), "{told}");
+}
+
+#[test]
+fn a_weak_echo_leaves_the_line_full_duplex() {
+    let (mut scene, mut line) = (Scene::new(), Line::new(6));
+    line.run(&mut scene, 1_500, Some(18), |_| false);
+    let told = scene.told();
+    assert!(!told.contains("half duplex"), "{told}");
+}
+
+#[test]
+fn the_echo_of_an_agent_that_has_just_ended_begins_no_turn() {
+    let (mut scene, mut line) = (Scene::new(), Line::new(20));
+    line.run(&mut scene, 400, Some(12), |_| false);
+    scene.told();
+    // 400 ms of the agent are still on their way back.
+    for frame in 0..20 {
+        let level = agent_level(400 + frame).map(|level| level + 12).filter(|&level| level < 26);
+        scene.frame(&[level.map_or(b'.', |level| b'A' + level)], Silent, &sound(None));
+    }
+    let told = scene.told();
+    assert!(!told.contains("began"), "{told}");
+}
+
+proptest! {
+    /// Whatever is heard, said and reset: events come in an order that a call can follow, and a verdict within 600 ms
+    /// of the onset.
+    #[test]
+    fn events_alternate_sanely(
+        steps in proptest::collection::vec((0_u8..8, 1_usize..40, 0_u8..6, 0_u8..12), 1..60),
+    ) {
+        let mut scene = Scene::new();
+        let mut agent = Speaking;
+        let mut spoken = 0;
+        for (kind, count, who, what) in steps {
+            agent = match who { 0 => Silent, 1 => Protected, 2 => agent, _ => Speaking };
+            let kind = [".", "s", "s", "n", "h", "q", "C", "H"][usize::from(kind)].as_bytes()[0];
+            for _ in 0..count {
+                spoken += 1;
+                let level = (agent != Silent).then(|| agent_level(spoken)).flatten();
+                scene.frame(&[kind], agent, &sound(level));
+            }
+            match what {
+                0 => { scene.says("no wait please"); }
+                1 => { scene.says("okay"); }
+                2 => {
+                    let mut out = Vec::new();
+                    scene.taker.reset(&mut out);
+                    scene.note(out);
+                }
+                3 => scene.taker.set_rules(TurnRules { interruptible: kind != b'q', ..TurnRules::default() }),
+                _ => {}
+            }
+        }
+        let (mut ducked, mut paused, mut turn, mut half) = (None, false, false, false);
+        for (at, event) in &scene.events {
+            match event {
+                TurnEvent::Ducked => {
+                    prop_assert!(ducked.is_none() && !turn);
+                    ducked = Some(*at);
+                }
+                TurnEvent::Paused => {
+                    prop_assert!(ducked.is_some() && !paused);
+                    paused = true;
+                }
+                TurnEvent::Resumed(_) => {
+                    let since = ducked.take();
+                    prop_assert!(since.is_some_and(|since| at - since <= 600));
+                    paused = false;
+                }
+                TurnEvent::Began { onset, interrupts } => {
+                    prop_assert!(!turn && *interrupts == ducked.is_some() && *interrupts == paused);
+                    let onset = onset.saturating_duration_since(scene.start).as_millis() as u64;
+                    prop_assert!(!interrupts || at - onset <= 600);
+                    (ducked, paused, turn) = (None, false, true);
+                }
+                TurnEvent::Ended { last_voiced } => {
+                    prop_assert!(turn && *last_voiced <= scene.now);
+                    turn = false;
+                }
+                TurnEvent::HalfDuplex(now) => {
+                    prop_assert!(*now != half);
+                    half = *now;
+                }
+            }
+        }
+    }
+}
