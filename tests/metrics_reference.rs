@@ -16,6 +16,7 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
 fn everything() -> Metrics {
     let metrics = Metrics::new("<version>");
     metrics.know(["<tool>"], ["<provider>"]);
+    metrics.know_price("<provider>", "<currency>");
     metrics.open(0, [("audiosocket_leg", 0), ("expected", 0), ("rtp_port", 0), ("unidentified", 0)]);
     AriCounters::new(metrics.registry()).unwrap();
     MediaCounters::new(metrics.registry()).unwrap();

@@ -3,6 +3,7 @@
 use super::{
     Config, McpTransport, Transport,
     catalog::Catalog,
+    price,
     problem::{Path, Problem, Report, Step, nearest},
     prompt,
     tree::{Kind, Node},
@@ -40,6 +41,7 @@ pub(super) fn warnings(config: &Config, root: &Node, file: &str) -> Vec<Problem>
     }
     commands(config, root, &mut report);
     tools_of_servers(config, root, &mut report);
+    price::warnings(&config.prices, root, jiff::Zoned::now().date(), &mut report);
     if report.is_empty() { Vec::new() } else { report.into_problems().into_iter().collect() }
 }
 

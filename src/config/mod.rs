@@ -14,11 +14,13 @@ mod defaults;
 mod interpolate;
 mod mcp;
 mod policy;
+mod price;
 mod problem;
 pub mod prompt;
 mod raw;
 mod raw_mcp;
 mod raw_policy;
+mod raw_price;
 mod raw_speech;
 mod raw_tenant;
 mod reference;
@@ -35,6 +37,7 @@ pub use catalog::{Catalog, OptionProblem, ProviderKind, VoiceKind};
 pub use interpolate::Env;
 pub use mcp::{McpConfig, McpRestart, McpServer, McpTransport};
 pub use policy::{Identify, RemoteGate, ToolPolicy, ToolRules};
+pub use price::{Cost, Price, Prices};
 pub use problem::{Problem, Problems};
 pub use reference::reference;
 pub use schema::{schema, schema_text};
@@ -146,6 +149,7 @@ pub struct Config {
     /// `None`: no mail is sent.
     pub mail: Option<MailConfig>,
     pub mcp: McpConfig,
+    pub prices: Prices,
     /// What is right but probably not meant, in the order of the lines.
     pub warnings: Vec<Problem>,
 }

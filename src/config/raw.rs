@@ -8,6 +8,7 @@ use super::{
     defaults,
     raw_mcp::Mcp,
     raw_policy::{Policy, ToolsRules},
+    raw_price::Price,
     raw_speech::{Fillers, Menu, Recovery, Words},
     raw_tenant::Tenant,
     values,
@@ -65,6 +66,9 @@ pub(super) struct Raw {
     pub mail: Option<Mail>,
     /// MCP servers, whose tools contexts can list.
     pub mcp: Option<Mcp>,
+    /// What providers cost, so that calls are told with their cost. A key is a name of `providers`, or
+    /// `KIND/MODEL` for all entries with this model; the name goes first. offhook knows no price by itself.
+    pub prices: Option<BTreeMap<String, Price>>,
     /// The agents, by the name that `AI_CONTEXT` or `Stasis(offhook,NAME)` chooses.
     #[schemars(required, extend("propertyNames" = names(), "minProperties" = 1))]
     pub contexts: Option<BTreeMap<String, Context>>,

@@ -50,6 +50,8 @@ pub(super) fn resolve(
     let named = resolver.mcp.named();
     let known: Vec<&str> = own.iter().chain(&named).map(String::as_str).collect();
     let tool_rules = resolver.tool_rules(raw.tools.unwrap_or_default(), &known, &at.key("tools"));
+    let providers = resolver.kinds("providers", raw.providers.unwrap_or_default());
+    let prices = resolver.prices(raw.prices.unwrap_or_default(), &providers);
     let config = Config {
         asterisk: raw.asterisk.map(|asterisk| resolver.asterisk(asterisk)),
         media,
@@ -59,7 +61,7 @@ pub(super) fn resolve(
         },
         limits,
         default_context: raw.default_context,
-        providers: resolver.kinds("providers", raw.providers.unwrap_or_default()),
+        providers,
         voices: resolver.kinds("voices", raw.voices.unwrap_or_default()),
         destinations: raw
             .destinations
@@ -78,6 +80,7 @@ pub(super) fn resolve(
         tenants,
         mail,
         mcp: std::mem::take(&mut resolver.mcp),
+        prices,
         warnings: Vec::new(),
     };
     if let Some(name) = &config.default_context {
@@ -95,7 +98,7 @@ const MAIL_TOOLS: [&str; 2] = ["take_message", "request_transcript"];
 pub(super) struct Resolver<'a> {
     root: &'a Node,
     pub(super) folder: &'a std::path::Path,
-    catalog: &'a Catalog,
+    pub(super) catalog: &'a Catalog,
     report: &'a mut Report,
     /// For contexts that say nothing themselves.
     policy: &'a raw_policy::Policy,

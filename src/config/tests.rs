@@ -6,6 +6,7 @@ use std::fs;
 
 mod mcp;
 mod mistakes;
+mod price;
 mod shipped;
 mod speech;
 

@@ -3,10 +3,10 @@
 use super::{Shared, generation::Generation, opening};
 use crate::{
     audio::Format,
-    call::{AgentCommand, AgentEvent, AgentLoss, Handover},
+    call::{AgentCommand, AgentEvent, AgentLoss, Handover, TurnOwner},
     config::{Context, prompt},
     facts::CallFacts,
-    provider::{self, AgentSetup, Opens, Provider, SessionPolicy},
+    provider::{self, AgentSetup, Meter, Opens, Provider, SessionPolicy},
     tool::Toolbox,
 };
 use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
@@ -32,6 +32,7 @@ const SESSION_CLOSE_MAX: Duration = Duration::from_secs(2);
 pub(super) struct Session {
     commands: mpsc::Sender<AgentCommand>,
     events: mpsc::Receiver<AgentEvent>,
+    pub meter: Arc<Meter>,
     task: JoinHandle<()>,
     /// Since when it has taken nothing.
     refused_since: Option<Instant>,
@@ -94,7 +95,11 @@ impl Casting {
             instructions.push_str(more);
         }
         let tools = self.provider.dialect().map_or_else(|| Arc::from([]), |dialect| self.toolbox.schemas(dialect));
-        let setup = AgentSetup { instructions, tools, opens, resume, ..AgentSetup::new(facts.id, leg) };
+        // Who is told the turns and who finds them: the core reads the same two facts.
+        let ours = self.context.rules.turns.owner == TurnOwner::Offhook;
+        let told_turns = ours && self.provider.traits().takes_turns;
+        let setup = AgentSetup { instructions, tools, opens, told_turns, resume, ..AgentSetup::new(facts.id, leg) };
+        let meter = Arc::clone(&setup.meter);
         let (commands, to_session) = mpsc::channel(AGENT_COMMANDS_MAX);
         let (from_session, events) = mpsc::channel(AGENT_EVENTS_MAX);
         let session = provider::session::run(
@@ -106,7 +111,7 @@ impl Casting {
             Arc::clone(&shared.provider_counters),
         );
         let task = tokio::spawn(session.instrument(span.clone()));
-        Session { commands, events, task, refused_since: None, over: false }
+        Session { commands, events, meter, task, refused_since: None, over: false }
     }
 
     /// What the call core has to know when this agent takes over; `variables` are those of the caller's channel.

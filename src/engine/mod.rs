@@ -7,11 +7,13 @@
 //! - `call_task`: the task that owns one call
 //! - `succession`: who carries a call on when its session ends
 //! - `health`: which providers are left alone for a while
+//! - `bill`: what a call used, and what that costs
 //! - `post`: what a call leaves to be sent
 //! - `live`: who is on the line, and how the last calls ended
 
 mod admission;
 mod agent;
+mod bill;
 mod call_task;
 mod calls;
 mod clips;

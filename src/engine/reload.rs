@@ -136,6 +136,9 @@ impl Shared {
             self.mcp.fleet.counters().know_tool(server, tool);
         }
         self.metrics.know(tools, generation.config.providers.keys().map(String::as_str));
+        for (provider, currency) in generation.config.prices.currencies() {
+            self.metrics.know_price(provider, currency);
+        }
     }
 }
 
@@ -170,6 +173,7 @@ fn changed(before: &Config, after: &Config) -> Vec<String> {
         ("mcp", differs(&before.mcp, &after.mcp) || mcp_secrets(before) != mcp_secrets(after)),
         ("mail.mailboxes", mailboxes(before) != mailboxes(after)),
         ("default_context", before.default_context != after.default_context),
+        ("prices", before.prices != after.prices),
         ("limits", differs(&before.limits, &after.limits)),
         ("media.default", before.media.default != after.media.default),
     ])

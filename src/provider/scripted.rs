@@ -77,13 +77,7 @@ impl Provider for Scripted {
     }
 
     fn traits(&self) -> AgentTraits {
-        AgentTraits {
-            detects_speech: true,
-            cancels_on_speech: true,
-            truncates: true,
-            announces: true,
-            ..AgentTraits::PLAIN
-        }
+        AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true, ..AgentTraits::PLAIN }
     }
 
     fn dialect(&self) -> Option<crate::tool::schemas::Dialect> {
@@ -167,7 +161,6 @@ fn input(wire: Wire) -> Option<Input> {
     Some(match serde_json::from_str(&text).ok()? {
         ToAgent::Greet { text } => Input::Greet { text },
         ToAgent::Say { text } => Input::Say { text },
-        ToAgent::Announce { text } => Input::Announce { text },
         ToAgent::Tell { text } => Input::Tell { text },
         ToAgent::Interrupt { answer, heard_ms, cancel } => {
             Input::Interrupt { answer, heard: Duration::from_millis(heard_ms), cancel }
