@@ -346,16 +346,6 @@ fn succession() -> Succession {
 }
 
 #[test]
-fn a_caller_whom_a_clip_greets_is_greeted_by_no_agent() {
-    let clip = crate::audio::Clip::built_in(crate::audio::Sentence::Moment);
-    let greeting = Some(crate::call::Spoken { text: "Hello".into(), clip: Arc::new(clip) });
-    let clips = Clips { greeting, ..Clips::default() };
-    let succession = Succession::new(vec!["a".into()], "a", Some("Hello".into()), &clips);
-    assert_eq!(succession.opens(), Opens::Waits);
-    assert!(succession.heard().is_some_and(|heard| heard.contains("\"Hello\"")));
-}
-
-#[test]
 fn the_same_provider_comes_first_then_the_next_of_the_list_and_nobody_for_a_third_time() {
     let mut succession = succession();
     let mut heirs = Vec::new();
@@ -407,4 +397,14 @@ fn all_attempts_of_a_recovery_fit_into_its_time_and_a_first_dial_leaves_time_for
     assert!(policy(lost, context, false).attempts > 1, "there is nobody else");
     assert!(first_policy(context, true).setup_max * 2 <= rules.agent_ready_max);
     assert!(first_policy(context, false).setup_max < rules.agent_ready_max);
+}
+
+#[test]
+fn a_caller_whom_a_clip_greets_is_greeted_by_no_agent() {
+    let clip = crate::audio::Clip::built_in(crate::audio::Sentence::Moment);
+    let greeting = Some(crate::call::Spoken { text: "Hello".into(), clip: Arc::new(clip) });
+    let clips = Clips { greeting, ..Clips::default() };
+    let succession = Succession::new(vec!["a".into()], "a", Some("Hello".into()), &clips);
+    assert_eq!(succession.opens(), Opens::Waits);
+    assert!(succession.heard().is_some_and(|heard| heard.contains("\"Hello\"")));
 }
