@@ -104,7 +104,7 @@ impl Line {
             caller_gone: false,
         };
         let registration = arrival.registration;
-        let (wish, wished) = watch::channel(if CORE_ANSWERS { Wish::Ring } else { Wish::Answer });
+        let (wish, wished) = watch::channel(Wish::Ring);
         let setup = async move { set_up(&ari, &*media, registration, plan, wished).await }.boxed();
         let control = Control::SettingUp { setup, wish, held };
         Self { control, media: None, announce: None, ending: Ending::HangUp }
