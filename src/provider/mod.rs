@@ -6,12 +6,16 @@
 //!
 //! A provider is one file and one row in [`PROVIDERS`].
 
+mod asides;
 mod checks;
 mod counters;
+mod deepgram;
+mod elevenlabs;
 mod gemini;
 mod openai;
 mod scripted;
 pub mod session;
+mod wire;
 
 pub use counters::ProviderCounters;
 pub use session::{Meter, SessionPolicy, run};
@@ -156,6 +160,21 @@ pub trait Codec: Send {
     /// `replies` takes what the protocol itself wants answered (`session.update` after
     /// `session.created`, say).
     fn decode(&mut self, wire: Wire, events: &mut Vec<AgentEvent>, replies: &mut Vec<Wire>);
+    /// What to send when nothing was sent for so long, for vendors that end a silent session.
+    fn keep_alive(&self) -> Option<(Duration, Wire)> {
+        None
+    }
+    /// The formats that the provider told, where it alone decides them; asked for when the session
+    /// stands.
+    fn formats(&self) -> Option<SessionFormats> {
+        None
+    }
+    /// For vendors that do not say when an answer is complete: after so long without further audio
+    /// the session tells [`audio_gap`](Self::audio_gap), unless the response is done by then.
+    fn audio_gap_max(&self) -> Option<Duration> {
+        None
+    }
+    fn audio_gap(&mut self, _: &mut Vec<AgentEvent>) {}
     /// What a close frame of the provider means.
     fn closed(&self, code: Option<u16>, reason: &str) -> AgentLoss;
     /// What a refused WebSocket upgrade means.
@@ -181,7 +200,8 @@ pub struct ProviderKind {
 pub type Build = fn(&Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>>;
 
 /// Every provider there is.
-pub const PROVIDERS: &[ProviderKind] = &[gemini::KIND, openai::KIND, scripted::KIND];
+pub const PROVIDERS: &[ProviderKind] =
+    &[deepgram::KIND, elevenlabs::KIND, gemini::KIND, openai::KIND, scripted::KIND];
 
 /// Every provider, voice and built-in tool there is, for the configuration.
 pub fn catalog() -> Catalog {

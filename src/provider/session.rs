@@ -20,10 +20,11 @@ mod preroll;
 #[cfg(test)]
 mod tests;
 mod voice;
+mod watch;
 
-use super::{AgentSetup, Codec, Provider, ProviderCounters, Wire};
+use super::{AgentSetup, Codec, Provider, ProviderCounters, SessionFormats, Wire};
 use crate::{
-    audio::Converter,
+    audio::{Converter, Format},
     call::{AgentCommand, AgentEvent, AgentLoss, Noise},
 };
 use bytes::Bytes;
@@ -36,6 +37,7 @@ use tokio::{
 };
 use tokio_tungstenite::tungstenite::Message;
 use voice::Voice;
+use watch::{Due, Watch};
 
 pub use meter::Meter;
 
@@ -140,6 +142,7 @@ enum Step {
     Sent(Result<(), Unwritable>),
     Told(Option<AgentCommand>),
     Beat(Instant),
+    Due(Due),
     HandshakeOver,
     LastWordsOver,
     Expiring,
@@ -155,6 +158,7 @@ struct Talk {
     ready: bool,
     malformed_in_a_row: u32,
     heard_at: Instant,
+    watch: Watch,
     /// The provider takes nothing more; its last words are awaited until then.
     unwritable_until: Option<Instant>,
     /// When the call is to be told that the vendor's limit is near.
@@ -236,6 +240,7 @@ impl Session {
             ready: false,
             malformed_in_a_row: 0,
             heard_at: Instant::now(),
+            watch: Watch::new(),
             unwritable_until: None,
             expiring_at: session_max.map(|max| Instant::now() + max.saturating_sub(notice(max))),
         };
@@ -265,6 +270,7 @@ impl Session {
                 sent = writer.send(&mut talk.outbox), if writing => Step::Sent(sent),
                 command = self.commands.recv(), if taking => Step::Told(command),
                 now = heartbeat.tick(), if pings => Step::Beat(now),
+                due = talk.watch.due(self.pending.is_empty()) => Step::Due(due),
                 () = sleep_until(handshake_until), if !talk.ready => Step::HandshakeOver,
                 () = until(talk.unwritable_until) => Step::LastWordsOver,
                 () = until(talk.expiring_at), if talk.ready => Step::Expiring,
@@ -273,6 +279,7 @@ impl Session {
                 Step::Delivered => {
                     // What lies in the socket is read only now; the wait was ours.
                     talk.heard_at = Instant::now();
+                    talk.watch.reads_again();
                     None
                 }
                 Step::Heard(incoming) => self.hear(&mut talk, incoming),
@@ -292,6 +299,7 @@ impl Session {
                     return Attempt::Ended(End::Left);
                 }
                 Step::Beat(now) => self.beat(&mut talk, now),
+                Step::Due(due) => self.on_due(&mut talk, due),
                 Step::HandshakeOver => Some(AgentLoss::Handshake),
                 Step::LastWordsOver => Some(talk.codec.closed(None, "")),
                 Step::Expiring => {
@@ -327,16 +335,23 @@ impl Session {
     fn decode(&mut self, talk: &mut Talk, wire: Wire) -> Option<AgentLoss> {
         let (mut events, mut replies) = (Vec::new(), Vec::new());
         talk.codec.decode(wire, &mut events, &mut replies);
-        talk.outbox.extend(replies.into_iter().map(message_of));
+        talk.say(replies);
         let malformed = events.contains(&AgentEvent::Noise(Noise::Malformed));
         talk.malformed_in_a_row = if malformed { talk.malformed_in_a_row + 1 } else { 0 };
+        let lost = self.take_events(talk, events);
+        lost.or((talk.malformed_in_a_row >= MALFORMED_IN_A_ROW_MAX).then_some(AgentLoss::Protocol))
+    }
+
+    /// `Some` when the session is over by one of them.
+    fn take_events(&mut self, talk: &mut Talk, events: Vec<AgentEvent>) -> Option<AgentLoss> {
         for event in events {
+            talk.watch.heard(&event);
             match event {
                 AgentEvent::Lost(loss) => return Some(loss),
                 AgentEvent::Ready if talk.ready => {}
                 AgentEvent::Ready => {
                     self.count_dial("ready");
-                    talk.ready = true;
+                    talk.stands(self.setup.leg);
                     self.pending.push_back(AgentEvent::Ready);
                     for command in self.preroll.drain() {
                         talk.encode(command);
@@ -356,7 +371,19 @@ impl Session {
                 event => self.pending.push_back(event),
             }
         }
-        (talk.malformed_in_a_row >= MALFORMED_IN_A_ROW_MAX).then_some(AgentLoss::Protocol)
+        None
+    }
+
+    fn on_due(&mut self, talk: &mut Talk, due: Due) -> Option<AgentLoss> {
+        let mut events = Vec::new();
+        match due {
+            Due::KeepAlive => talk.keep_alive(),
+            Due::AudioGap => {
+                talk.watch.gap_is_told();
+                talk.codec.audio_gap(&mut events);
+            }
+        }
+        self.take_events(talk, events)
     }
 
     fn take(&mut self, talk: &mut Talk, command: AgentCommand) {
@@ -431,6 +458,16 @@ fn notice(session_max: Duration) -> Duration {
 }
 
 impl Talk {
+    /// The session stands; now the codec knows all that the provider told.
+    fn stands(&mut self, leg: Format) {
+        self.ready = true;
+        self.watch.begin(&*self.codec);
+        if let Some(SessionFormats { input, output }) = self.codec.formats() {
+            self.caller = Converter::new(leg, input);
+            self.agent = Voice::new(output, leg);
+        }
+    }
+
     fn encode(&mut self, command: AgentCommand) {
         let command = match command {
             AgentCommand::Audio(audio) if !self.caller.is_identity() => {
@@ -445,7 +482,22 @@ impl Talk {
         };
         let mut wires = Vec::new();
         self.codec.encode(command, &mut wires);
-        self.outbox.extend(wires.into_iter().map(message_of));
+        self.say(wires);
+    }
+
+    fn say(&mut self, wires: Vec<Wire>) {
+        if !wires.is_empty() {
+            self.watch.said();
+            self.outbox.extend(wires.into_iter().map(message_of));
+        }
+    }
+
+    /// A full outbox holds something to be said already.
+    fn keep_alive(&mut self) {
+        self.watch.said();
+        if let Some((_, wire)) = self.watch.keep_alive.as_ref().filter(|_| self.outbox.len() < OUTBOX_MAX) {
+            self.outbox.push_back(message_of(wire.clone()));
+        }
     }
 }
 

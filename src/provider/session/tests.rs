@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     audio::Format,
-    call::{AgentTraits, ItemId, ResponseId},
+    call::{AgentTraits, ItemId, ResponseId, ResponseStatus},
     facts::CallId,
     provider::{Dial, SessionFormats},
 };
@@ -26,8 +26,11 @@ struct Fake {
     session_max: Option<Duration>,
 }
 
-/// Text is `ready`, `lost`, `junk`, `done`, `end`; binary is audio.
-struct FakeCodec;
+/// Text is `ready`, `lost`, `junk`, `done`, `end`, or `24k` to be told formats; binary is audio.
+#[derive(Default)]
+struct FakeCodec {
+    told: Option<SessionFormats>,
+}
 
 impl Codec for FakeCodec {
     fn open(&mut self, out: &mut Vec<Wire>) {
@@ -51,6 +54,8 @@ impl Codec for FakeCodec {
                     replies.push(Wire::Text("thanks".into()));
                     events.push(AgentEvent::Ready);
                 }
+                "24k" => self.told = Some(SessionFormats { input: Format::SLIN24, output: Format::SLIN24 }),
+                "done" => events.push(AgentEvent::ResponseDone { response, status: ResponseStatus::Completed }),
                 "lost" => events.push(AgentEvent::Lost(AgentLoss::Expired)),
                 "unauthorized" => events.push(AgentEvent::Lost(AgentLoss::Unauthorized)),
                 "end" => events.push(AgentEvent::Audio { response, item, audio: Bytes::new() }),
@@ -58,6 +63,22 @@ impl Codec for FakeCodec {
                 _ => events.push(AgentEvent::Noise(Noise::Malformed)),
             },
         }
+    }
+
+    fn keep_alive(&self) -> Option<(Duration, Wire)> {
+        Some((Duration::from_secs(7), Wire::Text("alive".into())))
+    }
+
+    fn formats(&self) -> Option<SessionFormats> {
+        self.told
+    }
+
+    fn audio_gap_max(&self) -> Option<Duration> {
+        Some(Duration::from_secs(1))
+    }
+
+    fn audio_gap(&mut self, events: &mut Vec<AgentEvent>) {
+        events.push(AgentEvent::ResponseDone { response: "r".into(), status: ResponseStatus::Incomplete });
     }
 
     fn closed(&self, _: Option<u16>, _: &str) -> AgentLoss {
@@ -97,7 +118,7 @@ impl Provider for Fake {
     }
 
     fn codec(&self, _: &AgentSetup) -> Box<dyn Codec> {
-        Box::new(FakeCodec)
+        Box::new(FakeCodec::default())
     }
 }
 
@@ -295,6 +316,87 @@ async fn a_few_unreadable_messages_are_noise_and_many_in_a_row_are_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_in_which_nothing_is_said_is_kept_alive_and_one_in_which_something_is_said_is_not() {
+    let (seen_sender, mut seen) = mpsc::channel(64);
+    let stage = Stage::new(move |_, mut receiver, sender| {
+        let seen = seen_sender.clone();
+        async move {
+            ready(&sender).await;
+            while let Some(wire) = receiver.recv().await {
+                seen.send((Instant::now(), wire)).await.unwrap();
+            }
+        }
+    });
+    for expected in ["open", "thanks"] {
+        assert_eq!(seen.recv().await.unwrap().1, Wire::Text(expected.into()));
+    }
+    let begun = Instant::now();
+    for _ in 0..2 {
+        assert_eq!(seen.recv().await.unwrap().1, Wire::Text("alive".into()));
+    }
+    assert_eq!(begun.elapsed().as_secs(), 14, "twice after seven seconds");
+    for _ in 0..20 {
+        sleep(Duration::from_secs(5)).await;
+        stage.commands.send(AgentCommand::Audio(Bytes::from_static(b"x"))).await.unwrap();
+        assert_eq!(seen.recv().await.unwrap().1, Wire::Binary(Bytes::from_static(b"x")));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_brings_no_more_audio_is_complete_once_and_one_that_was_said_to_be_is_not_again() {
+    let mut stage = Stage::new(|_, receiver, sender| async move {
+        ready(&sender).await;
+        for pause in [900, 1_100] {
+            sender.send(Wire::Binary(Bytes::from_static(b"speech"))).await.unwrap();
+            sleep(Duration::from_millis(pause)).await;
+        }
+        sleep(Duration::from_secs(10)).await;
+        sender.send(Wire::Binary(Bytes::from_static(b"speech"))).await.unwrap();
+        sender.send(Wire::Text("done".into())).await.unwrap();
+        sleep(Duration::from_secs(10)).await;
+        drop(receiver);
+    });
+    let done = |status| AgentEvent::ResponseDone { response: "r".into(), status };
+    let audio = AgentEvent::Audio { response: "r".into(), item: "i".into(), audio: Bytes::from_static(b"speech") };
+    let expected = [
+        AgentEvent::Ready,
+        audio.clone(),
+        audio.clone(),
+        done(ResponseStatus::Incomplete),
+        audio,
+        done(ResponseStatus::Completed),
+        lost(AgentLoss::Closed),
+    ];
+    assert_eq!(stage.rest().await, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn formats_that_the_provider_tells_hold_from_the_first_byte_on_both_ways() {
+    let (seen_sender, mut seen) = mpsc::channel(64);
+    let mut stage = Stage::new(move |_, mut receiver, sender| {
+        let seen = seen_sender.clone();
+        async move {
+            sender.send(Wire::Text("24k".into())).await.unwrap();
+            ready(&sender).await;
+            sender.send(Wire::Binary(vec![0; 24 * 2 * 100].into())).await.unwrap();
+            sender.send(Wire::Text("end".into())).await.unwrap();
+            while let Some(wire) = receiver.recv().await {
+                seen.send(wire).await.unwrap();
+            }
+        }
+    });
+    stage.commands.send(AgentCommand::Audio(vec![0xff; 160].into())).await.unwrap();
+    assert_eq!(stage.events.recv().await, Some(AgentEvent::Ready));
+    let Some(AgentEvent::Audio { audio, .. }) = stage.events.recv().await else { panic!("no speech") };
+    assert_eq!(Format::ULAW.duration_of(audio.len()), Duration::from_millis(100));
+    for expected in ["open", "thanks"] {
+        assert_eq!(seen.recv().await, Some(Wire::Text(expected.into())));
+    }
+    let Some(Wire::Binary(audio)) = seen.recv().await else { panic!("no caller") };
+    assert_eq!(Format::SLIN24.duration_of(audio.len()), Duration::from_millis(20));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_slow_call_loses_no_event_and_can_still_speak() {
     const PIECES: u32 = 3_000;
     let (heard, said) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(0)));
@@ -422,13 +524,14 @@ async fn a_peer_that_answers_no_ping_is_lost_and_one_that_does_is_not() {
     };
     let talk = Talk {
         link: Link::over(socket),
-        codec: Box::new(FakeCodec),
+        codec: Box::new(FakeCodec::default()),
         outbox: VecDeque::new(),
         caller: Converter::new(Format::ULAW, Format::ULAW),
         agent: Voice::new(Format::ULAW, Format::ULAW),
         ready: true,
         malformed_in_a_row: 0,
         heard_at: Instant::now(),
+        watch: Watch::new(),
         unwritable_until: None,
         expiring_at: None,
     };
