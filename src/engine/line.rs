@@ -23,9 +23,6 @@ use std::{collections::BTreeMap, future::pending, sync::Arc};
 use tokio::sync::watch;
 use tracing::warn;
 
-/// Whether the core says when the caller is answered ([`LegCommand::Answer`]); else it is at once.
-const CORE_ANSWERS: bool = true;
-
 pub(super) struct Line {
     control: Control,
     media: Option<MediaLeg>,
