@@ -153,6 +153,11 @@ impl Session {
         event
     }
 
+    /// Another one is to carry the call on: what this one still says is not heard.
+    pub fn mute(&mut self) {
+        self.over = true;
+    }
+
     /// Hands a command over without waiting.
     pub fn tell(&mut self, command: AgentCommand) -> Told {
         let audio = matches!(command, AgentCommand::Audio(_));

@@ -142,7 +142,7 @@ impl CallTask<'_> {
                     }
                     Output::ToLeg(command) => line.command(command),
                     Output::ToAgent(command) => {
-                        if let Some(lost) = self.to_agent(command) {
+                        if let Some(lost) = self.tell_agent(command) {
                             self.machine.step(lost, now(), &mut again);
                         }
                     }
@@ -176,7 +176,7 @@ impl CallTask<'_> {
     }
 
     /// What the core has to know of it: that the session does not read any more.
-    fn to_agent(&mut self, command: AgentCommand) -> Option<Input> {
+    fn tell_agent(&mut self, command: AgentCommand) -> Option<Input> {
         let audio = matches!(command, AgentCommand::Audio(_));
         let told = self.session.tell(command);
         if audio && told != Told::Taken {

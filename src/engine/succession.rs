@@ -192,6 +192,8 @@ impl CallTask<'_> {
                 Some(self.facts.provider.clone())
             }
             Dialling::Recovery(loss) => {
+                // One that was only slow must not come back beside the next one.
+                self.session.mute();
                 match waiting {
                     // It did not come up in the time that it was given.
                     Some(next) => {

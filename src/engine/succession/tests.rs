@@ -371,9 +371,12 @@ fn who_lost_finally_or_whose_breaker_is_open_is_passed_over() {
 #[test]
 fn after_the_last_of_the_list_come_those_before_it() {
     let mut succession = succession();
-    succession.last = "c".into();
-    succession.count("c", AgentLoss::Quota);
-    assert_eq!(succession.heir(|_| true), Some("a"));
+    succession.count("a", AgentLoss::Closed);
+    for (last, heir) in [("b", "c"), ("c", "a")] {
+        succession.last = last.into();
+        succession.count(last, AgentLoss::Quota);
+        assert_eq!(succession.heir(|_| true), Some(heir));
+    }
 }
 
 #[test]
