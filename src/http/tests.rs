@@ -10,6 +10,7 @@ use axum::{
 use futures_util::future::BoxFuture;
 use secrecy::SecretString;
 use std::{
+    collections::BTreeMap,
     sync::{
         Mutex,
         atomic::{AtomicUsize, Ordering},

@@ -24,7 +24,7 @@ pub struct GreetingArguments {
 /// Answer → first sound, p95.
 const GREETED_MAX_MS: f64 = 50.0;
 /// A sentence of a usual length.
-const CONTEXT: &str = ", greeting: \"Good day. This is the bench. How can I help you?\"";
+const CONTEXT: &str = ", greeting: \"Good day. This is the bench. How can I help you?\", greeting_by: clip";
 
 pub async fn bench(arguments: &GreetingArguments, cores: Option<Cores>) -> anyhow::Result<()> {
     let (folder, calls) = (Folder::create()?, usize::from(arguments.calls));

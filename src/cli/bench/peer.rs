@@ -383,5 +383,20 @@ mod tests {
         fn openais_codec_understands_its_peer() {
             speaks::<OpenAi>("openai_realtime", &json!({ "api_key": "none" }), Format::SLIN24);
         }
+
+        #[test]
+        fn geminis_codec_understands_its_peer() {
+            speaks::<Gemini>("gemini_live", &json!({ "api_key": "none" }), Format::SLIN24);
+        }
+
+        #[test]
+        fn deepgrams_codec_understands_its_peer() {
+            speaks::<Deepgram>("deepgram_agent", &json!({ "api_key": "none" }), Format::SLIN8);
+        }
+
+        #[test]
+        fn elevenlabs_codec_understands_its_peer() {
+            speaks::<ElevenLabs>("elevenlabs_agent", &json!({ "agent_id": "bench" }), Format::ULAW);
+        }
     }
 }
