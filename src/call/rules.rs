@@ -1,5 +1,6 @@
 //! What a context's configuration says about the course of a call.
 
+use super::turns::TurnRules;
 use crate::audio::RingTone;
 use std::{collections::BTreeMap, time::Duration};
 
@@ -23,6 +24,8 @@ pub struct CallRules {
     pub farewell_max: Duration,
     /// The line the agent opens the call with; `None` lets the model choose its words.
     pub greeting: Option<String>,
+    /// Who has the turn, and what interrupts the agent.
+    pub turns: TurnRules,
     /// The caller hears ringing until the agent has something to say, and at most so long.
     pub answer_max: Duration,
     /// Who waits for an answer hears something after so much silence, if only "One moment, please."
@@ -88,6 +91,7 @@ impl Default for CallRules {
             tool_max: Duration::from_secs(10),
             farewell_max: Duration::from_secs(15),
             greeting: None,
+            turns: TurnRules::default(),
             answer_max: Duration::from_secs(2),
             quiet_max: Duration::from_millis(1_200),
             recovery: Recovery { attempts: 4, within: Duration::from_secs(20) },

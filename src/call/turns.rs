@@ -76,7 +76,7 @@ impl Default for TurnRules {
     fn default() -> Self {
         Self {
             owner: TurnOwner::Offhook,
-            min_speech: Duration::from_millis(500),
+            min_speech: Duration::from_millis(540),
             min_words: 2,
             end_silence: Duration::from_millis(600),
             backchannels: Arc::default(),
@@ -245,7 +245,8 @@ impl TurnTaker {
         self.heard = heard;
     }
 
-    /// The frame that left for the caller in this slot, before it was ducked, silence included.
+    /// The frame that left for the caller in this slot exactly as it left: ducked if it was, silence included. What
+    /// comes back of it is measured.
     pub fn played(&mut self, frame: &[u8], now: Instant) {
         self.samples.clear();
         self.format.decode(frame, &mut self.samples);
@@ -278,7 +279,8 @@ impl TurnTaker {
         let end = due.max(before(arrived, JITTER_MAX)).min(arrived);
         self.clock = Some(end);
         let is_echo = self.echo.heard(heard.level_dbfs, heard.floor_dbfs, end);
-        let frame = Frame::new(heard, is_echo, end);
+        let goes_on = !matches!(self.state, State::Listening(_));
+        let frame = Frame::new(heard, is_echo, goes_on, end);
         if frame.voiced {
             self.last_voiced = Some(end);
         }
@@ -323,16 +325,21 @@ impl TurnTaker {
             self.state = State::Caller { last_voiced: frame.end };
             out.push(TurnEvent::Began { onset: began, interrupts: false });
         } else if !silent && onset.voiced() >= candidate::duck_after(self.false_alarms) {
-            let candidate = Candidate::new(began, onset.voiced(), frame, self.false_alarms);
-            self.state = State::Undecided(candidate);
+            self.state = State::Undecided(Candidate::new(began, onset, frame, self.false_alarms));
             out.push(TurnEvent::Ducked);
-            self.consider(frame, agent, out);
+            self.judge(frame, agent, out);
         }
     }
 
     fn consider(&mut self, frame: &Frame, agent: AgentSound, out: &mut Vec<TurnEvent>) {
+        if let State::Undecided(candidate) = &mut self.state {
+            candidate.hear(frame);
+        }
+        self.judge(frame, agent, out);
+    }
+
+    fn judge(&mut self, frame: &Frame, agent: AgentSound, out: &mut Vec<TurnEvent>) {
         let State::Undecided(candidate) = &mut self.state else { return };
-        candidate.hear(frame);
         if agent == AgentSound::Protected || !self.rules.interruptible {
             return self.take_back(FalseAlarm::TooShort, frame.end, out);
         }

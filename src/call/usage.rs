@@ -31,6 +31,46 @@ pub struct Usage {
     pub connected: Duration,
 }
 
+impl Usage {
+    /// What [`Self::tokens`] counts.
+    pub const TOKEN_KINDS: [&str; 10] = [
+        "input_text",
+        "input_audio",
+        "input_cached",
+        "input_cached_audio",
+        "output_text",
+        "output_audio",
+        "output_thinking",
+        "transcription_text",
+        "transcription_audio",
+        "transcription_output",
+    ];
+
+    /// By kind, cached tokens also among those of the input.
+    pub const fn tokens(&self) -> [u64; Self::TOKEN_KINDS.len()] {
+        [
+            self.input_text_tokens,
+            self.input_audio_tokens,
+            self.input_cached_tokens,
+            self.input_cached_audio_tokens,
+            self.output_text_tokens,
+            self.output_audio_tokens,
+            self.output_thinking_tokens,
+            self.transcription_text_tokens,
+            self.transcription_audio_tokens,
+            self.transcription_output_tokens,
+        ]
+    }
+
+    /// Cached tokens of text and of audio, never more than went in of each.
+    pub fn input_cached(&self) -> (u64, u64) {
+        let audio = self.input_cached_audio_tokens.min(self.input_cached_tokens).min(self.input_audio_tokens);
+        let text = (self.input_cached_tokens - audio).min(self.input_text_tokens);
+        // Where the kinds are not told apart, what cannot be text is audio.
+        (text, (self.input_cached_tokens - text).min(self.input_audio_tokens))
+    }
+}
+
 /// Counts come from the network, so a sum stops at the largest number.
 impl AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {

@@ -3,6 +3,7 @@
 use super::{
     Config, McpTransport, Transport,
     catalog::Catalog,
+    price,
     problem::{Path, Problem, Report, Step, nearest},
     prompt,
     tree::{Kind, Node},
@@ -40,6 +41,7 @@ pub(super) fn warnings(config: &Config, root: &Node, file: &str) -> Vec<Problem>
     }
     commands(config, root, &mut report);
     tools_of_servers(config, root, &mut report);
+    price::warnings(&config.prices, root, jiff::Zoned::now().date(), &mut report);
     if report.is_empty() { Vec::new() } else { report.into_problems().into_iter().collect() }
 }
 
@@ -160,6 +162,9 @@ impl Check<'_> {
                 if let Some(place) = place_of_tool(self.root, tool, &path.key("tools")) {
                     self.problem(&place, format!("\"{tool}\" needs ARI"), HINT);
                 }
+            }
+            if context.rules.last_resort.is_some() {
+                self.problem(&path.key("on_failure").key("menu"), "a menu needs ARI", HINT);
             }
             if let OnFailure::Transfer(_) = context.rules.on_failure {
                 self.problem(&path.key("on_failure").key("then").key("transfer"), "a transfer needs ARI", HINT);

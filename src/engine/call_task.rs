@@ -7,6 +7,7 @@
 use super::{
     Shared,
     agent::{Briefing, Casting, Session, Told},
+    bill::{self, Bill},
     generation::Generation,
     line::Line,
     live::Entered,
@@ -66,6 +67,7 @@ pub(super) struct CallTask<'a> {
     pub asides: mpsc::Receiver<String>,
     pub entered: &'a Entered,
     pub post: &'a mut Post,
+    pub bill: &'a mut Bill,
     pub shared: &'a Shared,
     pub began: Instant,
     /// The agent that has the call now was heard; false when the call begins.
@@ -208,17 +210,20 @@ impl CallTask<'_> {
         self.entered.handed_off(&self.facts);
         self.succession = Succession::new(order, &first, casting.greeting(&self.facts));
         let story = story::told_to_the_next(self.post.transcript(), message, known);
+        let handover = casting.handover(self.generation, &self.facts, self.variables.reveal());
         let briefing = Briefing {
+            clips: &handover.clips,
             story: Some(&story),
             resume: None,
             opens: self.succession.opens(),
             policy: succession::first_policy(&casting.context, self.succession.has_other()),
         };
         let session = casting.dial(self.shared, &self.facts, self.format, briefing, &Span::current());
+        self.bill.session(&first, &session);
         // Told at once that nothing more is sent to it.
         std::mem::replace(&mut self.session, session).retire(&self.shared.calls);
         self.toolbox = Arc::clone(&casting.toolbox);
-        Input::HandedOff(Box::new(casting.handover(self.generation, &self.facts, self.variables.reveal())))
+        Input::HandedOff(Box::new(handover))
     }
 
     fn run_tool(&mut self, call: Approved, running: &mut Running) {
@@ -228,14 +233,21 @@ impl CallTask<'_> {
         let id = call.id();
         let question = call.remote_question().cloned();
         let gate = question.map(|question| (self.generation.remote_gate(&self.facts.context), question));
-        let facts = self.facts.clone();
+        let (facts, latencies) = (self.facts.clone(), Arc::clone(&self.shared.latencies));
         let handle = running.tools.spawn(async move {
+            let began = Instant::now();
             if let Some((gate, question)) = gate
                 && let Err(refusal) = permitted(gate.as_deref(), &question).await
             {
                 return refusal;
             }
-            tool.run(call, &facts).await
+            let name = call.name().to_owned();
+            let outcome = tool.run(call, &facts).await;
+            // A run that was given up says nothing of how long the tool takes.
+            if !matches!(&outcome, ToolOutcome::Failed(failure) if failure.kind == ToolError::Timeout) {
+                latencies.ran(&name, began.elapsed());
+            }
+            outcome
         });
         running.ids.insert(handle.id(), id);
         running.handles.insert(id, handle);
@@ -297,13 +309,16 @@ impl CallTask<'_> {
         }
     }
 
-    fn on_measure(&self, measure: Measure) {
+    fn on_measure(&mut self, measure: Measure) {
         let frames = |bytes: usize| bytes.div_ceil(self.machine.frame_bytes()) as u64;
         match measure {
             Measure::SetUp(took) => self.shared.metrics.setup(took),
             Measure::FirstAudio(took) => self.shared.metrics.first_audio(took),
-            Measure::TurnGap(gap) => self.shared.metrics.turn_gap(gap),
-            Measure::Turn(_) => {}
+            Measure::TurnGap(_) => {}
+            Measure::Turn(times) => {
+                self.shared.metrics.turn(&self.facts.provider, &times);
+                bill::tell_turn(&self.facts.provider, &times);
+            }
             Measure::BargeInStop(took) => self.shared.metrics.barge_in_stop(took),
             Measure::SlotLate(late) => self.shared.metrics.tick(late),
             Measure::SlotsMissed(slots) => {
@@ -314,7 +329,10 @@ impl CallTask<'_> {
             Measure::Interrupted(bytes) => self.shared.metrics.frames_dropped(FrameDrop::Interrupted, frames(bytes)),
             Measure::CallerGap => self.shared.metrics.caller_gap(),
             Measure::PlayoutOverflow(bytes) => self.dropped(FrameDrop::PlayoutOverflow, frames(bytes)),
-            Measure::Usage(usage) => self.shared.metrics.tokens(&self.facts.provider, &usage),
+            Measure::Usage(usage) => {
+                let (turn, prices) = (self.machine.turn(), &self.generation.config.prices);
+                self.bill.reported(&self.facts.provider, &usage, turn, prices, &self.shared.metrics);
+            }
         }
     }
 

@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use tracing::warn;
 
 /// Whether the core says when the caller is answered ([`LegCommand::Answer`]); else it is at once.
-const CORE_ANSWERS: bool = false;
+const CORE_ANSWERS: bool = true;
 
 pub(super) struct Line {
     control: Control,

@@ -4,6 +4,9 @@
 //! Whose turn it is: the provider that was there last, unless it failed finally, too often in this call, or its breaker
 //! is open; then the next one of the context's list. The core decides when; this decides who.
 
+#[cfg(test)]
+mod tests;
+
 use super::{
     Shared,
     agent::{Briefing, Casting, Session},
@@ -215,8 +218,11 @@ impl CallTask<'_> {
         // Who has not been greeted has missed nothing.
         let story = (!resumes && self.succession.greeted).then(|| story::told_to_the_same(self.post.transcript()));
         let policy = policy(why, &casting.context, self.succession.has_other());
-        let briefing = Briefing { story: story.as_deref(), resume, opens: self.succession.opens(), policy };
+        let clips = self.generation.repertoire(&self.facts.context).at_hand(self.succession.greeting.as_deref());
+        let opens = self.succession.opens();
+        let briefing = Briefing { clips: &clips, story: story.as_deref(), resume, opens, policy };
         let session = casting.dial(self.shared, &self.facts, self.format, briefing, &Span::current());
+        self.bill.session(&provider, &session);
         self.succession.last.clone_from(&provider);
         let agent = casting.provider.traits();
         self.succession.next =
@@ -311,69 +317,5 @@ impl Candidate {
             Dialling::Rollover => shared.metrics.sessions().rollover(&self.provider, end),
             Dialling::Recovery(_) => shared.metrics.sessions().recovery(&self.provider, end),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn succession() -> Succession {
-        Succession::new(["a", "b", "c"].map(str::to_owned).into(), "a", Some("Hello".into()))
-    }
-
-    #[test]
-    fn the_same_provider_comes_first_then_the_next_of_the_list_and_nobody_for_a_third_time() {
-        let mut succession = succession();
-        let mut heirs = Vec::new();
-        loop {
-            let failed = succession.last.clone();
-            succession.count(&failed, AgentLoss::Closed);
-            let Some(heir) = succession.heir(|_| true) else { break };
-            heirs.push(heir.to_owned());
-            succession.last = heir.to_owned();
-        }
-        assert_eq!(heirs, ["a", "b", "b", "c", "c"]);
-    }
-
-    #[test]
-    fn who_lost_finally_or_whose_breaker_is_open_is_passed_over() {
-        let mut succession = succession();
-        succession.count("a", AgentLoss::Unauthorized);
-        assert_eq!(succession.heir(|_| true), Some("b"));
-        assert_eq!(succession.heir(|name| name != "b"), Some("c"));
-        assert_eq!(succession.heir(|_| false), None);
-    }
-
-    #[test]
-    fn after_the_last_of_the_list_come_those_before_it() {
-        let mut succession = succession();
-        succession.last = "c".into();
-        succession.count("c", AgentLoss::Quota);
-        assert_eq!(succession.heir(|_| true), Some("a"));
-    }
-
-    #[test]
-    fn only_a_caller_who_was_not_greeted_is_greeted_by_the_next_agent() {
-        let mut succession = succession();
-        assert_eq!(succession.opens(), Opens::Greets(Some("Hello".into())));
-        succession.greeted();
-        assert_eq!(succession.opens(), Opens::Waits);
-    }
-
-    /// Nobody waits for one session as long as for all of them.
-    #[test]
-    fn all_attempts_of_a_recovery_fit_into_its_time_and_a_first_dial_leaves_time_for_a_fallback() {
-        let yaml =
-            "providers: { a: { scripted: { script: [silence] } } }\ncontexts: { c: { prompt: A, provider: a } }\n";
-        let config = crate::config::load_str("test.yaml", yaml, &|_| None, &crate::provider::catalog()).unwrap();
-        let context = &config.contexts["c"];
-        let (rules, lost) = (&context.rules, Dialling::Recovery(AgentLoss::Closed));
-        let one = policy(lost, context, true);
-        assert!(one.setup_max * rules.recovery.attempts <= rules.recovery.within, "{one:?}");
-        assert_eq!((one.attempts, one.connect_max), (1, STEP_MAX), "the next provider is the next attempt");
-        assert!(policy(lost, context, false).attempts > 1, "there is nobody else");
-        assert!(first_policy(context, true).setup_max * 2 <= rules.agent_ready_max);
-        assert!(first_policy(context, false).setup_max < rules.agent_ready_max);
     }
 }

@@ -23,6 +23,11 @@ pub(super) fn web_socket(path: &str, address: &str, example: &str) -> Option<Opt
     (!good).then(|| OptionProblem::new(path, "is no WebSocket address").hint(format!("write it like {example}")))
 }
 
+/// A name as vendors give them to models, voices and agents: it is safe in an address as it is.
+pub(super) fn plain_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:/".contains(c))
+}
+
 /// A name that stands in an address or in a message as it is.
 pub(super) fn name(path: &str, name: &str, what: &str, example: &str) -> Option<OptionProblem> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);

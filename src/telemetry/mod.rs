@@ -12,6 +12,8 @@ mod names;
 mod process;
 mod reference;
 mod sessions;
+mod turns;
+mod usage;
 
 pub use capture::LogCapture;
 pub use definition::Definition;

@@ -10,6 +10,7 @@ macro_rules! every {
             conversation::the_caller_is_answered
             conversation::an_interruption_stops_the_agent_and_late_audio_is_not_heard
             sessions::the_callers_tone_reaches_the_vendor_undistorted_from_every_codec
+            sessions::what_a_codec_cannot_carry_is_not_folded_back
             sessions::the_agents_tone_reaches_the_caller_undistorted_in_every_codec
             tools::a_tool_is_called_and_its_result_returned_once
             tools::parallel_calls_are_each_answered_once

@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 
 /// As sure as this, and a frame is speech.
 const VOICED: f32 = 0.5;
-/// So far above the line's own noise.
-const ABOVE_FLOOR_DB: f32 = 6.0;
+/// So far above the line's own noise when it begins …
+const ABOVE_FLOOR_DB: f32 = 9.0;
+/// … and as long as it goes on.
+const STILL_ABOVE_FLOOR_DB: f32 = 5.0;
 /// Frames before the detector's first that were as loud: it needs a moment to be sure.
 const BACK_DATED_FRAMES: u32 = 3;
 /// Silence inside a word.
@@ -15,8 +17,10 @@ const GAP_MAX: Duration = Duration::from_millis(40);
 const OVER_AFTER: Duration = Duration::from_millis(160);
 /// Speech that pauses the agent.
 const PAUSE_AFTER: Duration = Duration::from_millis(80);
-/// A sound less sure than this on average is noise.
-const SPEECH_MIN: f32 = 0.6;
+/// A frame that repeats so much with a pitch is part of a vowel, or of another sound with a voice.
+const PITCHED: f32 = 0.6;
+/// A sound with a smaller share of such frames is noise.
+const PITCHED_SHARE_MIN: f32 = 0.35;
 
 /// Voiced frames that lower the agent's voice. After false alarms in the same answer it takes more.
 pub(super) fn duck_after(false_alarms: u32) -> u32 {
@@ -38,7 +42,8 @@ pub(super) struct Frame {
     pub begin: Instant,
     pub end: Instant,
     pub level: f32,
-    pub probability: f32,
+    /// It has the pitch of a voice.
+    pitched: bool,
     pub is_echo: bool,
     /// As the detector hears it.
     pub sounds_voiced: bool,
@@ -49,14 +54,16 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    pub fn new(heard: Heard, is_echo: bool, end: Instant) -> Self {
-        let loud = heard.level_dbfs > heard.floor_dbfs + ABOVE_FLOOR_DB;
+    /// `goes_on`: the caller was speaking before it.
+    pub fn new(heard: Heard, is_echo: bool, goes_on: bool, end: Instant) -> Self {
+        let above = if goes_on { STILL_ABOVE_FLOOR_DB } else { ABOVE_FLOOR_DB };
+        let loud = heard.level_dbfs > heard.floor_dbfs + above;
         let sounds_voiced = heard.probability >= VOICED && loud;
         Self {
             begin: super::before(end, FRAME),
             end,
             level: heard.level_dbfs,
-            probability: heard.probability,
+            pitched: heard.voicing >= PITCHED,
             is_echo,
             sounds_voiced,
             voiced: sounds_voiced && !is_echo,
@@ -71,6 +78,7 @@ pub(super) struct Onset {
     began: Option<Instant>,
     last_voiced: Option<Instant>,
     voiced: u32,
+    pitched: u32,
     /// Loud frames in a row until now.
     loud: u32,
 }
@@ -82,6 +90,7 @@ impl Onset {
             self.began.get_or_insert(super::before(frame.begin, back));
             self.last_voiced = Some(frame.end);
             self.voiced += 1;
+            self.pitched += u32::from(frame.pitched);
         } else if self.last_voiced.is_some_and(|last| frame.end.saturating_duration_since(last) > GAP_MAX) {
             *self = Self::default();
         }
@@ -102,7 +111,7 @@ pub(super) struct Candidate {
     onset: Instant,
     last_voiced: Instant,
     voiced: u32,
-    probabilities: f32,
+    pitched: u32,
     pause_after: Duration,
     pub paused: bool,
     /// The words that are known so far say nothing.
@@ -110,13 +119,13 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// With `frame` it is a candidate; that one is still to be [heard](Self::hear).
-    pub fn new(onset: Instant, voiced: u32, frame: &Frame, false_alarms: u32) -> Self {
+    /// With `frame` a sound has become a candidate.
+    pub fn new(began: Instant, onset: &Onset, frame: &Frame, false_alarms: u32) -> Self {
         Self {
-            onset,
-            last_voiced: frame.begin,
-            voiced: voiced - 1,
-            probabilities: frame.probability * (voiced - 1) as f32,
+            onset: began,
+            last_voiced: frame.end,
+            voiced: onset.voiced,
+            pitched: onset.pitched,
             pause_after: pause_after(false_alarms),
             paused: false,
             only_backchannels: false,
@@ -127,7 +136,7 @@ impl Candidate {
         if frame.voiced {
             self.last_voiced = frame.end;
             self.voiced += 1;
-            self.probabilities += frame.probability;
+            self.pitched += u32::from(frame.pitched);
         }
     }
 
@@ -141,7 +150,7 @@ impl Candidate {
     }
 
     pub fn must_pause(&self, frame: &Frame) -> bool {
-        !self.paused && frame.voiced && self.voiced >= 2 && self.speech() >= self.pause_after
+        !self.paused && frame.voiced && self.voiced >= 2 && self.pitched >= 1 && self.speech() >= self.pause_after
     }
 
     pub fn is_over(&self, frame: &Frame) -> bool {
@@ -149,6 +158,6 @@ impl Candidate {
     }
 
     pub fn is_noise(&self) -> bool {
-        self.probabilities < SPEECH_MIN * self.voiced as f32
+        (self.pitched as f32) < PITCHED_SHARE_MIN * self.voiced as f32
     }
 }

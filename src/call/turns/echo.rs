@@ -13,10 +13,10 @@ const COMPARED: usize = 100;
 /// Frames of the agent's voice that a measurement needs at least, and after a sound that ended with it.
 const ACTIVE_MIN: usize = 25;
 const ACTIVE_MIN_AFTER_ALARM: usize = 4;
-/// From here on the two directions rise and fall together.
-const LIKENESS_MIN: f32 = 0.8;
-/// An echo is a copy at a steady distance; a caller who happens to speak is not.
-const SPREAD_MAX_DB: f32 = 6.0;
+/// From here on it is echo. A caller who happens to speak in the same moments explains far less.
+const EXPLAINED_MIN: f32 = 0.5;
+/// The variance of levels, in dB², without which nothing was heard.
+const VARIED_MIN: f32 = 4.0;
 /// The agent's voice, as against its pauses.
 const ACTIVE_DBFS: f32 = -45.0;
 /// Below this a level says nothing.
@@ -121,13 +121,16 @@ impl Echo {
         near.map(|lag| self.played.before(slot, lag)).fold(f32::NEG_INFINITY, f32::max) - loss_db
     }
 
-    /// Looks for the lag at which both directions are most alike; true if that is echo.
+    /// Looks for the lag at which the agent's voice explains best what is heard; true if it does.
     fn measure(&mut self, slot: usize, active_min: usize) -> bool {
-        let likeness = |lag| self.likeness(slot, lag, active_min);
-        let Some((likeness, found)) = (0..=LAG_MAX).filter_map(likeness).max_by(|a, b| a.0.total_cmp(&b.0)) else {
+        let at = |lag| self.explained(slot, lag, active_min);
+        let Some((explained, found)) = (0..=LAG_MAX).filter_map(at).max_by(|a, b| a.0.total_cmp(&b.0)) else {
             return false;
         };
-        if likeness < LIKENESS_MIN {
+        if std::env::var_os("DBG").is_some() {
+            eprintln!("DBG {} ms min {active_min} explained {explained:.2} {found:?}", slot * 20);
+        }
+        if explained < EXPLAINED_MIN {
             return false;
         }
         self.absent = 0;
@@ -141,40 +144,41 @@ impl Echo {
         true
     }
 
-    /// Pearson's correlation of the levels in dB, and the loss at this lag; `None` where there is too little to compare,
-    /// or where the two are not at a steady distance.
-    fn likeness(&self, slot: usize, lag: usize, active_min: usize) -> Option<(f32, Measured)> {
-        let pairs = || {
-            (0..COMPARED.min(slot)).map(move |back| {
-                let played = self.played.before(slot, back + lag).max(QUIET_DBFS);
-                (played, self.heard.before(slot, back).max(QUIET_DBFS))
-            })
-        };
-        let count = pairs().count() as f32;
-        let (sum_x, sum_y) = pairs().fold((0.0, 0.0), |(x, y), pair| (x + pair.0, y + pair.1));
-        let (mean_x, mean_y) = (sum_x / count, sum_y / count);
-        let (mut xx, mut yy, mut xy) = (0.0, 0.0, 0.0);
-        // While the agent speaks: the energies of both, and how the distance varies.
-        let (mut active, mut left, mut came, mut distance, mut squares) = (0, 0.0, 0.0, 0.0, 0.0);
-        for (x, y) in pairs() {
-            xx += (x - mean_x).powi(2);
-            yy += (y - mean_y).powi(2);
-            xy += (x - mean_x) * (y - mean_y);
-            if x > ACTIVE_DBFS {
+    /// How much of what is heard rises and falls as an echo with this lag would, over the noise of the line: 1 is all
+    /// of it (the coefficient of determination, of levels in dB). With the loss of that echo; `None` where there is too
+    /// little to compare.
+    fn explained(&self, slot: usize, lag: usize, active_min: usize) -> Option<(f32, Measured)> {
+        let count = COMPARED.min(slot);
+        // An echo that comes back between two frames is in both of them.
+        let left = |back| 0.5 * (self.played.power(slot, back + lag) + self.played.power(slot, back + lag + 1));
+        let heard = |back| self.heard.before(slot, back).max(QUIET_DBFS);
+        let active_power = power(ACTIVE_DBFS);
+        let (mut active, mut all_left, mut all_came, mut all_rest, mut sum) = (0, 0.0, 0.0, 0.0, 0.0);
+        for back in 0..count {
+            sum += heard(back);
+            if left(back) > active_power {
                 active += 1;
-                left += power(x);
-                came += power(y);
-                distance += x - y;
-                squares += (x - y).powi(2);
+                all_left += left(back);
+                all_came += self.heard.power(slot, back);
+            } else {
+                all_rest += heard(back);
             }
         }
-        if active < active_min || xx <= 0.0 || yy <= 0.0 {
+        // Where the agent is not in it.
+        let noise = power(if active < count { all_rest / (count - active) as f32 } else { QUIET_DBFS });
+        all_came -= noise * active as f32;
+        if active < active_min || all_came <= 0.0 {
             return None;
         }
-        let mean = distance / active as f32;
-        let spread = (squares / active as f32 - mean.powi(2)).max(0.0).sqrt();
-        let loss_db = 10.0 * (left / came).log10();
-        (spread <= SPREAD_MAX_DB).then_some((xy / (xx * yy).sqrt(), Measured { lag, loss_db }))
+        let (mean, gain) = (sum / count as f32, all_came / all_left);
+        let (mut around_mean, mut around_echo) = (0.0, 0.0);
+        for back in 0..count {
+            around_mean += (heard(back) - mean).powi(2);
+            around_echo += (heard(back) - 10.0 * (left(back) * gain + noise).log10()).powi(2);
+        }
+        // Where hardly anything was heard there is nothing to explain.
+        let explained = (around_mean > VARIED_MIN * count as f32).then(|| 1.0 - around_echo / around_mean)?;
+        Some((explained, Measured { lag, loss_db: -10.0 * gain.log10() }))
     }
 }
 
@@ -185,13 +189,14 @@ fn power(level_dbfs: f32) -> f32 {
 /// The level of each of the last [`REMEMBERED`] slots of 20 ms.
 #[derive(Debug)]
 struct Levels {
-    ring: Box<[f32; REMEMBERED]>,
+    /// In dBFS, and as a power: a measurement needs thousands of them.
+    ring: Box<[(f32, f32); REMEMBERED]>,
     /// The newest slot that was set.
     newest: usize,
 }
 
 impl Levels {
-    const SILENCE: f32 = -96.0;
+    const SILENCE: (f32, f32) = (-96.0, 0.0);
 
     fn new() -> Self {
         Self { ring: Box::new([Self::SILENCE; REMEMBERED]), newest: 0 }
@@ -204,17 +209,25 @@ impl Levels {
             (0..skipped).for_each(|back| self.ring[(slot - back) % REMEMBERED] = Self::SILENCE);
             self.newest = slot;
         }
-        if self.newest - slot < REMEMBERED {
-            let entry = &mut self.ring[slot % REMEMBERED];
-            // Two frames in one slot: the louder one counts.
-            *entry = entry.max(level);
+        let entry = &mut self.ring[slot % REMEMBERED];
+        // Two frames in one slot: the louder one counts.
+        if self.newest - slot < REMEMBERED && level > entry.0 {
+            *entry = (level, power(level));
         }
     }
 
-    fn before(&self, slot: usize, back: usize) -> f32 {
+    fn at(&self, slot: usize, back: usize) -> (f32, f32) {
         match slot.checked_sub(back) {
             Some(slot) if slot <= self.newest && self.newest - slot < REMEMBERED => self.ring[slot % REMEMBERED],
             _ => Self::SILENCE,
         }
+    }
+
+    fn before(&self, slot: usize, back: usize) -> f32 {
+        self.at(slot, back).0
+    }
+
+    fn power(&self, slot: usize, back: usize) -> f32 {
+        self.at(slot, back).1
     }
 }

@@ -5,7 +5,7 @@ use AgentSound::{Protected, Silent, Speaking};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
-/// `.` silence, `s` speech at -25 dBFS, `n` a sound that is hardly speech, `h` a hiss, `q` quiet speech,
+/// `.` silence, `s` speech at -25 dBFS, `n` a sound without pitch that passes for speech, `h` a hiss, `q` quiet speech,
 /// `A`–`Z` speech-like at -20 to -45 dBFS.
 struct ScriptedEars;
 
@@ -14,13 +14,14 @@ impl Ears for ScriptedEars {
         heard.extend(audio.iter().map(|&kind| {
             let (probability, level_dbfs) = match kind {
                 b's' => (0.95, -25.0),
-                b'n' => (0.55, -30.0),
+                b'n' => (0.8, -30.0),
                 b'h' => (0.1, -30.0),
                 b'q' => (0.9, -48.0),
                 b'A'..=b'Z' => (0.9, -20.0 - f32::from(kind - b'A')),
                 _ => (0.02, -65.0),
             };
-            Heard { probability, level_dbfs, floor_dbfs: -65.0 }
+            let voicing = if matches!(kind, b'n' | b'h') { 0.3 } else { 0.9 };
+            Heard { probability, voicing, level_dbfs, floor_dbfs: -65.0 }
         }));
     }
 }

@@ -6,12 +6,6 @@ use serde::Deserialize;
 use std::{borrow::Cow, time::Duration};
 
 #[derive(Deserialize)]
-pub(super) struct Kind<'a> {
-    #[serde(borrow)]
-    pub(super) r#type: Cow<'a, str>,
-}
-
-#[derive(Deserialize)]
 pub(super) struct AudioDelta<'a> {
     #[serde(borrow)]
     pub(super) response_id: Cow<'a, str>,

@@ -184,18 +184,6 @@ fn what_the_agent_is_told_leaves_it_free_to_call_tools() {
     assert_eq!(kinds(&talk.tell(tell(Reply::NotNow))), ["conversation.item.create"]);
 }
 
-/// M22: an agent that owns its audio stream says that it is never told to announce; told all the same, it says those
-/// words and calls nothing.
-#[test]
-fn an_announcement_would_be_said_word_for_word() {
-    let mut talk = Talk::ready();
-    let message = &talk.tell(AgentCommand::Announce { text: "One moment.".into() })[0];
-    assert_eq!(message["response"]["tool_choice"], "none");
-    assert!(message["response"]["instructions"].as_str().unwrap().ends_with("\nOne moment."));
-    let provider = (KIND.build)(&json!({ "api_key": "k" })).map_err(|problems| format!("{problems:?}")).unwrap();
-    assert!(!provider.traits().announces);
-}
-
 #[test]
 fn while_a_response_is_under_way_requests_wait_for_its_end() {
     let mut talk = Talk::ready();
