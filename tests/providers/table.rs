@@ -71,4 +71,9 @@ every! { provider! { openai_realtime OpenAi
     conversation::the_vendor_is_told_how_much_was_heard
 } }
 
-providers! { openai_realtime }
+every! { provider! { gemini_live Gemini
+    conversation::usage_is_counted
+    tools::a_call_that_was_taken_back_gets_no_answer
+} }
+
+providers! { openai_realtime gemini_live }

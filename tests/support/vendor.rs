@@ -19,10 +19,12 @@
 
 #![allow(unused_imports)]
 
+mod gemini;
 mod openai;
 mod scenario;
 mod session;
 
+pub use gemini::Gemini;
 pub use openai::OpenAi;
 pub use scenario::{Opening, Order, Scenario};
 
