@@ -257,8 +257,8 @@ impl Codec for AgentCodec {
             AgentCommand::ToolResult { call_id, output, reply: _ } => self.answer(&call_id, output, out),
             // It stops by itself when it hears the caller, and cannot be told how much was heard.
             AgentCommand::Interrupt { .. } => {}
-            // It finds the turns itself, and says when it has none to say.
-            AgentCommand::Turn(_) | AgentCommand::Announce { .. } => {}
+            // It finds the turns itself.
+            AgentCommand::Turn(_) => {}
         }
     }
 

@@ -316,8 +316,8 @@ impl Codec for AgentCodec {
             }
             // It stops by itself when it hears the caller, and cannot be told how much was heard.
             AgentCommand::Interrupt { .. } => {}
-            // It finds the turns itself, and says when it has none to say.
-            AgentCommand::Turn(_) | AgentCommand::Announce { .. } => {}
+            // It finds the turns itself.
+            AgentCommand::Turn(_) => {}
         }
     }
 
