@@ -5,6 +5,7 @@ use offhook::{
     mcp::McpCounters,
     outbound::{OutboundCounters, mail::MailCounters},
     provider::ProviderCounters,
+    speech::SpeechCounters,
     telemetry::{Metrics, reference_page},
 };
 use std::{collections::BTreeSet, fs, path::Path};
@@ -20,6 +21,7 @@ fn everything() -> Metrics {
     AriCounters::new(metrics.registry()).unwrap();
     MediaCounters::new(metrics.registry()).unwrap();
     ProviderCounters::new(metrics.registry()).unwrap();
+    SpeechCounters::new(metrics.registry()).unwrap();
     OutboundCounters::new(metrics.registry()).unwrap();
     MailCounters::new(metrics.registry()).unwrap();
     let mcp = McpCounters::new(metrics.registry());

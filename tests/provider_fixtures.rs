@@ -10,12 +10,13 @@ use offhook::{
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use std::{fmt::Write, fs, path::PathBuf};
+use std::{collections::HashMap, fmt::Write, fs, path::PathBuf};
 
-const KINDS: [&str; 4] = ["deepgram_agent", "elevenlabs_agent", "openai_realtime", "scripted"];
+const KINDS: [&str; 5] = ["deepgram_agent", "elevenlabs_agent", "gemini_live", "openai_realtime", "scripted"];
 
 fn options(kind: &str) -> Value {
     match kind {
+        "gemini_live" => json!({ "api_key": "test" }),
         "deepgram_agent" => json!({ "api_key": "dg-test" }),
         "elevenlabs_agent" => json!({ "agent_id": "agent_1" }),
         "openai_realtime" => json!({ "api_key": "sk-test" }),
@@ -64,6 +65,21 @@ fn show(event: &AgentEvent) -> String {
     }
 }
 
+/// The message's type, or what it holds where messages have none.
+fn name_of(line: &str) -> String {
+    match serde_json::from_str::<Value>(line) {
+        Ok(Value::Object(message)) if !message.contains_key("type") => {
+            let keys = message.iter().map(|(key, value)| {
+                let within = value.as_object().map(|value| value.keys().cloned().collect::<Vec<_>>().join(", "));
+                within.filter(|within| !within.is_empty()).map_or(key.clone(), |within| format!("{key} {{ {within} }}"))
+            });
+            keys.collect::<Vec<_>>().join(", ")
+        }
+        Ok(message) => message["type"].to_string(),
+        Err(_) => line.into(),
+    }
+}
+
 #[test]
 fn recorded_conversations_are_understood_as_before() {
     for (kind, path) in fixtures() {
@@ -73,8 +89,7 @@ fn recorded_conversations_are_understood_as_before() {
             let (mut events, mut replies) = (Vec::new(), Vec::new());
             let message = serde_json::from_str::<Value>(line).unwrap_or_default();
             codec.decode(wire(line, &message), &mut events, &mut replies);
-            let name = if message.is_null() { line.to_owned() } else { message["type"].to_string() };
-            let name = if message["binary"].is_null() { name } else { "(binary)".into() };
+            let name = if message["binary"].is_null() { name_of(line) } else { "(binary)".into() };
             writeln!(shown, "{name}").expect("a string grows");
             for event in &events {
                 writeln!(shown, "    {}", show(event)).expect("a string grows");

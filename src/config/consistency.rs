@@ -163,6 +163,9 @@ impl Check<'_> {
                     self.problem(&place, format!("\"{tool}\" needs ARI"), HINT);
                 }
             }
+            if context.rules.last_resort.is_some() {
+                self.problem(&path.key("on_failure").key("menu"), "a menu needs ARI", HINT);
+            }
             if let OnFailure::Transfer(_) = context.rules.on_failure {
                 self.problem(&path.key("on_failure").key("then").key("transfer"), "a transfer needs ARI", HINT);
             }

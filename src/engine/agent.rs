@@ -3,7 +3,7 @@
 use super::{Shared, generation::Generation, opening};
 use crate::{
     audio::Format,
-    call::{AgentCommand, AgentEvent, AgentLoss, Handover},
+    call::{AgentCommand, AgentEvent, AgentLoss, Clips, Handover, TurnOwner},
     config::{Context, prompt},
     facts::CallFacts,
     provider::{self, AgentSetup, Meter, Opens, Provider, SessionPolicy},
@@ -60,12 +60,29 @@ pub(super) struct Casting {
 
 /// What one session is begun with, besides.
 pub(super) struct Briefing<'a> {
+    /// What the caller hears before it.
+    pub clips: &'a Clips,
     /// What was said so far, for an agent that was not there.
     pub story: Option<&'a str>,
     /// The newest handle of the session that this one goes on with.
     pub resume: Option<Arc<str>>,
     pub opens: Opens,
     pub policy: SessionPolicy,
+}
+
+impl Briefing<'_> {
+    /// The model does not hear clips: it is told what they say.
+    fn heard(&self) -> Option<String> {
+        let Clips { notice, greeting, .. } = self.clips;
+        let spoken: Vec<&str> = [notice, greeting].into_iter().flatten().map(|spoken| spoken.text.trim()).collect();
+        let then = match greeting {
+            Some(_) => "The caller was greeted with them: do not greet again, and do not repeat them.",
+            None => "Do not repeat them.",
+        };
+        let words = spoken.join(" ");
+        (!words.is_empty())
+            .then(|| format!("Before you speak, the caller has just heard these exact words: \"{words}\" {then}"))
+    }
 }
 
 impl Casting {
@@ -86,14 +103,18 @@ impl Casting {
         briefing: Briefing<'_>,
         span: &Span,
     ) -> Session {
-        let Briefing { story, resume, opens, policy } = briefing;
+        let heard = briefing.heard();
+        let Briefing { story, resume, opens, policy, .. } = briefing;
         let mut instructions = prompt::fill(&self.context.prompt, facts);
-        if let Some(story) = story {
+        for more in [story, heard.as_deref()].into_iter().flatten() {
             instructions.push_str("\n\n");
-            instructions.push_str(story);
+            instructions.push_str(more);
         }
         let tools = self.provider.dialect().map_or_else(|| Arc::from([]), |dialect| self.toolbox.schemas(dialect));
-        let setup = AgentSetup { instructions, tools, opens, resume, ..AgentSetup::new(facts.id, leg) };
+        // Who is told the turns and who finds them: the core reads the same two facts.
+        let ours = self.context.rules.turns.owner == TurnOwner::Offhook;
+        let told_turns = ours && self.provider.traits().takes_turns;
+        let setup = AgentSetup { instructions, tools, opens, told_turns, resume, ..AgentSetup::new(facts.id, leg) };
         let meter = Arc::clone(&setup.meter);
         let (commands, to_session) = mpsc::channel(AGENT_COMMANDS_MAX);
         let (from_session, events) = mpsc::channel(AGENT_EVENTS_MAX);
@@ -116,6 +137,8 @@ impl Casting {
         facts: &CallFacts,
         variables: &BTreeMap<String, String>,
     ) -> Handover {
+        let greeting = self.context.greeting.as_deref().map(|greeting| prompt::fill(greeting, facts));
+        let clips = generation.repertoire(&self.context.name).at_hand(greeting.as_deref());
         let mut rules = self.context.rules.clone();
         rules.greeting = self.greeting(facts);
         Handover {
@@ -124,7 +147,7 @@ impl Casting {
             toolbox: Arc::clone(&self.toolbox),
             policy: Arc::clone(&self.context.policy.rules),
             agent: self.provider.traits(),
-            clips: generation.clips(&self.context.name),
+            clips,
             pin: opening::pin(&self.context.policy.identify, variables),
         }
     }
@@ -178,5 +201,45 @@ impl Session {
     /// The same while the call goes on without it.
     pub fn retire(self, tasks: &TaskTracker) {
         tasks.spawn(self.close());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{audio::Clip, call::Spoken};
+
+    fn spoken(text: &str) -> Option<Spoken> {
+        let clip = Clip::from_samples(8_000, vec![0; 8_000]).unwrap();
+        Some(Spoken { text: text.into(), clip: Arc::new(clip) })
+    }
+
+    fn briefing(clips: &Clips) -> Briefing<'_> {
+        Briefing { clips, story: None, resume: None, opens: Opens::Waits, policy: SessionPolicy::default() }
+    }
+
+    #[test]
+    fn an_agent_is_told_what_the_caller_has_heard_and_does_not_greet_again() {
+        let clips =
+            Clips { notice: spoken("This call is recorded."), greeting: spoken("Good morning!"), ..Clips::default() };
+        let told = briefing(&clips);
+        let heard = told.heard().unwrap();
+        assert!(heard.contains("\"This call is recorded. Good morning!\""), "{heard}");
+        assert!(heard.contains("do not greet again"), "{heard}");
+    }
+
+    #[test]
+    fn after_a_notice_alone_the_agent_still_greets() {
+        let clips = Clips { notice: spoken("This call is recorded."), ..Clips::default() };
+        let told = briefing(&clips);
+        let heard = told.heard().unwrap();
+        assert!(heard.contains("\"This call is recorded.\" Do not repeat"), "{heard}");
+        assert!(!heard.contains("greet again"), "{heard}");
+    }
+
+    #[test]
+    fn where_no_clip_comes_first_nothing_is_added() {
+        let clips = Clips::default();
+        assert_eq!(briefing(&clips).heard(), None);
     }
 }

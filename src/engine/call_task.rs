@@ -210,7 +210,9 @@ impl CallTask<'_> {
         self.entered.handed_off(&self.facts);
         self.succession = Succession::new(order, &first, casting.greeting(&self.facts));
         let story = story::told_to_the_next(self.post.transcript(), message, known);
+        let handover = casting.handover(self.generation, &self.facts, self.variables.reveal());
         let briefing = Briefing {
+            clips: &handover.clips,
             story: Some(&story),
             resume: None,
             opens: self.succession.opens(),
@@ -221,7 +223,7 @@ impl CallTask<'_> {
         // Told at once that nothing more is sent to it.
         std::mem::replace(&mut self.session, session).retire(&self.shared.calls);
         self.toolbox = Arc::clone(&casting.toolbox);
-        Input::HandedOff(Box::new(casting.handover(self.generation, &self.facts, self.variables.reveal())))
+        Input::HandedOff(Box::new(handover))
     }
 
     fn run_tool(&mut self, call: Approved, running: &mut Running) {

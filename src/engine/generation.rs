@@ -1,13 +1,12 @@
-//! One loaded configuration and everything made from it once: providers, toolboxes, apology clips.
+//! One loaded configuration and everything made from it once: providers, toolboxes, clips.
 //! Immutable; a call keeps the generation it began with.
 
 use super::{
+    clips::{self, Repertoire},
     registries::{Tools, registries},
     workshop::{Definitions, Workshop},
 };
 use crate::{
-    audio::Clip,
-    call::Clips,
     config::{Config, Context},
     mcp::LeftOut,
     outbound::RemoteGate,
@@ -29,6 +28,7 @@ pub struct Generation {
     /// What the tenants' tools were made from.
     pub definitions: Definitions,
     kits: BTreeMap<String, Kit>,
+    repertoires: BTreeMap<String, Repertoire>,
 }
 
 /// What the calls of one context share.
@@ -38,7 +38,6 @@ struct Kit {
     /// For calls that come by `AudioSocket()`, where nobody can be transferred.
     toolbox_without_ari: Arc<Toolbox>,
     remote_gate: Option<Arc<RemoteGate>>,
-    clips: Arc<Clips>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -103,9 +102,14 @@ impl Generation {
                 Err(message) => errors.push(BuildError { place: format!("contexts.{name}"), message }),
             }
         }
+        let specs = kits.iter().map(|(name, kit)| (name.as_str(), kit.toolbox.specs())).collect();
+        let repertoires = clips::prepare(&config, &specs, &workshop.studio).unwrap_or_else(|more| {
+            errors.extend(more);
+            BTreeMap::new()
+        });
         if errors.is_empty() {
             let definitions = workshop.definitions.clone();
-            Ok(Self { number, config, providers, tools, definitions, kits })
+            Ok(Self { number, config, providers, tools, definitions, kits, repertoires })
         } else {
             Err(errors)
         }
@@ -147,8 +151,9 @@ impl Generation {
         self.tools.registries.values().find_map(|registry| registry.spec(name))
     }
 
-    pub fn clips(&self, context: &str) -> Arc<Clips> {
-        Arc::clone(&self.kit(context).clips)
+    /// What callers of a context hear without an agent.
+    pub fn repertoire(&self, context: &str) -> &Repertoire {
+        self.repertoires.get(context).expect("`build` makes one for every context of the same configuration")
     }
 
     /// The same with another tool instead of a context's own ones.
@@ -195,11 +200,6 @@ fn uncarried(
 impl Kit {
     fn build(registry: &Registry, context: &Context, without: &[&str]) -> Result<Self, String> {
         let names = || context.tools.iter().map(String::as_str).filter(|name| !without.contains(name));
-        let mut clips = Clips::default();
-        if let Some(path) = &context.apology {
-            let clip = Clip::open(path).map_err(|error| format!("apology {}: {error}", path.display()))?;
-            clips.apology.clip = Arc::new(clip);
-        }
         let remote_gate = match context.policy.remote_gate.clone() {
             None => None,
             Some(gate) => {
@@ -211,7 +211,6 @@ impl Kit {
             remote_gate,
             toolbox: Arc::new(registry.toolbox(names())),
             toolbox_without_ari: Arc::new(registry.toolbox(names().filter(|name| !NEEDS_ARI.contains(name)))),
-            clips: Arc::new(clips),
         })
     }
 }

@@ -218,7 +218,9 @@ impl CallTask<'_> {
         // Who has not been greeted has missed nothing.
         let story = (!resumes && self.succession.greeted).then(|| story::told_to_the_same(self.post.transcript()));
         let policy = policy(why, &casting.context, self.succession.has_other());
-        let briefing = Briefing { story: story.as_deref(), resume, opens: self.succession.opens(), policy };
+        let clips = self.generation.repertoire(&self.facts.context).at_hand(self.succession.greeting.as_deref());
+        let opens = self.succession.opens();
+        let briefing = Briefing { clips: &clips, story: story.as_deref(), resume, opens, policy };
         let session = casting.dial(self.shared, &self.facts, self.format, briefing, &Span::current());
         self.bill.session(&provider, &session);
         self.succession.last.clone_from(&provider);

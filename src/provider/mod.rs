@@ -11,6 +11,7 @@ mod checks;
 mod counters;
 mod deepgram;
 mod elevenlabs;
+mod gemini;
 mod openai;
 mod scripted;
 pub mod session;
@@ -24,6 +25,7 @@ use crate::{
     call::{AgentCommand, AgentEvent, AgentLoss, AgentTraits},
     config::{self, Catalog, OptionProblem},
     facts::CallId,
+    speech,
     tool::{BUILT_IN, schemas::Dialect},
 };
 use base64::{
@@ -198,9 +200,10 @@ pub struct ProviderKind {
 pub type Build = fn(&Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>>;
 
 /// Every provider there is.
-pub const PROVIDERS: &[ProviderKind] = &[deepgram::KIND, elevenlabs::KIND, openai::KIND, scripted::KIND];
+pub const PROVIDERS: &[ProviderKind] =
+    &[deepgram::KIND, elevenlabs::KIND, gemini::KIND, openai::KIND, scripted::KIND];
 
-/// Every provider and every built-in tool there is, for the configuration.
+/// Every provider, voice and built-in tool there is, for the configuration.
 pub fn catalog() -> Catalog {
     let kind = |row: &ProviderKind| config::ProviderKind {
         kind: row.kind,
@@ -209,7 +212,8 @@ pub fn catalog() -> Catalog {
         check: row.check,
         calls: row.calls,
     };
-    Catalog { providers: PROVIDERS.iter().map(kind).collect(), tools: BUILT_IN.to_vec() }
+    let providers = PROVIDERS.iter().map(kind).collect();
+    Catalog { providers, voices: speech::catalog(), tools: BUILT_IN.to_vec() }
 }
 
 /// Makes the provider of this kind.

@@ -267,6 +267,12 @@ impl Stage {
         self
     }
 
+    /// The clock is not what it should be.
+    pub fn step_back(&mut self, ms: u64) -> &mut Self {
+        self.now -= Duration::from_millis(ms);
+        self
+    }
+
     pub fn starts(&mut self, response: &str) -> &mut Self {
         self.agent(AgentEvent::ResponseStarted { response: response.into() })
     }

@@ -5,7 +5,7 @@ use crate::{
     config::OptionProblem,
     provider::{
         SessionFormats,
-        checks::{api_key, plain_name, web_socket_address, within},
+        checks::{self, plain_name, within},
         wire::with_known,
     },
 };
@@ -247,8 +247,8 @@ impl Options {
     }
 
     pub(super) fn problems(&self) -> Vec<OptionProblem> {
-        let mut problems = Vec::from_iter(api_key(self.api_key.expose_secret(), "DEEPGRAM_API_KEY"));
-        problems.extend(web_socket_address(&self.base_url, BASE_URL));
+        let mut problems = Vec::from_iter(checks::secret("api_key", &self.api_key, "DEEPGRAM_API_KEY"));
+        problems.extend(checks::web_socket("base_url", &self.base_url, BASE_URL));
         self.listen.check(&mut problems);
         model("think.model", &self.think.model, &mut problems);
         problems.extend(within("think.temperature", self.think.temperature, 0.0, 2.0));

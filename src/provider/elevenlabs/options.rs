@@ -2,7 +2,7 @@
 
 use crate::{
     config::OptionProblem,
-    provider::checks::{api_key, plain_name, web_socket_address},
+    provider::checks::{self, plain_name},
 };
 use schemars::JsonSchema;
 use secrecy::{ExposeSecret, SecretString};
@@ -108,9 +108,8 @@ impl Options {
         if !plain_name(&self.agent_id) {
             problems.push(OptionProblem::new("agent_id", format!("\"{}\" is no agent's id", self.agent_id)));
         }
-        let key = self.api_key.as_ref().map(ExposeSecret::expose_secret);
-        problems.extend(key.and_then(|key| api_key(key, "ELEVENLABS_API_KEY")));
-        problems.extend(web_socket_address(&self.base_url, BASE_URL));
+        problems.extend(self.api_key.as_ref().and_then(|key| checks::secret("api_key", key, "ELEVENLABS_API_KEY")));
+        problems.extend(checks::web_socket("base_url", &self.base_url, BASE_URL));
         for (path, value) in [("language", &self.language), ("voice_id", &self.voice_id)] {
             if value.as_deref().is_some_and(|value| !plain_name(value)) {
                 problems.push(OptionProblem::new(path, "is empty, or holds other than letters and digits"));

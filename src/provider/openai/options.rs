@@ -2,10 +2,10 @@
 
 use crate::{
     config::OptionProblem,
-    provider::checks::{api_key, header_value, web_socket_address, within},
+    provider::checks::{self, within},
 };
 use schemars::JsonSchema;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use serde::Deserialize;
 
 const BASE_URL: &str = "wss://api.openai.com/v1/realtime";
@@ -178,18 +178,15 @@ impl Options {
     }
 
     pub(super) fn problems(&self) -> Vec<OptionProblem> {
-        let mut problems = Vec::from_iter(api_key(self.api_key.expose_secret(), "OPENAI_API_KEY"));
+        let mut problems = Vec::new();
+        problems.extend(checks::secret("api_key", &self.api_key, "OPENAI_API_KEY"));
         for (path, value) in [("organization", &self.organization), ("project", &self.project)] {
-            if value.as_deref().is_some_and(|value| !header_value(value)) {
+            if value.as_deref().is_some_and(|value| !checks::header_value(value)) {
                 problems.push(OptionProblem::new(path, "is empty, or holds a space or a control character"));
             }
         }
-        problems.extend(web_socket_address(&self.base_url, BASE_URL));
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
-        if self.model.is_empty() || !self.model.chars().all(plain) {
-            let problem = OptionProblem::new("model", format!("\"{}\" is no model name", self.model));
-            problems.push(problem.hint(format!("such as {MODEL}")));
-        }
+        problems.extend(checks::web_socket("base_url", &self.base_url, BASE_URL));
+        problems.extend(checks::name("model", &self.model, "model name", MODEL));
         if self.voice.is_empty() {
             problems.push(OptionProblem::new("voice", "is empty").hint(format!("such as {VOICE}")));
         }

@@ -287,7 +287,7 @@ async fn a_result_is_spoken_when_the_caller_has_finished() {
 /// A tool's words may be about the caller, and hardly ever come twice.
 #[tokio::test]
 async fn spoken_results_are_not_kept() {
-    let speech = Speech::new(VoiceKind::EspeakNg, options::Espeak::default());
+    let speech = Speech::new(VoiceKind::EspeakNg, crate::speech::Espeak::default());
     for (keep, kept) in [(false, false), (true, true)] {
         render(&speech, "It is quarter past three.", Format::ULAW, keep).await;
         assert_eq!(speech.at_once("It is quarter past three.", Format::ULAW).is_some(), kept);
