@@ -200,8 +200,7 @@ pub struct ProviderKind {
 pub type Build = fn(&Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>>;
 
 /// Every provider there is.
-pub const PROVIDERS: &[ProviderKind] =
-    &[deepgram::KIND, elevenlabs::KIND, gemini::KIND, openai::KIND, scripted::KIND];
+pub const PROVIDERS: &[ProviderKind] = &[deepgram::KIND, elevenlabs::KIND, gemini::KIND, openai::KIND, scripted::KIND];
 
 /// Every provider, voice and built-in tool there is, for the configuration.
 pub fn catalog() -> Catalog {

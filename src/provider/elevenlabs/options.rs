@@ -5,7 +5,7 @@ use crate::{
     provider::checks::{self, plain_name},
 };
 use schemars::JsonSchema;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

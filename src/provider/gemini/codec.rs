@@ -355,7 +355,7 @@ impl Codec for LiveCodec {
             AgentCommand::Turn(turn) => self.turn_of_caller(turn, out),
             AgentCommand::ToolResult { call_id, output, reply } => self.tool_result(&call_id, &output, reply, out),
             // Not taken, see the traits; and the server has stopped by itself, and cannot be told what was heard.
-            AgentCommand::Announce { .. } | AgentCommand::Interrupt { .. } => {}
+            AgentCommand::Interrupt { .. } => {}
         }
     }
 
