@@ -10,7 +10,7 @@ use offhook::{
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use std::{collections::HashMap, fmt::Write, fs, path::PathBuf};
+use std::{fmt::Write, fs, path::PathBuf};
 
 const KINDS: [&str; 5] = ["deepgram_agent", "elevenlabs_agent", "gemini_live", "openai_realtime", "scripted"];
 

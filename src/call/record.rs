@@ -116,8 +116,6 @@ pub enum Measure {
     SetUp(Duration),
     /// Call began → first frame of the agent left.
     FirstAudio(Duration),
-    /// Caller stopped (as the turn's owner reported it) → first frame of the answer left.
-    TurnGap(Duration),
     /// One turn of the caller was answered.
     Turn(TurnTimes),
     /// Interruption decided → first frame without the agent left.

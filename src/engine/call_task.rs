@@ -314,7 +314,6 @@ impl CallTask<'_> {
         match measure {
             Measure::SetUp(took) => self.shared.metrics.setup(took),
             Measure::FirstAudio(took) => self.shared.metrics.first_audio(took),
-            Measure::TurnGap(_) => {}
             Measure::Turn(times) => {
                 self.shared.metrics.turn(&self.facts.provider, &times);
                 bill::tell_turn(&self.facts.provider, &times);

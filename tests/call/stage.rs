@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use offhook::{
-    audio::{Clip, Format, g711},
+    audio::{Clip, Format, Heard, g711},
     call::{
-        AgentCommand, AgentEvent, AgentTraits, CallMachine, CallPlan, CallRules, Clips, EndReason, Handover, Input,
-        LegCommand, LegEvent, Measure, Next, Note, Output, Reply, ResponseStatus, Speaker, Spoken, Successor,
+        AgentCommand, AgentEvent, AgentTraits, CallMachine, CallPlan, CallRules, Clips, Ears, EndReason, Handover,
+        Input, LegCommand, LegEvent, Measure, Next, Note, Output, Reply, ResponseStatus, Speaker, Spoken, Successor,
         TurnOwner, TurnRules,
     },
     facts::CallFacts,
@@ -36,6 +36,20 @@ pub const LINE: u8 = 0x27;
 /// The sentence that is there as a line.
 pub const WORDS: &str = "One moment, I am looking it up.";
 pub const FRAME: Duration = Duration::from_millis(20);
+
+/// Ears that take this byte of the caller's for speech, and everything else for silence.
+pub const SPEECH: u8 = 0x31;
+
+struct Heeding;
+
+impl Ears for Heeding {
+    fn hear(&mut self, audio: &[u8], heard: &mut Vec<Heard>) {
+        for frame in audio.chunks(160) {
+            let (probability, level_dbfs) = if frame.contains(&SPEECH) { (0.95, -20.0) } else { (0.0, -80.0) };
+            heard.push(Heard { probability, level_dbfs, floor_dbfs: -80.0, voicing: probability });
+        }
+    }
+}
 
 pub struct Stage {
     machine: CallMachine,
@@ -183,7 +197,7 @@ impl Stage {
         #[allow(clippy::disallowed_methods)] // A hand-moved clock has to start somewhere.
         let start = Instant::now();
         Self {
-            machine: CallMachine::new(plan, start),
+            machine: CallMachine::with_ears(plan, Box::new(Heeding), start),
             start,
             now: start,
             seen: Vec::new(),

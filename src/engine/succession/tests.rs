@@ -7,6 +7,7 @@ use crate::{
     config,
     engine::{
         Engine, Source,
+        bill::Bill,
         generation::Generation,
         health::Breaker,
         live::{Doors, Entered},
@@ -123,6 +124,7 @@ struct Stage {
     facts: CallFacts,
     entered: Entered,
     post: Post,
+    bill: Bill,
 }
 
 impl Stage {
@@ -149,7 +151,7 @@ impl Stage {
         let seat = engine.shared.live.seat(1).unwrap();
         let (end, words) = (mpsc::channel(1).0, mpsc::channel(1).0);
         let entered = engine.shared.live.enter(&facts, seat, Doors { end, words });
-        Self { engine, generation, one, two, facts, entered, post: Post::default() }
+        Self { engine, generation, one, two, facts, entered, post: Post::default(), bill: Bill::default() }
     }
 
     fn task(&mut self) -> CallTask<'_> {
@@ -159,7 +161,8 @@ impl Stage {
         let succession = Succession::new(order, "one", None);
         let casting = Casting::of(&self.generation, "front", "one", false).unwrap();
         let policy = first_policy(&context, true);
-        let briefing = Briefing { story: None, resume: None, opens: succession.opens(), policy };
+        let clips = self.generation.repertoire("front").at_hand(None);
+        let briefing = Briefing { clips: &clips, story: None, resume: None, opens: succession.opens(), policy };
         let plan = CallPlan {
             rules: context.rules.clone(),
             toolbox: Arc::clone(&casting.toolbox),
@@ -168,7 +171,7 @@ impl Stage {
             wall: jiff::Timestamp::now(),
             agent: AgentTraits::PLAIN,
             format,
-            clips: self.generation.clips("front"),
+            clips: Arc::clone(&clips),
             latencies: Arc::default(),
         };
         let began = Instant::now();
@@ -186,6 +189,7 @@ impl Stage {
             asides: mpsc::channel(1).1,
             entered: &self.entered,
             post: &mut self.post,
+            bill: &mut self.bill,
             shared,
             began,
             agent_heard: false,

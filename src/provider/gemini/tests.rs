@@ -331,15 +331,14 @@ fn only_so_many_things_to_know_are_kept() {
 }
 
 #[test]
-fn there_is_nothing_to_truncate_and_nothing_to_announce() {
+fn there_is_nothing_to_truncate() {
     let mut talk = Talk::ready();
     talk.speaks();
     let heard = Duration::from_millis(20);
     let (response, item) = ("answer-1".into(), "answer-1".into());
     assert!(talk.tell(AgentCommand::Interrupt { response, item, heard, cancel: true }).is_empty());
-    assert!(talk.tell(AgentCommand::Announce { text: "One moment.".into() }).is_empty());
     let traits = provider(&json!({ "api_key": "k" })).traits();
-    assert!(!traits.truncates && !traits.announces && traits.cancels_on_speech && traits.takes_turns);
+    assert!(!traits.truncates && traits.cancels_on_speech && traits.takes_turns);
 }
 
 // ---- Tools ----
