@@ -76,4 +76,12 @@ every! { provider! { gemini_live Gemini
     tools::a_call_that_was_taken_back_gets_no_answer
 } }
 
-providers! { openai_realtime gemini_live }
+every! { provider! { deepgram_agent Deepgram
+    tools::a_call_that_was_taken_back_gets_no_answer
+} }
+
+every! { provider! { elevenlabs_agent ElevenLabs
+    sessions::formats_that_were_not_asked_for_end_the_handshake
+} }
+
+providers! { openai_realtime gemini_live deepgram_agent elevenlabs_agent }

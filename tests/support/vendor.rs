@@ -20,11 +20,15 @@
 #![allow(unused_imports)]
 
 mod gemini;
+mod deepgram;
+mod elevenlabs;
 mod openai;
 mod scenario;
 mod session;
 
 pub use gemini::Gemini;
+pub use deepgram::Deepgram;
+pub use elevenlabs::ElevenLabs;
 pub use openai::OpenAi;
 pub use scenario::{Opening, Order, Scenario};
 
