@@ -73,4 +73,12 @@ every! { provider! { openai_realtime OpenAi
     conversation::the_vendor_is_told_how_much_was_heard
 } }
 
-providers! { openai_realtime }
+every! { provider! { deepgram_agent Deepgram
+    tools::a_call_that_was_taken_back_gets_no_answer
+} }
+
+every! { provider! { elevenlabs_agent ElevenLabs
+    sessions::formats_that_were_not_asked_for_end_the_handshake
+} }
+
+providers! { openai_realtime deepgram_agent elevenlabs_agent }
