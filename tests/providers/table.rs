@@ -81,4 +81,9 @@ every! { provider! { elevenlabs_agent ElevenLabs
     sessions::formats_that_were_not_asked_for_end_the_handshake
 } }
 
-providers! { openai_realtime deepgram_agent elevenlabs_agent }
+every! { provider! { gemini_live Gemini
+    conversation::usage_is_counted
+    tools::a_call_that_was_taken_back_gets_no_answer
+} }
+
+providers! { openai_realtime deepgram_agent elevenlabs_agent gemini_live }
