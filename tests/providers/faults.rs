@@ -5,7 +5,7 @@ use crate::{
     desk::{APOLOGY_HZ, Desk},
     ear::{Caller, Tape},
     ms,
-    support::vendor::{Dialect, Failure, Opening, Order, Saying, Scenario, Vendor, hertz},
+    support::vendor::{Dialect, Failure, Opening, Order, Saying, Scenario, Seen, Vendor, hertz},
     tools::{greeted, look_up},
 };
 use futures_util::future::join_all;
@@ -277,6 +277,90 @@ pub async fn quota_throttling_and_expiry_in_mid_call<D: Dialect>() {
 
 pub async fn nothing_but_garbage_in_mid_call<D: Dialect>() {
     carries_on::<D>(State::Idle, Order::Garbage, CARRIED_ON).await;
+}
+
+/// A turn of the caller and an answer, and then the session is gone: the next one knows.
+pub async fn the_next_session_is_told_what_was_said<D: Dialect>() {
+    let (vendor, desk, caller) = greeted::<D>().await;
+    caller.speaks().await;
+    let said = caller.has_spoken().await;
+    caller.hears_from(said.end, hertz(1), ms(700)).await;
+    caller.hears_nothing_for(ms(300)).await;
+    vendor.order(1, Order::Drop);
+    vendor.until_session(2, "is set up", |seen| seen.set_up.is_some()).await;
+    let told = |seen: &Seen| seen.texts.iter().any(|text| text.contains("When are you open, please?"));
+    vendor.until_session(2, "is told the caller's words", told).await;
+    caller.speaks().await;
+    let said = caller.has_spoken().await;
+    caller.hears_from(said.end, hertz(2), ms(700)).await;
+    desk.ends_with(&caller).await;
+    vendor.is_content();
+}
+
+/// The vendor says that it will go, and is silent from then on.
+pub async fn a_vendor_that_says_it_will_go_and_falls_silent<D: Dialect>() {
+    let quiet = async {
+        let (vendor, desk, caller) = greeted::<D>().await;
+        vendor.order(1, Order::Say(Saying::GoAway { within: ms(10_000) }));
+        vendor.order(1, Order::Mute);
+        vendor.until_session(2, "is set up", |seen| seen.set_up.is_some()).await;
+        vendor.until_session(1, "is let go", |seen| seen.over).await;
+        caller.speaks().await;
+        let said = caller.has_spoken().await;
+        caller.hears_from(said.end, hertz(2), ms(700)).await;
+        assert_eq!(desk.metric("offhook_session_rollovers_total{outcome=\"took_over\""), 1.0);
+        assert_eq!(desk.metric("offhook_session_recoveries_total"), 0.0, "nothing was lost");
+        desk.ends_with(&caller).await;
+        vendor.is_content();
+    };
+    let gone = async {
+        let scenario = Scenario { pace: 1.2, ..Scenario::answers(ms(3_000)) };
+        let vendor = Vendor::start::<D>(scenario).await;
+        let desk = Desk::of(&vendor).await;
+        let caller = desk.call().await;
+        caller.hears(hertz(1), ms(600)).await;
+        let since = caller.now();
+        vendor.order(1, Order::Say(Saying::GoAway { within: ms(1_000) }));
+        vendor.order(1, Order::Mute);
+        caller.hears_from(since, hertz(2), ms(600)).await;
+        let story = caller.look(|tape| format!("{tape:?}"));
+        let begun = caller.look(|tape| tape.first_of(hertz(2), since)).expect("waited for");
+        // The caller is asked for a moment; the rest of the answer is waited for a little longer.
+        let unexplained = caller.look(|tape| tape.longest_silence(since..since + ms(3_000)));
+        assert!(unexplained <= QUIET_MAX, "{unexplained:?} of silence; {story}");
+        assert!(begun <= since + ms(12_000), "{story}");
+        desk.ends_with(&caller).await;
+        vendor.is_content();
+    };
+    tokio::join!(quiet, gone);
+}
+
+/// The vendor's own memory is better than a story; where it is refused, the story is told.
+pub async fn a_session_is_resumed_by_its_handle_or_else_told_what_was_said<D: Dialect>() {
+    let openings = [Opening::Normal, Opening::CloseAtSetUp(1007, "")];
+    join_all(openings.map(|second| async move {
+        let refused = !matches!(second, Opening::Normal);
+        let vendor =
+            Vendor::start::<D>(Scenario { openings: vec![Opening::Normal, second], ..Scenario::default() }).await;
+        let desk = Desk::of(&vendor).await;
+        let caller = desk.call().await;
+        caller.hears(hertz(1), ms(700)).await;
+        caller.hears_nothing_for(ms(300)).await;
+        vendor.order(1, Order::Say(Saying::Resumable { handle: "handle-of-the-test".into() }));
+        vendor.order(1, Order::Say(Saying::GoAway { within: ms(10_000) }));
+        let resumed = |seen: &Seen| seen.texts.iter().any(|text| text.contains("handle-of-the-test"));
+        vendor.until_session(2, "is asked to go on", resumed).await;
+        let last = if refused { 3 } else { 2 };
+        vendor.until_session(last, "has the call", |seen| seen.set_up.is_some()).await;
+        vendor.until_session(1, "is let go", |seen| seen.over).await;
+        assert_eq!(vendor.of(last, resumed), !refused);
+        caller.speaks().await;
+        let said = caller.has_spoken().await;
+        caller.hears_from(said.end, hertz(last), ms(700)).await;
+        desk.ends_with(&caller).await;
+        vendor.is_content();
+    }))
+    .await;
 }
 
 /// Nobody can carry the call on: neither this vendor any more, nor another one.

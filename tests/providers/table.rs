@@ -34,6 +34,7 @@ macro_rules! every {
             faults::a_connection_that_is_half_open_or_a_vendor_that_falls_silent
             faults::quota_throttling_and_expiry_in_mid_call
             faults::nothing_but_garbage_in_mid_call
+            faults::the_next_session_is_told_what_was_said
             faults::a_caller_whom_nobody_can_serve_any_more_hears_the_apology
         }
     };
@@ -82,6 +83,8 @@ every! { provider! { elevenlabs_agent ElevenLabs
 } }
 
 every! { provider! { gemini_live Gemini
+    faults::a_vendor_that_says_it_will_go_and_falls_silent
+    faults::a_session_is_resumed_by_its_handle_or_else_told_what_was_said
     conversation::usage_is_counted
     tools::a_call_that_was_taken_back_gets_no_answer
 } }
