@@ -9,7 +9,7 @@ use crate::{
         offhook::Offhook,
         phone::Phone,
         speech,
-        vendor::{Dialect, Gemini, OpenAi, Scenario, Vendor, hertz},
+        vendor::{Deepgram, Dialect, ElevenLabs, Gemini, OpenAi, Scenario, Vendor, hertz},
     },
 };
 
@@ -58,4 +58,6 @@ macro_rules! real_calls {
 real_calls! {
     openai_realtime OpenAi
     gemini_live Gemini
+    deepgram_agent Deepgram
+    elevenlabs_agent ElevenLabs
 }

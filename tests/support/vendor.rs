@@ -19,6 +19,8 @@
 
 #![allow(unused_imports)]
 
+mod deepgram;
+mod elevenlabs;
 mod gemini;
 mod deepgram;
 mod elevenlabs;
@@ -26,6 +28,8 @@ mod openai;
 mod scenario;
 mod session;
 
+pub use deepgram::Deepgram;
+pub use elevenlabs::ElevenLabs;
 pub use gemini::Gemini;
 pub use deepgram::Deepgram;
 pub use elevenlabs::ElevenLabs;
