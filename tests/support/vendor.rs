@@ -22,8 +22,6 @@
 mod deepgram;
 mod elevenlabs;
 mod gemini;
-mod deepgram;
-mod elevenlabs;
 mod openai;
 mod scenario;
 mod session;
@@ -31,8 +29,6 @@ mod session;
 pub use deepgram::Deepgram;
 pub use elevenlabs::ElevenLabs;
 pub use gemini::Gemini;
-pub use deepgram::Deepgram;
-pub use elevenlabs::ElevenLabs;
 pub use openai::OpenAi;
 pub use scenario::{Opening, Order, Scenario};
 
