@@ -208,14 +208,14 @@ impl CallTask<'_> {
         self.facts.context.clone_from(&casting.context.name);
         self.facts.provider.clone_from(&first);
         self.entered.handed_off(&self.facts);
-        self.succession = Succession::new(order, &first, casting.greeting(&self.facts));
-        let story = story::told_to_the_next(self.post.transcript(), message, known);
         let handover = casting.handover(self.generation, &self.facts, self.variables.reveal());
+        self.succession = Succession::new(order, &first, handover.rules.greeting.clone(), &handover.clips);
+        let story = story::told_to_the_next(self.post.transcript(), message, known);
         let briefing = Briefing {
-            clips: &handover.clips,
             story: Some(&story),
             resume: None,
             opens: self.succession.opens(),
+            heard: self.succession.heard(),
             policy: succession::first_policy(&casting.context, self.succession.has_other()),
         };
         let session = casting.dial(self.shared, &self.facts, self.format, briefing, &Span::current());

@@ -4,12 +4,14 @@
 //! machine whose speed drifts does so for both.
 
 mod asterisk;
+mod failover;
 mod floor;
 mod gate;
+mod greeting;
 mod load;
 mod mcp;
+mod peer;
 mod process;
-mod realtime;
 mod report;
 mod run;
 mod samples;
@@ -39,6 +41,9 @@ pub struct BenchArguments {
     /// How often floor and engine take turns.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=20))]
     rounds: u8,
+    /// Only these, beside the floor.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = Kind::by_name)]
+    only: Vec<Kind>,
 }
 
 /// What is measured by itself, without calls.
@@ -50,6 +55,10 @@ enum Part {
     Tools(tools::ToolsArguments),
     /// What offhook adds to a call of an MCP tool, beside the bare client library.
     Mcp(mcp::McpArguments),
+    /// From the answer of a call to the first sound of its greeting.
+    Greeting(greeting::GreetingArguments),
+    /// The silence that callers hear when their agent's session ends in mid-call.
+    Failover(failover::FailoverArguments),
 }
 
 pub fn run(arguments: &BenchArguments) -> ExitCode {
@@ -57,8 +66,15 @@ pub fn run(arguments: &BenchArguments) -> ExitCode {
         Some(Part::Gate(arguments)) => return gate::run(arguments),
         Some(Part::Tools(arguments)) => return tools::run(arguments),
         Some(Part::Mcp(arguments)) => return mcp::run(arguments),
+        Some(Part::Greeting(arguments)) => return on_cores(|cores| greeting::bench(arguments, cores)),
+        Some(Part::Failover(arguments)) => return on_cores(|cores| failover::bench(arguments, cores)),
         None => {}
     }
+    on_cores(|cores| bench(arguments, cores))
+}
+
+/// Runs what needs a core of its own for the system under test.
+fn on_cores<F: Future<Output = anyhow::Result<()>>>(bench: impl FnOnce(Option<Cores>) -> F) -> ExitCode {
     let cores = Cores::claim();
     match &cores {
         Ok(Cores { system, load }) => println!("The system under test runs on core {system}, the load on core {load}."),
@@ -78,7 +94,7 @@ pub fn run(arguments: &BenchArguments) -> ExitCode {
     runtime.block_on(async {
         // What was started is killed when `bench` is dropped, however it ends.
         let result = tokio::select! {
-            result = bench(arguments, cores.ok()) => result,
+            result = bench(cores.ok()) => result,
             () = interrupted() => Err(anyhow::anyhow!("interrupted")),
         };
         match result {
@@ -94,12 +110,14 @@ pub fn run(arguments: &BenchArguments) -> ExitCode {
 async fn bench(arguments: &BenchArguments, cores: Option<Cores>) -> anyhow::Result<()> {
     let folder = Folder::create()?;
     let plan = Plan { calls: arguments.calls.into(), window: Duration::from_secs(arguments.seconds), cores };
-    let mut all: Vec<Rounds> = Kind::ALL.map(|kind| Rounds { kind, rounds: Vec::new() }).into();
+    let wanted = |kind: &Kind| *kind == Kind::Floor || arguments.only.is_empty() || arguments.only.contains(kind);
+    let kinds = Kind::ALL.into_iter().filter(wanted);
+    let mut all: Vec<Rounds> = kinds.map(|kind| Rounds { kind, rounds: Vec::new() }).collect();
     for round in 1..=arguments.rounds {
         for rounds in &mut all {
             let name = rounds.kind.name();
             say(&format!(
-                "round {round} of {}, {name:16}: {} calls, {} s ",
+                "round {round} of {}, {name:10}: {} calls, {} s ",
                 arguments.rounds, plan.calls, arguments.seconds
             ));
             let figures = run::measure(rounds.kind, &plan, folder.path(), || say(".")).await;
