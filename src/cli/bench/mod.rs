@@ -15,6 +15,7 @@ mod run;
 mod samples;
 mod system;
 mod tools;
+mod turns;
 
 pub use floor::{FloorArguments, run as run_floor};
 
@@ -50,6 +51,8 @@ enum Part {
     Tools(tools::ToolsArguments),
     /// What offhook adds to a call of an MCP tool, beside the bare client library.
     Mcp(mcp::McpArguments),
+    /// Who interrupts the agent and who does not, on a labelled set, and what a call's ears cost.
+    Turns(turns::TurnsArguments),
 }
 
 pub fn run(arguments: &BenchArguments) -> ExitCode {
@@ -57,6 +60,7 @@ pub fn run(arguments: &BenchArguments) -> ExitCode {
         Some(Part::Gate(arguments)) => return gate::run(arguments),
         Some(Part::Tools(arguments)) => return tools::run(arguments),
         Some(Part::Mcp(arguments)) => return mcp::run(arguments),
+        Some(Part::Turns(arguments)) => return turns::run(arguments),
         None => {}
     }
     let cores = Cores::claim();

@@ -7,8 +7,7 @@ use offhook::{
     call::{AgentSound, FalseAlarm, TurnEvent, TurnRules, TurnTaker},
 };
 use std::{
-    fmt,
-    fs,
+    fmt, fs,
     path::Path,
     time::{Duration, Instant},
 };
