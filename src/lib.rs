@@ -9,9 +9,10 @@
 //! 3. [`call`]: the life of one call, every decision of it, without I/O
 //! 4. [`config`]: what an admin wrote
 //! 5. [`telemetry`]: metrics and logs
-//! 6. [`asterisk`], [`provider`], [`outbound`], [`mcp`], [`http`]: adapters, which do not know each other
-//! 7. [`store`]: tools that are made at run time, as files
-//! 8. [`engine`]: one task per call carries the core's decisions to the adapters
+//! 6. [`speech`]: voices for what the engine says itself
+//! 7. [`asterisk`], [`provider`], [`outbound`], [`mcp`], [`http`]: adapters, which do not know each other
+//! 8. [`store`]: tools that are made at run time, as files
+//! 9. [`engine`]: one task per call carries the core's decisions to the adapters
 
 pub mod asterisk;
 pub mod audio;
@@ -25,6 +26,7 @@ pub mod mcp;
 pub mod outbound;
 pub mod provider;
 pub mod redact;
+pub mod speech;
 pub mod store;
 pub mod telemetry;
 pub mod tool;

@@ -1,25 +1,13 @@
 //! Our MCP servers, driven by the official MCP client for Python.
 
+#[path = "support/python.rs"]
+mod python;
+
 use std::{
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Output, Stdio},
 };
 use tempfile::TempDir;
-
-/// The interpreter that has the package.
-fn python() -> PathBuf {
-    // Where tests/lab/setup.sh puts it; the two name one place, however cargo is told.
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(PathBuf::from("target"), PathBuf::from);
-    let usual = root.join(target).join("venv/bin/python");
-    let python = std::env::var_os("OFFHOOK_PYTHON").map_or(usual, PathBuf::from);
-    assert!(
-        python.exists(),
-        "{} is missing: run `make setup`, or set OFFHOOK_PYTHON to a Python that has the package `mcp`",
-        python.display()
-    );
-    python
-}
 
 /// A server of this workspace. Cargo tells a test of its own package's programs only; the others are beside them.
 fn server(name: &str) -> PathBuf {
@@ -30,9 +18,8 @@ fn server(name: &str) -> PathBuf {
 
 fn check(plan: &str, program: &Path) -> Output {
     let folder = TempDir::new().expect("a folder");
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/sdk/check_mcp_servers.py");
-    let mut command = Command::new(python());
-    command.arg(script).arg(plan).arg(program).arg(folder.path()).stdin(Stdio::null());
+    let mut command = python::script("mcp", "check_mcp_servers.py");
+    command.arg(plan).arg(program).arg(folder.path()).stdin(Stdio::null());
     command.output().expect("a Python that runs")
 }
 

@@ -5,6 +5,7 @@ use offhook::{
     mcp::McpCounters,
     outbound::{OutboundCounters, mail::MailCounters},
     provider::ProviderCounters,
+    speech::SpeechCounters,
     telemetry::{Metrics, reference_page},
 };
 use std::{collections::BTreeSet, fs, path::Path};
@@ -15,10 +16,12 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
 fn everything() -> Metrics {
     let metrics = Metrics::new("<version>");
     metrics.know(["<tool>"], ["<provider>"]);
+    metrics.know_price("<provider>", "<currency>");
     metrics.open(0, [("audiosocket_leg", 0), ("expected", 0), ("rtp_port", 0), ("unidentified", 0)]);
     AriCounters::new(metrics.registry()).unwrap();
     MediaCounters::new(metrics.registry()).unwrap();
     ProviderCounters::new(metrics.registry()).unwrap();
+    SpeechCounters::new(metrics.registry()).unwrap();
     OutboundCounters::new(metrics.registry()).unwrap();
     MailCounters::new(metrics.registry()).unwrap();
     let mcp = McpCounters::new(metrics.registry());

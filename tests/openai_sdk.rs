@@ -1,6 +1,9 @@
 //! Every message the OpenAI Realtime provider can send, checked by the types of the vendor's own
 //! Python package.
 
+#[path = "support/python.rs"]
+mod python;
+
 use offhook::{
     audio::Format,
     call::{AgentCommand, Reply},
@@ -8,41 +11,12 @@ use offhook::{
     provider::{self, AgentSetup, Wire},
     tool::schemas::{Dialect, ToolText},
 };
+use python::{check_lines, words_of};
 use serde_json::{Value, json};
-use std::{
-    collections::BTreeSet,
-    io::Write,
-    path::PathBuf,
-    process::{Command, Output, Stdio},
-    time::Duration,
-};
-
-/// The interpreter that has the package.
-fn python() -> PathBuf {
-    // Where tests/lab/setup.sh puts it; the two name one place, however cargo is told.
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(PathBuf::from("target"), PathBuf::from);
-    let usual = root.join(target).join("venv/bin/python");
-    let python = std::env::var_os("OFFHOOK_PYTHON").map_or(usual, PathBuf::from);
-    assert!(
-        python.exists(),
-        "{} is missing: run `make setup`, or set OFFHOOK_PYTHON to a Python that has the package `openai`",
-        python.display()
-    );
-    python
-}
+use std::{collections::BTreeSet, process::Output, time::Duration};
 
 fn check(lines: &str) -> Output {
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/sdk/check_openai.py");
-    let mut child = Command::new(python())
-        .arg(script)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("a Python that runs");
-    child.stdin.take().expect("a pipe").write_all(lines.as_bytes()).expect("a script that reads");
-    child.wait_with_output().expect("a script that ends")
+    check_lines("openai", "check_openai.py", &[], lines)
 }
 
 fn options() -> Vec<Value> {
@@ -155,12 +129,7 @@ fn every_message_we_can_send_is_one_the_vendors_package_knows() {
     ];
     assert_eq!(kinds, expected.map(str::to_owned).into(), "the commands above no longer bring out every message");
     let output = check(&lines);
-    assert!(
-        output.status.success(),
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", words_of(&output));
 }
 
 #[test]
@@ -181,7 +150,7 @@ fn the_check_itself_finds_unknown_keys_wrong_types_and_the_retired_dialect() {
         (json!({ "type": "session.start", "session": {} }), "$.type"),
     ] {
         let output = check(&format!("{message}\n"));
-        let words = String::from_utf8_lossy(&output.stdout);
+        let words = words_of(&output);
         assert!(!output.status.success() && words.contains(part), "{message} passed: {words}");
     }
 }

@@ -12,8 +12,13 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::{fmt::Write, fs, path::PathBuf};
 
+const KINDS: [&str; 5] = ["deepgram_agent", "elevenlabs_agent", "gemini_live", "openai_realtime", "scripted"];
+
 fn options(kind: &str) -> Value {
     match kind {
+        "gemini_live" => json!({ "api_key": "test" }),
+        "deepgram_agent" => json!({ "api_key": "dg-test" }),
+        "elevenlabs_agent" => json!({ "agent_id": "agent_1" }),
         "openai_realtime" => json!({ "api_key": "sk-test" }),
         "scripted" => json!({ "script": [{ "say": "Hello." }] }),
         other => panic!("write down options for the provider {other}"),
@@ -43,11 +48,35 @@ fn fixtures() -> Vec<(String, PathBuf)> {
         .collect()
 }
 
+/// A line is a message of text; `{"binary":"00ff"}` stands for one of bytes.
+fn wire(line: &str, message: &Value) -> Wire {
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).expect("digits"), 16).expect("a byte");
+    match message["binary"].as_str() {
+        Some(digits) => Wire::Binary(digits.as_bytes().chunks(2).map(byte).collect()),
+        None => Wire::Text(line.into()),
+    }
+}
+
 fn show(event: &AgentEvent) -> String {
     match event {
         AgentEvent::Audio { response, item, audio } if audio.is_empty() => format!("end of audio {response} {item}"),
         AgentEvent::Audio { response, item, audio } => format!("audio {response} {item} {:02x?}", audio.as_ref()),
         other => format!("{other:?}"),
+    }
+}
+
+/// The message's type, or what it holds where messages have none.
+fn name_of(line: &str) -> String {
+    match serde_json::from_str::<Value>(line) {
+        Ok(Value::Object(message)) if !message.contains_key("type") => {
+            let keys = message.iter().map(|(key, value)| {
+                let within = value.as_object().map(|value| value.keys().cloned().collect::<Vec<_>>().join(", "));
+                within.filter(|within| !within.is_empty()).map_or(key.clone(), |within| format!("{key} {{ {within} }}"))
+            });
+            keys.collect::<Vec<_>>().join(", ")
+        }
+        Ok(message) => message["type"].to_string(),
+        Err(_) => line.into(),
     }
 }
 
@@ -58,8 +87,9 @@ fn recorded_conversations_are_understood_as_before() {
         let mut shown = String::new();
         for line in fs::read_to_string(&path).expect("a readable fixture").lines() {
             let (mut events, mut replies) = (Vec::new(), Vec::new());
-            codec.decode(Wire::Text(line.into()), &mut events, &mut replies);
-            let name = serde_json::from_str::<Value>(line).map_or_else(|_| line.into(), |v| v["type"].to_string());
+            let message = serde_json::from_str::<Value>(line).unwrap_or_default();
+            codec.decode(wire(line, &message), &mut events, &mut replies);
+            let name = if message["binary"].is_null() { name_of(line) } else { "(binary)".into() };
             writeln!(shown, "{name}").expect("a string grows");
             for event in &events {
                 writeln!(shown, "    {}", show(event)).expect("a string grows");
@@ -116,7 +146,7 @@ fn odd_value() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn no_bytes_make_a_codec_panic(text in any::<bool>(), bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        for kind in ["openai_realtime", "scripted"] {
+        for kind in KINDS {
             let wire = if text {
                 Wire::Text(String::from_utf8_lossy(&bytes).into_owned())
             } else {
@@ -136,9 +166,10 @@ proptest! {
                 lines.into_iter().map(move |message| (kind.clone(), message))
             })
             .collect();
-        let mut codec = codec("openai_realtime");
+        let mut codecs: Vec<_> = KINDS.iter().map(|kind| (*kind, codec(kind))).collect();
         for (which, at, by) in bends {
-            let (_, message) = &messages[which % messages.len()];
+            let (kind, message) = &messages[which % messages.len()];
+            let (_, codec) = codecs.iter_mut().find(|(name, _)| name == kind).expect("a kind of `KINDS`");
             let wire = Wire::Text(bent(message, at, &by).to_string());
             codec.decode(wire, &mut Vec::new(), &mut Vec::new());
         }

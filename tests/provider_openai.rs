@@ -7,79 +7,18 @@ use bytes::Bytes;
 use offhook::{
     audio::{Format, rms_dbfs},
     call::{AgentCommand, AgentEvent, AgentLoss, Noise, Reply, ResponseStatus, Speaker},
-    facts::CallId,
-    provider::{self, AgentSetup, ProviderCounters, SessionPolicy},
 };
-use prometheus::Registry;
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
-use support::openai_server::{Behaviour, OpenAiServer, Opening, Setup, tone};
-use tokio::{
-    sync::mpsc,
-    time::{Instant, timeout},
+use std::time::Duration;
+use support::{
+    openai_server::{Behaviour, OpenAiServer, Opening, Setup, tone},
+    stage::Stage,
 };
-
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The call's side of one session with the server.
-struct Stage {
-    commands: mpsc::Sender<AgentCommand>,
-    events: mpsc::Receiver<AgentEvent>,
-    task: tokio::task::JoinHandle<()>,
-}
-
-impl Stage {
-    fn new(server: &OpenAiServer, leg: Format) -> Self {
-        Self::with(&server.options(), leg)
-    }
-
-    fn with(options: &Value, leg: Format) -> Self {
-        let provider = provider::build("openai_realtime", options).expect("good options");
-        let setup = AgentSetup { instructions: "Be brief.".into(), ..AgentSetup::new(CallId::random(), leg) };
-        let counters = Arc::new(ProviderCounters::new(&Registry::new()).expect("a fresh registry"));
-        let policy = SessionPolicy { handshake_max: Duration::from_secs(1), ..SessionPolicy::default() };
-        let (commands, command_receiver) = mpsc::channel(64);
-        let (event_sender, events) = mpsc::channel(64);
-        let task = tokio::spawn(provider::run(provider, setup, command_receiver, event_sender, policy, counters));
-        Self { commands, events, task }
-    }
-
-    async fn next(&mut self) -> AgentEvent {
-        let event = timeout(PATIENCE, self.events.recv()).await.expect("an event in time");
-        event.expect("an event before the end of the session")
-    }
-
-    /// The next event that is no audio.
-    async fn next_but_audio(&mut self) -> AgentEvent {
-        loop {
-            match self.next().await {
-                AgentEvent::Audio { .. } => {}
-                event => return event,
-            }
-        }
-    }
-
-    /// Everything until the session ends.
-    async fn rest(&mut self) -> Vec<AgentEvent> {
-        let mut events = Vec::new();
-        while let Some(event) = timeout(PATIENCE, self.events.recv()).await.expect("the end in time") {
-            events.push(event);
-        }
-        events
-    }
-
-    async fn tell(&self, command: AgentCommand) {
-        self.commands.send(command).await.expect("the session stands");
-    }
-
-    async fn is_ready(&mut self) {
-        assert_eq!(self.next().await, AgentEvent::Ready);
-    }
-}
+use tokio::time::Instant;
 
 async fn stage_of(behaviour: Behaviour, leg: Format) -> (OpenAiServer, Stage) {
     let server = OpenAiServer::start(behaviour).await;
-    let stage = Stage::new(&server, leg);
+    let stage = Stage::with("openai_realtime", &server.options(), leg);
     (server, stage)
 }
 
@@ -142,7 +81,7 @@ async fn caller_audio_reaches_the_server_untouched_in_g711_and_as_24_khz_otherwi
 #[tokio::test]
 async fn what_the_caller_says_before_the_session_stands_arrives_after_it_in_order() {
     let server = OpenAiServer::start(Behaviour::default()).await;
-    let mut stage = Stage::new(&server, Format::ULAW);
+    let mut stage = Stage::with("openai_realtime", &server.options(), Format::ULAW);
     let frames: Vec<u8> = (0..160 * 60).map(|i| (i / 160) as u8).collect();
     for frame in frames.chunks(160) {
         stage.tell(AgentCommand::Audio(Bytes::copy_from_slice(frame))).await;
@@ -185,7 +124,10 @@ async fn each_way_of_not_standing_up_ends_in_one_loss_after_bounded_attempts() {
 async fn a_port_where_nobody_listens_is_unreachable() {
     let unused = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("an address");
     let options = json!({ "api_key": "sk-test", "base_url": format!("ws://{unused}") });
-    assert_eq!(Stage::with(&options, Format::ULAW).rest().await, [AgentEvent::Lost(AgentLoss::Unreachable)]);
+    assert_eq!(
+        Stage::with("openai_realtime", &options, Format::ULAW).rest().await,
+        [AgentEvent::Lost(AgentLoss::Unreachable)]
+    );
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ const LAYERS: &[&[&str]] = &[
     &["call"],
     &["config"],
     &["telemetry"],
+    &["speech"],
     &["asterisk", "provider", "outbound", "mcp", "http"],
     &["store"],
     &["engine"],

@@ -2,14 +2,13 @@
 //! packages, and what a provider cannot carry. `OFFHOOK_BLESS=1 cargo test --test tool_schemas`
 //! writes the golden files.
 
+#[path = "support/python.rs"]
+mod python;
+
 use offhook::tool::schemas::{Dialect, ToolText};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::{
-    fs,
-    path::PathBuf,
-    process::{Command, Output},
-};
+use std::{fs, path::PathBuf, process::Output};
 
 #[derive(Deserialize)]
 struct Tool {
@@ -189,14 +188,7 @@ fn depth_and_size_have_a_limit() {
 }
 
 fn check_with_the_packages(files: &[(Dialect, PathBuf)]) -> Output {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    // Where tests/lab/setup.sh puts it; the two name one place, however cargo is told.
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(PathBuf::from("target"), PathBuf::from);
-    let usual = root.join(target).join("venv/bin/python");
-    let python = std::env::var_os("OFFHOOK_PYTHON").map_or(usual, PathBuf::from);
-    assert!(python.exists(), "{} is missing: run `make setup`, or set OFFHOOK_PYTHON", python.display());
-    let mut command = Command::new(python);
-    command.arg(root.join("tests/sdk/check_tools.py"));
+    let mut command = python::script("google-genai", "check_tools.py");
     for (dialect, path) in files {
         command.arg(dialect.label()).arg(path);
     }
@@ -208,7 +200,7 @@ fn check_with_the_packages(files: &[(Dialect, PathBuf)]) -> Output {
 fn the_golden_declarations_are_what_the_vendors_packages_know() {
     let files = Dialect::ALL.map(|dialect| (dialect, fixture(&format!("{dialect}.json"))));
     let output = check_with_the_packages(&files);
-    let words = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let words = python::words_of(&output);
     assert!(output.status.success() && words.contains("15 tools checked, 0 violations"), "{words}");
 }
 

@@ -7,12 +7,14 @@
 mod clip;
 mod convert;
 pub mod g711;
+mod gain;
 mod level;
 mod ringback;
 mod voice;
 
-pub use clip::{Clip, ClipError};
+pub use clip::{Clip, ClipError, Sentence};
 pub use convert::Converter;
+pub use gain::attenuate;
 pub use level::{Activity, ActivityDetector, rms_dbfs};
 pub use ringback::{RingBack, RingTone};
 pub use voice::{Heard, VoiceDetector};

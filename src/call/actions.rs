@@ -51,7 +51,8 @@ enum State {
 #[derive(Debug, Clone)]
 pub struct Slow {
     pub tool: String,
-    pub announce: Announce,
+    /// In these words and after this time, where its author said so.
+    pub announce: Option<Announce>,
     pub began: Instant,
 }
 
@@ -88,13 +89,12 @@ impl Actions {
         self.set(id, State::Running { deadline, slow });
     }
 
-    /// The next announcement to a caller who has heard nothing since `silent_since`, and when it is due.
-    pub fn announcement(&self, silent_since: Instant) -> Option<(Instant, &Slow)> {
-        let slow = self.calls.iter().filter_map(|call| match &call.state {
+    /// The running calls that the caller may still be told about.
+    pub fn slow(&self) -> impl Iterator<Item = &Slow> {
+        self.calls.iter().filter_map(|call| match &call.state {
             State::Running { slow, .. } => slow.as_ref(),
             _ => None,
-        });
-        slow.map(|slow| (slow.began.max(silent_since) + slow.announce.after, slow)).min_by_key(|(due, _)| *due)
+        })
     }
 
     /// Nothing more is announced of the calls that run.
@@ -202,6 +202,30 @@ impl Actions {
                 Answer { call_id, output, reply: if last && speak { Reply::Wanted } else { Reply::NotNow } }
             })
             .collect()
+    }
+
+    /// The agent is gone, and another one will come: what runs goes on, answered by nobody. Those calls, and
+    /// the answers that the agent was still to get.
+    pub fn orphan(&mut self) -> (Vec<ToolCallId>, Vec<String>) {
+        let (mut running, mut answered) = (Vec::new(), Vec::new());
+        for call in self.calls.drain(..) {
+            match call.state {
+                State::Running { deadline, .. } => {
+                    self.dispatched.push((call.id, deadline));
+                    running.push(call.id);
+                }
+                State::Answered(output) => answered.push(output),
+                State::Open | State::Waiting { .. } => {}
+            }
+        }
+        (running, answered)
+    }
+
+    /// The provider took a call back. The one that runs, if it does.
+    pub fn withdraw(&mut self, provider_id: &str) -> Option<ToolCallId> {
+        let at = self.calls.iter().position(|call| call.provider_id == provider_id)?;
+        let call = self.calls.remove(at);
+        matches!(call.state, State::Running { .. }).then_some(call.id)
     }
 
     /// Forgets everything (the agent is gone) and tells the calls that still run.

@@ -2,6 +2,7 @@
 //!
 //! The core knows agents by these words and by [`AgentTraits`] alone, never by a vendor's name.
 
+use super::usage::Usage;
 use crate::tool::{ToolCall, policy::AnswerLimits};
 use bytes::Bytes;
 use std::{sync::Arc, time::Duration};
@@ -19,9 +20,6 @@ pub enum AgentCommand {
     Greet { text: Option<String> },
     /// Say something of this meaning now, and do nothing else: a no-input prompt, a farewell.
     Say { text: String },
-    /// Say exactly this while you wait for tools: no answer, nothing to remember, and no change of what
-    /// you wait for. An agent that cannot begin at once leaves it out, since it is soon too late.
-    Announce { text: String },
     /// Where the agent is told the caller's turns ([`AgentTraits::takes_turns`]): one has begun, its
     /// audio follows; or it is complete, and is to be answered.
     Turn(CallerTurn),
@@ -127,26 +125,6 @@ pub enum Speaker {
     Agent,
 }
 
-/// What one response cost, as the provider reports it. Zero where it does not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Usage {
-    pub input_text_tokens: u64,
-    pub input_audio_tokens: u64,
-    pub input_cached_tokens: u64,
-    pub output_text_tokens: u64,
-    pub output_audio_tokens: u64,
-}
-
-impl std::ops::AddAssign for Usage {
-    fn add_assign(&mut self, other: Self) {
-        self.input_text_tokens += other.input_text_tokens;
-        self.input_audio_tokens += other.input_audio_tokens;
-        self.input_cached_tokens += other.input_cached_tokens;
-        self.output_text_tokens += other.output_text_tokens;
-        self.output_audio_tokens += other.output_audio_tokens;
-    }
-}
-
 /// Oddities a session survives. A closed set: it is a metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Noise {
@@ -243,9 +221,6 @@ pub struct AgentTraits {
     /// May hear the caller while a barge-in is undecided: it does nothing about it but report words
     /// ([`AgentEvent::PartialTranscript`]). The others hear the caller once it is decided.
     pub overhears: bool,
-    /// Takes [`AgentCommand::Announce`]: its speech is made here, so a sentence of ours cannot run into
-    /// one of its own. An agent that owns its audio stream may begin to speak at any moment.
-    pub announces: bool,
     /// Bytes of a tool's answer that it can carry; `None`: as long as the engine makes them.
     pub answer_bytes_max: Option<usize>,
     /// Can be told the whole of a result's data. Large or nested answers end the sessions of some
@@ -261,7 +236,6 @@ impl AgentTraits {
         truncates: false,
         takes_turns: false,
         overhears: false,
-        announces: false,
         answer_bytes_max: None,
         forwards_data: true,
     };

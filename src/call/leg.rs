@@ -8,6 +8,8 @@ pub enum LegCommand {
     /// One 20 ms frame for the caller. It leaves at once: neither AudioSocket nor RTP has a buffer
     /// in Asterisk, so what was sent is what is heard.
     Play(Bytes),
+    /// The agent has something to say: answer the caller, who hears ringing so far.
+    Answer,
     /// End the caller's channel.
     HangUp,
     /// Give the caller back to the dialplan at the place where it handed over, with

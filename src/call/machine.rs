@@ -18,13 +18,14 @@
 
 use super::{
     actions::Actions,
-    agent::{AgentCommand, ResponseId},
+    agent::ResponseId,
     end::EndReason,
     leg::{LegCommand, LegEvent, TransferFault},
     record::{Measure, Note},
     rules::OnFailure,
     timers::{Timer, Timers},
     track::{Floor, Track},
+    turns::Ears,
     words::{CallPlan, Input, Output},
 };
 use crate::tool::{CallPolicy, ToolError, ToolOutcome};
@@ -56,7 +57,12 @@ pub struct CallMachine {
     actions: Actions,
     policy: CallPolicy,
     manners: Manners,
-    announcements: Announcements,
+    waiting: Waiting,
+    succession: Succession,
+    ears: Hearing,
+    clock: TurnClock,
+    /// Open when no agent can be had.
+    menu: Option<Menu>,
     capture: Option<Capture>,
     /// Keys until then belong to an entry that only tools may see.
     private_until: Option<Instant>,
@@ -70,6 +76,12 @@ pub struct CallMachine {
     last_response: Option<ResponseId>,
     /// The agent has spoken since the caller last did.
     has_spoken: bool,
+    /// The agent was asked to greet, or a clip did.
+    greeted: bool,
+    /// Its greeting is not over.
+    greeting_underway: bool,
+    /// The command to answer the caller was given.
+    answered: bool,
     /// The call is being left, and the agent has begun its farewell.
     farewell_begun: bool,
     /// The agent was asked again for an answer that did not come.
@@ -99,7 +111,7 @@ enum Phase {
 enum Departure {
     HangUp(EndReason),
     Transfer { destination: String, reason: EndReason },
-    Voicemail { mailbox: String },
+    Voicemail { mailbox: String, reason: EndReason },
     ToDialplan(EndReason),
 }
 
@@ -107,31 +119,52 @@ enum Departure {
 struct Response {
     id: ResponseId,
     spoke: bool,
-    /// Of a slow tool: no answer to the caller, and no farewell.
-    is_announcement: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Agent {
     Dialling,
     Ready,
+    /// Another session is being begun.
+    Lost,
     Gone,
 }
 
-mod announcement;
+mod clock;
 mod conversation;
 mod digits;
+mod ears;
+mod last_resort;
+mod opening;
+mod succession;
 mod tools;
+mod waiting;
 
-use announcement::Announcements;
+use clock::TurnClock;
 use digits::Capture;
+use ears::Hearing;
+use last_resort::Menu;
+use succession::Succession;
 use tools::{Handoff, Manners};
+use waiting::Waiting;
 
 impl CallMachine {
     pub fn new(plan: CallPlan, now: Instant) -> Self {
+        Self::listening_by(plan, None, now)
+    }
+
+    /// With other ears than the built-in ones.
+    pub fn with_ears(plan: CallPlan, ears: Box<dyn Ears>, now: Instant) -> Self {
+        Self::listening_by(plan, Some(ears), now)
+    }
+
+    fn listening_by(plan: CallPlan, ears: Option<Box<dyn Ears>>, now: Instant) -> Self {
         let mut timers = Timers::default();
         timers.set(Timer::CallMax, now + plan.rules.call_max);
         timers.set(Timer::AgentReady, now + plan.rules.agent_ready_max);
+        // With a sentence of ours there is no reason to let the caller wait.
+        let at_once = plan.clips.notice.is_some() || plan.clips.greeting.is_some();
+        timers.set(Timer::Answer, if at_once { now } else { now + plan.rules.answer_max });
         Self {
             track: Track::new(plan.format, now),
             began: now,
@@ -146,7 +179,11 @@ impl CallMachine {
                 (now, plan.wall),
             ),
             manners: Manners::default(),
-            announcements: Announcements::default(),
+            waiting: Waiting::default(),
+            succession: Succession::default(),
+            ears: Hearing::new(&plan.rules, &plan.agent, plan.format, ears),
+            clock: TurnClock::default(),
+            menu: None,
             capture: None,
             private_until: None,
             handoff: None,
@@ -155,6 +192,9 @@ impl CallMachine {
             response: None,
             last_response: None,
             has_spoken: false,
+            greeted: false,
+            greeting_underway: false,
+            answered: false,
             farewell_begun: false,
             asked_again: false,
             caller_audio_at: now,
@@ -173,6 +213,11 @@ impl CallMachine {
     /// Bytes of one frame of this call's audio.
     pub fn frame_bytes(&self) -> usize {
         self.plan.format.frame_bytes()
+    }
+
+    /// The caller's turn, counted as the tools' budgets count it.
+    pub fn turn(&self) -> u64 {
+        self.policy.turn()
     }
 
     /// One word for a page of live calls.
@@ -197,6 +242,7 @@ impl CallMachine {
             Input::Agent(event) => self.on_agent(event, now, out),
             Input::ToolFinished { id, outcome } => self.on_tool_finished(id, outcome, now, out),
             Input::HandedOff(handover) => self.on_handed_off(*handover, now, out),
+            Input::Next(next) => self.on_next(next, now, out),
             Input::Say(words) if matches!(self.phase, Phase::Talking) => self.say(&words, now, out),
             Input::Say(_) => {}
             Input::EndNow(reason) => self.depart(Departure::HangUp(reason), now, out),
@@ -227,8 +273,9 @@ impl CallMachine {
                 // may be nobody's business.
                 let away = matches!(self.phase, Phase::Transferring(_)) || self.is_listening_in_private(now);
                 let audio = if away { self.track.silence() } else { audio };
-                self.to_agent(AgentCommand::Audio(audio), out);
+                self.hear_caller(audio, now, out);
             }
+            LegEvent::Digit(key) if self.menu.is_some() => self.on_choice(key, now, out),
             LegEvent::Digit(digit) => self.on_digit(digit, now, out),
             LegEvent::CallerLeft => {
                 let reason = self.reason_of_leaving();
@@ -265,23 +312,6 @@ impl CallMachine {
         }
     }
 
-    fn on_up(&mut self, now: Instant, out: &mut Vec<Output>) {
-        if !matches!(self.phase, Phase::Connecting) {
-            return;
-        }
-        self.phase = Phase::Talking;
-        self.timers.set(Timer::Slot, now);
-        out.push(Output::Note(Note::Answered));
-        out.push(Output::Measure(Measure::SetUp(now - self.began)));
-        self.caller_audio_at = now;
-        if let Some(reason) = self.lost_untold.take() {
-            self.fail(reason, now, out);
-        }
-        if self.agent == Agent::Ready {
-            self.greet(now, out);
-        }
-    }
-
     /// Whose doing it was that the caller is gone.
     fn reason_of_leaving(&self) -> EndReason {
         match &self.phase {
@@ -304,7 +334,7 @@ impl CallMachine {
         out.push(Output::Note(Note::TransferFailed(fault)));
         // Whatever was left to be said was meant for somebody who is on the way out.
         self.track.stop_ringing();
-        let interrupted = self.track.cut(self.response.as_ref().map(|response| &response.id), now);
+        let (interrupted, _) = self.track.cut(self.response.as_ref().map(|response| &response.id), now);
         self.tell_interrupted(interrupted, true, out);
         let lost = self.lost_untold.take();
         // Without slots there is no path any more on which anybody could be heard.
@@ -340,15 +370,21 @@ impl CallMachine {
     fn on_timer(&mut self, timer: Timer, due: Instant, now: Instant, out: &mut Vec<Output>) {
         match timer {
             Timer::Slot => {
-                let next = self.track.slot(due, now, self.response.is_some(), out);
-                self.timers.set(Timer::Slot, next);
+                let played = self.track.slot(due, now, self.response.is_some(), out);
+                self.timers.set(Timer::Slot, played.next);
+                self.ears.played(&played.frame, now);
+                if played.agent_begins
+                    && let Some(times) = self.clock.heard(now)
+                {
+                    out.push(Output::Measure(Measure::Turn(times)));
+                }
                 if now.saturating_duration_since(self.caller_audio_at) >= CALLER_GAP && self.agent != Agent::Gone {
-                    self.to_agent(AgentCommand::Audio(self.track.silence()), out);
+                    self.hear_caller(self.track.silence(), now, out);
                     out.push(Output::Measure(Measure::CallerGap));
                 }
             }
             Timer::CallMax => {
-                let interrupted = self.track.cut(self.response.as_ref().map(|response| &response.id), now);
+                let (interrupted, _) = self.track.cut(self.response.as_ref().map(|response| &response.id), now);
                 self.tell_interrupted(interrupted, true, out);
                 self.leave(Departure::HangUp(EndReason::CallTooLong), now);
                 // Nobody may keep the call alive by talking on.
@@ -372,7 +408,12 @@ impl CallMachine {
                 }
                 self.on_waited(now, out);
             }
-            Timer::Announce => self.announce(out),
+            Timer::Filler => self.fill(out),
+            Timer::Answer => self.answer(out),
+            Timer::Recovery => self.no_agent_is_left(now, out),
+            Timer::Menu => self.on_no_choice(now, out),
+            // It began to answer and does not go on.
+            Timer::Stalled => self.on_agent_lost(EndReason::AgentSilent, now, out),
             Timer::Digits => self.on_digits_late(now, out),
             Timer::LastWords | Timer::Tail => {
                 if let Phase::Leaving(departure) = &self.phase {
@@ -409,6 +450,7 @@ impl CallMachine {
         let asked_by_agent = !matches!(departure, Departure::HangUp(EndReason::NoInput));
         self.farewell_begun = asked_by_agent && self.has_spoken && self.manners.closing.is_none();
         self.phase = Phase::Leaving(departure);
+        self.stop_deciding();
         for timer in [Timer::CallMax, Timer::NoInput, Timer::AgentSilence] {
             self.timers.clear(timer);
         }
@@ -429,8 +471,8 @@ impl CallMachine {
             Departure::Transfer { destination, reason } => {
                 self.hand_on(LegCommand::Transfer { destination }, reason, now, out);
             }
-            Departure::Voicemail { mailbox } => {
-                self.hand_on(LegCommand::Voicemail { mailbox }, EndReason::Transferred, now, out);
+            Departure::Voicemail { mailbox, reason } => {
+                self.hand_on(LegCommand::Voicemail { mailbox }, reason, now, out);
             }
         }
     }
@@ -459,12 +501,18 @@ impl CallMachine {
     fn settle(&mut self, now: Instant, out: &mut Vec<Output>) {
         self.await_digits(now);
         self.hand_off_when_quiet(out);
-        self.await_announcement(now);
+        self.await_filler(now);
+        self.await_choice(now);
+        self.await_rest_of_answer(now);
+        self.roll_over_when_quiet(now, out);
+        if self.greeting_underway && self.has_spoken && self.response.is_none() && !self.track.agent_waits() {
+            self.greeting_underway = false;
+        }
         let quiet = self.is_quiet();
         match self.phase {
             Phase::Talking => {
                 let waiting = quiet && self.track.floor() != Floor::Caller && self.agent == Agent::Ready;
-                if waiting && self.plan.agent.detects_speech {
+                if waiting && self.hears_turns() {
                     self.timers.set_if_idle(Timer::NoInput, now + self.plan.rules.no_input_after);
                 } else {
                     self.timers.clear(Timer::NoInput);

@@ -6,6 +6,7 @@
 
 mod actions;
 mod agent;
+mod clips;
 mod end;
 mod leg;
 mod machine;
@@ -15,17 +16,20 @@ mod rules;
 mod timers;
 mod track;
 mod turns;
+mod usage;
 mod words;
 
 pub use agent::{
     AgentCommand, AgentEvent, AgentLoss, AgentTraits, CallerTurn, ItemId, Noise, Reply, ResponseId, ResponseStatus,
-    Speaker, Usage,
+    Speaker,
 };
+pub use clips::{Clips, Spoken};
 pub use end::{EndClass, EndReason};
 pub use leg::{KEYS_MAX, LegCommand, LegEvent, LegTraits, SetupStep, TransferFault, are_keys};
 pub use machine::CallMachine;
-pub use record::{Measure, Note};
-pub use rules::{CallRules, OnFailure};
+pub use record::{Measure, Note, TurnTimes};
+pub use rules::{CallRules, Exit, LastResort, OnFailure, Recovery};
 pub use timers::Timer;
 pub use turns::{AgentSound, Backchannels, Ears, FalseAlarm, TurnEvent, TurnOwner, TurnRules, TurnTaker, VERDICT_MAX};
-pub use words::{CallPlan, Delivery, Handover, Input, Output};
+pub use usage::Usage;
+pub use words::{CallPlan, Delivery, Dialling, Handover, Input, Next, Output, Successor};

@@ -1,10 +1,6 @@
 //! What the core tells those who watch a call: notes for its record, measures for the metrics.
 
-use super::{
-    agent::{Speaker, Usage},
-    end::EndReason,
-    leg::TransferFault,
-};
+use super::{agent::Speaker, end::EndReason, leg::TransferFault, usage::Usage, words::Dialling};
 use crate::{
     redact::Redacted,
     tool::{Audit, ToolError, Verdict},
@@ -64,9 +60,53 @@ pub enum Note {
     /// A tool asked something of the call that it cannot do.
     ActionRefused(&'static str),
     NoInputPrompt,
+    /// The caller hears a sentence of ours, word for word.
+    Spoke {
+        purpose: &'static str,
+    },
+    /// The caller was heard over the agent, and it was no interruption.
+    FalseAlarm {
+        why: &'static str,
+    },
+    /// The line's echo is too heavy for interruptions by voice (or is not any more).
+    HalfDuplex(bool),
+    /// Another session takes the call on.
+    Dialling(Dialling),
+    /// It has the call.
+    TookOver {
+        provider: String,
+        resumed: bool,
+    },
     /// Something failed; the caller hears the apology and goes where `on_failure` says.
     Failing(EndReason),
     TransferFailed(TransferFault),
+}
+
+/// From the caller's last voiced frame to the first frame of the answer, stage by stage. The stages
+/// follow each other without a gap, so they add up to the whole. Both ends are counted in audio: the
+/// beginning by the samples since the last voiced one, the end by the slot in which the frame left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TurnTimes {
+    /// The caller's turn, counted as the tools' budgets count it.
+    pub turn: u64,
+    /// Last voiced frame → the turn counts as over.
+    pub endpointing: Duration,
+    /// → the response began, as the provider said, or its first audio came.
+    pub thinking: Duration,
+    /// → its first audio arrived.
+    pub speaking: Duration,
+    /// → its first frame left.
+    pub playout: Duration,
+    /// The agent called tools in between.
+    pub tools: bool,
+    /// The caller heard a filler in between.
+    pub filled: bool,
+}
+
+impl TurnTimes {
+    pub fn total(&self) -> Duration {
+        self.endpointing + self.thinking + self.speaking + self.playout
+    }
 }
 
 /// One figure for the metrics.
@@ -76,8 +116,8 @@ pub enum Measure {
     SetUp(Duration),
     /// Call began → first frame of the agent left.
     FirstAudio(Duration),
-    /// Caller stopped (as the turn's owner reported it) → first frame of the answer left.
-    TurnGap(Duration),
+    /// One turn of the caller was answered.
+    Turn(TurnTimes),
     /// Interruption decided → first frame without the agent left.
     BargeInStop(Duration),
     /// The slot left this much after its time.

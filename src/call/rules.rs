@@ -1,7 +1,8 @@
 //! What a context's configuration says about the course of a call.
 
+use super::turns::TurnRules;
 use crate::audio::RingTone;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// Limits and prompts of one call, copied from its context when the call begins.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,10 +24,48 @@ pub struct CallRules {
     pub farewell_max: Duration,
     /// The line the agent opens the call with; `None` lets the model choose its words.
     pub greeting: Option<String>,
-    /// What happens when the agent is lost.
+    /// Who has the turn, and what interrupts the agent.
+    pub turns: TurnRules,
+    /// The caller hears ringing until the agent has something to say, and at most so long.
+    pub answer_max: Duration,
+    /// Who waits for an answer hears something after so much silence, if only "One moment, please."
+    pub quiet_max: Duration,
+    /// An agent that is lost is replaced.
+    pub recovery: Recovery,
+    /// What a caller whom no agent can serve may choose by keys.
+    pub last_resort: Option<LastResort>,
+    /// What happens when no agent is left.
     pub on_failure: OnFailure,
     /// What the caller hears while a transfer's destination rings.
     pub ring_tone: RingTone,
+}
+
+/// How hard it is tried to replace an agent that was lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovery {
+    /// Sessions that may be begun for it in one call. An agent that is lost again and again is no agent.
+    pub attempts: u32,
+    /// From the loss until another agent has the call; nobody waits for longer.
+    pub within: Duration,
+}
+
+/// A menu of keys, after the apology.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastResort {
+    pub keys: BTreeMap<char, Exit>,
+    /// How often the menu is heard before `on_failure` decides.
+    pub rounds: u32,
+    /// For a key, after the menu was heard.
+    pub wait: Duration,
+}
+
+/// Where a key of the last resort leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Exit {
+    Transfer(String),
+    Voicemail(String),
+    Dialplan,
+    HangUp,
 }
 
 /// After the apology clip was heard: what becomes of a caller whose agent is lost.
@@ -52,6 +91,11 @@ impl Default for CallRules {
             tool_max: Duration::from_secs(10),
             farewell_max: Duration::from_secs(15),
             greeting: None,
+            turns: TurnRules::default(),
+            answer_max: Duration::from_secs(2),
+            quiet_max: Duration::from_millis(1_200),
+            recovery: Recovery { attempts: 4, within: Duration::from_secs(20) },
+            last_resort: None,
             on_failure: OnFailure::Dialplan,
             ring_tone: RingTone::default(),
         }

@@ -17,8 +17,16 @@ pub enum Timer {
     NoInput,
     /// A tool should have answered by now.
     Tool,
-    /// The caller has heard nothing of a slow tool for too long.
-    Announce,
+    /// The caller should have heard something by now.
+    Filler,
+    /// The agent is not there yet; the caller is answered all the same.
+    Answer,
+    /// The answer that was begun should have gone on by now.
+    Stalled,
+    /// Another agent should have the call by now.
+    Recovery,
+    /// The caller should have chosen a key of the last resort by now.
+    Menu,
     /// The caller should have pressed the next key by now.
     Digits,
     /// The last words should have been spoken by now.
@@ -37,7 +45,11 @@ const ALL: [Timer; COUNT] = [
     Timer::AgentSilence,
     Timer::NoInput,
     Timer::Tool,
-    Timer::Announce,
+    Timer::Filler,
+    Timer::Answer,
+    Timer::Stalled,
+    Timer::Recovery,
+    Timer::Menu,
     Timer::Digits,
     Timer::LastWords,
     Timer::Tail,

@@ -1,19 +1,31 @@
-//! The sound that leaves for the caller, slot by slot, and who has the floor by it.
+//! The sound that leaves for the caller, slot by slot: the one owner of the outgoing track.
+//!
+//! Sources in the order of precedence: ringing, sentences of the engine's own (clips), the agent. A clip
+//! that makes place for the agent's answer goes when the answer comes; any other is heard first, and the
+//! agent's audio waits behind it.
+
+mod clips;
+
+pub use clips::{ClipHeard, Purpose};
 
 use super::{
     agent::{ItemId, ResponseId},
+    clips::Spoken,
     leg::LegCommand,
     playout::{Interrupted, Playout, Queued},
     record::{Measure, Note},
     words::Output,
 };
-use crate::audio::{FRAME, Format, RingBack, RingTone};
+use crate::audio::{FRAME, Format, RingBack, RingTone, attenuate};
 use bytes::Bytes;
+use clips::ClipQueue;
 use std::time::{Duration, Instant};
 
 /// A late engine sends the slots of the last 100 ms at once (the phone's jitter buffer takes them)
 /// and gives up older ones.
 const CATCH_UP_MAX: Duration = Duration::from_millis(100);
+/// A ducked agent is heard at -12 dB: soft enough to talk over, loud enough not to be missed.
+const DUCKED: f32 = 0.25;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Floor {
@@ -22,38 +34,69 @@ pub enum Floor {
     Agent,
 }
 
+/// How loud the agent is heard while it is undecided whether the caller interrupts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loudness {
+    Full,
+    Ducked,
+    /// Nothing is heard, and nothing is thrown away.
+    Paused,
+}
+
+/// What the last slot carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Silence,
+    Clip,
+    Agent,
+}
+
 /// Speech or silence, one frame every 20 ms, with the moments that are measured on the way.
 #[derive(Debug)]
 pub struct Track {
     playout: Playout,
+    clips: ClipQueue,
+    loudness: Loudness,
     floor: Floor,
-    /// When the call began, until the agent is first heard.
+    /// When the call began, until somebody is first heard.
     silent_since: Option<Instant>,
-    /// When the caller's turn ended, until the agent is heard.
-    turn_ended: Option<Instant>,
     /// When an interruption was decided, until a slot without the agent.
     interrupted: Option<Instant>,
+    last: Source,
     agent_lost: bool,
     format: Format,
     /// Heard instead of everything else.
     ringing: Option<RingBack>,
 }
 
+/// One slot's outcome, for those who measure and listen.
+#[derive(Debug)]
+pub struct Played {
+    /// What left.
+    pub frame: Bytes,
+    /// When the next slot is due.
+    pub next: Instant,
+    /// With this frame the agent begins to be heard.
+    pub agent_begins: bool,
+}
+
 impl Track {
     pub fn new(format: Format, began: Instant) -> Self {
         Self {
             playout: Playout::new(format),
+            clips: ClipQueue::default(),
+            loudness: Loudness::Full,
             floor: Floor::Open,
             silent_since: Some(began),
-            turn_ended: None,
             interrupted: None,
+            last: Source::Silence,
             agent_lost: false,
             format,
             ringing: None,
         }
     }
 
-    /// The agent was not heard yet.
+    /// Nobody was heard yet.
     pub fn never_spoken(&self) -> bool {
         self.silent_since.is_some()
     }
@@ -62,16 +105,42 @@ impl Track {
         self.floor
     }
 
+    /// Agent audio. The first of an answer ends what was only to bridge the wait for it.
     pub fn push(&mut self, response: ResponseId, item: ItemId, audio: Bytes) -> Queued {
-        self.playout.push(response, item, audio)
+        let queued = self.playout.push(response, item, audio);
+        if queued == Queued::Kept && !self.playout.is_empty() {
+            self.clips.give_way();
+        }
+        queued
     }
 
+    /// A sentence of the engine's own, behind those that wait already.
+    pub fn say(&mut self, spoken: &Spoken, purpose: Purpose) {
+        self.clips.push(spoken, purpose, self.format);
+    }
+
+    /// Nothing is left to be heard, clips included.
     pub fn is_empty(&self) -> bool {
-        self.playout.is_empty()
+        self.playout.is_empty() && self.clips.is_empty()
+    }
+
+    /// The agent has something that was not heard yet.
+    pub fn agent_waits(&self) -> bool {
+        !self.playout.is_empty()
     }
 
     pub fn queued(&self) -> Duration {
-        self.playout.queued()
+        self.playout.queued() + self.clips.queued(self.format)
+    }
+
+    /// The caller hears, or is about to hear, something that must not be interrupted.
+    pub fn is_protected(&self) -> bool {
+        self.clips.is_protected()
+    }
+
+    /// Somebody is being heard, or paused in mid-sentence.
+    pub fn is_audible(&self) -> bool {
+        self.last != Source::Silence || self.loudness == Loudness::Paused
     }
 
     /// One frame of silence in the leg's format.
@@ -79,19 +148,31 @@ impl Track {
         self.playout.silence()
     }
 
+    /// Until the caller's interruption is decided.
+    pub fn set_loudness(&mut self, loudness: Loudness) {
+        self.loudness = loudness;
+    }
+
     /// The caller takes the floor from an agent who may be speaking.
-    pub fn caller_speaks(&mut self, active: Option<&ResponseId>, now: Instant) -> Interrupted {
+    pub fn caller_speaks(&mut self, active: Option<&ResponseId>, now: Instant) -> (Interrupted, Option<ClipHeard>) {
         self.floor = Floor::Caller;
         self.cut(active, now)
     }
 
-    /// Cuts off whatever is being said.
-    pub fn cut(&mut self, active: Option<&ResponseId>, now: Instant) -> Interrupted {
+    /// Cuts off whatever is being said, but for what is protected.
+    pub fn cut(&mut self, active: Option<&ResponseId>, now: Instant) -> (Interrupted, Option<ClipHeard>) {
+        self.loudness = Loudness::Full;
         let interrupted = self.playout.interrupt(active);
-        if !interrupted.cuts.is_empty() {
+        let clip = self.clips.interrupt(self.format);
+        if !interrupted.cuts.is_empty() || clip.is_some() {
             self.interrupted = Some(now);
         }
-        interrupted
+        (interrupted, clip)
+    }
+
+    /// The engine's own sentences are over, protected or not.
+    pub fn silence_clips(&mut self) {
+        self.clips = ClipQueue::default();
     }
 
     /// Ringing is heard from the next slot on.
@@ -107,26 +188,25 @@ impl Track {
     /// The agent is gone; what is still said is the engine's own, and nothing to measure an agent by.
     pub fn agent_is_lost(&mut self) {
         self.agent_lost = true;
-        (self.silent_since, self.turn_ended) = (None, None);
+        self.silent_since = None;
     }
 
     /// Another agent takes over: what is remembered of the old one's responses means nothing.
-    pub fn new_agent(&mut self) {
+    /// `hears_itself`: it tells who speaks; the old one's word that the caller stopped will not come.
+    pub fn new_agent(&mut self, hears_itself: bool) {
         self.playout.forget_responses();
-        // It hears by itself who speaks; the old one's word that the caller stopped will not come.
-        if self.floor == Floor::Caller {
+        if hears_itself && self.floor == Floor::Caller {
             self.floor = Floor::Open;
         }
     }
 
-    pub fn caller_stopped(&mut self, now: Instant) {
+    pub fn caller_stopped(&mut self) {
         self.floor = Floor::Open;
-        self.turn_ended = Some(now);
     }
 
-    /// The slot that was due at `due`; `more` says that the agent is still speaking. Returns when
-    /// the next one is due: slots advance from the last one, never from `now`, so they do not drift.
-    pub fn slot(&mut self, due: Instant, now: Instant, more: bool, out: &mut Vec<Output>) -> Instant {
+    /// The slot that was due at `due`; `more` says that the agent is still speaking. Slots advance from
+    /// the last one, never from `now`, so they do not drift.
+    pub fn slot(&mut self, due: Instant, now: Instant, more: bool, out: &mut Vec<Output>) -> Played {
         let late = now.saturating_duration_since(due);
         let mut next = due + FRAME;
         if late > CATCH_UP_MAX {
@@ -135,39 +215,59 @@ impl Track {
             next = due + FRAME * (missed + 1);
             out.push(Output::Measure(Measure::SlotsMissed(missed)));
         }
-        if let Some(ringing) = &mut self.ringing {
-            out.push(Output::ToLeg(LegCommand::Play(ringing.frame())));
-            out.push(Output::Measure(Measure::SlotLate(late)));
-            return next;
-        }
-        let slot = self.playout.next(more);
-        out.push(Output::ToLeg(LegCommand::Play(slot.frame)));
+        let (frame, source) = self.next_frame(more);
+        out.push(Output::ToLeg(LegCommand::Play(frame.clone())));
         out.push(Output::Measure(Measure::SlotLate(late)));
-        if slot.speech && self.floor != Floor::Agent {
-            self.floor = Floor::Agent;
-            self.agent_heard(now, out);
-        } else if !slot.speech && self.floor == Floor::Agent && !more {
-            self.floor = Floor::Open;
-            out.push(Output::Note(Note::AgentFinished));
+        let agent_begins = self.heard(source, now, more, out);
+        Played { frame, next, agent_begins }
+    }
+
+    fn next_frame(&mut self, more: bool) -> (Bytes, Source) {
+        if let Some(ringing) = &mut self.ringing {
+            return (ringing.frame(), Source::Silence);
         }
-        if !slot.speech
+        if self.loudness == Loudness::Paused {
+            return (self.playout.silence(), Source::Silence);
+        }
+        let (frame, source) = match self.clips.next(self.format, !self.playout.is_empty()) {
+            Some(frame) => (frame, Source::Clip),
+            None => {
+                let slot = self.playout.next(more);
+                (slot.frame, if slot.speech { Source::Agent } else { Source::Silence })
+            }
+        };
+        let softer = self.loudness == Loudness::Ducked && source != Source::Silence;
+        (if softer { attenuate(self.format, &frame, DUCKED) } else { frame }, source)
+    }
+
+    /// Keeps the floor and the moments; whether the agent begins to be heard.
+    fn heard(&mut self, source: Source, now: Instant, more: bool, out: &mut Vec<Output>) -> bool {
+        self.last = source;
+        if source == Source::Silence
             && let Some(decided) = self.interrupted.take()
         {
             out.push(Output::Measure(Measure::BargeInStop(now - decided)));
         }
-        next
-    }
-
-    fn agent_heard(&mut self, now: Instant, out: &mut Vec<Output>) {
-        if self.agent_lost {
-            return;
-        }
-        out.push(Output::Note(Note::AgentSpeaks));
-        if let Some(began) = self.silent_since.take() {
+        if source != Source::Silence
+            && let Some(began) = self.silent_since.take()
+        {
             out.push(Output::Measure(Measure::FirstAudio(now - began)));
         }
-        if let Some(ended) = self.turn_ended.take() {
-            out.push(Output::Measure(Measure::TurnGap(now - ended)));
+        let begins = source == Source::Agent && self.floor != Floor::Agent;
+        if begins {
+            self.floor = Floor::Agent;
+            if !self.agent_lost {
+                out.push(Output::Note(Note::AgentSpeaks));
+            }
+        } else if source == Source::Silence
+            && self.floor == Floor::Agent
+            && self.loudness != Loudness::Paused
+            && self.ringing.is_none()
+            && !more
+        {
+            self.floor = Floor::Open;
+            out.push(Output::Note(Note::AgentFinished));
         }
+        begins && !self.agent_lost
     }
 }

@@ -1,16 +1,17 @@
 //! What goes into a [`CallMachine`](super::CallMachine) and what comes out of it.
 
 use super::{
-    agent::{AgentCommand, AgentEvent, AgentTraits},
+    agent::{AgentCommand, AgentEvent, AgentLoss, AgentTraits},
+    clips::Clips,
     end::EndReason,
     leg::{LegCommand, LegEvent},
     record::{Measure, Note},
     rules::CallRules,
 };
 use crate::{
-    audio::{Clip, Format},
+    audio::Format,
     redact::Redacted,
-    tool::{Approved, Message, Opening, PolicyRules, ToolCallId, ToolOutcome, Toolbox},
+    tool::{Approved, Latencies, Message, Opening, PolicyRules, ToolCallId, ToolOutcome, Toolbox},
 };
 use std::sync::Arc;
 
@@ -24,6 +25,8 @@ pub enum Input {
     },
     /// Another agent has been dialled for this call; what came of the old one is gone.
     HandedOff(Box<Handover>),
+    /// About the agent that was dialled ([`Output::Dial`]) to carry the call on.
+    Next(Next),
     /// A running tool has the agent say this at once.
     Say(String),
     /// An operator, or the engine on its way down, ends the call now.
@@ -45,12 +48,50 @@ pub enum Output {
         /// What the call's memory has of the keys that are to go along.
         known: serde_json::Map<String, serde_json::Value>,
     },
+    /// Another agent for the same context is to be dialled beside the one that has the call, or that was
+    /// lost; it is told the conversation so far. Answered at once with [`Next::Dialling`] or
+    /// [`Next::Nobody`].
+    Dial(Dialling),
+    /// The agent that was dialled has the call from here on; the old one's session ends.
+    TakeOver,
+    /// The agent that was dialled is not wanted any more.
+    HangUpNext,
     /// To be sent when the call is over.
     Deliver(Delivery),
     Note(Note),
     Measure(Measure),
     /// Always the last output.
     End(EndReason),
+}
+
+/// Why another agent is dialled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialling {
+    /// The session is about to end by its vendor's limit: the same provider, going on where it was if
+    /// the vendor can.
+    Rollover,
+    /// The agent is lost: the same provider if another session may heal it, else the next one.
+    Recovery(AgentLoss),
+}
+
+/// What is known about the agent that was dialled to carry the call on.
+#[derive(Debug)]
+pub enum Next {
+    Dialling(Box<Successor>),
+    /// Its own events, until it has the call.
+    Event(AgentEvent),
+    /// No provider is left that could be dialled.
+    Nobody,
+}
+
+/// The agent that is being dialled.
+#[derive(Debug, Clone)]
+pub struct Successor {
+    /// The entry of the configuration's `providers`.
+    pub provider: String,
+    pub agent: AgentTraits,
+    /// It goes on in the vendor's own session, and knows everything.
+    pub resumes: bool,
 }
 
 /// What reaches a person after the call.
@@ -75,8 +116,10 @@ pub struct CallPlan {
     pub agent: AgentTraits,
     /// The leg's format; all audio in and out of the machine is in it.
     pub format: Format,
-    /// Heard when the agent is lost.
-    pub apology: Arc<Clip>,
+    /// What the engine itself can say.
+    pub clips: Arc<Clips>,
+    /// How long tools took so far.
+    pub latencies: Arc<Latencies>,
 }
 
 /// What changes when another context takes over.
@@ -87,7 +130,7 @@ pub struct Handover {
     pub toolbox: Arc<Toolbox>,
     pub policy: Arc<PolicyRules>,
     pub agent: AgentTraits,
-    pub apology: Arc<Clip>,
+    pub clips: Arc<Clips>,
     /// What the caller's PIN is compared with from here on.
     pub pin: Option<Redacted<String>>,
 }

@@ -1,4 +1,4 @@
-//! What can be named in a configuration: the kinds of provider and the built-in tools.
+//! What can be named in a configuration: the kinds of provider and of voice, and the built-in tools.
 //!
 //! It is handed in, so this layer imports no provider.
 
@@ -7,6 +7,7 @@ use serde_json::Value;
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     pub providers: Vec<ProviderKind>,
+    pub voices: Vec<VoiceKind>,
     /// Exposed names of the built-in tools.
     pub tools: Vec<&'static str>,
 }
@@ -29,7 +30,16 @@ pub struct ProviderKind {
     pub calls: fn(&Value) -> Vec<String>,
 }
 
-/// A mistake in a provider's options.
+/// One kind of voice: the key below `voices.NAME`. Its fields are those of a [`ProviderKind`].
+#[derive(Debug, Clone)]
+pub struct VoiceKind {
+    pub kind: &'static str,
+    pub summary: &'static str,
+    pub schema: Value,
+    pub check: fn(&Value) -> Vec<OptionProblem>,
+}
+
+/// A mistake in the options of a provider or a voice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptionProblem {
     /// Below the options: `turn_detection.threshold`, `lines[2].say`; empty for the options as a whole.
@@ -53,5 +63,9 @@ impl OptionProblem {
 impl Catalog {
     pub(super) fn provider(&self, kind: &str) -> Option<&ProviderKind> {
         self.providers.iter().find(|provider| provider.kind == kind)
+    }
+
+    pub(super) fn voice(&self, kind: &str) -> Option<&VoiceKind> {
+        self.voices.iter().find(|voice| voice.kind == kind)
     }
 }

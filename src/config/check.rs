@@ -113,9 +113,11 @@ impl Explainer<'_> {
                 let path = property.as_str().map_or(path.clone(), |key| path.key(key));
                 vec![Fault::new(path, "required, but missing", None)]
             }
-            K::PropertyNames { error } => {
-                let name = error.instance().as_str().unwrap_or_default();
-                let hint = "1 to 64 letters, digits, \"_\" and \"-\"";
+            K::PropertyNames { error: name } => {
+                let name = name.instance();
+                let name = name.as_str().unwrap_or_default();
+                let title = self.beside(error, "propertyNames").and_then(|names| names.get("title")?.as_str());
+                let hint = title.unwrap_or("1 to 64 letters, digits, \"_\" and \"-\"");
                 let fault = Fault::new(path.key(name), "this cannot be a name", Some(hint.into()));
                 vec![Fault { breaks: false, ..fault }]
             }
@@ -138,8 +140,9 @@ impl Explainer<'_> {
             K::MinLength { limit } => fault(format!("has to have at least {limit} characters"), None),
             K::MaxLength { limit } => fault(format!("has to have at most {limit} characters"), None),
             K::MaxItems { limit } => fault(format!("has to have at most {limit} entries"), None),
-            K::MinProperties { .. } | K::MaxProperties { .. } if self.is_provider(&path) => {
-                fault("expected exactly one key, the kind of provider".into(), suggest("", &self.known_keys(error)))
+            K::MinProperties { .. } | K::MaxProperties { .. } if chosen(&path).is_some() => {
+                let what = chosen(&path).unwrap_or_default();
+                fault(format!("expected exactly one key, the kind of {what}"), suggest("", &self.known_keys(error)))
             }
             K::MinProperties { .. } => fault("at least one entry is required".into(), None),
             _ => fault(masked(error), None),
@@ -247,7 +250,7 @@ impl Explainer<'_> {
     }
 
     fn unknown_key(&self, path: &Path, key: &str, known: &[&str]) -> Fault {
-        let what = if self.is_provider(path) { "unknown kind of provider" } else { "unknown key" };
+        let what = chosen(path).map_or("unknown key".into(), |what| format!("unknown kind of {what}"));
         let meant = nearest(key, known).map(|meant| path.key(meant));
         Fault { meant, ..Fault::new(path.key(key), what, suggest(key, known)) }
     }
@@ -290,10 +293,6 @@ impl Explainer<'_> {
         Some(hint.into())
     }
 
-    fn is_provider(&self, path: &Path) -> bool {
-        path.steps().len() == 2 && path.starts_with(&Path::default().key("providers"))
-    }
-
     /// What another keyword says in the schema that the error is about.
     fn beside(&self, error: &ValidationError, keyword: &str) -> Option<&Value> {
         let (parent, _) = error.schema_path().as_str().rsplit_once('/')?;
@@ -320,6 +319,16 @@ impl Explainer<'_> {
             };
         }
         schema.get("title")?.as_str().map(str::to_owned)
+    }
+}
+
+/// What is chosen by the one key of an entry.
+fn chosen(path: &Path) -> Option<&'static str> {
+    let [Step::Key(section), Step::Key(_)] = path.steps() else { return None };
+    match section.as_str() {
+        "providers" => Some("provider"),
+        "voices" => Some("voice"),
+        _ => None,
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{
     Config, McpTransport, Transport,
     catalog::Catalog,
+    price,
     problem::{Path, Problem, Report, Step, nearest},
     prompt,
     tree::{Kind, Node},
@@ -40,6 +41,7 @@ pub(super) fn warnings(config: &Config, root: &Node, file: &str) -> Vec<Problem>
     }
     commands(config, root, &mut report);
     tools_of_servers(config, root, &mut report);
+    price::warnings(&config.prices, root, jiff::Zoned::now().date(), &mut report);
     if report.is_empty() { Vec::new() } else { report.into_problems().into_iter().collect() }
 }
 
@@ -161,6 +163,9 @@ impl Check<'_> {
                     self.problem(&place, format!("\"{tool}\" needs ARI"), HINT);
                 }
             }
+            if context.rules.last_resort.is_some() {
+                self.problem(&path.key("on_failure").key("menu"), "a menu needs ARI", HINT);
+            }
             if let OnFailure::Transfer(_) = context.rules.on_failure {
                 self.problem(&path.key("on_failure").key("then").key("transfer"), "a transfer needs ARI", HINT);
             }
@@ -170,16 +175,19 @@ impl Check<'_> {
     /// A script does what it says; a context that does not list the tool would refuse it each time.
     fn tools_of_scripts(&mut self, catalog: &Catalog) {
         let config = self.config;
-        for (name, context) in &config.contexts {
-            let Some(provider) = config.providers.get(&context.provider) else { continue };
+        let speakers = config
+            .contexts
+            .iter()
+            .flat_map(|(name, context)| context.providers().map(move |provider| (name, context, provider)));
+        for (name, context, entry) in speakers {
+            let Some(provider) = config.providers.get(entry) else { continue };
             let Some(kind) = catalog.provider(&provider.kind) else { continue };
             let mut missing = (kind.calls)(&provider.options);
             missing.retain(|tool| !context.tools.contains(tool));
             missing.dedup();
             if let Some(tool) = missing.first() {
                 let path = Path::default().key("contexts").key(name).key("tools");
-                let message =
-                    format!("providers.{} calls \"{tool}\", which this context does not list", context.provider);
+                let message = format!("providers.{entry} calls \"{tool}\", which this context does not list");
                 let hint = format!("add it: tools: [{}]", [context.tools.as_slice(), &missing].concat().join(", "));
                 self.problem(&path, message, &hint);
             }

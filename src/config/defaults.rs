@@ -28,5 +28,9 @@ pub const RING: &str = "25s";
 pub const VOICEMAIL_CONTEXT: &str = "offhook-voicemail";
 /// Where most installations name an endpoint like its extension.
 pub const EXTENSION_DEVICE: &str = "PJSIP/{extension}";
+/// Who has not pressed a key after hearing the choices twice is no telephone's owner, or hears nothing.
+pub const MENU_ROUNDS: u64 = 2;
+/// To take the telephone from the ear and find the key.
+pub const MENU_WAIT: &str = "5s";
 /// The dialplan's first step of an extension.
 pub const PRIORITY: u64 = 1;

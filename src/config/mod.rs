@@ -14,28 +14,34 @@ mod defaults;
 mod interpolate;
 mod mcp;
 mod policy;
+mod price;
 mod problem;
 pub mod prompt;
 mod raw;
 mod raw_mcp;
 mod raw_policy;
+mod raw_price;
+mod raw_speech;
 mod raw_tenant;
 mod reference;
 mod resolve;
 mod schema;
+mod speech;
 mod tenant;
 #[cfg(test)]
 mod tests;
 mod tree;
 mod values;
 
-pub use catalog::{Catalog, OptionProblem, ProviderKind};
+pub use catalog::{Catalog, OptionProblem, ProviderKind, VoiceKind};
 pub use interpolate::Env;
 pub use mcp::{McpConfig, McpRestart, McpServer, McpTransport};
 pub use policy::{Identify, RemoteGate, ToolPolicy, ToolRules};
+pub use price::{Cost, Price, Prices};
 pub use problem::{Problem, Problems};
 pub use reference::reference;
 pub use schema::{schema, schema_text};
+pub use speech::{Greeter, Line, Speech};
 pub use tenant::Tenant;
 pub use values::UnknownAudio;
 
@@ -131,6 +137,8 @@ pub struct Config {
     /// Takes the calls whose `AI_CONTEXT` is missing or unknown.
     pub default_context: Option<String>,
     pub providers: BTreeMap<String, ProviderConfig>,
+    /// Who speaks what the engine says itself.
+    pub voices: BTreeMap<String, ProviderConfig>,
     pub contexts: BTreeMap<String, Arc<Context>>,
     pub destinations: BTreeMap<String, Destination>,
     /// What the operator says of single tools.
@@ -141,6 +149,7 @@ pub struct Config {
     /// `None`: no mail is sent.
     pub mail: Option<MailConfig>,
     pub mcp: McpConfig,
+    pub prices: Prices,
     /// What is right but probably not meant, in the order of the lines.
     pub warnings: Vec<Problem>,
 }
@@ -207,7 +216,7 @@ pub struct EngineLimits {
     pub drain: Duration,
 }
 
-/// One entry of `providers:`: its kind (`openai_realtime`, `scripted`) and the options below it.
+/// One entry of `providers:` or `voices:`: its kind (`openai_realtime`, `espeak_ng`) and the options below it.
 #[derive(Clone, PartialEq)]
 pub struct ProviderConfig {
     pub kind: String,
@@ -229,6 +238,8 @@ pub struct Context {
     pub prompt: String,
     pub greeting: Option<String>,
     pub provider: String,
+    /// Entries of `providers` that carry its calls on when the first one fails, in this order.
+    pub fallbacks: Vec<String>,
     /// Exposed names; nothing else is shown to the model, and nothing else may run.
     pub tools: Vec<String>,
     pub audio: Option<AudioChoice>,
@@ -240,10 +251,17 @@ pub struct Context {
     pub tenant: Option<String>,
     /// How its agent's tool calls are held.
     pub policy: ToolPolicy,
-    /// WAV file heard when the agent is lost; `None` is the built-in one.
-    pub apology: Option<PathBuf>,
+    /// What callers hear that no agent says.
+    pub speech: Speech,
     /// Which entry of `mail.mailboxes` gets what callers leave.
     pub mailbox: Option<String>,
+}
+
+impl Context {
+    /// Every entry of `providers` that may speak here.
+    pub fn providers(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.provider).chain(&self.fallbacks).map(String::as_str)
+    }
 }
 
 /// Where `transfer` may send a caller.

@@ -106,6 +106,11 @@ pub fn fill(template: &str, facts: &CallFacts) -> String {
     filled
 }
 
+/// The placeholder in `text`, without which it is the same in every call.
+pub fn first_placeholder(text: &str) -> Option<&'static str> {
+    VARIABLES.iter().map(|variable| variable.name).find(|name| text.contains(&format!("{{{name}}}")))
+}
+
 impl Variable {
     fn value_for(&self, facts: &CallFacts) -> String {
         let value = (self.value)(facts).map(|value| sanitized(&value)).unwrap_or_default();

@@ -8,6 +8,8 @@ use super::{
     defaults,
     raw_mcp::Mcp,
     raw_policy::{Policy, ToolsRules},
+    raw_price::Price,
+    raw_speech::{Fillers, Menu, Recovery, Words},
     raw_tenant::Tenant,
     values,
 };
@@ -40,6 +42,10 @@ pub(super) struct Raw {
     /// with its options below it.
     #[schemars(required, extend("propertyNames" = names(), "minProperties" = 1))]
     pub providers: Option<BTreeMap<String, BTreeMap<String, Value>>>,
+    /// Who speaks what the engine says itself, by a name of your choice. Each entry has exactly one key,
+    /// the kind of voice, with its options below it.
+    #[schemars(extend("propertyNames" = names()))]
+    pub voices: Option<BTreeMap<String, BTreeMap<String, Value>>>,
     /// Where `transfer` may send a caller, by the name the model uses.
     #[schemars(extend("propertyNames" = names()))]
     pub destinations: Option<BTreeMap<String, Destination>>,
@@ -60,6 +66,9 @@ pub(super) struct Raw {
     pub mail: Option<Mail>,
     /// MCP servers, whose tools contexts can list.
     pub mcp: Option<Mcp>,
+    /// What providers cost, so that calls are told with their cost. A key is a name of `providers`, or
+    /// `KIND/MODEL` for all entries with this model; the name goes first. offhook knows no price by itself.
+    pub prices: Option<BTreeMap<String, Price>>,
     /// The agents, by the name that `AI_CONTEXT` or `Stasis(offhook,NAME)` chooses.
     #[schemars(required, extend("propertyNames" = names(), "minProperties" = 1))]
     pub contexts: Option<BTreeMap<String, Context>>,
@@ -271,9 +280,24 @@ pub(super) struct Context {
     /// What the agent says first, with `{placeholders}`. Without it the model chooses its own words.
     /// `AI_GREETING` overrides it per call.
     pub greeting: Option<String>,
+    /// Who says the greeting: `agent`, in its own voice, or `clip`, the context's `voice`, word for word
+    /// and as soon as the call is answered. Without this key it is `clip` where `voice` is written, and
+    /// `agent` elsewhere.
+    #[schemars(extend("enum" = ["agent", "clip"]))]
+    pub greeting_by: Option<String>,
+    /// What everybody hears first and to its end, before any greeting: that the call is recorded, say.
+    pub notice: Option<Words>,
+    /// The entry of `voices` that speaks what the engine says itself: notice, greeting, fillers, tools'
+    /// announcements, apology and menu. Without it espeak-ng speaks what is written, in English.
+    pub voice: Option<String>,
+    /// What callers hear while they wait.
+    pub fillers: Option<Fillers>,
     /// The entry of `providers` that speaks. `AI_PROVIDER` overrides it per call.
     #[schemars(required)]
     pub provider: Option<String>,
+    /// Entries of `providers` that carry the call on when the first one fails, in this order.
+    #[schemars(length(max = 8), extend("default" = json!([])))]
+    pub fallbacks: Option<Vec<Option<String>>>,
     /// The tools of this agent by name. Nothing else is shown to the model, and nothing else runs.
     #[schemars(extend("default" = json!([])))]
     pub tools: Option<Vec<Option<String>>>,
@@ -310,6 +334,14 @@ pub(super) struct CallLimits {
     /// The longest a waiting caller hears nothing from the agent; after that it counts as lost.
     #[schemars(extend("default" = values::duration_text(CallRules::default().agent_silence_max)))]
     pub agent_silence: Option<DurationText>,
+    /// The caller hears ringing until the agent has something to say, and at most so long.
+    #[schemars(extend("default" = values::duration_text(CallRules::default().answer_max)))]
+    pub answer: Option<DurationText>,
+    /// Who waits for an answer hears something after so much silence, if only `fillers.moment`.
+    #[schemars(extend("default" = values::duration_text(CallRules::default().quiet_max)))]
+    pub quiet: Option<DurationText>,
+    /// How hard it is tried to replace an agent that was lost.
+    pub recovery: Option<Recovery>,
     /// The longest one tool call may run.
     #[schemars(extend("default" = values::duration_text(CallRules::default().tool_max)))]
     pub tool: Option<DurationText>,
@@ -335,9 +367,14 @@ pub(super) struct NoInput {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Failure {
-    /// A WAV file, 16-bit mono at 8, 16 or 24 kHz, that the caller then hears; relative to this
-    /// file's folder. Without it a built-in one is heard.
+    /// A WAV file, 16-bit mono, that the caller then hears; relative to this file's folder. Without it
+    /// and `say` a built-in one is heard.
     pub apology: Option<String>,
+    /// What the caller then hears, spoken by the context's `voice`; beside `apology`, the words of that
+    /// recording.
+    pub say: Option<Words>,
+    /// Keys that the caller may then press, with no agent in it. It needs ARI.
+    pub menu: Option<Menu>,
     /// And then: `hang_up`; `dialplan` (back to the dialplan with `OFFHOOK_STATUS=AGENTFAILED`); or
     /// `transfer: NAME`, one of `destinations`.
     #[schemars(extend("default" = "dialplan"))]

@@ -118,11 +118,16 @@ impl Page {
     /// Entries by a name of the operator's choice.
     fn named(&mut self, path: &str, schema: &Value, entry: &Value) {
         let path = format!("{path}.NAME");
-        if path != "providers.NAME" {
-            return self.section(&path, entry);
+        let section = path.trim_end_matches(".NAME");
+        if !["providers", "voices"].contains(&section) {
+            // Its title has said in a few words what may stand there.
+            if entry.get("title").is_none() {
+                self.section(&path, entry);
+            }
+            return;
         }
         let description = schema.get("description").and_then(Value::as_str).map(one_line).unwrap_or_default();
-        self.line(format_args!("\n## `providers`\n\n{description}"));
+        self.line(format_args!("\n## `{section}`\n\n{description}"));
         for (kind, options) in entry.get("properties").and_then(Value::as_object).into_iter().flatten() {
             let path = format!("{path}.{kind}");
             let before = self.text.len();

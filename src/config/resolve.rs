@@ -6,21 +6,20 @@ use super::{
     ProviderConfig, RtpConfig, Tenant, Transport,
     catalog::Catalog,
     defaults, policy,
-    problem::{Path, Report, Step, suggest},
+    problem::{Path, Report, suggest},
     raw::{self, AudioText, DurationText, FailureStep, Raw},
-    raw_policy,
+    raw_policy, speech,
     tree::{Kind, Node},
     values,
 };
 use crate::{
-    audio::{Clip, Format, RingTone},
-    call::{CallRules, OnFailure},
+    audio::{Format, RingTone},
+    call::{CallRules, OnFailure, Recovery},
 };
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    path::PathBuf,
     str::FromStr,
     sync::Arc,
     time::Duration,
@@ -51,6 +50,8 @@ pub(super) fn resolve(
     let named = resolver.mcp.named();
     let known: Vec<&str> = own.iter().chain(&named).map(String::as_str).collect();
     let tool_rules = resolver.tool_rules(raw.tools.unwrap_or_default(), &known, &at.key("tools"));
+    let providers = resolver.kinds("providers", raw.providers.unwrap_or_default());
+    let prices = resolver.prices(raw.prices.unwrap_or_default(), &providers);
     let config = Config {
         asterisk: raw.asterisk.map(|asterisk| resolver.asterisk(asterisk)),
         media,
@@ -60,7 +61,8 @@ pub(super) fn resolve(
         },
         limits,
         default_context: raw.default_context,
-        providers: resolver.providers(raw.providers.unwrap_or_default()),
+        providers,
+        voices: resolver.kinds("voices", raw.voices.unwrap_or_default()),
         destinations: raw
             .destinations
             .unwrap_or_default()
@@ -78,6 +80,7 @@ pub(super) fn resolve(
         tenants,
         mail,
         mcp: std::mem::take(&mut resolver.mcp),
+        prices,
         warnings: Vec::new(),
     };
     if let Some(name) = &config.default_context {
@@ -95,7 +98,7 @@ const MAIL_TOOLS: [&str; 2] = ["take_message", "request_transcript"];
 pub(super) struct Resolver<'a> {
     root: &'a Node,
     pub(super) folder: &'a std::path::Path,
-    catalog: &'a Catalog,
+    pub(super) catalog: &'a Catalog,
     report: &'a mut Report,
     /// For contexts that say nothing themselves.
     policy: &'a raw_policy::Policy,
@@ -116,7 +119,7 @@ impl Resolver<'_> {
     }
 
     /// `written` in quotes, unless it came from a variable.
-    fn shown(&self, path: &Path, written: &str) -> String {
+    pub(super) fn shown(&self, path: &Path, written: &str) -> String {
         match self.root.at(path).map(|node| &node.kind) {
             Some(Kind::Scalar { from_env: true, .. }) => "(a variable's value)".into(),
             _ => format!("{written:?}"),
@@ -214,24 +217,32 @@ impl Resolver<'_> {
         }
     }
 
-    fn providers(&mut self, raw: BTreeMap<String, BTreeMap<String, Value>>) -> BTreeMap<String, ProviderConfig> {
-        let mut providers = BTreeMap::new();
+    /// Entries of one kind each, whose options the kind itself judges.
+    fn kinds(
+        &mut self,
+        section: &str,
+        raw: BTreeMap<String, BTreeMap<String, Value>>,
+    ) -> BTreeMap<String, ProviderConfig> {
+        let mut chosen = BTreeMap::new();
         for (name, kinds) in raw {
             let Some((kind, options)) = kinds.into_iter().next() else { continue };
-            let Some(known) = self.catalog.provider(&kind) else { continue };
-            let path = Path::default().key("providers").key(&name).key(&kind);
+            let check = match section {
+                "voices" => self.catalog.voice(&kind).map(|known| known.check),
+                _ => self.catalog.provider(&kind).map(|known| known.check),
+            };
+            let Some(check) = check else { continue };
+            let path = Path::default().key(section).key(&name).key(&kind);
             // Collected first: two problems of one check do not explain each other.
-            let checked: Vec<_> =
-                (known.check)(&options).into_iter().map(|found| (path.join(&found.path), found)).collect();
+            let checked: Vec<_> = check(&options).into_iter().map(|found| (path.join(&found.path), found)).collect();
             let own: Vec<_> = checked.into_iter().filter(|(place, _)| !self.report.explains(&path, place)).collect();
             let hidden = self.root.at(&path).map(Node::env_texts).unwrap_or_default();
             for (place, found) in own {
                 let hint = found.hint.map(|hint| without(&hint, &hidden));
                 self.problem(&place, without(&found.message, &hidden), hint);
             }
-            providers.insert(name, ProviderConfig { kind, options });
+            chosen.insert(name, ProviderConfig { kind, options });
         }
-        providers
+        chosen
     }
 
     fn contexts(
@@ -260,6 +271,8 @@ impl Resolver<'_> {
         if let Some(provider) = &raw.provider {
             self.name(provider, "providers", "provider", &path.key("provider"));
         }
+        let first = raw.provider.as_deref().unwrap_or_default();
+        let fallbacks = self.fallbacks(raw.fallbacks.unwrap_or_default(), first, &path.key("fallbacks"));
         if let Some(tenant) = &raw.tenant {
             self.name(tenant, "tenants", "tenant", &path.key("tenant"));
         }
@@ -272,7 +285,16 @@ impl Resolver<'_> {
         let mut policy = self.policy(policy, &if own { path.key("policy") } else { Path::default().key("policy") });
         let mailbox = self.mailbox(raw.mailbox, &tools, path);
         let failure = raw.on_failure.unwrap_or_default();
-        let apology = self.apology(failure.apology, &path.key("on_failure").key("apology"));
+        let written = speech::Written {
+            voice: raw.voice,
+            greeting_by: raw.greeting_by,
+            notice: raw.notice,
+            fillers: raw.fillers,
+            apology: failure.apology,
+            say: failure.say,
+            menu: failure.menu,
+        };
+        let (speech, last_resort) = self.speech(written, path);
         let on_failure = self.failure_step(failure.then, &path.key("on_failure").key("then").key("transfer"));
         let rules = self.rules(raw.limits.unwrap_or_default(), raw.no_input.unwrap_or_default(), path);
         Arc::make_mut(&mut policy.rules).tool_time_max = Some(rules.tool_max);
@@ -282,15 +304,32 @@ impl Resolver<'_> {
             prompt: raw.prompt.unwrap_or_default(),
             greeting: greeting.clone(),
             provider: raw.provider.unwrap_or_default(),
+            fallbacks,
             tools,
             tenant,
             audio: raw.audio.and_then(|AudioText(audio)| audio.parse().ok()),
             audiosocket_id: self.audiosocket_id(raw.audiosocket_id, name, &path.key("audiosocket_id")),
-            rules: CallRules { greeting, on_failure, ..rules },
+            rules: CallRules { greeting, on_failure, last_resort, ..rules },
             policy,
-            apology,
+            speech,
             mailbox,
         }
+    }
+
+    /// `first` is the provider that they stand in for.
+    fn fallbacks(&mut self, raw: Vec<Option<String>>, first: &str, path: &Path) -> Vec<String> {
+        let mut fallbacks: Vec<String> = Vec::new();
+        for (index, name) in raw.into_iter().enumerate() {
+            let Some(name) = name else { continue };
+            let place = path.index(index);
+            self.name(&name, "providers", "provider", &place);
+            if name == first || fallbacks.contains(&name) {
+                self.problem(&place, format!("{} is in this context already", self.shown(&place, &name)), None);
+            } else {
+                fallbacks.push(name);
+            }
+        }
+        fallbacks
     }
 
     /// `made`: names of the tenant's own tools.
@@ -325,16 +364,6 @@ impl Resolver<'_> {
         tools
     }
 
-    fn apology(&mut self, written: Option<String>, path: &Path) -> Option<PathBuf> {
-        let written = written.filter(|written| !written.is_empty())?;
-        let file = self.folder.join(&written);
-        if let Err(error) = Clip::open(&file) {
-            let shown = self.shown(path, &file.display().to_string());
-            self.problem(path, format!("cannot use {shown}: {error}"), None);
-        }
-        Some(file)
-    }
-
     fn failure_step(&mut self, raw: Option<FailureStep>, path: &Path) -> OnFailure {
         let Some(FailureStep(step)) = raw else { return CallRules::default().on_failure };
         if let Some(destination) = step.get("transfer").and_then(Value::as_str) {
@@ -365,6 +394,8 @@ impl Resolver<'_> {
         let default = CallRules::default();
         let least = Duration::from_millis(1);
         let (limit, silence) = (path.key("limits"), path.key("no_input"));
+        let recovery = limits.recovery.unwrap_or_default();
+        let within = limit.key("recovery").key("within");
         CallRules {
             call_max: self.duration(limits.call, default.call_max, least, &limit.key("call")),
             agent_ready_max: self.duration(
@@ -379,14 +410,18 @@ impl Resolver<'_> {
                 least,
                 &limit.key("agent_silence"),
             ),
+            answer_max: self.duration(limits.answer, default.answer_max, Duration::ZERO, &limit.key("answer")),
+            quiet_max: self.duration(limits.quiet, default.quiet_max, least, &limit.key("quiet")),
+            recovery: Recovery {
+                attempts: recovery.attempts.and_then(|n| n.try_into().ok()).unwrap_or(default.recovery.attempts),
+                within: self.duration(recovery.within, default.recovery.within, least, &within),
+            },
             no_input_after: self.duration(no_input.after, default.no_input_after, least, &silence.key("after")),
             no_input_prompts: no_input.prompts.and_then(|n| n.try_into().ok()).unwrap_or(default.no_input_prompts),
             no_input_prompt: no_input.say.unwrap_or(default.no_input_prompt),
             tool_max: self.duration(limits.tool, default.tool_max, least, &limit.key("tool")),
             farewell_max: self.duration(limits.farewell, default.farewell_max, least, &limit.key("farewell")),
-            greeting: default.greeting,
-            on_failure: default.on_failure,
-            ring_tone: default.ring_tone,
+            ..default
         }
     }
 
@@ -428,10 +463,14 @@ impl Resolver<'_> {
     }
 
     fn declared(&self, section: &str) -> Option<Vec<&str>> {
-        let path = Path::default().key(section);
-        match self.root.child(&Step::Key(section.to_owned())).map(|node| &node.kind) {
+        self.declared_at(&Path::default().key(section))
+    }
+
+    /// The keys of the entries at `path`; `None` where nobody can tell.
+    pub(super) fn declared_at(&self, path: &Path) -> Option<Vec<&str>> {
+        match self.root.at(path).map(|node| &node.kind) {
             Some(Kind::Map(entries)) => Some(entries.iter().map(|entry| entry.key.as_str()).collect()),
-            None if !self.report.mentions(&path) => Some(Vec::new()),
+            None if !self.report.mentions(path) => Some(Vec::new()),
             _ => None,
         }
     }

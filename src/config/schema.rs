@@ -1,9 +1,6 @@
 //! The JSON Schema of the whole file: one for editors, which also judges what is loaded.
 
-use super::{
-    catalog::{Catalog, ProviderKind},
-    raw::Raw,
-};
+use super::{catalog::Catalog, raw::Raw};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
@@ -19,16 +16,10 @@ pub fn schema(catalog: &Catalog) -> Value {
         object.remove("title");
         object.remove("description");
     }
-    let kinds: Map<String, Value> =
-        catalog.providers.iter().map(|provider| (provider.kind.to_owned(), options_schema(provider))).collect();
-    root["properties"]["providers"]["additionalProperties"] = json!({
-        "type": "object",
-        "title": "one kind of provider with its options",
-        "properties": kinds,
-        "additionalProperties": false,
-        "minProperties": 1,
-        "maxProperties": 1,
-    });
+    let providers = catalog.providers.iter().map(|row| (row.kind, row.summary, &row.schema));
+    root["properties"]["providers"]["additionalProperties"] = one_of("provider", providers);
+    let voices = catalog.voices.iter().map(|row| (row.kind, row.summary, &row.schema));
+    root["properties"]["voices"]["additionalProperties"] = one_of("voice", voices);
     root["properties"]["contexts"]["additionalProperties"]["properties"]["tools"]["items"]["examples"] =
         catalog.tools.clone().into();
     root
@@ -43,13 +34,26 @@ pub fn schema_text(catalog: &Catalog) -> String {
     format!("{root:#}\n")
 }
 
-fn options_schema(provider: &ProviderKind) -> Value {
-    let mut schema = provider.schema.clone();
+/// An entry with one key, the kind, and its options below it.
+fn one_of<'a>(what: &str, kinds: impl Iterator<Item = (&'a str, &'a str, &'a Value)>) -> Value {
+    let kinds = kinds.map(|(kind, summary, schema)| (kind.to_owned(), options_schema(summary, schema)));
+    json!({
+        "type": "object",
+        "title": format!("one kind of {what} with its options"),
+        "properties": kinds.collect::<Map<_, _>>(),
+        "additionalProperties": false,
+        "minProperties": 1,
+        "maxProperties": 1,
+    })
+}
+
+fn options_schema(summary: &str, schema: &Value) -> Value {
+    let mut schema = schema.clone();
     let definitions = schema.get("$defs").and_then(Value::as_object).cloned().unwrap_or_default();
     tidy(&mut schema, &definitions, 0);
     if let Some(object) = schema.as_object_mut() {
         object.remove("title");
-        object.insert("description".into(), provider.summary.into());
+        object.insert("description".into(), summary.into());
     }
     schema
 }

@@ -6,7 +6,9 @@ use std::fs;
 
 mod mcp;
 mod mistakes;
+mod price;
 mod shipped;
+mod speech;
 
 /// The providers and tools of these tests, small enough to be read here.
 fn catalog() -> Catalog {
@@ -47,6 +49,19 @@ fn catalog() -> Catalog {
                 calls: |_| Vec::new(),
             },
         ],
+        voices: vec![VoiceKind {
+            kind: "espeak_ng",
+            summary: "A program.",
+            schema: json!({
+                "type": "object",
+                "properties": { "voice": { "type": "string" } },
+                "additionalProperties": false,
+            }),
+            check: |options| match options["voice"].as_str() {
+                Some("zzzz") => vec![OptionProblem::new("voice", "is no voice")],
+                _ => Vec::new(),
+            },
+        }],
         tools: crate::tool::BUILT_IN.to_vec(),
     }
 }
@@ -118,7 +133,7 @@ fn what_is_not_written_has_its_default() {
     assert_eq!((config.limits.calls, config.limits.drain), (200, Duration::from_secs(60)));
     let desk = &config.contexts["desk"];
     assert_eq!(desk.rules, CallRules::default());
-    assert!(desk.tools.is_empty() && desk.apology.is_none() && desk.audiosocket_id.is_none());
+    assert!(desk.tools.is_empty() && desk.speech == Speech::default() && desk.audiosocket_id.is_none());
 }
 
 #[test]
@@ -193,7 +208,10 @@ fn a_relative_apology_is_looked_for_beside_the_file() {
     let file = folder.path().join("offhook.yaml");
     fs::write(&file, format!("{SMALL}    on_failure: {{ apology: sounds/sorry.wav }}\n")).unwrap();
     let config = load(&file, &env, &catalog()).unwrap();
-    assert_eq!(config.contexts["desk"].apology.as_deref(), Some(&*folder.path().join("sounds/sorry.wav")));
+    assert_eq!(
+        config.contexts["desk"].speech.apology.as_ref().and_then(|apology| apology.file.clone()),
+        Some(folder.path().join("sounds/sorry.wav"))
+    );
 }
 
 #[test]

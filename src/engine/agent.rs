@@ -3,14 +3,19 @@
 use super::{Shared, generation::Generation, opening};
 use crate::{
     audio::Format,
-    call::{AgentCommand, AgentEvent, Handover},
+    call::{AgentCommand, AgentEvent, AgentLoss, Clips, Handover, TurnOwner},
     config::{Context, prompt},
     facts::CallFacts,
-    provider::{self, AgentSetup, Provider, SessionPolicy},
+    provider::{self, AgentSetup, Meter, Opens, Provider, SessionPolicy},
     tool::Toolbox,
 };
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
-use tokio::{sync::mpsc, task::JoinHandle, time::timeout};
+use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
+use tokio::{
+    sync::mpsc,
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
+use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, Span};
 
 /// Caller frames and commands that may wait for the provider's session: 10 s of audio. More means
@@ -18,16 +23,32 @@ use tracing::{Instrument as _, Span};
 const AGENT_COMMANDS_MAX: usize = 512;
 /// Reports of the provider's session that may wait for the call; the session waits when it is full.
 const AGENT_EVENTS_MAX: usize = 64;
-/// For the session's last word to reach the call.
-const SETUP_MARGIN: Duration = Duration::from_millis(250);
+/// A session whose queue has been full for so long reads no more.
+const STALLED_AFTER: Duration = Duration::from_secs(5);
 /// A provider gets this long to take its goodbye.
 const SESSION_CLOSE_MAX: Duration = Duration::from_secs(2);
 
 /// The provider's session as its call holds it.
 pub(super) struct Session {
-    pub commands: mpsc::Sender<AgentCommand>,
-    pub events: mpsc::Receiver<AgentEvent>,
+    commands: mpsc::Sender<AgentCommand>,
+    events: mpsc::Receiver<AgentEvent>,
+    pub meter: Arc<Meter>,
     task: JoinHandle<()>,
+    /// Since when it has taken nothing.
+    refused_since: Option<Instant>,
+    /// It has said its last word, or is not listened to any more.
+    over: bool,
+}
+
+/// What became of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    Taken,
+    /// Its queue is full; the command is lost.
+    Full,
+    /// Its queue has been full for too long, or a command that must not be lost found it full. It is
+    /// not listened to any more.
+    Stalled,
 }
 
 /// What an agent is made of: whose voice, which context, which tools.
@@ -37,30 +58,66 @@ pub(super) struct Casting {
     pub toolbox: Arc<Toolbox>,
 }
 
+/// What one session is begun with, besides.
+pub(super) struct Briefing<'a> {
+    /// What the caller hears before it.
+    pub clips: &'a Clips,
+    /// What was said so far, for an agent that was not there.
+    pub story: Option<&'a str>,
+    /// The newest handle of the session that this one goes on with.
+    pub resume: Option<Arc<str>>,
+    pub opens: Opens,
+    pub policy: SessionPolicy,
+}
+
+impl Briefing<'_> {
+    /// The model does not hear clips: it is told what they say.
+    fn heard(&self) -> Option<String> {
+        let Clips { notice, greeting, .. } = self.clips;
+        let spoken: Vec<&str> = [notice, greeting].into_iter().flatten().map(|spoken| spoken.text.trim()).collect();
+        let then = match greeting {
+            Some(_) => "The caller was greeted with them: do not greet again, and do not repeat them.",
+            None => "Do not repeat them.",
+        };
+        let words = spoken.join(" ");
+        (!words.is_empty())
+            .then(|| format!("Before you speak, the caller has just heard these exact words: \"{words}\" {then}"))
+    }
+}
+
 impl Casting {
-    /// The context's own provider and tools; `None` for a context that this generation has not.
-    pub fn of(generation: &Generation, context: &str, ari: bool) -> Option<Self> {
+    /// `None` for a context or a provider that this generation has not.
+    pub fn of(generation: &Generation, context: &str, provider: &str, ari: bool) -> Option<Self> {
         let context = Arc::clone(generation.config.contexts.get(context)?);
-        let provider = Arc::clone(generation.providers.get(&context.provider)?);
+        let provider = Arc::clone(generation.providers.get(provider)?);
         let toolbox = generation.toolbox(&context.name, ari);
         Some(Self { context, provider, toolbox })
     }
 
-    /// Starts the session, at once: it connects while Asterisk answers. `story` is what a previous
-    /// agent leaves to this one.
-    pub fn dial(&self, shared: &Shared, facts: &CallFacts, leg: Format, story: Option<&str>, span: &Span) -> Session {
+    /// Starts the session, at once: it connects while Asterisk answers.
+    pub fn dial(
+        &self,
+        shared: &Shared,
+        facts: &CallFacts,
+        leg: Format,
+        briefing: Briefing<'_>,
+        span: &Span,
+    ) -> Session {
+        let heard = briefing.heard();
+        let Briefing { story, resume, opens, policy, .. } = briefing;
         let mut instructions = prompt::fill(&self.context.prompt, facts);
-        if let Some(story) = story {
+        for more in [story, heard.as_deref()].into_iter().flatten() {
             instructions.push_str("\n\n");
-            instructions.push_str(story);
+            instructions.push_str(more);
         }
         let tools = self.provider.dialect().map_or_else(|| Arc::from([]), |dialect| self.toolbox.schemas(dialect));
-        let setup = AgentSetup { instructions, tools, ..AgentSetup::new(facts.id, leg) };
+        // Who is told the turns and who finds them: the core reads the same two facts.
+        let ours = self.context.rules.turns.owner == TurnOwner::Offhook;
+        let told_turns = ours && self.provider.traits().takes_turns;
+        let setup = AgentSetup { instructions, tools, opens, told_turns, resume, ..AgentSetup::new(facts.id, leg) };
+        let meter = Arc::clone(&setup.meter);
         let (commands, to_session) = mpsc::channel(AGENT_COMMANDS_MAX);
         let (from_session, events) = mpsc::channel(AGENT_EVENTS_MAX);
-        // The session gives up just before the call would, so that the end reason is the session's own.
-        let ready_max = self.context.rules.agent_ready_max;
-        let policy = SessionPolicy { setup_max: ready_max.saturating_sub(SETUP_MARGIN), ..SessionPolicy::default() };
         let session = provider::session::run(
             Arc::clone(&self.provider),
             setup,
@@ -69,7 +126,8 @@ impl Casting {
             policy,
             Arc::clone(&shared.provider_counters),
         );
-        Session { commands, events, task: tokio::spawn(session.instrument(span.clone())) }
+        let task = tokio::spawn(session.instrument(span.clone()));
+        Session { commands, events, meter, task, refused_since: None, over: false }
     }
 
     /// What the call core has to know when this agent takes over; `variables` are those of the caller's channel.
@@ -80,32 +138,108 @@ impl Casting {
         variables: &BTreeMap<String, String>,
     ) -> Handover {
         let greeting = self.context.greeting.as_deref().map(|greeting| prompt::fill(greeting, facts));
+        let clips = generation.repertoire(&self.context.name).at_hand(greeting.as_deref());
         let mut rules = self.context.rules.clone();
-        rules.greeting = greeting;
+        rules.greeting = self.greeting(facts);
         Handover {
             context: self.context.name.clone(),
             rules,
             toolbox: Arc::clone(&self.toolbox),
             policy: Arc::clone(&self.context.policy.rules),
             agent: self.provider.traits(),
-            apology: generation.apology(&self.context.name),
+            clips,
             pin: opening::pin(&self.context.policy.identify, variables),
         }
+    }
+
+    /// The context's own, its placeholders filled.
+    pub fn greeting(&self, facts: &CallFacts) -> Option<String> {
+        self.context.greeting.as_deref().map(|greeting| prompt::fill(greeting, facts))
     }
 }
 
 impl Session {
-    /// Nothing more is sent: the session says its goodbye.
-    pub fn hush(&mut self) {
-        self.commands = mpsc::channel(1).0;
+    /// The next event; one that is over has none. May be dropped and asked again.
+    pub async fn event(&mut self) -> AgentEvent {
+        if self.over {
+            return pending().await;
+        }
+        // A session always says goodbye; one that did not has crashed.
+        let event = self.events.recv().await.unwrap_or(AgentEvent::Lost(AgentLoss::Protocol));
+        self.over = matches!(event, AgentEvent::Lost(_));
+        event
+    }
+
+    /// Hands a command over without waiting.
+    pub fn tell(&mut self, command: AgentCommand) -> Told {
+        let audio = matches!(command, AgentCommand::Audio(_));
+        match self.commands.try_send(command) {
+            Ok(()) => self.refused_since = None,
+            // A session that is gone says itself why, in its last event.
+            Err(mpsc::error::TrySendError::Closed(_)) => {}
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                let since = *self.refused_since.get_or_insert_with(Instant::now);
+                if self.over || audio && since.elapsed() < STALLED_AFTER {
+                    return Told::Full;
+                }
+                self.over = true;
+                return Told::Stalled;
+            }
+        }
+        Told::Taken
     }
 
     /// The session is told by its command queue, which goes; a provider that hangs is cut off.
     pub async fn close(self) {
-        let Self { commands, events, mut task } = self;
+        let Self { commands, events, mut task, .. } = self;
         drop((commands, events));
         if timeout(SESSION_CLOSE_MAX, &mut task).await.is_err() {
             task.abort();
         }
+    }
+
+    /// The same while the call goes on without it.
+    pub fn retire(self, tasks: &TaskTracker) {
+        tasks.spawn(self.close());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{audio::Clip, call::Spoken};
+
+    fn spoken(text: &str) -> Option<Spoken> {
+        let clip = Clip::from_samples(8_000, vec![0; 8_000]).unwrap();
+        Some(Spoken { text: text.into(), clip: Arc::new(clip) })
+    }
+
+    fn briefing(clips: &Clips) -> Briefing<'_> {
+        Briefing { clips, story: None, resume: None, opens: Opens::Waits, policy: SessionPolicy::default() }
+    }
+
+    #[test]
+    fn an_agent_is_told_what_the_caller_has_heard_and_does_not_greet_again() {
+        let clips =
+            Clips { notice: spoken("This call is recorded."), greeting: spoken("Good morning!"), ..Clips::default() };
+        let told = briefing(&clips);
+        let heard = told.heard().unwrap();
+        assert!(heard.contains("\"This call is recorded. Good morning!\""), "{heard}");
+        assert!(heard.contains("do not greet again"), "{heard}");
+    }
+
+    #[test]
+    fn after_a_notice_alone_the_agent_still_greets() {
+        let clips = Clips { notice: spoken("This call is recorded."), ..Clips::default() };
+        let told = briefing(&clips);
+        let heard = told.heard().unwrap();
+        assert!(heard.contains("\"This call is recorded.\" Do not repeat"), "{heard}");
+        assert!(!heard.contains("greet again"), "{heard}");
+    }
+
+    #[test]
+    fn where_no_clip_comes_first_nothing_is_added() {
+        let clips = Clips::default();
+        assert_eq!(briefing(&clips).heard(), None);
     }
 }

@@ -6,12 +6,14 @@
 
 use super::{
     Shared,
-    agent::{Casting, Session},
+    agent::{Briefing, Casting, Session, Told},
+    bill::{self, Bill},
     generation::Generation,
     line::Line,
     live::Entered,
     post::Post,
     story,
+    succession::{self, Succession},
 };
 use crate::{
     audio::Format,
@@ -37,9 +39,6 @@ use tokio::{
 };
 use tracing::{Span, debug, info, warn};
 
-/// A session whose queue has been full for so long reads no more.
-const STALLED_AFTER: Duration = Duration::from_secs(5);
-
 /// A note with the call it belongs to, for those who watch calls live.
 #[derive(Debug, Clone)]
 pub struct CallNote {
@@ -61,13 +60,14 @@ pub(super) struct CallTask<'a> {
     pub variables: Redacted<BTreeMap<String, String>>,
     /// The channel is under ARI control.
     pub transfers: bool,
-    /// Sessions of agents that handed the call on.
-    pub retired: Vec<Session>,
+    /// Who carries the call on when the session ends.
+    pub succession: Succession,
     pub operator: mpsc::Receiver<EndReason>,
     /// What tools want said while they run.
     pub asides: mpsc::Receiver<String>,
     pub entered: &'a Entered,
     pub post: &'a mut Post,
+    pub bill: &'a mut Bill,
     pub shared: &'a Shared,
     pub began: Instant,
     /// The agent that has the call now was heard; false when the call begins.
@@ -80,9 +80,6 @@ struct Running {
     tools: JoinSet<ToolOutcome>,
     ids: HashMap<Id, ToolCallId>,
     handles: HashMap<ToolCallId, AbortHandle>,
-    agent_stalled: bool,
-    /// Since when the session has taken nothing.
-    refused_since: Option<Instant>,
     end: Option<EndReason>,
 }
 
@@ -112,13 +109,13 @@ impl CallTask<'_> {
                     }
                 }
                 event = line.event() => self.step(Input::Leg(event), &mut out),
-                event = self.session.events.recv(), if !running.agent_stalled => {
-                    // A session always says goodbye; one that did not has crashed.
-                    let event = event.unwrap_or_else(|| {
-                        running.agent_stalled = true;
-                        AgentEvent::Lost(AgentLoss::Protocol)
-                    });
+                event = self.session.event() => {
+                    self.note_agent(&event);
                     self.step(Input::Agent(event), &mut out);
+                }
+                event = self.succession.event() => {
+                    let next = self.note_next(event);
+                    self.step(Input::Next(next), &mut out);
                 }
             }
             self.carry_out(&mut out, line, &mut running);
@@ -145,10 +142,8 @@ impl CallTask<'_> {
                     }
                     Output::ToLeg(command) => line.command(command),
                     Output::ToAgent(command) => {
-                        if !self.to_agent(command, running) && !running.agent_stalled {
-                            running.agent_stalled = true;
-                            let lost = AgentEvent::Lost(AgentLoss::Stalled);
-                            self.machine.step(Input::Agent(lost), now(), &mut again);
+                        if let Some(lost) = self.to_agent(command) {
+                            self.machine.step(lost, now(), &mut again);
                         }
                     }
                     Output::RunTool(call) => self.run_tool(call, running),
@@ -158,9 +153,15 @@ impl CallTask<'_> {
                         }
                     }
                     Output::HandOff { target, message, known } => {
-                        let input = self.hand_off(&target, message.as_deref(), &known, running);
+                        let input = self.hand_off(&target, message.as_deref(), &known);
                         self.machine.step(input, now(), &mut again);
                     }
+                    Output::Dial(why) => {
+                        let next = self.dial_next(why);
+                        self.machine.step(Input::Next(next), now(), &mut again);
+                    }
+                    Output::TakeOver => self.take_over(),
+                    Output::HangUpNext => self.hang_up_next(),
                     Output::Deliver(delivery) => {
                         let context = self.generation.config.contexts.get(&self.facts.context);
                         self.post.add(delivery, context.map(AsRef::as_ref));
@@ -174,56 +175,55 @@ impl CallTask<'_> {
         }
     }
 
-    /// `false`: the session does not read any more.
-    fn to_agent(&self, command: AgentCommand, running: &mut Running) -> bool {
+    /// What the core has to know of it: that the session does not read any more.
+    fn to_agent(&mut self, command: AgentCommand) -> Option<Input> {
         let audio = matches!(command, AgentCommand::Audio(_));
-        match self.session.commands.try_send(command) {
-            Ok(()) => {
-                running.refused_since = None;
-                true
-            }
-            Err(refused) => {
-                if audio {
-                    self.dropped(FrameDrop::AgentFull, 1);
-                }
-                // A session that is gone says itself why, in its last event.
-                if matches!(refused, mpsc::error::TrySendError::Closed(_)) {
-                    return true;
-                }
-                let since = *running.refused_since.get_or_insert_with(Instant::now);
-                audio && since.elapsed() < STALLED_AFTER
-            }
+        let told = self.session.tell(command);
+        if audio && told != Told::Taken {
+            self.dropped(FrameDrop::AgentFull, 1);
         }
+        if told != Told::Stalled {
+            return None;
+        }
+        let lost = AgentEvent::Lost(AgentLoss::Stalled);
+        self.note_agent(&lost);
+        Some(Input::Agent(lost))
     }
 
     /// Dials the agent of another context and retires the old one's session.
-    fn hand_off(
-        &mut self,
-        target: &str,
-        message: Option<&str>,
-        known: &Map<String, Value>,
-        running: &mut Running,
-    ) -> Input {
-        let Some(casting) = Casting::of(self.generation, target, self.transfers) else {
+    fn hand_off(&mut self, target: &str, message: Option<&str>, known: &Map<String, Value>) -> Input {
+        let lost = Input::Agent(AgentEvent::Lost(AgentLoss::Protocol));
+        let Some(context) = self.generation.config.contexts.get(target) else {
             warn!("a handoff to a context that this call's configuration does not have");
-            return Input::Agent(AgentEvent::Lost(AgentLoss::Protocol));
+            return lost;
         };
+        let order = succession::order(&context.provider, context);
+        let Some((first, _)) = succession::first(self.shared, &order) else { return lost };
+        let first = first.to_owned();
+        let Some(casting) = Casting::of(self.generation, target, &first, self.transfers) else { return lost };
         // What becomes of the call from here on is the next provider's doing.
-        self.shared.health.ended(&self.facts.provider, EndReason::Transferred, self.agent_heard);
+        self.part_ended(EndReason::Transferred);
+        self.hang_up_next();
         self.agent_heard = false;
         self.facts.context.clone_from(&casting.context.name);
-        self.facts.provider.clone_from(&casting.context.provider);
+        self.facts.provider.clone_from(&first);
         self.entered.handed_off(&self.facts);
+        self.succession = Succession::new(order, &first, casting.greeting(&self.facts));
         let story = story::told_to_the_next(self.post.transcript(), message, known);
-        let session = casting.dial(self.shared, &self.facts, self.format, Some(&story), &Span::current());
-        self.retired.push(std::mem::replace(&mut self.session, session));
-        // A session that is handed over is told so at once: nothing more is sent to it.
-        if let Some(old) = self.retired.last_mut() {
-            old.hush();
-        }
-        (running.agent_stalled, running.refused_since) = (false, None);
+        let handover = casting.handover(self.generation, &self.facts, self.variables.reveal());
+        let briefing = Briefing {
+            clips: &handover.clips,
+            story: Some(&story),
+            resume: None,
+            opens: self.succession.opens(),
+            policy: succession::first_policy(&casting.context, self.succession.has_other()),
+        };
+        let session = casting.dial(self.shared, &self.facts, self.format, briefing, &Span::current());
+        self.bill.session(&first, &session);
+        // Told at once that nothing more is sent to it.
+        std::mem::replace(&mut self.session, session).retire(&self.shared.calls);
         self.toolbox = Arc::clone(&casting.toolbox);
-        Input::HandedOff(Box::new(casting.handover(self.generation, &self.facts, self.variables.reveal())))
+        Input::HandedOff(Box::new(handover))
     }
 
     fn run_tool(&mut self, call: Approved, running: &mut Running) {
@@ -233,14 +233,21 @@ impl CallTask<'_> {
         let id = call.id();
         let question = call.remote_question().cloned();
         let gate = question.map(|question| (self.generation.remote_gate(&self.facts.context), question));
-        let facts = self.facts.clone();
+        let (facts, latencies) = (self.facts.clone(), Arc::clone(&self.shared.latencies));
         let handle = running.tools.spawn(async move {
+            let began = Instant::now();
             if let Some((gate, question)) = gate
                 && let Err(refusal) = permitted(gate.as_deref(), &question).await
             {
                 return refusal;
             }
-            tool.run(call, &facts).await
+            let name = call.name().to_owned();
+            let outcome = tool.run(call, &facts).await;
+            // A run that was given up says nothing of how long the tool takes.
+            if !matches!(&outcome, ToolOutcome::Failed(failure) if failure.kind == ToolError::Timeout) {
+                latencies.ran(&name, began.elapsed());
+            }
+            outcome
         });
         running.ids.insert(handle.id(), id);
         running.handles.insert(id, handle);
@@ -250,7 +257,11 @@ impl CallTask<'_> {
         match &note {
             Note::Answered => info!("answered"),
             Note::AgentReady => debug!("agent ready"),
-            Note::AgentSpeaks => self.agent_heard = true,
+            Note::AgentSpeaks => {
+                self.agent_heard = true;
+                self.succession.greeted();
+                self.shared.health.spoke(&self.facts.provider);
+            }
             Note::BargeIn { heard } => debug!(heard_ms = heard.as_millis() as u64, "the caller interrupted"),
             Note::ToolAnswered { tool, error } => {
                 // What was not even well formed is nobody's refusal.
@@ -298,12 +309,15 @@ impl CallTask<'_> {
         }
     }
 
-    fn on_measure(&self, measure: Measure) {
+    fn on_measure(&mut self, measure: Measure) {
         let frames = |bytes: usize| bytes.div_ceil(self.machine.frame_bytes()) as u64;
         match measure {
             Measure::SetUp(took) => self.shared.metrics.setup(took),
             Measure::FirstAudio(took) => self.shared.metrics.first_audio(took),
-            Measure::TurnGap(gap) => self.shared.metrics.turn_gap(gap),
+            Measure::Turn(times) => {
+                self.shared.metrics.turn(&self.facts.provider, &times);
+                bill::tell_turn(&self.facts.provider, &times);
+            }
             Measure::BargeInStop(took) => self.shared.metrics.barge_in_stop(took),
             Measure::SlotLate(late) => self.shared.metrics.tick(late),
             Measure::SlotsMissed(slots) => {
@@ -314,7 +328,10 @@ impl CallTask<'_> {
             Measure::Interrupted(bytes) => self.shared.metrics.frames_dropped(FrameDrop::Interrupted, frames(bytes)),
             Measure::CallerGap => self.shared.metrics.caller_gap(),
             Measure::PlayoutOverflow(bytes) => self.dropped(FrameDrop::PlayoutOverflow, frames(bytes)),
-            Measure::Usage(usage) => self.shared.metrics.tokens(&self.facts.provider, &usage),
+            Measure::Usage(usage) => {
+                let (turn, prices) = (self.machine.turn(), &self.generation.config.prices);
+                self.bill.reported(&self.facts.provider, &usage, turn, prices, &self.shared.metrics);
+            }
         }
     }
 

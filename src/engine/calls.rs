@@ -4,13 +4,15 @@
 use super::{
     Ari, Shared,
     admission::{Granted, NoContext, Wish, grant},
-    agent::{Casting, Session},
+    agent::{Briefing, Casting, Session},
+    bill::Bill,
     call_task::CallTask,
     generation::Generation,
     line::{ByAri, Line, Places},
     live::{Doors, Seat},
     opening,
     post::Post,
+    succession::{self, First, Succession},
 };
 use crate::{
     asterisk::{
@@ -228,15 +230,33 @@ struct Start {
     place: Option<String>,
 }
 
+/// Passes over a provider that fails, where its context has another one. Returns all that may speak, in order.
+fn choose(shared: &Shared, generation: &Generation, granted: &mut Granted, facts: &mut CallFacts) -> Vec<String> {
+    let order = succession::order(&facts.provider, &granted.context);
+    if let Some((name, how)) = succession::first(shared, &order)
+        && let Some(provider) = generation.providers.get(name)
+    {
+        let asked = std::mem::replace(&mut facts.provider, name.to_owned());
+        granted.provider = Arc::clone(provider);
+        call_span(facts).in_scope(|| match how {
+            First::AsAsked => {}
+            First::Instead => warn!(asked, "the provider that was asked for fails; the call begins with a fallback"),
+            First::Anyway => warn!("the provider fails, and there is no other; it is tried anyway"),
+        });
+    }
+    order
+}
+
 /// The whole life of an admitted call.
 async fn run(
     shared: Arc<Shared>,
     generation: Arc<Generation>,
-    granted: Granted,
+    mut granted: Granted,
     start: Start,
     line: impl FnOnce() -> Line,
 ) {
-    let Start { facts, transport, format, began, seat, transfers, said, place } = start;
+    let Start { mut facts, transport, format, began, seat, transfers, said, place } = start;
+    let order = choose(&shared, &generation, &mut granted, &mut facts);
     let span = call_span(&facts);
     for refused in &granted.refused {
         span.in_scope(|| warn!(variable = refused.variable, "{}; the call goes on without it", refused.reason));
@@ -256,18 +276,30 @@ async fn run(
     if let Some(tenant) = granted.context.tenant.as_ref().and_then(|tenant| generation.config.tenants.get(tenant)) {
         opening.memory.tenant.clone_from(&tenant.memory);
     }
+    let greeting_by = granted.context.speech.greeting_by;
+    let repertoire = generation.repertoire(&facts.context);
+    let clips = repertoire.for_call(greeting_by, greeting.as_deref(), &shared.studio).await;
+    let mut succession = Succession::new(order, &facts.provider, greeting.clone());
+    if clips.greeting.is_some() {
+        succession.greeted();
+    }
     let plan = CallPlan {
-        rules: CallRules { greeting, ..granted.context.rules.clone() },
+        rules: CallRules { greeting: greeting.clone(), ..granted.context.rules.clone() },
         toolbox: Arc::clone(&toolbox),
         policy: Arc::clone(&granted.context.policy.rules),
         opening,
         wall: jiff::Timestamp::now(),
         agent: traits,
         format,
-        apology: generation.apology(&facts.context),
+        clips: Arc::clone(&clips),
+        latencies: Arc::clone(&shared.latencies),
     };
     let casting = Casting { context: granted.context, provider: granted.provider, toolbox: Arc::clone(&toolbox) };
-    let session = casting.dial(&shared, &facts, format, None, &span);
+    let policy = succession::first_policy(&casting.context, succession.has_other());
+    let briefing = Briefing { clips: &clips, story: None, resume: None, opens: succession.opens(), policy };
+    let session = casting.dial(&shared, &facts, format, briefing, &span);
+    let mut bill = Bill::default();
+    bill.session(&facts.provider, &session);
     let mut line = line();
     let known = facts.clone();
     let (mut post, since) = (Post::default(), jiff::Timestamp::now());
@@ -282,11 +314,12 @@ async fn run(
             format,
             variables: said,
             transfers,
-            retired: Vec::new(),
+            succession,
             operator,
             asides,
             entered: &entered,
             post: &mut post,
+            bill: &mut bill,
             shared: &shared,
             began,
             agent_heard: false,
@@ -297,9 +330,9 @@ async fn run(
             error!("the call's task failed; the caller goes back to the dialplan");
             EndReason::EngineFault
         });
-        let CallTask { session, retired, facts, agent_heard, .. } = task;
-        shared.health.ended(&facts.provider, reason, agent_heard);
-        (reason, retired.into_iter().chain([session]))
+        task.part_ended(reason);
+        let CallTask { session, succession, .. } = task;
+        (reason, succession.into_session().into_iter().chain([session]))
     }
     .instrument(span.clone())
     .await;
@@ -309,9 +342,11 @@ async fn run(
     });
     // The caller's way out and the session's end do not wait for each other.
     let sessions = join_all(sessions.map(Session::close));
-    tokio::join!(line.clear_away(reason == EndReason::EngineFault).instrument(span.clone()), sessions);
-    span.in_scope(|| post.send(shared.mailer.as_ref(), &generation.config, &known, since));
+    tokio::join!(line.clear_away(reason).instrument(span.clone()), sessions);
+    span.in_scope(|| {
+        post.send(shared.mailer.as_ref(), &generation.config, &known, since);
+        entered.ended(reason, bill.settle(&generation.config.prices, &shared.metrics));
+    });
     shared.metrics.call_ended(reason);
-    entered.ended(reason);
     tracing::debug!(call_id = %known.id, "cleared away");
 }

@@ -1,19 +1,22 @@
-//! One loaded configuration and everything made from it once: providers, toolboxes, apology clips.
+//! One loaded configuration and everything made from it once: providers, toolboxes, clips.
 //! Immutable; a call keeps the generation it began with.
 
 use super::{
+    clips::{self, Repertoire},
     registries::{Tools, registries},
     workshop::{Definitions, Workshop},
 };
 use crate::{
-    audio::Clip,
     config::{Config, Context},
     mcp::LeftOut,
     outbound::RemoteGate,
     provider::{self, Provider},
     tool::{NEEDS_ARI, Registry, ToolSpec, Toolbox, schemas::Dialect},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 pub struct Generation {
     /// Counts up with each reload.
@@ -25,6 +28,7 @@ pub struct Generation {
     /// What the tenants' tools were made from.
     pub definitions: Definitions,
     kits: BTreeMap<String, Kit>,
+    repertoires: BTreeMap<String, Repertoire>,
 }
 
 /// What the calls of one context share.
@@ -34,7 +38,6 @@ struct Kit {
     /// For calls that come by `AudioSocket()`, where nobody can be transferred.
     toolbox_without_ari: Arc<Toolbox>,
     remote_gate: Option<Arc<RemoteGate>>,
-    apology: Arc<Clip>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -83,9 +86,15 @@ impl Generation {
         let mut kits = BTreeMap::new();
         for (name, context) in &config.contexts {
             let Some(registry) = tools.registries.get(&context.tenant) else { continue };
-            let dialect = providers.get(&context.provider).and_then(|provider| provider.dialect());
-            let (foreign, own) = uncarried(registry, name, context, dialect, &tools.guests);
-            errors.extend(own);
+            let mut foreign = BTreeMap::new();
+            let agents = context.providers().filter_map(|provider| providers.get(provider));
+            // Each once, so that a mistake is told once.
+            let dialects: BTreeSet<Dialect> = agents.filter_map(|provider| provider.dialect()).collect();
+            for dialect in dialects {
+                let (more, own) = uncarried(registry, name, context, dialect, &tools.guests);
+                foreign.extend(more);
+                errors.extend(own);
+            }
             let kit = Kit::build(registry, context, &foreign.keys().map(String::as_str).collect::<Vec<_>>());
             tools.left_out.extend(foreign.into_values());
             match kit {
@@ -93,9 +102,14 @@ impl Generation {
                 Err(message) => errors.push(BuildError { place: format!("contexts.{name}"), message }),
             }
         }
+        let specs = kits.iter().map(|(name, kit)| (name.as_str(), kit.toolbox.specs())).collect();
+        let repertoires = clips::prepare(&config, &specs, &workshop.studio).unwrap_or_else(|more| {
+            errors.extend(more);
+            BTreeMap::new()
+        });
         if errors.is_empty() {
             let definitions = workshop.definitions.clone();
-            Ok(Self { number, config, providers, tools, definitions, kits })
+            Ok(Self { number, config, providers, tools, definitions, kits, repertoires })
         } else {
             Err(errors)
         }
@@ -137,8 +151,9 @@ impl Generation {
         self.tools.registries.values().find_map(|registry| registry.spec(name))
     }
 
-    pub fn apology(&self, context: &str) -> Arc<Clip> {
-        Arc::clone(&self.kit(context).apology)
+    /// What callers of a context hear without an agent.
+    pub fn repertoire(&self, context: &str) -> &Repertoire {
+        self.repertoires.get(context).expect("`build` makes one for every context of the same configuration")
     }
 
     /// The same with another tool instead of a context's own ones.
@@ -157,17 +172,16 @@ impl Generation {
     }
 }
 
-/// What a context's own provider cannot be told of its tools: a mistake where the tool is ours or the operator's, and
+/// What one of a context's providers cannot be told of its tools: a mistake where the tool is ours or the operator's, and
 /// left out where it is an MCP server's.
 fn uncarried(
     registry: &Registry,
     name: &str,
     context: &Context,
-    dialect: Option<Dialect>,
+    dialect: Dialect,
     guests: &BTreeMap<String, (String, String)>,
 ) -> (BTreeMap<String, LeftOut>, Vec<BuildError>) {
     let (mut foreign, mut own) = (BTreeMap::new(), Vec::new());
-    let Some(dialect) = dialect else { return (foreign, own) };
     let toolbox = registry.toolbox(context.tools.iter().map(String::as_str));
     for (tool, uncarried) in toolbox.uncarried(dialect) {
         let why = format!("{} cannot be told this tool: {}: {}", dialect.label(), uncarried.path, uncarried.reason);
@@ -186,10 +200,6 @@ fn uncarried(
 impl Kit {
     fn build(registry: &Registry, context: &Context, without: &[&str]) -> Result<Self, String> {
         let names = || context.tools.iter().map(String::as_str).filter(|name| !without.contains(name));
-        let apology = match &context.apology {
-            None => Clip::built_in_apology(),
-            Some(path) => Clip::open(path).map_err(|error| format!("apology {}: {error}", path.display()))?,
-        };
         let remote_gate = match context.policy.remote_gate.clone() {
             None => None,
             Some(gate) => {
@@ -201,7 +211,6 @@ impl Kit {
             remote_gate,
             toolbox: Arc::new(registry.toolbox(names())),
             toolbox_without_ari: Arc::new(registry.toolbox(names().filter(|name| !NEEDS_ARI.contains(name)))),
-            apology: Arc::new(apology),
         })
     }
 }

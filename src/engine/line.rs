@@ -11,16 +11,20 @@ use crate::{
         hub::MediaHub,
         leg::{AriLeg, Ending, TransferError, decline},
         media::{MediaEvent, MediaLeg},
-        setup::{Plan, SetupError, set_up},
+        setup::{Plan, SetupError, Wish, set_up},
     },
-    call::{LegCommand, LegEvent, TransferFault},
+    call::{EndReason, LegCommand, LegEvent, TransferFault},
     config::{Destination, VoicemailConfig, Way},
     redact::Redacted,
 };
 use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use std::{collections::BTreeMap, future::pending, sync::Arc};
+use tokio::sync::watch;
 use tracing::warn;
+
+/// Whether the core says when the caller is answered ([`LegCommand::Answer`]); else it is at once.
+const CORE_ANSWERS: bool = true;
 
 pub(super) struct Line {
     control: Control,
@@ -32,9 +36,10 @@ pub(super) struct Line {
 
 /// How the caller's channel is held.
 enum Control {
-    /// Answer, media and bridge are on their way.
+    /// Media and bridge are on their way, or the caller hears ringing until the answer is wished.
     SettingUp {
         setup: BoxFuture<'static, Result<(AriLeg, MediaLeg), SetupError>>,
+        wish: watch::Sender<Wish>,
         held: Held,
     },
     Up {
@@ -85,7 +90,7 @@ pub(super) struct Places {
 }
 
 impl Line {
-    /// Begins to answer a caller who waits in Stasis.
+    /// Begins to set up the call of a caller who waits in Stasis.
     pub fn by_ari(call: ByAri) -> Self {
         let ByAri { ari, arrival, plan, media, places } = call;
         let caller = arrival.registration.caller().to_owned();
@@ -99,8 +104,9 @@ impl Line {
             caller_gone: false,
         };
         let registration = arrival.registration;
-        let setup = async move { set_up(&ari, &*media, registration, plan).await }.boxed();
-        let control = Control::SettingUp { setup, held };
+        let (wish, wished) = watch::channel(if CORE_ANSWERS { Wish::Ring } else { Wish::Answer });
+        let setup = async move { set_up(&ari, &*media, registration, plan, wished).await }.boxed();
+        let control = Control::SettingUp { setup, wish, held };
         Self { control, media: None, announce: None, ending: Ending::HangUp }
     }
 
@@ -198,6 +204,12 @@ impl Line {
     pub fn command(&mut self, command: LegCommand) {
         match command {
             LegCommand::Play(frame) => drop(self.play(frame)),
+            // Who came by the dialplan is answered already.
+            LegCommand::Answer => {
+                if let Control::SettingUp { wish, .. } = &self.control {
+                    wish.send_replace(Wish::Answer);
+                }
+            }
             LegCommand::HangUp => self.part(Ending::HangUp),
             LegCommand::ReturnToDialplan { status } => self.part(Ending::ReturnToDialplan { status }),
             LegCommand::Transfer { destination } => self.transfer(&destination),
@@ -256,16 +268,21 @@ impl Line {
         }
     }
 
-    /// Parts from the caller as the call's end said, and leaves nothing behind. After a `fault` the
-    /// caller goes back to the dialplan, whatever was decided before.
-    pub async fn clear_away(mut self, fault: bool) {
-        if fault {
+    /// Parts from the caller as the call's end said, and leaves nothing behind. After a fault of ours the
+    /// caller goes back to the dialplan, whatever was decided before; and so does one whom nobody has
+    /// answered yet when the engine stops.
+    pub async fn clear_away(mut self, reason: EndReason) {
+        let unserved = reason == EndReason::Shutdown && matches!(self.control, Control::SettingUp { .. });
+        if reason == EndReason::EngineFault || unserved {
             self.part(Ending::ReturnToDialplan { status: "FAILED" });
         }
         let (media, ending) = (self.media.take(), self.ending);
         match self.control {
-            // Its undoing runs by itself and gives the caller back to the dialplan.
-            Control::SettingUp { setup, .. } => drop(setup),
+            // Its undoing runs by itself.
+            Control::SettingUp { setup, wish, .. } => {
+                wish.send_replace(Wish::Part(ending));
+                drop(setup);
+            }
             Control::Up { leg, transfer, .. } => {
                 drop(transfer);
                 match Arc::try_unwrap(leg) {

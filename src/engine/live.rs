@@ -3,7 +3,7 @@
 use crate::{
     call::{EndReason, Note},
     facts::{CallFacts, CallId},
-    http::{ActiveCall, CallCounts, CallHead, CallsView, EndedCall},
+    http::{ActiveCall, CallCounts, CallHead, CallsView, EndedCall, ProviderUsage},
 };
 use jiff::Timestamp;
 use std::{
@@ -66,7 +66,13 @@ impl LiveCalls {
         }
         inner.live.insert(facts.id, (call, doors));
         drop(inner);
-        Entered { calls: Arc::clone(self), id: facts.id, reason: EndReason::EngineFault, _seat: seat }
+        Entered {
+            calls: Arc::clone(self),
+            id: facts.id,
+            reason: EndReason::EngineFault,
+            usage: Vec::new(),
+            _seat: seat,
+        }
     }
 
     /// Calls that are live or just being let in.
@@ -121,6 +127,7 @@ pub struct Entered {
     calls: Arc<LiveCalls>,
     id: CallId,
     reason: EndReason,
+    usage: Vec<ProviderUsage>,
     _seat: Seat,
 }
 
@@ -160,9 +167,9 @@ impl Entered {
         }
     }
 
-    /// Why the call ended; without it, the entry ends as a fault of the engine.
-    pub fn ended(&mut self, reason: EndReason) {
-        self.reason = reason;
+    /// Why the call ended and what it used; without it, the entry ends as a fault of the engine.
+    pub fn ended(&mut self, reason: EndReason, usage: Vec<ProviderUsage>) {
+        (self.reason, self.usage) = (reason, usage);
     }
 }
 
@@ -175,7 +182,8 @@ impl Drop for Entered {
             }
             let lasted = Timestamp::now().duration_since(call.call.since).try_into().unwrap_or_default();
             let (call, counts) = (call.call, call.counts);
-            inner.ended.push_back(EndedCall { call, lasted, reason: self.reason, counts });
+            let usage = std::mem::take(&mut self.usage);
+            inner.ended.push_back(EndedCall { call, lasted, reason: self.reason, counts, usage });
         }
     }
 }

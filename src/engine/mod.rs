@@ -2,15 +2,21 @@
 //!
 //! - `generation`: one loaded configuration and what is made from it
 //! - `admission`: which agent takes a call
+//! - `clips`: what callers hear without an agent
 //! - `line`: the Asterisk side of one call
 //! - `call_task`: the task that owns one call
+//! - `succession`: who carries a call on when its session ends
+//! - `health`: which providers are left alone for a while
+//! - `bill`: what a call used, and what that costs
 //! - `post`: what a call leaves to be sent
 //! - `live`: who is on the line, and how the last calls ended
 
 mod admission;
 mod agent;
+mod bill;
 mod call_task;
 mod calls;
+mod clips;
 mod generation;
 mod health;
 mod line;
@@ -21,6 +27,7 @@ mod post;
 mod registries;
 mod reload;
 mod story;
+mod succession;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -46,7 +53,9 @@ use crate::{
         mail::{MailCounters, Mailer},
     },
     provider::ProviderCounters,
+    speech::{SpeechCounters, Studio},
     telemetry::Metrics,
+    tool::Latencies,
 };
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
@@ -100,6 +109,8 @@ pub(crate) struct Shared {
     metrics: Metrics,
     provider_counters: Arc<ProviderCounters>,
     health: health::ProviderHealth,
+    latencies: Arc<Latencies>,
+    studio: Arc<Studio>,
     media: Arc<MediaHub>,
     ari: Option<Ari>,
     mailer: Option<Mailer>,
@@ -145,6 +156,7 @@ impl Shared {
             fetch: Arc::new(self.outbound.clone()),
             listener: Arc::new(workshop::Ear { live: Arc::clone(&self.live) }),
             ari: self.ari.as_ref().map(|ari| ari.client.clone()),
+            studio: Arc::clone(&self.studio),
             mcp: self.mcp.fleet.offers(&config.mcp),
             incumbents: self.generation.load().mcp_tools().clone(),
         }
@@ -164,7 +176,15 @@ impl Engine {
         let live: Arc<LiveCalls> = Arc::default();
         let listener = Arc::new(workshop::Ear { live: Arc::clone(&live) });
         let fetch = Arc::new(outbound.clone());
-        let workshop = Workshop { definitions, fetch, listener, ari: client.clone(), ..Workshop::closed() };
+        let studio = Arc::new(Studio::new(SpeechCounters::new(registry)?));
+        let workshop = Workshop {
+            definitions,
+            fetch,
+            listener,
+            ari: client.clone(),
+            studio: Arc::clone(&studio),
+            ..Workshop::closed()
+        };
         let generation = reload::build(1, config, &workshop).map_err(anyhow::Error::msg)?;
         let config = &generation.config;
         let media_counters = Arc::new(MediaCounters::new(registry)?);
@@ -195,6 +215,8 @@ impl Engine {
             live,
             provider_counters: Arc::new(ProviderCounters::new(registry)?),
             health: health::ProviderHealth::default(),
+            latencies: Arc::default(),
+            studio,
             media: Arc::new(media),
             ari,
             mailer,

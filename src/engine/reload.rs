@@ -136,6 +136,9 @@ impl Shared {
             self.mcp.fleet.counters().know_tool(server, tool);
         }
         self.metrics.know(tools, generation.config.providers.keys().map(String::as_str));
+        for (provider, currency) in generation.config.prices.currencies() {
+            self.metrics.know_price(provider, currency);
+        }
     }
 }
 
@@ -160,6 +163,7 @@ fn names_of(pairs: &[(&str, bool)]) -> Vec<String> {
 fn changed(before: &Config, after: &Config) -> Vec<String> {
     names_of(&[
         ("providers", before.providers != after.providers),
+        ("voices", before.voices != after.voices),
         ("contexts", differs(&before.contexts, &after.contexts)),
         ("tools", differs(&before.tool_rules, &after.tool_rules)),
         ("tenants", differs(&before.tenants, &after.tenants)),
@@ -169,6 +173,7 @@ fn changed(before: &Config, after: &Config) -> Vec<String> {
         ("mcp", differs(&before.mcp, &after.mcp) || mcp_secrets(before) != mcp_secrets(after)),
         ("mail.mailboxes", mailboxes(before) != mailboxes(after)),
         ("default_context", before.default_context != after.default_context),
+        ("prices", before.prices != after.prices),
         ("limits", differs(&before.limits, &after.limits)),
         ("media.default", before.media.default != after.media.default),
     ])

@@ -14,6 +14,25 @@ pub(super) fn told_to_the_next(transcript: &Transcript, message: Option<&str>, k
     if let Some(message) = message {
         let _ = write!(story, "\nWhy the call comes to you: {}", one_line(message));
     }
+    with_record(story, transcript, known)
+}
+
+/// For an agent that carries the same call on after a session that ended. The caller knows nothing of sessions.
+pub(super) fn told_to_the_same(transcript: &Transcript) -> String {
+    if transcript.lines().is_empty() {
+        return String::from(NOTHING_SAID);
+    }
+    with_record(String::from(GO_ON), transcript, &Map::new())
+}
+
+/// Where nobody knows what was said: a vendor without transcripts.
+const NOTHING_SAID: &str = "This call is under way already. Go on without introducing yourself anew.";
+const GO_ON: &str = "The same call goes on in a new session, and the caller has not noticed. You have greeted the caller \
+                     already: do not greet, do not introduce yourself, do not speak of a new session or of an \
+                     interruption. Go on from here; if the caller's last words were not answered, answer them.";
+
+/// The story with the record of the call under it.
+fn with_record(mut story: String, transcript: &Transcript, known: &Map<String, Value>) -> String {
     let line = |line: &crate::outbound::mail::Line| {
         let who = match line.speaker {
             Speaker::Caller => "Caller",

@@ -1,6 +1,6 @@
 //! The engine as the pages see it.
 
-use super::Shared;
+use super::{Shared, health::Breaker};
 use crate::{
     asterisk::events::AriState,
     http::{About, CallsView, Check, EngineView, McpStatus, McpTest, Readiness, ReloadFailure, ReloadReport},
@@ -27,7 +27,7 @@ impl EngineView for View {
             },
         };
         let generation = shared.generation.load();
-        let usable = generation.providers.keys().filter(|name| shared.health.is_usable(name)).count();
+        let usable = generation.providers.keys().filter(|name| shared.health.breaker(name) != Breaker::Open).count();
         let providers = match (usable, generation.providers.len()) {
             (0, all) => Check::failed(format!("none of {all} is usable: their last sessions all failed")),
             (usable, all) => Check::ok(format!("{usable} of {all} usable")),
@@ -58,6 +58,9 @@ impl EngineView for View {
             ("rtp_port", open.rtp_ports),
         ];
         self.0.metrics.open(tasks, media);
+        for provider in self.0.generation.load().providers.keys() {
+            self.0.metrics.sessions().breaker(provider, self.0.health.breaker(provider).value());
+        }
         self.0.metrics.text()
     }
 

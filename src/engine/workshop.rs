@@ -11,6 +11,7 @@ use crate::{
     facts::CallFacts,
     http::{Answer, Problem, Trial},
     mcp::Offer,
+    speech::Studio,
     store::{FileToolStore, ToolRegistry, Tools},
     tool::{
         Fetch, FetchError, FetchRequest, FetchResponse, Memory, ToolError,
@@ -44,6 +45,8 @@ pub(super) struct Workshop {
     pub listener: Arc<dyn Listener>,
     /// For the tools that ask Asterisk something.
     pub ari: Option<AriClient>,
+    /// Has what is needed spoken.
+    pub studio: Arc<Studio>,
     /// What MCP servers offer at this moment.
     pub mcp: Vec<Offer>,
     /// Who has which exposed name in the generation before; it keeps it.
@@ -58,6 +61,7 @@ impl Workshop {
             fetch: Arc::new(NoFetch),
             listener: Arc::new(()),
             ari: None,
+            studio: Arc::default(),
             mcp: Vec::new(),
             incumbents: BTreeMap::new(),
         }

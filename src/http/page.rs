@@ -109,7 +109,7 @@ impl Page {
         }
         let heads = ["Began", "Lasted", "Why it ended", "Context", "Provider", "Turns", "Barge-ins", "Tools", "Lost"];
         self.table_head(f, "recent", &heads)?;
-        for EndedCall { call, lasted, reason, counts } in self.calls.recent.iter().take(RECENT_ROWS_MAX) {
+        for EndedCall { call, lasted, reason, counts, .. } in self.calls.recent.iter().take(RECENT_ROWS_MAX) {
             f.write_str("<tr>")?;
             cell(f, "Began", self.start(call))?;
             number(f, "Lasted", Lasted(*lasted))?;

@@ -140,7 +140,13 @@ fn active(context: &str) -> ActiveCall {
 }
 
 fn ended(reason: EndReason) -> EndedCall {
-    EndedCall { call: head("sales"), lasted: Duration::from_millis(83_250), reason, counts: CallCounts::default() }
+    EndedCall {
+        call: head("sales"),
+        lasted: Duration::from_millis(83_250),
+        reason,
+        counts: CallCounts::default(),
+        usage: Vec::new(),
+    }
 }
 
 struct Answer {

@@ -164,6 +164,37 @@ pub struct EndedCall {
     #[serde(serialize_with = "ending")]
     pub reason: EndReason,
     pub counts: CallCounts,
+    /// By provider; more than one where the call was handed on.
+    pub usage: Vec<ProviderUsage>,
+}
+
+/// What a call used at one provider.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ProviderUsage {
+    pub provider: String,
+    /// As the provider reported them, by kind; cached ones are part of the input.
+    pub tokens: BTreeMap<&'static str, u64>,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub transcribed_seconds: f64,
+    pub connected_seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<CostView>,
+}
+
+/// By the operator's prices.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CostView {
+    pub amount: f64,
+    pub currency: String,
+    pub price_date: String,
+    /// What was used and has no price, so that the amount is too small.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unpriced: Vec<&'static str>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_zero(number: &f64) -> bool {
+    *number == 0.0
 }
 
 /// What is fixed when a call begins.

@@ -6,19 +6,26 @@
 //!
 //! A provider is one file and one row in [`PROVIDERS`].
 
+mod asides;
+mod checks;
 mod counters;
+mod deepgram;
+mod elevenlabs;
+mod gemini;
 mod openai;
 mod scripted;
 pub mod session;
+mod wire;
 
 pub use counters::ProviderCounters;
-pub use session::{SessionPolicy, run};
+pub use session::{Meter, SessionPolicy, run};
 
 use crate::{
     audio::Format,
     call::{AgentCommand, AgentEvent, AgentLoss, AgentTraits},
     config::{self, Catalog, OptionProblem},
     facts::CallId,
+    speech,
     tool::{BUILT_IN, schemas::Dialect},
 };
 use base64::{
@@ -46,6 +53,11 @@ pub trait Provider: Send + Sync {
     /// How long the vendor lets one session last, where it does not say so in the session itself.
     fn session_max(&self) -> Option<Duration> {
         None
+    }
+    /// How long a session that lives may say nothing at all and leave pings unanswered. A caller hears
+    /// nothing meanwhile, so no longer than the vendor needs.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(12)
     }
     fn dial(&self, setup: &AgentSetup) -> Dial;
     fn codec(&self, setup: &AgentSetup) -> Box<dyn Codec>;
@@ -75,15 +87,26 @@ pub struct AgentSetup {
     /// is off. Only where [`AgentTraits::takes_turns`].
     pub told_turns: bool,
     /// The newest handle of the session that this one goes on with. A codec whose vendor refuses it
-    /// reports a loss; the next attempt comes without.
+    /// reports a loss, which ends the session; the next one comes without, and is told the story.
     pub resume: Option<Arc<str>>,
+    /// Counts how long the session is connected.
+    pub meter: Arc<Meter>,
 }
 
 impl AgentSetup {
     /// A session without prompt and tools, whose agent speaks first.
     pub fn new(call: CallId, leg: Format) -> Self {
         let (instructions, tools) = (String::new(), Arc::from([]));
-        Self { call, instructions, tools, leg, opens: Opens::Greets(None), told_turns: false, resume: None }
+        Self {
+            call,
+            instructions,
+            tools,
+            leg,
+            opens: Opens::Greets(None),
+            told_turns: false,
+            resume: None,
+            meter: Arc::default(),
+        }
     }
 }
 
@@ -137,6 +160,21 @@ pub trait Codec: Send {
     /// `replies` takes what the protocol itself wants answered (`session.update` after
     /// `session.created`, say).
     fn decode(&mut self, wire: Wire, events: &mut Vec<AgentEvent>, replies: &mut Vec<Wire>);
+    /// What to send when nothing was sent for so long, for vendors that end a silent session.
+    fn keep_alive(&self) -> Option<(Duration, Wire)> {
+        None
+    }
+    /// The formats that the provider told, where it alone decides them; asked for when the session
+    /// stands.
+    fn formats(&self) -> Option<SessionFormats> {
+        None
+    }
+    /// For vendors that do not say when an answer is complete: after so long without further audio
+    /// the session tells [`audio_gap`](Self::audio_gap), unless the response is done by then.
+    fn audio_gap_max(&self) -> Option<Duration> {
+        None
+    }
+    fn audio_gap(&mut self, _: &mut Vec<AgentEvent>) {}
     /// What a close frame of the provider means.
     fn closed(&self, code: Option<u16>, reason: &str) -> AgentLoss;
     /// What a refused WebSocket upgrade means.
@@ -162,9 +200,9 @@ pub struct ProviderKind {
 pub type Build = fn(&Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>>;
 
 /// Every provider there is.
-pub const PROVIDERS: &[ProviderKind] = &[openai::KIND, scripted::KIND];
+pub const PROVIDERS: &[ProviderKind] = &[deepgram::KIND, elevenlabs::KIND, gemini::KIND, openai::KIND, scripted::KIND];
 
-/// Every provider and every built-in tool there is, for the configuration.
+/// Every provider, voice and built-in tool there is, for the configuration.
 pub fn catalog() -> Catalog {
     let kind = |row: &ProviderKind| config::ProviderKind {
         kind: row.kind,
@@ -173,7 +211,8 @@ pub fn catalog() -> Catalog {
         check: row.check,
         calls: row.calls,
     };
-    Catalog { providers: PROVIDERS.iter().map(kind).collect(), tools: BUILT_IN.to_vec() }
+    let providers = PROVIDERS.iter().map(kind).collect();
+    Catalog { providers, voices: speech::catalog(), tools: BUILT_IN.to_vec() }
 }
 
 /// Makes the provider of this kind.

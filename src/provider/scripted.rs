@@ -14,12 +14,17 @@ mod tests;
 mod wire;
 
 use super::{AgentSetup, Codec, Dial, Provider, ProviderKind, SessionFormats, Wire, read_options};
-use crate::{audio::Format, call::AgentTraits, config::OptionProblem};
+use crate::{
+    audio::Format,
+    call::AgentTraits,
+    config::OptionProblem,
+    speech::{VoiceError, wait_for},
+};
 use actor::{Actor, Input, Output};
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use options::{Options, VoiceKind};
 use serde_json::Value;
-use speech::{Speech, SpeechError};
+use speech::Speech;
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::mpsc,
@@ -53,19 +58,12 @@ fn build(options: &Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
     Ok(Arc::new(Scripted { options: Arc::new(options), speech: Arc::new(speech) }))
 }
 
-/// Renders the script's lines once, when it is loaded. The thread allows it with and without a
-/// runtime around.
-fn prepare(speech: &Speech, options: &Options) -> Result<(), SpeechError> {
+/// Renders the script's lines once, when it is loaded.
+fn prepare(speech: &Speech, options: &Options) -> Result<(), VoiceError> {
     if options.voice == VoiceKind::Tone {
         return Ok(());
     }
-    std::thread::scope(|scope| {
-        let rendering = scope.spawn(|| {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(speech.prepare(options.lines()))
-        });
-        rendering.join().unwrap_or_else(|_| Err(SpeechError::Failed("rendering panicked".into())))
-    })
+    wait_for(|| speech.prepare(options.lines()))?
 }
 
 struct Scripted {
@@ -79,13 +77,7 @@ impl Provider for Scripted {
     }
 
     fn traits(&self) -> AgentTraits {
-        AgentTraits {
-            detects_speech: true,
-            cancels_on_speech: true,
-            truncates: true,
-            announces: true,
-            ..AgentTraits::PLAIN
-        }
+        AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true, ..AgentTraits::PLAIN }
     }
 
     fn dialect(&self) -> Option<crate::tool::schemas::Dialect> {
@@ -169,7 +161,6 @@ fn input(wire: Wire) -> Option<Input> {
     Some(match serde_json::from_str(&text).ok()? {
         ToAgent::Greet { text } => Input::Greet { text },
         ToAgent::Say { text } => Input::Say { text },
-        ToAgent::Announce { text } => Input::Announce { text },
         ToAgent::Tell { text } => Input::Tell { text },
         ToAgent::Interrupt { answer, heard_ms, cancel } => {
             Input::Interrupt { answer, heard: Duration::from_millis(heard_ms), cancel }

@@ -3,7 +3,11 @@
 //!
 //! Invariants:
 //! - Before [`AgentEvent::Ready`] a failure is tried again within [`SessionPolicy::attempts`] and
-//!   [`SessionPolicy::setup_max`]; afterwards it is final.
+//!   [`SessionPolicy::setup_max`]; afterwards it is final. A provider that asks for patience
+//!   (`Retry-After`) gets it as far as that limit allows.
+//! - A session that was to be resumed and is refused is not tried again: whoever began it decides what
+//!   the next one is told.
+//! - [`AgentEvent::Expiring`] comes once, before the vendor's limit if it has one.
 //! - [`AgentEvent::Lost`] comes at most once, and nothing comes after it. It does not come when the
 //!   call itself ends the session by closing its commands.
 //! - No event is dropped: while the call is slow to take them, the provider is not read.
@@ -11,14 +15,16 @@
 //!   pre-roll before the provider is ready; that is counted.
 
 mod link;
+mod meter;
 mod preroll;
 #[cfg(test)]
 mod tests;
 mod voice;
+mod watch;
 
-use super::{AgentSetup, Codec, Provider, ProviderCounters, Wire};
+use super::{AgentSetup, Codec, Provider, ProviderCounters, SessionFormats, Wire};
 use crate::{
-    audio::Converter,
+    audio::{Converter, Format},
     call::{AgentCommand, AgentEvent, AgentLoss, Noise},
 };
 use bytes::Bytes;
@@ -31,12 +37,19 @@ use tokio::{
 };
 use tokio_tungstenite::tungstenite::Message;
 use voice::Voice;
+use watch::{Due, Watch};
+
+pub use meter::Meter;
 
 /// Messages waiting for the socket: over a second of caller audio. Beyond it commands wait in their
 /// channel, whose overflow tells the call that the provider stopped reading.
 const OUTBOX_MAX: usize = 64;
 /// One unreadable message is an accident; so many in a row are another protocol.
 const MALFORMED_IN_A_ROW_MAX: u32 = 20;
+
+/// So long before the vendor's limit of a session the call is told, or half of the limit where that is
+/// shorter: enough for both to finish what they are saying, and for another session to be set up.
+const EXPIRY_NOTICE: Duration = Duration::from_secs(60);
 
 /// Bounds of a session. The defaults suit a caller who is waiting.
 #[derive(Debug, Clone)]
@@ -54,10 +67,9 @@ pub struct SessionPolicy {
     pub backoff: Duration,
     /// Caller audio kept until the session stands.
     pub preroll_max: Duration,
-    /// Also keeps NAT mappings alive, which some forget after 30 s.
+    /// Two of them fit into the patience with most vendors ([`Provider::patience`]). Keeps NAT mappings
+    /// alive as well, which some forget after 30 s.
     pub ping_every: Duration,
-    /// Neither message nor pong for so long: two pings were lost.
-    pub dead_after: Duration,
     /// For the closing handshake, and for the provider's last words once it no longer reads.
     pub close_max: Duration,
 }
@@ -71,8 +83,7 @@ impl Default for SessionPolicy {
             handshake_max: Duration::from_secs(4),
             backoff: Duration::from_millis(200),
             preroll_max: Duration::from_secs(5),
-            ping_every: Duration::from_secs(10),
-            dead_after: Duration::from_secs(25),
+            ping_every: Duration::from_secs(5),
             close_max: Duration::from_secs(1),
         }
     }
@@ -118,7 +129,7 @@ enum End {
 /// How one attempt came out.
 enum Attempt {
     /// The session never stood.
-    Failed(AgentLoss),
+    Failed { loss: AgentLoss, retry_after: Option<Duration> },
     /// It stood, and this ended it.
     Ended(End),
 }
@@ -131,8 +142,10 @@ enum Step {
     Sent(Result<(), Unwritable>),
     Told(Option<AgentCommand>),
     Beat(Instant),
+    Due(Due),
     HandshakeOver,
     LastWordsOver,
+    Expiring,
 }
 
 /// One connection and all that lives as long as it.
@@ -145,8 +158,11 @@ struct Talk {
     ready: bool,
     malformed_in_a_row: u32,
     heard_at: Instant,
+    watch: Watch,
     /// The provider takes nothing more; its last words are awaited until then.
     unwritable_until: Option<Instant>,
+    /// When the call is to be told that the vendor's limit is near.
+    expiring_at: Option<Instant>,
 }
 
 impl Session {
@@ -154,9 +170,10 @@ impl Session {
         let deadline = Instant::now() + self.policy.setup_max;
         let mut backoff = self.policy.backoff;
         let mut last = AgentLoss::Unreachable;
+        let mut asked = None;
         for attempt in 1..=self.policy.attempts {
             if attempt > 1 {
-                let wait = backoff.mul_f64(rand::random_range(0.5..1.5));
+                let wait = backoff.mul_f64(rand::random_range(0.5..1.5)).max(asked.unwrap_or_default());
                 backoff *= 2;
                 if Instant::now() + wait >= deadline {
                     break;
@@ -167,11 +184,19 @@ impl Session {
             }
             match self.attempt(deadline).await {
                 Attempt::Ended(end) => return end,
-                Attempt::Failed(loss) => {
+                Attempt::Failed { loss, retry_after } => {
                     self.count_dial(loss.label());
-                    tracing::warn!(attempt, loss = loss.label(), "the provider's session did not come about");
-                    last = loss;
-                    if loss.is_final() {
+                    let retry_after_ms = retry_after.map(|wait| wait.as_millis() as u64);
+                    tracing::warn!(
+                        attempt,
+                        loss = loss.label(),
+                        retry_after_ms,
+                        "the provider's session did not come about"
+                    );
+                    (last, asked) = (loss, retry_after);
+                    // Where nobody was reached, the handle was not refused.
+                    let reached = !matches!(loss, AgentLoss::Unreachable | AgentLoss::Throttled);
+                    if loss.is_final() || self.setup.resume.is_some() && reached {
                         break;
                     }
                 }
@@ -188,17 +213,22 @@ impl Session {
             None => return Attempt::Ended(End::Left),
             Some(Err(_)) => {
                 tracing::warn!("the provider did not answer the connection in time");
-                return Attempt::Failed(AgentLoss::Unreachable);
+                return Attempt::failed(AgentLoss::Unreachable);
             }
-            Some(Ok(Err(error))) => {
-                return Attempt::Failed(match error {
-                    DialError::Refused(status) => codec.refused(status),
-                    DialError::Failed(_) | DialError::Header | DialError::NoAddress => AgentLoss::Unreachable,
-                });
+            Some(Ok(Err(DialError::Refused { status, retry_after }))) => {
+                let loss = match codec.refused(status) {
+                    // Who says when to come again has not turned us away for good.
+                    _ if retry_after.is_some() || status == 503 => AgentLoss::Throttled,
+                    loss => loss,
+                };
+                return Attempt::Failed { loss, retry_after };
             }
+            Some(Ok(Err(_))) => return Attempt::failed(AgentLoss::Unreachable),
             Some(Ok(Ok(link))) => link,
         };
+        let _connected = self.setup.meter.connect();
         let formats = self.provider.formats(self.setup.leg);
+        let session_max = self.provider.session_max();
         let mut first = Vec::new();
         codec.open(&mut first);
         let talk = Talk {
@@ -210,7 +240,9 @@ impl Session {
             ready: false,
             malformed_in_a_row: 0,
             heard_at: Instant::now(),
+            watch: Watch::new(),
             unwritable_until: None,
+            expiring_at: session_max.map(|max| Instant::now() + max.saturating_sub(notice(max))),
         };
         self.converse(talk, deadline.min(Instant::now() + self.policy.handshake_max)).await
     }
@@ -238,13 +270,16 @@ impl Session {
                 sent = writer.send(&mut talk.outbox), if writing => Step::Sent(sent),
                 command = self.commands.recv(), if taking => Step::Told(command),
                 now = heartbeat.tick(), if pings => Step::Beat(now),
+                due = talk.watch.due(self.pending.is_empty()) => Step::Due(due),
                 () = sleep_until(handshake_until), if !talk.ready => Step::HandshakeOver,
                 () = until(talk.unwritable_until) => Step::LastWordsOver,
+                () = until(talk.expiring_at), if talk.ready => Step::Expiring,
             };
             let lost = match step {
                 Step::Delivered => {
                     // What lies in the socket is read only now; the wait was ours.
                     talk.heard_at = Instant::now();
+                    talk.watch.reads_again();
                     None
                 }
                 Step::Heard(incoming) => self.hear(&mut talk, incoming),
@@ -264,15 +299,22 @@ impl Session {
                     return Attempt::Ended(End::Left);
                 }
                 Step::Beat(now) => self.beat(&mut talk, now),
+                Step::Due(due) => self.on_due(&mut talk, due),
                 Step::HandshakeOver => Some(AgentLoss::Handshake),
                 Step::LastWordsOver => Some(talk.codec.closed(None, "")),
+                Step::Expiring => {
+                    talk.expiring_at = None;
+                    let within = self.provider.session_max().map(notice).unwrap_or_default();
+                    self.pending.push_back(AgentEvent::Expiring { within });
+                    None
+                }
             };
             match lost {
                 None => {}
                 Some(loss) if talk.ready => return Attempt::Ended(End::Lost(loss)),
                 // A session that never stood was not set up, whatever closed it.
-                Some(AgentLoss::Closed) => return Attempt::Failed(AgentLoss::Handshake),
-                Some(loss) => return Attempt::Failed(loss),
+                Some(AgentLoss::Closed) => return Attempt::failed(AgentLoss::Handshake),
+                Some(loss) => return Attempt::failed(loss),
             }
         }
     }
@@ -293,16 +335,23 @@ impl Session {
     fn decode(&mut self, talk: &mut Talk, wire: Wire) -> Option<AgentLoss> {
         let (mut events, mut replies) = (Vec::new(), Vec::new());
         talk.codec.decode(wire, &mut events, &mut replies);
-        talk.outbox.extend(replies.into_iter().map(message_of));
+        talk.say(replies);
         let malformed = events.contains(&AgentEvent::Noise(Noise::Malformed));
         talk.malformed_in_a_row = if malformed { talk.malformed_in_a_row + 1 } else { 0 };
+        let lost = self.take_events(talk, events);
+        lost.or((talk.malformed_in_a_row >= MALFORMED_IN_A_ROW_MAX).then_some(AgentLoss::Protocol))
+    }
+
+    /// `Some` when the session is over by one of them.
+    fn take_events(&mut self, talk: &mut Talk, events: Vec<AgentEvent>) -> Option<AgentLoss> {
         for event in events {
+            talk.watch.heard(&event);
             match event {
                 AgentEvent::Lost(loss) => return Some(loss),
                 AgentEvent::Ready if talk.ready => {}
                 AgentEvent::Ready => {
                     self.count_dial("ready");
-                    talk.ready = true;
+                    talk.stands(self.setup.leg);
                     self.pending.push_back(AgentEvent::Ready);
                     for command in self.preroll.drain() {
                         talk.encode(command);
@@ -322,7 +371,19 @@ impl Session {
                 event => self.pending.push_back(event),
             }
         }
-        (talk.malformed_in_a_row >= MALFORMED_IN_A_ROW_MAX).then_some(AgentLoss::Protocol)
+        None
+    }
+
+    fn on_due(&mut self, talk: &mut Talk, due: Due) -> Option<AgentLoss> {
+        let mut events = Vec::new();
+        match due {
+            Due::KeepAlive => talk.keep_alive(),
+            Due::AudioGap => {
+                talk.watch.gap_is_told();
+                talk.codec.audio_gap(&mut events);
+            }
+        }
+        self.take_events(talk, events)
     }
 
     fn take(&mut self, talk: &mut Talk, command: AgentCommand) {
@@ -339,7 +400,7 @@ impl Session {
 
     /// One beat: a ping, and a look at how long the peer has been silent.
     fn beat(&self, talk: &mut Talk, now: Instant) -> Option<AgentLoss> {
-        if self.pending.is_empty() && now.saturating_duration_since(talk.heard_at) >= self.policy.dead_after {
+        if self.pending.is_empty() && now.saturating_duration_since(talk.heard_at) >= self.provider.patience() {
             return Some(talk.codec.closed(None, ""));
         }
         if talk.outbox.len() < OUTBOX_MAX {
@@ -385,7 +446,28 @@ impl Session {
     }
 }
 
+impl Attempt {
+    const fn failed(loss: AgentLoss) -> Self {
+        Self::Failed { loss, retry_after: None }
+    }
+}
+
+/// How long before a session's limit the call is told.
+fn notice(session_max: Duration) -> Duration {
+    EXPIRY_NOTICE.min(session_max / 2)
+}
+
 impl Talk {
+    /// The session stands; now the codec knows all that the provider told.
+    fn stands(&mut self, leg: Format) {
+        self.ready = true;
+        self.watch.begin(&*self.codec);
+        if let Some(SessionFormats { input, output }) = self.codec.formats() {
+            self.caller = Converter::new(leg, input);
+            self.agent = Voice::new(output, leg);
+        }
+    }
+
     fn encode(&mut self, command: AgentCommand) {
         let command = match command {
             AgentCommand::Audio(audio) if !self.caller.is_identity() => {
@@ -400,7 +482,22 @@ impl Talk {
         };
         let mut wires = Vec::new();
         self.codec.encode(command, &mut wires);
-        self.outbox.extend(wires.into_iter().map(message_of));
+        self.say(wires);
+    }
+
+    fn say(&mut self, wires: Vec<Wire>) {
+        if !wires.is_empty() {
+            self.watch.said();
+            self.outbox.extend(wires.into_iter().map(message_of));
+        }
+    }
+
+    /// A full outbox holds something to be said already.
+    fn keep_alive(&mut self) {
+        self.watch.said();
+        if let Some((_, wire)) = self.watch.keep_alive.as_ref().filter(|_| self.outbox.len() < OUTBOX_MAX) {
+            self.outbox.push_back(message_of(wire.clone()));
+        }
     }
 }
 

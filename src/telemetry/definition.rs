@@ -1,8 +1,8 @@
 //! What a metric is called, counts and means, written once and as a constant.
 
 use prometheus::{
-    Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    core::Collector,
+    CounterVec, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, core::Collector,
 };
 
 /// Name, labels and help of one metric. Each `register_…` makes the metric and puts it into the
@@ -33,6 +33,11 @@ impl Definition {
     /// reference page shows only metrics that have children.
     pub fn register_counters(&self, registry: &Registry) -> IntCounterVec {
         self.register(registry, IntCounterVec::new(Opts::new(self.name, self.help), self.labels))
+    }
+
+    /// Like [`Self::register_counters`], for sums that are not whole.
+    pub fn register_sums(&self, registry: &Registry) -> CounterVec {
+        self.register(registry, CounterVec::new(Opts::new(self.name, self.help), self.labels))
     }
 
     pub fn register_int_gauge(&self, registry: &Registry) -> IntGauge {

@@ -4,9 +4,12 @@
 //! The constants at the head are the table of names; `docs/metrics.md` is written from them.
 //! Every child is made at the start and kept, so the path of a frame never looks a label up.
 
-use super::{definition::Definition, names::NamedCounters, process};
+use super::{
+    definition::Definition, names::NamedCounters, process, sessions::SessionMetrics, turns::TurnMetrics,
+    usage::UsageMetrics,
+};
 use crate::{
-    call::{EndReason, Usage},
+    call::{EndReason, TurnTimes, Usage},
     tool::ToolError,
 };
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder};
@@ -38,9 +41,16 @@ const OPEN: Definition = Definition::labelled(
 const SETUP: Definition = Definition::new("offhook_setup_seconds", "From Stasis start until audio can flow both ways.");
 const FIRST_AUDIO: Definition =
     Definition::new("offhook_first_audio_seconds", "From Stasis start until the first frame of the greeting left.");
-const TURN_GAP: Definition = Definition::new(
-    "offhook_turn_gap_seconds",
-    "From the provider's word that the caller has stopped (after its own pause) until the agent's first frame left.",
+pub(super) const TURN: Definition = Definition::labelled(
+    "offhook_turn_latency_seconds",
+    &["provider"],
+    "From the caller's last voiced frame until the first frame of the answer left.",
+);
+pub(super) const TURN_STAGE: Definition = Definition::labelled(
+    "offhook_turn_stage_seconds",
+    &["provider", "stage"],
+    "The stages of that time, which add up to it: until the turn counts as over (endpointing), until the response \
+     began (thinking), until its first audio came (speaking), until the first frame left (playout).",
 );
 const BARGE_IN_STOP: Definition = Definition::new(
     "offhook_barge_in_stop_seconds",
@@ -66,10 +76,21 @@ const TOOL_CALLS: Definition = Definition::labelled(
     &["tool", "outcome"],
     "Tool calls answered, by tool and by what became of them; names that no configuration knows are `unknown`.",
 );
-const TOKENS: Definition = Definition::labelled(
+pub(super) const TOKENS: Definition = Definition::labelled(
     "offhook_tokens_total",
     &["provider", "kind"],
-    "Tokens used, as the provider reports them; input_cached is a part of the input kinds.",
+    "Tokens used, as the provider reports them; input_cached is a part of the input kinds, input_cached_audio of \
+     input_cached.",
+);
+pub(super) const CONNECTED: Definition = Definition::labelled(
+    "offhook_connected_seconds_total",
+    &["provider"],
+    "How long sessions were connected, by our own clock: several vendors bill that and report nothing.",
+);
+pub(super) const COST: Definition = Definition::labelled(
+    "offhook_cost_total",
+    &["provider", "currency"],
+    "What was used, at the prices of the configuration; what has no price there is not in it.",
 );
 const RELOADS: Definition = Definition::labelled(
     "offhook_reloads_total",
@@ -86,8 +107,6 @@ const BUILD_INFO: Definition =
 /// From a few REST round trips on one host (~10 ms) to a provider at its connect limit. 0.15 is the
 /// bar that the first greeting frame is held to.
 const START_BUCKETS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0];
-/// People leave about 0.2 s between turns and grow uneasy past one second.
-const TURN_BUCKETS: &[f64] = &[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0];
 /// One frame is 20 ms; a stop that takes two has missed its aim.
 const STOP_BUCKETS: &[f64] = &[0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.06, 0.1, 0.25];
 /// From what a timer wheel of 1 ms costs to five lost frames.
@@ -203,8 +222,6 @@ pub enum Reload {
     Refused,
 }
 
-const TOKEN_KINDS: [&str; 5] = ["input_text", "input_audio", "input_cached", "output_text", "output_audio"];
-
 /// All metrics of one engine, in a registry of their own. Cloning shares them.
 #[derive(Clone)]
 pub struct Metrics(Arc<Inner>);
@@ -222,7 +239,9 @@ struct Inner {
     caller_gaps: IntCounter,
     frames_dropped: [IntCounter; FrameDrop::ALL.len()],
     tool_calls: NamedCounters,
-    tokens: NamedCounters,
+    usage: UsageMetrics,
+    turns: TurnMetrics,
+    sessions: SessionMetrics,
     reloads: [IntCounter; 2],
     log_lines_suppressed: IntCounter,
 }
@@ -230,7 +249,6 @@ struct Inner {
 struct Timings {
     setup: Histogram,
     first_audio: Histogram,
-    turn_gap: Histogram,
     barge_in_stop: Histogram,
     tick_lateness: Histogram,
 }
@@ -254,7 +272,6 @@ impl Metrics {
             timings: Timings {
                 setup: SETUP.register_histogram(&registry, START_BUCKETS),
                 first_audio: FIRST_AUDIO.register_histogram(&registry, START_BUCKETS),
-                turn_gap: TURN_GAP.register_histogram(&registry, TURN_BUCKETS),
                 barge_in_stop: BARGE_IN_STOP.register_histogram(&registry, STOP_BUCKETS),
                 tick_lateness: TICK_LATENESS.register_histogram(&registry, TICK_BUCKETS),
             },
@@ -262,7 +279,9 @@ impl Metrics {
             caller_gaps: CALLER_GAPS.register_counter(&registry),
             frames_dropped: FrameDrop::ALL.map(|reason| child(&dropped, reason.label())),
             tool_calls: NamedCounters::new(TOOL_CALLS.register_counters(&registry), &ToolCallEnd::LABELS),
-            tokens: NamedCounters::new(TOKENS.register_counters(&registry), &TOKEN_KINDS),
+            usage: UsageMetrics::new(&registry),
+            turns: TurnMetrics::new(&registry),
+            sessions: SessionMetrics::new(&registry),
             reloads: ["loaded", "refused"].map(|outcome| child(&reloads, outcome)),
             tasks: TASKS.register_int_gauge(&registry),
             open: OPEN.register_int_gauges(&registry),
@@ -295,9 +314,16 @@ impl Metrics {
 
     /// Names of tools and providers that a newly loaded configuration knows. Only these become
     /// labels; they show as zero from now on.
-    pub fn know<'a>(&self, tools: impl IntoIterator<Item = &'a str>, providers: impl IntoIterator<Item = &'a str>) {
+    pub fn know<'a>(
+        &self,
+        tools: impl IntoIterator<Item = &'a str>,
+        providers: impl IntoIterator<Item = &'a str, IntoIter: Clone>,
+    ) {
         self.0.tool_calls.know(tools);
-        self.0.tokens.know(providers);
+        let providers = providers.into_iter();
+        self.0.sessions.know(providers.clone());
+        self.0.usage.know(providers.clone());
+        self.0.turns.know(providers);
     }
 
     /// The call counts as active until the answer is dropped.
@@ -332,9 +358,9 @@ impl Metrics {
         self.0.timings.first_audio.observe(took.as_secs_f64());
     }
 
-    /// From the caller's last word until the agent's first frame left.
-    pub fn turn_gap(&self, gap: Duration) {
-        self.0.timings.turn_gap.observe(gap.as_secs_f64());
+    /// One turn of the caller was answered.
+    pub fn turn(&self, provider: &str, times: &TurnTimes) {
+        self.0.turns.answered(provider, times);
     }
 
     /// From the decision until the first frame without agent audio.
@@ -364,17 +390,24 @@ impl Metrics {
         self.0.tool_calls.add(tool, end.index(), 1);
     }
 
-    pub fn tokens(&self, provider: &str, usage: &Usage) {
-        let used = [
-            usage.input_text_tokens,
-            usage.input_audio_tokens,
-            usage.input_cached_tokens,
-            usage.output_text_tokens,
-            usage.output_audio_tokens,
-        ];
-        for (kind, tokens) in used.into_iter().enumerate() {
-            self.0.tokens.add(provider, kind, tokens);
-        }
+    /// What a provider has reported, or what was measured of its sessions.
+    pub fn used(&self, provider: &str, usage: &Usage) {
+        self.0.usage.used(provider, usage);
+    }
+
+    /// Provider and currency of a price that a newly loaded configuration has.
+    pub fn know_price(&self, provider: &str, currency: &str) {
+        self.0.usage.know_price(provider, currency);
+    }
+
+    /// Left out for a pair that is not [known](Self::know_price).
+    pub fn cost(&self, provider: &str, currency: &str, amount: f64) {
+        self.0.usage.cost(provider, currency, amount);
+    }
+
+    /// Of sessions that carry calls on, and of providers that fail.
+    pub fn sessions(&self) -> &SessionMetrics {
+        &self.0.sessions
     }
 
     pub fn reload(&self, outcome: Reload) {
@@ -454,9 +487,67 @@ mod tests {
             metrics.know([], [format!("provider-{generation}").as_str()]);
         }
         let series = metrics.text().lines().filter(|line| line.starts_with("offhook_tokens_total{")).count();
-        assert_eq!(series, 128 * TOKEN_KINDS.len());
-        metrics.tokens("provider-999", &Usage { output_audio_tokens: 7, ..Usage::default() });
+        assert_eq!(series, 128 * Usage::TOKEN_KINDS.len());
+        metrics.used("provider-999", &Usage { output_audio_tokens: 7, ..Usage::default() });
         expect_line(&metrics, r#"offhook_tokens_total{kind="output_audio",provider="unknown"} 7"#);
+    }
+
+    #[test]
+    fn a_turn_is_told_by_provider_as_a_whole_and_by_its_stages() {
+        let metrics = Metrics::new("1.2.3");
+        metrics.know([], ["main"]);
+        let ms = Duration::from_millis;
+        metrics.turn(
+            "main",
+            &TurnTimes {
+                turn: 3,
+                endpointing: ms(500),
+                thinking: ms(250),
+                speaking: ms(90),
+                playout: ms(10),
+                tools: false,
+                filled: false,
+            },
+        );
+        for line in [
+            r#"offhook_turn_latency_seconds_bucket{provider="main",le="0.8"} 0"#,
+            r#"offhook_turn_latency_seconds_bucket{provider="main",le="0.9"} 1"#,
+            r#"offhook_turn_latency_seconds_sum{provider="main"} 0.85"#,
+            r#"offhook_turn_stage_seconds_sum{provider="main",stage="endpointing"} 0.5"#,
+            r#"offhook_turn_stage_seconds_sum{provider="main",stage="thinking"} 0.25"#,
+            r#"offhook_turn_stage_seconds_sum{provider="main",stage="speaking"} 0.09"#,
+            r#"offhook_turn_stage_seconds_sum{provider="main",stage="playout"} 0.01"#,
+        ] {
+            expect_line(&metrics, line);
+        }
+    }
+
+    #[test]
+    fn what_is_paid_for_counts_by_provider_and_costs_only_where_there_is_a_price() {
+        let metrics = Metrics::new("1.2.3");
+        metrics.know([], ["main", "spare"]);
+        metrics.know_price("main", "USD");
+        expect_line(&metrics, r#"offhook_cost_total{currency="USD",provider="main"} 0"#);
+        let usage = Usage {
+            input_text_tokens: 5,
+            transcription_output_tokens: 7,
+            connected: Duration::from_millis(1_500),
+            ..Usage::default()
+        };
+        metrics.used("main", &usage);
+        metrics.cost("main", "USD", 0.25);
+        metrics.cost("spare", "USD", 4.0);
+        metrics.cost("main", "EUR", 4.0);
+        for line in [
+            r#"offhook_tokens_total{kind="input_text",provider="main"} 5"#,
+            r#"offhook_tokens_total{kind="transcription_output",provider="main"} 7"#,
+            r#"offhook_tokens_total{kind="input_text",provider="spare"} 0"#,
+            r#"offhook_connected_seconds_total{provider="main"} 1.5"#,
+            r#"offhook_cost_total{currency="USD",provider="main"} 0.25"#,
+        ] {
+            expect_line(&metrics, line);
+        }
+        assert_eq!(metrics.text().matches("offhook_cost_total{").count(), 1);
     }
 
     #[test]
@@ -475,7 +566,6 @@ mod tests {
         metrics.context_unknown();
         metrics.setup(Duration::from_millis(40));
         metrics.first_audio(Duration::from_millis(120));
-        metrics.turn_gap(Duration::from_millis(700));
         metrics.barge_in_stop(Duration::from_millis(12));
         metrics.tick(Duration::from_micros(700));
         metrics.slots_missed(2);
@@ -487,7 +577,6 @@ mod tests {
             r#"offhook_setup_seconds_bucket{le="0.025"} 0"#,
             r#"offhook_setup_seconds_bucket{le="0.05"} 1"#,
             r#"offhook_first_audio_seconds_bucket{le="0.15"} 1"#,
-            r#"offhook_turn_gap_seconds_bucket{le="0.8"} 1"#,
             r#"offhook_barge_in_stop_seconds_bucket{le="0.015"} 1"#,
             r#"offhook_tick_lateness_seconds_bucket{le="0.0005"} 0"#,
             r#"offhook_tick_lateness_seconds_bucket{le="0.001"} 1"#,

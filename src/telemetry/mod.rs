@@ -11,9 +11,13 @@ mod metrics;
 mod names;
 mod process;
 mod reference;
+mod sessions;
+mod turns;
+mod usage;
 
 pub use capture::LogCapture;
 pub use definition::Definition;
 pub use log::{LogError, LogFormat, call_span, init};
 pub use metrics::{CONTENT_TYPE, Declined, FrameDrop, InCall, Metrics, Reload, ToolCallEnd};
 pub use reference::reference_page;
+pub use sessions::{SessionMetrics, SuccessorEnd};

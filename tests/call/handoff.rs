@@ -3,9 +3,8 @@
 use crate::stage::{AGENT, NEXT_PIN, Stage, approved_tool, book, look_up, rules};
 use offhook::{
     call::{AgentCommand, AgentEvent, AgentTraits, CallRules, EndReason, LegEvent, Note, Output, Reply},
-    tool::{Announce, CallAction, DigitPlan, DigitPurpose, ToolOutcome, ToolSpec},
+    tool::{CallAction, DigitPlan, DigitPurpose, ToolOutcome},
 };
-use std::time::Duration;
 
 fn handoff() -> ToolOutcome {
     let target = "billing".to_owned();
@@ -187,16 +186,14 @@ fn the_new_context_has_its_own_pin() {
     }
 }
 
-/// M22, M23: the agent that takes over is told of results, and told to announce, as its own provider bears it.
+/// M23: the agent that takes over is told of results as its own provider bears it.
 #[test]
 fn the_next_agents_traits_hold() {
-    let agent = AgentTraits { announces: false, answer_bytes_max: Some(2048), forwards_data: false, ..AGENT };
-    let announce = Announce { after: Duration::from_millis(500), text: "One moment.".into() };
+    let agent = AgentTraits { answer_bytes_max: Some(2048), forwards_data: false, ..AGENT };
     let mut stage = handing_off();
-    stage.after(1_100).hands_over_to(agent, rules(), "billing", [ToolSpec { announce: Some(announce), ..look_up() }]);
+    stage.after(1_100).hands_over_to(agent, rules(), "billing", [look_up()]);
     stage.agent(AgentEvent::Ready).reply("hello", 300).after(400);
     stage.caller_tells("My bill.").only_calls("provider-1", "look_up", "{}").after(2_000);
-    assert_eq!(stage.announced(), []);
     let data = serde_json::json!({ "planted": "x".repeat(4_000), "open": true });
     stage.finishes("look_up", ToolOutcome::done("It is open.", data));
     assert_eq!(stage.answer()["data"], serde_json::json!({ "open": true }));

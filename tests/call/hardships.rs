@@ -183,7 +183,7 @@ fn what_an_interruption_throws_away_is_counted() {
 fn the_apology_is_no_answer_to_measure_the_agent_by() {
     let mut stage = Stage::answered(rules());
     stage.agent(AgentEvent::Lost(AgentLoss::Closed)).after(6_000);
-    let measured = |m: &Measure| matches!(m, Measure::FirstAudio(_) | Measure::TurnGap(_));
+    let measured = |m: &Measure| matches!(m, Measure::FirstAudio(_) | Measure::Turn(_));
     assert!(!stage.measures().iter().any(measured));
     assert!(!stage.notes().contains(&&Note::AgentSpeaks));
 }

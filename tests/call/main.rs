@@ -1,6 +1,7 @@
 //! Stories of whole calls on a hand-moved clock: no sockets, no tasks, no waiting.
 
 mod announcement;
+mod clock;
 mod confirmation;
 mod digits;
 mod endings;

@@ -3,27 +3,53 @@
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use offhook::{
-    audio::{Clip, Format},
+    audio::{Clip, Format, Heard, g711},
     call::{
-        AgentCommand, AgentEvent, AgentTraits, CallMachine, CallPlan, CallRules, EndReason, Handover, Input,
-        LegCommand, LegEvent, Measure, Note, Output, Reply, ResponseStatus, Speaker,
+        AgentCommand, AgentEvent, AgentTraits, CallMachine, CallPlan, CallRules, Clips, Ears, EndReason, Handover,
+        Input, LegCommand, LegEvent, Measure, Next, Note, Output, Reply, ResponseStatus, Speaker, Spoken, Successor,
+        TurnOwner, TurnRules,
     },
     facts::CallFacts,
     gate::{Category, RiskDomain},
     tool::{
-        Approved, Audit, BUILT_IN, Opening, PolicyRules, Tool, ToolCall, ToolKind, ToolOutcome, ToolSpec, Toolbox,
-        built_in,
+        Approved, Audit, BUILT_IN, Latencies, Opening, PolicyRules, Tool, ToolCall, ToolKind, ToolOutcome, ToolSpec,
+        Toolbox, built_in,
     },
 };
 use serde_json::{Value, json};
 use std::{
+    collections::VecDeque,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 /// What an agent's audio is made of on this stage; silence is 0xff.
 pub const VOICE: u8 = 0x11;
+/// What the engine's own sentences are made of.
+pub const MOMENT: u8 = 0x21;
+pub const PATIENCE: u8 = 0x22;
+pub const APOLOGY: u8 = 0x23;
+pub const MENU: u8 = 0x24;
+pub const NOTICE: u8 = 0x25;
+pub const GREETING: u8 = 0x26;
+pub const LINE: u8 = 0x27;
+/// The sentence that is there as a line.
+pub const WORDS: &str = "One moment, I am looking it up.";
 pub const FRAME: Duration = Duration::from_millis(20);
+
+/// Ears that take this byte of the caller's for speech, and everything else for silence.
+pub const SPEECH: u8 = 0x31;
+
+struct Heeding;
+
+impl Ears for Heeding {
+    fn hear(&mut self, audio: &[u8], heard: &mut Vec<Heard>) {
+        for frame in audio.chunks(160) {
+            let (probability, level_dbfs) = if frame.contains(&SPEECH) { (0.95, -20.0) } else { (0.0, -80.0) };
+            heard.push(Heard { probability, level_dbfs, floor_dbfs: -80.0, voicing: probability });
+        }
+    }
+}
 
 pub struct Stage {
     machine: CallMachine,
@@ -31,10 +57,32 @@ pub struct Stage {
     now: Instant,
     /// Everything that came out, with the time since the beginning.
     pub seen: Vec<(Duration, Output)>,
+    /// Who can be dialled when the agent is lost, one after the other.
+    pub understudies: VecDeque<Successor>,
+    /// How long tools took in earlier calls.
+    pub latencies: Arc<Latencies>,
+}
+
+/// A sentence of ours that is 600 ms of this byte.
+pub fn spoken(text: &str, byte: u8) -> Spoken {
+    let mut samples = Vec::new();
+    g711::decode(g711::Law::Mu, &[byte; 4_800], &mut samples);
+    Spoken { text: text.into(), clip: Arc::new(Clip::from_samples(8_000, samples).expect("a short clip")) }
+}
+
+pub fn clips() -> Clips {
+    Clips {
+        moment: spoken("One moment, please.", MOMENT),
+        patience: spoken("I am still here.", PATIENCE),
+        apology: spoken("I am sorry.", APOLOGY),
+        lines: [(WORDS.to_owned(), spoken(WORDS, LINE).clip)].into(),
+        ..Clips::default()
+    }
 }
 
 pub fn rules() -> CallRules {
-    CallRules { greeting: Some("Hello".into()), ..CallRules::default() }
+    let turns = TurnRules { owner: TurnOwner::Provider, ..TurnRules::default() };
+    CallRules { greeting: Some("Hello".into()), turns, ..CallRules::default() }
 }
 
 /// A tool that the test itself runs, by [`Stage::finishes`].
@@ -87,13 +135,8 @@ pub fn approved_tool(name: &str) -> ToolSpec {
     ToolSpec::on_the_call(name, "Does something.", any_object())
 }
 
-pub const AGENT: AgentTraits = AgentTraits {
-    detects_speech: true,
-    cancels_on_speech: true,
-    truncates: true,
-    announces: true,
-    ..AgentTraits::PLAIN
-};
+pub const AGENT: AgentTraits =
+    AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true, ..AgentTraits::PLAIN };
 
 /// The caller's PIN in the context that takes over; the first one's is 2468.
 pub const NEXT_PIN: &str = "1357";
@@ -114,6 +157,12 @@ impl Stage {
         Self::by(AGENT, rules, tools, policy, opening)
     }
 
+    /// A call of this agent with these sentences.
+    pub fn speaking(agent: AgentTraits, rules: CallRules, clips: Clips) -> Self {
+        let opening = Opening { caller_known: true, ..Opening::default() };
+        Self::plan(agent, rules, clips, toolbox([look_up(), approved_tool("slow")]), PolicyRules::default(), opening)
+    }
+
     /// The same by another agent.
     pub fn by(
         agent: AgentTraits,
@@ -122,19 +171,39 @@ impl Stage {
         policy: PolicyRules,
         opening: Opening,
     ) -> Self {
+        Self::plan(agent, rules, clips(), toolbox(tools), policy, opening)
+    }
+
+    fn plan(
+        agent: AgentTraits,
+        rules: CallRules,
+        clips: Clips,
+        toolbox: Arc<Toolbox>,
+        policy: PolicyRules,
+        opening: Opening,
+    ) -> Self {
+        let latencies: Arc<Latencies> = Arc::default();
         let plan = CallPlan {
             rules,
-            toolbox: toolbox(tools),
+            toolbox,
             policy: Arc::new(policy),
             opening,
             wall: jiff::Timestamp::UNIX_EPOCH,
             agent,
             format: Format::ULAW,
-            apology: Arc::new(Clip::built_in_apology()),
+            clips: Arc::new(clips),
+            latencies: Arc::clone(&latencies),
         };
         #[allow(clippy::disallowed_methods)] // A hand-moved clock has to start somewhere.
         let start = Instant::now();
-        Self { machine: CallMachine::new(plan, start), start, now: start, seen: Vec::new() }
+        Self {
+            machine: CallMachine::with_ears(plan, Box::new(Heeding), start),
+            start,
+            now: start,
+            seen: Vec::new(),
+            understudies: VecDeque::new(),
+            latencies,
+        }
     }
 
     /// A call whose caller and agent are both there, the greeting asked for but not begun.
@@ -179,7 +248,16 @@ impl Stage {
 
     fn keep(&mut self, out: Vec<Output>) {
         let at = self.now - self.start;
+        let dials = out.iter().filter(|output| matches!(output, Output::Dial(_))).count();
         self.seen.extend(out.into_iter().map(|output| (at, output)));
+        for _ in 0..dials {
+            // The engine says at once whom it dials.
+            let next = match self.understudies.pop_front() {
+                Some(successor) => Next::Dialling(Box::new(successor)),
+                None => Next::Nobody,
+            };
+            self.input(Input::Next(next));
+        }
     }
 
     /// Lets milliseconds pass, deadline by deadline.
@@ -200,6 +278,12 @@ impl Stage {
     /// The engine was held up: time passes without a deadline being served.
     pub fn stall(&mut self, ms: u64) -> &mut Self {
         self.now += Duration::from_millis(ms);
+        self
+    }
+
+    /// The clock is not what it should be.
+    pub fn step_back(&mut self, ms: u64) -> &mut Self {
+        self.now -= Duration::from_millis(ms);
         self
     }
 
@@ -278,7 +362,7 @@ impl Stage {
             toolbox: toolbox(tools),
             policy: Arc::default(),
             agent,
-            apology: Arc::new(Clip::built_in_apology()),
+            clips: Arc::new(clips()),
             pin: Some(NEXT_PIN.to_owned().into()),
         })))
     }
@@ -355,10 +439,10 @@ impl Stage {
         self.to_agent().filter_map(say).collect()
     }
 
-    /// What the agent was told to announce, and when.
+    /// Which slow tools were announced, and when.
     pub fn announced(&self) -> Vec<(Duration, String)> {
         let announced = |(at, output): &(Duration, Output)| match output {
-            Output::ToAgent(AgentCommand::Announce { text }) => Some((*at, text.clone())),
+            Output::Note(Note::Announced { tool }) => Some((*at, tool.clone())),
             _ => None,
         };
         self.seen.iter().filter_map(announced).collect()
@@ -385,6 +469,15 @@ impl Stage {
             _ => None,
         };
         self.seen.iter().filter_map(slot).collect()
+    }
+
+    /// When frames of this byte left.
+    pub fn heard(&self, byte: u8) -> Vec<Duration> {
+        let heard = |(at, output): &(Duration, Output)| match output {
+            Output::ToLeg(LegCommand::Play(frame)) if frame.first() == Some(&byte) => Some(*at),
+            _ => None,
+        };
+        self.seen.iter().filter_map(heard).collect()
     }
 
     /// Milliseconds of the agent's voice that left.

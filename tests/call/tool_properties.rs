@@ -142,7 +142,7 @@ impl Watcher {
                     let token = envelope["error"]["confirmation_request"]["token"].as_str();
                     self.tokens.extend(token.map(str::to_owned));
                 }
-                Output::ToAgent(AgentCommand::Announce { .. }) => {
+                Output::Note(Note::Announced { .. }) => {
                     assert!(!self.caller_speaks, "into the caller's words");
                     assert_ne!(self.announced_in.replace(self.turn), Some(self.turn), "twice in a turn");
                     assert!(!self.slow.is_empty(), "nothing slow runs");

@@ -3,7 +3,7 @@
 use crate::stage::{FRAME, Stage, book, look_up, rules};
 use bytes::Bytes;
 use offhook::{
-    call::{AgentCommand, AgentEvent, CallRules, Input, LegEvent, Measure, Note, Reply},
+    call::{AgentCommand, AgentEvent, CallRules, Input, LegCommand, LegEvent, Measure, Note, Reply},
     tool::ToolOutcome,
 };
 use serde_json::json;
@@ -27,11 +27,30 @@ fn the_agent_greets_when_caller_and_agent_are_both_there_in_either_order() {
     assert!(leg_first.commands().is_empty());
     leg_first.agent(AgentEvent::Ready);
     let mut agent_first = Stage::new(rules());
-    agent_first.agent(AgentEvent::Ready);
-    assert!(agent_first.commands().is_empty());
-    agent_first.leg(LegEvent::Up);
+    agent_first.agent(AgentEvent::Ready).leg(LegEvent::Up);
     assert_eq!(leg_first.commands(), [&greet]);
     assert_eq!(agent_first.commands(), [&greet]);
+}
+
+#[test]
+fn the_caller_hears_ringing_until_the_greeting_is_there() {
+    let mut stage = Stage::new(rules());
+    stage.agent(AgentEvent::Ready).after(300);
+    assert_eq!(stage.leg_commands(), Vec::<&LegCommand>::new());
+    stage.reply("hello", 300);
+    assert_eq!(stage.leg_commands(), [&LegCommand::Answer]);
+    stage.after(40).leg(LegEvent::Up).after(400);
+    assert_eq!(stage.leg_commands(), [&LegCommand::Answer], "once");
+    assert_eq!((stage.voice_ms(), stage.commands().len()), (300, 1), "heard whole, and asked for once");
+}
+
+#[test]
+fn a_caller_is_answered_in_bounded_time_whatever_the_agent_does() {
+    let mut stage = Stage::new(rules());
+    stage.after(1_999);
+    assert!(stage.leg_commands().is_empty());
+    stage.after(1);
+    assert_eq!(stage.leg_commands(), [&LegCommand::Answer]);
 }
 
 #[test]
@@ -135,10 +154,13 @@ fn the_gap_of_a_turn_and_the_first_audio_are_measured_where_the_frame_leaves() {
     let mut stage = Stage::answered(rules());
     stage.after(35).reply("hello", 200).after(400).caller_says(500);
     stage.after(90).reply("answer", 200).after(100);
-    let gap = stage.measures().into_iter().find_map(|m| if let Measure::TurnGap(gap) = m { Some(gap) } else { None });
+    let times =
+        stage.measures().into_iter().find_map(|m| if let Measure::Turn(times) = m { Some(times) } else { None });
     assert!(stage.measures().contains(&Measure::FirstAudio(Duration::from_millis(40))));
-    let gap = gap.unwrap();
-    assert!(gap >= Duration::from_millis(90) && gap <= Duration::from_millis(110), "{gap:?}");
+    let times = times.unwrap();
+    assert_eq!((times.turn, times.tools, times.filled), (1, false, false));
+    assert_eq!((times.endpointing, times.thinking), (Duration::ZERO, Duration::from_millis(90)));
+    assert!(times.total() >= Duration::from_millis(90) && times.total() <= Duration::from_millis(110), "{times:?}");
 }
 
 #[test]
@@ -149,9 +171,9 @@ fn a_silent_caller_is_asked_then_the_call_ends_politely() {
     rules.no_input_prompt = "Are you there?".into();
     let mut stage = Stage::answered(rules);
     stage.reply("greeting", 1_000).after(6_100);
-    assert_eq!(stage.commands().last().unwrap(), &&AgentCommand::Say { text: "Are you there?".into() });
+    assert_eq!(stage.told_to_say(), ["Are you there?"]);
     stage.reply("prompt", 1_000).after(6_500);
-    assert!(matches!(stage.commands().last().unwrap(), AgentCommand::Say { .. }));
+    assert_eq!(stage.told_to_say().len(), 2);
     assert!(stage.ended().is_none(), "the goodbye is still to be said");
     stage.reply("bye", 500).after(1_000);
     assert_eq!(stage.end_reason().unwrap().label(), "no_input");

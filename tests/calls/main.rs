@@ -12,6 +12,7 @@ mod mail;
 mod mcp;
 mod overrides;
 mod privacy;
+mod providers;
 mod routing;
 mod telephony;
 mod tls;

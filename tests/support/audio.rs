@@ -1,5 +1,6 @@
 //! Sound for tests: made of tones, speech-like noise and silence, and measured again after the call.
 
+use offhook::audio::{Converter, Encoding, Format};
 use std::{
     f64::consts::TAU,
     ops::{Add, Range},
@@ -104,6 +105,15 @@ impl Sound {
         self.frames().map(|frame| share(frame, hz)).collect()
     }
 
+    /// Whether this tone is heard throughout.
+    pub fn has_pitch(&self, hz: f64) -> bool {
+        self.frames().all(|frame| share(frame, hz) > TONE_SHARE)
+    }
+
+    pub fn is_silent(&self) -> bool {
+        self.rms() <= SILENT_RMS
+    }
+
     /// When this tone is heard.
     pub fn spans_of(&self, hz: f64) -> Vec<Span> {
         spans(self.frames().map(|frame| share(frame, hz) > TONE_SHARE))
@@ -146,6 +156,13 @@ impl Sound {
     fn frames(&self) -> impl Iterator<Item = &[i16]> {
         self.samples.chunks_exact(FRAME)
     }
+}
+
+/// Of any format, at its own rate.
+pub fn samples_of(audio: &[u8], format: Format) -> Vec<i16> {
+    let mut linear = Vec::new();
+    Converter::new(format, Format { encoding: Encoding::Linear, rate: format.rate }).push(audio, &mut linear);
+    linear.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect()
 }
 
 fn samples_in(length: Duration) -> usize {

@@ -2,10 +2,11 @@
 
 use super::{
     asterisk::Certificate,
+    python::python,
     tied::{Tied, free_ports},
 };
 use serde_json::Value;
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::{
     net::TcpStream,
@@ -44,7 +45,7 @@ impl MailServer {
             manner.certificate.map(|files| [&files.certificate, &files.key].map(|path| path.display().to_string()));
         let [certificate, key] = files.unwrap_or(["-".into(), "-".into()]);
         let (user, password) = manner.login.unwrap_or(("-", "-"));
-        let python = python().display().to_string();
+        let python = python("aiosmtpd").display().to_string();
         let (port_text, defers) = (port.to_string(), manner.defers.to_string());
         let refuses = manner.refuses.unwrap_or("-");
         let args = [&*python, &port_text, manner.tls, &certificate, &key, user, password, &taken, &defers, refuses];
@@ -80,14 +81,4 @@ impl MailServer {
     pub async fn stop(mut self) {
         self.process.stop().await;
     }
-}
-
-/// The interpreter that `tests/lab/setup.sh` made.
-fn python() -> PathBuf {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(PathBuf::from("target"), PathBuf::from);
-    let usual = root.join(target).join("venv/bin/python");
-    let python = std::env::var_os("OFFHOOK_PYTHON").map_or(usual, PathBuf::from);
-    assert!(python.exists(), "{} is missing: run `make setup`", python.display());
-    python
 }

@@ -12,5 +12,14 @@ pub mod openai_server;
 pub mod openai_shapes;
 pub mod phone;
 pub mod processes;
+pub mod python;
 pub mod service;
+pub mod stage;
 pub mod tied;
+pub mod vendor;
+
+// The demo's caller and its voice.
+#[path = "../../src/cli/caller.rs"]
+pub mod caller;
+#[path = "../../src/cli/speech.rs"]
+pub mod speech;

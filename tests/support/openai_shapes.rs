@@ -15,6 +15,7 @@ pub fn check(message: &Value) -> Check {
             session(&object["session"])
         }
         "input_audio_buffer.append" => keys(object, kind, &["type", "audio"], &["event_id"]),
+        "input_audio_buffer.commit" => keys(object, kind, &["type"], &["event_id"]),
         "response.create" => {
             keys(object, kind, &["type"], &["event_id", "response"])?;
             let Some(response) = object.get("response") else { return Ok(()) };

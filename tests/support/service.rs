@@ -30,6 +30,8 @@ pub struct Request {
 struct State {
     requests: watch::Sender<Vec<Request>>,
     answer: Mutex<(u16, Value)>,
+    /// While it is so, requests wait for their answers.
+    holds: watch::Sender<bool>,
 }
 
 pub struct Service {
@@ -49,7 +51,7 @@ impl Service {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("a bound socket").port();
         let answer = Mutex::new((200, json!({ "ok": true })));
-        let state = Arc::new(State { requests: watch::Sender::default(), answer });
+        let state = Arc::new(State { requests: watch::Sender::default(), answer, holds: watch::Sender::new(false) });
         let router = axum::Router::new().fallback(note).with_state(Arc::clone(&state));
         let task = tokio::spawn(async move {
             axum::serve(listener, router).await.expect("it serves until the test ends");
@@ -65,6 +67,11 @@ impl Service {
     /// From now on every answer is this.
     pub fn answers(&self, status: u16, body: Value) {
         *self.answer() = (status, body);
+    }
+
+    /// From now on requests wait for their answers, or no longer.
+    pub fn holds(&self, holds: bool) {
+        self.state.holds.send_replace(holds);
     }
 
     /// All requests so far, oldest first.
@@ -100,6 +107,8 @@ async fn note(
         body: serde_json::from_slice(&body).unwrap_or_default(),
     };
     state.requests.send_modify(|requests| requests.push(request));
+    // The sender lives in the state.
+    let _ = state.holds.subscribe().wait_for(|holds| !holds).await;
     let (status, body) = state.answer.lock().expect("no test panics while it holds the answer").clone();
     (axum::http::StatusCode::from_u16(status).expect("an HTTP status"), axum::Json(body))
 }

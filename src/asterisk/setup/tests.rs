@@ -90,6 +90,11 @@ fn plan(transport: Transport) -> Plan {
     Plan { call: CallId::random(), answered: false, format: Format::SLIN16, transport, advertise: "127.0.0.1:9".into() }
 }
 
+/// The agent has something to say from the start.
+fn at_once() -> watch::Receiver<Wish> {
+    watch::channel(Wish::Answer).1
+}
+
 /// Nothing of any call is left: in Asterisk, in the router, among the ports.
 async fn assert_clean(stage: &Stage, ports: &Ports, after: &str) {
     assert!(stage.ari.settled(Duration::from_secs(5)).await, "{after}: clean-up hangs");
@@ -109,7 +114,8 @@ fn destination() -> Place {
 
 async fn standing(stage: &mut Stage, ports: &Ports) -> (AriLeg, Path, crate::asterisk::events::CallEvents) {
     let arrival = stage.caller().await;
-    let (leg, path) = set_up(&stage.ari, ports, arrival.registration, plan(Transport::AudioSocket)).await.unwrap();
+    let (leg, path) =
+        set_up(&stage.ari, ports, arrival.registration, plan(Transport::AudioSocket), at_once()).await.unwrap();
     (leg, path, arrival.events)
 }
 
@@ -122,7 +128,7 @@ async fn a_set_up_call_has_caller_and_media_in_one_bridge_and_leaves_nothing() {
         assert_eq!(arrival.caller_number.reveal().as_deref(), Some("1234"));
         let plan = plan(transport);
         let call = plan.call;
-        let (leg, path) = set_up(&stage.ari, &ports, arrival.registration, plan).await.unwrap();
+        let (leg, path) = set_up(&stage.ari, &ports, arrival.registration, plan, at_once()).await.unwrap();
         {
             let fake = stage.fake.now();
             let members: Vec<_> = fake.bridges[&stage.ari.names().bridge(call)].iter().cloned().collect();
@@ -141,7 +147,7 @@ async fn a_caller_who_was_answered_by_the_dialplan_is_not_answered_again() {
     let ports = Ports::of(&stage);
     let arrival = stage.caller().await;
     let plan = Plan { answered: true, ..plan(Transport::Rtp) };
-    let (leg, path) = set_up(&stage.ari, &ports, arrival.registration, plan).await.unwrap();
+    let (leg, path) = set_up(&stage.ari, &ports, arrival.registration, plan, at_once()).await.unwrap();
     assert!(!stage.fake.now().requests.iter().any(|request| request.ends_with("answer")));
     leg.tear_down(Ending::CallerGone, path).await;
 }
@@ -158,7 +164,7 @@ async fn whatever_asterisk_refuses_the_caller_is_still_there_and_nothing_else_is
         let ports = Ports::of(&stage);
         stage.fake.now().faults.insert(request, 500);
         let arrival = stage.caller().await;
-        let failed = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::AudioSocket)).await;
+        let failed = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::AudioSocket), at_once()).await;
         assert_eq!(failed.map(drop), Err(SetupError::Failed(step)), "{request}");
         assert!(stage.fake.now().channels["caller"].in_stasis, "{request}");
         drop(arrival.events);
@@ -175,24 +181,103 @@ async fn a_refused_bridge_is_a_failed_set_up() {
     // A fault is named by the last part of the path, which is the bridge's id here.
     let name: &'static str = format!("POST {}", stage.ari.names().bridge(plan.call)).leak();
     stage.fake.now().faults.insert(name, 500);
-    let failed = set_up(&stage.ari, &ports, arrival.registration, plan).await;
+    let failed = set_up(&stage.ari, &ports, arrival.registration, plan, at_once()).await;
     assert_eq!(failed.map(drop), Err(SetupError::Failed(SetupStep::Bridge)));
     assert_clean(&stage, &ports, "bridge").await;
 }
 
 #[tokio::test]
 async fn a_request_whose_answer_is_lost_is_made_once_more_only_if_that_is_harmless() {
+    let cases = [
+        ("POST externalMedia", "externalMedia", 1, SetupStep::MediaChannel),
+        ("POST answer", "answer", 2, SetupStep::Answer),
+    ];
+    for (request, end, times, step) in cases {
+        let mut stage = Stage::up().await;
+        let ports = Ports::of(&stage);
+        stage.fake.now().faults.insert(request, 0);
+        let arrival = stage.caller().await;
+        let failed = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::AudioSocket), at_once()).await;
+        assert_eq!(failed.map(drop), Err(SetupError::Failed(step)));
+        let made = stage.fake.now().requests.iter().filter(|request| request.ends_with(end)).count();
+        assert_eq!(made, times, "{request}");
+        assert_clean(&stage, &ports, request).await;
+    }
+}
+
+/// Everything is ready before the caller is answered; nobody hears, or pays for, silence.
+#[tokio::test]
+async fn a_caller_hears_ringing_until_the_answer_is_wished_and_only_then_joins_the_bridge() {
     let mut stage = Stage::up().await;
     let ports = Ports::of(&stage);
-    stage.fake.now().faults.insert("POST externalMedia", 0);
-    stage.fake.now().faults.insert("POST answer", 0);
     let arrival = stage.caller().await;
-    let failed = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::AudioSocket)).await;
-    assert_eq!(failed.map(drop), Err(SetupError::Failed(SetupStep::Answer)));
-    let count = |fake: &FakeAri, end| fake.now().requests.iter().filter(|request| request.ends_with(end)).count();
-    assert_eq!(count(&stage.fake, "answer"), 2);
-    assert_eq!(count(&stage.fake, "externalMedia"), 1);
-    assert_clean(&stage, &ports, "cut").await;
+    let (wish, wished) = watch::channel(Wish::Ring);
+    let plan = plan(Transport::AudioSocket);
+    let bridge = stage.ari.names().bridge(plan.call);
+    let setting_up = set_up(&stage.ari, &ports, arrival.registration, plan, wished);
+    let (up, ()) = tokio::join!(setting_up, async {
+        stage.fake.until("an open audio path", |fake| fake.open_sockets == 1).await;
+        {
+            let fake = stage.fake.now();
+            assert!(fake.channels["caller"].ringing && !fake.channels["caller"].answered);
+            assert!(fake.bridges[&bridge].is_empty(), "no early media");
+        }
+        wish.send_replace(Wish::Answer);
+    });
+    let (leg, path) = up.unwrap();
+    {
+        let fake = stage.fake.now();
+        assert!(fake.channels["caller"].answered);
+        assert!(fake.bridges[&bridge].contains("caller"));
+    }
+    leg.tear_down(Ending::HangUp, path).await;
+    assert_clean(&stage, &ports, "ring and answer").await;
+}
+
+#[tokio::test]
+async fn a_caller_who_hangs_up_while_it_rings_leaves_nothing() {
+    for transport in [Transport::AudioSocket, Transport::Rtp] {
+        let mut stage = Stage::up().await;
+        let ports = Ports::of(&stage);
+        let arrival = stage.caller().await;
+        let (_wish, wished) = watch::channel(Wish::Ring);
+        let setting_up = set_up(&stage.ari, &ports, arrival.registration, plan(transport), wished);
+        let (left, ()) = tokio::join!(setting_up, async {
+            stage.fake.until("an open audio path", |fake| fake.open_sockets == 1).await;
+            stage.fake.now().hang_up("caller");
+        });
+        assert_eq!(left.map(drop), Err(SetupError::CallerLeft));
+        assert_clean(&stage, &ports, "hung up while it rang").await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_ends_while_it_rings_parts_from_the_caller_as_it_wishes() {
+    for ending in [Ending::HangUp, Ending::ReturnToDialplan { status: "AGENTFAILED" }] {
+        let mut stage = Stage::up().await;
+        let ports = Ports::of(&stage);
+        let arrival = stage.caller().await;
+        let (wish, wished) = watch::channel(Wish::Ring);
+        {
+            let plan = plan(Transport::AudioSocket);
+            let setting_up = set_up(&stage.ari, &ports, arrival.registration, plan, wished);
+            tokio::select! {
+                biased;
+                _ = setting_up => panic!("nobody wished the answer"),
+                () = stage.fake.until("ringing", |fake| fake.open_sockets == 1) => {}
+            }
+            wish.send_replace(Wish::Part(ending));
+        }
+        assert_clean(&stage, &ports, "ended while it rang").await;
+        let fake = stage.fake.now();
+        match ending {
+            Ending::ReturnToDialplan { status } => {
+                assert!(fake.channels["caller"].continued.is_some() && !fake.channels["caller"].answered);
+                assert_eq!(fake.channels["caller"].variables[leg::STATUS_VARIABLE], status);
+            }
+            _ => assert!(!fake.channels.contains_key("caller")),
+        }
+    }
 }
 
 #[tokio::test]
@@ -200,7 +285,7 @@ async fn without_a_local_port_asterisk_is_not_asked_for_anything() {
     let mut stage = Stage::up().await;
     let ports = Ports { open: false, ..Ports::of(&stage) };
     let arrival = stage.caller().await;
-    let failed = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::Rtp)).await;
+    let failed = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::Rtp), at_once()).await;
     assert_eq!(failed.map(drop), Err(SetupError::Failed(SetupStep::MediaSocket)));
     assert!(stage.fake.now().requests.is_empty());
     assert_clean(&stage, &ports, "no port").await;
@@ -211,7 +296,7 @@ async fn an_audiosocket_that_does_not_connect_is_a_failed_set_up() {
     let mut stage = Stage::up().await;
     let ports = Ports { connects: false, ..Ports::of(&stage) };
     let arrival = stage.caller().await;
-    let failed = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::AudioSocket)).await;
+    let failed = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::AudioSocket), at_once()).await;
     assert_eq!(failed.map(drop), Err(SetupError::Failed(SetupStep::MediaConnect)));
     assert_clean(&stage, &ports, "no connection").await;
 }
@@ -222,13 +307,15 @@ async fn a_media_channel_that_never_starts_is_given_up() {
     let ports = Ports::of(&stage);
     stage.fake.now().media_never_starts = true;
     let arrival = stage.caller().await;
-    let failed = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::AudioSocket)).await;
+    let failed = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::AudioSocket), at_once()).await;
     assert_eq!(failed.map(drop), Err(SetupError::Failed(SetupStep::MediaChannel)));
     assert_clean(&stage, &ports, "never starts").await;
 }
 
-/// Requests of a whole set-up: answer, media, bridge, add.
+/// Requests of a whole set-up: media, bridge, answer, add.
 const STEPS: usize = 4;
+/// Those before the media is waited for.
+const PREPARED: usize = 2;
 
 #[tokio::test]
 async fn a_caller_who_hangs_up_at_any_step_leaves_nothing() {
@@ -238,7 +325,7 @@ async fn a_caller_who_hangs_up_at_any_step_leaves_nothing() {
             let ports = Ports::of(&stage);
             stage.fake.now().caller_leaves_at = Some(step);
             let arrival = stage.caller().await;
-            let left = set_up(&stage.ari, &ports, arrival.registration, plan(transport)).await;
+            let left = set_up(&stage.ari, &ports, arrival.registration, plan(transport), at_once()).await;
             let after = format!("{transport:?}, step {step}");
             assert_eq!(left.map(drop), Err(SetupError::CallerLeft), "{after}");
             assert_clean(&stage, &ports, &after).await;
@@ -254,7 +341,7 @@ async fn a_set_up_dropped_at_any_step_leaves_nothing_and_gives_the_caller_back()
         let ports = Ports::of(&stage);
         let arrival = stage.caller().await;
         {
-            let setting_up = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::AudioSocket));
+            let setting_up = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::AudioSocket), at_once());
             tokio::select! {
                 biased;
                 _ = setting_up => {}
@@ -278,10 +365,10 @@ async fn a_caller_who_hangs_up_while_the_media_is_waited_for_ends_the_wait() {
     let ports = Ports::of(&stage);
     stage.fake.now().media_never_starts = true;
     let arrival = stage.caller().await;
-    let setting_up = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::AudioSocket));
+    let setting_up = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::AudioSocket), at_once());
     let (left, ()) = timeout(AT_ONCE, async {
         tokio::join!(setting_up, async {
-            stage.fake.until("the wait", |fake| fake.requests.len() == STEPS - 1).await;
+            stage.fake.until("the wait", |fake| fake.requests.len() == PREPARED).await;
             stage.fake.now().hang_up("caller");
         })
     })
@@ -297,11 +384,11 @@ async fn a_set_up_dropped_while_the_media_is_waited_for_does_not_wait_on() {
     let ports = Ports::of(&stage);
     stage.fake.now().media_never_starts = true;
     let arrival = stage.caller().await;
-    let setting_up = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::AudioSocket));
+    let setting_up = set_up(&stage.ari, &ports, arrival.registration, plan(Transport::AudioSocket), at_once());
     tokio::select! {
         biased;
         _ = setting_up => panic!("it has nothing to end with"),
-        () = stage.fake.until("the wait", |fake| fake.requests.len() == STEPS - 1) => {}
+        () = stage.fake.until("the wait", |fake| fake.requests.len() == PREPARED) => {}
     }
     assert!(stage.ari.settled(AT_ONCE).await);
     assert_clean(&stage, &ports, "dropped in the wait").await;

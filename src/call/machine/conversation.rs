@@ -7,9 +7,8 @@ use crate::call::{
     end::EndReason,
     playout::{Interrupted, Queued},
     record::{Measure, Note},
-    rules::OnFailure,
     timers::Timer,
-    track::Floor,
+    track::{ClipHeard, Floor, Purpose},
     words::Output,
 };
 use bytes::Bytes;
@@ -26,7 +25,12 @@ const TAKE_OVER: &str = "You have just taken over this call. Say in one sentence
 
 impl CallMachine {
     pub(super) fn on_agent(&mut self, event: AgentEvent, now: Instant, out: &mut Vec<Output>) {
-        if self.agent == Agent::Gone {
+        if let AgentEvent::Usage(usage) = event {
+            // Paid for, whatever became of the agent.
+            out.push(Output::Measure(Measure::Usage(usage)));
+            return;
+        }
+        if matches!(self.agent, Agent::Gone | Agent::Lost) {
             // Given up for its silence; what it still says is dropped, but not unseen.
             if let AgentEvent::Audio { audio, .. } = event {
                 out.push(Output::Measure(Measure::StaleAudio(audio.len())));
@@ -38,44 +42,45 @@ impl CallMachine {
                 self.agent = Agent::Ready;
                 self.timers.clear(Timer::AgentReady);
                 out.push(Output::Note(Note::AgentReady));
-                if matches!(self.phase, Phase::Talking) {
+                // Also while the caller still hears ringing: what is said is there when they are answered.
+                if matches!(self.phase, Phase::Talking | Phase::Connecting) {
                     self.greet(now, out);
                 }
             }
             AgentEvent::ResponseStarted { response } => {
-                let is_announcement = self.announcements.begins();
-                self.response = Some(Response { id: response, spoke: false, is_announcement });
+                self.waiting.response_begins(now);
+                self.clock.response_began(now);
+                self.response = Some(Response { id: response, spoke: false });
             }
-            AgentEvent::Audio { response, item, audio } => self.on_agent_audio(response, item, audio, out),
+            AgentEvent::Audio { response, item, audio } => self.on_agent_audio(response, item, audio, now, out),
             AgentEvent::ResponseDone { response, status } => self.on_response_done(&response, status, now, out),
-            AgentEvent::CallerSpeechStarted { utterance } => {
-                self.policy.caller_spoke(utterance, now);
-                self.on_caller_speech(now, out);
-            }
-            AgentEvent::CallerSpeechStopped => {
-                self.track.caller_stopped(now);
-                self.announcements.caller_stopped();
-                self.policy.caller_stopped(now);
-                self.expect_speech(now);
-                out.push(Output::Note(Note::CallerFinished));
-            }
+            AgentEvent::CallerSpeechStarted { utterance } => self.on_speech_started(utterance, now, out),
+            AgentEvent::CallerSpeechStopped => self.on_speech_stopped(now, out),
+            AgentEvent::PartialTranscript { text, .. } => self.on_partial_words(&text, now, out),
             AgentEvent::Transcript { speaker, text, utterance } => {
+                self.succession.somebody_speaks();
                 self.on_words(speaker, text, utterance.as_deref(), now, out);
             }
             AgentEvent::NoTranscript { utterance } => self.on_no_words(utterance.as_deref(), now, out),
             AgentEvent::ToolCall(call) => self.on_tool_call(call, now, out),
-            AgentEvent::PartialTranscript { .. }
-            | AgentEvent::ToolCallCancelled { .. }
-            | AgentEvent::Expiring { .. }
-            | AgentEvent::Resumable { .. } => {}
-            AgentEvent::Usage(usage) => out.push(Output::Measure(Measure::Usage(usage))),
-            // Counted where it was heard.
-            AgentEvent::Noise(_) => {}
+            AgentEvent::ToolCallCancelled { call_id } => self.on_tool_call_cancelled(&call_id, now, out),
+            AgentEvent::Expiring { .. } => self.expires(),
+            // The engine keeps it for the session that may come.
+            AgentEvent::Resumable { .. } => {}
+            // Counted already, or where it was heard.
+            AgentEvent::Usage(_) | AgentEvent::Noise(_) => {}
             AgentEvent::Lost(loss) => self.on_agent_lost(EndReason::AgentLost(loss), now, out),
         }
     }
 
-    fn on_agent_audio(&mut self, response: ResponseId, item: ItemId, audio: Bytes, out: &mut Vec<Output>) {
+    fn on_agent_audio(
+        &mut self,
+        response: ResponseId,
+        item: ItemId,
+        audio: Bytes,
+        now: Instant,
+        out: &mut Vec<Output>,
+    ) {
         let bytes = audio.len();
         if self.manners.audio_held {
             // It has answered; that nobody hears it is meant.
@@ -86,20 +91,22 @@ impl CallMachine {
         match self.track.push(response.clone(), item, audio) {
             Queued::Kept => {
                 self.timers.clear(Timer::AgentSilence);
+                self.timers.clear(Timer::Stalled);
+                self.clock.audio_came(now);
+                self.ears.answered();
+                self.succession.somebody_speaks();
                 self.asked_again = false;
-                let announced = |active: &Response| active.is_announcement && active.id == response;
-                if !self.response.as_ref().is_some_and(announced) {
-                    (self.has_spoken, self.takes_over) = (true, false);
-                    self.farewell_begun |= bytes > 0;
-                }
+                (self.has_spoken, self.takes_over) = (true, false);
+                self.farewell_begun |= bytes > 0;
                 match &mut self.response {
                     Some(active) if active.id == response => active.spoke = true,
                     // Some providers send audio without announcing its response, and some after its end.
                     active if self.last_response.as_ref() != Some(&response) => {
-                        *active = Some(Response { id: response, spoke: true, is_announcement: false });
+                        *active = Some(Response { id: response, spoke: true });
                     }
                     _ => {}
                 }
+                self.answer(out);
             }
             Queued::Stale => out.push(Output::Measure(Measure::StaleAudio(bytes))),
             Queued::Overflow => out.push(Output::Measure(Measure::PlayoutOverflow(bytes))),
@@ -111,6 +118,9 @@ impl CallMachine {
         self.last_response = Some(response.clone());
         self.actions.response_completed();
         let called_tools = !self.actions.is_empty();
+        if ended.as_ref().is_some_and(|response| !response.spoke) {
+            self.clock.response_was_silent(called_tools);
+        }
         if !called_tools {
             self.turn_over(now, out);
         }
@@ -139,25 +149,30 @@ impl CallMachine {
     }
 
     /// The caller speaks: if the agent was speaking or about to, it stops within the next slot.
-    fn on_caller_speech(&mut self, now: Instant, out: &mut Vec<Output>) {
+    pub(super) fn on_caller_speech(&mut self, now: Instant, out: &mut Vec<Output>) {
         self.has_spoken = false;
         self.asked_again = false;
         self.prompts_used = 0;
         self.manners = Manners::default();
         self.actions.forget_announcements();
-        self.announcements.caller_speaks();
+        self.waiting.caller_speaks();
+        self.clock.caller_speaks();
+        self.succession.somebody_speaks();
         self.timers.clear(Timer::NoInput);
         if self.agent == Agent::Ready {
             self.timers.set(Timer::AgentSilence, now + CALLER_TURN_MAX);
         }
         out.push(Output::Note(Note::CallerSpeaks));
-        let interrupted = self.track.caller_speaks(self.response.as_ref().map(|response| &response.id), now);
+        let active = self.response.as_ref().map(|response| &response.id);
+        let (interrupted, clip) = self.track.caller_speaks(active, now);
         let cut = !interrupted.cuts.is_empty();
         // The last second of a question can be missed; more is a question that was not heard.
         if cut && (self.response.is_some() || interrupted.dropped > FRAMES_A_SECOND * self.plan.format.frame_bytes()) {
             self.policy.question_was_cut();
         }
-        self.tell_interrupted(interrupted, !self.plan.agent.cancels_on_speech, out);
+        let cancels = self.plan.agent.cancels_on_speech && !self.ears.tells_turns();
+        self.tell_interrupted(interrupted, !cancels, out);
+        self.tell_clip_was_cut(clip, out);
         // Somebody who talks into a goodbye, or before it, is not hung up on.
         if (cut || !self.farewell_begun)
             && let Phase::Leaving(
@@ -185,50 +200,44 @@ impl CallMachine {
         }
     }
 
-    pub(super) fn on_agent_lost(&mut self, reason: EndReason, now: Instant, out: &mut Vec<Output>) {
-        self.agent = Agent::Gone;
-        self.response = None;
-        self.track.agent_is_lost();
-        for timer in [Timer::AgentReady, Timer::AgentSilence, Timer::NoInput] {
-            self.timers.clear(timer);
+    /// The agent learns how much was heard of a sentence of ours.
+    pub(super) fn tell_clip_was_cut(&mut self, clip: Option<ClipHeard>, out: &mut Vec<Output>) {
+        let Some(ClipHeard { text, purpose, heard }) = clip else { return };
+        if matches!(purpose, Purpose::Greeting { .. }) && self.agent == Agent::Ready {
+            let seconds = heard.as_secs_f32();
+            let text = format!("The caller interrupted the greeting after {seconds:.1} seconds. It was: \"{text}\"");
+            self.to_agent(AgentCommand::Tell { text, reply: Reply::NotNow }, out);
         }
-        self.abandon_tools(out);
-        match self.phase {
-            // The caller is on the way out already; nothing more was expected of the agent.
-            Phase::Leaving(_) | Phase::MediaGone | Phase::Ended => {}
-            // The audio path is a moment away, or may not be needed any more.
-            Phase::Connecting | Phase::Transferring(_) => self.lost_untold = Some(reason),
-            Phase::Talking => self.fail(reason, now, out),
-        }
-    }
-
-    /// The caller hears the apology and goes where the context says.
-    pub(super) fn fail(&mut self, reason: EndReason, now: Instant, out: &mut Vec<Output>) {
-        out.push(Output::Note(Note::Failing(reason)));
-        let apology = self.plan.apology.render(self.plan.format);
-        self.track.push("offhook".into(), "apology".into(), apology);
-        let departure = match &self.plan.rules.on_failure {
-            OnFailure::HangUp => Departure::HangUp(reason),
-            OnFailure::Dialplan => Departure::ToDialplan(reason),
-            OnFailure::Transfer(to) => Departure::Transfer { destination: to.clone(), reason },
-        };
-        self.leave(departure, now);
     }
 
     // ---- What it is told ----
 
     pub(super) fn to_agent(&self, command: AgentCommand, out: &mut Vec<Output>) {
-        if self.agent != Agent::Gone {
+        if self.hears_caller() {
             out.push(Output::ToAgent(command));
         }
     }
 
-    /// The agent speaks first.
+    /// There is an agent, or one is being connected, that will hear what it is told.
+    pub(super) fn hears_caller(&self) -> bool {
+        matches!(self.agent, Agent::Ready | Agent::Dialling)
+    }
+
+    /// Somebody finds the caller's turns: offhook or the agent.
+    pub(super) fn hears_turns(&self) -> bool {
+        self.plan.agent.detects_speech || self.ears.own_turns()
+    }
+
+    /// The caller is greeted: by a clip when they are there, else by the agent.
     pub(super) fn greet(&mut self, now: Instant, out: &mut Vec<Output>) {
         let text = self.plan.rules.greeting.clone();
         if self.takes_over && text.is_none() {
             return self.tell(TAKE_OVER, now, out);
         }
+        if !self.takes_over && self.plan.clips.greeting.is_some() {
+            return;
+        }
+        (self.greeted, self.greeting_underway) = (true, true);
         self.expect_speech(now);
         self.to_agent(AgentCommand::Greet { text }, out);
     }
@@ -264,12 +273,12 @@ impl CallMachine {
     /// The caller is speaking, and the agent will answer that by itself. Whatever else it is asked to
     /// say would be said into the caller's words, or collide with that answer.
     pub(super) fn caller_is_answered_anyway(&self) -> bool {
-        self.plan.agent.detects_speech && self.track.floor() == Floor::Caller
+        self.hears_turns() && self.track.floor() == Floor::Caller
     }
 
     /// From now on the agent owes the caller speech.
     pub(super) fn expect_speech(&mut self, now: Instant) {
-        if self.agent == Agent::Ready {
+        if self.agent == Agent::Ready && !matches!(self.phase, Phase::Connecting) {
             let mut limit = self.plan.rules.agent_silence_max;
             if matches!(self.phase, Phase::Leaving(_)) {
                 limit = limit.min(FAREWELL_BEGINS_MAX);

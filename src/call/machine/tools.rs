@@ -1,7 +1,7 @@
 //! The tools' part of [`CallMachine`]: calls come in, are decided about by the policy, run outside,
 //! and are answered; what they ask of the call is carried out.
 
-use super::{Agent, CallMachine, Departure, Phase, Timer};
+use super::{Agent, CallMachine, Departure, Phase, Timer, succession::Succession};
 use crate::{
     call::{
         actions::Slow,
@@ -92,9 +92,8 @@ impl CallMachine {
                 match dispatched {
                     Some(output) => self.actions.dispatch(id, output, deadline),
                     None => {
-                        let slow = call.announce().cloned();
-                        let slow = slow.map(|announce| Slow { tool: call.name().into(), announce, began: now });
-                        self.actions.run(id, deadline, slow);
+                        let slow = Slow { tool: call.name().into(), announce: call.announce().cloned(), began: now };
+                        self.actions.run(id, deadline, Some(slow));
                     }
                 }
                 out.push(Output::RunTool(*call));
@@ -114,7 +113,9 @@ impl CallMachine {
     /// The policy's own answer, or the outcome of a run.
     fn answered(&mut self, answer: Answer, now: Instant, out: &mut Vec<Output>) {
         let Answer { id, output, tool, error, actions, audit } = answer;
-        self.actions.finish(id, output);
+        if !self.is_orphans_answer(id, tool.as_deref(), &output, now, out) {
+            self.actions.finish(id, output);
+        }
         let idle = audit.replayed || error.is_some_and(|error| error.before_running());
         self.manners.refusals = self.manners.refusals.saturating_add(idle.into());
         out.push(Output::Note(Note::ToolAnswered { tool, error }));
@@ -185,7 +186,9 @@ impl CallMachine {
                 // The memory has it already.
                 CallAction::Flag { .. } => {}
                 CallAction::SendDigits { digits } => out.push(Output::ToLeg(LegCommand::SendDigits { digits })),
-                CallAction::Voicemail { mailbox } => self.leave(Departure::Voicemail { mailbox }, now),
+                CallAction::Voicemail { mailbox } => {
+                    self.leave(Departure::Voicemail { mailbox, reason: EndReason::Transferred }, now);
+                }
             }
         }
     }
@@ -289,9 +292,6 @@ impl CallMachine {
         let speak = !farewell && self.handoff.is_none() && !self.caller_is_answered_anyway();
         let answers = self.actions.take_answers(speak);
         let answered = !answers.is_empty();
-        if answered {
-            self.announcements.expect_none();
-        }
         for answer in answers {
             let in_circles = self.manners.refusals > REFUSALS_MAX && self.timers.is_set(Timer::AgentSilence);
             if answer.reply == Reply::Wanted && !in_circles {
@@ -309,18 +309,41 @@ impl CallMachine {
         }
     }
 
-    pub(super) fn abandon_tools(&mut self, out: &mut Vec<Output>) {
-        // Every call has its line in the audit log, also one that nobody is left to answer.
+    /// Calls that wait for the caller's words have nobody left who asked for them. Every call has its line in
+    /// the audit log, also one that nobody is left to answer.
+    pub(super) fn refuse_waiting(&mut self, out: &mut Vec<Output>) {
         for (id, call) in self.actions.take_waiting() {
             let audit = self.policy.refuse(id, &call, "The call is ending.").audit;
             out.push(Output::Note(Note::Audit(Box::new(audit))));
         }
+    }
+
+    /// The provider wants no answer of this call any more: it is stopped, and never answered.
+    pub(super) fn on_tool_call_cancelled(&mut self, call_id: &str, now: Instant, out: &mut Vec<Output>) {
+        if let Some(id) = self.actions.withdraw(call_id) {
+            self.cancel_tool(id, out);
+            self.forget_capture(id);
+        }
+        self.arm_tool_timer();
+        self.answer_if_free(now, out);
+    }
+
+    fn cancel_tool(&mut self, id: ToolCallId, out: &mut Vec<Output>) {
+        if let Some((tool, lines)) = self.policy.cancel(id, self.at) {
+            out.push(Output::CancelTool { id });
+            out.push(Output::Note(Note::ToolCancelled { tool }));
+            out.extend(lines.into_iter().map(|audit| Output::Note(Note::Audit(Box::new(audit)))));
+        }
+    }
+
+    pub(super) fn waiting_for_words(&self) -> bool {
+        self.actions.is_waiting()
+    }
+
+    pub(super) fn abandon_tools(&mut self, out: &mut Vec<Output>) {
+        self.refuse_waiting(out);
         for id in self.actions.abandon() {
-            if let Some((tool, lines)) = self.policy.cancel(id, self.at) {
-                out.push(Output::CancelTool { id });
-                out.push(Output::Note(Note::ToolCancelled { tool }));
-                out.extend(lines.into_iter().map(|audit| Output::Note(Note::Audit(Box::new(audit)))));
-            }
+            self.cancel_tool(id, out);
         }
         self.capture = None;
         self.timers.clear(Timer::Digits);
@@ -356,17 +379,20 @@ impl CallMachine {
     }
 
     pub(super) fn on_handed_off(&mut self, handover: Handover, now: Instant, out: &mut Vec<Output>) {
-        let Handover { context, rules, toolbox, policy, agent, apology, pin } = handover;
+        let Handover { context, rules, toolbox, policy, agent, clips, pin } = handover;
         self.abandon_tools(out);
         self.policy.change_hands(toolbox, policy, agent.answer_limits());
         self.policy.expect_pin(pin);
-        self.track.new_agent();
+        self.ears.new_rules(&rules);
+        self.ears.new_agent(&agent);
+        self.track.new_agent(!self.ears.own_turns());
         (self.response, self.last_response) = (None, None);
         (self.has_spoken, self.asked_again, self.prompts_used) = (false, false, 0);
         self.manners = Manners::default();
-        self.announcements.new_agent();
+        self.waiting.new_agent();
+        self.succession = Succession::default();
         self.takes_over = true;
-        (self.plan.rules, self.plan.agent, self.plan.apology) = (rules, agent, apology);
+        (self.plan.rules, self.plan.agent, self.plan.clips) = (rules, agent, clips);
         self.agent = Agent::Dialling;
         self.timers.set(Timer::AgentReady, now + self.plan.rules.agent_ready_max);
         out.push(Output::Note(Note::HandedOff { context }));

@@ -480,3 +480,16 @@ fn holds(text: &str) {
         assert!(!found.to_string().contains("swordfish"), "{found}");
     }
 }
+
+#[test]
+fn fallbacks_that_are_not_there_or_stand_for_themselves_are_told() {
+    let with = |fallbacks: &str| problems(&format!("{SMALL}    fallbacks: {fallbacks}\n"));
+    assert_eq!(
+        with("[frnt]"),
+        "test.yaml:7: contexts.desk.fallbacks[0]: unknown provider \"frnt\"; did you mean \"front\"?"
+    );
+    assert_eq!(with("[front]"), "test.yaml:7: contexts.desk.fallbacks[0]: \"front\" is in this context already");
+    let two = SMALL.replace("providers:\n", "providers:\n  other: { scripted: }\n");
+    let config = loaded(&format!("{two}    fallbacks: [other]\n"));
+    assert_eq!(config.contexts["desk"].providers().collect::<Vec<_>>(), ["front", "other"]);
+}

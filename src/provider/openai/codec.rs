@@ -5,19 +5,21 @@ use super::{
     floor::{Floor, Refused, Request},
     options::{Options, TurnDetection},
     server::{
-        ArgumentsDone, AudioDelta, AudioDone, ErrorBody, ErrorMessage, FormatState, Item, Kind, ResponseBody,
+        ArgumentsDone, AudioDelta, AudioDone, ErrorBody, ErrorMessage, FormatState, Item, ResponseBody,
         ResponseMessage, SessionMessage, SpeechStarted, SpokenText, TranscriptionFailed,
     },
 };
 use crate::{
     audio::{Encoding, Format},
     call::{AgentCommand, AgentEvent, AgentLoss, CallerTurn, Noise, Reply, ResponseStatus, Speaker, Usage},
-    provider::{AgentSetup, Codec, SessionFormats, Wire, decode_base64},
+    provider::{
+        AgentSetup, Codec, SessionFormats, Wire, decode_base64,
+        wire::{Kind, Malformed, parse, text, with_known},
+    },
     tool::ToolCall,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -52,15 +54,6 @@ struct SpokenItem {
     id: Arc<str>,
     bytes: usize,
     complete: bool,
-}
-
-/// What a message did not have, so that it cannot be read.
-struct Malformed;
-
-impl From<serde_json::Error> for Malformed {
-    fn from(_: serde_json::Error) -> Self {
-        Self
-    }
 }
 
 impl RealtimeCodec {
@@ -329,9 +322,6 @@ impl Codec for RealtimeCodec {
             AgentCommand::Say { text } => self.say(&format!(
                 "Now say something of exactly this meaning, in the language of the conversation, and nothing more:\n{text}"
             )),
-            AgentCommand::Announce { text } => self.say(&format!(
-                "You are waiting for the result of a tool. Say exactly this now, and nothing more:\n{text}"
-            )),
             AgentCommand::Turn(CallerTurn::Began) => {}
             AgentCommand::Turn(CallerTurn::Ended) => {
                 out.push(text(&json!({ "type": "input_audio_buffer.commit" })));
@@ -395,24 +385,6 @@ impl Codec for RealtimeCodec {
     }
 }
 
-fn parse<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Malformed> {
-    Ok(serde_json::from_slice(json)?)
-}
-
-fn text(message: &Value) -> Wire {
-    Wire::Text(message.to_string())
-}
-
-/// Adds the optional fields that have a value.
-fn with_known<const N: usize>(mut object: Value, fields: [(&str, Option<Value>); N]) -> Value {
-    for (name, value) in fields {
-        if let Some(value) = value {
-            object[name] = value;
-        }
-    }
-    object
-}
-
 fn wire_format(format: Format) -> Value {
     match format.encoding {
         Encoding::Mulaw => json!({ "type": "audio/pcmu" }),
@@ -437,6 +409,7 @@ fn whole_call(item: Item) -> Option<ToolCall> {
 }
 
 fn spoken(speaker: Speaker, message: SpokenText, events: &mut Vec<AgentEvent>) {
+    events.extend(message.usage.map(|usage| AgentEvent::Usage(usage.into())));
     let text = message.transcript.trim();
     let utterance = message.item_id.map(Into::into);
     if !text.is_empty() {

@@ -1,8 +1,11 @@
 //! What an admin can set for OpenAI Realtime.
 
-use crate::config::OptionProblem;
+use crate::{
+    config::OptionProblem,
+    provider::checks::{self, within},
+};
 use schemars::JsonSchema;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use serde::Deserialize;
 
 const BASE_URL: &str = "wss://api.openai.com/v1/realtime";
@@ -176,28 +179,14 @@ impl Options {
 
     pub(super) fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
-        let key = self.api_key.expose_secret();
-        if key.trim().is_empty() {
-            problems.push(OptionProblem::new("api_key", "is empty").hint("set OPENAI_API_KEY"));
-        } else if !header_value(key) {
-            problems.push(OptionProblem::new("api_key", "holds a space or a control character"));
-        }
+        problems.extend(checks::secret("api_key", &self.api_key, "OPENAI_API_KEY"));
         for (path, value) in [("organization", &self.organization), ("project", &self.project)] {
-            if value.as_deref().is_some_and(|value| !header_value(value)) {
+            if value.as_deref().is_some_and(|value| !checks::header_value(value)) {
                 problems.push(OptionProblem::new(path, "is empty, or holds a space or a control character"));
             }
         }
-        let host = ["wss://", "ws://"].into_iter().find_map(|scheme| self.base_url.strip_prefix(scheme));
-        let uri = self.base_url.parse::<tokio_tungstenite::tungstenite::http::Uri>();
-        if host.is_none_or(str::is_empty) || uri.is_err() {
-            let problem = OptionProblem::new("base_url", "is no WebSocket address");
-            problems.push(problem.hint(format!("write it like {BASE_URL}")));
-        }
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
-        if self.model.is_empty() || !self.model.chars().all(plain) {
-            let problem = OptionProblem::new("model", format!("\"{}\" is no model name", self.model));
-            problems.push(problem.hint(format!("such as {MODEL}")));
-        }
+        problems.extend(checks::web_socket("base_url", &self.base_url, BASE_URL));
+        problems.extend(checks::name("model", &self.model, "model name", MODEL));
         if self.voice.is_empty() {
             problems.push(OptionProblem::new("voice", "is empty").hint(format!("such as {VOICE}")));
         }
@@ -210,13 +199,4 @@ impl Options {
         }
         problems
     }
-}
-
-fn header_value(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic())
-}
-
-fn within(path: &str, value: Option<f64>, min: f64, max: f64) -> Option<OptionProblem> {
-    let value = value.filter(|value| !(min..=max).contains(value))?;
-    Some(OptionProblem::new(path, format!("{value} is not within {min} and {max}")))
 }

@@ -3,13 +3,7 @@
 
 use crate::call::Usage;
 use serde::Deserialize;
-use std::borrow::Cow;
-
-#[derive(Deserialize)]
-pub(super) struct Kind<'a> {
-    #[serde(borrow)]
-    pub(super) r#type: Cow<'a, str>,
-}
+use std::{borrow::Cow, time::Duration};
 
 #[derive(Deserialize)]
 pub(super) struct AudioDelta<'a> {
@@ -31,6 +25,9 @@ pub(super) struct AudioDone {
 pub(super) struct SpokenText {
     pub(super) transcript: String,
     pub(super) item_id: Option<String>,
+    /// Comes with the caller's words: their transcription is billed apart.
+    #[serde(default)]
+    pub(super) usage: Option<TranscriptionUsage>,
 }
 
 #[derive(Deserialize)]
@@ -142,8 +139,13 @@ pub(super) struct ArgumentsDone {
     pub(super) arguments: String,
 }
 
+/// What a response used. The totals hold what the details do not name, and details may be missing.
 #[derive(Deserialize)]
 pub(super) struct UsageBody {
+    #[serde(default)]
+    input_tokens: Option<u64>,
+    #[serde(default)]
+    output_tokens: Option<u64>,
     #[serde(default)]
     input_token_details: Option<TokenDetails>,
     #[serde(default)]
@@ -158,18 +160,70 @@ struct TokenDetails {
     audio_tokens: Option<u64>,
     #[serde(default)]
     cached_tokens: Option<u64>,
+    #[serde(default)]
+    cached_tokens_details: Option<CachedDetails>,
+}
+
+#[derive(Deserialize, Default)]
+struct CachedDetails {
+    #[serde(default)]
+    audio_tokens: Option<u64>,
+}
+
+impl TokenDetails {
+    /// Tokens of text and of audio. What is in the total alone counts as text.
+    fn kinds(&self, total: Option<u64>) -> (u64, u64) {
+        let audio = self.audio_tokens.unwrap_or(0);
+        let text = total.map_or(0, |total| total.saturating_sub(audio));
+        (text.max(self.text_tokens.unwrap_or(0)), audio)
+    }
 }
 
 impl From<UsageBody> for Usage {
     fn from(body: UsageBody) -> Self {
         let input = body.input_token_details.unwrap_or_default();
         let output = body.output_token_details.unwrap_or_default();
+        let (input_text_tokens, input_audio_tokens) = input.kinds(body.input_tokens);
+        let (output_text_tokens, output_audio_tokens) = output.kinds(body.output_tokens);
+        let input_cached_tokens = input.cached_tokens.unwrap_or(0);
+        let cached = input.cached_tokens_details.unwrap_or_default();
         Self {
-            input_text_tokens: input.text_tokens.unwrap_or(0),
-            input_audio_tokens: input.audio_tokens.unwrap_or(0),
-            input_cached_tokens: input.cached_tokens.unwrap_or(0),
-            output_text_tokens: output.text_tokens.unwrap_or(0),
-            output_audio_tokens: output.audio_tokens.unwrap_or(0),
+            input_text_tokens,
+            input_audio_tokens,
+            input_cached_tokens,
+            input_cached_audio_tokens: cached.audio_tokens.unwrap_or(0).min(input_cached_tokens),
+            output_text_tokens,
+            output_audio_tokens,
+            ..Self::default()
+        }
+    }
+}
+
+/// Some transcription models are billed by tokens, others by time.
+#[derive(Deserialize)]
+pub(super) struct TranscriptionUsage {
+    #[serde(default)]
+    input_tokens: Option<u64>,
+    #[serde(default)]
+    output_tokens: Option<u64>,
+    #[serde(default)]
+    input_token_details: Option<TokenDetails>,
+    #[serde(default)]
+    seconds: Option<f64>,
+}
+
+impl From<TranscriptionUsage> for Usage {
+    fn from(usage: TranscriptionUsage) -> Self {
+        let input = usage.input_tokens.unwrap_or(0);
+        // What is transcribed is audio, so what the details do not name is, too.
+        let text = usage.input_token_details.and_then(|details| details.text_tokens).unwrap_or(0).min(input);
+        let seconds = usage.seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        Self {
+            transcription_text_tokens: text,
+            transcription_audio_tokens: input - text,
+            transcription_output_tokens: usage.output_tokens.unwrap_or(0),
+            transcribed: seconds.unwrap_or_default(),
+            ..Self::default()
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    call::{AgentCommand, AgentEvent, Noise, Reply},
+    call::{AgentCommand, AgentEvent, Noise, Reply, Usage},
     facts::CallId,
     provider::{Wire, build},
     tool::schemas::{Dialect, ToolText},
@@ -184,18 +184,6 @@ fn what_the_agent_is_told_leaves_it_free_to_call_tools() {
     assert_eq!(kinds(&talk.tell(tell(Reply::NotNow))), ["conversation.item.create"]);
 }
 
-/// M22: an agent that owns its audio stream says that it is never told to announce; told all the same, it says those
-/// words and calls nothing.
-#[test]
-fn an_announcement_would_be_said_word_for_word() {
-    let mut talk = Talk::ready();
-    let message = &talk.tell(AgentCommand::Announce { text: "One moment.".into() })[0];
-    assert_eq!(message["response"]["tool_choice"], "none");
-    assert!(message["response"]["instructions"].as_str().unwrap().ends_with("\nOne moment."));
-    let provider = (KIND.build)(&json!({ "api_key": "k" })).map_err(|problems| format!("{problems:?}")).unwrap();
-    assert!(!provider.traits().announces);
-}
-
 #[test]
 fn while_a_response_is_under_way_requests_wait_for_its_end() {
     let mut talk = Talk::ready();
@@ -316,4 +304,77 @@ fn an_address_may_have_a_path_and_a_query_or_neither() {
     assert_eq!(url("wss://host/v1/realtime"), "wss://host/v1/realtime?model=m");
     assert_eq!(url("ws://host:1?key=1"), "ws://host:1/?key=1&model=m");
     assert_eq!(url("ws://host:1"), "ws://host:1/?model=m", "a request line without a path is refused");
+}
+
+fn usage_of(events: &[AgentEvent]) -> Usage {
+    let usage: Vec<_> = events
+        .iter()
+        .filter_map(|event| if let AgentEvent::Usage(usage) = event { Some(*usage) } else { None })
+        .collect();
+    let [usage] = usage.as_slice() else { panic!("{events:?}") };
+    *usage
+}
+
+#[test]
+fn a_responses_tokens_are_counted_by_kind_and_cached_ones_stay_part_of_the_input() {
+    let mut talk = Talk::ready();
+    let mut used = |usage: Value| {
+        let response = json!({ "id": "r1", "status": "completed", "output": [], "usage": usage });
+        usage_of(&talk.hear(json!({ "type": "response.done", "response": response })).0)
+    };
+    let detailed = used(json!({
+        "total_tokens": 253, "input_tokens": 132, "output_tokens": 121,
+        "input_token_details": {
+            "text_tokens": 119, "audio_tokens": 13, "image_tokens": 0, "cached_tokens": 70,
+            "cached_tokens_details": { "text_tokens": 64, "audio_tokens": 6, "image_tokens": 0 },
+        },
+        "output_token_details": { "text_tokens": 30, "audio_tokens": 91 },
+    }));
+    let expected = Usage {
+        input_text_tokens: 119,
+        input_audio_tokens: 13,
+        input_cached_tokens: 70,
+        input_cached_audio_tokens: 6,
+        output_text_tokens: 30,
+        output_audio_tokens: 91,
+        ..Usage::default()
+    };
+    assert_eq!(detailed, expected);
+    let totals = used(json!({ "input_tokens": 132, "output_tokens": 121 }));
+    let expected = Usage { input_text_tokens: 132, output_text_tokens: 121, ..Usage::default() };
+    assert_eq!(totals, expected, "what no detail names is counted all the same");
+    let nothing = used(json!({ "total_tokens": 0, "input_token_details": null, "output_token_details": null }));
+    assert_eq!(nothing, Usage::default());
+}
+
+#[test]
+fn a_transcription_is_counted_apart_by_tokens_or_by_time() {
+    let mut talk = Talk::ready();
+    let mut heard = |usage: Value| {
+        talk.hear(json!({
+            "type": "conversation.item.input_audio_transcription.completed",
+            "item_id": "u1", "content_index": 0, "transcript": "Hello.", "usage": usage,
+        }))
+        .0
+    };
+    let by_tokens = heard(json!({
+        "type": "tokens", "total_tokens": 22, "input_tokens": 13, "output_tokens": 9,
+        "input_token_details": { "text_tokens": 3, "audio_tokens": 10 },
+    }));
+    let expected = Usage {
+        transcription_text_tokens: 3,
+        transcription_audio_tokens: 10,
+        transcription_output_tokens: 9,
+        ..Usage::default()
+    };
+    assert_eq!(usage_of(&by_tokens), expected);
+    let by_time = heard(json!({ "type": "duration", "seconds": 1.5 }));
+    assert_eq!(usage_of(&by_time), Usage { transcribed: Duration::from_millis(1_500), ..Usage::default() });
+    for odd in [json!(null), json!({}), json!({ "type": "duration", "seconds": -1 })] {
+        let events = heard(odd);
+        assert!(
+            events.iter().any(|event| matches!(event, AgentEvent::Transcript { .. })),
+            "the words count: {events:?}"
+        );
+    }
 }

@@ -31,9 +31,6 @@ pub(super) enum Input {
     Say {
         text: String,
     },
-    Announce {
-        text: String,
-    },
     Tell {
         text: String,
     },
@@ -191,14 +188,6 @@ impl Actor {
                     self.begin(next, now, out);
                 }
                 if self.asides.len() < ASIDES_MAX {
-                    self.asides.push_back(Line { text, sound: Sound::Words, next: None, hangs_up: false });
-                }
-            }
-            Input::Announce { text } => {
-                // Said at once or not at all; the script stays where it waits.
-                let waits = matches!(self.doing, Doing::Calling { .. });
-                let quiet = self.mouth.is_none() && self.asides.is_empty() && !self.ears.hear_speech();
-                if waits && quiet {
                     self.asides.push_back(Line { text, sound: Sound::Words, next: None, hangs_up: false });
                 }
             }

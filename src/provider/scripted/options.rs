@@ -1,7 +1,7 @@
 //! What an admin can set for the scripted agent, its script above all.
 
 use super::speech;
-use crate::config::OptionProblem;
+use crate::{config::OptionProblem, speech::Espeak};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};
@@ -49,21 +49,6 @@ pub(super) enum VoiceKind {
     Tone,
     /// speech by the program of this name.
     EspeakNg,
-}
-
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct Espeak {
-    /// A voice of `espeak-ng --voices`.
-    pub(super) voice: String,
-    #[schemars(range(min = 80, max = 400))]
-    pub(super) words_per_minute: u32,
-}
-
-impl Default for Espeak {
-    fn default() -> Self {
-        Self { voice: "en".into(), words_per_minute: 165 }
-    }
 }
 
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema, PartialEq, Eq)]
@@ -264,13 +249,9 @@ impl Options {
         if !(-90.0..=0.0).contains(&self.detector.threshold_dbfs) {
             problems.push(OptionProblem::new("detector.threshold_dbfs", "is not within -90 and 0"));
         }
-        if !(80..=400).contains(&self.espeak.words_per_minute) {
-            problems.push(OptionProblem::new("espeak.words_per_minute", "is not within 80 and 400"));
-        }
-        if self.espeak.voice.is_empty() || self.espeak.voice.starts_with('-') {
-            problems.push(OptionProblem::new("espeak.voice", "is no voice").hint("see `espeak-ng --voices`"));
-        }
-        if self.voice == VoiceKind::EspeakNg && !speech::espeak_is_installed() {
+        let of_espeak = |problem: OptionProblem| OptionProblem { path: format!("espeak.{}", problem.path), ..problem };
+        problems.extend(self.espeak.problems().into_iter().map(of_espeak));
+        if self.voice == VoiceKind::EspeakNg && !crate::speech::is_installed() {
             problems.push(speech::missing());
         }
         problems

@@ -198,70 +198,6 @@ async fn a_tool_is_called_and_its_result_awaited() {
     assert_eq!(stage.says().await, "Done.");
 }
 
-/// A script that waits for a tool, told to announce that.
-async fn announcing(script: Value) -> (Stage, String) {
-    let mut stage = Stage::begun(json!({ "script": script }), None).await;
-    let (call, _) = stage.until(|event| matches!(event, AgentEvent::ToolCall(_))).await;
-    let AgentEvent::ToolCall(call) = call else { unreachable!() };
-    stage.done().await;
-    stage.tell(AgentCommand::Announce { text: "One moment, I am looking it up.".into() }).await;
-    (stage, call.id)
-}
-
-fn result(call_id: String) -> AgentCommand {
-    AgentCommand::ToolResult { call_id, output: "{}".into(), reply: Reply::Wanted }
-}
-
-/// M21: the sentence is said word for word while the script waits, which then takes the result and goes on.
-#[tokio::test(start_paused = true)]
-async fn a_script_announces_a_slow_tool_and_keeps_its_place() {
-    let (mut stage, call) = announcing(json!([{ "call": { "tool": "look_up" } }, { "say": "We open at nine." }])).await;
-    assert_eq!(stage.says().await, "One moment, I am looking it up.");
-    let (_, status, _) = stage.done().await;
-    assert_eq!(status, ResponseStatus::Completed);
-    sleep(Duration::from_secs(5)).await;
-    assert!(stage.events.try_recv().is_err(), "it waits on");
-    stage.tell(result(call)).await;
-    assert_eq!(stage.says().await, "We open at nine.");
-}
-
-/// M22: a result that comes during the announcement is spoken of after it, not into it.
-#[tokio::test(start_paused = true)]
-async fn a_result_does_not_run_into_the_announcement() {
-    let (mut stage, call) = announcing(json!([{ "call": { "tool": "look_up" } }, { "say": "We open at nine." }])).await;
-    stage.until(|event| matches!(event, AgentEvent::Audio { .. })).await;
-    stage.tell(result(call)).await;
-    let (announcement, status, _) = stage.done().await;
-    assert_eq!(status, ResponseStatus::Completed);
-    let (answer, ..) = stage.done().await;
-    assert_ne!(announcement, answer);
-}
-
-/// M answer 10: a caller who talks into the announcement is given way to; the result is taken all the same.
-#[tokio::test(start_paused = true)]
-async fn an_announcement_gives_way_to_the_caller() {
-    let (mut stage, call) = announcing(json!([{ "call": { "tool": "look_up" } }, { "say": "We open at nine." }])).await;
-    stage.caller_is_quiet(300).await;
-    stage.caller_speaks(300).await;
-    let (_, status, _) = stage.done().await;
-    assert_eq!(status, ResponseStatus::Cancelled);
-    stage.caller_is_quiet(700).await;
-    stage.tell(result(call)).await;
-    assert_eq!(stage.says().await, "We open at nine.");
-}
-
-/// M21: an announcement that comes when nothing is waited for any more, or into speech, is left out.
-#[tokio::test(start_paused = true)]
-async fn an_announcement_that_comes_too_late_is_left_out() {
-    let mut stage = Stage::begun(json!({ "script": [{ "say": "Yes?" }, { "listen": {} }] }), None).await;
-    stage.tell(AgentCommand::Announce { text: "One moment.".into() }).await;
-    assert_eq!(stage.says().await, "Yes?");
-    stage.done().await;
-    stage.tell(AgentCommand::Announce { text: "One moment.".into() }).await;
-    sleep(Duration::from_secs(5)).await;
-    assert!(stage.events.try_recv().is_err());
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_script_rests_while_the_call_ends_and_goes_on_if_it_comes_back() {
     let script = json!([{ "call": { "tool": "transfer" } }, { "say": "I cannot connect you." }]);
@@ -351,7 +287,7 @@ async fn a_result_is_spoken_when_the_caller_has_finished() {
 /// A tool's words may be about the caller, and hardly ever come twice.
 #[tokio::test]
 async fn spoken_results_are_not_kept() {
-    let speech = Speech::new(VoiceKind::EspeakNg, options::Espeak::default());
+    let speech = Speech::new(VoiceKind::EspeakNg, crate::speech::Espeak::default());
     for (keep, kept) in [(false, false), (true, true)] {
         render(&speech, "It is quarter past three.", Format::ULAW, keep).await;
         assert_eq!(speech.at_once("It is quarter past three.", Format::ULAW).is_some(), kept);

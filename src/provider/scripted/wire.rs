@@ -18,7 +18,6 @@ const ANSWER_PREFIX: &str = "answer-";
 pub(super) enum ToAgent {
     Greet { text: Option<String> },
     Say { text: String },
-    Announce { text: String },
     Tell { text: String },
     Interrupt { answer: u64, heard_ms: u64, cancel: bool },
     ToolResult { call_id: String, output: String, speak: bool },
@@ -97,7 +96,6 @@ impl Codec for ScriptedCodec {
             AgentCommand::Audio(audio) => return out.push(Wire::Binary(audio)),
             AgentCommand::Greet { text } => ToAgent::Greet { text },
             AgentCommand::Say { text } => ToAgent::Say { text },
-            AgentCommand::Announce { text } => ToAgent::Announce { text },
             AgentCommand::Tell { text, reply: Reply::Wanted } => ToAgent::Tell { text },
             // A script hears turns by itself.
             AgentCommand::Turn(_) => return,

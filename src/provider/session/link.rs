@@ -12,6 +12,7 @@ use std::{
     collections::VecDeque,
     pin::Pin,
     task::{Poll, ready},
+    time::Duration,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -23,7 +24,7 @@ use tokio_tungstenite::{
         self, Message,
         client::IntoClientRequest,
         error::ProtocolError,
-        http::{HeaderName, HeaderValue},
+        http::{HeaderName, HeaderValue, header::RETRY_AFTER},
         protocol::WebSocketConfig,
     },
 };
@@ -56,8 +57,12 @@ pub(super) enum Incoming {
 /// Why no connection came about.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DialError {
-    #[error("the provider refused the WebSocket upgrade with HTTP status {0}")]
-    Refused(u16),
+    #[error("the provider refused the WebSocket upgrade with HTTP status {status}")]
+    Refused {
+        status: u16,
+        /// What it says about when to come again.
+        retry_after: Option<Duration>,
+    },
     #[error("cannot connect to the provider: {0}")]
     Failed(#[source] Box<tungstenite::Error>),
     #[error("the provider did not say where its session is")]
@@ -88,7 +93,7 @@ impl Link {
             Dial::Asked(asking) => match asking.await {
                 Ok(dial) => Self::web_socket(dial).await,
                 Err(0) => Err(DialError::NoAddress),
-                Err(status) => Err(DialError::Refused(status)),
+                Err(status) => Err(DialError::Refused { status, retry_after: None }),
             },
             Dial::Embedded(start) => {
                 let (to_agent, from_session) = mpsc::channel(EMBEDDED_QUEUE);
@@ -207,7 +212,10 @@ async fn web_socket(dial: WebSocketDial) -> Result<Link, DialError> {
     let no_delay = true;
     match connect_async_with_config(request, Some(config), no_delay).await {
         Ok((socket, _)) => Ok(Link::over(socket)),
-        Err(tungstenite::Error::Http(response)) => Err(DialError::Refused(response.status().as_u16())),
+        Err(tungstenite::Error::Http(response)) => Err(DialError::Refused {
+            status: response.status().as_u16(),
+            retry_after: response.headers().get(RETRY_AFTER).and_then(|value| seconds(value.to_str().ok()?)),
+        }),
         Err(error) => Err(DialError::Failed(Box::new(error))),
     }
 }
@@ -244,4 +252,10 @@ pub(super) fn message_of(wire: Wire) -> Message {
         Wire::Text(text) => Message::text(text),
         Wire::Binary(bytes) => Message::Binary(bytes),
     }
+}
+
+/// `Retry-After` in seconds. The other form, a date, is as good as its clock; vendors of this kind do
+/// not write it.
+fn seconds(written: &str) -> Option<Duration> {
+    written.trim().parse().ok().map(Duration::from_secs)
 }

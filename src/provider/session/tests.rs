@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     audio::Format,
-    call::{AgentTraits, ItemId, ResponseId},
+    call::{AgentTraits, ItemId, ResponseId, ResponseStatus},
     facts::CallId,
     provider::{Dial, SessionFormats},
 };
@@ -14,6 +14,8 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
+const PASS: SessionFormats = SessionFormats { input: Format::ULAW, output: Format::ULAW };
+
 type Peer = dyn Fn(usize, mpsc::Receiver<Wire>, mpsc::Sender<Wire>) -> BoxFuture<'static, ()> + Send + Sync;
 
 /// A provider whose far end is a function of the attempt's number and the two channels.
@@ -21,10 +23,14 @@ struct Fake {
     peer: Arc<Peer>,
     dials: Arc<AtomicUsize>,
     formats: SessionFormats,
+    session_max: Option<Duration>,
 }
 
-/// Text is `ready`, `lost`, `junk`, `done`, `end`; binary is audio.
-struct FakeCodec;
+/// Text is `ready`, `lost`, `junk`, `done`, `end`, or `24k` to be told formats; binary is audio.
+#[derive(Default)]
+struct FakeCodec {
+    told: Option<SessionFormats>,
+}
 
 impl Codec for FakeCodec {
     fn open(&mut self, out: &mut Vec<Wire>) {
@@ -48,6 +54,8 @@ impl Codec for FakeCodec {
                     replies.push(Wire::Text("thanks".into()));
                     events.push(AgentEvent::Ready);
                 }
+                "24k" => self.told = Some(SessionFormats { input: Format::SLIN24, output: Format::SLIN24 }),
+                "done" => events.push(AgentEvent::ResponseDone { response, status: ResponseStatus::Completed }),
                 "lost" => events.push(AgentEvent::Lost(AgentLoss::Expired)),
                 "unauthorized" => events.push(AgentEvent::Lost(AgentLoss::Unauthorized)),
                 "end" => events.push(AgentEvent::Audio { response, item, audio: Bytes::new() }),
@@ -55,6 +63,22 @@ impl Codec for FakeCodec {
                 _ => events.push(AgentEvent::Noise(Noise::Malformed)),
             },
         }
+    }
+
+    fn keep_alive(&self) -> Option<(Duration, Wire)> {
+        Some((Duration::from_secs(7), Wire::Text("alive".into())))
+    }
+
+    fn formats(&self) -> Option<SessionFormats> {
+        self.told
+    }
+
+    fn audio_gap_max(&self) -> Option<Duration> {
+        Some(Duration::from_secs(1))
+    }
+
+    fn audio_gap(&mut self, events: &mut Vec<AgentEvent>) {
+        events.push(AgentEvent::ResponseDone { response: "r".into(), status: ResponseStatus::Incomplete });
     }
 
     fn closed(&self, _: Option<u16>, _: &str) -> AgentLoss {
@@ -83,6 +107,10 @@ impl Provider for Fake {
         self.formats
     }
 
+    fn session_max(&self) -> Option<Duration> {
+        self.session_max
+    }
+
     fn dial(&self, _: &AgentSetup) -> Dial {
         let attempt = self.dials.fetch_add(1, Ordering::Relaxed) + 1;
         let peer = self.peer.clone();
@@ -90,7 +118,7 @@ impl Provider for Fake {
     }
 
     fn codec(&self, _: &AgentSetup) -> Box<dyn Codec> {
-        Box::new(FakeCodec)
+        Box::new(FakeCodec::default())
     }
 }
 
@@ -109,13 +137,22 @@ impl Stage {
         F: Future<Output = ()> + Send + 'static,
         P: Fn(usize, mpsc::Receiver<Wire>, mpsc::Sender<Wire>) -> F + Send + Sync + 'static,
     {
+        Self::of(formats, None, None, peer)
+    }
+
+    fn of<F, P>(formats: SessionFormats, session_max: Option<Duration>, resume: Option<&str>, peer: P) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+        P: Fn(usize, mpsc::Receiver<Wire>, mpsc::Sender<Wire>) -> F + Send + Sync + 'static,
+    {
         let dials = Arc::new(AtomicUsize::new(0));
         let peer: Arc<Peer> = Arc::new(move |attempt, receiver, sender| peer(attempt, receiver, sender).boxed());
-        let provider = Arc::new(Fake { peer, dials: dials.clone(), formats });
+        let provider = Arc::new(Fake { peer, dials: dials.clone(), formats, session_max });
         let (command_sender, commands) = mpsc::channel(64);
         let (event_sender, events) = mpsc::channel(8);
         let counters = Arc::new(ProviderCounters::new(&Registry::new()).unwrap());
-        let setup = AgentSetup::new(CallId::random(), Format::ULAW);
+        let resume = resume.map(Into::into);
+        let setup = AgentSetup { resume, ..AgentSetup::new(CallId::random(), Format::ULAW) };
         let policy = SessionPolicy::default();
         let task = tokio::spawn(run(provider, setup, commands, event_sender, policy, counters.clone()));
         Self { commands: command_sender, events, counters, dials, task }
@@ -126,7 +163,7 @@ impl Stage {
         F: Future<Output = ()> + Send + 'static,
         P: Fn(usize, mpsc::Receiver<Wire>, mpsc::Sender<Wire>) -> F + Send + Sync + 'static,
     {
-        Self::with(SessionFormats { input: Format::ULAW, output: Format::ULAW }, peer)
+        Self::with(PASS, peer)
     }
 
     /// Everything until the session ends.
@@ -279,6 +316,87 @@ async fn a_few_unreadable_messages_are_noise_and_many_in_a_row_are_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_in_which_nothing_is_said_is_kept_alive_and_one_in_which_something_is_said_is_not() {
+    let (seen_sender, mut seen) = mpsc::channel(64);
+    let stage = Stage::new(move |_, mut receiver, sender| {
+        let seen = seen_sender.clone();
+        async move {
+            ready(&sender).await;
+            while let Some(wire) = receiver.recv().await {
+                seen.send((Instant::now(), wire)).await.unwrap();
+            }
+        }
+    });
+    for expected in ["open", "thanks"] {
+        assert_eq!(seen.recv().await.unwrap().1, Wire::Text(expected.into()));
+    }
+    let begun = Instant::now();
+    for _ in 0..2 {
+        assert_eq!(seen.recv().await.unwrap().1, Wire::Text("alive".into()));
+    }
+    assert_eq!(begun.elapsed().as_secs(), 14, "twice after seven seconds");
+    for _ in 0..20 {
+        sleep(Duration::from_secs(5)).await;
+        stage.commands.send(AgentCommand::Audio(Bytes::from_static(b"x"))).await.unwrap();
+        assert_eq!(seen.recv().await.unwrap().1, Wire::Binary(Bytes::from_static(b"x")));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_brings_no_more_audio_is_complete_once_and_one_that_was_said_to_be_is_not_again() {
+    let mut stage = Stage::new(|_, receiver, sender| async move {
+        ready(&sender).await;
+        for pause in [900, 1_100] {
+            sender.send(Wire::Binary(Bytes::from_static(b"speech"))).await.unwrap();
+            sleep(Duration::from_millis(pause)).await;
+        }
+        sleep(Duration::from_secs(10)).await;
+        sender.send(Wire::Binary(Bytes::from_static(b"speech"))).await.unwrap();
+        sender.send(Wire::Text("done".into())).await.unwrap();
+        sleep(Duration::from_secs(10)).await;
+        drop(receiver);
+    });
+    let done = |status| AgentEvent::ResponseDone { response: "r".into(), status };
+    let audio = AgentEvent::Audio { response: "r".into(), item: "i".into(), audio: Bytes::from_static(b"speech") };
+    let expected = [
+        AgentEvent::Ready,
+        audio.clone(),
+        audio.clone(),
+        done(ResponseStatus::Incomplete),
+        audio,
+        done(ResponseStatus::Completed),
+        lost(AgentLoss::Closed),
+    ];
+    assert_eq!(stage.rest().await, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn formats_that_the_provider_tells_hold_from_the_first_byte_on_both_ways() {
+    let (seen_sender, mut seen) = mpsc::channel(64);
+    let mut stage = Stage::new(move |_, mut receiver, sender| {
+        let seen = seen_sender.clone();
+        async move {
+            sender.send(Wire::Text("24k".into())).await.unwrap();
+            ready(&sender).await;
+            sender.send(Wire::Binary(vec![0; 24 * 2 * 100].into())).await.unwrap();
+            sender.send(Wire::Text("end".into())).await.unwrap();
+            while let Some(wire) = receiver.recv().await {
+                seen.send(wire).await.unwrap();
+            }
+        }
+    });
+    stage.commands.send(AgentCommand::Audio(vec![0xff; 160].into())).await.unwrap();
+    assert_eq!(stage.events.recv().await, Some(AgentEvent::Ready));
+    let Some(AgentEvent::Audio { audio, .. }) = stage.events.recv().await else { panic!("no speech") };
+    assert_eq!(Format::ULAW.duration_of(audio.len()), Duration::from_millis(100));
+    for expected in ["open", "thanks"] {
+        assert_eq!(seen.recv().await, Some(Wire::Text(expected.into())));
+    }
+    let Some(Wire::Binary(audio)) = seen.recv().await else { panic!("no caller") };
+    assert_eq!(Format::SLIN24.duration_of(audio.len()), Duration::from_millis(20));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_slow_call_loses_no_event_and_can_still_speak() {
     const PIECES: u32 = 3_000;
     let (heard, said) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(0)));
@@ -393,7 +511,8 @@ async fn a_peer_that_answers_no_ping_is_lost_and_one_that_does_is_not() {
         provider: Arc::new(Fake {
             peer: Arc::new(|_, _, _| async {}.boxed()),
             dials: Arc::default(),
-            formats: SessionFormats { input: Format::ULAW, output: Format::ULAW },
+            formats: PASS,
+            session_max: None,
         }),
         setup: AgentSetup::new(CallId::random(), Format::ULAW),
         commands: command_receiver,
@@ -405,14 +524,16 @@ async fn a_peer_that_answers_no_ping_is_lost_and_one_that_does_is_not() {
     };
     let talk = Talk {
         link: Link::over(socket),
-        codec: Box::new(FakeCodec),
+        codec: Box::new(FakeCodec::default()),
         outbox: VecDeque::new(),
         caller: Converter::new(Format::ULAW, Format::ULAW),
         agent: Voice::new(Format::ULAW, Format::ULAW),
         ready: true,
         malformed_in_a_row: 0,
         heard_at: Instant::now(),
+        watch: Watch::new(),
         unwritable_until: None,
+        expiring_at: None,
     };
     let begun = Instant::now();
     // The peer answers pings for a minute, which reading alone does, then falls silent.
@@ -427,6 +548,56 @@ async fn a_peer_that_answers_no_ping_is_lost_and_one_that_does_is_not() {
     let end = timeout(Duration::from_secs(200), session.converse(talk, Instant::now())).await.expect("an end");
     assert!(matches!(end, Attempt::Ended(End::Lost(AgentLoss::Closed))));
     let after = begun.elapsed().as_secs();
-    assert!((75..=100).contains(&after), "given up after {after} s");
+    assert!((67..=77).contains(&after), "given up after {after} s");
     peer.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_call_is_told_once_that_the_vendors_limit_is_near() {
+    let max = Duration::from_secs(900);
+    let mut stage = Stage::of(PASS, Some(max), None, |_, receiver, sender| async move {
+        ready(&sender).await;
+        tokio::time::sleep(Duration::from_secs(900)).await;
+        drop(receiver);
+    });
+    let begun = Instant::now();
+    assert_eq!(stage.events.recv().await, Some(AgentEvent::Ready));
+    assert_eq!(stage.events.recv().await, Some(AgentEvent::Expiring { within: EXPIRY_NOTICE }));
+    assert_eq!(begun.elapsed().as_secs(), (max - EXPIRY_NOTICE).as_secs());
+    assert_eq!(stage.rest().await, [lost(AgentLoss::Closed)]);
+    assert_eq!(notice(Duration::from_secs(30)), Duration::from_secs(15));
+}
+
+/// The next session is told the story, which this one knows nothing of.
+#[tokio::test(start_paused = true)]
+async fn a_session_whose_handle_is_refused_is_not_tried_again() {
+    let mut stage = Stage::of(PASS, None, Some("old"), |_, _, _| async {});
+    assert_eq!(stage.rest().await, [lost(AgentLoss::Handshake)]);
+    assert_eq!(stage.dials.load(Ordering::Relaxed), 1);
+}
+
+/// What a server answers to the upgrade, and how the attempt at it comes out.
+async fn refused_with(answer: &'static str) -> Option<(u16, Option<Duration>)> {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}/", listener.local_addr().unwrap());
+    let server = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let _ = stream.read(&mut [0; 4096]).await;
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        stream
+    };
+    let dial = Link::dial(Dial::WebSocket(crate::provider::WebSocketDial { url, headers: Vec::new() }));
+    match tokio::join!(dial, server).0.err() {
+        Some(DialError::Refused { status, retry_after }) => Some((status, retry_after)),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn how_long_a_provider_asks_to_be_left_alone_is_read() {
+    let asks = refused_with("HTTP/1.1 429 Too Many\r\nretry-after: 2\r\ncontent-length: 0\r\n\r\n").await;
+    assert_eq!(asks, Some((429, Some(Duration::from_secs(2)))));
+    let odd = "HTTP/1.1 503 No\r\nretry-after: Wed, 21 Oct 2026 07:28:00 GMT\r\ncontent-length: 0\r\n\r\n";
+    assert_eq!(refused_with(odd).await, Some((503, None)));
 }

@@ -237,6 +237,13 @@ impl CallPolicy {
         self.prove(Source::CallerTurn, AuthState::UserClaimed, now);
     }
 
+    /// The provider has a name for the turn that began last; its transcript carries it too.
+    pub fn utterance_named(&mut self, utterance: Option<Arc<str>>) {
+        if let Some(name) = utterance {
+            self.turns.named(name);
+        }
+    }
+
     pub fn caller_stopped(&mut self, now: Instant) {
         self.turns.stopped(now);
     }
@@ -286,6 +293,13 @@ impl CallPolicy {
         self.turns.forget_all();
         self.opening.answers = answers;
         (self.toolbox, self.rules) = (toolbox, rules);
+    }
+
+    /// The same agent goes on in another session, which counts its calls and its utterances anew.
+    pub fn change_sessions(&mut self, answers: AnswerLimits) {
+        self.replay = Replay::default();
+        self.turns.forget_all();
+        self.opening.answers = answers;
     }
 
     /// The context that has the call now may keep another PIN of the same caller. Wrong ones count on.

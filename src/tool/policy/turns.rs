@@ -49,6 +49,13 @@ impl Turns {
         self.awaited.push_back(Utterance { id, turn: self.number, stopped: None, waited_for: true });
     }
 
+    /// The oldest turn that has no name yet is this one: names come in the order of the turns.
+    pub fn named(&mut self, id: Arc<str>) {
+        if let Some(unnamed) = self.awaited.iter_mut().find(|utterance| utterance.id.is_none()) {
+            unnamed.id = Some(id);
+        }
+    }
+
     pub fn stopped(&mut self, now: Instant) {
         if let Some(last) = self.awaited.back_mut() {
             last.stopped.get_or_insert(now);
@@ -64,11 +71,18 @@ impl Turns {
     pub fn transcribed(&mut self, id: Option<&str>, now: Instant) -> Option<u64> {
         self.forget(now);
         let at = match id {
-            Some(id) => self.awaited.iter().position(|utterance| utterance.id.as_deref() == Some(id))?,
+            Some(id) => {
+                let named = self.awaited.iter().position(|utterance| utterance.id.as_deref() == Some(id));
+                named.or_else(|| self.first_unnamed())?
+            }
             // Transcripts come in the order of the utterances.
-            None => self.awaited.iter().position(|utterance| utterance.id.is_none())?,
+            None => self.first_unnamed()?,
         };
         self.awaited.remove(at).map(|utterance| utterance.turn)
+    }
+
+    fn first_unnamed(&self) -> Option<usize> {
+        self.awaited.iter().position(|utterance| utterance.id.is_none())
     }
 
     /// The caller has said something after turn `turn` that is not transcribed yet.

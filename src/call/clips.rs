@@ -1,0 +1,58 @@
+//! What the engine itself can say in a call, word for word and without any agent.
+
+use crate::audio::{Clip, Sentence};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// A sentence and its sound.
+#[derive(Debug, Clone)]
+pub struct Spoken {
+    pub text: String,
+    pub clip: Arc<Clip>,
+}
+
+/// The clips of one context, rendered when the configuration is loaded.
+#[derive(Debug, Clone)]
+pub struct Clips {
+    /// Heard by everybody before anything else, and to its end: that the call is recorded, say.
+    pub notice: Option<Spoken>,
+    /// The greeting in these very words; `None`: the agent greets.
+    pub greeting: Option<Spoken>,
+    /// Where silence would be unexplained: "One moment, please."
+    pub moment: Spoken,
+    /// Where it goes on: "I am still here."
+    pub patience: Spoken,
+    /// When no agent can be had any more.
+    pub apology: Spoken,
+    /// After the apology, where callers have a choice of keys ([`LastResort`](super::LastResort)).
+    pub menu: Option<Spoken>,
+    /// Announcements of slow tools and other fixed sentences, by their text.
+    pub lines: BTreeMap<String, Arc<Clip>>,
+}
+
+impl Spoken {
+    fn built_in(sentence: Sentence) -> Self {
+        Self { text: sentence.text().into(), clip: Arc::new(Clip::built_in(sentence)) }
+    }
+}
+
+/// What needs no configuration and no voice.
+impl Default for Clips {
+    fn default() -> Self {
+        Self {
+            notice: None,
+            greeting: None,
+            moment: Spoken::built_in(Sentence::Moment),
+            patience: Spoken::built_in(Sentence::Patience),
+            apology: Spoken::built_in(Sentence::Apology),
+            menu: None,
+            lines: BTreeMap::new(),
+        }
+    }
+}
+
+impl Clips {
+    /// The sentence with this text, if it was rendered.
+    pub fn line(&self, text: &str) -> Option<Spoken> {
+        self.lines.get(text).map(|clip| Spoken { text: text.to_owned(), clip: Arc::clone(clip) })
+    }
+}

@@ -1,0 +1,303 @@
+//! The caller's side of the conversation: who has the turn, and what the agent hears of the caller.
+//!
+//! There is one owner of turns in a call. If it is offhook, its own ears find where the caller begins and
+//! ends; over a speaking agent they decide whether that is an interruption, and until then nothing is
+//! lost on either side: the agent's unheard audio is kept, and so is the caller's. An agent that would act
+//! on what it hears hears silence meanwhile. If it is the provider, its word counts, and the ears only
+//! tell when the caller was last heard.
+
+use super::{CallMachine, Phase};
+use crate::audio::Format;
+use crate::call::{
+    agent::{AgentCommand, AgentTraits, CallerTurn, ItemId},
+    record::Note,
+    rules::CallRules,
+    track::Loudness,
+    turns::{AgentSound, Ears, TurnEvent, TurnOwner, TurnRules, TurnTaker},
+    words::Output,
+};
+use bytes::Bytes;
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+/// Audio from before the speech was noticed that the agent hears too: the first consonant is soft.
+const LEAD: Duration = Duration::from_millis(300);
+/// What is kept outside of a turn: the lead, and as long as an interruption can be undecided.
+const KEPT_QUIET: Duration = Duration::from_millis(1_200);
+/// What is kept of a turn, for an agent that has to take over before it is answered. Few callers speak
+/// for longer without an answer; of those who do the beginning is lost.
+const KEPT_TURN: Duration = Duration::from_secs(20);
+
+#[derive(Debug)]
+pub(super) struct Hearing {
+    taker: TurnTaker,
+    owner: TurnOwner,
+    /// The agent is told the caller's turns.
+    told: bool,
+    /// The agent may hear what is undecided.
+    overhears: bool,
+    kept: VecDeque<Kept>,
+    turn: Turn,
+    /// When the caller was last heard to speak, in the turn that ended last.
+    last_voiced: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    at: Instant,
+    audio: Bytes,
+    /// The agent has heard it.
+    sent: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// Nobody has spoken since the agent did.
+    None,
+    /// The caller has the turn, by our own ears or by the provider's word.
+    Open { ours: bool },
+    /// It is over, and the agent has not spoken since.
+    Unanswered,
+}
+
+/// The ears are open in every call: also where the provider's word counts, they know when the caller was last heard.
+fn listening(rules: &CallRules) -> TurnRules {
+    TurnRules { owner: TurnOwner::Offhook, ..rules.turns.clone() }
+}
+
+impl Hearing {
+    pub fn new(rules: &CallRules, agent: &AgentTraits, format: Format, ears: Option<Box<dyn Ears>>) -> Self {
+        let taker = match ears {
+            Some(ears) => TurnTaker::with_ears(listening(rules), format, ears),
+            None => TurnTaker::new(listening(rules), format),
+        };
+        let mut hearing = Self {
+            taker,
+            owner: rules.turns.owner,
+            told: false,
+            overhears: false,
+            kept: VecDeque::new(),
+            turn: Turn::None,
+            last_voiced: None,
+        };
+        hearing.new_agent(agent);
+        hearing
+    }
+
+    pub fn new_agent(&mut self, agent: &AgentTraits) {
+        self.told = self.own_turns() && agent.takes_turns;
+        self.overhears = agent.overhears;
+    }
+
+    pub fn new_rules(&mut self, rules: &CallRules) {
+        self.owner = rules.turns.owner;
+        self.taker.set_rules(listening(rules));
+    }
+
+    /// offhook owns the turns.
+    pub fn own_turns(&self) -> bool {
+        self.owner == TurnOwner::Offhook
+    }
+
+    /// The agent finds neither beginning nor end of the caller's turns by itself.
+    pub fn tells_turns(&self) -> bool {
+        self.told
+    }
+
+    /// What left for the caller: their line may bring it back.
+    pub fn played(&mut self, frame: &[u8], now: Instant) {
+        self.taker.played(frame, now);
+    }
+
+    /// The agent has answered.
+    pub fn answered(&mut self) {
+        if self.turn == Turn::Unanswered {
+            self.turn = Turn::None;
+        }
+    }
+
+    fn keep(&mut self, audio: Bytes, now: Instant) {
+        let limit = if self.turn == Turn::None { KEPT_QUIET } else { KEPT_TURN };
+        self.kept.push_back(Kept { at: now, audio, sent: false });
+        while self.kept.front().is_some_and(|kept| now.saturating_duration_since(kept.at) > limit) {
+            self.kept.pop_front();
+        }
+    }
+
+    fn forget_before(&mut self, onset: Instant) {
+        while self.kept.front().is_some_and(|kept| kept.at + LEAD < onset) {
+            self.kept.pop_front();
+        }
+    }
+
+    /// What the agent has not heard of the caller.
+    fn unheard(&mut self) -> Vec<Bytes> {
+        let unheard = self.kept.iter_mut().filter(|kept| !kept.sent);
+        unheard
+            .map(|kept| {
+                kept.sent = true;
+                kept.audio.clone()
+            })
+            .collect()
+    }
+}
+
+impl CallMachine {
+    /// One packet of the caller, or silence in its place.
+    pub(super) fn hear_caller(&mut self, audio: Bytes, now: Instant, out: &mut Vec<Output>) {
+        let sound = self.agent_sound();
+        self.ears.keep(audio.clone(), now);
+        let mut events = Vec::new();
+        self.ears.taker.hear(&audio, sound, now, &mut events);
+        for event in events {
+            self.on_turn_event(event, now, out);
+        }
+        if self.withholds() {
+            if !self.ears.told {
+                self.to_agent(AgentCommand::Audio(self.track.silence()), out);
+            }
+        } else {
+            self.give_unheard(out);
+        }
+    }
+
+    /// The agent must not act on what the caller says now; it is kept until it is decided.
+    fn withholds(&self) -> bool {
+        let open = matches!(self.ears.turn, Turn::Open { .. });
+        self.ears.own_turns() && !self.ears.overhears && !open && (self.ears.told || self.track.is_audible())
+    }
+
+    fn give_unheard(&mut self, out: &mut Vec<Output>) {
+        // What nobody hears now is kept for the next agent.
+        if !self.hears_caller() {
+            return;
+        }
+        for audio in self.ears.unheard() {
+            self.to_agent(AgentCommand::Audio(audio), out);
+        }
+    }
+
+    fn agent_sound(&self) -> AgentSound {
+        if !self.ears.own_turns() || !self.track.is_audible() {
+            AgentSound::Silent
+        } else if self.track.is_protected() || (self.greeting_underway && self.plan.rules.turns.protect_greeting) {
+            AgentSound::Protected
+        } else {
+            AgentSound::Speaking
+        }
+    }
+
+    fn on_turn_event(&mut self, event: TurnEvent, now: Instant, out: &mut Vec<Output>) {
+        if let TurnEvent::Ended { last_voiced } = event {
+            self.ears.last_voiced = Some(last_voiced);
+        }
+        if !self.ears.own_turns() {
+            return;
+        }
+        match event {
+            TurnEvent::Ducked => self.track.set_loudness(Loudness::Ducked),
+            TurnEvent::Paused => self.track.set_loudness(Loudness::Paused),
+            TurnEvent::Resumed(why) => {
+                self.track.set_loudness(Loudness::Full);
+                out.push(Output::Note(Note::FalseAlarm { why: why.label() }));
+            }
+            TurnEvent::Began { onset, .. } => self.on_turn_began(onset, now, out),
+            TurnEvent::Ended { last_voiced } => {
+                if self.ears.turn == (Turn::Open { ours: true }) {
+                    self.on_turn_ended(last_voiced, now, out);
+                }
+            }
+            TurnEvent::HalfDuplex(half) => out.push(Output::Note(Note::HalfDuplex(half))),
+        }
+    }
+
+    fn on_turn_began(&mut self, onset: Instant, now: Instant, out: &mut Vec<Output>) {
+        let begun = matches!(self.ears.turn, Turn::Open { .. });
+        self.ears.turn = Turn::Open { ours: true };
+        if begun {
+            return;
+        }
+        self.ears.forget_before(onset);
+        self.policy.caller_spoke(None, now);
+        self.on_caller_speech(now, out);
+        if self.ears.told {
+            self.to_agent(AgentCommand::Turn(CallerTurn::Began), out);
+        }
+    }
+
+    /// The caller's turn is over, whoever found it.
+    fn on_turn_ended(&mut self, last_voiced: Instant, now: Instant, out: &mut Vec<Output>) {
+        self.ears.turn = Turn::Unanswered;
+        self.track.caller_stopped();
+        self.waiting.caller_stopped();
+        self.policy.caller_stopped(now);
+        self.clock.turn_ended(self.policy.turn(), last_voiced, now);
+        if self.ears.told {
+            self.give_unheard(out);
+            self.to_agent(AgentCommand::Turn(CallerTurn::Ended), out);
+        }
+        self.expect_speech(now);
+        out.push(Output::Note(Note::CallerFinished));
+    }
+
+    // ---- The provider's word ----
+
+    pub(super) fn on_speech_started(&mut self, utterance: Option<ItemId>, now: Instant, out: &mut Vec<Output>) {
+        let open = matches!(self.ears.turn, Turn::Open { .. });
+        // What an agent is told, or cannot have heard, it only has a name for.
+        let named = self.ears.own_turns() && (open || self.ears.told || self.track.is_audible());
+        if named {
+            return self.policy.utterance_named(utterance);
+        }
+        self.ears.turn = Turn::Open { ours: false };
+        self.ears.forget_before(now);
+        self.policy.caller_spoke(utterance, now);
+        self.on_caller_speech(now, out);
+    }
+
+    pub(super) fn on_speech_stopped(&mut self, now: Instant, out: &mut Vec<Output>) {
+        if !self.ears.own_turns() || self.ears.turn == (Turn::Open { ours: false }) {
+            let last_voiced = self.ears.last_voiced.take().unwrap_or(now);
+            self.on_turn_ended(last_voiced, now, out);
+        }
+    }
+
+    /// The caller's words so far may decide whether they interrupt.
+    pub(super) fn on_partial_words(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) {
+        let mut events = Vec::new();
+        self.ears.taker.words(text, now, &mut events);
+        for event in events {
+            self.on_turn_event(event, now, out);
+        }
+    }
+
+    // ---- An agent that takes over ----
+
+    /// Lets the new agent hear the turn that the old one did not answer; `false` if there is none.
+    pub(super) fn give_unanswered_turn(&mut self, now: Instant, out: &mut Vec<Output>) -> bool {
+        if self.ears.turn == Turn::None || !matches!(self.phase, Phase::Talking) {
+            return false;
+        }
+        self.ears.kept.iter_mut().for_each(|kept| kept.sent = false);
+        if self.ears.told {
+            self.to_agent(AgentCommand::Turn(CallerTurn::Began), out);
+        }
+        self.give_unheard(out);
+        if self.ears.turn == Turn::Unanswered {
+            if self.ears.told {
+                self.to_agent(AgentCommand::Turn(CallerTurn::Ended), out);
+            }
+            self.expect_speech(now);
+        }
+        true
+    }
+
+    /// What is undecided stays so: the call is being left.
+    pub(super) fn stop_deciding(&mut self) {
+        let mut events = Vec::new();
+        self.ears.taker.reset(&mut events);
+        self.track.set_loudness(Loudness::Full);
+    }
+}

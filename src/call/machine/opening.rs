@@ -1,0 +1,64 @@
+//! The first second of a call: ringing, the answer, what is heard first.
+
+use super::{Agent, CallMachine, Phase, Timer};
+use crate::call::{
+    leg::LegCommand,
+    record::{Measure, Note},
+    track::Purpose,
+    words::Output,
+};
+use std::time::{Duration, Instant};
+
+/// Between two pieces of one answer. Providers make speech faster than it is heard; one that leaves the
+/// caller in mid-sentence for so long has lost the rest.
+const ANSWER_GAP_MAX: Duration = Duration::from_secs(4);
+
+impl CallMachine {
+    /// The caller is answered: there is something to be heard, or they have heard ringing for long enough.
+    pub(super) fn answer(&mut self, out: &mut Vec<Output>) {
+        self.timers.clear(Timer::Answer);
+        if matches!(self.phase, Phase::Connecting) && !std::mem::replace(&mut self.answered, true) {
+            out.push(Output::ToLeg(LegCommand::Answer));
+        }
+    }
+
+    pub(super) fn on_up(&mut self, now: Instant, out: &mut Vec<Output>) {
+        if !matches!(self.phase, Phase::Connecting) {
+            return;
+        }
+        self.phase = Phase::Talking;
+        self.timers.clear(Timer::Answer);
+        self.timers.set(Timer::Slot, now);
+        out.push(Output::Note(Note::Answered));
+        out.push(Output::Measure(Measure::SetUp(now - self.began)));
+        self.caller_audio_at = now;
+        if let Some(notice) = self.plan.clips.notice.clone() {
+            self.say_verbatim(&notice, Purpose::Notice, out);
+        }
+        if let Some(reason) = self.lost_untold.take() {
+            return self.fail(reason, now, out);
+        }
+        match self.plan.clips.greeting.clone() {
+            Some(greeting) => {
+                self.greeted = true;
+                let protected = self.plan.rules.turns.protect_greeting;
+                self.say_verbatim(&greeting, Purpose::Greeting { protected }, out);
+            }
+            None if self.agent == Agent::Ready && !self.greeted => self.greet(now, out),
+            // It was asked while the caller heard ringing.
+            None if self.agent == Agent::Ready && !self.track.agent_waits() => self.expect_speech(now),
+            None => {}
+        }
+    }
+
+    /// An answer that was begun and is not over has to go on.
+    pub(super) fn await_rest_of_answer(&mut self, now: Instant) {
+        let begun = self.response.as_ref().is_some_and(|response| response.spoke);
+        let stays = matches!(self.phase, Phase::Talking) && self.agent == Agent::Ready;
+        if begun && stays && self.track.is_empty() && !self.timers.is_set(Timer::AgentSilence) {
+            self.timers.set_if_idle(Timer::Stalled, now + ANSWER_GAP_MAX);
+        } else {
+            self.timers.clear(Timer::Stalled);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What a caller hears who waits: a slow tool is announced, and silence that nobody explains is filled.
+//!
+//! Silence is what is spoken into, so its own clock has to have run besides the tool's: a caller who is
+//! hearing somebody, live or from what is queued, knows that somebody is there. One sentence a turn is
+//! enough for any number of slow tools, and it makes place for the answer when that comes. Only while an
+//! agent is being replaced, which may take longer, a second sentence and more follow.
+
+use super::{Agent, CallMachine, Phase, Timer};
+use crate::call::{
+    actions::Slow,
+    agent::{AgentCommand, Reply},
+    clips::Spoken,
+    record::Note,
+    track::Purpose,
+    words::Output,
+};
+use std::time::{Duration, Instant};
+
+/// A tool that has run for its usual time is about to answer; for so long more it is waited for.
+const ABOUT_TO_ANSWER: Duration = Duration::from_millis(400);
+/// A tool that is known to take this much longer than its threshold is announced at once.
+const KNOWN_TO_BE_SLOW: Duration = Duration::from_millis(1_500);
+/// A response that has begun is about to be heard.
+const ABOUT_TO_SPEAK: Duration = Duration::from_millis(500);
+/// Between the sentences that a caller hears while an agent is being replaced.
+const PATIENCE_EVERY: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    /// Since when the caller has heard nobody and said nothing.
+    silent_since: Option<Instant>,
+    /// The caller's turn in which a sentence was heard.
+    filled_turn: Option<u64>,
+    /// Also where the agent talks over them, and so has the floor.
+    caller_speaks: bool,
+    /// When the response under way began.
+    response_since: Option<Instant>,
+    /// How many sentences a caller has heard since the agent was lost.
+    patience: u32,
+}
+
+enum Sentence {
+    Announcement(Slow),
+    Moment,
+    Patience,
+}
+
+impl Waiting {
+    pub fn caller_speaks(&mut self) {
+        self.caller_speaks = true;
+    }
+
+    pub fn caller_stopped(&mut self) {
+        self.caller_speaks = false;
+    }
+
+    pub fn response_begins(&mut self, now: Instant) {
+        self.response_since = Some(now);
+    }
+
+    /// The old one's word that the caller stopped will not come.
+    pub fn new_agent(&mut self) {
+        (self.caller_speaks, self.patience, self.response_since) = (false, 0, None);
+    }
+
+    /// The caller has heard a sentence of ours in this turn.
+    pub fn has_filled(&self, turn: u64) -> bool {
+        self.filled_turn == Some(turn)
+    }
+}
+
+impl CallMachine {
+    /// Keeps the clock of the silence, and arms the timer while a sentence would be right.
+    pub(super) fn await_filler(&mut self, now: Instant) {
+        if self.track.is_empty() && !self.waiting.caller_speaks {
+            self.waiting.silent_since.get_or_insert(now);
+        } else {
+            self.waiting.silent_since = None;
+        }
+        match self.next_sentence().map(|(due, _)| due) {
+            Some(due) => self.timers.set(Timer::Filler, due),
+            None => self.timers.clear(Timer::Filler),
+        }
+    }
+
+    fn next_sentence(&self) -> Option<(Instant, Sentence)> {
+        let silent_since = self.waiting.silent_since?;
+        let stays = matches!(self.phase, Phase::Talking) && self.handoff.is_none() && self.menu.is_none();
+        // The caller is typing, or the agent would not be heard.
+        if !stays || self.capture.is_some() || self.manners.audio_held {
+            return None;
+        }
+        let quiet = silent_since + self.plan.rules.quiet_max;
+        match self.agent {
+            Agent::Gone => None,
+            Agent::Dialling | Agent::Lost if self.waiting.patience == 0 => Some((quiet, Sentence::Moment)),
+            Agent::Dialling | Agent::Lost => Some((silent_since + PATIENCE_EVERY, Sentence::Patience)),
+            Agent::Ready if self.waiting.has_filled(self.policy.turn()) => None,
+            Agent::Ready => self.sentence_of_ready_agent(silent_since, quiet),
+        }
+    }
+
+    fn sentence_of_ready_agent(&self, silent_since: Instant, quiet: Instant) -> Option<(Instant, Sentence)> {
+        let owed = self.timers.is_set(Timer::AgentSilence);
+        match &self.response {
+            // What it began it does not go on with.
+            Some(response) if response.spoke => Some((quiet, Sentence::Moment)),
+            Some(_) if owed => {
+                let began = self.waiting.response_since.unwrap_or(silent_since);
+                Some((quiet.max(began + ABOUT_TO_SPEAK), Sentence::Moment))
+            }
+            // It may be about to call a tool, or to say nothing.
+            Some(_) => None,
+            None if owed => Some((quiet, Sentence::Moment)),
+            None => {
+                let slow = self.actions.slow().map(|slow| (self.due(slow, silent_since), slow));
+                let (due, slow) = slow.min_by_key(|(due, _)| *due)?;
+                Some((due, Sentence::Announcement(slow.clone())))
+            }
+        }
+    }
+
+    /// When the caller should be told of a tool, by what it was configured to and what it usually takes.
+    fn due(&self, slow: &Slow, silent_since: Instant) -> Instant {
+        let since = slow.began.max(silent_since);
+        let after = slow.announce.as_ref().map_or(self.plan.rules.quiet_max, |announce| announce.after);
+        let due = since + after;
+        let Some(usual) = self.plan.latencies.usual(&slow.tool) else { return due };
+        let usually_over = slow.began + usual.mostly + ABOUT_TO_ANSWER;
+        if usual.median >= after + KNOWN_TO_BE_SLOW {
+            since + after.min(ABOUT_TO_ANSWER)
+        } else if due < usually_over && usually_over < due + ABOUT_TO_ANSWER * 2 {
+            usually_over
+        } else {
+            due
+        }
+    }
+
+    pub(super) fn fill(&mut self, out: &mut Vec<Output>) {
+        let Some((_, sentence)) = self.next_sentence().filter(|(due, _)| *due <= self.at) else { return };
+        let clips = &self.plan.clips;
+        let (spoken, purpose) = match &sentence {
+            Sentence::Announcement(slow) => {
+                let line = slow.announce.as_ref().and_then(|announce| clips.line(&announce.text));
+                (line.unwrap_or_else(|| clips.moment.clone()), Purpose::Announcement)
+            }
+            Sentence::Moment => (clips.moment.clone(), Purpose::Filler),
+            Sentence::Patience => (clips.patience.clone(), Purpose::Filler),
+        };
+        if let Sentence::Announcement(slow) = sentence {
+            // A caller who presses a key meanwhile is not told of the same tools again.
+            self.actions.forget_announcements();
+            out.push(Output::Note(Note::Announced { tool: slow.tool }));
+        }
+        self.waiting.filled_turn = Some(self.policy.turn());
+        self.clock.filled();
+        if self.agent != Agent::Ready {
+            self.waiting.patience += 1;
+        }
+        self.say_verbatim(&spoken, purpose, out);
+    }
+
+    /// The caller hears a sentence of ours, and the agent is told so.
+    pub(super) fn say_verbatim(&mut self, spoken: &Spoken, purpose: Purpose, out: &mut Vec<Output>) {
+        self.track.say(spoken, purpose);
+        out.push(Output::Note(Note::Spoke { purpose: purpose.label() }));
+        if self.agent == Agent::Ready {
+            let text = format!("The caller has just been told, word for word: \"{}\" Do not repeat it.", spoken.text);
+            self.to_agent(AgentCommand::Tell { text, reply: Reply::NotNow }, out);
+        }
+    }
+}

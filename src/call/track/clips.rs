@@ -1,0 +1,137 @@
+//! Sentences of the engine's own that wait to be heard.
+
+use crate::{audio::Format, call::clips::Spoken};
+use bytes::{Bytes, BytesMut};
+use std::{collections::VecDeque, time::Duration};
+
+/// A notice, a greeting, an apology and a menu can wait behind each other; more is a fault of ours, and
+/// the newest is left out.
+const WAITING_MAX: usize = 8;
+/// A filler with less than this left is heard to its end: a cut word sounds worse than a short wait.
+const NEARLY_OVER: Duration = Duration::from_millis(300);
+
+/// What a sentence is for; it decides who may cut it off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Everybody has to hear it.
+    Notice,
+    Greeting {
+        protected: bool,
+    },
+    /// A slow tool is announced.
+    Announcement,
+    /// Something is heard at all, while the caller waits.
+    Filler,
+    /// No agent can be had any more.
+    Apology,
+    /// A choice of keys.
+    Menu,
+}
+
+impl Purpose {
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Notice => "notice",
+            Self::Greeting { .. } => "greeting",
+            Self::Announcement => "announcement",
+            Self::Filler => "filler",
+            Self::Apology => "apology",
+            Self::Menu => "menu",
+        }
+    }
+
+    /// It only bridges the wait for the agent.
+    const fn gives_way(self) -> bool {
+        matches!(self, Self::Announcement | Self::Filler)
+    }
+
+    /// What the agent said before is heard first.
+    const fn comes_last(self) -> bool {
+        matches!(self, Self::Apology | Self::Menu)
+    }
+
+    /// The caller's voice does not end it; keys choose from a menu while it is heard.
+    const fn is_protected(self) -> bool {
+        matches!(self, Self::Notice | Self::Greeting { protected: true } | Self::Apology | Self::Menu)
+    }
+}
+
+#[derive(Debug)]
+struct Waiting {
+    text: String,
+    purpose: Purpose,
+    rest: Bytes,
+    sent: usize,
+}
+
+/// A sentence that was cut off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClipHeard {
+    pub text: String,
+    pub purpose: Purpose,
+    pub heard: Duration,
+}
+
+#[derive(Debug, Default)]
+pub struct ClipQueue(VecDeque<Waiting>);
+
+impl ClipQueue {
+    pub fn push(&mut self, spoken: &Spoken, purpose: Purpose, format: Format) {
+        let rest = spoken.clip.render(format);
+        if self.0.len() < WAITING_MAX && !rest.is_empty() {
+            self.0.push_back(Waiting { text: spoken.text.clone(), purpose, rest, sent: 0 });
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn queued(&self, format: Format) -> Duration {
+        format.duration_of(self.0.iter().map(|clip| clip.rest.len()).sum())
+    }
+
+    pub fn is_protected(&self) -> bool {
+        self.0.front().is_some_and(|clip| clip.purpose.is_protected())
+    }
+
+    /// The next frame of the clip that is being heard; `agent_waits`: the agent has something to be heard.
+    pub fn next(&mut self, format: Format, agent_waits: bool) -> Option<Bytes> {
+        let clip = self.0.front_mut().filter(|clip| !agent_waits || clip.sent > 0 || !clip.purpose.comes_last())?;
+        let size = format.frame_bytes();
+        let part = clip.rest.split_to(size.min(clip.rest.len()));
+        clip.sent += part.len();
+        if clip.rest.is_empty() {
+            self.0.pop_front();
+        }
+        if part.len() == size {
+            return Some(part);
+        }
+        let mut frame = BytesMut::from(&part[..]);
+        frame.resize(size, format.silence());
+        Some(frame.freeze())
+    }
+
+    /// The agent's answer is there.
+    pub fn give_way(&mut self) {
+        self.0.retain(|clip| !clip.purpose.gives_way() || (clip.sent > 0 && clip.is_nearly_over()));
+    }
+
+    /// Drops what may be cut off; the clip that was being heard, if it was one of them.
+    pub fn interrupt(&mut self, format: Format) -> Option<ClipHeard> {
+        let first = self.0.front().filter(|clip| !clip.purpose.is_protected()).map(|clip| ClipHeard {
+            text: clip.text.clone(),
+            purpose: clip.purpose,
+            heard: format.duration_of(clip.sent),
+        });
+        self.0.retain(|clip| clip.purpose.is_protected());
+        first
+    }
+}
+
+impl Waiting {
+    fn is_nearly_over(&self) -> bool {
+        // All telephone formats have at least 8 bytes in a millisecond; more only make it stricter.
+        self.rest.len() <= NEARLY_OVER.as_millis() as usize * 8
+    }
+}

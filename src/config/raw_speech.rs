@@ -1,0 +1,116 @@
+//! What a context says itself, as it is written. As in [`raw`](super::raw), operators read the comments.
+
+use super::{defaults, raw::DurationText, values};
+use crate::{audio::Sentence, call::CallRules};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::{borrow::Cow, collections::BTreeMap};
+
+/// A minute of speech; whoever has more to say to a caller should not say it by telephone.
+const CHARS_MAX: usize = 1_000;
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Fillers {
+    /// Where silence would be unexplained.
+    #[schemars(extend("default" = Sentence::Moment.text()))]
+    pub moment: Option<Words>,
+    /// Where it goes on.
+    #[schemars(extend("default" = Sentence::Patience.text()))]
+    pub patience: Option<Words>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Menu {
+    /// What the caller hears: which key leads where.
+    #[schemars(required)]
+    pub say: Option<Words>,
+    /// Where each key (`0` to `9`, `*`, `#`, in quotes) leads: `transfer: NAME`, one of `destinations`;
+    /// `voicemail: NAME`, one of `voicemail.mailboxes`; `dialplan`; or `hang_up`.
+    #[schemars(required, extend("propertyNames" = keys(), "minProperties" = 1))]
+    pub keys: Option<BTreeMap<String, MenuStep>>,
+    /// How often the menu is heard before `on_failure.then` decides.
+    #[schemars(range(min = 1, max = 5), extend("default" = defaults::MENU_ROUNDS))]
+    pub rounds: Option<u64>,
+    /// How long a key is waited for, each time after the menu was heard.
+    #[schemars(extend("default" = defaults::MENU_WAIT))]
+    pub wait: Option<DurationText>,
+}
+
+fn keys() -> Value {
+    json!({ "pattern": "^[0-9*#]$", "title": "one key of a telephone: 0 to 9, * or #, in quotes" })
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Recovery {
+    /// Sessions that may be begun in one call to replace lost ones.
+    #[schemars(range(max = 20), extend("default" = CallRules::default().recovery.attempts))]
+    pub attempts: Option<u64>,
+    /// From the loss until another agent has the call; after that `on_failure` holds.
+    #[schemars(extend("default" = values::duration_text(CallRules::default().recovery.within)))]
+    pub within: Option<DurationText>,
+}
+
+/// Text, or a recording of it. Any value, since parts may have been cut out.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Words(pub Value);
+
+impl JsonSchema for Words {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Words".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let text = json!({ "type": "string", "minLength": 1, "maxLength": CHARS_MAX });
+        schemars::json_schema!({
+            "title": "text, or file: WAV and text: its words",
+            "anyOf": [
+                text,
+                {
+                    "type": "object",
+                    "properties": { "file": { "type": "string", "minLength": 1 }, "text": text },
+                    "required": ["file", "text"],
+                    "additionalProperties": false,
+                },
+            ],
+        })
+    }
+}
+
+/// `hang_up`, `dialplan`, `{transfer: NAME}` or `{voicemail: NAME}`; any value, since the name may have been cut out.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub(super) struct MenuStep(pub Value);
+
+impl JsonSchema for MenuStep {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "MenuStep".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let to = |way: &str| {
+            json!({
+                "type": "object",
+                "properties": { way: { "type": "string" } },
+                "required": [way],
+                "additionalProperties": false,
+            })
+        };
+        schemars::json_schema!({
+            "title": "hang_up, dialplan, transfer: NAME or voicemail: NAME",
+            "anyOf": [{ "type": "string", "enum": ["hang_up", "dialplan"] }, to("transfer"), to("voicemail")],
+        })
+    }
+}

@@ -1,0 +1,147 @@
+//! Voices, notices, fillers, and what is heard when no agent is left.
+
+use super::{mistakes::told, *};
+use crate::{
+    audio::Sentence,
+    call::{Exit, LastResort, Recovery},
+};
+use std::path::Path;
+
+const PBX: &str = "\
+asterisk: { password: word }
+destinations:
+  sales: { description: People who sell., context: from-internal, extension: \"200\" }
+voicemail:
+  mailboxes:
+    office: { description: The office., mailbox: 100@default }
+voices:
+  ada: { espeak_ng: { voice: en-us } }
+providers:
+  front: { scripted: }
+contexts:
+  desk:
+    prompt: Be kind.
+    provider: front
+";
+
+fn desk(lines: &str) -> Arc<Context> {
+    loaded(&format!("{PBX}{lines}")).contexts["desk"].clone()
+}
+
+fn about(lines: &str) -> String {
+    problems(&format!("{PBX}{lines}"))
+}
+
+fn line(text: &str) -> Option<Line> {
+    Some(Line { text: text.into(), file: None })
+}
+
+#[test]
+fn everything_that_can_be_said_is_read() {
+    let desk = desk(
+        "    voice: ada\n    greeting: Hello.\n    notice: This call is recorded.\n    \
+         fillers: { moment: Just a second., patience: Still here. }\n    \
+         limits: { answer: 3s, quiet: 900ms, recovery: { attempts: 2, within: 9s } }\n    on_failure:\n      \
+         say: We have a problem.\n      menu:\n        say: Press one for sales, two to leave a message.\n        \
+         keys: { \"1\": { transfer: sales }, \"2\": { voicemail: office }, \"0\": dialplan, \"#\": hang_up }\n        \
+         rounds: 3\n        wait: 4s\n",
+    );
+    let speech = &desk.speech;
+    assert_eq!((speech.voice.as_deref(), speech.greeting_by), (Some("ada"), Greeter::Clip));
+    assert_eq!(speech.notice, line("This call is recorded."));
+    assert_eq!((&speech.moment, &speech.patience), (&line("Just a second."), &line("Still here.")));
+    assert_eq!(speech.apology, line("We have a problem."));
+    assert_eq!(speech.menu, line("Press one for sales, two to leave a message."));
+    let keys = [
+        ('1', Exit::Transfer("sales".into())),
+        ('2', Exit::Voicemail("office".into())),
+        ('0', Exit::Dialplan),
+        ('#', Exit::HangUp),
+    ];
+    let wait = Duration::from_secs(4);
+    assert_eq!(desk.rules.last_resort, Some(LastResort { keys: keys.into(), rounds: 3, wait }));
+    assert_eq!((desk.rules.answer_max, desk.rules.quiet_max), (Duration::from_secs(3), Duration::from_millis(900)));
+    assert_eq!(desk.rules.recovery, Recovery { attempts: 2, within: Duration::from_secs(9) });
+}
+
+/// A caller is best greeted at once, but in a voice that somebody has chosen.
+#[test]
+fn a_clip_greets_where_a_voice_is_named_or_where_it_is_asked_for() {
+    for (lines, greeter) in [
+        ("    greeting: Hello.\n", Greeter::Agent),
+        ("    greeting: Hello.\n    voice: ada\n", Greeter::Clip),
+        ("    greeting: Hello.\n    voice: ada\n    greeting_by: agent\n", Greeter::Agent),
+        ("    greeting: Hello.\n    greeting_by: clip\n", Greeter::Clip),
+    ] {
+        assert_eq!(desk(lines).speech.greeting_by, greeter, "{lines}");
+    }
+}
+
+#[test]
+fn a_recording_takes_the_place_of_a_voice() {
+    let folder = tempfile::tempdir().unwrap();
+    let sound = folder.path().join("said.wav");
+    fs::write(&sound, include_bytes!("../../audio/apology.wav")).unwrap();
+    let file = folder.path().join("offhook.yaml");
+    let yaml = format!(
+        "{PBX}    notice: {{ file: said.wav, text: This call is recorded. }}\n    on_failure: {{ apology: said.wav }}\n"
+    );
+    fs::write(&file, yaml).unwrap();
+    let config = load(&file, &env, &catalog()).unwrap_or_else(|problems| panic!("{problems}"));
+    let speech = &config.contexts["desk"].speech;
+    assert_eq!(speech.notice, Some(Line { text: "This call is recorded.".into(), file: Some(sound.clone()) }));
+    assert_eq!(speech.apology, Some(Line { text: Sentence::Apology.text().into(), file: Some(sound) }));
+}
+
+#[test]
+fn mistakes_are_told_with_what_would_be_right() {
+    let menu = |keys: &str| format!("    on_failure: {{ menu: {{ say: Press a key., keys: {keys} }} }}\n");
+    let cases = [
+        "    voice: adda\n".to_owned(),
+        "    greeting_by: model\n".into(),
+        "    notice: ''\n".into(),
+        "    notice: 5\n".into(),
+        "    notice: Hello {caller_name}, this call is recorded.\n".into(),
+        "    notice: { file: nowhere.wav, text: This call is recorded. }\n".into(),
+        "    notice: { file: nowhere.wav }\n".into(),
+        "    fillers: { moments: Wait. }\n".into(),
+        "    limits: { recovery: { attempts: 21 } }\n".into(),
+        "    on_failure: { menu: { say: Press a key. } }\n".into(),
+        menu("{ 1: { transfer: sales } }"),
+        menu("{ \"1\": { transfer: sale } }"),
+        menu("{ \"1\": { voicemail: offices } }"),
+        menu("{ \"10\": hang_up }"),
+        menu("{ \"1\": { queue: sales } }"),
+        menu("{ \"1\": hangup }"),
+        "voices: { x: { espeak: {} } }\n".into(),
+    ];
+    let cases: Vec<&str> = cases.iter().map(String::as_str).collect();
+    insta::assert_snapshot!(told(&cases, about));
+}
+
+#[test]
+fn a_voices_own_mistakes_are_told_in_their_place() {
+    let told = problems(&PBX.replace("voice: en-us", "voice: zzzz"));
+    assert_eq!(told, "test.yaml:8: voices.ada.espeak_ng.voice: is no voice");
+    let told = problems(&PBX.replace("{ espeak_ng: { voice: en-us } }", "{ espeak: {} }"));
+    assert!(told.contains("voices.ada.espeak: unknown kind of voice; "), "{told}");
+}
+
+#[test]
+fn a_menu_needs_asterisk() {
+    let told = problems_with("    on_failure: { menu: { say: Press one., keys: { \"1\": hang_up } } }\n");
+    assert_eq!(told, "test.yaml:7: contexts.desk.on_failure.menu: a menu needs ARI; add the section asterisk");
+}
+
+/// Who copies an example of the document has one that works.
+#[test]
+fn the_examples_in_the_document_are_whole() {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/speech.md")).unwrap();
+    let examples: Vec<_> = text.split("```yaml\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0)).collect();
+    assert!(!examples.is_empty());
+    for example in examples {
+        let config = load_str("docs/speech.md", example, &env, &shipped::shipped());
+        let config = config.unwrap_or_else(|problems| panic!("{problems}"));
+        assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+    }
+}

@@ -1,0 +1,298 @@
+//! What callers hear without an agent: rendered when a configuration is built, and a greeting with a name in it when
+//! its call begins.
+
+#[cfg(test)]
+mod tests;
+
+use super::generation::BuildError;
+use crate::{
+    audio::{Clip, Sentence},
+    call::{Clips, Spoken},
+    config::{Config, Context, Greeter, Line, prompt},
+    speech::{self, Speaker, Studio, VoiceError},
+    tool::ToolSpec,
+};
+use futures_util::future::join_all;
+use serde_json::json;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+use tracing::{debug, warn};
+
+/// What a call waits for a greeting of its own words; espeak-ng takes some 20 ms. Then the agent greets.
+const GREETING_MAX: Duration = Duration::from_millis(300);
+
+/// Who speaks in the calls of one context, and what there is to hear.
+#[derive(Clone)]
+pub struct Repertoire {
+    pub clips: Arc<Clips>,
+    /// `None`: espeak-ng is not installed, and no other voice is configured.
+    speaker: Option<Speaker>,
+}
+
+/// The clips of every context; `tools` are those that its agent has.
+pub fn prepare(
+    config: &Config,
+    tools: &BTreeMap<&str, Arc<[ToolSpec]>>,
+    studio: &Studio,
+) -> Result<BTreeMap<String, Repertoire>, Vec<BuildError>> {
+    let speakers = speakers(config)?;
+    let parts: BTreeMap<&str, Parts> =
+        config.contexts.values().map(|context| (context.name.as_str(), Parts::of(context))).collect();
+    let mut errors = missing(config, &parts, &speakers);
+    let mut said = BTreeMap::new();
+    match render(config, &parts, tools, &speakers, studio) {
+        Ok(rendered) => said = rendered,
+        Err(failed) => errors.extend(failed),
+    }
+    let nothing = BTreeMap::new();
+    let built_in = Clips::default();
+    let mut found = BTreeMap::new();
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    for (name, context) in &config.contexts {
+        let voice = context.speech.voice.as_deref();
+        let lines = tools.get(name.as_str()).map_or(&[][..], |specs| specs);
+        match parts[name.as_str()].clips(name, said.get(&voice).unwrap_or(&nothing), &built_in, lines) {
+            Ok(clips) => {
+                warm(&clips, context.audio.unwrap_or(config.media.default).format);
+                let speaker = speakers.get(&voice).cloned();
+                found.insert(name.clone(), Repertoire { clips: Arc::new(clips), speaker });
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    if errors.is_empty() { Ok(found) } else { Err(errors) }
+}
+
+impl Repertoire {
+    /// The clips of one call, with the greeting in its own words where a voice says it.
+    pub async fn for_call(&self, greeting_by: Greeter, greeting: Option<&str>, studio: &Studio) -> Arc<Clips> {
+        let clips = self.at_hand(greeting);
+        let (Some(text), Some(speaker), Greeter::Clip, None) = (greeting, &self.speaker, greeting_by, &clips.greeting)
+        else {
+            return clips;
+        };
+        let Some(clip) = studio.speak_within(speaker, text, GREETING_MAX).await else {
+            debug!("the greeting could not be spoken in time; the agent greets");
+            return clips;
+        };
+        let greeting = Some(Spoken { text: text.to_owned(), clip });
+        Arc::new(Clips { greeting, ..Clips::clone(&clips) })
+    }
+
+    /// The clips without a greeting that is not this one: then an agent greets.
+    pub fn at_hand(&self, greeting: Option<&str>) -> Arc<Clips> {
+        match &self.clips.greeting {
+            Some(ready) if Some(ready.text.as_str()) != greeting => {
+                Arc::new(Clips { greeting: None, ..Clips::clone(&self.clips) })
+            }
+            _ => Arc::clone(&self.clips),
+        }
+    }
+}
+
+type Voice<'a> = Option<&'a str>;
+
+/// Every voice by its name, and the one that nobody has to configure.
+fn speakers(config: &Config) -> Result<BTreeMap<Voice<'_>, Speaker>, Vec<BuildError>> {
+    let mut speakers = BTreeMap::new();
+    let mut errors = Vec::new();
+    for (name, entry) in &config.voices {
+        match speech::build(&entry.kind, &entry.options) {
+            Ok(speaker) => drop(speakers.insert(Some(name.as_str()), speaker)),
+            Err(problems) => errors.extend(problems.into_iter().map(|problem| BuildError {
+                place: format!("voices.{name}.{}.{}", entry.kind, problem.path),
+                message: problem.message,
+            })),
+        }
+    }
+    if speech::is_installed()
+        && let Ok(speaker) = speech::build("espeak_ng", &json!({}))
+    {
+        speakers.insert(None, speaker);
+    }
+    if errors.is_empty() { Ok(speakers) } else { Err(errors) }
+}
+
+/// Texts that wait for a voice that is not there.
+fn missing(config: &Config, parts: &BTreeMap<&str, Parts>, speakers: &BTreeMap<Voice<'_>, Speaker>) -> Vec<BuildError> {
+    let silent = |(name, _): &(&&str, &Parts)| !speakers.contains_key(&config.contexts[**name].speech.voice.as_deref());
+    let error = |(name, parts): (&&str, &Parts)| -> Vec<BuildError> {
+        let spoken = parts.all().filter(|part| matches!(part.source, Source::Voice));
+        let message = format!("{}; {}, or name another voice", VoiceError::Missing, VoiceError::Missing.remedy());
+        spoken.map(|part| BuildError { place: part.place(name), message: message.clone() }).collect()
+    };
+    parts.iter().filter(silent).flat_map(error).collect()
+}
+
+type Said<'a> = BTreeMap<Voice<'a>, BTreeMap<String, Arc<Clip>>>;
+
+/// All voices speak at the same time.
+fn render<'a>(
+    config: &'a Config,
+    parts: &BTreeMap<&str, Parts>,
+    tools: &BTreeMap<&str, Arc<[ToolSpec]>>,
+    speakers: &BTreeMap<Voice<'a>, Speaker>,
+    studio: &Studio,
+) -> Result<Said<'a>, Vec<BuildError>> {
+    let mut wanted: BTreeMap<Voice, [BTreeSet<&str>; 2]> = BTreeMap::new();
+    for (name, context) in &config.contexts {
+        let [texts, more] = wanted.entry(context.speech.voice.as_deref()).or_default();
+        let parts = parts[name.as_str()].all();
+        texts.extend(parts.filter(|part| matches!(part.source, Source::Voice)).map(|part| part.text));
+        more.extend(tools.get(name.as_str()).into_iter().flat_map(|specs| lines(specs)));
+    }
+    let wanted = wanted.into_iter().filter(|(_, texts)| texts.iter().any(|texts| !texts.is_empty()));
+    let work = wanted.filter_map(|(voice, texts)| Some((voice, speakers.get(&voice)?, texts)));
+    let work: Vec<_> = work.collect();
+    if work.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let speak = async |(voice, speaker, [texts, lines]): &(Voice<'a>, &Speaker, [BTreeSet<&str>; 2])| {
+        let mut said = match studio.render(speaker, texts).await {
+            Ok(said) => said,
+            Err(failed) => return Err(told(config, parts, *voice, &failed)),
+        };
+        // Tools come and go while calls run: the agent says what cannot be rendered.
+        match studio.render(speaker, lines).await {
+            Ok(more) => said.extend(more),
+            Err(failed) => {
+                let voice = voice.unwrap_or("espeak-ng");
+                warn!(voice, error = %failed.error, "announcements of tools could not be spoken; agents say them");
+            }
+        }
+        Ok((*voice, said))
+    };
+    let all = speech::wait_for(|| join_all(work.iter().map(speak))).map_err(|error| {
+        vec![BuildError { place: "voices".into(), message: format!("no sentence can be spoken: {error}") }]
+    })?;
+    let (said, errors): (Vec<_>, Vec<_>) = all.into_iter().partition(Result::is_ok);
+    let errors: Vec<_> = errors.into_iter().filter_map(Result::err).collect();
+    if errors.is_empty() { Ok(said.into_iter().flatten().collect()) } else { Err(errors) }
+}
+
+/// Where the text stands, and what to do.
+fn told(config: &Config, parts: &BTreeMap<&str, Parts>, voice: Voice<'_>, failed: &speech::TextFailed) -> BuildError {
+    let has_voice = |name: &&str| config.contexts[*name].speech.voice.as_deref() == voice;
+    let places = parts.iter().filter(|(name, _)| has_voice(name));
+    let mut places = places.flat_map(|(name, parts)| parts.all().map(move |part| (part.text, part.place(name))));
+    let place = places.find(|(text, _)| *text == failed.text).map(|(_, place)| place).unwrap_or_default();
+    let who = voice.map_or_else(|| "espeak-ng".to_owned(), |name| format!("voices.{name}"));
+    BuildError { place, message: format!("{who} cannot speak it: {}; {}", failed.error, failed.error.remedy()) }
+}
+
+/// What is said about tools in the same words in every call.
+fn lines(specs: &[ToolSpec]) -> impl Iterator<Item = &str> {
+    let announced = specs.iter().filter_map(|spec| Some(spec.announce.as_ref()?.text.as_str()));
+    let asked = specs.iter().filter_map(|spec| spec.confirm_template.as_deref());
+    announced.chain(asked).filter(|text| !text.contains('{') && !text.trim().is_empty())
+}
+
+/// So that no call has to wait for it.
+fn warm(clips: &Clips, format: crate::audio::Format) {
+    let Clips { notice, greeting, moment, patience, apology, menu, lines } = clips;
+    let optional = [notice, greeting, menu].into_iter().flatten();
+    let spoken = optional.chain([moment, patience, apology]).map(|spoken| &spoken.clip);
+    spoken.chain(lines.values()).for_each(|clip| drop(clip.render(format)));
+}
+
+enum Source<'a> {
+    Voice,
+    File(&'a Path),
+    BuiltIn(fn(&Clips) -> &Spoken),
+}
+
+/// One sentence of a context.
+struct Part<'a> {
+    /// Below the context.
+    key: &'static str,
+    text: &'a str,
+    source: Source<'a>,
+}
+
+struct Parts<'a> {
+    notice: Option<Part<'a>>,
+    greeting: Option<Part<'a>>,
+    moment: Part<'a>,
+    patience: Part<'a>,
+    apology: Part<'a>,
+    menu: Option<Part<'a>>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(context: &'a Context) -> Self {
+        let speech = &context.speech;
+        let line = |key, line: &'a Line| Part {
+            key,
+            text: &line.text,
+            source: line.file.as_deref().map_or(Source::Voice, Source::File),
+        };
+        // Who has a voice does not hear another one in between.
+        let usual = |key, written: &'a Option<Line>, sentence: Sentence, built_in| match written {
+            Some(written) => line(key, written),
+            None if speech.voice.is_some() => Part { key, text: sentence.text(), source: Source::Voice },
+            None => Part { key, text: sentence.text(), source: Source::BuiltIn(built_in) },
+        };
+        let greeting = context
+            .greeting
+            .as_deref()
+            .filter(|greeting| speech.greeting_by == Greeter::Clip && prompt::first_placeholder(greeting).is_none());
+        Self {
+            notice: speech.notice.as_ref().map(|notice| line("notice", notice)),
+            greeting: greeting.map(|text| Part { key: "greeting", text, source: Source::Voice }),
+            moment: usual("fillers.moment", &speech.moment, Sentence::Moment, |clips| &clips.moment),
+            patience: usual("fillers.patience", &speech.patience, Sentence::Patience, |clips| &clips.patience),
+            apology: usual("on_failure.say", &speech.apology, Sentence::Apology, |clips| &clips.apology),
+            menu: speech.menu.as_ref().map(|menu| line("on_failure.menu.say", menu)),
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Part<'a>> {
+        let Self { notice, greeting, moment, patience, apology, menu } = self;
+        [notice, greeting, menu].into_iter().flatten().chain([moment, patience, apology])
+    }
+
+    fn clips(
+        &self,
+        context: &str,
+        said: &BTreeMap<String, Arc<Clip>>,
+        built_in: &Clips,
+        tools: &[ToolSpec],
+    ) -> Result<Clips, BuildError> {
+        let sound = |part: &Part| part.sound(context, said, built_in);
+        let ready = |text: &str| Some((text.to_owned(), Arc::clone(said.get(text)?)));
+        Ok(Clips {
+            notice: self.notice.as_ref().map(sound).transpose()?,
+            greeting: self.greeting.as_ref().map(sound).transpose()?,
+            moment: sound(&self.moment)?,
+            patience: sound(&self.patience)?,
+            apology: sound(&self.apology)?,
+            menu: self.menu.as_ref().map(sound).transpose()?,
+            lines: lines(tools).filter_map(ready).collect(),
+        })
+    }
+}
+
+impl Part<'_> {
+    fn place(&self, context: &str) -> String {
+        format!("contexts.{context}.{}", self.key)
+    }
+
+    fn sound(&self, context: &str, said: &BTreeMap<String, Arc<Clip>>, built_in: &Clips) -> Result<Spoken, BuildError> {
+        let error = |message| BuildError { place: self.place(context), message };
+        let clip = match self.source {
+            Source::BuiltIn(sentence) => return Ok(sentence(built_in).clone()),
+            Source::Voice => said.get(self.text).cloned().ok_or_else(|| error("it was not spoken".into()))?,
+            Source::File(path) => {
+                let clip = Clip::open(path).map_err(|fault| error(format!("{}: {fault}", path.display())))?;
+                Arc::new(clip)
+            }
+        };
+        Ok(Spoken { text: self.text.to_owned(), clip })
+    }
+}

@@ -1,0 +1,321 @@
+//! Who carries a call on when its session ends: a second session beside the call's own, from the moment the core asks
+//! for one until it has the call or is dropped.
+//!
+//! Whose turn it is: the provider that was there last, unless it failed finally, too often in this call, or its breaker
+//! is open; then the next one of the context's list. The core decides when; this decides who.
+
+#[cfg(test)]
+mod tests;
+
+use super::{
+    Shared,
+    agent::{Briefing, Casting, Session},
+    call_task::CallTask,
+    story,
+};
+use crate::{
+    call::{AgentEvent, AgentLoss, Dialling, EndReason, Next, Successor},
+    config::Context,
+    provider::{Opens, SessionPolicy},
+    telemetry::SuccessorEnd,
+};
+use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
+use tracing::{Span, error, info, warn};
+
+/// Failed sessions of one provider in one call; a third one would not heal it within the seconds that a caller waits.
+const FAILURES_MAX: u32 = 2;
+/// For the session's last word to reach the call.
+const SETUP_MARGIN: Duration = Duration::from_millis(250);
+/// Vendors connect and set up within a second. Who is slower is not waited for while a caller hears nothing.
+const STEP_MAX: Duration = Duration::from_millis(2_500);
+
+pub(super) struct Succession {
+    /// Entries of `providers`, the one that was asked for first.
+    order: Vec<String>,
+    /// What a caller who has heard nothing yet is greeted with.
+    greeting: Option<String>,
+    greeted: bool,
+    /// The newest one of the session that has the call.
+    handle: Option<Arc<str>>,
+    next: Option<Candidate>,
+    /// Failed sessions of this call by provider.
+    failures: BTreeMap<String, u32>,
+    /// Whose session began last.
+    last: String,
+    /// The session that has the call was entered as a failure.
+    blamed: bool,
+}
+
+/// An agent that was dialled to carry the call on.
+struct Candidate {
+    provider: String,
+    session: Session,
+    why: Dialling,
+    resumes: bool,
+    ready: bool,
+    handle: Option<Arc<str>>,
+}
+
+/// How a new call came to its first provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum First {
+    AsAsked,
+    /// The one that was asked for fails.
+    Instead,
+    /// It fails, and so do all others.
+    Anyway,
+}
+
+/// The providers of a call: the one that was asked for, then the fallbacks of its context.
+pub(super) fn order(asked: &str, context: &Context) -> Vec<String> {
+    let others = context.fallbacks.iter().filter(|name| *name != asked).cloned();
+    std::iter::once(asked.to_owned()).chain(others).collect()
+}
+
+/// The one of these that a new call begins with.
+pub(super) fn first<'a>(shared: &Shared, order: &'a [String]) -> Option<(&'a str, First)> {
+    let asked = order.first()?;
+    if shared.health.admits(asked) {
+        return Some((asked, First::AsAsked));
+    }
+    let other = order.iter().skip(1).find(|name| shared.health.admits(name));
+    shared.metrics.sessions().passed_over(asked, other.is_some());
+    Some(other.map_or((asked, First::Anyway), |name| (name, First::Instead)))
+}
+
+/// Bounds of the first session of a call. With somebody to fall back on, it leaves them half of the time.
+pub(super) fn first_policy(context: &Context, has_fallback: bool) -> SessionPolicy {
+    // It gives up just before the call would, so that the end reason is its own.
+    let ready_max = context.rules.agent_ready_max.saturating_sub(SETUP_MARGIN);
+    if has_fallback {
+        let (connect_max, handshake_max) = (STEP_MAX, STEP_MAX);
+        SessionPolicy { setup_max: ready_max / 2, attempts: 2, connect_max, handshake_max, ..SessionPolicy::default() }
+    } else {
+        SessionPolicy { setup_max: ready_max, ..SessionPolicy::default() }
+    }
+}
+
+/// Bounds of a session that carries a call on: while the old one still speaks there is time; else all attempts have
+/// to fit into what the caller waits.
+fn policy(why: Dialling, context: &Context, has_other: bool) -> SessionPolicy {
+    let recovery = &context.rules.recovery;
+    match why {
+        Dialling::Rollover => SessionPolicy::default(),
+        Dialling::Recovery(_) => SessionPolicy {
+            setup_max: recovery.within / recovery.attempts.max(1),
+            attempts: if has_other { 1 } else { 2 },
+            connect_max: STEP_MAX,
+            handshake_max: STEP_MAX,
+            ..SessionPolicy::default()
+        },
+    }
+}
+
+impl Succession {
+    /// `first` of `order` has the call.
+    pub fn new(order: Vec<String>, first: &str, greeting: Option<String>) -> Self {
+        Self {
+            order,
+            greeting,
+            greeted: false,
+            handle: None,
+            next: None,
+            failures: BTreeMap::new(),
+            last: first.to_owned(),
+            blamed: false,
+        }
+    }
+
+    /// Who opens a session that begins now.
+    pub fn opens(&self) -> Opens {
+        if self.greeted { Opens::Waits } else { Opens::Greets(self.greeting.clone()) }
+    }
+
+    pub fn has_other(&self) -> bool {
+        self.order.len() > 1
+    }
+
+    pub fn greeted(&mut self) {
+        self.greeted = true;
+    }
+
+    /// The next event of the agent that was dialled.
+    pub async fn event(&mut self) -> AgentEvent {
+        match &mut self.next {
+            Some(next) => next.session.event().await,
+            None => pending().await,
+        }
+    }
+
+    /// The session that is left when the call is over.
+    pub fn into_session(self) -> Option<Session> {
+        self.next.map(|next| next.session)
+    }
+
+    /// Who is dialled now that the last one failed.
+    fn heir(&self, admits: impl Fn(&str) -> bool) -> Option<&str> {
+        let from = self.order.iter().position(|name| *name == self.last).unwrap_or(0);
+        let (before, after) = self.order.split_at(from);
+        let may = |name: &&String| self.failures.get(*name).is_none_or(|failures| *failures < FAILURES_MAX);
+        after.iter().chain(before).filter(may).find(|name| admits(name)).map(String::as_str)
+    }
+
+    fn count(&mut self, provider: &str, loss: AgentLoss) {
+        let failures = self.failures.entry(provider.to_owned()).or_default();
+        *failures = if loss.is_final() { FAILURES_MAX } else { *failures + 1 };
+    }
+}
+
+impl CallTask<'_> {
+    /// What the agent that has the call reports.
+    pub(super) fn note_agent(&mut self, event: &AgentEvent) {
+        match event {
+            AgentEvent::Resumable { handle } => self.succession.handle = Some(Arc::clone(handle)),
+            AgentEvent::Lost(loss) => self.blame(*loss),
+            _ => {}
+        }
+    }
+
+    /// Dials the agent that is to carry the call on.
+    pub(super) fn dial_next(&mut self, why: Dialling) -> Next {
+        let waiting = self.succession.next.take();
+        let provider = match why {
+            Dialling::Rollover => {
+                waiting.into_iter().for_each(|next| self.dismiss(next, SuccessorEnd::Dropped));
+                Some(self.facts.provider.clone())
+            }
+            Dialling::Recovery(loss) => {
+                match waiting {
+                    // It did not come up in the time that it was given.
+                    Some(next) => {
+                        self.failed(&next.provider, loss);
+                        self.dismiss(next, SuccessorEnd::Failed);
+                    }
+                    None => self.blame(loss),
+                }
+                self.succession.heir(|name| self.shared.health.admits(name)).map(str::to_owned)
+            }
+        };
+        let Some(provider) = provider else {
+            warn!("no provider is left that could carry the call on");
+            return Next::Nobody;
+        };
+        let handle = self.succession.handle.clone().filter(|_| provider == self.facts.provider);
+        self.begin(why, provider, handle)
+    }
+
+    fn begin(&mut self, why: Dialling, provider: String, resume: Option<Arc<str>>) -> Next {
+        let Some(casting) = Casting::of(self.generation, &self.facts.context, &provider, self.transfers) else {
+            error!("a provider that this call's configuration does not have");
+            return Next::Nobody;
+        };
+        let resumes = resume.is_some();
+        let (reason, loss) = match why {
+            Dialling::Rollover => ("rollover", None),
+            Dialling::Recovery(loss) => ("recovery", Some(loss.label())),
+        };
+        info!(provider = provider.as_str(), reason, loss, resumes, "another session is dialled for the call");
+        // Who has not been greeted has missed nothing.
+        let story = (!resumes && self.succession.greeted).then(|| story::told_to_the_same(self.post.transcript()));
+        let policy = policy(why, &casting.context, self.succession.has_other());
+        let clips = self.generation.repertoire(&self.facts.context).at_hand(self.succession.greeting.as_deref());
+        let opens = self.succession.opens();
+        let briefing = Briefing { clips: &clips, story: story.as_deref(), resume, opens, policy };
+        let session = casting.dial(self.shared, &self.facts, self.format, briefing, &Span::current());
+        self.bill.session(&provider, &session);
+        self.succession.last.clone_from(&provider);
+        let agent = casting.provider.traits();
+        self.succession.next =
+            Some(Candidate { provider: provider.clone(), session, why, resumes, ready: false, handle: None });
+        Next::Dialling(Box::new(Successor { provider, agent, resumes }))
+    }
+
+    /// What the agent that was dialled reports, as the core is told it.
+    pub(super) fn note_next(&mut self, event: AgentEvent) -> Next {
+        match (&event, &mut self.succession.next) {
+            (AgentEvent::Ready, Some(next)) => next.ready = true,
+            (AgentEvent::Resumable { handle }, Some(next)) => next.handle = Some(Arc::clone(handle)),
+            (AgentEvent::Lost(loss), Some(next)) if next.refuses_handle(*loss) => {
+                info!(loss = loss.label(), "the session cannot be resumed; another one is told the story");
+                self.succession.handle = None;
+                if let Some(next) = self.succession.next.take() {
+                    let (why, provider) = (next.why, next.provider.clone());
+                    self.dismiss(next, SuccessorEnd::Failed);
+                    return self.begin(why, provider, None);
+                }
+            }
+            (AgentEvent::Lost(loss), Some(_)) => {
+                if let Some(next) = self.succession.next.take() {
+                    self.failed(&next.provider, *loss);
+                    self.dismiss(next, SuccessorEnd::Failed);
+                }
+            }
+            _ => {}
+        }
+        Next::Event(event)
+    }
+
+    /// The agent that was dialled has the call from here on.
+    pub(super) fn take_over(&mut self) {
+        let Some(next) = self.succession.next.take() else {
+            error!("there is no session that could take over");
+            return;
+        };
+        self.part_ended(EndReason::Transferred);
+        next.count(self.shared, SuccessorEnd::TookOver);
+        info!(provider = next.provider.as_str(), resumed = next.resumes, "another session has the call");
+        self.facts.provider.clone_from(&next.provider);
+        self.entered.handed_off(&self.facts);
+        std::mem::replace(&mut self.session, next.session).retire(&self.shared.calls);
+        (self.succession.handle, self.succession.blamed, self.agent_heard) = (next.handle, false, false);
+    }
+
+    pub(super) fn hang_up_next(&mut self) {
+        if let Some(next) = self.succession.next.take() {
+            self.dismiss(next, SuccessorEnd::Dropped);
+        }
+    }
+
+    /// The part of the agent that has the call is over; for the breaker of its provider.
+    pub(super) fn part_ended(&mut self, reason: EndReason) {
+        match reason {
+            EndReason::AgentLost(loss) => self.blame(loss),
+            EndReason::AgentSilent => self.blame(AgentLoss::Stalled),
+            _ if self.agent_heard && !self.succession.blamed => self.shared.health.worked(&self.facts.provider),
+            _ => {}
+        }
+    }
+
+    /// Once per session: a loss is told by the session, by the core's watchdog, or by both.
+    fn blame(&mut self, loss: AgentLoss) {
+        if !std::mem::replace(&mut self.succession.blamed, true) {
+            let provider = self.facts.provider.clone();
+            self.failed(&provider, loss);
+        }
+    }
+
+    fn failed(&mut self, provider: &str, loss: AgentLoss) {
+        self.shared.health.failed(provider, loss);
+        self.succession.count(provider, loss);
+    }
+
+    fn dismiss(&self, next: Candidate, end: SuccessorEnd) {
+        next.count(self.shared, end);
+        next.session.retire(&self.shared.calls);
+    }
+}
+
+impl Candidate {
+    /// Whether it was the handle that the vendor did not take. It can be reached, so without the handle it may do.
+    fn refuses_handle(&self, loss: AgentLoss) -> bool {
+        let elsewhere = loss.is_final() || matches!(loss, AgentLoss::Unreachable | AgentLoss::Throttled);
+        self.resumes && !self.ready && !elsewhere
+    }
+
+    fn count(&self, shared: &Shared, end: SuccessorEnd) {
+        match self.why {
+            Dialling::Rollover => shared.metrics.sessions().rollover(&self.provider, end),
+            Dialling::Recovery(_) => shared.metrics.sessions().recovery(&self.provider, end),
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! Who is dialled, what it is told, and what becomes of it: with providers that are played here.
+
+use super::*;
+use crate::{
+    audio::Format,
+    call::{AgentCommand, AgentTraits, CallMachine, CallPlan, Note, Speaker},
+    config,
+    engine::{
+        Engine, Source,
+        bill::Bill,
+        generation::Generation,
+        health::Breaker,
+        live::{Doors, Entered},
+        post::Post,
+        workshop::Workshop,
+    },
+    facts::{CallFacts, CallId, Direction},
+    provider::{self, AgentSetup, Codec, Dial, Provider, SessionFormats, Wire},
+    telemetry::Metrics,
+    tool::{Opening, schemas::Dialect},
+};
+use futures_util::FutureExt as _;
+use std::sync::Mutex;
+use tokio::{sync::mpsc, time::Instant};
+
+const YAML: &str = r#"
+http: { bind: "127.0.0.1:0" }
+media: { audiosocket: { bind: "127.0.0.1:0" } }
+providers:
+  one: { scripted: { script: [silence] } }
+  two: { scripted: { script: [silence] } }
+contexts:
+  front: { prompt: You are a test., provider: one, fallbacks: [two] }
+"#;
+
+/// How the far end takes a session.
+type Manner = fn(&AgentSetup) -> Option<AgentLoss>;
+
+const STANDS: Manner = |_| None;
+const CLOSES: Manner = |_| Some(AgentLoss::Closed);
+const REFUSES_HANDLES: Manner = |setup| setup.resume.as_ref().map(|_| AgentLoss::Protocol);
+
+/// A provider that is played here; it remembers what its sessions were begun with.
+#[derive(Clone)]
+struct Played {
+    manner: Manner,
+    setups: Arc<Mutex<Vec<AgentSetup>>>,
+}
+
+impl Played {
+    fn new(manner: Manner) -> Self {
+        Self { manner, setups: Arc::default() }
+    }
+
+    fn last(&self) -> AgentSetup {
+        self.setups.lock().unwrap().last().cloned().expect("it was dialled")
+    }
+}
+
+impl Provider for Played {
+    fn kind(&self) -> &'static str {
+        "played"
+    }
+
+    fn traits(&self) -> AgentTraits {
+        AgentTraits::PLAIN
+    }
+
+    fn dialect(&self) -> Option<Dialect> {
+        None
+    }
+
+    fn formats(&self, leg: Format) -> SessionFormats {
+        SessionFormats { input: leg, output: leg }
+    }
+
+    fn dial(&self, setup: &AgentSetup) -> Dial {
+        self.setups.lock().unwrap().push(setup.clone());
+        let loss = (self.manner)(setup);
+        Dial::Embedded(Box::new(move |mut commands, events| {
+            async move {
+                let word = loss.map_or("ready", AgentLoss::label);
+                let _ = events.send(Wire::Text(word.to_owned())).await;
+                while commands.recv().await.is_some() {}
+            }
+            .boxed()
+        }))
+    }
+
+    fn codec(&self, _: &AgentSetup) -> Box<dyn Codec> {
+        Box::new(PlayedCodec)
+    }
+}
+
+/// `ready`, or the label of a loss.
+struct PlayedCodec;
+
+impl Codec for PlayedCodec {
+    fn open(&mut self, _: &mut Vec<Wire>) {}
+
+    fn encode(&mut self, _: AgentCommand, _: &mut Vec<Wire>) {}
+
+    fn decode(&mut self, wire: Wire, events: &mut Vec<AgentEvent>, _: &mut Vec<Wire>) {
+        let Wire::Text(word) = wire else { return };
+        let loss = AgentLoss::ALL.into_iter().find(|loss| loss.label() == word);
+        events.push(loss.map_or(AgentEvent::Ready, AgentEvent::Lost));
+    }
+
+    fn closed(&self, _: Option<u16>, _: &str) -> AgentLoss {
+        AgentLoss::Closed
+    }
+
+    fn refused(&self, _: u16) -> AgentLoss {
+        AgentLoss::Unreachable
+    }
+}
+
+/// An engine with one call in it, whose agent is `one`.
+struct Stage {
+    engine: Engine,
+    generation: Generation,
+    one: Played,
+    two: Played,
+    facts: CallFacts,
+    entered: Entered,
+    post: Post,
+    bill: Bill,
+}
+
+impl Stage {
+    async fn new(one: Manner, two: Manner) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let config = || config::load_str("test.yaml", YAML, &|_| None, &provider::catalog()).unwrap();
+        let engine = Engine::start(Source::Memory, config(), Metrics::new("test")).await.unwrap();
+        let mut generation =
+            Generation::build(1, config(), &Workshop::closed()).unwrap_or_else(|errors| panic!("{errors:?}"));
+        let (one, two) = (Played::new(one), Played::new(two));
+        generation.providers.insert("one".into(), Arc::new(one.clone()));
+        generation.providers.insert("two".into(), Arc::new(two.clone()));
+        let facts = CallFacts {
+            id: CallId::random(),
+            context: "front".into(),
+            provider: "one".into(),
+            direction: Direction::Inbound,
+            caller_name: None.into(),
+            caller_number: None.into(),
+            dialled_number: None.into(),
+            campaign_id: None,
+            lead_id: None,
+        };
+        let seat = engine.shared.live.seat(1).unwrap();
+        let (end, words) = (mpsc::channel(1).0, mpsc::channel(1).0);
+        let entered = engine.shared.live.enter(&facts, seat, Doors { end, words });
+        Self { engine, generation, one, two, facts, entered, post: Post::default(), bill: Bill::default() }
+    }
+
+    fn task(&mut self) -> CallTask<'_> {
+        let context = Arc::clone(&self.generation.config.contexts["front"]);
+        let (shared, facts, format) = (&*self.engine.shared, self.facts.clone(), Format::ULAW);
+        let order = order("one", &context);
+        let succession = Succession::new(order, "one", None);
+        let casting = Casting::of(&self.generation, "front", "one", false).unwrap();
+        let policy = first_policy(&context, true);
+        let clips = self.generation.repertoire("front").at_hand(None);
+        let briefing = Briefing { clips: &clips, story: None, resume: None, opens: succession.opens(), policy };
+        let plan = CallPlan {
+            rules: context.rules.clone(),
+            toolbox: Arc::clone(&casting.toolbox),
+            policy: Arc::clone(&context.policy.rules),
+            opening: Opening::default(),
+            wall: jiff::Timestamp::now(),
+            agent: AgentTraits::PLAIN,
+            format,
+            clips: Arc::clone(&clips),
+            latencies: Arc::default(),
+        };
+        let began = Instant::now();
+        CallTask {
+            machine: CallMachine::new(plan, began.into_std()),
+            session: casting.dial(shared, &facts, format, briefing, &Span::none()),
+            facts,
+            toolbox: casting.toolbox,
+            succession,
+            generation: &self.generation,
+            format,
+            variables: Default::default(),
+            transfers: false,
+            operator: mpsc::channel(1).1,
+            asides: mpsc::channel(1).1,
+            entered: &self.entered,
+            post: &mut self.post,
+            bill: &mut self.bill,
+            shared,
+            began,
+            agent_heard: false,
+        }
+    }
+}
+
+impl CallTask<'_> {
+    /// The successor's next event, as the core is told it.
+    async fn hear_next(&mut self) -> Next {
+        let event = self.succession.event().await;
+        self.note_next(event)
+    }
+
+    fn agent_speaks(&mut self) {
+        self.agent_heard = true;
+        self.succession.greeted();
+        let said = Note::Said { speaker: Speaker::Caller, text: "My order is late.".to_owned().into() };
+        self.post.note(Duration::ZERO, &said);
+    }
+
+    fn loses(&mut self, loss: AgentLoss) -> Next {
+        self.note_agent(&AgentEvent::Lost(loss));
+        self.dial_next(Dialling::Recovery(loss))
+    }
+}
+
+#[track_caller]
+fn dialled(next: Next) -> (String, bool) {
+    match next {
+        Next::Dialling(successor) => (successor.provider, successor.resumes),
+        other => panic!("nobody was dialled: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn before_the_vendors_limit_the_session_goes_on_in_another_one_that_knows_everything() {
+    let mut stage = Stage::new(STANDS, STANDS).await;
+    let (one, metrics) = (stage.one.clone(), stage.engine.metrics().clone());
+    let mut task = stage.task();
+    task.agent_speaks();
+    for handle in ["old", "new"] {
+        task.note_agent(&AgentEvent::Resumable { handle: handle.into() });
+    }
+    assert_eq!(dialled(task.dial_next(Dialling::Rollover)), ("one".into(), true));
+    assert!(matches!(task.hear_next().await, Next::Event(AgentEvent::Ready)));
+    let setup = one.last();
+    assert_eq!((setup.resume.as_deref(), setup.opens), (Some("new"), Opens::Waits));
+    assert_eq!(setup.instructions, "You are a test.");
+    task.take_over();
+    assert_eq!(task.facts.provider, "one");
+    assert!(metrics.text().contains(r#"offhook_session_rollovers_total{outcome="took_over",provider="one"} 1"#));
+}
+
+#[tokio::test]
+async fn a_vendor_that_refuses_the_handle_is_told_the_story_and_the_core_that_it_has_to_be() {
+    let mut stage = Stage::new(REFUSES_HANDLES, STANDS).await;
+    let one = stage.one.clone();
+    let mut task = stage.task();
+    task.agent_speaks();
+    task.note_agent(&AgentEvent::Resumable { handle: "old".into() });
+    assert_eq!(dialled(task.dial_next(Dialling::Rollover)), ("one".into(), true));
+    assert_eq!(dialled(task.hear_next().await), ("one".into(), false));
+    assert!(matches!(task.hear_next().await, Next::Event(AgentEvent::Ready)));
+    let setup = one.last();
+    assert_eq!(setup.resume, None);
+    assert!(setup.instructions.contains("> Caller: My order is late."), "{}", setup.instructions);
+    assert!(setup.instructions.contains("do not greet"), "{}", setup.instructions);
+    assert!(task.succession.failures.is_empty(), "a handle that has grown old is no failure");
+}
+
+#[tokio::test]
+async fn a_lost_agent_is_replaced_by_its_own_provider_and_then_by_the_next_one() {
+    let mut stage = Stage::new(CLOSES, STANDS).await;
+    let (two, metrics) = (stage.two.clone(), stage.engine.metrics().clone());
+    let mut task = stage.task();
+    task.agent_speaks();
+    assert_eq!(dialled(task.loses(AgentLoss::Closed)), ("one".into(), false));
+    let next = task.hear_next().await;
+    let Next::Event(AgentEvent::Lost(loss)) = next else { panic!("{next:?}") };
+    assert_eq!(dialled(task.dial_next(Dialling::Recovery(loss))), ("two".into(), false));
+    assert!(matches!(task.hear_next().await, Next::Event(AgentEvent::Ready)));
+    assert!(two.last().instructions.contains("My order is late."));
+    task.take_over();
+    assert_eq!(task.facts.provider, "two");
+    for (provider, outcome) in [("one", "failed"), ("two", "took_over")] {
+        let line = format!(r#"offhook_session_recoveries_total{{outcome="{outcome}",provider="{provider}"}} 1"#);
+        assert!(metrics.text().contains(&line), "{line}");
+    }
+    drop(task);
+    assert_eq!(stage.engine.calls().view().active[0].call.provider, "two", "the page shows who speaks");
+}
+
+#[tokio::test]
+async fn when_all_have_failed_there_is_nobody() {
+    let mut stage = Stage::new(STANDS, |_| Some(AgentLoss::Quota)).await;
+    let mut task = stage.task();
+    assert_eq!(dialled(task.loses(AgentLoss::Unauthorized)), ("two".into(), false));
+    assert!(matches!(task.hear_next().await, Next::Event(AgentEvent::Lost(AgentLoss::Quota))));
+    assert!(matches!(task.dial_next(Dialling::Recovery(AgentLoss::Quota)), Next::Nobody));
+    let health = &task.shared.health;
+    assert_eq!([health.breaker("one"), health.breaker("two")], [Breaker::Open; 2]);
+}
+
+/// The session tells its loss, and the core's watchdog may tell the same.
+#[tokio::test]
+async fn a_loss_is_entered_once() {
+    let mut stage = Stage::new(STANDS, STANDS).await;
+    let mut task = stage.task();
+    drop(task.loses(AgentLoss::Closed));
+    task.part_ended(EndReason::AgentLost(AgentLoss::Closed));
+    assert_eq!(task.succession.failures["one"], 1);
+}
+
+#[tokio::test]
+async fn a_successor_that_is_not_wanted_any_more_is_dropped_and_no_failure() {
+    let mut stage = Stage::new(STANDS, STANDS).await;
+    let metrics = stage.engine.metrics().clone();
+    let mut task = stage.task();
+    assert_eq!(dialled(task.dial_next(Dialling::Rollover)).0, "one");
+    task.hang_up_next();
+    assert!(task.succession.event().now_or_never().is_none());
+    assert!(task.succession.failures.is_empty());
+    assert!(metrics.text().contains(r#"offhook_session_rollovers_total{outcome="dropped",provider="one"} 1"#));
+}
+
+#[tokio::test]
+async fn a_session_that_has_said_its_last_word_is_asked_no_more() {
+    let mut stage = Stage::new(|_| Some(AgentLoss::Unauthorized), STANDS).await;
+    let mut task = stage.task();
+    assert_eq!(task.session.event().await, AgentEvent::Lost(AgentLoss::Unauthorized));
+    tokio::task::yield_now().await;
+    assert!(task.session.event().now_or_never().is_none());
+}
+
+#[tokio::test]
+async fn a_new_call_begins_with_the_first_provider_that_does_not_fail_or_with_the_one_it_asked_for() {
+    let stage = Stage::new(STANDS, STANDS).await;
+    let shared = &stage.engine.shared;
+    let order = order("one", &stage.generation.config.contexts["front"]);
+    assert_eq!(first(shared, &order), Some(("one", First::AsAsked)));
+    shared.health.failed("one", AgentLoss::Quota);
+    assert_eq!(first(shared, &order), Some(("two", First::Instead)));
+    shared.health.failed("two", AgentLoss::Quota);
+    assert_eq!(first(shared, &order), Some(("one", First::Anyway)));
+    for outcome in ["fallback", "tried_anyway"] {
+        let line = format!(r#"offhook_provider_passed_over_total{{outcome="{outcome}",provider="one"}} 1"#);
+        assert!(stage.engine.metrics().text().contains(&line), "{line}");
+    }
+}
+
+fn succession() -> Succession {
+    Succession::new(["a", "b", "c"].map(str::to_owned).into(), "a", Some("Hello".into()))
+}
+
+#[test]
+fn the_same_provider_comes_first_then_the_next_of_the_list_and_nobody_for_a_third_time() {
+    let mut succession = succession();
+    let mut heirs = Vec::new();
+    loop {
+        let failed = succession.last.clone();
+        succession.count(&failed, AgentLoss::Closed);
+        let Some(heir) = succession.heir(|_| true) else { break };
+        heirs.push(heir.to_owned());
+        succession.last = heir.to_owned();
+    }
+    assert_eq!(heirs, ["a", "b", "b", "c", "c"]);
+}
+
+#[test]
+fn who_lost_finally_or_whose_breaker_is_open_is_passed_over() {
+    let mut succession = succession();
+    succession.count("a", AgentLoss::Unauthorized);
+    assert_eq!(succession.heir(|_| true), Some("b"));
+    assert_eq!(succession.heir(|name| name != "b"), Some("c"));
+    assert_eq!(succession.heir(|_| false), None);
+}
+
+#[test]
+fn after_the_last_of_the_list_come_those_before_it() {
+    let mut succession = succession();
+    succession.last = "c".into();
+    succession.count("c", AgentLoss::Quota);
+    assert_eq!(succession.heir(|_| true), Some("a"));
+}
+
+#[test]
+fn only_a_caller_who_was_not_greeted_is_greeted_by_the_next_agent() {
+    let mut succession = succession();
+    assert_eq!(succession.opens(), Opens::Greets(Some("Hello".into())));
+    succession.greeted();
+    assert_eq!(succession.opens(), Opens::Waits);
+}
+
+/// Nobody waits for one session as long as for all of them.
+#[test]
+fn all_attempts_of_a_recovery_fit_into_its_time_and_a_first_dial_leaves_time_for_a_fallback() {
+    let yaml = "providers: { a: { scripted: { script: [silence] } } }\ncontexts: { c: { prompt: A, provider: a } }\n";
+    let config = crate::config::load_str("test.yaml", yaml, &|_| None, &crate::provider::catalog()).unwrap();
+    let context = &config.contexts["c"];
+    let (rules, lost) = (&context.rules, Dialling::Recovery(AgentLoss::Closed));
+    let one = policy(lost, context, true);
+    assert!(one.setup_max * rules.recovery.attempts <= rules.recovery.within, "{one:?}");
+    assert_eq!((one.attempts, one.connect_max), (1, STEP_MAX), "the next provider is the next attempt");
+    assert!(policy(lost, context, false).attempts > 1, "there is nobody else");
+    assert!(first_policy(context, true).setup_max * 2 <= rules.agent_ready_max);
+    assert!(first_policy(context, false).setup_max < rules.agent_ready_max);
+}

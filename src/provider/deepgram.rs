@@ -1,0 +1,91 @@
+//! Deepgram Voice Agent.
+//!
+//! Protocol: <https://developers.deepgram.com/reference/voice-agent/voice-agent>
+//!
+//! What a reader of the vendor's pages would not expect:
+//!
+//! - `SettingsApplied` repeats nothing of what was asked, so there is nothing to compare. One byte of
+//!   audio before it ends the session.
+//! - Nothing on the wire has an id: answers are told apart by `AgentStartedSpeaking`,
+//!   `AgentAudioDone` and `UserStartedSpeaking`, and get ids of ours.
+//! - No message says that the caller has stopped speaking; the first sign is their text or the
+//!   agent's answer.
+//! - `InjectUserMessage` comes back as a text of the caller. It must never pass for their words.
+//! - `UpdatePrompt` adds to the prompt. The vendor's own models take 25,000 characters of it.
+//! - `InjectAgentMessage` and `InjectUserMessage` are refused while somebody speaks.
+//! - Function calls may be made before the caller's turn is certain, and taken back; so each asks for
+//!   `defer_until_eot`, since nothing tells here which of them can be undone.
+//! - `Error` ends the session, `Warning` never does.
+//! - A session lasts 2 hours at most, and some ten seconds without a message from us.
+
+mod codec;
+mod options;
+mod server;
+#[cfg(test)]
+mod tests;
+
+use super::{AgentSetup, Codec, Dial, Provider, ProviderKind, SessionFormats, WebSocketDial, read_options};
+use crate::{audio::Format, call::AgentTraits, config::OptionProblem, tool::schemas::Dialect};
+use codec::AgentCodec;
+use options::Options;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use std::{sync::Arc, time::Duration};
+
+/// The vendor's limit, whatever the traffic.
+const SESSION_MAX: Duration = Duration::from_secs(2 * 60 * 60);
+
+pub(super) const KIND: ProviderKind = ProviderKind {
+    kind: "deepgram_agent",
+    summary: "Deepgram Voice Agent over WebSocket",
+    schema: || schemars::schema_for!(Options).to_value(),
+    check: |options| match read_options::<Options>(options) {
+        Ok(options) => options.problems(),
+        Err(problems) => problems,
+    },
+    calls: |_| Vec::new(),
+    build,
+};
+
+fn build(options: &Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
+    let options: Options = read_options(options)?;
+    let problems = options.problems();
+    if problems.is_empty() { Ok(Arc::new(VoiceAgent { options: Arc::new(options) })) } else { Err(problems) }
+}
+
+struct VoiceAgent {
+    options: Arc<Options>,
+}
+
+impl Provider for VoiceAgent {
+    fn kind(&self) -> &'static str {
+        KIND.kind
+    }
+
+    fn traits(&self) -> AgentTraits {
+        AgentTraits { detects_speech: true, cancels_on_speech: true, ..AgentTraits::PLAIN }
+    }
+
+    fn dialect(&self) -> Option<Dialect> {
+        Some(Dialect::Deepgram)
+    }
+
+    /// Any leg's format is one of the vendor's.
+    fn formats(&self, leg: Format) -> SessionFormats {
+        SessionFormats { input: leg, output: leg }
+    }
+
+    fn session_max(&self) -> Option<Duration> {
+        Some(SESSION_MAX)
+    }
+
+    fn dial(&self, _: &AgentSetup) -> Dial {
+        let token = format!("Token {}", self.options.api_key.expose_secret());
+        let headers = vec![("authorization", SecretString::from(token))];
+        Dial::WebSocket(WebSocketDial { url: self.options.base_url.clone(), headers })
+    }
+
+    fn codec(&self, setup: &AgentSetup) -> Box<dyn Codec> {
+        Box::new(AgentCodec::new(&self.options, setup, self.formats(setup.leg)))
+    }
+}

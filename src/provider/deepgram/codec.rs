@@ -1,0 +1,333 @@
+//! One session's messages, both ways.
+
+use super::{
+    options::Options,
+    server::{ConversationText, Function, Functions, Trouble},
+};
+use crate::{
+    call::{AgentCommand, AgentEvent, AgentLoss, Noise, Reply, ResponseId, ResponseStatus, Speaker},
+    provider::{
+        AgentSetup, Codec, SessionFormats, Wire, asides,
+        wire::{Kind, Malformed, parse, text, with_known},
+    },
+    tool::ToolCall,
+};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+
+/// The vendor asks for it every 8 s when nothing else is sent, and ends the session after some ten.
+const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(8);
+/// What the vendor's own models take of prompt and additions. A model behind an endpoint may take
+/// more, but notes of that length are no notes.
+const PROMPT_CHARS_MAX: usize = 25_000;
+/// Function calls that wait for an answer; more than that is no answer to a caller.
+const CALLS_MAX: usize = 32;
+
+pub(super) struct AgentCodec {
+    settings: Value,
+    ready: bool,
+    responses_so_far: u64,
+    /// The answer that is being spoken.
+    speaking: Option<ResponseId>,
+    /// The answer that the caller cut off: what still comes belongs to it, until the next is announced.
+    cut_off: Option<ResponseId>,
+    caller_speaks: bool,
+    /// Calls that are to be answered: id and name, since an answer carries both.
+    calls: Vec<(String, String)>,
+    /// What the agent was last asked to say, in case that is refused.
+    asked: Option<Value>,
+    /// Was refused once, because somebody spoke; asked again when the agent has finished.
+    refused: Option<Value>,
+    /// Characters that may still be added to the prompt.
+    prompt_room: usize,
+    /// Notes that did not fit into the prompt and are not reported yet.
+    notes_lost: usize,
+}
+
+impl AgentCodec {
+    pub(super) fn new(options: &Options, setup: &AgentSetup, formats: SessionFormats) -> Self {
+        // Nothing tells here which tool can be undone, so none is called before the turn is certain.
+        let functions =
+            setup.tools.iter().map(|tool| with_known(tool.clone(), [("defer_until_eot", Some(true.into()))]));
+        Self {
+            settings: options.settings(&setup.instructions, functions.collect(), formats),
+            ready: false,
+            responses_so_far: 0,
+            speaking: None,
+            cut_off: None,
+            caller_speaks: false,
+            calls: Vec::new(),
+            asked: None,
+            refused: None,
+            prompt_room: PROMPT_CHARS_MAX.saturating_sub(setup.instructions.chars().count()),
+            notes_lost: 0,
+        }
+    }
+
+    // ---- What we say ----
+
+    fn ask(&mut self, message: Value, out: &mut Vec<Wire>) {
+        out.push(text(&message));
+        // A newer wish replaces an older one that was refused.
+        self.refused = None;
+        self.asked = Some(message);
+    }
+
+    /// The agent answers as if the caller had said so.
+    fn ask_as_caller(&mut self, content: String, out: &mut Vec<Wire>) {
+        self.ask(json!({ "type": "InjectUserMessage", "content": content }), out);
+    }
+
+    fn note(&mut self, words: &str, out: &mut Vec<Wire>) {
+        let prompt = format!("\n\n{}", asides::told(words));
+        match self.prompt_room.checked_sub(prompt.chars().count()) {
+            Some(room) => {
+                self.prompt_room = room;
+                out.push(text(&json!({ "type": "UpdatePrompt", "prompt": prompt })));
+            }
+            None => self.notes_lost += 1,
+        }
+    }
+
+    fn answer(&mut self, call_id: &str, output: String, out: &mut Vec<Wire>) {
+        // Taken back, or answered before.
+        let Some(at) = self.calls.iter().position(|(id, _)| id == call_id) else { return };
+        let (id, name) = self.calls.swap_remove(at);
+        out.push(text(&json!({ "type": "FunctionCallResponse", "id": id, "name": name, "content": output })));
+    }
+
+    // ---- What we hear ----
+
+    fn read(&mut self, json: &[u8], events: &mut Vec<AgentEvent>, replies: &mut Vec<Wire>) -> Result<(), Malformed> {
+        let Kind { r#type } = parse(json)?;
+        match &*r#type {
+            "SettingsApplied" if !self.ready => {
+                self.ready = true;
+                events.push(AgentEvent::Ready);
+            }
+            "UserStartedSpeaking" => self.caller_begins(events),
+            "AgentThinking" => {
+                self.caller_ends(events);
+                self.cut_off = None;
+            }
+            "AgentStartedSpeaking" => {
+                self.caller_ends(events);
+                self.cut_off = None;
+                self.begin(events);
+            }
+            "AgentAudioDone" => {
+                self.cut_off = None;
+                self.end(ResponseStatus::Completed, events);
+                // A refusal of what was asked would have come by now.
+                self.asked = None;
+                replies.extend(self.refused.take().as_ref().map(text));
+            }
+            "ConversationText" => self.words(parse(json)?, events),
+            "FunctionCallRequest" => self.calls(parse::<Functions>(json)?.functions, events),
+            "FunctionCallCancelled" => {
+                for Function { id, .. } in parse::<Functions>(json)?.functions {
+                    self.calls.retain(|(known, _)| *known != id);
+                    events.push(AgentEvent::ToolCallCancelled { call_id: id });
+                }
+            }
+            "InjectionRefused" => {
+                self.refused = self.asked.take();
+                events.push(AgentEvent::Noise(Noise::CommandRefused));
+            }
+            "Warning" => {
+                let Trouble { code } = parse(json)?;
+                // Its description is left out: it may repeat what was said.
+                tracing::warn!(code, "the provider warns");
+                events.push(AgentEvent::Noise(Noise::HarmlessError));
+            }
+            "Error" => {
+                let Trouble { code } = parse(json)?;
+                tracing::warn!(code, "the provider ends the session");
+                events.push(AgentEvent::Lost(loss(&code, self.ready)));
+            }
+            known if is_informative(known) => {}
+            _ => events.push(AgentEvent::Noise(Noise::UnknownMessage)),
+        }
+        Ok(())
+    }
+
+    fn audio(&mut self, audio: Bytes, events: &mut Vec<AgentEvent>) {
+        if !self.ready {
+            return events.push(AgentEvent::Noise(Noise::Malformed));
+        }
+        if audio.is_empty() {
+            return;
+        }
+        let response = match &self.cut_off {
+            Some(response) => response.clone(),
+            None => self.begin(events),
+        };
+        events.push(AgentEvent::Audio { item: response.clone(), response, audio });
+    }
+
+    fn words(&mut self, words: ConversationText, events: &mut Vec<AgentEvent>) {
+        let text = words.content.trim().to_owned();
+        let speaker = if words.role == "user" { Speaker::Caller } else { Speaker::Agent };
+        // Words of the next answer; if they are of the one that was cut off, its last syllable is heard.
+        self.cut_off = None;
+        if asides::is_aside(&text) {
+            return;
+        }
+        if speaker == Speaker::Caller {
+            self.caller_ends(events);
+        }
+        if !text.is_empty() {
+            events.push(AgentEvent::Transcript { speaker, text, utterance: None });
+        }
+    }
+
+    fn calls(&mut self, functions: Vec<Function>, events: &mut Vec<AgentEvent>) {
+        let ours: Vec<Function> = functions.into_iter().filter(|function| function.client_side).collect();
+        if ours.is_empty() {
+            return;
+        }
+        self.caller_ends(events);
+        self.cut_off = None;
+        let response = self.begin(events);
+        for Function { id, name, arguments, .. } in ours {
+            if self.calls.len() >= CALLS_MAX {
+                // Beyond what any answer needs: not run, but not unseen.
+                events.push(AgentEvent::Noise(Noise::Malformed));
+                continue;
+            }
+            self.calls.retain(|(known, _)| *known != id);
+            self.calls.push((id.clone(), name.clone()));
+            events.push(AgentEvent::ToolCall(ToolCall { id, name, arguments }));
+        }
+        // The agent waits for the answers; what it says before or after them is another response.
+        self.speaking = None;
+        events.push(AgentEvent::ResponseDone { response, status: ResponseStatus::Completed });
+    }
+
+    fn caller_begins(&mut self, events: &mut Vec<AgentEvent>) {
+        self.caller_speaks = true;
+        events.push(AgentEvent::CallerSpeechStarted { utterance: None });
+        if let Some(response) = self.speaking.clone() {
+            self.end(ResponseStatus::Cancelled, events);
+            self.cut_off = Some(response);
+        }
+    }
+
+    fn caller_ends(&mut self, events: &mut Vec<AgentEvent>) {
+        if std::mem::take(&mut self.caller_speaks) {
+            events.push(AgentEvent::CallerSpeechStopped);
+        }
+    }
+
+    /// The answer that is being spoken; a new one if there is none.
+    fn begin(&mut self, events: &mut Vec<AgentEvent>) -> ResponseId {
+        if let Some(response) = &self.speaking {
+            return response.clone();
+        }
+        self.caller_ends(events);
+        self.responses_so_far += 1;
+        let response: ResponseId = Arc::from(format!("r{}", self.responses_so_far));
+        self.speaking = Some(response.clone());
+        events.push(AgentEvent::ResponseStarted { response: response.clone() });
+        response
+    }
+
+    fn end(&mut self, status: ResponseStatus, events: &mut Vec<AgentEvent>) {
+        events.extend(self.speaking.take().map(|response| AgentEvent::ResponseDone { response, status }));
+    }
+}
+
+impl Codec for AgentCodec {
+    fn open(&mut self, out: &mut Vec<Wire>) {
+        out.push(text(&self.settings));
+    }
+
+    fn encode(&mut self, command: AgentCommand, out: &mut Vec<Wire>) {
+        match command {
+            AgentCommand::Audio(audio) => out.push(Wire::Binary(audio)),
+            AgentCommand::Greet { text: Some(message) } => {
+                // Noise of the line may have taken the floor by now: then it waits for its place.
+                self.ask(json!({ "type": "InjectAgentMessage", "message": message, "behavior": "queue" }), out);
+            }
+            AgentCommand::Greet { text: None } => self.ask_as_caller(asides::to_greet(None), out),
+            AgentCommand::Say { text } => self.ask_as_caller(asides::to_say(&text), out),
+            AgentCommand::Tell { text, reply: Reply::Wanted } => self.ask_as_caller(asides::told(&text), out),
+            AgentCommand::Tell { text, reply: Reply::NotNow } => self.note(&text, out),
+            AgentCommand::ToolResult { call_id, output, reply: _ } => self.answer(&call_id, output, out),
+            // It stops by itself when it hears the caller, and cannot be told how much was heard.
+            AgentCommand::Interrupt { .. } => {}
+            // It finds the turns itself, and says when it has none to say.
+            AgentCommand::Turn(_) => {}
+        }
+    }
+
+    fn decode(&mut self, wire: Wire, events: &mut Vec<AgentEvent>, replies: &mut Vec<Wire>) {
+        match wire {
+            Wire::Binary(audio) => self.audio(audio, events),
+            Wire::Text(json) => {
+                if self.read(json.as_bytes(), events, replies).is_err() {
+                    events.push(AgentEvent::Noise(Noise::Malformed));
+                }
+            }
+        }
+        let lost = std::mem::take(&mut self.notes_lost);
+        events.extend(std::iter::repeat_n(AgentEvent::Noise(Noise::CommandRefused), lost));
+    }
+
+    fn keep_alive(&self) -> Option<(Duration, Wire)> {
+        Some((KEEP_ALIVE_AFTER, text(&json!({ "type": "KeepAlive" }))))
+    }
+
+    fn closed(&self, code: Option<u16>, _: &str) -> AgentLoss {
+        tracing::warn!(code, "the provider closed the session");
+        match code {
+            Some(1_002 | 1_003 | 1_007 | 1_008) => AgentLoss::Protocol,
+            Some(1_013) => AgentLoss::Throttled,
+            _ => AgentLoss::Closed,
+        }
+    }
+
+    fn refused(&self, status: u16) -> AgentLoss {
+        match status {
+            401 | 403 => AgentLoss::Unauthorized,
+            402 => AgentLoss::Quota,
+            429 | 503 => AgentLoss::Throttled,
+            _ => AgentLoss::Unreachable,
+        }
+    }
+}
+
+/// What an `Error` of this code means.
+/// <https://developers.deepgram.com/docs/voice-agent-errors-warnings>
+fn loss(code: &str, ready: bool) -> AgentLoss {
+    match code {
+        "INVALID_SETTINGS" => AgentLoss::Handshake,
+        "UNPARSABLE_CLIENT_MESSAGE"
+        | "NON_SETTINGS_MESSAGE_BEFORE_SETTINGS"
+        | "BINARY_MESSAGE_BEFORE_SETTINGS"
+        | "SETTINGS_ALREADY_APPLIED"
+        | "USER_AUDIO_FORMAT" => AgentLoss::Protocol,
+        // A listener, a model or a voice that failed; another session may have a better one.
+        _ if ready => AgentLoss::Closed,
+        _ => AgentLoss::Handshake,
+    }
+}
+
+/// Messages that are documented and say nothing the engine needs.
+fn is_informative(kind: &str) -> bool {
+    const KINDS: [&str; 11] = [
+        "Welcome",
+        "SettingsApplied",
+        "History",
+        "FunctionCallResponse",
+        "PromptUpdated",
+        "SpeakUpdated",
+        "ThinkUpdated",
+        "ListenUpdated",
+        "ThinkLiveUpdated",
+        "FrustrationDetected",
+        "LatencyReport",
+    ];
+    KINDS.contains(&kind)
+}

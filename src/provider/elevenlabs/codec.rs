@@ -1,0 +1,397 @@
+//! One session's messages, both ways.
+
+use super::{
+    options::{Options, Override},
+    server::{
+        AgentResponse, AgentToolResponse, AudioEvent, AudioMessage, ClientToolCall, ErrorBody, ErrorMessage, Formats,
+        Interruption, Metadata, Ping, TentativeUserTranscript, ToolCallBody, UserTranscript, format,
+    },
+};
+use crate::{
+    call::{AgentCommand, AgentEvent, AgentLoss, Noise, Reply, ResponseId, ResponseStatus, Speaker},
+    provider::{
+        AgentSetup, Codec, Opens, SessionFormats, Wire, asides, decode_base64,
+        wire::{Kind, Malformed, parse, text, with_known},
+    },
+    tool::ToolCall,
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+
+/// Within an answer the next sentence follows in half that time. An end that is assumed too soon
+/// costs little: what follows is another response.
+const AUDIO_GAP_MAX: Duration = Duration::from_secs(1);
+/// Our tool that ends a call, which stands for the vendor's own.
+const HANGUP: &str = "hangup_call";
+/// The call that the vendor's `end_call` becomes; nobody there waits for an answer.
+const END_CALL_ID: &str = "offhook_end_call";
+
+pub(super) struct AgentCodec {
+    initiation: Value,
+    /// What the agent has to know and its own prompt does not say: it takes a call over.
+    briefing: Option<String>,
+    overrides_something: bool,
+    can_hang_up: bool,
+    /// The agent greets by itself, once.
+    greets: bool,
+    formats: Option<SessionFormats>,
+    responses_so_far: u64,
+    /// The answer that is being spoken.
+    speaking: Option<ResponseId>,
+    /// Audio up to this event was interrupted.
+    interrupted_at: Option<i64>,
+    caller_speaks: bool,
+}
+
+impl AgentCodec {
+    pub(super) fn new(options: &Options, setup: &AgentSetup) -> Self {
+        let prompt = Some(&setup.instructions).filter(|prompt| !prompt.is_empty());
+        let overrides_prompt = options.overrides.include(Override::Prompt);
+        let first_message = match &setup.opens {
+            _ if !options.overrides.include(Override::FirstMessage) => None,
+            Opens::Greets(greeting) => greeting.clone(),
+            Opens::Waits => Some(String::new()),
+        };
+        let agent = with_known(
+            json!({}),
+            [
+                ("prompt", prompt.filter(|_| overrides_prompt).map(|prompt| json!({ "prompt": prompt }))),
+                ("first_message", first_message.map(Value::from)),
+                ("language", options.language.clone().map(Value::from)),
+            ],
+        );
+        let tts = with_known(json!({}), [("voice_id", options.voice_id.clone().map(Value::from))]);
+        let some = |object: Value| Some(object).filter(|object| object.as_object().is_some_and(|map| !map.is_empty()));
+        let overrides = some(with_known(json!({}), [("agent", some(agent)), ("tts", some(tts))]));
+        let takes_over = setup.opens == Opens::Waits && !overrides_prompt;
+        let is_hangup = |tool: &Value| tool["name"] == HANGUP;
+        Self {
+            overrides_something: overrides.is_some(),
+            initiation: with_known(
+                json!({ "type": "conversation_initiation_client_data" }),
+                [
+                    ("conversation_config_override", overrides),
+                    ("dynamic_variables", some(json!(options.dynamic_variables))),
+                ],
+            ),
+            briefing: prompt.filter(|_| takes_over).cloned(),
+            can_hang_up: setup.tools.iter().any(is_hangup),
+            greets: matches!(setup.opens, Opens::Greets(_)),
+            formats: None,
+            responses_so_far: 0,
+            speaking: None,
+            interrupted_at: None,
+            caller_speaks: false,
+        }
+    }
+
+    fn read(&mut self, json: &[u8], events: &mut Vec<AgentEvent>, replies: &mut Vec<Wire>) -> Result<(), Malformed> {
+        let Kind { r#type } = parse(json)?;
+        match &*r#type {
+            "audio" => self.audio(&parse::<AudioMessage>(json)?.audio_event, events)?,
+            "ping" => {
+                let event_id = parse::<Ping>(json)?.ping_event.event_id;
+                replies.push(text(&json!({ "type": "pong", "event_id": event_id })));
+            }
+            "conversation_initiation_metadata" if self.formats.is_none() => {
+                self.begins(&parse::<Metadata>(json)?.conversation_initiation_metadata_event, events, replies);
+            }
+            "interruption" => {
+                let at = parse::<Interruption>(json)?.interruption_event.event_id;
+                self.interrupted_at = self.interrupted_at.max(Some(at));
+                self.caller_begins(events);
+            }
+            "user_transcript" => {
+                self.caller_said(&parse::<UserTranscript>(json)?.user_transcription_event.user_transcript, events);
+            }
+            "tentative_user_transcript" => {
+                let words = parse::<TentativeUserTranscript>(json)?.tentative_user_transcription_event;
+                let text = words.user_transcript.trim().to_owned();
+                if is_speech(&text) {
+                    events.push(AgentEvent::PartialTranscript { text, utterance: None });
+                }
+            }
+            "agent_response" => {
+                let text = parse::<AgentResponse>(json)?.agent_response_event.agent_response.trim().to_owned();
+                if !text.is_empty() {
+                    events.push(AgentEvent::Transcript { speaker: Speaker::Agent, text, utterance: None });
+                }
+            }
+            "agent_response_complete" => self.end(ResponseStatus::Completed, events),
+            "client_tool_call" => {
+                let ToolCallBody { tool_name, tool_call_id, parameters } =
+                    parse::<ClientToolCall>(json)?.client_tool_call;
+                let arguments = Value::Object(parameters).to_string();
+                self.call(ToolCall { id: tool_call_id, name: tool_name, arguments }, events);
+            }
+            "agent_tool_response" => {
+                let response = parse::<AgentToolResponse>(json)?.agent_tool_response;
+                if response.tool_name == "end_call" && !response.is_error {
+                    self.agent_hangs_up(events);
+                }
+            }
+            "error" => events.push(self.error(&parse::<ErrorMessage>(json)?.error_event)),
+            "guardrail_triggered" | "client_error" => events.push(AgentEvent::Noise(Noise::HarmlessError)),
+            known if is_informative(known) => {}
+            _ => events.push(AgentEvent::Noise(Noise::UnknownMessage)),
+        }
+        Ok(())
+    }
+
+    fn begins(&mut self, told: &Formats, events: &mut Vec<AgentEvent>, replies: &mut Vec<Wire>) {
+        let output = &told.agent_output_audio_format;
+        let input = told.user_input_audio_format.as_ref().unwrap_or(output);
+        let (Some(input), Some(output)) = (format(input), format(output)) else {
+            tracing::warn!("the agent speaks or hears a format that is not known here: set both to \"μ-law 8000 Hz\"");
+            return events.push(AgentEvent::Lost(AgentLoss::Handshake));
+        };
+        self.formats = Some(SessionFormats { input, output });
+        events.push(AgentEvent::Ready);
+        replies.extend(self.briefing.take().map(|words| contextual_update(&words)));
+    }
+
+    fn audio(&mut self, audio: &AudioEvent<'_>, events: &mut Vec<AgentEvent>) -> Result<(), Malformed> {
+        let bytes = decode_base64(&audio.audio_base_64).ok_or(Malformed)?;
+        if self.formats.is_none() {
+            return Err(Malformed);
+        }
+        let stale = self.interrupted_at.is_some_and(|interrupted| audio.event_id <= interrupted);
+        if !bytes.is_empty() && !stale {
+            let response = self.begin(events);
+            events.push(AgentEvent::Audio { item: response.clone(), response, audio: bytes.into() });
+        }
+        Ok(())
+    }
+
+    fn caller_said(&mut self, words: &str, events: &mut Vec<AgentEvent>) {
+        let text = words.trim().to_owned();
+        if asides::is_aside(&text) {
+            return;
+        }
+        if !is_speech(&text) {
+            if self.caller_speaks {
+                self.caller_ends(events);
+                events.push(AgentEvent::NoTranscript { utterance: None });
+            }
+            return;
+        }
+        if !self.caller_speaks {
+            self.caller_begins(events);
+        }
+        self.caller_ends(events);
+        events.push(AgentEvent::Transcript { speaker: Speaker::Caller, text, utterance: None });
+    }
+
+    fn call(&mut self, call: ToolCall, events: &mut Vec<AgentEvent>) {
+        let response = self.begin(events);
+        // The agent waits for the answer; what it says before or after it is another response.
+        self.speaking = None;
+        events.push(AgentEvent::ToolCall(call));
+        events.push(AgentEvent::ResponseDone { response, status: ResponseStatus::Completed });
+    }
+
+    /// The vendor's agent has ended the conversation, and its words may still be playing. A context
+    /// that lets its agent hang up lets it do so here; any other loses its agent when the vendor closes.
+    fn agent_hangs_up(&mut self, events: &mut Vec<AgentEvent>) {
+        if self.can_hang_up {
+            self.can_hang_up = false;
+            self.call(ToolCall { id: END_CALL_ID.into(), name: HANGUP.into(), arguments: "{}".into() }, events);
+        } else {
+            tracing::warn!("the agent ended the conversation, but its context does not list {HANGUP}");
+        }
+    }
+
+    fn caller_begins(&mut self, events: &mut Vec<AgentEvent>) {
+        self.caller_speaks = true;
+        events.push(AgentEvent::CallerSpeechStarted { utterance: None });
+        self.end(ResponseStatus::Cancelled, events);
+    }
+
+    fn caller_ends(&mut self, events: &mut Vec<AgentEvent>) {
+        if std::mem::take(&mut self.caller_speaks) {
+            events.push(AgentEvent::CallerSpeechStopped);
+        }
+    }
+
+    /// The answer that is being spoken; a new one if there is none.
+    fn begin(&mut self, events: &mut Vec<AgentEvent>) -> ResponseId {
+        if let Some(response) = &self.speaking {
+            return response.clone();
+        }
+        self.caller_ends(events);
+        self.responses_so_far += 1;
+        let response: ResponseId = Arc::from(format!("r{}", self.responses_so_far));
+        self.speaking = Some(response.clone());
+        events.push(AgentEvent::ResponseStarted { response: response.clone() });
+        response
+    }
+
+    fn end(&mut self, status: ResponseStatus, events: &mut Vec<AgentEvent>) {
+        events.extend(self.speaking.take().map(|response| AgentEvent::ResponseDone { response, status }));
+    }
+
+    fn error(&self, error: &ErrorBody) -> AgentEvent {
+        let (code, kind) = (error.code, error.error_type.as_deref().unwrap_or_default());
+        // Its message is left out: it may repeat what was said.
+        tracing::warn!(code, kind, "the provider reports an error");
+        let words = [&error.message, &error.reason].into_iter().flatten().fold(String::new(), |all, some| all + some);
+        let loss = match kind {
+            // A tool of the vendor's own that failed; the agent says so itself.
+            "mcp_tool_error" | "mcp_https_error" => return AgentEvent::Noise(Noise::HarmlessError),
+            "max_duration_exceeded" => AgentLoss::Expired,
+            "override_error" | "missing_dynamic_variable" | "missing_dynamic_variable_transfer" => {
+                self.explain_refusal();
+                AgentLoss::Handshake
+            }
+            "invalid_message" | "value_error" | "missing_fields" => AgentLoss::Protocol,
+            _ => self.loss(code, &words),
+        };
+        AgentEvent::Lost(loss)
+    }
+
+    fn explain_refusal(&self) {
+        tracing::warn!(
+            overrides = self.overrides_something,
+            "the agent refuses how the conversation was begun: allow in its security settings what is overridden \
+             (`overrides`, `language`, `voice_id`), and give all its variables (`dynamic_variables`)"
+        );
+    }
+
+    fn loss(&self, code: u16, words: &str) -> AgentLoss {
+        let words = words.to_ascii_lowercase();
+        let says = |parts: &[&str]| parts.iter().any(|part| words.contains(part));
+        match code {
+            1_000 if says(&["duration"]) => AgentLoss::Expired,
+            1_002 => AgentLoss::Protocol,
+            1_008 if says(&["override", "variable"]) => {
+                self.explain_refusal();
+                AgentLoss::Handshake
+            }
+            1_008 if says(&["quota", "credit", "payment", "billing"]) => AgentLoss::Quota,
+            1_008 if says(&["api key", "api_key", "unauthori", "authoriz", "authentic", "permission"]) => {
+                AgentLoss::Unauthorized
+            }
+            1_008 if says(&["concurren", "too many", "rate limit", "capacity"]) => AgentLoss::Throttled,
+            1_008 if self.formats.is_none() => {
+                self.explain_refusal();
+                AgentLoss::Handshake
+            }
+            1_008 => AgentLoss::Protocol,
+            1_013 => AgentLoss::Throttled,
+            // A branch of the agent that is broken.
+            3_000 => AgentLoss::Handshake,
+            _ => AgentLoss::Closed,
+        }
+    }
+}
+
+impl Codec for AgentCodec {
+    fn open(&mut self, out: &mut Vec<Wire>) {
+        out.push(text(&self.initiation));
+    }
+
+    fn encode(&mut self, command: AgentCommand, out: &mut Vec<Wire>) {
+        match command {
+            AgentCommand::Audio(audio) => {
+                let mut message = String::with_capacity(32 + audio.len().div_ceil(3) * 4);
+                message.push_str(r#"{"user_audio_chunk":""#);
+                STANDARD.encode_string(&audio, &mut message);
+                message.push_str(r#""}"#);
+                out.push(Wire::Text(message));
+            }
+            // It has begun by itself. Who asks again has heard nothing.
+            AgentCommand::Greet { .. } if std::mem::take(&mut self.greets) => {}
+            AgentCommand::Greet { text } => out.push(user_message(asides::to_greet(text.as_deref()))),
+            AgentCommand::Say { text } => out.push(user_message(asides::to_say(&text))),
+            AgentCommand::Tell { text, reply: Reply::Wanted } => out.push(user_message(asides::told(&text))),
+            AgentCommand::Tell { text, reply: Reply::NotNow } => out.push(contextual_update(&asides::told(&text))),
+            AgentCommand::ToolResult { call_id, .. } if call_id == END_CALL_ID => {}
+            AgentCommand::ToolResult { call_id, output, reply: _ } => {
+                let is_error = failed(&output);
+                out.push(text(&json!({
+                    "type": "client_tool_result", "tool_call_id": call_id, "result": output, "is_error": is_error,
+                })));
+            }
+            // It stops by itself when it hears the caller, and cannot be told how much was heard.
+            AgentCommand::Interrupt { .. } => {}
+            // It finds the turns itself, and says when it has none to say.
+            AgentCommand::Turn(_) => {}
+        }
+    }
+
+    fn decode(&mut self, wire: Wire, events: &mut Vec<AgentEvent>, replies: &mut Vec<Wire>) {
+        let json = match &wire {
+            Wire::Text(text) => text.as_bytes(),
+            Wire::Binary(bytes) => bytes,
+        };
+        if self.read(json, events, replies).is_err() {
+            events.push(AgentEvent::Noise(Noise::Malformed));
+        }
+    }
+
+    fn formats(&self) -> Option<SessionFormats> {
+        self.formats
+    }
+
+    fn audio_gap_max(&self) -> Option<Duration> {
+        Some(AUDIO_GAP_MAX)
+    }
+
+    fn audio_gap(&mut self, events: &mut Vec<AgentEvent>) {
+        self.end(ResponseStatus::Completed, events);
+    }
+
+    fn closed(&self, code: Option<u16>, reason: &str) -> AgentLoss {
+        tracing::warn!(code, "the provider closed the session");
+        code.map_or(AgentLoss::Closed, |code| self.loss(code, reason))
+    }
+
+    fn refused(&self, status: u16) -> AgentLoss {
+        match status {
+            401 | 403 => AgentLoss::Unauthorized,
+            402 => AgentLoss::Quota,
+            // No such agent.
+            404 | 422 => AgentLoss::Handshake,
+            429 | 503 => AgentLoss::Throttled,
+            _ => AgentLoss::Unreachable,
+        }
+    }
+}
+
+fn user_message(words: String) -> Wire {
+    text(&json!({ "type": "user_message", "text": words }))
+}
+
+fn contextual_update(words: &str) -> Wire {
+    text(&json!({ "type": "contextual_update", "text": words }))
+}
+
+/// A turn of silence is reported as dots.
+fn is_speech(words: &str) -> bool {
+    words.chars().any(char::is_alphanumeric)
+}
+
+/// Whether the envelope of a tool's answer says that it did not work.
+fn failed(output: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Envelope {
+        ok: bool,
+    }
+    serde_json::from_str::<Envelope>(output).is_ok_and(|envelope| !envelope.ok)
+}
+
+/// Messages that are documented and say nothing the engine needs.
+fn is_informative(kind: &str) -> bool {
+    const FAMILIES: [&str; 4] = ["agent_", "mcp_", "internal_", "external_agent_"];
+    const KINDS: [&str; 6] = [
+        "conversation_initiation_metadata",
+        "asr_initiation_metadata",
+        "vad_score",
+        "context_usage",
+        "rich_content",
+        "dtmf_request",
+    ];
+    KINDS.contains(&kind) || FAMILIES.iter().any(|family| kind.starts_with(family))
+}

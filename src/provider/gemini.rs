@@ -1,0 +1,112 @@
+//! Gemini Live, on the Gemini API and on Vertex AI.
+//!
+//! Protocol: <https://ai.google.dev/api/live> and
+//! <https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/multimodal-live>
+//!
+//! What a reader of the vendor's pages would not expect:
+//!
+//! - A bad key shows after the upgrade, as a close with 1007. So does any unknown key in a message.
+//! - The server's JSON comes in binary frames, and one message may hold several things at once.
+//! - Answers have no ids and no beginning; ours are counted. `generationComplete` ends one. `turnComplete`
+//!   comes when the server believes that it was heard, and decides nothing about it.
+//! - No event says that the caller begins or ends to speak, only that they interrupted. So the caller is
+//!   reported when they interrupt, when their words come while nothing else happens, or at the latest
+//!   when the model answers them; and reported to be done when it does.
+//! - The server assumes that its speech is heard in real time; what was not heard cannot be told.
+//! - A user turn interrupts the answer under way and makes the model speak. What it is only to know waits
+//!   for the next one, or goes along with the answer of a tool.
+//! - After a call of a tool that the model waits for, the server says nothing, also not that the turn is
+//!   over, until the call is answered. New speech of the caller takes such a call back.
+//! - Text parts are thoughts, never speech.
+//! - A connection lives some 10 minutes, announced a minute before its end; one of `gemini-3.8-live` was
+//!   measured to end after 58 minutes, unannounced. Another one can go on where it was.
+
+mod answers;
+mod caller;
+mod calls;
+mod codec;
+mod losses;
+mod options;
+mod server;
+mod setup;
+#[cfg(test)]
+mod tests;
+mod wishes;
+
+use super::{AgentSetup, Codec, Dial, Provider, ProviderKind, SessionFormats, WebSocketDial, read_options};
+use crate::{audio::Format, call::AgentTraits, config::OptionProblem, tool::schemas::Dialect};
+use codec::LiveCodec;
+use options::Options;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use std::{sync::Arc, time::Duration};
+
+/// Measured for `gemini-3.8-live`, whose server does not announce its end.
+const SESSION_MAX_3_8: Duration = Duration::from_secs(58 * 60);
+/// The only rate that the server speaks, and the one that its models hear.
+const FORMATS: SessionFormats = SessionFormats { input: Format::SLIN16, output: Format::SLIN24 };
+
+pub(super) const KIND: ProviderKind = ProviderKind {
+    kind: "gemini_live",
+    summary: "Gemini Live over WebSocket, on the Gemini API or on Vertex AI",
+    schema: || schemars::schema_for!(Options).to_value(),
+    check: |options| match read_options::<Options>(options) {
+        Ok(options) => options.problems(),
+        Err(problems) => problems,
+    },
+    calls: |_| Vec::new(),
+    build,
+};
+
+fn build(options: &Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
+    let options: Options = read_options(options)?;
+    let problems = options.problems();
+    if problems.is_empty() { Ok(Arc::new(Live { options: Arc::new(options) })) } else { Err(problems) }
+}
+
+struct Live {
+    options: Arc<Options>,
+}
+
+impl Provider for Live {
+    fn kind(&self) -> &'static str {
+        KIND.kind
+    }
+
+    fn traits(&self) -> AgentTraits {
+        AgentTraits {
+            detects_speech: true,
+            cancels_on_speech: true,
+            takes_turns: true,
+            answer_bytes_max: Some(calls::ANSWER_BYTES_MAX),
+            forwards_data: false,
+            ..AgentTraits::PLAIN
+        }
+    }
+
+    fn dialect(&self) -> Option<Dialect> {
+        Some(Dialect::Gemini)
+    }
+
+    fn formats(&self, _: Format) -> SessionFormats {
+        FORMATS
+    }
+
+    fn session_max(&self) -> Option<Duration> {
+        self.options.is_3_8().then_some(SESSION_MAX_3_8)
+    }
+
+    fn dial(&self, _: &AgentSetup) -> Dial {
+        let options = &self.options;
+        let key = options.api_key.clone().map(|key| ("x-goog-api-key", key));
+        let bearer = options.vertex.as_ref().map(|vertex| {
+            let bearer = format!("Bearer {}", vertex.access_token.expose_secret());
+            ("authorization", SecretString::from(bearer))
+        });
+        Dial::WebSocket(WebSocketDial { url: options.url(), headers: key.into_iter().chain(bearer).collect() })
+    }
+
+    fn codec(&self, setup: &AgentSetup) -> Box<dyn Codec> {
+        Box::new(LiveCodec::new(&self.options, setup))
+    }
+}

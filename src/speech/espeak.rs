@@ -1,0 +1,105 @@
+//! espeak-ng: the voice that needs neither a key nor the network.
+//!
+//! <https://github.com/espeak-ng/espeak-ng/blob/master/src/espeak-ng.1.ronn>. Its quirk: it writes a WAV file to a
+//! pipe before it knows how long it will be, so the lengths in it are not true.
+
+use super::{Voice, VoiceError, VoiceKind, read_options};
+use crate::{audio::Clip, config::OptionProblem};
+use futures_util::{FutureExt as _, future::BoxFuture};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::{io::ErrorKind, process::Stdio, sync::Arc, time::Duration};
+use tokio::{io::AsyncWriteExt, process::Command, time::timeout};
+
+const PROGRAM: &str = "espeak-ng";
+/// It speaks a paragraph in some 50 ms; a machine that needs so long for it is stuck.
+const SPEAK_MAX: Duration = Duration::from_secs(10);
+
+pub(super) const KIND: VoiceKind = VoiceKind {
+    kind: "espeak_ng",
+    summary: "The program espeak-ng on this machine: no key, no network, and it sounds like a machine",
+    schema: || schemars::schema_for!(Espeak).to_value(),
+    check: |options| match read_options::<Espeak>(options) {
+        Ok(options) => options.problems(),
+        Err(problems) => problems,
+    },
+    build: |options| {
+        let options: Espeak = read_options(options)?;
+        let problems = options.problems();
+        if problems.is_empty() { Ok(Arc::new(options)) } else { Err(problems) }
+    },
+};
+
+/// How espeak-ng is to sound.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Espeak {
+    /// A voice of `espeak-ng --voices`.
+    pub voice: String,
+    #[schemars(range(min = 80, max = 400))]
+    pub words_per_minute: u32,
+}
+
+impl Default for Espeak {
+    fn default() -> Self {
+        Self { voice: "en".into(), words_per_minute: 165 }
+    }
+}
+
+impl Espeak {
+    pub fn problems(&self) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        if !(80..=400).contains(&self.words_per_minute) {
+            problems.push(OptionProblem::new("words_per_minute", "is not within 80 and 400"));
+        }
+        if self.voice.is_empty() || self.voice.starts_with('-') {
+            problems.push(OptionProblem::new("voice", "is no voice").hint("see `espeak-ng --voices`"));
+        }
+        problems
+    }
+
+    /// The text goes in by standard input: arguments can be read by every user of the machine.
+    async fn run(&self, text: &str) -> Result<Vec<u8>, VoiceError> {
+        let mut child = Command::new(PROGRAM)
+            .args(["-v", &self.voice, "-s", &self.words_per_minute.to_string(), "--stdin", "--stdout"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| match error.kind() {
+                ErrorKind::NotFound => VoiceError::Missing,
+                _ => VoiceError::Run(error),
+            })?;
+        let stdin = child.stdin.take();
+        let speaking = async move {
+            if let Some(mut stdin) = stdin {
+                // One that ends without reading says why below.
+                let _ = stdin.write_all(text.as_bytes()).await;
+            }
+            child.wait_with_output().await
+        };
+        let output = timeout(SPEAK_MAX, speaking).await.map_err(|_| VoiceError::TooSlow(SPEAK_MAX))??;
+        if !output.status.success() {
+            let words = String::from_utf8_lossy(&output.stderr);
+            return Err(VoiceError::Failed(words.lines().next().unwrap_or_default().to_owned()));
+        }
+        Ok(output.stdout)
+    }
+}
+
+impl Voice for Espeak {
+    fn kind(&self) -> &'static str {
+        KIND.kind
+    }
+
+    fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>> {
+        async move { Ok(Clip::from_wav(&self.run(text).await?)?) }.boxed()
+    }
+}
+
+/// Whether the program lies on the `PATH`.
+pub fn is_installed() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(PROGRAM).is_file())
+}

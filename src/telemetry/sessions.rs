@@ -1,0 +1,88 @@
+//! What is counted about the sessions that carry calls on, and about providers that fail.
+
+use super::{
+    definition::Definition,
+    names::{NamedCounters, NamedGauges},
+};
+use prometheus::Registry;
+
+const ROLLOVERS: Definition = Definition::labelled(
+    "offhook_session_rollovers_total",
+    &["provider", "outcome"],
+    "Sessions begun because the vendor's limit of the last one was near: took_over, failed, or dropped because it was \
+     not wanted any more.",
+);
+const RECOVERIES: Definition = Definition::labelled(
+    "offhook_session_recoveries_total",
+    &["provider", "outcome"],
+    "Sessions begun because the agent of a call was lost: took_over, failed, or dropped because it was not wanted any \
+     more.",
+);
+const PASSED_OVER: Definition = Definition::labelled(
+    "offhook_provider_passed_over_total",
+    &["provider", "outcome"],
+    "New calls that found their provider's breaker open: they began with a fallback, or tried it anyway for want of one.",
+);
+const BREAKER: Definition = Definition::labelled(
+    "offhook_provider_breaker",
+    &["provider"],
+    "What calls may expect of a provider: 0 it is dialled, 1 one call tries it, 2 it failed and is left alone.",
+);
+
+/// What became of a session that was to carry a call on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SuccessorEnd {
+    TookOver,
+    Failed,
+    Dropped,
+}
+
+impl SuccessorEnd {
+    const LABELS: [&'static str; 3] = ["took_over", "failed", "dropped"];
+}
+
+const PASSED_OVER_LABELS: [&str; 2] = ["fallback", "tried_anyway"];
+
+pub struct SessionMetrics {
+    rollovers: NamedCounters,
+    recoveries: NamedCounters,
+    passed_over: NamedCounters,
+    breakers: NamedGauges,
+}
+
+impl SessionMetrics {
+    pub(super) fn new(registry: &Registry) -> Self {
+        let counters =
+            |definition: &Definition, values| NamedCounters::new(definition.register_counters(registry), values);
+        Self {
+            rollovers: counters(&ROLLOVERS, &SuccessorEnd::LABELS),
+            recoveries: counters(&RECOVERIES, &SuccessorEnd::LABELS),
+            passed_over: counters(&PASSED_OVER, &PASSED_OVER_LABELS),
+            breakers: NamedGauges::new(BREAKER.register_int_gauges(registry)),
+        }
+    }
+
+    pub(super) fn know<'a>(&self, providers: impl IntoIterator<Item = &'a str> + Clone) {
+        for counters in [&self.rollovers, &self.recoveries, &self.passed_over] {
+            counters.know(providers.clone());
+        }
+        self.breakers.know(providers);
+    }
+
+    pub fn rollover(&self, provider: &str, end: SuccessorEnd) {
+        self.rollovers.add(provider, end as usize, 1);
+    }
+
+    pub fn recovery(&self, provider: &str, end: SuccessorEnd) {
+        self.recoveries.add(provider, end as usize, 1);
+    }
+
+    /// `fallback`: there was one that could be dialled instead.
+    pub fn passed_over(&self, provider: &str, fallback: bool) {
+        self.passed_over.add(provider, usize::from(!fallback), 1);
+    }
+
+    pub fn breaker(&self, provider: &str, value: i64) {
+        self.breakers.set(provider, value);
+    }
+}

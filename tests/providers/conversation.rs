@@ -1,0 +1,86 @@
+//! What a caller hears of an agent when all goes well.
+
+use crate::{
+    desk::Desk,
+    ms,
+    support::vendor::{Dialect, Order, Scenario, Vendor, hertz},
+};
+use std::time::Duration;
+
+/// From the vendor's word that the caller speaks until that must have been heeded, on a busy machine.
+const SETTLED: Duration = ms(600);
+
+pub async fn the_greeting_is_heard_as_long_as_it_is<D: Dialect>() {
+    let vendor = Vendor::start::<D>(Scenario::answers(ms(1_500))).await;
+    let desk = Desk::of(&vendor).await;
+    let caller = desk.call().await;
+    caller.hears(hertz(1), ms(1_300)).await;
+    caller.hears_nothing_for(ms(400)).await;
+    let length = caller.look(|tape| tape.time_of(hertz(1), ms(0)));
+    assert!((ms(1_400)..=ms(1_540)).contains(&length), "{length:?}: {:?}", caller.look(|tape| format!("{tape:?}")));
+    desk.ends_with(&caller).await;
+    assert_eq!(vendor.sessions(), 1);
+    vendor.until_session(1, "is over", |seen| seen.over).await;
+    vendor.is_content();
+}
+
+pub async fn the_caller_is_answered<D: Dialect>() {
+    let vendor = Vendor::start::<D>(Scenario::default()).await;
+    let desk = Desk::of(&vendor).await;
+    let caller = desk.call().await;
+    caller.hears(hertz(1), ms(700)).await;
+    caller.hears_nothing_for(ms(300)).await;
+    caller.speaks().await;
+    let said = caller.has_spoken().await;
+    vendor.until_session(1, "heard the caller's turn", |seen| seen.turns_ended >= 1).await;
+    caller.hears_from(said.end, hertz(1), ms(700)).await;
+    desk.ends_with(&caller).await;
+    vendor.is_content();
+}
+
+pub async fn an_interruption_stops_the_agent_and_late_audio_is_not_heard<D: Dialect>() {
+    let vendor = Vendor::start::<D>(Scenario { late: 10, ..Scenario::answers(ms(4_000)) }).await;
+    let desk = Desk::of(&vendor).await;
+    let caller = desk.call().await;
+    caller.hears(hertz(1), ms(700)).await;
+    caller.speaks().await;
+    vendor.until_session(1, "was interrupted", |seen| seen.interrupted >= 1 || seen.turns_begun >= 1).await;
+    let interrupted = caller.now() + SETTLED;
+    let said = caller.has_spoken().await;
+    let over_the_caller =
+        caller.look(|tape| tape.time_of(hertz(1), interrupted).saturating_sub(tape.time_of(hertz(1), said.end)));
+    assert_eq!(over_the_caller, ms(0), "{:?}", caller.look(|tape| format!("{tape:?}")));
+    // Anything of the old answer would make the new one longer than it can be.
+    caller.hears_from(said.end, hertz(1), ms(3_400)).await;
+    caller.hears_nothing_for(ms(400)).await;
+    let answer = caller.look(|tape| tape.time_of(hertz(1), said.end));
+    assert!(answer <= ms(4_040), "{answer:?}: {:?}", caller.look(|tape| format!("{tape:?}")));
+    vendor.order(1, Order::Late);
+    desk.ends_with(&caller).await;
+    vendor.is_content();
+}
+
+pub async fn the_vendor_is_told_how_much_was_heard<D: Dialect>() {
+    let vendor = Vendor::start::<D>(Scenario::answers(ms(8_000))).await;
+    let desk = Desk::of(&vendor).await;
+    let caller = desk.call().await;
+    caller.hears(hertz(1), ms(700)).await;
+    caller.speaks().await;
+    vendor.until_session(1, "was told", |seen| !seen.truncations.is_empty()).await;
+    caller.hears_nothing_for(ms(300)).await;
+    let heard = caller.look(|tape| tape.time_of(hertz(1), ms(0)));
+    let told = vendor.of(1, |seen| seen.truncations[0]);
+    assert!(heard.abs_diff(told) <= ms(200), "heard {heard:?}, told {told:?}");
+    desk.ends_with(&caller).await;
+    vendor.is_content();
+}
+
+pub async fn usage_is_counted<D: Dialect>() {
+    let vendor = Vendor::start::<D>(Scenario::default()).await;
+    let desk = Desk::of(&vendor).await;
+    let caller = desk.call().await;
+    vendor.until_session(1, "has greeted", |seen| seen.answered == 1).await;
+    caller.hears(hertz(1), ms(700)).await;
+    desk.ends_with(&caller).await;
+    assert!(desk.metric("offhook_tokens_total") > 0.0, "{}", desk.engine.metrics().text());
+}

@@ -1,0 +1,140 @@
+//! An engine whose agents are emulated vendors, and its callers.
+
+use crate::{
+    ear::Caller,
+    ms,
+    support::{
+        audio::tone,
+        service::Service,
+        vendor::{Vendor, hertz},
+    },
+};
+use offhook::{
+    call::EndReason,
+    config,
+    engine::{Engine, Source},
+    provider,
+    telemetry::Metrics,
+};
+use std::{fmt::Write as _, time::Duration};
+use tempfile::TempDir;
+use tokio::{
+    sync::{Mutex, Semaphore, SemaphorePermit},
+    time::timeout,
+};
+use uuid::Uuid;
+
+/// The pitch of the apology that is configured here.
+pub const APOLOGY_HZ: f64 = 300.0;
+const APOLOGY: Duration = ms(800);
+const PATIENCE: Duration = Duration::from_secs(45);
+/// Sessions whose pitches are listened for.
+const SESSIONS: usize = 6;
+
+/// A tool that asks a web service of the test's, which can hold its answer back.
+const LOOK_UP: &str = r#"
+name: look_up
+description: Finds a parcel by its number.
+parameters:
+  - { name: parcel, type: string, required: true }
+actions:
+  - { type: api_call, url: "http://HOST/parcels/{{params.parcel}}", method: GET }
+on_success: [{ type: respond, message: "The parcel is on its way." }]
+policy: { access: public_read, risk_domain: customer_support }
+"#;
+
+/// Engines with their calls at a time: what two cores carry in real time.
+static PLACES: Semaphore = Semaphore::const_new(40);
+
+/// Starting an engine is work, which is no reason for the others' audio to be late: one at a time.
+static STARTING: Mutex<()> = Mutex::const_new(());
+
+pub struct Desk {
+    pub engine: Engine,
+    pub service: Service,
+    _folder: TempDir,
+    _place: SemaphorePermit<'static>,
+}
+
+impl Desk {
+    /// An engine whose callers speak with this vendor.
+    pub async fn of(vendor: &Vendor) -> Self {
+        Self::with(&[("first", vendor.yaml())], "").await
+    }
+
+    /// The same with more lines of the context's configuration; callers speak with the first provider.
+    pub async fn with(providers: &[(&str, String)], more: &str) -> Self {
+        let place = PLACES.acquire().await.expect("it is never closed");
+        let starting = STARTING.lock().await;
+        // Only the first in a test program can succeed.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let (folder, service) =
+            (TempDir::with_prefix("offhook-desk-").expect("a temporary directory"), Service::start().await);
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("in the folder")).expect("the test's own folder");
+            std::fs::write(&path, text).expect("a file in the test's own folder");
+            path
+        };
+        write("tools/look_up.yaml", &LOOK_UP.replace("HOST", &service.host()));
+        tone(APOLOGY_HZ, APOLOGY).write_wav(&folder.path().join("apology.wav"));
+        let path = write("offhook.yaml", &yaml(providers, &service, more));
+        let config = config::load(&path, &|_| None, &provider::catalog());
+        let config = config.unwrap_or_else(|problems| panic!("{problems}"));
+        let engine = Engine::start(Source::File(path), config, Metrics::new("test")).await.expect("it starts");
+        drop(starting);
+        Self { engine, service, _folder: folder, _place: place }
+    }
+
+    pub async fn call(&self) -> Caller {
+        let mut id = *Uuid::new_v4().as_bytes();
+        id[..4].copy_from_slice(&[0x0f, 0xf4, 0x00, 0x01]);
+        let mut pitches: Vec<f64> = (1..=SESSIONS).map(hertz).collect();
+        pitches.push(APOLOGY_HZ);
+        Caller::dial(self.engine.audiosocket_addr(), Uuid::from_bytes(id), pitches).await
+    }
+
+    /// Waits until every call has ended, and returns how the last one did.
+    pub async fn end_reason(&self) -> EndReason {
+        let ended = timeout(PATIENCE, self.engine.calls().none_left()).await;
+        let view = self.engine.calls().view();
+        assert!(ended.is_ok() && !view.recent.is_empty(), "the call did not end");
+        view.recent[0].reason
+    }
+
+    /// The caller hangs up, and that is the end.
+    pub async fn ends_with(&self, caller: &Caller) {
+        assert!(!caller.look(|tape| tape.over), "{:?}", caller.look(|tape| format!("{tape:?}")));
+        caller.hang_up();
+        assert_eq!(self.end_reason().await, EndReason::CallerHungUp);
+    }
+
+    /// The sum of all children of a metric whose line begins like this.
+    pub fn metric(&self, begin: &str) -> f64 {
+        let text = self.engine.metrics().text();
+        let values = text.lines().filter(|line| line.starts_with(begin)).filter_map(|line| line.rsplit(' ').next());
+        values.filter_map(|value| value.parse::<f64>().ok()).sum()
+    }
+}
+
+fn yaml(providers: &[(&str, String)], service: &Service, more: &str) -> String {
+    let mut yaml = String::from(
+        "http: { bind: \"127.0.0.1:0\" }\nmedia: { audiosocket: { bind: \"127.0.0.1:0\" } }\nproviders:\n",
+    );
+    for (name, options) in providers {
+        let _ = writeln!(yaml, "  {name}: {options}");
+    }
+    let host = service.host();
+    let _ = write!(
+        yaml,
+        "tenants:\n  acme: {{ tools: tools, allowed_hosts: [\"{host}\"], trusted: true }}\n\
+         contexts:\n  front:\n    prompt: You are a test.\n    greeting: Hello there.\n    provider: {}\n    \
+         tenant: acme\n    tools: [look_up, hangup_call]\n    audiosocket_id: \"0ff40001\"\n    \
+         on_failure: {{ apology: apology.wav, then: hang_up }}\n",
+        providers[0].0
+    );
+    for line in more.lines() {
+        let _ = writeln!(yaml, "    {line}");
+    }
+    yaml
+}

@@ -1,0 +1,208 @@
+//! A caller on the line: speaks, hears, and keeps what was heard with its time.
+
+use crate::{
+    ms,
+    support::{audio::Sound, caller, speech},
+};
+use std::{fmt, net::SocketAddr, ops::Range, time::Duration};
+use tokio::{
+    sync::{OnceCell, mpsc, watch},
+    task::AbortHandle,
+    time::timeout,
+};
+use uuid::Uuid;
+
+const FRAME: Duration = Duration::from_millis(20);
+/// Things to say that wait to be taken up; no test has so many.
+const WORDS: usize = 16;
+/// The longest a test waits to hear something.
+const PATIENCE: Duration = Duration::from_secs(45);
+
+/// What was heard, on the caller's own clock, which begins with the call.
+#[derive(Default)]
+pub struct Tape {
+    pub sound: Sound,
+    /// Of each 20 ms: the agent's pitch, if it is one of those listened for.
+    pitches: Vec<Option<u32>>,
+    loud: Vec<bool>,
+    /// What the caller has said, from and to.
+    pub said: Vec<Range<Duration>>,
+    pub over: bool,
+}
+
+pub struct Caller {
+    tape: watch::Receiver<Tape>,
+    say: mpsc::Sender<Vec<i16>>,
+    task: AbortHandle,
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Caller {
+    /// Dials; what is listened for are these pitches.
+    pub async fn dial(engine: SocketAddr, id: Uuid, pitches: Vec<f64>) -> Self {
+        let line = caller::Caller::connect(engine, id).await.expect("the engine takes calls");
+        let (tape, heard) = watch::channel(Tape::default());
+        let (say, to_say) = mpsc::channel(WORDS);
+        let task = tokio::spawn(live(line, tape, to_say, pitches)).abort_handle();
+        Self { tape: heard, say, task }
+    }
+
+    /// A sentence of about two seconds, by a real voice, without a pause that could pass for its end.
+    pub async fn speaks(&self) {
+        static VOICE: OnceCell<Vec<i16>> = OnceCell::const_new();
+        let rendered = VOICE.get_or_init(|| async {
+            let lines = speech::render_all(&["When do you open on Sunday"], "en-gb+f3").await;
+            lines.expect("espeak-ng speaks").remove(0)
+        });
+        self.say(rendered.await.clone());
+    }
+
+    pub fn say(&self, samples: Vec<i16>) {
+        self.say.try_send(samples).expect("the caller is on the line");
+    }
+
+    pub fn hang_up(&self) {
+        self.task.abort();
+    }
+
+    /// How long the call has lasted.
+    pub fn now(&self) -> Duration {
+        self.tape.borrow().now()
+    }
+
+    pub fn look<T>(&self, look: impl FnOnce(&Tape) -> T) -> T {
+        look(&self.tape.borrow())
+    }
+
+    /// Waits until so much of this pitch was heard in all.
+    pub async fn hears(&self, hz: f64, length: Duration) {
+        self.until(&format!("{length:?} of {hz} Hz was heard"), |tape| tape.time_of(hz, ms(0)) >= length).await;
+    }
+
+    /// Waits until so much of it was heard from then on.
+    pub async fn hears_from(&self, from: Duration, hz: f64, length: Duration) {
+        let what = format!("{length:?} of {hz} Hz was heard from {from:?} on");
+        self.until(&what, |tape| tape.time_of(hz, from) >= length).await;
+    }
+
+    /// Waits until nothing was heard for so long.
+    pub async fn hears_nothing_for(&self, length: Duration) {
+        self.until(&format!("nothing was heard for {length:?}"), |tape| tape.quiet_since() + length <= tape.now())
+            .await;
+    }
+
+    /// Waits until everything was said, and returns when the last of it began and ended.
+    pub async fn has_spoken(&self) -> Range<Duration> {
+        self.until("everything was said", |tape| tape.said.last().is_some_and(|said| said.end < tape.now())).await;
+        self.look(|tape| tape.said.last().expect("waited for").clone())
+    }
+
+    /// Waits until the engine has hung up.
+    pub async fn is_hung_up_on(&self) {
+        self.until("the engine hung up", |tape| tape.over).await;
+    }
+
+    pub async fn until(&self, what: &str, holds: impl Fn(&Tape) -> bool) {
+        let mut tape = self.tape.clone();
+        let waited = timeout(PATIENCE, tape.wait_for(|tape| holds(tape) || tape.over)).await;
+        let held = matches!(&waited, Ok(Ok(tape)) if holds(tape));
+        assert!(held, "waited in vain until {what}; {:?}", self.tape.borrow());
+    }
+}
+
+impl Tape {
+    pub fn now(&self) -> Duration {
+        FRAME * u32::try_from(self.loud.len()).expect("a call of less than years")
+    }
+
+    /// How long this pitch was heard from then on, all in all.
+    pub fn time_of(&self, hz: f64, from: Duration) -> Duration {
+        let frames = self.pitches.iter().skip(frame_at(from)).filter(|pitch| **pitch == Some(hz as u32)).count();
+        FRAME * u32::try_from(frames).expect("a call of less than years")
+    }
+
+    /// When this pitch was heard first from then on.
+    pub fn first_of(&self, hz: f64, from: Duration) -> Option<Duration> {
+        let mut later = self.pitches.iter().enumerate().skip(frame_at(from));
+        let (frame, _) = later.find(|(_, pitch)| **pitch == Some(hz as u32))?;
+        Some(FRAME * u32::try_from(frame).expect("a call of less than years"))
+    }
+
+    fn quiet_since(&self) -> Duration {
+        let last = self.loud.iter().rposition(|loud| *loud).map_or(0, |last| last + 1);
+        FRAME * u32::try_from(last).expect("a call of less than years")
+    }
+
+    #[allow(dead_code)] // Where calls are carried on.
+    /// The longest time within which nothing at all was heard.
+    pub fn longest_silence(&self, within: Range<Duration>) -> Duration {
+        let end = frame_at(within.end).min(self.loud.len());
+        let frames = self.loud.get(frame_at(within.start)..end).unwrap_or_default();
+        let longest = frames.split(|loud| *loud).map(<[bool]>::len).max().unwrap_or(0);
+        FRAME * u32::try_from(longest).expect("a call of less than years")
+    }
+
+    fn note(&mut self, heard: &[i16], speaking: bool, pitches: &[f64]) {
+        let now = self.now();
+        let frame = Sound { samples: heard.to_vec() };
+        let pitch = pitches.iter().find(|hz| frame.has_pitch(**hz));
+        self.pitches.push(pitch.map(|hz| *hz as u32));
+        self.loud.push(!frame.is_silent());
+        self.sound.samples.extend_from_slice(heard);
+        match self.said.last_mut() {
+            Some(last) if speaking && last.end >= now => last.end = now + FRAME,
+            _ if speaking => self.said.push(now..now + FRAME),
+            _ => {}
+        }
+    }
+}
+
+/// What a failed test tells of the call.
+impl fmt::Debug for Tape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "after {:?} of the call{}: heard", self.now(), if self.over { ", which is over" } else { "" })?;
+        let mut at = 0;
+        for run in self.pitches.iter().zip(&self.loud).collect::<Vec<_>>().chunk_by(|one, next| one == next) {
+            let (pitch, loud) = run[0];
+            let (begin, end) = (at * 20, (at + run.len()) * 20);
+            match (pitch, loud) {
+                (Some(hz), _) => write!(f, ", {hz} Hz {begin}–{end} ms")?,
+                (None, true) => write!(f, ", a sound {begin}–{end} ms")?,
+                (None, false) => {}
+            }
+            at += run.len();
+        }
+        write!(f, "; said {:?}", self.said)
+    }
+}
+
+fn frame_at(time: Duration) -> usize {
+    (time.as_millis() / FRAME.as_millis()) as usize
+}
+
+async fn live(
+    mut line: caller::Caller,
+    tape: watch::Sender<Tape>,
+    mut to_say: mpsc::Receiver<Vec<i16>>,
+    pitches: Vec<f64>,
+) {
+    loop {
+        while let Ok(samples) = to_say.try_recv() {
+            line.say(&samples);
+        }
+        let speaking = line.is_speaking();
+        match line.tick().await {
+            Ok(Some(heard)) => tape.send_modify(|tape| tape.note(heard, speaking, &pitches)),
+            Ok(None) | Err(_) => {
+                tape.send_modify(|tape| tape.over = true);
+                // The recording is still looked at.
+                return tape.closed().await;
+            }
+        }
+    }
+}

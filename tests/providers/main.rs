@@ -1,0 +1,23 @@
+//! Every realtime provider, one behaviour: whole calls through a running engine, a synthetic caller on one side who
+//! speaks, listens and keeps a recording, and an emulated vendor on the other (`tests/support/vendor.rs` says how one
+//! is added). Each test is written once and runs against every vendor (`table.rs`); the table in
+//! `docs/providers-behaviour.md` is made from their names (`page.rs`).
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod conversation;
+mod desk;
+mod ear;
+mod faults;
+mod page;
+mod runner;
+mod sessions;
+mod table;
+mod tools;
+
+use std::time::Duration;
+
+pub const fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}

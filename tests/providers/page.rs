@@ -1,0 +1,125 @@
+//! The table of providers and behaviours: `tests/fixtures/behaviours.yaml` says what holds, the tests that bear these
+//! names show it, and `docs/providers-behaviour.md` is made from both:
+//! `OFFHOOK_BLESS=1 cargo test --test providers page` writes it.
+
+use crate::table::providers;
+use serde::Deserialize;
+use std::{collections::BTreeMap, fmt::Write as _, fs, path::PathBuf};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Catalogue {
+    /// Providers as they are named on the page.
+    providers: BTreeMap<String, String>,
+    chapters: Vec<Chapter>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Chapter {
+    title: String,
+    behaviours: Vec<Behaviour>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Behaviour {
+    says: String,
+    test: String,
+    /// Why it does not concern a provider.
+    #[serde(default)]
+    not_for: BTreeMap<String, String>,
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn catalogue() -> Catalogue {
+    let text = fs::read_to_string(root().join("tests/fixtures/behaviours.yaml")).unwrap();
+    serde_yaml::from_str(&text).unwrap()
+}
+
+/// Names of the tests of each provider.
+fn shown() -> Vec<(&'static str, Vec<&'static str>)> {
+    let names = |cases: &'static [crate::runner::Case]| cases.iter().map(|(name, _)| name.split_once("::").unwrap().1);
+    providers().into_iter().map(|(provider, cases)| (provider, names(cases).collect())).collect()
+}
+
+fn page(catalogue: &Catalogue) -> String {
+    let shown = shown();
+    let mut page = String::from(
+        "# Every provider, one behaviour\n\nWhat a caller can count on, whichever provider speaks. Each cell is a test of a \
+         whole call, or of a whole session, against an\nemulator of that vendor's protocol: `cargo test --test providers \
+         PROVIDER::TEST`. This page is made from those tests\n(`tests/providers/page.rs`), which fail when a cell is neither \
+         shown nor explained.\n",
+    );
+    let mut reasons: Vec<String> = Vec::new();
+    for chapter in &catalogue.chapters {
+        let names: Vec<&str> = shown.iter().map(|(provider, _)| catalogue.providers[*provider].as_str()).collect();
+        let _ = write!(page, "\n## {}\n\n| behaviour | {} | test |\n", chapter.title, names.join(" | "));
+        let _ = writeln!(page, "| --- |{} --- |", " --- |".repeat(shown.len()));
+        for behaviour in &chapter.behaviours {
+            let mut cell = |(provider, tests): &(&str, Vec<&str>)| match behaviour.not_for.get(*provider) {
+                Some(reason) if !tests.contains(&behaviour.test.as_str()) => {
+                    let known = reasons.iter().position(|other| other == reason);
+                    let at = known.unwrap_or_else(|| {
+                        reasons.push(reason.clone());
+                        reasons.len() - 1
+                    });
+                    format!("– ({})", at + 1)
+                }
+                _ => "yes".to_owned(),
+            };
+            let cells: Vec<String> = shown.iter().map(&mut cell).collect();
+            let _ = writeln!(page, "| {} | {} | `{}` |", behaviour.says, cells.join(" | "), behaviour.test);
+        }
+    }
+    if !reasons.is_empty() {
+        page.push_str("\n## Where there is none\n\n");
+        for (at, reason) in reasons.iter().enumerate() {
+            let _ = writeln!(page, "{}. {reason}", at + 1);
+        }
+    }
+    page
+}
+
+#[test]
+fn every_behaviour_is_shown_of_every_provider_or_told_why_not() {
+    let (catalogue, mut wrong) = (catalogue(), Vec::new());
+    let listed: Vec<&Behaviour> = catalogue.chapters.iter().flat_map(|chapter| &chapter.behaviours).collect();
+    for (provider, tests) in shown() {
+        if !catalogue.providers.contains_key(provider) {
+            wrong.push(format!("{provider} has no name"));
+        }
+        for behaviour in &listed {
+            match (tests.contains(&behaviour.test.as_str()), behaviour.not_for.contains_key(provider)) {
+                (true, true) => wrong.push(format!("{provider}::{} is there, and explained away", behaviour.test)),
+                (false, false) => wrong.push(format!("{provider}::{} is missing", behaviour.test)),
+                _ => {}
+            }
+        }
+        let unlisted = tests.iter().filter(|test| !listed.iter().any(|behaviour| behaviour.test == **test));
+        wrong.extend(unlisted.map(|test| format!("{provider}::{test} is on no line of behaviours.yaml")));
+    }
+    for name in listed.iter().flat_map(|behaviour| behaviour.not_for.keys()) {
+        if !catalogue.providers.contains_key(name) {
+            wrong.push(format!("{name} is no provider"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_page_of_behaviours_is_fresh() {
+    let page = page(&catalogue());
+    let path = root().join("docs/providers-behaviour.md");
+    if std::env::var_os("OFFHOOK_BLESS").is_some() {
+        fs::write(&path, &page).unwrap();
+    }
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        written == page,
+        "docs/providers-behaviour.md is stale; write it with OFFHOOK_BLESS=1 cargo test --test providers page"
+    );
+}

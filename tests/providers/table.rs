@@ -1,0 +1,74 @@
+//! Which behaviours are shown of which provider. A new provider is one line at the end.
+
+use crate::{conversation, faults, runner::Case, sessions, support::vendor, tools};
+
+/// Tests that every provider passes, handed to another macro behind what it was given.
+macro_rules! every {
+    ($next:ident! { $($given:tt)* }) => {
+        $next! { $($given)*
+            conversation::the_greeting_is_heard_as_long_as_it_is
+            conversation::the_caller_is_answered
+            conversation::an_interruption_stops_the_agent_and_late_audio_is_not_heard
+            sessions::the_callers_tone_reaches_the_vendor_undistorted_from_every_codec
+            sessions::what_a_codec_cannot_carry_is_not_folded_back
+            sessions::the_agents_tone_reaches_the_caller_undistorted_in_every_codec
+            tools::a_tool_is_called_and_its_result_returned_once
+            tools::parallel_calls_are_each_answered_once
+            faults::noise_is_survived
+            faults::unknown_and_doubled_ids_are_survived
+            faults::a_refused_key_is_told_and_not_tried_again
+            faults::an_upgrade_refused_with_any_status_is_told_for_what_it_is
+            faults::a_vendor_that_is_not_there_is_unreachable
+            faults::an_attempt_that_failed_is_made_again_and_heals
+            faults::a_handshake_of_ten_seconds_is_not_waited_for
+            faults::a_session_closed_before_its_first_message_is_tried_again_and_then_given_up
+            faults::a_session_closed_while_it_is_set_up_is_tried_again_and_then_given_up
+            faults::a_set_up_that_is_never_acknowledged_or_answered_with_garbage_is_given_up
+            faults::quota_and_throttling_at_the_set_up_are_told_for_what_they_are
+            faults::a_session_closed_while_nobody_speaks
+            faults::a_session_closed_while_the_caller_speaks
+            faults::a_session_closed_while_the_agent_speaks
+            faults::a_session_closed_while_a_tool_runs
+            faults::a_connection_that_breaks_without_a_word
+            faults::a_connection_that_is_half_open_or_a_vendor_that_falls_silent
+            faults::quota_throttling_and_expiry_in_mid_call
+            faults::nothing_but_garbage_in_mid_call
+        }
+    };
+}
+
+macro_rules! provider {
+    ($provider:ident $dialect:ident $($file:ident :: $test:ident)*) => {
+        mod $provider {
+            use super::*;
+            pub const CASES: &[Case] = &[$((
+                concat!(stringify!($provider), "::", stringify!($test)),
+                || Box::pin($file::$test::<vendor::$dialect>()),
+            )),*];
+            $(
+                #[test]
+                fn $test() {
+                    crate::runner::run(concat!(stringify!($provider), "::", stringify!($test)));
+                }
+            )*
+        }
+    };
+}
+
+macro_rules! providers {
+    ($($provider:ident)*) => {
+        /// Every provider with its tests.
+        pub fn providers() -> Vec<(&'static str, &'static [Case])> {
+            vec![$((stringify!($provider), $provider::CASES)),*]
+        }
+    };
+}
+
+// Behind the dialect: what only some vendors can do.
+every! { provider! { openai_realtime OpenAi
+    conversation::usage_is_counted
+    sessions::formats_that_were_not_asked_for_end_the_handshake
+    conversation::the_vendor_is_told_how_much_was_heard
+} }
+
+providers! { openai_realtime }

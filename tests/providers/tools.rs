@@ -1,0 +1,84 @@
+//! What an agent asks of its tools, and what it gets.
+
+use crate::{
+    desk::Desk,
+    ear::Caller,
+    ms,
+    support::vendor::{Call, Dialect, Order, Scenario, Vendor, hertz},
+};
+use serde_json::json;
+
+/// A call whose id is as long as vendors make them.
+pub fn look_up(number: usize) -> Call {
+    Call {
+        id: format!("call_{number:016}"),
+        name: "look_up".into(),
+        arguments: json!({ "parcel": format!("P{number}") }),
+    }
+}
+
+/// A vendor and a caller whom it has greeted.
+pub async fn greeted<D: Dialect>() -> (Vendor, Desk, Caller) {
+    let vendor = Vendor::start::<D>(Scenario::default()).await;
+    let desk = Desk::of(&vendor).await;
+    let caller = desk.call().await;
+    caller.hears(hertz(1), ms(700)).await;
+    caller.hears_nothing_for(ms(300)).await;
+    (vendor, desk, caller)
+}
+
+pub async fn a_tool_is_called_and_its_result_returned_once<D: Dialect>() {
+    let (vendor, desk, caller) = greeted::<D>().await;
+    let asked = caller.now();
+    vendor.order(1, Order::Call(vec![look_up(1)]));
+    vendor.until_session(1, "has the result", |seen| !seen.results.is_empty()).await;
+    caller.hears_from(asked, hertz(1), ms(700)).await;
+    let results = vendor.of(1, |seen| seen.results.clone());
+    assert_eq!(results.len(), 1, "{results:?}");
+    assert_eq!(results[0].0, look_up(1).id);
+    assert!(results[0].1.contains("on its way"), "{results:?}");
+    assert_eq!(desk.service.requests().len(), 1);
+    desk.ends_with(&caller).await;
+    vendor.is_content();
+}
+
+pub async fn parallel_calls_are_each_answered_once<D: Dialect>() {
+    let (vendor, desk, caller) = greeted::<D>().await;
+    let asked = caller.now();
+    desk.service.holds(true);
+    vendor.order(1, Order::Call(vec![look_up(1), look_up(2)]));
+    let requests = desk.service.wait_requests(2).await;
+    assert_eq!(requests.len(), 2, "both at the same time");
+    desk.service.holds(false);
+    vendor.until_session(1, "has both results", |seen| seen.results.len() == 2).await;
+    caller.hears_from(asked, hertz(1), ms(700)).await;
+    caller.hears_nothing_for(ms(300)).await;
+    let mut ids: Vec<String> = vendor.of(1, |seen| seen.results.iter().map(|(id, _)| id.clone()).collect());
+    ids.sort();
+    assert_eq!(ids, [look_up(1).id, look_up(2).id]);
+    let answer = caller.look(|tape| tape.time_of(hertz(1), asked));
+    assert!(answer <= ms(1_040), "one answer to both: {:?}", caller.look(|tape| format!("{tape:?}")));
+    desk.ends_with(&caller).await;
+    vendor.is_content();
+}
+
+#[allow(dead_code)] // For vendors that take calls back.
+pub async fn a_call_that_was_taken_back_gets_no_answer<D: Dialect>() {
+    let (vendor, desk, caller) = greeted::<D>().await;
+    desk.service.holds(true);
+    vendor.order(1, Order::Call(vec![look_up(1), look_up(2)]));
+    desk.service.wait_requests(2).await;
+    vendor.order(1, Order::TakeBack(vec![look_up(1).id]));
+    desk.service.holds(false);
+    vendor.until_session(1, "has the other result", |seen| !seen.results.is_empty()).await;
+    let asked = caller.now();
+    vendor.order(1, Order::Call(vec![look_up(3)]));
+    vendor
+        .until_session(1, "has the next result", |seen| seen.results.iter().any(|(id, _)| *id == look_up(3).id))
+        .await;
+    caller.hears_from(asked, hertz(1), ms(500)).await;
+    let ids: Vec<String> = vendor.of(1, |seen| seen.results.iter().map(|(id, _)| id.clone()).collect());
+    assert_eq!(ids, [look_up(2).id, look_up(3).id]);
+    desk.ends_with(&caller).await;
+    vendor.is_content();
+}

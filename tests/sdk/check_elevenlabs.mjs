@@ -1,0 +1,62 @@
+// Checks client messages of ElevenLabs Agents, one JSON object per line on standard input, against the
+// types of the vendor's own package: check_elevenlabs.mjs NODE_MODULES
+//
+// Each message becomes a literal of its type, so that the compiler finds wrong types, missing members and
+// members that the type does not have. Prints one line per violation and exits 1 if there is any.
+
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join, resolve } from "node:path";
+
+const modules = resolve(process.argv[2]);
+const ts = createRequire(join(modules, "check.js"))("typescript");
+const TYPES = {
+  client_tool_result: "ClientToolResult",
+  contextual_update: "ContextualUpdate",
+  conversation_initiation_client_data: "ConversationInitiation",
+  pong: "Pong",
+  user_message: "UserMessage",
+};
+
+const messages = readFileSync(0, "utf8").split("\n").filter(Boolean).map((line) => JSON.parse(line));
+let violations = 0;
+function report(number, problem) {
+  console.log(`message ${number + 1} (${messages[number].type ?? "user_audio_chunk"}) ${problem}`);
+  violations += 1;
+}
+
+// One message per line of the program, behind one line of imports.
+const types = [...Object.values(TYPES), "UserAudio"];
+const vendor = join(modules, "@elevenlabs/types/dist/generated/types/asyncapi-types.js");
+const lines = messages.map((message, number) => {
+  // The one message without a type.
+  const type = "type" in message ? TYPES[message.type] : "UserAudio";
+  if (!type) {
+    report(number, "$.type: is no client message");
+    return "";
+  }
+  return `export const m${number}: ${type} = ${JSON.stringify(message)};`;
+});
+const source = [`import type { ${types.join(", ")} } from ${JSON.stringify(vendor)};`, ...lines].join("\n");
+
+const name = join(modules, "offhook-messages.mts");
+const options = { strict: true, noEmit: true, module: ts.ModuleKind.NodeNext, moduleResolution: ts.ModuleResolutionKind.NodeNext, types: [] };
+const host = ts.createCompilerHost(options);
+const { getSourceFile, fileExists, readFile } = host;
+host.getSourceFile = (file, ...rest) =>
+  file === name ? ts.createSourceFile(file, source, ts.ScriptTarget.Latest) : getSourceFile(file, ...rest);
+host.fileExists = (file) => file === name || fileExists(file);
+host.readFile = (file) => (file === name ? source : readFile(file));
+
+for (const found of ts.getPreEmitDiagnostics(ts.createProgram([name], options, host))) {
+  const text = ts.flattenDiagnosticMessageText(found.messageText, " ");
+  const line = found.file?.fileName === name ? found.file.getLineAndCharacterOfPosition(found.start).line : 0;
+  if (line > 0) {
+    report(line - 1, text);
+  } else {
+    console.log(`the types themselves: ${text}`);
+    violations += 1;
+  }
+}
+console.log(`${messages.length} messages checked, ${violations} violations`);
+process.exit(violations || !messages.length ? 1 : 0);

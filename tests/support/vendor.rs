@@ -1,0 +1,369 @@
+//! Any realtime provider's server on 127.0.0.1, for tests: a wire dialect below, one scenario engine above.
+//!
+//! **To add a provider**, write `vendor/acme.rs` with `#[derive(Default)] pub struct Acme {..}` and
+//! `impl Dialect for Acme`: one value of it is the vendor's side of one session. It knows the wire and nothing
+//! else: [`Dialect::hear`] says what a message of the client means ([`Heard`]), [`Dialect::say`] how the vendor
+//! says something ([`Saying`]; no messages where the vendor has none for it). When to say what is the scenario's
+//! (`vendor/session.rs`): by default it accepts, sets up as asked, answers a wish to speak and a caller's turn with
+//! a tone of the session's own pitch ([`hertz`]), faster than real time, and does what [`Scenario`] and [`Order`]
+//! say. Then add `mod acme; pub use acme::Acme;` below, a line in `tests/providers/table.rs`, which runs every
+//! behaviour and every fault against it, and its name in `tests/fixtures/behaviours.yaml`. Rules:
+//!
+//! - `hear` checks the client strictly: what the vendor would refuse is a [`Heard::Violation`], and fails the test.
+//!   What the protocol answers by itself at once is a [`Heard::Reply`].
+//! - A vendor that speaks by itself (a greeting in the set-up, an answer once all tool results are in, or after the
+//!   end of a turn it was told) says so: `hear` adds a [`Heard::WantsSpeech`].
+//! - With [`SetUp::detects`] the scenario finds the caller's turns in the audio, says
+//!   [`Saying::CallerSpeechStarted`] and so on, stops its answer, and answers.
+//! - Responses are numbered in a session from 1; ids are the dialect's own.
+
+#![allow(unused_imports)]
+
+mod openai;
+mod scenario;
+mod session;
+
+pub use openai::OpenAi;
+pub use scenario::{Opening, Order, Scenario};
+
+use offhook::{audio::Format, call::CallerTurn};
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+use tokio::{
+    net::TcpListener,
+    sync::{Notify, mpsc},
+    task::{AbortHandle, JoinHandle, JoinSet},
+    time::timeout,
+};
+use tokio_tungstenite::tungstenite::Message;
+
+/// The longest a test waits for something that should come.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// Connections and orders that wait to be taken up; no test has so many.
+const QUEUE: usize = 64;
+
+/// One vendor's side of one session on the wire.
+pub trait Dialect: Default + Send + 'static {
+    /// The provider's key in the configuration, and the name of its tests.
+    const KIND: &'static str;
+    /// Options of the provider that lead to a server here.
+    fn options(address: SocketAddr) -> Value;
+    /// What the vendor says when the connection stands, before it heard anything.
+    fn hello(&mut self) -> Vec<Message> {
+        Vec::new()
+    }
+    fn hear(&mut self, message: Message) -> Vec<Heard>;
+    fn say(&mut self, saying: &Saying) -> Vec<Message>;
+    /// How the vendor turns away a client whose key it does not take: at the upgrade, or in words after it.
+    fn refuses_a_key() -> Opening {
+        Opening::Refuse(401)
+    }
+    /// The answer to a plain request for this path, where sessions are asked for over HTTP first.
+    fn page(_path: &str, _address: SocketAddr) -> Option<String> {
+        None
+    }
+}
+
+/// What a message of the client means.
+#[derive(Debug, Clone)]
+pub enum Heard {
+    SetUp(SetUp),
+    /// The caller, in [`SetUp::hears`].
+    Audio(Vec<u8>),
+    /// An answer is due now; these are the words it was asked for, if any.
+    WantsSpeech {
+        text: Option<String>,
+    },
+    /// Something to know; nothing is to be said about it now.
+    Told(String),
+    ToolResult {
+        id: String,
+        output: String,
+    },
+    /// The client tells the caller's turns.
+    Turn(CallerTurn),
+    Truncated {
+        heard: Duration,
+    },
+    /// The running answer is not wanted any more.
+    Cancelled,
+    /// What the protocol itself answers at once.
+    Reply(Vec<Message>),
+    Pong,
+    Other,
+    /// The vendor would not have taken it.
+    Violation(String),
+}
+
+/// A session as the client asks for it.
+#[derive(Debug, Clone)]
+pub struct SetUp {
+    pub hears: Format,
+    pub speaks: Format,
+    /// The vendor finds the caller's turns itself.
+    pub detects: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct Call {
+    pub id: String,
+    pub name: String,
+    pub arguments: Value,
+}
+
+/// What a vendor says.
+#[derive(Debug, Clone)]
+pub enum Saying {
+    /// The set-up holds as asked.
+    Ready,
+    /// The set-up is answered with other formats. Nothing where formats are not negotiated.
+    ReadyOtherwise,
+    ResponseStarted {
+        response: u32,
+    },
+    /// In [`SetUp::speaks`].
+    Audio {
+        response: u32,
+        audio: Vec<u8>,
+    },
+    AgentWords {
+        response: u32,
+        text: String,
+    },
+    ToolCalls {
+        response: u32,
+        calls: Vec<Call>,
+    },
+    ToolCallsCancelled {
+        ids: Vec<String>,
+    },
+    /// The response is complete; vendors that report usage do it here or in [`Saying::Usage`].
+    ResponseDone {
+        response: u32,
+    },
+    /// The caller spoke into the response, or the client cancelled it.
+    Interrupted {
+        response: u32,
+    },
+    Usage,
+    CallerSpeechStarted {
+        utterance: u32,
+    },
+    CallerSpeechStopped {
+        utterance: u32,
+    },
+    CallerWords {
+        utterance: u32,
+        text: String,
+    },
+    /// The client asked for speech while there was some. Nothing where the vendor just speaks later.
+    Busy,
+    GoAway {
+        within: Duration,
+    },
+    Resumable {
+        handle: String,
+    },
+    Ping,
+    /// An end of the session that the vendor has words for, with its close frame where it sends one.
+    Failure(Failure),
+    /// A message of a type that no version knows.
+    Unknown,
+    /// A message cut in half.
+    Malformed,
+    /// A message of its own kind that is harmless and has this many bytes.
+    Huge(usize),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    Quota,
+    Throttled,
+    Expired,
+}
+
+/// The pitch of a session's answers: what the caller hears tells whose they are.
+pub const fn hertz(session: usize) -> f64 {
+    const PITCHES: [f64; 8] = [440.0, 620.0, 800.0, 1040.0, 1260.0, 1480.0, 1720.0, 1960.0];
+    PITCHES[(session - 1) % PITCHES.len()]
+}
+
+/// What one session has seen of its client.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub upgraded: bool,
+    pub set_up: Option<SetUp>,
+    /// Everything the client wrote that is no audio, as it came.
+    pub texts: Vec<String>,
+    /// The caller, in [`SetUp::hears`].
+    pub audio: Vec<u8>,
+    /// Each wish to speak, with the words asked for.
+    pub wishes: Vec<Option<String>>,
+    /// Ids and outputs, oldest first.
+    pub results: Vec<(String, String)>,
+    pub truncations: Vec<Duration>,
+    pub cancels: usize,
+    pub pongs: usize,
+    /// Turns of the caller that have begun and ended, found here or told.
+    pub turns_begun: usize,
+    pub turns_ended: usize,
+    /// Answers said to their end, and those cut short.
+    pub answered: usize,
+    pub interrupted: usize,
+    /// Calls that want a result, by id; cancelled ones are gone.
+    pub open_calls: BTreeMap<String, Call>,
+    pub over: bool,
+}
+
+/// The server.
+pub struct Vendor {
+    kind: &'static str,
+    options: Value,
+    shared: Arc<Shared>,
+    listening: AbortHandle,
+    sessions: JoinHandle<()>,
+}
+
+struct Shared {
+    scenario: Scenario,
+    address: SocketAddr,
+    log: Mutex<Log>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Log {
+    sessions: Vec<Seen>,
+    orders: Vec<mpsc::Sender<Order>>,
+    violations: Vec<String>,
+}
+
+impl Drop for Vendor {
+    fn drop(&mut self) {
+        self.listening.abort();
+        self.sessions.abort();
+    }
+}
+
+impl Vendor {
+    pub async fn start<D: Dialect>(scenario: Scenario) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("a bound socket");
+        let shared = Arc::new(Shared { scenario, address, log: Mutex::default(), changed: Notify::new() });
+        let (arrive, mut arrivals) = mpsc::channel(QUEUE);
+        let listening = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let _ = arrive.send(stream).await;
+            }
+        });
+        let serving = Arc::clone(&shared);
+        let sessions = tokio::spawn(async move {
+            let mut sessions = JoinSet::new();
+            while let Some(stream) = arrivals.recv().await {
+                sessions.spawn(session::serve::<D>(stream, Arc::clone(&serving)));
+            }
+            while sessions.join_next().await.is_some() {}
+        });
+        let options = D::options(address);
+        Self { kind: D::KIND, options, shared, listening: listening.abort_handle(), sessions }
+    }
+
+    /// One entry of the configuration's `providers`.
+    pub fn yaml(&self) -> String {
+        format!("{{ {}: {} }}", self.kind, self.options)
+    }
+
+    pub fn options(&self) -> &Value {
+        &self.options
+    }
+
+    /// From now on nobody listens on the port; sessions go on.
+    pub fn stop_listening(&self) {
+        self.listening.abort();
+    }
+
+    pub fn order(&self, session: usize, order: Order) {
+        let sent = self.log().orders.get(session - 1).map(|orders| orders.try_send(order));
+        assert!(matches!(sent, Some(Ok(()))), "session {session} is not there");
+    }
+
+    /// Sessions that were asked for so far, refused ones included.
+    pub fn sessions(&self) -> usize {
+        self.log().sessions.len()
+    }
+
+    /// What is known of this session, counted from 1.
+    pub fn of<T>(&self, session: usize, look: impl FnOnce(&Seen) -> T) -> T {
+        look(&self.log().sessions[session - 1])
+    }
+
+    /// Waits until this holds of all sessions together.
+    pub async fn until(&self, what: &str, holds: impl Fn(&[Seen]) -> bool) {
+        let waiting = async {
+            loop {
+                let changed = self.shared.changed.notified();
+                tokio::pin!(changed);
+                changed.as_mut().enable();
+                if holds(&self.log().sessions) {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        if timeout(PATIENCE, waiting).await.is_err() {
+            let log = self.log();
+            let told: Vec<_> = log.sessions.iter().map(|seen| (&seen.texts, seen.answered, seen.over)).collect();
+            panic!("{}: waited in vain until {what}; {told:#?}", self.kind);
+        }
+    }
+
+    /// Waits until this session is like this.
+    pub async fn until_session(&self, session: usize, what: &str, holds: impl Fn(&Seen) -> bool) {
+        self.until(&format!("session {session} {what}"), |sessions| sessions.get(session - 1).is_some_and(&holds))
+            .await;
+    }
+
+    /// The client did nothing that the vendor would have refused.
+    pub fn is_content(&self) {
+        assert_eq!(self.log().violations, Vec::<String>::new(), "{}", self.kind);
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.shared.log()
+    }
+}
+
+impl Shared {
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// A new session: its number, and what the test orders of it.
+    fn enter(&self) -> (usize, mpsc::Receiver<Order>) {
+        let (orders, ordered) = mpsc::channel(QUEUE);
+        let mut log = self.log();
+        log.sessions.push(Seen::default());
+        log.orders.push(orders);
+        let number = log.sessions.len();
+        drop(log);
+        self.changed.notify_waiters();
+        (number, ordered)
+    }
+
+    fn note<T>(&self, session: usize, change: impl FnOnce(&mut Seen) -> T) -> T {
+        let changed = change(&mut self.log().sessions[session - 1]);
+        self.changed.notify_waiters();
+        changed
+    }
+
+    fn violation(&self, session: usize, what: String) {
+        self.log().violations.push(format!("session {session}: {what}"));
+        self.changed.notify_waiters();
+    }
+}

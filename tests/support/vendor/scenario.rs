@@ -1,0 +1,107 @@
+//! What a vendor does in a test.
+
+use super::{Call, Failure, Saying};
+use std::time::Duration;
+
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// Of the first sessions, in their order; the others open as usual.
+    pub openings: Vec<Opening>,
+    /// Of all sessions that `openings` does not name.
+    pub otherwise: Opening,
+    /// Length of the tone spoken as each answer.
+    pub answer: Duration,
+    /// Times real time at which answers are sent.
+    pub pace: f64,
+    /// Pieces of 100 ms that still come of an answer after it was cut short.
+    pub late: usize,
+    /// Added to the number of a session for its pitch, so that two vendors can be told apart.
+    pub voice: usize,
+    /// What the vendor understands of the caller.
+    pub caller_words: &'static str,
+    pub agent_words: &'static str,
+}
+
+impl Default for Scenario {
+    fn default() -> Self {
+        Self {
+            openings: Vec::new(),
+            otherwise: Opening::Normal,
+            answer: Duration::from_secs(1),
+            pace: 5.0,
+            late: 0,
+            voice: 0,
+            caller_words: "When are you open, please?",
+            agent_words: "A tone.",
+        }
+    }
+}
+
+impl Scenario {
+    /// Every session opens like this.
+    pub fn all(opening: Opening) -> Self {
+        Self { otherwise: opening, ..Self::default() }
+    }
+
+    /// The first session opens like this, later ones as usual.
+    pub fn first(opening: Opening) -> Self {
+        Self { openings: vec![opening], ..Self::default() }
+    }
+
+    pub fn answers(answer: Duration) -> Self {
+        Self { answer, ..Self::default() }
+    }
+
+    pub(super) fn opening(&self, session: usize) -> Opening {
+        self.openings.get(session - 1).unwrap_or(&self.otherwise).clone()
+    }
+}
+
+/// How a session opens.
+#[derive(Debug, Clone)]
+pub enum Opening {
+    Normal,
+    /// The connection is dropped before anything is said.
+    Drop,
+    /// The upgrade is refused with this HTTP status.
+    Refuse(u16),
+    /// The upgrade is answered so late.
+    Slow(Duration),
+    /// Upgraded, and closed before the first message.
+    CloseAtOnce(u16),
+    /// Upgraded, and closed with this code and reason when the client has asked for its set-up.
+    CloseAtSetUp(u16, &'static str),
+    /// Upgraded, and this is said in place of the set-up's acknowledgement.
+    FailAtSetUp(Failure),
+    /// Upgraded, but the set-up is never acknowledged.
+    NeverReady,
+    /// The set-up is acknowledged with other formats than asked for.
+    OtherFormats,
+    /// Upgraded, and nothing but garbage is said.
+    Garbage,
+}
+
+/// What a test wants of a session that runs.
+#[derive(Debug, Clone)]
+pub enum Order {
+    Say(Saying),
+    /// An answer of the vendor's own.
+    Speak,
+    /// A response that calls these; after the one that is being spoken.
+    Call(Vec<Call>),
+    /// These are taken back.
+    TakeBack(Vec<String>),
+    /// The caller has said this, found and understood by the vendor; it does not answer by itself.
+    CallerSays(&'static str),
+    /// More audio of the answer that was cut short last, or is complete.
+    Late,
+    Close(u16, &'static str),
+    /// The connection breaks without a word.
+    Drop,
+    /// The connection stands, and nobody is there any more: nothing is read, nothing is said.
+    Freeze,
+    /// Nothing but garbage from now on, until the client goes.
+    Garbage,
+    /// The vendor hears everything and says nothing more.
+    Mute,
+}
