@@ -209,13 +209,19 @@ impl Pitch {
 
     /// The best correlation of the signal with itself one period later.
     fn voicing(&self) -> f32 {
-        let energy = |samples: &[f32]| samples.iter().map(|sample| sample * sample).sum::<f32>();
-        let correlation = |period: usize| {
-            let (early, late) = (&self.last[..Self::SAMPLES - period], &self.last[period..]);
-            let product: f32 = early.iter().zip(late).map(|(early, late)| early * late).sum();
-            product / (energy(early) * energy(late)).sqrt().max(f32::MIN_POSITIVE)
-        };
-        Self::PERIODS.map(correlation).fold(0.0, f32::max)
+        let squares: f32 = self.last.iter().map(|sample| sample * sample).sum();
+        let (mut early_energy, mut late_energy, mut best) = (squares, squares, 0.0_f32);
+        for period in 1..=*Self::PERIODS.end() {
+            early_energy -= self.last[Self::SAMPLES - period].powi(2);
+            late_energy -= self.last[period - 1].powi(2);
+            if Self::PERIODS.contains(&period) {
+                let product: f32 = self.last.iter().zip(&self.last[period..]).map(|(early, late)| early * late).sum();
+                // Rounding must not make a correlation of what is hardly there.
+                let energy = (early_energy * late_energy).max(0.0).sqrt().max(1e-6);
+                best = best.max(product / energy);
+            }
+        }
+        best.min(1.0)
     }
 }
 

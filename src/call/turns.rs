@@ -78,7 +78,7 @@ impl Default for TurnRules {
     fn default() -> Self {
         Self {
             owner: TurnOwner::Offhook,
-            min_speech: Duration::from_millis(500),
+            min_speech: Duration::from_millis(520),
             min_words: 2,
             end_silence: Duration::from_millis(600),
             backchannels: Arc::default(),
@@ -198,8 +198,8 @@ impl Default for State {
 /// A sound that was too short to interrupt.
 #[derive(Debug, Clone, Copy)]
 struct TurnedAway {
+    onset: Instant,
     last_voiced: Instant,
-    speech: Duration,
 }
 
 /// Whether both may speak at once, as far as the line's echo allows.
@@ -362,7 +362,9 @@ impl TurnTaker {
         let min_speech = match self.turned_away {
             // An echo ends soon after the agent has been paused; the longest one takes this long.
             _ if self.echo.may_surprise() => TurnRules::MIN_SPEECH_MAX,
-            Some(away) if candidate.onset() < away.last_voiced + GOES_ON_WITHIN => usual.saturating_sub(away.speech),
+            Some(away) if candidate.onset() < away.last_voiced + GOES_ON_WITHIN => {
+                usual.saturating_sub(candidate.onset() - away.onset)
+            }
             Some(away) if candidate.onset() < away.last_voiced + AGAIN_WITHIN => usual * AGAIN_PERCENT / 100,
             _ => usual,
         };
@@ -373,7 +375,10 @@ impl TurnTaker {
         }
         if long_enough && !candidate.only_backchannels && !candidate.is_noise() {
             self.commit(frame.end, out);
-        } else if long_enough || candidate.is_over(frame) || frame.end >= candidate.onset() + LAST_LOOK {
+        } else if (long_enough && candidate.only_backchannels)
+            || candidate.is_over(frame)
+            || frame.end >= candidate.onset() + LAST_LOOK
+        {
             let why = self.why_not(frame.end);
             self.take_back(why, out);
         }
@@ -395,7 +400,11 @@ impl TurnTaker {
     fn take_back(&mut self, why: FalseAlarm, out: &mut Vec<TurnEvent>) {
         let State::Undecided(candidate) = std::mem::take(&mut self.state) else { return };
         self.false_alarms += 1;
-        self.turned_away = (why == FalseAlarm::TooShort).then(|| candidate.turned_away());
+        match why {
+            FalseAlarm::TooShort => self.turned_away = Some(candidate.turned_away()),
+            FalseAlarm::Echo | FalseAlarm::Backchannel => self.turned_away = None,
+            FalseAlarm::Noise => {}
+        }
         out.push(TurnEvent::Resumed(why));
         if why == FalseAlarm::Echo {
             self.alarm(out);

@@ -157,7 +157,7 @@ impl Candidate {
     }
 
     pub fn turned_away(&self) -> TurnedAway {
-        TurnedAway { last_voiced: self.last_voiced, speech: self.speech() }
+        TurnedAway { onset: self.onset, last_voiced: self.last_voiced }
     }
 
     pub fn must_pause(&self, frame: &Frame) -> bool {
