@@ -45,7 +45,7 @@ pub(super) fn check(root: &mut Node, schema: &Value, report: &mut Report) {
 fn texts_wanted(error: &ValidationError, root: &Node) -> Vec<Path> {
     match error.kind() {
         ValidationErrorKind::Type { kind } if expects(kind, JsonType::String) => {
-            let path = path_of(error);
+            let path = path_of(error, root);
             let readable = |node: &Node| matches!(&node.kind, Kind::Scalar { text: Some(_), from_env: true, .. });
             if root.at(&path).is_some_and(readable) { vec![path] } else { Vec::new() }
         }
@@ -99,7 +99,7 @@ impl Explainer<'_> {
     fn explain(&self, error: &ValidationError) -> Vec<Fault> {
         use ValidationErrorKind as K;
 
-        let path = path_of(error);
+        let path = path_of(error, self.root);
         let Some(node) = self.root.at(&path) else { return Vec::new() };
         let fault = |message: String, hint: Option<String>| vec![Fault::new(path.clone(), message, hint)];
         match error.kind() {
@@ -113,10 +113,10 @@ impl Explainer<'_> {
                 let path = property.as_str().map_or(path.clone(), |key| path.key(key));
                 vec![Fault::new(path, "required, but missing", None)]
             }
-            K::PropertyNames { error: name } => {
-                let name = name.instance();
+            K::PropertyNames { error: inner } => {
+                let name = inner.instance();
                 let name = name.as_str().unwrap_or_default();
-                let title = self.beside(error, "propertyNames").and_then(|names| names.get("title")?.as_str());
+                let title = self.beside(inner, "title").and_then(Value::as_str);
                 let hint = title.unwrap_or("1 to 64 letters, digits, \"_\" and \"-\"");
                 let fault = Fault::new(path.key(name), "this cannot be a name", Some(hint.into()));
                 vec![Fault { breaks: false, ..fault }]
@@ -155,7 +155,7 @@ impl Explainer<'_> {
             return Vec::new();
         }
         let wrong_type = |error: &ValidationError| {
-            matches!(error.kind(), ValidationErrorKind::Type { .. }) && path_of(error) == *path
+            matches!(error.kind(), ValidationErrorKind::Type { .. }) && path_of(error, self.root) == *path
         };
         let fitting: Vec<_> = branches.iter().filter(|branch| !branch.iter().any(wrong_type)).collect();
         let others: Vec<_> = branches.iter().flatten().filter(|error| wrong_type(error)).collect();
@@ -170,7 +170,7 @@ impl Explainer<'_> {
         // what is wrong below them counts less.
         let distance = |branch: &&&Vec<ValidationError<'static>>| {
             let other_name = branch.iter().any(is_constant);
-            (other_name, branch.iter().filter(|error| path_of(error) == *path).count(), branch.len())
+            (other_name, branch.iter().filter(|error| path_of(error, self.root) == *path).count(), branch.len())
         };
         let Some(nearest) = fitting.iter().min_by_key(distance) else {
             let mut wanted: Vec<String> = others.into_iter().filter_map(type_of).collect();
@@ -181,7 +181,7 @@ impl Explainer<'_> {
         };
         // Each shape allows other values in the same place: all of them are the choices.
         let lists = |branch: &&Vec<ValidationError<'static>>| {
-            branch.iter().find(|error| !listed(error).is_empty()).map(path_of)
+            branch.iter().find(|error| !listed(error).is_empty()).map(|error| path_of(error, self.root))
         };
         let first = lists(nearest);
         if let Some(place) = first.filter(|first| fitting.iter().all(|branch| lists(branch).as_ref() == Some(first))) {
@@ -193,9 +193,11 @@ impl Explainer<'_> {
         let strange: Vec<_> = fitting.iter().filter_map(|branch| branch.iter().find_map(unexpected)).collect();
         if let [(first, keys), ..] = strange.as_slice()
             && strange.len() == fitting.len()
-            && strange.iter().all(|(error, others)| others == keys && path_of(error) == path_of(first))
+            && strange
+                .iter()
+                .all(|(error, others)| others == keys && path_of(error, self.root) == path_of(first, self.root))
         {
-            let place = path_of(first);
+            let place = path_of(first, self.root);
             let known: Vec<&str> = strange.iter().flat_map(|(error, _)| self.known_keys(error)).collect();
             return keys.iter().map(|key| self.unknown_key(&place, key, &known)).collect();
         }
@@ -211,7 +213,8 @@ impl Explainer<'_> {
         let Kind::Map(entries) = &node.kind else { return None };
         let mut shapes = Vec::new();
         for branch in branches {
-            let (error, _) = branch.iter().find_map(unexpected).filter(|(error, _)| path_of(error) == *path)?;
+            let (error, _) =
+                branch.iter().find_map(unexpected).filter(|(error, _)| path_of(error, self.root) == *path)?;
             let [key] = self.known_keys(error)[..] else { return None };
             shapes.push(key);
         }
@@ -236,7 +239,9 @@ impl Explainer<'_> {
             let shape =
                 error.schema_path().as_str().rsplitn(4, '/').last().and_then(|shape| self.schema.pointer(shape));
             let knows = shape.and_then(|shape| shape.pointer("/properties")?.get(key)).is_some();
-            if let (true, Some(Step::Key(tag)), [name]) = (knows, path_of(error).steps().last(), &listed(error)[..]) {
+            if let (true, Some(Step::Key(tag)), [name]) =
+                (knows, path_of(error, self.root).steps().last(), &listed(error)[..])
+            {
                 let name = name.as_str().map_or_else(|| name.to_string(), str::to_owned);
                 fault.hint = Some(format!("it belongs to \"{tag}: {name}\""));
                 fault.meant = None;
@@ -366,10 +371,23 @@ fn type_of(error: &ValidationError<'static>) -> Option<String> {
     }
 }
 
-fn path_of(error: &ValidationError) -> Path {
-    error.instance_path().segments().fold(Path::default(), |path, segment| match segment {
-        LocationSegment::Property(key) => path.key(&key),
-        LocationSegment::Index(index) => path.index(index),
+/// The library takes every key of digits for an index; what it is, the file says.
+fn path_of(error: &ValidationError, root: &Node) -> Path {
+    let mut node = Some(root);
+    error.instance_path().segments().fold(Path::default(), |path, segment| {
+        let step = match (segment, node.map(|node| &node.kind)) {
+            (LocationSegment::Property(key), _) => Step::Key(key.to_string()),
+            (LocationSegment::Index(index), Some(Kind::Map(entries))) => {
+                let key = entries.iter().map(|entry| &entry.key).find(|key| key.parse() == Ok(index));
+                Step::Key(key.cloned().unwrap_or_default())
+            }
+            (LocationSegment::Index(index), _) => Step::Index(index),
+        };
+        node = node.and_then(|node| node.child(&step));
+        match &step {
+            Step::Key(key) => path.key(key),
+            Step::Index(index) => path.index(*index),
+        }
     })
 }
 

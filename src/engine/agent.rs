@@ -3,7 +3,7 @@
 use super::{Shared, generation::Generation, opening};
 use crate::{
     audio::Format,
-    call::{AgentCommand, AgentEvent, AgentLoss, Clips, Handover, TurnOwner},
+    call::{AgentCommand, AgentEvent, AgentLoss, Handover, TurnOwner},
     config::{Context, prompt},
     facts::CallFacts,
     provider::{self, AgentSetup, Meter, Opens, Provider, SessionPolicy},
@@ -60,29 +60,14 @@ pub(super) struct Casting {
 
 /// What one session is begun with, besides.
 pub(super) struct Briefing<'a> {
-    /// What the caller hears before it.
-    pub clips: &'a Clips,
     /// What was said so far, for an agent that was not there.
     pub story: Option<&'a str>,
     /// The newest handle of the session that this one goes on with.
     pub resume: Option<Arc<str>>,
     pub opens: Opens,
+    /// What the caller hears before it, in a sentence.
+    pub heard: Option<&'a str>,
     pub policy: SessionPolicy,
-}
-
-impl Briefing<'_> {
-    /// The model does not hear clips: it is told what they say.
-    fn heard(&self) -> Option<String> {
-        let Clips { notice, greeting, .. } = self.clips;
-        let spoken: Vec<&str> = [notice, greeting].into_iter().flatten().map(|spoken| spoken.text.trim()).collect();
-        let then = match greeting {
-            Some(_) => "The caller was greeted with them: do not greet again, and do not repeat them.",
-            None => "Do not repeat them.",
-        };
-        let words = spoken.join(" ");
-        (!words.is_empty())
-            .then(|| format!("Before you speak, the caller has just heard these exact words: \"{words}\" {then}"))
-    }
 }
 
 impl Casting {
@@ -103,10 +88,9 @@ impl Casting {
         briefing: Briefing<'_>,
         span: &Span,
     ) -> Session {
-        let heard = briefing.heard();
-        let Briefing { story, resume, opens, policy, .. } = briefing;
+        let Briefing { story, resume, opens, heard, policy } = briefing;
         let mut instructions = prompt::fill(&self.context.prompt, facts);
-        for more in [story, heard.as_deref()].into_iter().flatten() {
+        for more in [story, heard].into_iter().flatten() {
             instructions.push_str("\n\n");
             instructions.push_str(more);
         }
@@ -137,10 +121,9 @@ impl Casting {
         facts: &CallFacts,
         variables: &BTreeMap<String, String>,
     ) -> Handover {
-        let greeting = self.context.greeting.as_deref().map(|greeting| prompt::fill(greeting, facts));
-        let clips = generation.repertoire(&self.context.name).at_hand(greeting.as_deref());
         let mut rules = self.context.rules.clone();
         rules.greeting = self.greeting(facts);
+        let clips = generation.repertoire(&self.context.name).at_hand(rules.greeting.as_deref());
         Handover {
             context: self.context.name.clone(),
             rules,
@@ -168,6 +151,11 @@ impl Session {
         let event = self.events.recv().await.unwrap_or(AgentEvent::Lost(AgentLoss::Protocol));
         self.over = matches!(event, AgentEvent::Lost(_));
         event
+    }
+
+    /// Another one is to carry the call on: what this one still says is not heard.
+    pub fn mute(&mut self) {
+        self.over = true;
     }
 
     /// Hands a command over without waiting.
@@ -201,45 +189,5 @@ impl Session {
     /// The same while the call goes on without it.
     pub fn retire(self, tasks: &TaskTracker) {
         tasks.spawn(self.close());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{audio::Clip, call::Spoken};
-
-    fn spoken(text: &str) -> Option<Spoken> {
-        let clip = Clip::from_samples(8_000, vec![0; 8_000]).unwrap();
-        Some(Spoken { text: text.into(), clip: Arc::new(clip) })
-    }
-
-    fn briefing(clips: &Clips) -> Briefing<'_> {
-        Briefing { clips, story: None, resume: None, opens: Opens::Waits, policy: SessionPolicy::default() }
-    }
-
-    #[test]
-    fn an_agent_is_told_what_the_caller_has_heard_and_does_not_greet_again() {
-        let clips =
-            Clips { notice: spoken("This call is recorded."), greeting: spoken("Good morning!"), ..Clips::default() };
-        let told = briefing(&clips);
-        let heard = told.heard().unwrap();
-        assert!(heard.contains("\"This call is recorded. Good morning!\""), "{heard}");
-        assert!(heard.contains("do not greet again"), "{heard}");
-    }
-
-    #[test]
-    fn after_a_notice_alone_the_agent_still_greets() {
-        let clips = Clips { notice: spoken("This call is recorded."), ..Clips::default() };
-        let told = briefing(&clips);
-        let heard = told.heard().unwrap();
-        assert!(heard.contains("\"This call is recorded.\" Do not repeat"), "{heard}");
-        assert!(!heard.contains("greet again"), "{heard}");
-    }
-
-    #[test]
-    fn where_no_clip_comes_first_nothing_is_added() {
-        let clips = Clips::default();
-        assert_eq!(briefing(&clips).heard(), None);
     }
 }

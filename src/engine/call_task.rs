@@ -142,7 +142,7 @@ impl CallTask<'_> {
                     }
                     Output::ToLeg(command) => line.command(command),
                     Output::ToAgent(command) => {
-                        if let Some(lost) = self.to_agent(command) {
+                        if let Some(lost) = self.tell_agent(command) {
                             self.machine.step(lost, now(), &mut again);
                         }
                     }
@@ -176,7 +176,7 @@ impl CallTask<'_> {
     }
 
     /// What the core has to know of it: that the session does not read any more.
-    fn to_agent(&mut self, command: AgentCommand) -> Option<Input> {
+    fn tell_agent(&mut self, command: AgentCommand) -> Option<Input> {
         let audio = matches!(command, AgentCommand::Audio(_));
         let told = self.session.tell(command);
         if audio && told != Told::Taken {
@@ -208,14 +208,14 @@ impl CallTask<'_> {
         self.facts.context.clone_from(&casting.context.name);
         self.facts.provider.clone_from(&first);
         self.entered.handed_off(&self.facts);
-        self.succession = Succession::new(order, &first, casting.greeting(&self.facts));
-        let story = story::told_to_the_next(self.post.transcript(), message, known);
         let handover = casting.handover(self.generation, &self.facts, self.variables.reveal());
+        self.succession = Succession::new(order, &first, handover.rules.greeting.clone(), &handover.clips);
+        let story = story::told_to_the_next(self.post.transcript(), message, known);
         let briefing = Briefing {
-            clips: &handover.clips,
             story: Some(&story),
             resume: None,
             opens: self.succession.opens(),
+            heard: self.succession.heard(),
             policy: succession::first_policy(&casting.context, self.succession.has_other()),
         };
         let session = casting.dial(self.shared, &self.facts, self.format, briefing, &Span::current());

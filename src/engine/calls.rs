@@ -279,24 +279,22 @@ async fn run(
     let greeting_by = granted.context.speech.greeting_by;
     let repertoire = generation.repertoire(&facts.context);
     let clips = repertoire.for_call(greeting_by, greeting.as_deref(), &shared.studio).await;
-    let mut succession = Succession::new(order, &facts.provider, greeting.clone());
-    if clips.greeting.is_some() {
-        succession.greeted();
-    }
+    let succession = Succession::new(order, &facts.provider, greeting.clone(), &clips);
     let plan = CallPlan {
-        rules: CallRules { greeting: greeting.clone(), ..granted.context.rules.clone() },
+        rules: CallRules { greeting, ..granted.context.rules.clone() },
         toolbox: Arc::clone(&toolbox),
         policy: Arc::clone(&granted.context.policy.rules),
         opening,
         wall: jiff::Timestamp::now(),
         agent: traits,
         format,
-        clips: Arc::clone(&clips),
+        clips,
         latencies: Arc::clone(&shared.latencies),
     };
     let casting = Casting { context: granted.context, provider: granted.provider, toolbox: Arc::clone(&toolbox) };
     let policy = succession::first_policy(&casting.context, succession.has_other());
-    let briefing = Briefing { clips: &clips, story: None, resume: None, opens: succession.opens(), policy };
+    let (opens, heard) = (succession.opens(), succession.heard());
+    let briefing = Briefing { story: None, resume: None, opens, heard, policy };
     let session = casting.dial(&shared, &facts, format, briefing, &span);
     let mut bill = Bill::default();
     bill.session(&facts.provider, &session);

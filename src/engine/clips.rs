@@ -96,6 +96,18 @@ impl Repertoire {
     }
 }
 
+/// A model does not hear clips: it is told what they say.
+pub fn told(Clips { notice, greeting, .. }: &Clips) -> Option<String> {
+    let spoken: Vec<&str> = [notice, greeting].into_iter().flatten().map(|spoken| spoken.text.trim()).collect();
+    let then = match greeting {
+        Some(_) => "The caller was greeted with them: do not greet again, and do not repeat them.",
+        None => "Do not repeat them.",
+    };
+    let words = spoken.join(" ");
+    (!words.is_empty())
+        .then(|| format!("Before you speak, the caller has just heard these exact words: \"{words}\" {then}"))
+}
+
 type Voice<'a> = Option<&'a str>;
 
 /// Every voice by its name, and the one that nobody has to configure.
@@ -156,7 +168,7 @@ fn render<'a>(
     let speak = async |(voice, speaker, [texts, lines]): &(Voice<'a>, &Speaker, [BTreeSet<&str>; 2])| {
         let mut said = match studio.render(speaker, texts).await {
             Ok(said) => said,
-            Err(failed) => return Err(told(config, parts, *voice, &failed)),
+            Err(failed) => return Err(refused(config, parts, *voice, &failed)),
         };
         // Tools come and go while calls run: the agent says what cannot be rendered.
         match studio.render(speaker, lines).await {
@@ -177,7 +189,12 @@ fn render<'a>(
 }
 
 /// Where the text stands, and what to do.
-fn told(config: &Config, parts: &BTreeMap<&str, Parts>, voice: Voice<'_>, failed: &speech::TextFailed) -> BuildError {
+fn refused(
+    config: &Config,
+    parts: &BTreeMap<&str, Parts>,
+    voice: Voice<'_>,
+    failed: &speech::TextFailed,
+) -> BuildError {
     let has_voice = |name: &&str| config.contexts[*name].speech.voice.as_deref() == voice;
     let places = parts.iter().filter(|(name, _)| has_voice(name));
     let mut places = places.flat_map(|(name, parts)| parts.all().map(move |part| (part.text, part.place(name))));

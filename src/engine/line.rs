@@ -23,9 +23,6 @@ use std::{collections::BTreeMap, future::pending, sync::Arc};
 use tokio::sync::watch;
 use tracing::warn;
 
-/// Whether the core says when the caller is answered ([`LegCommand::Answer`]); else it is at once.
-const CORE_ANSWERS: bool = true;
-
 pub(super) struct Line {
     control: Control,
     media: Option<MediaLeg>,
@@ -104,7 +101,7 @@ impl Line {
             caller_gone: false,
         };
         let registration = arrival.registration;
-        let (wish, wished) = watch::channel(if CORE_ANSWERS { Wish::Ring } else { Wish::Answer });
+        let (wish, wished) = watch::channel(Wish::Ring);
         let setup = async move { set_up(&ari, &*media, registration, plan, wished).await }.boxed();
         let control = Control::SettingUp { setup, wish, held };
         Self { control, media: None, announce: None, ending: Ending::HangUp }

@@ -11,10 +11,10 @@ use super::{
     Shared,
     agent::{Briefing, Casting, Session},
     call_task::CallTask,
-    story,
+    clips, story,
 };
 use crate::{
-    call::{AgentEvent, AgentLoss, Dialling, EndReason, Next, Successor},
+    call::{AgentEvent, AgentLoss, Clips, Dialling, EndReason, Next, Successor},
     config::Context,
     provider::{Opens, SessionPolicy},
     telemetry::SuccessorEnd,
@@ -35,6 +35,8 @@ pub(super) struct Succession {
     /// What a caller who has heard nothing yet is greeted with.
     greeting: Option<String>,
     greeted: bool,
+    /// What agents of this call are told of the clips before them.
+    heard: Option<String>,
     /// The newest one of the session that has the call.
     handle: Option<Arc<str>>,
     next: Option<Candidate>,
@@ -113,11 +115,12 @@ fn policy(why: Dialling, context: &Context, has_other: bool) -> SessionPolicy {
 
 impl Succession {
     /// `first` of `order` has the call.
-    pub fn new(order: Vec<String>, first: &str, greeting: Option<String>) -> Self {
+    pub fn new(order: Vec<String>, first: &str, greeting: Option<String>, clips: &Clips) -> Self {
         Self {
             order,
             greeting,
-            greeted: false,
+            greeted: clips.greeting.is_some(),
+            heard: clips::told(clips),
             handle: None,
             next: None,
             failures: BTreeMap::new(),
@@ -129,6 +132,10 @@ impl Succession {
     /// Who opens a session that begins now.
     pub fn opens(&self) -> Opens {
         if self.greeted { Opens::Waits } else { Opens::Greets(self.greeting.clone()) }
+    }
+
+    pub fn heard(&self) -> Option<&str> {
+        self.heard.as_deref()
     }
 
     pub fn has_other(&self) -> bool {
@@ -185,6 +192,8 @@ impl CallTask<'_> {
                 Some(self.facts.provider.clone())
             }
             Dialling::Recovery(loss) => {
+                // One that was only slow must not come back beside the next one.
+                self.session.mute();
                 match waiting {
                     // It did not come up in the time that it was given.
                     Some(next) => {
@@ -218,9 +227,8 @@ impl CallTask<'_> {
         // Who has not been greeted has missed nothing.
         let story = (!resumes && self.succession.greeted).then(|| story::told_to_the_same(self.post.transcript()));
         let policy = policy(why, &casting.context, self.succession.has_other());
-        let clips = self.generation.repertoire(&self.facts.context).at_hand(self.succession.greeting.as_deref());
-        let opens = self.succession.opens();
-        let briefing = Briefing { clips: &clips, story: story.as_deref(), resume, opens, policy };
+        let (opens, heard) = (self.succession.opens(), self.succession.heard());
+        let briefing = Briefing { story: story.as_deref(), resume, opens, heard, policy };
         let session = casting.dial(self.shared, &self.facts, self.format, briefing, &Span::current());
         self.bill.session(&provider, &session);
         self.succession.last.clone_from(&provider);

@@ -10,6 +10,7 @@ use axum::{
 use futures_util::future::BoxFuture;
 use secrecy::SecretString;
 use std::{
+    collections::BTreeMap,
     sync::{
         Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -140,13 +141,20 @@ fn active(context: &str) -> ActiveCall {
 }
 
 fn ended(reason: EndReason) -> EndedCall {
-    EndedCall {
-        call: head("sales"),
-        lasted: Duration::from_millis(83_250),
-        reason,
-        counts: CallCounts::default(),
-        usage: Vec::new(),
-    }
+    let usage = ProviderUsage {
+        provider: "main".into(),
+        tokens: BTreeMap::from([("output_audio", 300)]),
+        transcribed_seconds: 0.0,
+        connected_seconds: 83.2,
+        cost: Some(CostView {
+            amount: 0.0192,
+            currency: "USD".into(),
+            price_date: "2026-11-20".into(),
+            unpriced: Vec::new(),
+        }),
+    };
+    let lasted = Duration::from_millis(83_250);
+    EndedCall { call: head("sales"), lasted, reason, counts: CallCounts::default(), usage: vec![usage] }
 }
 
 struct Answer {
@@ -235,6 +243,12 @@ async fn calls_tell_why_they_ended() {
         "description": "the agent gave no answer although the caller waited",
     });
     recent["counts"] = counts(0, 0);
+    recent["usage"] = json!([{
+        "provider": "main",
+        "tokens": { "output_audio": 300 },
+        "connected_seconds": 83.2,
+        "cost": { "amount": 0.0192, "currency": "USD", "price_date": "2026-11-20" },
+    }]);
     assert_eq!(body, json!({ "active": [active], "recent": [recent] }));
 }
 

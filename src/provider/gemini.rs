@@ -96,6 +96,11 @@ impl Provider for Live {
         self.options.is_3_8().then_some(SESSION_MAX_3_8)
     }
 
+    /// Its pongs were seen to take up to 30 s while it works on an answer.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(35)
+    }
+
     fn dial(&self, _: &AgentSetup) -> Dial {
         let options = &self.options;
         let key = options.api_key.clone().map(|key| ("x-goog-api-key", key));

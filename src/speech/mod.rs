@@ -89,6 +89,8 @@ impl VoiceError {
     }
 }
 
+type Build = fn(&Value) -> Result<Arc<dyn Voice>, Vec<OptionProblem>>;
+
 /// One row of [`VOICES`].
 pub struct VoiceKind {
     /// The key below `voices.NAME`.
@@ -99,7 +101,7 @@ pub struct VoiceKind {
     pub schema: fn() -> Value,
     /// Every mistake in the options that can be found without side effects.
     pub check: fn(&Value) -> Vec<OptionProblem>,
-    build: fn(&Value) -> Result<Arc<dyn Voice>, Vec<OptionProblem>>,
+    build: Build,
 }
 
 /// Every kind of voice there is.

@@ -16,6 +16,9 @@ use tokio::time::timeout;
 /// ask for very many at once.
 const AT_ONCE: usize = 8;
 
+/// By voice and text.
+type Ready = HashMap<([u8; 32], String), Weak<Clip>>;
+
 /// A voice, and what makes it the same one in another configuration.
 #[derive(Clone)]
 pub struct Speaker {
@@ -48,7 +51,7 @@ pub struct TextFailed {
 /// not rendered again for the next one, and the memory is as large as the configurations are.
 #[derive(Default)]
 pub struct Studio {
-    ready: Mutex<HashMap<([u8; 32], String), Weak<Clip>>>,
+    ready: Mutex<Ready>,
     counters: Option<SpeechCounters>,
 }
 
@@ -118,7 +121,7 @@ impl Studio {
         }
     }
 
-    fn ready(&self) -> std::sync::MutexGuard<'_, HashMap<([u8; 32], String), Weak<Clip>>> {
+    fn ready(&self) -> std::sync::MutexGuard<'_, Ready> {
         // The map is whole between any two statements that hold the lock.
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -57,10 +57,13 @@ mod espeak_ng {
     }
 }
 
+/// The key and the body.
+type Asked = (Option<String>, Value);
+
 /// A service that does what the model's name says.
 #[derive(Clone, Default)]
 struct Service {
-    asked: Arc<Mutex<Vec<(Option<String>, Value)>>>,
+    asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 const SECRET: &str = "sk-a-secret-key";

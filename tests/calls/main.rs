@@ -13,6 +13,7 @@ mod mcp;
 mod overrides;
 mod privacy;
 mod providers;
+mod ringing;
 mod routing;
 mod telephony;
 mod tls;

@@ -9,7 +9,7 @@ use crate::{
         offhook::Offhook,
         phone::Phone,
         speech,
-        vendor::{Dialect, OpenAi, Scenario, Vendor, hertz},
+        vendor::{Deepgram, Dialect, ElevenLabs, Gemini, OpenAi, Scenario, Vendor, hertz},
     },
 };
 
@@ -57,4 +57,7 @@ macro_rules! real_calls {
 
 real_calls! {
     openai_realtime OpenAi
+    gemini_live Gemini
+    deepgram_agent Deepgram
+    elevenlabs_agent ElevenLabs
 }

@@ -138,7 +138,6 @@ impl Tape {
         FRAME * u32::try_from(last).expect("a call of less than years")
     }
 
-    #[allow(dead_code)] // Where calls are carried on.
     /// The longest time within which nothing at all was heard.
     pub fn longest_silence(&self, within: Range<Duration>) -> Duration {
         let end = frame_at(within.end).min(self.loud.len());

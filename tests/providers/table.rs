@@ -25,6 +25,7 @@ macro_rules! every {
             faults::a_session_closed_while_it_is_set_up_is_tried_again_and_then_given_up
             faults::a_set_up_that_is_never_acknowledged_or_answered_with_garbage_is_given_up
             faults::quota_and_throttling_at_the_set_up_are_told_for_what_they_are
+            faults::a_caller_is_greeted_by_the_next_provider_when_the_first_one_fails
             faults::a_session_closed_while_nobody_speaks
             faults::a_session_closed_while_the_caller_speaks
             faults::a_session_closed_while_the_agent_speaks
@@ -33,6 +34,8 @@ macro_rules! every {
             faults::a_connection_that_is_half_open_or_a_vendor_that_falls_silent
             faults::quota_throttling_and_expiry_in_mid_call
             faults::nothing_but_garbage_in_mid_call
+            faults::the_next_session_is_told_what_was_said
+            faults::a_caller_whom_nobody_can_serve_any_more_hears_the_apology
         }
     };
 }
@@ -71,4 +74,19 @@ every! { provider! { openai_realtime OpenAi
     conversation::the_vendor_is_told_how_much_was_heard
 } }
 
-providers! { openai_realtime }
+every! { provider! { deepgram_agent Deepgram
+    tools::a_call_that_was_taken_back_gets_no_answer
+} }
+
+every! { provider! { elevenlabs_agent ElevenLabs
+    sessions::formats_that_were_not_asked_for_end_the_handshake
+} }
+
+every! { provider! { gemini_live Gemini
+    faults::a_vendor_that_says_it_will_go_and_falls_silent
+    faults::a_session_is_resumed_by_its_handle_or_else_told_what_was_said
+    conversation::usage_is_counted
+    tools::a_call_that_was_taken_back_gets_no_answer
+} }
+
+providers! { openai_realtime deepgram_agent elevenlabs_agent gemini_live }

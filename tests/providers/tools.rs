@@ -62,7 +62,6 @@ pub async fn parallel_calls_are_each_answered_once<D: Dialect>() {
     vendor.is_content();
 }
 
-#[allow(dead_code)] // For vendors that take calls back.
 pub async fn a_call_that_was_taken_back_gets_no_answer<D: Dialect>() {
     let (vendor, desk, caller) = greeted::<D>().await;
     desk.service.holds(true);

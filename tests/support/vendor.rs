@@ -19,10 +19,16 @@
 
 #![allow(unused_imports)]
 
+mod deepgram;
+mod elevenlabs;
+mod gemini;
 mod openai;
 mod scenario;
 mod session;
 
+pub use deepgram::Deepgram;
+pub use elevenlabs::ElevenLabs;
+pub use gemini::Gemini;
 pub use openai::OpenAi;
 pub use scenario::{Opening, Order, Scenario};
 

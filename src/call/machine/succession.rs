@@ -236,7 +236,8 @@ impl CallMachine {
         for text in &late {
             self.to_agent(AgentCommand::Tell { text: text.clone(), reply: Reply::NotNow }, out);
         }
-        if self.track.never_spoken() && !self.greeted {
+        // "One moment, please" is no greeting.
+        if !self.greeted {
             self.greet(now, out);
         } else if self.give_unanswered_turn(now, out) {
             // The agent hears what the last one did not answer.

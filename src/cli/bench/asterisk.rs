@@ -6,7 +6,7 @@ use super::{
     report::{MISSED_MAX, bar},
     run::{OTHERS_MAX, TICK_LATENESS, cleared_away, missed},
     say,
-    system::{Metrics, System, end_of, free_address},
+    system::{Metrics, Setup, System, end_of, free_address},
 };
 use anyhow::Context as _;
 use std::{
@@ -129,7 +129,7 @@ pub async fn run(calls: usize, cores: Option<Cores>, folder: &Path) -> anyhow::R
         "asterisk: {{ url: \"http://127.0.0.1:{}\", username: {ARI_USER}, password: \"{}\" }}\n",
         asterisk.http, asterisk.password
     );
-    let system = System::engine(AGENT, &more, calls, cores, folder).await?;
+    let system = System::engine(&Setup { more: &more, ..Setup::of(AGENT) }, calls, cores, folder).await?;
     let until = Instant::now() + READY_WITHIN;
     while system.page("ready").await.is_err() {
         anyhow::ensure!(

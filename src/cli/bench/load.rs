@@ -2,7 +2,7 @@
 //! one process on one core. All times are taken here, so both ends of every latency share a clock.
 
 use super::{
-    realtime,
+    peer::{self, Play},
     samples::{Mark, Samples},
 };
 use bytes::{Bytes, BytesMut};
@@ -49,6 +49,8 @@ const LEG: Format = Format::SLIN8;
 const LOUDNESS: f32 = 12_000.0;
 /// Far above what silence becomes on any way, far below a loud frame.
 const LOUD_PEAK: u16 = 4_000;
+/// Anything but silence: what a telephone would play as some sound.
+const AUDIBLE_PEAK: u16 = 200;
 /// A provider's word that the caller speaks is settled after so long: what is heard then is too late.
 const BARGE_IN_SETTLED: Duration = Duration::from_millis(300);
 
@@ -57,12 +59,16 @@ const BARGE_IN_SETTLED: Duration = Duration::from_millis(300);
 pub enum Provider {
     /// Bytes over TCP, in the callers' own frames.
     Raw,
-    /// OpenAI Realtime over a WebSocket.
-    Realtime,
+    /// A vendor's protocol over a WebSocket.
+    OpenAi,
+    Gemini,
+    Deepgram,
+    ElevenLabs,
     /// In the system under test itself.
     Embedded,
 }
 
+#[derive(Default)]
 pub struct Load {
     /// Samples count from here on.
     recording: AtomicBool,
@@ -84,11 +90,15 @@ pub struct Call {
     pub up: Mark,
     /// The provider said that the caller speaks.
     pub barge_in: Mark,
+    /// The provider's session is to end when this is cancelled, and when it was.
+    pub breaks: CancellationToken,
+    pub broken: Mark,
 }
 
 /// Calls that are up.
 pub struct Calls {
     pub load: Arc<Load>,
+    pub calls: Vec<Arc<Call>>,
     callers: Vec<JoinHandle<()>>,
     providers: Vec<JoinHandle<()>>,
 }
@@ -116,15 +126,10 @@ impl Calls {
         count: usize,
         system: SocketAddr,
         provider: Provider,
+        play: Play,
         listener: &TcpListener,
     ) -> anyhow::Result<Self> {
-        let load = Arc::new(Load {
-            recording: AtomicBool::new(false),
-            samples: Mutex::default(),
-            greeted: AtomicUsize::new(0),
-            stop: CancellationToken::new(),
-            provider_stop: CancellationToken::new(),
-        });
+        let (load, mut calls) = (Arc::new(Load::default()), Vec::with_capacity(count));
         let (mut callers, mut providers) = (Vec::with_capacity(count), Vec::with_capacity(count));
         let began = Instant::now();
         for index in 0..count {
@@ -132,6 +137,7 @@ impl Calls {
             let phase = FRAME.mul_f64((index as f64 * 0.618_034).fract());
             sleep_until(began + ARRIVAL_EVERY * u32::try_from(index)? + phase).await;
             let call = Arc::new(Call::default());
+            calls.push(Arc::clone(&call));
             callers.push(tokio::spawn(caller(system, Arc::clone(&load), Arc::clone(&call))));
             if provider != Provider::Embedded {
                 // Callers come one by one, so the next connection is this caller's.
@@ -141,7 +147,10 @@ impl Calls {
                 stream.set_nodelay(true)?;
                 let load = Arc::clone(&load);
                 providers.push(match provider {
-                    Provider::Realtime => tokio::spawn(realtime::serve(stream, load, call)),
+                    Provider::OpenAi => tokio::spawn(peer::serve::<peer::OpenAi>(stream, load, call, play)),
+                    Provider::Gemini => tokio::spawn(peer::serve::<peer::Gemini>(stream, load, call, play)),
+                    Provider::Deepgram => tokio::spawn(peer::serve::<peer::Deepgram>(stream, load, call, play)),
+                    Provider::ElevenLabs => tokio::spawn(peer::serve::<peer::ElevenLabs>(stream, load, call, play)),
                     Provider::Raw | Provider::Embedded => tokio::spawn(raw_provider(stream, load, call)),
                 });
             }
@@ -155,7 +164,7 @@ impl Calls {
             );
             tokio::time::sleep(FRAME).await;
         }
-        Ok(Self { load, callers, providers })
+        Ok(Self { load, calls, callers, providers })
     }
 
     /// Hangs up everywhere and hands over what was measured.
@@ -183,17 +192,21 @@ async fn caller(system: SocketAddr, load: Arc<Load>, call: Arc<Call>) {
         let mut packet = BytesMut::new();
         Codec.encode(Frame::Id(Uuid::from_bytes(id)), &mut packet).map_err(into_io)?;
         stream.write_all(&packet).await?;
-        exchange(stream, CALLER, &load, |at| call.up.set(at), |now, loud| ear.hear(now, loud, &load, &call)).await
+        exchange(stream, CALLER, &load, |at| call.up.set(at), |now, peak| ear.hear(now, peak, &load, &call)).await
     };
     if let Err(error) = talk.await {
         tracing::debug!(%error, "a caller's connection broke");
         load.samples().lost += 1;
     }
     ear.gap(Instant::now(), &load);
+    ear.silent_until(Instant::now(), &call);
+    if call.broken.is_set() {
+        load.samples().silences.push(ear.silence);
+    }
 }
 
 async fn raw_provider(stream: TcpStream, load: Arc<Load>, call: Arc<Call>) {
-    let heard = |now, loud| take_up(&call, &load, now, loud);
+    let heard = |now, peak| take_up(&call, &load, now, peak > LOUD_PEAK);
     // The callers notice when it breaks.
     let _ = exchange(stream, AGENT, &load, |at| call.down.set(at), heard).await;
 }
@@ -209,28 +222,41 @@ pub fn take_up(call: &Call, load: &Load, now: Instant, loud: bool) {
 #[derive(Default)]
 struct Ear {
     last: Option<Instant>,
-    last_loud: Option<Instant>,
+    last_audible: Option<Instant>,
+    /// The longest one since the provider's session ended.
+    silence: Duration,
 }
 
 impl Ear {
-    fn hear(&mut self, now: Instant, loud: bool, load: &Load, call: &Call) {
+    fn hear(&mut self, now: Instant, peak: u16, load: &Load, call: &Call) {
         self.gap(now, load);
         self.last = Some(now);
         if let Some(at) = call.barge_in.take_older(BARGE_IN_SETTLED, now) {
-            let stopped = self.last_loud.map_or(Duration::ZERO, |last| last.saturating_duration_since(at));
+            let stopped = self.last_audible.map_or(Duration::ZERO, |last| last.saturating_duration_since(at));
             load.note(|samples| samples.barge_in.push(stopped));
         }
-        if !loud {
+        if peak <= AUDIBLE_PEAK {
             return;
         }
-        self.last_loud = Some(now);
+        self.silent_until(now, call);
+        self.last_audible = Some(now);
         if let Some(took) = call.dialled.take(now) {
             // It comes before the window, and belongs to the figures all the same.
             load.samples().set_up.push(took);
             load.greeted.fetch_add(1, Relaxed);
         }
-        if let Some(took) = call.down.take(now) {
+        if peak > LOUD_PEAK
+            && let Some(took) = call.down.take(now)
+        {
             load.note(|samples| samples.down.push(took));
+        }
+    }
+
+    /// Nothing was heard until now, since the last sound or since the provider's session ended.
+    fn silent_until(&mut self, now: Instant, call: &Call) {
+        if let Some(broken) = call.broken.get() {
+            let since = self.last_audible.map_or(broken, |last| last.max(broken));
+            self.silence = self.silence.max(now.saturating_duration_since(since));
         }
     }
 
@@ -259,7 +285,7 @@ const CALLER: Voice = Voice { loud: 5, cycle: 50 };
 const AGENT: Voice = Voice { loud: 80, cycle: 100 };
 
 /// Says and hears a frame every 20 ms until the load stops. `spoke` is told when a loud frame after
-/// silence is written, `heard` of every frame that came.
+/// silence is written, `heard` of every frame that came and its peak.
 ///
 /// # Errors
 ///
@@ -269,7 +295,7 @@ async fn exchange(
     voice: Voice,
     load: &Load,
     spoke: impl Fn(Instant),
-    mut heard: impl FnMut(Instant, bool),
+    mut heard: impl FnMut(Instant, u16),
 ) -> io::Result<()> {
     let (loud, quiet) = (packet(true)?, packet(false)?);
     let mut clock = interval_at(Instant::now(), FRAME);
@@ -302,7 +328,7 @@ async fn exchange(
                 let now = Instant::now();
                 while let Some(frame) = Codec.decode(&mut inbox).map_err(into_io)? {
                     if let Frame::Audio { samples, .. } = frame {
-                        heard(now, is_loud(&samples));
+                        heard(now, peak(&samples));
                     }
                 }
             }
@@ -325,7 +351,11 @@ pub fn tone(format: Format, length: Duration) -> Vec<u8> {
 }
 
 pub fn is_loud(samples: &[u8]) -> bool {
-    samples.chunks_exact(2).any(|pair| i16::from_le_bytes([pair[0], pair[1]]).unsigned_abs() > LOUD_PEAK)
+    peak(samples) > LOUD_PEAK
+}
+
+fn peak(samples: &[u8]) -> u16 {
+    samples.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]]).unsigned_abs()).max().unwrap_or(0)
 }
 
 fn into_io(error: CodecError) -> io::Error {
@@ -347,19 +377,30 @@ mod tests {
 
     #[test]
     fn a_slot_is_missed_when_two_frames_are_40_ms_apart() {
-        let load = Load {
-            recording: AtomicBool::new(true),
-            samples: Mutex::default(),
-            greeted: AtomicUsize::new(0),
-            stop: CancellationToken::new(),
-            provider_stop: CancellationToken::new(),
-        };
+        let load = Load::default();
+        load.record();
         let start = Instant::now();
         for (gap, missed) in [(0, 0), (39, 0), (40, 1), (61, 2)] {
-            let mut ear = Ear { last: Some(start), last_loud: None };
+            let mut ear = Ear { last: Some(start), ..Ear::default() };
             load.samples().missed = 0;
             ear.gap(start + Duration::from_millis(gap), &load);
             assert_eq!(load.samples().missed, missed, "{gap} ms");
         }
+    }
+
+    #[test]
+    fn silence_counts_from_the_end_of_the_session_or_from_the_last_sound_after_it() {
+        let (start, load, call) = (Instant::now(), Load::default(), Call::default());
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut ear = Ear::default();
+        ear.hear(at(0), 12_000, &load, &call);
+        call.broken.set(at(500));
+        assert_eq!(ear.silence, Duration::ZERO, "what was silent before is not its doing");
+        ear.hear(at(520), 0, &load, &call);
+        ear.hear(at(800), 12_000, &load, &call);
+        assert_eq!(ear.silence, Duration::from_millis(300));
+        ear.hear(at(820), 300, &load, &call);
+        ear.silent_until(at(1_820), &call);
+        assert_eq!(ear.silence, Duration::from_secs(1));
     }
 }

@@ -4,12 +4,14 @@
 //! machine whose speed drifts does so for both.
 
 mod asterisk;
+mod failover;
 mod floor;
 mod gate;
+mod greeting;
 mod load;
 mod mcp;
+mod peer;
 mod process;
-mod realtime;
 mod report;
 mod run;
 mod samples;
@@ -40,6 +42,9 @@ pub struct BenchArguments {
     /// How often floor and engine take turns.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=20))]
     rounds: u8,
+    /// Only these, beside the floor.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = Kind::by_name)]
+    only: Vec<Kind>,
 }
 
 /// What is measured by itself, without calls.
@@ -53,6 +58,10 @@ enum Part {
     Mcp(mcp::McpArguments),
     /// Who interrupts the agent and who does not, on a labelled set, and what a call's ears cost.
     Turns(turns::TurnsArguments),
+    /// From the answer of a call to the first sound of its greeting.
+    Greeting(greeting::GreetingArguments),
+    /// The silence that callers hear when their agent's session ends in mid-call.
+    Failover(failover::FailoverArguments),
 }
 
 pub fn run(arguments: &BenchArguments) -> ExitCode {
@@ -61,8 +70,15 @@ pub fn run(arguments: &BenchArguments) -> ExitCode {
         Some(Part::Tools(arguments)) => return tools::run(arguments),
         Some(Part::Mcp(arguments)) => return mcp::run(arguments),
         Some(Part::Turns(arguments)) => return turns::run(arguments),
+        Some(Part::Greeting(arguments)) => return on_cores(|cores| greeting::bench(arguments, cores)),
+        Some(Part::Failover(arguments)) => return on_cores(|cores| failover::bench(arguments, cores)),
         None => {}
     }
+    on_cores(|cores| bench(arguments, cores))
+}
+
+/// Runs what needs a core of its own for the system under test.
+fn on_cores<F: Future<Output = anyhow::Result<()>>>(bench: impl FnOnce(Option<Cores>) -> F) -> ExitCode {
     let cores = Cores::claim();
     match &cores {
         Ok(Cores { system, load }) => println!("The system under test runs on core {system}, the load on core {load}."),
@@ -82,7 +98,7 @@ pub fn run(arguments: &BenchArguments) -> ExitCode {
     runtime.block_on(async {
         // What was started is killed when `bench` is dropped, however it ends.
         let result = tokio::select! {
-            result = bench(arguments, cores.ok()) => result,
+            result = bench(cores.ok()) => result,
             () = interrupted() => Err(anyhow::anyhow!("interrupted")),
         };
         match result {
@@ -98,12 +114,14 @@ pub fn run(arguments: &BenchArguments) -> ExitCode {
 async fn bench(arguments: &BenchArguments, cores: Option<Cores>) -> anyhow::Result<()> {
     let folder = Folder::create()?;
     let plan = Plan { calls: arguments.calls.into(), window: Duration::from_secs(arguments.seconds), cores };
-    let mut all: Vec<Rounds> = Kind::ALL.map(|kind| Rounds { kind, rounds: Vec::new() }).into();
+    let wanted = |kind: &Kind| *kind == Kind::Floor || arguments.only.is_empty() || arguments.only.contains(kind);
+    let kinds = Kind::ALL.into_iter().filter(wanted);
+    let mut all: Vec<Rounds> = kinds.map(|kind| Rounds { kind, rounds: Vec::new() }).collect();
     for round in 1..=arguments.rounds {
         for rounds in &mut all {
             let name = rounds.kind.name();
             say(&format!(
-                "round {round} of {}, {name:16}: {} calls, {} s ",
+                "round {round} of {}, {name:10}: {} calls, {} s ",
                 arguments.rounds, plan.calls, arguments.seconds
             ));
             let figures = run::measure(rounds.kind, &plan, folder.path(), || say(".")).await;

@@ -11,6 +11,9 @@ use std::time::Duration;
 pub const MISSED_MAX: f64 = 0.1;
 const MEGABYTE: f64 = 1_048_576.0;
 const NAME_WIDTH: usize = 46;
+const VALUE_WIDTH: usize = 11;
+/// Speech started → last agent frame, p95.
+const BARGE_IN_MAX_MS: f64 = 100.0;
 
 /// All rounds of one kind of system.
 pub struct Rounds {
@@ -37,7 +40,7 @@ const ROWS: [Row; 18] = [
     row("caller → provider, ms, p50", 1, |all| all.percentile(|samples| &samples.up, 50.0)),
     row("                       p99", 1, |all| all.percentile(|samples| &samples.up, 99.0)),
     row("speech started → last agent frame, ms, p50", 1, |all| all.percentile(|samples| &samples.barge_in, 50.0)),
-    row("                                       p99", 1, |all| all.percentile(|samples| &samples.barge_in, 99.0)),
+    row("                                       p95", 1, |all| all.percentile(|samples| &samples.barge_in, 95.0)),
     row("connected → greeting, ms, p50", 1, |all| all.percentile(|samples| &samples.set_up, 50.0)),
     row("                          p95", 1, |all| all.percentile(|samples| &samples.set_up, 95.0)),
     row("20 ms slots missed at the caller, %", 4, Rounds::missed),
@@ -51,20 +54,22 @@ const ROWS: [Row; 18] = [
 ];
 
 const LEGEND: &str = "  \
-  floor             one TCP connection from the caller and one to the provider for each call, bytes copied
-                    both ways as they come; no codec, no JSON, no clock
-  engine, realtime  `offhook run` with openai_realtime against an emulated server on a WebSocket: 8 kHz to
-                    24 kHz and back, base64, JSON; the agent speaks two thirds of the time, faster than real
-                    time, and is interrupted now and then
-  engine, scripted  `offhook run` with its own scripted agent, which sends the caller's audio back: bytes pass
-                    through unchanged; no socket to a provider, so the floor has one more and no latency to it
-                    can be measured
+  floor       one TCP connection from the caller and one to the provider for each call, bytes copied both ways as
+              they come; no codec, no JSON, no clock
+  the others  `offhook run` with that provider against an emulated server on a WebSocket: the agent speaks two
+              thirds of the time, faster than real time, and is interrupted now and then
+  openai      8 kHz to 24 kHz and back, base64, JSON
+  gemini      8 kHz to 16 kHz, 24 kHz to 8 kHz, base64, JSON in binary frames
+  deepgram    the leg's own format, raw
+  elevenlabs  linear to µ-law and back, base64, JSON
+  scripted    offhook's own agent, which sends the caller's audio back: bytes pass through unchanged; no socket
+              to a provider, so the floor has one more and no latency to it can be measured
 
   Percentiles are of all rounds together; CPU and memory are the median of the rounds.
   provider → caller  from the first audio message of an answer until its first loud frame is read. The engine
                      sends a frame every 20 ms, so 0 to 20 ms of it is the wait for the next one.
   caller → provider  from a loud frame written until the first loud audio message is read
-  speech started →   0 when the last frame with the agent's voice had been read before
+  speech started →   from the provider's word; 0 when the agent's last frame had been read before
   missed             a gap of 40 ms or more between two frames at the caller; frames that come late and then
                      together count too
   memory             resident memory at the end of the window less that of the idle process, by calls
@@ -110,7 +115,7 @@ pub fn print(plan: &Plan, all: &[Rounds]) {
     println!("\n{} calls, {} rounds of {} s each\n", plan.calls, rounds, plan.window.as_secs());
     print!("{:NAME_WIDTH$}", "");
     for (index, rounds) in all.iter().enumerate() {
-        print!("{:>18}{}", rounds.kind.name(), if index == 0 { "" } else { "   ratio" });
+        print!("{:>VALUE_WIDTH$}{}", rounds.kind.name(), if index == 0 { "" } else { "  ratio" });
     }
     println!();
     for row in &ROWS {
@@ -119,15 +124,15 @@ pub fn print(plan: &Plan, all: &[Rounds]) {
         for (index, rounds) in all.iter().enumerate() {
             let value = (row.of)(rounds);
             match value {
-                Some(value) => print!("{value:>18.*}", row.digits),
-                None => print!("{:>18}", "–"),
+                Some(value) => print!("{value:>VALUE_WIDTH$.*}", row.digits),
+                None => print!("{:>VALUE_WIDTH$}", "–"),
             }
             if index > 0 {
                 // What stands in parentheses is about the measurement, not about the systems.
                 let floor = floor.filter(|floor| *floor > 0.0 && !row.name.starts_with('('));
                 match (value, floor) {
-                    (Some(value), Some(floor)) => print!("{:>8.1}", value / floor),
-                    _ => print!("{:>8}", ""),
+                    (Some(value), Some(floor)) => print!("{:>7.1}", value / floor),
+                    _ => print!("{:>7}", ""),
                 }
             }
         }
@@ -148,11 +153,30 @@ pub fn print(plan: &Plan, all: &[Rounds]) {
 }
 
 fn bars(all: &[Rounds], pinned: bool) {
+    let cpu = |rounds: &Rounds| rounds.median(|figures| Some(figures.cpu));
+    let floor = all.iter().find(|rounds| rounds.kind == Kind::Floor).and_then(cpu).filter(|floor| *floor > 0.0);
     for rounds in all.iter().filter(|rounds| rounds.kind != Kind::Floor) {
         let missed = rounds.missed().unwrap_or(100.0);
         let disturbed = !pinned || rounds.rounds.iter().any(|figures| !figures.doubts().is_empty());
-        let name = format!("slots missed at the caller, {}", rounds.kind.name());
+        let kind = rounds.kind.name();
+        let name = format!("slots missed at the caller, {kind}");
         bar(&name, &format!("{missed:.4} %"), &format!("{MISSED_MAX} %"), missed <= MISSED_MAX, disturbed);
+        if let (Some(most), Some(ratio)) =
+            (rounds.kind.cpu_max(), cpu(rounds).zip(floor).map(|(cpu, floor)| cpu / floor))
+        {
+            let name = format!("CPU per call, {kind}");
+            bar(&name, &format!("{ratio:.1} × the floor"), &format!("{most} ×"), ratio <= most, disturbed);
+        }
+        if let Some(stopped) = rounds.percentile(|samples| &samples.barge_in, 95.0) {
+            let name = format!("speech started → last agent frame, p95, {kind}");
+            bar(
+                &name,
+                &format!("{stopped:.1} ms"),
+                &format!("{BARGE_IN_MAX_MS} ms"),
+                stopped <= BARGE_IN_MAX_MS,
+                disturbed,
+            );
+        }
     }
 }
 

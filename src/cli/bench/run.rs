@@ -2,6 +2,7 @@
 
 use super::{
     load::Calls,
+    peer::Play,
     process::{Cores, busy_time, cpu_time, resident},
     samples::{Samples, percentile},
     system::{Kind, Metrics, System},
@@ -115,7 +116,7 @@ pub async fn measure(kind: Kind, plan: &Plan, folder: &Path, mut progress: impl 
     let system = System::start(kind, plan.calls, plan.cores, listener.local_addr()?, folder).await?;
     sleep(REST).await;
     let idle = resident(system.pid).context("the system under test has ended")?;
-    let calls = Calls::begin(plan.calls, system.audiosocket, kind.provider(), &listener).await?;
+    let calls = Calls::begin(plan.calls, system.audiosocket, kind.provider(), Play::Answers, &listener).await?;
     sleep(SETTLE).await;
     let before = Readings::take(&system, plan.cores).await?;
     calls.load.record();

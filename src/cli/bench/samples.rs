@@ -19,6 +19,11 @@ impl Mark {
         self.lock().is_some()
     }
 
+    /// It stays to be taken.
+    pub fn get(&self) -> Option<Instant> {
+        *self.lock()
+    }
+
     /// How long ago it was, once.
     pub fn take(&self, now: Instant) -> Option<Duration> {
         self.lock().take().map(|at| now.saturating_duration_since(at))
@@ -45,6 +50,8 @@ pub struct Samples {
     pub up: Vec<Duration>,
     /// Provider's speech-started written → last loud frame read by the caller.
     pub barge_in: Vec<Duration>,
+    /// The longest silence of each caller whose provider's session was ended.
+    pub silences: Vec<Duration>,
     /// How late the load wrote what was due.
     pub late: Vec<Duration>,
     /// 20 ms slots in which callers should have got a frame, and those in which none came.

@@ -26,41 +26,90 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Floor,
-    /// The engine with OpenAI Realtime: 8 kHz to 24 kHz and back, base64, JSON, WebSocket.
-    Realtime,
+    /// 8 kHz to 24 kHz and back, base64, JSON, WebSocket.
+    OpenAi,
+    /// 8 kHz to 16 kHz, 24 kHz to 8 kHz, base64, JSON in binary frames.
+    Gemini,
+    /// The leg's own format, raw.
+    Deepgram,
+    /// Linear to µ-law and back, base64, JSON.
+    ElevenLabs,
     /// The engine with its own scripted agent, which sends the caller's audio back: bytes pass
     /// through unchanged.
     Scripted,
 }
 
 impl Kind {
-    pub const ALL: [Self; 3] = [Self::Floor, Self::Realtime, Self::Scripted];
+    pub const ALL: [Self; 6] =
+        [Self::Floor, Self::OpenAi, Self::Gemini, Self::Deepgram, Self::ElevenLabs, Self::Scripted];
 
     pub const fn name(self) -> &'static str {
         match self {
             Self::Floor => "floor",
-            Self::Realtime => "engine, realtime",
-            Self::Scripted => "engine, scripted",
+            Self::OpenAi => "openai",
+            Self::Gemini => "gemini",
+            Self::Deepgram => "deepgram",
+            Self::ElevenLabs => "elevenlabs",
+            Self::Scripted => "scripted",
         }
+    }
+
+    /// For the command line.
+    pub fn by_name(name: &str) -> Result<Self, String> {
+        let known = Self::ALL.map(Self::name).join(", ");
+        Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| format!("there are: {known}"))
     }
 
     pub const fn provider(self) -> Provider {
         match self {
             Self::Floor => Provider::Raw,
-            Self::Realtime => Provider::Realtime,
+            Self::OpenAi => Provider::OpenAi,
+            Self::Gemini => Provider::Gemini,
+            Self::Deepgram => Provider::Deepgram,
+            Self::ElevenLabs => Provider::ElevenLabs,
             Self::Scripted => Provider::Embedded,
         }
     }
 
-    const fn agent(self) -> &'static str {
+    /// Its CPU per call may be so many times the floor's.
+    pub const fn cpu_max(self) -> Option<f64> {
+        match self {
+            Self::Floor => None,
+            Self::Deepgram | Self::ElevenLabs | Self::Scripted => Some(3.0),
+            Self::OpenAi | Self::Gemini => Some(5.0),
+        }
+    }
+
+    pub const fn agent(self) -> &'static str {
         match self {
             Self::Floor => "",
-            Self::Realtime => "openai_realtime: { api_key: none, base_url: \"ws://@PROVIDER@/v1/realtime\" }",
+            Self::OpenAi => "openai_realtime: { api_key: none, base_url: \"ws://@PROVIDER@/v1/realtime\" }",
+            Self::Gemini => "gemini_live: { api_key: none, base_url: \"ws://@PROVIDER@\" }",
+            Self::Deepgram => "deepgram_agent: { api_key: none, base_url: \"ws://@PROVIDER@/v1/agent/converse\" }",
+            Self::ElevenLabs => "elevenlabs_agent: { agent_id: bench, base_url: \"ws://@PROVIDER@\" }",
             // A threshold that nothing reaches: nobody interrupts the echo.
             Self::Scripted => {
                 "scripted: { detector: { threshold_dbfs: 0 }, script: [{ tone: { hertz: 500, for: 200ms } }, { echo: 1h }] }"
             }
         }
+    }
+}
+
+/// What an engine is configured with. Pieces of YAML: flow mappings, so that they fit anywhere.
+pub struct Setup<'a> {
+    /// The provider that speaks.
+    pub agent: &'a str,
+    /// Further entries of `providers`, each behind a comma.
+    pub others: &'a str,
+    /// Further keys of the context, each behind a comma.
+    pub context: &'a str,
+    /// Further sections.
+    pub more: &'a str,
+}
+
+impl<'a> Setup<'a> {
+    pub const fn of(agent: &'a str) -> Self {
+        Self { agent, others: "", context: "", more: "" }
     }
 }
 
@@ -86,7 +135,7 @@ impl System {
             return Self::floor(cores, provider, &folder.join("floor.log")).await;
         }
         let agent = kind.agent().replace("@PROVIDER@", &provider.to_string());
-        Self::engine(&agent, "", calls, cores, folder).await
+        Self::engine(&Setup::of(&agent), calls, cores, folder).await
     }
 
     async fn floor(cores: Option<Cores>, provider: SocketAddr, log: &Path) -> anyhow::Result<Self> {
@@ -100,23 +149,18 @@ impl System {
         Ok(Self { pid, audiosocket, pages: None, _child: child })
     }
 
-    /// An engine whose one agent is `agent`, with `more` sections in its configuration.
-    pub async fn engine(
-        agent: &str,
-        more: &str,
-        calls: usize,
-        cores: Option<Cores>,
-        folder: &Path,
-    ) -> anyhow::Result<Self> {
+    pub async fn engine(setup: &Setup<'_>, calls: usize, cores: Option<Cores>, folder: &Path) -> anyhow::Result<Self> {
         let [audiosocket, pages] = [free_address()?, free_address()?];
         let id: String = CONTEXT_ID.iter().map(|byte| format!("{byte:02x}")).collect();
+        let Setup { agent, others, context, more } = setup;
         let config = format!(
             "media: {{ audiosocket: {{ bind: \"{audiosocket}\" }} }}\n\
              http: {{ bind: \"{pages}\" }}\n\
              limits: {{ calls: {calls} }}\n\
              default_context: bench\n\
-             providers: {{ agent: {{ {agent} }} }}\n\
-             contexts: {{ bench: {{ prompt: You are measured., provider: agent, audiosocket_id: \"{id}\" }} }}\n{more}"
+             providers: {{ agent: {{ {agent} }}{others} }}\n\
+             contexts: {{ bench: {{ prompt: You are measured., provider: agent, audiosocket_id: \"{id}\"{context} }} }}\n\
+             {more}"
         );
         let (file, log) = (folder.join("engine.yaml"), folder.join("engine.log"));
         fs::write(&file, config)?;

@@ -32,6 +32,13 @@ contexts:
     "#);
 }
 
+/// A name of digits is no place in a list.
+#[test]
+fn what_is_wrong_below_a_name_of_digits_is_told() {
+    let told = problems_with("  \"007\": { prompt: 5, provider: front }\n");
+    assert!(told.starts_with("test.yaml:7: contexts.007.prompt: expected text, found a number"), "{told}");
+}
+
 /// Each case with what is said about it, for a snapshot to be read by a person.
 pub(super) fn told(cases: &[&str], about: fn(&str) -> String) -> String {
     cases.iter().map(|case| format!("{}\n=> {}\n\n", case.trim_end(), about(case))).collect()

@@ -26,7 +26,7 @@ fn built(context: &str) -> Repertoire {
     found.as_mut().map_or_else(|errors| panic!("{errors:?}"), |found| found.remove("desk").unwrap())
 }
 
-fn refused(context: &str) -> Vec<BuildError> {
+fn errors(context: &str) -> Vec<BuildError> {
     prepare(&config(context), &BTreeMap::new(), &Studio::default()).map(|found| found.len()).unwrap_err()
 }
 
@@ -84,7 +84,7 @@ fn what_tools_say_in_fixed_words_is_ready_as_well() {
 
 #[test]
 fn a_voice_that_cannot_speak_is_told_with_its_place_and_a_remedy() {
-    let errors = refused("    voice: nobody\n    notice: This call is recorded.\n");
+    let errors = errors("    voice: nobody\n    notice: This call is recorded.\n");
     let told = errors[0].to_string();
     assert!(errors.len() == 1 && told.starts_with("contexts.desk."), "{told}");
     assert!(told.contains("voices.nobody cannot speak it: espeak-ng failed"), "{told}");
@@ -94,14 +94,14 @@ fn a_voice_that_cannot_speak_is_told_with_its_place_and_a_remedy() {
 /// Default sentences are recordings; texts of an operator are not.
 #[test]
 fn without_espeak_only_texts_that_nobody_can_speak_are_refused() {
-    let told = |context: &str| {
+    let missing = |context: &str| {
         let config = config(context);
         let parts = config.contexts.values().map(|context| (context.name.as_str(), Parts::of(context))).collect();
-        missing(&config, &parts, &BTreeMap::new()).iter().map(ToString::to_string).collect::<Vec<_>>()
+        super::missing(&config, &parts, &BTreeMap::new()).iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    assert!(told("    greeting: Good morning.\n").is_empty());
+    assert!(missing("    greeting: Good morning.\n").is_empty());
     let remedy = "the program espeak-ng is not installed; apt install espeak-ng, or name another voice";
-    assert_eq!(told("    notice: This call is recorded.\n"), [format!("contexts.desk.notice: {remedy}")]);
+    assert_eq!(missing("    notice: This call is recorded.\n"), [format!("contexts.desk.notice: {remedy}")]);
 }
 
 #[test]
@@ -152,4 +152,27 @@ async fn a_call_does_not_wait_for_a_slow_voice_and_its_agent_greets() {
     let clips = desk.for_call(Greeter::Clip, Some("Good morning, Ada."), &Studio::default()).await;
     assert!(clips.greeting.is_none());
     assert!((250..600).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
+}
+
+fn spoken(text: &str) -> Option<Spoken> {
+    let clip = Clip::from_samples(8_000, vec![0; 8_000]).unwrap();
+    Some(Spoken { text: text.into(), clip: Arc::new(clip) })
+}
+
+#[test]
+fn an_agent_is_told_what_the_caller_has_heard_and_does_not_greet_again() {
+    let clips =
+        Clips { notice: spoken("This call is recorded."), greeting: spoken("Good morning!"), ..Clips::default() };
+    let told = told(&clips).unwrap();
+    assert!(told.contains("\"This call is recorded. Good morning!\""), "{told}");
+    assert!(told.contains("do not greet again"), "{told}");
+}
+
+#[test]
+fn after_a_notice_alone_the_agent_still_greets() {
+    let clips = Clips { notice: spoken("This call is recorded."), ..Clips::default() };
+    let words = told(&clips).unwrap();
+    assert!(words.contains("\"This call is recorded.\" Do not repeat"), "{words}");
+    assert!(!words.contains("greet again"), "{words}");
+    assert_eq!(told(&Clips::default()), None);
 }

@@ -158,11 +158,11 @@ impl Stage {
         let context = Arc::clone(&self.generation.config.contexts["front"]);
         let (shared, facts, format) = (&*self.engine.shared, self.facts.clone(), Format::ULAW);
         let order = order("one", &context);
-        let succession = Succession::new(order, "one", None);
+        let clips = self.generation.repertoire("front").at_hand(None);
+        let succession = Succession::new(order, "one", None, &clips);
         let casting = Casting::of(&self.generation, "front", "one", false).unwrap();
         let policy = first_policy(&context, true);
-        let clips = self.generation.repertoire("front").at_hand(None);
-        let briefing = Briefing { clips: &clips, story: None, resume: None, opens: succession.opens(), policy };
+        let briefing = Briefing { story: None, resume: None, opens: succession.opens(), heard: None, policy };
         let plan = CallPlan {
             rules: context.rules.clone(),
             toolbox: Arc::clone(&casting.toolbox),
@@ -342,7 +342,7 @@ async fn a_new_call_begins_with_the_first_provider_that_does_not_fail_or_with_th
 }
 
 fn succession() -> Succession {
-    Succession::new(["a", "b", "c"].map(str::to_owned).into(), "a", Some("Hello".into()))
+    Succession::new(["a", "b", "c"].map(str::to_owned).into(), "a", Some("Hello".into()), &Clips::default())
 }
 
 #[test]
@@ -371,9 +371,12 @@ fn who_lost_finally_or_whose_breaker_is_open_is_passed_over() {
 #[test]
 fn after_the_last_of_the_list_come_those_before_it() {
     let mut succession = succession();
-    succession.last = "c".into();
-    succession.count("c", AgentLoss::Quota);
-    assert_eq!(succession.heir(|_| true), Some("a"));
+    succession.count("a", AgentLoss::Closed);
+    for (last, heir) in [("b", "c"), ("c", "a")] {
+        succession.last = last.into();
+        succession.count(last, AgentLoss::Quota);
+        assert_eq!(succession.heir(|_| true), Some(heir));
+    }
 }
 
 #[test]
@@ -397,4 +400,14 @@ fn all_attempts_of_a_recovery_fit_into_its_time_and_a_first_dial_leaves_time_for
     assert!(policy(lost, context, false).attempts > 1, "there is nobody else");
     assert!(first_policy(context, true).setup_max * 2 <= rules.agent_ready_max);
     assert!(first_policy(context, false).setup_max < rules.agent_ready_max);
+}
+
+#[test]
+fn a_caller_whom_a_clip_greets_is_greeted_by_no_agent() {
+    let clip = crate::audio::Clip::built_in(crate::audio::Sentence::Moment);
+    let greeting = Some(crate::call::Spoken { text: "Hello".into(), clip: Arc::new(clip) });
+    let clips = Clips { greeting, ..Clips::default() };
+    let succession = Succession::new(vec!["a".into()], "a", Some("Hello".into()), &clips);
+    assert_eq!(succession.opens(), Opens::Waits);
+    assert!(succession.heard().is_some_and(|heard| heard.contains("\"Hello\"")));
 }

@@ -257,7 +257,7 @@ impl Codec for AgentCodec {
             AgentCommand::ToolResult { call_id, output, reply: _ } => self.answer(&call_id, output, out),
             // It stops by itself when it hears the caller, and cannot be told how much was heard.
             AgentCommand::Interrupt { .. } => {}
-            // It finds the turns itself, and says when it has none to say.
+            // It finds the turns itself.
             AgentCommand::Turn(_) => {}
         }
     }
@@ -308,6 +308,9 @@ fn loss(code: &str, ready: bool) -> AgentLoss {
         | "BINARY_MESSAGE_BEFORE_SETTINGS"
         | "SETTINGS_ALREADY_APPLIED"
         | "USER_AUDIO_FORMAT" => AgentLoss::Protocol,
+        // As the vendor's other interfaces name them.
+        _ if code.ends_with("PAYMENT_REQUIRED") => AgentLoss::Quota,
+        _ if code.ends_with("TOO_MANY_REQUESTS") => AgentLoss::Throttled,
         // A listener, a model or a voice that failed; another session may have a better one.
         _ if ready => AgentLoss::Closed,
         _ => AgentLoss::Handshake,

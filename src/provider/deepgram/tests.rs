@@ -282,6 +282,8 @@ fn errors_closes_and_refusals_are_told_apart() {
         ("UNPARSABLE_CLIENT_MESSAGE", AgentLoss::Protocol),
         ("USER_AUDIO_FORMAT", AgentLoss::Protocol),
         ("INTERNAL_SERVER_ERROR", AgentLoss::Closed),
+        ("ASR_PAYMENT_REQUIRED", AgentLoss::Quota),
+        ("TOO_MANY_REQUESTS", AgentLoss::Throttled),
         ("anything new", AgentLoss::Closed),
     ] {
         let (events, _) = talk.hear(json!({ "type": "Error", "code": code, "description": "" }));

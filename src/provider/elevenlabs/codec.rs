@@ -316,7 +316,7 @@ impl Codec for AgentCodec {
             }
             // It stops by itself when it hears the caller, and cannot be told how much was heard.
             AgentCommand::Interrupt { .. } => {}
-            // It finds the turns itself, and says when it has none to say.
+            // It finds the turns itself.
             AgentCommand::Turn(_) => {}
         }
     }
