@@ -26,7 +26,7 @@ pub struct Heard {
     /// the network takes for speech. Measured only where that says speech, else 0.
     pub voicing: f32,
     pub level_dbfs: f32,
-    /// The quietest of the last two seconds: what the line sounds like when nobody speaks.
+    /// What the line sounds like when nobody speaks.
     pub floor_dbfs: f32,
 }
 
@@ -37,6 +37,7 @@ pub struct VoiceDetector {
     widened: Widened,
     dither: Dither,
     floor: NoiseFloor,
+    noise: Noise,
     pitch: Pitch,
     /// What is not yet a whole frame.
     bytes: Vec<u8>,
@@ -53,6 +54,7 @@ impl VoiceDetector {
             widened: Widened::new(format),
             dither: Dither(1),
             floor: NoiseFloor::new(),
+            noise: Noise(QUIET_LINE_DBFS),
             pitch: Pitch::new(format),
             bytes: Vec::new(),
             samples: Vec::new(),
@@ -73,11 +75,11 @@ impl VoiceDetector {
         self.samples.clear();
         self.format.decode(frame, &mut self.samples);
         let level_dbfs = rms_dbfs(&self.samples);
-        let floor_dbfs = self.floor.hear(level_dbfs);
+        let quietest_heard = self.floor.hear(level_dbfs);
         let before = self.wide.len();
         self.widened.push(frame, &self.samples, &mut self.wide);
         let (quietest, loudest) = (*DITHER_DBFS.start(), *DITHER_DBFS.end());
-        self.dither.add(&mut self.wide[before..], (floor_dbfs - DITHER_BELOW_FLOOR_DB).clamp(quietest, loudest));
+        self.dither.add(&mut self.wide[before..], (quietest_heard - DITHER_BELOW_FLOOR_DB).clamp(quietest, loudest));
         // 20 ms end one window or two; the surer one counts.
         let mut windows = self.wide.chunks_exact(WINDOW);
         let probability = windows.by_ref().map(|window| self.network.predict_f32(window)).fold(0.0, f32::max);
@@ -85,6 +87,7 @@ impl VoiceDetector {
         self.wide.drain(..judged);
         self.pitch.push(&self.samples);
         let voicing = if probability >= SPEECH { self.pitch.voicing() } else { 0.0 };
+        let floor_dbfs = self.noise.hear(level_dbfs, probability).max(quietest_heard);
         Heard { probability, voicing, level_dbfs, floor_dbfs }
     }
 }
@@ -206,13 +209,40 @@ impl Pitch {
 
     /// The best correlation of the signal with itself one period later.
     fn voicing(&self) -> f32 {
-        let energy = |samples: &[f32]| samples.iter().map(|sample| sample * sample).sum::<f32>();
-        let correlation = |period: usize| {
-            let (early, late) = (&self.last[..Self::SAMPLES - period], &self.last[period..]);
-            let product: f32 = early.iter().zip(late).map(|(early, late)| early * late).sum();
-            product / (energy(early) * energy(late)).sqrt().max(f32::MIN_POSITIVE)
-        };
-        Self::PERIODS.map(correlation).fold(0.0, f32::max)
+        let squares: f32 = self.last.iter().map(|sample| sample * sample).sum();
+        let (mut early_energy, mut late_energy, mut best) = (squares, squares, 0.0_f32);
+        for period in 1..=*Self::PERIODS.end() {
+            early_energy -= self.last[Self::SAMPLES - period].powi(2);
+            late_energy -= self.last[period - 1].powi(2);
+            if Self::PERIODS.contains(&period) {
+                let product: f32 = self.last.iter().zip(&self.last[period..]).map(|(early, late)| early * late).sum();
+                // Rounding must not make a correlation of what is hardly there.
+                let energy = (early_energy * late_energy).max(0.0).sqrt().max(1e-6);
+                best = best.max(product / energy);
+            }
+        }
+        best.min(1.0)
+    }
+}
+
+/// A line until it is heard: the first word must not count as noise.
+const QUIET_LINE_DBFS: f32 = -60.0;
+
+/// The usual level of what is no speech.
+struct Noise(f32);
+
+impl Noise {
+    /// Surely no speech.
+    const NONE: f32 = 0.3;
+    /// Steps towards the level that is heard, at most so far: a cough does not make a noisy line.
+    const STEP: f32 = 0.1;
+    const RISE_DB: f32 = 0.3;
+
+    fn hear(&mut self, level: f32, probability: f32) -> f32 {
+        if probability < Self::NONE {
+            self.0 += (Self::STEP * (level - self.0)).min(Self::RISE_DB);
+        }
+        self.0
     }
 }
 
@@ -227,8 +257,7 @@ impl NoiseFloor {
     const FRAMES_EACH: usize = 10;
 
     fn new() -> Self {
-        // A quiet line until it is heard: the first word must not count as noise.
-        Self { minima: [-60.0; 10], frames: 0 }
+        Self { minima: [QUIET_LINE_DBFS; 10], frames: 0 }
     }
 
     fn hear(&mut self, level: f32) -> f32 {

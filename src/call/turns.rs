@@ -37,6 +37,8 @@ const CONFIRMED_FRAMES: u32 = 6;
 const JITTER_MAX: Duration = Duration::from_millis(100);
 /// A caller who was not let in and tries again within this time is let in sooner.
 const AGAIN_WITHIN: Duration = Duration::from_secs(2);
+/// Who goes on within this time was only between two words: what was said before counts.
+const GOES_ON_WITHIN: Duration = Duration::from_millis(320);
 /// How much sooner.
 const AGAIN_PERCENT: u32 = 75;
 /// Echo that set off the detector so often …
@@ -76,7 +78,7 @@ impl Default for TurnRules {
     fn default() -> Self {
         Self {
             owner: TurnOwner::Offhook,
-            min_speech: Duration::from_millis(540),
+            min_speech: Duration::from_millis(520),
             min_words: 2,
             end_silence: Duration::from_millis(600),
             backchannels: Arc::default(),
@@ -170,8 +172,8 @@ pub struct TurnTaker {
     last_voiced: Option<Instant>,
     /// Candidates of the current answer that were none.
     false_alarms: u32,
-    /// When a sound was last found too short to interrupt.
-    turned_away: Option<Instant>,
+    /// The last sound, if it was found too short to interrupt.
+    turned_away: Option<TurnedAway>,
     duplex: Duplex,
     heard: Vec<Heard>,
     samples: Vec<i16>,
@@ -185,6 +187,19 @@ enum State {
     Caller {
         last_voiced: Instant,
     },
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Listening(Onset::default())
+    }
+}
+
+/// A sound that was too short to interrupt.
+#[derive(Debug, Clone, Copy)]
+struct TurnedAway {
+    onset: Instant,
+    last_voiced: Instant,
 }
 
 /// Whether both may speak at once, as far as the line's echo allows.
@@ -210,7 +225,7 @@ impl TurnTaker {
             rules,
             format,
             ears,
-            state: State::Listening(Onset::default()),
+            state: State::default(),
             echo: Echo::new(),
             clock: None,
             last_voiced: None,
@@ -266,7 +281,7 @@ impl TurnTaker {
     /// It was settled from outside: the agent has ended, a key was pressed, the call is being left. An
     /// open candidate is taken back, a turn ends.
     pub fn reset(&mut self, out: &mut Vec<TurnEvent>) {
-        match std::mem::replace(&mut self.state, State::Listening(Onset::default())) {
+        match std::mem::take(&mut self.state) {
             State::Listening(_) => {}
             State::Undecided(_) => out.push(TurnEvent::Resumed(FalseAlarm::TooShort)),
             State::Caller { last_voiced } => out.push(TurnEvent::Ended { last_voiced }),
@@ -297,7 +312,7 @@ impl TurnTaker {
                     *last_voiced = end;
                 } else if end.saturating_duration_since(*last_voiced) >= self.pace.end_silence() {
                     let last_voiced = *last_voiced;
-                    self.state = State::Listening(Onset::default());
+                    self.state = State::default();
                     self.pace.ended(last_voiced);
                     out.push(TurnEvent::Ended { last_voiced });
                 }
@@ -341,14 +356,18 @@ impl TurnTaker {
     fn judge(&mut self, frame: &Frame, agent: AgentSound, out: &mut Vec<TurnEvent>) {
         let State::Undecided(candidate) = &mut self.state else { return };
         if agent == AgentSound::Protected || !self.rules.interruptible {
-            return self.take_back(FalseAlarm::TooShort, frame.end, out);
+            return self.take_back(FalseAlarm::TooShort, out);
         }
-        let tried_again =
-            self.turned_away.is_some_and(|at| candidate.onset().saturating_duration_since(at) < AGAIN_WITHIN);
-        let mut min_speech = self.rules.min_speech.min(TurnRules::MIN_SPEECH_MAX);
-        if tried_again {
-            min_speech = min_speech * AGAIN_PERCENT / 100;
-        }
+        let usual = self.rules.min_speech.min(TurnRules::MIN_SPEECH_MAX);
+        let min_speech = match self.turned_away {
+            // An echo ends soon after the agent has been paused; the longest one takes this long.
+            _ if self.echo.may_surprise() => TurnRules::MIN_SPEECH_MAX,
+            Some(away) if candidate.onset() < away.last_voiced + GOES_ON_WITHIN => {
+                usual.saturating_sub(candidate.onset() - away.onset)
+            }
+            Some(away) if candidate.onset() < away.last_voiced + AGAIN_WITHIN => usual * AGAIN_PERCENT / 100,
+            _ => usual,
+        };
         let long_enough = candidate.speech() >= min_speech;
         if candidate.must_pause(frame) || (long_enough && !candidate.paused) {
             candidate.paused = true;
@@ -356,9 +375,12 @@ impl TurnTaker {
         }
         if long_enough && !candidate.only_backchannels && !candidate.is_noise() {
             self.commit(frame.end, out);
-        } else if long_enough || candidate.is_over(frame) || frame.end >= candidate.onset() + LAST_LOOK {
+        } else if (long_enough && candidate.only_backchannels)
+            || candidate.is_over(frame)
+            || frame.end >= candidate.onset() + LAST_LOOK
+        {
             let why = self.why_not(frame.end);
-            self.take_back(why, frame.end, out);
+            self.take_back(why, out);
         }
     }
 
@@ -375,10 +397,14 @@ impl TurnTaker {
         }
     }
 
-    fn take_back(&mut self, why: FalseAlarm, now: Instant, out: &mut Vec<TurnEvent>) {
+    fn take_back(&mut self, why: FalseAlarm, out: &mut Vec<TurnEvent>) {
+        let State::Undecided(candidate) = std::mem::take(&mut self.state) else { return };
         self.false_alarms += 1;
-        self.turned_away = (why == FalseAlarm::TooShort).then_some(now);
-        self.state = State::Listening(Onset::default());
+        match why {
+            FalseAlarm::TooShort => self.turned_away = Some(candidate.turned_away()),
+            FalseAlarm::Echo | FalseAlarm::Backchannel => self.turned_away = None,
+            FalseAlarm::Noise => {}
+        }
         out.push(TurnEvent::Resumed(why));
         if why == FalseAlarm::Echo {
             self.alarm(out);
@@ -422,7 +448,7 @@ impl TurnTaker {
             self.duplex.half = true;
             self.duplex.clean = 0;
             if matches!(self.state, State::Undecided(_)) {
-                self.state = State::Listening(Onset::default());
+                self.state = State::default();
                 out.push(TurnEvent::Resumed(FalseAlarm::Echo));
             }
             out.push(TurnEvent::HalfDuplex(true));

@@ -23,6 +23,7 @@ mod raw_policy;
 mod raw_price;
 mod raw_speech;
 mod raw_tenant;
+mod raw_turns;
 mod reference;
 mod resolve;
 mod schema;
@@ -31,6 +32,7 @@ mod tenant;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod turns;
 mod values;
 
 pub use catalog::{Catalog, OptionProblem, ProviderKind, VoiceKind};

@@ -11,6 +11,7 @@ use super::{
     raw_price::Price,
     raw_speech::{Fillers, Menu, Recovery, Words},
     raw_tenant::Tenant,
+    raw_turns::Turns,
     values,
 };
 use crate::call::CallRules;
@@ -313,6 +314,8 @@ pub(super) struct Context {
     pub audiosocket_id: Option<String>,
     /// Limits of each call.
     pub limits: Option<CallLimits>,
+    /// Who has the turn: what interrupts the agent, and what ends the caller's turn.
+    pub turns: Option<Turns>,
     /// What happens when the caller says nothing.
     pub no_input: Option<NoInput>,
     /// What happens when the agent is lost.

@@ -297,6 +297,7 @@ impl Resolver<'_> {
         let (speech, last_resort) = self.speech(written, path);
         let on_failure = self.failure_step(failure.then, &path.key("on_failure").key("then").key("transfer"));
         let rules = self.rules(raw.limits.unwrap_or_default(), raw.no_input.unwrap_or_default(), path);
+        let turns = self.turns(raw.turns.unwrap_or_default(), &path.key("turns"));
         Arc::make_mut(&mut policy.rules).tool_time_max = Some(rules.tool_max);
         let greeting = raw.greeting.filter(|greeting| !greeting.trim().is_empty());
         Context {
@@ -309,7 +310,7 @@ impl Resolver<'_> {
             tenant,
             audio: raw.audio.and_then(|AudioText(audio)| audio.parse().ok()),
             audiosocket_id: self.audiosocket_id(raw.audiosocket_id, name, &path.key("audiosocket_id")),
-            rules: CallRules { greeting, on_failure, last_resort, ..rules },
+            rules: CallRules { greeting, turns, on_failure, last_resort, ..rules },
             policy,
             speech,
             mailbox,

@@ -2,10 +2,11 @@
 # setup.sh build|demo|bench|all: installs what is missing on a Debian machine; quick when nothing is.
 #
 #   build   what compiling needs: a linker
-#   bench   and sipp, which makes a hundred calls, and the Asterisk that carries them (provision.sh)
+#   bench   and sipp, which makes a hundred calls, the Asterisk that carries them (provision.sh), espeak-ng and sox,
+#           which make the labelled set of turn-taking
 #   demo    and espeak-ng, the voices of `offhook demo`
-#   all     and what the tests need: Asterisk and baresip (provision.sh), openssl, Python with the vendors' SDKs and a mail server,
-#           MCP clients and servers of other people
+#   all     and what the tests need: Asterisk and baresip (provision.sh), openssl, sox, Python with the vendors' SDKs and a mail
+#           server, MCP clients and servers of other people
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/lab/tree.sh
@@ -79,7 +80,14 @@ missing=()
 want cc gcc libc6-dev
 case $what in
   demo | all) want espeak-ng espeak-ng ;;
-  bench) want sipp sip-tester ;;
+  bench)
+    want sipp sip-tester
+    want espeak-ng espeak-ng
+    want python3 python3
+    ;;
+esac
+case $what in
+  bench | all) want sox sox ;;
 esac
 if [ "$what" = all ]; then
   have_package python3-venv || missing+=(python3 python3-venv)

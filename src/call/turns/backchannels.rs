@@ -256,6 +256,11 @@ impl Backchannels {
         Self(all.map(|phrase| normalised(phrase).join(" ")).filter(|phrase| !phrase.is_empty()).collect())
     }
 
+    /// Whether a phrase can be found in what is said.
+    pub fn can_match(phrase: &str) -> bool {
+        (1..=PHRASE_WORDS_MAX).contains(&normalised(phrase).len())
+    }
+
     /// How many words of `text` belong to no backchannel. Several in a row are still none.
     pub fn other_words(&self, text: &str) -> u32 {
         let words = normalised(text);

@@ -1,16 +1,20 @@
 //! A sound while the agent speaks, until it is known what it is.
 
+use super::TurnedAway;
 use crate::audio::{FRAME, Heard};
 use std::time::{Duration, Instant};
 
 /// As sure as this, and a frame is speech.
 const VOICED: f32 = 0.5;
 /// So far above the line's own noise when it begins …
-const ABOVE_FLOOR_DB: f32 = 9.0;
+const ABOVE_FLOOR_DB: f32 = 5.0;
 /// … and as long as it goes on.
-const STILL_ABOVE_FLOOR_DB: f32 = 5.0;
+const STILL_ABOVE_FLOOR_DB: f32 = 2.0;
 /// Frames before the detector's first that were as loud: it needs a moment to be sure.
 const BACK_DATED_FRAMES: u32 = 3;
+/// What is so much quieter than the loudest of a sound is no longer part of it: the detector goes on for a while
+/// after a word, into the noise of the line.
+const FALL_DB: f32 = 30.0;
 /// Silence inside a word.
 const GAP_MAX: Duration = Duration::from_millis(40);
 /// Silence that ends a candidate.
@@ -112,6 +116,7 @@ pub(super) struct Candidate {
     last_voiced: Instant,
     voiced: u32,
     pitched: u32,
+    peak: f32,
     pause_after: Duration,
     pub paused: bool,
     /// The words that are known so far say nothing.
@@ -126,6 +131,7 @@ impl Candidate {
             last_voiced: frame.end,
             voiced: onset.voiced,
             pitched: onset.pitched,
+            peak: frame.level,
             pause_after: pause_after(false_alarms),
             paused: false,
             only_backchannels: false,
@@ -133,8 +139,9 @@ impl Candidate {
     }
 
     pub fn hear(&mut self, frame: &Frame) {
-        if frame.voiced {
+        if frame.voiced && frame.level > self.peak - FALL_DB {
             self.last_voiced = frame.end;
+            self.peak = self.peak.max(frame.level);
             self.voiced += 1;
             self.pitched += u32::from(frame.pitched);
         }
@@ -147,6 +154,10 @@ impl Candidate {
     /// From the first voiced frame to the last.
     pub fn speech(&self) -> Duration {
         self.last_voiced.saturating_duration_since(self.onset)
+    }
+
+    pub fn turned_away(&self) -> TurnedAway {
+        TurnedAway { onset: self.onset, last_voiced: self.last_voiced }
     }
 
     pub fn must_pause(&self, frame: &Frame) -> bool {

@@ -27,6 +27,8 @@ const MARGIN_DB: f32 = 6.0;
 const ABSENT_DB: f32 = 12.0;
 /// So many such frames and it is gone: 300 ms of the agent's voice.
 const ABSENT_FRAMES: u32 = 15;
+/// Frames of the agent's voice after which a line without a measured echo has none: two seconds.
+const KNOWN_AFTER: u32 = 100;
 /// How often it is measured while the agent is heard.
 const MEASURE_EVERY: u32 = 10;
 
@@ -48,12 +50,14 @@ pub(super) struct Echo {
     /// Frames in a row that should have had an echo and had none.
     absent: u32,
     until_measured: u32,
+    /// Frames heard in which an echo could have been, up to [`KNOWN_AFTER`].
+    listened: u32,
 }
 
 impl Echo {
     pub fn new() -> Self {
         let (played, heard) = (Levels::new(), Levels::new());
-        Self { epoch: None, played, heard, measured: None, absent: 0, until_measured: MEASURE_EVERY }
+        Self { epoch: None, played, heard, measured: None, absent: 0, until_measured: MEASURE_EVERY, listened: 0 }
     }
 
     pub fn measured(&self) -> Option<Measured> {
@@ -82,6 +86,7 @@ impl Echo {
             }
         }
         if self.is_audible(slot) {
+            self.listened = KNOWN_AFTER.min(self.listened + 1);
             self.until_measured -= 1;
             if self.until_measured == 0 {
                 self.until_measured = MEASURE_EVERY;
@@ -101,6 +106,11 @@ impl Echo {
     pub fn may_come(&mut self, at: Instant) -> bool {
         let slot = self.slot(at);
         self.is_audible(slot)
+    }
+
+    /// Whether what is heard now may be an echo that nothing is known of yet.
+    pub fn may_surprise(&self) -> bool {
+        self.measured.is_none() && self.listened < KNOWN_AFTER && self.is_audible(self.heard.newest)
     }
 
     /// The loudest that left in the last half second.
@@ -127,9 +137,6 @@ impl Echo {
         let Some((explained, found)) = (0..=LAG_MAX).filter_map(at).max_by(|a, b| a.0.total_cmp(&b.0)) else {
             return false;
         };
-        if std::env::var_os("DBG").is_some() {
-            eprintln!("DBG {} ms min {active_min} explained {explained:.2} {found:?}", slot * 20);
-        }
         if explained < EXPLAINED_MIN {
             return false;
         }

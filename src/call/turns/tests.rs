@@ -154,14 +154,14 @@ fn a_caller_who_pauses_a_lot_gets_more_time_but_not_more_than_twice() {
 fn speech_over_the_agent_ducks_it_at_once_pauses_it_at_80_ms_and_interrupts_at_min_speech() {
     let mut scene = Scene::new();
     scene.hears(Speaking, ".", 50).hears(Speaking, "s", 40);
-    assert_eq!(scene.told(), "1020 ducked, 1080 paused, 1500 interrupted since 1000");
+    assert_eq!(scene.told(), "1020 ducked, 1080 paused, 1520 interrupted since 1000");
 }
 
 #[test]
 fn after_an_interruption_the_turn_ends_like_any_other() {
     let mut scene = Scene::new();
     scene.hears(Speaking, "s", 40).hears(Silent, ".", 30);
-    assert_eq!(scene.told(), "20 ducked, 80 paused, 500 interrupted since 0, 1400 ended at 800");
+    assert_eq!(scene.told(), "20 ducked, 80 paused, 520 interrupted since 0, 1400 ended at 800");
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn backchannels_do_not_interrupt_however_many_and_long() {
     let mut scene = Scene::new();
     scene.hears(Speaking, "s", 15).says("Okay, okay").hears(Speaking, "s", 15).hears(Speaking, ".", 10);
     let told = scene.told();
-    assert!(told.starts_with("20 ducked, 80 paused, 500 resumed: backchannel"), "{told}");
+    assert!(told.starts_with("20 ducked, 80 paused, 520 resumed: backchannel"), "{told}");
     assert!(!told.contains("interrupted"), "{told}");
 }
 
@@ -241,7 +241,17 @@ fn who_was_not_let_in_and_tries_again_is_let_in_sooner() {
     scene.hears(Speaking, "s", 15).hears(Speaking, ".", 20);
     scene.told();
     scene.hears(Speaking, "s", 40);
-    assert_eq!(scene.told(), "720 ducked, 780 paused, 1080 interrupted since 700");
+    assert_eq!(scene.told(), "720 ducked, 780 paused, 1100 interrupted since 700");
+}
+
+#[test]
+fn who_goes_on_after_a_gap_is_let_in_as_if_there_had_been_none() {
+    let mut scene = Scene::new();
+    scene.hears(Speaking, "s", 12).hears(Speaking, ".", 11).hears(Speaking, "s", 10);
+    assert_eq!(
+        scene.told(),
+        "20 ducked, 80 paused, 400 resumed: too_short, 480 ducked, 520 paused, 520 interrupted since 460"
+    );
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod run;
 mod samples;
 mod system;
 mod tools;
+mod turns;
 
 pub use floor::{FloorArguments, run as run_floor};
 
@@ -55,6 +56,8 @@ enum Part {
     Tools(tools::ToolsArguments),
     /// What offhook adds to a call of an MCP tool, beside the bare client library.
     Mcp(mcp::McpArguments),
+    /// Who interrupts the agent and who does not, on a labelled set, and what a call's ears cost.
+    Turns(turns::TurnsArguments),
     /// From the answer of a call to the first sound of its greeting.
     Greeting(greeting::GreetingArguments),
     /// The silence that callers hear when their agent's session ends in mid-call.
@@ -66,6 +69,7 @@ pub fn run(arguments: &BenchArguments) -> ExitCode {
         Some(Part::Gate(arguments)) => return gate::run(arguments),
         Some(Part::Tools(arguments)) => return tools::run(arguments),
         Some(Part::Mcp(arguments)) => return mcp::run(arguments),
+        Some(Part::Turns(arguments)) => return turns::run(arguments),
         Some(Part::Greeting(arguments)) => return on_cores(|cores| greeting::bench(arguments, cores)),
         Some(Part::Failover(arguments)) => return on_cores(|cores| failover::bench(arguments, cores)),
         None => {}

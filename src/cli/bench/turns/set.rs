@@ -7,8 +7,7 @@ use offhook::{
     call::{AgentSound, FalseAlarm, TurnEvent, TurnRules, TurnTaker},
 };
 use std::{
-    fmt,
-    fs,
+    fmt, fs,
     path::Path,
     time::{Duration, Instant},
 };
@@ -248,6 +247,8 @@ pub struct Table {
     pub rows: [Row; Label::ALL.len()],
     pub pause_after: Vec<Duration>,
     pub verdict_after: Vec<Duration>,
+    /// The scenes that went wrong.
+    wrong: Vec<String>,
 }
 
 impl Table {
@@ -260,6 +261,9 @@ impl Table {
         row.missed += usize::from(outcome.missed(scene));
         row.half_duplex += usize::from(outcome.half_duplex);
         self.pause_after.extend(outcome.pause_after(scene));
+        if outcome.false_stop(scene) || outcome.missed(scene) {
+            self.wrong.push(format!("{} {} ({})", scene.number, scene.what, scene.language));
+        }
         if scene.label == Label::Interruption {
             self.verdict_after.extend(outcome.interrupted.and_then(|at| at.checked_sub(scene.onset)));
         }
@@ -296,6 +300,6 @@ impl fmt::Display for Table {
                 "{label:<14}{scenes:>8}{interrupted:>13}{only_paused:>13}{false_stops:>13}{missed:>9}{half_duplex:>13}"
             )?;
         }
-        Ok(())
+        writeln!(f, "wrong: {}", self.wrong.join(", "))
     }
 }

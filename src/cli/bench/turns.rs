@@ -1,0 +1,129 @@
+//! Who is let in and who is not, on the labelled set; and what a call's ears cost, beside decoding the same
+//! audio and measuring its level alone, in the same run.
+
+mod set;
+
+use super::samples::percentile;
+use clap::Args;
+use offhook::{
+    audio::{FRAME, Format, VoiceDetector, rms_dbfs},
+    call::{AgentSound, TurnRules, TurnTaker},
+};
+use set::{Scene, Table};
+use std::{hint::black_box, path::PathBuf, process::ExitCode, time::Duration};
+use tokio::time::Instant;
+
+/// Of the scenes that are no interruptions, in percent; and of the interruptions.
+const FALSE_STOPS_MAX: f64 = 5.0;
+const MISSED_MAX: f64 = 2.0;
+
+#[derive(Args)]
+pub struct TurnsArguments {
+    /// The labelled set, as `tests/fixtures/turn_taking/generate.py FOLDER` makes it.
+    #[arg(long, value_name = "FOLDER", default_value = "target/turn_taking")]
+    set: PathBuf,
+    /// How often the figures of processor time take turns.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=100))]
+    rounds: u8,
+}
+
+pub fn run(arguments: &TurnsArguments) -> ExitCode {
+    let scenes = match set::read(&arguments.set) {
+        Ok(scenes) => scenes,
+        Err(error) => {
+            eprintln!("offhook bench: the labelled set cannot be read: {error:#}");
+            eprintln!("Make it with: tests/fixtures/turn_taking/generate.py {}", arguments.set.display());
+            return ExitCode::from(3);
+        }
+    };
+    // A point to count from; scenes are played on a clock of their own.
+    let start = Instant::now().into_std();
+    let table = |judges: bool| {
+        let mut table = Table::default();
+        for scene in scenes.iter().filter(|scene| scene.judges() == judges) {
+            table.add(scene, &set::play(scene, TurnRules::default(), start));
+        }
+        table
+    };
+    print("Scenes that the thresholds were tuned on", &table(false));
+    let judged = table(true);
+    print("Scenes that judge them", &judged);
+    bar("false stops", judged.false_stops(), FALSE_STOPS_MAX);
+    bar("missed interruptions", judged.missed(), MISSED_MAX);
+    cost(&scenes, arguments.rounds, start);
+    ExitCode::SUCCESS
+}
+
+fn print(title: &str, table: &Table) {
+    println!("{title}:\n\n{table}");
+    println!("false stops           {:>6.1} %", table.false_stops());
+    println!("missed interruptions  {:>6.1} %", table.missed());
+    let ms = |samples: &[Duration], percent| percentile(samples, percent).map_or("–".into(), |ms| format!("{ms:.0}"));
+    for (name, samples) in [("onset → pause", &table.pause_after), ("onset → verdict", &table.verdict_after)] {
+        println!("{name:<20} p50 {:>4} ms, p95 {:>4} ms", ms(samples, 50.0), ms(samples, 95.0));
+    }
+    println!();
+}
+
+fn bar(name: &str, value: f64, bar: f64) {
+    super::report::bar(name, &format!("{value:.1} %"), &format!("{bar:.0} %"), value <= bar, false);
+}
+
+/// The processor time that a second of a call's audio takes.
+fn cost(scenes: &[Scene], rounds: u8, start: std::time::Instant) {
+    if cfg!(debug_assertions) {
+        println!("\nNOT USABLE  This is a debug build: what follows is not what a call costs.");
+    }
+    let frames: usize = scenes.iter().map(|scene| scene.caller.len() / Format::ULAW.frame_bytes()).sum();
+    let seconds = (FRAME * frames as u32).as_secs_f64();
+    let each_scene = |listen: fn(&Scene, std::time::Instant)| {
+        let began = Instant::now();
+        scenes.iter().for_each(|scene| listen(scene, start));
+        began.elapsed().as_secs_f64() * 1e6 / seconds
+    };
+    let names = ["floor: G.711 decoded, its level", "voice detector", "turn taker, both directions"];
+    let mut best = [f64::INFINITY; 3];
+    for _ in 0..rounds {
+        for (best, listen) in best.iter_mut().zip([decode, detect, take_turns]) {
+            *best = best.min(each_scene(listen));
+        }
+    }
+    println!("\nProcessor time of one call, over {seconds:.0} s of audio:\n");
+    println!("{:<34}{:>14}{:>14}{:>14}", "", "µs per second", "% of a core", "of the floor");
+    for (name, figure) in names.into_iter().zip(best) {
+        println!("{name:<34}{figure:>14.1}{:>14.4}{:>13.1}x", figure / 1e4, figure / best[0]);
+    }
+}
+
+fn frames(audio: &[u8]) -> impl Iterator<Item = &[u8]> {
+    audio.chunks_exact(Format::ULAW.frame_bytes())
+}
+
+fn decode(scene: &Scene, _: std::time::Instant) {
+    let mut samples = Vec::new();
+    for frame in frames(&scene.caller) {
+        samples.clear();
+        Format::ULAW.decode(black_box(frame), &mut samples);
+        black_box(rms_dbfs(&samples));
+    }
+}
+
+fn detect(scene: &Scene, _: std::time::Instant) {
+    let (mut detector, mut heard) = (VoiceDetector::new(Format::ULAW), Vec::new());
+    for frame in frames(&scene.caller) {
+        heard.clear();
+        detector.hear(black_box(frame), &mut heard);
+    }
+    black_box(&heard);
+}
+
+fn take_turns(scene: &Scene, start: std::time::Instant) {
+    let (mut taker, mut events) = (TurnTaker::new(TurnRules::default(), Format::ULAW), Vec::new());
+    let mut now = start;
+    for (caller, agent) in frames(&scene.caller).zip(frames(&scene.agent)) {
+        now += FRAME;
+        taker.played(black_box(agent), now);
+        taker.hear(black_box(caller), AgentSound::Speaking, now, &mut events);
+    }
+    black_box(&events);
+}
