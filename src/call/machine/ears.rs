@@ -240,7 +240,7 @@ impl CallMachine {
     fn on_turn_ended(&mut self, last_voiced: Instant, now: Instant, out: &mut Vec<Output>) {
         self.ears.turn = Turn::Unanswered;
         self.track.caller_stopped();
-        self.waiting.caller_stopped();
+        self.waiting.caller_stopped(last_voiced);
         self.policy.caller_stopped(now);
         self.clock.turn_ended(self.policy.turn(), last_voiced, now);
         if self.ears.told {
