@@ -28,7 +28,8 @@ pub struct CallRules {
     pub turns: TurnRules,
     /// The caller hears ringing until the agent has something to say, and at most so long.
     pub answer_max: Duration,
-    /// Who waits for an answer hears something after so much silence, if only "One moment, please."
+    /// Who waits for an answer hears something after so much silence, if only "One moment, please."; it is counted from
+    /// the caller's last sound.
     pub quiet_max: Duration,
     /// An agent that is lost is replaced.
     pub recovery: Recovery,
@@ -93,7 +94,7 @@ impl Default for CallRules {
             greeting: None,
             turns: TurnRules::default(),
             answer_max: Duration::from_secs(2),
-            quiet_max: Duration::from_millis(1_200),
+            quiet_max: Duration::from_millis(1_400),
             recovery: Recovery { attempts: 4, within: Duration::from_secs(20) },
             last_resort: None,
             on_failure: OnFailure::Dialplan,

@@ -138,9 +138,9 @@ impl Track {
         self.clips.is_protected()
     }
 
-    /// Somebody is being heard, or paused in mid-sentence.
+    /// Somebody is being heard, is about to be, or is paused in mid-sentence.
     pub fn is_audible(&self) -> bool {
-        self.last != Source::Silence || self.loudness == Loudness::Paused
+        self.last != Source::Silence || !self.is_empty()
     }
 
     /// One frame of silence in the leg's format.

@@ -65,6 +65,8 @@ pub(super) struct Raw {
     pub extensions: Option<Extensions>,
     /// Mail, for messages that callers leave and for transcripts. Without this section none is sent.
     pub mail: Option<Mail>,
+    /// Who has the turn, in contexts that do not say it themselves.
+    pub turns: Option<Turns>,
     /// MCP servers, whose tools contexts can list.
     pub mcp: Option<Mcp>,
     /// What providers cost, so that calls are told with their cost. A key is a name of `providers`, or

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     audio::{Format, RingTone},
-    call::{CallRules, OnFailure, Recovery},
+    call::{CallRules, OnFailure, Recovery, TurnRules},
 };
 use serde_json::Value;
 use std::{
@@ -34,8 +34,16 @@ pub(super) fn resolve(
     report: &mut Report,
 ) -> Config {
     let policy = raw.policy.unwrap_or_default();
-    let mut resolver =
-        Resolver { root, folder, catalog, report, policy: &policy, ids: HashMap::new(), mcp: McpConfig::default() };
+    let mut resolver = Resolver {
+        root,
+        folder,
+        catalog,
+        report,
+        policy: &policy,
+        ids: HashMap::new(),
+        mcp: McpConfig::default(),
+        usual_turns: TurnRules::default(),
+    };
     let at = Path::default();
     let limits = resolver.limits(raw.limits.unwrap_or_default());
     let contexts = raw.contexts.iter().flatten().map(|(name, context)| (name.clone(), context.tenant.clone()));
@@ -50,6 +58,7 @@ pub(super) fn resolve(
     let named = resolver.mcp.named();
     let known: Vec<&str> = own.iter().chain(&named).map(String::as_str).collect();
     let tool_rules = resolver.tool_rules(raw.tools.unwrap_or_default(), &known, &at.key("tools"));
+    resolver.usual_turns = resolver.turns(raw.turns.unwrap_or_default(), &at.key("turns"));
     let providers = resolver.kinds("providers", raw.providers.unwrap_or_default());
     let prices = resolver.prices(raw.prices.unwrap_or_default(), &providers);
     let config = Config {
@@ -106,6 +115,8 @@ pub(super) struct Resolver<'a> {
     ids: HashMap<[u8; 4], String>,
     /// As far as it was read: contexts list tools of its servers.
     pub(super) mcp: McpConfig,
+    /// For contexts that say nothing of turns themselves.
+    usual_turns: TurnRules,
 }
 
 impl Resolver<'_> {
@@ -297,7 +308,10 @@ impl Resolver<'_> {
         let (speech, last_resort) = self.speech(written, path);
         let on_failure = self.failure_step(failure.then, &path.key("on_failure").key("then").key("transfer"));
         let rules = self.rules(raw.limits.unwrap_or_default(), raw.no_input.unwrap_or_default(), path);
-        let turns = self.turns(raw.turns.unwrap_or_default(), &path.key("turns"));
+        let turns = match raw.turns {
+            Some(turns) => self.turns(turns, &path.key("turns")),
+            None => self.usual_turns.clone(),
+        };
         Arc::make_mut(&mut policy.rules).tool_time_max = Some(rules.tool_max);
         let greeting = raw.greeting.filter(|greeting| !greeting.trim().is_empty());
         Context {

@@ -68,9 +68,22 @@ mod tests {
             "providers: {{ a: {{ scripted: {{ script: [silence] }} }} }}\n\
              contexts:\n  desk: {{ prompt: A, provider: a, turns: {{ {turns} }} }}\n"
         );
-        super::super::load_str("test.yaml", &yaml, &|_| None, &crate::provider::catalog())
+        read(&yaml)
             .map(|config| config.contexts["desk"].rules.turns.clone())
             .map_err(|problems| problems.iter().map(ToString::to_string).collect())
+    }
+
+    fn read(yaml: &str) -> Result<crate::config::Config, crate::config::Problems> {
+        super::super::load_str("test.yaml", yaml, &|_| None, &crate::provider::catalog())
+    }
+
+    #[test]
+    fn a_context_without_turns_has_those_of_all() {
+        let yaml = "providers: { a: { scripted: { script: [silence] } } }\nturns: { owner: provider }\ncontexts:\n  \
+                    one: { prompt: A, provider: a }\n  two: { prompt: A, provider: a, turns: { min_words: 3 } }\n";
+        let config = read(yaml).unwrap();
+        let owner = |name: &str| config.contexts[name].rules.turns.owner;
+        assert_eq!((owner("one"), owner("two")), (TurnOwner::Provider, TurnOwner::Offhook));
     }
 
     #[test]

@@ -124,9 +124,7 @@ impl Watcher {
                 Output::RunTool(call) => {
                     assert!(!self.ran.contains(&call.id()), "it ran twice");
                     self.ran.push(call.id());
-                    if matches!(call.name(), "look_up" | "act") {
-                        self.slow.insert(call.id());
-                    }
+                    self.slow.insert(call.id());
                     self.spent.0 += u32::from(call.name() == "look_up");
                     self.spent.1 += 1;
                     assert!(self.spent.0 <= 2 && self.spent.1 <= 3, "the budget of a turn");

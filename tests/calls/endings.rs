@@ -99,7 +99,8 @@ async fn a_transfer_to_a_place_that_is_missing_leaves_the_caller_with_the_agent(
 async fn a_caller_without_an_agent_hears_a_sentence_and_then_a_human() {
     for leg in ["audiosocket/slin", "rtp/ulaw"] {
         let script = "- tone: { hertz: 440, for: 1s }\n- pause: 500ms\n- close: 1011";
-        let (asterisk, offhook) = pbx(script, &format!("    audio: {leg}\n")).await;
+        let alone = format!("    audio: {leg}\n    limits: {{ recovery: {{ attempts: 0 }} }}\n");
+        let (asterisk, offhook) = pbx(script, &alone).await;
         let mut phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
         phone.wait_to_hear(DESK_HZ, ms(500), SOON).await;
         phone.hang_up().await;

@@ -105,6 +105,9 @@ fn openai(server: &OpenAiServer, more: &str) -> String {
     )
 }
 
+/// Nobody replaces an agent that is lost.
+const ALONE: &str = "    limits: { recovery: { attempts: 0 } }\n";
+
 async fn openai_pbx(behaviour: Behaviour, more: &str) -> (OpenAiServer, Asterisk, Offhook) {
     let server = OpenAiServer::start(behaviour).await;
     let asterisk = Asterisk::start(Options::default()).await;
@@ -162,7 +165,7 @@ async fn whatever_the_provider_does_the_caller_hears_a_sentence_and_a_human() {
         ("agent_handshake", Behaviour { setup: Setup::WrongFormats, ..normal() }),
     ];
     for (reason, behaviour) in faults {
-        let (server, asterisk, offhook) = openai_pbx(behaviour.clone(), "").await;
+        let (server, asterisk, offhook) = openai_pbx(behaviour.clone(), ALONE).await;
         let mut phone = dial(&asterisk).await;
         phone.wait_to_hear(DESK_HZ, ms(300), Duration::from_secs(40)).await;
         phone.hang_up().await;
@@ -183,7 +186,7 @@ async fn whatever_the_provider_does_the_caller_hears_a_sentence_and_a_human() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_provider_that_dies_in_mid_call_costs_the_caller_no_word_of_what_it_said() {
     let behaviour = Behaviour { hertz: 440.0, answer: ms(4_000), pace: None, ..Behaviour::default() };
-    let (server, asterisk, offhook) = openai_pbx(behaviour, "").await;
+    let (server, asterisk, offhook) = openai_pbx(behaviour, ALONE).await;
     let mut phone = dial(&asterisk).await;
     phone.wait_to_hear(AGENT_HZ, ms(500), SOON).await;
     server.drop_connections();

@@ -19,7 +19,7 @@ async fn a_caller_is_greeted_heard_and_answered<D: Dialect>(leg: &str) {
     let asterisk = Asterisk::start(Options::default()).await;
     let yaml = format!(
         "default_context: front\nproviders:\n  ai: {}\ncontexts:\n  front:\n    prompt: You are a test.\n    greeting: \
-         Hello there.\n    provider: ai\n    audio: {leg}\n    tools: [hangup_call]\n",
+         Hello there.\n    provider: ai\n    audio: {leg}\n    tools: [hangup_call]\n    turns: {{ owner: offhook }}\n",
         vendor.yaml()
     );
     let offhook = Offhook::attached(&asterisk, &yaml).await;

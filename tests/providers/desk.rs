@@ -22,7 +22,7 @@ use tokio::{
     runtime::Handle,
     sync::{Mutex, Semaphore, SemaphorePermit},
     task::spawn_blocking,
-    time::timeout,
+    time::{Instant, sleep, timeout},
 };
 use uuid::Uuid;
 
@@ -30,6 +30,8 @@ use uuid::Uuid;
 pub const APOLOGY_HZ: f64 = 300.0;
 const APOLOGY: Duration = ms(800);
 const PATIENCE: Duration = Duration::from_secs(45);
+/// How often a figure is looked at that nobody announces.
+const LOOK_EVERY: Duration = ms(20);
 /// Sessions whose pitches are listened for.
 const SESSIONS: usize = 6;
 
@@ -122,6 +124,15 @@ impl Desk {
         let text = self.engine.metrics().text();
         let values = text.lines().filter(|line| line.starts_with(begin)).filter_map(|line| line.rsplit(' ').next());
         values.filter_map(|value| value.parse::<f64>().ok()).sum()
+    }
+
+    /// Waits until it has grown so far.
+    pub async fn counts(&self, begin: &str, at_least: f64) {
+        let until = Instant::now() + PATIENCE;
+        while self.metric(begin) < at_least {
+            assert!(Instant::now() < until, "{begin} is {}, not {at_least}", self.metric(begin));
+            sleep(LOOK_EVERY).await;
+        }
     }
 }
 

@@ -68,6 +68,7 @@ pub async fn a_call_that_was_taken_back_gets_no_answer<D: Dialect>() {
     vendor.order(1, Order::Call(vec![look_up(1), look_up(2)]));
     desk.service.wait_requests(2).await;
     vendor.order(1, Order::TakeBack(vec![look_up(1).id]));
+    desk.counts("offhook_tool_calls_total{outcome=\"cancelled\"", 1.0).await;
     desk.service.holds(false);
     vendor.until_session(1, "has the other result", |seen| !seen.results.is_empty()).await;
     let asked = caller.now();

@@ -29,6 +29,9 @@ pub struct Place {
     rtp: u16,
 }
 
+/// Callers of most tests are tones, which the ears of a scripted agent take for speech and offhook's do not.
+const CALLERS_ARE_TONES: &str = "turns: { owner: provider }\n";
+
 impl Place {
     pub fn free() -> Self {
         Self { http: free_ports(1), audiosocket: free_ports(1), rtp: free_ports(RTP_PORTS) }
@@ -47,7 +50,7 @@ impl Place {
         let last = rtp + RTP_PORTS - 1;
         format!(
             "{asterisk}http: {{ bind: \"127.0.0.1:{http}\" }}\nmedia:\n  audiosocket: {{ bind: \
-             \"127.0.0.1:{audiosocket}\" }}\n  rtp: {{ bind: 127.0.0.1, ports: {rtp}-{last} }}\n"
+             \"127.0.0.1:{audiosocket}\" }}\n  rtp: {{ bind: 127.0.0.1, ports: {rtp}-{last} }}\n{CALLERS_ARE_TONES}"
         )
     }
 }

@@ -132,6 +132,13 @@ impl Hearing {
         }
     }
 
+    /// What was said into the agent's words and was no interruption is not heard afterwards; but a caller may begin
+    /// as the agent ends.
+    fn forget_unheard_before(&mut self, now: Instant) {
+        let old = self.kept.iter_mut().filter(|kept| now.saturating_duration_since(kept.at) > LEAD);
+        old.for_each(|kept| kept.sent = true);
+    }
+
     /// What the agent has not heard of the caller.
     fn unheard(&mut self) -> Vec<Bytes> {
         let unheard = self.kept.iter_mut().filter(|kept| !kept.sent);
@@ -154,12 +161,13 @@ impl CallMachine {
         for event in events {
             self.on_turn_event(event, now, out);
         }
-        if self.withholds() {
-            if !self.ears.told {
-                self.to_agent(AgentCommand::Audio(self.track.silence()), out);
+        if !self.withholds() {
+            if !matches!(self.ears.turn, Turn::Open { .. }) {
+                self.ears.forget_unheard_before(now);
             }
-        } else {
             self.give_unheard(out);
+        } else if !self.ears.told {
+            self.to_agent(AgentCommand::Audio(self.track.silence()), out);
         }
     }
 
@@ -201,6 +209,7 @@ impl CallMachine {
             TurnEvent::Paused => self.track.set_loudness(Loudness::Paused),
             TurnEvent::Resumed(why) => {
                 self.track.set_loudness(Loudness::Full);
+                self.ears.kept.iter_mut().for_each(|kept| kept.sent = true);
                 out.push(Output::Note(Note::FalseAlarm { why: why.label() }));
             }
             TurnEvent::Began { onset, .. } => self.on_turn_began(onset, now, out),
@@ -231,7 +240,7 @@ impl CallMachine {
     fn on_turn_ended(&mut self, last_voiced: Instant, now: Instant, out: &mut Vec<Output>) {
         self.ears.turn = Turn::Unanswered;
         self.track.caller_stopped();
-        self.waiting.caller_stopped();
+        self.waiting.caller_stopped(last_voiced);
         self.policy.caller_stopped(now);
         self.clock.turn_ended(self.policy.turn(), last_voiced, now);
         if self.ears.told {

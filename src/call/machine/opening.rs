@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Between two pieces of one answer. Providers make speech faster than it is heard; one that leaves the
 /// caller in mid-sentence for so long has lost the rest.
-const ANSWER_GAP_MAX: Duration = Duration::from_secs(4);
+const ANSWER_GAP_MAX: Duration = Duration::from_secs(3);
 
 impl CallMachine {
     /// The caller is answered: there is something to be heard, or they have heard ringing for long enough.
@@ -55,7 +55,7 @@ impl CallMachine {
     pub(super) fn await_rest_of_answer(&mut self, now: Instant) {
         let begun = self.response.as_ref().is_some_and(|response| response.spoke);
         let stays = matches!(self.phase, Phase::Talking) && self.agent == Agent::Ready;
-        if begun && stays && self.track.is_empty() && !self.timers.is_set(Timer::AgentSilence) {
+        if begun && stays && !self.track.agent_waits() && !self.timers.is_set(Timer::AgentSilence) {
             self.timers.set_if_idle(Timer::Stalled, now + ANSWER_GAP_MAX);
         } else {
             self.timers.clear(Timer::Stalled);

@@ -50,8 +50,10 @@ impl Waiting {
         self.caller_speaks = true;
     }
 
-    pub fn caller_stopped(&mut self) {
+    /// The silence began when the caller was last heard, not when that was found to be the end.
+    pub fn caller_stopped(&mut self, last_voiced: Instant) {
         self.caller_speaks = false;
+        self.silent_since = Some(last_voiced);
     }
 
     pub fn response_begins(&mut self, now: Instant) {

@@ -1,0 +1,158 @@
+//! Turns that offhook itself finds: interruptions that can be taken back, and what the agent hears of them.
+
+use crate::stage::{AGENT, GREETING, SPEECH, Stage, clips, rules, spoken};
+use bytes::Bytes;
+use offhook::{
+    audio::Format,
+    call::{
+        AgentCommand, AgentEvent, AgentTraits, CallRules, CallerTurn, Clips, LegEvent, Measure, Note, TurnOwner,
+        TurnRules,
+    },
+};
+
+/// Hears the caller and acts on it by itself.
+const OWN: AgentTraits = AGENT;
+/// Is told the turns.
+const TOLD: AgentTraits = AgentTraits { takes_turns: true, ..AGENT };
+
+fn ours() -> CallRules {
+    let turns = TurnRules { owner: TurnOwner::Offhook, ..TurnRules::default() };
+    CallRules { turns, ..rules() }
+}
+
+fn call(agent: AgentTraits) -> Stage {
+    let mut stage = Stage::speaking(agent, ours(), clips());
+    stage.leg(LegEvent::Up).agent(AgentEvent::Ready).reply("greeting", 300);
+    quiet(&mut stage, 800);
+    stage
+}
+
+/// The caller's line carries this for so long, as the phone sends it.
+fn line(stage: &mut Stage, byte: u8, ms: u64) {
+    for _ in 0..ms / 20 {
+        stage.leg(LegEvent::Audio(Bytes::from(vec![byte; Format::ULAW.frame_bytes()]))).after(20);
+    }
+}
+
+fn speaks(stage: &mut Stage, ms: u64) {
+    line(stage, SPEECH, ms);
+}
+
+fn quiet(stage: &mut Stage, ms: u64) {
+    line(stage, 0xff, ms);
+}
+
+fn turns(stage: &Stage) -> Vec<CallerTurn> {
+    let turn = |command: &&AgentCommand| if let AgentCommand::Turn(turn) = command { Some(*turn) } else { None };
+    stage.commands().iter().filter_map(turn).collect()
+}
+
+fn interrupts(stage: &Stage) -> usize {
+    stage.commands().iter().filter(|command| matches!(command, AgentCommand::Interrupt { .. })).count()
+}
+
+/// Milliseconds of the caller's speech that the agent was given.
+fn speech_heard(stage: &Stage) -> usize {
+    let speech = |command: &&&AgentCommand| matches!(command, AgentCommand::Audio(audio) if audio[0] == SPEECH);
+    stage.commands().iter().filter(speech).count() * 20
+}
+
+#[test]
+fn an_agent_that_is_told_turns_hears_exactly_them() {
+    let mut stage = call(TOLD);
+    assert_eq!(speech_heard(&stage), 0);
+    speaks(&mut stage, 1_000);
+    quiet(&mut stage, 1_500);
+    assert_eq!(turns(&stage), [CallerTurn::Began, CallerTurn::Ended]);
+    assert_eq!(speech_heard(&stage), 1_000, "from its first sample on");
+    let audio = stage.commands().iter().filter(|command| matches!(command, AgentCommand::Audio(_))).count();
+    assert!(audio < 120, "and no more than a lead and a pause of silence: {audio} frames");
+}
+
+#[test]
+fn a_cough_over_the_agent_stops_nothing_for_long_and_costs_no_sample() {
+    for agent in [OWN, TOLD] {
+        let mut stage = call(agent);
+        let before = stage.voice_ms();
+        stage.reply("answer", 3_000);
+        quiet(&mut stage, 600);
+        speaks(&mut stage, 200);
+        quiet(&mut stage, 4_000);
+        assert!(stage.notes().iter().any(|note| matches!(note, Note::FalseAlarm { .. })));
+        assert_eq!(interrupts(&stage), 0);
+        // Ducked frames are other bytes, so they do not count as the voice itself.
+        let ducked = 3_000 - (stage.voice_ms() - before);
+        assert!(ducked <= 120, "{ducked} ms were heard softly, all others as they were");
+        assert_eq!(speech_heard(&stage), 0, "an agent that heard it would have stopped");
+    }
+}
+
+#[test]
+fn a_caller_who_speaks_on_interrupts_and_is_heard_from_the_first_word() {
+    for agent in [OWN, TOLD] {
+        let mut stage = call(agent);
+        stage.reply("answer", 5_000);
+        quiet(&mut stage, 1_000);
+        speaks(&mut stage, 1_500);
+        quiet(&mut stage, 1_500);
+        assert_eq!(interrupts(&stage), 1);
+        assert_eq!(speech_heard(&stage), 1_500);
+        stage.reply("next", 300);
+        quiet(&mut stage, 400);
+        let heard = stage.slots().into_iter().rev().take(20).filter(|(_, voice)| *voice).count();
+        assert_eq!(heard, 15, "the next answer is heard whole");
+    }
+}
+
+#[test]
+fn the_agent_is_paused_within_a_tenth_of_a_second() {
+    let mut stage = call(TOLD);
+    stage.reply("answer", 5_000);
+    quiet(&mut stage, 1_000);
+    let onset = stage.elapsed();
+    speaks(&mut stage, 1_500);
+    let last = stage.slots().into_iter().filter(|(at, voice)| *voice && *at >= onset).map(|(at, _)| at).max();
+    assert!(last.is_none_or(|last| last - onset <= std::time::Duration::from_millis(100)), "{last:?} after {onset:?}");
+}
+
+#[test]
+fn a_protected_greeting_is_heard_to_its_end_and_a_common_one_gives_way() {
+    for (protected, frames) in [(true, 30..=30), (false, 1..=29)] {
+        let mut rules = ours();
+        rules.turns.protect_greeting = protected;
+        let clips = Clips { greeting: Some(spoken("Hello.", GREETING)), ..clips() };
+        let mut stage = Stage::speaking(TOLD, rules, clips);
+        stage.leg(LegEvent::Up).agent(AgentEvent::Ready);
+        quiet(&mut stage, 60);
+        speaks(&mut stage, 1_400);
+        quiet(&mut stage, 1_500);
+        let heard = stage.heard(GREETING).len();
+        assert!(frames.contains(&heard), "{heard} frames, protected: {protected}");
+        assert_eq!(turns(&stage).first(), Some(&CallerTurn::Began), "what is said meanwhile is not lost");
+    }
+}
+
+#[test]
+fn what_the_provider_hears_names_the_turn_and_decides_nothing() {
+    let mut stage = call(OWN);
+    stage.reply("answer", 2_000);
+    quiet(&mut stage, 500);
+    stage.agent(AgentEvent::CallerSpeechStarted { utterance: Some("u1".into()) });
+    quiet(&mut stage, 500);
+    assert_eq!(interrupts(&stage), 0);
+}
+
+#[test]
+fn the_wait_is_counted_from_the_last_sound_of_the_caller() {
+    let mut stage = call(TOLD);
+    speaks(&mut stage, 600);
+    quiet(&mut stage, 900);
+    stage.reply("answer", 300);
+    quiet(&mut stage, 400);
+    let times =
+        stage.measures().into_iter().find_map(|m| if let Measure::Turn(times) = m { Some(times) } else { None });
+    let times = times.expect("a turn that was answered");
+    let total = times.total().as_millis();
+    assert!((890..=940).contains(&total), "{total} ms: {times:?}");
+    assert!(times.endpointing.as_millis() >= 560, "{times:?}");
+}

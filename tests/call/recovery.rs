@@ -1,0 +1,239 @@
+//! Agents that are lost and replaced, and what the caller hears meanwhile.
+
+use crate::stage::{
+    AGENT, APOLOGY, GREETING, MENU, MOMENT, NOTICE, PATIENCE, Stage, approved_tool, clips, rules, spoken,
+};
+use offhook::{
+    call::{
+        AgentCommand, AgentEvent, AgentLoss, CallRules, Clips, Dialling, EndReason, Exit, Input, LastResort,
+        LegCommand, LegEvent, Next, Note, Output, Reply, Successor,
+    },
+    tool::ToolOutcome,
+};
+use serde_json::json;
+use std::time::Duration;
+
+fn successor(resumes: bool) -> Successor {
+    Successor { provider: "other".into(), agent: AGENT, resumes }
+}
+
+/// A call whose agent is lost, and another is being dialled.
+fn lost(stage: &mut Stage) -> &mut Stage {
+    stage.understudies.push_back(successor(false));
+    stage.agent(AgentEvent::Lost(AgentLoss::Closed))
+}
+
+fn ready(stage: &mut Stage) -> &mut Stage {
+    stage.input(Input::Next(Next::Event(AgentEvent::Ready)))
+}
+
+fn dialled(stage: &Stage) -> Vec<Dialling> {
+    let dial = |(_, output): &(Duration, Output)| if let Output::Dial(why) = output { Some(*why) } else { None };
+    stage.seen.iter().filter_map(dial).collect()
+}
+
+fn took_over(stage: &Stage) -> usize {
+    stage.seen.iter().filter(|(_, output)| matches!(output, Output::TakeOver)).count()
+}
+
+#[test]
+fn an_agent_that_is_lost_is_replaced_and_the_call_goes_on() {
+    let mut stage = Stage::greeted();
+    lost(&mut stage).after(300);
+    ready(&mut stage).after(100);
+    assert_eq!((dialled(&stage), took_over(&stage)), (vec![Dialling::Recovery(AgentLoss::Closed)], 1));
+    assert!(stage.told().is_empty(), "nothing was owed, so nobody is disturbed: {:?}", stage.told());
+    stage.caller_says(300).reply("answer", 500).after(600);
+    assert_eq!((stage.voice_ms(), stage.end_reason()), (1_000, None));
+}
+
+#[test]
+fn a_caller_who_waits_for_an_answer_gets_it_from_the_next_agent() {
+    let mut stage = Stage::greeted();
+    stage.caller_says(300).after(100);
+    lost(&mut stage).after(300);
+    ready(&mut stage);
+    stage.reply("answer", 500).after(600);
+    assert_eq!(stage.voice_ms(), 1_000);
+    // The turn is heard anew, and an answer is owed: silence would be noticed.
+    assert!(stage.notes().contains(&&Note::TookOver { provider: "other".into(), resumed: false }));
+}
+
+#[test]
+fn an_answer_that_was_cut_off_is_gone_on_with() {
+    let mut stage = Stage::greeted();
+    stage.starts("r").speaks("r", 200);
+    lost(&mut stage).after(1_000);
+    ready(&mut stage);
+    let told = stage.told();
+    assert!(told.iter().any(|(text, reply)| text.contains("interrupted") && *reply == Reply::Wanted), "{told:?}");
+}
+
+#[test]
+fn silence_while_another_agent_is_dialled_is_never_longer_than_its_bound() {
+    let mut stage = Stage::greeted();
+    stage.caller_says(300);
+    let since = stage.elapsed();
+    lost(&mut stage).after(15_000);
+    let first = stage.heard(MOMENT)[0] - since;
+    assert!(first <= Duration::from_millis(1_420), "{first:?}");
+    assert!(stage.heard(PATIENCE).len() >= 60, "and it is not the last word: {}", stage.heard(PATIENCE).len());
+    ready(&mut stage);
+    assert_eq!(stage.end_reason(), None);
+}
+
+#[test]
+fn sessions_are_begun_a_bounded_number_of_times() {
+    let mut stage = Stage::greeted();
+    for _ in 0..9 {
+        stage.understudies.push_back(successor(false));
+    }
+    stage.agent(AgentEvent::Lost(AgentLoss::Closed));
+    for _ in 0..9 {
+        stage.after(100).input(Input::Next(Next::Event(AgentEvent::Lost(AgentLoss::Handshake))));
+    }
+    assert_eq!(dialled(&stage).len(), 4);
+    stage.after(3_000);
+    assert_eq!(stage.heard(APOLOGY).len(), 30);
+    assert_eq!(stage.end_reason(), Some(EndReason::AgentLost(AgentLoss::Closed)), "the loss that began it");
+}
+
+#[test]
+fn an_agent_that_does_not_come_in_time_is_not_waited_for() {
+    let mut stage = Stage::greeted();
+    lost(&mut stage).after(30_000);
+    assert!(stage.seen.iter().any(|(_, output)| *output == Output::HangUpNext));
+    assert_eq!(stage.end_reason(), Some(EndReason::AgentLost(AgentLoss::Closed)));
+}
+
+#[test]
+fn a_tool_outlives_its_agent_and_its_result_is_told_to_the_next() {
+    let mut stage = Stage::with_tools([approved_tool("slow")]);
+    stage.caller_says(300).only_calls("provider-1", "slow", "{}");
+    lost(&mut stage).after(200);
+    stage.finishes("slow", ToolOutcome::done("Here.", json!({ "order": "A-7" }))).after(100);
+    ready(&mut stage);
+    let told = stage.told();
+    assert!(told.iter().any(|(text, _)| text.contains("slow") && text.contains("A-7")), "{told:?}");
+    assert!(stage.answers().is_empty(), "the agent that asked is gone");
+    assert!(!stage.seen.iter().any(|(_, output)| matches!(output, Output::CancelTool { .. })));
+}
+
+#[test]
+fn what_the_old_agent_still_says_is_not_heard() {
+    let mut stage = Stage::greeted();
+    lost(&mut stage).reply("late", 500).after(100);
+    ready(&mut stage).after(800);
+    assert_eq!(stage.voice_ms(), 500, "the greeting alone");
+}
+
+// ---- Before a vendor's limit ----
+
+#[test]
+fn a_session_that_is_about_to_end_is_replaced_while_nobody_speaks() {
+    let mut stage = Stage::greeted();
+    stage.understudies.push_back(successor(true));
+    stage.caller_says(300).starts("r").agent(AgentEvent::Expiring { within: Duration::from_secs(50) });
+    assert_eq!(dialled(&stage), [], "somebody is about to speak");
+    stage.speaks("r", 500).done("r").after(600);
+    assert_eq!(dialled(&stage), [Dialling::Rollover]);
+    ready(&mut stage);
+    assert_eq!(took_over(&stage), 1);
+    assert!(stage.told().is_empty() && stage.heard(MOMENT).is_empty(), "the caller notices nothing");
+    stage.caller_says(300).reply("answer", 300).after(400);
+    assert_eq!(stage.voice_ms(), 500 + 500 + 300);
+}
+
+#[test]
+fn who_was_dialled_before_something_was_said_does_not_take_over() {
+    let mut stage = Stage::greeted();
+    stage.understudies.extend([successor(false), successor(false)]);
+    stage.agent(AgentEvent::Expiring { within: Duration::from_secs(50) }).after(20);
+    assert_eq!(dialled(&stage).len(), 1);
+    stage.caller_says(300);
+    ready(&mut stage).reply("answer", 300).after(400);
+    assert_eq!((dialled(&stage).len(), took_over(&stage)), (2, 0), "it does not know of the last words");
+    ready(&mut stage);
+    assert_eq!(took_over(&stage), 1);
+}
+
+#[test]
+fn a_session_that_ends_before_it_could_be_replaced_is_taken_over_from_at_once() {
+    let mut stage = Stage::greeted();
+    stage.understudies.push_back(successor(true));
+    stage.agent(AgentEvent::Expiring { within: Duration::from_secs(50) }).after(20);
+    stage.agent(AgentEvent::CallerSpeechStarted { utterance: None });
+    ready(&mut stage);
+    assert_eq!(took_over(&stage), 0, "the caller is speaking");
+    stage.agent(AgentEvent::Lost(AgentLoss::Expired));
+    assert_eq!((took_over(&stage), dialled(&stage).len()), (1, 1));
+}
+
+// ---- No agent at all ----
+
+fn menu() -> (CallRules, Clips) {
+    let keys = [('1', Exit::Transfer("sales".into())), ('2', Exit::Voicemail("office".into()))].into();
+    let last_resort = Some(LastResort { keys, rounds: 2, wait: Duration::from_secs(5) });
+    let clips = Clips { menu: Some(spoken("Press one for sales.", MENU)), ..clips() };
+    (CallRules { last_resort, ..rules() }, clips)
+}
+
+#[test]
+fn a_caller_without_an_agent_chooses_by_a_key() {
+    for (key, command) in [
+        ('1', LegCommand::Transfer { destination: "sales".into() }),
+        ('2', LegCommand::Voicemail { mailbox: "office".into() }),
+    ] {
+        let (rules, clips) = menu();
+        let mut stage = Stage::speaking(AGENT, rules, clips);
+        stage.leg(LegEvent::Up).agent(AgentEvent::Ready).reply("hello", 300).after(400);
+        stage.agent(AgentEvent::Lost(AgentLoss::Closed)).after(900);
+        assert_eq!(stage.heard(APOLOGY).len(), 30);
+        assert!(!stage.heard(MENU).is_empty());
+        stage.leg(LegEvent::Digit('7')).after(20);
+        assert!(stage.leg_commands().is_empty(), "a key that leads nowhere");
+        stage.leg(LegEvent::Digit(key)).after(20);
+        assert_eq!(stage.leg_commands(), [&command]);
+    }
+}
+
+#[test]
+fn a_caller_who_presses_nothing_hears_the_menu_again_and_goes_where_the_context_says() {
+    let (rules, clips) = menu();
+    let mut stage = Stage::speaking(AGENT, rules, clips);
+    stage.leg(LegEvent::Up).agent(AgentEvent::Ready).reply("hello", 300).after(400);
+    stage.agent(AgentEvent::Lost(AgentLoss::Closed)).after(20_000);
+    assert_eq!(stage.heard(MENU).len(), 60, "two rounds");
+    assert_eq!(stage.leg_commands(), [&LegCommand::ReturnToDialplan { status: "AGENTFAILED" }]);
+}
+
+// ---- The first words ----
+
+#[test]
+fn a_greeting_that_is_ready_is_heard_with_the_answer_and_the_agent_waits() {
+    let clips = Clips {
+        notice: Some(spoken("This call is recorded.", NOTICE)),
+        greeting: Some(spoken("Hello.", GREETING)),
+        ..clips()
+    };
+    let mut stage = Stage::speaking(AGENT, rules(), clips);
+    stage.after(0);
+    assert_eq!(stage.leg_commands(), [&LegCommand::Answer], "there is no reason to wait for the agent");
+    stage.leg(LegEvent::Up).after(40);
+    let up = stage.heard(NOTICE)[0];
+    assert!(up <= Duration::from_millis(20));
+    stage.agent(AgentEvent::Ready).after(2_000);
+    assert_eq!((stage.heard(NOTICE).len(), stage.heard(GREETING).len()), (30, 30));
+    assert!(!stage.commands().iter().any(|command| matches!(command, AgentCommand::Greet { .. })));
+    assert_eq!(stage.voice_ms(), 0);
+}
+
+#[test]
+fn the_agents_audio_waits_until_the_notice_was_heard() {
+    let clips = Clips { notice: Some(spoken("This call is recorded.", NOTICE)), ..clips() };
+    let mut stage = Stage::speaking(AGENT, rules(), clips);
+    stage.agent(AgentEvent::Ready).reply("hello", 300).leg(LegEvent::Up).after(1_200);
+    let (notice, voice) = (stage.heard(NOTICE), stage.slots().into_iter().filter(|(_, voice)| *voice));
+    assert_eq!((notice.len(), stage.voice_ms()), (30, 300));
+    assert!(voice.map(|(at, _)| at).min() > notice.last().copied());
+}
