@@ -38,12 +38,12 @@ fn on_the_scenes_it_was_tuned_on_5_percent_are_stopped_for_nothing_and_2_are_not
     assert!(false_stops <= 5.0 && missed <= 2.0, "false stops {false_stops:.1} %, missed {missed:.1} %");
 }
 
-/// The bars are 5 and 2 %; what is held here is what is reached. A backchannel that lasts longer than half a second and an
-/// interruption that lasts no longer are the same as long as no words are known.
+/// The bars are 5 and 2 %; the first is not reached, and what is held here is what is: a backchannel that lasts longer than
+/// half a second and an interruption that lasts no longer are the same as long as no words are known.
 #[test]
 fn on_the_scenes_that_judge_it_does_not_get_worse() {
     let (false_stops, missed) = half(true);
-    assert!(false_stops <= 5.8 && missed <= 2.5, "false stops {false_stops:.2} %, missed {missed:.2} %");
+    assert!(false_stops <= 5.8 && missed <= 2.0, "false stops {false_stops:.2} %, missed {missed:.2} %");
 }
 
 #[test]

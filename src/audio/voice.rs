@@ -9,6 +9,10 @@ use std::f32::consts::{PI, TAU};
 
 /// What the network takes: 16 ms at 16 kHz.
 const WINDOW: usize = 256;
+/// Below this there is no speech …
+const SILENT_DBFS: f32 = -58.0;
+/// … and after so many frames of it, the network need not be asked: it has to hear a word end.
+const SILENT_FRAMES: u32 = 10;
 /// From here on a frame may be speech.
 const SPEECH: f32 = 0.4;
 /// The least noise that is added, and the most: no more than the line brings along by itself, and never
@@ -39,6 +43,8 @@ pub struct VoiceDetector {
     floor: NoiseFloor,
     noise: Noise,
     pitch: Pitch,
+    /// Frames in a row without anything.
+    quiet: u32,
     /// What is not yet a whole frame.
     bytes: Vec<u8>,
     samples: Vec<i16>,
@@ -56,6 +62,7 @@ impl VoiceDetector {
             floor: NoiseFloor::new(),
             noise: Noise(QUIET_LINE_DBFS),
             pitch: Pitch::new(format),
+            quiet: 0,
             bytes: Vec::new(),
             samples: Vec::new(),
             wide: Vec::new(),
@@ -76,6 +83,12 @@ impl VoiceDetector {
         self.format.decode(frame, &mut self.samples);
         let level_dbfs = rms_dbfs(&self.samples);
         let quietest_heard = self.floor.hear(level_dbfs);
+        self.quiet = if level_dbfs < SILENT_DBFS { self.quiet + 1 } else { 0 };
+        if self.quiet > SILENT_FRAMES {
+            // Half of a call is this: asking the network about it would be half of what the ears cost.
+            let noise = self.noise.hear(level_dbfs, 0.0);
+            return Heard { probability: 0.0, voicing: 0.0, level_dbfs, floor_dbfs: noise.max(quietest_heard) };
+        }
         let before = self.wide.len();
         self.widened.push(frame, &self.samples, &mut self.wide);
         let (quietest, loudest) = (*DITHER_DBFS.start(), *DITHER_DBFS.end());
