@@ -28,7 +28,7 @@ use super::{
     turns::Ears,
     words::{CallPlan, Input, Output},
 };
-use crate::tool::{CallPolicy, ToolError, ToolOutcome};
+use crate::tool::{CallPolicy, ToolCall, ToolError, ToolOutcome};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -61,6 +61,8 @@ pub struct CallMachine {
     succession: Succession,
     ears: Hearing,
     clock: TurnClock,
+    /// Tool calls from before the answer.
+    early_calls: Vec<ToolCall>,
     /// Open when no agent can be had.
     menu: Option<Menu>,
     capture: Option<Capture>,
@@ -183,6 +185,7 @@ impl CallMachine {
             succession: Succession::default(),
             ears: Hearing::new(&plan.rules, &plan.agent, plan.format, ears),
             clock: TurnClock::default(),
+            early_calls: Vec::new(),
             menu: None,
             capture: None,
             private_until: None,

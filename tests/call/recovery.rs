@@ -229,6 +229,16 @@ fn a_greeting_that_is_ready_is_heard_with_the_answer_and_the_agent_waits() {
 }
 
 #[test]
+fn an_agent_that_acts_before_it_speaks_answers_the_caller_and_gets_its_result() {
+    let mut stage = Stage::speaking(AGENT, rules(), clips());
+    stage.agent(AgentEvent::Ready).only_calls("provider-1", "look_up", "{}").after(100);
+    assert_eq!((stage.leg_commands(), stage.ran().len()), (vec![&LegCommand::Answer], 0));
+    stage.leg(LegEvent::Up).finishes("look_up", ToolOutcome::done("We open at nine.", json!({})));
+    assert_eq!(stage.answers().len(), 1);
+    assert_eq!(stage.answers()[0].2, Reply::Wanted);
+}
+
+#[test]
 fn the_agents_audio_waits_until_the_notice_was_heard() {
     let clips = Clips { notice: Some(spoken("This call is recorded.", NOTICE)), ..clips() };
     let mut stage = Stage::speaking(AGENT, rules(), clips);

@@ -206,7 +206,12 @@ fn installation(refuses: &OpenAiServer, apology: &Path) -> String {
         let audio = if context.ends_with("-r") { "rtp/ulaw" } else { "audiosocket/slin" };
         let then = if way.name == "given_back" { "dialplan" } else { "hang_up" };
         let on_failure = format!("on_failure: {{ apology: \"{}\", then: {then} }}, ", apology.display());
-        let more = if way.more.is_empty() { String::new() } else { format!(", {}", way.more) };
+        // Nobody replaces an agent that is lost.
+        let more = match way.more.strip_prefix("limits: {") {
+            Some(limits) => format!(", limits: {{ recovery: {{ attempts: 0 }},{limits}"),
+            None if way.more.is_empty() => ", limits: { recovery: { attempts: 0 } }".to_owned(),
+            None => format!(", limits: {{ recovery: {{ attempts: 0 }} }}, {}", way.more),
+        };
         writeln!(
             yaml,
             "  {context}: {{ prompt: Test, provider: {}, audio: {audio}, {on_failure}tools: [hangup_call, transfer]{more} }}",

@@ -195,7 +195,9 @@ async fn an_audiosocket_caller_whose_agent_is_lost_gets_a_human_too() {
     let audiosocket = Some(format!("127.0.0.1:{}", place.audiosocket));
     let asterisk = Asterisk::start(Options { audiosocket, ..Options::default() }).await;
     let script = "- tone: { hertz: 440, for: 2s }\n- pause: 500ms\n- close: 1011";
-    let yaml = format!("{}{}", place.yaml(None), agent(script, "").replace("[hangup_call, transfer]", "[hangup_call]"));
+    let alone = "    limits: { recovery: { attempts: 0 } }\n";
+    let yaml =
+        format!("{}{}", place.yaml(None), agent(script, alone).replace("[hangup_call, transfer]", "[hangup_call]"));
     let offhook = Offhook::start(place, &yaml).await;
     for extension in ["7080", "7180"] {
         let mut phone = dial(&asterisk, extension).await;

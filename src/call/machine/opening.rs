@@ -46,9 +46,12 @@ impl CallMachine {
             }
             None if self.agent == Agent::Ready && !self.greeted => self.greet(now, out),
             // It was asked while the caller heard ringing.
-            None if self.agent == Agent::Ready && !self.track.agent_waits() => self.expect_speech(now),
+            None if self.agent == Agent::Ready && !self.track.agent_waits() && self.early_calls.is_empty() => {
+                self.expect_speech(now);
+            }
             None => {}
         }
+        self.take_early_calls(now, out);
     }
 
     /// An answer that was begun and is not over has to go on.

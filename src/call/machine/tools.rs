@@ -22,6 +22,9 @@ use std::time::Instant;
 /// each is answered at once, so a model that goes in circles would never let the silence timer run.
 const REFUSALS_MAX: u32 = 8;
 
+/// Calls that an agent makes before its caller is answered. One is a model that looks something up for its greeting.
+const EARLY_CALLS_MAX: usize = 16;
+
 /// Handoffs of one call. A caller is served by two or three agents; more are agents that send the call in circles, and
 /// each costs a session.
 const HANDOFFS_MAX: u32 = 8;
@@ -56,6 +59,9 @@ impl CallMachine {
             out.push(Output::Note(Note::ActionRefused("a tool call without name and id")));
             return;
         }
+        if matches!(self.phase, Phase::Connecting) {
+            return self.keep_for_later(call, out);
+        }
         if self.actions.is_flooded() {
             return self.on_agent_lost(EndReason::AgentLost(AgentLoss::Protocol), now, out);
         }
@@ -74,6 +80,28 @@ impl CallMachine {
         }
         self.arm_tool_timer();
         self.answer_if_free(now, out);
+    }
+
+    /// The agent acts before it speaks, while the caller still hears ringing: they are answered, and it is decided
+    /// about then.
+    fn keep_for_later(&mut self, call: ToolCall, out: &mut Vec<Output>) {
+        self.answer(out);
+        if self.early_calls.len() < EARLY_CALLS_MAX {
+            self.early_calls.push(call);
+        } else {
+            out.push(Output::Note(Note::ActionRefused("more tool calls before the answer than a call may have")));
+        }
+    }
+
+    pub(super) fn take_early_calls(&mut self, now: Instant, out: &mut Vec<Output>) {
+        for call in std::mem::take(&mut self.early_calls) {
+            self.on_tool_call(call, now, out);
+        }
+        // Their response may be over by now.
+        if self.response.is_none() {
+            self.actions.response_completed();
+            self.answer_tools(now, out);
+        }
     }
 
     fn admit(&mut self, id: ToolCallId, call: ToolCall, now: Instant, out: &mut Vec<Output>) {
