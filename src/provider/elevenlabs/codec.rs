@@ -26,7 +26,7 @@ const AUDIO_GAP_MAX: Duration = Duration::from_secs(1);
 /// Our tool that ends a call, which stands for the vendor's own.
 const HANGUP: &str = "hangup_call";
 /// The call that the vendor's `end_call` becomes; nobody there waits for an answer.
-const END_CALL_ID: &str = "offhook_end_call";
+const END_CALL_ID: &str = "end-call";
 
 pub(super) struct AgentCodec {
     initiation: Value,
