@@ -11,10 +11,10 @@
 //!                      left     path broke
 //! ```
 //!
-//! Invariants: caller audio always goes to the agent, whoever speaks, and silence where the caller's
-//! phone sends nothing or the caller is on the way to somebody else. From `Up` until the end, or until the audio path breaks, one frame leaves per
-//! 20 ms slot, speech or silence. A tool call is answered once, unless its agent is gone. After `End`
-//! nothing comes out.
+//! Invariants: nothing that the caller says to interrupt or to answer is kept from the agent, and silence
+//! stands where the caller's phone sends nothing or the caller is on the way to somebody else. From `Up`
+//! until the end, or until the audio path breaks, one frame leaves per 20 ms slot, speech or silence. A tool
+//! call is answered once, unless its agent is gone. After `End` nothing comes out.
 
 use super::{
     actions::Actions,

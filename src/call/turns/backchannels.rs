@@ -232,7 +232,7 @@ const LISTS: [(&str, &[&str]); 7] = [
     ),
 ];
 
-/// A set of such words and phrases, in the form that [`normalised`] gives them.
+/// A set of such words and phrases, in the form that `normalised` gives them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backchannels(BTreeSet<String>);
 
