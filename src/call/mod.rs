@@ -30,6 +30,7 @@ pub use machine::CallMachine;
 pub use record::{Measure, Note, TurnTimes};
 pub use rules::{CallRules, Exit, LastResort, OnFailure, Recovery};
 pub use timers::Timer;
+pub use track::Purpose;
 pub use turns::{AgentSound, Backchannels, Ears, FalseAlarm, TurnEvent, TurnOwner, TurnRules, TurnTaker, VERDICT_MAX};
 pub use usage::Usage;
 pub use words::{CallPlan, Delivery, Dialling, Handover, Input, Next, Output, Successor};

@@ -288,6 +288,13 @@ impl CallTask<'_> {
             Note::Announced { tool } => info!(tool = tool.as_str(), "a tool takes long; the caller is told so"),
             Note::Audit(line) => audit(line),
             Note::HandedOff { context } => info!(context = context.as_str(), "the call was handed to another context"),
+            Note::Spoke { purpose } => self.shared.metrics.sentence(purpose),
+            Note::FalseAlarm { why } => {
+                debug!(why, "the caller was heard over the agent, and it was no interruption");
+                self.shared.metrics.false_alarm(why);
+            }
+            Note::HalfDuplex(true) => info!("the line's echo is too heavy for interruptions by voice; keys still work"),
+            Note::HalfDuplex(false) => info!("the line's echo is gone; the agent can be interrupted by voice again"),
             Note::Confirmed(verdict) => debug!(?verdict, "the caller answered a question"),
             Note::ActionRefused(what) => warn!("{what}"),
             Note::TransferFailed(why) => {

@@ -9,7 +9,7 @@ use super::{
     usage::UsageMetrics,
 };
 use crate::{
-    call::{EndReason, TurnTimes, Usage},
+    call::{EndReason, FalseAlarm, Purpose, TurnTimes, Usage},
     tool::ToolError,
 };
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder};
@@ -55,6 +55,16 @@ pub(super) const TURN_STAGE: Definition = Definition::labelled(
 const BARGE_IN_STOP: Definition = Definition::new(
     "offhook_barge_in_stop_seconds",
     "From the decision that the caller interrupts until the first frame without agent audio.",
+);
+const FALSE_ALARMS: Definition = Definition::labelled(
+    "offhook_false_alarms_total",
+    &["why"],
+    "Sounds of the caller over the agent that were no interruption; the agent was paused for 600 ms at most.",
+);
+const SENTENCES: Definition = Definition::labelled(
+    "offhook_sentences_total",
+    &["purpose"],
+    "Sentences that callers heard from the engine itself, word for word: fillers say how often an answer was late.",
 );
 const TICK_LATENESS: Definition =
     Definition::new("offhook_tick_lateness_seconds", "How late a 20 ms playout tick ran.");
@@ -237,6 +247,8 @@ struct Inner {
     timings: Timings,
     slots_missed: IntCounter,
     caller_gaps: IntCounter,
+    false_alarms: HashMap<&'static str, IntCounter>,
+    sentences: HashMap<&'static str, IntCounter>,
     frames_dropped: [IntCounter; FrameDrop::ALL.len()],
     tool_calls: NamedCounters,
     usage: UsageMetrics,
@@ -264,6 +276,8 @@ impl Metrics {
         let declined = DECLINED.register_counters(&registry);
         let dropped = FRAMES_DROPPED.register_counters(&registry);
         let reloads = RELOADS.register_counters(&registry);
+        let false_alarms = FALSE_ALARMS.register_counters(&registry);
+        let sentences = SENTENCES.register_counters(&registry);
         Self(Arc::new(Inner {
             ended: EndReason::all().into_iter().map(|reason| (reason, ended(reason))).collect(),
             active: CALLS_ACTIVE.register_int_gauge(&registry),
@@ -277,6 +291,8 @@ impl Metrics {
             },
             slots_missed: SLOTS_MISSED.register_counter(&registry),
             caller_gaps: CALLER_GAPS.register_counter(&registry),
+            false_alarms: FalseAlarm::ALL.map(|why| (why.label(), child(&false_alarms, why.label()))).into(),
+            sentences: Purpose::LABELS.map(|purpose| (purpose, child(&sentences, purpose))).into(),
             frames_dropped: FrameDrop::ALL.map(|reason| child(&dropped, reason.label())),
             tool_calls: NamedCounters::new(TOOL_CALLS.register_counters(&registry), &ToolCallEnd::LABELS),
             usage: UsageMetrics::new(&registry),
@@ -366,6 +382,16 @@ impl Metrics {
     /// From the decision until the first frame without agent audio.
     pub fn barge_in_stop(&self, took: Duration) {
         self.0.timings.barge_in_stop.observe(took.as_secs_f64());
+    }
+
+    /// `why`: a label of [`FalseAlarm`].
+    pub fn false_alarm(&self, why: &str) {
+        self.0.false_alarms.get(why).inspect(|counter| counter.inc());
+    }
+
+    /// `purpose`: a label of [`Purpose`].
+    pub fn sentence(&self, purpose: &str) {
+        self.0.sentences.get(purpose).inspect(|counter| counter.inc());
     }
 
     /// One playout tick, and how long after its deadline it ran.

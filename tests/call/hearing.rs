@@ -143,6 +143,19 @@ fn what_the_provider_hears_names_the_turn_and_decides_nothing() {
 }
 
 #[test]
+fn a_provider_that_tells_late_what_it_heard_makes_no_second_turn_of_it() {
+    let mut stage = call(OWN);
+    speaks(&mut stage, 600);
+    quiet(&mut stage, 900);
+    stage.agent(AgentEvent::CallerSpeechStarted { utterance: Some("u1".into()) });
+    stage.agent(AgentEvent::CallerSpeechStopped).reply("answer", 300);
+    quiet(&mut stage, 400);
+    let turns: Vec<_> =
+        stage.measures().into_iter().filter(|m| matches!(m, Measure::Turn(times) if times.turn == 1)).collect();
+    assert_eq!(turns.len(), 1, "{:?}", stage.measures().last());
+}
+
+#[test]
 fn the_wait_is_counted_from_the_last_sound_of_the_caller() {
     let mut stage = call(TOLD);
     speaks(&mut stage, 600);

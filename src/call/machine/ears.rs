@@ -255,8 +255,9 @@ impl CallMachine {
 
     pub(super) fn on_speech_started(&mut self, utterance: Option<ItemId>, now: Instant, out: &mut Vec<Output>) {
         let open = matches!(self.ears.turn, Turn::Open { .. });
-        // What an agent is told, or cannot have heard, it only has a name for.
-        let named = self.ears.own_turns() && (open || self.ears.told || self.track.is_audible());
+        // What an agent is told, has heard already, or cannot have heard, it only has a name for.
+        let known = open || self.ears.turn == Turn::Unanswered || self.ears.told || self.track.is_audible();
+        let named = self.ears.own_turns() && known;
         if named {
             return self.policy.utterance_named(utterance);
         }

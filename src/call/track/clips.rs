@@ -29,6 +29,9 @@ pub enum Purpose {
 }
 
 impl Purpose {
+    /// The labels of all of them.
+    pub const LABELS: [&str; 6] = ["notice", "greeting", "announcement", "filler", "apology", "menu"];
+
     pub const fn label(self) -> &'static str {
         match self {
             Self::Notice => "notice",
