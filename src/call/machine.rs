@@ -278,7 +278,9 @@ impl CallMachine {
                 let audio = if away { self.track.silence() } else { audio };
                 self.hear_caller(audio, now, out);
             }
-            LegEvent::Digit(key) if self.menu.is_some() => self.on_choice(key, now, out),
+            LegEvent::Digit(key) if self.menu.is_some() && !self.is_listening_in_private(now) => {
+                self.on_choice(key, now, out);
+            }
             LegEvent::Digit(digit) => self.on_digit(digit, now, out),
             LegEvent::CallerLeft => {
                 let reason = self.reason_of_leaving();
@@ -349,6 +351,7 @@ impl CallMachine {
             self.depart(Departure::ToDialplan(lost.unwrap_or(EndReason::MediaLost)), now, out);
         } else {
             self.stay();
+            self.tell_late(now, out);
             match lost {
                 Some(reason) => self.fail(reason, now, out),
                 None => {
@@ -453,7 +456,7 @@ impl CallMachine {
         let asked_by_agent = !matches!(departure, Departure::HangUp(EndReason::NoInput));
         self.farewell_begun = asked_by_agent && self.has_spoken && self.manners.closing.is_none();
         self.phase = Phase::Leaving(departure);
-        self.stop_deciding();
+        self.stop_deciding(now);
         for timer in [Timer::CallMax, Timer::NoInput, Timer::AgentSilence] {
             self.timers.clear(timer);
         }
@@ -481,7 +484,9 @@ impl CallMachine {
     }
 
     fn hand_on(&mut self, command: LegCommand, reason: EndReason, now: Instant, out: &mut Vec<Output>) {
-        self.timers.clear(Timer::LastWords);
+        for timer in [Timer::LastWords, Timer::CallMax] {
+            self.timers.clear(timer);
+        }
         self.timers.set(Timer::LegAnswer, now + TRANSFER_MAX);
         self.phase = Phase::Transferring(reason);
         out.push(Output::ToLeg(command));

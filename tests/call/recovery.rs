@@ -247,3 +247,52 @@ fn the_agents_audio_waits_until_the_notice_was_heard() {
     assert_eq!((notice.len(), stage.voice_ms()), (30, 300));
     assert!(voice.map(|(at, _)| at).min() > notice.last().copied());
 }
+
+#[test]
+fn a_long_turn_is_given_to_the_next_agent_in_few_pieces() {
+    let mut stage = Stage::greeted();
+    stage.agent(AgentEvent::CallerSpeechStarted { utterance: None });
+    for _ in 0..500 {
+        stage.leg(LegEvent::Audio(vec![0x31; 160].into())).after(20);
+    }
+    stage.agent(AgentEvent::CallerSpeechStopped);
+    let waited = rules().agent_silence_max.as_millis() as u64;
+    stage.understudies.push_back(successor(false));
+    for _ in 0..waited / 20 + 1 {
+        stage.leg(LegEvent::Audio(vec![0xff; 160].into())).after(20);
+    }
+    let before = stage.commands().len();
+    ready(&mut stage);
+    let given: Vec<usize> = stage.commands()[before..]
+        .iter()
+        .filter_map(|command| if let AgentCommand::Audio(audio) = command { Some(audio.len()) } else { None })
+        .collect();
+    assert!(given.iter().sum::<usize>() >= 10_000 * 8, "all ten seconds: {given:?}");
+    assert!(given.len() <= 30, "a queue of frames takes them: {} pieces", given.len());
+}
+
+#[test]
+fn whoever_stays_after_the_agent_was_lost_in_its_goodbye_is_not_left_in_silence() {
+    let mut stage = Stage::greeted();
+    stage.starts("bye").speaks("bye", 2_000).calls_tool("provider-1", "hangup_call", "{}").runs_tools().done("bye");
+    stage.after(300).agent(AgentEvent::Lost(AgentLoss::Closed));
+    stage.agent(AgentEvent::CallerSpeechStarted { utterance: None }).after(20_000);
+    assert!(stage.end_reason().is_some(), "the call ends");
+}
+
+#[test]
+fn digits_of_a_pin_stay_private_when_the_agent_that_asked_is_lost() {
+    let mut stage = Stage::with_tools([approved_tool("verify")]);
+    stage.caller_says(300).only_calls("provider-1", "verify", "{}");
+    let plan = offhook::tool::DigitPlan {
+        prompt: None,
+        min: 4,
+        max: 4,
+        terminator: None,
+        timeout: Duration::from_secs(5),
+        purpose: offhook::tool::DigitPurpose::Pin,
+    };
+    stage.finishes("verify", ToolOutcome::Collect(plan)).leg(LegEvent::Digit('2')).after(100);
+    lost(&mut stage).after(100).leg(LegEvent::Digit('4')).after(100).leg(LegEvent::Digit('6'));
+    assert!(!stage.notes().iter().any(|note| matches!(note, Note::Digit(_))), "nobody sees the rest of it");
+}

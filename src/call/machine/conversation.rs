@@ -46,6 +46,9 @@ impl CallMachine {
                 if matches!(self.phase, Phase::Talking | Phase::Connecting) {
                     self.greet(now, out);
                 }
+                if self.owes_answer() {
+                    self.expect_speech(now);
+                }
             }
             AgentEvent::ResponseStarted { response } => {
                 self.waiting.response_begins(now);
@@ -175,6 +178,7 @@ impl CallMachine {
         self.tell_clip_was_cut(clip, out);
         // Somebody who talks into a goodbye, or before it, is not hung up on.
         if (cut || !self.farewell_begun)
+            && self.agent != Agent::Gone
             && let Phase::Leaving(
                 Departure::HangUp(EndReason::AgentHungUp | EndReason::NoInput)
                 | Departure::Transfer { reason: EndReason::Transferred, .. }
@@ -253,6 +257,7 @@ impl CallMachine {
 
     /// Also into what the caller is saying.
     pub(super) fn say_now(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) {
+        self.succession_keeps(text);
         if self.agent == Agent::Ready {
             self.expect_speech(now);
             self.to_agent(AgentCommand::Say { text: text.to_owned() }, out);
@@ -261,6 +266,7 @@ impl CallMachine {
 
     /// The agent learns of something that it may have to act upon.
     pub(super) fn tell(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) {
+        self.succession_keeps(text);
         if self.agent == Agent::Ready {
             let reply = if self.caller_is_answered_anyway() { Reply::NotNow } else { Reply::Wanted };
             if reply == Reply::Wanted {

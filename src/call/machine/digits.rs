@@ -69,8 +69,16 @@ impl CallMachine {
 
     /// The tool that asked for digits has its outcome by another way: it took too long.
     pub(super) fn forget_capture(&mut self, id: ToolCallId) {
-        if self.capture.take_if(|capture| capture.id == id).is_some() {
-            self.timers.clear(Timer::Digits);
+        if self.capture.as_ref().is_some_and(|capture| capture.id == id) {
+            self.drop_capture();
+        }
+    }
+
+    /// Whoever asked for the digits is gone; what is still typed of them stays private.
+    pub(super) fn drop_capture(&mut self) {
+        self.timers.clear(Timer::Digits);
+        if self.capture.take().is_some_and(|capture| capture.plan.purpose != DigitPurpose::Plain) {
+            self.private_until = Some(self.at + AFTERWARDS);
         }
     }
 

@@ -40,6 +40,8 @@ pub(super) struct Hearing {
     overhears: bool,
     kept: VecDeque<Kept>,
     turn: Turn,
+    /// The caller's words since the agent last spoke, turns that are over.
+    unanswered: Vec<u8>,
     /// When the caller was last heard to speak, in the turn that ended last.
     last_voiced: Option<Instant>,
 }
@@ -80,6 +82,7 @@ impl Hearing {
             overhears: false,
             kept: VecDeque::new(),
             turn: Turn::None,
+            unanswered: Vec::new(),
             last_voiced: None,
         };
         hearing.new_agent(agent);
@@ -116,14 +119,32 @@ impl Hearing {
         if self.turn == Turn::Unanswered {
             self.turn = Turn::None;
         }
+        self.unanswered.clear();
     }
 
     fn keep(&mut self, audio: Bytes, now: Instant) {
-        let limit = if self.turn == Turn::None { KEPT_QUIET } else { KEPT_TURN };
+        let limit = if matches!(self.turn, Turn::Open { .. }) { KEPT_TURN } else { KEPT_QUIET };
         self.kept.push_back(Kept { at: now, audio, sent: false });
         while self.kept.front().is_some_and(|kept| now.saturating_duration_since(kept.at) > limit) {
             self.kept.pop_front();
         }
+    }
+
+    /// Until it is answered, the turn that is over can be told to another agent.
+    fn keep_turn(&mut self, format: Format) {
+        self.kept.iter().for_each(|kept| self.unanswered.extend_from_slice(&kept.audio));
+        let most = KEPT_TURN.as_millis() as usize / 20 * format.frame_bytes();
+        self.unanswered.drain(..self.unanswered.len().saturating_sub(most));
+    }
+
+    /// All that the caller has said and no agent answered.
+    fn all_unanswered(&mut self) -> Vec<u8> {
+        let mut all = self.unanswered.clone();
+        if matches!(self.turn, Turn::Open { .. }) {
+            self.kept.iter().for_each(|kept| all.extend_from_slice(&kept.audio));
+        }
+        self.kept.iter_mut().for_each(|kept| kept.sent = true);
+        all
     }
 
     fn forget_before(&mut self, onset: Instant) {
@@ -239,6 +260,7 @@ impl CallMachine {
     /// The caller's turn is over, whoever found it.
     fn on_turn_ended(&mut self, last_voiced: Instant, now: Instant, out: &mut Vec<Output>) {
         self.ears.turn = Turn::Unanswered;
+        self.ears.keep_turn(self.plan.format);
         self.track.caller_stopped();
         self.waiting.caller_stopped(last_voiced);
         self.policy.caller_stopped(now);
@@ -290,11 +312,14 @@ impl CallMachine {
         if self.ears.turn == Turn::None || !matches!(self.phase, Phase::Talking) {
             return false;
         }
-        self.ears.kept.iter_mut().for_each(|kept| kept.sent = false);
         if self.ears.told {
             self.to_agent(AgentCommand::Turn(CallerTurn::Began), out);
         }
-        self.give_unheard(out);
+        // In few pieces: the queue towards an agent is measured in frames of 20 ms.
+        let second = 50 * self.plan.format.frame_bytes();
+        for piece in self.ears.all_unanswered().chunks(second) {
+            self.to_agent(AgentCommand::Audio(Bytes::copy_from_slice(piece)), out);
+        }
         if self.ears.turn == Turn::Unanswered {
             if self.ears.told {
                 self.to_agent(AgentCommand::Turn(CallerTurn::Ended), out);
@@ -304,10 +329,22 @@ impl CallMachine {
         true
     }
 
-    /// What is undecided stays so: the call is being left.
-    pub(super) fn stop_deciding(&mut self) {
+    /// What is undecided stays so: the call is being left. Who goes on speaking begins a turn.
+    pub(super) fn stop_deciding(&mut self, now: Instant) {
         let mut events = Vec::new();
         self.ears.taker.reset(&mut events);
         self.track.set_loudness(Loudness::Full);
+        let nobody_will_say = self.ears.own_turns() || !self.hears_caller();
+        if nobody_will_say && matches!(self.ears.turn, Turn::Open { .. }) {
+            self.ears.turn = Turn::Unanswered;
+            self.track.caller_stopped();
+            self.waiting.caller_stopped(now);
+            self.policy.caller_stopped(now);
+        }
+    }
+
+    /// The caller has said something that the agent who is ready now still has to answer.
+    pub(super) fn owes_answer(&self) -> bool {
+        self.ears.turn == Turn::Unanswered
     }
 }

@@ -20,6 +20,9 @@ use std::time::Instant;
 
 /// Sessions dialled in vain because somebody spoke meanwhile; then the old one's end is awaited.
 const ROLLOVERS_MAX: u32 = 5;
+/// Sentences that wait for the next agent: tools that ended, a transfer that failed. More than a few cannot happen in
+/// the seconds without one.
+const LATE_MAX: usize = 16;
 /// What an agent is told that goes on where another was cut off.
 const GO_ON: &str = "The connection to you was interrupted for a moment, and the caller waits for you. Go on from the \
                      record of the call: answer what the caller said last, or finish what was being said.";
@@ -74,8 +77,13 @@ impl CallMachine {
         for timer in [Timer::AgentReady, Timer::AgentSilence, Timer::NoInput] {
             self.timers.clear(timer);
         }
-        let wanted = matches!(self.phase, Phase::Connecting | Phase::Talking | Phase::Transferring(_));
-        if !wanted || self.handoff.is_some() {
+        self.early_calls.clear();
+        if self.handoff.is_some() && matches!(self.phase, Phase::Talking) {
+            // The next context has an agent of its own, and is dialled once nobody speaks.
+            self.agent = Agent::Lost;
+            return self.abandon_tools(out);
+        }
+        if !matches!(self.phase, Phase::Connecting | Phase::Talking | Phase::Transferring(_)) {
             return self.give_up(reason, now, out);
         }
         self.succession.owed |= owed && floor != Floor::Caller;
@@ -86,8 +94,8 @@ impl CallMachine {
         }
         match &self.succession.next {
             Some(next) if next.ready => self.take_over(now, out),
-            Some(_) => {}
-            None => self.dial(loss, now, out),
+            // Whoever is being dialled is of the same vendor, which may be in trouble as a whole.
+            _ => self.dial(loss, now, out),
         }
     }
 
@@ -115,14 +123,16 @@ impl CallMachine {
     fn give_up(&mut self, reason: EndReason, now: Instant, out: &mut Vec<Output>) {
         self.agent = Agent::Gone;
         self.timers.clear(Timer::Recovery);
+        self.handoff = None;
         if self.succession.next.take().is_some() {
             out.push(Output::HangUpNext);
         }
         self.track.agent_is_lost();
         self.abandon_tools(out);
         match self.phase {
-            // The caller is on the way out already; nothing more was expected of the agent.
-            Phase::Leaving(_) | Phase::MediaGone | Phase::Ended => {}
+            // The caller is on the way out already; nothing more was expected of the agent, unless they stay.
+            Phase::Leaving(_) => self.lost_untold = Some(reason),
+            Phase::MediaGone | Phase::Ended => {}
             // The audio path is a moment away, or may not be needed any more.
             Phase::Connecting | Phase::Transferring(_) => {
                 self.lost_untold = Some(reason);
@@ -212,7 +222,8 @@ impl CallMachine {
         let Some(Candidate { who: Some(who), .. }) = self.succession.next.take() else { return };
         let Successor { provider, agent, resumes } = who;
         let lost = self.succession.lost.take().is_some();
-        self.succession.expiring = false;
+        (self.succession.expiring, self.succession.rollovers) = (false, 0);
+        (self.manners.audio_held, self.manners.words_hidden) = (false, false);
         self.timers.clear(Timer::Recovery);
         out.push(Output::TakeOver);
         out.push(Output::Note(Note::TookOver { provider, resumed: resumes }));
@@ -232,17 +243,37 @@ impl CallMachine {
     /// What the caller waits for is asked of the new agent.
     fn pick_up_the_thread(&mut self, now: Instant, out: &mut Vec<Output>) {
         let owed = std::mem::take(&mut self.succession.owed);
-        let late = std::mem::take(&mut self.succession.late);
-        for text in &late {
-            self.to_agent(AgentCommand::Tell { text: text.clone(), reply: Reply::NotNow }, out);
-        }
+        let late = self.give_late(out);
         // "One moment, please" is no greeting.
         if !self.greeted {
             self.greet(now, out);
         } else if self.give_unanswered_turn(now, out) {
             // The agent hears what the last one did not answer.
-        } else if owed || !late.is_empty() {
+        } else if owed || late {
             self.tell(GO_ON, now, out);
+        }
+    }
+
+    /// What could not be told while there was no agent; `false` if there is nothing.
+    fn give_late(&mut self, out: &mut Vec<Output>) -> bool {
+        let late = std::mem::take(&mut self.succession.late);
+        for text in &late {
+            self.to_agent(AgentCommand::Tell { text: text.clone(), reply: Reply::NotNow }, out);
+        }
+        !late.is_empty()
+    }
+
+    /// The caller stays after all, with an agent that came in the meantime.
+    pub(super) fn tell_late(&mut self, now: Instant, out: &mut Vec<Output>) {
+        if self.agent == Agent::Ready && self.give_late(out) {
+            self.expect_speech(now);
+        }
+    }
+
+    /// What an agent that is lost was to be told waits for the next one.
+    pub(super) fn succession_keeps(&mut self, text: &str) {
+        if self.agent == Agent::Lost && self.succession.late.len() < LATE_MAX {
+            self.succession.late.push(text.to_owned());
         }
     }
 

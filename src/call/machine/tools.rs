@@ -373,8 +373,7 @@ impl CallMachine {
         for id in self.actions.abandon() {
             self.cancel_tool(id, out);
         }
-        self.capture = None;
-        self.timers.clear(Timer::Digits);
+        self.drop_capture();
         self.timers.clear(Timer::Tool);
     }
 
