@@ -34,6 +34,7 @@ pub use scenario::{Opening, Order, Scenario};
 
 use offhook::{audio::Format, call::CallerTurn};
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
@@ -234,6 +235,8 @@ pub struct Vendor {
     shared: Arc<Shared>,
     listening: AbortHandle,
     sessions: JoinHandle<()>,
+    /// Bound to the same port and never listening, so that nobody else gets the port when this vendor goes.
+    _port: Socket,
 }
 
 struct Shared {
@@ -259,7 +262,17 @@ impl Drop for Vendor {
 
 impl Vendor {
     pub async fn start<D: Dialect>(scenario: Scenario) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let on_port = |port: u16| {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+            socket.set_reuse_port(true).expect("a port that is shared with ourselves");
+            socket.bind(&SocketAddr::from(([127, 0, 0, 1], port)).into()).expect("a free port");
+            socket
+        };
+        let listener = on_port(0);
+        listener.listen(128).expect("a socket that listens");
+        listener.set_nonblocking(true).expect("a socket for the runtime");
+        let listener = TcpListener::from_std(listener.into()).expect("a socket for the runtime");
+        let _port = on_port(listener.local_addr().expect("an address").port());
         let address = listener.local_addr().expect("a bound socket");
         let shared = Arc::new(Shared { scenario, address, log: Mutex::default(), changed: Notify::new() });
         let (arrive, mut arrivals) = mpsc::channel(QUEUE);
@@ -277,7 +290,7 @@ impl Vendor {
             while sessions.join_next().await.is_some() {}
         });
         let options = D::options(address);
-        Self { kind: D::KIND, options, shared, listening: listening.abort_handle(), sessions }
+        Self { kind: D::KIND, options, shared, listening: listening.abort_handle(), sessions, _port }
     }
 
     /// One entry of the configuration's `providers`.
