@@ -153,11 +153,13 @@ impl System {
         let [audiosocket, pages] = [free_address()?, free_address()?];
         let id: String = CONTEXT_ID.iter().map(|byte| format!("{byte:02x}")).collect();
         let Setup { agent, others, context, more } = setup;
+        // The callers are tones, so it is the provider who says when they speak. The ears listen all the same.
         let config = format!(
             "media: {{ audiosocket: {{ bind: \"{audiosocket}\" }} }}\n\
              http: {{ bind: \"{pages}\" }}\n\
              limits: {{ calls: {calls} }}\n\
              default_context: bench\n\
+             turns: {{ owner: provider }}\n\
              providers: {{ agent: {{ {agent} }}{others} }}\n\
              contexts: {{ bench: {{ prompt: You are measured., provider: agent, audiosocket_id: \"{id}\"{context} }} }}\n\
              {more}"
