@@ -9,10 +9,12 @@
 //! 3. [`call`]: the life of one call, every decision of it, without I/O
 //! 4. [`config`]: what an admin wrote
 //! 5. [`telemetry`]: metrics and logs
-//! 6. [`speech`]: voices for what the engine says itself
-//! 7. [`asterisk`], [`provider`], [`outbound`], [`mcp`], [`http`]: adapters, which do not know each other
-//! 8. [`store`]: tools that are made at run time, as files
-//! 9. [`engine`]: one task per call carries the core's decisions to the adapters
+//! 6. [`remote`]: services that are asked over the network
+//! 7. [`stt`], [`llm`], [`speech`]: listeners, who write down what callers say; models that answer; voices, also for
+//!    what the engine says itself
+//! 8. [`asterisk`], [`provider`], [`outbound`], [`mcp`], [`http`]: adapters, which do not know each other
+//! 9. [`store`]: tools that are made at run time, as files
+//! 10. [`engine`]: one task per call carries the core's decisions to the adapters
 
 pub mod asterisk;
 pub mod audio;
@@ -22,11 +24,14 @@ pub mod engine;
 pub mod facts;
 pub mod gate;
 pub mod http;
+pub mod llm;
 pub mod mcp;
 pub mod outbound;
 pub mod provider;
 pub mod redact;
+pub mod remote;
 pub mod speech;
 pub mod store;
+pub mod stt;
 pub mod telemetry;
 pub mod tool;

@@ -1,6 +1,9 @@
 //! Every message that the providers Deepgram and ElevenLabs can send, checked by the types of the
 //! vendors' own packages.
 
+#[path = "support/python.rs"]
+mod python;
+
 use offhook::{
     audio::Format,
     call::{AgentCommand, Reply},
@@ -8,47 +11,22 @@ use offhook::{
     provider::{self, AgentSetup, Codec, Opens, Wire},
     tool::schemas::{Dialect, ToolText},
 };
+use python::{check_lines, feed, sdk, target, words_of};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeSet,
-    io::Write,
-    path::PathBuf,
-    process::{Command, Output, Stdio},
+    process::{Command, Output},
     time::Duration,
 };
 
-/// What tests/lab/setup.sh put there; the two name one place, however cargo is told.
-fn installed(path: &str) -> PathBuf {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(PathBuf::from("target"), PathBuf::from);
-    let path = root.join(target).join(path);
-    assert!(path.exists(), "{} is missing: run `make setup`", path.display());
-    path
-}
-
-fn script(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/sdk").join(name)
-}
-
 fn check(kind: &str, lines: &str) -> Output {
-    let mut command = match kind {
-        "deepgram_agent" => {
-            let python = std::env::var_os("OFFHOOK_PYTHON").map(PathBuf::from);
-            let mut command = Command::new(python.unwrap_or_else(|| installed("venv/bin/python")));
-            command.arg(script("check_deepgram.py"));
-            command
-        }
-        _ => {
-            installed("npm/node_modules/@elevenlabs/types");
-            let mut command = Command::new("node");
-            command.arg(script("check_elevenlabs.mjs")).arg(installed("npm/node_modules"));
-            command
-        }
-    };
-    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = piped.spawn().expect("a checker that runs");
-    child.stdin.take().expect("a pipe").write_all(lines.as_bytes()).expect("a script that reads");
-    child.wait_with_output().expect("a script that ends")
+    if kind == "deepgram_agent" {
+        return check_lines("deepgram", "check_deepgram.py", &[], lines);
+    }
+    // Where tests/lab/setup.sh puts it; the two name one place, however cargo is told.
+    let modules = target().join("npm/node_modules");
+    assert!(modules.join("@elevenlabs/types").exists(), "{} lacks a package: run `make setup`", modules.display());
+    feed(Command::new("node").arg(sdk("check_elevenlabs.mjs")).arg(modules), lines)
 }
 
 fn options(kind: &str) -> Vec<Value> {
@@ -139,7 +117,7 @@ fn codec(kind: &str, options: &Value, leg: Format, opens: Opens) -> Box<dyn Code
     let dialect = if kind == "deepgram_agent" { Dialect::Deepgram } else { Dialect::ElevenLabs };
     let tools = [dialect.render(text).expect("it can be told")].into();
     let setup = AgentSetup { instructions: "Be brief.".into(), tools, opens, ..AgentSetup::new(CallId::random(), leg) };
-    provider::build(kind, options).expect("good options").codec(&setup)
+    provider::build(kind, options).expect("good options").remote().codec(&setup)
 }
 
 /// All that one session sends as text.
@@ -174,7 +152,7 @@ fn every_message_passes(kind: &str, expected: &[&str]) {
     let expected: BTreeSet<String> = expected.iter().map(|kind| (*kind).to_owned()).collect();
     assert_eq!(kinds, expected, "the commands above no longer bring out every message");
     let output = check(kind, &lines);
-    let words = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let words = words_of(&output);
     assert!(output.status.success() && words.contains(" 0 violations"), "{words}");
 }
 

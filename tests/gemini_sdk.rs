@@ -52,7 +52,7 @@ fn agents() -> Vec<AgentSetup> {
 
 /// All that one session sends. Each step is what is heard before, and what is told.
 fn session(options: &Value, agent: &AgentSetup) -> Vec<Value> {
-    let mut codec = provider::build("gemini_live", options).expect("good options").codec(agent);
+    let mut codec = provider::build("gemini_live", options).expect("good options").remote().codec(agent);
     let mut sent = Vec::new();
     codec.open(&mut sent);
     let result = |call_id: &str, ok: bool, reply| AgentCommand::ToolResult {

@@ -1,15 +1,19 @@
-//! Every message the OpenAI Realtime provider can send, checked by the types of the vendor's own
-//! Python package.
+//! Every message the OpenAI Realtime provider can send, and every request for chat completions, checked by
+//! the types of the vendor's own Python package.
 
 #[path = "support/python.rs"]
 mod python;
 
 use offhook::{
     audio::Format,
-    call::{AgentCommand, Reply},
+    call::{AgentCommand, CallerTurn, Reply},
     facts::CallId,
+    llm::{Ask, Message, openai_chat},
     provider::{self, AgentSetup, Wire},
-    tool::schemas::{Dialect, ToolText},
+    tool::{
+        ToolCall,
+        schemas::{Dialect, ToolText},
+    },
 };
 use python::{check_lines, words_of};
 use serde_json::{Value, json};
@@ -47,6 +51,8 @@ fn commands() -> Vec<AgentCommand> {
     let result = |reply| AgentCommand::ToolResult { call_id: "c".into(), output: "{\"ok\":true}".into(), reply };
     vec![
         AgentCommand::Audio(vec![0x55; 160].into()),
+        AgentCommand::Turn(CallerTurn::Began),
+        AgentCommand::Turn(CallerTurn::Ended),
         AgentCommand::Greet { text: None },
         AgentCommand::Greet { text: Some("Hello.".into()) },
         AgentCommand::Say { text: "Ask whether the caller is still there.".into() },
@@ -59,17 +65,25 @@ fn commands() -> Vec<AgentCommand> {
     ]
 }
 
-/// All that one session sends when each command is given while the floor is free.
-fn session(options: &Value, leg: Format) -> Vec<Value> {
+fn transfer(dialect: Dialect) -> Value {
     let parameters = json!({
         "type": "object", "properties": { "destination": { "type": "string", "enum": ["sales"] } },
         "required": ["destination"],
     });
     let text = ToolText { name: "transfer", description: "Hands the caller on.", parameters: &parameters };
-    let tools = [Dialect::OpenAiRealtime.render(text).expect("it can be told")];
-    let setup =
-        AgentSetup { instructions: "Be brief.".into(), tools: tools.into(), ..AgentSetup::new(CallId::random(), leg) };
-    let mut codec = provider::build("openai_realtime", options).expect("good options").codec(&setup);
+    dialect.render(text).expect("it can be told")
+}
+
+/// All that one session sends when each command is given while the floor is free.
+fn session(options: &Value, leg: Format, told_turns: bool) -> Vec<Value> {
+    let tools = [transfer(Dialect::OpenAiRealtime)];
+    let setup = AgentSetup {
+        instructions: "Be brief.".into(),
+        tools: tools.into(),
+        told_turns,
+        ..AgentSetup::new(CallId::random(), leg)
+    };
+    let mut codec = provider::build("openai_realtime", options).expect("good options").remote().codec(&setup);
     let mut sent = Vec::new();
     codec.open(&mut sent);
     let format = match leg {
@@ -112,7 +126,7 @@ fn every_message_we_can_send_is_one_the_vendors_package_knows() {
     let (mut lines, mut kinds) = (String::new(), BTreeSet::new());
     for options in options() {
         for leg in [Format::ULAW, Format::ALAW, Format::SLIN16] {
-            for message in session(&options, leg) {
+            for message in [true, false].into_iter().flat_map(|told| session(&options, leg, told)) {
                 kinds.insert(message["type"].as_str().expect("a type").to_owned());
                 lines.push_str(&message.to_string());
                 lines.push('\n');
@@ -123,6 +137,7 @@ fn every_message_we_can_send_is_one_the_vendors_package_knows() {
         "conversation.item.create",
         "conversation.item.truncate",
         "input_audio_buffer.append",
+        "input_audio_buffer.commit",
         "response.cancel",
         "response.create",
         "session.update",
@@ -152,5 +167,99 @@ fn the_check_itself_finds_unknown_keys_wrong_types_and_the_retired_dialect() {
         let output = check(&format!("{message}\n"));
         let words = words_of(&output);
         assert!(!output.status.success() && words.contains(part), "{message} passed: {words}");
+    }
+}
+
+/// Conversations in which everything occurs, at a server that knows all keys and at one that does not.
+fn chat_requests() -> Vec<Value> {
+    let call =
+        |id: &str, arguments: &str| ToolCall { id: id.into(), name: "transfer".into(), arguments: arguments.into() };
+    let calls = vec![call("a", "{\"destination\":\"sales\"}"), call("b", "{\"destination\":")];
+    let messages = vec![
+        Message::System("Be brief.".into()),
+        Message::Agent { text: "Hello.".into(), calls: Vec::new() },
+        Message::Caller("Sales, please.".into()),
+        Message::Agent { text: "One moment.".into(), calls },
+        Message::Caller("Wait!".into()),
+        Message::Agent { text: String::new(), calls: vec![call("c", "{}")] },
+        Message::Result { call_id: "a".into(), output: "{\"ok\":true}".into() },
+        Message::Result { call_id: "c".into(), output: "{\"ok\":true}".into() },
+    ];
+    let asks = [(true, true), (true, false), (false, true)].map(|(has_tools, may_call)| {
+        let tools = if has_tools { vec![transfer(Dialect::ChatCompletions)] } else { Vec::new() };
+        Ask { messages: messages.clone(), order: None, tools: tools.into(), may_call, cache_key: "call-1".into() }
+    });
+    let options = [
+        json!({ "model": "m" }),
+        json!({ "model": "m", "base_url": "http://127.0.0.1:8000/v1", "max_output_tokens": 300, "include_usage": false }),
+        json!({
+            "api_key": "k", "model": "m", "temperature": 0.4, "max_output_tokens": 300, "reasoning_effort": "low",
+            "service_tier": "priority", "parallel_tool_calls": true,
+        }),
+        json!({ "model": "m", "temperature": 1, "max_output_tokens": 300, "max_tokens_key": "max_tokens" }),
+    ];
+    let body = |options: &Value, ask: &Ask| openai_chat::request_body(options, ask).expect("good options");
+    options.iter().flat_map(|options| asks.iter().map(|ask| body(options, ask)).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn every_request_for_chat_completions_is_one_the_vendors_package_knows() {
+    let (mut lines, mut keys) = (String::new(), BTreeSet::new());
+    for request in chat_requests() {
+        keys.extend(request.as_object().expect("an object").keys().cloned());
+        lines.push_str(&request.to_string());
+        lines.push('\n');
+    }
+    let expected = [
+        "max_completion_tokens",
+        "max_tokens",
+        "messages",
+        "model",
+        "parallel_tool_calls",
+        "prompt_cache_key",
+        "reasoning_effort",
+        "service_tier",
+        "stream",
+        "stream_options",
+        "temperature",
+        "tool_choice",
+        "tools",
+    ];
+    assert_eq!(keys, expected.map(str::to_owned).into(), "the requests above no longer have every key");
+    let output = check_lines("openai", "check_openai_chat.py", &[], &lines);
+    assert!(output.status.success(), "{}", words_of(&output));
+}
+
+/// Servers that are not the vendor's refuse what only it knows, and the vendor refuses these keys without tools.
+#[test]
+fn a_request_has_no_key_that_its_server_would_refuse() {
+    for request in chat_requests() {
+        let has = |key: &str| request.get(key).is_some();
+        assert!(has("tools") || !has("tool_choice") && !has("parallel_tool_calls"), "{request}");
+        assert!(has("stream_options") || !has("prompt_cache_key") && !has("max_completion_tokens"), "{request}");
+        assert!(!has("max_tokens") || !has("max_completion_tokens"), "{request}");
+    }
+}
+
+#[test]
+fn the_check_of_requests_itself_finds_unknown_keys_and_wrong_types() {
+    let message = json!({ "role": "user", "content": "Hello." });
+    let request = |key: &str, value: Value| {
+        let mut request = json!({ "model": "m", "messages": [message], "stream": true });
+        request[key] = value;
+        request
+    };
+    for (request, part) in [
+        (request("max_output_tokens", json!(1)), "$.max_output_tokens"),
+        (request("messages", json!([{ "role": "user", "content": "Hello.", "lang": "en" }])), "$.messages[0].lang"),
+        (request("messages", json!([{ "role": "tool", "content": "{}" }])), "tool_call_id"),
+        (request("tools", json!([{ "type": "function", "function": { "name": "f", "strength": 1 } }])), "strength"),
+        (request("stream_options", json!({ "usage": true })), "$.stream_options.usage"),
+        (request("temperature", json!("1")), "temperature"),
+        (request("reasoning_effort", json!("some")), "reasoning_effort"),
+    ] {
+        let output = check_lines("openai", "check_openai_chat.py", &[], &format!("{request}\n"));
+        let words = words_of(&output);
+        assert!(!output.status.success() && words.contains(part), "{request} passed: {words}");
     }
 }

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::{fmt::Write, fs, path::PathBuf};
 
-const KINDS: [&str; 5] = ["deepgram_agent", "elevenlabs_agent", "gemini_live", "openai_realtime", "scripted"];
+const KINDS: [&str; 4] = ["deepgram_agent", "elevenlabs_agent", "gemini_live", "openai_realtime"];
 
 fn options(kind: &str) -> Value {
     match kind {
@@ -20,7 +20,6 @@ fn options(kind: &str) -> Value {
         "deepgram_agent" => json!({ "api_key": "dg-test" }),
         "elevenlabs_agent" => json!({ "agent_id": "agent_1" }),
         "openai_realtime" => json!({ "api_key": "sk-test" }),
-        "scripted" => json!({ "script": [{ "say": "Hello." }] }),
         other => panic!("write down options for the provider {other}"),
     }
 }
@@ -28,7 +27,7 @@ fn options(kind: &str) -> Value {
 fn codec(kind: &str) -> Box<dyn Codec> {
     let setup =
         AgentSetup { instructions: "Be brief.".into(), ..AgentSetup::new(CallId(uuid::Uuid::nil()), Format::ULAW) };
-    provider::build(kind, &options(kind)).expect("good options").codec(&setup)
+    provider::build(kind, &options(kind)).expect("good options").remote().codec(&setup)
 }
 
 fn fixtures() -> Vec<(String, PathBuf)> {

@@ -1,9 +1,11 @@
 //! Recorded sounds that the engine itself can play: the apology, above all.
 
-use super::{Converter, Encoding, Format};
+use super::{
+    Converter, Encoding, Format,
+    wav::{self, with_true_length},
+};
 use bytes::Bytes;
 use std::{
-    borrow::Cow,
     io::{Cursor, Read},
     path::Path,
     sync::{Mutex, PoisonError},
@@ -49,7 +51,7 @@ pub enum ClipError {
     #[error("cannot read the WAV file: {0}")]
     Wav(#[from] hound::Error),
     #[error(
-        "the WAV file has to be 16-bit mono at 8, 16, 22.05, 24, 44.1 or 48 kHz; it is {bits}-bit, {channels} \
+        "the sound has to be 16-bit mono at 8, 16, 22.05, 24, 44.1 or 48 kHz; it is {bits}-bit, {channels} \
          channels, {rate} Hz"
     )]
     Shape { bits: u16, channels: u16, rate: u32 },
@@ -57,6 +59,17 @@ pub enum ClipError {
     TooLong,
     #[error("there is no sound in it")]
     Empty,
+}
+
+impl Format {
+    /// Linear samples as files and programs describe them, if they can be played here.
+    pub fn of_pcm(bits: u16, channels: u16, rate: u32) -> Result<Self, ClipError> {
+        if bits == 16 && channels == 1 && RATES.contains(&rate) {
+            Ok(Self { encoding: Encoding::Linear, rate })
+        } else {
+            Err(ClipError::Shape { bits, channels, rate })
+        }
+    }
 }
 
 impl Clip {
@@ -72,9 +85,7 @@ impl Clip {
 
     /// 16-bit mono.
     pub fn from_samples(rate: u32, samples: Vec<i16>) -> Result<Self, ClipError> {
-        if !RATES.contains(&rate) {
-            return Err(ClipError::Shape { bits: 16, channels: 1, rate });
-        }
+        Format::of_pcm(16, 1, rate)?;
         if samples.len() as u64 > LENGTH_MAX.as_secs() * u64::from(rate) {
             return Err(ClipError::TooLong);
         }
@@ -95,16 +106,11 @@ impl Clip {
     }
 
     fn read<R: Read>(mut wav: hound::WavReader<R>) -> Result<Self, ClipError> {
-        let spec = wav.spec();
-        let shape = ClipError::Shape { bits: spec.bits_per_sample, channels: spec.channels, rate: spec.sample_rate };
-        let pcm = spec.sample_format == hound::SampleFormat::Int && spec.bits_per_sample == 16;
-        if !pcm || spec.channels != 1 {
-            return Err(shape);
-        }
-        if u64::from(wav.duration()) > LENGTH_MAX.as_secs() * u64::from(spec.sample_rate) {
+        let rate = wav::format(wav.spec())?.rate;
+        if u64::from(wav.duration()) > LENGTH_MAX.as_secs() * u64::from(rate) {
             return Err(ClipError::TooLong);
         }
-        Self::from_samples(spec.sample_rate, wav.samples::<i16>().collect::<Result<_, _>>()?)
+        Self::from_samples(rate, wav.samples::<i16>().collect::<Result<_, _>>()?)
     }
 
     /// How long it is heard.
@@ -133,28 +139,6 @@ impl Clip {
         converter.flush(&mut out);
         out.into()
     }
-}
-
-/// The same file, its `data` chunk as long as what is there.
-fn with_true_length(wav: &[u8]) -> Cow<'_, [u8]> {
-    const CHUNK_HEAD: usize = 8;
-
-    // Behind "RIFF", the length of all, "WAVE".
-    let mut at = 12;
-    while let Some([id @ .., a, b, c, d]) = wav.get(at..at + CHUNK_HEAD) {
-        let length = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
-        let rest = wav.len() - at - CHUNK_HEAD;
-        if id == b"data" && length > rest {
-            let mut wav = wav.to_vec();
-            // Whole samples.
-            let there = u32::try_from(rest & !1).unwrap_or(u32::MAX);
-            wav[at + 4..at + CHUNK_HEAD].copy_from_slice(&there.to_le_bytes());
-            return wav.into();
-        }
-        // Chunks begin at even places.
-        at = at.saturating_add(CHUNK_HEAD + length + length % 2);
-    }
-    wav.into()
 }
 
 #[cfg(test)]

@@ -4,6 +4,9 @@ use super::{Encoding, Format, g711};
 use audioadapter_buffers::direct::InterleavedSlice;
 use rubato::{Fft, FixedSync, Resampler, WindowFunction};
 
+/// The resampler holds back some 5 ms of signal; so much silence pushes the last of it out.
+const TAIL_MS: usize = 5;
+
 /// Converts one direction of one call. Equal formats pass through untouched; else samples are
 /// decoded, resampled in blocks of 20 ms and encoded.
 ///
@@ -45,10 +48,14 @@ impl Converter {
         self.samples = samples;
     }
 
-    /// Ends an utterance: what still waits for a full block is padded with silence and converted,
-    /// so that the last syllable is not heard at the start of the next answer.
+    /// Ends an utterance: what still waits for a full block, or is held back by the filter, is padded with silence
+    /// and converted, so that the last syllable is not heard at the start of the next answer.
     pub fn flush(&mut self, out: &mut Vec<u8>) {
         self.odd_byte = None;
+        if self.resampler.is_some() {
+            let samples = self.from.rate as usize * TAIL_MS / 1_000;
+            self.push(&vec![self.from.silence(); samples * self.from.bytes_per_sample()], out);
+        }
         let Some(block) = &mut self.resampler else { return };
         if !self.samples.is_empty() {
             self.samples.resize(block.input, 0);

@@ -11,6 +11,7 @@ mod gain;
 mod level;
 mod ringback;
 mod voice;
+mod wav;
 
 pub use clip::{Clip, ClipError, Sentence};
 pub use convert::Converter;
@@ -18,6 +19,7 @@ pub use gain::attenuate;
 pub use level::{Activity, ActivityDetector, rms_dbfs};
 pub use ringback::{RingBack, RingTone};
 pub use voice::{Heard, VoiceDetector};
+pub use wav::WavHead;
 
 use std::{fmt, str::FromStr, time::Duration};
 

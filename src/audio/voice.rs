@@ -9,10 +9,6 @@ use std::f32::consts::{PI, TAU};
 
 /// What the network takes: 16 ms at 16 kHz.
 const WINDOW: usize = 256;
-/// Below this there is no speech …
-const SILENT_DBFS: f32 = -58.0;
-/// … and after so many frames of it, the network need not be asked: it has to hear a word end.
-const SILENT_FRAMES: u32 = 10;
 /// From here on a frame may be speech.
 const SPEECH: f32 = 0.4;
 /// The least noise that is added, and the most: no more than the line brings along by itself, and never
@@ -43,8 +39,7 @@ pub struct VoiceDetector {
     floor: NoiseFloor,
     noise: Noise,
     pitch: Pitch,
-    /// Frames in a row without anything.
-    quiet: u32,
+    rest: Rest,
     /// What is not yet a whole frame.
     bytes: Vec<u8>,
     samples: Vec<i16>,
@@ -62,7 +57,7 @@ impl VoiceDetector {
             floor: NoiseFloor::new(),
             noise: Noise(QUIET_LINE_DBFS),
             pitch: Pitch::new(format),
-            quiet: 0,
+            rest: Rest::default(),
             bytes: Vec::new(),
             samples: Vec::new(),
             wide: Vec::new(),
@@ -83,11 +78,16 @@ impl VoiceDetector {
         self.format.decode(frame, &mut self.samples);
         let level_dbfs = rms_dbfs(&self.samples);
         let quietest_heard = self.floor.hear(level_dbfs);
-        self.quiet = if level_dbfs < SILENT_DBFS { self.quiet + 1 } else { 0 };
-        if self.quiet > SILENT_FRAMES {
-            // Half of a call is this: asking the network about it would be half of what the ears cost.
+        let rested = self.rest.rests();
+        self.rest.hear(level_dbfs, self.noise.0.max(quietest_heard));
+        if self.rest.rests() {
+            // More than half of a call is this: asking the network about it would be half of what the ears cost.
             let noise = self.noise.hear(level_dbfs, 0.0);
             return Heard { probability: 0.0, voicing: 0.0, level_dbfs, floor_dbfs: noise.max(quietest_heard) };
+        }
+        if rested {
+            // What it still has in mind is a word from before the silence.
+            self.network.reset();
         }
         let before = self.wide.len();
         self.widened.push(frame, &self.samples, &mut self.wide);
@@ -238,6 +238,35 @@ impl Pitch {
     }
 }
 
+/// Where nobody speaks for sure the network is not asked.
+#[derive(Default)]
+struct Rest {
+    /// Frames in a row without anything.
+    silent: u32,
+    /// Frames in a row that are no louder than the line's own noise.
+    calm: u32,
+}
+
+impl Rest {
+    /// Below this there is no speech …
+    const SILENT_DBFS: f32 = -58.0;
+    /// … and after so many frames of it none goes on: 60 ms are longer than a stop inside a word, as a rule.
+    const SILENT_FRAMES: u32 = 3;
+    /// What rises no further above the noise counts as speech nowhere …
+    const CALM_DB: f32 = 2.0;
+    /// … but noise has its ups and downs, in which a quiet word goes on.
+    const CALM_FRAMES: u32 = 7;
+
+    fn hear(&mut self, level: f32, floor: f32) {
+        self.silent = if level < Self::SILENT_DBFS { self.silent + 1 } else { 0 };
+        self.calm = if level <= floor + Self::CALM_DB { self.calm + 1 } else { 0 };
+    }
+
+    fn rests(&self) -> bool {
+        self.silent > Self::SILENT_FRAMES || self.calm > Self::CALM_FRAMES
+    }
+}
+
 /// A line until it is heard: the first word must not count as noise.
 const QUIET_LINE_DBFS: f32 = -60.0;
 
@@ -326,10 +355,37 @@ mod tests {
     #[test]
     fn the_level_and_the_floor_are_those_of_the_line() {
         let mut audio = noise(-50.0, 24_000);
-        audio.extend(noise(-20.0, 8_000));
+        audio.extend(vowel(50));
         let heard = heard(Format::SLIN8, &audio);
-        let last = heard.last().unwrap();
-        assert!((last.level_dbfs + 20.0).abs() < 1.0 && (last.floor_dbfs + 50.0).abs() < 1.5, "{last:?}");
+        let (noise, voice) = (heard[149], heard[199]);
+        assert!((noise.level_dbfs + 50.0).abs() < 1.0 && (voice.level_dbfs + 23.1).abs() < 1.0, "{noise:?} {voice:?}");
+        assert!((voice.floor_dbfs + 50.0).abs() < 1.5, "{voice:?}");
+    }
+
+    /// A vowel as a telephone leaves it, 20 ms after 20 ms.
+    fn vowel(frames: usize) -> Vec<u8> {
+        let sample =
+            |i: usize| (3..16).map(|n| (TAU * 120.0 * n as f32 * i as f32 / 8_000.0).cos()).sum::<f32>() * 900.0;
+        (0..frames * 160).flat_map(|i| (sample(i) as i16).to_le_bytes()).collect()
+    }
+
+    /// How many of the frames the network was asked about.
+    fn asked(heard: &[Heard]) -> usize {
+        heard.iter().filter(|heard| heard.probability > 0.0).count()
+    }
+
+    #[test]
+    fn the_network_rests_in_silence_and_in_the_noise_of_the_line() {
+        assert_eq!(asked(&heard(Format::SLIN8, &vec![0; 320 * 50])), 3, "silence");
+        let noise = heard(Format::SLIN8, &noise(-40.0, 80_000));
+        assert!(asked(&noise[100..]) < 20, "{} of {} frames of noise", asked(&noise[100..]), noise.len() - 100);
+    }
+
+    #[test]
+    fn a_hiss_after_a_rest_is_not_taken_for_the_word_before_it() {
+        let audio = [vowel(8), vec![0; 320 * 5], noise(-30.0, 160 * 10)].concat();
+        let surest = heard(Format::SLIN8, &audio)[13..].iter().map(|heard| heard.probability).fold(0.0, f32::max);
+        assert!(surest < 0.5, "{surest}");
     }
 
     #[test]

@@ -35,8 +35,29 @@ pub enum AgentCommand {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallerTurn {
+    /// It is undecided whether this is one; its audio follows. Only where [`AgentTraits::overhears`].
+    MayBegin,
+    /// It was none: nothing is to be said about it.
+    WasNone,
     Began,
+    /// A short silence: the turn may be over. Who can prepares the answer, but does nothing that is heard and runs no tool.
+    MayEnd,
+    /// It was a pause only: what was prepared is thrown away.
+    GoesOn,
     Ended,
+}
+
+/// A key of the caller in words, for agents that take keys.
+pub fn key_note(key: char) -> String {
+    format!("{KEY_PRESSED}{key}.")
+}
+
+const KEY_PRESSED: &str = "The caller pressed ";
+
+/// The key that such words are about.
+pub fn key_of(note: &str) -> Option<char> {
+    let mut rest = note.rsplit_once(KEY_PRESSED)?.1.chars();
+    rest.next().filter(|_| rest.as_str() == ".")
 }
 
 /// Whether the agent should speak after a tool result, or after it was told something.
@@ -84,6 +105,8 @@ pub enum AgentEvent {
         text: String,
         utterance: Option<ItemId>,
     },
+    /// Who transcribes the caller believes that their turn is over, or that it is not; the core decides.
+    CallerSeemsDone(bool),
     /// The caller's words in this utterance are not known and will not be.
     NoTranscript {
         utterance: Option<ItemId>,
@@ -219,8 +242,12 @@ pub struct AgentTraits {
     /// Can be told the caller's turns instead of finding them itself.
     pub takes_turns: bool,
     /// May hear the caller while a barge-in is undecided: it does nothing about it but report words
-    /// ([`AgentEvent::PartialTranscript`]). The others hear the caller once it is decided.
+    /// ([`AgentEvent::PartialTranscript`]). The others hear the caller once it is decided. One that is told turns hears
+    /// nothing else outside of them, so that the echo of its own voice is none of these words.
     pub overhears: bool,
+    /// Answers keys that nobody asked for, as a menu does. It is told of them in words ([`key_note`]); the others hear of
+    /// keys only from tools.
+    pub takes_keys: bool,
     /// Bytes of a tool's answer that it can carry; `None`: as long as the engine makes them.
     pub answer_bytes_max: Option<usize>,
     /// Can be told the whole of a result's data. Large or nested answers end the sessions of some
@@ -236,6 +263,7 @@ impl AgentTraits {
         truncates: false,
         takes_turns: false,
         overhears: false,
+        takes_keys: false,
         answer_bytes_max: None,
         forwards_data: true,
     };

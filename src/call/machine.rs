@@ -355,6 +355,7 @@ impl CallMachine {
             match lost {
                 Some(reason) => self.fail(reason, now, out),
                 None => {
+                    self.tell_end_of_turn(out);
                     let why = fault.describe();
                     let text = format!("The caller was not connected: {why}. Explain that and offer other help.");
                     self.say(&text, now, out);

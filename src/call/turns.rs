@@ -11,6 +11,7 @@
 mod backchannels;
 mod candidate;
 mod echo;
+mod ending;
 mod pace;
 
 #[cfg(test)]
@@ -21,6 +22,7 @@ pub use backchannels::Backchannels;
 use crate::audio::{FRAME, Format, Heard, VoiceDetector, rms_dbfs};
 use candidate::{Candidate, Frame, Onset};
 use echo::Echo;
+use ending::Ending;
 use pace::Pace;
 use std::{
     fmt,
@@ -31,6 +33,9 @@ use std::{
 /// From the onset of a sound until it is decided what it was: longer, and a caller who only coughed
 /// takes the silence for the end of the answer.
 pub const VERDICT_MAX: Duration = Duration::from_millis(600);
+/// Silence after which the caller's turn may be over: who can prepares the answer. It is the pause between two words
+/// at the least.
+const MAY_END_AFTER: Duration = Duration::from_millis(200);
 /// Voiced frames that begin a turn while the agent is silent: 120 ms, more than any click.
 const CONFIRMED_FRAMES: u32 = 6;
 /// How far the clock of the frames may lag behind the time at which they arrive.
@@ -116,6 +121,10 @@ pub enum TurnEvent {
     Resumed(FalseAlarm),
     /// The caller has the turn, from silence or by interrupting. `onset`: when the speech began.
     Began { onset: Instant, interrupts: bool },
+    /// A short silence in the caller's turn: it may be over. It goes on, or [`TurnEvent::Ended`] follows.
+    MayEnd,
+    /// It was a pause only.
+    GoesOn,
     /// The caller's turn is over. `last_voiced`: the end of the last voiced frame.
     Ended { last_voiced: Instant },
     /// The line's echo is so heavy that the caller's voice cannot be told from it: from here on the
@@ -186,6 +195,8 @@ enum State {
     Undecided(Candidate),
     Caller {
         last_voiced: Instant,
+        /// [`TurnEvent::MayEnd`] was told.
+        may_end: bool,
     },
 }
 
@@ -268,13 +279,24 @@ impl TurnTaker {
         self.echo.played(rms_dbfs(&self.samples), now);
     }
 
-    /// Words of the caller so far, while it is undecided whether they interrupt. Each text replaces the last.
+    /// Words of the caller so far: they tell whether an undecided sound interrupts, and whether a turn sounds
+    /// finished. Each text replaces the last.
     pub fn words(&mut self, text: &str, now: Instant, out: &mut Vec<TurnEvent>) {
+        if matches!(self.state, State::Caller { .. }) {
+            self.pace.hint(Ending::of(text));
+        }
         let State::Undecided(candidate) = &mut self.state else { return };
         let others = self.rules.backchannels.other_words(text);
         candidate.only_backchannels = others == 0 && !text.trim().is_empty();
         if others >= self.rules.min_words.max(1) {
             self.commit(now, out);
+        }
+    }
+
+    /// Who transcribes the caller believes that the turn is over, or that it is not.
+    pub fn seems_over(&mut self, over: bool) {
+        if matches!(self.state, State::Caller { .. }) {
+            self.pace.hint(if over { Ending::Finished } else { Ending::Open });
         }
     }
 
@@ -284,7 +306,7 @@ impl TurnTaker {
         match std::mem::take(&mut self.state) {
             State::Listening(_) => {}
             State::Undecided(_) => out.push(TurnEvent::Resumed(FalseAlarm::TooShort)),
-            State::Caller { last_voiced } => out.push(TurnEvent::Ended { last_voiced }),
+            State::Caller { last_voiced, .. } => out.push(TurnEvent::Ended { last_voiced }),
         }
     }
 
@@ -295,7 +317,7 @@ impl TurnTaker {
         self.clock = Some(end);
         let is_echo = self.echo.heard(heard.level_dbfs, heard.floor_dbfs, end);
         let goes_on = !matches!(self.state, State::Listening(_));
-        let frame = Frame::new(heard, is_echo, goes_on, end);
+        let frame = Frame::new(heard, is_echo, goes_on, self.echo.may_surprise(), end);
         if frame.voiced {
             self.last_voiced = Some(end);
         }
@@ -306,17 +328,32 @@ impl TurnTaker {
         match &mut self.state {
             State::Listening(_) => self.listen(&frame, agent, out),
             State::Undecided(_) => self.consider(&frame, agent, out),
-            State::Caller { last_voiced } => {
-                if frame.voiced {
-                    self.pace.paused(frame.begin.saturating_duration_since(*last_voiced));
-                    *last_voiced = end;
-                } else if end.saturating_duration_since(*last_voiced) >= self.pace.end_silence() {
-                    let last_voiced = *last_voiced;
-                    self.state = State::default();
-                    self.pace.ended(last_voiced);
-                    out.push(TurnEvent::Ended { last_voiced });
-                }
+            State::Caller { .. } => self.follow(&frame, out),
+        }
+    }
+
+    /// The caller has the turn.
+    fn follow(&mut self, frame: &Frame, out: &mut Vec<TurnEvent>) {
+        let State::Caller { last_voiced, may_end } = &mut self.state else { return };
+        if frame.voiced {
+            self.pace.paused(frame.begin.saturating_duration_since(*last_voiced));
+            *last_voiced = frame.end;
+            if std::mem::take(may_end) {
+                // What the words told was about what was said so far.
+                self.pace.hint(Ending::Unknown);
+                out.push(TurnEvent::GoesOn);
             }
+            return;
+        }
+        let silence = frame.end.saturating_duration_since(*last_voiced);
+        if silence >= MAY_END_AFTER && !std::mem::replace(may_end, true) {
+            out.push(TurnEvent::MayEnd);
+        }
+        if silence >= self.pace.end_silence() {
+            let last_voiced = *last_voiced;
+            self.state = State::default();
+            self.pace.ended(last_voiced);
+            out.push(TurnEvent::Ended { last_voiced });
         }
     }
 
@@ -337,7 +374,7 @@ impl TurnTaker {
         let Some(began) = onset.began().filter(|_| frame.voiced) else { return };
         if silent && onset.voiced() >= CONFIRMED_FRAMES {
             self.pace.began(began);
-            self.state = State::Caller { last_voiced: frame.end };
+            self.state = State::Caller { last_voiced: frame.end, may_end: false };
             out.push(TurnEvent::Began { onset: began, interrupts: false });
         } else if !silent && onset.voiced() >= candidate::duck_after(self.false_alarms) {
             self.state = State::Undecided(Candidate::new(began, onset, frame, self.false_alarms));
@@ -401,6 +438,8 @@ impl TurnTaker {
         let State::Undecided(candidate) = std::mem::take(&mut self.state) else { return };
         self.false_alarms += 1;
         match why {
+            // As long as the line's echo is not known, it may have been that.
+            FalseAlarm::TooShort if self.echo.may_surprise() => self.turned_away = None,
             FalseAlarm::TooShort => self.turned_away = Some(candidate.turned_away()),
             FalseAlarm::Echo | FalseAlarm::Backchannel => self.turned_away = None,
             FalseAlarm::Noise => {}
@@ -417,7 +456,7 @@ impl TurnTaker {
         if !candidate.paused {
             out.push(TurnEvent::Paused);
         }
-        self.state = State::Caller { last_voiced: now };
+        self.state = State::Caller { last_voiced: now, may_end: false };
         self.false_alarms = 0;
         self.turned_away = None;
         self.pace.began(onset);

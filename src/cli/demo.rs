@@ -1,7 +1,7 @@
 //! `offhook demo`: a whole call without Asterisk and without a key.
 //!
 //! The engine runs as always; a synthetic caller connects by AudioSocket as Asterisk would, listens
-//! with its own ears, speaks, interrupts, and is said goodbye to.
+//! with its own ears, speaks, is understood, interrupts, and is said goodbye to.
 
 use super::{
     caller::{Caller, FORMAT},
@@ -29,7 +29,7 @@ use uuid::Uuid;
 #[derive(Args)]
 pub struct DemoArguments {
     /// The configuration; its context `reception` takes the call.
-    #[arg(long, value_name = "FILE", default_value = "config/offhook.yaml")]
+    #[arg(long, value_name = "FILE", default_value = "config/attendant.yaml")]
     config: PathBuf,
     /// Where the recording goes.
     #[arg(long, value_name = "FILE", default_value = "target/demo/call.wav")]
@@ -44,15 +44,14 @@ const CONTEXT: &str = "reception";
 const PAUSE: Duration = Duration::from_millis(700);
 /// How far into the agent's second answer the caller interrupts.
 const PATIENCE: Duration = Duration::from_millis(2_000);
+/// What MCP servers may take to start; the call begins without those that take longer.
+const SERVERS_MAX: Duration = Duration::from_secs(10);
 /// A demo that takes longer is broken.
 const CALL_MAX: Duration = Duration::from_secs(90);
 
 /// What the caller says, in order; the second sentence interrupts.
-const LINES: [&str; 3] = [
-    "Hello. When are you open, please?",
-    "Sorry, just one thing: are you open on Sunday?",
-    "Thank you very much. Goodbye!",
-];
+const LINES: [&str; 4] =
+    ["When are you open?", "Are you open on Sunday?", "What is the weather?", "Thank you. Goodbye."];
 
 pub fn run(arguments: &DemoArguments) -> ExitCode {
     let config = match serve::load(&arguments.config) {
@@ -81,9 +80,10 @@ pub fn run(arguments: &DemoArguments) -> ExitCode {
 }
 
 async fn demo(arguments: &DemoArguments, config: Config, id: Uuid) -> anyhow::Result<()> {
-    let voices = speech::render_all(&LINES, "en-gb+f3").await?;
+    let voices = speech::render_all(&LINES, "en-us+f3").await?;
     let engine = serve::start(&arguments.config, config, Metrics::new(env!("CARGO_PKG_VERSION"))).await?;
     println!("offhook is up: AudioSocket on {}, pages on http://{}/", engine.audiosocket_addr(), engine.http_addr());
+    engine.tools_there(CONTEXT, SERVERS_MAX).await;
     println!("A caller dials in.\n");
     let mut notes = engine.watch_calls();
     let began = Instant::now();

@@ -64,9 +64,17 @@ impl Transcript {
             }
             Note::Said { speaker: Speaker::Agent, text } => {
                 let text = text.reveal().clone();
-                match self.agent_line(|line| line.text.is_none()) {
-                    Some(line) => line.text = Some(text),
-                    None => self.waiting.push_back(Line { who: AGENT, from: None, to: None, text: Some(text) }),
+                if let Some(line) = self.agent_line(|line| line.text.is_none()) {
+                    line.text = Some(text);
+                    return self.print_whole();
+                }
+                // An answer that follows another without a pause is heard as one.
+                match self.agent_line(|line| line.from.is_some() && line.to.is_none()) {
+                    Some(Line { text: Some(before), .. }) => {
+                        before.push(' ');
+                        before.push_str(&text);
+                    }
+                    _ => self.waiting.push_back(Line { who: AGENT, from: None, to: None, text: Some(text) }),
                 }
             }
             Note::ToolAnswered { tool: Some(tool), error } => {

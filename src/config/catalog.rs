@@ -1,4 +1,4 @@
-//! What can be named in a configuration: the kinds of provider and of voice, and the built-in tools.
+//! What can be named in a configuration: the kinds of provider, listener, model and voice, and the built-in tools.
 //!
 //! It is handed in, so this layer imports no provider.
 
@@ -7,7 +7,10 @@ use serde_json::Value;
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     pub providers: Vec<ProviderKind>,
-    pub voices: Vec<VoiceKind>,
+    /// Those of the sections `stt`, `llm` and `voices`.
+    pub stt: Vec<ServiceKind>,
+    pub llm: Vec<ServiceKind>,
+    pub voices: Vec<ServiceKind>,
     /// Exposed names of the built-in tools.
     pub tools: Vec<&'static str>,
 }
@@ -28,18 +31,31 @@ pub struct ProviderKind {
     pub check: fn(&Value) -> Vec<OptionProblem>,
     /// The tools that these options call by name, whatever a context allows.
     pub calls: fn(&Value) -> Vec<String>,
+    /// What these options name of other sections.
+    pub names: fn(&Value) -> Vec<Named>,
 }
 
-/// One kind of voice: the key below `voices.NAME`. Its fields are those of a [`ProviderKind`].
+/// One kind of listener, model or voice: the key below `stt.NAME`, `llm.NAME` or `voices.NAME`. Its fields are those of a
+/// [`ProviderKind`].
 #[derive(Debug, Clone)]
-pub struct VoiceKind {
+pub struct ServiceKind {
     pub kind: &'static str,
     pub summary: &'static str,
     pub schema: Value,
     pub check: fn(&Value) -> Vec<OptionProblem>,
 }
 
-/// A mistake in the options of a provider or a voice.
+/// An entry of another section that options name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// Below the options: `stt`, `tts[1]`.
+    pub path: String,
+    /// `stt`, `llm` or `voices`.
+    pub section: &'static str,
+    pub name: String,
+}
+
+/// A mistake in the options of a provider or another service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptionProblem {
     /// Below the options: `turn_detection.threshold`, `lines[2].say`; empty for the options as a whole.
@@ -65,7 +81,17 @@ impl Catalog {
         self.providers.iter().find(|provider| provider.kind == kind)
     }
 
-    pub(super) fn voice(&self, kind: &str) -> Option<&VoiceKind> {
-        self.voices.iter().find(|voice| voice.kind == kind)
+    /// The kinds of this section, with what one is called; none for another section.
+    pub(super) fn services(&self, section: &str) -> Option<(&'static str, &[ServiceKind])> {
+        match section {
+            "stt" => Some(("listener", &self.stt)),
+            "llm" => Some(("model", &self.llm)),
+            "voices" => Some(("voice", &self.voices)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn service(&self, section: &str, kind: &str) -> Option<&ServiceKind> {
+        self.services(section)?.1.iter().find(|service| service.kind == kind)
     }
 }

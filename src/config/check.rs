@@ -332,6 +332,8 @@ fn chosen(path: &Path) -> Option<&'static str> {
     let [Step::Key(section), Step::Key(_)] = path.steps() else { return None };
     match section.as_str() {
         "providers" => Some("provider"),
+        "stt" => Some("listener"),
+        "llm" => Some("model"),
         "voices" => Some("voice"),
         _ => None,
     }

@@ -35,7 +35,7 @@ mod tree;
 mod turns;
 mod values;
 
-pub use catalog::{Catalog, OptionProblem, ProviderKind, VoiceKind};
+pub use catalog::{Catalog, Named, OptionProblem, ProviderKind, ServiceKind};
 pub use interpolate::Env;
 pub use mcp::{McpConfig, McpRestart, McpServer, McpTransport};
 pub use policy::{Identify, RemoteGate, ToolPolicy, ToolRules};
@@ -140,7 +140,7 @@ pub struct Config {
     pub default_context: Option<String>,
     pub providers: BTreeMap<String, ProviderConfig>,
     /// Who speaks what the engine says itself.
-    pub voices: BTreeMap<String, ProviderConfig>,
+    pub services: Services,
     pub contexts: BTreeMap<String, Arc<Context>>,
     pub destinations: BTreeMap<String, Destination>,
     /// What the operator says of single tools.
@@ -218,7 +218,15 @@ pub struct EngineLimits {
     pub drain: Duration,
 }
 
-/// One entry of `providers:` or `voices:`: its kind (`openai_realtime`, `espeak_ng`) and the options below it.
+/// The sections whose entries are named by providers and contexts.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Services {
+    pub stt: BTreeMap<String, ProviderConfig>,
+    pub llm: BTreeMap<String, ProviderConfig>,
+    pub voices: BTreeMap<String, ProviderConfig>,
+}
+
+/// One entry of `providers:`, `stt:`, `llm:` or `voices:`: its kind (`openai_realtime`, `espeak_ng`) and the options below it.
 #[derive(Clone, PartialEq)]
 pub struct ProviderConfig {
     pub kind: String,

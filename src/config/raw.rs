@@ -43,7 +43,15 @@ pub(super) struct Raw {
     /// with its options below it.
     #[schemars(required, extend("propertyNames" = names(), "minProperties" = 1))]
     pub providers: Option<BTreeMap<String, BTreeMap<String, Value>>>,
-    /// Who speaks what the engine says itself, by a name of your choice. Each entry has exactly one key,
+    /// Who writes down what callers say, for pipelines, by a name of your choice. Each entry has exactly one key, the
+    /// kind of listener, with its options below it.
+    #[schemars(extend("propertyNames" = names()))]
+    pub stt: Option<BTreeMap<String, BTreeMap<String, Value>>>,
+    /// Who answers in pipelines, by a name of your choice. Each entry has exactly one key, the kind of model, with its
+    /// options below it.
+    #[schemars(extend("propertyNames" = names()))]
+    pub llm: Option<BTreeMap<String, BTreeMap<String, Value>>>,
+    /// Who speaks in pipelines, and what the engine says itself, by a name of your choice. Each entry has exactly one key,
     /// the kind of voice, with its options below it.
     #[schemars(extend("propertyNames" = names()))]
     pub voices: Option<BTreeMap<String, BTreeMap<String, Value>>>,

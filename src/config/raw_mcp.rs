@@ -86,8 +86,8 @@ pub(super) struct Defaults {
         extend("default" = 20_000, "title" = "milliseconds from 1 to 600000, such as 20000")
     )]
     pub start_timeout_ms: Option<u64>,
-    /// After this, in milliseconds, the caller hears `slow_response_message`. Not by realtime providers: they would speak
-    /// into it.
+    /// After this, in milliseconds, the caller hears `slow_response_message`. What an agent says meanwhile waits for
+    /// its end.
     #[schemars(
         range(min = 1, max = 600_000),
         extend("default" = 2_000, "title" = "milliseconds from 1 to 600000, such as 2000")

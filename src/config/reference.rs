@@ -119,7 +119,7 @@ impl Page {
     fn named(&mut self, path: &str, schema: &Value, entry: &Value) {
         let path = format!("{path}.NAME");
         let section = path.trim_end_matches(".NAME");
-        if !["providers", "voices"].contains(&section) {
+        if !["providers", "stt", "llm", "voices"].contains(&section) {
             // Its title has said in a few words what may stand there.
             if entry.get("title").is_none() {
                 self.section(&path, entry);

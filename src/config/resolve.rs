@@ -3,8 +3,8 @@
 
 use super::{
     AsteriskConfig, AudioChoice, AudioSocketConfig, Config, Context, EngineLimits, HttpConfig, McpConfig, MediaConfig,
-    ProviderConfig, RtpConfig, Tenant, Transport,
-    catalog::Catalog,
+    ProviderConfig, RtpConfig, Services, Tenant, Transport,
+    catalog::{Catalog, Named},
     defaults, policy,
     problem::{Path, Report, suggest},
     raw::{self, AudioText, DurationText, FailureStep, Raw},
@@ -71,7 +71,11 @@ pub(super) fn resolve(
         limits,
         default_context: raw.default_context,
         providers,
-        voices: resolver.kinds("voices", raw.voices.unwrap_or_default()),
+        services: Services {
+            stt: resolver.kinds("stt", raw.stt.unwrap_or_default()),
+            llm: resolver.kinds("llm", raw.llm.unwrap_or_default()),
+            voices: resolver.kinds("voices", raw.voices.unwrap_or_default()),
+        },
         destinations: raw
             .destinations
             .unwrap_or_default()
@@ -237,11 +241,11 @@ impl Resolver<'_> {
         let mut chosen = BTreeMap::new();
         for (name, kinds) in raw {
             let Some((kind, options)) = kinds.into_iter().next() else { continue };
-            let check = match section {
-                "voices" => self.catalog.voice(&kind).map(|known| known.check),
-                _ => self.catalog.provider(&kind).map(|known| known.check),
+            let (check, named) = match (self.catalog.service(section, &kind), self.catalog.provider(&kind)) {
+                (Some(known), _) => (known.check, Vec::new()),
+                (None, Some(known)) if section == "providers" => (known.check, (known.names)(&options)),
+                _ => continue,
             };
-            let Some(check) = check else { continue };
             let path = Path::default().key(section).key(&name).key(&kind);
             // Collected first: two problems of one check do not explain each other.
             let checked: Vec<_> = check(&options).into_iter().map(|found| (path.join(&found.path), found)).collect();
@@ -250,6 +254,10 @@ impl Resolver<'_> {
             for (place, found) in own {
                 let hint = found.hint.map(|hint| without(&hint, &hidden));
                 self.problem(&place, without(&found.message, &hidden), hint);
+            }
+            for Named { path: within, section, name } in named {
+                let what = self.catalog.services(section).map_or("entry", |(what, _)| what);
+                self.name(&name, section, what, &path.join(&within));
             }
             chosen.insert(name, ProviderConfig { kind, options });
         }

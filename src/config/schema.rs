@@ -18,8 +18,11 @@ pub fn schema(catalog: &Catalog) -> Value {
     }
     let providers = catalog.providers.iter().map(|row| (row.kind, row.summary, &row.schema));
     root["properties"]["providers"]["additionalProperties"] = one_of("provider", providers);
-    let voices = catalog.voices.iter().map(|row| (row.kind, row.summary, &row.schema));
-    root["properties"]["voices"]["additionalProperties"] = one_of("voice", voices);
+    for section in ["stt", "llm", "voices"] {
+        let (what, kinds) = catalog.services(section).unwrap_or_default();
+        let kinds = kinds.iter().map(|row| (row.kind, row.summary, &row.schema));
+        root["properties"][section]["additionalProperties"] = one_of(what, kinds);
+    }
     root["properties"]["contexts"]["additionalProperties"]["properties"]["tools"]["items"]["examples"] =
         catalog.tools.clone().into();
     root

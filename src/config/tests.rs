@@ -40,6 +40,7 @@ fn catalog() -> Catalog {
                 schema: scripted,
                 check: |_| Vec::new(),
                 calls: |_| Vec::new(),
+                names: |_| Vec::new(),
             },
             ProviderKind {
                 kind: "openai_realtime",
@@ -47,9 +48,12 @@ fn catalog() -> Catalog {
                 schema: realtime,
                 check: check_realtime,
                 calls: |_| Vec::new(),
+                names: |_| Vec::new(),
             },
         ],
-        voices: vec![VoiceKind {
+        stt: Vec::new(),
+        llm: Vec::new(),
+        voices: vec![ServiceKind {
             kind: "espeak_ng",
             summary: "A program.",
             schema: json!({

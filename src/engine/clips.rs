@@ -114,7 +114,7 @@ type Voice<'a> = Option<&'a str>;
 fn speakers(config: &Config) -> Result<BTreeMap<Voice<'_>, Speaker>, Vec<BuildError>> {
     let mut speakers = BTreeMap::new();
     let mut errors = Vec::new();
-    for (name, entry) in &config.voices {
+    for (name, entry) in &config.services.voices {
         match speech::build(&entry.kind, &entry.options) {
             Ok(speaker) => drop(speakers.insert(Some(name.as_str()), speaker)),
             Err(problems) => errors.extend(problems.into_iter().map(|problem| BuildError {

@@ -7,6 +7,7 @@ use super::{
     workshop::{Definitions, Workshop},
 };
 use crate::{
+    call::TurnOwner,
     config::{Config, Context},
     mcp::LeftOut,
     outbound::RemoteGate,
@@ -52,7 +53,7 @@ impl Generation {
         let mut errors = Vec::new();
         let mut providers = BTreeMap::new();
         for (name, entry) in &config.providers {
-            match provider::build(&entry.kind, &entry.options) {
+            match provider::build_with(&entry.kind, &entry.options, &config.services) {
                 Ok(provider) => drop(providers.insert(name.clone(), provider)),
                 Err(problems) => errors.extend(problems.into_iter().map(|problem| BuildError {
                     place: format!("providers.{name}.{}.{}", entry.kind, problem.path),
@@ -86,6 +87,7 @@ impl Generation {
         let mut kits = BTreeMap::new();
         for (name, context) in &config.contexts {
             let Some(registry) = tools.registries.get(&context.tenant) else { continue };
+            errors.extend(deaf(name, context, &providers));
             let mut foreign = BTreeMap::new();
             let agents = context.providers().filter_map(|provider| providers.get(provider));
             // Each once, so that a mistake is told once.
@@ -170,6 +172,20 @@ impl Generation {
     fn kit(&self, context: &str) -> &Kit {
         self.kits.get(context).expect("`build` makes a kit for every context of the same configuration")
     }
+}
+
+/// Providers that would never know that the caller has spoken.
+fn deaf<'a>(
+    name: &'a str,
+    context: &'a Context,
+    providers: &'a BTreeMap<String, Arc<dyn Provider>>,
+) -> impl Iterator<Item = BuildError> + 'a {
+    let theirs = context.rules.turns.owner == TurnOwner::Provider;
+    let deaf = |provider: &&str| providers.get(*provider).is_some_and(|known| !known.traits().detects_speech);
+    context.providers().filter(move |_| theirs).filter(deaf).map(move |provider| BuildError {
+        place: format!("contexts.{name}.turns.owner"),
+        message: format!("the provider {provider} does not find the caller's turns by itself; write `owner: offhook`"),
+    })
 }
 
 /// What one of a context's providers cannot be told of its tools: a mistake where the tool is ours or the operator's, and

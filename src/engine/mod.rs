@@ -18,7 +18,6 @@ mod call_task;
 mod calls;
 mod clips;
 mod generation;
-mod health;
 mod line;
 mod live;
 mod mcp;
@@ -53,6 +52,7 @@ use crate::{
         mail::{MailCounters, Mailer},
     },
     provider::ProviderCounters,
+    remote::health::Health,
     speech::{SpeechCounters, Studio},
     telemetry::Metrics,
     tool::Latencies,
@@ -71,12 +71,14 @@ use tokio::{
     net::TcpListener,
     sync::{broadcast, mpsc, watch},
     task::JoinSet,
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 use workshop::Workshop;
 
+/// Between two looks at whether the tools of MCP servers are there.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Notes that a slow watcher may be behind; it loses older ones, calls never wait for it.
 const WATCHED_NOTES_MAX: usize = 1024;
 /// After calls were told to end at once, how long their clearing away may take.
@@ -108,7 +110,7 @@ pub(crate) struct Shared {
     live: Arc<LiveCalls>,
     metrics: Metrics,
     provider_counters: Arc<ProviderCounters>,
-    health: health::ProviderHealth,
+    health: Health,
     latencies: Arc<Latencies>,
     studio: Arc<Studio>,
     media: Arc<MediaHub>,
@@ -214,7 +216,7 @@ impl Engine {
             bound: generation.config.clone(),
             live,
             provider_counters: Arc::new(ProviderCounters::new(registry)?),
-            health: health::ProviderHealth::default(),
+            health: Health::default(),
             latencies: Arc::default(),
             studio,
             media: Arc::new(media),
@@ -256,6 +258,22 @@ impl Engine {
 
     pub fn calls(&self) -> &LiveCalls {
         &self.shared.live
+    }
+
+    /// Waits until all tools of a context are there, but no longer than `limit`: MCP servers take a moment to start, and
+    /// calls that begin before do without them.
+    pub async fn tools_there(&self, context: &str, limit: Duration) {
+        let are_there = || {
+            let generation = self.shared.generation.load();
+            let tools = generation.config.contexts.get(context).map_or(&[][..], |context| &context.tools);
+            tools.iter().all(|tool| generation.knows(tool).is_some())
+        };
+        let _ = timeout(limit, async {
+            while !are_there() {
+                sleep(LOOK_EVERY).await;
+            }
+        })
+        .await;
     }
 
     pub fn metrics(&self) -> &Metrics {

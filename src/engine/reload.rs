@@ -163,7 +163,9 @@ fn names_of(pairs: &[(&str, bool)]) -> Vec<String> {
 fn changed(before: &Config, after: &Config) -> Vec<String> {
     names_of(&[
         ("providers", before.providers != after.providers),
-        ("voices", before.voices != after.voices),
+        ("stt", before.services.stt != after.services.stt),
+        ("llm", before.services.llm != after.services.llm),
+        ("voices", before.services.voices != after.services.voices),
         ("contexts", differs(&before.contexts, &after.contexts)),
         ("tools", differs(&before.tool_rules, &after.tool_rules)),
         ("tenants", differs(&before.tenants, &after.tenants)),

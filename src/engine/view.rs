@@ -1,9 +1,10 @@
 //! The engine as the pages see it.
 
-use super::{Shared, health::Breaker};
+use super::Shared;
 use crate::{
     asterisk::events::AriState,
     http::{About, CallsView, Check, EngineView, McpStatus, McpTest, Readiness, ReloadFailure, ReloadReport},
+    remote::health::Breaker,
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
 use std::sync::Arc;

@@ -1,4 +1,12 @@
-//! What the engine says to agents that take text as the caller's words only.
+//! What the engine asks agents to say, and how it says so to those that take text as the caller's words only.
+
+pub(super) const GREET: &str = "The caller has just been connected. Speak first: greet them.";
+/// The words to be said follow.
+pub(super) const GREET_SAYING: &str =
+    "The caller has just been connected. Speak first. Say exactly this, and nothing more:";
+/// Words of that meaning follow.
+pub(super) const SAY: &str =
+    "Now say something of exactly this meaning, in the language of the conversation, and nothing more:";
 
 /// Marks what the caller did not say, for the model and for the transcript that comes back.
 const MARK: &str = "[Message of the telephone system, not of the caller]";
@@ -10,17 +18,13 @@ pub(super) fn told(text: &str) -> String {
 
 /// Something of this meaning is to be said now.
 pub(super) fn to_say(text: &str) -> String {
-    told(&format!(
-        "Now say something of exactly this meaning, in the language of the conversation, and nothing more: {text}"
-    ))
+    told(&format!("{SAY} {text}"))
 }
 
 pub(super) fn to_greet(text: Option<&str>) -> String {
     match text {
-        None => told("The caller has just been connected. Speak first: greet them."),
-        Some(text) => told(&format!(
-            "The caller has just been connected. Speak first. Say exactly this, and nothing more: {text}"
-        )),
+        None => told(GREET),
+        Some(text) => told(&format!("{GREET_SAYING} {text}")),
     }
 }
 

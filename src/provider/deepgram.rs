@@ -24,12 +24,11 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-use super::{AgentSetup, Codec, Dial, Provider, ProviderKind, SessionFormats, WebSocketDial, read_options};
-use crate::{audio::Format, call::AgentTraits, config::OptionProblem, tool::schemas::Dialect};
+use super::{Agent, AgentSetup, Codec, Dial, Provider, ProviderKind, Remote, SessionFormats, WebSocketDial};
+use crate::{audio::Format, call::AgentTraits, remote::checks, tool::schemas::Dialect};
 use codec::AgentCodec;
 use options::Options;
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 
 /// The vendor's limit, whatever the traffic.
@@ -38,20 +37,12 @@ const SESSION_MAX: Duration = Duration::from_secs(2 * 60 * 60);
 pub(super) const KIND: ProviderKind = ProviderKind {
     kind: "deepgram_agent",
     summary: "Deepgram Voice Agent over WebSocket",
-    schema: || schemars::schema_for!(Options).to_value(),
-    check: |options| match read_options::<Options>(options) {
-        Ok(options) => options.problems(),
-        Err(problems) => problems,
-    },
+    schema: checks::schema::<Options>,
+    check: checks::mistakes::<Options>,
     calls: |_| Vec::new(),
-    build,
+    names: |_| Vec::new(),
+    build: |options, _| Ok(Arc::new(VoiceAgent { options: Arc::new(checks::read(options)?) })),
 };
-
-fn build(options: &Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
-    let options: Options = read_options(options)?;
-    let problems = options.problems();
-    if problems.is_empty() { Ok(Arc::new(VoiceAgent { options: Arc::new(options) })) } else { Err(problems) }
-}
 
 struct VoiceAgent {
     options: Arc<Options>,
@@ -70,6 +61,12 @@ impl Provider for VoiceAgent {
         Some(Dialect::Deepgram)
     }
 
+    fn agent(&self) -> Agent<'_> {
+        Agent::Remote(self)
+    }
+}
+
+impl Remote for VoiceAgent {
     /// Any leg's format is one of the vendor's.
     fn formats(&self, leg: Format) -> SessionFormats {
         SessionFormats { input: leg, output: leg }

@@ -26,8 +26,14 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-use super::{AgentSetup, Codec, Dial, Provider, ProviderKind, SessionFormats, WebSocketDial, read_options};
-use crate::{audio::Format, call::AgentTraits, config::OptionProblem, tool::schemas::Dialect};
+use super::{Agent, AgentSetup, Codec, Dial, Provider, ProviderKind, Remote, SessionFormats, WebSocketDial};
+use crate::{
+    audio::Format,
+    call::AgentTraits,
+    config::{OptionProblem, Services},
+    remote::checks,
+    tool::schemas::Dialect,
+};
 use codec::AgentCodec;
 use futures_util::FutureExt;
 use options::Options;
@@ -45,21 +51,15 @@ const SIGNED_BYTES_MAX: usize = 16 * 1024;
 pub(super) const KIND: ProviderKind = ProviderKind {
     kind: "elevenlabs_agent",
     summary: "An agent of ElevenLabs Agents over WebSocket",
-    schema: || schemars::schema_for!(Options).to_value(),
-    check: |options| match read_options::<Options>(options) {
-        Ok(options) => options.problems(),
-        Err(problems) => problems,
-    },
+    schema: checks::schema::<Options>,
+    check: checks::mistakes::<Options>,
     calls: |_| Vec::new(),
+    names: |_| Vec::new(),
     build,
 };
 
-fn build(options: &Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
-    let options: Options = read_options(options)?;
-    let problems = options.problems();
-    if !problems.is_empty() {
-        return Err(problems);
-    }
+fn build(options: &Value, _: &Services) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
+    let options: Options = checks::read(options)?;
     let signing = options.api_key.clone().map(|key| Signing::new(&options, key)).transpose().map_err(|error| {
         vec![OptionProblem::new("api_key", format!("cannot be used, no TLS client can be made: {error}"))]
     })?;
@@ -84,6 +84,12 @@ impl Provider for Agents {
         Some(Dialect::ElevenLabs)
     }
 
+    fn agent(&self) -> Agent<'_> {
+        Agent::Remote(self)
+    }
+}
+
+impl Remote for Agents {
     /// Until the agent tells its own, which its codec says when the session stands.
     fn formats(&self, leg: Format) -> SessionFormats {
         SessionFormats { input: leg, output: leg }

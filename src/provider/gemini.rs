@@ -33,12 +33,11 @@ mod setup;
 mod tests;
 mod wishes;
 
-use super::{AgentSetup, Codec, Dial, Provider, ProviderKind, SessionFormats, WebSocketDial, read_options};
-use crate::{audio::Format, call::AgentTraits, config::OptionProblem, tool::schemas::Dialect};
+use super::{Agent, AgentSetup, Codec, Dial, Provider, ProviderKind, Remote, SessionFormats, WebSocketDial};
+use crate::{audio::Format, call::AgentTraits, remote::checks, tool::schemas::Dialect};
 use codec::LiveCodec;
 use options::Options;
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 
 /// Measured for `gemini-3.8-live`, whose server does not announce its end.
@@ -49,20 +48,12 @@ const FORMATS: SessionFormats = SessionFormats { input: Format::SLIN16, output: 
 pub(super) const KIND: ProviderKind = ProviderKind {
     kind: "gemini_live",
     summary: "Gemini Live over WebSocket, on the Gemini API or on Vertex AI",
-    schema: || schemars::schema_for!(Options).to_value(),
-    check: |options| match read_options::<Options>(options) {
-        Ok(options) => options.problems(),
-        Err(problems) => problems,
-    },
+    schema: checks::schema::<Options>,
+    check: checks::mistakes::<Options>,
     calls: |_| Vec::new(),
-    build,
+    names: |_| Vec::new(),
+    build: |options, _| Ok(Arc::new(Live { options: Arc::new(checks::read(options)?) })),
 };
-
-fn build(options: &Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
-    let options: Options = read_options(options)?;
-    let problems = options.problems();
-    if problems.is_empty() { Ok(Arc::new(Live { options: Arc::new(options) })) } else { Err(problems) }
-}
 
 struct Live {
     options: Arc<Options>,
@@ -88,6 +79,12 @@ impl Provider for Live {
         Some(Dialect::Gemini)
     }
 
+    fn agent(&self) -> Agent<'_> {
+        Agent::Remote(self)
+    }
+}
+
+impl Remote for Live {
     fn formats(&self, _: Format) -> SessionFormats {
         FORMATS
     }

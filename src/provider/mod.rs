@@ -7,35 +7,34 @@
 //! A provider is one file and one row in [`PROVIDERS`].
 
 mod asides;
-mod checks;
 mod counters;
 mod deepgram;
 mod elevenlabs;
 mod gemini;
 mod openai;
+mod pipeline;
 mod scripted;
 pub mod session;
-mod wire;
+#[cfg(test)]
+mod talk;
+mod turns;
 
+pub use crate::remote::{WebSocketDial, Wire};
 pub use counters::ProviderCounters;
 pub use session::{Meter, SessionPolicy, run};
 
 use crate::{
     audio::Format,
     call::{AgentCommand, AgentEvent, AgentLoss, AgentTraits},
-    config::{self, Catalog, OptionProblem},
+    config::{self, Catalog, Named, OptionProblem, Services},
     facts::CallId,
-    speech,
+    llm::MODELS,
+    remote::kinds,
+    speech::VOICES,
+    stt::LISTENERS,
     tool::{BUILT_IN, schemas::Dialect},
 };
-use base64::{
-    Engine as _,
-    alphabet::{STANDARD, URL_SAFE},
-    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
-};
-use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use secrecy::SecretString;
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -47,6 +46,33 @@ pub trait Provider: Send + Sync {
     fn traits(&self) -> AgentTraits;
     /// How it wants to be told its tools; `None`: it is not told them.
     fn dialect(&self) -> Option<Dialect>;
+    /// Where the agent is.
+    fn agent(&self) -> Agent<'_>;
+}
+
+/// Where an agent is.
+pub enum Agent<'provider> {
+    /// At a vendor, who is dialled.
+    Remote(&'provider dyn Remote),
+    /// In this process; nothing is dialled.
+    Embedded(&'provider dyn Embedded),
+}
+
+impl dyn Provider {
+    /// For those who know that it is a vendor's: tests and measurements.
+    ///
+    /// # Panics
+    /// If it is embedded.
+    pub fn remote(&self) -> &dyn Remote {
+        match self.agent() {
+            Agent::Remote(remote) => remote,
+            Agent::Embedded(_) => panic!("{} is embedded", self.kind()),
+        }
+    }
+}
+
+/// A vendor's agent.
+pub trait Remote: Send + Sync {
     /// The formats of a session for a leg of this format: the leg's own where the provider speaks
     /// it, so that bytes pass through untouched.
     fn formats(&self, leg: Format) -> SessionFormats;
@@ -61,6 +87,18 @@ pub trait Provider: Send + Sync {
     }
     fn dial(&self, setup: &AgentSetup) -> Dial;
     fn codec(&self, setup: &AgentSetup) -> Box<dyn Codec>;
+}
+
+/// An agent in this process, which speaks the core's vocabulary itself.
+pub trait Embedded: Send + Sync {
+    /// Plays the agent of one call until it is lost, or until `commands` is closed, which is `None`. Dropping it ends it
+    /// at once.
+    fn play(
+        &self,
+        setup: AgentSetup,
+        commands: mpsc::Receiver<AgentCommand>,
+        events: mpsc::Sender<AgentEvent>,
+    ) -> BoxFuture<'static, Option<AgentLoss>>;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,27 +163,14 @@ pub enum Dial {
     /// An address that is asked for first; it fails with the HTTP status that codec's
     /// [`refused`](Codec::refused) understands, or 0 when there was none.
     Asked(BoxFuture<'static, Result<WebSocketDial, u16>>),
-    /// The provider lives in this process: a task that speaks to the codec over two channels.
-    /// It ends when its receiver ends.
-    Embedded(StartEmbedded),
+    /// A vendor that is played by a task of the test.
+    #[cfg(test)]
+    Played(StartPlayed),
 }
 
-/// Starts an embedded provider on what it hears and what it says to.
-pub type StartEmbedded = Box<dyn FnOnce(mpsc::Receiver<Wire>, mpsc::Sender<Wire>) -> BoxFuture<'static, ()> + Send>;
-
-#[derive(Debug, Clone)]
-pub struct WebSocketDial {
-    pub url: String,
-    /// Secrets travel in headers only, never in the address.
-    pub headers: Vec<(&'static str, SecretString)>,
-}
-
-/// One message on the wire.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wire {
-    Text(String),
-    Binary(Bytes),
-}
+#[cfg(test)]
+pub(crate) type StartPlayed =
+    Box<dyn FnOnce(mpsc::Receiver<Wire>, mpsc::Sender<Wire>) -> BoxFuture<'static, ()> + Send>;
 
 /// Bytes ⇄ vocabulary for one session, without I/O and without a clock. Audio in both directions
 /// is in the session's [`SessionFormats`]; the session converts from and to the leg's format.
@@ -193,14 +218,17 @@ pub struct ProviderKind {
     pub check: fn(&Value) -> Vec<OptionProblem>,
     /// The tools that these options call by name: every context that uses them has to list these.
     pub calls: fn(&Value) -> Vec<String>,
+    /// What these options name of other sections.
+    pub names: fn(&Value) -> Vec<Named>,
     /// Makes the provider; fails with what `check` finds, or with what only doing it shows.
     pub build: Build,
 }
 
-pub type Build = fn(&Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>>;
+pub type Build = fn(&Value, &Services) -> Result<Arc<dyn Provider>, Vec<OptionProblem>>;
 
 /// Every provider there is.
-pub const PROVIDERS: &[ProviderKind] = &[deepgram::KIND, elevenlabs::KIND, gemini::KIND, openai::KIND, scripted::KIND];
+pub const PROVIDERS: &[ProviderKind] =
+    &[deepgram::KIND, elevenlabs::KIND, gemini::KIND, openai::KIND, pipeline::KIND, scripted::KIND];
 
 /// Every provider, voice and built-in tool there is, for the configuration.
 pub fn catalog() -> Catalog {
@@ -210,30 +238,24 @@ pub fn catalog() -> Catalog {
         schema: (row.schema)(),
         check: row.check,
         calls: row.calls,
+        names: row.names,
     };
     let providers = PROVIDERS.iter().map(kind).collect();
-    Catalog { providers, voices: speech::catalog(), tools: BUILT_IN.to_vec() }
+    let (stt, llm, voices) = (kinds::catalog(LISTENERS), kinds::catalog(MODELS), kinds::catalog(VOICES));
+    Catalog { providers, stt, llm, voices, tools: BUILT_IN.to_vec() }
 }
 
-/// Makes the provider of this kind.
+/// Makes a provider of this kind that needs no other section.
 pub fn build(kind: &str, options: &Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
+    build_with(kind, options, &Services::default())
+}
+
+/// Makes the provider of this kind; `services` are what it may name.
+pub fn build_with(kind: &str, options: &Value, services: &Services) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
     let Some(row) = PROVIDERS.iter().find(|row| row.kind == kind) else {
         let known: Vec<_> = PROVIDERS.iter().map(|row| row.kind).collect();
         let problem = OptionProblem::new("", format!("unknown provider kind \"{kind}\""));
         return Err(vec![problem.hint(format!("known kinds: {}", known.join(", ")))]);
     };
-    (row.build)(options)
-}
-
-/// Reads options; a schema check has usually found the mistakes before, with better paths.
-fn read_options<T: serde::de::DeserializeOwned>(options: &Value) -> Result<T, Vec<OptionProblem>> {
-    T::deserialize(options).map_err(|error| vec![OptionProblem::new("", error.to_string())])
-}
-
-/// Base64 in either alphabet, padded or not: providers write both.
-fn decode_base64(text: &str) -> Option<Vec<u8>> {
-    const LENIENT: GeneralPurposeConfig =
-        GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
-    let alphabet = if text.contains(['-', '_']) { &URL_SAFE } else { &STANDARD };
-    GeneralPurpose::new(alphabet, LENIENT).decode(text).ok()
+    (row.build)(options, services)
 }

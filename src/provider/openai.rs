@@ -15,6 +15,8 @@
 //! - A truncation beyond the audio that was sent is an error, and a truncation at its very end costs
 //!   the model the transcript for nothing.
 //! - Function calls count at `response.done`: only then is their set complete.
+//! - With `turn_detection: null` the server does nothing about the caller's audio until it is committed,
+//!   and a commit starts no response. A commit of less than 100 ms is refused, harmlessly.
 //! - A session lasts 60 minutes at most.
 
 mod codec;
@@ -24,35 +26,29 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-use super::{AgentSetup, Codec, Dial, Provider, ProviderKind, SessionFormats, WebSocketDial, read_options};
+use super::{Agent, AgentSetup, Codec, Dial, Provider, ProviderKind, Remote, SessionFormats, WebSocketDial};
 use crate::{
     audio::{Encoding, Format},
     call::{AgentLoss, AgentTraits},
-    config::OptionProblem,
+    remote::checks,
 };
 use codec::RealtimeCodec;
 use options::Options;
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::Value;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+/// The vendor's limit; the server tells its time, but too late to prepare another session.
+const SESSION_MAX: Duration = Duration::from_secs(60 * 60);
 
 pub(super) const KIND: ProviderKind = ProviderKind {
     kind: "openai_realtime",
     summary: "OpenAI Realtime over WebSocket, or a server that speaks its protocol",
-    schema: || schemars::schema_for!(Options).to_value(),
-    check: |options| match read_options::<Options>(options) {
-        Ok(options) => options.problems(),
-        Err(problems) => problems,
-    },
+    schema: checks::schema::<Options>,
+    check: checks::mistakes::<Options>,
     calls: |_| Vec::new(),
-    build,
+    names: |_| Vec::new(),
+    build: |options, _| Ok(Arc::new(Realtime { options: Arc::new(checks::read(options)?) })),
 };
-
-fn build(options: &Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
-    let options: Options = read_options(options)?;
-    let problems = options.problems();
-    if problems.is_empty() { Ok(Arc::new(Realtime { options: Arc::new(options) })) } else { Err(problems) }
-}
 
 struct Realtime {
     options: Arc<Options>,
@@ -64,19 +60,35 @@ impl Provider for Realtime {
     }
 
     fn traits(&self) -> AgentTraits {
-        AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true, ..AgentTraits::PLAIN }
+        AgentTraits {
+            detects_speech: true,
+            cancels_on_speech: true,
+            truncates: true,
+            takes_turns: true,
+            ..AgentTraits::PLAIN
+        }
     }
 
     fn dialect(&self) -> Option<crate::tool::schemas::Dialect> {
         Some(crate::tool::schemas::Dialect::OpenAiRealtime)
     }
 
+    fn agent(&self) -> Agent<'_> {
+        Agent::Remote(self)
+    }
+}
+
+impl Remote for Realtime {
     fn formats(&self, leg: Format) -> SessionFormats {
         let format = match leg.encoding {
             Encoding::Mulaw | Encoding::Alaw => leg,
             Encoding::Linear => Format::SLIN24,
         };
         SessionFormats { input: format, output: format }
+    }
+
+    fn session_max(&self) -> Option<Duration> {
+        Some(SESSION_MAX)
     }
 
     fn dial(&self, _: &AgentSetup) -> Dial {

@@ -2,8 +2,7 @@
 //! behaves like a vendor's: it detects the caller's speech, cancels its own answer when interrupted,
 //! calls tools, and can be told to fail.
 //!
-//! Its quirks: it speaks to its codec by channels, in a vocabulary of its own ([`wire`]); what the
-//! caller said is not understood and has no transcript.
+//! Its quirk: what the caller said is not understood and has no transcript.
 
 mod actor;
 mod ears;
@@ -11,18 +10,20 @@ mod options;
 mod speech;
 #[cfg(test)]
 mod tests;
-mod wire;
+mod words;
 
-use super::{AgentSetup, Codec, Dial, Provider, ProviderKind, SessionFormats, Wire, read_options};
+use super::{Agent, AgentSetup, Embedded, Provider, ProviderKind};
 use crate::{
     audio::Format,
-    call::AgentTraits,
-    config::OptionProblem,
+    call::{AgentCommand, AgentEvent, AgentLoss, AgentTraits},
+    config::{OptionProblem, Services},
+    remote::checks,
     speech::{VoiceError, wait_for},
 };
 use actor::{Actor, Input, Output};
-use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use options::{Options, VoiceKind};
+use serde::Deserialize as _;
 use serde_json::Value;
 use speech::Speech;
 use std::{sync::Arc, time::Duration};
@@ -30,26 +31,20 @@ use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until},
 };
-use wire::{FromAgent, ScriptedCodec, ToAgent};
+use words::Names;
 
 pub(super) const KIND: ProviderKind = ProviderKind {
     kind: "scripted",
     summary: "An agent in this process that follows a script; needs no key",
-    schema: || schemars::schema_for!(Options).to_value(),
-    check: |options| match read_options::<Options>(options) {
-        Ok(options) => options.problems(),
-        Err(problems) => problems,
-    },
-    calls: |options| read_options::<Options>(options).map(|options| options.tools()).unwrap_or_default(),
+    schema: checks::schema::<Options>,
+    check: checks::mistakes::<Options>,
+    calls: |options| Options::deserialize(options).map(|options| options.tools()).unwrap_or_default(),
+    names: |_| Vec::new(),
     build,
 };
 
-fn build(options: &Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
-    let options: Options = read_options(options)?;
-    let problems = options.problems();
-    if !problems.is_empty() {
-        return Err(problems);
-    }
+fn build(options: &Value, _: &Services) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
+    let options: Options = checks::read(options)?;
     let speech = Speech::new(options.voice, options.espeak.clone());
     prepare(&speech, &options).map_err(|error| {
         let problem = OptionProblem::new("voice", error.to_string());
@@ -84,17 +79,19 @@ impl Provider for Scripted {
         None
     }
 
-    fn formats(&self, leg: Format) -> SessionFormats {
-        SessionFormats { input: leg, output: leg }
+    fn agent(&self) -> Agent<'_> {
+        Agent::Embedded(self)
     }
+}
 
-    fn dial(&self, setup: &AgentSetup) -> Dial {
-        let (options, speech, format) = (self.options.clone(), self.speech.clone(), setup.leg);
-        Dial::Embedded(Box::new(move |commands, events| play(options, speech, format, commands, events).boxed()))
-    }
-
-    fn codec(&self, _: &AgentSetup) -> Box<dyn Codec> {
-        Box::new(ScriptedCodec::default())
+impl Embedded for Scripted {
+    fn play(
+        &self,
+        setup: AgentSetup,
+        commands: mpsc::Receiver<AgentCommand>,
+        events: mpsc::Sender<AgentEvent>,
+    ) -> BoxFuture<'static, Option<AgentLoss>> {
+        play(self.options.clone(), self.speech.clone(), setup.leg, commands, events).boxed()
     }
 }
 
@@ -103,33 +100,32 @@ async fn play(
     options: Arc<Options>,
     speech: Arc<Speech>,
     format: Format,
-    mut commands: mpsc::Receiver<Wire>,
-    events: mpsc::Sender<Wire>,
-) {
+    mut commands: mpsc::Receiver<AgentCommand>,
+    events: mpsc::Sender<AgentEvent>,
+) -> Option<AgentLoss> {
     let mut actor = Actor::new(options, speech.clone(), format, Instant::now().into_std());
-    let mut outputs = vec![Output::Send(FromAgent::Ready)];
+    let mut names = Names::default();
+    let mut outputs = Vec::new();
+    events.send(AgentEvent::Ready).await.ok()?;
     let mut rendering = FuturesUnordered::new();
     loop {
         for output in outputs.drain(..) {
-            let wire = match output {
-                Output::Send(message) => wire::text(&message),
-                Output::Audio { answer, audio } => wire::audio(answer, &audio),
+            let event = match output {
+                Output::Send(message) => words::event(message),
+                Output::Audio { answer, audio } => names.audio(answer, audio),
                 Output::Render { answer, text, keep } => {
                     let speech = speech.clone();
                     rendering.push(async move { (answer, render(&speech, &text, format, keep).await) });
                     continue;
                 }
-                Output::End => return,
+                Output::End => return Some(AgentLoss::Closed),
                 Output::Stall => return std::future::pending().await,
             };
-            if events.send(wire).await.is_err() {
-                return;
-            }
+            events.send(event).await.ok()?;
         }
         tokio::select! {
-            wire = commands.recv() => {
-                let Some(wire) = wire else { return };
-                if let Some(input) = input(wire) {
+            command = commands.recv() => {
+                if let Some(input) = words::input(command?) {
                     actor.step(input, Instant::now().into_std(), &mut outputs);
                 }
             }
@@ -151,24 +147,6 @@ async fn render(speech: &Speech, text: &str, format: Format, keep: bool) -> byte
             speech::tone_of(tone, format)
         }
     }
-}
-
-fn input(wire: Wire) -> Option<Input> {
-    let text = match wire {
-        Wire::Binary(audio) => return Some(Input::Audio(audio)),
-        Wire::Text(text) => text,
-    };
-    Some(match serde_json::from_str(&text).ok()? {
-        ToAgent::Greet { text } => Input::Greet { text },
-        ToAgent::Say { text } => Input::Say { text },
-        ToAgent::Tell { text } => Input::Tell { text },
-        ToAgent::Interrupt { answer, heard_ms, cancel } => {
-            Input::Interrupt { answer, heard: Duration::from_millis(heard_ms), cancel }
-        }
-        ToAgent::ToolResult { call_id, output, speak } => {
-            Input::ToolResult { call_id, words: words_of(&output), speak }
-        }
-    })
 }
 
 /// What of a tool's answer a voice can say: the sentence in it, or the one about its failure.

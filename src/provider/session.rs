@@ -22,13 +22,14 @@ mod tests;
 mod voice;
 mod watch;
 
-use super::{AgentSetup, Codec, Provider, ProviderCounters, SessionFormats, Wire};
+use super::{Agent, AgentSetup, Codec, Provider, ProviderCounters, SessionFormats, Wire};
 use crate::{
     audio::{Converter, Format},
     call::{AgentCommand, AgentEvent, AgentLoss, Noise},
+    remote::web_socket,
 };
 use bytes::Bytes;
-use link::{DialError, Incoming, Link, Unwritable, message_of};
+use link::{DialError, Incoming, Link, Unwritable};
 use preroll::Preroll;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::{
@@ -67,7 +68,7 @@ pub struct SessionPolicy {
     pub backoff: Duration,
     /// Caller audio kept until the session stands.
     pub preroll_max: Duration,
-    /// Two of them fit into the patience with most vendors ([`Provider::patience`]). Keeps NAT mappings
+    /// Two of them fit into the patience with most vendors ([`Remote::patience`](super::Remote::patience)). Keeps NAT mappings
     /// alive as well, which some forget after 30 s.
     pub ping_every: Duration,
     /// For the closing handshake, and for the provider's last words once it no longer reads.
@@ -99,6 +100,14 @@ pub async fn run(
     policy: SessionPolicy,
     counters: Arc<ProviderCounters>,
 ) {
+    if let Agent::Embedded(agent) = provider.agent() {
+        let _connected = setup.meter.connect();
+        if let Some(loss) = agent.play(setup.clone(), commands, events.clone()).await {
+            // A call that has left hears nothing of it.
+            let _ = events.send(AgentEvent::Lost(loss)).await;
+        }
+        return;
+    }
     let preroll = Preroll::new(setup.leg, policy.preroll_max);
     let mut session =
         Session { provider, setup, commands, events, policy, counters, preroll, pending: VecDeque::new() };
@@ -161,8 +170,12 @@ struct Talk {
     watch: Watch,
     /// The provider takes nothing more; its last words are awaited until then.
     unwritable_until: Option<Instant>,
-    /// When the call is to be told that the vendor's limit is near.
+    /// When the call is to be told that the vendor's limit is near …
     expiring_at: Option<Instant>,
+    /// … which is so long before it.
+    notice: Duration,
+    /// How long a peer that lives may be silent.
+    patience: Duration,
 }
 
 impl Session {
@@ -206,8 +219,10 @@ impl Session {
     }
 
     async fn attempt(&mut self, deadline: Instant) -> Attempt {
-        let mut codec = self.provider.codec(&self.setup);
-        let dial = self.provider.dial(&self.setup);
+        let provider = Arc::clone(&self.provider);
+        let Agent::Remote(remote) = provider.agent() else { return Attempt::failed(AgentLoss::Unreachable) };
+        let mut codec = remote.codec(&self.setup);
+        let dial = remote.dial(&self.setup);
         let limit = deadline.min(Instant::now() + self.policy.connect_max);
         let link = match self.collecting(timeout_at(limit, Link::dial(dial))).await {
             None => return Attempt::Ended(End::Left),
@@ -215,7 +230,12 @@ impl Session {
                 tracing::warn!("the provider did not answer the connection in time");
                 return Attempt::failed(AgentLoss::Unreachable);
             }
-            Some(Ok(Err(DialError::Refused { status, retry_after }))) => {
+            Some(Ok(Err(error))) => {
+                let (status, retry_after) = match error {
+                    DialError::Socket(web_socket::DialError::Refused { status, retry_after }) => (status, retry_after),
+                    DialError::NoAddress(status) if status > 0 => (status, None),
+                    DialError::Socket(_) | DialError::NoAddress(_) => return Attempt::failed(AgentLoss::Unreachable),
+                };
                 let loss = match codec.refused(status) {
                     // Who says when to come again has not turned us away for good.
                     _ if retry_after.is_some() || status == 503 => AgentLoss::Throttled,
@@ -223,18 +243,17 @@ impl Session {
                 };
                 return Attempt::Failed { loss, retry_after };
             }
-            Some(Ok(Err(_))) => return Attempt::failed(AgentLoss::Unreachable),
             Some(Ok(Ok(link))) => link,
         };
         let _connected = self.setup.meter.connect();
-        let formats = self.provider.formats(self.setup.leg);
-        let session_max = self.provider.session_max();
+        let formats = remote.formats(self.setup.leg);
+        let notice = remote.session_max().map(notice);
         let mut first = Vec::new();
         codec.open(&mut first);
         let talk = Talk {
             link,
             codec,
-            outbox: first.into_iter().map(message_of).collect(),
+            outbox: first.into_iter().map(Message::from).collect(),
             caller: Converter::new(self.setup.leg, formats.input),
             agent: Voice::new(formats.output, self.setup.leg),
             ready: false,
@@ -242,7 +261,12 @@ impl Session {
             heard_at: Instant::now(),
             watch: Watch::new(),
             unwritable_until: None,
-            expiring_at: session_max.map(|max| Instant::now() + max.saturating_sub(notice(max))),
+            notice: notice.unwrap_or_default(),
+            expiring_at: remote
+                .session_max()
+                .zip(notice)
+                .map(|(max, notice)| Instant::now() + max.saturating_sub(notice)),
+            patience: remote.patience(),
         };
         self.converse(talk, deadline.min(Instant::now() + self.policy.handshake_max)).await
     }
@@ -304,8 +328,7 @@ impl Session {
                 Step::LastWordsOver => Some(talk.codec.closed(None, "")),
                 Step::Expiring => {
                     talk.expiring_at = None;
-                    let within = self.provider.session_max().map(notice).unwrap_or_default();
-                    self.pending.push_back(AgentEvent::Expiring { within });
+                    self.pending.push_back(AgentEvent::Expiring { within: talk.notice });
                     None
                 }
             };
@@ -400,7 +423,7 @@ impl Session {
 
     /// One beat: a ping, and a look at how long the peer has been silent.
     fn beat(&self, talk: &mut Talk, now: Instant) -> Option<AgentLoss> {
-        if self.pending.is_empty() && now.saturating_duration_since(talk.heard_at) >= self.provider.patience() {
+        if self.pending.is_empty() && now.saturating_duration_since(talk.heard_at) >= talk.patience {
             return Some(talk.codec.closed(None, ""));
         }
         if talk.outbox.len() < OUTBOX_MAX {
@@ -488,7 +511,7 @@ impl Talk {
     fn say(&mut self, wires: Vec<Wire>) {
         if !wires.is_empty() {
             self.watch.said();
-            self.outbox.extend(wires.into_iter().map(message_of));
+            self.outbox.extend(wires.into_iter().map(Message::from));
         }
     }
 
@@ -496,7 +519,7 @@ impl Talk {
     fn keep_alive(&mut self) {
         self.watch.said();
         if let Some((_, wire)) = self.watch.keep_alive.as_ref().filter(|_| self.outbox.len() < OUTBOX_MAX) {
-            self.outbox.push_back(message_of(wire.clone()));
+            self.outbox.push_back(wire.clone().into());
         }
     }
 }

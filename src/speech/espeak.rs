@@ -3,9 +3,17 @@
 //! <https://github.com/espeak-ng/espeak-ng/blob/master/src/espeak-ng.1.ronn>. Its quirk: it writes a WAV file to a
 //! pipe before it knows how long it will be, so the lengths in it are not true.
 
-use super::{Voice, VoiceError, VoiceKind, read_options};
-use crate::{audio::Clip, config::OptionProblem};
-use futures_util::{FutureExt as _, future::BoxFuture};
+use super::{Sound, Voice, VoiceError, VoiceKind, stream::limited};
+use crate::{
+    audio::{Clip, Format},
+    config::OptionProblem,
+    remote::checks::{self, Checked},
+};
+use futures_util::{
+    FutureExt as _, StreamExt as _,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::{io::ErrorKind, process::Stdio, sync::Arc, time::Duration};
@@ -15,19 +23,15 @@ const PROGRAM: &str = "espeak-ng";
 /// It speaks a paragraph in some 50 ms; a machine that needs so long for it is stuck.
 const SPEAK_MAX: Duration = Duration::from_secs(10);
 
+/// Some five minutes of speech, which is what a clip may have.
+const CHARS_MAX: usize = 4_000;
+
 pub(super) const KIND: VoiceKind = VoiceKind {
     kind: "espeak_ng",
     summary: "The program espeak-ng on this machine: no key, no network, and it sounds like a machine",
-    schema: || schemars::schema_for!(Espeak).to_value(),
-    check: |options| match read_options::<Espeak>(options) {
-        Ok(options) => options.problems(),
-        Err(problems) => problems,
-    },
-    build: |options| {
-        let options: Espeak = read_options(options)?;
-        let problems = options.problems();
-        if problems.is_empty() { Ok(Arc::new(options)) } else { Err(problems) }
-    },
+    schema: checks::schema::<Espeak>,
+    check: checks::mistakes::<Espeak>,
+    build: |options| Ok(Arc::new(checks::read::<Espeak>(options)?)),
 };
 
 /// How espeak-ng is to sound.
@@ -46,8 +50,8 @@ impl Default for Espeak {
     }
 }
 
-impl Espeak {
-    pub fn problems(&self) -> Vec<OptionProblem> {
+impl Checked for Espeak {
+    fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         if !(80..=400).contains(&self.words_per_minute) {
             problems.push(OptionProblem::new("words_per_minute", "is not within 80 and 400"));
@@ -57,7 +61,9 @@ impl Espeak {
         }
         problems
     }
+}
 
+impl Espeak {
     /// The text goes in by standard input: arguments can be read by every user of the machine.
     async fn run(&self, text: &str) -> Result<Vec<u8>, VoiceError> {
         let mut child = Command::new(PROGRAM)
@@ -95,6 +101,15 @@ impl Voice for Espeak {
 
     fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>> {
         async move { Ok(Clip::from_wav(&self.run(text).await?)?) }.boxed()
+    }
+
+    /// It is faster than anybody would notice, so all of it comes in one piece.
+    fn stream(&self, text: String, leg: Format) -> BoxStream<'static, Result<Sound, VoiceError>> {
+        let voice = self.clone();
+        limited(text, CHARS_MAX, SPEAK_MAX, async move |text| {
+            let audio = voice.speak(&text).await?.render(leg);
+            Ok(stream::iter([Ok(Sound { format: leg, audio })]).boxed())
+        })
     }
 }
 

@@ -1,26 +1,35 @@
-//! Text to sound, for what the engine says word for word and without an agent.
+//! Text to sound: what the engine says word for word and without an agent, and what a pipeline's agent says.
 //!
 //! A [`Voice`] is one file and one row in [`VOICES`]. A [`Studio`] has it speak when a configuration is loaded, and
 //! keeps what it said for as long as a configuration uses it.
 
 mod counters;
+mod deepgram;
+mod elevenlabs;
 mod espeak;
 mod openai;
+mod stream;
 mod studio;
 #[cfg(test)]
 mod tests;
+mod wyoming;
 
 pub use counters::SpeechCounters;
 pub use espeak::{Espeak, is_installed};
 pub use studio::{Speaker, Studio, TextFailed};
 
 use crate::{
-    audio::{Clip, ClipError},
-    config::{self, OptionProblem},
+    audio::{Clip, ClipError, Format},
+    config::OptionProblem,
+    remote::{
+        Fault,
+        kinds::{self, Kind},
+    },
 };
-use futures_util::future::BoxFuture;
+use bytes::Bytes;
+use futures_util::{future::BoxFuture, stream::BoxStream};
 use serde_json::Value;
-use std::{io, sync::Arc, time::Duration};
+use std::{io, time::Duration};
 
 /// Somebody who can be asked to say something.
 pub trait Voice: Send + Sync {
@@ -28,6 +37,18 @@ pub trait Voice: Send + Sync {
     fn kind(&self) -> &'static str;
     /// Speaks `text`. It takes no longer than the voice's own limit.
     fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>>;
+    /// Speaks a clause of an answer, told as it is made; dropping the stream stops it. It is in the format of `leg`
+    /// where the voice has that. A text without a letter or figure is no sound, and no mistake.
+    fn stream(&self, text: String, leg: Format) -> BoxStream<'static, Result<Sound, VoiceError>>;
+}
+
+/// A piece of what a voice says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sound {
+    /// The same in all pieces of a clause.
+    pub format: Format,
+    /// Whole samples, at least one.
+    pub audio: Bytes,
 }
 
 /// Why a voice said nothing. Its words never repeat the text: that may hold a caller's name.
@@ -41,17 +62,26 @@ pub enum VoiceError {
     Failed(String),
     #[error("it took longer than {} s", .0.as_secs_f32())]
     TooSlow(Duration),
-    #[error("the service cannot be reached: {0}")]
-    Unreachable(String),
-    /// HTTP status, and the service's own word for the fault.
-    #[error("the service answered {status}{}", .code.as_deref().map(|code| format!(" ({code})")).unwrap_or_default())]
-    Refused { status: u16, code: Option<String> },
-    #[error("the answer is larger than {} MiB", .0 >> 20)]
-    TooLarge(usize),
+    #[error("the text is longer than {0} characters")]
+    TooLong(usize),
+    #[error(transparent)]
+    Remote(#[from] Fault),
     #[error("the answer is no sound: {0}")]
     NoSound(#[from] ClipError),
     #[error("the answer is no sound, but {0}")]
     OtherContent(String),
+}
+
+impl From<VoiceError> for Fault {
+    fn from(error: VoiceError) -> Self {
+        match error {
+            VoiceError::Remote(fault) => fault,
+            VoiceError::TooSlow(limit) => Self::Slow(limit),
+            VoiceError::Missing | VoiceError::Run(_) | VoiceError::Failed(_) => Self::Unreachable(error.to_string()),
+            VoiceError::TooLong(_) => Self::Garbage("the text is too long for it"),
+            VoiceError::NoSound(_) | VoiceError::OtherContent(_) => Self::Garbage("no sound"),
+        }
+    }
 }
 
 impl VoiceError {
@@ -61,11 +91,14 @@ impl VoiceError {
     pub const fn label(&self) -> &'static str {
         match self {
             Self::Missing => "missing",
-            Self::Run(_) | Self::Failed(_) => "failed",
+            Self::Run(_) | Self::Failed(_) | Self::TooLong(_) => "failed",
             Self::TooSlow(_) => "slow",
-            Self::Unreachable(_) => "unreachable",
-            Self::Refused { .. } => "refused",
-            Self::TooLarge(_) | Self::NoSound(_) | Self::OtherContent(_) => "no_sound",
+            Self::Remote(Fault::Slow(_)) => "slow",
+            Self::Remote(Fault::Unreachable(_) | Fault::Closed(_)) => "unreachable",
+            Self::Remote(Fault::Refused { .. }) => "refused",
+            Self::Remote(Fault::TooLarge(_) | Fault::Garbage(_)) | Self::NoSound(_) | Self::OtherContent(_) => {
+                "no_sound"
+            }
         }
     }
 
@@ -75,55 +108,36 @@ impl VoiceError {
             Self::Missing => "apt install espeak-ng",
             Self::Run(_) => "see whether it can be run by hand",
             Self::Failed(_) => "see `espeak-ng --voices` for the voices there are",
-            Self::TooSlow(_) => "see whether the voice answers by hand; a service may want a longer timeout_ms",
-            Self::Unreachable(_) => "check base_url, and whether this machine can reach it",
-            Self::Refused { status: 401 | 403, .. } => "check api_key",
-            Self::Refused { status: 404 | 405, .. } => "check base_url and model",
-            Self::Refused { status: 429, .. } => "the account has no more quota, or the service is asked too fast",
-            Self::Refused { status: 500.., .. } => "the service has a fault; try again later",
-            Self::Refused { .. } => "check model, voice and response_format",
-            Self::TooLarge(_) | Self::NoSound(_) | Self::OtherContent(_) => {
+            Self::TooLong(_) => "say it in several sentences",
+            Self::TooSlow(_) | Self::Remote(Fault::Slow(_)) => {
+                "see whether the voice answers by hand; a service may want a longer timeout_ms"
+            }
+            Self::Remote(Fault::Unreachable(_) | Fault::Closed(_)) => {
+                "check the address, and whether this machine can reach it"
+            }
+            Self::Remote(Fault::Refused { status: 401 | 403, .. }) => "check api_key",
+            Self::Remote(Fault::Refused { status: 404 | 405, .. }) => "check base_url, model and voice",
+            Self::Remote(Fault::Refused { status: 429, .. }) => {
+                "the account has no more quota, or the service is asked too fast"
+            }
+            Self::Remote(Fault::Refused { status: 500.., .. }) => "the service has a fault; try again later",
+            Self::Remote(Fault::Refused { .. }) => "check model, voice and response_format",
+            Self::Remote(Fault::TooLarge(_) | Fault::Garbage(_)) | Self::NoSound(_) | Self::OtherContent(_) => {
                 "the service has to answer with 16-bit mono; check base_url and response_format"
             }
         }
     }
 }
 
-type Build = fn(&Value) -> Result<Arc<dyn Voice>, Vec<OptionProblem>>;
-
 /// One row of [`VOICES`].
-pub struct VoiceKind {
-    /// The key below `voices.NAME`.
-    pub kind: &'static str,
-    /// One line for the configuration reference.
-    pub summary: &'static str,
-    /// JSON Schema of the options.
-    pub schema: fn() -> Value,
-    /// Every mistake in the options that can be found without side effects.
-    pub check: fn(&Value) -> Vec<OptionProblem>,
-    build: Build,
-}
+type VoiceKind = Kind<dyn Voice>;
 
 /// Every kind of voice there is.
-pub const VOICES: &[VoiceKind] = &[espeak::KIND, openai::KIND];
-
-/// Every kind of voice there is, for the configuration.
-pub fn catalog() -> Vec<config::VoiceKind> {
-    let kind = |row: &VoiceKind| config::VoiceKind {
-        kind: row.kind,
-        summary: row.summary,
-        schema: (row.schema)(),
-        check: row.check,
-    };
-    VOICES.iter().map(kind).collect()
-}
+pub const VOICES: &[VoiceKind] = &[deepgram::KIND, elevenlabs::KIND, espeak::KIND, openai::KIND, wyoming::KIND];
 
 /// Makes the voice of this kind.
 pub fn build(kind: &str, options: &Value) -> Result<Speaker, Vec<OptionProblem>> {
-    let Some(row) = VOICES.iter().find(|row| row.kind == kind) else {
-        return Err(vec![OptionProblem::new("", format!("unknown kind of voice \"{kind}\""))]);
-    };
-    Ok(Speaker::new(kind, options, (row.build)(options)?))
+    Ok(Speaker::new(kind, options, kinds::build(VOICES, kind, options)?))
 }
 
 /// Runs what `work` makes to its end on a thread of its own, which can be waited for with and without a runtime around.
@@ -135,8 +149,4 @@ pub fn wait_for<T: Send, F: Future<Output = T>>(work: impl FnOnce() -> F + Send)
         });
         working.join().unwrap_or_else(|_| Err(io::Error::other("the thread has panicked")))
     })
-}
-
-fn read_options<T: serde::de::DeserializeOwned>(options: &Value) -> Result<T, Vec<OptionProblem>> {
-    T::deserialize(options).map_err(|error| vec![OptionProblem::new("", error.to_string())])
 }

@@ -31,12 +31,10 @@ impl Speaker {
     pub(super) fn new(kind: &str, options: &Value, voice: Arc<dyn Voice>) -> Self {
         Self { voice, id: Sha256::digest(format!("{kind}\n{options}")).into() }
     }
-}
 
-#[cfg(test)]
-impl Speaker {
-    pub(super) fn voice(&self) -> &dyn Voice {
-        &*self.voice
+    /// For what is spoken once, and in a call.
+    pub fn voice(&self) -> &Arc<dyn Voice> {
+        &self.voice
     }
 }
 

@@ -1,9 +1,9 @@
 //! Digits that a tool asks the caller for.
 
-use crate::stage::{Stage, approved_tool};
+use crate::stage::{AGENT, Stage, approved_tool};
 use bytes::Bytes;
 use offhook::{
-    call::{AgentCommand, CallRules, LegEvent, Measure, Output},
+    call::{AgentCommand, AgentEvent, AgentTraits, CallRules, Clips, LegEvent, Measure, Output, Reply, key_of},
     gate::{AuthState, Category},
     tool::{DigitPlan, DigitPurpose, ToolOutcome, ToolSpec},
 };
@@ -175,4 +175,18 @@ fn a_key_on_its_own_is_noted_without_its_name() {
     stage.leg(LegEvent::Digit('7'));
     assert!(!format!("{:?}", stage.notes()).contains('7'));
     assert!(!stage.measures().iter().any(|measure| matches!(measure, Measure::StaleAudio(_))));
+}
+
+#[test]
+fn an_agent_that_takes_keys_is_told_of_one_and_stops_for_it() {
+    let agent = AgentTraits { takes_keys: true, ..AGENT };
+    let mut stage = Stage::speaking(agent, CallRules::default(), Clips::default());
+    stage.leg(LegEvent::Up).agent(AgentEvent::Ready).reply("menu", 5_000).after(1_000);
+    stage.leg(LegEvent::Digit('7'));
+    let commands = stage.commands();
+    let told: Vec<_> = commands.iter().filter(|command| matches!(command, AgentCommand::Tell { .. })).collect();
+    let [AgentCommand::Tell { text, reply: Reply::Wanted }] = told[..] else { panic!("{told:?}") };
+    assert_eq!((text.as_str(), key_of(text)), ("The caller pressed 7.", Some('7')));
+    assert!(commands.iter().any(|command| matches!(command, AgentCommand::Interrupt { .. })));
+    assert_eq!(key_of("The caller pressed the wrong key."), None);
 }

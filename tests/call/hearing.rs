@@ -42,7 +42,14 @@ fn quiet(stage: &mut Stage, ms: u64) {
     line(stage, 0xff, ms);
 }
 
+/// Where turns begin and end.
 fn turns(stage: &Stage) -> Vec<CallerTurn> {
+    let whole = |turn: &CallerTurn| matches!(turn, CallerTurn::Began | CallerTurn::Ended);
+    all_turns(stage).into_iter().filter(whole).collect()
+}
+
+/// The same with the pauses in them.
+fn all_turns(stage: &Stage) -> Vec<CallerTurn> {
     let turn = |command: &&AgentCommand| if let AgentCommand::Turn(turn) = command { Some(*turn) } else { None };
     stage.commands().iter().filter_map(turn).collect()
 }
@@ -55,6 +62,17 @@ fn interrupts(stage: &Stage) -> usize {
 fn speech_heard(stage: &Stage) -> usize {
     let speech = |command: &&&AgentCommand| matches!(command, AgentCommand::Audio(audio) if audio[0] == SPEECH);
     stage.commands().iter().filter(speech).count() * 20
+}
+
+#[test]
+fn an_agent_that_is_told_turns_may_prepare_its_answer_in_a_pause() {
+    let mut stage = call(TOLD);
+    speaks(&mut stage, 600);
+    quiet(&mut stage, 300);
+    speaks(&mut stage, 400);
+    quiet(&mut stage, 1_500);
+    let expected = [CallerTurn::Began, CallerTurn::MayEnd, CallerTurn::GoesOn, CallerTurn::MayEnd, CallerTurn::Ended];
+    assert_eq!(all_turns(&stage), expected);
 }
 
 #[test]
@@ -168,4 +186,39 @@ fn the_wait_is_counted_from_the_last_sound_of_the_caller() {
     let total = times.total().as_millis();
     assert!((890..=940).contains(&total), "{total} ms: {times:?}");
     assert!(times.endpointing.as_millis() >= 560, "{times:?}");
+}
+
+fn audio_frames(stage: &Stage) -> usize {
+    stage.commands().iter().filter(|command| matches!(command, AgentCommand::Audio(_))).count()
+}
+
+/// The agent is in the middle of a long answer.
+fn speaking(agent: AgentTraits) -> Stage {
+    let mut stage = call(agent);
+    stage.reply("long", 5_000);
+    stage
+}
+
+const OVERHEARS: AgentTraits = AgentTraits { overhears: true, ..TOLD };
+
+#[test]
+fn an_agent_that_may_overhear_hears_an_undecided_sound_and_nothing_else_of_the_line() {
+    let mut stage = speaking(OVERHEARS);
+    quiet(&mut stage, 400);
+    assert_eq!(audio_frames(&stage), 0, "the echo of its own voice would be among it");
+    speaks(&mut stage, 200);
+    quiet(&mut stage, 400);
+    assert_eq!(all_turns(&stage), [CallerTurn::MayBegin, CallerTurn::WasNone]);
+    assert_eq!(speech_heard(&stage), 200, "from its first sample on");
+    let heard = audio_frames(&stage);
+    quiet(&mut stage, 400);
+    assert_eq!(audio_frames(&stage), heard, "it was none");
+}
+
+#[test]
+fn words_of_an_undecided_sound_decide_it_sooner() {
+    let mut stage = speaking(OVERHEARS);
+    speaks(&mut stage, 300);
+    stage.agent(AgentEvent::PartialTranscript { text: "no wait".into(), utterance: None });
+    assert_eq!(turns(&stage), [CallerTurn::Began]);
 }

@@ -11,6 +11,7 @@ mod leaks;
 mod mail;
 mod mcp;
 mod overrides;
+mod pipeline;
 mod privacy;
 mod providers;
 mod ringing;

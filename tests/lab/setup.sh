@@ -4,7 +4,7 @@
 #   build   what compiling needs: a linker
 #   bench   and sipp, which makes a hundred calls, the Asterisk that carries them (provision.sh), espeak-ng and sox,
 #           which make the labelled set of turn-taking
-#   demo    and espeak-ng, the voices of `offhook demo`
+#   demo    and espeak-ng and pocketsphinx, the voices and the ears of `offhook demo`
 #   all     and what the tests need: Asterisk and baresip (provision.sh), openssl, sox, Python with the vendors' SDKs and a mail
 #           server, MCP clients and servers of other people
 set -euo pipefail
@@ -79,7 +79,11 @@ command -v cargo >/dev/null || lab_die "no cargo: install a Rust toolchain first
 missing=()
 want cc gcc libc6-dev
 case $what in
-  demo | all) want espeak-ng espeak-ng ;;
+  demo | all)
+    want espeak-ng espeak-ng
+    want pocketsphinx_continuous pocketsphinx
+    have_package pocketsphinx-en-us || missing+=(pocketsphinx-en-us)
+    ;;
   bench)
     want sipp sip-tester
     want espeak-ng espeak-ng

@@ -3,7 +3,7 @@
 use crate::{
     desk::Desk,
     ms,
-    support::vendor::{Dialect, Order, Scenario, Vendor, hertz},
+    support::vendor::{Dialect, Order, Scenario, Seen, Vendor, hertz},
 };
 use std::time::Duration;
 
@@ -44,7 +44,8 @@ pub async fn an_interruption_stops_the_agent_and_late_audio_is_not_heard<D: Dial
     let caller = desk.call().await;
     caller.hears(hertz(1), ms(700)).await;
     caller.speaks().await;
-    vendor.until_session(1, "was interrupted", |seen| seen.interrupted >= 1 || seen.turns_begun >= 1).await;
+    let is_told = |seen: &Seen| seen.interrupted >= 1 || seen.turns_begun >= 1 || !seen.truncations.is_empty();
+    vendor.until_session(1, "was interrupted", is_told).await;
     let interrupted = caller.now() + SETTLED;
     let said = caller.has_spoken().await;
     let over_the_caller =

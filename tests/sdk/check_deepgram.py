@@ -11,8 +11,9 @@ import warnings
 from typing import Any
 
 import pydantic
+from checking import refusals, report, unknown_keys
 from deepgram.agent.v1 import types
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 MODELS = {
     "Settings": types.AgentV1Settings,
@@ -28,24 +29,6 @@ NEEDED = {"FunctionCallResponse": {"id"}}
 FREE = {"parameters", "headers"}
 
 
-def unknown_keys(sent: Any, taken: Any, path: str) -> list[str]:
-    """Keys of `sent` that became no declared field of `taken`, which was validated from it."""
-    if isinstance(sent, dict) and isinstance(taken, BaseModel):
-        fields = type(taken).model_fields
-        problems = []
-        for key, value in sent.items():
-            if key not in fields:
-                problems.append(f"{path}.{key}: no field of {type(taken).__name__}")
-            elif key not in FREE:
-                problems += unknown_keys(value, getattr(taken, key), f"{path}.{key}")
-        return problems
-    if isinstance(sent, list) and isinstance(taken, list):
-        return [p for i, (s, t) in enumerate(zip(sent, taken)) for p in unknown_keys(s, t, f"{path}[{i}]")]
-    if isinstance(sent, dict):
-        return [f"{path}: an object that no model took"]
-    return []
-
-
 def violations(message: dict[str, Any]) -> list[str]:
     kind = message.get("type")
     if kind not in MODELS:
@@ -53,22 +36,15 @@ def violations(message: dict[str, Any]) -> list[str]:
     try:
         taken = TypeAdapter(MODELS[kind]).validate_python(message, strict=True)
     except pydantic.ValidationError as error:
-        return [f"$.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        return refusals(error)
     missing = [f"$.{key}: missing" for key in sorted(NEEDED.get(kind, set()) - message.keys())]
-    return missing + unknown_keys(message, taken, "$")
+    return missing + unknown_keys(message, taken, "$", FREE)
 
 
 def main() -> int:
     warnings.simplefilter("error", UserWarning)
-    checked, found = 0, 0
-    for number, line in enumerate(sys.stdin, 1):
-        message = json.loads(line)
-        for problem in violations(message):
-            print(f"message {number} ({message.get('type')}) {problem}")
-            found += 1
-        checked += 1
-    print(f"{checked} messages checked, {found} violations")
-    return 1 if found or not checked else 0
+    messages = enumerate(map(json.loads, sys.stdin), 1)
+    return report("messages", ((f"message {n} ({m.get('type')})", violations(m)) for n, m in messages))
 
 
 if __name__ == "__main__":

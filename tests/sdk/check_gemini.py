@@ -11,6 +11,7 @@ import warnings
 from typing import Any, Optional
 
 import pydantic
+from checking import refusals, report
 from google.genai import _live_converters, types
 from pydantic import BaseModel
 
@@ -98,7 +99,7 @@ def violations(message: Any, model: type[BaseModel]) -> list[str]:
     try:
         taken = model.model_validate(message)
     except pydantic.ValidationError as error:
-        return [f"$.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        return refusals(error)
     except UserWarning as warning:  # what an enumeration of the package says of an unknown value
         return [f"$: {warning}"]
     problems = unknown_keys(message, taken, "$")
@@ -133,15 +134,8 @@ def main() -> int:
     if not serialized_key():
         print("the package no longer writes setup.realtimeInputConfig")
         return 1
-    checked, found = 0, 0
-    for number, line in enumerate(sys.stdin, 1):
-        message = json.loads(line)
-        for problem in violations(respelled(message) if server else message, model):
-            print(f"message {number} {problem}")
-            found += 1
-        checked += 1
-    print(f"{checked} messages checked, {found} violations")
-    return 1 if found or not checked else 0
+    messages = (respelled(message) if server else message for message in map(json.loads, sys.stdin))
+    return report("messages", ((f"message {n}", violations(m, model)) for n, m in enumerate(messages, 1)))
 
 
 if __name__ == "__main__":

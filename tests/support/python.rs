@@ -9,13 +9,20 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
+/// Where tests/lab/setup.sh puts things; the two name one place, however cargo is told.
+pub fn target() -> PathBuf {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    root.join(std::env::var_os("CARGO_TARGET_DIR").map_or(PathBuf::from("target"), PathBuf::from))
+}
+
+/// A file of `tests/sdk`.
+pub fn sdk(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/sdk").join(name)
+}
+
 /// The interpreter; `package` is what its absence keeps from being checked.
 pub fn python(package: &str) -> PathBuf {
-    // Where tests/lab/setup.sh puts it; the two name one place, however cargo is told.
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(PathBuf::from("target"), PathBuf::from);
-    let usual = root.join(target).join("venv/bin/python");
-    let python = std::env::var_os("OFFHOOK_PYTHON").map_or(usual, PathBuf::from);
+    let python = std::env::var_os("OFFHOOK_PYTHON").map_or(target().join("venv/bin/python"), PathBuf::from);
     assert!(
         python.exists(),
         "{} is missing: run `make setup`, or set OFFHOOK_PYTHON to a Python that has the package `{package}`",
@@ -27,22 +34,21 @@ pub fn python(package: &str) -> PathBuf {
 /// A script of `tests/sdk`.
 pub fn script(package: &str, name: &str) -> Command {
     let mut command = Command::new(python(package));
-    command.arg(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/sdk").join(name));
+    command.arg(sdk(name));
     command
 }
 
 /// What a script says of these lines.
 pub fn check_lines(package: &str, name: &str, arguments: &[&str], lines: &str) -> Output {
-    let mut command = script(package, name);
-    let mut child = command
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("a Python that runs");
-    child.stdin.take().expect("a pipe").write_all(lines.as_bytes()).expect("a script that reads");
-    child.wait_with_output().expect("a script that ends")
+    feed(script(package, name).args(arguments), lines)
+}
+
+/// What a program says of these lines.
+pub fn feed(command: &mut Command, lines: &str) -> Output {
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().expect("a program that runs");
+    child.stdin.take().expect("a pipe").write_all(lines.as_bytes()).expect("a program that reads");
+    child.wait_with_output().expect("a program that ends")
 }
 
 /// What a program printed, for a test that failed.

@@ -8,21 +8,24 @@ use offhook::{
     audio::Format,
     call::{AgentCommand, AgentEvent, AgentLoss, AgentTraits, Noise, Reply, ResponseId, ResponseStatus, Speaker},
     config::OptionProblem,
-    provider::{AgentSetup, Codec, Dial, Provider, ProviderKind, SessionFormats, WebSocketDial, Wire},
+    provider::{Agent, AgentSetup, Codec, Dial, Provider, ProviderKind, Remote, SessionFormats, WebSocketDial, Wire},
+    remote::checks::{self, Checked},
+    remote::json::text,
     tool::schemas::Dialect,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::Arc;
 
 pub const KIND: ProviderKind = ProviderKind {
     kind: "toy",
     summary: "A toy that shows how a provider is added",
-    schema: || schemars::schema_for!(Options).to_value(),
-    check: |options| read(options).err().into_iter().collect(),
+    schema: checks::schema::<Options>,
+    check: checks::mistakes::<Options>,
     calls: |_| Vec::new(),
-    build: |options| Ok(Arc::new(Toy(read(options).map_err(|problem| vec![problem])?))),
+    names: |_| Vec::new(),
+    build: |options, _| Ok(Arc::new(Toy(checks::read(options)?))),
 };
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -32,11 +35,10 @@ struct Options {
     base_url: String,
 }
 
-fn read(options: &Value) -> Result<Options, OptionProblem> {
-    let options = Options::deserialize(options).map_err(|error| OptionProblem::new("", error.to_string()))?;
-    let good = options.base_url.starts_with("ws://") || options.base_url.starts_with("wss://");
-    let problem = || OptionProblem::new("base_url", "is no WebSocket address").hint("write it like wss://toy.example");
-    if good { Ok(options) } else { Err(problem()) }
+impl Checked for Options {
+    fn problems(&self) -> Vec<OptionProblem> {
+        Vec::from_iter(checks::web_socket("base_url", &self.base_url, "wss://toy.example"))
+    }
 }
 
 struct Toy(Options);
@@ -54,6 +56,12 @@ impl Provider for Toy {
         None
     }
 
+    fn agent(&self) -> Agent<'_> {
+        Agent::Remote(self)
+    }
+}
+
+impl Remote for Toy {
     fn formats(&self, _: Format) -> SessionFormats {
         SessionFormats { input: Format::ULAW, output: Format::ULAW }
     }
@@ -79,10 +87,6 @@ enum FromToy {
     Heard { text: String },
     Say { id: String },
     Said { text: String },
-}
-
-fn text(message: &Value) -> Wire {
-    Wire::Text(message.to_string())
 }
 
 impl Codec for ToyCodec {

@@ -64,6 +64,7 @@ impl CallMachine {
                 self.succession.somebody_speaks();
                 self.on_words(speaker, text, utterance.as_deref(), now, out);
             }
+            AgentEvent::CallerSeemsDone(done) => self.on_caller_seems_done(done),
             AgentEvent::NoTranscript { utterance } => self.on_no_words(utterance.as_deref(), now, out),
             AgentEvent::ToolCall(call) => self.on_tool_call(call, now, out),
             AgentEvent::ToolCallCancelled { call_id } => self.on_tool_call_cancelled(&call_id, now, out),

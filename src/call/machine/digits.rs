@@ -1,8 +1,12 @@
 //! Keys of the caller: an answer to a question, digits that a tool asked for, or only a sign of life.
 
-use super::{CallMachine, Timer};
+use super::{CallMachine, Phase, Timer};
 use crate::{
-    call::{record::Note, words::Output},
+    call::{
+        agent::{AgentCommand, key_note},
+        record::Note,
+        words::Output,
+    },
     tool::{DigitPlan, DigitPurpose, ToolCallId, ToolError, ToolOutcome},
 };
 use serde_json::json;
@@ -49,7 +53,25 @@ impl CallMachine {
         out.push(Output::Note(Note::Digit(digit.into())));
         if let Some(verdict) = self.policy.caller_pressed(digit, now) {
             self.on_verdict_by_key(verdict, now, out);
+        } else if self.plan.agent.takes_keys && matches!(self.phase, Phase::Talking) {
+            self.on_menu_key(digit, now, out);
         }
+    }
+
+    /// Who presses a key has heard enough of the menu.
+    fn on_menu_key(&mut self, digit: char, now: Instant, out: &mut Vec<Output>) {
+        if !self.track.is_protected() {
+            let (interrupted, _) = self.track.cut(self.response.as_ref().map(|response| &response.id), now);
+            let active = self.response.as_ref().map(|response| response.id.clone());
+            let unheard = active.filter(|id| !interrupted.cuts.iter().any(|cut| cut.response == *id));
+            self.tell_interrupted(interrupted, true, out);
+            // What was begun and not heard at all is not wanted either.
+            if let Some(response) = unheard {
+                let (item, heard) = (response.clone(), Duration::ZERO);
+                self.to_agent(AgentCommand::Interrupt { response, item, heard, cancel: true }, out);
+            }
+        }
+        self.tell(&key_note(digit), now, out);
     }
 
     /// Begins to collect digits for a running tool call.

@@ -36,6 +36,10 @@ pub(super) struct Hearing {
     owner: TurnOwner,
     /// The agent is told the caller's turns.
     told: bool,
+    /// A sound over the agent's voice is not decided yet.
+    undecided: bool,
+    /// It was not told that the last one is over: the call was being left.
+    end_untold: bool,
     /// The agent may hear what is undecided.
     overhears: bool,
     kept: VecDeque<Kept>,
@@ -79,6 +83,8 @@ impl Hearing {
             taker,
             owner: rules.turns.owner,
             told: false,
+            undecided: false,
+            end_untold: false,
             overhears: false,
             kept: VecDeque::new(),
             turn: Turn::None,
@@ -91,6 +97,7 @@ impl Hearing {
 
     pub fn new_agent(&mut self, agent: &AgentTraits) {
         self.told = self.own_turns() && agent.takes_turns;
+        self.end_untold = false;
         self.overhears = agent.overhears;
     }
 
@@ -194,8 +201,14 @@ impl CallMachine {
 
     /// The agent must not act on what the caller says now; it is kept until it is decided.
     fn withholds(&self) -> bool {
-        let open = matches!(self.ears.turn, Turn::Open { .. });
-        self.ears.own_turns() && !self.ears.overhears && !open && (self.ears.told || self.track.is_audible())
+        let ears = &self.ears;
+        if !ears.own_turns() || matches!(ears.turn, Turn::Open { .. }) {
+            return false;
+        }
+        match ears.told {
+            true => !(ears.overhears && ears.undecided),
+            false => !ears.overhears && self.track.is_audible(),
+        }
     }
 
     fn give_unheard(&mut self, out: &mut Vec<Output>) {
@@ -226,14 +239,20 @@ impl CallMachine {
             return;
         }
         match event {
-            TurnEvent::Ducked => self.track.set_loudness(Loudness::Ducked),
+            TurnEvent::Ducked => {
+                self.track.set_loudness(Loudness::Ducked);
+                self.undecided(true, now, out);
+            }
             TurnEvent::Paused => self.track.set_loudness(Loudness::Paused),
             TurnEvent::Resumed(why) => {
                 self.track.set_loudness(Loudness::Full);
+                self.undecided(false, now, out);
                 self.ears.kept.iter_mut().for_each(|kept| kept.sent = true);
                 out.push(Output::Note(Note::FalseAlarm { why: why.label() }));
             }
             TurnEvent::Began { onset, .. } => self.on_turn_began(onset, now, out),
+            TurnEvent::MayEnd => self.tell_turn(CallerTurn::MayEnd, out),
+            TurnEvent::GoesOn => self.tell_turn(CallerTurn::GoesOn, out),
             TurnEvent::Ended { last_voiced } => {
                 if self.ears.turn == (Turn::Open { ours: true }) {
                     self.on_turn_ended(last_voiced, now, out);
@@ -243,9 +262,27 @@ impl CallMachine {
         }
     }
 
+    /// An agent that may hear an undecided sound hears it from a little before its beginning.
+    fn undecided(&mut self, undecided: bool, now: Instant, out: &mut Vec<Output>) {
+        self.ears.undecided = undecided;
+        if self.ears.told && self.ears.overhears {
+            self.ears.forget_before(now);
+            let turn = if undecided { CallerTurn::MayBegin } else { CallerTurn::WasNone };
+            self.to_agent(AgentCommand::Turn(turn), out);
+        }
+    }
+
+    /// How a turn of the caller goes on.
+    fn tell_turn(&mut self, turn: CallerTurn, out: &mut Vec<Output>) {
+        if self.ears.told && self.ears.turn == (Turn::Open { ours: true }) {
+            self.to_agent(AgentCommand::Turn(turn), out);
+        }
+    }
+
     fn on_turn_began(&mut self, onset: Instant, now: Instant, out: &mut Vec<Output>) {
         let begun = matches!(self.ears.turn, Turn::Open { .. });
         self.ears.turn = Turn::Open { ours: true };
+        self.ears.undecided = false;
         if begun {
             return;
         }
@@ -253,6 +290,7 @@ impl CallMachine {
         self.policy.caller_spoke(None, now);
         self.on_caller_speech(now, out);
         if self.ears.told {
+            self.ears.end_untold = false;
             self.to_agent(AgentCommand::Turn(CallerTurn::Began), out);
         }
     }
@@ -305,6 +343,10 @@ impl CallMachine {
         }
     }
 
+    pub(super) fn on_caller_seems_done(&mut self, done: bool) {
+        self.ears.taker.seems_over(done);
+    }
+
     // ---- An agent that takes over ----
 
     /// Lets the new agent hear the turn that the old one did not answer; `false` if there is none.
@@ -333,13 +375,22 @@ impl CallMachine {
     pub(super) fn stop_deciding(&mut self, now: Instant) {
         let mut events = Vec::new();
         self.ears.taker.reset(&mut events);
+        self.ears.undecided = false;
         self.track.set_loudness(Loudness::Full);
         let nobody_will_say = self.ears.own_turns() || !self.hears_caller();
         if nobody_will_say && matches!(self.ears.turn, Turn::Open { .. }) {
+            self.ears.end_untold = self.ears.told;
             self.ears.turn = Turn::Unanswered;
             self.track.caller_stopped();
             self.waiting.caller_stopped(now);
             self.policy.caller_stopped(now);
+        }
+    }
+
+    /// The call was not left after all: an agent that believes the caller to be speaking would wait.
+    pub(super) fn tell_end_of_turn(&mut self, out: &mut Vec<Output>) {
+        if std::mem::take(&mut self.ears.end_untold) {
+            self.to_agent(AgentCommand::Turn(CallerTurn::Ended), out);
         }
     }
 

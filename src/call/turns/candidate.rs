@@ -4,8 +4,13 @@ use super::TurnedAway;
 use crate::audio::{FRAME, Heard};
 use std::time::{Duration, Instant};
 
-/// As sure as this, and a frame is speech.
+/// As sure as this, and a frame is speech …
 const VOICED: f32 = 0.5;
+/// … or as sure as this, if it has so much of a pitch and is so far above the line's noise: the network needs a moment
+/// to be sure, and a vowel says it sooner.
+const PERHAPS_VOICED: f32 = 0.4;
+const WELL_PITCHED: f32 = 0.7;
+const WELL_ABOVE_FLOOR_DB: f32 = 10.0;
 /// So far above the line's own noise when it begins …
 const ABOVE_FLOOR_DB: f32 = 5.0;
 /// … and as long as it goes on.
@@ -19,8 +24,11 @@ const FALL_DB: f32 = 30.0;
 const GAP_MAX: Duration = Duration::from_millis(40);
 /// Silence that ends a candidate.
 const OVER_AFTER: Duration = Duration::from_millis(160);
-/// Speech that pauses the agent.
-const PAUSE_AFTER: Duration = Duration::from_millis(80);
+/// Speech that pauses the agent, from its back-dated beginning: a pause is taken back without a loss, so that one
+/// pitched frame after a loud one is enough.
+const PAUSE_AFTER: Duration = Duration::from_millis(40);
+/// The same after two false alarms in one answer, and after four.
+const PAUSE_AFTER_ALARMS: [Duration; 2] = [Duration::from_millis(160), Duration::from_millis(240)];
 /// A frame that repeats so much with a pitch is part of a vowel, or of another sound with a voice.
 const PITCHED: f32 = 0.6;
 /// A sound with a smaller share of such frames is noise.
@@ -35,9 +43,13 @@ pub(super) fn duck_after(false_alarms: u32) -> u32 {
     }
 }
 
-/// The same for pausing it: 80, 160 or 240 ms.
+/// The same for pausing it.
 fn pause_after(false_alarms: u32) -> Duration {
-    PAUSE_AFTER * (1 + false_alarms / 2).min(3)
+    match false_alarms {
+        0 | 1 => PAUSE_AFTER,
+        2 | 3 => PAUSE_AFTER_ALARMS[0],
+        _ => PAUSE_AFTER_ALARMS[1],
+    }
 }
 
 /// One frame with what is thought of it.
@@ -58,11 +70,15 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// `goes_on`: the caller was speaking before it.
-    pub fn new(heard: Heard, is_echo: bool, goes_on: bool, end: Instant) -> Self {
+    /// `goes_on`: the caller was speaking before it. `wary`: it may be an echo that nothing is known of yet.
+    pub fn new(heard: Heard, is_echo: bool, goes_on: bool, wary: bool, end: Instant) -> Self {
         let above = if goes_on { STILL_ABOVE_FLOOR_DB } else { ABOVE_FLOOR_DB };
         let loud = heard.level_dbfs > heard.floor_dbfs + above;
-        let sounds_voiced = heard.probability >= VOICED && loud;
+        let vowel = !wary
+            && heard.probability >= PERHAPS_VOICED
+            && heard.voicing >= WELL_PITCHED
+            && heard.level_dbfs > heard.floor_dbfs + WELL_ABOVE_FLOOR_DB;
+        let sounds_voiced = (heard.probability >= VOICED || vowel) && loud;
         Self {
             begin: super::before(end, FRAME),
             end,
@@ -161,7 +177,7 @@ impl Candidate {
     }
 
     pub fn must_pause(&self, frame: &Frame) -> bool {
-        !self.paused && frame.voiced && self.voiced >= 2 && self.pitched >= 1 && self.speech() >= self.pause_after
+        !self.paused && frame.voiced && self.pitched >= 1 && self.speech() >= self.pause_after
     }
 
     pub fn is_over(&self, frame: &Frame) -> bool {

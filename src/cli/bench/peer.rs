@@ -321,7 +321,7 @@ mod tests {
                 opens: Opens::Greets(Some("Hello.".into())),
                 ..AgentSetup::new(CallId::random(), Format::SLIN8)
             };
-            let mut codec = provider::build(kind, options).expect("good options").codec(&setup);
+            let mut codec = provider::build(kind, options).expect("good options").remote().codec(&setup);
             let (mut vendor, mut events, mut out) = (V::default(), Vec::new(), Vec::new());
             codec.open(&mut out);
             let mut to_client = Vec::from_iter(vendor.hello());

@@ -16,6 +16,8 @@ use tokio::time::Instant;
 /// Of the scenes that are no interruptions, in percent; and of the interruptions.
 const FALSE_STOPS_MAX: f64 = 5.0;
 const MISSED_MAX: f64 = 2.0;
+/// From the onset of an interruption to the pause, p95.
+const PAUSE_MAX_MS: f64 = 100.0;
 
 #[derive(Args)]
 pub struct TurnsArguments {
@@ -48,8 +50,9 @@ pub fn run(arguments: &TurnsArguments) -> ExitCode {
     print("Scenes that the thresholds were tuned on", &table(false));
     let judged = table(true);
     print("Scenes that judge them", &judged);
-    bar("false stops", judged.false_stops(), FALSE_STOPS_MAX);
-    bar("missed interruptions", judged.missed(), MISSED_MAX);
+    bar("false stops", judged.false_stops(), FALSE_STOPS_MAX, "%");
+    bar("missed interruptions", judged.missed(), MISSED_MAX, "%");
+    bar("onset → pause, p95", percentile(&judged.pause_after, 95.0).unwrap_or(f64::INFINITY), PAUSE_MAX_MS, "ms");
     cost(&scenes, arguments.rounds, start);
     ExitCode::SUCCESS
 }
@@ -59,14 +62,19 @@ fn print(title: &str, table: &Table) {
     println!("false stops           {:>6.1} %", table.false_stops());
     println!("missed interruptions  {:>6.1} %", table.missed());
     let ms = |samples: &[Duration], percent| percentile(samples, percent).map_or("–".into(), |ms| format!("{ms:.0}"));
-    for (name, samples) in [("onset → pause", &table.pause_after), ("onset → verdict", &table.verdict_after)] {
+    for (name, samples) in [
+        ("onset → pause", &table.pause_after),
+        ("onset → verdict", &table.verdict_after),
+        ("pause → taken back", &table.gaps),
+    ] {
         println!("{name:<20} p50 {:>4} ms, p95 {:>4} ms", ms(samples, 50.0), ms(samples, 95.0));
     }
+    println!("pauses taken back    {:.2} in each scene", table.gaps_per_scene());
     println!();
 }
 
-fn bar(name: &str, value: f64, bar: f64) {
-    super::report::bar(name, &format!("{value:.1} %"), &format!("{bar:.0} %"), value <= bar, false);
+fn bar(name: &str, value: f64, bar: f64, unit: &str) {
+    super::report::bar(name, &format!("{value:.1} {unit}"), &format!("{bar:.0} {unit}"), value <= bar, false);
 }
 
 /// The processor time that a second of a call's audio takes.

@@ -9,17 +9,17 @@ use crate::{
         Engine, Source,
         bill::Bill,
         generation::Generation,
-        health::Breaker,
         live::{Doors, Entered},
         post::Post,
         workshop::Workshop,
     },
     facts::{CallFacts, CallId, Direction},
-    provider::{self, AgentSetup, Codec, Dial, Provider, SessionFormats, Wire},
+    provider::{self, Agent, AgentSetup, Embedded, Provider},
+    remote::health::Breaker,
     telemetry::Metrics,
     tool::{Opening, schemas::Dialect},
 };
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use std::sync::Mutex;
 use tokio::{sync::mpsc, time::Instant};
 
@@ -70,48 +70,28 @@ impl Provider for Played {
         None
     }
 
-    fn formats(&self, leg: Format) -> SessionFormats {
-        SessionFormats { input: leg, output: leg }
-    }
-
-    fn dial(&self, setup: &AgentSetup) -> Dial {
-        self.setups.lock().unwrap().push(setup.clone());
-        let loss = (self.manner)(setup);
-        Dial::Embedded(Box::new(move |mut commands, events| {
-            async move {
-                let word = loss.map_or("ready", AgentLoss::label);
-                let _ = events.send(Wire::Text(word.to_owned())).await;
-                while commands.recv().await.is_some() {}
-            }
-            .boxed()
-        }))
-    }
-
-    fn codec(&self, _: &AgentSetup) -> Box<dyn Codec> {
-        Box::new(PlayedCodec)
+    fn agent(&self) -> Agent<'_> {
+        Agent::Embedded(self)
     }
 }
 
-/// `ready`, or the label of a loss.
-struct PlayedCodec;
-
-impl Codec for PlayedCodec {
-    fn open(&mut self, _: &mut Vec<Wire>) {}
-
-    fn encode(&mut self, _: AgentCommand, _: &mut Vec<Wire>) {}
-
-    fn decode(&mut self, wire: Wire, events: &mut Vec<AgentEvent>, _: &mut Vec<Wire>) {
-        let Wire::Text(word) = wire else { return };
-        let loss = AgentLoss::ALL.into_iter().find(|loss| loss.label() == word);
-        events.push(loss.map_or(AgentEvent::Ready, AgentEvent::Lost));
-    }
-
-    fn closed(&self, _: Option<u16>, _: &str) -> AgentLoss {
-        AgentLoss::Closed
-    }
-
-    fn refused(&self, _: u16) -> AgentLoss {
-        AgentLoss::Unreachable
+impl Embedded for Played {
+    fn play(
+        &self,
+        setup: AgentSetup,
+        mut commands: mpsc::Receiver<AgentCommand>,
+        events: mpsc::Sender<AgentEvent>,
+    ) -> BoxFuture<'static, Option<AgentLoss>> {
+        let loss = (self.manner)(&setup);
+        self.setups.lock().unwrap().push(setup);
+        async move {
+            if loss.is_none() {
+                let _ = events.send(AgentEvent::Ready).await;
+                while commands.recv().await.is_some() {}
+            }
+            loss
+        }
+        .boxed()
     }
 }
 

@@ -6,15 +6,13 @@ use super::{
 };
 use crate::{
     call::{AgentCommand, AgentEvent, AgentLoss, Noise, Reply, ResponseId, ResponseStatus, Speaker},
-    provider::{
-        AgentSetup, Codec, SessionFormats, Wire, asides,
-        wire::{Kind, Malformed, parse, text, with_known},
-    },
+    provider::{AgentSetup, Codec, SessionFormats, Wire, asides, turns::Turns},
+    remote::json::{Kind, Malformed, parse, text, with_known},
     tool::ToolCall,
 };
 use bytes::Bytes;
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// The vendor asks for it every 8 s when nothing else is sent, and ends the session after some ten.
 const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(8);
@@ -27,12 +25,9 @@ const CALLS_MAX: usize = 32;
 pub(super) struct AgentCodec {
     settings: Value,
     ready: bool,
-    responses_so_far: u64,
-    /// The answer that is being spoken.
-    speaking: Option<ResponseId>,
+    turns: Turns,
     /// The answer that the caller cut off: what still comes belongs to it, until the next is announced.
     cut_off: Option<ResponseId>,
-    caller_speaks: bool,
     /// Calls that are to be answered: id and name, since an answer carries both.
     calls: Vec<(String, String)>,
     /// What the agent was last asked to say, in case that is refused.
@@ -53,10 +48,8 @@ impl AgentCodec {
         Self {
             settings: options.settings(&setup.instructions, functions.collect(), formats),
             ready: false,
-            responses_so_far: 0,
-            speaking: None,
+            turns: Turns::default(),
             cut_off: None,
-            caller_speaks: false,
             calls: Vec::new(),
             asked: None,
             refused: None,
@@ -106,19 +99,22 @@ impl AgentCodec {
                 self.ready = true;
                 events.push(AgentEvent::Ready);
             }
-            "UserStartedSpeaking" => self.caller_begins(events),
+            "UserStartedSpeaking" => {
+                let cut_off = self.turns.caller_begins(events);
+                self.cut_off = cut_off.or(self.cut_off.take());
+            }
             "AgentThinking" => {
-                self.caller_ends(events);
+                self.turns.caller_ends(events);
                 self.cut_off = None;
             }
             "AgentStartedSpeaking" => {
-                self.caller_ends(events);
+                self.turns.caller_ends(events);
                 self.cut_off = None;
-                self.begin(events);
+                self.turns.begin(events);
             }
             "AgentAudioDone" => {
                 self.cut_off = None;
-                self.end(ResponseStatus::Completed, events);
+                self.turns.end(ResponseStatus::Completed, events);
                 // A refusal of what was asked would have come by now.
                 self.asked = None;
                 replies.extend(self.refused.take().as_ref().map(text));
@@ -161,7 +157,7 @@ impl AgentCodec {
         }
         let response = match &self.cut_off {
             Some(response) => response.clone(),
-            None => self.begin(events),
+            None => self.turns.begin(events),
         };
         events.push(AgentEvent::Audio { item: response.clone(), response, audio });
     }
@@ -175,7 +171,7 @@ impl AgentCodec {
             return;
         }
         if speaker == Speaker::Caller {
-            self.caller_ends(events);
+            self.turns.caller_ends(events);
         }
         if !text.is_empty() {
             events.push(AgentEvent::Transcript { speaker, text, utterance: None });
@@ -187,9 +183,9 @@ impl AgentCodec {
         if ours.is_empty() {
             return;
         }
-        self.caller_ends(events);
+        self.turns.caller_ends(events);
         self.cut_off = None;
-        let response = self.begin(events);
+        self.turns.begin(events);
         for Function { id, name, arguments, .. } in ours {
             if self.calls.len() >= CALLS_MAX {
                 // Beyond what any answer needs: not run, but not unseen.
@@ -201,40 +197,7 @@ impl AgentCodec {
             events.push(AgentEvent::ToolCall(ToolCall { id, name, arguments }));
         }
         // The agent waits for the answers; what it says before or after them is another response.
-        self.speaking = None;
-        events.push(AgentEvent::ResponseDone { response, status: ResponseStatus::Completed });
-    }
-
-    fn caller_begins(&mut self, events: &mut Vec<AgentEvent>) {
-        self.caller_speaks = true;
-        events.push(AgentEvent::CallerSpeechStarted { utterance: None });
-        if let Some(response) = self.speaking.clone() {
-            self.end(ResponseStatus::Cancelled, events);
-            self.cut_off = Some(response);
-        }
-    }
-
-    fn caller_ends(&mut self, events: &mut Vec<AgentEvent>) {
-        if std::mem::take(&mut self.caller_speaks) {
-            events.push(AgentEvent::CallerSpeechStopped);
-        }
-    }
-
-    /// The answer that is being spoken; a new one if there is none.
-    fn begin(&mut self, events: &mut Vec<AgentEvent>) -> ResponseId {
-        if let Some(response) = &self.speaking {
-            return response.clone();
-        }
-        self.caller_ends(events);
-        self.responses_so_far += 1;
-        let response: ResponseId = Arc::from(format!("r{}", self.responses_so_far));
-        self.speaking = Some(response.clone());
-        events.push(AgentEvent::ResponseStarted { response: response.clone() });
-        response
-    }
-
-    fn end(&mut self, status: ResponseStatus, events: &mut Vec<AgentEvent>) {
-        events.extend(self.speaking.take().map(|response| AgentEvent::ResponseDone { response, status }));
+        self.turns.end(ResponseStatus::Completed, events);
     }
 }
 

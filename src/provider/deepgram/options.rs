@@ -3,10 +3,10 @@
 use crate::{
     audio::{Encoding, Format},
     config::OptionProblem,
-    provider::{
-        SessionFormats,
-        checks::{self, plain_name, within},
-        wire::with_known,
+    provider::SessionFormats,
+    remote::{
+        checks::{self, Checked, plain_name, within},
+        json::with_known,
     },
 };
 use schemars::JsonSchema;
@@ -245,8 +245,10 @@ impl Options {
         });
         with_known(settings, [("mip_opt_out", mip_opt_out)])
     }
+}
 
-    pub(super) fn problems(&self) -> Vec<OptionProblem> {
+impl Checked for Options {
+    fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::from_iter(checks::secret("api_key", &self.api_key, "DEEPGRAM_API_KEY"));
         problems.extend(checks::web_socket("base_url", &self.base_url, BASE_URL));
         self.listen.check(&mut problems);

@@ -5,25 +5,17 @@ use super::*;
 use crate::{
     call::{AgentCommand, AgentEvent, AgentLoss, Noise, Reply, ResponseStatus, Speaker},
     facts::CallId,
-    provider::{Wire, build},
-    tool::schemas::ToolText,
+    provider::{Wire, build, talk},
 };
 use bytes::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 
 struct Talk(Box<dyn Codec>);
 
 impl Talk {
     fn new(options: &Value, leg: Format) -> Self {
-        let parameters = json!({ "type": "object", "properties": { "to": { "type": "string" } } });
-        let text = ToolText { name: "transfer", description: "Hands the caller on.", parameters: &parameters };
-        let tools = [Dialect::Deepgram.render(text).expect("it can be told")];
-        let setup = AgentSetup {
-            instructions: "Be brief.".into(),
-            tools: tools.into(),
-            ..AgentSetup::new(CallId::random(), leg)
-        };
-        Self(build("deepgram_agent", options).unwrap().codec(&setup))
+        let setup = talk::setup(Dialect::Deepgram, "transfer", leg);
+        Self(build("deepgram_agent", options).unwrap().remote().codec(&setup))
     }
 
     fn ready() -> Self {
@@ -33,9 +25,7 @@ impl Talk {
     }
 
     fn settings(options: &Value, leg: Format) -> Value {
-        let mut out = Vec::new();
-        Self::new(options, leg).0.open(&mut out);
-        values(out).remove(0)
+        talk::open(&mut *Self::new(options, leg).0).remove(0)
     }
 
     fn hear(&mut self, message: Value) -> (Vec<AgentEvent>, Vec<Value>) {
@@ -51,29 +41,17 @@ impl Talk {
     }
 
     fn decode(&mut self, wire: Wire) -> (Vec<AgentEvent>, Vec<Value>) {
-        let (mut events, mut replies) = (Vec::new(), Vec::new());
-        self.0.decode(wire, &mut events, &mut replies);
-        (events, values(replies))
+        talk::hear(&mut *self.0, wire)
     }
 
     fn tell(&mut self, command: AgentCommand) -> Vec<Value> {
-        let mut out = Vec::new();
-        self.0.encode(command, &mut out);
-        values(out)
+        talk::tell(&mut *self.0, command)
     }
 
     fn call(&mut self, id: &str, name: &str) -> Vec<AgentEvent> {
         let function = json!({ "id": id, "name": name, "arguments": "{\"a\":1}", "client_side": true });
         self.hear(json!({ "type": "FunctionCallRequest", "functions": [function] })).0
     }
-}
-
-fn values(wires: Vec<Wire>) -> Vec<Value> {
-    let value = |wire| match wire {
-        Wire::Text(text) => serde_json::from_str(&text).unwrap(),
-        Wire::Binary(bytes) => json!({ "binary": bytes.as_ref() }),
-    };
-    wires.into_iter().map(value).collect()
 }
 
 fn result(call_id: &str, output: &str) -> AgentCommand {
@@ -104,7 +82,7 @@ fn a_session_speaks_the_legs_own_format_both_ways() {
         assert_eq!(audio["input"], json!({ "encoding": encoding, "sample_rate": rate }));
         assert_eq!(audio["output"], json!({ "encoding": encoding, "sample_rate": rate, "container": "none" }));
         let provider = build("deepgram_agent", &json!({ "api_key": "k" })).unwrap();
-        assert_eq!(provider.formats(leg), SessionFormats { input: leg, output: leg });
+        assert_eq!(provider.remote().formats(leg), SessionFormats { input: leg, output: leg });
     }
 }
 
@@ -301,7 +279,7 @@ fn errors_closes_and_refusals_are_told_apart() {
 #[test]
 fn a_silent_session_is_kept_alive_within_the_vendors_time() {
     let (after, wire) = Talk::ready().0.keep_alive().unwrap();
-    assert_eq!((after, values(vec![wire])), (Duration::from_secs(8), vec![json!({ "type": "KeepAlive" })]));
+    assert_eq!((after, talk::values(vec![wire])), (Duration::from_secs(8), vec![json!({ "type": "KeepAlive" })]));
 }
 
 #[test]
@@ -343,7 +321,9 @@ fn the_schema_accepts_what_the_options_accept_and_refuses_unknown_keys() {
 #[test]
 fn the_key_is_in_the_header_alone() {
     let provider = build("deepgram_agent", &json!({ "api_key": "dg-secret" })).unwrap();
-    let Dial::WebSocket(dial) = provider.dial(&AgentSetup::new(CallId::random(), Format::ULAW)) else { panic!() };
+    let Dial::WebSocket(dial) = provider.remote().dial(&AgentSetup::new(CallId::random(), Format::ULAW)) else {
+        panic!()
+    };
     assert!(!format!("{dial:?}").contains("dg-secret"));
     assert_eq!(dial.headers[0].1.expose_secret(), "Token dg-secret");
     assert_eq!(dial.url, "wss://agent.deepgram.com/v1/agent/converse");

@@ -8,17 +8,14 @@ use super::{
     },
 };
 use crate::{
-    call::{AgentCommand, AgentEvent, AgentLoss, Noise, Reply, ResponseId, ResponseStatus, Speaker},
-    provider::{
-        AgentSetup, Codec, Opens, SessionFormats, Wire, asides, decode_base64,
-        wire::{Kind, Malformed, parse, text, with_known},
-    },
+    call::{AgentCommand, AgentEvent, AgentLoss, Noise, Reply, ResponseStatus, Speaker},
+    provider::{AgentSetup, Codec, Opens, SessionFormats, Wire, asides, turns::Turns},
+    remote::json::{Kind, Malformed, audio, decode_base64, parse, text, with_known},
     tool::ToolCall,
 };
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// Within an answer the next sentence follows in half that time. An end that is assumed too soon
 /// costs little: what follows is another response.
@@ -37,12 +34,9 @@ pub(super) struct AgentCodec {
     /// The agent greets by itself, once.
     greets: bool,
     formats: Option<SessionFormats>,
-    responses_so_far: u64,
-    /// The answer that is being spoken.
-    speaking: Option<ResponseId>,
+    turns: Turns,
     /// Audio up to this event was interrupted.
     interrupted_at: Option<i64>,
-    caller_speaks: bool,
 }
 
 impl AgentCodec {
@@ -80,10 +74,8 @@ impl AgentCodec {
             can_hang_up: setup.tools.iter().any(is_hangup),
             greets: matches!(setup.opens, Opens::Greets(_)),
             formats: None,
-            responses_so_far: 0,
-            speaking: None,
+            turns: Turns::default(),
             interrupted_at: None,
-            caller_speaks: false,
         }
     }
 
@@ -101,7 +93,7 @@ impl AgentCodec {
             "interruption" => {
                 let at = parse::<Interruption>(json)?.interruption_event.event_id;
                 self.interrupted_at = self.interrupted_at.max(Some(at));
-                self.caller_begins(events);
+                self.turns.caller_begins(events);
             }
             "user_transcript" => {
                 self.caller_said(&parse::<UserTranscript>(json)?.user_transcription_event.user_transcript, events);
@@ -119,7 +111,7 @@ impl AgentCodec {
                     events.push(AgentEvent::Transcript { speaker: Speaker::Agent, text, utterance: None });
                 }
             }
-            "agent_response_complete" => self.end(ResponseStatus::Completed, events),
+            "agent_response_complete" => self.turns.end(ResponseStatus::Completed, events),
             "client_tool_call" => {
                 let ToolCallBody { tool_name, tool_call_id, parameters } =
                     parse::<ClientToolCall>(json)?.client_tool_call;
@@ -159,7 +151,7 @@ impl AgentCodec {
         }
         let stale = self.interrupted_at.is_some_and(|interrupted| audio.event_id <= interrupted);
         if !bytes.is_empty() && !stale {
-            let response = self.begin(events);
+            let response = self.turns.begin(events);
             events.push(AgentEvent::Audio { item: response.clone(), response, audio: bytes.into() });
         }
         Ok(())
@@ -171,25 +163,24 @@ impl AgentCodec {
             return;
         }
         if !is_speech(&text) {
-            if self.caller_speaks {
-                self.caller_ends(events);
+            if self.turns.caller_speaks() {
+                self.turns.caller_ends(events);
                 events.push(AgentEvent::NoTranscript { utterance: None });
             }
             return;
         }
-        if !self.caller_speaks {
-            self.caller_begins(events);
+        if !self.turns.caller_speaks() {
+            self.turns.caller_begins(events);
         }
-        self.caller_ends(events);
+        self.turns.caller_ends(events);
         events.push(AgentEvent::Transcript { speaker: Speaker::Caller, text, utterance: None });
     }
 
     fn call(&mut self, call: ToolCall, events: &mut Vec<AgentEvent>) {
-        let response = self.begin(events);
-        // The agent waits for the answer; what it says before or after it is another response.
-        self.speaking = None;
+        self.turns.begin(events);
         events.push(AgentEvent::ToolCall(call));
-        events.push(AgentEvent::ResponseDone { response, status: ResponseStatus::Completed });
+        // The agent waits for the answer; what it says before or after it is another response.
+        self.turns.end(ResponseStatus::Completed, events);
     }
 
     /// The vendor's agent has ended the conversation, and its words may still be playing. A context
@@ -201,35 +192,6 @@ impl AgentCodec {
         } else {
             tracing::warn!("the agent ended the conversation, but its context does not list {HANGUP}");
         }
-    }
-
-    fn caller_begins(&mut self, events: &mut Vec<AgentEvent>) {
-        self.caller_speaks = true;
-        events.push(AgentEvent::CallerSpeechStarted { utterance: None });
-        self.end(ResponseStatus::Cancelled, events);
-    }
-
-    fn caller_ends(&mut self, events: &mut Vec<AgentEvent>) {
-        if std::mem::take(&mut self.caller_speaks) {
-            events.push(AgentEvent::CallerSpeechStopped);
-        }
-    }
-
-    /// The answer that is being spoken; a new one if there is none.
-    fn begin(&mut self, events: &mut Vec<AgentEvent>) -> ResponseId {
-        if let Some(response) = &self.speaking {
-            return response.clone();
-        }
-        self.caller_ends(events);
-        self.responses_so_far += 1;
-        let response: ResponseId = Arc::from(format!("r{}", self.responses_so_far));
-        self.speaking = Some(response.clone());
-        events.push(AgentEvent::ResponseStarted { response: response.clone() });
-        response
-    }
-
-    fn end(&mut self, status: ResponseStatus, events: &mut Vec<AgentEvent>) {
-        events.extend(self.speaking.take().map(|response| AgentEvent::ResponseDone { response, status }));
     }
 
     fn error(&self, error: &ErrorBody) -> AgentEvent {
@@ -294,13 +256,7 @@ impl Codec for AgentCodec {
 
     fn encode(&mut self, command: AgentCommand, out: &mut Vec<Wire>) {
         match command {
-            AgentCommand::Audio(audio) => {
-                let mut message = String::with_capacity(32 + audio.len().div_ceil(3) * 4);
-                message.push_str(r#"{"user_audio_chunk":""#);
-                STANDARD.encode_string(&audio, &mut message);
-                message.push_str(r#""}"#);
-                out.push(Wire::Text(message));
-            }
+            AgentCommand::Audio(sound) => out.push(audio(r#"{"user_audio_chunk":""#, &sound, r#""}"#)),
             // It has begun by itself. Who asks again has heard nothing.
             AgentCommand::Greet { .. } if std::mem::take(&mut self.greets) => {}
             AgentCommand::Greet { text } => out.push(user_message(asides::to_greet(text.as_deref()))),
@@ -322,11 +278,7 @@ impl Codec for AgentCodec {
     }
 
     fn decode(&mut self, wire: Wire, events: &mut Vec<AgentEvent>, replies: &mut Vec<Wire>) {
-        let json = match &wire {
-            Wire::Text(text) => text.as_bytes(),
-            Wire::Binary(bytes) => bytes,
-        };
-        if self.read(json, events, replies).is_err() {
+        if self.read(wire.bytes(), events, replies).is_err() {
             events.push(AgentEvent::Noise(Noise::Malformed));
         }
     }
@@ -340,7 +292,7 @@ impl Codec for AgentCodec {
     }
 
     fn audio_gap(&mut self, events: &mut Vec<AgentEvent>) {
-        self.end(ResponseStatus::Completed, events);
+        self.turns.end(ResponseStatus::Completed, events);
     }
 
     fn closed(&self, code: Option<u16>, reason: &str) -> AgentLoss {

@@ -2,7 +2,7 @@
 
 use crate::{
     config::OptionProblem,
-    provider::checks::{self, plain_name},
+    remote::checks::{self, Checked, plain_name},
 };
 use schemars::JsonSchema;
 use secrecy::SecretString;
@@ -102,8 +102,10 @@ impl Options {
     pub(super) fn scheme(&self) -> &'static str {
         if self.base_url.starts_with("ws://") { "ws://" } else { "wss://" }
     }
+}
 
-    pub(super) fn problems(&self) -> Vec<OptionProblem> {
+impl Checked for Options {
+    fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         if !plain_name(&self.agent_id) {
             problems.push(OptionProblem::new("agent_id", format!("\"{}\" is no agent's id", self.agent_id)));

@@ -4,9 +4,7 @@
 use super::*;
 use crate::{
     call::{AgentCommand, AgentEvent, AgentLoss, Reply},
-    facts::CallId,
-    provider::{Opens, Wire, build},
-    tool::schemas::ToolText,
+    provider::{Opens, Wire, build, talk},
 };
 use axum::{
     Router,
@@ -19,16 +17,12 @@ use serde_json::json;
 struct Talk(Box<dyn Codec>);
 
 fn setup(opens: Opens, tool: &str) -> AgentSetup {
-    let parameters = json!({ "type": "object", "properties": {} });
-    let text = ToolText { name: tool, description: "Does something.", parameters: &parameters };
-    let tools = [Dialect::ElevenLabs.render(text).expect("it can be told")];
-    let instructions = "Be brief.".into();
-    AgentSetup { instructions, tools: tools.into(), opens, ..AgentSetup::new(CallId::random(), Format::ULAW) }
+    AgentSetup { opens, ..talk::setup(Dialect::ElevenLabs, tool, Format::ULAW) }
 }
 
 impl Talk {
     fn new(options: &Value, opens: Opens) -> Self {
-        Self(build("elevenlabs_agent", options).unwrap().codec(&setup(opens, "transfer")))
+        Self(build("elevenlabs_agent", options).unwrap().remote().codec(&setup(opens, "transfer")))
     }
 
     fn ready() -> Self {
@@ -39,21 +33,15 @@ impl Talk {
 
     /// What begins a conversation.
     fn initiation(options: &Value, opens: Opens) -> Value {
-        let mut out = Vec::new();
-        Self::new(options, opens).0.open(&mut out);
-        values(out).remove(0)
+        talk::open(&mut *Self::new(options, opens).0).remove(0)
     }
 
     fn hear(&mut self, message: Value) -> (Vec<AgentEvent>, Vec<Value>) {
-        let (mut events, mut replies) = (Vec::new(), Vec::new());
-        self.0.decode(Wire::Text(message.to_string()), &mut events, &mut replies);
-        (events, values(replies))
+        talk::hear(&mut *self.0, Wire::Text(message.to_string()))
     }
 
     fn tell(&mut self, command: AgentCommand) -> Vec<Value> {
-        let mut out = Vec::new();
-        self.0.encode(command, &mut out);
-        values(out)
+        talk::tell(&mut *self.0, command)
     }
 }
 
@@ -61,14 +49,6 @@ fn metadata(input: &str, output: &str) -> Value {
     json!({ "type": "conversation_initiation_metadata", "conversation_initiation_metadata_event": {
         "conversation_id": "c", "agent_output_audio_format": output, "user_input_audio_format": input,
     } })
-}
-
-fn values(wires: Vec<Wire>) -> Vec<Value> {
-    let value = |wire| match wire {
-        Wire::Text(text) => serde_json::from_str(&text).unwrap(),
-        Wire::Binary(_) => panic!("the server takes text only"),
-    };
-    wires.into_iter().map(value).collect()
 }
 
 fn greets() -> Opens {
@@ -206,7 +186,7 @@ fn an_agent_that_ends_the_conversation_hangs_up_where_it_may() {
     };
     assert_eq!(Talk::ready().hear(ends()).0, [], "its close says the rest");
     let provider = build("elevenlabs_agent", &json!({ "agent_id": "a" })).unwrap();
-    let mut talk = Talk(provider.codec(&setup(greets(), "hangup_call")));
+    let mut talk = Talk(provider.remote().codec(&setup(greets(), "hangup_call")));
     talk.hear(metadata("ulaw_8000", "ulaw_8000"));
     let (events, _) = talk.hear(ends());
     let Some(AgentEvent::ToolCall(call)) = events.get(1) else { panic!("{events:?}") };
@@ -297,7 +277,7 @@ fn the_schema_accepts_what_the_options_accept_and_refuses_unknown_keys() {
 fn a_public_agent_is_dialled_by_its_id_in_any_region() {
     let options = json!({ "agent_id": "agent_1", "base_url": "wss://api.eu.residency.elevenlabs.io/" });
     let provider = build("elevenlabs_agent", &options).unwrap();
-    let Dial::WebSocket(dial) = provider.dial(&setup(greets(), "transfer")) else { panic!("a socket") };
+    let Dial::WebSocket(dial) = provider.remote().dial(&setup(greets(), "transfer")) else { panic!("a socket") };
     assert_eq!(dial.url, "wss://api.eu.residency.elevenlabs.io/v1/convai/conversation?agent_id=agent_1");
 }
 
@@ -315,7 +295,8 @@ async fn signed(
     let base_url = format!("ws://{}", listener.local_addr().unwrap());
     let server = tokio::spawn(async move { axum::serve(listener, router).await });
     let options = json!({ "agent_id": "agent_1", "api_key": "xi-secret", "base_url": base_url });
-    let Dial::Asked(asking) = build("elevenlabs_agent", &options).unwrap().dial(&setup(greets(), "transfer")) else {
+    let Dial::Asked(asking) = build("elevenlabs_agent", &options).unwrap().remote().dial(&setup(greets(), "transfer"))
+    else {
         panic!("asked for")
     };
     let answer = asking.await;

@@ -13,9 +13,12 @@ use super::{
 use crate::{
     audio::Format,
     call::{AgentCommand, AgentEvent, AgentLoss, CallerTurn, Noise, Reply, ResponseStatus, Usage},
-    provider::{AgentSetup, Codec, Wire, decode_base64},
+    provider::{
+        AgentSetup, Codec, Wire,
+        asides::{GREET, GREET_SAYING, SAY},
+    },
+    remote::json::{audio, decode_base64, text},
 };
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 pub(super) struct LiveCodec {
@@ -70,7 +73,11 @@ impl LiveCodec {
     }
 
     fn turn_of_caller(&mut self, turn: CallerTurn, out: &mut Vec<Wire>) {
-        let begins = turn == CallerTurn::Began;
+        let begins = match turn {
+            CallerTurn::Began => true,
+            CallerTurn::Ended => false,
+            CallerTurn::MayBegin | CallerTurn::WasNone | CallerTurn::MayEnd | CallerTurn::GoesOn => return,
+        };
         // The server ends a session over a mark that it did not ask for.
         if !self.told_turns || begins == self.caller.speaks() {
             return;
@@ -327,27 +334,14 @@ impl Codec for LiveCodec {
 
     fn encode(&mut self, command: AgentCommand, out: &mut Vec<Wire>) {
         match command {
-            AgentCommand::Audio(audio) => {
-                let mut message = String::with_capacity(96 + audio.len().div_ceil(3) * 4);
-                message.push_str(r#"{"realtimeInput":{"audio":{"mimeType":"audio/pcm;rate=16000","data":""#);
-                STANDARD.encode_string(&audio, &mut message);
-                message.push_str(r#""}}}"#);
-                out.push(Wire::Text(message));
-            }
-            AgentCommand::Greet { text: None } => {
-                self.say("The caller has just been connected. Speak first: greet them.".into(), out);
-            }
-            AgentCommand::Greet { text: Some(text) } => self.say(
-                format!("The caller has just been connected. Speak first. Say exactly this, and nothing more:\n{text}"),
-                out,
-            ),
-            AgentCommand::Say { text } => self.say(
-                format!(
-                    "Now say something of exactly this meaning, in the language of the conversation, and nothing \
-                     more:\n{text}"
-                ),
-                out,
-            ),
+            AgentCommand::Audio(sound) => out.push(audio(
+                r#"{"realtimeInput":{"audio":{"mimeType":"audio/pcm;rate=16000","data":""#,
+                &sound,
+                r#""}}}"#,
+            )),
+            AgentCommand::Greet { text: None } => self.say(GREET.into(), out),
+            AgentCommand::Greet { text: Some(text) } => self.say(format!("{GREET_SAYING}\n{text}"), out),
+            AgentCommand::Say { text } => self.say(format!("{SAY}\n{text}"), out),
             AgentCommand::Tell { text, reply } => {
                 self.wishes.note(text, reply == Reply::Wanted);
                 self.ask(out);
@@ -360,11 +354,7 @@ impl Codec for LiveCodec {
     }
 
     fn decode(&mut self, wire: Wire, events: &mut Vec<AgentEvent>, replies: &mut Vec<Wire>) {
-        let json = match &wire {
-            Wire::Text(text) => text.as_bytes(),
-            Wire::Binary(bytes) => bytes,
-        };
-        if self.read(json, events, replies).is_err() {
+        if self.read(wire.bytes(), events, replies).is_err() {
             events.push(AgentEvent::Noise(Noise::Malformed));
         }
     }
@@ -385,10 +375,6 @@ impl Codec for LiveCodec {
             _ => AgentLoss::Unreachable,
         }
     }
-}
-
-fn text(message: &Value) -> Wire {
-    Wire::Text(message.to_string())
 }
 
 /// Sound of another rate would be heard at the wrong speed.

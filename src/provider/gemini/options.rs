@@ -2,7 +2,7 @@
 
 use crate::{
     config::OptionProblem,
-    provider::checks::{self, within},
+    remote::checks::{self, Checked, within},
 };
 use schemars::JsonSchema;
 use secrecy::SecretString;
@@ -50,8 +50,8 @@ pub(super) struct Options {
     /// `gemini-3.8-live-extended-thinking` needs it.
     #[serde(default)]
     pub(super) thinking: Option<Thinking>,
-    /// How the server finds the caller's turns, where it does. What is left out is the model's own; some
-    /// models recognize languages worse when it is set.
+    /// How the server finds the caller's turns, in contexts with `turns.owner: provider`. Elsewhere offhook
+    /// tells it. What is left out is the model's own; some models recognize languages worse when it is set.
     #[serde(default)]
     pub(super) turn_detection: Option<TurnDetection>,
     /// The caller's words as text. They are for the record of the call and for spoken confirmations; no
@@ -229,8 +229,10 @@ impl Options {
             false => None,
         })
     }
+}
 
-    pub(super) fn problems(&self) -> Vec<OptionProblem> {
+impl Checked for Options {
+    fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         match (&self.api_key, &self.vertex) {
             (None, None) => {

@@ -4,21 +4,15 @@
 use super::*;
 use crate::{
     call::{AgentCommand, AgentEvent, AgentLoss, CallerTurn, Noise, Reply, ResponseStatus},
-    facts::CallId,
-    provider::{Wire, build},
-    tool::schemas::ToolText,
+    provider::{Wire, build, talk},
 };
 use bytes::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 
 struct Talk(Box<dyn Codec>);
 
 fn agent() -> AgentSetup {
-    let parameters = json!({ "type": "object", "properties": { "to": { "type": "string" } } });
-    let text = ToolText { name: "transfer", description: "Hands the caller on.", parameters: &parameters };
-    let tools = [Dialect::Gemini.render(text).expect("it can be told")];
-    let setup = AgentSetup::new(CallId::random(), Format::ULAW);
-    AgentSetup { instructions: "Be brief.".into(), tools: tools.into(), ..setup }
+    talk::setup(Dialect::Gemini, "transfer", Format::ULAW)
 }
 
 fn provider(options: &Value) -> Arc<dyn Provider> {
@@ -26,16 +20,14 @@ fn provider(options: &Value) -> Arc<dyn Provider> {
 }
 
 fn setup_of(options: &Value, agent: &AgentSetup) -> Value {
-    let mut out = Vec::new();
-    provider(options).codec(agent).open(&mut out);
-    let mut messages = values(out);
+    let mut messages = talk::open(&mut *provider(options).remote().codec(agent));
     assert_eq!(messages.len(), 1, "nothing else before the session stands");
     messages.remove(0)["setup"].take()
 }
 
 impl Talk {
     fn with(options: &Value, agent: &AgentSetup) -> Self {
-        let mut talk = Self(provider(options).codec(agent));
+        let mut talk = Self(provider(options).remote().codec(agent));
         talk.0.open(&mut Vec::new());
         assert_eq!(talk.hear(json!({ "setupComplete": {} })).0, [AgentEvent::Ready]);
         talk
@@ -51,9 +43,7 @@ impl Talk {
 
     /// The server's JSON comes in binary frames.
     fn hear(&mut self, message: Value) -> (Vec<AgentEvent>, Vec<Value>) {
-        let (mut events, mut replies) = (Vec::new(), Vec::new());
-        self.0.decode(Wire::Binary(message.to_string().into()), &mut events, &mut replies);
-        (events, values(replies))
+        talk::hear(&mut *self.0, Wire::Binary(message.to_string().into()))
     }
 
     fn content(&mut self, content: Value) -> (Vec<AgentEvent>, Vec<Value>) {
@@ -71,9 +61,7 @@ impl Talk {
     }
 
     fn tell(&mut self, command: AgentCommand) -> Vec<Value> {
-        let mut out = Vec::new();
-        self.0.encode(command, &mut out);
-        values(out)
+        talk::tell(&mut *self.0, command)
     }
 
     fn say(&mut self, text: &str) -> Vec<Value> {
@@ -88,16 +76,6 @@ impl Talk {
         let output = json!({ "ok": true, "message": "Until six." }).to_string();
         self.tell(AgentCommand::ToolResult { call_id: call_id.into(), output, reply })
     }
-}
-
-fn values(wires: Vec<Wire>) -> Vec<Value> {
-    wires
-        .into_iter()
-        .map(|wire| match wire {
-            Wire::Text(text) => serde_json::from_str(&text).unwrap(),
-            Wire::Binary(_) => panic!("we send text"),
-        })
-        .collect()
 }
 
 /// The one key of each message, which says what it is.
@@ -172,7 +150,7 @@ fn only_models_that_know_the_word_are_told_whether_to_wait_for_tools() {
 
 #[test]
 fn nothing_counts_before_the_set_up_is_acknowledged() {
-    let mut talk = Talk(provider(&json!({ "api_key": "k" })).codec(&agent()));
+    let mut talk = Talk(provider(&json!({ "api_key": "k" })).remote().codec(&agent()));
     assert_eq!(talk.speaks(), [AgentEvent::Noise(Noise::UnknownMessage)]);
     assert_eq!(talk.hear(json!({ "setupComplete": { "sessionId": "s" } })).0, [AgentEvent::Ready]);
     assert_eq!(talk.0.closed(Some(1_007), "Invalid argument."), AgentLoss::Protocol);
@@ -188,7 +166,7 @@ fn an_announced_end_is_no_accident() {
 
 #[test]
 fn the_length_of_a_session_is_known_where_the_server_does_not_announce_its_end() {
-    let lasts = |model: &str| provider(&json!({ "api_key": "k", "model": model })).session_max();
+    let lasts = |model: &str| provider(&json!({ "api_key": "k", "model": model })).remote().session_max();
     assert_eq!(lasts("gemini-3.8-live"), Some(Duration::from_secs(3_480)));
     assert_eq!(lasts("gemini-2.5-flash-native-audio-preview-12-2025"), None);
 }
@@ -507,7 +485,7 @@ fn the_schema_accepts_what_the_options_accept_and_refuses_unknown_keys() {
 
 #[test]
 fn addresses_and_keys_are_those_of_the_interface_that_was_chosen() {
-    let dial = |options: Value| match provider(&options).dial(&agent()) {
+    let dial = |options: Value| match provider(&options).remote().dial(&agent()) {
         Dial::WebSocket(dial) => dial,
         _ => panic!("a socket"),
     };

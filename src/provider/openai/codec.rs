@@ -2,7 +2,7 @@
 
 use super::{
     fatal,
-    floor::{Floor, Refused, Request},
+    floor::{Cancel, Floor, Refused, Request},
     options::{Options, TurnDetection},
     server::{
         ArgumentsDone, AudioDelta, AudioDone, ErrorBody, ErrorMessage, FormatState, Item, ResponseBody,
@@ -13,12 +13,12 @@ use crate::{
     audio::{Encoding, Format},
     call::{AgentCommand, AgentEvent, AgentLoss, CallerTurn, Noise, Reply, ResponseStatus, Speaker, Usage},
     provider::{
-        AgentSetup, Codec, SessionFormats, Wire, decode_base64,
-        wire::{Kind, Malformed, parse, text, with_known},
+        AgentSetup, Codec, SessionFormats, Wire,
+        asides::{GREET, GREET_SAYING, SAY},
     },
+    remote::json::{Kind, Malformed, audio, decode_base64, parse, text, with_known},
     tool::ToolCall,
 };
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
@@ -34,6 +34,10 @@ pub(super) struct RealtimeCodec {
     instructions: String,
     tools: Arc<[Value]>,
     formats: SessionFormats,
+    /// The engine finds the turns; the server's own detection is off.
+    told_turns: bool,
+    /// By what the engine has told. Nothing is asked for meanwhile.
+    caller_speaks: bool,
     phase: Phase,
     floor: Floor,
     items: VecDeque<SpokenItem>,
@@ -63,6 +67,8 @@ impl RealtimeCodec {
             instructions: setup.instructions.clone(),
             tools: setup.tools.clone(),
             formats,
+            told_turns: setup.told_turns,
+            caller_speaks: false,
             phase: Phase::Silent,
             floor: Floor::default(),
             items: VecDeque::new(),
@@ -73,6 +79,7 @@ impl RealtimeCodec {
     fn session_update(&self) -> Value {
         let options = &self.options;
         let turn_detection = match &options.turn_detection {
+            _ if self.told_turns => Value::Null,
             TurnDetection::ServerVad { threshold, prefix_padding_ms, silence_duration_ms, idle_timeout_ms } => {
                 with_known(
                     json!({ "type": "server_vad", "create_response": true, "interrupt_response": true }),
@@ -118,6 +125,8 @@ impl RealtimeCodec {
 
     /// A response's own instructions replace the session's, so these are repeated.
     fn say(&mut self, order: &str) {
+        // Who wants something said now knows that nobody is listened to any more.
+        self.caller_speaks = false;
         let instructions = format!("{}\n\n{order}", self.instructions);
         self.floor.want(Request::Say { instructions });
     }
@@ -130,6 +139,9 @@ impl RealtimeCodec {
 
     /// Sends what waits for the floor, if it is free now.
     fn ask(&mut self, out: &mut Vec<Wire>) {
+        if self.caller_speaks {
+            return;
+        }
         let Some((event_id, request)) = self.floor.next() else { return };
         let message = json!({ "type": "response.create", "event_id": event_id });
         let response = match request {
@@ -140,9 +152,36 @@ impl RealtimeCodec {
         out.push(text(&with_known(message, [("response", response)])));
     }
 
-    fn interrupt(&self, response: &str, item: &str, heard: Duration, cancel: bool, out: &mut Vec<Wire>) {
+    fn cancel(&mut self, out: &mut Vec<Wire>) {
+        let message = json!({ "type": "response.cancel" });
+        out.extend(self.floor.cancel().map(|cancel| match cancel {
+            Cancel::Asked => text(&message),
+            Cancel::Active(id) => text(&with_known(message, [("response_id", Some((*id).into()))])),
+        }));
+    }
+
+    fn turn_of_caller(&mut self, turn: CallerTurn, out: &mut Vec<Wire>) {
+        if !self.told_turns {
+            return;
+        }
+        match turn {
+            // An answer that is being prepared is one to something else.
+            CallerTurn::Began => {
+                self.caller_speaks = true;
+                self.cancel(out);
+            }
+            CallerTurn::MayBegin | CallerTurn::WasNone | CallerTurn::MayEnd | CallerTurn::GoesOn => {}
+            CallerTurn::Ended => {
+                self.caller_speaks = false;
+                out.push(text(&json!({ "type": "input_audio_buffer.commit" })));
+                self.reply(Reply::Wanted);
+            }
+        }
+    }
+
+    fn interrupt(&mut self, response: &str, item: &str, heard: Duration, cancel: bool, out: &mut Vec<Wire>) {
         if cancel && self.floor.is_active(response) {
-            out.push(text(&json!({ "type": "response.cancel", "response_id": response })));
+            self.cancel(out);
         }
         let Some(item) = self.items.iter().find(|spoken| &*spoken.id == item) else { return };
         let received = self.formats.output.duration_of(item.bytes);
@@ -179,6 +218,11 @@ impl RealtimeCodec {
             }
             "input_audio_buffer.speech_started" => {
                 // The transcript of what is said now will carry the same id.
+                let SpeechStarted { item_id } = parse(json)?;
+                events.push(AgentEvent::CallerSpeechStarted { utterance: item_id.map(Into::into) });
+            }
+            // Where the engine finds the turns, this is what names them.
+            "input_audio_buffer.committed" if self.told_turns => {
                 let SpeechStarted { item_id } = parse(json)?;
                 events.push(AgentEvent::CallerSpeechStarted { utterance: item_id.map(Into::into) });
             }
@@ -306,27 +350,13 @@ impl Codec for RealtimeCodec {
 
     fn encode(&mut self, command: AgentCommand, out: &mut Vec<Wire>) {
         match command {
-            AgentCommand::Audio(audio) => {
-                let mut message = String::with_capacity(64 + audio.len().div_ceil(3) * 4);
-                message.push_str(r#"{"type":"input_audio_buffer.append","audio":""#);
-                STANDARD.encode_string(&audio, &mut message);
-                message.push_str(r#""}"#);
-                out.push(Wire::Text(message));
+            AgentCommand::Audio(sound) => {
+                out.push(audio(r#"{"type":"input_audio_buffer.append","audio":""#, &sound, r#""}"#))
             }
-            AgentCommand::Greet { text: None } => {
-                self.say("The caller has just been connected. Speak first: greet them.");
-            }
-            AgentCommand::Greet { text: Some(text) } => self.say(&format!(
-                "The caller has just been connected. Speak first. Say exactly this, and nothing more:\n{text}"
-            )),
-            AgentCommand::Say { text } => self.say(&format!(
-                "Now say something of exactly this meaning, in the language of the conversation, and nothing more:\n{text}"
-            )),
-            AgentCommand::Turn(CallerTurn::Began) => {}
-            AgentCommand::Turn(CallerTurn::Ended) => {
-                out.push(text(&json!({ "type": "input_audio_buffer.commit" })));
-                self.reply(Reply::Wanted);
-            }
+            AgentCommand::Greet { text: None } => self.say(GREET),
+            AgentCommand::Greet { text: Some(text) } => self.say(&format!("{GREET_SAYING}\n{text}")),
+            AgentCommand::Say { text } => self.say(&format!("{SAY}\n{text}")),
+            AgentCommand::Turn(turn) => self.turn_of_caller(turn, out),
             AgentCommand::Tell { text: words, reply } => {
                 out.push(text(&json!({
                     "type": "conversation.item.create",
@@ -351,11 +381,7 @@ impl Codec for RealtimeCodec {
     }
 
     fn decode(&mut self, wire: Wire, events: &mut Vec<AgentEvent>, replies: &mut Vec<Wire>) {
-        let json = match &wire {
-            Wire::Text(text) => text.as_bytes(),
-            Wire::Binary(bytes) => bytes,
-        };
-        if self.read(json, events, replies).is_err() {
+        if self.read(wire.bytes(), events, replies).is_err() {
             events.push(AgentEvent::Noise(Noise::Malformed));
         }
     }

@@ -42,6 +42,16 @@ pub(super) struct Floor {
     /// Kept until the server has finished a response, in case it refuses ours for one of its own.
     asked: Option<(String, Request)>,
     asked_so_far: u64,
+    /// The response that is asked for or under way was cancelled already.
+    cancelled: bool,
+}
+
+/// A response that is to be cancelled.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Cancel {
+    Active(Arc<str>),
+    /// It was asked for and has no id yet. The server reads in order, so it will be the active one.
+    Asked,
 }
 
 impl Floor {
@@ -71,6 +81,7 @@ impl Floor {
         let asked = (format!("offhook_{}", self.asked_so_far), request);
         self.asked = Some(asked.clone());
         self.state = State::Asked;
+        self.cancelled = false;
         Some(asked)
     }
 
@@ -87,6 +98,7 @@ impl Floor {
             State::Active(_) | State::Asked => {
                 self.state = State::Free;
                 self.asked = None;
+                self.cancelled = false;
             }
         }
     }
@@ -115,6 +127,16 @@ impl Floor {
 
     pub(super) fn is_active(&self, response: &str) -> bool {
         matches!(&self.state, State::Active(active) if &**active == response)
+    }
+
+    /// Cancels what is asked for or under way, once.
+    pub(super) fn cancel(&mut self) -> Option<Cancel> {
+        let cancel = match &self.state {
+            State::Free => return None,
+            State::Asked => Cancel::Asked,
+            State::Active(response) => Cancel::Active(response.clone()),
+        };
+        (!mem::replace(&mut self.cancelled, true)).then_some(cancel)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     config::OptionProblem,
-    provider::checks::{self, within},
+    remote::checks::{self, Checked, within},
 };
 use schemars::JsonSchema;
 use secrecy::SecretString;
@@ -35,7 +35,7 @@ pub(super) struct Options {
     #[serde(default)]
     #[schemars(range(min = 0.25, max = 1.5))]
     pub(super) speed: Option<f64>,
-    /// How the server finds the end of the caller's turn.
+    /// How the server finds the caller's turns, in contexts with `turns.owner: provider`. Elsewhere offhook tells it.
     #[serde(default)]
     #[schemars(extend("default" = serde_json::json!({ "type": "server_vad" })))]
     pub(super) turn_detection: TurnDetection,
@@ -176,8 +176,10 @@ impl Options {
         let joint = if query.is_empty() { "" } else { "&" };
         format!("{address}{path}?{query}{joint}model={}", self.model)
     }
+}
 
-    pub(super) fn problems(&self) -> Vec<OptionProblem> {
+impl Checked for Options {
+    fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         problems.extend(checks::secret("api_key", &self.api_key, "OPENAI_API_KEY"));
         for (path, value) in [("organization", &self.organization), ("project", &self.project)] {

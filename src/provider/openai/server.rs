@@ -1,9 +1,9 @@
 //! The server's messages, as far as they matter here. Unknown fields are ignored everywhere: the
 //! vendor adds them without notice.
 
-use crate::call::Usage;
+use crate::{call::Usage, remote::transcription::TranscriptionUsage};
 use serde::Deserialize;
-use std::{borrow::Cow, time::Duration};
+use std::borrow::Cow;
 
 #[derive(Deserialize)]
 pub(super) struct AudioDelta<'a> {
@@ -194,35 +194,6 @@ impl From<UsageBody> for Usage {
             input_cached_audio_tokens: cached.audio_tokens.unwrap_or(0).min(input_cached_tokens),
             output_text_tokens,
             output_audio_tokens,
-            ..Self::default()
-        }
-    }
-}
-
-/// Some transcription models are billed by tokens, others by time.
-#[derive(Deserialize)]
-pub(super) struct TranscriptionUsage {
-    #[serde(default)]
-    input_tokens: Option<u64>,
-    #[serde(default)]
-    output_tokens: Option<u64>,
-    #[serde(default)]
-    input_token_details: Option<TokenDetails>,
-    #[serde(default)]
-    seconds: Option<f64>,
-}
-
-impl From<TranscriptionUsage> for Usage {
-    fn from(usage: TranscriptionUsage) -> Self {
-        let input = usage.input_tokens.unwrap_or(0);
-        // What is transcribed is audio, so what the details do not name is, too.
-        let text = usage.input_token_details.and_then(|details| details.text_tokens).unwrap_or(0).min(input);
-        let seconds = usage.seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        Self {
-            transcription_text_tokens: text,
-            transcription_audio_tokens: input - text,
-            transcription_output_tokens: usage.output_tokens.unwrap_or(0),
-            transcribed: seconds.unwrap_or_default(),
             ..Self::default()
         }
     }

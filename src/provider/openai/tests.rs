@@ -2,32 +2,33 @@
 
 use super::*;
 use crate::{
-    call::{AgentCommand, AgentEvent, Noise, Reply, Usage},
+    call::{AgentCommand, AgentEvent, CallerTurn, Noise, Reply, Usage},
     facts::CallId,
-    provider::{Wire, build},
-    tool::schemas::{Dialect, ToolText},
+    provider::{Wire, build, talk},
+    tool::schemas::Dialect,
 };
 use bytes::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 struct Talk(Box<dyn Codec>);
 
 impl Talk {
     fn new(options: &Value, leg: Format) -> Self {
-        let parameters = json!({ "type": "object", "properties": { "to": { "type": "string" } } });
-        let text = ToolText { name: "transfer", description: "Hands the caller on.", parameters: &parameters };
-        let tools = [Dialect::OpenAiRealtime.render(text).expect("it can be told")];
-        let setup = AgentSetup {
-            instructions: "Be brief.".into(),
-            tools: tools.into(),
-            ..AgentSetup::new(CallId::random(), leg)
-        };
-        Self(build("openai_realtime", options).unwrap().codec(&setup))
+        Self::open(options, leg, false)
+    }
+
+    fn open(options: &Value, leg: Format, told_turns: bool) -> Self {
+        let setup = AgentSetup { told_turns, ..talk::setup(Dialect::OpenAiRealtime, "transfer", leg) };
+        Self(build("openai_realtime", options).unwrap().remote().codec(&setup))
     }
 
     fn ready() -> Self {
-        let mut talk = Self::new(&json!({ "api_key": "k" }), Format::ULAW);
+        Self::stands(false)
+    }
+
+    fn stands(told_turns: bool) -> Self {
+        let mut talk = Self::open(&json!({ "api_key": "k" }), Format::ULAW, told_turns);
         talk.hear(json!({ "type": "session.created", "session": {} }));
         let format = json!({ "format": { "type": "audio/pcmu" } });
         let audio = json!({ "input": format, "output": format });
@@ -38,15 +39,11 @@ impl Talk {
     }
 
     fn hear(&mut self, message: Value) -> (Vec<AgentEvent>, Vec<Value>) {
-        let (mut events, mut replies) = (Vec::new(), Vec::new());
-        self.0.decode(Wire::Text(message.to_string()), &mut events, &mut replies);
-        (events, values(replies))
+        talk::hear(&mut *self.0, Wire::Text(message.to_string()))
     }
 
     fn tell(&mut self, command: AgentCommand) -> Vec<Value> {
-        let mut out = Vec::new();
-        self.0.encode(command, &mut out);
-        values(out)
+        talk::tell(&mut *self.0, command)
     }
 
     fn response(&mut self, kind: &str, id: &str) -> Vec<Value> {
@@ -66,16 +63,6 @@ impl Talk {
         let heard = Duration::from_millis(heard_ms);
         self.tell(AgentCommand::Interrupt { response: "r1".into(), item: item.into(), heard, cancel })
     }
-}
-
-fn values(wires: Vec<Wire>) -> Vec<Value> {
-    wires
-        .into_iter()
-        .map(|wire| match wire {
-            Wire::Text(text) => serde_json::from_str(&text).unwrap(),
-            Wire::Binary(_) => panic!("the server takes text only"),
-        })
-        .collect()
 }
 
 fn kinds(messages: &[Value]) -> Vec<&str> {
@@ -241,6 +228,58 @@ fn a_cancel_is_sent_only_while_that_response_is_under_way() {
     assert_eq!(kinds(&talk.interrupt("i1", 100, true)), ["conversation.item.truncate"]);
 }
 
+fn began() -> AgentCommand {
+    AgentCommand::Turn(CallerTurn::Began)
+}
+
+fn ended() -> AgentCommand {
+    AgentCommand::Turn(CallerTurn::Ended)
+}
+
+#[test]
+fn where_the_engine_finds_the_turns_the_server_does_not_and_each_turn_is_committed_and_answered() {
+    for told_turns in [true, false] {
+        let mut talk = Talk::open(&json!({ "api_key": "k" }), Format::ULAW, told_turns);
+        let (_, replies) = talk.hear(json!({ "type": "session.created", "session": {} }));
+        let detection = replies[0]["session"]["audio"]["input"].get("turn_detection").expect("it is said");
+        assert_eq!(detection.is_null(), told_turns);
+    }
+    let mut talk = Talk::stands(true);
+    assert!(talk.tell(began()).is_empty());
+    assert_eq!(kinds(&talk.tell(ended())), ["input_audio_buffer.commit", "response.create"]);
+    assert!(Talk::ready().tell(ended()).is_empty(), "the server finds them");
+}
+
+#[test]
+fn a_turn_that_begins_cancels_the_answer_under_way_once_even_before_it_is_announced() {
+    let mut talk = Talk::stands(true);
+    talk.tell(ended());
+    assert_eq!(talk.tell(began()), [json!({ "type": "response.cancel" })], "asked for, and without an id so far");
+    talk.response("response.created", "r1");
+    assert!(talk.interrupt("i1", 20, true).is_empty());
+    assert_eq!(kinds(&talk.tell(ended())), ["input_audio_buffer.commit"], "the cancelled one is still under way");
+    assert_eq!(kinds(&talk.response("response.done", "r1")), ["response.create"]);
+    talk.response("response.created", "r2");
+    assert_eq!(talk.tell(began()), [json!({ "type": "response.cancel", "response_id": "r2" })]);
+}
+
+#[test]
+fn nothing_is_asked_for_while_the_caller_speaks() {
+    let mut talk = Talk::stands(true);
+    talk.tell(began());
+    assert_eq!(kinds(&talk.tell(result(Reply::Wanted))), ["conversation.item.create"]);
+    assert_eq!(kinds(&talk.tell(ended())), ["input_audio_buffer.commit", "response.create"]);
+    assert!(talk.response("response.done", "r1").is_empty(), "one answer to both");
+}
+
+#[test]
+fn what_was_committed_names_the_turn_that_its_transcript_belongs_to() {
+    let committed = json!({ "type": "input_audio_buffer.committed", "item_id": "item_1", "previous_item_id": null });
+    let named = AgentEvent::CallerSpeechStarted { utterance: Some("item_1".into()) };
+    assert_eq!(Talk::stands(true).hear(committed.clone()).0, [named]);
+    assert!(Talk::ready().hear(committed).0.is_empty(), "it was named when it began");
+}
+
 #[test]
 fn caller_audio_is_appended_as_it_is() {
     let messages = Talk::ready().tell(AgentCommand::Audio(Bytes::from_static(&[0xff, 0x7f, 0x00])));
@@ -287,10 +326,16 @@ fn the_schema_accepts_what_the_options_accept_and_refuses_unknown_keys() {
 }
 
 #[test]
+fn the_vendors_limit_of_a_session_is_known() {
+    let provider = build("openai_realtime", &json!({ "api_key": "k" })).unwrap();
+    assert_eq!(provider.remote().session_max(), Some(Duration::from_secs(3_600)));
+}
+
+#[test]
 fn the_key_is_not_in_the_address_and_not_in_debug_output() {
     let provider = build("openai_realtime", &json!({ "api_key": "sk-secret", "project": "p" })).unwrap();
     let setup = AgentSetup::new(CallId::random(), Format::ULAW);
-    let Dial::WebSocket(dial) = provider.dial(&setup) else { panic!("a socket") };
+    let Dial::WebSocket(dial) = provider.remote().dial(&setup) else { panic!("a socket") };
     assert!(!format!("{dial:?}").contains("sk-secret"));
     assert_eq!(dial.headers.len(), 2);
 }
@@ -298,7 +343,7 @@ fn the_key_is_not_in_the_address_and_not_in_debug_output() {
 #[test]
 fn an_address_may_have_a_path_and_a_query_or_neither() {
     let url = |base_url: &str| {
-        let options: Options = read_options(&json!({ "api_key": "k", "base_url": base_url, "model": "m" })).unwrap();
+        let options: Options = checks::read(&json!({ "api_key": "k", "base_url": base_url, "model": "m" })).unwrap();
         options.url()
     };
     assert_eq!(url("wss://host/v1/realtime"), "wss://host/v1/realtime?model=m");

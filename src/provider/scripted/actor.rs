@@ -7,7 +7,7 @@ use super::{
     ears::Ears,
     options::{Call, OnInterrupt, Options, Pace, Step, TEXT_CHARS_MAX},
     speech::{self, Speech},
-    wire::FromAgent,
+    words::FromAgent,
 };
 use crate::audio::{Activity, FRAME, Format};
 use bytes::Bytes;
@@ -286,9 +286,8 @@ impl Actor {
                 let answer = self.start_answer(out);
                 self.doing = Doing::Echoing { next, until: now + span.0, answer };
             }
-            Step::Close(code) => {
+            Step::Close(_) => {
                 self.doing = Doing::Mute;
-                out.push(Output::Send(FromAgent::Closed { code }));
                 out.push(Output::End);
             }
             Step::Silence => self.doing = Doing::Mute,
@@ -370,7 +369,6 @@ impl Actor {
             Pace::Named(_) => Duration::ZERO,
         };
         self.heard_out_at = self.heard_out_at.max(now) + length.saturating_sub(delivered_in);
-        out.push(Output::Send(FromAgent::AudioDone { answer }));
         out.push(Output::Send(FromAgent::Said { text: line.text }));
         if line.hangs_up {
             self.call("hangup_call".into(), Map::new(), line.next.unwrap_or(usize::MAX), false, out);
@@ -457,7 +455,6 @@ impl Actor {
     }
 
     fn end_answer(&self, answer: u64, cancelled: bool, out: &mut Vec<Output>) {
-        out.push(Output::Send(FromAgent::AudioDone { answer }));
         out.push(Output::Send(FromAgent::Done { answer, cancelled }));
     }
 }

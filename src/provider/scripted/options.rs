@@ -1,7 +1,7 @@
 //! What an admin can set for the scripted agent, its script above all.
 
 use super::speech;
-use crate::{config::OptionProblem, speech::Espeak};
+use crate::{config::OptionProblem, remote::checks::Checked, speech::Espeak};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};
@@ -219,8 +219,8 @@ impl Step {
     }
 }
 
-impl Options {
-    pub(super) fn problems(&self) -> Vec<OptionProblem> {
+impl Checked for Options {
+    fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         if self.script.is_empty() {
             problems.push(OptionProblem::new("script", "has no steps").hint("begin with `- say: …`"));
@@ -256,7 +256,9 @@ impl Options {
         }
         problems
     }
+}
 
+impl Options {
     /// Every tool that the script calls.
     pub(super) fn tools(&self) -> Vec<String> {
         let tool = |step: &Step| match step {

@@ -21,7 +21,7 @@ struct Stage {
 
 impl Stage {
     fn of(options: &Value) -> Self {
-        let provider = build(options).map_err(|problems| format!("{problems:?}")).unwrap();
+        let provider = build(options, &Services::default()).map_err(|problems| format!("{problems:?}")).unwrap();
         let setup = AgentSetup::new(CallId::random(), Format::ULAW);
         let counters = Arc::new(ProviderCounters::new(&Registry::new()).unwrap());
         let (commands, command_receiver) = mpsc::channel(64);
@@ -423,7 +423,7 @@ fn the_schema_accepts_every_step() {
     });
     let errors: Vec<String> = schema.iter_errors(&all).map(|error| error.to_string()).collect();
     assert_eq!(errors, Vec::<String>::new());
-    assert!(read_options::<Options>(&all).is_ok());
+    assert!(Options::deserialize(&all).is_ok());
     assert!(!schema.is_valid(&json!({ "script": [{ "sing": "Hello." }] })));
     assert!(!schema.is_valid(&json!({ "script": [{ "pause": "2 days" }] })));
 }

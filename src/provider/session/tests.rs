@@ -7,7 +7,7 @@ use crate::{
     audio::Format,
     call::{AgentTraits, ItemId, ResponseId, ResponseStatus},
     facts::CallId,
-    provider::{Dial, SessionFormats},
+    provider::{Dial, Remote, SessionFormats},
 };
 use futures_util::{FutureExt, future::BoxFuture};
 use prometheus::Registry;
@@ -105,6 +105,12 @@ impl Provider for Fake {
         None
     }
 
+    fn agent(&self) -> Agent<'_> {
+        Agent::Remote(self)
+    }
+}
+
+impl Remote for Fake {
     fn formats(&self, _: Format) -> SessionFormats {
         self.formats
     }
@@ -116,7 +122,7 @@ impl Provider for Fake {
     fn dial(&self, _: &AgentSetup) -> Dial {
         let attempt = self.dials.fetch_add(1, Ordering::Relaxed) + 1;
         let peer = self.peer.clone();
-        Dial::Embedded(Box::new(move |receiver, sender| peer(attempt, receiver, sender)))
+        Dial::Played(Box::new(move |receiver, sender| peer(attempt, receiver, sender)))
     }
 
     fn codec(&self, _: &AgentSetup) -> Box<dyn Codec> {
@@ -535,6 +541,8 @@ async fn a_peer_that_answers_no_ping_is_lost_and_one_that_does_is_not() {
         heard_at: Instant::now(),
         watch: Watch::new(),
         unwritable_until: None,
+        notice: Duration::ZERO,
+        patience: Duration::from_secs(12),
         expiring_at: None,
     };
     let begun = Instant::now();

@@ -7,9 +7,6 @@ use crate::{
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// The resampler holds back some 5 ms of signal; so much silence pushes the last of it out.
-const TAIL_MS: usize = 5;
-
 /// Converts item by item, so that no answer begins with the end of another.
 pub(super) struct Voice {
     from: Format,
@@ -51,11 +48,6 @@ impl Voice {
     pub(super) fn end(&mut self, events: &mut VecDeque<AgentEvent>) {
         let Some(mut item) = self.item.take() else { return };
         let mut converted = Vec::new();
-        if self.from.rate != self.to.rate {
-            let samples = self.from.rate as usize * TAIL_MS / 1_000;
-            let silence = vec![self.from.silence(); samples * self.from.bytes_per_sample()];
-            item.converter.push(&silence, &mut converted);
-        }
         item.converter.flush(&mut converted);
         item.emit(converted, events);
     }

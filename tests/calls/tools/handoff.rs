@@ -123,6 +123,8 @@ async fn a_second_agent_that_cannot_be_had_is_a_human() {
         ..Setting::default()
     })
     .await;
+    // Three failures in a row rest the provider, two of a call at most. Asked after each call: it rests for some seconds.
+    let mut ready = (0, String::new());
     for calls in 1..=3 {
         let mut phone = scene.call("ours").await;
         scene.server.call("to_billing", &json!({}));
@@ -131,8 +133,11 @@ async fn a_second_agent_that_cannot_be_had_is_a_human() {
         let ended = scene.offhook.wait_ended(calls, SOON).await;
         assert_eq!(ended[0]["reason"]["label"], "agent_unreachable", "{ended:?}");
         assert_eq!((&ended[0]["context"], &ended[0]["provider"]), (&json!("billing"), &json!("other")));
+        ready = scene.offhook.page("ready").await;
+        if ready.1.contains("1 of 2") {
+            break;
+        }
     }
-    let ready = scene.offhook.page("ready").await;
     assert!(ready.0 == 200 && ready.1.contains("1 of 2"), "one of two providers is left: {ready:?}");
 }
 

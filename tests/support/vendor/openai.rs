@@ -18,6 +18,8 @@ pub struct OpenAi {
     calls: Vec<Call>,
     /// The id of the client's last wish to speak.
     wish: Value,
+    /// Turns that the client has told.
+    committed: u32,
 }
 
 impl Dialect for OpenAi {
@@ -48,7 +50,7 @@ impl Dialect for OpenAi {
                 Ok(audio) if !audio.is_empty() => Heard::Audio(audio),
                 _ => Heard::Violation("audio that is no base64, or empty".into()),
             },
-            "input_audio_buffer.commit" => Heard::Turn(CallerTurn::Ended),
+            "input_audio_buffer.commit" => return self.commit(),
             "response.create" => {
                 self.wish = message["event_id"].clone();
                 Heard::WantsSpeech { text: message["response"]["instructions"].as_str().map(str::to_owned) }
@@ -126,6 +128,14 @@ impl Dialect for OpenAi {
 }
 
 impl OpenAi {
+    /// With its own detection off, the client says where a turn ends.
+    fn commit(&mut self) -> Vec<Heard> {
+        self.committed += 1;
+        let item = id("said", self.committed);
+        let committed = json!({ "type": "input_audio_buffer.committed", "item_id": item, "previous_item_id": null });
+        vec![Heard::Reply(vec![text(committed)]), Heard::Turn(CallerTurn::Ended)]
+    }
+
     fn update(&mut self, session: &Value) -> Heard {
         let format = |direction: &str| match session["audio"][direction]["format"]["type"].as_str() {
             Some("audio/pcmu") => Format::ULAW,

@@ -258,11 +258,21 @@ impl<D: Dialect> Session<D> {
                 self.note(|seen| seen.results.push((id, output)));
             }
             Heard::Turn(CallerTurn::Began) => self.note(|seen| seen.turns_begun += 1),
+            // No vendor is told of these.
+            Heard::Turn(CallerTurn::MayBegin | CallerTurn::WasNone | CallerTurn::MayEnd | CallerTurn::GoesOn) => {
+                self.shared.violation(self.number, "half a turn".into())
+            }
             Heard::Turn(CallerTurn::Ended) => {
                 self.note(|seen| seen.turns_ended += 1);
                 self.understood().await;
             }
-            Heard::Truncated { heard } => self.note(|seen| seen.truncations.push(heard)),
+            Heard::Truncated { heard } => {
+                self.note(|seen| seen.truncations.push(heard));
+                // An answer that was complete needs no cancellation, and its audio may be late all the same.
+                if self.answer.is_none() {
+                    self.late(self.shared.scenario.late).await;
+                }
+            }
             Heard::Cancelled => {
                 self.note(|seen| seen.cancels += 1);
                 self.interrupt().await;

@@ -105,6 +105,8 @@ pub struct Outcome {
     /// When the agent was paused, and what for.
     pub pauses: Vec<Duration>,
     pub alarms: Vec<FalseAlarm>,
+    /// How long it was silent each time that it went on.
+    pub gaps: Vec<Duration>,
     /// When the caller was given the turn.
     pub interrupted: Option<Duration>,
     pub half_duplex: bool,
@@ -153,13 +155,14 @@ pub fn play(scene: &Scene, rules: TurnRules, start: Instant) -> Outcome {
                 }
                 TurnEvent::Resumed(why) => {
                     outcome.alarms.push(why);
+                    outcome.gaps.extend(outcome.pauses.last().filter(|_| agent.paused).map(|&paused| at - paused));
                     (agent.ducked, agent.paused) = (false, false);
                 }
                 TurnEvent::Began { interrupts: true, .. } => {
                     outcome.interrupted = Some(at);
                     return outcome;
                 }
-                TurnEvent::Began { .. } | TurnEvent::Ended { .. } => {}
+                TurnEvent::Began { .. } | TurnEvent::MayEnd | TurnEvent::GoesOn | TurnEvent::Ended { .. } => {}
                 TurnEvent::HalfDuplex(half) => outcome.half_duplex |= half,
             }
         }
@@ -247,6 +250,8 @@ pub struct Table {
     pub rows: [Row; Label::ALL.len()],
     pub pause_after: Vec<Duration>,
     pub verdict_after: Vec<Duration>,
+    /// For how long the agent fell silent, and went on.
+    pub gaps: Vec<Duration>,
     /// The scenes that went wrong.
     wrong: Vec<String>,
 }
@@ -261,6 +266,7 @@ impl Table {
         row.missed += usize::from(outcome.missed(scene));
         row.half_duplex += usize::from(outcome.half_duplex);
         self.pause_after.extend(outcome.pause_after(scene));
+        self.gaps.extend(&outcome.gaps);
         if outcome.false_stop(scene) || outcome.missed(scene) {
             self.wrong.push(format!("{} {} ({})", scene.number, scene.what, scene.language));
         }
@@ -274,6 +280,12 @@ impl Table {
         let stops: usize = self.rows.iter().map(|row| row.false_stops).sum();
         let others: usize = self.rows.iter().skip(1).map(|row| row.scenes).sum();
         percent(stops, others)
+    }
+
+    /// How often an agent fell silent for a moment that nobody interrupted, or not yet.
+    pub fn gaps_per_scene(&self) -> f64 {
+        let scenes: usize = self.rows.iter().map(|row| row.scenes).sum();
+        self.gaps.len() as f64 / scenes.max(1) as f64
     }
 
     /// In percent of the interruptions.

@@ -1,6 +1,7 @@
 //! What bounds a session from the vendor's side: its length, its handles, its wish to be left alone.
 
 use super::*;
+use crate::remote::web_socket;
 
 #[tokio::test(start_paused = true)]
 async fn the_call_is_told_once_that_the_vendors_limit_is_near() {
@@ -39,7 +40,7 @@ async fn refused_with(answer: &'static str) -> Option<(u16, Option<Duration>)> {
     };
     let dial = Link::dial(Dial::WebSocket(crate::provider::WebSocketDial { url, headers: Vec::new() }));
     match tokio::join!(dial, server).0.err() {
-        Some(DialError::Refused { status, retry_after }) => Some((status, retry_after)),
+        Some(DialError::Socket(web_socket::DialError::Refused { status, retry_after })) => Some((status, retry_after)),
         _ => None,
     }
 }

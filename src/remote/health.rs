@@ -1,4 +1,4 @@
-//! A circuit breaker per provider, shared by all calls: who has failed again and again is not asked for a while.
+//! A circuit breaker per service, shared by all calls: who has failed again and again is not asked for a while.
 //!
 //! ```text
 //!            FAILURES in a row, or a final loss
@@ -24,8 +24,8 @@ const COOL_DOWN: Duration = Duration::from_secs(15);
 const COOL_DOWN_MAX: Duration = Duration::from_secs(5 * 60);
 /// A try that has neither spoken nor failed after this long (its caller hung up, say) is forgotten.
 const TRY_MAX: Duration = Duration::from_secs(30);
-/// One engine's providers, over many reloads; names beyond them are not watched.
-const PROVIDERS_MAX: usize = 256;
+/// One engine's services, over many reloads; names beyond them are not watched.
+const SERVICES_MAX: usize = 256;
 
 /// What a breaker lets through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub enum Breaker {
 }
 
 #[derive(Default)]
-pub struct ProviderHealth {
+pub struct Health {
     /// Those that have failed since they last worked.
     failing: Mutex<HashMap<String, Failing>>,
 }
@@ -67,17 +67,17 @@ impl Breaker {
     }
 }
 
-impl ProviderHealth {
+impl Health {
     /// A session failed. A final loss opens the breaker at once; the vendor's own limit of a session is no failure.
-    pub fn failed(&self, provider: &str, loss: AgentLoss) {
+    pub fn failed(&self, service: &str, loss: AgentLoss) {
         if loss == AgentLoss::Expired {
             return;
         }
         let mut failing = self.lock();
-        if !failing.contains_key(provider) && failing.len() >= PROVIDERS_MAX {
+        if !failing.contains_key(service) && failing.len() >= SERVICES_MAX {
             return;
         }
-        let entry = failing.entry(provider.to_owned()).or_insert(Failing { failures: 0, open: None });
+        let entry = failing.entry(service.to_owned()).or_insert(Failing { failures: 0, open: None });
         entry.failures = entry.failures.saturating_add(1);
         let now = Instant::now();
         match &mut entry.open {
@@ -85,34 +85,34 @@ impl ProviderHealth {
             Some(open) if now < open.until => {}
             Some(open) => *open = Open::after(now, (open.cool_down * 2).min(COOL_DOWN_MAX)),
             None if loss.is_final() || entry.failures >= FAILURES => {
-                tracing::warn!(provider, loss = loss.label(), "the provider fails; new calls begin with another one");
+                tracing::warn!(service, loss = loss.label(), "the service fails; another one is asked while it rests");
                 entry.open = Some(Open::after(now, COOL_DOWN));
             }
             None => {}
         }
     }
 
-    /// The provider's agent was heard: what was tried has worked.
-    pub fn spoke(&self, provider: &str) {
+    /// It did what it was asked for: what was tried has worked.
+    pub fn spoke(&self, service: &str) {
         let mut failing = self.lock();
-        if failing.get(provider).is_some_and(|entry| entry.open.is_some_and(|open| Instant::now() >= open.until)) {
-            failing.remove(provider);
-            tracing::info!(provider, "the provider works again");
+        if failing.get(service).is_some_and(|entry| entry.open.is_some_and(|open| Instant::now() >= open.until)) {
+            failing.remove(service);
+            tracing::info!(service, "the service works again");
         }
     }
 
     /// Its part in a call has ended well, and it was heard.
-    pub fn worked(&self, provider: &str) {
+    pub fn worked(&self, service: &str) {
         let mut failing = self.lock();
-        if failing.get(provider).is_some_and(|entry| entry.open.is_none()) {
-            failing.remove(provider);
+        if failing.get(service).is_some_and(|entry| entry.open.is_none()) {
+            failing.remove(service);
         }
     }
 
     /// Whether a call may dial it now. When it is half-open this call is the one that tries.
-    pub fn admits(&self, provider: &str) -> bool {
+    pub fn admits(&self, service: &str) -> bool {
         let mut failing = self.lock();
-        let Some(Failing { open: Some(open), .. }) = failing.get_mut(provider) else { return true };
+        let Some(Failing { open: Some(open), .. }) = failing.get_mut(service) else { return true };
         let now = Instant::now();
         let admitted = now >= open.until && open.tried.is_none_or(|since| now >= since + TRY_MAX);
         if admitted {
@@ -121,8 +121,8 @@ impl ProviderHealth {
         admitted
     }
 
-    pub fn breaker(&self, provider: &str) -> Breaker {
-        match self.lock().get(provider).and_then(|entry| entry.open) {
+    pub fn breaker(&self, service: &str) -> Breaker {
+        match self.lock().get(service).and_then(|entry| entry.open) {
             None => Breaker::Closed,
             Some(open) if Instant::now() < open.until => Breaker::Open,
             Some(_) => Breaker::HalfOpen,
@@ -151,13 +151,13 @@ mod tests {
         cool_down.mul_f64(1.26)
     }
 
-    fn fail(health: &ProviderHealth) {
+    fn fail(health: &Health) {
         health.failed("p", AgentLoss::Closed);
     }
 
     #[tokio::test(start_paused = true)]
     async fn three_failures_in_a_row_open_it_and_a_call_that_went_well_starts_the_count_anew() {
-        let health = ProviderHealth::default();
+        let health = Health::default();
         fail(&health);
         fail(&health);
         health.worked("p");
@@ -175,7 +175,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_final_loss_opens_it_at_once_and_a_sessions_own_limit_never() {
-        let health = ProviderHealth::default();
+        let health = Health::default();
         (0..9).for_each(|_| health.failed("p", AgentLoss::Expired));
         assert_eq!(health.breaker("p"), Breaker::Closed);
         health.failed("p", AgentLoss::Unauthorized);
@@ -184,7 +184,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn after_the_cool_down_one_call_tries_and_its_word_counts() {
-        let health = ProviderHealth::default();
+        let health = Health::default();
         (0..3).for_each(|_| fail(&health));
         advance(COOL_DOWN.mul_f64(0.74)).await;
         assert_eq!(health.breaker("p"), Breaker::Open);
@@ -205,7 +205,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_try_that_comes_to_nothing_is_forgotten() {
-        let health = ProviderHealth::default();
+        let health = Health::default();
         (0..3).for_each(|_| fail(&health));
         advance(surely(COOL_DOWN)).await;
         assert!(health.admits("p"));
@@ -217,7 +217,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_cool_down_grows_and_is_bounded() {
-        let health = ProviderHealth::default();
+        let health = Health::default();
         health.failed("p", AgentLoss::Quota);
         for _ in 0..20 {
             advance(surely(COOL_DOWN_MAX)).await;

@@ -1,0 +1,104 @@
+//! WAV files that are still being written when they are read: a service cannot know how long its answer will be.
+
+use super::{ClipError, Format};
+use std::{borrow::Cow, io::Cursor};
+
+const CHUNK_HEAD: usize = 8;
+
+/// What stands before the samples of a file of 16-bit mono.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WavHead {
+    pub format: Format,
+    /// Where the samples begin, in bytes.
+    pub start: usize,
+    /// Bytes of samples, as the file says. A streamed one says far too many; `None`: it says none.
+    pub length: Option<u32>,
+}
+
+impl WavHead {
+    /// Reads the beginning of a file; `None` while the samples have not begun.
+    pub fn read(bytes: &[u8]) -> Result<Option<Self>, ClipError> {
+        let wav = match hound::WavReader::new(Cursor::new(with_true_length(bytes))) {
+            Ok(wav) => wav,
+            // Nothing but the end of what is there can keep memory from being read.
+            Err(hound::Error::IoError(_)) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let format = format(wav.spec())?;
+        let start = wav.into_inner().position() as usize;
+        let Some([.., a, b, c, d]) = bytes.get(..start) else { return Ok(None) };
+        let length = Some(u32::from_le_bytes([*a, *b, *c, *d])).filter(|&length| length > 0);
+        Ok(Some(Self { format, start, length }))
+    }
+}
+
+/// The samples of a file, if they can be played here.
+pub(super) fn format(spec: hound::WavSpec) -> Result<Format, ClipError> {
+    let (bits, channels, rate) = (spec.bits_per_sample, spec.channels, spec.sample_rate);
+    match spec.sample_format {
+        hound::SampleFormat::Int => Format::of_pcm(bits, channels, rate),
+        hound::SampleFormat::Float => Err(ClipError::Shape { bits, channels, rate }),
+    }
+}
+
+/// The same file, its `data` chunk as long as what is there.
+pub(super) fn with_true_length(wav: &[u8]) -> Cow<'_, [u8]> {
+    // Behind "RIFF", the length of all, "WAVE".
+    let mut at = 12;
+    while let Some([id @ .., a, b, c, d]) = wav.get(at..at + CHUNK_HEAD) {
+        let length = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
+        let rest = wav.len() - at - CHUNK_HEAD;
+        if id == b"data" && length > rest {
+            let mut wav = wav.to_vec();
+            // Whole samples.
+            let there = u32::try_from(rest & !1).unwrap_or(u32::MAX);
+            wav[at + 4..at + CHUNK_HEAD].copy_from_slice(&there.to_le_bytes());
+            return wav.into();
+        }
+        // Chunks begin at even places.
+        at = at.saturating_add(CHUNK_HEAD + length + length % 2);
+    }
+    wav.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audio::Encoding;
+
+    fn file(rate: u32, between: &[u8], length: u32) -> Vec<u8> {
+        let mut wav = b"RIFF\xff\xff\xff\xffWAVEfmt \x10\0\0\0\x01\0\x01\0".to_vec();
+        wav.extend(rate.to_le_bytes());
+        wav.extend((rate * 2).to_le_bytes());
+        wav.extend(b"\x02\0\x10\0");
+        wav.extend(between);
+        wav.extend(b"data");
+        wav.extend(length.to_le_bytes());
+        wav
+    }
+
+    #[test]
+    fn a_head_is_known_as_soon_as_it_is_there_and_not_before() {
+        for between in [&b""[..], b"LIST\x04\0\0\0INFO", b"fact\x04\0\0\0\0\0\0\0LIST\0\0\0\0"] {
+            for (written, length) in [(u32::MAX, Some(u32::MAX)), (0, None), (4, Some(4))] {
+                let wav = file(22_050, between, written);
+                let format = Format { encoding: Encoding::Linear, rate: 22_050 };
+                let head = WavHead { format, start: wav.len(), length };
+                let with_samples = [&wav[..], &[1, 2, 3]].concat();
+                for cut in 0..with_samples.len() {
+                    let expected = (cut >= wav.len()).then_some(head);
+                    assert_eq!(WavHead::read(&with_samples[..cut]).unwrap(), expected, "{cut} bytes, length {written}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_played_is_refused_by_its_head() {
+        let shape = WavHead::read(&file(11_025, b"", u32::MAX)).unwrap_err();
+        assert!(matches!(shape, ClipError::Shape { rate: 11_025, .. }), "{shape}");
+        for garbage in ["ID3\x04 is no WAV file", "<!DOCTYPE html>", "RIFF----AVI "] {
+            assert!(matches!(WavHead::read(garbage.as_bytes()), Err(ClipError::Wav(_))), "{garbage}");
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! An attendant that follows a list: the model that needs neither a key nor the network, and never surprises anybody.
+//!
+//! It knows phrases and keys. It says what stands there, or calls the tool that stands there and says what comes of it.
+
+use super::{Ask, Finish, Message, Model, ModelKind, Order, Piece};
+use crate::{
+    call::key_of,
+    config::OptionProblem,
+    remote::{
+        Fault,
+        checks::{self, Checked},
+    },
+    tool::{ToolCall, schemas::Dialect},
+};
+use futures_util::{FutureExt as _, future::BoxFuture};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::{collections::HashMap, sync::Arc};
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+/// More entries than a caller can be told of.
+const ENTRIES_MAX: usize = 50;
+const KEYS: &str = "0123456789*#";
+
+pub(super) const KIND: ModelKind = ModelKind {
+    kind: "attendant",
+    summary: "An attendant in this process that knows the phrases and keys it is given; needs no key of a vendor",
+    schema: checks::schema::<Options>,
+    check: checks::mistakes::<Options>,
+    build: |options| Ok(Arc::new(Attendant(Arc::new(checks::read(options)?)))),
+};
+
+/// Options of `kind: attendant`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Options {
+    /// What it says when it is to greet and the context has no greeting.
+    #[serde(default = "greeting")]
+    greeting: String,
+    /// What it says when it has understood nothing; best with what it would understand.
+    #[serde(default = "otherwise")]
+    otherwise: String,
+    /// What it says when a tool has failed.
+    #[serde(default = "failed")]
+    failed: String,
+    /// What it knows. The first that fits counts.
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    /// Phrases: one of them has to be among the caller's words.
+    #[serde(default)]
+    hears: Vec<String>,
+    /// The key that stands for it: 0 to 9, `*` or `#`.
+    #[serde(default)]
+    key: Option<String>,
+    /// What it answers. With `call`, before the tool runs.
+    #[serde(default)]
+    say: Option<String>,
+    /// The tool that it calls.
+    #[serde(default)]
+    call: Option<String>,
+    /// The tool's arguments.
+    #[serde(default)]
+    arguments: Map<String, Value>,
+    /// What it says of the tool's result; `{name}` is that part of its data. Without it, the tool's own sentence.
+    #[serde(default)]
+    result: Option<String>,
+}
+
+fn greeting() -> String {
+    "Hello. How can I help you?".into()
+}
+
+fn otherwise() -> String {
+    "Sorry, I did not understand that.".into()
+}
+
+fn failed() -> String {
+    "Sorry, that did not work.".into()
+}
+
+impl Checked for Options {
+    fn problems(&self) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        if self.entries.is_empty() || self.entries.len() > ENTRIES_MAX {
+            problems.push(OptionProblem::new("entries", format!("has to have 1 to {ENTRIES_MAX} of them")));
+        }
+        let mut keys = HashMap::new();
+        for (index, entry) in self.entries.iter().enumerate() {
+            let at = |key: &str| format!("entries[{index}]{key}");
+            if entry.hears.is_empty() && entry.key.is_none() {
+                let problem = OptionProblem::new(at(""), "nobody can reach it");
+                problems.push(problem.hint("write `hears`, `key` or both"));
+            }
+            for (nth, _) in entry.hears.iter().enumerate().filter(|(_, phrase)| words(phrase).is_empty()) {
+                problems.push(OptionProblem::new(at(&format!(".hears[{nth}]")), "has no word in it"));
+            }
+            if entry.say.is_none() && entry.call.is_none() {
+                let problem = OptionProblem::new(at(""), "nothing comes of it");
+                problems.push(problem.hint("write `say`, `call` or both"));
+            }
+            for (key, without) in [("arguments", !entry.arguments.is_empty()), ("result", entry.result.is_some())] {
+                if entry.call.is_none() && without {
+                    problems
+                        .push(OptionProblem::new(at(&format!(".{key}")), "belongs to a `call`, which is not there"));
+                }
+            }
+            let Some(key) = &entry.key else { continue };
+            if key.chars().count() != 1 || !KEYS.contains(&**key) {
+                problems.push(OptionProblem::new(at(".key"), format!("\"{key}\" is no key")).hint("0 to 9, * or #"));
+            } else if let Some(first) = keys.insert(key.clone(), index) {
+                problems.push(OptionProblem::new(at(".key"), format!("entries[{first}] has this key already")));
+            }
+        }
+        problems
+    }
+}
+
+/// The tools that these options call: every context that uses them has to list these.
+pub fn calls(options: &Value) -> Vec<String> {
+    let called = |entry: &Value| entry.get("call")?.as_str().map(str::to_owned);
+    options["entries"].as_array().into_iter().flatten().filter_map(called).collect()
+}
+
+struct Attendant(Arc<Options>);
+
+impl Model for Attendant {
+    fn kind(&self) -> &'static str {
+        KIND.kind
+    }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::ChatCompletions
+    }
+
+    fn takes_keys(&self) -> bool {
+        true
+    }
+
+    fn answer(&self, ask: Ask, pieces: mpsc::Sender<Piece>) -> BoxFuture<'static, Result<Finish, Fault>> {
+        let answer = self.0.answer(&ask);
+        async move {
+            for piece in answer {
+                // Who does not take it has thrown the answer away.
+                let _ = pieces.send(piece).await;
+            }
+            Ok(Finish::Stop)
+        }
+        .boxed()
+    }
+}
+
+impl Options {
+    fn answer(&self, ask: &Ask) -> Vec<Piece> {
+        match &ask.order {
+            Some(Order::Greet) => return vec![Piece::Text(self.greeting.clone())],
+            Some(Order::Say(words)) => return vec![Piece::Text(words.clone())],
+            None => {}
+        }
+        let text = |words: &str| vec![Piece::Text(words.to_owned())];
+        match ask.messages.last() {
+            Some(Message::Result { call_id, output }) => text(&self.result(ask, call_id, output)),
+            Some(Message::Caller(said)) => self.reply(|entry| entry.is_meant_by(said)),
+            Some(Message::System(note)) => match key_of(note) {
+                Some(key) => self.reply(|entry| entry.key.as_deref() == Some(key.encode_utf8(&mut [0; 4]))),
+                None => text(&self.otherwise),
+            },
+            Some(Message::Agent { .. }) | None => text(&self.otherwise),
+        }
+    }
+
+    fn reply(&self, fits: impl Fn(&Entry) -> bool) -> Vec<Piece> {
+        let Some(entry) = self.entries.iter().find(|entry| fits(entry)) else {
+            return vec![Piece::Text(self.otherwise.clone())];
+        };
+        let call = entry.call.as_ref().map(|name| {
+            let arguments = Value::Object(entry.arguments.clone()).to_string();
+            Piece::Call(ToolCall { id: format!("call_{}", Uuid::new_v4().simple()), name: name.clone(), arguments })
+        });
+        entry.say.clone().map(Piece::Text).into_iter().chain(call).collect()
+    }
+
+    /// What is said of a result: as its entry says, else the tool's own sentence.
+    fn result(&self, ask: &Ask, call_id: &str, output: &str) -> String {
+        let output: Value = serde_json::from_str(output).unwrap_or_default();
+        // Why it failed was written for a model, not for a caller.
+        if !output["error"].is_null() {
+            return self.failed.clone();
+        }
+        let call = ask.messages.iter().rev().find_map(|message| match message {
+            Message::Agent { calls, .. } => calls.iter().find(|call| call.id == call_id),
+            _ => None,
+        });
+        let is_of = |entry: &&Entry| {
+            let arguments = |call: &ToolCall| serde_json::from_str(&call.arguments).unwrap_or(Value::Null);
+            call.is_some_and(|call| {
+                entry.call.as_ref() == Some(&call.name) && Value::Object(entry.arguments.clone()) == arguments(call)
+            })
+        };
+        let template = self.entries.iter().find(is_of).and_then(|entry| entry.result.as_ref());
+        let filled = template.and_then(|template| fill(template, &output["data"]));
+        let own = || output["message"].as_str().map(str::to_owned);
+        filled.or_else(own).filter(|text| !text.trim().is_empty()).unwrap_or_else(|| self.otherwise.clone())
+    }
+}
+
+impl Entry {
+    fn is_meant_by(&self, said: &str) -> bool {
+        let said = format!(" {} ", words(said));
+        self.hears.iter().any(|phrase| said.contains(&format!(" {} ", words(phrase))))
+    }
+}
+
+/// Lower case, without punctuation.
+fn words(text: &str) -> String {
+    let words = text.split(|c: char| !c.is_alphanumeric() && c != '\'').filter(|word| !word.is_empty());
+    words.map(str::to_lowercase).collect::<Vec<_>>().join(" ")
+}
+
+/// `None` if something that the template names is not there.
+fn fill(template: &str, data: &Value) -> Option<String> {
+    let (mut filled, mut rest) = (String::new(), template);
+    while let Some((before, after)) = rest.split_once('{') {
+        let (name, after) = after.split_once('}')?;
+        filled.push_str(before);
+        match data.get(name)? {
+            Value::String(text) => filled.push_str(text),
+            value @ (Value::Number(_) | Value::Bool(_)) => filled.push_str(&value.to_string()),
+            _ => return None,
+        }
+        rest = after;
+    }
+    Some(filled + rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn options() -> Value {
+        json!({
+            "otherwise": "Say opening hours, or press 1.",
+            "entries": [
+                { "hears": ["opening hours", "when are you open"], "key": "1", "say": "From nine to five." },
+                {
+                    "hears": ["weather"], "key": "2", "say": "One moment.", "call": "atis",
+                    "arguments": { "icao": "KSFO" }, "result": "It is {code}, wind {wind}.",
+                },
+                { "key": "0", "call": "transfer", "arguments": { "destination": "office" } },
+            ],
+        })
+    }
+
+    /// What it answers, calls as `name arguments`.
+    async fn answer(messages: Vec<Message>, order: Option<Order>) -> Vec<String> {
+        let model = (KIND.build)(&options()).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let (pieces, mut told) = mpsc::channel(8);
+        let ask = Ask { messages, order, tools: [].into(), may_call: true, cache_key: String::new() };
+        assert_eq!(model.answer(ask, pieces).await, Ok(Finish::Stop));
+        let mut said = Vec::new();
+        while let Some(piece) = told.recv().await {
+            said.push(match piece {
+                Piece::Text(text) => text,
+                Piece::Call(call) => format!("{} {}", call.name, call.arguments),
+                Piece::Usage(usage) => panic!("{usage:?}"),
+            });
+        }
+        said
+    }
+
+    async fn hears(text: &str) -> Vec<String> {
+        answer(vec![Message::Caller(text.into())], None).await
+    }
+
+    #[tokio::test]
+    async fn it_answers_phrases_wherever_they_stand_and_keys() {
+        for text in ["Opening hours, please.", "Hello, when are you open?"] {
+            assert_eq!(hears(text).await, ["From nine to five."]);
+        }
+        assert_eq!(hears("the reopening hours").await, ["Say opening hours, or press 1."]);
+        assert_eq!(hears("What is the weather?").await, ["One moment.", r#"atis {"icao":"KSFO"}"#]);
+        let key = Message::System(crate::call::key_note('0'));
+        assert_eq!(answer(vec![key], None).await, [r#"transfer {"destination":"office"}"#]);
+    }
+
+    #[tokio::test]
+    async fn of_a_result_it_says_what_stands_there_or_the_tools_own_sentence() {
+        let call = |arguments: &str| ToolCall { id: "c".into(), name: "atis".into(), arguments: arguments.into() };
+        let said = async |output: Value, arguments: &str| {
+            let agent = Message::Agent { text: String::new(), calls: vec![call(arguments)] };
+            let result = Message::Result { call_id: "c".into(), output: output.to_string() };
+            answer(vec![agent, result], None).await.concat()
+        };
+        let known = r#"{"icao":"KSFO"}"#;
+        let good = json!({ "ok": true, "message": "Fine.", "data": { "code": "Alpha", "wind": 7 } });
+        assert_eq!(said(good.clone(), known).await, "It is Alpha, wind 7.");
+        assert_eq!(said(good, "{}").await, "Fine.", "a call of another entry");
+        assert_eq!(said(json!({ "message": "Fine.", "data": { "code": "Alpha" } }), known).await, "Fine.");
+        let failed = json!({ "ok": false, "error": { "message": "Nobody knows." } });
+        assert_eq!(said(failed, known).await, "Sorry, that did not work.");
+        assert_eq!(said(json!("what"), known).await, "Say opening hours, or press 1.");
+    }
+
+    #[tokio::test]
+    async fn what_it_is_to_say_it_says_word_for_word() {
+        assert_eq!(answer(Vec::new(), Some(Order::Say("Goodbye.".into()))).await, ["Goodbye."]);
+        assert_eq!(answer(Vec::new(), Some(Order::Greet)).await, ["Hello. How can I help you?"]);
+    }
+
+    #[test]
+    fn all_mistakes_are_told_at_once() {
+        let problems = (KIND.check)(&json!({
+            "entries": [
+                { "say": "x" },
+                { "key": "1" },
+                { "key": "11", "say": "x", "hears": ["!"] },
+                { "key": "1", "say": "x", "arguments": { "a": 1 } },
+            ],
+        }));
+        let paths: Vec<_> = problems.iter().map(|problem| &*problem.path).collect();
+        assert_eq!(
+            paths,
+            [
+                "entries[0]",
+                "entries[1]",
+                "entries[2].hears[0]",
+                "entries[2].key",
+                "entries[3].arguments",
+                "entries[3].key"
+            ]
+        );
+        assert_eq!((KIND.check)(&options()), []);
+        assert_eq!(calls(&options()), ["atis", "transfer"]);
+    }
+}

@@ -1,0 +1,153 @@
+//! OpenAI's chat completions: the vendor's own, or one of the many servers that offer the same.
+//!
+//! <https://platform.openai.com/docs/api-reference/chat/create>. What a reader of the vendor's page would not expect,
+//! most of it of compatible servers:
+//!
+//! - The tokens come in a chunk without choices after the answer's end; `[DONE]` may be missing.
+//! - A fault may come as an event in the middle of an answer whose status is 200.
+//! - Calls come in fragments which may interleave, or whole; with an index, the same index for all, or none.
+//! - Unknown keys of a request are refused by many, among them those that only the vendor knows.
+//! - Every call in the history wants exactly one result right behind it (`history`).
+
+mod answer;
+mod history;
+mod options;
+#[cfg(test)]
+mod tests;
+
+use super::{Ask, Finish, Model, ModelKind, Piece};
+use crate::{
+    config::OptionProblem,
+    remote::{Fault, checks, http, sse},
+    tool::schemas::Dialect,
+};
+use answer::{Answer, News};
+use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture};
+use options::Options;
+use reqwest::{Client, RequestBuilder, Response, StatusCode};
+use secrecy::ExposeSecret;
+use serde_json::Value;
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout, timeout_at},
+};
+
+/// From one token to the next. Some servers tell a call only when they have all of it.
+const BETWEEN_MAX: Duration = Duration::from_secs(10);
+/// What follows the end of an answer is its usage; the last words wait to be spoken meanwhile.
+const AFTER_MAX: Duration = Duration::from_millis(500);
+/// Nobody speaks so long at the telephone. The time that the words wait to be taken is in it.
+const ANSWER_MAX: Duration = Duration::from_secs(10 * 60);
+/// A token takes some 300 bytes, so these are 50 000.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+
+pub(super) const KIND: ModelKind = ModelKind {
+    kind: "openai_chat",
+    summary: "A service with OpenAI's `POST /chat/completions`: the vendor's own or a compatible server",
+    schema: checks::schema::<Options>,
+    check: checks::mistakes::<Options>,
+    build,
+};
+
+/// What a model with these options sends to have this answered.
+pub fn request_body(options: &Value, ask: &Ask) -> Result<Value, Vec<OptionProblem>> {
+    Ok(history::body(&checks::read(options)?, ask))
+}
+
+fn build(options: &Value) -> Result<Arc<dyn Model>, Vec<OptionProblem>> {
+    let options: Options = checks::read(options)?;
+    Ok(Arc::new(Chat { options, client: checks::client()? }))
+}
+
+struct Chat {
+    options: Options,
+    client: Client,
+}
+
+impl Chat {
+    fn request(&self, ask: &Ask) -> RequestBuilder {
+        let Options { api_key, base_url, .. } = &self.options;
+        let address = format!("{}/chat/completions", base_url.trim_end_matches('/'));
+        let request = self.client.post(address).json(&history::body(&self.options, ask));
+        match api_key {
+            Some(key) => request.bearer_auth(key.expose_secret()),
+            None => request,
+        }
+    }
+}
+
+impl Model for Chat {
+    fn kind(&self) -> &'static str {
+        KIND.kind
+    }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::ChatCompletions
+    }
+
+    fn answer(&self, ask: Ask, pieces: mpsc::Sender<Piece>) -> BoxFuture<'static, Result<Finish, Fault>> {
+        let request = self.request(&ask);
+        let first = Duration::from_millis(self.options.timeout_ms);
+        let answering = answer(send(request), first, pieces);
+        async move { timeout(ANSWER_MAX, answering).await.map_err(|_| Fault::Slow(ANSWER_MAX))? }.boxed()
+    }
+}
+
+async fn answer(
+    asking: impl Future<Output = Result<Response, Fault>>,
+    first: Duration,
+    pieces: mpsc::Sender<Piece>,
+) -> Result<Finish, Fault> {
+    let (mut limit, mut deadline) = (first, Instant::now() + first);
+    let response = timeout_at(deadline, asking).await.map_err(|_| Fault::Slow(limit))??;
+    let mut events = sse::events(response, ANSWER_BYTES_MAX);
+    let mut answer = Answer::default();
+    loop {
+        let ended = answer.finish().is_some();
+        let data = match timeout_at(deadline, events.next()).await {
+            Ok(Some(Ok(data))) => data,
+            // It has said all; how it hangs up does not matter.
+            _ if ended => break,
+            Ok(Some(Err(fault))) => return Err(fault),
+            Ok(None) => return Err(Fault::Closed(None)),
+            Err(_) => return Err(Fault::Slow(limit)),
+        };
+        let News { text, token } = answer.take(&data)?;
+        if !text.is_empty() {
+            tell(&pieces, Piece::Text(text)).await?;
+        }
+        if answer.finish().is_some() && !ended {
+            for call in answer.calls()? {
+                tell(&pieces, Piece::Call(call)).await?;
+            }
+            deadline = Instant::now() + AFTER_MAX;
+        } else if token {
+            (limit, deadline) = (BETWEEN_MAX, Instant::now() + BETWEEN_MAX);
+        }
+        if answer.is_done() {
+            break;
+        }
+    }
+    if let Some(usage) = answer.usage() {
+        tell(&pieces, Piece::Usage(usage)).await?;
+    }
+    answer.finish().ok_or(Fault::Closed(None))
+}
+
+async fn send(request: RequestBuilder) -> Result<Response, Fault> {
+    let response = request.send().await.map_err(http::fault)?;
+    if response.status() != StatusCode::OK {
+        return Err(http::refused(response).await);
+    }
+    // Other names of the right one occur; these two are what a wrong address answers with.
+    match &*http::content_type(&response) {
+        "application/json" | "text/html" => Err(Fault::Garbage("it is no stream of events")),
+        _ => Ok(response),
+    }
+}
+
+/// Whoever no longer listens has given the answer up.
+async fn tell(pieces: &mpsc::Sender<Piece>, piece: Piece) -> Result<(), Fault> {
+    pieces.send(piece).await.map_err(|_| Fault::Closed(None))
+}

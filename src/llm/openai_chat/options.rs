@@ -1,0 +1,146 @@
+//! What an admin can set for a model behind chat completions.
+
+use crate::{
+    config::OptionProblem,
+    remote::checks::{self, Checked, within},
+};
+use schemars::JsonSchema;
+use secrecy::SecretString;
+use serde::Deserialize;
+use url::Url;
+
+const BASE_URL: &str = "https://api.openai.com/v1";
+
+/// Options of `kind: openai_chat`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Options {
+    /// The key; write `${OPENAI_API_KEY}` rather than the key itself. Servers of your own often want none.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub(super) api_key: Option<SecretString>,
+    /// Another server with the same protocol; `/chat/completions` is added.
+    #[serde(default = "base_url")]
+    pub(super) base_url: String,
+    /// As the server names it. There is no default: those of the vendor come and go.
+    pub(super) model: String,
+    /// How much the words vary; models that reason refuse it.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 2.0))]
+    pub(super) temperature: Option<f64>,
+    /// The longest answer, thinking included; a longer one is cut. Without it the server's own limit holds.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub(super) max_output_tokens: Option<u32>,
+    /// What `max_output_tokens` is called. Where it is not set it is `max_completion_tokens` at the vendor's own server,
+    /// whose newer models know nothing else, and `max_tokens` at others.
+    #[serde(default)]
+    pub(super) max_tokens_key: Option<MaxTokensKey>,
+    /// How much a model thinks before it answers; the caller waits meanwhile.
+    #[serde(default)]
+    pub(super) reasoning_effort: Option<ReasoningEffort>,
+    /// Which queue the vendor puts the request into, such as `priority`.
+    #[serde(default)]
+    pub(super) service_tier: Option<String>,
+    /// Whether one answer may call several tools; the server decides where it is not set.
+    #[serde(default)]
+    pub(super) parallel_tool_calls: Option<bool>,
+    /// Ask for the number of tokens with each answer. A few servers refuse the question.
+    #[serde(default = "include_usage")]
+    pub(super) include_usage: bool,
+    /// The longest wait for the first word or call of an answer.
+    #[serde(default = "timeout_ms")]
+    #[schemars(range(min = 500, max = 60_000))]
+    pub(super) timeout_ms: u64,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum MaxTokensKey {
+    MaxCompletionTokens,
+    MaxTokens,
+}
+
+impl MaxTokensKey {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::MaxCompletionTokens => "max_completion_tokens",
+            Self::MaxTokens => "max_tokens",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ReasoningEffort {
+    None,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    Xhigh,
+    Max,
+}
+
+impl ReasoningEffort {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Minimal => "minimal",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Xhigh => "xhigh",
+            Self::Max => "max",
+        }
+    }
+}
+
+fn base_url() -> String {
+    BASE_URL.into()
+}
+
+const fn include_usage() -> bool {
+    true
+}
+
+/// A caller who hears nothing for longer asks whether somebody is there.
+const fn timeout_ms() -> u64 {
+    8_000
+}
+
+impl Options {
+    /// Others refuse keys that they do not know.
+    pub(super) fn is_vendor(&self) -> bool {
+        let url = Url::parse(&self.base_url).ok();
+        let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
+        ["api.openai.com", ".api.openai.com", ".openai.azure.com"]
+            .iter()
+            .any(|vendor| host == *vendor || vendor.starts_with('.') && host.ends_with(vendor))
+    }
+
+    pub(super) fn max_tokens_key(&self) -> MaxTokensKey {
+        let usual = if self.is_vendor() { MaxTokensKey::MaxCompletionTokens } else { MaxTokensKey::MaxTokens };
+        self.max_tokens_key.unwrap_or(usual)
+    }
+}
+
+impl Checked for Options {
+    fn problems(&self) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        problems.extend(self.api_key.as_ref().and_then(|key| checks::secret("api_key", key, "OPENAI_API_KEY")));
+        problems.extend(checks::http("base_url", &self.base_url, BASE_URL));
+        if self.model.trim().is_empty() {
+            problems.push(OptionProblem::new("model", "is empty").hint("write it as the server names it"));
+        }
+        problems.extend(within("temperature", self.temperature, 0.0, 2.0));
+        if self.max_output_tokens == Some(0) {
+            problems.push(OptionProblem::new("max_output_tokens", "must not be 0"));
+        }
+        if self.service_tier.as_ref().is_some_and(|tier| !checks::plain_name(tier)) {
+            problems.push(OptionProblem::new("service_tier", "is no name").hint("such as priority"));
+        }
+        problems.extend(within("timeout_ms", Some(self.timeout_ms as f64), 500.0, 60_000.0));
+        problems
+    }
+}

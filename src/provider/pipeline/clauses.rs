@@ -1,0 +1,289 @@
+//! Text that a model writes token by token, cut into clauses that can be spoken.
+//!
+//! A clause ends where a speaker would breathe: after a sentence, or after a comma when it is long enough. It is known
+//! to end with the first character behind it, so one is handed on within one token of its end. The first clause of an
+//! answer may be shorter than the others: the caller waits for it.
+
+/// Shorter than this, a comma does not end the first clause: one word alone sounds chopped off.
+const FIRST_MIN: usize = 16;
+/// The same for all others: intonation suffers from every cut, and nobody waits.
+const NEXT_MIN: usize = 100;
+/// Some ten seconds of speech. Longer ones are cut between words: no voice takes text without end, and what is
+/// being spoken cannot be taken back in parts.
+const CHARS_MAX: usize = 220;
+
+/// Abbreviations that a sentence does not end with, in lower case and without their last dot.
+const NEVER_LAST: &[&str] = &[
+    "mr", "mrs", "ms", "dr", "prof", "st", "vs", "approx", "e.g", "i.e", "z.b", "d.h", "u.a", "bzw", "ca", "hr", "fr",
+    "inkl", "evtl", "mme", "mm", "env", "sr", "sra", "srta", "ud", "uds", "dra", "sig", "dott", "dhr", "mevr", "bijv",
+    "tel", "gen", "rev", "ing", "art",
+];
+/// Abbreviations that may be a sentence's last word: they are, if a capital letter follows.
+const MAYBE_LAST: &[&str] = &["etc", "a.m", "p.m", "usw", "inc", "ltd", "co", "str", "ave", "blvd", "jr"];
+/// Abbreviations that stand before a number; anything else behind them is another sentence.
+const BEFORE_NUMBER: &[&str] = &["no", "nr", "art", "tel", "pp"];
+/// What follows the number of a day, so that its dot is no end: "3. Mai".
+const MONTHS: &[&str] = &[
+    "januar",
+    "februar",
+    "märz",
+    "april",
+    "mai",
+    "juni",
+    "juli",
+    "august",
+    "september",
+    "oktober",
+    "november",
+    "dezember",
+];
+
+/// What a character behind a possible end says about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Yes,
+    No,
+    /// Only what comes next can tell.
+    Unknown,
+}
+
+/// Cuts one answer.
+#[derive(Debug, Default)]
+pub(super) struct Cutter {
+    text: String,
+    /// Clauses that were handed on.
+    cut: usize,
+}
+
+impl Cutter {
+    /// Takes what the model wrote next; appends the clauses that are complete.
+    pub(super) fn push(&mut self, text: &str, clauses: &mut Vec<String>) {
+        for c in text.chars().filter(|&c| is_spoken(c)) {
+            self.text.push(c);
+            while let Some(end) = self.end() {
+                self.take(end, clauses);
+            }
+        }
+    }
+
+    /// The answer is complete: so is what is left of it.
+    pub(super) fn finish(&mut self, clauses: &mut Vec<String>) {
+        self.take(self.text.len(), clauses);
+    }
+
+    fn take(&mut self, end: usize, clauses: &mut Vec<String>) {
+        let rest = self.text.split_off(end);
+        let clause = std::mem::replace(&mut self.text, rest.trim_start().to_owned());
+        let clause = speakable(&clause);
+        if clause.chars().any(char::is_alphanumeric) {
+            clauses.push(clause);
+            self.cut += 1;
+        }
+    }
+
+    /// Where the first clause of the text ends, if that is known by its last character.
+    fn end(&self) -> Option<usize> {
+        let text = &self.text;
+        let last = text.chars().next_back()?;
+        if last == '\n' || matches!(last, '。' | '！' | '？') {
+            return Some(text.len());
+        }
+        if text.chars().count() > CHARS_MAX {
+            return Some(text.rfind([',', ';', ' ']).filter(|&at| at > 0).map_or(text.len(), |at| at + 1));
+        }
+        // An end is looked for when a word behind it is complete or has at least begun.
+        let body = text.trim_end_matches(|c: char| !c.is_whitespace());
+        let (said, word) = (body.trim_end(), &text[body.len()..]);
+        if said.len() == body.len() || said.is_empty() {
+            return None;
+        }
+        // Behind a space the word before it counts; its own beginning can decide as well.
+        match end_of(said, word, last.is_whitespace()) {
+            End::Yes => Some(body.len()),
+            End::No | End::Unknown if last.is_whitespace() => {
+                let before = said.trim_end_matches(|c: char| !c.is_whitespace());
+                let (earlier, following) = (before.trim_end(), &said[before.len()..]);
+                let late = !earlier.is_empty() && end_of(earlier, following, true) == End::Yes;
+                (late && is_open(earlier)).then_some(before.len()).or_else(|| self.at_comma(said, body.len()))
+            }
+            End::No | End::Unknown => None,
+        }
+    }
+
+    fn at_comma(&self, said: &str, end: usize) -> Option<usize> {
+        let min = if self.cut == 0 { FIRST_MIN } else { NEXT_MIN };
+        let pause = said.ends_with([',', ';', ':']) || said.ends_with(" –") || said.ends_with(" -");
+        (pause && said.chars().count() >= min).then_some(end)
+    }
+}
+
+/// Whether the dot at the end could not be judged by the first letter behind it.
+fn is_open(said: &str) -> bool {
+    end_of(said, "", true) == End::Unknown
+}
+
+/// Whether a sentence ends with `said`, which is followed by `word`, of which there may be more unless `whole`.
+fn end_of(said: &str, word: &str, whole: bool) -> End {
+    let bare = said.trim_end_matches(['"', '\'', ')', ']', '»', '”', '’']);
+    match bare.chars().next_back() {
+        Some('!' | '?' | '…') => return End::Yes,
+        Some('.') => {}
+        _ => return End::No,
+    }
+    let stem = bare.trim_end_matches('.');
+    if bare.len() - stem.len() > 1 {
+        return End::Yes;
+    }
+    let last = stem.rsplit([' ', '(', '"', '„', '“']).next().unwrap_or_default().to_lowercase();
+    let is_number = !last.is_empty() && last.chars().all(|c| c.is_ascii_digit());
+    let capital = word.chars().next().map(char::is_uppercase);
+    if BEFORE_NUMBER.contains(&&*last) {
+        return match word.chars().next() {
+            Some(first) if first.is_ascii_digit() => End::No,
+            Some(_) => End::Yes,
+            None => End::Unknown,
+        };
+    }
+    if NEVER_LAST.contains(&&*last) || last.chars().count() == 1 && !is_number {
+        return End::No;
+    }
+    if MAYBE_LAST.contains(&&*last) {
+        return capital.map_or(End::Unknown, |capital| if capital { End::Yes } else { End::No });
+    }
+    if !is_number || last.len() > 2 {
+        return End::Yes;
+    }
+    // "am 3. Mai", "der 2. Stock", but "Room 3. Then go left."
+    match capital {
+        Some(false) => End::No,
+        Some(true) if whole => {
+            let word = word.trim_end_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+            if MONTHS.contains(&&*word) { End::No } else { End::Yes }
+        }
+        Some(true) | None => End::Unknown,
+    }
+}
+
+/// Signs without a sound.
+fn is_spoken(c: char) -> bool {
+    !matches!(c, '\u{fe0f}' | '\u{200d}' | '\u{2600}'..='\u{27bf}' | '\u{1f000}'..='\u{1faff}')
+        && (c == '\n' || !c.is_control())
+}
+
+/// Without the marks of written text. Those that stand for themselves ("press # or *", "-5", "john_smith") are spoken.
+fn speakable(clause: &str) -> String {
+    let mut rest = clause.trim();
+    while let Some((mark, after)) = rest.split_once(' ')
+        && !mark.is_empty()
+        && mark.chars().all(|c| matches!(c, '-' | '*' | '•' | '>' | '#'))
+    {
+        rest = after.trim_start();
+    }
+    let letters: Vec<char> = rest.chars().collect();
+    let at = |index: Option<usize>| index.and_then(|index| letters.get(index)).copied().unwrap_or(' ');
+    let is_mark = |index: usize| {
+        let (before, after) = (at(index.checked_sub(1)), at(Some(index + 1)));
+        match letters[index] {
+            '`' => true,
+            // Alone between spaces it is the key of a telephone.
+            '*' => !(before.is_whitespace() && (after.is_whitespace() || matches!(after, '.' | ',' | '?' | '!'))),
+            '_' => !(before.is_alphanumeric() && after.is_alphanumeric()),
+            _ => false,
+        }
+    };
+    (0..letters.len()).filter(|&index| !is_mark(index)).map(|index| letters[index]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The clauses of `text`, however it is cut into tokens.
+    fn cut(text: &str) -> Vec<String> {
+        let by = |size: usize| {
+            let (mut cutter, mut clauses) = (Cutter::default(), Vec::new());
+            let letters: Vec<char> = text.chars().collect();
+            for token in letters.chunks(size) {
+                cutter.push(&token.iter().collect::<String>(), &mut clauses);
+            }
+            cutter.finish(&mut clauses);
+            clauses
+        };
+        assert_eq!(by(1), by(1000), "tokens decide nothing");
+        assert_eq!(by(1), by(3), "tokens decide nothing");
+        by(1)
+    }
+
+    #[test]
+    fn sentences_are_clauses() {
+        assert_eq!(cut("Hello. How are you? Fine!"), ["Hello.", "How are you?", "Fine!"]);
+        assert_eq!(cut("He said \"no.\" Then he left."), ["He said \"no.\"", "Then he left."]);
+        assert_eq!(cut("Wait... I see."), ["Wait...", "I see."]);
+        assert_eq!(cut("One\nTwo"), ["One", "Two"]);
+        assert_eq!(cut("好的。再见。"), ["好的。", "再见。"]);
+    }
+
+    #[test]
+    fn numbers_dates_times_and_addresses_stay_whole() {
+        for text in [
+            "It costs 3.50 dollars and 1,000 yen.",
+            "We open at 9.30 a.m. and close at 5 p.m. on Fridays.",
+            "Ihr Termin ist am 3. Mai um 14.30 Uhr.",
+            "Im 2. stock links.",
+            "Write to info@example.com or see www.example.com/help for more.",
+            "Version 2.0.1 is out.",
+        ] {
+            assert_eq!(cut(text), [text]);
+        }
+        assert_eq!(cut("Room 3. Then go left."), ["Room 3.", "Then go left."]);
+        assert_eq!(cut("We close at 5 p.m. Then we go."), ["We close at 5 p.m.", "Then we go."]);
+    }
+
+    #[test]
+    fn abbreviations_and_initials_end_nothing() {
+        for text in [
+            "Room No. 5 is Dr. Smith and Mrs. Jones are in.",
+            "Das kostet z.B. bei Hr. Meier ca. zehn Euro.",
+            "M. Dupont vous rappelle.",
+            "El Sr. López no está.",
+            "J. R. Ewing called.",
+        ] {
+            assert_eq!(cut(text), [text]);
+        }
+    }
+
+    #[test]
+    fn a_comma_ends_the_first_clause_soon_and_later_ones_late() {
+        assert_eq!(
+            cut("Of course, I can help you with that, just tell me when, and I will look."),
+            ["Of course, I can help you with that,", "just tell me when, and I will look."]
+        );
+        assert_eq!(cut("Yes, sure."), ["Yes, sure."], "one word alone sounds chopped off");
+    }
+
+    #[test]
+    fn the_first_clause_is_known_within_one_token_of_its_end() {
+        let (mut cutter, mut clauses) = (Cutter::default(), Vec::new());
+        for token in ["Certainly", ".", " I"] {
+            assert!(clauses.is_empty());
+            cutter.push(token, &mut clauses);
+        }
+        assert_eq!(clauses, ["Certainly."]);
+    }
+
+    #[test]
+    fn a_text_without_any_end_is_cut_between_words_and_one_without_words_anywhere() {
+        let clauses = cut(&"word ".repeat(2_000));
+        assert!(clauses.len() > 40 && clauses.iter().all(|clause| clause.len() <= CHARS_MAX));
+        assert!(clauses.iter().all(|clause| clause.starts_with("word") && clause.ends_with("word")));
+        assert!(cut(&"x".repeat(10_000)).iter().all(|clause| clause.len() <= CHARS_MAX + 1));
+    }
+
+    #[test]
+    fn what_is_only_for_the_eye_is_not_spoken() {
+        assert_eq!(cut("**Sure** 😀 `now`.\n- one\n# two\n---\n"), ["Sure  now.", "one", "two"]);
+        for text in ["Press # or *.", "-5 degrees outside.", "Write to john_smith@example.com."] {
+            assert_eq!(cut(text), [text]);
+        }
+    }
+}

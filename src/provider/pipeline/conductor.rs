@@ -1,0 +1,577 @@
+//! What a pipeline does next: words in, questions to the model, clauses to the voice, speech out. No I/O and no clock
+//! of its own.
+//!
+//! ```text
+//!   turn begins ─▶ may end ─▶ (stable words) a guess: the model answers, the voice speaks, nobody hears it
+//!                   │    └─ goes on: the guess is thrown away
+//!                   └─ ended ─▶ the words of the turn ─▶ the guess is right: it is let out, its tools run
+//!                                                      └─ it is wrong, or there is none: the model is asked now
+//! ```
+//!
+//! Invariants:
+//! - One answer at a time. While the caller has the turn nothing is begun but a guess; of a guess nothing is told.
+//! - A tool is called once, when the whole answer that calls it is there and is no guess.
+//! - Clauses are heard in their order, however the voice is asked for them.
+
+use super::{
+    answer::{Answer, Clause},
+    history::History,
+};
+use crate::{
+    call::{AgentCommand, AgentEvent, CallerTurn, Noise, Reply, ResponseId, ResponseStatus, Speaker},
+    llm::{Ask, Finish, Message, Order, Piece},
+    provider::asides,
+    remote::Fault,
+    stt::{Hear, Heard},
+};
+use bytes::Bytes;
+use serde_json::Value;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// Clauses that are spoken ahead of the one that is heard: the next one, so that there is no gap.
+const AHEAD: usize = 2;
+/// Speech that waits to be heard before more is asked for: what a caller interrupts was not paid for.
+const AHEAD_TIME: Duration = Duration::from_secs(8);
+/// Asks for one answer. Each ask has its own fall-backs.
+const ASKS_MAX: u32 = 2;
+/// Tool calls of one answer; more is no answer to a caller.
+const CALLS_MAX: usize = 32;
+/// Text of one answer: some ten minutes of speech, which no caller listens to.
+const ANSWER_CHARS_MAX: usize = 10_000;
+
+#[derive(Debug)]
+pub(super) enum Input {
+    Command(AgentCommand),
+    Heard(Heard),
+    /// Something of the answer to this ask.
+    Piece {
+        ask: u64,
+        piece: Piece,
+    },
+    /// It is over. A fault is told when no model of the list has answered.
+    Answered {
+        ask: u64,
+        how: Result<Finish, Fault>,
+    },
+    /// Speech of this clause, in the leg's format.
+    Sound {
+        clause: u64,
+        audio: Bytes,
+        length: Duration,
+    },
+    /// It is over. A fault is told when no voice of the list has spoken.
+    Spoken {
+        clause: u64,
+        how: Result<(), Fault>,
+    },
+    /// Time has come ([`Conductor::deadline`]).
+    Time,
+}
+
+#[derive(Debug)]
+pub(super) enum Output {
+    Tell(AgentEvent),
+    Listen(Hear),
+    Ask {
+        ask: u64,
+        what: Ask,
+    },
+    StopAsking(u64),
+    Speak {
+        clause: u64,
+        text: String,
+    },
+    /// All that is being spoken is given up.
+    Quiet,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Nobody,
+    /// It is not decided whether the caller takes it.
+    Undecided,
+    Caller {
+        may_end: bool,
+    },
+}
+
+pub(super) struct Conductor {
+    history: History,
+    tools: Arc<[Value]>,
+    cache_key: String,
+    ready: bool,
+    /// A service failed and nobody stands in for it: nothing more is done.
+    lost: bool,
+    turn: Turn,
+    /// Turns that are over and whose words are not known yet.
+    unheard_turns: u32,
+    answer: Option<Answer>,
+    /// An order that waits for its turn; a newer one replaces it.
+    order: Option<Order>,
+    /// An answer is wanted: to results, or to what was told.
+    reply: bool,
+    /// The ask that sums up what gave way, what it has said, and what it is about.
+    summary: Option<(u64, String, String)>,
+    /// When all that was told of the agent's voice will have been heard, if it is heard at once.
+    heard_out: Option<Instant>,
+    asks: u64,
+    clauses: u64,
+    responses: u64,
+}
+
+impl Conductor {
+    pub(super) fn new(history: History, tools: Arc<[Value]>, cache_key: String) -> Self {
+        Self {
+            history,
+            tools,
+            cache_key,
+            ready: false,
+            lost: false,
+            turn: Turn::Nobody,
+            unheard_turns: 0,
+            answer: None,
+            order: None,
+            reply: false,
+            summary: None,
+            heard_out: None,
+            asks: 0,
+            clauses: 0,
+            responses: 0,
+        }
+    }
+
+    pub(super) fn step(&mut self, input: Input, now: Instant, out: &mut Vec<Output>) {
+        match input {
+            Input::Command(command) => self.on_command(command, out),
+            Input::Heard(heard) => self.on_heard(heard, out),
+            Input::Piece { ask, piece } => self.on_piece(ask, piece, out),
+            Input::Answered { ask, how } => self.on_answered(ask, how, out),
+            Input::Sound { clause, audio, length } => {
+                if let Some(clause) = self.clause(clause) {
+                    clause.hold(audio, length);
+                }
+            }
+            Input::Spoken { clause, how } => self.on_spoken(clause, how, out),
+            Input::Time => {}
+        }
+        if !self.lost {
+            self.pump(now, out);
+        }
+    }
+
+    fn lose(&mut self, fault: &Fault, out: &mut Vec<Output>) {
+        self.lost = true;
+        out.push(Output::Tell(AgentEvent::Lost(fault.loss())));
+    }
+
+    /// When more of an answer may be spoken.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let waits =
+            self.answer.as_ref().is_some_and(|answer| !answer.is_guess() && answer.next_to_speak(AHEAD).is_some());
+        self.heard_out.filter(|_| waits).and_then(|heard_out| heard_out.checked_sub(AHEAD_TIME))
+    }
+
+    // ---- What the call wants ----
+
+    fn on_command(&mut self, command: AgentCommand, out: &mut Vec<Output>) {
+        match command {
+            AgentCommand::Audio(audio) => out.push(Output::Listen(Hear::Audio(audio))),
+            // Word for word: no model has to be asked.
+            AgentCommand::Greet { text: Some(text) } => self.recite(text, out),
+            AgentCommand::Greet { text: None } => self.order = Some(Order::Greet),
+            AgentCommand::Say { text } => {
+                self.order = Some(Order::Say(text));
+                // Its words will not come.
+                self.drop_guess(out);
+                // Who wants something said now knows that nobody is listened to any more.
+                if std::mem::replace(&mut self.turn, Turn::Nobody) != Turn::Nobody {
+                    out.push(Output::Listen(Hear::TurnDropped));
+                }
+            }
+            AgentCommand::Tell { text, reply } => {
+                self.history.note(text);
+                self.want(reply, out);
+            }
+            AgentCommand::ToolResult { call_id, output, reply } => {
+                // What was guessed did not know it.
+                self.drop_guess(out);
+                self.history.result(call_id, output);
+                self.want(reply, out);
+            }
+            AgentCommand::Turn(turn) => self.on_turn(turn, out),
+            AgentCommand::Interrupt { response, heard, .. } => {
+                if self.answer.as_ref().is_some_and(|answer| answer.response == response) {
+                    self.stop(heard, out);
+                } else {
+                    self.history.heard(&response, heard);
+                }
+                self.heard_out = None;
+            }
+        }
+    }
+
+    fn want(&mut self, reply: Reply, out: &mut Vec<Output>) {
+        if reply == Reply::Wanted {
+            self.drop_guess(out);
+            self.reply = true;
+        }
+    }
+
+    fn on_turn(&mut self, turn: CallerTurn, out: &mut Vec<Output>) {
+        match turn {
+            CallerTurn::MayBegin => self.listen(Turn::Undecided, out),
+            CallerTurn::WasNone => {
+                // A farewell may have dropped it already.
+                if std::mem::replace(&mut self.turn, Turn::Nobody) != Turn::Nobody {
+                    out.push(Output::Listen(Hear::TurnDropped));
+                }
+            }
+            CallerTurn::Began => {
+                // Of an answer that is still under way and was not interrupted, nothing was heard.
+                self.stop(Duration::ZERO, out);
+                self.listen(Turn::Caller { may_end: false }, out);
+            }
+            CallerTurn::MayEnd => {
+                self.turn = Turn::Caller { may_end: true };
+                out.push(Output::Listen(Hear::TurnMayEnd));
+            }
+            CallerTurn::GoesOn => {
+                self.turn = Turn::Caller { may_end: false };
+                self.drop_guess(out);
+                out.push(Output::Listen(Hear::TurnGoesOn));
+            }
+            CallerTurn::Ended => {
+                self.turn = Turn::Nobody;
+                self.unheard_turns += 1;
+                out.push(Output::Listen(Hear::TurnEnded));
+            }
+        }
+    }
+
+    fn listen(&mut self, turn: Turn, out: &mut Vec<Output>) {
+        let before = std::mem::replace(&mut self.turn, turn);
+        match (before, turn) {
+            // It was undecided and is one: what was said counts.
+            (Turn::Undecided, Turn::Caller { .. }) => {}
+            (Turn::Nobody, _) => out.push(Output::Listen(Hear::TurnBegan)),
+            _ => out.extend([Hear::TurnDropped, Hear::TurnBegan].map(Output::Listen)),
+        }
+    }
+
+    // ---- The caller's words ----
+
+    fn on_heard(&mut self, heard: Heard, out: &mut Vec<Output>) {
+        match heard {
+            Heard::Ready => {
+                if !std::mem::replace(&mut self.ready, true) {
+                    out.push(Output::Tell(AgentEvent::Ready));
+                }
+            }
+            Heard::Partial { text, stable } => {
+                out.push(Output::Tell(AgentEvent::PartialTranscript { text: text.clone(), utterance: None }));
+                if stable && self.turn == (Turn::Caller { may_end: true }) {
+                    self.guess(text.trim(), out);
+                }
+            }
+            Heard::Complete(done) => out.push(Output::Tell(AgentEvent::CallerSeemsDone(done))),
+            Heard::Turn { text } => self.on_words(text.trim(), out),
+            Heard::Usage(usage) => out.push(Output::Tell(AgentEvent::Usage(usage))),
+        }
+    }
+
+    fn on_words(&mut self, text: &str, out: &mut Vec<Output>) {
+        if self.unheard_turns == 0 {
+            // Nobody asked for them: they are of a turn that was answered, or was none.
+            return out.push(Output::Tell(AgentEvent::Noise(Noise::Malformed)));
+        }
+        self.unheard_turns -= 1;
+        out.push(Output::Tell(match text {
+            "" => AgentEvent::NoTranscript { utterance: None },
+            _ => AgentEvent::Transcript { speaker: Speaker::Caller, text: text.to_owned(), utterance: None },
+        }));
+        self.history.caller_said(text);
+        // A further turn has begun, or its words are still to come: one answer to all of it.
+        if self.unheard_turns > 0 || matches!(self.turn, Turn::Caller { .. }) {
+            self.drop_guess(out);
+            return;
+        }
+        if self.answer.as_ref().is_some_and(|answer| answer.guesses(text)) {
+            return self.let_out(out);
+        }
+        self.drop_guess(out);
+        self.reply = true;
+    }
+
+    /// Has the model answer words that may be the whole turn.
+    fn guess(&mut self, text: &str, out: &mut Vec<Output>) {
+        let same = self.answer.as_ref().is_some_and(|answer| answer.guesses(text));
+        if same || text.is_empty() || self.unheard_turns > 0 || self.order.is_some() {
+            return;
+        }
+        self.drop_guess(out);
+        if self.answer.is_none() {
+            self.begin(Some(text.to_owned()), None, out);
+        }
+    }
+
+    fn drop_guess(&mut self, out: &mut Vec<Output>) {
+        if self.answer.as_ref().is_some_and(Answer::is_guess) {
+            self.stop(Duration::ZERO, out);
+        }
+    }
+
+    /// The guess was right.
+    fn let_out(&mut self, out: &mut Vec<Output>) {
+        let Some(answer) = &mut self.answer else { return };
+        answer.guess = None;
+        self.reply = false;
+        let response = answer.response.clone();
+        self.history.answers(response.clone());
+        out.push(Output::Tell(AgentEvent::ResponseStarted { response }));
+        if answer.ask.is_none() {
+            self.call_tools(out);
+        }
+    }
+
+    // ---- The answer ----
+
+    /// Asks the model; what it is to answer is in the history, or is a guess.
+    fn begin(&mut self, guess: Option<String>, order: Option<Order>, out: &mut Vec<Output>) {
+        let response = self.new_response();
+        if guess.is_none() {
+            self.history.answers(response.clone());
+            out.push(Output::Tell(AgentEvent::ResponseStarted { response: response.clone() }));
+        }
+        self.answer = Some(Answer::new(response, guess, order));
+        self.ask(out);
+    }
+
+    fn ask(&mut self, out: &mut Vec<Output>) {
+        let Some(answer) = &mut self.answer else { return };
+        self.asks += 1;
+        answer.ask = Some(self.asks);
+        answer.asked += 1;
+        let mut messages = self.history.messages();
+        messages.extend(answer.guess.clone().map(Message::Caller));
+        messages.extend(answer.order.as_ref().map(|order| Message::System(in_words(order))));
+        // What is to be said is known, so nothing is to be done about it.
+        let may_call = answer.order.is_none() && !self.tools.is_empty();
+        let order = answer.order.clone();
+        let (tools, cache_key) = (Arc::clone(&self.tools), self.cache_key.clone());
+        let what = Ask { messages, order, tools, may_call, cache_key };
+        out.push(Output::Ask { ask: self.asks, what });
+    }
+
+    /// Says exactly this.
+    fn recite(&mut self, text: String, out: &mut Vec<Output>) {
+        self.stop(Duration::MAX, out);
+        let response = self.new_response();
+        self.history.answers(response.clone());
+        out.push(Output::Tell(AgentEvent::ResponseStarted { response: response.clone() }));
+        let mut answer = Answer::new(response, None, None);
+        answer.write(&text, &mut self.clauses);
+        answer.written(&mut self.clauses);
+        self.answer = Some(answer);
+    }
+
+    fn new_response(&mut self) -> ResponseId {
+        self.responses += 1;
+        format!("answer-{}", self.responses).into()
+    }
+
+    /// Gives up the answer under way, of which so much was heard.
+    fn stop(&mut self, heard: Duration, out: &mut Vec<Output>) {
+        let Some(answer) = self.answer.take() else { return };
+        out.extend(answer.ask.map(Output::StopAsking));
+        out.push(Output::Quiet);
+        if answer.is_guess() {
+            return;
+        }
+        if answer.clauses.front().is_some_and(|clause| clause.told && !clause.done) {
+            self.history.goes_on(&answer.response);
+        }
+        self.history.heard(&answer.response, heard);
+        self.tell_said(&answer, out);
+        let (response, status) = (answer.response, ResponseStatus::Cancelled);
+        out.push(Output::Tell(AgentEvent::ResponseDone { response, status }));
+    }
+
+    fn on_piece(&mut self, ask: u64, piece: Piece, out: &mut Vec<Output>) {
+        if let Piece::Usage(usage) = piece {
+            return out.push(Output::Tell(AgentEvent::Usage(usage)));
+        }
+        if let (Some((summary, words, _)), Piece::Text(text)) = (&mut self.summary, &piece)
+            && *summary == ask
+        {
+            return words.push_str(text);
+        }
+        let Some(answer) = self.answer.as_mut().filter(|answer| answer.ask == Some(ask)) else { return };
+        match piece {
+            Piece::Text(text) if answer.chars + text.len() <= ANSWER_CHARS_MAX => {
+                answer.write(&text, &mut self.clauses)
+            }
+            // It goes on and on; what it has said is enough.
+            Piece::Text(text) => {
+                let room = text.floor_char_boundary(ANSWER_CHARS_MAX.saturating_sub(answer.chars));
+                answer.write(&text[..room], &mut self.clauses);
+                out.push(Output::StopAsking(ask));
+                self.on_answered(ask, Ok(Finish::Length), out);
+            }
+            Piece::Call(call) if answer.calls.len() < CALLS_MAX => answer.calls.push(call),
+            Piece::Call(_) => out.push(Output::Tell(AgentEvent::Noise(Noise::Malformed))),
+            Piece::Usage(_) => {}
+        }
+    }
+
+    fn on_answered(&mut self, ask: u64, how: Result<Finish, Fault>, out: &mut Vec<Output>) {
+        if let Some((_, words, about)) = self.summary.take_if(|(summary, ..)| *summary == ask) {
+            // Without a summary the end of it is better than nothing.
+            let whole = how.is_ok() && !words.trim().is_empty();
+            return self.history.summed_up(if whole { words.trim() } else { &about });
+        }
+        let Some(answer) = self.answer.as_mut().filter(|answer| answer.ask == Some(ask)) else { return };
+        answer.ask = None;
+        answer.written(&mut self.clauses);
+        let nothing = answer.is_empty();
+        match how.and_then(|finish| if nothing { Err(Fault::Garbage("an empty answer")) } else { Ok(finish) }) {
+            Ok(finish) => {
+                if finish != Finish::Stop {
+                    answer.status = ResponseStatus::Incomplete;
+                }
+                if !answer.is_guess() {
+                    self.call_tools(out);
+                }
+            }
+            Err(_) if nothing && answer.asked < ASKS_MAX => self.ask(out),
+            // A guess that fails costs nothing: the turn is answered when it is over.
+            Err(_) if answer.is_guess() => self.drop_guess(out),
+            Err(fault) if nothing => self.lose(&fault, out),
+            // Half a sentence that nobody has heard is no answer.
+            Err(_) if !answer.heard && answer.asked < ASKS_MAX => {
+                answer.begin_anew();
+                out.push(Output::Quiet);
+                self.ask(out);
+            }
+            // What was said is said, and no half call runs.
+            Err(_) => {
+                answer.status = ResponseStatus::Incomplete;
+                answer.calls.clear();
+            }
+        }
+    }
+
+    fn call_tools(&mut self, out: &mut Vec<Output>) {
+        let Some(answer) = &mut self.answer else { return };
+        let calls = std::mem::take(&mut answer.calls);
+        self.history.calls(&answer.response, &calls);
+        out.extend(calls.into_iter().map(|call| Output::Tell(AgentEvent::ToolCall(call))));
+    }
+
+    // ---- The voice ----
+
+    fn clause(&mut self, id: u64) -> Option<&mut Clause> {
+        self.answer.as_mut()?.clauses.iter_mut().find(|clause| clause.id == id)
+    }
+
+    fn on_spoken(&mut self, id: u64, how: Result<(), Fault>, out: &mut Vec<Output>) {
+        let guess = self.answer.as_ref().is_some_and(Answer::is_guess);
+        let Some(clause) = self.clause(id) else { return };
+        clause.done = true;
+        match how {
+            Ok(()) => {}
+            // It costs nothing: the turn is answered when it is over.
+            Err(_) if guess => self.drop_guess(out),
+            Err(fault) if !clause.sounded => self.lose(&fault, out),
+            // Its end is missing; the next one goes on.
+            Err(_) => out.push(Output::Tell(AgentEvent::Noise(Noise::Malformed))),
+        }
+    }
+
+    /// Lets out what may be heard, asks the voice for what comes next, and ends an answer that is complete.
+    fn pump(&mut self, now: Instant, out: &mut Vec<Output>) {
+        self.sound(now, out);
+        let enough = self.heard_out.is_some_and(|heard_out| heard_out > now + AHEAD_TIME);
+        if let Some(answer) = &mut self.answer {
+            while !enough && let Some(clause) = answer.next_to_speak(AHEAD).map(|at| &mut answer.clauses[at]) {
+                clause.asked = true;
+                out.push(Output::Speak { clause: clause.id, text: clause.text.clone() });
+            }
+        }
+        self.end(out);
+        self.go_on(out);
+    }
+
+    fn sound(&mut self, now: Instant, out: &mut Vec<Output>) {
+        let Some(answer) = self.answer.as_mut().filter(|answer| !answer.is_guess()) else { return };
+        while let Some(clause) = answer.clauses.front_mut() {
+            if !clause.told && (clause.done || !clause.held.is_empty()) {
+                clause.told = true;
+                answer.heard = true;
+                self.history.says(&answer.response, clause.text.clone());
+            }
+            for (audio, length) in clause.held.drain(..) {
+                self.history.spoke(&answer.response, length);
+                self.heard_out = Some(self.heard_out.map_or(now, |heard_out| heard_out.max(now)) + length);
+                let (response, item) = (answer.response.clone(), answer.response.clone());
+                out.push(Output::Tell(AgentEvent::Audio { response, item, audio }));
+            }
+            if !clause.done {
+                break;
+            }
+            answer.clauses.pop_front();
+        }
+    }
+
+    /// Ends the answer when all of it was written and spoken.
+    fn end(&mut self, out: &mut Vec<Output>) {
+        let over = |answer: &mut Answer| !answer.is_guess() && answer.ask.is_none() && answer.clauses.is_empty();
+        let Some(answer) = self.answer.take_if(over) else { return };
+        self.tell_said(&answer, out);
+        out.push(Output::Tell(AgentEvent::ResponseDone { response: answer.response, status: answer.status }));
+        if self.summary.is_none()
+            && let Some(about) = self.history.give_way()
+        {
+            self.sum_up(about, out);
+        }
+    }
+
+    fn tell_said(&mut self, answer: &Answer, out: &mut Vec<Output>) {
+        let text = self.history.text_of(&answer.response);
+        if !text.is_empty() {
+            out.push(Output::Tell(AgentEvent::Transcript { speaker: Speaker::Agent, text, utterance: None }));
+        }
+    }
+
+    fn sum_up(&mut self, about: String, out: &mut Vec<Output>) {
+        const ORDER: &str = "Sum up this part of a telephone conversation in at most five sentences, for somebody who takes \
+            over. Keep names, numbers, dates and what was agreed.";
+        self.asks += 1;
+        let messages = vec![Message::System(ORDER.into()), Message::Caller(about.clone())];
+        let (tools, cache_key) = (Arc::from([]), self.cache_key.clone());
+        let what = Ask { messages, order: None, tools, may_call: false, cache_key };
+        self.summary = Some((self.asks, String::new(), about));
+        out.push(Output::Ask { ask: self.asks, what });
+    }
+
+    /// Begins what waits, if nobody speaks.
+    fn go_on(&mut self, out: &mut Vec<Output>) {
+        if self.answer.is_some() || matches!(self.turn, Turn::Caller { .. }) || self.unheard_turns > 0 || !self.ready {
+            return;
+        }
+        if let Some(order) = self.order.take() {
+            self.begin(None, Some(order), out);
+        } else if std::mem::take(&mut self.reply) {
+            self.begin(None, None, out);
+        }
+    }
+}
+
+fn in_words(order: &Order) -> String {
+    match order {
+        Order::Greet => asides::GREET.to_owned(),
+        Order::Say(words) => format!("{} {words}", asides::SAY),
+    }
+}

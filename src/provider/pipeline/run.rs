@@ -1,0 +1,358 @@
+//! Carries what the [`Conductor`] decides to the services of one call, and what they say back.
+
+use super::{
+    Stages,
+    conductor::{Conductor, Input, Output},
+    ranks::{Rank, ToAsk},
+};
+use crate::{
+    audio::{Converter, Format},
+    call::{AgentCommand, AgentEvent, AgentLoss},
+    llm::{Ask, Finish, Model, Piece},
+    remote::Fault,
+    speech::Voice,
+    stt::{Hear, Heard, Listener},
+};
+use futures_util::StreamExt as _;
+use std::{collections::HashMap, sync::Arc, time::Duration};
+use tokio::{
+    sync::mpsc::{self, error::TrySendError},
+    time::{Instant, sleep, sleep_until},
+};
+use tokio_util::task::AbortOnDropHandle;
+
+/// What the services of one call have said and the call has not taken: they wait then.
+const INPUTS_MAX: usize = 64;
+/// What a listener has not taken: ten seconds of audio. One that takes nothing for so long hears nobody.
+const HEARS_MAX: usize = 512;
+/// Between a service and the task that asks it.
+const WORDS_MAX: usize = 32;
+/// What of a turn is kept for a listener that takes over in the middle of it: 30 s.
+const KEPT_MAX: usize = 1_500;
+/// Listeners that failed without a turn between them: there is no point in trying on.
+const LISTENERS_MAX: u32 = 4;
+/// Between two listeners: a service that is being restarted is back in a moment.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Speech of one clause: several times what it can be, and no voice that never ends.
+const CLAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// Runs one call's agent until it is lost or the call leaves, which is `None`.
+pub(super) async fn play(
+    stages: Arc<Stages>,
+    mut conductor: Conductor,
+    leg: Format,
+    mut commands: mpsc::Receiver<AgentCommand>,
+    events: mpsc::Sender<AgentEvent>,
+) -> Option<AgentLoss> {
+    let (to_conductor, mut inputs) = mpsc::channel(INPUTS_MAX);
+    let (hear, hears) = mpsc::channel(HEARS_MAX);
+    let listening = listen(Arc::clone(&stages), leg, hears, to_conductor.clone());
+    tokio::pin!(listening);
+    let mut crew = Crew { stages, leg, to_conductor, asks: HashMap::new(), voices: HashMap::new() };
+    let mut outputs = Vec::new();
+    loop {
+        let input = tokio::select! {
+            command = commands.recv() => Input::Command(command?),
+            Some(input) = inputs.recv() => input,
+            fault = &mut listening => return Some(fault.loss()),
+            () = until(conductor.deadline()) => Input::Time,
+        };
+        crew.notice(&input);
+        conductor.step(input, Instant::now().into_std(), &mut outputs);
+        for output in outputs.drain(..) {
+            match output {
+                Output::Tell(AgentEvent::Lost(loss)) => return Some(loss),
+                Output::Tell(event) => events.send(event).await.ok()?,
+                Output::Listen(hear_this) => {
+                    if let Err(TrySendError::Full(_)) = hear.try_send(hear_this) {
+                        return Some(AgentLoss::Stalled);
+                    }
+                }
+                Output::Ask { ask, what } => crew.ask(ask, what),
+                Output::StopAsking(ask) => drop(crew.asks.remove(&ask)),
+                Output::Speak { clause, text } => crew.speak(clause, text),
+                Output::Quiet => crew.voices.clear(),
+            }
+        }
+    }
+}
+
+/// The tasks of one call; each ends when it is dropped.
+struct Crew {
+    stages: Arc<Stages>,
+    leg: Format,
+    to_conductor: mpsc::Sender<Input>,
+    asks: HashMap<u64, AbortOnDropHandle<()>>,
+    voices: HashMap<u64, AbortOnDropHandle<()>>,
+}
+
+impl Crew {
+    fn ask(&mut self, ask: u64, what: Ask) {
+        let (models, to) = (self.stages.models.to_ask(), self.to_conductor.clone());
+        let task = tokio::spawn(async move {
+            let how = answer(models, ask, what, &to).await;
+            let _ = to.send(Input::Answered { ask, how }).await;
+        });
+        self.asks.insert(ask, AbortOnDropHandle::new(task));
+    }
+
+    fn speak(&mut self, clause: u64, text: String) {
+        let (voices, leg, to) = (self.stages.voices.to_ask(), self.leg, self.to_conductor.clone());
+        let task = tokio::spawn(async move {
+            let how = speak(voices, leg, clause, text, &to).await;
+            let _ = to.send(Input::Spoken { clause, how }).await;
+        });
+        self.voices.insert(clause, AbortOnDropHandle::new(task));
+    }
+
+    /// What is over needs no task any more.
+    fn notice(&mut self, input: &Input) {
+        match input {
+            Input::Answered { ask, .. } => drop(self.asks.remove(ask)),
+            Input::Spoken { clause, .. } => drop(self.voices.remove(clause)),
+            _ => {}
+        }
+    }
+}
+
+// ---- The model ----
+
+/// One answer, by the first model that gives one. Once something of it was told, no other can go on.
+async fn answer(models: ToAsk<dyn Model>, ask: u64, what: Ask, to: &mpsc::Sender<Input>) -> Result<Finish, Fault> {
+    let mut last = Fault::Garbage("there is no model");
+    for rank in models {
+        let (pieces, mut told) = mpsc::channel(WORDS_MAX);
+        let answering = rank.service.answer(what.clone(), pieces);
+        tokio::pin!(answering);
+        let mut begun = false;
+        let mut how = None;
+        loop {
+            tokio::select! {
+                biased;
+                piece = told.recv() => {
+                    let Some(piece) = piece else { break };
+                    begun |= !matches!(piece, Piece::Usage(_));
+                    let _ = to.send(Input::Piece { ask, piece }).await;
+                }
+                // What it has told last is still in the channel.
+                result = &mut answering, if how.is_none() => how = Some(result),
+            }
+        }
+        let how = match how {
+            Some(how) => how,
+            None => answering.await,
+        };
+        match how {
+            Ok(finish) => {
+                rank.worked();
+                return Ok(finish);
+            }
+            Err(fault) => {
+                rank.failed(&fault);
+                if begun {
+                    return Err(fault);
+                }
+                last = fault;
+            }
+        }
+    }
+    Err(last)
+}
+
+// ---- The voice ----
+
+/// One clause, by the first voice that speaks it. Another one in the middle of it would frighten the caller.
+async fn speak(
+    voices: ToAsk<dyn Voice>,
+    leg: Format,
+    clause: u64,
+    text: String,
+    to: &mpsc::Sender<Input>,
+) -> Result<(), Fault> {
+    let mut last = Fault::Garbage("there is no voice");
+    for rank in voices {
+        let (sounded, how) = speak_by(&rank, leg, clause, &text, to).await;
+        let Err(fault) = how else {
+            rank.worked();
+            return Ok(());
+        };
+        rank.failed(&fault);
+        if sounded {
+            return Err(fault);
+        }
+        last = fault;
+    }
+    Err(last)
+}
+
+/// Whether anything was heard, and how it ended.
+async fn speak_by(
+    rank: &Rank<dyn Voice>,
+    leg: Format,
+    clause: u64,
+    text: &str,
+    to: &mpsc::Sender<Input>,
+) -> (bool, Result<(), Fault>) {
+    let mut sounds = rank.service.stream(text.to_owned(), leg);
+    let mut converter: Option<(Format, Converter)> = None;
+    let mut length = Duration::ZERO;
+    let mut tell = async |audio: Vec<u8>| {
+        if audio.is_empty() {
+            return Ok(());
+        }
+        let piece = leg.duration_of(audio.len());
+        length += piece;
+        let _ = to.send(Input::Sound { clause, audio: audio.into(), length: piece }).await;
+        if length > CLAUSE_MAX { Err(Fault::Garbage("a clause that does not end")) } else { Ok(()) }
+    };
+    let how = loop {
+        let sound = match sounds.next().await {
+            None => break Ok(()),
+            Some(Err(error)) => break Err(error.into()),
+            Some(Ok(sound)) => sound,
+        };
+        // The first piece says what the others are.
+        let (from, converter) = converter.get_or_insert_with(|| (sound.format, Converter::new(sound.format, leg)));
+        if *from != sound.format {
+            break Err(Fault::Garbage("a clause in two formats"));
+        }
+        let mut audio = Vec::new();
+        converter.push(&sound.audio, &mut audio);
+        if let Err(fault) = tell(audio).await {
+            break Err(fault);
+        }
+    };
+    let mut rest = Vec::new();
+    if let Some((_, converter)) = &mut converter {
+        converter.flush(&mut rest);
+    }
+    let rest = tell(rest).await;
+    match how.and(rest) {
+        Ok(()) if length.is_zero() => (false, Err(Fault::Garbage("no sound"))),
+        how => (!length.is_zero(), how),
+    }
+}
+
+// ---- The listener ----
+
+/// Listens for the whole call, by whichever listener works; ends when none does.
+async fn listen(stages: Arc<Stages>, leg: Format, hears: mpsc::Receiver<Hear>, to: mpsc::Sender<Input>) -> Fault {
+    let mut ears = Ears { leg, hears, to, kept: Vec::new(), failures: 0 };
+    loop {
+        for rank in stages.listeners.to_ask() {
+            let fault = ears.listen_by(&rank).await;
+            rank.failed(&fault);
+            ears.failures += 1;
+            if ears.failures >= LISTENERS_MAX {
+                return fault;
+            }
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+struct Ears {
+    leg: Format,
+    hears: mpsc::Receiver<Hear>,
+    to: mpsc::Sender<Input>,
+    /// Since the beginning of the oldest turn whose words are not known.
+    kept: Vec<Hear>,
+    /// Since the words of a turn came last.
+    failures: u32,
+}
+
+impl Ears {
+    /// Listens until the listener fails. It is told first what the one before it has left.
+    async fn listen_by(&mut self, rank: &Rank<dyn Listener>) -> Fault {
+        let format = rank.service.format(self.leg);
+        let mut converter = Converter::new(self.leg, format);
+        let (tell, input) = mpsc::channel(HEARS_MAX.max(KEPT_MAX));
+        let (words, mut heard) = mpsc::channel(WORDS_MAX);
+        let listening = rank.service.listen(format, input, words);
+        tokio::pin!(listening);
+        for hear in joined(&self.kept, self.leg.frame_bytes() * 50) {
+            let _ = tell.try_send(converted(&hear, &mut converter));
+        }
+        loop {
+            tokio::select! {
+                biased;
+                Some(heard) = heard.recv() => {
+                    if matches!(heard, Heard::Turn { .. }) {
+                        self.failures = 0;
+                        self.turn_is_known();
+                        rank.worked();
+                    }
+                    let _ = self.to.send(Input::Heard(heard)).await;
+                }
+                how = &mut listening => return how.err().unwrap_or(Fault::Closed(None)),
+                hear = self.hears.recv() => {
+                    // The call has left; so will this task.
+                    let Some(hear) = hear else { return std::future::pending().await };
+                    let told = tell.try_send(converted(&hear, &mut converter));
+                    self.keep(hear);
+                    if let Err(TrySendError::Full(_)) = told {
+                        return Fault::Slow(self.leg.duration_of(HEARS_MAX * self.leg.frame_bytes()));
+                    }
+                }
+            }
+        }
+    }
+
+    fn keep(&mut self, hear: Hear) {
+        match hear {
+            Hear::TurnDropped => {
+                let of = |kind: Hear| self.kept.iter().rposition(|hear| *hear == kind);
+                // Only a turn that is open can be dropped; one that has ended still waits for its words.
+                if let Some(began) =
+                    of(Hear::TurnBegan).filter(|began| of(Hear::TurnEnded).is_none_or(|ended| ended < *began))
+                {
+                    self.kept.truncate(began);
+                }
+            }
+            Hear::Audio(_) if self.kept.is_empty() => {}
+            hear => self.kept.push(hear),
+        }
+        if self.kept.len() > KEPT_MAX
+            && let Some(oldest) = self.kept.iter().position(|hear| matches!(hear, Hear::Audio(_)))
+        {
+            self.kept.remove(oldest);
+        }
+    }
+
+    fn turn_is_known(&mut self) {
+        let ended = self.kept.iter().position(|hear| *hear == Hear::TurnEnded);
+        self.kept.drain(..ended.map_or(0, |at| at + 1));
+    }
+}
+
+/// The same in few pieces: services queue pieces, not time.
+fn joined(kept: &[Hear], bytes: usize) -> Vec<Hear> {
+    let mut joined: Vec<Hear> = Vec::new();
+    for hear in kept {
+        match (joined.last_mut(), hear) {
+            (Some(Hear::Audio(before)), Hear::Audio(more)) if before.len() + more.len() <= bytes => {
+                *before = [&before[..], &more[..]].concat().into();
+            }
+            _ => joined.push(hear.clone()),
+        }
+    }
+    joined
+}
+
+fn converted(hear: &Hear, converter: &mut Converter) -> Hear {
+    match hear {
+        Hear::Audio(audio) if !converter.is_identity() => {
+            let mut converted = Vec::with_capacity(audio.len() * 2);
+            converter.push(audio, &mut converted);
+            Hear::Audio(converted.into())
+        }
+        hear => hear.clone(),
+    }
+}
+
+async fn until(deadline: Option<std::time::Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(Instant::from_std(deadline)).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,88 @@
+//! HTTP as services are asked over it: no redirect, no proxy, no retry behind one's back, a limit on every answer.
+
+use super::Fault;
+use bytes::Bytes;
+use futures_util::{Stream, TryStreamExt as _, stream};
+use reqwest::{
+    Client, Response,
+    header::{CONTENT_TYPE, RETRY_AFTER},
+    redirect, retry,
+};
+use serde_json::Value;
+use std::{error::Error, time::Duration};
+use tokio::time::timeout;
+
+/// A machine that is there takes a connection within this.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// For what a service says of its fault: its name is looked for, no more.
+const FAULT_BYTES_MAX: usize = 16 << 10;
+/// The status is known by then, and somebody waits to ask another service.
+const FAULT_MAX: Duration = Duration::from_secs(1);
+
+/// A client whose connections are kept for the next request.
+pub fn client() -> reqwest::Result<Client> {
+    Client::builder()
+        // A key goes to whom it was given for.
+        .redirect(redirect::Policy::none())
+        .no_proxy()
+        .retry(retry::never())
+        .user_agent(concat!("offhook/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT_MAX)
+        .tcp_nodelay(true)
+        .build()
+}
+
+/// The body as it arrives. More than `max` bytes are a fault, and so is an end before the body's own.
+pub fn pieces(answer: Response, max: usize) -> impl Stream<Item = Result<Bytes, Fault>> + Send + 'static {
+    stream::try_unfold((answer, 0), move |(mut answer, read)| async move {
+        let Some(piece) = answer.chunk().await.map_err(|_| Fault::Closed(None))? else { return Ok(None) };
+        let read = read + piece.len();
+        if read > max { Err(Fault::TooLarge(max)) } else { Ok(Some((piece, (answer, read)))) }
+    })
+}
+
+/// The body, if it has no more than `max` bytes.
+pub async fn read(answer: Response, max: usize) -> Result<Vec<u8>, Fault> {
+    let join = async |mut body: Vec<u8>, piece: Bytes| {
+        body.extend_from_slice(&piece);
+        Ok(body)
+    };
+    pieces(answer, max).try_fold(Vec::new(), join).await
+}
+
+/// What the body is said to be, in lower case and without parameters; empty if nothing is said.
+pub fn content_type(answer: &Response) -> String {
+    let written = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    written.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// Of what the service says only its name of the fault is kept: its sentences may repeat the key or the text.
+pub async fn refused(answer: Response) -> Fault {
+    let status = answer.status().as_u16();
+    let retry_after = answer.headers().get(RETRY_AFTER).and_then(|value| seconds(value.to_str().ok()?));
+    let body = timeout(FAULT_MAX, read(answer, FAULT_BYTES_MAX)).await;
+    let body: Value = serde_json::from_slice(&body.ok().and_then(Result::ok).unwrap_or_default()).unwrap_or_default();
+    // OpenAI and its like, ElevenLabs, Deepgram.
+    let told = body.get("error").or_else(|| body.get("detail")).unwrap_or(&body);
+    Fault::Refused { status, code: fault_name(told), retry_after }
+}
+
+/// The service's own word for a fault, out of the object that tells it.
+pub fn fault_name(told: &Value) -> Option<String> {
+    let named = |key: &str| super::code(&told.get(key)?.as_str()?.to_ascii_lowercase());
+    ["code", "type", "status", "err_code"].into_iter().find_map(named)
+}
+
+/// The innermost words, which say what was not there; the outer ones repeat the address.
+pub fn fault(error: reqwest::Error) -> Fault {
+    let mut cause: &dyn Error = &error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    Fault::Unreachable(cause.to_string())
+}
+
+/// `Retry-After` in seconds. The other form, a date, is as good as its clock; vendors of this kind do not write it.
+pub(super) fn seconds(written: &str) -> Option<Duration> {
+    written.trim().parse().ok().map(Duration::from_secs)
+}

@@ -1,0 +1,35 @@
+//! Tables of kinds: one row for each kind of listener, model or voice.
+
+use crate::config::{OptionProblem, ServiceKind};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// One row. `T` is what it makes.
+pub struct Kind<T: ?Sized> {
+    /// The key below `stt.NAME`, `llm.NAME` or `voices.NAME`, which is also the metric label.
+    pub kind: &'static str,
+    /// One line for the configuration reference.
+    pub summary: &'static str,
+    /// JSON Schema of the options.
+    pub schema: fn() -> Value,
+    /// Every mistake in the options that can be found without side effects.
+    pub check: fn(&Value) -> Vec<OptionProblem>,
+    pub build: fn(&Value) -> Result<Arc<T>, Vec<OptionProblem>>,
+}
+
+/// What a configuration has to know of a table.
+pub fn catalog<T: ?Sized>(kinds: &[Kind<T>]) -> Vec<ServiceKind> {
+    let row =
+        |row: &Kind<T>| ServiceKind { kind: row.kind, summary: row.summary, schema: (row.schema)(), check: row.check };
+    kinds.iter().map(row).collect()
+}
+
+/// Makes one of this kind.
+pub fn build<T: ?Sized>(kinds: &[Kind<T>], kind: &str, options: &Value) -> Result<Arc<T>, Vec<OptionProblem>> {
+    let Some(row) = kinds.iter().find(|row| row.kind == kind) else {
+        let known: Vec<_> = kinds.iter().map(|row| row.kind).collect();
+        let problem = OptionProblem::new("", format!("unknown kind \"{kind}\""));
+        return Err(vec![problem.hint(format!("known kinds: {}", known.join(", ")))]);
+    };
+    (row.build)(options)
+}

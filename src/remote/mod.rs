@@ -1,0 +1,88 @@
+//! Services that are asked over the network: why one did not do what it was asked for, and the ways to reach it.
+//!
+//! Nothing here repeats a key, or what was said: a [`Fault`] may be logged.
+
+pub mod checks;
+pub mod health;
+pub mod http;
+pub mod json;
+pub mod kinds;
+pub mod sse;
+pub mod transcription;
+pub mod web_socket;
+pub mod wyoming;
+
+pub use web_socket::{Socket, WebSocketDial, Wire};
+
+use crate::call::AgentLoss;
+use std::time::Duration;
+
+/// Why a service did not do what it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    #[error("the service cannot be reached: {0}")]
+    Unreachable(String),
+    /// HTTP status, and the service's own word for the fault.
+    #[error("the service answered {status}{}", .code.as_deref().map(|code| format!(" ({code})")).unwrap_or_default())]
+    Refused { status: u16, code: Option<String>, retry_after: Option<Duration> },
+    #[error("it took longer than {} s", .0.as_secs_f32())]
+    Slow(Duration),
+    /// Before it had done what it was asked for.
+    #[error("the service closed the connection{}", .0.map(|code| format!(" with {code}")).unwrap_or_default())]
+    Closed(Option<u16>),
+    #[error("the answer is larger than {} KiB", .0 >> 10)]
+    TooLarge(usize),
+    /// What it says cannot be understood; the words are ours.
+    #[error("the answer is not what was asked for: {0}")]
+    Garbage(&'static str),
+}
+
+impl Fault {
+    pub const LABELS: [&str; 5] = ["unreachable", "refused", "slow", "closed", "garbage"];
+
+    /// A closed set: it is a metric label.
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::Unreachable(_) => "unreachable",
+            Self::Refused { .. } => "refused",
+            Self::Slow(_) => "slow",
+            Self::Closed(_) => "closed",
+            Self::TooLarge(_) | Self::Garbage(_) => "garbage",
+        }
+    }
+
+    /// Another attempt soon may come out better.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Refused { status, .. } => {
+                matches!(status, 408 | 425 | 429 | 500..) && self.loss() != AgentLoss::Quota
+            }
+            Self::Unreachable(_) | Self::Slow(_) | Self::Closed(_) => true,
+            Self::TooLarge(_) | Self::Garbage(_) => false,
+        }
+    }
+
+    /// What it means for a call whose agent depends on the service.
+    pub fn loss(&self) -> AgentLoss {
+        match self {
+            Self::Refused { code: Some(code), .. }
+                if code.contains("insufficient_quota") || code.contains("quota_exceeded") =>
+            {
+                AgentLoss::Quota
+            }
+            Self::Refused { status: 401 | 403, .. } => AgentLoss::Unauthorized,
+            Self::Refused { status: 402, .. } => AgentLoss::Quota,
+            Self::Refused { status: 429 | 503, .. } => AgentLoss::Throttled,
+            Self::Refused { status: 500.., .. } | Self::Unreachable(_) | Self::Slow(_) => AgentLoss::Unreachable,
+            Self::Refused { .. } => AgentLoss::Handshake,
+            Self::Closed(_) => AgentLoss::Closed,
+            Self::TooLarge(_) | Self::Garbage(_) => AgentLoss::Protocol,
+        }
+    }
+}
+
+/// A service's own word for its fault, if it is one: sentences may repeat the key or what was said.
+pub fn code(word: &str) -> Option<String> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    ((1..=64).contains(&word.len()) && word.chars().all(plain)).then(|| word.to_owned())
+}

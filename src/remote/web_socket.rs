@@ -1,0 +1,162 @@
+//! WebSockets towards services.
+
+use super::{Fault, http::seconds};
+use bytes::Bytes;
+use futures_util::{SinkExt as _, StreamExt as _};
+use secrecy::{ExposeSecret, SecretString};
+use std::{collections::VecDeque, time::Duration};
+use tokio::{net::TcpStream, time::timeout};
+use tokio_tungstenite::{
+    MaybeTlsStream, WebSocketStream, connect_async_with_config,
+    tungstenite::{
+        self, Message,
+        client::IntoClientRequest,
+        http::{HeaderName, HeaderValue, header::RETRY_AFTER},
+        protocol::WebSocketConfig,
+    },
+};
+
+/// Audio messages of hundreds of kilobytes occur and no vendor documents a limit; this one only stops a service that
+/// would fill the memory.
+const MESSAGE_BYTES_MAX: usize = 32 << 20;
+/// The library's default of 128 KiB per connection is more than all the rest of a call.
+const READ_BUFFER_BYTES: usize = 16 << 10;
+/// A service that takes nothing for so long hears nothing of what a caller says now.
+const SEND_MAX: Duration = Duration::from_secs(5);
+/// For the closing handshake.
+const CLOSE_MAX: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Clone)]
+pub struct WebSocketDial {
+    pub url: String,
+    /// Secrets travel in headers only, never in the address.
+    pub headers: Vec<(&'static str, SecretString)>,
+}
+
+/// One message on the wire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wire {
+    Text(String),
+    Binary(Bytes),
+}
+
+impl From<Wire> for Message {
+    fn from(wire: Wire) -> Self {
+        match wire {
+            Wire::Text(text) => Self::text(text),
+            Wire::Binary(bytes) => Self::Binary(bytes),
+        }
+    }
+}
+
+impl Wire {
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Text(text) => text.as_bytes(),
+            Self::Binary(bytes) => bytes,
+        }
+    }
+
+    /// `None` for what only keeps the connection.
+    pub fn of(message: Message) -> Option<Self> {
+        match message {
+            Message::Text(text) => Some(Self::Text(text.as_str().to_owned())),
+            Message::Binary(bytes) => Some(Self::Binary(bytes)),
+            Message::Ping(_) | Message::Pong(_) | Message::Close(_) | Message::Frame(_) => None,
+        }
+    }
+}
+
+/// Why no connection came about.
+#[derive(Debug, thiserror::Error)]
+pub enum DialError {
+    #[error("the service refused the WebSocket upgrade with HTTP status {status}")]
+    Refused {
+        status: u16,
+        /// What it says about when to come again.
+        retry_after: Option<Duration>,
+    },
+    #[error("cannot connect to the service: {0}")]
+    Failed(#[source] Box<tungstenite::Error>),
+    #[error("a header for the service holds characters that headers cannot carry")]
+    Header,
+}
+
+impl From<DialError> for Fault {
+    fn from(error: DialError) -> Self {
+        match error {
+            DialError::Refused { status, retry_after } => Self::Refused { status, code: None, retry_after },
+            error => Self::Unreachable(error.to_string()),
+        }
+    }
+}
+
+/// Connects, with a limit on every message and without a delay on any.
+pub async fn connect(dial: WebSocketDial) -> Result<WebSocketStream<MaybeTlsStream<TcpStream>>, DialError> {
+    let mut request = dial.url.into_client_request().map_err(|error| DialError::Failed(Box::new(error)))?;
+    for (name, secret) in &dial.headers {
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| DialError::Header)?;
+        let mut value = HeaderValue::from_str(secret.expose_secret()).map_err(|_| DialError::Header)?;
+        value.set_sensitive(true);
+        request.headers_mut().insert(name, value);
+    }
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(MESSAGE_BYTES_MAX))
+        .max_frame_size(Some(MESSAGE_BYTES_MAX))
+        .read_buffer_size(READ_BUFFER_BYTES);
+    let no_delay = true;
+    match connect_async_with_config(request, Some(config), no_delay).await {
+        Ok((socket, _)) => Ok(socket),
+        Err(tungstenite::Error::Http(response)) => Err(DialError::Refused {
+            status: response.status().as_u16(),
+            retry_after: response.headers().get(RETRY_AFTER).and_then(|value| seconds(value.to_str().ok()?)),
+        }),
+        Err(error) => Err(DialError::Failed(Box::new(error))),
+    }
+}
+
+/// A connection that is used by one task, which writes when it has something to say and reads otherwise.
+pub struct Socket(WebSocketStream<MaybeTlsStream<TcpStream>>);
+
+impl Socket {
+    pub async fn dial(dial: WebSocketDial, limit: Duration) -> Result<Self, Fault> {
+        Ok(Self(timeout(limit, connect(dial)).await.map_err(|_| Fault::Slow(limit))??))
+    }
+
+    /// Sends all of it; what cannot be sent in time ends the connection.
+    pub async fn send(&mut self, mut wires: VecDeque<Wire>) -> Result<(), Fault> {
+        let sending = async {
+            while let Some(wire) = wires.pop_front() {
+                self.0.feed(wire.into()).await?;
+            }
+            self.0.flush().await
+        };
+        timeout(SEND_MAX, sending).await.map_err(|_| Fault::Slow(SEND_MAX))?.map_err(|_| Fault::Closed(None))
+    }
+
+    /// The next message. May be dropped at any time without losing one.
+    pub async fn next(&mut self) -> Result<Wire, Fault> {
+        loop {
+            match self.0.next().await {
+                Some(Ok(Message::Close(frame))) => return Err(Fault::Closed(frame.map(|frame| frame.code.into()))),
+                Some(Ok(message)) => {
+                    if let Some(wire) = Wire::of(message) {
+                        return Ok(wire);
+                    }
+                }
+                Some(Err(tungstenite::Error::Capacity(_))) => return Err(Fault::TooLarge(MESSAGE_BYTES_MAX)),
+                Some(Err(_)) | None => return Err(Fault::Closed(None)),
+            }
+        }
+    }
+
+    /// Says goodbye, and waits a moment for the answer.
+    pub async fn close(mut self) {
+        let closing = async {
+            if self.0.close(None).await.is_ok() {
+                while let Some(Ok(_)) = self.0.next().await {}
+            }
+        };
+        let _ = timeout(CLOSE_MAX, closing).await;
+    }
+}

@@ -1,0 +1,222 @@
+//! Deepgram's voices: Aura over HTTP, Flux over a WebSocket; which of them the model's name says.
+//!
+//! <https://developers.deepgram.com/docs/text-to-speech>, <https://developers.deepgram.com/docs/flux-tts/server-messages>.
+//! What a reader would not expect: all sound of a Flux turn lies before its `SpeechMetadata`, while `Flushed` may be no
+//! more than the answer to `Flush`; without `container=none` Aura puts a WAV head before linear samples.
+
+use super::{
+    Sound, Voice, VoiceError, VoiceKind,
+    stream::{self, Patience, Sounds},
+};
+use crate::{
+    audio::{Clip, Encoding, Format},
+    config::OptionProblem,
+    remote::{
+        self, Fault, Socket, WebSocketDial, Wire,
+        checks::{self, Checked, within},
+    },
+};
+use bytes::Bytes;
+use futures_util::{
+    FutureExt as _, StreamExt as _,
+    future::BoxFuture,
+    stream::{BoxStream, try_unfold},
+};
+use reqwest::{Client, header::AUTHORIZATION};
+use schemars::JsonSchema;
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+use tokio::time::timeout;
+
+const BASE_URL: &str = "https://api.deepgram.com";
+/// English, the vendor's own example.
+const MODEL: &str = "aura-2-thalia-en";
+/// What the vendor takes at once.
+const CHARS_MAX: usize = 2_000;
+/// For the end of a turn after `Flushed`, which by what the vendor says is not the end; a server that means it as such
+/// is understood all the same.
+const AFTER_FLUSH_MAX: Duration = Duration::from_secs(3);
+
+pub(super) const KIND: VoiceKind = VoiceKind {
+    kind: "deepgram_speech",
+    summary: "Deepgram's voices, Aura and Flux; G.711 as the telephone has it",
+    schema: checks::schema::<Options>,
+    check: checks::mistakes::<Options>,
+    build,
+};
+
+/// Options of `kind: deepgram_speech`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Options {
+    /// The key; write `${DEEPGRAM_API_KEY}` rather than the key itself.
+    #[schemars(with = "String")]
+    api_key: SecretString,
+    /// Another server with the same interface, such as one of your own.
+    #[serde(default = "base_url")]
+    base_url: String,
+    /// The voice: `aura-2-NAME-LANGUAGE` or `flux-NAME-en`.
+    #[serde(default = "model")]
+    model: String,
+    /// Keep what is said out of the vendor's training; it may cost more.
+    #[serde(default)]
+    mip_opt_out: bool,
+    /// The longest wait for the first sound of what an agent says.
+    #[serde(default = "stream::first_sound_ms")]
+    #[schemars(range(min = 500, max = 60_000))]
+    first_sound_ms: u64,
+    /// The longest that one sentence of offhook's own may take, with every attempt.
+    #[serde(default = "stream::timeout_ms")]
+    #[schemars(range(min = 1_000, max = 60_000))]
+    timeout_ms: u64,
+}
+
+fn base_url() -> String {
+    BASE_URL.into()
+}
+
+fn model() -> String {
+    MODEL.into()
+}
+
+impl Checked for Options {
+    fn problems(&self) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        problems.extend(checks::secret("api_key", &self.api_key, "DEEPGRAM_API_KEY"));
+        problems.extend(checks::http("base_url", &self.base_url, BASE_URL));
+        problems.extend(checks::name("model", &self.model, "model name", MODEL));
+        problems.extend(within("first_sound_ms", Some(self.first_sound_ms as f64), 500.0, 60_000.0));
+        problems.extend(within("timeout_ms", Some(self.timeout_ms as f64), 1_000.0, 60_000.0));
+        problems
+    }
+}
+
+fn build(options: &Value) -> Result<Arc<dyn Voice>, Vec<OptionProblem>> {
+    let options: Options = checks::read(options)?;
+    Ok(Arc::new(Deepgram { options, client: checks::client()? }))
+}
+
+struct Deepgram {
+    options: Options,
+    client: Client,
+}
+
+impl Deepgram {
+    const fn patience(&self) -> Patience {
+        Patience::of_ms(self.options.first_sound_ms, self.options.timeout_ms)
+    }
+
+    /// What both interfaces are asked for by their addresses; the names in it need no escape.
+    fn query(&self, format: Format) -> String {
+        let encoding = match format.encoding {
+            Encoding::Linear => "linear16",
+            Encoding::Mulaw => "mulaw",
+            Encoding::Alaw => "alaw",
+        };
+        let Options { model, mip_opt_out, .. } = &self.options;
+        let opt_out = if *mip_opt_out { "&mip_opt_out=true" } else { "" };
+        format!("model={model}&encoding={encoding}&sample_rate={}{opt_out}", format.rate)
+    }
+
+    fn key(&self) -> String {
+        format!("Token {}", self.options.api_key.expose_secret())
+    }
+
+    fn sounds(&self, text: String, format: Format, first: Duration) -> Sounds {
+        let (base, query) = (self.options.base_url.trim_end_matches('/'), self.query(format));
+        if self.options.model.starts_with("flux-") {
+            // `http` becomes `ws`, and `https` `wss`.
+            let url = format!("{}/v2/speak?{query}", base.replacen("http", "ws", 1));
+            let dial = WebSocketDial { url, headers: vec![("authorization", self.key().into())] };
+            stream::limited(text, CHARS_MAX, first, async move |text| flux(dial, &text, format, first).await)
+        } else {
+            let request = self.client.post(format!("{base}/v1/speak?{query}&container=none"));
+            let request = request.header(AUTHORIZATION, self.key()).json(&json!({ "text": text }));
+            stream::limited(text, CHARS_MAX, first, async move |_| {
+                Ok(stream::raw(stream::body(request).await?, format))
+            })
+        }
+    }
+}
+
+/// One connection for one clause.
+async fn flux(dial: WebSocketDial, text: &str, format: Format, limit: Duration) -> Result<Sounds, VoiceError> {
+    let mut socket = Socket::dial(dial, limit).await?;
+    let messages = [json!({ "type": "Speak", "text": text }), json!({ "type": "Flush" })];
+    socket.send(messages.iter().map(|message| Wire::Text(message.to_string())).collect()).await?;
+    let turn = Turn { socket, heard: false, flushed: false };
+    Ok(stream::raw(try_unfold(turn, Turn::next).boxed(), format))
+}
+
+struct Turn {
+    socket: Socket,
+    heard: bool,
+    flushed: bool,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    r#type: String,
+    #[serde(default)]
+    code: Option<String>,
+}
+
+impl Turn {
+    async fn next(mut self) -> Result<Option<(Bytes, Self)>, VoiceError> {
+        loop {
+            let may_end = self.flushed && self.heard;
+            let limit = if may_end { AFTER_FLUSH_MAX } else { Duration::MAX };
+            let message = match timeout(limit, self.socket.next()).await {
+                Ok(Ok(Wire::Binary(audio))) => {
+                    self.heard = true;
+                    return Ok(Some((audio, self)));
+                }
+                Ok(Ok(Wire::Text(message))) => message,
+                Ok(Err(Fault::Closed(_))) if may_end => return Ok(None),
+                Ok(Err(fault)) => return Err(fault.into()),
+                Err(_) => break,
+            };
+            let message: Message = serde_json::from_str(&message)
+                .map_err(|_| Fault::Garbage("a message is no JSON object with a type"))?;
+            match &*message.r#type {
+                "SpeechMetadata" => break,
+                "Flushed" => self.flushed = true,
+                "Error" => return Err(told(message.code.as_deref()).into()),
+                _ => {}
+            }
+        }
+        // The caller hears the next clause meanwhile.
+        tokio::spawn(async move {
+            let mut socket = self.socket;
+            let close = Wire::Text(json!({ "type": "Close" }).to_string());
+            if socket.send(VecDeque::from([close])).await.is_ok() {
+                socket.close().await;
+            }
+        });
+        Ok(None)
+    }
+}
+
+/// `DATA-…` and `BIG-…` are about what was sent, `NET-…` about the service.
+fn told(code: Option<&str>) -> Fault {
+    let code = code.and_then(|code| remote::code(&code.to_ascii_lowercase().replace('-', "_")));
+    let of_service = code.as_ref().is_some_and(|code| code.starts_with("net"));
+    Fault::Refused { status: if of_service { 500 } else { 400 }, code, retry_after: None }
+}
+
+impl Voice for Deepgram {
+    fn kind(&self) -> &'static str {
+        KIND.kind
+    }
+
+    fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>> {
+        let limit = self.patience().sentence;
+        stream::sentence(limit, move || self.sounds(text.to_owned(), Format::SLIN24, limit)).boxed()
+    }
+
+    fn stream(&self, text: String, leg: Format) -> BoxStream<'static, Result<Sound, VoiceError>> {
+        self.sounds(text, leg, self.patience().clause)
+    }
+}

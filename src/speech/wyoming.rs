@@ -1,0 +1,160 @@
+//! A Wyoming server that speaks: Piper and others, on this machine or near it.
+//!
+//! <https://github.com/OHF-Voice/wyoming>. Quirks: some servers close the connection after one request and none says
+//! which, so every clause has its own; there is no word to cancel but closing it. The rate is the voice's own.
+
+use super::{
+    Sound, Voice, VoiceError, VoiceKind,
+    stream::{self, Patience, Sounds},
+};
+use crate::{
+    audio::{Clip, Format},
+    config::OptionProblem,
+    remote::{
+        Fault,
+        checks::{self, Checked, within},
+        wyoming::{Connection, Event},
+    },
+};
+use bytes::Bytes;
+use futures_util::{
+    FutureExt as _, StreamExt as _,
+    future::BoxFuture,
+    stream::{BoxStream, try_unfold},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+
+const ADDRESS: &str = "127.0.0.1:10200";
+/// No server names a limit. Some render a sentence as a whole, and this one takes them seconds.
+const CHARS_MAX: usize = 4_000;
+
+pub(super) const KIND: VoiceKind = VoiceKind {
+    kind: "wyoming_speech",
+    summary: "A Wyoming server, such as wyoming-piper: no key, no cloud",
+    schema: checks::schema::<Options>,
+    check: checks::mistakes::<Options>,
+    build: |options| Ok(Arc::new(Wyoming(checks::read(options)?))),
+};
+
+/// Options of `kind: wyoming_speech`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Options {
+    /// Host and port, such as `127.0.0.1:10200`. What is said travels there as it is: the protocol has no encryption.
+    address: String,
+    /// As the server names it; without it the server's own choice.
+    #[serde(default)]
+    voice: Option<String>,
+    /// One of the speakers of a `voice` that has several.
+    #[serde(default)]
+    speaker: Option<String>,
+    /// The language spoken, such as `de`, where no `voice` says it.
+    #[serde(default)]
+    language: Option<String>,
+    /// The longest wait for the first sound of what an agent says.
+    #[serde(default = "stream::first_sound_ms")]
+    #[schemars(range(min = 500, max = 60_000))]
+    first_sound_ms: u64,
+    /// The longest that one sentence of offhook's own may take, with every attempt.
+    #[serde(default = "stream::timeout_ms")]
+    #[schemars(range(min = 1_000, max = 60_000))]
+    timeout_ms: u64,
+}
+
+impl Checked for Options {
+    fn problems(&self) -> Vec<OptionProblem> {
+        let mut problems = Vec::from_iter(checks::host_and_port("address", &self.address, ADDRESS));
+        for (path, value) in [("voice", &self.voice), ("speaker", &self.speaker), ("language", &self.language)] {
+            if value.as_deref().is_some_and(|value| value.trim().is_empty()) {
+                let problem = OptionProblem::new(path, "is empty");
+                problems.push(problem.hint("remove it, or write it as the server names it"));
+            }
+        }
+        if self.speaker.is_some() && self.voice.is_none() {
+            problems.push(OptionProblem::new("speaker", "is of no voice").hint("name the voice as well"));
+        }
+        problems.extend(within("first_sound_ms", Some(self.first_sound_ms as f64), 500.0, 60_000.0));
+        problems.extend(within("timeout_ms", Some(self.timeout_ms as f64), 1_000.0, 60_000.0));
+        problems
+    }
+}
+
+struct Wyoming(Options);
+
+impl Wyoming {
+    const fn patience(&self) -> Patience {
+        Patience::of_ms(self.0.first_sound_ms, self.0.timeout_ms)
+    }
+
+    fn synthesize(&self, text: &str) -> Event {
+        let voice = [("name", &self.0.voice), ("speaker", &self.0.speaker), ("language", &self.0.language)];
+        let voice: serde_json::Map<String, Value> =
+            voice.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.as_deref()?.into()))).collect();
+        let mut data = json!({ "text": text });
+        if !voice.is_empty() {
+            data["voice"] = voice.into();
+        }
+        Event::new("synthesize", data)
+    }
+
+    fn sounds(&self, text: String, first: Duration) -> Sounds {
+        let (address, request) = (self.0.address.clone(), self.synthesize(&text));
+        stream::limited(text, CHARS_MAX, first, async move |_| {
+            let mut server = Connection::connect(&address).await?;
+            server.send(&request).await?;
+            let format = begin(&mut server).await?;
+            Ok(stream::raw(try_unfold(server, next).boxed(), format))
+        })
+    }
+}
+
+/// Waits until the sound begins, and for its format.
+async fn begin(server: &mut Connection) -> Result<Format, VoiceError> {
+    loop {
+        let event = server.next().await?;
+        if let Some(fault) = event.fault() {
+            return Err(fault.into());
+        }
+        if event.kind == "audio-start" {
+            let number = |key: &str| event.data.get(key).and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
+            let (Some(rate), Some(width), Some(channels)) = (number("rate"), number("width"), number("channels"))
+            else {
+                return Err(Fault::Garbage("an audio-start without rate, width and channels").into());
+            };
+            let most = |number: u32| u16::try_from(number).unwrap_or(u16::MAX);
+            return Ok(Format::of_pcm(most(width.saturating_mul(8)), most(channels), rate)?);
+        }
+    }
+}
+
+async fn next(mut server: Connection) -> Result<Option<(Bytes, Connection)>, VoiceError> {
+    loop {
+        let event = server.next().await?;
+        match &*event.kind {
+            "audio-chunk" => return Ok(Some((event.payload, server))),
+            "audio-stop" => return Ok(None),
+            _ => match event.fault() {
+                Some(fault) => return Err(fault.into()),
+                None => continue,
+            },
+        }
+    }
+}
+
+impl Voice for Wyoming {
+    fn kind(&self) -> &'static str {
+        KIND.kind
+    }
+
+    fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>> {
+        let limit = self.patience().sentence;
+        stream::sentence(limit, move || self.sounds(text.to_owned(), limit)).boxed()
+    }
+
+    fn stream(&self, text: String, _: Format) -> BoxStream<'static, Result<Sound, VoiceError>> {
+        self.sounds(text, self.patience().clause)
+    }
+}

@@ -1,0 +1,277 @@
+//! PocketSphinx with a list of phrases: the listener that needs neither a key nor the network.
+//!
+//! <https://cmusphinx.github.io/wiki/tutorialpocketsphinx/>. What a reader of its pages would not expect:
+//!
+//! - Its model hears 16 kHz. Telephone sound that is brought there properly is not recognized at all; with a zero after
+//!   every sample, which mirrors the spectrum into the empty band, nearly every phrase is.
+//! - One word that the dictionary does not have makes it refuse the whole grammar.
+//! - It cuts at pauses by itself and prints a line for each part.
+//! - One process per utterance understands more than one that stays: it adapts itself, to the wrong thing.
+
+use super::{
+    Hear, Heard, Listener, ListenerKind,
+    utterance::{self, Scribe, Written},
+};
+use crate::{
+    audio::Format,
+    call::Usage,
+    config::OptionProblem,
+    remote::{
+        Fault,
+        checks::{self, Checked},
+    },
+};
+use bytes::Bytes;
+use futures_util::{FutureExt as _, future::BoxFuture};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::{
+    collections::HashSet, fmt::Write as _, io::Write as _, path::PathBuf, process::Stdio, sync::Arc, time::Duration,
+};
+use tempfile::NamedTempFile;
+use tokio::{io::AsyncWriteExt as _, process::Command, sync::mpsc, time::timeout};
+
+const PROGRAM: &str = "pocketsphinx_continuous";
+/// Where Debian's package puts the model for American English.
+const MODEL: &str = "/usr/share/pocketsphinx/model/en-us";
+/// With a grammar, three seconds of speech take some 150 ms.
+const RECOGNIZE_MAX: Duration = Duration::from_secs(3);
+/// More phrases than any caller knows; recognition gets worse with every one.
+const PHRASES_MAX: usize = 200;
+const PHRASE_CHARS_MAX: usize = 80;
+
+pub(super) const KIND: ListenerKind = ListenerKind {
+    kind: "pocketsphinx",
+    summary: "The program PocketSphinx on this machine: no key, no network, English, and no words but the phrases it is given",
+    schema: checks::schema::<Options>,
+    check: checks::mistakes::<Options>,
+    build: |options| Ok(Arc::new(PocketSphinx::new(&checks::read(options)?)?)),
+};
+
+/// Options of `kind: pocketsphinx`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Options {
+    /// What callers can say, in words of the dictionary; nothing else is understood. Whatever else is said sounds like
+    /// one of them, or like nothing.
+    #[schemars(length(min = 1, max = 200))]
+    phrases: Vec<String>,
+    /// The folder of the acoustic model, with `cmudict-en-us.dict` and `en-us` in it; Debian's package
+    /// `pocketsphinx-en-us` has one.
+    #[serde(default = "model")]
+    model: PathBuf,
+}
+
+fn model() -> PathBuf {
+    MODEL.into()
+}
+
+impl Checked for Options {
+    fn problems(&self) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        if self.phrases.is_empty() || self.phrases.len() > PHRASES_MAX {
+            problems.push(OptionProblem::new("phrases", format!("has to have 1 to {PHRASES_MAX} entries")));
+        }
+        for (index, phrase) in self.phrases.iter().enumerate() {
+            let plain = phrase.chars().all(|c| c.is_ascii_alphabetic() || matches!(c, ' ' | '\''));
+            if !plain || phrase.trim().is_empty() || phrase.len() > PHRASE_CHARS_MAX {
+                let problem = OptionProblem::new(format!("phrases[{index}]"), "is no phrase of English words");
+                problems.push(problem.hint("write words only, numbers spelt out, such as \"opening hours\""));
+            }
+        }
+        problems
+    }
+}
+
+struct PocketSphinx(Arc<Recognizer>);
+
+struct Recognizer {
+    grammar: NamedTempFile,
+    model: PathBuf,
+}
+
+impl PocketSphinx {
+    fn new(options: &Options) -> Result<Self, Vec<OptionProblem>> {
+        let problem = |path: &str, what: String, hint: &str| vec![OptionProblem::new(path, what).hint(hint)];
+        let dictionary = options.model.join("cmudict-en-us.dict");
+        let words = std::fs::read_to_string(&dictionary).map_err(|error| {
+            problem("model", format!("has no dictionary: {error}"), "apt install pocketsphinx-en-us")
+        })?;
+        let known: HashSet<&str> = words.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        let unknown = |(index, phrase): (usize, &String)| {
+            let word = phrase.split_whitespace().find(|word| !known.contains(&*word.to_lowercase()))?;
+            let problem =
+                OptionProblem::new(format!("phrases[{index}]"), format!("\"{word}\" is not in the dictionary"));
+            Some(problem.hint("say it with other words"))
+        };
+        let problems: Vec<_> = options.phrases.iter().enumerate().filter_map(unknown).collect();
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let found = std::env::var_os("PATH")
+            .is_some_and(|path| std::env::split_paths(&path).any(|at| at.join(PROGRAM).is_file()));
+        if !found {
+            return Err(problem("", format!("the program {PROGRAM} is not installed"), "apt install pocketsphinx"));
+        }
+        let grammar = write_grammar(&options.phrases).map_err(|error| {
+            problem(
+                "",
+                format!("cannot write its grammar: {error}"),
+                "see whether the folder for temporary files is full",
+            )
+        })?;
+        Ok(Self(Arc::new(Recognizer { grammar, model: options.model.clone() })))
+    }
+}
+
+/// <https://www.w3.org/TR/jsgf/>
+fn write_grammar(phrases: &[String]) -> std::io::Result<NamedTempFile> {
+    let mut text = String::from("#JSGF V1.0;\ngrammar phrases;\npublic <phrase> = ");
+    for (index, phrase) in phrases.iter().enumerate() {
+        let _ = write!(text, "{}{}", if index == 0 { "" } else { " | " }, phrase.trim().to_lowercase());
+    }
+    text.push_str(";\n");
+    let mut file = NamedTempFile::with_prefix("offhook-phrases-")?;
+    file.write_all(text.as_bytes())?;
+    Ok(file)
+}
+
+impl Listener for PocketSphinx {
+    fn kind(&self) -> &'static str {
+        KIND.kind
+    }
+
+    fn format(&self, _: Format) -> Format {
+        Format::SLIN8
+    }
+
+    fn listen(
+        &self,
+        format: Format,
+        input: mpsc::Receiver<Hear>,
+        words: mpsc::Sender<Heard>,
+    ) -> BoxFuture<'static, Result<(), Fault>> {
+        utterance::run(Arc::clone(&self.0), format, input, words).boxed()
+    }
+}
+
+impl Scribe for Recognizer {
+    fn ready(&self) -> BoxFuture<'static, Result<(), Fault>> {
+        std::future::ready(Ok(())).boxed()
+    }
+
+    fn write(
+        &self,
+        mut audio: mpsc::Receiver<Bytes>,
+        _: mpsc::Sender<String>,
+    ) -> BoxFuture<'static, Result<Written, Fault>> {
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(["-infile", "/dev/stdin", "-logfn", "/dev/null", "-hmm"])
+            .arg(self.model.join("en-us"))
+            .arg("-dict")
+            .arg(self.model.join("cmudict-en-us.dict"))
+            .arg("-jsgf")
+            .arg(self.grammar.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true);
+        async move {
+            let mut sound = Vec::new();
+            while let Some(piece) = audio.recv().await {
+                sound.extend(piece.chunks_exact(2).flat_map(|sample| [sample[0], sample[1], 0, 0]));
+            }
+            let text =
+                timeout(RECOGNIZE_MAX, recognize(command, sound)).await.map_err(|_| Fault::Slow(RECOGNIZE_MAX))??;
+            Ok(Written { text, usage: Usage::default() })
+        }
+        .boxed()
+    }
+}
+
+async fn recognize(mut command: Command, sound: Vec<u8>) -> Result<String, Fault> {
+    let mut child = command.spawn().map_err(|error| Fault::Unreachable(error.to_string()))?;
+    let stdin = child.stdin.take();
+    let hearing = async move {
+        if let Some(mut stdin) = stdin {
+            // One that ends without reading says so by its status.
+            let _ = stdin.write_all(&sound).await;
+        }
+    };
+    let (output, ()) = tokio::join!(child.wait_with_output(), hearing);
+    let output = output.map_err(|error| Fault::Unreachable(error.to_string()))?;
+    if !output.status.success() {
+        return Err(Fault::Garbage("the recognizer failed"));
+    }
+    let words = String::from_utf8_lossy(&output.stdout);
+    Ok(words.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{audio::Converter, remote::kinds, speech::VOICES};
+    use serde_json::json;
+
+    fn problems(options: serde_json::Value) -> Vec<(String, String)> {
+        let found = match checks::read::<Options>(&options) {
+            Err(problems) => problems,
+            Ok(options) => PocketSphinx::new(&options).err().unwrap_or_default(),
+        };
+        found.into_iter().map(|problem| (problem.path, problem.message)).collect()
+    }
+
+    #[test]
+    fn phrases_are_words_that_the_dictionary_has() {
+        assert_eq!(problems(json!({ "phrases": ["opening hours", "I don't know"] })), []);
+        assert_eq!(problems(json!({ "phrases": ["9 to 5", "| x"] })).len(), 2);
+        let unknown = problems(json!({ "phrases": ["yes", "the flumphwangler"] }));
+        assert_eq!(unknown, [("phrases[1]".into(), "\"flumphwangler\" is not in the dictionary".into())]);
+        let nowhere = problems(json!({ "phrases": ["yes"], "model": "/nowhere" }));
+        assert_eq!(nowhere[0].0, "model");
+    }
+
+    /// What is understood of a phrase that espeak-ng speaks over a telephone.
+    async fn understood(phrases: &[&str], said: &str) -> String {
+        let listener = (KIND.build)(&json!({ "phrases": phrases })).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let voice = kinds::build(VOICES, "espeak_ng", &json!({ "voice": "en-us", "words_per_minute": 150 }))
+            .unwrap_or_else(|problems| panic!("{problems:?}"));
+        let format = listener.format(Format::ULAW);
+        let silence = Format::ULAW.silence();
+        let speech = match said {
+            "" => Vec::new(),
+            said => voice.speak(said).await.unwrap().render(Format::ULAW).to_vec(),
+        };
+        let line = [vec![silence; 2_400], speech, vec![silence; 4_800]];
+        let mut sound = Vec::new();
+        Converter::new(Format::ULAW, format).push(&line.concat(), &mut sound);
+        let (tell, input) = mpsc::channel(1_024);
+        let (words, mut heard) = mpsc::channel(16);
+        let listening = tokio::spawn(listener.listen(format, input, words));
+        tell.send(Hear::TurnBegan).await.unwrap();
+        for frame in sound.chunks(format.frame_bytes()) {
+            tell.send(Hear::Audio(Bytes::copy_from_slice(frame))).await.unwrap();
+        }
+        tell.send(Hear::TurnEnded).await.unwrap();
+        let text = loop {
+            if let Heard::Turn { text } = heard.recv().await.expect("it goes on") {
+                break text;
+            }
+        };
+        drop(tell);
+        assert_eq!(listening.await.unwrap(), Ok(()));
+        text
+    }
+
+    #[tokio::test]
+    async fn phrases_are_understood_over_a_telephone_and_silence_is_no_phrase() {
+        let phrases = ["opening hours", "when are you open", "the weather", "leave a message", "yes", "no", "goodbye"];
+        let mut right = 0;
+        for phrase in phrases {
+            right += usize::from(understood(&phrases, phrase).await == phrase);
+        }
+        assert!(right >= phrases.len() - 1, "{right} of {}", phrases.len());
+        assert_eq!(understood(&phrases, "").await, "");
+    }
+}
