@@ -15,6 +15,8 @@ use uuid::Uuid;
 const FRAME: Duration = Duration::from_millis(20);
 /// Things to say that wait to be taken up; no test has so many.
 const WORDS: usize = 16;
+/// Where an agent's tone ends, its last frames can look like another sound; and a word can have its pitch for a moment.
+const EDGE_FRAMES: usize = 6;
 /// The longest a test waits to hear something.
 const PATIENCE: Duration = Duration::from_secs(45);
 
@@ -133,6 +135,11 @@ impl Tape {
         Some(FRAME * u32::try_from(frame).expect("a call of less than years"))
     }
 
+    /// It is silent now, and has been for two frames; not before `from`.
+    pub fn is_quiet(&self, from: Duration) -> bool {
+        self.now() >= from + 2 * FRAME && self.quiet_since() + 2 * FRAME <= self.now()
+    }
+
     fn quiet_since(&self) -> Duration {
         let last = self.loud.iter().rposition(|loud| *loud).map_or(0, |last| last + 1);
         FRAME * u32::try_from(last).expect("a call of less than years")
@@ -143,6 +150,25 @@ impl Tape {
         let end = frame_at(within.end).min(self.loud.len());
         let frames = self.loud.get(frame_at(within.start)..end).unwrap_or_default();
         let longest = frames.split(|loud| *loud).map(<[bool]>::len).max().unwrap_or(0);
+        FRAME * u32::try_from(longest).expect("a call of less than years")
+    }
+
+    /// The longest silence that nothing explains: neither a sentence of the engine's own before it, such as "One moment,
+    /// please", nor the caller's own turn, which is over when `within` begins. An agent's voice explains nothing.
+    pub fn unexplained_silence(&self, within: Range<Duration>, agents: &[f64]) -> Duration {
+        let is_agent =
+            |frame: usize| self.pitches[frame].is_some_and(|pitch| agents.iter().any(|hz| *hz as u32 == pitch));
+        let (begin, end) = (frame_at(within.start), frame_at(within.end).min(self.loud.len()));
+        let (mut longest, mut silence, mut explained) = (0, 0, false);
+        for frame in 0..end {
+            if self.loud[frame] {
+                let agent = (frame.saturating_sub(EDGE_FRAMES)..=frame).filter(|frame| is_agent(*frame)).count();
+                (silence, explained) = (0, agent < EDGE_FRAMES / 2);
+            } else if frame >= begin && !explained {
+                silence += 1;
+                longest = longest.max(silence);
+            }
+        }
         FRAME * u32::try_from(longest).expect("a call of less than years")
     }
 

@@ -6,13 +6,17 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod clocks;
 mod conversation;
 mod desk;
 mod ear;
+mod failover;
 mod faults;
+mod openings;
 mod page;
 mod runner;
 mod sessions;
+mod survived;
 mod table;
 mod tools;
 

@@ -119,6 +119,9 @@ impl CallMachine {
 
     fn on_response_done(&mut self, response: &ResponseId, status: ResponseStatus, now: Instant, out: &mut Vec<Output>) {
         let ended = self.response.take_if(|active| active.id == *response);
+        if ended.is_none() {
+            out.push(Output::Measure(Measure::OddId));
+        }
         self.last_response = Some(response.clone());
         self.actions.response_completed();
         let called_tools = !self.actions.is_empty();

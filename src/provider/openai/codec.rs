@@ -28,6 +28,8 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 const ITEMS_MAX: usize = 16;
 /// Function calls collected for one response; more than that is no answer to a caller.
 const CALLS_MAX: usize = 32;
+/// The server's code, or type, for too many requests.
+const RATE_LIMIT: &str = "rate_limit_exceeded";
 
 pub(super) struct RealtimeCodec {
     options: Arc<Options>,
@@ -325,7 +327,10 @@ impl RealtimeCodec {
     }
 
     fn error(&mut self, error: &ErrorBody) -> AgentEvent {
-        let unready = (self.phase != Phase::Ready).then_some(AgentLoss::Handshake);
+        // In a session that stands it is about one response.
+        let throttled = [&error.code, &error.r#type].into_iter().any(|word| word.as_deref() == Some(RATE_LIMIT));
+        let unready = if throttled { AgentLoss::Throttled } else { AgentLoss::Handshake };
+        let unready = (self.phase != Phase::Ready).then_some(unready);
         if let Some(loss) = fatal_error(error).or(unready) {
             // Its message is left out: it may repeat what was said.
             let (kind, code) = (error.r#type.as_deref(), error.code.as_deref());
@@ -398,6 +403,7 @@ impl Codec for RealtimeCodec {
             (Some(loss), _) => loss,
             // The server takes us for a client of the retired dialect.
             (None, Some(4_000)) => AgentLoss::Protocol,
+            (None, Some(1_013)) => AgentLoss::Throttled,
             (None, _) => AgentLoss::Closed,
         }
     }
