@@ -55,7 +55,7 @@ impl Scene {
             "http: {{ bind: \"127.0.0.1:{}\" }}\nmedia: {{ audiosocket: {{ bind: \"127.0.0.1:{}\" }} }}\n\
              providers:\n  first: {}\ntenants:\n  acme: {{ tools: tools, allowed_hosts: [\"{}\"], trusted: true }}\n\
              contexts:\n  front: {{ prompt: You are a test., greeting: Hello there., provider: first, tenant: acme, \
-             tools: [look_up], audiosocket_id: \"0ff40001\" }}\n",
+             tools: [look_up], audiosocket_id: \"0ff40001\", no_input: {{ after: 5m }} }}\n",
             place.http,
             place.audiosocket,
             vendor.yaml(),

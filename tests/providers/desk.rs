@@ -56,7 +56,7 @@ policy: { access: write, risk_domain: customer_support, standing_approval: true 
 "#;
 
 /// Engines with their calls at a time: what two cores carry in real time.
-static PLACES: Semaphore = Semaphore::const_new(20);
+static PLACES: Semaphore = Semaphore::const_new(28);
 
 /// How the calls of the context begin their ids.
 pub const PREFIX: [u8; 4] = [0x0f, 0xf4, 0x00, 0x01];
@@ -102,7 +102,9 @@ impl Desk {
             path
         };
         write("tools/look_up.yaml", &LOOK_UP.replace("HOST", &service.host()));
-        write("tools/to_billing.yaml", TO_BILLING);
+        if !billing.is_empty() {
+            write("tools/to_billing.yaml", TO_BILLING);
+        }
         tone(APOLOGY_HZ, APOLOGY).write_wav(&folder.path().join("apology.wav"));
         let path = write("offhook.yaml", &yaml(providers, &service, more, billing));
         // Loading renders clips, which is work that no other call's task may wait for.

@@ -4,7 +4,13 @@ use crate::{
     ms,
     support::{audio::Sound, caller, speech},
 };
-use std::{fmt, net::SocketAddr, ops::Range, time::Duration};
+use std::{
+    fmt,
+    net::SocketAddr,
+    ops::Range,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 use tokio::{
     sync::{OnceCell, mpsc, watch},
     task::AbortHandle,
@@ -29,12 +35,15 @@ pub struct Tape {
     loud: Vec<bool>,
     /// What the caller has said, from and to.
     pub said: Vec<Range<Duration>>,
+    /// Of what the caller is to say, what has been begun.
+    begun: usize,
     pub over: bool,
 }
 
 pub struct Caller {
     tape: watch::Receiver<Tape>,
     say: mpsc::Sender<Vec<i16>>,
+    to_say: AtomicUsize,
     task: AbortHandle,
 }
 
@@ -51,7 +60,7 @@ impl Caller {
         let (tape, heard) = watch::channel(Tape::default());
         let (say, to_say) = mpsc::channel(WORDS);
         let task = tokio::spawn(live(line, tape, to_say, pitches)).abort_handle();
-        Self { tape: heard, say, task }
+        Self { tape: heard, say, to_say: AtomicUsize::new(0), task }
     }
 
     /// A sentence of about two seconds, by a real voice, without a pause that could pass for its end.
@@ -65,6 +74,7 @@ impl Caller {
     }
 
     pub fn say(&self, samples: Vec<i16>) {
+        self.to_say.fetch_add(1, Ordering::Relaxed);
         self.say.try_send(samples).expect("the caller is on the line");
     }
 
@@ -100,7 +110,9 @@ impl Caller {
 
     /// Waits until everything was said, and returns when the last of it began and ended.
     pub async fn has_spoken(&self) -> Range<Duration> {
-        self.until("everything was said", |tape| tape.said.last().is_some_and(|said| said.end < tape.now())).await;
+        let to_say = self.to_say.load(Ordering::Relaxed);
+        let is_over = |tape: &Tape| tape.said.last().is_some_and(|said| said.end < tape.now());
+        self.until("everything was said", |tape| tape.begun >= to_say && is_over(tape)).await;
         self.look(|tape| tape.said.last().expect("waited for").clone())
     }
 
@@ -135,9 +147,9 @@ impl Tape {
         Some(FRAME * u32::try_from(frame).expect("a call of less than years"))
     }
 
-    /// It is silent now, and has been for two frames; not before `from`.
+    /// It is silent now; not before `from`.
     pub fn is_quiet(&self, from: Duration) -> bool {
-        self.now() >= from + 2 * FRAME && self.quiet_since() + 2 * FRAME <= self.now()
+        self.now() > from && self.quiet_since() < self.now()
     }
 
     fn quiet_since(&self) -> Duration {
@@ -216,13 +228,18 @@ async fn live(
     mut to_say: mpsc::Receiver<Vec<i16>>,
     pitches: Vec<f64>,
 ) {
+    let mut begun = 0;
     loop {
         while let Ok(samples) = to_say.try_recv() {
             line.say(&samples);
+            begun += 1;
         }
         let speaking = line.is_speaking();
         match line.tick().await {
-            Ok(Some(heard)) => tape.send_modify(|tape| tape.note(heard, speaking, &pitches)),
+            Ok(Some(heard)) => tape.send_modify(|tape| {
+                tape.begun = begun;
+                tape.note(heard, speaking, &pitches);
+            }),
             Ok(None) | Err(_) => {
                 tape.send_modify(|tape| tape.over = true);
                 // The recording is still looked at.

@@ -38,7 +38,7 @@ async fn another<D: Dialect>() -> Vendor {
 /// Callers speak with the vendor, and with its deputy where that cannot be.
 pub async fn desk_of(vendor: &Vendor, deputy: &Vendor) -> Desk {
     let providers = [("first", vendor.yaml()), ("second", deputy.yaml())];
-    Desk::with(&providers, "fallbacks: [second]\nlimits: { agent_silence: 4s }").await
+    Desk::with(&providers, "fallbacks: [second]\nlimits: { agent_silence: 2500ms }").await
 }
 
 /// What the caller says and is answered, and it can be heard.
@@ -50,7 +50,7 @@ async fn converse(caller: &Caller, hz: f64) {
 
 const CALLERS_WORDS: &str = "When are you open, please?";
 
-fn is_told(words: &'static str) -> impl Fn(&Seen) -> bool {
+pub fn is_told(words: &'static str) -> impl Fn(&Seen) -> bool {
     move |seen: &Seen| seen.texts.iter().any(|text| text.contains(words))
 }
 

@@ -4,9 +4,10 @@
 use crate::{
     desk::{APOLOGY_HZ, Desk},
     ear::{Caller, Tape},
-    failover::{DEPUTY, deputy},
+    failover::{DEPUTY, deputy, is_told},
     ms,
     openings::{APOLOGY_MIN, CODES},
+    runner::apart,
     support::vendor::{Call, Dialect, End, Failure, Order, Saying, Scenario, Seen, Vendor, hertz},
     tools::look_up,
 };
@@ -54,8 +55,8 @@ const EXPLAINED_MAX: Duration = ms(5_500);
 const CARRIED_ON: Duration = ms(8_000);
 /// The same, where first it has to be noticed that nothing comes any more.
 const NOTICED_AND_CARRIED_ON: Duration = ms(20_000);
-/// Within the half second in which it is decided what a sound over the agent is.
-const UNDECIDED_MAX: Duration = ms(500);
+/// Before that it is not decided what a sound over the agent is: shorter ones do not interrupt.
+const UNDECIDED_MAX: Duration = ms(560);
 /// The pitches of those who may have the call, by their sessions: the same vendor's, or its deputy's.
 const AGENTS: [f64; 5] = [hertz(1), hertz(2), hertz(3), hertz(4), hertz(5)];
 
@@ -87,7 +88,7 @@ async fn call_in<D: Dialect>(state: State) -> Scene {
     };
     let (vendor, deputy) = (Vendor::start::<D>(scenario).await, deputy::<D>().await);
     let providers = [("first", vendor.yaml()), ("second", deputy.yaml())];
-    let more = "fallbacks: [second]\nlimits: { agent_silence: 4s }";
+    let more = "fallbacks: [second]\nlimits: { agent_silence: 2500ms }\nturns: { min_speech: 560ms }";
     let billing = if state == State::HandingOver { "provider: second" } else { "" };
     let desk = Desk::with_another_context(&providers, more, billing).await;
     let caller = desk.call().await;
@@ -160,7 +161,7 @@ async fn carries_on<D: Dialect>(state: State, order: Order, within: Duration) {
         since = caller.has_spoken().await.end;
     }
     if state == State::ToolRunning {
-        caller.until("the caller is told that it takes a moment", |tape| tape.now() > since + ms(3_000)).await;
+        caller.until("the caller is told that it takes a moment", |tape| tape.now() > since + ms(2_000)).await;
         desk.service.holds(false);
     }
     let heard = |tape: &Tape| AGENTS[1..].iter().filter_map(|hz| tape.first_of(*hz, since)).min();
@@ -170,6 +171,15 @@ async fn carries_on<D: Dialect>(state: State, order: Order, within: Duration) {
     is_explained(&what, &caller, since..begun);
     assert!(caller.look(|tape| tape.time_of(APOLOGY_HZ, ms(0))) < APOLOGY_MIN, "{what}: {story}");
     assert_eq!(desk.metric(&losses), 1.0, "{what}: {losses}; {}", desk.engine.metrics().text());
+    if state == State::ToolRunning {
+        let found = is_told("on its way");
+        let next = |sessions: &[Seen]| sessions.iter().skip(1).any(&found);
+        let other = |sessions: &[Seen]| sessions.iter().any(&found);
+        tokio::select! {
+            () = vendor.until("the next session is told what the tool found", next) => {}
+            () = deputy.until("it is told what the tool found", other) => {}
+        }
+    }
     if state == State::HandingOver {
         // Nobody was missed: the other context's agent would have come anyway, after the last word.
         let heard = caller.look(|tape| tape.time_of(hertz(1), ms(0)));
@@ -256,33 +266,34 @@ pub async fn nothing_but_garbage_in_mid_call<D: Dialect>() {
 
 /// It takes time to read, and nothing else: the call goes on in the same session.
 pub async fn one_message_of_8_megabytes_is_survived<D: Dialect>() {
-    join_all(WAITS.map(|state| async move {
-        let Scene { vendor, deputy: _, desk, caller } = call_in::<D>(state).await;
-        let mut since = caller.now();
-        vendor.order(1, Order::Say(Saying::Huge(8 << 20)));
-        match state {
-            State::Idle => {
-                caller.speaks().await;
-                since = caller.has_spoken().await.end;
-            }
-            State::Thinking => {
-                since = caller.has_spoken().await.end;
-                vendor.order(1, Order::Answer);
-            }
-            State::ToolRunning => desk.service.holds(false),
-            _ => {}
+    join_all(WAITS.map(|state| apart(move || is_read::<D>(state)))).await;
+}
+
+async fn is_read<D: Dialect>(state: State) {
+    let Scene { vendor, deputy: _, desk, caller } = call_in::<D>(state).await;
+    let mut since = caller.now();
+    vendor.order(1, Order::Say(Saying::Huge(8 << 20)));
+    match state {
+        State::Idle => {
+            caller.speaks().await;
+            since = caller.has_spoken().await.end;
         }
-        // The answer, or the rest of it.
-        let rest = if state == State::AgentSpeaking { ms(3_000) } else { ms(900) };
-        caller.hears_from(since, hertz(1), rest).await;
-        let begun = caller.look(|tape| tape.first_of(hertz(1), since)).expect("waited for");
-        is_explained(&format!("8 MB in {state:?}"), &caller, since..begun);
-        let answered = |seen: &Seen| seen.results.len() == usize::from(state == State::ToolRunning);
-        assert!(vendor.of(1, answered), "{state:?}");
-        assert_eq!(desk.metric("offhook_agent_losses_total"), 0.0, "{state:?}");
-        desk.ends_with(&caller).await;
-        assert_eq!(vendor.sessions(), 1, "{state:?}");
-        vendor.is_content();
-    }))
-    .await;
+        State::Thinking => {
+            since = caller.has_spoken().await.end;
+            vendor.order(1, Order::Answer);
+        }
+        State::ToolRunning => desk.service.holds(false),
+        _ => {}
+    }
+    // The answer, or the rest of it.
+    let rest = if state == State::AgentSpeaking { ms(3_000) } else { ms(900) };
+    caller.hears_from(since, hertz(1), rest).await;
+    let begun = caller.look(|tape| tape.first_of(hertz(1), since)).expect("waited for");
+    is_explained(&format!("8 MB in {state:?}"), &caller, since..begun);
+    let answered = |seen: &Seen| seen.results.len() == usize::from(state == State::ToolRunning);
+    assert!(vendor.of(1, answered), "{state:?}");
+    assert_eq!(desk.metric("offhook_agent_losses_total"), 0.0, "{state:?}");
+    desk.ends_with(&caller).await;
+    assert_eq!(vendor.sessions(), 1, "{state:?}");
+    vendor.is_content();
 }

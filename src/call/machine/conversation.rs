@@ -122,6 +122,9 @@ impl CallMachine {
         if ended.is_none() {
             out.push(Output::Measure(Measure::OddId));
         }
+        if ended.as_ref().is_some_and(|response| response.spoke) {
+            self.succession.has_answered();
+        }
         self.last_response = Some(response.clone());
         self.actions.response_completed();
         let called_tools = !self.actions.is_empty();

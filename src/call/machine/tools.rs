@@ -326,6 +326,7 @@ impl CallMachine {
                 self.expect_speech(now);
             }
             let (call_id, output, reply) = (answer.call_id, answer.output, answer.reply);
+            self.succession.result_is_told(&output);
             self.to_agent(AgentCommand::ToolResult { call_id, output, reply }, out);
         }
         if answered
