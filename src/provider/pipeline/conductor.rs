@@ -191,15 +191,16 @@ impl Conductor {
                     out.push(Output::Listen(Hear::TurnDropped));
                 }
             }
+            // What was guessed did not know it.
             AgentCommand::Tell { text, reply } => {
+                self.drop_guess(out);
                 self.history.note(text);
-                self.want(reply, out);
+                self.reply |= reply == Reply::Wanted;
             }
             AgentCommand::ToolResult { call_id, output, reply } => {
-                // What was guessed did not know it.
                 self.drop_guess(out);
                 self.history.result(call_id, output);
-                self.want(reply, out);
+                self.reply |= reply == Reply::Wanted;
             }
             AgentCommand::Turn(turn) => self.on_turn(turn, out),
             AgentCommand::Interrupt { response, heard, .. } => {
@@ -210,13 +211,6 @@ impl Conductor {
                 }
                 self.heard_out = None;
             }
-        }
-    }
-
-    fn want(&mut self, reply: Reply, out: &mut Vec<Output>) {
-        if reply == Reply::Wanted {
-            self.drop_guess(out);
-            self.reply = true;
         }
     }
 

@@ -330,6 +330,16 @@ fn a_result_that_comes_while_the_model_guesses_is_known_to_the_answer() {
 }
 
 #[test]
+fn what_the_agent_is_told_while_the_model_guesses_is_known_to_the_answer() {
+    let mut scene = Scene::new();
+    scene.turns(&[CallerTurn::Began, CallerTurn::MayEnd]).stable("well").told();
+    scene.command(AgentCommand::Tell { text: "The caller pressed 1.".into(), reply: Reply::NotNow });
+    scene.turns(&[CallerTurn::Ended]).words("well");
+    assert_eq!(scene.told(), "stop 1, quiet, TurnEnded, caller: well, answer-2 begins, ask 2");
+    assert_eq!(scene.shown[1..], [Message::System("The caller pressed 1.".into()), caller("well")]);
+}
+
+#[test]
 fn a_farewell_does_not_wait_for_a_turn_that_is_dropped() {
     let mut scene = Scene::new();
     scene.turns(&[CallerTurn::Began, CallerTurn::MayEnd]).stable("well").told();
