@@ -116,6 +116,11 @@ impl Hearing {
         self.told
     }
 
+    /// The caller has a turn that we found, and the agent was told so.
+    pub fn is_told_a_turn(&self) -> bool {
+        self.told && self.turn == (Turn::Open { ours: true })
+    }
+
     /// What left for the caller: their line may bring it back.
     pub fn played(&mut self, frame: &[u8], now: Instant) {
         self.taker.played(frame, now);
@@ -274,7 +279,7 @@ impl CallMachine {
 
     /// How a turn of the caller goes on.
     fn tell_turn(&mut self, turn: CallerTurn, out: &mut Vec<Output>) {
-        if self.ears.told && self.ears.turn == (Turn::Open { ours: true }) {
+        if self.ears.is_told_a_turn() {
             self.to_agent(AgentCommand::Turn(turn), out);
         }
     }

@@ -179,6 +179,10 @@ impl Conductor {
     fn on_command(&mut self, command: AgentCommand, out: &mut Vec<Output>) {
         match command {
             AgentCommand::Audio(audio) => out.push(Output::Listen(Hear::Audio(audio))),
+            // A caller who speaks already is not spoken into.
+            AgentCommand::Greet { text: Some(text) } if matches!(self.turn, Turn::Caller { .. }) => {
+                self.order = Some(Order::Say(text));
+            }
             // Word for word: no model has to be asked.
             AgentCommand::Greet { text: Some(text) } => self.recite(text, out),
             AgentCommand::Greet { text: None } => self.order = Some(Order::Greet),

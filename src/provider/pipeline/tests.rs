@@ -200,6 +200,25 @@ fn a_greeting_is_spoken_word_for_word_and_no_model_is_asked() {
 }
 
 #[test]
+fn a_caller_who_speaks_already_is_greeted_when_they_are_done() {
+    let mut scene = Scene::new();
+    scene.turns(&[CallerTurn::Began]).command(AgentCommand::Greet { text: Some("This is Ada.".into()) });
+    assert_eq!(scene.told(), "TurnBegan");
+    scene.turns(&[CallerTurn::Ended]).words("Hello?");
+    assert_eq!(scene.told(), "TurnEnded, caller: Hello?, answer-1 begins, ask 1");
+    assert!(matches!(scene.last_shown(), Message::System(order) if order.contains("This is Ada.")));
+}
+
+#[test]
+fn an_answer_that_was_on_its_way_when_a_turn_began_was_not_given() {
+    let mut scene = Scene::new();
+    scene.says("Hello.").writes(1, "Hi there.").answered(1).spoken(1).told();
+    scene.turns(&[CallerTurn::Began]).interrupt("answer-1", 0);
+    scene.turns(&[CallerTurn::Ended]).words("Are you there?").told();
+    assert_eq!(scene.shown[1..], [caller("Hello. Are you there?")]);
+}
+
+#[test]
 fn what_is_to_be_said_is_said_without_tools_and_is_no_part_of_the_conversation() {
     let mut scene = Scene::new();
     scene.command(AgentCommand::Say { text: "Goodbye.".into() });
