@@ -7,6 +7,7 @@
 //! - A fault may come as an event in the middle of an answer whose status is 200.
 //! - Calls come in fragments which may interleave, or whole; with an index, the same index for all, or none.
 //! - Unknown keys of a request are refused by many, among them those that only the vendor knows.
+//! - What the model thinks may stand in the answer, between tags (`thoughts`).
 //! - Every call in the history wants exactly one result right behind it (`history`).
 
 mod answer;
@@ -14,6 +15,7 @@ mod history;
 mod options;
 #[cfg(test)]
 mod tests;
+mod thoughts;
 
 use super::{Ask, Finish, Model, ModelKind, Piece};
 use crate::{
