@@ -45,6 +45,11 @@ pub(super) struct Options {
     /// Whether one answer may call several tools; the server decides where it is not set.
     #[serde(default)]
     pub(super) parallel_tool_calls: Option<bool>,
+    /// One system message, the first, and then caller and model by turns, as the chat templates of many models demand: what
+    /// offhook has to tell in between becomes a part of the caller's next message, marked as none of their words. Where it
+    /// is not set, it is so at every server but the vendor's own.
+    #[serde(default)]
+    pub(super) strict_roles: Option<bool>,
     /// Ask for the number of tokens with each answer. A few servers refuse the question.
     #[serde(default = "include_usage")]
     pub(super) include_usage: bool,
@@ -117,6 +122,10 @@ impl Options {
         ["api.openai.com", ".api.openai.com", ".openai.azure.com"]
             .iter()
             .any(|vendor| host == *vendor || vendor.starts_with('.') && host.ends_with(vendor))
+    }
+
+    pub(super) fn strict_roles(&self) -> bool {
+        self.strict_roles.unwrap_or(!self.is_vendor())
     }
 
     pub(super) fn max_tokens_key(&self) -> MaxTokensKey {
