@@ -99,6 +99,7 @@ impl Hearing {
         self.told = self.own_turns() && agent.takes_turns;
         self.end_untold = false;
         self.overhears = agent.overhears;
+        self.taker.trust(self.told && agent.ends_turns);
     }
 
     pub fn new_rules(&mut self, rules: &CallRules) {
