@@ -29,6 +29,7 @@ pub(super) const KIND: ModelKind = ModelKind {
     summary: "An attendant in this process that knows the phrases and keys it is given; needs no key of a vendor",
     schema: checks::schema::<Options>,
     check: checks::mistakes::<Options>,
+    calls,
     build: |options| Ok(Arc::new(Attendant(Arc::new(checks::read(options)?)))),
 };
 
@@ -122,7 +123,7 @@ impl Checked for Options {
 }
 
 /// The tools that these options call: every context that uses them has to list these.
-pub fn calls(options: &Value) -> Vec<String> {
+fn calls(options: &Value) -> Vec<String> {
     let called = |entry: &Value| entry.get("call")?.as_str().map(str::to_owned);
     options["entries"].as_array().into_iter().flatten().filter_map(called).collect()
 }
@@ -160,6 +161,8 @@ impl Options {
         match &ask.order {
             Some(Order::Greet) => return vec![Piece::Text(self.greeting.clone())],
             Some(Order::Say(words)) => return vec![Piece::Text(words.clone())],
+            // It knows its list, and nothing of what was said.
+            Some(Order::SumUp) => return Vec::new(),
             None => {}
         }
         let text = |words: &str| vec![Piece::Text(words.to_owned())];
@@ -344,6 +347,12 @@ mod tests {
     async fn what_it_is_to_say_it_says_word_for_word() {
         assert_eq!(answer(Vec::new(), Some(Order::Say("Goodbye.".into()))).await, ["Goodbye."]);
         assert_eq!(answer(Vec::new(), Some(Order::Greet)).await, ["Hello. How can I help you?"]);
+    }
+
+    #[tokio::test]
+    async fn it_sums_nothing_up() {
+        let about = Message::Caller("Caller: opening hours\nAgent: From nine to five.".into());
+        assert_eq!(answer(vec![about], Some(Order::SumUp)).await, [""; 0]);
     }
 
     #[test]

@@ -136,9 +136,7 @@ fn an_answer_that_a_turn_overtakes_is_not_heard_and_its_agent_knows() {
         stage.speaks("late", 300).speaks("late", 300).done("late");
         speaks(&mut stage, 400);
         assert_eq!(stage.voice_ms(), before, "nothing is said into the caller's words");
-        let told = |command: &&&AgentCommand| {
-            matches!(command, AgentCommand::Interrupt { response, heard: Duration::ZERO, .. } if **response == *"late")
-        };
+        let told = |command: &&&AgentCommand| matches!(command, AgentCommand::Interrupt { response, heard: Duration::ZERO, .. } if **response == *"late");
         assert_eq!(stage.commands().iter().filter(told).count(), 1, "once");
         quiet(&mut stage, 1_500);
         stage.reply("next", 300);

@@ -34,7 +34,7 @@ pub(super) fn body(options: &Options, ask: &Ask) -> Value {
     set(options.max_tokens_key().name(), options.max_output_tokens.map(Value::from));
     set("reasoning_effort", options.reasoning_effort.map(|effort| effort.name().into()));
     set("service_tier", options.service_tier.as_deref().map(Value::from));
-    set("prompt_cache_key", options.is_vendor().then(|| ask.cache_key.as_str().into()));
+    set("prompt_cache_key", options.server.is_vendor().then(|| ask.cache_key.as_str().into()));
     body
 }
 
