@@ -5,13 +5,17 @@ use crate::{
     ms,
     support::vendor::{Dialect, Opening, Scenario, Vendor, hertz},
 };
+use std::time::Duration;
 use tokio::time::sleep;
+
+/// The shortest that can be set.
+const LIMIT: Duration = ms(10_000);
 
 /// The limit comes near while the agent speaks: another session is begun in the pause after it, and nobody notices.
 pub async fn a_session_is_replaced_in_a_pause_before_the_vendors_limit<D: Dialect>() {
     // Half of the vendor's limit, when the call is told that it is near, passes in the greeting.
     let (mut options, greeting) = (D::waits(), ms(5_600));
-    options["session_seconds"] = 10.into();
+    options["session_seconds"] = LIMIT.as_secs().into();
     let vendor = Vendor::start::<D>(Scenario::answers(greeting)).await;
     let desk = Desk::with(&[("first", vendor.yaml_with(options))], "").await;
     let caller = desk.call().await;
@@ -19,6 +23,7 @@ pub async fn a_session_is_replaced_in_a_pause_before_the_vendors_limit<D: Dialec
     assert_eq!(vendor.sessions(), 1, "not while the agent speaks");
     vendor.until_session(2, "is set up", |seen| seen.set_up.is_some()).await;
     vendor.until_session(1, "is let go", |seen| seen.over).await;
+    assert!(caller.now() < LIMIT, "too late: {}", caller.look(|tape| format!("{tape:?}")));
     caller.hears_nothing_for(ms(200)).await;
     let heard = caller.look(|tape| tape.seamless(hertz(1), ms(0)..tape.now()));
     assert!((greeting..=greeting + ms(20)).contains(&heard), "{heard:?}: {}", caller.look(|tape| format!("{tape:?}")));

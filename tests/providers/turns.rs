@@ -104,7 +104,7 @@ pub async fn a_vendor_that_owns_the_turns_decides_alone<D: Dialect>() {
 
 pub async fn a_greeting_is_not_cut_by_noise<D: Dialect>() {
     let (vendor, desk, caller) = greeted_at_length::<D>("").await;
-    caller.say(noise(ms(400)));
+    caller.say(noise(ms(1_000)));
     caller.has_spoken().await;
     let pause = is_heard_out(&vendor, &desk, &caller).await;
     assert!(pause <= *PAUSE.end(), "{pause:?}: {}", caller.look(|tape| format!("{tape:?}")));
