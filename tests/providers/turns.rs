@@ -5,15 +5,21 @@ use crate::{
     desk::Desk,
     ear::{Caller, Tape},
     ms,
-    support::vendor::{Dialect, Scenario, Seen, Vendor, hertz},
+    support::{
+        audio::samples_of,
+        vendor::{Dialect, Scenario, Seen, Vendor, hertz},
+    },
 };
-use std::{ops::Range, time::Duration};
+use std::{
+    ops::{Range, RangeInclusive},
+    time::Duration,
+};
 
 const GREETING: Duration = ms(3_500);
 /// A resampler brings out its last samples in a frame of their own.
-const GREETING_HEARD: std::ops::RangeInclusive<Duration> = GREETING..=ms(3_520);
+const GREETING_HEARD: RangeInclusive<Duration> = GREETING..=ms(3_520);
 /// A sound over the agent pauses it within 100 ms, and is decided within 600 ms.
-const PAUSE: std::ops::RangeInclusive<Duration> = ms(100)..=ms(600);
+const PAUSE: RangeInclusive<Duration> = ms(100)..=ms(600);
 /// From the caller's first sound until the agent is not heard any more: 100 ms on a quiet machine, on which not twenty
 /// calls run at a time.
 const SILENCED_WITHIN: Duration = ms(200);
@@ -76,7 +82,7 @@ pub async fn an_interruption_silences_the_agent_at_once_and_is_heard_from_its_fi
     let answer = caller.look(|tape| tape.seamless(hertz(1), said.end..tape.now()));
     assert!(GREETING_HEARD.contains(&answer), "{answer:?}: {}", caller.look(|tape| format!("{tape:?}")));
     let (heard, format) = vendor.of(1, |seen| (seen.audio.clone(), seen.set_up.clone().expect("it is set up").hears));
-    let heard = crate::support::audio::samples_of(&heard, format);
+    let heard = samples_of(&heard, format);
     let voiced = heard.chunks(format.rate as usize / 50).filter(|frame| frame.iter().any(|s| s.unsigned_abs() > 1_000));
     let (voiced, spoken) = (ms(20) * u32::try_from(voiced.count()).expect("seconds"), said.end - said.start);
     assert!(voiced >= spoken.mul_f64(0.7) && voiced <= spoken + ms(40), "{voiced:?} of {spoken:?}");
