@@ -29,6 +29,9 @@ use uuid::Uuid;
 /// The pitch of the apology that is configured here.
 pub const APOLOGY_HZ: f64 = 300.0;
 const APOLOGY: Duration = ms(800);
+/// The pitch of `moment.wav`, a filler.
+pub const MOMENT_HZ: f64 = 250.0;
+pub const MOMENT: Duration = ms(2_000);
 const PATIENCE: Duration = Duration::from_secs(45);
 /// How often a figure is looked at that nobody announces.
 const LOOK_EVERY: Duration = ms(20);
@@ -84,11 +87,20 @@ impl Desk {
 
     /// The same with more lines of the context's configuration; callers speak with the first provider.
     pub async fn with(providers: &[(&str, String)], more: &str) -> Self {
-        Self::with_another_context(providers, more, "").await
+        Self::open(providers, more, "", "").await
+    }
+
+    /// The same with more sections.
+    pub async fn at(providers: &[(&str, String)], more: &str, sections: &str) -> Self {
+        Self::open(providers, more, "", sections).await
     }
 
     /// The same with another context, `billing`, to which the agent can hand the call; its lines.
     pub async fn with_another_context(providers: &[(&str, String)], more: &str, billing: &str) -> Self {
+        Self::open(providers, more, billing, "").await
+    }
+
+    async fn open(providers: &[(&str, String)], more: &str, billing: &str, sections: &str) -> Self {
         let place = places(1).await;
         let starting = STARTING.lock().await;
         // Only the first in a test program can succeed.
@@ -106,7 +118,8 @@ impl Desk {
             write("tools/to_billing.yaml", TO_BILLING);
         }
         tone(APOLOGY_HZ, APOLOGY).write_wav(&folder.path().join("apology.wav"));
-        let path = write("offhook.yaml", &yaml(providers, &service, more, billing));
+        tone(MOMENT_HZ, MOMENT).write_wav(&folder.path().join("moment.wav"));
+        let path = write("offhook.yaml", &(yaml(providers, &service, more, billing) + sections));
         // Loading renders clips, which is work that no other call's task may wait for.
         let starting_up = move || {
             Handle::current().block_on(async {
@@ -124,7 +137,7 @@ impl Desk {
         let mut id = *Uuid::new_v4().as_bytes();
         id[..4].copy_from_slice(&PREFIX);
         let mut pitches: Vec<f64> = (1..=SESSIONS).map(hertz).collect();
-        pitches.extend([APOLOGY_HZ, LATE_HZ]);
+        pitches.extend([APOLOGY_HZ, MOMENT_HZ, LATE_HZ]);
         Caller::dial(self.engine.audiosocket_addr(), Uuid::from_bytes(id), pitches).await
     }
 
@@ -145,9 +158,13 @@ impl Desk {
 
     /// The sum of all children of a metric whose line begins like this.
     pub fn metric(&self, begin: &str) -> f64 {
-        let text = self.engine.metrics().text();
-        let values = text.lines().filter(|line| line.starts_with(begin)).filter_map(|line| line.rsplit(' ').next());
-        values.filter_map(|value| value.parse::<f64>().ok()).sum()
+        sum(&self.engine.metrics().text(), begin)
+    }
+
+    /// The same as a page of the engine shows it; some figures are made for that.
+    pub async fn scraped(&self, begin: &str) -> f64 {
+        let page = reqwest::get(format!("http://{}/metrics", self.engine.http_addr())).await.expect("the page");
+        sum(&page.text().await.expect("the page"), begin)
     }
 
     /// Sessions of this provider that were begun because an agent was lost, and what became of them.
@@ -163,6 +180,11 @@ impl Desk {
             sleep(LOOK_EVERY).await;
         }
     }
+}
+
+fn sum(metrics: &str, begin: &str) -> f64 {
+    let values = metrics.lines().filter(|line| line.starts_with(begin)).filter_map(|line| line.rsplit(' ').next());
+    values.filter_map(|value| value.parse::<f64>().ok()).sum()
 }
 
 fn yaml(providers: &[(&str, String)], service: &Service, more: &str, billing: &str) -> String {

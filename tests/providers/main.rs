@@ -6,19 +6,23 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod clips;
 mod clocks;
 mod conversation;
 mod desk;
 mod ear;
 mod failover;
 mod faults;
+mod figures;
 mod openings;
+mod outages;
 mod page;
 mod runner;
 mod sessions;
 mod survived;
 mod table;
 mod tools;
+mod turns;
 
 use std::time::Duration;
 

@@ -9,6 +9,8 @@ pub struct Scenario {
     pub openings: Vec<Opening>,
     /// Of all sessions that `openings` does not name.
     pub otherwise: Opening,
+    /// From the wish for an answer until it begins.
+    pub thinks: Duration,
     /// Length of the tone spoken as each answer.
     pub answer: Duration,
     /// Of the first answer of each session, where it is another: the greeting.
@@ -29,6 +31,7 @@ impl Default for Scenario {
         Self {
             openings: Vec::new(),
             otherwise: Opening::Normal,
+            thinks: Duration::ZERO,
             answer: Duration::from_secs(1),
             greeting: None,
             pace: 5.0,
