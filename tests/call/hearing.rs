@@ -9,6 +9,7 @@ use offhook::{
         TurnRules,
     },
 };
+use std::time::Duration;
 
 /// Hears the caller and acts on it by itself.
 const OWN: AgentTraits = AGENT;
@@ -120,6 +121,40 @@ fn a_caller_who_speaks_on_interrupts_and_is_heard_from_the_first_word() {
         let heard = stage.slots().into_iter().rev().take(20).filter(|(_, voice)| *voice).count();
         assert_eq!(heard, 15, "the next answer is heard whole");
     }
+}
+
+/// Its beginning and its sound were on their way when the caller's turn began.
+#[test]
+fn an_answer_that_a_turn_overtakes_is_not_heard_and_its_agent_knows() {
+    for announced in [true, false] {
+        let mut stage = call(TOLD);
+        let before = stage.voice_ms();
+        speaks(&mut stage, 400);
+        if announced {
+            stage.starts("late");
+        }
+        stage.speaks("late", 300).speaks("late", 300).done("late");
+        speaks(&mut stage, 400);
+        assert_eq!(stage.voice_ms(), before, "nothing is said into the caller's words");
+        let told = |command: &&&AgentCommand| matches!(command, AgentCommand::Interrupt { response, heard: Duration::ZERO, .. } if **response == *"late");
+        assert_eq!(stage.commands().iter().filter(told).count(), 1, "once");
+        quiet(&mut stage, 1_500);
+        stage.reply("next", 300);
+        quiet(&mut stage, 600);
+        assert_eq!(stage.voice_ms() - before, 300, "the next answer is heard whole");
+    }
+}
+
+/// What still comes of an answer that was cut off is not told again.
+#[test]
+fn an_answer_that_is_interrupted_is_interrupted_once() {
+    let mut stage = call(TOLD);
+    stage.starts("answer").speaks("answer", 3_000);
+    quiet(&mut stage, 1_000);
+    speaks(&mut stage, 800);
+    stage.speaks("answer", 1_000);
+    speaks(&mut stage, 200);
+    assert_eq!(interrupts(&stage), 1);
 }
 
 #[test]

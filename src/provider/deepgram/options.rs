@@ -1,11 +1,12 @@
 //! What an admin can set for Deepgram Voice Agent.
 
 use crate::{
-    audio::{Encoding, Format},
+    audio::Format,
     config::OptionProblem,
     provider::SessionFormats,
     remote::{
         checks::{self, Checked, plain_name, within},
+        deepgram::encoding,
         json::with_known,
     },
 };
@@ -390,10 +391,5 @@ fn model(path: &str, name: &str, problems: &mut Vec<OptionProblem>) {
 }
 
 fn wire_format(format: Format) -> Value {
-    let encoding = match format.encoding {
-        Encoding::Mulaw => "mulaw",
-        Encoding::Alaw => "alaw",
-        Encoding::Linear => "linear16",
-    };
-    json!({ "encoding": encoding, "sample_rate": format.rate })
+    json!({ "encoding": encoding(format), "sample_rate": format.rate })
 }
