@@ -89,6 +89,10 @@ impl Remote for Agents {
         SessionFormats { input: leg, output: leg }
     }
 
+    fn session_max(&self) -> Option<Duration> {
+        super::lasting(self.options.session_seconds)
+    }
+
     fn dial(&self, _: &AgentSetup) -> Dial {
         match &self.signing {
             None => Dial::WebSocket(WebSocketDial { url: self.options.conversation_url(), headers: Vec::new() }),

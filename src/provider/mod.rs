@@ -89,6 +89,11 @@ pub trait Remote: Send + Sync {
     fn codec(&self, setup: &AgentSetup) -> Box<dyn Codec>;
 }
 
+/// The option `session_seconds` of those whose sessions end.
+fn lasting(session_seconds: Option<u32>) -> Option<Duration> {
+    session_seconds.map(|seconds| Duration::from_secs(seconds.into()))
+}
+
 /// An agent in this process, which speaks the core's vocabulary itself.
 pub trait Embedded: Send + Sync {
     /// Plays the agent of one call until it is lost, or until `commands` is closed, which is `None`. Dropping it ends it

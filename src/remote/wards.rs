@@ -171,6 +171,7 @@ mod tests {
             ward.stumbled(&Fault::Closed(None));
             ward.failed(&Fault::Closed(None));
         }
+        assert!(!wards.ward("stt", "ears", "deepgram_listen").admits(), "also when the configuration is loaded again");
         assert!(!ward.admits() && wards.ward("stt", "others", "deepgram_listen").admits());
         wards.look();
         let text = text(&registry);

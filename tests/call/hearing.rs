@@ -223,6 +223,37 @@ fn the_wait_is_counted_from_the_last_sound_of_the_caller() {
     assert!(times.endpointing.as_millis() >= 560, "{times:?}");
 }
 
+/// Who finds the turns itself can be sooner with its answer than our ears with the end of the turn.
+#[test]
+fn an_early_answer_ends_the_turn_and_no_other_is_waited_for() {
+    let mut stage = call(OWN);
+    speaks(&mut stage, 600);
+    quiet(&mut stage, 300);
+    stage.reply("answer", 1_000);
+    quiet(&mut stage, 4_000);
+    let turns: Vec<_> = stage
+        .measures()
+        .into_iter()
+        .filter_map(|m| if let Measure::Turn(times) = m { Some(times) } else { None })
+        .collect();
+    let [times] = turns.as_slice() else { panic!("one turn: {turns:?}") };
+    let total = times.total().as_millis();
+    assert!((280..=340).contains(&total), "{total} ms: {times:?}");
+    assert!(!stage.notes().iter().any(|note| matches!(note, Note::Spoke { .. })), "nobody waits");
+    assert_eq!(stage.voice_ms(), 1_300, "the greeting and the answer");
+}
+
+#[test]
+fn a_caller_who_is_answered_too_early_and_speaks_on_interrupts_the_answer() {
+    let mut stage = call(OWN);
+    speaks(&mut stage, 600);
+    stage.reply("answer", 3_000);
+    speaks(&mut stage, 1_000);
+    quiet(&mut stage, 4_000);
+    assert_eq!(interrupts(&stage), 1);
+    assert!(stage.voice_ms() <= 300 + 200, "{} ms", stage.voice_ms());
+}
+
 fn audio_frames(stage: &Stage) -> usize {
     stage.commands().iter().filter(|command| matches!(command, AgentCommand::Audio(_))).count()
 }

@@ -6,15 +6,19 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod clips;
 mod conversation;
 mod desk;
 mod ear;
 mod faults;
+mod figures;
+mod outages;
 mod page;
 mod runner;
 mod sessions;
 mod table;
 mod tools;
+mod turns;
 
 use std::time::Duration;
 

@@ -1,11 +1,23 @@
 //! Which behaviours are shown of which provider. A new provider is one line at the end.
 
-use crate::{conversation, faults, runner::Case, sessions, support::vendor, tools};
+use crate::{clips, conversation, faults, figures, outages, runner::Case, sessions, support::vendor, tools, turns};
 
 /// Tests that every provider passes, handed to another macro behind what it was given.
 macro_rules! every {
     ($next:ident! { $($given:tt)* }) => {
         $next! { $($given)*
+            outages::a_vendor_that_fails_is_left_alone_and_tried_again
+            outages::a_session_is_replaced_in_a_pause_before_the_vendors_limit
+            turns::a_backchannel_pauses_the_agent_which_goes_on_at_the_exact_sample
+            turns::an_interruption_silences_the_agent_at_once_and_is_heard_from_its_first_sound
+            turns::a_vendor_that_owns_the_turns_decides_alone
+            turns::a_greeting_is_not_cut_by_noise
+            turns::a_protected_greeting_is_not_even_paused
+            clips::a_clip_greets_the_caller_and_the_agent_is_told_its_words
+            clips::a_slow_tool_is_announced_once_and_the_agent_is_told_so
+            clips::a_filler_is_not_heard_before_a_quick_answer_and_makes_place_for_a_late_one
+            figures::the_latency_that_is_told_is_what_the_caller_hears
+            figures::the_time_of_a_connection_is_counted_and_priced
             conversation::the_greeting_is_heard_as_long_as_it_is
             conversation::the_caller_is_answered
             conversation::an_interruption_stops_the_agent_and_late_audio_is_not_heard
@@ -69,7 +81,7 @@ macro_rules! providers {
 
 // Behind the dialect: what only some vendors can do.
 every! { provider! { openai_realtime OpenAi
-    conversation::usage_is_counted
+    figures::tokens_are_counted_as_they_are_reported_and_priced
     sessions::formats_that_were_not_asked_for_end_the_handshake
     conversation::the_vendor_is_told_how_much_was_heard
 } }
@@ -85,7 +97,7 @@ every! { provider! { elevenlabs_agent ElevenLabs
 every! { provider! { gemini_live Gemini
     faults::a_vendor_that_says_it_will_go_and_falls_silent
     faults::a_session_is_resumed_by_its_handle_or_else_told_what_was_said
-    conversation::usage_is_counted
+    figures::tokens_are_counted_as_they_are_reported_and_priced
     tools::a_call_that_was_taken_back_gets_no_answer
 } }
 

@@ -101,6 +101,7 @@ impl CallMachine {
         }
         match self.track.push(response.clone(), item, audio) {
             Queued::Kept => {
+                self.on_answer(now, out);
                 self.timers.clear(Timer::AgentSilence);
                 self.timers.clear(Timer::Stalled);
                 self.clock.audio_came(now);

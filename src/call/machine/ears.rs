@@ -317,6 +317,18 @@ impl CallMachine {
         out.push(Output::Note(Note::CallerFinished));
     }
 
+    /// An agent that finds the caller's turns itself can be sooner with its answer than our ears with the end of the turn.
+    /// The turn is over then; whoever still speaks is heard over the agent, and may interrupt it.
+    pub(super) fn on_answer(&mut self, now: Instant, out: &mut Vec<Output>) {
+        if !self.ears.told && self.ears.turn == (Turn::Open { ours: true }) {
+            let mut events = Vec::new();
+            self.ears.taker.reset(&mut events);
+            for event in events {
+                self.on_turn_event(event, now, out);
+            }
+        }
+    }
+
     // ---- The provider's word ----
 
     pub(super) fn on_speech_started(&mut self, utterance: Option<ItemId>, now: Instant, out: &mut Vec<Output>) {

@@ -52,6 +52,11 @@ pub(super) struct Options {
     /// Keeps what is said out of the vendor's own training; it may cost more.
     #[serde(default)]
     pub(super) mip_opt_out: bool,
+    /// The longest that one session lasts, in seconds, where that is not the vendor's two hours: offhook goes on in another session
+    /// before.
+    #[serde(default)]
+    #[schemars(range(min = 10, max = 86400))]
+    pub(super) session_seconds: Option<u32>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -263,6 +268,7 @@ impl Checked for Options {
             None => {}
         }
         self.speak.check(&mut problems);
+        problems.extend(checks::session_seconds(self.session_seconds));
         problems
     }
 }
