@@ -2,8 +2,9 @@
 //!
 //! Quirks: an utterance is the concatenation of all `is_final` texts, the last alone loses words; empty results are
 //! normal. `Finalize` has the server write down at once what it has heard, and `from_finalize` marks that; where there was
-//! nothing left to write no answer comes, until it has heard some more. Every result says which stretch of the audio it is about, so that words are allotted to
-//! turns by when they were said and not by when they came. 10 s without a message close the connection.
+//! nothing left to write no answer comes, until it has heard some more. Every result says which stretch of the audio it
+//! is about, so that words are allotted to turns by when they were said and not by when they came. 10 s without a message
+//! close the connection.
 
 use super::{AudioClock, SILENCE, refused, seconds};
 use crate::{
