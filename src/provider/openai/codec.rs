@@ -396,7 +396,7 @@ impl Codec for RealtimeCodec {
             let reason = Some(reason).filter(|reason| !reason.contains(|c| word(c) && c != '.'));
             tracing::warn!(code, reason, "the provider closed the session");
         }
-        match (reason.split(word).find_map(fatal), code) {
+        match (reason.split(word).find_map(lasting), code) {
             (Some(loss), _) => loss,
             // The server takes us for a client of the retired dialect.
             (None, Some(4_000)) => AgentLoss::Protocol,

@@ -444,7 +444,7 @@ fn who_was_told_something_does_not_lose_an_agent_that_has_nothing_to_add() {
     assert_eq!(scene.answered(2).told(), "ask 3");
     assert_eq!(scene.answered(3).told(), "answer-2 is Incomplete");
     scene.says("And now?").told();
-    assert_eq!(scene.writes(4, "Done.").answered(4).spoken(2).told(), "speak 2 \"Done.\"");
+    assert_eq!(scene.writes(4, "Done.").answered(4).told(), "speak 2 \"Done.\"");
 }
 
 #[test]
@@ -453,7 +453,7 @@ fn who_was_told_nothing_is_asked_to_say_it_again_by_a_model_that_has_no_answer()
     scene.says("Hello.").answered(1).told();
     assert_eq!(scene.answered(2).told(), "ask 3");
     assert!(!scene.may_call && matches!(scene.last_shown(), Message::System(order) if order.contains("once more")));
-    assert_eq!(scene.answered(3).told(), "lost: protocol", "it does not even say that");
+    assert_eq!(scene.answered(3).told(), format!("lost: {}", AgentLoss::Protocol.label()), "not even that");
 }
 
 #[test]
