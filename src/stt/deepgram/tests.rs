@@ -3,7 +3,7 @@
 use super::{flux::Flux, nova::Nova};
 use crate::{
     audio::Format,
-    remote::Fault,
+    remote::{Fault, Wire},
     stt::{
         Hear, Heard,
         session::Codec as _,
@@ -164,12 +164,12 @@ mod nova {
     #[test]
     fn times_that_no_call_has_are_none() {
         let mut bench = bench();
-        bench.silence(2_000).hears(Hear::TurnBegan);
-        bench.reads(json!({
+        let message = json!({
             "type": "Results", "start": 1.8e19, "duration": 1.8e19, "is_final": true,
             "channel": { "alternatives": [{ "transcript": "Yes", "words": [] }] },
-        }));
-        assert_eq!(bench.told(), ["… Yes"]);
+        });
+        bench.silence(2_000).reads(message.clone()).hears(Hear::TurnBegan).reads(message);
+        assert_eq!(bench.told(), ["… Yes", "… Yes Yes"]);
     }
 
     #[test]
@@ -336,8 +336,10 @@ mod flux {
     fn a_turn_without_words_is_answered_when_the_server_has_heard_the_silence_after_it() {
         let mut bench = bench();
         bench.silence(1_040).hears(Hear::TurnBegan).hears(Hear::TurnEnded);
-        bench.reads(info(0, "Update", 1.3, "")).reads(info(0, "Update", 1.55, ""));
-        assert_eq!(bench.told(), ["turn: "]);
+        let binary = |wire: &Wire| matches!(wire, Wire::Binary(_)).then(|| wire.bytes().len());
+        let sent: usize = bench.talk.wires.iter().filter_map(binary).sum();
+        bench.reads(info(0, "Update", sent as f64 / 8_000.0, ""));
+        assert_eq!(bench.told(), ["turn: "], "it has heard all that was sent");
     }
 
     #[test]
