@@ -1,7 +1,6 @@
 //! One session's messages, both ways.
 
 use super::{
-    fatal,
     floor::{Cancel, Floor, Refused, Request},
     options::{Options, TurnDetection},
     server::{
@@ -16,7 +15,10 @@ use crate::{
         AgentSetup, Codec, SessionFormats, Wire,
         asides::{GREET, GREET_SAYING, SAY},
     },
-    remote::json::{Kind, Malformed, audio, decode_base64, parse, text, with_known},
+    remote::{
+        json::{Kind, Malformed, audio, decode_base64, parse, text, with_known},
+        lasting,
+    },
     tool::ToolCall,
 };
 use bytes::Bytes;
@@ -399,7 +401,7 @@ impl Codec for RealtimeCodec {
             let reason = Some(reason).filter(|reason| !reason.contains(|c| word(c) && c != '.'));
             tracing::warn!(code, reason, "the provider closed the session");
         }
-        match (reason.split(word).find_map(fatal), code) {
+        match (reason.split(word).find_map(lasting), code) {
             (Some(loss), _) => loss,
             // The server takes us for a client of the retired dialect.
             (None, Some(4_000)) => AgentLoss::Protocol,
@@ -452,7 +454,7 @@ fn spoken(speaker: Speaker, message: SpokenText, events: &mut Vec<AgentEvent>) {
 }
 
 fn fatal_error(error: &ErrorBody) -> Option<AgentLoss> {
-    [&error.code, &error.r#type].into_iter().find_map(|word| fatal(word.as_deref()?))
+    [&error.code, &error.r#type].into_iter().find_map(|word| lasting(word.as_deref()?))
 }
 
 /// Messages that are documented and say nothing the engine needs.
