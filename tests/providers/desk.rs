@@ -6,6 +6,7 @@ use crate::{
     support::{
         audio::tone,
         service::Service,
+        stages::Stages,
         vendor::{Vendor, hertz},
     },
 };
@@ -66,8 +67,24 @@ impl Desk {
         Self::with(&[("first", vendor.yaml())], "").await
     }
 
+    /// An engine whose callers speak with a pipeline of these services.
+    pub async fn of_stages(stages: &Stages) -> Self {
+        Self::of_pipelines(&[("first", stages)], "").await
+    }
+
+    /// The same with several pipelines and more lines of the context's configuration; callers speak with the first.
+    pub async fn of_pipelines(named: &[(&str, &Stages)], more: &str) -> Self {
+        let providers: Vec<_> = named.iter().map(|(name, _)| (*name, pipeline(&[name], &[name], &[name]))).collect();
+        Self::of_sections(&Stages::sections(named), &providers, more).await
+    }
+
     /// The same with more lines of the context's configuration; callers speak with the first provider.
     pub async fn with(providers: &[(&str, String)], more: &str) -> Self {
+        Self::of_sections("", providers, more).await
+    }
+
+    /// The same with more sections of the configuration.
+    pub async fn of_sections(sections: &str, providers: &[(&str, String)], more: &str) -> Self {
         let place = PLACES.acquire().await.expect("it is never closed");
         let starting = STARTING.lock().await;
         // Only the first in a test program can succeed.
@@ -82,7 +99,7 @@ impl Desk {
         };
         write("tools/look_up.yaml", &LOOK_UP.replace("HOST", &service.host()));
         tone(APOLOGY_HZ, APOLOGY).write_wav(&folder.path().join("apology.wav"));
-        let path = write("offhook.yaml", &yaml(providers, &service, more));
+        let path = write("offhook.yaml", &format!("{sections}{}", yaml(providers, &service, more)));
         // Loading renders clips, which is work that no other call's task may wait for.
         let starting_up = move || {
             Handle::current().block_on(async {
@@ -134,6 +151,11 @@ impl Desk {
             sleep(LOOK_EVERY).await;
         }
     }
+}
+
+/// One entry of the configuration's `providers`: listeners, models and voices in their order.
+pub fn pipeline(stt: &[&str], llm: &[&str], tts: &[&str]) -> String {
+    format!("{{ pipeline: {{ stt: {stt:?}, llm: {llm:?}, tts: {tts:?} }} }}")
 }
 
 fn yaml(providers: &[(&str, String)], service: &Service, more: &str) -> String {

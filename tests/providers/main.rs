@@ -13,6 +13,7 @@ mod faults;
 mod page;
 mod runner;
 mod sessions;
+mod stages;
 mod table;
 mod tools;
 

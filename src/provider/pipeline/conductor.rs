@@ -445,7 +445,7 @@ impl Conductor {
                     self.call_tools(out);
                 }
             }
-            Err(_) if nothing && answer.asked < ASKS_MAX => self.ask(out),
+            Err(fault) if nothing && answer.asked < ASKS_MAX && !fault.loss().is_final() => self.ask(out),
             // A guess that fails costs nothing: the turn is answered when it is over.
             Err(_) if answer.is_guess() => self.drop_guess(out),
             Err(fault) if nothing => self.lose(&fault, out),

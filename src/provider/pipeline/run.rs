@@ -33,6 +33,9 @@ const KEPT_MAX: usize = 1_500;
 const LISTENERS_MAX: u32 = 4;
 /// Between two listeners: a service that is being restarted is back in a moment.
 const PAUSE: Duration = Duration::from_millis(200);
+/// Nobody listens. A slow attempt and a quick one fit in; who is heard by nobody for longer is better off with another
+/// agent.
+const DEAF_MAX: Duration = Duration::from_secs(7);
 /// Speech of one clause: several times what it can be, and no voice that never ends.
 const CLAUSE_MAX: Duration = Duration::from_secs(60);
 
@@ -237,16 +240,23 @@ async fn speak_by(
 
 /// Listens for the whole call, by whichever listener works; ends when none does.
 async fn listen(stages: Arc<Stages>, leg: Format, hears: mpsc::Receiver<Hear>, to: mpsc::Sender<Input>) -> Fault {
-    let mut ears = Ears { leg, hears, to, kept: Vec::new(), failures: 0 };
+    let mut ears = Ears { leg, hears, to, kept: Vec::new(), failures: 0, deaf_until: None };
+    let mut last = Fault::Garbage("there is no listener");
     loop {
+        let mut hopeless = true;
         for rank in stages.listeners.to_ask() {
             let fault = ears.listen_by(&rank).await;
             rank.failed(&fault);
             ears.failures += 1;
-            if ears.failures >= LISTENERS_MAX {
+            hopeless &= fault.loss().is_final();
+            if ears.failures >= LISTENERS_MAX || ears.deaf_until.is_some_and(|until| Instant::now() >= until) {
                 return fault;
             }
+            last = fault;
             sleep(PAUSE).await;
+        }
+        if hopeless {
+            return last;
         }
     }
 }
@@ -259,6 +269,8 @@ struct Ears {
     kept: Vec<Hear>,
     /// Since the words of a turn came last.
     failures: u32,
+    /// While nobody listens: how long that may be so.
+    deaf_until: Option<Instant>,
 }
 
 impl Ears {
@@ -270,6 +282,7 @@ impl Ears {
         let (words, mut heard) = mpsc::channel(WORDS_MAX);
         let listening = rank.service.listen(format, input, words);
         tokio::pin!(listening);
+        self.deaf_until.get_or_insert_with(|| Instant::now() + DEAF_MAX);
         for hear in joined(&self.kept, self.leg.frame_bytes() * 50) {
             let _ = tell.try_send(converted(&hear, &mut converter));
         }
@@ -277,6 +290,7 @@ impl Ears {
             tokio::select! {
                 biased;
                 Some(heard) = heard.recv() => {
+                    self.deaf_until = None;
                     if matches!(heard, Heard::Turn { .. }) {
                         self.failures = 0;
                         self.turn_is_known();
@@ -285,6 +299,7 @@ impl Ears {
                     let _ = self.to.send(Input::Heard(heard)).await;
                 }
                 how = &mut listening => return how.err().unwrap_or(Fault::Closed(None)),
+                () = until(self.deaf_until.map(Instant::into_std)) => return Fault::Slow(DEAF_MAX),
                 hear = self.hears.recv() => {
                     // The call has left; so will this task.
                     let Some(hear) = hear else { return std::future::pending().await };
