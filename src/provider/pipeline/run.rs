@@ -33,9 +33,8 @@ const KEPT_MAX: usize = 1_500;
 const LISTENERS_MAX: u32 = 4;
 /// Between two listeners: a service that is being restarted is back in a moment.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Nobody listens. A slow attempt and a quick one fit in; who is heard by nobody for longer is better off with another
-/// agent.
-const DEAF_MAX: Duration = Duration::from_secs(7);
+/// Nobody listens any more. Two slow attempts fit in; who is heard by nobody for longer is better off with another agent.
+const DEAF_MAX: Duration = Duration::from_secs(6);
 /// Speech of one clause: several times what it can be, and no voice that never ends.
 const CLAUSE_MAX: Duration = Duration::from_secs(60);
 
@@ -44,12 +43,13 @@ pub(super) async fn play(
     stages: Arc<Stages>,
     mut conductor: Conductor,
     leg: Format,
+    ready_max: Duration,
     mut commands: mpsc::Receiver<AgentCommand>,
     events: mpsc::Sender<AgentEvent>,
 ) -> Option<AgentLoss> {
     let (to_conductor, mut inputs) = mpsc::channel(INPUTS_MAX);
     let (hear, hears) = mpsc::channel(HEARS_MAX);
-    let listening = listen(Arc::clone(&stages), leg, hears, to_conductor.clone());
+    let listening = listen(Arc::clone(&stages), leg, ready_max, hears, to_conductor.clone());
     tokio::pin!(listening);
     let mut crew = Crew { stages, leg, to_conductor, asks: HashMap::new(), voices: HashMap::new() };
     let mut outputs = Vec::new();
@@ -239,8 +239,15 @@ async fn speak_by(
 // ---- The listener ----
 
 /// Listens for the whole call, by whichever listener works; ends when none does.
-async fn listen(stages: Arc<Stages>, leg: Format, hears: mpsc::Receiver<Hear>, to: mpsc::Sender<Input>) -> Fault {
-    let mut ears = Ears { leg, hears, to, kept: Vec::new(), failures: 0, deaf_until: None };
+async fn listen(
+    stages: Arc<Stages>,
+    leg: Format,
+    ready_max: Duration,
+    hears: mpsc::Receiver<Hear>,
+    to: mpsc::Sender<Input>,
+) -> Fault {
+    let deaf_until = Some(Instant::now() + ready_max);
+    let mut ears = Ears { leg, hears, to, kept: Vec::new(), failures: 0, deaf_until };
     let mut last = Fault::Garbage("there is no listener");
     loop {
         let mut hopeless = true;
@@ -282,7 +289,8 @@ impl Ears {
         let (words, mut heard) = mpsc::channel(WORDS_MAX);
         let listening = rank.service.listen(format, input, words);
         tokio::pin!(listening);
-        self.deaf_until.get_or_insert_with(|| Instant::now() + DEAF_MAX);
+        let since = Instant::now();
+        self.deaf_until.get_or_insert(since + DEAF_MAX);
         for hear in joined(&self.kept, self.leg.frame_bytes() * 50) {
             let _ = tell.try_send(converted(&hear, &mut converter));
         }
@@ -299,7 +307,7 @@ impl Ears {
                     let _ = self.to.send(Input::Heard(heard)).await;
                 }
                 how = &mut listening => return how.err().unwrap_or(Fault::Closed(None)),
-                () = until(self.deaf_until.map(Instant::into_std)) => return Fault::Slow(DEAF_MAX),
+                () = until(self.deaf_until.map(Instant::into_std)) => return Fault::Slow(since.elapsed()),
                 hear = self.hears.recv() => {
                     // The call has left; so will this task.
                     let Some(hear) = hear else { return std::future::pending().await };

@@ -17,7 +17,7 @@ use std::{ops::Range, time::Duration};
 
 /// Close codes that vendors are known to send.
 const CODES: [u16; 5] = [1000, 1001, 1007, 1008, 1011];
-/// From a fault to the apology: 7 s for other listeners, then for other sessions what a call gives them; with time to
+/// From a fault to the apology: 6 s for other listeners, then for other sessions what a call gives them; with time to
 /// spare.
 const DIALS: Duration = ms(22_000);
 /// No caller hears more than 1.5 s of unexplained silence; and half a second for a busy machine.
