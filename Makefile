@@ -22,10 +22,12 @@ pbx: setup ## a real Asterisk with offhook attached, for your softphone (PBX_BIN
 	@$(CARGO) build
 	@tests/lab/pbx.sh
 
-bench: ## calls on one core against a floor measured in the same run
+bench: ## calls on one core against a floor measured in the same run, and every figure with a bar
 	@tests/lab/setup.sh bench
 	@$(CARGO) build --release
+	@tests/fixtures/turn_taking/generate.py target/turn_taking
 	@$(BUILT)/release/offhook bench
+	@for part in turns barge-in greeting failover; do $(BUILT)/release/offhook bench $$part || exit; done
 
 check: setup fmt clippy docs licences ## formatting, lints, documentation, licences
 

@@ -5,10 +5,11 @@ use offhook::{
     mcp::McpCounters,
     outbound::{OutboundCounters, mail::MailCounters},
     provider::ProviderCounters,
+    remote::wards::Wards,
     speech::SpeechCounters,
     telemetry::{Metrics, reference_page},
 };
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
 
@@ -24,6 +25,7 @@ fn everything() -> Metrics {
     SpeechCounters::new(metrics.registry()).unwrap();
     OutboundCounters::new(metrics.registry()).unwrap();
     MailCounters::new(metrics.registry()).unwrap();
+    Wards::new(Arc::default(), metrics.registry()).ward("<section>", "<name>", "<kind>");
     let mcp = McpCounters::new(metrics.registry());
     mcp.know_server("<server>");
     mcp.know_tool("<server>", "<tool>");

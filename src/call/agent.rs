@@ -245,6 +245,9 @@ pub struct AgentTraits {
     /// ([`AgentEvent::PartialTranscript`]). The others hear the caller once it is decided. One that is told turns hears
     /// nothing else outside of them, so that the echo of its own voice is none of these words.
     pub overhears: bool,
+    /// Its word that the caller is done ([`AgentEvent::CallerSeemsDone`]) ends the turn, which silence alone does later. The
+    /// others' is one sign among several.
+    pub ends_turns: bool,
     /// Answers keys that nobody asked for, as a menu does. It is told of them in words ([`key_note`]); the others hear of
     /// keys only from tools.
     pub takes_keys: bool,
@@ -263,6 +266,7 @@ impl AgentTraits {
         truncates: false,
         takes_turns: false,
         overhears: false,
+        ends_turns: false,
         takes_keys: false,
         answer_bytes_max: None,
         forwards_data: true,

@@ -93,7 +93,7 @@ impl Playout {
     }
 
     pub fn push(&mut self, response: ResponseId, item: ItemId, bytes: Bytes) -> Queued {
-        if self.stale.contains(&response) {
+        if self.is_stale(&response) {
             return Queued::Stale;
         }
         if bytes.is_empty() {
@@ -203,9 +203,13 @@ impl Playout {
         self.stale.clear();
     }
 
+    pub fn is_stale(&self, response: &ResponseId) -> bool {
+        self.stale.contains(response)
+    }
+
     /// From now on, audio of this response is stale.
-    fn discard(&mut self, response: ResponseId) {
-        if self.stale.contains(&response) {
+    pub fn discard(&mut self, response: ResponseId) {
+        if self.is_stale(&response) {
             return;
         }
         if self.stale.len() == STALE_MAX {

@@ -114,6 +114,15 @@ impl Track {
         queued
     }
 
+    /// Nothing of this response will be heard any more.
+    pub fn cut_off(&mut self, response: ResponseId) {
+        self.playout.discard(response);
+    }
+
+    pub fn is_cut_off(&self, response: &ResponseId) -> bool {
+        self.playout.is_stale(response)
+    }
+
     /// A sentence of the engine's own, behind those that wait already.
     pub fn say(&mut self, spoken: &Spoken, purpose: Purpose) {
         self.clips.push(spoken, purpose, self.format);

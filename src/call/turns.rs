@@ -293,10 +293,16 @@ impl TurnTaker {
         }
     }
 
+    /// Whether who transcribes the caller decides where a turn ends.
+    pub fn trust(&mut self, trusted: bool) {
+        self.pace.trust(trusted);
+    }
+
     /// Who transcribes the caller believes that the turn is over, or that it is not.
     pub fn seems_over(&mut self, over: bool) {
         if matches!(self.state, State::Caller { .. }) {
             self.pace.hint(if over { Ending::Finished } else { Ending::Open });
+            self.pace.told_over(over);
         }
     }
 
@@ -341,6 +347,7 @@ impl TurnTaker {
             if std::mem::take(may_end) {
                 // What the words told was about what was said so far.
                 self.pace.hint(Ending::Unknown);
+                self.pace.told_over(false);
                 out.push(TurnEvent::GoesOn);
             }
             return;

@@ -43,6 +43,7 @@ pub struct ServiceKind {
     pub summary: &'static str,
     pub schema: Value,
     pub check: fn(&Value) -> Vec<OptionProblem>,
+    pub calls: fn(&Value) -> Vec<String>,
 }
 
 /// An entry of another section that options name.

@@ -1,8 +1,8 @@
 //! What holds between sections: each of them may be right by itself and still not fit the others.
 
 use super::{
-    Config, McpTransport, Transport,
-    catalog::Catalog,
+    Config, McpTransport, Services, Transport,
+    catalog::{Catalog, Named},
     price,
     problem::{Path, Problem, Report, Step, nearest},
     prompt,
@@ -172,7 +172,7 @@ impl Check<'_> {
         }
     }
 
-    /// A script does what it says; a context that does not list the tool would refuse it each time.
+    /// A script or a list does what it says; a context that does not list the tool would refuse it each time.
     fn tools_of_scripts(&mut self, catalog: &Catalog) {
         let config = self.config;
         let speakers = config
@@ -180,17 +180,32 @@ impl Check<'_> {
             .iter()
             .flat_map(|(name, context)| context.providers().map(move |provider| (name, context, provider)));
         for (name, context, entry) in speakers {
-            let Some(provider) = config.providers.get(entry) else { continue };
-            let Some(kind) = catalog.provider(&provider.kind) else { continue };
-            let mut missing = (kind.calls)(&provider.options);
-            missing.retain(|tool| !context.tools.contains(tool));
-            missing.dedup();
-            if let Some(tool) = missing.first() {
-                let path = Path::default().key("contexts").key(name).key("tools");
-                let message = format!("providers.{entry} calls \"{tool}\", which this context does not list");
-                let hint = format!("add it: tools: [{}]", [context.tools.as_slice(), &missing].concat().join(", "));
-                self.problem(&path, message, &hint);
+            for (who, mut missing) in calls_of(config, entry, catalog) {
+                missing.retain(|tool| !context.tools.contains(tool));
+                missing.dedup();
+                if let Some(tool) = missing.first() {
+                    let path = Path::default().key("contexts").key(name).key("tools");
+                    let message = format!("{who} calls \"{tool}\", which this context does not list");
+                    let hint = format!("add it: tools: [{}]", [context.tools.as_slice(), &missing].concat().join(", "));
+                    self.problem(&path, message, &hint);
+                }
             }
         }
     }
+}
+
+/// The tools that a provider calls by name, and those that the services do which it names: each with the place that says so.
+fn calls_of(config: &Config, entry: &str, catalog: &Catalog) -> Vec<(String, Vec<String>)> {
+    let Some(provider) = config.providers.get(entry) else { return Vec::new() };
+    let Some(kind) = catalog.provider(&provider.kind) else { return Vec::new() };
+    let mut calls = vec![(format!("providers.{entry}"), (kind.calls)(&provider.options))];
+    for Named { section, name, .. } in (kind.names)(&provider.options) {
+        let Services { stt, llm, voices } = &config.services;
+        let entries = [("stt", stt), ("llm", llm), ("voices", voices)];
+        let service = entries.into_iter().find(|(known, _)| *known == section).and_then(|(_, all)| all.get(&name));
+        let Some(service) = service else { continue };
+        let kind = catalog.service(section, &service.kind);
+        calls.extend(kind.map(|kind| (format!("{section}.{name}"), (kind.calls)(&service.options))));
+    }
+    calls
 }

@@ -65,6 +65,7 @@ fn catalog() -> Catalog {
                 Some("zzzz") => vec![OptionProblem::new("voice", "is no voice")],
                 _ => Vec::new(),
             },
+            calls: |_| Vec::new(),
         }],
         tools: crate::tool::BUILT_IN.to_vec(),
     }

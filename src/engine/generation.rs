@@ -11,7 +11,7 @@ use crate::{
     config::{Config, Context},
     mcp::LeftOut,
     outbound::RemoteGate,
-    provider::{self, Provider},
+    provider::{self, Among, Provider},
     tool::{NEEDS_ARI, Registry, ToolSpec, Toolbox, schemas::Dialect},
 };
 use std::{
@@ -52,12 +52,16 @@ impl Generation {
     pub fn build(number: u64, config: Config, workshop: &Workshop) -> Result<Self, Vec<BuildError>> {
         let mut errors = Vec::new();
         let mut providers = BTreeMap::new();
+        let among = Among { services: &config.services, wards: &workshop.wards };
         for (name, entry) in &config.providers {
-            match provider::build_with(&entry.kind, &entry.options, &config.services) {
+            match provider::build_among(&entry.kind, &entry.options, &among) {
                 Ok(provider) => drop(providers.insert(name.clone(), provider)),
                 Err(problems) => errors.extend(problems.into_iter().map(|problem| BuildError {
                     place: format!("providers.{name}.{}.{}", entry.kind, problem.path),
-                    message: problem.message,
+                    message: match problem.hint {
+                        Some(hint) => format!("{}; {hint}", problem.message),
+                        None => problem.message,
+                    },
                 })),
             }
         }

@@ -52,7 +52,7 @@ use crate::{
         mail::{MailCounters, Mailer},
     },
     provider::ProviderCounters,
-    remote::health::Health,
+    remote::{health::Health, wards::Wards},
     speech::{SpeechCounters, Studio},
     telemetry::Metrics,
     tool::Latencies,
@@ -110,7 +110,8 @@ pub(crate) struct Shared {
     live: Arc<LiveCalls>,
     metrics: Metrics,
     provider_counters: Arc<ProviderCounters>,
-    health: Health,
+    health: Arc<Health>,
+    wards: Arc<Wards>,
     latencies: Arc<Latencies>,
     studio: Arc<Studio>,
     media: Arc<MediaHub>,
@@ -158,6 +159,7 @@ impl Shared {
             fetch: Arc::new(self.outbound.clone()),
             listener: Arc::new(workshop::Ear { live: Arc::clone(&self.live) }),
             ari: self.ari.as_ref().map(|ari| ari.client.clone()),
+            wards: Arc::clone(&self.wards),
             studio: Arc::clone(&self.studio),
             mcp: self.mcp.fleet.offers(&config.mcp),
             incumbents: self.generation.load().mcp_tools().clone(),
@@ -179,11 +181,14 @@ impl Engine {
         let listener = Arc::new(workshop::Ear { live: Arc::clone(&live) });
         let fetch = Arc::new(outbound.clone());
         let studio = Arc::new(Studio::new(SpeechCounters::new(registry)?));
+        let health: Arc<Health> = Arc::default();
+        let wards = Arc::new(Wards::new(Arc::clone(&health), registry));
         let workshop = Workshop {
             definitions,
             fetch,
             listener,
             ari: client.clone(),
+            wards: Arc::clone(&wards),
             studio: Arc::clone(&studio),
             ..Workshop::closed()
         };
@@ -216,7 +221,8 @@ impl Engine {
             bound: generation.config.clone(),
             live,
             provider_counters: Arc::new(ProviderCounters::new(registry)?),
-            health: Health::default(),
+            health,
+            wards,
             latencies: Arc::default(),
             studio,
             media: Arc::new(media),

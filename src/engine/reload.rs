@@ -6,9 +6,10 @@ use super::{
     workshop::{self, Workshop},
 };
 use crate::{
-    config::{self, Config, MailConfig, McpServer, Tenant},
+    config::{self, Config, MailConfig, McpServer, ProviderConfig, Tenant},
     http::{self, ReloadFailure, ReloadReport},
     provider,
+    remote::wards::place,
     telemetry::Reload,
 };
 use secrecy::ExposeSecret as _;
@@ -123,6 +124,9 @@ impl Shared {
         let needs_restart = needs_restart(&self.bound, &next.config);
         let generation = next.number;
         tell_tools(&next);
+        for name in configured_anew(&before.config, &next.config) {
+            self.health.forget(&name);
+        }
         self.take_over(next);
         Ok(ReloadReport { generation, changed, needs_restart, reload_pending: false })
     }
@@ -157,6 +161,26 @@ fn server(config: &Config) -> Option<MailConfig> {
 
 fn names_of(pairs: &[(&str, bool)]) -> Vec<String> {
     pairs.iter().filter(|(_, differs)| *differs).map(|(name, _)| (*name).to_owned()).collect()
+}
+
+/// Services and providers that are not what they were, as their breakers name them; a pipeline is what its services are.
+fn configured_anew(before: &Config, after: &Config) -> Vec<String> {
+    let changed = |before: &BTreeMap<String, ProviderConfig>, after: &BTreeMap<String, ProviderConfig>| {
+        let differs = |(name, entry): &(&String, &ProviderConfig)| before.get(*name).is_some_and(|old| old != *entry);
+        after.iter().filter(differs).map(|(name, _)| name.clone()).collect::<Vec<_>>()
+    };
+    let (old, new) = (&before.services, &after.services);
+    let sections = [("stt", &old.stt, &new.stt), ("llm", &old.llm, &new.llm), ("voices", &old.voices, &new.voices)];
+    let places =
+        |(section, old, new)| changed(old, new).into_iter().map(move |name| place(section, &name)).collect::<Vec<_>>();
+    let services: Vec<String> = sections.into_iter().flat_map(places).collect();
+    let is_of_them = |(_, entry): &(&String, &ProviderConfig)| {
+        let mut named = provider::names(&entry.kind, &entry.options).into_iter();
+        named.any(|named| services.contains(&place(named.section, &named.name)))
+    };
+    let pipelines = after.providers.iter().filter(is_of_them).map(|(name, _)| name.clone());
+    let providers = changed(&before.providers, &after.providers).into_iter().chain(pipelines);
+    providers.chain(services.clone()).collect()
 }
 
 /// What is new for the next call.
@@ -212,6 +236,29 @@ fn places_and_tokens(config: &Config) -> Vec<(String, PathBuf, Vec<String>)> {
 mod tests {
     use super::*;
     use crate::telemetry::LogCapture;
+
+    /// What was known of one that is configured anew was known of another; all others keep their breakers.
+    #[test]
+    fn only_what_is_configured_anew_begins_anew() {
+        let load = |word: &str, model: &str| {
+            let yaml = format!(
+                "stt: {{ ears: {{ wyoming_transcribe: {{ address: \"127.0.0.1:1\" }} }} }}\n\
+                 llm: {{ house: {{ openai_chat: {{ model: {model} }} }}, other: {{ openai_chat: {{ model: m }} }} }}\n\
+                 voices: {{ piper: {{ wyoming_speech: {{ address: \"127.0.0.1:2\" }} }} }}\n\
+                 providers:\n  one: {{ pipeline: {{ stt: ears, llm: house, tts: piper }} }}\n  \
+                 two: {{ pipeline: {{ stt: ears, llm: other, tts: piper }} }}\n  \
+                 three: {{ scripted: {{ script: [{{ say: {word} }}] }} }}\n\
+                 contexts: {{ a: {{ prompt: Test, provider: one }} }}\n"
+            );
+            config::load_str("test.yaml", &yaml, &|_| None, &provider::catalog())
+                .unwrap_or_else(|problems| panic!("{problems:?}"))
+        };
+        let before = load("hello", "m");
+        let anew = |word, model| configured_anew(&before, &load(word, model));
+        assert!(anew("hello", "m").is_empty());
+        assert_eq!(anew("hello", "other"), ["one", "llm.house"]);
+        assert_eq!(anew("bye", "m"), ["three"]);
+    }
 
     /// P2, P1: loading tells the version of the registry, how many tools it has and the commit of the program.
     #[test]

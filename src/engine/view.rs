@@ -62,6 +62,7 @@ impl EngineView for View {
         for provider in self.0.generation.load().providers.keys() {
             self.0.metrics.sessions().breaker(provider, self.0.health.breaker(provider).value());
         }
+        self.0.wards.look();
         self.0.metrics.text()
     }
 

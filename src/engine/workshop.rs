@@ -11,6 +11,7 @@ use crate::{
     facts::CallFacts,
     http::{Answer, Problem, Trial},
     mcp::Offer,
+    remote::wards::Wards,
     speech::Studio,
     store::{FileToolStore, ToolRegistry, Tools},
     tool::{
@@ -45,6 +46,8 @@ pub(super) struct Workshop {
     pub listener: Arc<dyn Listener>,
     /// For the tools that ask Asterisk something.
     pub ari: Option<AriClient>,
+    /// Watches over the services of pipelines.
+    pub wards: Arc<Wards>,
     /// Has what is needed spoken.
     pub studio: Arc<Studio>,
     /// What MCP servers offer at this moment.
@@ -61,6 +64,7 @@ impl Workshop {
             fetch: Arc::new(NoFetch),
             listener: Arc::new(()),
             ari: None,
+            wards: Arc::default(),
             studio: Arc::default(),
             mcp: Vec::new(),
             incumbents: BTreeMap::new(),

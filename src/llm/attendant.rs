@@ -29,6 +29,7 @@ pub(super) const KIND: ModelKind = ModelKind {
     summary: "An attendant in this process that knows the phrases and keys it is given; needs no key of a vendor",
     schema: checks::schema::<Options>,
     check: checks::mistakes::<Options>,
+    calls,
     build: |options| Ok(Arc::new(Attendant(Arc::new(checks::read(options)?)))),
 };
 
@@ -122,7 +123,7 @@ impl Checked for Options {
 }
 
 /// The tools that these options call: every context that uses them has to list these.
-pub fn calls(options: &Value) -> Vec<String> {
+fn calls(options: &Value) -> Vec<String> {
     let called = |entry: &Value| entry.get("call")?.as_str().map(str::to_owned);
     options["entries"].as_array().into_iter().flatten().filter_map(called).collect()
 }
@@ -160,29 +161,36 @@ impl Options {
         match &ask.order {
             Some(Order::Greet) => return vec![Piece::Text(self.greeting.clone())],
             Some(Order::Say(words)) => return vec![Piece::Text(words.clone())],
+            // It knows its list, and nothing of what was said.
+            Some(Order::SumUp) => return Vec::new(),
             None => {}
         }
         let text = |words: &str| vec![Piece::Text(words.to_owned())];
-        match ask.messages.last() {
+        let pressed = self.pressed(&ask.messages);
+        let answer = match ask.messages.last() {
             Some(Message::Result { call_id, output }) => text(&self.result(ask, call_id, output)),
-            Some(Message::Caller(said)) => self.reply(|entry| entry.is_meant_by(said)),
-            Some(Message::System(note)) => match key_of(note) {
-                Some(key) => self.reply(|entry| entry.key.as_deref() == Some(key.encode_utf8(&mut [0; 4]))),
-                None => text(&self.otherwise),
-            },
-            Some(Message::Agent { .. }) | None => text(&self.otherwise),
-        }
+            _ if pressed.is_some() => Vec::new(),
+            Some(Message::Caller(said)) => {
+                let meant = self.entries.iter().find(|entry| entry.is_meant_by(said));
+                meant.map_or_else(|| text(&self.otherwise), Entry::reply)
+            }
+            Some(Message::System(_) | Message::Agent { .. }) | None => text(&self.otherwise),
+        };
+        let pause = (!answer.is_empty() && pressed.is_some()).then(|| Piece::Text(" ".into()));
+        answer.into_iter().chain(pause).chain(pressed.map(Entry::reply).unwrap_or_default()).collect()
     }
 
-    fn reply(&self, fits: impl Fn(&Entry) -> bool) -> Vec<Piece> {
-        let Some(entry) = self.entries.iter().find(|entry| fits(entry)) else {
-            return vec![Piece::Text(self.otherwise.clone())];
-        };
-        let call = entry.call.as_ref().map(|name| {
-            let arguments = Value::Object(entry.arguments.clone()).to_string();
-            Piece::Call(ToolCall { id: format!("call_{}", Uuid::new_v4().simple()), name: name.clone(), arguments })
+    /// The newest key since the agent spoke. It counts whatever was heard beside it: words may be misheard, and the sound
+    /// of a key, too.
+    fn pressed(&self, messages: &[Message]) -> Option<&Entry> {
+        let since = messages.iter().rev().take_while(|message| !matches!(message, Message::Agent { .. }));
+        let mut keys = since.filter_map(|message| match message {
+            Message::System(note) => key_of(note),
+            _ => None,
         });
-        entry.say.clone().map(Piece::Text).into_iter().chain(call).collect()
+        keys.find_map(|key| {
+            self.entries.iter().find(|entry| entry.key.as_deref() == Some(key.encode_utf8(&mut [0; 4])))
+        })
     }
 
     /// What is said of a result: as its entry says, else the tool's own sentence.
@@ -210,6 +218,14 @@ impl Options {
 }
 
 impl Entry {
+    fn reply(&self) -> Vec<Piece> {
+        let call = self.call.as_ref().map(|name| {
+            let arguments = Value::Object(self.arguments.clone()).to_string();
+            Piece::Call(ToolCall { id: format!("call_{}", Uuid::new_v4().simple()), name: name.clone(), arguments })
+        });
+        self.say.clone().map(Piece::Text).into_iter().chain(call).collect()
+    }
+
     fn is_meant_by(&self, said: &str) -> bool {
         let said = format!(" {} ", words(said));
         self.hears.iter().any(|phrase| said.contains(&format!(" {} ", words(phrase))))
@@ -290,6 +306,26 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_key_counts_whatever_is_heard_beside_it_until_it_is_answered() {
+        let key = |key| Message::System(crate::call::key_note(key));
+        let caller = |text: &str| Message::Caller(text.into());
+        let agent = || Message::Agent { text: "Hello.".into(), calls: Vec::new() };
+        for (told, said) in [
+            (vec![key('1'), caller("")], "From nine to five."),
+            (vec![key('1'), caller("weather")], "From nine to five."),
+            (vec![key('2'), caller("well"), key('1')], "From nine to five."),
+            (vec![key('1'), Message::System("A result that came late: 7".into())], "From nine to five."),
+            (vec![key('7'), caller("when are you open")], "From nine to five."),
+            (vec![key('7')], "Say opening hours, or press 1."),
+            (vec![key('1'), agent(), caller("what")], "Say opening hours, or press 1."),
+        ] {
+            assert_eq!(answer(told.clone(), None).await, [said], "{told:?}");
+        }
+        let waits = Message::Result { call_id: "c".into(), output: json!({ "message": "Fine." }).to_string() };
+        assert_eq!(answer(vec![key('1'), waits], None).await, ["Fine.", " ", "From nine to five."]);
+    }
+
+    #[tokio::test]
     async fn of_a_result_it_says_what_stands_there_or_the_tools_own_sentence() {
         let call = |arguments: &str| ToolCall { id: "c".into(), name: "atis".into(), arguments: arguments.into() };
         let said = async |output: Value, arguments: &str| {
@@ -311,6 +347,12 @@ mod tests {
     async fn what_it_is_to_say_it_says_word_for_word() {
         assert_eq!(answer(Vec::new(), Some(Order::Say("Goodbye.".into()))).await, ["Goodbye."]);
         assert_eq!(answer(Vec::new(), Some(Order::Greet)).await, ["Hello. How can I help you?"]);
+    }
+
+    #[tokio::test]
+    async fn it_sums_nothing_up() {
+        let about = Message::Caller("Caller: opening hours\nAgent: From nine to five.".into());
+        assert_eq!(answer(vec![about], Some(Order::SumUp)).await, [""; 0]);
     }
 
     #[test]

@@ -26,6 +26,10 @@ pub trait Model: Send + Sync {
     fn takes_keys(&self) -> bool {
         false
     }
+    /// How often it is asked again when it fails in passing.
+    fn retries(&self) -> u32 {
+        0
+    }
     /// Streams one answer into `pieces`, which it waits for when they are not taken. Dropping it aborts the request.
     ///
     /// # Errors
@@ -54,6 +58,8 @@ pub enum Order {
     Greet,
     /// Words of this meaning.
     Say(String),
+    /// The last message in short. A model that cannot answers nothing.
+    SumUp,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -7,6 +7,7 @@
 //! - A fault may come as an event in the middle of an answer whose status is 200.
 //! - Calls come in fragments which may interleave, or whole; with an index, the same index for all, or none.
 //! - Unknown keys of a request are refused by many, among them those that only the vendor knows.
+//! - What the model thinks may stand in the answer, between tags (`thoughts`).
 //! - Every call in the history wants exactly one result right behind it (`history`).
 
 mod answer;
@@ -14,18 +15,18 @@ mod history;
 mod options;
 #[cfg(test)]
 mod tests;
+mod thoughts;
 
 use super::{Ask, Finish, Model, ModelKind, Piece};
 use crate::{
     config::OptionProblem,
-    remote::{Fault, checks, http, sse},
+    remote::{Fault, checks, http, kinds, sse},
     tool::schemas::Dialect,
 };
 use answer::{Answer, News};
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture};
 use options::Options;
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
-use secrecy::ExposeSecret;
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 use tokio::{
@@ -47,6 +48,7 @@ pub(super) const KIND: ModelKind = ModelKind {
     summary: "A service with OpenAI's `POST /chat/completions`: the vendor's own or a compatible server",
     schema: checks::schema::<Options>,
     check: checks::mistakes::<Options>,
+    calls: kinds::no_calls,
     build,
 };
 
@@ -67,13 +69,7 @@ struct Chat {
 
 impl Chat {
     fn request(&self, ask: &Ask) -> RequestBuilder {
-        let Options { api_key, base_url, .. } = &self.options;
-        let address = format!("{}/chat/completions", base_url.trim_end_matches('/'));
-        let request = self.client.post(address).json(&history::body(&self.options, ask));
-        match api_key {
-            Some(key) => request.bearer_auth(key.expose_secret()),
-            None => request,
-        }
+        self.options.server.post(&self.client, "/chat/completions").json(&history::body(&self.options, ask))
     }
 }
 
@@ -84,6 +80,10 @@ impl Model for Chat {
 
     fn dialect(&self) -> Dialect {
         Dialect::ChatCompletions
+    }
+
+    fn retries(&self) -> u32 {
+        self.options.retries
     }
 
     fn answer(&self, ask: Ask, pieces: mpsc::Sender<Piece>) -> BoxFuture<'static, Result<Finish, Fault>> {

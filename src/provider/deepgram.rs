@@ -73,7 +73,7 @@ impl Remote for VoiceAgent {
     }
 
     fn session_max(&self) -> Option<Duration> {
-        Some(SESSION_MAX)
+        super::lasting(self.options.session_seconds).or(Some(SESSION_MAX))
     }
 
     fn dial(&self, _: &AgentSetup) -> Dial {

@@ -26,14 +26,8 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-use super::{Agent, AgentSetup, Codec, Dial, Provider, ProviderKind, Remote, SessionFormats, WebSocketDial};
-use crate::{
-    audio::Format,
-    call::AgentTraits,
-    config::{OptionProblem, Services},
-    remote::checks,
-    tool::schemas::Dialect,
-};
+use super::{Agent, AgentSetup, Among, Codec, Dial, Provider, ProviderKind, Remote, SessionFormats, WebSocketDial};
+use crate::{audio::Format, call::AgentTraits, config::OptionProblem, remote::checks, tool::schemas::Dialect};
 use codec::AgentCodec;
 use futures_util::FutureExt;
 use options::Options;
@@ -58,7 +52,7 @@ pub(super) const KIND: ProviderKind = ProviderKind {
     build,
 };
 
-fn build(options: &Value, _: &Services) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
+fn build(options: &Value, _: &Among<'_>) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
     let options: Options = checks::read(options)?;
     let signing = options.api_key.clone().map(|key| Signing::new(&options, key)).transpose().map_err(|error| {
         vec![OptionProblem::new("api_key", format!("cannot be used, no TLS client can be made: {error}"))]
@@ -93,6 +87,10 @@ impl Remote for Agents {
     /// Until the agent tells its own, which its codec says when the session stands.
     fn formats(&self, leg: Format) -> SessionFormats {
         SessionFormats { input: leg, output: leg }
+    }
+
+    fn session_max(&self) -> Option<Duration> {
+        super::lasting(self.options.session_seconds)
     }
 
     fn dial(&self, _: &AgentSetup) -> Dial {

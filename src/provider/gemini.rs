@@ -90,7 +90,8 @@ impl Remote for Live {
     }
 
     fn session_max(&self) -> Option<Duration> {
-        self.options.is_3_8().then_some(SESSION_MAX_3_8)
+        let usual = self.options.is_3_8().then_some(SESSION_MAX_3_8);
+        super::lasting(self.options.session_seconds).or(usual)
     }
 
     /// Its pongs were seen to take up to 30 s while it works on an answer.

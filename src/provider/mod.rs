@@ -29,7 +29,7 @@ use crate::{
     config::{self, Catalog, Named, OptionProblem, Services},
     facts::CallId,
     llm::MODELS,
-    remote::kinds,
+    remote::{kinds, wards::Wards},
     speech::VOICES,
     stt::LISTENERS,
     tool::{BUILT_IN, schemas::Dialect},
@@ -87,6 +87,11 @@ pub trait Remote: Send + Sync {
     }
     fn dial(&self, setup: &AgentSetup) -> Dial;
     fn codec(&self, setup: &AgentSetup) -> Box<dyn Codec>;
+}
+
+/// The option `session_seconds` of those whose sessions end.
+fn lasting(session_seconds: Option<u32>) -> Option<Duration> {
+    session_seconds.map(|seconds| Duration::from_secs(seconds.into()))
 }
 
 /// An agent in this process, which speaks the core's vocabulary itself.
@@ -225,7 +230,15 @@ pub struct ProviderKind {
     pub build: Build,
 }
 
-pub type Build = fn(&Value, &Services) -> Result<Arc<dyn Provider>, Vec<OptionProblem>>;
+pub type Build = fn(&Value, &Among<'_>) -> Result<Arc<dyn Provider>, Vec<OptionProblem>>;
+
+/// What a provider is made among.
+pub struct Among<'a> {
+    /// What it may name.
+    pub services: &'a Services,
+    /// Who watches over those.
+    pub wards: &'a Wards,
+}
 
 /// Every provider there is.
 pub const PROVIDERS: &[ProviderKind] =
@@ -246,17 +259,22 @@ pub fn catalog() -> Catalog {
     Catalog { providers, stt, llm, voices, tools: BUILT_IN.to_vec() }
 }
 
-/// Makes a provider of this kind that needs no other section.
-pub fn build(kind: &str, options: &Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
-    build_with(kind, options, &Services::default())
+/// What the options of a provider name of other sections.
+pub fn names(kind: &str, options: &Value) -> Vec<Named> {
+    PROVIDERS.iter().find(|row| row.kind == kind).map(|row| (row.names)(options)).unwrap_or_default()
 }
 
-/// Makes the provider of this kind; `services` are what it may name.
-pub fn build_with(kind: &str, options: &Value, services: &Services) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
+/// Makes a provider of this kind that needs no other section.
+pub fn build(kind: &str, options: &Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
+    build_among(kind, options, &Among { services: &Services::default(), wards: &Wards::default() })
+}
+
+/// Makes the provider of this kind.
+pub fn build_among(kind: &str, options: &Value, among: &Among<'_>) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
     let Some(row) = PROVIDERS.iter().find(|row| row.kind == kind) else {
         let known: Vec<_> = PROVIDERS.iter().map(|row| row.kind).collect();
         let problem = OptionProblem::new("", format!("unknown provider kind \"{kind}\""));
         return Err(vec![problem.hint(format!("known kinds: {}", known.join(", ")))]);
     };
-    (row.build)(options, services)
+    (row.build)(options, among)
 }

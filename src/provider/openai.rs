@@ -88,7 +88,7 @@ impl Remote for Realtime {
     }
 
     fn session_max(&self) -> Option<Duration> {
-        Some(SESSION_MAX)
+        super::lasting(self.options.session_seconds).or(Some(SESSION_MAX))
     }
 
     fn dial(&self, _: &AgentSetup) -> Dial {

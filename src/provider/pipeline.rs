@@ -15,14 +15,13 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-use super::{Agent, AgentSetup, Embedded, Provider, ProviderKind};
+use super::{Agent, AgentSetup, Among, Embedded, Provider, ProviderKind};
 use crate::{
     call::{AgentCommand, AgentEvent, AgentLoss, AgentTraits},
     config::{OptionProblem, ProviderConfig, Services},
     llm::{MODELS, Model},
     remote::{
         checks,
-        health::Health,
         kinds::{self, Kind},
     },
     speech::{VOICES, Voice},
@@ -32,8 +31,8 @@ use crate::{
 use conductor::Conductor;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use history::History;
-use options::Options;
-use ranks::Ranks;
+use options::{Names, Options, TurnEnd};
+use ranks::{Rank, Ranks};
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -48,14 +47,17 @@ pub(super) const KIND: ProviderKind = ProviderKind {
     build,
 };
 
-fn build(options: &Value, services: &Services) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
+fn build(options: &Value, among: &Among<'_>) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
     let options: Options = checks::read(options)?;
-    let health = Arc::new(Health::default());
+    let Services { stt, llm, voices } = among.services;
     let mut problems = Vec::new();
-    let listeners = stage("stt", LISTENERS, &services.stt, &options.stt.all(), &mut problems);
-    let models = stage("llm", MODELS, &services.llm, &options.llm.all(), &mut problems);
-    let voices = stage("tts", VOICES, &services.voices, &options.tts.all(), &mut problems);
-    let dialects: Vec<Dialect> = models.iter().map(|(_, model)| model.dialect()).collect();
+    let mut stage = Stage { among, path: "stt", section: "stt", problems: &mut problems };
+    let listeners = stage.ranks(LISTENERS, stt, &options.stt, |one| (one.kind(), one.retries()));
+    (stage.path, stage.section) = ("llm", "llm");
+    let models = stage.ranks(MODELS, llm, &options.llm, |one| (one.kind(), one.retries()));
+    (stage.path, stage.section) = ("tts", "voices");
+    let voices = stage.ranks(VOICES, voices, &options.tts, |one| (one.kind(), one.retries()));
+    let dialects: Vec<Dialect> = models.services().map(Model::dialect).collect();
     let Some(dialect) = dialects.first().copied().filter(|_| problems.is_empty()) else { return Err(problems) };
     if dialects.iter().any(|other| *other != dialect) {
         return Err(vec![OptionProblem::new(
@@ -63,46 +65,68 @@ fn build(options: &Value, services: &Services) -> Result<Arc<dyn Provider>, Vec<
             "these models cannot stand in for each other: they are told tools differently",
         )]);
     }
-    let takes_keys = models.iter().all(|(_, model)| model.takes_keys());
+    let ends_turns = options.turn == TurnEnd::Listener;
+    if ends_turns && let Some(at) = listeners.services().position(|listener| !listener.ends_turns()) {
+        let message = format!("stt.{} does not tell where a turn ends", options.stt.all()[at]);
+        let problem = OptionProblem::new("turn", message);
+        return Err(vec![problem.hint(
+            "write turn: local, or take a listener that does: deepgram_listen with a model of Flux, or with endpointing_ms",
+        )]);
+    }
+    let takes_keys = models.services().all(Model::takes_keys);
     Ok(Arc::new(Pipeline {
-        stages: Arc::new(Stages {
-            listeners: Ranks::new("stt", listeners, Arc::clone(&health)),
-            models: Ranks::new("llm", models, Arc::clone(&health)),
-            voices: Ranks::new("voices", voices, health),
-        }),
+        stages: Arc::new(Stages { listeners, models, voices }),
         context_chars: options.context_chars,
         dialect,
         takes_keys,
+        ends_turns,
     }))
 }
 
-/// The services of one stage, in their order.
-fn stage<T: ?Sized>(
-    path: &str,
-    table: &[Kind<T>],
-    configured: &BTreeMap<String, ProviderConfig>,
-    names: &[String],
-    problems: &mut Vec<OptionProblem>,
-) -> Vec<(String, Arc<T>)> {
-    let mut services = Vec::new();
-    for name in names {
-        let Some(ProviderConfig { kind, options }) = configured.get(name) else {
-            problems.push(OptionProblem::new(path, format!("there is no \"{name}\"")));
-            continue;
-        };
-        match kinds::build(table, kind, options) {
-            Ok(service) => services.push((name.clone(), service)),
-            Err(found) => problems.extend(found.into_iter().map(|problem| {
-                let at = [&**name, kind, &problem.path]
-                    .into_iter()
-                    .filter(|part| !part.is_empty())
-                    .collect::<Vec<_>>()
-                    .join(".");
-                OptionProblem { path: path.into(), message: format!("{at}: {}", problem.message), hint: problem.hint }
-            })),
+/// A stage that is being made.
+struct Stage<'a> {
+    among: &'a Among<'a>,
+    /// Where it is among the options.
+    path: &'static str,
+    /// Where its services are in the configuration.
+    section: &'static str,
+    problems: &'a mut Vec<OptionProblem>,
+}
+
+impl Stage<'_> {
+    /// Its services, in their order. `about` tells the kind of one, and how often it may be asked again.
+    fn ranks<T: ?Sized>(
+        &mut self,
+        table: &[Kind<T>],
+        configured: &BTreeMap<String, ProviderConfig>,
+        names: &Names,
+        about: fn(&T) -> (&'static str, u32),
+    ) -> Ranks<T> {
+        let mut ranks = Vec::new();
+        for name in names.all() {
+            let Some(ProviderConfig { kind, options }) = configured.get(&name) else {
+                self.problems.push(OptionProblem::new(self.path, format!("there is no \"{name}\"")));
+                continue;
+            };
+            match kinds::build(table, kind, options) {
+                Ok(service) => {
+                    let (kind, retries) = about(&service);
+                    ranks.push(Rank::new(service, self.among.wards.ward(self.section, &name, kind), retries));
+                }
+                Err(found) => {
+                    let path = self.path;
+                    self.problems.extend(found.into_iter().map(|problem| told_of(path, &name, kind, problem)));
+                }
+            }
         }
+        Ranks::new(ranks)
     }
-    services
+}
+
+/// What is wrong with a service, as the pipeline tells it that names it.
+fn told_of(path: &str, name: &str, kind: &str, problem: OptionProblem) -> OptionProblem {
+    let at = [name, kind, &problem.path].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(".");
+    OptionProblem { path: path.into(), message: format!("{at}: {}", problem.message), hint: problem.hint }
 }
 
 /// Shared by all calls.
@@ -117,6 +141,7 @@ struct Pipeline {
     context_chars: usize,
     dialect: Dialect,
     takes_keys: bool,
+    ends_turns: bool,
 }
 
 impl Provider for Pipeline {
@@ -130,6 +155,7 @@ impl Provider for Pipeline {
             takes_turns: true,
             overhears: true,
             takes_keys: self.takes_keys,
+            ends_turns: self.ends_turns,
             ..AgentTraits::PLAIN
         }
     }

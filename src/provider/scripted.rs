@@ -12,11 +12,11 @@ mod speech;
 mod tests;
 mod words;
 
-use super::{Agent, AgentSetup, Embedded, Provider, ProviderKind};
+use super::{Agent, AgentSetup, Among, Embedded, Provider, ProviderKind};
 use crate::{
     audio::Format,
     call::{AgentCommand, AgentEvent, AgentLoss, AgentTraits},
-    config::{OptionProblem, Services},
+    config::OptionProblem,
     remote::checks,
     speech::{VoiceError, wait_for},
 };
@@ -43,7 +43,7 @@ pub(super) const KIND: ProviderKind = ProviderKind {
     build,
 };
 
-fn build(options: &Value, _: &Services) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
+fn build(options: &Value, _: &Among<'_>) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
     let options: Options = checks::read(options)?;
     let speech = Speech::new(options.voice, options.espeak.clone());
     prepare(&speech, &options).map_err(|error| {

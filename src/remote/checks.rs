@@ -94,6 +94,21 @@ pub fn name(path: &str, name: &str, what: &str, example: &str) -> Option<OptionP
     (!good).then(|| OptionProblem::new(path, format!("\"{name}\" is no {what}")).hint(format!("such as {example}")))
 }
 
+/// The default of `retries`.
+pub const fn retries() -> u32 {
+    2
+}
+
+/// How often is still no nuisance to a service that refuses.
+pub fn few_retries(retries: u32) -> Option<OptionProblem> {
+    within("retries", Some(f64::from(retries)), 0.0, 5.0)
+}
+
+/// A session that lasts for less is over before much could be said in it, for more than a day none is needed.
+pub fn session_seconds(seconds: Option<u32>) -> Option<OptionProblem> {
+    within("session_seconds", seconds.map(f64::from), 10.0, 86_400.0)
+}
+
 pub fn within(path: &str, value: Option<f64>, min: f64, max: f64) -> Option<OptionProblem> {
     let value = value.filter(|value| !(min..=max).contains(value))?;
     Some(OptionProblem::new(path, format!("{value} is not within {min} and {max}")))

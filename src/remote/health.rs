@@ -109,6 +109,11 @@ impl Health {
         }
     }
 
+    /// It is configured anew: what was known of it was known of another.
+    pub fn forget(&self, service: &str) {
+        self.lock().remove(service);
+    }
+
     /// Whether a call may dial it now. When it is half-open this call is the one that tries.
     pub fn admits(&self, service: &str) -> bool {
         let mut failing = self.lock();
@@ -213,6 +218,16 @@ mod tests {
         assert!(!health.admits("p"));
         advance(Duration::from_secs(1)).await;
         assert!(health.admits("p"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_configured_anew_begins_anew() {
+        let health = Health::default();
+        for service in ["p", "q"] {
+            health.failed(service, AgentLoss::Unauthorized);
+        }
+        health.forget("p");
+        assert_eq!((health.admits("p"), health.admits("q")), (true, false));
     }
 
     #[tokio::test(start_paused = true)]

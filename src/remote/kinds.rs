@@ -14,13 +14,25 @@ pub struct Kind<T: ?Sized> {
     pub schema: fn() -> Value,
     /// Every mistake in the options that can be found without side effects.
     pub check: fn(&Value) -> Vec<OptionProblem>,
+    /// The tools that these options call by name: every context that uses them has to list these.
+    pub calls: fn(&Value) -> Vec<String>,
     pub build: fn(&Value) -> Result<Arc<T>, Vec<OptionProblem>>,
+}
+
+/// For kinds whose options call no tool.
+pub fn no_calls(_: &Value) -> Vec<String> {
+    Vec::new()
 }
 
 /// What a configuration has to know of a table.
 pub fn catalog<T: ?Sized>(kinds: &[Kind<T>]) -> Vec<ServiceKind> {
-    let row =
-        |row: &Kind<T>| ServiceKind { kind: row.kind, summary: row.summary, schema: (row.schema)(), check: row.check };
+    let row = |row: &Kind<T>| ServiceKind {
+        kind: row.kind,
+        summary: row.summary,
+        schema: (row.schema)(),
+        check: row.check,
+        calls: row.calls,
+    };
     kinds.iter().map(row).collect()
 }
 

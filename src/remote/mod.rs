@@ -3,12 +3,15 @@
 //! Nothing here repeats a key, or what was said: a [`Fault`] may be logged.
 
 pub mod checks;
+pub mod deepgram;
 pub mod health;
 pub mod http;
 pub mod json;
 pub mod kinds;
+pub mod openai;
 pub mod sse;
 pub mod transcription;
+pub mod wards;
 pub mod web_socket;
 pub mod wyoming;
 
@@ -16,6 +19,11 @@ pub use web_socket::{Socket, WebSocketDial, Wire};
 
 use crate::call::AgentLoss;
 use std::time::Duration;
+
+/// Before a service that has failed in passing is asked again.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Who asks for a longer one is not waited for.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// Why a service did not do what it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +68,15 @@ impl Fault {
             Self::Unreachable(_) | Self::Slow(_) | Self::Closed(_) => true,
             Self::TooLarge(_) | Self::Garbage(_) => false,
         }
+    }
+
+    /// When another attempt may come out better, if that is soon.
+    pub fn pause(&self) -> Option<Duration> {
+        let wanted = match self {
+            Self::Refused { retry_after: Some(pause), .. } => *pause,
+            _ => PAUSE,
+        };
+        (self.is_passing() && wanted <= PAUSE_MAX).then_some(wanted)
     }
 
     /// What it means for a call whose agent depends on the service.

@@ -9,11 +9,13 @@ use super::{
     stream::{self, Patience, Sounds},
 };
 use crate::{
-    audio::{Clip, Encoding, Format},
+    audio::{Clip, Format},
     config::OptionProblem,
     remote::{
         self, Fault, Socket, WebSocketDial, Wire,
-        checks::{self, Checked, within},
+        checks::{self, Checked},
+        deepgram::{Account, encoding},
+        kinds,
     },
 };
 use bytes::Bytes;
@@ -24,7 +26,7 @@ use futures_util::{
 };
 use reqwest::{Client, header::AUTHORIZATION};
 use schemars::JsonSchema;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
@@ -44,6 +46,7 @@ pub(super) const KIND: VoiceKind = VoiceKind {
     summary: "Deepgram's voices, Aura and Flux; G.711 as the telephone has it",
     schema: checks::schema::<Options>,
     check: checks::mistakes::<Options>,
+    calls: kinds::no_calls,
     build,
 };
 
@@ -51,26 +54,16 @@ pub(super) const KIND: VoiceKind = VoiceKind {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Options {
-    /// The key; write `${DEEPGRAM_API_KEY}` rather than the key itself.
-    #[schemars(with = "String")]
-    api_key: SecretString,
+    #[serde(flatten)]
+    account: Account,
     /// Another server with the same interface, such as one of your own.
     #[serde(default = "base_url")]
     base_url: String,
     /// The voice: `aura-2-NAME-LANGUAGE` or `flux-NAME-en`.
     #[serde(default = "model")]
     model: String,
-    /// Keep what is said out of the vendor's training; it may cost more.
-    #[serde(default)]
-    mip_opt_out: bool,
-    /// The longest wait for the first sound of what an agent says.
-    #[serde(default = "stream::first_sound_ms")]
-    #[schemars(range(min = 500, max = 60_000))]
-    first_sound_ms: u64,
-    /// The longest that one sentence of offhook's own may take, with every attempt.
-    #[serde(default = "stream::timeout_ms")]
-    #[schemars(range(min = 1_000, max = 60_000))]
-    timeout_ms: u64,
+    #[serde(flatten)]
+    patience: Patience,
 }
 
 fn base_url() -> String {
@@ -83,12 +76,10 @@ fn model() -> String {
 
 impl Checked for Options {
     fn problems(&self) -> Vec<OptionProblem> {
-        let mut problems = Vec::new();
-        problems.extend(checks::secret("api_key", &self.api_key, "DEEPGRAM_API_KEY"));
+        let mut problems = self.account.problems();
         problems.extend(checks::http("base_url", &self.base_url, BASE_URL));
         problems.extend(checks::name("model", &self.model, "model name", MODEL));
-        problems.extend(within("first_sound_ms", Some(self.first_sound_ms as f64), 500.0, 60_000.0));
-        problems.extend(within("timeout_ms", Some(self.timeout_ms as f64), 1_000.0, 60_000.0));
+        problems.extend(self.patience.problems());
         problems
     }
 }
@@ -104,24 +95,12 @@ struct Deepgram {
 }
 
 impl Deepgram {
-    const fn patience(&self) -> Patience {
-        Patience::of_ms(self.options.first_sound_ms, self.options.timeout_ms)
-    }
-
     /// What both interfaces are asked for by their addresses; the names in it need no escape.
     fn query(&self, format: Format) -> String {
-        let encoding = match format.encoding {
-            Encoding::Linear => "linear16",
-            Encoding::Mulaw => "mulaw",
-            Encoding::Alaw => "alaw",
-        };
-        let Options { model, mip_opt_out, .. } = &self.options;
-        let opt_out = if *mip_opt_out { "&mip_opt_out=true" } else { "" };
+        let Options { model, account, .. } = &self.options;
+        let encoding = encoding(format);
+        let opt_out = if account.mip_opt_out { "&mip_opt_out=true" } else { "" };
         format!("model={model}&encoding={encoding}&sample_rate={}{opt_out}", format.rate)
-    }
-
-    fn key(&self) -> String {
-        format!("Token {}", self.options.api_key.expose_secret())
     }
 
     fn sounds(&self, text: String, format: Format, first: Duration) -> Sounds {
@@ -129,11 +108,12 @@ impl Deepgram {
         if self.options.model.starts_with("flux-") {
             // `http` becomes `ws`, and `https` `wss`.
             let url = format!("{}/v2/speak?{query}", base.replacen("http", "ws", 1));
-            let dial = WebSocketDial { url, headers: vec![("authorization", self.key().into())] };
+            let dial = WebSocketDial { url, headers: vec![("authorization", self.options.account.authorization())] };
             stream::limited(text, CHARS_MAX, first, async move |text| flux(dial, &text, format, first).await)
         } else {
             let request = self.client.post(format!("{base}/v1/speak?{query}&container=none"));
-            let request = request.header(AUTHORIZATION, self.key()).json(&json!({ "text": text }));
+            let key = self.options.account.authorization();
+            let request = request.header(AUTHORIZATION, key.expose_secret()).json(&json!({ "text": text }));
             stream::limited(text, CHARS_MAX, first, async move |_| {
                 Ok(stream::raw(stream::body(request).await?, format))
             })
@@ -211,12 +191,16 @@ impl Voice for Deepgram {
         KIND.kind
     }
 
+    fn retries(&self) -> u32 {
+        self.options.patience.retries
+    }
+
     fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>> {
-        let limit = self.patience().sentence;
-        stream::sentence(limit, move || self.sounds(text.to_owned(), Format::SLIN24, limit)).boxed()
+        let ask = move |limit| self.sounds(text.to_owned(), Format::SLIN24, limit);
+        stream::sentence(self.options.patience, ask).boxed()
     }
 
     fn stream(&self, text: String, leg: Format) -> BoxStream<'static, Result<Sound, VoiceError>> {
-        self.sounds(text, leg, self.patience().clause)
+        self.sounds(text, leg, self.options.patience.clause())
     }
 }

@@ -10,7 +10,10 @@ use super::{
 use crate::{
     audio::{Clip, Encoding, Format},
     config::OptionProblem,
-    remote::checks::{self, Checked, within},
+    remote::{
+        checks::{self, Checked, within},
+        kinds,
+    },
 };
 use futures_util::{FutureExt as _, future::BoxFuture, stream::BoxStream};
 use reqwest::{Client, RequestBuilder, header::HeaderValue};
@@ -31,6 +34,7 @@ pub(super) const KIND: VoiceKind = VoiceKind {
     summary: "ElevenLabs' voices; G.711 as the telephone has it",
     schema: checks::schema::<Options>,
     check: checks::mistakes::<Options>,
+    calls: kinds::no_calls,
     build,
 };
 
@@ -54,14 +58,8 @@ struct Options {
     /// What is set at the voice itself holds for what is not set here.
     #[serde(default)]
     settings: Option<Settings>,
-    /// The longest wait for the first sound of what an agent says.
-    #[serde(default = "stream::first_sound_ms")]
-    #[schemars(range(min = 500, max = 60_000))]
-    first_sound_ms: u64,
-    /// The longest that one sentence of offhook's own may take, with every attempt.
-    #[serde(default = "stream::timeout_ms")]
-    #[schemars(range(min = 1_000, max = 60_000))]
-    timeout_ms: u64,
+    #[serde(flatten)]
+    patience: Patience,
 }
 
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
@@ -108,8 +106,7 @@ impl Checked for Options {
             problems.extend(within("settings.style", *style, 0.0, 1.0));
             problems.extend(within("settings.speed", *speed, 0.7, 1.2));
         }
-        problems.extend(within("first_sound_ms", Some(self.first_sound_ms as f64), 500.0, 60_000.0));
-        problems.extend(within("timeout_ms", Some(self.timeout_ms as f64), 1_000.0, 60_000.0));
+        problems.extend(self.patience.problems());
         problems
     }
 }
@@ -139,10 +136,6 @@ const fn output(leg: Format) -> (&'static str, Format) {
 }
 
 impl ElevenLabs {
-    const fn patience(&self) -> Patience {
-        Patience::of_ms(self.options.first_sound_ms, self.options.timeout_ms)
-    }
-
     fn request(&self, text: &str, output: &str) -> RequestBuilder {
         let Options { base_url, voice, model, language, settings, .. } = &self.options;
         let mut body = json!({ "text": text, "model_id": model });
@@ -168,12 +161,16 @@ impl Voice for ElevenLabs {
         KIND.kind
     }
 
+    fn retries(&self) -> u32 {
+        self.options.patience.retries
+    }
+
     fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>> {
-        let limit = self.patience().sentence;
-        stream::sentence(limit, move || self.sounds(text.to_owned(), Format::SLIN24, limit)).boxed()
+        let ask = move |limit| self.sounds(text.to_owned(), Format::SLIN24, limit);
+        stream::sentence(self.options.patience, ask).boxed()
     }
 
     fn stream(&self, text: String, leg: Format) -> BoxStream<'static, Result<Sound, VoiceError>> {
-        self.sounds(text, leg, self.patience().clause)
+        self.sounds(text, leg, self.options.patience.clause())
     }
 }

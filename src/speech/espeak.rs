@@ -7,7 +7,10 @@ use super::{Sound, Voice, VoiceError, VoiceKind, stream::limited};
 use crate::{
     audio::{Clip, Format},
     config::OptionProblem,
-    remote::checks::{self, Checked},
+    remote::{
+        checks::{self, Checked},
+        kinds,
+    },
 };
 use futures_util::{
     FutureExt as _, StreamExt as _,
@@ -31,6 +34,7 @@ pub(super) const KIND: VoiceKind = VoiceKind {
     summary: "The program espeak-ng on this machine: no key, no network, and it sounds like a machine",
     schema: checks::schema::<Espeak>,
     check: checks::mistakes::<Espeak>,
+    calls: kinds::no_calls,
     build: |options| Ok(Arc::new(checks::read::<Espeak>(options)?)),
 };
 

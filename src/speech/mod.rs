@@ -35,6 +35,10 @@ use std::{io, time::Duration};
 pub trait Voice: Send + Sync {
     /// The name in [`VOICES`], which is also the metric label.
     fn kind(&self) -> &'static str;
+    /// How often it is asked again for a clause when it fails in passing.
+    fn retries(&self) -> u32 {
+        0
+    }
     /// Speaks `text`. It takes no longer than the voice's own limit.
     fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>>;
     /// Speaks a clause of an answer, told as it is made; dropping the stream stops it. It is in the format of `leg`

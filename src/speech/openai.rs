@@ -11,17 +11,19 @@ use super::{
 use crate::{
     audio::{Clip, Format},
     config::OptionProblem,
-    remote::checks::{self, Checked, within},
+    remote::{
+        checks::{self, Checked, within},
+        kinds,
+        openai::Server,
+    },
 };
 use futures_util::{FutureExt as _, future::BoxFuture, stream::BoxStream};
 use reqwest::{Client, RequestBuilder};
 use schemars::JsonSchema;
-use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
-const BASE_URL: &str = "https://api.openai.com/v1";
 /// What the vendor takes.
 const CHARS_MAX: usize = 4_096;
 
@@ -30,6 +32,7 @@ pub(super) const KIND: VoiceKind = VoiceKind {
     summary: "A service with OpenAI's `POST /audio/speech`: the vendor's own or a compatible server",
     schema: checks::schema::<Options>,
     check: checks::mistakes::<Options>,
+    calls: kinds::no_calls,
     build,
 };
 
@@ -37,13 +40,8 @@ pub(super) const KIND: VoiceKind = VoiceKind {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Options {
-    /// The key; write `${OPENAI_API_KEY}` rather than the key itself. Servers of your own often want none.
-    #[serde(default)]
-    #[schemars(with = "Option<String>")]
-    api_key: Option<SecretString>,
-    /// Another server with the same protocol; `/audio/speech` is added.
-    #[serde(default = "base_url")]
-    base_url: String,
+    #[serde(flatten)]
+    server: Server,
     /// As the server names it. There is no default: those of the vendor come and go.
     model: String,
     /// As the server names it.
@@ -59,14 +57,8 @@ struct Options {
     #[serde(default)]
     #[schemars(extend("default" = "wav"))]
     response_format: ResponseFormat,
-    /// The longest wait for the first sound of what an agent says.
-    #[serde(default = "stream::first_sound_ms")]
-    #[schemars(range(min = 500, max = 60_000))]
-    first_sound_ms: u64,
-    /// The longest that one sentence of offhook's own may take, with every attempt.
-    #[serde(default = "stream::timeout_ms")]
-    #[schemars(range(min = 1_000, max = 60_000))]
-    timeout_ms: u64,
+    #[serde(flatten)]
+    patience: Patience,
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema, PartialEq, Eq)]
@@ -88,23 +80,16 @@ impl ResponseFormat {
     }
 }
 
-fn base_url() -> String {
-    BASE_URL.into()
-}
-
 impl Checked for Options {
     fn problems(&self) -> Vec<OptionProblem> {
-        let mut problems = Vec::new();
-        problems.extend(self.api_key.as_ref().and_then(|key| checks::secret("api_key", key, "OPENAI_API_KEY")));
-        problems.extend(checks::http("base_url", &self.base_url, BASE_URL));
+        let mut problems = self.server.problems();
         for (path, value) in [("model", &self.model), ("voice", &self.voice)] {
             if value.trim().is_empty() {
                 problems.push(OptionProblem::new(path, "is empty").hint("write it as the server names it"));
             }
         }
         problems.extend(within("speed", self.speed, 0.25, 4.0));
-        problems.extend(within("first_sound_ms", Some(self.first_sound_ms as f64), 500.0, 60_000.0));
-        problems.extend(within("timeout_ms", Some(self.timeout_ms as f64), 1_000.0, 60_000.0));
+        problems.extend(self.patience.problems());
         problems
     }
 }
@@ -120,12 +105,8 @@ struct OpenAiSpeech {
 }
 
 impl OpenAiSpeech {
-    const fn patience(&self) -> Patience {
-        Patience::of_ms(self.options.first_sound_ms, self.options.timeout_ms)
-    }
-
     fn request(&self, text: &str) -> RequestBuilder {
-        let Options { api_key, base_url, model, voice, instructions, speed, response_format, .. } = &self.options;
+        let Options { server, model, voice, instructions, speed, response_format, .. } = &self.options;
         let mut body = json!({
             "model": model, "input": text, "voice": voice, "response_format": response_format.name(),
         });
@@ -135,11 +116,7 @@ impl OpenAiSpeech {
         if let Some(speed) = speed {
             body["speed"] = (*speed).into();
         }
-        let request = self.client.post(format!("{}/audio/speech", base_url.trim_end_matches('/'))).json(&body);
-        match api_key {
-            Some(key) => request.bearer_auth(key.expose_secret()),
-            None => request,
-        }
+        server.post(&self.client, "/audio/speech").json(&body)
     }
 
     fn sounds(&self, text: String, first: Duration) -> Sounds {
@@ -160,12 +137,15 @@ impl Voice for OpenAiSpeech {
         KIND.kind
     }
 
+    fn retries(&self) -> u32 {
+        self.options.patience.retries
+    }
+
     fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>> {
-        let limit = self.patience().sentence;
-        stream::sentence(limit, move || self.sounds(text.to_owned(), limit)).boxed()
+        stream::sentence(self.options.patience, move |limit| self.sounds(text.to_owned(), limit)).boxed()
     }
 
     fn stream(&self, text: String, _: Format) -> BoxStream<'static, Result<Sound, VoiceError>> {
-        self.sounds(text, self.patience().clause)
+        self.sounds(text, self.options.patience.clause())
     }
 }

@@ -3,7 +3,12 @@
 use super::{Sound, VoiceError};
 use crate::{
     audio::{Clip, ClipError, Converter, Encoding, Format, WavHead},
-    remote::{Fault, http},
+    config::OptionProblem,
+    remote::{
+        Fault,
+        checks::{self, within},
+        http,
+    },
 };
 use bytes::Bytes;
 use futures_util::{
@@ -12,6 +17,8 @@ use futures_util::{
     stream::{self, BoxStream},
 };
 use reqwest::{RequestBuilder, StatusCode};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
@@ -21,9 +28,8 @@ const BETWEEN_MAX: Duration = Duration::from_secs(4);
 pub(super) const BYTES_MAX: usize = 8 << 20;
 /// A WAV file has 44 bytes before its samples, and some kilobytes with a cover and a title.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// A service that is asked too fast, or has hiccups, is asked again; one that stays so is told to the operator.
-const ATTEMPTS: u32 = 3;
-/// Before the second attempt; twice as long before the third.
+/// Before the second attempt at a sentence that nobody waits for, twice as long before the third: services refuse those who
+/// ask for very many at once.
 const PAUSE: Duration = Duration::from_millis(500);
 
 pub(super) type Sounds = BoxStream<'static, Result<Sound, VoiceError>>;
@@ -159,12 +165,13 @@ impl Wav {
     }
 }
 
-/// A whole sentence out of its pieces, within `limit`; asked for again where that may help.
-pub(super) async fn sentence(limit: Duration, ask: impl Fn() -> Sounds) -> Result<Clip, VoiceError> {
+/// A whole sentence out of its pieces, asked for again where that may help. `ask` is told how long it may take.
+pub(super) async fn sentence(patience: Patience, ask: impl Fn(Duration) -> Sounds) -> Result<Clip, VoiceError> {
+    let limit = patience.sentence();
     let attempts = async {
         let mut pause = PAUSE;
-        for _ in 1..ATTEMPTS {
-            match joined(ask()).await {
+        for _ in 0..patience.retries {
+            match joined(ask(limit)).await {
                 Err(VoiceError::Remote(fault)) if fault.is_passing() => {
                     sleep(pause).await;
                     pause *= 2;
@@ -172,7 +179,7 @@ pub(super) async fn sentence(limit: Duration, ask: impl Fn() -> Sounds) -> Resul
                 result => return result,
             }
         }
-        joined(ask()).await
+        joined(ask(limit)).await
     };
     timeout(limit, attempts).await.map_err(|_| VoiceError::TooSlow(limit))?
 }
@@ -187,27 +194,48 @@ async fn joined(mut sounds: Sounds) -> Result<Clip, VoiceError> {
     Ok(Clip::from_samples(rate, samples)?)
 }
 
-/// How long a voice is waited for; the same two options in every voice over the network.
-#[derive(Debug, Clone, Copy)]
+/// How long a voice is waited for, and how often it is asked again: a part of the options of every voice over the network.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 pub(super) struct Patience {
-    /// For the first sound of a clause.
-    pub(super) clause: Duration,
-    /// For the whole of a sentence that is rendered before a call.
-    pub(super) sentence: Duration,
+    /// The longest wait for the first sound of what an agent says.
+    #[serde(default = "first_sound_ms")]
+    #[schemars(range(min = 500, max = 60_000))]
+    first_sound_ms: u64,
+    /// The longest that one sentence of offhook's own may take, with every attempt.
+    #[serde(default = "timeout_ms")]
+    #[schemars(range(min = 1_000, max = 60_000))]
+    timeout_ms: u64,
+    /// How often it is asked again when it fails in passing and nothing was heard of it, before the next voice of a pipeline
+    /// is asked. What has failed slowly is not repeated to a caller who waits.
+    #[serde(default = "checks::retries")]
+    #[schemars(range(max = 5))]
+    pub(super) retries: u32,
 }
 
-impl Patience {
-    pub(super) const fn of_ms(first_sound: u64, whole: u64) -> Self {
-        Self { clause: Duration::from_millis(first_sound), sentence: Duration::from_millis(whole) }
-    }
-}
-
-/// The default of `first_sound_ms`: a caller who hears nothing for longer asks whether somebody is there.
-pub(super) const fn first_sound_ms() -> u64 {
+/// A caller who hears nothing for longer asks whether somebody is there.
+const fn first_sound_ms() -> u64 {
     4_000
 }
 
-/// The default of `timeout_ms`: a long sentence takes services a few seconds.
-pub(super) const fn timeout_ms() -> u64 {
+/// A long sentence takes services a few seconds.
+const fn timeout_ms() -> u64 {
     15_000
+}
+
+impl Patience {
+    pub(super) fn problems(self) -> impl Iterator<Item = OptionProblem> {
+        let first = within("first_sound_ms", Some(self.first_sound_ms as f64), 500.0, 60_000.0);
+        let whole = within("timeout_ms", Some(self.timeout_ms as f64), 1_000.0, 60_000.0);
+        [first, whole, checks::few_retries(self.retries)].into_iter().flatten()
+    }
+
+    /// For the first sound of a clause.
+    pub(super) const fn clause(self) -> Duration {
+        Duration::from_millis(self.first_sound_ms)
+    }
+
+    /// For the whole of a sentence that is rendered before a call.
+    pub(super) const fn sentence(self) -> Duration {
+        Duration::from_millis(self.timeout_ms)
+    }
 }

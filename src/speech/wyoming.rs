@@ -12,7 +12,8 @@ use crate::{
     config::OptionProblem,
     remote::{
         Fault,
-        checks::{self, Checked, within},
+        checks::{self, Checked},
+        kinds,
         wyoming::{Connection, Event},
     },
 };
@@ -36,6 +37,7 @@ pub(super) const KIND: VoiceKind = VoiceKind {
     summary: "A Wyoming server, such as wyoming-piper: no key, no cloud",
     schema: checks::schema::<Options>,
     check: checks::mistakes::<Options>,
+    calls: kinds::no_calls,
     build: |options| Ok(Arc::new(Wyoming(checks::read(options)?))),
 };
 
@@ -54,14 +56,8 @@ struct Options {
     /// The language spoken, such as `de`, where no `voice` says it.
     #[serde(default)]
     language: Option<String>,
-    /// The longest wait for the first sound of what an agent says.
-    #[serde(default = "stream::first_sound_ms")]
-    #[schemars(range(min = 500, max = 60_000))]
-    first_sound_ms: u64,
-    /// The longest that one sentence of offhook's own may take, with every attempt.
-    #[serde(default = "stream::timeout_ms")]
-    #[schemars(range(min = 1_000, max = 60_000))]
-    timeout_ms: u64,
+    #[serde(flatten)]
+    patience: Patience,
 }
 
 impl Checked for Options {
@@ -76,8 +72,7 @@ impl Checked for Options {
         if self.speaker.is_some() && self.voice.is_none() {
             problems.push(OptionProblem::new("speaker", "is of no voice").hint("name the voice as well"));
         }
-        problems.extend(within("first_sound_ms", Some(self.first_sound_ms as f64), 500.0, 60_000.0));
-        problems.extend(within("timeout_ms", Some(self.timeout_ms as f64), 1_000.0, 60_000.0));
+        problems.extend(self.patience.problems());
         problems
     }
 }
@@ -85,10 +80,6 @@ impl Checked for Options {
 struct Wyoming(Options);
 
 impl Wyoming {
-    const fn patience(&self) -> Patience {
-        Patience::of_ms(self.0.first_sound_ms, self.0.timeout_ms)
-    }
-
     fn synthesize(&self, text: &str) -> Event {
         let voice = [("name", &self.0.voice), ("speaker", &self.0.speaker), ("language", &self.0.language)];
         let voice: serde_json::Map<String, Value> =
@@ -149,12 +140,15 @@ impl Voice for Wyoming {
         KIND.kind
     }
 
+    fn retries(&self) -> u32 {
+        self.0.patience.retries
+    }
+
     fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>> {
-        let limit = self.patience().sentence;
-        stream::sentence(limit, move || self.sounds(text.to_owned(), limit)).boxed()
+        stream::sentence(self.0.patience, move |limit| self.sounds(text.to_owned(), limit)).boxed()
     }
 
     fn stream(&self, text: String, _: Format) -> BoxStream<'static, Result<Sound, VoiceError>> {
-        self.sounds(text, self.patience().clause)
+        self.sounds(text, self.0.patience.clause())
     }
 }

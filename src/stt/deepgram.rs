@@ -9,19 +9,20 @@ mod nova;
 #[cfg(test)]
 mod tests;
 
-use super::{Hear, Heard, Listener, ListenerKind, session};
+use super::{Hear, Heard, Listener, ListenerKind, Patience, session};
 use crate::{
-    audio::{Encoding, Format},
+    audio::Format,
     call::Usage,
     config::OptionProblem,
     remote::{
         Fault, WebSocketDial,
         checks::{self, Checked, within},
+        deepgram::{Account, encoding},
+        kinds,
     },
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
 use schemars::JsonSchema;
-use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
@@ -42,6 +43,7 @@ pub(super) const KIND: ListenerKind = ListenerKind {
     summary: "Deepgram's streaming transcription: Nova and Flux",
     schema: checks::schema::<Options>,
     check: checks::mistakes::<Options>,
+    calls: kinds::no_calls,
     build: |options| Ok(Arc::new(Deepgram { options: checks::read(options)? })),
 };
 
@@ -49,9 +51,8 @@ pub(super) const KIND: ListenerKind = ListenerKind {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Options {
-    /// The key; write `${DEEPGRAM_API_KEY}` rather than the key itself.
-    #[schemars(with = "String")]
-    api_key: SecretString,
+    #[serde(flatten)]
+    account: Account,
     /// Another server that speaks the same protocol; `ws://` is allowed for one nearby. `/v1/listen` or `/v2/listen`
     /// is added.
     #[serde(default = "base_url")]
@@ -110,9 +111,8 @@ struct Options {
     #[serde(default)]
     #[schemars(range(min = 500, max = 60000))]
     eot_timeout_ms: Option<u32>,
-    /// Keeps what is said out of the vendor's own training; it may cost more.
-    #[serde(default)]
-    mip_opt_out: bool,
+    #[serde(flatten)]
+    patience: Patience,
     /// Marks the requests in the vendor's own records of usage.
     #[serde(default)]
     tag: Option<String>,
@@ -168,7 +168,7 @@ impl Options {
             ("smart_format", self.smart_format),
             ("numerals", self.numerals),
             ("profanity_filter", self.profanity_filter),
-            ("mip_opt_out", self.mip_opt_out.then_some(true)),
+            ("mip_opt_out", self.account.mip_opt_out.then_some(true)),
         ];
         let numbers = [
             ("utterance_end_ms", self.utterance_end_ms.map(f64::from)),
@@ -193,7 +193,7 @@ impl Options {
 
 impl Checked for Options {
     fn problems(&self) -> Vec<OptionProblem> {
-        let mut problems = Vec::from_iter(checks::secret("api_key", &self.api_key, "DEEPGRAM_API_KEY"));
+        let mut problems = self.account.problems();
         problems.extend(checks::web_socket("base_url", &self.base_url, BASE_URL));
         if self.base_url.contains(['?', '#']) {
             problems.push(OptionProblem::new("base_url", "has a query; the options below make it"));
@@ -233,16 +233,9 @@ impl Checked for Options {
         problems.extend(within("utterance_end_ms", self.utterance_end_ms.map(f64::from), 1_000.0, 5_000.0));
         problems.extend(within("eot_threshold", self.eot_threshold, 0.5, 1.0));
         problems.extend(within("eager_eot_threshold", self.eager_eot_threshold, 0.3, 0.9));
+        problems.extend(self.patience.problems());
         problems.extend(within("eot_timeout_ms", self.eot_timeout_ms.map(f64::from), 500.0, 60_000.0));
         problems
-    }
-}
-
-const fn encoding(format: Format) -> &'static str {
-    match format.encoding {
-        Encoding::Mulaw => "mulaw",
-        Encoding::Alaw => "alaw",
-        Encoding::Linear => "linear16",
     }
 }
 
@@ -253,6 +246,16 @@ struct Deepgram {
 impl Listener for Deepgram {
     fn kind(&self) -> &'static str {
         KIND.kind
+    }
+
+    fn retries(&self) -> u32 {
+        self.options.patience.retries
+    }
+
+    /// Flux always does.
+    fn ends_turns(&self) -> bool {
+        let Options { endpointing_ms, utterance_end_ms, .. } = &self.options;
+        self.options.version() == Version::V2 || endpointing_ms.is_some() || utterance_end_ms.is_some()
     }
 
     /// The vendor takes every format of a leg.
@@ -270,11 +273,11 @@ impl Listener for Deepgram {
             Ok(url) => url,
             Err(error) => return async move { Err(Fault::Unreachable(error.to_string())) }.boxed(),
         };
-        let key = format!("Token {}", self.options.api_key.expose_secret());
-        let dial = WebSocketDial { url, headers: vec![("authorization", key.into())] };
+        let dial = WebSocketDial { url, headers: vec![("authorization", self.options.account.authorization())] };
+        let turn_max = self.options.patience.turn();
         match self.options.version() {
-            Version::V1 => session::run(dial, nova::Nova::new(format), input, words).boxed(),
-            Version::V2 => session::run(dial, flux::Flux::new(format), input, words).boxed(),
+            Version::V1 => session::run(dial, nova::Nova::new(format, turn_max), input, words).boxed(),
+            Version::V2 => session::run(dial, flux::Flux::new(format, turn_max), input, words).boxed(),
         }
     }
 }

@@ -20,22 +20,65 @@ mod wyoming;
 use crate::{
     audio::Format,
     call::Usage,
-    remote::{Fault, kinds::Kind},
+    config::OptionProblem,
+    remote::{
+        Fault,
+        checks::{self, within},
+        kinds::Kind,
+    },
 };
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// [`Hear::TurnBegan`] is told when it is sure that the caller speaks; the first word is this old at most.
 pub const LEAD: Duration = Duration::from_millis(1_200);
-/// From the end of a turn to its words. Later ones are no answer to a caller who waits.
-pub const TURN_MAX: Duration = Duration::from_secs(4);
+/// How long a listener is waited for, and how often it is asked again: a part of the options of every listener over the
+/// network.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+struct Patience {
+    /// The longest wait for the words of a turn after its end.
+    #[serde(default = "timeout_ms")]
+    #[schemars(range(min = 500, max = 15_000))]
+    timeout_ms: u64,
+    /// How often it is asked again when it fails in passing, before the next listener of a pipeline is asked.
+    #[serde(default = "checks::retries")]
+    #[schemars(range(max = 5))]
+    retries: u32,
+}
+
+/// Later words are no answer to a caller who waits.
+const fn timeout_ms() -> u64 {
+    4_000
+}
+
+impl Patience {
+    fn problems(self) -> impl Iterator<Item = OptionProblem> {
+        let turn = within("timeout_ms", Some(self.timeout_ms as f64), 500.0, 15_000.0);
+        turn.into_iter().chain(checks::few_retries(self.retries))
+    }
+
+    /// From the end of a turn to its words.
+    const fn turn(self) -> Duration {
+        Duration::from_millis(self.timeout_ms)
+    }
+}
 
 /// Somebody who can be asked to write down what a caller says.
 pub trait Listener: Send + Sync {
     /// The name in [`LISTENERS`], which is also the metric label.
     fn kind(&self) -> &'static str;
+    /// How often it is begun again when it fails in passing, before its first words.
+    fn retries(&self) -> u32 {
+        0
+    }
+    /// Tells by itself where a turn ends ([`Heard::Complete`]).
+    fn ends_turns(&self) -> bool {
+        false
+    }
     /// What it wants to hear of a leg of this format: the leg's own, where the vendor takes it.
     fn format(&self, leg: Format) -> Format;
     /// One call's session; `format` is what [`Self::format`] said. It ends when `input` is closed, which is `Ok`, or

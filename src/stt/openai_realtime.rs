@@ -10,7 +10,7 @@
 mod tests;
 
 use super::{
-    Hear, Heard, Listener, ListenerKind, TURN_MAX,
+    Hear, Heard, Listener, ListenerKind, Patience,
     lead::Lead,
     session::{self, Codec, Talk},
     text,
@@ -23,6 +23,7 @@ use crate::{
         checks::{self, Checked},
         http,
         json::{self, with_known},
+        kinds,
         transcription::TranscriptionUsage,
     },
 };
@@ -45,6 +46,7 @@ pub(super) const KIND: ListenerKind = ListenerKind {
     summary: "OpenAI Realtime as a transcriber over WebSocket, or a server that speaks its protocol",
     schema: checks::schema::<Options>,
     check: checks::mistakes::<Options>,
+    calls: kinds::no_calls,
     build: |options| Ok(Arc::new(Realtime(checks::read(options)?))),
 };
 
@@ -79,6 +81,8 @@ struct Options {
     /// Cleans the caller's audio on the server: `near_field` for handsets, `far_field` for speakerphones.
     #[serde(default)]
     noise_reduction: Option<NoiseReduction>,
+    #[serde(flatten)]
+    patience: Patience,
     /// For keys that belong to several organizations.
     #[serde(default)]
     organization: Option<String>,
@@ -117,6 +121,7 @@ impl Checked for Options {
         let mut problems = Vec::from_iter(checks::secret("api_key", &self.api_key, "OPENAI_API_KEY"));
         problems.extend(checks::web_socket("base_url", &self.base_url, BASE_URL));
         problems.extend(checks::name("model", &self.model, "model name", MODEL));
+        problems.extend(self.patience.problems());
         if self.language.is_some() && !self.languages.is_empty() {
             problems.push(OptionProblem::new("languages", "cannot stand beside language").hint("remove one of them"));
         }
@@ -183,6 +188,10 @@ impl Listener for Realtime {
         KIND.kind
     }
 
+    fn retries(&self) -> u32 {
+        self.0.patience.retries
+    }
+
     fn format(&self, leg: Format) -> Format {
         match leg.encoding {
             Encoding::Mulaw | Encoding::Alaw => leg,
@@ -196,7 +205,7 @@ impl Listener for Realtime {
         input: mpsc::Receiver<Hear>,
         words: mpsc::Sender<Heard>,
     ) -> BoxFuture<'static, Result<(), Fault>> {
-        let codec = Transcriber::new(format, self.0.settings(format));
+        let codec = Transcriber::new(format, self.0.patience.turn(), self.0.settings(format));
         session::run(self.0.dial(), codec, input, words).boxed()
     }
 }
@@ -220,6 +229,8 @@ struct Asked {
 
 struct Transcriber {
     format: Format,
+    /// From the end of a turn to its words.
+    turn_max: Duration,
     settings: Value,
     lead: Lead,
     turn: Option<Turn>,
@@ -229,8 +240,8 @@ struct Transcriber {
 }
 
 impl Transcriber {
-    fn new(format: Format, settings: Value) -> Self {
-        Self { format, settings, lead: Lead::new(format), turn: None, asked: VecDeque::new(), dropped: None }
+    fn new(format: Format, turn_max: Duration, settings: Value) -> Self {
+        Self { format, turn_max, settings, lead: Lead::new(format), turn: None, asked: VecDeque::new(), dropped: None }
     }
 
     fn append(turn: &mut Turn, audio: &[u8], talk: &mut Talk) {
@@ -390,12 +401,12 @@ impl Codec for Transcriber {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.asked.front().map(|asked| asked.since + TURN_MAX)
+        self.asked.front().map(|asked| asked.since + self.turn_max)
     }
 
     fn late(&mut self, now: Instant, _talk: &mut Talk) -> Result<(), Fault> {
         match self.deadline() {
-            Some(deadline) if now >= deadline => Err(Fault::Slow(TURN_MAX)),
+            Some(deadline) if now >= deadline => Err(Fault::Slow(self.turn_max)),
             _ => Ok(()),
         }
     }

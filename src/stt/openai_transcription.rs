@@ -8,8 +8,8 @@
 mod tests;
 
 use super::{
-    Hear, Heard, Listener, ListenerKind,
-    utterance::{self, Scribe, Written},
+    ListenerKind, Patience,
+    utterance::{ByUtterance, Scribe, Written},
 };
 use crate::{
     audio::Format,
@@ -17,7 +17,8 @@ use crate::{
     remote::{
         Fault,
         checks::{self, Checked, within},
-        http,
+        http, kinds,
+        openai::Server,
         transcription::TranscriptionUsage,
     },
 };
@@ -28,12 +29,10 @@ use reqwest::{
     multipart::{Form, Part},
 };
 use schemars::JsonSchema;
-use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use std::{io::Cursor, sync::Arc};
 use tokio::sync::mpsc;
 
-const BASE_URL: &str = "https://api.openai.com/v1";
 /// The text of the longest utterance has some ten kilobytes; servers add times and probabilities.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
@@ -42,10 +41,10 @@ pub(super) const KIND: ListenerKind = ListenerKind {
     summary: "A service with OpenAI's `POST /audio/transcriptions`: the vendor's own or a compatible server",
     schema: checks::schema::<Options>,
     check: checks::mistakes::<Options>,
+    calls: kinds::no_calls,
     build: |options| {
-        let options = checks::read(options)?;
-        let no_client = |error| vec![OptionProblem::new("", format!("no HTTP client can be made: {error}"))];
-        Ok(Arc::new(OpenAi(Arc::new(Service { options, client: http::client().map_err(no_client)? }))))
+        let service = Service { options: checks::read(options)?, client: checks::client()? };
+        Ok(Arc::new(ByUtterance(Arc::new(service))))
     },
 };
 
@@ -53,13 +52,8 @@ pub(super) const KIND: ListenerKind = ListenerKind {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Options {
-    /// The key; write `${OPENAI_API_KEY}` rather than the key itself. Servers of your own often want none.
-    #[serde(default)]
-    #[schemars(with = "Option<String>")]
-    api_key: Option<SecretString>,
-    /// Another server with the same protocol; `/audio/transcriptions` is added.
-    #[serde(default = "base_url")]
-    base_url: String,
+    #[serde(flatten)]
+    server: Server,
     /// As the server names it, such as the vendor's `gpt-transcribe`.
     model: String,
     /// The language spoken, ISO 639-1, such as `de`; better and faster where it is known.
@@ -78,17 +72,13 @@ struct Options {
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]
     temperature: Option<f64>,
-}
-
-fn base_url() -> String {
-    BASE_URL.into()
+    #[serde(flatten)]
+    patience: Patience,
 }
 
 impl Checked for Options {
     fn problems(&self) -> Vec<OptionProblem> {
-        let key = self.api_key.as_ref().and_then(|key| checks::secret("api_key", key, "OPENAI_API_KEY"));
-        let mut problems = Vec::from_iter(key);
-        problems.extend(checks::http("base_url", &self.base_url, BASE_URL));
+        let mut problems = self.server.problems();
         if self.model.trim().is_empty() {
             problems.push(OptionProblem::new("model", "is empty").hint("write it as the server names it"));
         }
@@ -96,40 +86,14 @@ impl Checked for Options {
             problems.push(OptionProblem::new("languages", "cannot stand beside language").hint("remove one of them"));
         }
         problems.extend(within("temperature", self.temperature, 0.0, 1.0));
+        problems.extend(self.patience.problems());
         problems
-    }
-}
-
-struct OpenAi(Arc<Service>);
-
-impl Listener for OpenAi {
-    fn kind(&self) -> &'static str {
-        KIND.kind
-    }
-
-    /// Compatible servers do not all resample.
-    fn format(&self, _leg: Format) -> Format {
-        Format::SLIN16
-    }
-
-    fn listen(
-        &self,
-        format: Format,
-        input: mpsc::Receiver<Hear>,
-        words: mpsc::Sender<Heard>,
-    ) -> BoxFuture<'static, Result<(), Fault>> {
-        utterance::run(Arc::new(Asking { service: Arc::clone(&self.0), format }), format, input, words).boxed()
     }
 }
 
 struct Service {
     options: Options,
     client: Client,
-}
-
-struct Asking {
-    service: Arc<Service>,
-    format: Format,
 }
 
 #[derive(Deserialize)]
@@ -139,24 +103,27 @@ struct Answer {
     usage: Option<TranscriptionUsage>,
 }
 
-impl Scribe for Asking {
-    /// There is no connection before there is a request.
-    fn ready(&self) -> BoxFuture<'static, Result<(), Fault>> {
-        std::future::ready(Ok(())).boxed()
+impl Scribe for Service {
+    const KIND: &'static str = KIND.kind;
+    /// Compatible servers do not all resample.
+    const FORMAT: Format = Format::SLIN16;
+
+    fn patience(&self) -> Patience {
+        self.options.patience
     }
 
     fn write(
-        &self,
+        self: Arc<Self>,
         mut audio: mpsc::Receiver<Bytes>,
         _partials: mpsc::Sender<String>,
     ) -> BoxFuture<'static, Result<Written, Fault>> {
-        let (service, format) = (Arc::clone(&self.service), self.format);
         async move {
             let mut utterance = Vec::new();
             while let Some(piece) = audio.recv().await {
                 utterance.extend_from_slice(&piece);
             }
-            service.ask(wav(&utterance, format).map_err(|_| Fault::Garbage("no WAV file can be made"))?).await
+            let wav = wav(&utterance, Self::FORMAT).map_err(|_| Fault::Garbage("no WAV file can be made"))?;
+            self.ask(wav).await
         }
         .boxed()
     }
@@ -181,12 +148,8 @@ impl Service {
     }
 
     async fn ask(&self, wav: Vec<u8>) -> Result<Written, Fault> {
-        let url = format!("{}/audio/transcriptions", self.options.base_url.trim_end_matches('/'));
-        let mut request = self.client.post(url).multipart(self.form(wav).map_err(http::fault)?);
-        if let Some(key) = &self.options.api_key {
-            request = request.bearer_auth(key.expose_secret());
-        }
-        let answer = request.send().await.map_err(http::fault)?;
+        let request = self.options.server.post(&self.client, "/audio/transcriptions");
+        let answer = request.multipart(self.form(wav).map_err(http::fault)?).send().await.map_err(http::fault)?;
         if !answer.status().is_success() {
             return Err(http::refused(answer).await);
         }

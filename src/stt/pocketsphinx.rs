@@ -9,8 +9,8 @@
 //! - One process per utterance understands more than one that stays: it adapts itself, to the wrong thing.
 
 use super::{
-    Hear, Heard, Listener, ListenerKind,
-    utterance::{self, Scribe, Written},
+    ListenerKind, Patience,
+    utterance::{ByUtterance, Scribe, Written},
 };
 use crate::{
     audio::Format,
@@ -19,6 +19,7 @@ use crate::{
     remote::{
         Fault,
         checks::{self, Checked},
+        kinds,
     },
 };
 use bytes::Bytes;
@@ -26,9 +27,16 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::{
-    collections::HashSet, fmt::Write as _, io::Write as _, path::PathBuf, process::Stdio, sync::Arc, time::Duration,
+    collections::HashSet,
+    fmt::Write as _,
+    fs::{File, Permissions},
+    io::{self, Write as _},
+    os::{fd::AsRawFd as _, unix::fs::PermissionsExt as _},
+    path::PathBuf,
+    process::Stdio,
+    sync::Arc,
+    time::Duration,
 };
-use tempfile::NamedTempFile;
 use tokio::{io::AsyncWriteExt as _, process::Command, sync::mpsc, time::timeout};
 
 const PROGRAM: &str = "pocketsphinx_continuous";
@@ -45,7 +53,8 @@ pub(super) const KIND: ListenerKind = ListenerKind {
     summary: "The program PocketSphinx on this machine: no key, no network, English, and no words but the phrases it is given",
     schema: checks::schema::<Options>,
     check: checks::mistakes::<Options>,
-    build: |options| Ok(Arc::new(PocketSphinx::new(&checks::read(options)?)?)),
+    calls: kinds::no_calls,
+    build: |options| Ok(Arc::new(ByUtterance(Arc::new(Recognizer::new(&checks::read(options)?)?)))),
 };
 
 /// Options of `kind: pocketsphinx`.
@@ -83,14 +92,13 @@ impl Checked for Options {
     }
 }
 
-struct PocketSphinx(Arc<Recognizer>);
-
 struct Recognizer {
-    grammar: NamedTempFile,
+    /// It has no name, so that nobody else can open it, and nothing is left of it however this process ends.
+    grammar: File,
     model: PathBuf,
 }
 
-impl PocketSphinx {
+impl Recognizer {
     fn new(options: &Options) -> Result<Self, Vec<OptionProblem>> {
         let problem = |path: &str, what: String, hint: &str| vec![OptionProblem::new(path, what).hint(hint)];
         let dictionary = options.model.join("cmudict-en-us.dict");
@@ -120,48 +128,35 @@ impl PocketSphinx {
                 "see whether the folder for temporary files is full",
             )
         })?;
-        Ok(Self(Arc::new(Recognizer { grammar, model: options.model.clone() })))
+        Ok(Self { grammar, model: options.model.clone() })
     }
 }
 
 /// <https://www.w3.org/TR/jsgf/>
-fn write_grammar(phrases: &[String]) -> std::io::Result<NamedTempFile> {
+fn write_grammar(phrases: &[String]) -> io::Result<File> {
     let mut text = String::from("#JSGF V1.0;\ngrammar phrases;\npublic <phrase> = ");
     for (index, phrase) in phrases.iter().enumerate() {
         let _ = write!(text, "{}{}", if index == 0 { "" } else { " | " }, phrase.trim().to_lowercase());
     }
     text.push_str(";\n");
-    let mut file = NamedTempFile::with_prefix("offhook-phrases-")?;
+    let mut file = tempfile::tempfile()?;
+    file.set_permissions(Permissions::from_mode(0o600))?;
     file.write_all(text.as_bytes())?;
-    Ok(file)
-}
-
-impl Listener for PocketSphinx {
-    fn kind(&self) -> &'static str {
-        KIND.kind
-    }
-
-    fn format(&self, _: Format) -> Format {
-        Format::SLIN8
-    }
-
-    fn listen(
-        &self,
-        format: Format,
-        input: mpsc::Receiver<Hear>,
-        words: mpsc::Sender<Heard>,
-    ) -> BoxFuture<'static, Result<(), Fault>> {
-        utterance::run(Arc::clone(&self.0), format, input, words).boxed()
-    }
+    // Opened anew, only to be read: what inherits it cannot write into it.
+    File::open(format!("/dev/fd/{}", file.as_raw_fd()))
 }
 
 impl Scribe for Recognizer {
-    fn ready(&self) -> BoxFuture<'static, Result<(), Fault>> {
-        std::future::ready(Ok(())).boxed()
+    const KIND: &'static str = KIND.kind;
+    const FORMAT: Format = Format::SLIN8;
+
+    /// It is on this machine, and says the same of the same words.
+    fn patience(&self) -> Patience {
+        Patience { timeout_ms: RECOGNIZE_MAX.as_millis() as u64, retries: 0 }
     }
 
     fn write(
-        &self,
+        self: Arc<Self>,
         mut audio: mpsc::Receiver<Bytes>,
         _: mpsc::Sender<String>,
     ) -> BoxFuture<'static, Result<Written, Fault>> {
@@ -171,13 +166,14 @@ impl Scribe for Recognizer {
             .arg(self.model.join("en-us"))
             .arg("-dict")
             .arg(self.model.join("cmudict-en-us.dict"))
-            .arg("-jsgf")
-            .arg(self.grammar.path())
+            .args(["-jsgf", "/dev/stderr"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
             .kill_on_drop(true);
         async move {
+            // The one way to hand an open file on: the program has nothing to say there.
+            let grammar = self.grammar.try_clone().map_err(|error| Fault::Unreachable(error.to_string()))?;
+            command.stderr(grammar);
             let mut sound = Vec::new();
             while let Some(piece) = audio.recv().await {
                 sound.extend(piece.chunks_exact(2).flat_map(|sample| [sample[0], sample[1], 0, 0]));
@@ -211,13 +207,18 @@ async fn recognize(mut command: Command, sound: Vec<u8>) -> Result<String, Fault
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{audio::Converter, remote::kinds, speech::VOICES};
+    use crate::{
+        audio::Converter,
+        speech::VOICES,
+        stt::{Hear, Heard},
+    };
     use serde_json::json;
+    use std::{io::Read as _, os::unix::fs::MetadataExt as _};
 
     fn problems(options: serde_json::Value) -> Vec<(String, String)> {
         let found = match checks::read::<Options>(&options) {
             Err(problems) => problems,
-            Ok(options) => PocketSphinx::new(&options).err().unwrap_or_default(),
+            Ok(options) => Recognizer::new(&options).err().unwrap_or_default(),
         };
         found.into_iter().map(|problem| (problem.path, problem.message)).collect()
     }
@@ -230,6 +231,17 @@ mod tests {
         assert_eq!(unknown, [("phrases[1]".into(), "\"flumphwangler\" is not in the dictionary".into())]);
         let nowhere = problems(json!({ "phrases": ["yes"], "model": "/nowhere" }));
         assert_eq!(nowhere[0].0, "model");
+    }
+
+    #[test]
+    fn the_grammar_is_a_file_that_nobody_else_finds_or_writes() {
+        let mut grammar = write_grammar(&["Opening hours".into(), "yes".into()]).unwrap();
+        let mut text = String::new();
+        grammar.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "#JSGF V1.0;\ngrammar phrases;\npublic <phrase> = opening hours | yes;\n");
+        assert!(grammar.write_all(b"x").is_err());
+        let about = grammar.metadata().unwrap();
+        assert_eq!((about.nlink(), about.mode() & 0o077), (0, 0), "no name, and for its owner only");
     }
 
     /// What is understood of a phrase that espeak-ng speaks over a telephone.

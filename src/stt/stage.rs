@@ -26,6 +26,8 @@ use tokio_tungstenite::{
     },
 };
 
+/// What a listener takes for the words of a turn, unless its options say otherwise.
+pub(super) const TURN_MAX: Duration = Duration::from_millis(super::timeout_ms());
 /// Longer than anything that does come.
 const PATIENCE: Duration = Duration::from_secs(20);
 

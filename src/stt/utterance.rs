@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::{Hear, Heard, TURN_MAX, lead::Lead, text};
+use super::{Hear, Heard, Listener, Patience, lead::Lead, text};
 use crate::{audio::Format, call::Usage, remote::Fault};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
@@ -24,21 +24,49 @@ const UTTERANCE_MAX: Duration = Duration::from_secs(5 * 60);
 const AUDIO_QUEUE: usize = 256;
 /// Partial texts that were not told yet; only the last matters, and the attempt waits.
 const PARTIAL_QUEUE: usize = 16;
-/// Turns that wait for their words. Each waits [`TURN_MAX`] at most, and nobody takes more turns in that time.
+/// Turns that wait for their words. Each waits [`Patience::turn`] at most, and nobody takes more turns in that time.
 const WAITING_MAX: usize = 8;
-/// Before a service that has failed is asked a second and last time.
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// A service that writes down utterances.
 pub(super) trait Scribe: Send + Sync + 'static {
+    /// As a [`Listener`]'s.
+    const KIND: &'static str;
+    /// What it wants to hear, whatever the leg has.
+    const FORMAT: Format;
+
+    fn patience(&self) -> Patience;
     /// What can be known before the first utterance.
-    fn ready(&self) -> BoxFuture<'static, Result<(), Fault>>;
+    fn ready(self: Arc<Self>) -> BoxFuture<'static, Result<(), Fault>> {
+        std::future::ready(Ok(())).boxed()
+    }
     /// Writes down what it hears until `audio` is closed. `partials` takes all the words of it so far.
     fn write(
-        &self,
+        self: Arc<Self>,
         audio: mpsc::Receiver<Bytes>,
         partials: mpsc::Sender<String>,
     ) -> BoxFuture<'static, Result<Written, Fault>>;
+}
+
+/// A listener by such a service. It is asked again for each utterance, so its session need not be.
+pub(super) struct ByUtterance<S>(pub Arc<S>);
+
+impl<S: Scribe> Listener for ByUtterance<S> {
+    fn kind(&self) -> &'static str {
+        S::KIND
+    }
+
+    fn format(&self, _: Format) -> Format {
+        S::FORMAT
+    }
+
+    fn listen(
+        &self,
+        _: Format,
+        input: mpsc::Receiver<Hear>,
+        words: mpsc::Sender<Heard>,
+    ) -> BoxFuture<'static, Result<(), Fault>> {
+        run(Arc::clone(&self.0), input, words).boxed()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -66,14 +94,13 @@ struct Turn {
     known: Option<String>,
 }
 
-pub(super) async fn run<S: Scribe>(
+async fn run<S: Scribe>(
     scribe: Arc<S>,
-    format: Format,
     mut input: mpsc::Receiver<Hear>,
     words: mpsc::Sender<Heard>,
 ) -> Result<(), Fault> {
-    let mut ready = Some(scribe.ready());
-    let mut desk = Desk { scribe, format, lead: Lead::new(format), turn: None, waiting: FuturesOrdered::new() };
+    let mut ready = Some(is_there(Arc::clone(&scribe)).boxed());
+    let mut desk = Desk { scribe, lead: Lead::new(S::FORMAT), turn: None, waiting: FuturesOrdered::new() };
     loop {
         let heard = tokio::select! {
             result = maybe(ready.as_mut()) => {
@@ -101,6 +128,15 @@ pub(super) async fn run<S: Scribe>(
             }
         }
     }
+}
+
+async fn is_there<S: Scribe>(scribe: Arc<S>) -> Result<(), Fault> {
+    for _ in 0..scribe.patience().retries {
+        let ready = Arc::clone(&scribe).ready().await;
+        let Some(pause) = ready.as_ref().err().and_then(Fault::pause) else { return ready };
+        sleep(pause).await;
+    }
+    scribe.ready().await
 }
 
 async fn maybe<F: Future + Unpin>(future: Option<F>) -> F::Output {
@@ -134,7 +170,6 @@ async fn progress(turn: &mut Option<Turn>) -> Progress {
 
 struct Desk<S> {
     scribe: Arc<S>,
-    format: Format,
     lead: Lead,
     turn: Option<Turn>,
     /// Turns that have ended, in order.
@@ -148,7 +183,7 @@ impl<S: Scribe> Desk<S> {
             Hear::TurnBegan if self.turn.is_none() => {
                 let audio: Vec<u8> = self.lead.take().into_iter().flatten().collect();
                 self.lead.hear(Bytes::copy_from_slice(&audio));
-                let attempt = Some(attempt(&*self.scribe, &audio));
+                let attempt = Some(attempt(&self.scribe, &audio));
                 self.turn = Some(Turn { audio, attempt, ..Turn::default() });
             }
             Hear::TurnBegan => {}
@@ -169,13 +204,13 @@ impl<S: Scribe> Desk<S> {
 
     fn audio(&mut self, audio: Bytes) -> Result<(), Fault> {
         if let Some(turn) = &mut self.turn
-            && self.format.duration_of(turn.audio.len()) < UTTERANCE_MAX
+            && S::FORMAT.duration_of(turn.audio.len()) < UTTERANCE_MAX
         {
             turn.audio.extend_from_slice(&audio);
             let sender = turn.attempt.as_ref().and_then(|attempt| attempt.audio.as_ref());
             // One that has ended says so in `progress`.
             if let Some(Err(mpsc::error::TrySendError::Full(_))) = sender.map(|sender| sender.try_send(audio.clone())) {
-                return Err(Fault::Slow(TURN_MAX));
+                return Err(Fault::Slow(self.scribe.patience().turn()));
             }
         }
         self.lead.hear(audio);
@@ -184,8 +219,8 @@ impl<S: Scribe> Desk<S> {
 
     fn may_end(&mut self) {
         let Some(turn) = &mut self.turn else { return };
-        if turn.known.is_none() && self.format.duration_of(turn.audio.len()) >= UTTERANCE_MIN {
-            turn.attempt.get_or_insert_with(|| attempt(&*self.scribe, &turn.audio)).audio = None;
+        if turn.known.is_none() && S::FORMAT.duration_of(turn.audio.len()) >= UTTERANCE_MIN {
+            turn.attempt.get_or_insert_with(|| attempt(&self.scribe, &turn.audio)).audio = None;
         }
     }
 
@@ -194,18 +229,20 @@ impl<S: Scribe> Desk<S> {
         let is_asked = turn.attempt.as_ref().is_none_or(|attempt| attempt.audio.is_none());
         turn.known = None;
         if is_asked {
-            turn.attempt = Some(attempt(&*self.scribe, &turn.audio));
+            turn.attempt = Some(attempt(&self.scribe, &turn.audio));
         }
     }
 
     fn ended(&mut self) -> Result<(), Fault> {
         let Turn { said, audio, attempt: begun, known } = self.turn.take().unwrap_or_default();
         self.lead.take();
+        let patience = self.scribe.patience();
+        let turn_max = patience.turn();
         if self.waiting.len() >= WAITING_MAX {
-            return Err(Fault::Slow(TURN_MAX));
+            return Err(Fault::Slow(turn_max));
         }
         let known = match known {
-            None if self.format.duration_of(audio.len()) < UTTERANCE_MIN => Some(String::new()),
+            None if S::FORMAT.duration_of(audio.len()) < UTTERANCE_MIN => Some(String::new()),
             known => known,
         };
         if let Some(known) = known {
@@ -215,24 +252,16 @@ impl<S: Scribe> Desk<S> {
         }
         let scribe = Arc::clone(&self.scribe);
         let writing = async move {
-            let first = begun.unwrap_or_else(|| attempt(&*scribe, &audio));
-            let written = match finish(first).await {
-                Err(fault) if fault.is_passing() => {
-                    let pause = match &fault {
-                        Fault::Refused { retry_after: Some(pause), .. } => *pause,
-                        _ => PAUSE,
-                    };
-                    if pause >= TURN_MAX {
-                        return Err(fault);
-                    }
-                    sleep(pause).await;
-                    finish(attempt(&*scribe, &audio)).await
-                }
-                result => result,
-            };
+            let first = begun.unwrap_or_else(|| attempt(&scribe, &audio));
+            let mut written = finish(first).await;
+            for _ in 0..patience.retries {
+                let Some(pause) = written.as_ref().err().and_then(Fault::pause) else { break };
+                sleep(pause).await;
+                written = finish(attempt(&scribe, &audio)).await;
+            }
             written.map(|written| Written { text: text::joined(&said, &written.text), ..written })
         };
-        let limited = async { timeout(TURN_MAX, writing).await.unwrap_or(Err(Fault::Slow(TURN_MAX))) };
+        let limited = async move { timeout(turn_max, writing).await.unwrap_or(Err(Fault::Slow(turn_max))) };
         self.waiting.push_back(limited.boxed());
         Ok(())
     }
@@ -254,13 +283,13 @@ impl<S: Scribe> Desk<S> {
                 Ok(told((!all.is_empty()).then_some(Heard::Partial { text: all, stable: true }), usage))
             }
             // The service has found the end of an utterance by itself; what comes is another.
-            Ok(_) if self.format.duration_of(turn.audio.len()) < UTTERANCE_MIN => {
+            Ok(_) if S::FORMAT.duration_of(turn.audio.len()) < UTTERANCE_MIN => {
                 Err(Fault::Garbage("a transcript before anything was said"))
             }
             Ok(Written { text, usage }) => {
                 text::append(&mut turn.said, &text);
                 turn.audio.clear();
-                turn.attempt = Some(attempt(&*self.scribe, &[]));
+                turn.attempt = Some(attempt(&self.scribe, &[]));
                 let text = turn.said.clone();
                 Ok(told((!text.is_empty()).then_some(Heard::Partial { text, stable: false }), usage))
             }
@@ -272,14 +301,14 @@ impl<S: Scribe> Desk<S> {
 }
 
 /// An attempt that has heard `audio`.
-fn attempt(scribe: &impl Scribe, audio: &[u8]) -> Attempt {
+fn attempt(scribe: &Arc<impl Scribe>, audio: &[u8]) -> Attempt {
     let (sender, receiver) = mpsc::channel(AUDIO_QUEUE);
     let (partials_out, partials) = mpsc::channel(PARTIAL_QUEUE);
     if !audio.is_empty() {
         // The queue is empty.
         let _ = sender.try_send(Bytes::copy_from_slice(audio));
     }
-    Attempt { writing: scribe.write(receiver, partials_out), audio: Some(sender), partials }
+    Attempt { writing: Arc::clone(scribe).write(receiver, partials_out), audio: Some(sender), partials }
 }
 
 /// Tells the end of the utterance and waits for the words.

@@ -8,8 +8,8 @@
 mod tests;
 
 use super::{
-    Hear, Heard, Listener, ListenerKind, text,
-    utterance::{self, Scribe, Written},
+    ListenerKind, Patience, text,
+    utterance::{ByUtterance, Scribe, Written},
 };
 use crate::{
     audio::Format,
@@ -18,6 +18,7 @@ use crate::{
         Fault,
         checks::{self, Checked},
         json::with_known,
+        kinds,
         wyoming::{Connection, Event},
     },
 };
@@ -40,7 +41,8 @@ pub(super) const KIND: ListenerKind = ListenerKind {
     summary: "A Wyoming server, such as wyoming-faster-whisper or wyoming-vosk: no key, no cloud",
     schema: checks::schema::<Options>,
     check: checks::mistakes::<Options>,
-    build: |options| Ok(Arc::new(Wyoming(Arc::new(checks::read(options)?)))),
+    calls: kinds::no_calls,
+    build: |options| Ok(Arc::new(ByUtterance(Arc::new(Server(checks::read(options)?))))),
 };
 
 /// Options of `kind: wyoming_transcribe`.
@@ -61,16 +63,14 @@ struct Options {
     /// Other words to be recognized that few people use, for servers that take them.
     #[serde(default)]
     terms: Vec<String>,
+    #[serde(flatten)]
+    patience: Patience,
 }
 
 impl Checked for Options {
     fn problems(&self) -> Vec<OptionProblem> {
-        let mut problems = Vec::new();
-        let port = self.address.rsplit_once(':').filter(|(host, _)| !host.is_empty() && !host.contains('/'));
-        if !port.is_some_and(|(_, port)| port.parse::<u16>().is_ok_and(|port| port > 0)) {
-            let problem = OptionProblem::new("address", "is no host with a port");
-            problems.push(problem.hint(format!("write it like {ADDRESS}")));
-        }
+        let mut problems = Vec::from_iter(checks::host_and_port("address", &self.address, ADDRESS));
+        problems.extend(self.patience.problems());
         for (path, value) in [("model", &self.model), ("language", &self.language)] {
             if value.as_deref().is_some_and(|value| value.trim().is_empty()) {
                 problems
@@ -97,50 +97,30 @@ impl Options {
     }
 }
 
-struct Wyoming(Arc<Options>);
-
-impl Listener for Wyoming {
-    fn kind(&self) -> &'static str {
-        KIND.kind
-    }
-
-    /// What every model of such servers was made for.
-    fn format(&self, _leg: Format) -> Format {
-        Format::SLIN16
-    }
-
-    fn listen(
-        &self,
-        format: Format,
-        input: mpsc::Receiver<Hear>,
-        words: mpsc::Sender<Heard>,
-    ) -> BoxFuture<'static, Result<(), Fault>> {
-        let scribe = Server { options: Arc::clone(&self.0), format };
-        utterance::run(Arc::new(scribe), format, input, words).boxed()
-    }
-}
-
-struct Server {
-    options: Arc<Options>,
-    format: Format,
-}
+struct Server(Options);
 
 impl Scribe for Server {
-    fn ready(&self) -> BoxFuture<'static, Result<(), Fault>> {
-        let options = Arc::clone(&self.options);
-        async move { Connection::connect(&options.address).await.map(drop) }.boxed()
+    const KIND: &'static str = KIND.kind;
+    /// What every model of such servers was made for.
+    const FORMAT: Format = Format::SLIN16;
+
+    fn patience(&self) -> Patience {
+        self.0.patience
+    }
+
+    fn ready(self: Arc<Self>) -> BoxFuture<'static, Result<(), Fault>> {
+        async move { Connection::connect(&self.0.address).await.map(drop) }.boxed()
     }
 
     fn write(
-        &self,
+        self: Arc<Self>,
         audio: mpsc::Receiver<Bytes>,
         partials: mpsc::Sender<String>,
     ) -> BoxFuture<'static, Result<Written, Fault>> {
-        let (options, format) = (Arc::clone(&self.options), self.format);
         async move {
-            let mut server = Connection::connect(&options.address).await?;
-            server.send(&options.transcribe()).await?;
-            write(server, format, audio, partials).await
+            let mut server = Connection::connect(&self.0.address).await?;
+            server.send(&self.0.transcribe()).await?;
+            write(server, Self::FORMAT, audio, partials).await
         }
         .boxed()
     }

@@ -9,6 +9,7 @@ use offhook::{
         TurnRules,
     },
 };
+use std::time::Duration;
 
 /// Hears the caller and acts on it by itself.
 const OWN: AgentTraits = AGENT;
@@ -122,6 +123,40 @@ fn a_caller_who_speaks_on_interrupts_and_is_heard_from_the_first_word() {
     }
 }
 
+/// Its beginning and its sound were on their way when the caller's turn began.
+#[test]
+fn an_answer_that_a_turn_overtakes_is_not_heard_and_its_agent_knows() {
+    for announced in [true, false] {
+        let mut stage = call(TOLD);
+        let before = stage.voice_ms();
+        speaks(&mut stage, 400);
+        if announced {
+            stage.starts("late");
+        }
+        stage.speaks("late", 300).speaks("late", 300).done("late");
+        speaks(&mut stage, 400);
+        assert_eq!(stage.voice_ms(), before, "nothing is said into the caller's words");
+        let told = |command: &&&AgentCommand| matches!(command, AgentCommand::Interrupt { response, heard: Duration::ZERO, .. } if **response == *"late");
+        assert_eq!(stage.commands().iter().filter(told).count(), 1, "once");
+        quiet(&mut stage, 1_500);
+        stage.reply("next", 300);
+        quiet(&mut stage, 600);
+        assert_eq!(stage.voice_ms() - before, 300, "the next answer is heard whole");
+    }
+}
+
+/// What still comes of an answer that was cut off is not told again.
+#[test]
+fn an_answer_that_is_interrupted_is_interrupted_once() {
+    let mut stage = call(TOLD);
+    stage.starts("answer").speaks("answer", 3_000);
+    quiet(&mut stage, 1_000);
+    speaks(&mut stage, 800);
+    stage.speaks("answer", 1_000);
+    speaks(&mut stage, 200);
+    assert_eq!(interrupts(&stage), 1);
+}
+
 #[test]
 fn the_agent_is_paused_within_a_tenth_of_a_second() {
     let mut stage = call(TOLD);
@@ -186,6 +221,37 @@ fn the_wait_is_counted_from_the_last_sound_of_the_caller() {
     let total = times.total().as_millis();
     assert!((890..=940).contains(&total), "{total} ms: {times:?}");
     assert!(times.endpointing.as_millis() >= 560, "{times:?}");
+}
+
+/// Who finds the turns itself can be sooner with its answer than our ears with the end of the turn.
+#[test]
+fn an_early_answer_ends_the_turn_and_no_other_is_waited_for() {
+    let mut stage = call(OWN);
+    speaks(&mut stage, 600);
+    quiet(&mut stage, 300);
+    stage.reply("answer", 1_000);
+    quiet(&mut stage, 4_000);
+    let turns: Vec<_> = stage
+        .measures()
+        .into_iter()
+        .filter_map(|m| if let Measure::Turn(times) = m { Some(times) } else { None })
+        .collect();
+    let [times] = turns.as_slice() else { panic!("one turn: {turns:?}") };
+    let total = times.total().as_millis();
+    assert!((280..=340).contains(&total), "{total} ms: {times:?}");
+    assert!(!stage.notes().iter().any(|note| matches!(note, Note::Spoke { .. })), "nobody waits");
+    assert_eq!(stage.voice_ms(), 1_300, "the greeting and the answer");
+}
+
+#[test]
+fn a_caller_who_is_answered_too_early_and_speaks_on_interrupts_the_answer() {
+    let mut stage = call(OWN);
+    speaks(&mut stage, 600);
+    stage.reply("answer", 3_000);
+    speaks(&mut stage, 1_000);
+    quiet(&mut stage, 4_000);
+    assert_eq!(interrupts(&stage), 1);
+    assert!(stage.voice_ms() <= 300 + 200, "{} ms", stage.voice_ms());
 }
 
 fn audio_frames(stage: &Stage) -> usize {

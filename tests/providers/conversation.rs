@@ -75,13 +75,3 @@ pub async fn the_vendor_is_told_how_much_was_heard<D: Dialect>() {
     desk.ends_with(&caller).await;
     vendor.is_content();
 }
-
-pub async fn usage_is_counted<D: Dialect>() {
-    let vendor = Vendor::start::<D>(Scenario::default()).await;
-    let desk = Desk::of(&vendor).await;
-    let caller = desk.call().await;
-    vendor.until_session(1, "has greeted", |seen| seen.answered == 1).await;
-    caller.hears(hertz(1), ms(700)).await;
-    desk.ends_with(&caller).await;
-    assert!(desk.metric("offhook_tokens_total") > 0.0, "{}", desk.engine.metrics().text());
-}

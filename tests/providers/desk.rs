@@ -30,6 +30,9 @@ use uuid::Uuid;
 /// The pitch of the apology that is configured here.
 pub const APOLOGY_HZ: f64 = 300.0;
 const APOLOGY: Duration = ms(800);
+/// The pitch of `moment.wav`, a filler.
+pub const MOMENT_HZ: f64 = 250.0;
+pub const MOMENT: Duration = ms(2_000);
 const PATIENCE: Duration = Duration::from_secs(45);
 /// How often a figure is looked at that nobody announces.
 const LOOK_EVERY: Duration = ms(20);
@@ -75,16 +78,16 @@ impl Desk {
     /// The same with several pipelines and more lines of the context's configuration; callers speak with the first.
     pub async fn of_pipelines(named: &[(&str, &Stages)], more: &str) -> Self {
         let providers: Vec<_> = named.iter().map(|(name, _)| (*name, pipeline(&[name], &[name], &[name]))).collect();
-        Self::of_sections(&Stages::sections(named), &providers, more).await
+        Self::at(&providers, more, &Stages::sections(named)).await
     }
 
     /// The same with more lines of the context's configuration; callers speak with the first provider.
     pub async fn with(providers: &[(&str, String)], more: &str) -> Self {
-        Self::of_sections("", providers, more).await
+        Self::at(providers, more, "").await
     }
 
-    /// The same with more sections of the configuration.
-    pub async fn of_sections(sections: &str, providers: &[(&str, String)], more: &str) -> Self {
+    /// The same with more sections.
+    pub async fn at(providers: &[(&str, String)], more: &str, sections: &str) -> Self {
         let place = PLACES.acquire().await.expect("it is never closed");
         let starting = STARTING.lock().await;
         // Only the first in a test program can succeed.
@@ -99,7 +102,8 @@ impl Desk {
         };
         write("tools/look_up.yaml", &LOOK_UP.replace("HOST", &service.host()));
         tone(APOLOGY_HZ, APOLOGY).write_wav(&folder.path().join("apology.wav"));
-        let path = write("offhook.yaml", &format!("{sections}{}", yaml(providers, &service, more)));
+        tone(MOMENT_HZ, MOMENT).write_wav(&folder.path().join("moment.wav"));
+        let path = write("offhook.yaml", &(yaml(providers, &service, more) + sections));
         // Loading renders clips, which is work that no other call's task may wait for.
         let starting_up = move || {
             Handle::current().block_on(async {
@@ -117,7 +121,7 @@ impl Desk {
         let mut id = *Uuid::new_v4().as_bytes();
         id[..4].copy_from_slice(&[0x0f, 0xf4, 0x00, 0x01]);
         let mut pitches: Vec<f64> = (1..=SESSIONS).map(hertz).collect();
-        pitches.push(APOLOGY_HZ);
+        pitches.extend([APOLOGY_HZ, MOMENT_HZ]);
         Caller::dial(self.engine.audiosocket_addr(), Uuid::from_bytes(id), pitches).await
     }
 
@@ -138,9 +142,13 @@ impl Desk {
 
     /// The sum of all children of a metric whose line begins like this.
     pub fn metric(&self, begin: &str) -> f64 {
-        let text = self.engine.metrics().text();
-        let values = text.lines().filter(|line| line.starts_with(begin)).filter_map(|line| line.rsplit(' ').next());
-        values.filter_map(|value| value.parse::<f64>().ok()).sum()
+        sum(&self.engine.metrics().text(), begin)
+    }
+
+    /// The same as a page of the engine shows it; some figures are made for that.
+    pub async fn scraped(&self, begin: &str) -> f64 {
+        let page = reqwest::get(format!("http://{}/metrics", self.engine.http_addr())).await.expect("the page");
+        sum(&page.text().await.expect("the page"), begin)
     }
 
     /// Waits until it has grown so far.
@@ -156,6 +164,11 @@ impl Desk {
 /// One entry of the configuration's `providers`: listeners, models and voices in their order.
 pub fn pipeline(stt: &[&str], llm: &[&str], tts: &[&str]) -> String {
     format!("{{ pipeline: {{ stt: {stt:?}, llm: {llm:?}, tts: {tts:?} }} }}")
+}
+
+fn sum(metrics: &str, begin: &str) -> f64 {
+    let values = metrics.lines().filter(|line| line.starts_with(begin)).filter_map(|line| line.rsplit(' ').next());
+    values.filter_map(|value| value.parse::<f64>().ok()).sum()
 }
 
 fn yaml(providers: &[(&str, String)], service: &Service, more: &str) -> String {

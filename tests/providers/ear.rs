@@ -2,7 +2,10 @@
 
 use crate::{
     ms,
-    support::{audio::Sound, caller, speech},
+    support::{
+        audio::{RATE, Sound},
+        caller, speech,
+    },
 };
 use std::{fmt, net::SocketAddr, ops::Range, time::Duration};
 use tokio::{
@@ -13,8 +16,13 @@ use tokio::{
 use uuid::Uuid;
 
 const FRAME: Duration = Duration::from_millis(20);
+const SAMPLES: usize = 160;
+/// Radians by which a tone's phase may differ from frame to frame: less than one sample of the lowest pitch.
+const SEAM: f64 = 0.3;
 /// Things to say that wait to be taken up; no test has so many.
 const WORDS: usize = 16;
+/// A sample of speech that is loud enough to be heard: -30 dB below full scale.
+const AUDIBLE: u16 = 1_000;
 /// The longest a test waits to hear something.
 const PATIENCE: Duration = Duration::from_secs(45);
 
@@ -60,6 +68,14 @@ impl Caller {
             lines.expect("espeak-ng speaks").remove(0)
         });
         self.say(rendered.await.clone());
+    }
+
+    /// These words, by the same voice; they begin with their first sound.
+    pub async fn says(&self, words: &str) {
+        let mut rendered = speech::render_all(&[words], "en-gb+f3").await.expect("espeak-ng speaks").remove(0);
+        let begins = rendered.iter().position(|sample| sample.unsigned_abs() > AUDIBLE);
+        rendered.drain(..begins.expect("it is audible"));
+        self.say(rendered);
     }
 
     pub fn say(&self, samples: Vec<i16>) {
@@ -126,11 +142,50 @@ impl Tape {
         FRAME * u32::try_from(frames).expect("a call of less than years")
     }
 
+    /// How long anything was heard within this time.
+    pub fn loud_time(&self, within: Range<Duration>) -> Duration {
+        let frames = self.loud.iter().take(frame_at(within.end)).skip(frame_at(within.start)).filter(|loud| **loud);
+        FRAME * u32::try_from(frames.count()).expect("a call of less than years")
+    }
+
     /// When this pitch was heard first from then on.
     pub fn first_of(&self, hz: f64, from: Duration) -> Option<Duration> {
         let mut later = self.pitches.iter().enumerate().skip(frame_at(from));
         let (frame, _) = later.find(|(_, pitch)| **pitch == Some(hz as u32))?;
         Some(FRAME * u32::try_from(frame).expect("a call of less than years"))
+    }
+
+    /// When it was heard last within this time.
+    pub fn last_of(&self, hz: f64, within: Range<Duration>) -> Option<Duration> {
+        let end = frame_at(within.end).min(self.pitches.len());
+        let frames = self.pitches.get(frame_at(within.start)..end)?;
+        let last = frames.iter().rposition(|pitch| *pitch == Some(hz as u32))?;
+        Some(within.start + FRAME * u32::try_from(last + 1).expect("a call of less than years"))
+    }
+
+    /// How long all was that was heard within this time. It has to be this tone, and once the silence is cut out of it no
+    /// sample may be missing or too many.
+    #[track_caller]
+    pub fn seamless(&self, hz: f64, within: Range<Duration>) -> Duration {
+        let frames = self.sound.samples.chunks_exact(SAMPLES).zip(&self.loud);
+        let (from, end) = (frame_at(within.start), frame_at(within.end).min(self.loud.len()));
+        let heard: Vec<&[i16]> =
+            frames.take(end).skip(from).filter(|(_, loud)| **loud).map(|(frame, _)| frame).collect();
+        let turn = std::f64::consts::TAU * hz / f64::from(RATE);
+        // Of the tone as if it had never paused; the first and the last frame may be filled by half.
+        let phase = |(at, frame): (usize, &&[i16])| {
+            let sum = |wave: fn(f64) -> f64| {
+                let angle = |index: usize| turn * (at * SAMPLES + index) as f64;
+                frame.iter().enumerate().map(|(index, sample)| f64::from(*sample) * wave(angle(index))).sum::<f64>()
+            };
+            sum(f64::cos).atan2(sum(f64::sin))
+        };
+        let inner = 1..heard.len().saturating_sub(1);
+        let phases: Vec<f64> = heard.iter().enumerate().filter(|(at, _)| inner.contains(at)).map(phase).collect();
+        let apart = |one: f64, other: f64| ((one - other).sin()).atan2((one - other).cos()).abs();
+        let seam = phases.iter().position(|phase| apart(*phase, phases[0]) > SEAM);
+        assert_eq!(seam, None, "frames into the tone without its pauses; {self:?}");
+        FRAME * u32::try_from(heard.len()).expect("a call of less than years")
     }
 
     fn quiet_since(&self) -> Duration {

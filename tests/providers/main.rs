@@ -6,16 +6,20 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod clips;
 mod conversation;
 mod desk;
 mod ear;
 mod faults;
+mod figures;
+mod outages;
 mod page;
 mod runner;
 mod sessions;
 mod stages;
 mod table;
 mod tools;
+mod turns;
 
 use std::time::Duration;
 

@@ -4,9 +4,11 @@
 pub mod breaks;
 pub mod conversation;
 pub mod faults;
+pub mod figures;
 pub mod ranks;
 pub mod sound;
 pub mod tools;
+pub mod turns;
 
 use crate::{
     desk::Desk,

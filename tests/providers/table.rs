@@ -1,11 +1,25 @@
 //! Which behaviours are shown of which provider. A new provider is one line at the end.
 
-use crate::{conversation, faults, runner::Case, sessions, stages, support::vendor, tools};
+use crate::{
+    clips, conversation, faults, figures, outages, runner::Case, sessions, stages, support::vendor, tools, turns,
+};
 
 /// Tests that every provider passes, handed to another macro behind what it was given.
 macro_rules! every {
     ($next:ident! { $($given:tt)* }) => {
         $next! { $($given)*
+            outages::a_vendor_that_fails_is_left_alone_and_tried_again
+            outages::a_session_is_replaced_in_a_pause_before_the_vendors_limit
+            turns::a_backchannel_pauses_the_agent_which_goes_on_at_the_exact_sample
+            turns::an_interruption_silences_the_agent_at_once_and_is_heard_from_its_first_sound
+            turns::a_vendor_that_owns_the_turns_decides_alone
+            turns::a_greeting_is_not_cut_by_noise
+            turns::a_protected_greeting_is_not_even_paused
+            clips::a_clip_greets_the_caller_and_the_agent_is_told_its_words
+            clips::a_slow_tool_is_announced_once_and_the_agent_is_told_so
+            clips::a_filler_is_not_heard_before_a_quick_answer_and_makes_place_for_a_late_one
+            figures::the_latency_that_is_told_is_what_the_caller_hears
+            figures::the_time_of_a_connection_is_counted_and_priced
             conversation::the_greeting_is_heard_as_long_as_it_is
             conversation::the_caller_is_answered
             conversation::an_interruption_stops_the_agent_and_late_audio_is_not_heard
@@ -83,7 +97,7 @@ macro_rules! providers {
 
 // Behind the dialect: what only some vendors can do.
 every! { provider! { openai_realtime OpenAi
-    conversation::usage_is_counted
+    figures::tokens_are_counted_as_they_are_reported_and_priced
     sessions::formats_that_were_not_asked_for_end_the_handshake
     conversation::the_vendor_is_told_how_much_was_heard
 } }
@@ -99,7 +113,7 @@ every! { provider! { elevenlabs_agent ElevenLabs
 every! { provider! { gemini_live Gemini
     faults::a_vendor_that_says_it_will_go_and_falls_silent
     faults::a_session_is_resumed_by_its_handle_or_else_told_what_was_said
-    conversation::usage_is_counted
+    figures::tokens_are_counted_as_they_are_reported_and_priced
     tools::a_call_that_was_taken_back_gets_no_answer
 } }
 
@@ -108,7 +122,17 @@ pipeline! {
     conversation::the_caller_is_answered
     conversation::an_interruption_stops_the_agent_and_late_audio_is_not_heard
     conversation::the_vendor_is_told_how_much_was_heard
-    conversation::usage_is_counted
+    turns::a_backchannel_pauses_the_agent_which_goes_on_at_the_exact_sample
+    turns::an_interruption_silences_the_agent_at_once_and_is_heard_from_its_first_sound
+    turns::a_greeting_is_not_cut_by_noise
+    turns::a_protected_greeting_is_not_even_paused
+    turns::a_clip_greets_the_caller_and_the_agent_is_told_its_words
+    turns::a_slow_tool_is_announced_once_and_the_agent_is_told_so
+    turns::a_filler_is_not_heard_before_a_quick_answer_and_makes_place_for_a_late_one
+    figures::the_latency_that_is_told_is_what_the_caller_hears
+    figures::tokens_are_counted_as_they_are_reported_and_priced
+    figures::the_time_of_a_connection_is_counted_and_priced
+    figures::a_vendor_that_fails_is_left_alone_and_tried_again
     sound::the_callers_tone_reaches_the_vendor_undistorted_from_every_codec
     sound::the_agents_tone_reaches_the_caller_undistorted_in_every_codec
     sound::what_a_codec_cannot_carry_is_not_folded_back
@@ -147,7 +171,6 @@ pipeline! {
     breaks::sound_in_odd_pieces_and_at_any_rate_is_heard_at_its_pitch_and_length
     breaks::words_that_come_when_the_answer_has_begun_change_nothing
     breaks::an_interruption_ends_the_question_to_the_model
-    breaks::a_slow_tool_is_explained_and_then_answered
     ranks::the_next_listener_stands_in
     ranks::the_next_listener_takes_over_in_the_middle_of_a_turn
     ranks::the_next_model_stands_in

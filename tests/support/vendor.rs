@@ -33,7 +33,7 @@ pub use openai::OpenAi;
 pub use scenario::{Opening, Order, Scenario};
 
 use offhook::{audio::Format, call::CallerTurn};
-use serde_json::Value;
+use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
 use std::{
     collections::BTreeMap,
@@ -74,6 +74,14 @@ pub trait Dialect: Default + Send + 'static {
     /// How the vendor turns away a client whose key it does not take: at the upgrade, or in words after it.
     fn refuses_a_key() -> Opening {
         Opening::Refuse(401)
+    }
+    /// Options without which a session that carries a call on would greet again.
+    fn waits() -> Value {
+        json!({})
+    }
+    /// Tokens that each answer reports, by the kinds of the metrics; none where the vendor tells none.
+    fn tokens() -> BTreeMap<&'static str, u64> {
+        BTreeMap::new()
     }
     /// The answer to a plain request for this path, where sessions are asked for over HTTP first.
     fn page(_path: &str, _address: SocketAddr) -> Option<String> {
@@ -304,6 +312,15 @@ impl Vendor {
 
     pub fn kind(&self) -> &'static str {
         self.kind
+    }
+
+    /// The same with more options.
+    pub fn yaml_with(&self, more: Value) -> String {
+        let (Value::Object(mut options), Value::Object(more)) = (self.options.clone(), more) else {
+            panic!("options are objects");
+        };
+        options.extend(more);
+        format!("{{ {}: {} }}", self.kind, Value::Object(options))
     }
 
     pub fn options(&self) -> &Value {

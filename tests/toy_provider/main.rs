@@ -7,8 +7,10 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use offhook::{
     audio::Format,
     call::{AgentCommand, AgentEvent, ResponseStatus, Speaker},
+    config::Services,
     facts::CallId,
-    provider::{AgentSetup, ProviderCounters, SessionPolicy, run},
+    provider::{AgentSetup, Among, ProviderCounters, SessionPolicy, run},
+    remote::wards::Wards,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -45,8 +47,8 @@ async fn the_toy_speaks_and_hears_as_any_provider_does() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let options = json!({ "base_url": format!("ws://{}", listener.local_addr().unwrap()) });
     let serving = tokio::spawn(vendor(listener));
-    let provider = (toy::KIND.build)(&options, &offhook::config::Services::default())
-        .unwrap_or_else(|problems| panic!("{problems:?}"));
+    let among = Among { services: &Services::default(), wards: &Wards::default() };
+    let provider = (toy::KIND.build)(&options, &among).unwrap_or_else(|problems| panic!("{problems:?}"));
     let (commands, to_session) = mpsc::channel(8);
     let (from_session, mut events) = mpsc::channel(8);
     let counters = Arc::new(ProviderCounters::new(&prometheus::Registry::new()).unwrap());

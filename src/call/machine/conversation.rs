@@ -92,8 +92,16 @@ impl CallMachine {
             out.push(Output::Measure(Measure::StaleAudio(bytes)));
             return;
         }
+        if self.ears.is_told_a_turn() && !self.track.is_cut_off(&response) {
+            // Who is told the turns begins nothing in one: this was on its way when the turn began.
+            self.track.cut_off(response.clone());
+            self.to_agent(AgentCommand::Interrupt { response, item, heard: Duration::ZERO, cancel: true }, out);
+            out.push(Output::Measure(Measure::StaleAudio(bytes)));
+            return;
+        }
         match self.track.push(response.clone(), item, audio) {
             Queued::Kept => {
+                self.on_answer(now, out);
                 self.timers.clear(Timer::AgentSilence);
                 self.timers.clear(Timer::Stalled);
                 self.clock.audio_came(now);

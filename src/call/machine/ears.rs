@@ -99,6 +99,7 @@ impl Hearing {
         self.told = self.own_turns() && agent.takes_turns;
         self.end_untold = false;
         self.overhears = agent.overhears;
+        self.taker.trust(self.told && agent.ends_turns);
     }
 
     pub fn new_rules(&mut self, rules: &CallRules) {
@@ -114,6 +115,11 @@ impl Hearing {
     /// The agent finds neither beginning nor end of the caller's turns by itself.
     pub fn tells_turns(&self) -> bool {
         self.told
+    }
+
+    /// The caller has a turn that we found, and the agent was told so.
+    pub fn is_told_a_turn(&self) -> bool {
+        self.told && self.turn == (Turn::Open { ours: true })
     }
 
     /// What left for the caller: their line may bring it back.
@@ -274,7 +280,7 @@ impl CallMachine {
 
     /// How a turn of the caller goes on.
     fn tell_turn(&mut self, turn: CallerTurn, out: &mut Vec<Output>) {
-        if self.ears.told && self.ears.turn == (Turn::Open { ours: true }) {
+        if self.ears.is_told_a_turn() {
             self.to_agent(AgentCommand::Turn(turn), out);
         }
     }
@@ -309,6 +315,18 @@ impl CallMachine {
         }
         self.expect_speech(now);
         out.push(Output::Note(Note::CallerFinished));
+    }
+
+    /// An agent that finds the caller's turns itself can be sooner with its answer than our ears with the end of the turn.
+    /// The turn is over then; whoever still speaks is heard over the agent, and may interrupt it.
+    pub(super) fn on_answer(&mut self, now: Instant, out: &mut Vec<Output>) {
+        if !self.ears.told && self.ears.turn == (Turn::Open { ours: true }) {
+            let mut events = Vec::new();
+            self.ears.taker.reset(&mut events);
+            for event in events {
+                self.on_turn_event(event, now, out);
+            }
+        }
     }
 
     // ---- The provider's word ----

@@ -25,13 +25,17 @@ pub(super) struct Pace {
     longest: Duration,
     /// As the words of this turn tell.
     ending: Ending,
+    /// Who transcribes the caller decides …
+    trusts: bool,
+    /// … and has said that the turn is over.
+    told_over: bool,
     /// When the last turn ended, until the agent speaks.
     ended: Option<Instant>,
 }
 
 impl Pace {
     pub fn new(base: Duration) -> Self {
-        Self { base, longest: Duration::ZERO, ending: Ending::Unknown, ended: None }
+        Self { base, longest: Duration::ZERO, ending: Ending::Unknown, trusts: false, told_over: false, ended: None }
     }
 
     pub fn set_base(&mut self, base: Duration) {
@@ -39,6 +43,9 @@ impl Pace {
     }
 
     pub fn end_silence(&self) -> Duration {
+        if self.trusts {
+            return if self.told_over { FINISHED_MIN.min(self.base) } else { self.base * STRETCH_MAX };
+        }
         let usual = (self.longest * LONGER_PERCENT / 100).clamp(self.base, self.base * STRETCH_MAX);
         match self.ending {
             Ending::Unknown => usual,
@@ -52,6 +59,14 @@ impl Pace {
         self.ending = ending;
     }
 
+    pub fn trust(&mut self, trusts: bool) {
+        self.trusts = trusts;
+    }
+
+    pub fn told_over(&mut self, over: bool) {
+        self.told_over = over;
+    }
+
     pub fn paused(&mut self, pause: Duration) {
         self.longest = self.longest.max(pause);
     }
@@ -59,6 +74,7 @@ impl Pace {
     pub fn ended(&mut self, last_voiced: Instant) {
         self.longest = self.longest * KEPT_PERCENT / 100;
         self.ending = Ending::Unknown;
+        self.told_over = false;
         self.ended = Some(last_voiced);
     }
 

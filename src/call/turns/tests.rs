@@ -146,6 +146,18 @@ fn what_a_transcriber_believes_counts_like_the_words_and_for_one_turn_only() {
 }
 
 #[test]
+fn a_transcriber_that_decides_ends_a_turn_at_once_and_silence_alone_much_later() {
+    let ended = |over: bool, words: &str| {
+        let mut scene = Scene::new();
+        scene.taker.trust(true);
+        scene.hears(Silent, "s", 50).says(words).taker.seems_over(over);
+        scene.hears(Silent, ".", 70).told()
+    };
+    assert_eq!(ended(true, "a table and"), "120 began at 0, 1200 ended at 1000");
+    assert_eq!(ended(false, "A table for four."), "120 began at 0, 2200 ended at 1000");
+}
+
+#[test]
 fn clicks_and_hisses_begin_no_turn() {
     let mut scene = Scene::new();
     scene.hear(Silent, "..ss......sss........ssss.........hhhhhhhhhhhhhhhhhhhhhhhhhh.......");

@@ -2,12 +2,12 @@
 //! any more, and another provider carries the call on.
 
 use super::{
-    load::{Call, Calls, Load, Provider},
-    peer::{self, OpenAi, Play},
+    load::{Call, Calls, Cast, Load},
+    peer::{self, Play},
     process::Cores,
     report::bar,
     run::cleared_away,
-    samples::percentile,
+    samples::{Samples, percentile},
     say,
     system::{Folder, Kind, Setup, System, end_of},
 };
@@ -34,21 +34,51 @@ const END_EVERY: Duration = Duration::from_millis(97);
 const LISTEN: Duration = Duration::from_secs(8);
 
 pub async fn bench(arguments: &FailoverArguments, cores: Option<Cores>) -> anyhow::Result<()> {
-    let (folder, calls) = (Folder::create()?, usize::from(arguments.calls));
-    let [first, spare] = [TcpListener::bind("127.0.0.1:0").await?, TcpListener::bind("127.0.0.1:0").await?];
-    let at = |listener: &TcpListener| -> anyhow::Result<String> {
-        Ok(Kind::OpenAi.agent().replace("@PROVIDER@", &listener.local_addr()?.to_string()))
+    let calls = usize::from(arguments.calls);
+    let vendors: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| kind.provider().is_vendor()).collect();
+    let mut rows = Vec::new();
+    // Each one's calls go on with the next one.
+    for (kind, spare) in vendors.iter().zip(vendors.iter().cycle().skip(1)) {
+        let (took_over, samples) = fail_over(*kind, *spare, calls, cores).await?;
+        rows.push((format!("{} → {}", kind.name(), spare.name()), took_over, samples));
+    }
+    println!(
+        "\n{calls} calls, each session closed with 1011 in mid-sentence, its provider gone, another one the fallback:\n"
+    );
+    println!("longest silence of a caller, ms      p50    p95    max   taken over   lost");
+    for (name, took_over, samples) in &rows {
+        let ms = |percent| percentile(&samples.silences, percent).unwrap_or(f64::INFINITY);
+        let [half, most, all] = [50.0, 95.0, 100.0].map(ms);
+        println!("{name:31}{half:9.0}{most:7.0}{all:7.0}{took_over:13}{:7}", samples.lost);
+    }
+    println!();
+    for (name, took_over, samples) in &rows {
+        let longest = percentile(&samples.silences, 100.0).unwrap_or(f64::INFINITY);
+        let reached = longest <= SILENCE_MAX_MS && samples.lost == 0 && *took_over == calls as f64;
+        let (value, most) = (format!("{longest:.0} ms"), format!("{SILENCE_MAX_MS} ms"));
+        bar(&format!("longest silence of any caller, {name}"), &value, &most, reached, cores.is_none());
+    }
+    Ok(())
+}
+
+/// How many calls another session has taken over, and what their callers heard.
+async fn fail_over(kind: Kind, spare: Kind, calls: usize, cores: Option<Cores>) -> anyhow::Result<(f64, Samples)> {
+    let folder = Folder::create()?;
+    let [first, second] = [TcpListener::bind("127.0.0.1:0").await?, TcpListener::bind("127.0.0.1:0").await?];
+    let at = |kind: Kind, listener: &TcpListener| -> anyhow::Result<String> {
+        Ok(kind.agent().replace("@PROVIDER@", &listener.local_addr()?.to_string()))
     };
-    let (agent, others) = (at(&first)?, format!(", spare: {{ {} }}", at(&spare)?));
+    let (agent, others) = (at(kind, &first)?, format!(", spare: {{ {} }}", at(spare, &second)?));
     let setup = Setup { others: &others, context: ", fallbacks: [spare]", ..Setup::of(&agent) };
     let system = System::engine(&setup, calls, cores, folder.path()).await?;
-    say(&format!("{calls} calls "));
+    say(&format!("{} → {}: {calls} calls ", kind.name(), spare.name()));
     let log = || end_of(&folder.path().join("engine.log"));
-    let up = Calls::begin(calls, system.audiosocket, Provider::OpenAi, Play::Monologue, &first).await;
+    let cast = Cast::of(kind.provider(), Play::Monologue)?;
+    let up = Calls::begin(calls, system.audiosocket, &cast, &first).await;
     let up = up.map_err(|error| error.context(format!("the end of the engine's log:\n{}", log())))?;
     // From now on nobody gets through to the first one.
     drop(first);
-    let _heirs = heirs(spare, Arc::clone(&up.load));
+    let _heirs = heirs(second, spare, Arc::clone(&up.load));
     for call in &up.calls {
         call.broken.set(Instant::now());
         call.breaks.cancel();
@@ -63,25 +93,17 @@ pub async fn bench(arguments: &FailoverArguments, cores: Option<Cores>) -> anyho
         let children = metrics.children("offhook_session_recoveries_total");
         children.filter(|(labels, _)| labels.contains("took_over")).map(|(_, count)| count).sum()
     });
-    let ms = |percent| percentile(&samples.silences, percent).unwrap_or(f64::INFINITY);
-    println!("\n{calls} calls, each session closed with 1011 in mid-sentence, its provider gone, one fallback:");
-    println!("  calls that another session has taken over   {took_over}");
-    println!("  calls that were lost                        {}", samples.lost);
-    println!("  longest silence of a caller, ms   p50 {:.0}, p95 {:.0}, max {:.0}", ms(50.0), ms(95.0), ms(100.0));
-    let (value, most) = (format!("{:.0} ms", ms(100.0)), format!("{SILENCE_MAX_MS} ms"));
-    let reached = ms(100.0) <= SILENCE_MAX_MS && samples.lost == 0;
-    bar("longest silence of any caller", &value, &most, reached, cores.is_none());
-    Ok(())
+    Ok((took_over, samples))
 }
 
 /// The sessions that take over; whose call it is does not matter here.
-fn heirs(listener: TcpListener, load: Arc<Load>) -> JoinSet<()> {
+fn heirs(listener: TcpListener, kind: Kind, load: Arc<Load>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         let mut sessions = JoinSet::new();
         while let Ok((stream, _)) = listener.accept().await {
             let call = Arc::new(Call::default());
-            sessions.spawn(peer::serve::<OpenAi>(stream, Arc::clone(&load), call, Play::Monologue));
+            sessions.spawn(peer::serve(kind.provider(), stream, Arc::clone(&load), call, Play::Monologue));
         }
     });
     tasks

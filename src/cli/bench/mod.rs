@@ -4,6 +4,7 @@
 //! machine whose speed drifts does so for both.
 
 mod asterisk;
+mod barge_in;
 mod failover;
 mod floor;
 mod gate;
@@ -15,6 +16,7 @@ mod process;
 mod report;
 mod run;
 mod samples;
+mod stages;
 mod system;
 mod tools;
 mod turns;
@@ -58,6 +60,8 @@ enum Part {
     Mcp(mcp::McpArguments),
     /// Who interrupts the agent and who does not, on a labelled set, and what a call's ears cost.
     Turns(turns::TurnsArguments),
+    /// How soon an agent falls silent when a caller interrupts it, with every provider.
+    BargeIn(barge_in::BargeInArguments),
     /// From the answer of a call to the first sound of its greeting.
     Greeting(greeting::GreetingArguments),
     /// The silence that callers hear when their agent's session ends in mid-call.
@@ -70,6 +74,7 @@ pub fn run(arguments: &BenchArguments) -> ExitCode {
         Some(Part::Tools(arguments)) => return tools::run(arguments),
         Some(Part::Mcp(arguments)) => return mcp::run(arguments),
         Some(Part::Turns(arguments)) => return turns::run(arguments),
+        Some(Part::BargeIn(arguments)) => return on_cores(|cores| barge_in::bench(arguments, cores)),
         Some(Part::Greeting(arguments)) => return on_cores(|cores| greeting::bench(arguments, cores)),
         Some(Part::Failover(arguments)) => return on_cores(|cores| failover::bench(arguments, cores)),
         None => {}

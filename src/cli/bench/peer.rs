@@ -7,12 +7,12 @@ mod elevenlabs;
 mod gemini;
 mod openai;
 
-pub use deepgram::Deepgram;
-pub use elevenlabs::ElevenLabs;
-pub use gemini::Gemini;
-pub use openai::OpenAi;
+use deepgram::Deepgram;
+use elevenlabs::ElevenLabs;
+use gemini::Gemini;
+use openai::OpenAi;
 
-use super::load::{Call, Load, is_loud, take_up, tone};
+use super::load::{Call, Load, Provider, is_loud, take_up, tone};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures_util::{SinkExt as _, StreamExt as _};
 use offhook::audio::{Converter, Format};
@@ -159,8 +159,19 @@ struct Server<V> {
     course: Option<(Instant, usize)>,
 }
 
-/// Serves one session until either side ends it, or the call's is to break.
-pub async fn serve<V: Vendor>(stream: TcpStream, load: Arc<Load>, call: Arc<Call>, play: Play) {
+/// Serves one session of this vendor until either side ends it, or the call's is to break.
+pub async fn serve(provider: Provider, stream: TcpStream, load: Arc<Load>, call: Arc<Call>, play: Play) {
+    match provider {
+        Provider::OpenAi => session::<OpenAi>(stream, load, call, play).await,
+        Provider::Gemini => session::<Gemini>(stream, load, call, play).await,
+        Provider::Deepgram => session::<Deepgram>(stream, load, call, play).await,
+        Provider::ElevenLabs => session::<ElevenLabs>(stream, load, call, play).await,
+        // These have servers of their own, or none.
+        Provider::Raw | Provider::Stages | Provider::Embedded => {}
+    }
+}
+
+async fn session<V: Vendor>(stream: TcpStream, load: Arc<Load>, call: Arc<Call>, play: Play) {
     // The library's default of 128 KiB per connection would be most of the load's memory.
     let config = WebSocketConfig::default().read_buffer_size(16 << 10);
     let Ok(socket) = accept_async_with_config(stream, Some(config)).await else { return };

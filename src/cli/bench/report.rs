@@ -13,7 +13,12 @@ const MEGABYTE: f64 = 1_048_576.0;
 const NAME_WIDTH: usize = 46;
 const VALUE_WIDTH: usize = 11;
 /// Speech started → last agent frame, p95.
-const BARGE_IN_MAX_MS: f64 = 100.0;
+pub const BARGE_IN_MAX_MS: f64 = 100.0;
+
+/// The caller's last voiced frame → request to the model, and first sound of the voice → caller, p95.
+const SHARE_MAX_MS: f64 = 300.0;
+/// The model has written at most so many tokens beyond a clause when it comes to the voice.
+const TOKENS_MAX: usize = 1;
 
 /// All rounds of one kind of system.
 pub struct Rounds {
@@ -32,7 +37,7 @@ const fn row(name: &'static str, digits: usize, of: fn(&Rounds) -> Option<f64>) 
     Row { name, digits, of }
 }
 
-const ROWS: [Row; 18] = [
+const ROWS: [Row; 20] = [
     row("CPU per call, % of a core", 3, |all| all.median(|figures| Some(figures.cpu))),
     row("memory per call, MB", 3, |all| all.median(|figures| Some(figures.memory / MEGABYTE))),
     row("provider → caller, ms, p50", 1, |all| all.percentile(|samples| &samples.down, 50.0)),
@@ -41,6 +46,8 @@ const ROWS: [Row; 18] = [
     row("                       p99", 1, |all| all.percentile(|samples| &samples.up, 99.0)),
     row("speech started → last agent frame, ms, p50", 1, |all| all.percentile(|samples| &samples.barge_in, 50.0)),
     row("                                       p95", 1, |all| all.percentile(|samples| &samples.barge_in, 95.0)),
+    row("engine's share of a turn, ms, p50", 1, |all| all.percentile(|samples| &samples.share, 50.0)),
+    row("                              p95", 1, |all| all.percentile(|samples| &samples.share, 95.0)),
     row("connected → greeting, ms, p50", 1, |all| all.percentile(|samples| &samples.set_up, 50.0)),
     row("                          p95", 1, |all| all.percentile(|samples| &samples.set_up, 95.0)),
     row("20 ms slots missed at the caller, %", 4, Rounds::missed),
@@ -62,6 +69,8 @@ const LEGEND: &str = "  \
   gemini      8 kHz to 16 kHz, 24 kHz to 8 kHz, base64, JSON in binary frames
   deepgram    the leg's own format, raw
   elevenlabs  linear to µ-law and back, base64, JSON
+  pipeline    questions of espeak-ng every five seconds, in the leg's own format; a listener, a model and a voice on
+              three connections, none of which takes time of its own; answers of two clauses, token by token
   scripted    offhook's own agent, which sends the caller's audio back: bytes pass through unchanged; no socket
               to a provider, so the floor has one more and no latency to it can be measured
 
@@ -70,6 +79,8 @@ const LEGEND: &str = "  \
                      sends a frame every 20 ms, so 0 to 20 ms of it is the wait for the next one.
   caller → provider  from a loud frame written until the first loud audio message is read
   speech started →   from the provider's word; 0 when the agent's last frame had been read before
+  engine's share     of a pipeline's turn, which ends after 200 ms of silence: from the caller's last voiced frame until
+                     the model is asked, and from the voice's first sound until it is heard
   missed             a gap of 40 ms or more between two frames at the caller; frames that come late and then
                      together count too
   memory             resident memory at the end of the window less that of the idle process, by calls
@@ -83,6 +94,10 @@ impl Rounds {
     fn percentile(&self, of: impl Fn(&Samples) -> &Vec<Duration>, percent: f64) -> Option<f64> {
         let all: Vec<Duration> = self.rounds.iter().flat_map(|figures| of(&figures.samples)).copied().collect();
         percentile(&all, percent)
+    }
+
+    fn most(&self, of: impl Fn(&Samples) -> &Vec<usize>) -> Option<usize> {
+        self.rounds.iter().flat_map(|figures| of(&figures.samples)).max().copied()
     }
 
     /// Percent of all slots.
@@ -166,6 +181,14 @@ fn bars(all: &[Rounds], pinned: bool) {
         {
             let name = format!("CPU per call, {kind}");
             bar(&name, &format!("{ratio:.1} × the floor"), &format!("{most} ×"), ratio <= most, disturbed);
+        }
+        if let Some(share) = rounds.percentile(|samples| &samples.share, 95.0) {
+            let (value, most) = (format!("{share:.1} ms"), format!("{SHARE_MAX_MS} ms"));
+            bar(&format!("engine's share of a turn, p95, {kind}"), &value, &most, share <= SHARE_MAX_MS, disturbed);
+        }
+        if let Some(tokens) = rounds.most(|samples| &samples.clause_tokens) {
+            let name = format!("tokens written after a clause when the voice is asked, {kind}");
+            bar(&name, &tokens.to_string(), &TOKENS_MAX.to_string(), tokens <= TOKENS_MAX, disturbed);
         }
         if let Some(stopped) = rounds.percentile(|samples| &samples.barge_in, 95.0) {
             let name = format!("speech started → last agent frame, p95, {kind}");

@@ -1,15 +1,16 @@
 //! One run: a system is started, calls come up, the window is measured, calls end.
 
 use super::{
-    load::Calls,
+    load::{Calls, Cast, Speech},
     peer::Play,
     process::{Cores, busy_time, cpu_time, resident},
     samples::{Samples, percentile},
+    stages::Stages,
     system::{Kind, Metrics, System},
 };
 use anyhow::Context as _;
 use offhook::audio::FRAME;
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 use tokio::{
     net::TcpListener,
     time::{Instant, sleep, sleep_until},
@@ -28,6 +29,9 @@ const LATE_MAX_MS: f64 = 5.0;
 const LOAD_BUSY_MAX: f64 = 85.0;
 /// Beyond this share others disturb the core of the system under test.
 pub const OTHERS_MAX: f64 = 10.0;
+
+/// Frames from one question of a pipeline's caller to the next: the answer takes two seconds.
+const QUESTION_EVERY: usize = 250;
 
 pub const TICK_LATENESS: &str = "offhook_tick_lateness_seconds";
 
@@ -113,10 +117,16 @@ pub fn missed(metrics: &Metrics) -> f64 {
 /// `progress` is called once for each second that was measured.
 pub async fn measure(kind: Kind, plan: &Plan, folder: &Path, mut progress: impl FnMut()) -> anyhow::Result<Figures> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let system = System::start(kind, plan.calls, plan.cores, listener.local_addr()?, folder).await?;
+    let mut cast = Cast::of(kind.provider(), Play::Answers)?;
+    if kind == Kind::Pipeline {
+        cast.speeches = vec![question().await?];
+    }
+    let stages = Stages::start(Arc::clone(&cast.load)).await?;
+    let servers = [listener.local_addr()?, stages.address];
+    let system = System::start(kind, plan.calls, plan.cores, servers, folder).await?;
     sleep(REST).await;
     let idle = resident(system.pid).context("the system under test has ended")?;
-    let calls = Calls::begin(plan.calls, system.audiosocket, kind.provider(), Play::Answers, &listener).await?;
+    let calls = Calls::begin(plan.calls, system.audiosocket, &cast, &listener).await?;
     sleep(SETTLE).await;
     let before = Readings::take(&system, plan.cores).await?;
     calls.load.record();
@@ -144,6 +154,13 @@ pub async fn measure(kind: Kind, plan: &Plan, folder: &Path, mut progress: impl 
         load_busy: percent(after.load.saturating_sub(before.load)),
         others: others.map(percent),
     })
+}
+
+/// What the callers of a pipeline ask every five seconds.
+async fn question() -> anyhow::Result<Speech> {
+    let spoken = crate::cli::speech::render_all(&["Can you tell me where my order is?"], "en-us").await?;
+    let samples: Vec<u8> = spoken[0].iter().flat_map(|sample| sample.to_le_bytes()).collect();
+    Ok(Speech::question(&samples, QUESTION_EVERY)?)
 }
 
 /// Every call must have ended, and because its caller hung up.

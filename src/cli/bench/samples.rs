@@ -6,13 +6,21 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// A moment whose other end is still to come, noted at one socket and taken at another.
-#[derive(Default)]
-pub struct Mark(Mutex<Option<Instant>>);
+/// What was noted at one socket and is taken at another.
+pub struct Note<T>(Mutex<Option<T>>);
 
-impl Mark {
-    pub fn set(&self, at: Instant) {
-        *self.lock() = Some(at);
+impl<T> Default for Note<T> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+/// A moment whose other end is still to come.
+pub type Mark = Note<Instant>;
+
+impl<T: Copy> Note<T> {
+    pub fn set(&self, value: T) {
+        *self.lock() = Some(value);
     }
 
     pub fn is_set(&self) -> bool {
@@ -20,22 +28,23 @@ impl Mark {
     }
 
     /// It stays to be taken.
-    pub fn get(&self) -> Option<Instant> {
+    pub fn get(&self) -> Option<T> {
         *self.lock()
     }
 
+    pub fn clear(&self) -> Option<T> {
+        self.lock().take()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Mark {
     /// How long ago it was, once.
     pub fn take(&self, now: Instant) -> Option<Duration> {
-        self.lock().take().map(|at| now.saturating_duration_since(at))
-    }
-
-    /// The moment itself, once, if it is longer ago than `age`.
-    pub fn take_older(&self, age: Duration, now: Instant) -> Option<Instant> {
-        self.lock().take_if(|at| now.saturating_duration_since(*at) > age)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.clear().map(|at| now.saturating_duration_since(at))
     }
 }
 
@@ -48,10 +57,17 @@ pub struct Samples {
     pub down: Vec<Duration>,
     /// Caller's loud frame written → read by the provider.
     pub up: Vec<Duration>,
-    /// Provider's speech-started written → last loud frame read by the caller.
+    /// The caller interrupts, by the provider's word or its own voice → last sound of the agent read by the caller.
     pub barge_in: Vec<Duration>,
+    /// Agents that fell silent for the caller and went on at once.
+    pub went_on: u64,
     /// The longest silence of each caller whose provider's session was ended.
     pub silences: Vec<Duration>,
+    /// What a pipeline adds to a turn: the caller's last voiced frame → request to the model, and the first sound of its
+    /// voice → first loud frame read by the caller.
+    pub share: Vec<Duration>,
+    /// Tokens that the model had written beyond an answer's first clause when it came to the voice.
+    pub clause_tokens: Vec<usize>,
     /// How late the load wrote what was due.
     pub late: Vec<Duration>,
     /// 20 ms slots in which callers should have got a frame, and those in which none came.

@@ -34,14 +34,16 @@ pub enum Kind {
     Deepgram,
     /// Linear to µ-law and back, base64, JSON.
     ElevenLabs,
+    /// A listener, a model and a voice: the leg's own format on two WebSockets and HTTP, JSON. Callers ask questions.
+    Pipeline,
     /// The engine with its own scripted agent, which sends the caller's audio back: bytes pass
     /// through unchanged.
     Scripted,
 }
 
 impl Kind {
-    pub const ALL: [Self; 6] =
-        [Self::Floor, Self::OpenAi, Self::Gemini, Self::Deepgram, Self::ElevenLabs, Self::Scripted];
+    pub const ALL: [Self; 7] =
+        [Self::Floor, Self::OpenAi, Self::Gemini, Self::Deepgram, Self::ElevenLabs, Self::Pipeline, Self::Scripted];
 
     pub const fn name(self) -> &'static str {
         match self {
@@ -50,6 +52,7 @@ impl Kind {
             Self::Gemini => "gemini",
             Self::Deepgram => "deepgram",
             Self::ElevenLabs => "elevenlabs",
+            Self::Pipeline => "pipeline",
             Self::Scripted => "scripted",
         }
     }
@@ -67,6 +70,7 @@ impl Kind {
             Self::Gemini => Provider::Gemini,
             Self::Deepgram => Provider::Deepgram,
             Self::ElevenLabs => Provider::ElevenLabs,
+            Self::Pipeline => Provider::Stages,
             Self::Scripted => Provider::Embedded,
         }
     }
@@ -76,7 +80,7 @@ impl Kind {
         match self {
             Self::Floor => None,
             Self::Deepgram | Self::ElevenLabs | Self::Scripted => Some(3.0),
-            Self::OpenAi | Self::Gemini => Some(5.0),
+            Self::OpenAi | Self::Gemini | Self::Pipeline => Some(5.0),
         }
     }
 
@@ -87,6 +91,7 @@ impl Kind {
             Self::Gemini => "gemini_live: { api_key: none, base_url: \"ws://@PROVIDER@\" }",
             Self::Deepgram => "deepgram_agent: { api_key: none, base_url: \"ws://@PROVIDER@/v1/agent/converse\" }",
             Self::ElevenLabs => "elevenlabs_agent: { agent_id: bench, base_url: \"ws://@PROVIDER@\" }",
+            Self::Pipeline => "pipeline: { stt: ear, llm: model, tts: voice }",
             // A threshold that nothing reaches: nobody interrupts the echo.
             Self::Scripted => {
                 "scripted: { detector: { threshold_dbfs: 0 }, script: [{ tone: { hertz: 500, for: 200ms } }, { echo: 1h }] }"
@@ -94,6 +99,13 @@ impl Kind {
         }
     }
 }
+
+/// The pipeline's callers speak, so offhook hears when; turns end as soon as they may.
+const PIPELINE_CONTEXT: &str = ", greeting: Welcome., turns: { owner: offhook, end_silence: 200ms }";
+const PIPELINE_STAGES: &str = "stt: { ear: { deepgram_listen: { api_key: none, base_url: \"ws://@PROVIDER@\" } } }
+llm: { model: { openai_chat: { base_url: \"http://@STAGES@/v1\", model: bench } } }
+voices: { voice: { deepgram_speech: { api_key: none, base_url: \"http://@STAGES@\" } } }
+";
 
 /// What an engine is configured with. Pieces of YAML: flow mappings, so that they fit anywhere.
 pub struct Setup<'a> {
@@ -124,18 +136,25 @@ pub struct System {
 }
 
 impl System {
+    /// `provider` is where the kind's server listens, `stages` where a pipeline's model and voice do.
     pub async fn start(
         kind: Kind,
         calls: usize,
         cores: Option<Cores>,
-        provider: SocketAddr,
+        [provider, stages]: [SocketAddr; 2],
         folder: &Path,
     ) -> anyhow::Result<Self> {
-        if kind == Kind::Floor {
-            return Self::floor(cores, provider, &folder.join("floor.log")).await;
+        let at =
+            |text: &str| text.replace("@PROVIDER@", &provider.to_string()).replace("@STAGES@", &stages.to_string());
+        let agent = at(kind.agent());
+        match kind {
+            Kind::Floor => Self::floor(cores, provider, &folder.join("floor.log")).await,
+            Kind::Pipeline => {
+                let setup = Setup { context: PIPELINE_CONTEXT, more: &at(PIPELINE_STAGES), ..Setup::of(&agent) };
+                Self::engine(&setup, calls, cores, folder).await
+            }
+            _ => Self::engine(&Setup::of(&agent), calls, cores, folder).await,
         }
-        let agent = kind.agent().replace("@PROVIDER@", &provider.to_string());
-        Self::engine(&Setup::of(&agent), calls, cores, folder).await
     }
 
     async fn floor(cores: Option<Cores>, provider: SocketAddr, log: &Path) -> anyhow::Result<Self> {

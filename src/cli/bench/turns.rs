@@ -1,7 +1,7 @@
 //! Who is let in and who is not, on the labelled set; and what a call's ears cost, beside decoding the same
 //! audio and measuring its level alone, in the same run.
 
-mod set;
+pub mod set;
 
 use super::samples::percentile;
 use clap::Args;

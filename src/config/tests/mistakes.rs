@@ -281,6 +281,29 @@ fn sections_that_do_not_fit_each_other_are_told() {
     insta::assert_snapshot!(told(&cases, problems_with));
 }
 
+/// The first model may be down when the list is needed.
+#[test]
+fn a_list_may_only_call_what_the_contexts_of_its_pipelines_list() {
+    let with = |tools: &str| {
+        let text = format!(
+            "stt: {{ ears: {{ wyoming_transcribe: {{ address: \"127.0.0.1:1\" }} }} }}\n\
+             llm:\n  house: {{ openai_chat: {{ model: m }} }}\n  \
+             list: {{ attendant: {{ entries: [{{ key: \"1\", call: hangup_call }}] }} }}\n\
+             voices: {{ piper: {{ wyoming_speech: {{ address: \"127.0.0.1:2\" }} }} }}\n\
+             providers: {{ front: {{ pipeline: {{ stt: ears, llm: [house, list], tts: piper }} }} }}\n\
+             contexts:\n  desk: {{ prompt: x, provider: front, tools: {tools} }}\n"
+        );
+        load_str("test.yaml", &text, &env, &shipped::shipped())
+            .map_or_else(|found| found.to_string(), |_| "none".into())
+    };
+    assert_eq!(with("[hangup_call]"), "none");
+    assert_eq!(
+        with("[]"),
+        "test.yaml:8: contexts.desk.tools: llm.list calls \"hangup_call\", which this context does not list; \
+         add it: tools: [hangup_call]"
+    );
+}
+
 #[test]
 fn a_script_may_only_call_what_its_contexts_list() {
     let with = |tools: &str, script: &str| {

@@ -1,5 +1,6 @@
 //! An answer as its chunks come in: what can be said at once, and calls when they are whole. Pure.
 
+use super::thoughts::Thoughts;
 use crate::{
     call::Usage,
     llm::Finish,
@@ -97,6 +98,7 @@ pub(super) struct News {
 /// One answer.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
+    thoughts: Thoughts,
     calls: Vec<Begun>,
     finish: Option<Finish>,
     usage: Option<Usage>,
@@ -116,7 +118,7 @@ impl Answer {
             self.done = true;
             // Where no reason was given.
             self.finish.get_or_insert(Finish::Stop);
-            return Ok(News::default());
+            return Ok(News { text: self.thoughts.rest(), token: false });
         }
         let chunk: Chunk = match serde_json::from_str(data) {
             Ok(chunk) => chunk,
@@ -139,8 +141,9 @@ impl Answer {
         // One answer was asked for.
         let Some(choice) = chunk.choices.into_iter().flatten().next() else { return Ok(News::default()) };
         let delta = choice.delta.unwrap_or_default();
-        // A refusal is the model's own words to the caller.
-        let text = [delta.content, delta.refusal].into_iter().flatten().collect::<String>();
+        // A refusal is the model's own words to the caller. What is only thought is not waited for longer than silence.
+        let text = [delta.content, delta.refusal].into_iter().flatten().map(|text| self.thoughts.said(&text));
+        let text = text.collect::<String>();
         let mut news = News { token: !text.is_empty(), text };
         for fragment in delta.tool_calls.into_iter().flatten() {
             news.token = true;
@@ -154,6 +157,9 @@ impl Answer {
             // Not only `tool_calls`: several servers say `stop` after calls.
             Some(_) => Some(Finish::Stop),
         };
+        if self.finish.is_some() {
+            news.text.push_str(&self.thoughts.rest());
+        }
         Ok(news)
     }
 

@@ -11,9 +11,13 @@ use serde_json::{Map, Value, json};
 const CANCELLED: &str =
     r#"{"ok":false,"error":{"type":"CANCELLED","message":"It was cancelled before it had a result."}}"#;
 
+/// Before what stands in the caller's place and is none of their words.
+const NOTE: &str = "[Message of the telephone system, not of the caller]";
+
 /// The body of a request.
 pub(super) fn body(options: &Options, ask: &Ask) -> Value {
-    let mut body = json!({ "model": options.model, "messages": messages(&ask.messages), "stream": true });
+    let told = if options.strict_roles() { &by_turns(&ask.messages) } else { &ask.messages };
+    let mut body = json!({ "model": options.model, "messages": messages(told), "stream": true });
     let mut set = |key: &str, value: Option<Value>| {
         if let Some(value) = value {
             body[key] = value;
@@ -30,8 +34,47 @@ pub(super) fn body(options: &Options, ask: &Ask) -> Value {
     set(options.max_tokens_key().name(), options.max_output_tokens.map(Value::from));
     set("reasoning_effort", options.reasoning_effort.map(|effort| effort.name().into()));
     set("service_tier", options.service_tier.as_deref().map(Value::from));
-    set("prompt_cache_key", options.is_vendor().then(|| ask.cache_key.as_str().into()));
+    set("prompt_cache_key", options.server.is_vendor().then(|| ask.cache_key.as_str().into()));
     body
+}
+
+/// The same with one system message, the first, and then caller and agent by turns.
+fn by_turns(told: &[Message]) -> Vec<Message> {
+    let mut written: Vec<Message> = Vec::with_capacity(told.len() + 1);
+    for message in told {
+        let only_head = matches!(&written[..], [] | [Message::System(_)]);
+        let message = match message {
+            Message::System(note) if only_head => Message::System(note.clone()),
+            Message::System(note) => Message::Caller(format!("{NOTE} {note}")),
+            // Somebody has to be answered.
+            Message::Agent { .. } if only_head => {
+                written.push(Message::Caller(format!("{NOTE} The caller is connected.")));
+                message.clone()
+            }
+            message => message.clone(),
+        };
+        // A result is written behind its call, wherever it stands.
+        let before = written.iter_mut().rev().find(|message| !matches!(message, Message::Result { .. }));
+        match (before, message) {
+            (Some(Message::System(before)), Message::System(more))
+            | (Some(Message::Caller(before)), Message::Caller(more)) => append(before, &more),
+            (Some(Message::Agent { text: before, calls }), Message::Agent { text, calls: more })
+                if calls.is_empty() =>
+            {
+                append(before, &text);
+                calls.extend(more);
+            }
+            (_, message) => written.push(message),
+        }
+    }
+    written
+}
+
+fn append(before: &mut String, more: &str) {
+    if !before.is_empty() && !more.is_empty() {
+        before.push('\n');
+    }
+    before.push_str(more);
 }
 
 /// Each message with calls is followed by one result for each of them, wherever those stand in `told`: everything else
@@ -177,6 +220,61 @@ mod tests {
     }
 
     #[test]
+    fn by_turns_there_is_one_system_message_and_nobody_speaks_twice_in_a_row() {
+        let note = |text: &str| Message::System(text.into());
+        let caller = |text: &str| Message::Caller(text.into());
+        let told = [
+            note("Be brief."),
+            note("They asked before."),
+            agent("Hello.", &[]),
+            agent("Are you there?", &[]),
+            note("A key: 1."),
+            caller("Yes."),
+            agent("Let me see.", &["a"]),
+            note("A key: 2."),
+            result("a", "1"),
+            agent("It is here.", &[]),
+            agent("", &["b"]),
+            result("b", "2"),
+            note("Say goodbye."),
+        ];
+        let expected = [
+            "system : Be brief.\nThey asked before.".to_owned(),
+            format!("user : {NOTE} The caller is connected."),
+            "assistant : Hello.\nAre you there?".into(),
+            format!("user : {NOTE} A key: 1.\nYes."),
+            "assistant a: Let me see.".into(),
+            "tool a: 1".into(),
+            format!("user : {NOTE} A key: 2."),
+            "assistant b: It is here.".into(),
+            "tool b: 2".into(),
+            format!("user : {NOTE} Say goodbye."),
+        ];
+        assert_eq!(short(&by_turns(&told)), expected);
+        assert_eq!(short(&by_turns(&[caller("Hello.")])), ["user : Hello."]);
+    }
+
+    #[test]
+    fn roles_are_strict_where_the_server_is_not_the_vendors() {
+        let ask = Ask {
+            messages: vec![Message::Caller("Hi.".into()), Message::System("A key: 1.".into())],
+            order: None,
+            tools: [].into(),
+            may_call: true,
+            cache_key: String::new(),
+        };
+        let roles = |options: Value| {
+            let body = crate::llm::openai_chat::request_body(&options, &ask).expect("good options");
+            body["messages"].as_array().map(Vec::len)
+        };
+        let local = "http://127.0.0.1:8000/v1";
+        assert_eq!(roles(json!({ "model": "m" })), Some(2));
+        assert_eq!(roles(json!({ "model": "m", "strict_roles": true })), Some(1));
+        assert_eq!(roles(json!({ "model": "m", "base_url": local })), Some(1));
+        assert_eq!(roles(json!({ "model": "m", "base_url": local, "strict_roles": false })), Some(2));
+    }
+
+    #[test]
     fn arguments_that_no_server_can_read_are_not_written_again() {
         for (written, expected) in
             [("{\"n\": 1}", "{\"n\": 1}"), ("", "{}"), ("{\"n\":", "{}"), ("[1]", "{}"), ("\"x\"", "{}")]
@@ -190,12 +288,30 @@ mod tests {
         let id = || prop::sample::select(vec!["a", "b", "c"]);
         prop_oneof![
             "[a-z]{0,3}".prop_map(Message::Caller),
+            "[a-z]{0,3}".prop_map(Message::System),
             ("[a-z]{0,3}", prop::collection::vec(id(), 0..4)).prop_map(|(text, calls)| agent(&text, &calls)),
             (id(), "[0-9]").prop_map(|(id, output)| result(id, &output)),
         ]
     }
 
     proptest! {
+        /// What strict templates demand, of whatever may be told.
+        #[test]
+        fn by_turns_caller_and_agent_take_turns(told in prop::collection::vec(any_message(), 0..12)) {
+            let turns = by_turns(&told);
+            let spoken = |message: &&Message| !matches!(message, Message::Result { .. });
+            let spoken: Vec<_> = turns.iter().filter(spoken).collect();
+            for pair in spoken.windows(2) {
+                let twice = match (pair[0], pair[1]) {
+                    (Message::Agent { calls, .. }, Message::Agent { .. }) => calls.is_empty(),
+                    (one, next) => std::mem::discriminant(one) == std::mem::discriminant(next),
+                };
+                prop_assert!(!twice, "{pair:?}");
+            }
+            let system = |message: &&Message| matches!(message, Message::System(_));
+            prop_assert!(turns.iter().skip(1).filter(system).count() == 0);
+        }
+
         /// What the vendor demands, of whatever may be told.
         #[test]
         fn every_call_is_followed_by_exactly_one_result_and_no_result_stands_alone(

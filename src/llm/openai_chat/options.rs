@@ -2,26 +2,20 @@
 
 use crate::{
     config::OptionProblem,
-    remote::checks::{self, Checked, within},
+    remote::{
+        checks::{self, Checked, within},
+        openai::Server,
+    },
 };
 use schemars::JsonSchema;
-use secrecy::SecretString;
 use serde::Deserialize;
-use url::Url;
-
-const BASE_URL: &str = "https://api.openai.com/v1";
 
 /// Options of `kind: openai_chat`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Options {
-    /// The key; write `${OPENAI_API_KEY}` rather than the key itself. Servers of your own often want none.
-    #[serde(default)]
-    #[schemars(with = "Option<String>")]
-    pub(super) api_key: Option<SecretString>,
-    /// Another server with the same protocol; `/chat/completions` is added.
-    #[serde(default = "base_url")]
-    pub(super) base_url: String,
+    #[serde(flatten)]
+    pub(super) server: Server,
     /// As the server names it. There is no default: those of the vendor come and go.
     pub(super) model: String,
     /// How much the words vary; models that reason refuse it.
@@ -45,6 +39,11 @@ pub(super) struct Options {
     /// Whether one answer may call several tools; the server decides where it is not set.
     #[serde(default)]
     pub(super) parallel_tool_calls: Option<bool>,
+    /// One system message, the first, and then caller and model by turns, as the chat templates of many models demand: what
+    /// offhook has to tell in between becomes a part of the caller's next message, marked as none of their words. Where it
+    /// is not set, it is so at every server but the vendor's own.
+    #[serde(default)]
+    pub(super) strict_roles: Option<bool>,
     /// Ask for the number of tokens with each answer. A few servers refuse the question.
     #[serde(default = "include_usage")]
     pub(super) include_usage: bool,
@@ -52,6 +51,11 @@ pub(super) struct Options {
     #[serde(default = "timeout_ms")]
     #[schemars(range(min = 500, max = 60_000))]
     pub(super) timeout_ms: u64,
+    /// How often it is asked again when it fails in passing before its first word, before the next model of a pipeline is
+    /// asked. What has failed slowly is not repeated to a caller who waits.
+    #[serde(default = "checks::retries")]
+    #[schemars(range(max = 5))]
+    pub(super) retries: u32,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
@@ -96,10 +100,6 @@ impl ReasoningEffort {
     }
 }
 
-fn base_url() -> String {
-    BASE_URL.into()
-}
-
 const fn include_usage() -> bool {
     true
 }
@@ -110,26 +110,19 @@ const fn timeout_ms() -> u64 {
 }
 
 impl Options {
-    /// Others refuse keys that they do not know.
-    pub(super) fn is_vendor(&self) -> bool {
-        let url = Url::parse(&self.base_url).ok();
-        let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
-        ["api.openai.com", ".api.openai.com", ".openai.azure.com"]
-            .iter()
-            .any(|vendor| host == *vendor || vendor.starts_with('.') && host.ends_with(vendor))
+    pub(super) fn strict_roles(&self) -> bool {
+        self.strict_roles.unwrap_or(!self.server.is_vendor())
     }
 
     pub(super) fn max_tokens_key(&self) -> MaxTokensKey {
-        let usual = if self.is_vendor() { MaxTokensKey::MaxCompletionTokens } else { MaxTokensKey::MaxTokens };
+        let usual = if self.server.is_vendor() { MaxTokensKey::MaxCompletionTokens } else { MaxTokensKey::MaxTokens };
         self.max_tokens_key.unwrap_or(usual)
     }
 }
 
 impl Checked for Options {
     fn problems(&self) -> Vec<OptionProblem> {
-        let mut problems = Vec::new();
-        problems.extend(self.api_key.as_ref().and_then(|key| checks::secret("api_key", key, "OPENAI_API_KEY")));
-        problems.extend(checks::http("base_url", &self.base_url, BASE_URL));
+        let mut problems = self.server.problems();
         if self.model.trim().is_empty() {
             problems.push(OptionProblem::new("model", "is empty").hint("write it as the server names it"));
         }
@@ -141,6 +134,7 @@ impl Checked for Options {
             problems.push(OptionProblem::new("service_tier", "is no name").hint("such as priority"));
         }
         problems.extend(within("timeout_ms", Some(self.timeout_ms as f64), 500.0, 60_000.0));
+        problems.extend(checks::few_retries(self.retries));
         problems
     }
 }

@@ -149,6 +149,16 @@ async fn an_answer_ends_for_a_reason() {
 }
 
 #[tokio::test]
+async fn what_a_model_thinks_aloud_is_not_said() {
+    let pieces = ["<thi", "nk>They greet", " me.</", "think>", "\n\nHello 3 ", "<"];
+    let body = pieces.map(text).concat() + &chunk(json!({}), Some("stop")) + DONE;
+    let (pieces, finish) = heard(&body).await;
+    assert_eq!((said(&pieces).as_str(), finish), ("\n\nHello 3 <", Ok(Finish::Stop)));
+    let (pieces, finish) = heard(&(text("<think>On and on") + &text(" and <") + DONE)).await;
+    assert_eq!((pieces, finish), (Vec::new(), Ok(Finish::Stop)));
+}
+
+#[tokio::test]
 async fn calls_are_put_together_from_fragments_that_interleave() {
     let told = calls(&[
         json!({ "index": 0, "id": "a", "type": "function", "function": function(Some("one"), "") }),

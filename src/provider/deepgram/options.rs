@@ -1,11 +1,12 @@
 //! What an admin can set for Deepgram Voice Agent.
 
 use crate::{
-    audio::{Encoding, Format},
+    audio::Format,
     config::OptionProblem,
     provider::SessionFormats,
     remote::{
         checks::{self, Checked, plain_name, within},
+        deepgram::encoding,
         json::with_known,
     },
 };
@@ -51,6 +52,11 @@ pub(super) struct Options {
     /// Keeps what is said out of the vendor's own training; it may cost more.
     #[serde(default)]
     pub(super) mip_opt_out: bool,
+    /// The longest that one session lasts, in seconds, where that is not the vendor's two hours: offhook goes on in another session
+    /// before.
+    #[serde(default)]
+    #[schemars(range(min = 10, max = 86400))]
+    pub(super) session_seconds: Option<u32>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -262,6 +268,7 @@ impl Checked for Options {
             None => {}
         }
         self.speak.check(&mut problems);
+        problems.extend(checks::session_seconds(self.session_seconds));
         problems
     }
 }
@@ -384,10 +391,5 @@ fn model(path: &str, name: &str, problems: &mut Vec<OptionProblem>) {
 }
 
 fn wire_format(format: Format) -> Value {
-    let encoding = match format.encoding {
-        Encoding::Mulaw => "mulaw",
-        Encoding::Alaw => "alaw",
-        Encoding::Linear => "linear16",
-    };
-    json!({ "encoding": encoding, "sample_rate": format.rate })
+    json!({ "encoding": encoding(format), "sample_rate": format.rate })
 }

@@ -41,6 +41,11 @@ pub(super) struct Options {
     /// Values of the `{{placeholders}}` in the agent's own texts.
     #[serde(default)]
     pub(super) dynamic_variables: BTreeMap<String, Variable>,
+    /// The longest that a conversation may last, in seconds, as it is set at the agent: offhook goes on in another one
+    /// before. Without it the vendor's end comes unawares, and the call is carried on after it.
+    #[serde(default)]
+    #[schemars(range(min = 10, max = 86400))]
+    pub(super) session_seconds: Option<u32>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -112,6 +117,7 @@ impl Checked for Options {
         }
         problems.extend(self.api_key.as_ref().and_then(|key| checks::secret("api_key", key, "ELEVENLABS_API_KEY")));
         problems.extend(checks::web_socket("base_url", &self.base_url, BASE_URL));
+        problems.extend(checks::session_seconds(self.session_seconds));
         for (path, value) in [("language", &self.language), ("voice_id", &self.voice_id)] {
             if value.as_deref().is_some_and(|value| !plain_name(value)) {
                 problems.push(OptionProblem::new(path, "is empty, or holds other than letters and digits"));

@@ -64,6 +64,11 @@ pub(super) struct Options {
     /// cannot wait; older ones always wait and do not know the word.
     #[serde(default)]
     pub(super) tool_behavior: Option<ToolBehavior>,
+    /// The longest that one session lasts, in seconds, where that is not the vendor's 58 minutes of `gemini-3.8-live`:
+    /// offhook goes on in another session before, also where the server does not say that it will go.
+    #[serde(default)]
+    #[schemars(range(min = 10, max = 86400))]
+    pub(super) session_seconds: Option<u32>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -254,6 +259,7 @@ impl Checked for Options {
         problems.extend(voice.and_then(|voice| checks::name("voice", voice, "voice", "Kore")));
         problems.extend(within("temperature", self.temperature, 0.0, 2.0));
         problems.extend(within("max_output_tokens", self.max_output_tokens.map(f64::from), 1.0, 65_536.0));
+        problems.extend(checks::session_seconds(self.session_seconds));
         if let Some(turns) = &self.turn_detection {
             let (prefix, silence) = (turns.prefix_padding_ms, turns.silence_duration_ms);
             problems.extend(within("turn_detection.prefix_padding_ms", prefix.map(f64::from), 0.0, 5_000.0));

@@ -59,6 +59,11 @@ pub(super) struct Options {
     /// For keys that belong to several projects.
     #[serde(default)]
     pub(super) project: Option<String>,
+    /// The longest that one session lasts, in seconds, where that is not the vendor's 60 minutes: offhook goes on in another session
+    /// before.
+    #[serde(default)]
+    #[schemars(range(min = 10, max = 86400))]
+    pub(super) session_seconds: Option<u32>,
 }
 
 #[derive(Debug, Clone, Deserialize, JsonSchema, PartialEq)]
@@ -194,6 +199,7 @@ impl Checked for Options {
         }
         problems.extend(within("speed", self.speed, 0.25, 1.5));
         problems.extend(within("max_output_tokens", self.max_output_tokens.map(f64::from), 1.0, 4096.0));
+        problems.extend(checks::session_seconds(self.session_seconds));
         if let TurnDetection::ServerVad { threshold, idle_timeout_ms, .. } = &self.turn_detection {
             problems.extend(within("turn_detection.threshold", *threshold, 0.0, 1.0));
             let idle = idle_timeout_ms.map(f64::from);

@@ -331,6 +331,25 @@ fn the_vendors_limit_of_a_session_is_known() {
     assert_eq!(provider.remote().session_max(), Some(Duration::from_secs(3_600)));
 }
 
+/// Of the vendor's own, of a compatible server, or of an agent that is set up there.
+#[test]
+fn a_session_ends_when_the_operator_says_so() {
+    let own = [
+        ("openai_realtime", json!({ "api_key": "k" })),
+        ("deepgram_agent", json!({ "api_key": "k" })),
+        ("elevenlabs_agent", json!({ "agent_id": "a" })),
+        ("gemini_live", json!({ "api_key": "k", "model": "gemini-2.5-live" })),
+    ];
+    for (kind, mut options) in own {
+        options["session_seconds"] = 600.into();
+        let provider = build(kind, &options).unwrap();
+        assert_eq!(provider.remote().session_max(), Some(Duration::from_secs(600)), "{kind}");
+        options["session_seconds"] = 9.into();
+        let problems = build(kind, &options).err().unwrap();
+        assert_eq!(problems[0].path, "session_seconds", "{kind}");
+    }
+}
+
 #[test]
 fn the_key_is_not_in_the_address_and_not_in_debug_output() {
     let provider = build("openai_realtime", &json!({ "api_key": "sk-secret", "project": "p" })).unwrap();

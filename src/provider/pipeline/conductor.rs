@@ -35,7 +35,8 @@ use std::{
 const AHEAD: usize = 2;
 /// Speech that waits to be heard before more is asked for: what a caller interrupts was not paid for.
 const AHEAD_TIME: Duration = Duration::from_secs(8);
-/// Asks for one answer. Each ask has its own fall-backs.
+/// Asks for one answer, where models answer without saying anything or break off. Each ask has its own fall-backs and
+/// retries.
 const ASKS_MAX: u32 = 2;
 /// Tool calls of one answer; more is no answer to a caller.
 const CALLS_MAX: usize = 32;
@@ -179,6 +180,10 @@ impl Conductor {
     fn on_command(&mut self, command: AgentCommand, out: &mut Vec<Output>) {
         match command {
             AgentCommand::Audio(audio) => out.push(Output::Listen(Hear::Audio(audio))),
+            // A caller who speaks already is not spoken into.
+            AgentCommand::Greet { text: Some(text) } if matches!(self.turn, Turn::Caller { .. }) => {
+                self.order = Some(Order::Say(text));
+            }
             // Word for word: no model has to be asked.
             AgentCommand::Greet { text: Some(text) } => self.recite(text, out),
             AgentCommand::Greet { text: None } => self.order = Some(Order::Greet),
@@ -191,15 +196,16 @@ impl Conductor {
                     out.push(Output::Listen(Hear::TurnDropped));
                 }
             }
+            // What was guessed did not know it.
             AgentCommand::Tell { text, reply } => {
+                self.drop_guess(out);
                 self.history.note(text);
-                self.want(reply, out);
+                self.reply |= reply == Reply::Wanted;
             }
             AgentCommand::ToolResult { call_id, output, reply } => {
-                // What was guessed did not know it.
                 self.drop_guess(out);
                 self.history.result(call_id, output);
-                self.want(reply, out);
+                self.reply |= reply == Reply::Wanted;
             }
             AgentCommand::Turn(turn) => self.on_turn(turn, out),
             AgentCommand::Interrupt { response, heard, .. } => {
@@ -210,13 +216,6 @@ impl Conductor {
                 }
                 self.heard_out = None;
             }
-        }
-    }
-
-    fn want(&mut self, reply: Reply, out: &mut Vec<Output>) {
-        if reply == Reply::Wanted {
-            self.drop_guess(out);
-            self.reply = true;
         }
     }
 
@@ -436,8 +435,12 @@ impl Conductor {
         answer.ask = None;
         answer.written(&mut self.clauses);
         let nothing = answer.is_empty();
-        match how.and_then(|finish| if nothing { Err(Fault::Garbage("an empty answer")) } else { Ok(finish) }) {
-            Ok(finish) => {
+        match how {
+            // All its models were asked as often as they may be.
+            Err(fault) if nothing && !answer.is_guess() => self.lose(&fault, out),
+            Ok(_) if nothing && answer.asked < ASKS_MAX => self.ask(out),
+            Ok(_) if nothing && !answer.is_guess() => self.lose(&Fault::Garbage("an empty answer"), out),
+            Ok(finish) if !nothing => {
                 if finish != Finish::Stop {
                     answer.status = ResponseStatus::Incomplete;
                 }
@@ -445,10 +448,8 @@ impl Conductor {
                     self.call_tools(out);
                 }
             }
-            Err(fault) if nothing && answer.asked < ASKS_MAX && !fault.loss().is_final() => self.ask(out),
-            // A guess that fails costs nothing: the turn is answered when it is over.
-            Err(_) if answer.is_guess() => self.drop_guess(out),
-            Err(fault) if nothing => self.lose(&fault, out),
+            // It costs nothing: the turn is answered when it is over.
+            _ if answer.is_guess() => self.drop_guess(out),
             // Half a sentence that nobody has heard is no answer.
             Err(_) if !answer.heard && answer.asked < ASKS_MAX => {
                 answer.begin_anew();
@@ -456,7 +457,7 @@ impl Conductor {
                 self.ask(out);
             }
             // What was said is said, and no half call runs.
-            Err(_) => {
+            Ok(_) | Err(_) => {
                 answer.status = ResponseStatus::Incomplete;
                 answer.calls.clear();
             }
@@ -546,12 +547,11 @@ impl Conductor {
     }
 
     fn sum_up(&mut self, about: String, out: &mut Vec<Output>) {
-        const ORDER: &str = "Sum up this part of a telephone conversation in at most five sentences, for somebody who takes \
-            over. Keep names, numbers, dates and what was agreed.";
         self.asks += 1;
-        let messages = vec![Message::System(ORDER.into()), Message::Caller(about.clone())];
+        let order = Order::SumUp;
+        let messages = vec![Message::System(in_words(&order)), Message::Caller(about.clone())];
         let (tools, cache_key) = (Arc::from([]), self.cache_key.clone());
-        let what = Ask { messages, order: None, tools, may_call: false, cache_key };
+        let what = Ask { messages, order: Some(order), tools, may_call: false, cache_key };
         self.summary = Some((self.asks, String::new(), about));
         out.push(Output::Ask { ask: self.asks, what });
     }
@@ -573,5 +573,10 @@ fn in_words(order: &Order) -> String {
     match order {
         Order::Greet => asides::GREET.to_owned(),
         Order::Say(words) => format!("{} {words}", asides::SAY),
+        Order::SumUp => {
+            "Sum up this part of a telephone conversation in at most five sentences, for somebody who takes over. \
+                         Keep names, numbers, dates and what was agreed."
+                .to_owned()
+        }
     }
 }

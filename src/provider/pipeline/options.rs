@@ -24,11 +24,27 @@ pub(super) struct Options {
     pub(super) llm: Names,
     /// Who speaks: entries of `voices`.
     pub(super) tts: Names,
+    /// Who finds the end of the caller's turn.
+    #[serde(default)]
+    #[schemars(extend("default" = "local"))]
+    pub(super) turn: TurnEnd,
     /// How much of a conversation the model is shown beside the prompt, in characters; four are about one token. What
     /// was said before that is summed up.
     #[serde(default = "context_chars")]
     #[schemars(range(min = 2_000, max = 2_000_000))]
     pub(super) context_chars: usize,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum TurnEnd {
+    /// the silence that offhook hears, sooner or later as words, punctuation, the caller's pace and signs of the listener
+    /// suggest.
+    #[default]
+    Local,
+    /// the listener says when, such as Flux; silence alone ends a turn after twice `turns.end_silence` only. Each listener of
+    /// `stt` has to be one that does.
+    Listener,
 }
 
 /// One name or several.

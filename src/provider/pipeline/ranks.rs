@@ -1,29 +1,34 @@
 //! The services of one stage in order of preference: the first that is healthy is asked.
 
-use crate::remote::{Fault, health::Health};
-use std::{collections::VecDeque, sync::Arc};
+use crate::remote::{Fault, wards::Ward};
+use std::{collections::VecDeque, ops::Deref, sync::Arc};
+use tokio::time::sleep;
 
-/// Services that can stand in for each other, with the names they have in the configuration.
-pub(super) struct Ranks<T: ?Sized> {
-    /// `stt`, `llm` or `voices`.
-    section: &'static str,
-    ranks: Vec<(String, Arc<T>)>,
-    health: Arc<Health>,
+/// Services that can stand in for each other.
+pub(super) struct Ranks<T: ?Sized>(Vec<Rank<T>>);
+
+/// One of them.
+pub(super) struct Rank<T: ?Sized> {
+    pub service: Arc<T>,
+    ward: Ward,
+    /// How often it may be asked again for the same …
+    retries: u32,
+    /// … and how often still.
+    left: u32,
 }
 
 impl<T: ?Sized> Ranks<T> {
-    pub fn new(section: &'static str, ranks: Vec<(String, Arc<T>)>, health: Arc<Health>) -> Self {
-        Self { section, ranks, health }
+    pub fn new(ranks: Vec<Rank<T>>) -> Self {
+        Self(ranks)
+    }
+
+    pub fn services(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().map(|rank| &*rank.service)
     }
 
     /// Those to be asked, one after the other.
     pub fn to_ask(&self) -> ToAsk<T> {
-        let rank = |(name, service): &(String, Arc<T>)| Rank {
-            service: Arc::clone(service),
-            place: format!("{}.{name}", self.section),
-            health: Arc::clone(&self.health),
-        };
-        ToAsk { ranks: self.ranks.iter().map(rank).collect(), asked: false }
+        ToAsk { ranks: self.0.iter().cloned().collect(), asked: false, again: None }
     }
 }
 
@@ -32,15 +37,20 @@ impl<T: ?Sized> Ranks<T> {
 pub(super) struct ToAsk<T: ?Sized> {
     ranks: VecDeque<Rank<T>>,
     asked: bool,
+    /// The one that was asked last, if it is to be asked again.
+    again: Option<Rank<T>>,
 }
 
 impl<T: ?Sized> Iterator for ToAsk<T> {
     type Item = Rank<T>;
 
     fn next(&mut self) -> Option<Rank<T>> {
+        if let Some(again) = self.again.take() {
+            return Some(again);
+        }
         while let Some(rank) = self.ranks.pop_front() {
             let nobody_else = self.ranks.is_empty() && !self.asked;
-            if rank.health.admits(&rank.place) || nobody_else {
+            if rank.admits() || nobody_else {
                 self.asked = true;
                 return Some(rank);
             }
@@ -49,21 +59,41 @@ impl<T: ?Sized> Iterator for ToAsk<T> {
     }
 }
 
-/// One that is asked.
-pub(super) struct Rank<T: ?Sized> {
-    pub service: Arc<T>,
-    place: String,
-    health: Arc<Health>,
+impl<T: ?Sized> ToAsk<T> {
+    /// An attempt of this one has failed: it comes next once more after a moment, if that may help, or is given up.
+    pub async fn failed(&mut self, mut rank: Rank<T>, fault: &Fault, may_repeat: bool) {
+        rank.ward.stumbled(fault);
+        let Some(pause) = fault.pause().filter(|_| may_repeat && rank.left > 0) else {
+            return rank.ward.failed(fault);
+        };
+        rank.left -= 1;
+        sleep(pause).await;
+        self.again = Some(rank);
+    }
 }
 
 impl<T: ?Sized> Rank<T> {
-    pub fn worked(&self) {
-        self.health.spoke(&self.place);
-        self.health.worked(&self.place);
+    pub fn new(service: Arc<T>, ward: Ward, retries: u32) -> Self {
+        Self { service, ward, retries, left: retries }
     }
 
-    pub fn failed(&self, fault: &Fault) {
-        tracing::warn!(service = self.place, fault = fault.label(), "{fault}");
-        self.health.failed(&self.place, fault.loss());
+    /// It has worked meanwhile: what failed before is forgotten.
+    pub fn renew(&mut self) {
+        self.left = self.retries;
+    }
+}
+
+impl<T: ?Sized> Deref for Rank<T> {
+    type Target = Ward;
+
+    fn deref(&self) -> &Ward {
+        &self.ward
+    }
+}
+
+impl<T: ?Sized> Clone for Rank<T> {
+    fn clone(&self) -> Self {
+        let Self { service, ward, retries, left } = self;
+        Self { service: Arc::clone(service), ward: ward.clone(), retries: *retries, left: *left }
     }
 }

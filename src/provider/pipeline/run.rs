@@ -14,10 +14,14 @@ use crate::{
     stt::{Hear, Heard, Listener},
 };
 use futures_util::StreamExt as _;
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
     sync::mpsc::{self, error::TrySendError},
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep_until},
 };
 use tokio_util::task::AbortOnDropHandle;
 
@@ -29,10 +33,11 @@ const HEARS_MAX: usize = 512;
 const WORDS_MAX: usize = 32;
 /// What of a turn is kept for a listener that takes over in the middle of it: 30 s.
 const KEPT_MAX: usize = 1_500;
-/// Listeners that failed without a turn between them: there is no point in trying on.
-const LISTENERS_MAX: u32 = 4;
-/// Between two listeners: a service that is being restarted is back in a moment.
-const PAUSE: Duration = Duration::from_millis(200);
+/// Turns that wait for their words, for the clock; listeners take fewer.
+const TURNS_MAX: usize = 64;
+/// What has failed within this is worth another attempt at the same service; a caller has waited long enough after any
+/// other.
+const QUICK: Duration = Duration::from_secs(1);
 /// Nobody listens any more. Two slow attempts fit in; who is heard by nobody for longer is better off with another agent.
 const DEAF_MAX: Duration = Duration::from_secs(6);
 /// Speech of one clause: several times what it can be, and no voice that never ends.
@@ -121,65 +126,79 @@ impl Crew {
 // ---- The model ----
 
 /// One answer, by the first model that gives one. Once something of it was told, no other can go on.
-async fn answer(models: ToAsk<dyn Model>, ask: u64, what: Ask, to: &mpsc::Sender<Input>) -> Result<Finish, Fault> {
+async fn answer(mut models: ToAsk<dyn Model>, ask: u64, what: Ask, to: &mpsc::Sender<Input>) -> Result<Finish, Fault> {
     let mut last = Fault::Garbage("there is no model");
-    for rank in models {
-        let (pieces, mut told) = mpsc::channel(WORDS_MAX);
-        let answering = rank.service.answer(what.clone(), pieces);
-        tokio::pin!(answering);
-        let mut begun = false;
-        let mut how = None;
-        loop {
-            tokio::select! {
-                biased;
-                piece = told.recv() => {
-                    let Some(piece) = piece else { break };
-                    begun |= !matches!(piece, Piece::Usage(_));
-                    let _ = to.send(Input::Piece { ask, piece }).await;
-                }
-                // What it has told last is still in the channel.
-                result = &mut answering, if how.is_none() => how = Some(result),
-            }
-        }
-        let how = match how {
-            Some(how) => how,
-            None => answering.await,
-        };
-        match how {
+    while let Some(rank) = models.next() {
+        let since = Instant::now();
+        let (begun, how) = answer_by(&rank, ask, what.clone(), to).await;
+        let fault = match how {
             Ok(finish) => {
                 rank.worked();
                 return Ok(finish);
             }
-            Err(fault) => {
-                rank.failed(&fault);
-                if begun {
-                    return Err(fault);
-                }
-                last = fault;
-            }
+            Err(fault) => fault,
+        };
+        models.failed(rank, &fault, !begun && since.elapsed() < QUICK).await;
+        if begun {
+            return Err(fault);
         }
+        last = fault;
     }
     Err(last)
+}
+
+/// Whether anything was told, and how it ended.
+async fn answer_by(
+    rank: &Rank<dyn Model>,
+    ask: u64,
+    what: Ask,
+    to: &mpsc::Sender<Input>,
+) -> (bool, Result<Finish, Fault>) {
+    let since = Instant::now();
+    let (pieces, mut told) = mpsc::channel(WORDS_MAX);
+    let answering = rank.service.answer(what, pieces);
+    tokio::pin!(answering);
+    let (mut begun, mut how) = (false, None);
+    loop {
+        tokio::select! {
+            biased;
+            piece = told.recv() => {
+                let Some(piece) = piece else { break };
+                if !matches!(piece, Piece::Usage(_)) && !std::mem::replace(&mut begun, true) {
+                    rank.first_result(since.elapsed());
+                }
+                let _ = to.send(Input::Piece { ask, piece }).await;
+            }
+            // What it has told last is still in the channel.
+            result = &mut answering, if how.is_none() => how = Some(result),
+        }
+    }
+    let how = match how {
+        Some(how) => how,
+        None => answering.await,
+    };
+    (begun, how)
 }
 
 // ---- The voice ----
 
 /// One clause, by the first voice that speaks it. Another one in the middle of it would frighten the caller.
 async fn speak(
-    voices: ToAsk<dyn Voice>,
+    mut voices: ToAsk<dyn Voice>,
     leg: Format,
     clause: u64,
     text: String,
     to: &mpsc::Sender<Input>,
 ) -> Result<(), Fault> {
     let mut last = Fault::Garbage("there is no voice");
-    for rank in voices {
+    while let Some(rank) = voices.next() {
+        let since = Instant::now();
         let (sounded, how) = speak_by(&rank, leg, clause, &text, to).await;
         let Err(fault) = how else {
             rank.worked();
             return Ok(());
         };
-        rank.failed(&fault);
+        voices.failed(rank, &fault, !sounded && since.elapsed() < QUICK).await;
         if sounded {
             return Err(fault);
         }
@@ -196,6 +215,7 @@ async fn speak_by(
     text: &str,
     to: &mpsc::Sender<Input>,
 ) -> (bool, Result<(), Fault>) {
+    let since = Instant::now();
     let mut sounds = rank.service.stream(text.to_owned(), leg);
     let mut converter: Option<(Format, Converter)> = None;
     let mut length = Duration::ZERO;
@@ -204,6 +224,9 @@ async fn speak_by(
             return Ok(());
         }
         let piece = leg.duration_of(audio.len());
+        if length.is_zero() {
+            rank.first_result(since.elapsed());
+        }
         length += piece;
         let _ = to.send(Input::Sound { clause, audio: audio.into(), length: piece }).await;
         if length > CLAUSE_MAX { Err(Fault::Garbage("a clause that does not end")) } else { Ok(()) }
@@ -247,22 +270,24 @@ async fn listen(
     to: mpsc::Sender<Input>,
 ) -> Fault {
     let deaf_until = Some(Instant::now() + ready_max);
-    let mut ears = Ears { leg, hears, to, kept: Vec::new(), failures: 0, deaf_until };
-    let mut last = Fault::Garbage("there is no listener");
+    let mut ears = Ears { leg, hears, to, kept: Vec::new(), ended: VecDeque::new(), worked: false, deaf_until };
     loop {
-        let mut hopeless = true;
-        for rank in stages.listeners.to_ask() {
-            let fault = ears.listen_by(&rank).await;
-            rank.failed(&fault);
-            ears.failures += 1;
-            hopeless &= fault.loss().is_final();
-            if ears.failures >= LISTENERS_MAX || ears.deaf_until.is_some_and(|until| Instant::now() >= until) {
-                return fault;
+        let (mut listeners, mut worked) = (stages.listeners.to_ask(), false);
+        let mut last = Fault::Garbage("there is no listener");
+        while let Some(mut rank) = listeners.next() {
+            last = ears.listen_by(&rank).await;
+            if std::mem::take(&mut ears.worked) {
+                worked = true;
+                rank.renew();
             }
-            last = fault;
-            sleep(PAUSE).await;
+            let too_late = ears.deaf_until.is_some_and(|until| Instant::now() >= until);
+            listeners.failed(rank, &last, !too_late).await;
+            if too_late {
+                return last;
+            }
         }
-        if hopeless {
+        // One that has written something down may do so again, and those before it as well.
+        if !worked {
             return last;
         }
     }
@@ -274,8 +299,10 @@ struct Ears {
     to: mpsc::Sender<Input>,
     /// Since the beginning of the oldest turn whose words are not known.
     kept: Vec<Hear>,
-    /// Since the words of a turn came last.
-    failures: u32,
+    /// When the turns ended whose words are not known.
+    ended: VecDeque<Instant>,
+    /// The words of a turn came of the listener that listens.
+    worked: bool,
     /// While nobody listens: how long that may be so.
     deaf_until: Option<Instant>,
 }
@@ -300,9 +327,10 @@ impl Ears {
                 Some(heard) = heard.recv() => {
                     self.deaf_until = None;
                     if matches!(heard, Heard::Turn { .. }) {
-                        self.failures = 0;
+                        self.worked = true;
                         self.turn_is_known();
                         rank.worked();
+                        self.ended.pop_front().into_iter().for_each(|ended| rank.first_result(ended.elapsed()));
                     }
                     let _ = self.to.send(Input::Heard(heard)).await;
                 }
@@ -312,6 +340,9 @@ impl Ears {
                     // The call has left; so will this task.
                     let Some(hear) = hear else { return std::future::pending().await };
                     let told = tell.try_send(converted(&hear, &mut converter));
+                    if hear == Hear::TurnEnded && self.ended.len() < TURNS_MAX {
+                        self.ended.push_back(Instant::now());
+                    }
                     self.keep(hear);
                     if let Err(TrySendError::Full(_)) = told {
                         return Fault::Slow(self.leg.duration_of(HEARS_MAX * self.leg.frame_bytes()));

@@ -1,6 +1,8 @@
 //! What a pipeline does, as stories; services and time are the test's.
 
+mod building;
 mod chaos;
+mod running;
 
 use super::{
     conductor::{Conductor, Input, Output},
@@ -200,6 +202,25 @@ fn a_greeting_is_spoken_word_for_word_and_no_model_is_asked() {
 }
 
 #[test]
+fn a_caller_who_speaks_already_is_greeted_when_they_are_done() {
+    let mut scene = Scene::new();
+    scene.turns(&[CallerTurn::Began]).command(AgentCommand::Greet { text: Some("This is Ada.".into()) });
+    assert_eq!(scene.told(), "TurnBegan");
+    scene.turns(&[CallerTurn::Ended]).words("Hello?");
+    assert_eq!(scene.told(), "TurnEnded, caller: Hello?, answer-1 begins, ask 1");
+    assert!(matches!(scene.last_shown(), Message::System(order) if order.contains("This is Ada.")));
+}
+
+#[test]
+fn an_answer_that_was_on_its_way_when_a_turn_began_was_not_given() {
+    let mut scene = Scene::new();
+    scene.says("Hello.").writes(1, "Hi there.").answered(1).spoken(1).told();
+    scene.turns(&[CallerTurn::Began]).interrupt("answer-1", 0);
+    scene.turns(&[CallerTurn::Ended]).words("Are you there?").told();
+    assert_eq!(scene.shown[1..], [caller("Hello. Are you there?")]);
+}
+
+#[test]
 fn what_is_to_be_said_is_said_without_tools_and_is_no_part_of_the_conversation() {
     let mut scene = Scene::new();
     scene.command(AgentCommand::Say { text: "Goodbye.".into() });
@@ -258,10 +279,10 @@ fn other_words_than_the_stable_ones_are_answered_anew() {
 #[test]
 fn a_guess_that_fails_costs_nothing() {
     let mut scene = Scene::new();
-    scene.turns(&[CallerTurn::Began, CallerTurn::MayEnd]).stable("hello").fails(1).fails(2).told();
+    scene.turns(&[CallerTurn::Began, CallerTurn::MayEnd]).stable("hello").fails(1).told();
     assert_eq!(
         scene.turns(&[CallerTurn::Ended]).words("hello").told(),
-        "TurnEnded, caller: hello, answer-2 begins, ask 3"
+        "TurnEnded, caller: hello, answer-2 begins, ask 2"
     );
 }
 
@@ -327,6 +348,16 @@ fn a_result_that_comes_while_the_model_guesses_is_known_to_the_answer() {
     scene.turns(&[CallerTurn::Began, CallerTurn::MayEnd]).stable("well").result("c1", Reply::NotNow);
     scene.turns(&[CallerTurn::Ended]).words("well").told();
     assert!(scene.shown.iter().any(|message| matches!(message, Message::Result { .. })), "{:?}", scene.shown);
+}
+
+#[test]
+fn what_the_agent_is_told_while_the_model_guesses_is_known_to_the_answer() {
+    let mut scene = Scene::new();
+    scene.turns(&[CallerTurn::Began, CallerTurn::MayEnd]).stable("well").told();
+    scene.command(AgentCommand::Tell { text: "The caller pressed 1.".into(), reply: Reply::NotNow });
+    scene.turns(&[CallerTurn::Ended]).words("well");
+    assert_eq!(scene.told(), "stop 1, quiet, TurnEnded, caller: well, answer-2 begins, ask 2");
+    assert_eq!(scene.shown[1..], [Message::System("The caller pressed 1.".into()), caller("well")]);
 }
 
 #[test]

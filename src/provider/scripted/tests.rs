@@ -21,7 +21,7 @@ struct Stage {
 
 impl Stage {
     fn of(options: &Value) -> Self {
-        let provider = build(options, &Services::default()).map_err(|problems| format!("{problems:?}")).unwrap();
+        let provider = crate::provider::build(KIND.kind, options).map_err(|problems| format!("{problems:?}")).unwrap();
         let setup = AgentSetup::new(CallId::random(), Format::ULAW);
         let counters = Arc::new(ProviderCounters::new(&Registry::new()).unwrap());
         let (commands, command_receiver) = mpsc::channel(64);

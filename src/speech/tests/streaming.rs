@@ -1,7 +1,7 @@
 //! Limits, whole samples and heads of files, out of memory, where the clock can be stopped.
 
 use super::*;
-use crate::speech::stream::{self, Sounds, limited};
+use crate::speech::stream::{self, Patience, Sounds, limited};
 use proptest::prelude::*;
 use tokio::time::Instant;
 
@@ -120,19 +120,24 @@ async fn what_follows_the_samples_of_a_file_is_not_heard() {
 
 #[tokio::test(start_paused = true)]
 async fn a_sentence_is_made_of_its_pieces_and_asked_for_again_when_that_may_help() {
+    let patience = |retries: u32| -> Patience {
+        serde_json::from_value(json!({ "timeout_ms": FIRST.as_millis() as u64, "retries": retries })).unwrap()
+    };
     let asked = AtomicUsize::new(0);
     let broken = || streams::iter([Err(Fault::Closed(None).into())]).boxed();
-    let hiccup = || if asked.fetch_add(1, SeqCst) == 0 { broken() } else { some(&[&[1, 2, 3], &[4]]) };
-    let clip = stream::sentence(FIRST, hiccup).await.unwrap();
+    let hiccup = |_| if asked.fetch_add(1, SeqCst) == 0 { broken() } else { some(&[&[1, 2, 3], &[4]]) };
+    let clip = stream::sentence(patience(2), hiccup).await.unwrap();
     assert_eq!((clip.render(Format::SLIN8).as_ref(), asked.load(SeqCst)), (&[1, 2, 3, 4][..], 2));
-    asked.store(0, SeqCst);
-    let never = || {
-        asked.fetch_add(1, SeqCst);
-        broken()
-    };
-    let error = stream::sentence(FIRST, never).await.unwrap_err();
-    assert_eq!((error.label(), asked.load(SeqCst)), ("unreachable", 3));
+    for retries in [2, 0] {
+        asked.store(0, SeqCst);
+        let never = |_| {
+            asked.fetch_add(1, SeqCst);
+            broken()
+        };
+        let error = stream::sentence(patience(retries), never).await.unwrap_err();
+        assert_eq!((error.label(), asked.load(SeqCst)), ("unreachable", retries as usize + 1));
+    }
     let began = Instant::now();
-    let error = stream::sentence(FIRST, || streams::pending().boxed()).await.unwrap_err();
+    let error = stream::sentence(patience(2), |_| streams::pending().boxed()).await.unwrap_err();
     assert!(matches!(error, VoiceError::TooSlow(FIRST)) && began.elapsed() == FIRST, "{error}");
 }

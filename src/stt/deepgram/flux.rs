@@ -9,7 +9,7 @@ use crate::{
     audio::Format,
     remote::{Fault, Wire},
     stt::{
-        Hear, Heard, LEAD, TURN_MAX,
+        Hear, Heard, LEAD,
         session::{Codec, Talk},
         text::{append, joined},
     },
@@ -58,6 +58,8 @@ struct Ended {
 
 pub(super) struct Flux {
     clock: AudioClock,
+    /// From the end of a turn to its words.
+    turn_max: Duration,
     audio: BytesMut,
     /// The server's turn in progress: its number, its words, and how many of them are told already.
     index: u64,
@@ -73,9 +75,10 @@ pub(super) struct Flux {
 }
 
 impl Flux {
-    pub(super) fn new(format: Format) -> Self {
+    pub(super) fn new(format: Format, turn_max: Duration) -> Self {
         Self {
             clock: AudioClock::new(format),
+            turn_max,
             audio: BytesMut::new(),
             index: 0,
             current: String::new(),
@@ -264,11 +267,11 @@ impl Codec for Flux {
     fn late(&mut self, now: Instant, talk: &mut Talk) -> Result<(), Fault> {
         let Some(ended) = self.ended.front_mut() else { return Ok(()) };
         let lives = self.read_at.is_some_and(|at| at > ended.since);
-        let limit = ended.since + TURN_MAX;
+        let limit = ended.since + self.turn_max;
         if lives && (self.current.is_empty() || now >= limit) {
             self.answer(talk);
         } else if now >= limit {
-            return Err(Fault::Slow(TURN_MAX));
+            return Err(Fault::Slow(self.turn_max));
         } else {
             ended.look = (now + SETTLED).min(limit);
         }

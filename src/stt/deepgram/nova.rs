@@ -9,7 +9,7 @@ use super::{AudioClock, refused, seconds};
 use crate::{
     remote::{Fault, Wire},
     stt::{
-        Hear, Heard, LEAD, TURN_MAX,
+        Hear, Heard, LEAD,
         session::{Codec, Talk},
         text::{append, joined},
     },
@@ -117,6 +117,8 @@ impl Turn {
 
 pub(super) struct Nova {
     clock: AudioClock,
+    /// From the end of a turn to its words.
+    turn_max: Duration,
     turns: VecDeque<Turn>,
     /// Final words outside of turns.
     loose: VecDeque<Piece>,
@@ -130,9 +132,10 @@ pub(super) struct Nova {
 }
 
 impl Nova {
-    pub(super) fn new(format: crate::audio::Format) -> Self {
+    pub(super) fn new(format: crate::audio::Format, turn_max: Duration) -> Self {
         Self {
             clock: AudioClock::new(format),
+            turn_max,
             turns: VecDeque::new(),
             loose: VecDeque::new(),
             finalizes: VecDeque::new(),
@@ -343,14 +346,14 @@ impl Codec for Nova {
         let Some(turn) = self.turns.front_mut() else { return Ok(()) };
         let Some(ended) = &mut turn.ended else { return Ok(()) };
         let lives = self.read_at.is_some_and(|at| at > ended.since);
-        let limit = ended.since + TURN_MAX;
+        let limit = ended.since + self.turn_max;
         let settled = turn.interim.is_empty() && self.heard_to + SETTLED >= ended.at;
         if lives && (settled || now >= limit) {
             let place = turn.finalized;
             self.finalizes.retain(|open| place.is_none_or(|place| *open > place));
             self.answer(talk);
         } else if now >= limit {
-            return Err(Fault::Slow(TURN_MAX));
+            return Err(Fault::Slow(self.turn_max));
         } else {
             ended.look = (now + SETTLED).min(limit);
         }

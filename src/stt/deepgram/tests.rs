@@ -5,9 +5,9 @@ use crate::{
     audio::Format,
     remote::Fault,
     stt::{
-        Hear, Heard, TURN_MAX,
+        Hear, Heard,
         session::Codec as _,
-        stage::{Bench, Call, Peer, Vendor, short},
+        stage::{Bench, Call, Peer, TURN_MAX, Vendor, short},
     },
 };
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ mod nova {
     use super::*;
 
     fn bench() -> Bench<Nova> {
-        Bench::new(Nova::new(Format::ULAW))
+        Bench::new(Nova::new(Format::ULAW, TURN_MAX))
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod flux {
     use super::*;
 
     fn bench() -> Bench<Flux> {
-        Bench::new(Flux::new(Format::ULAW))
+        Bench::new(Flux::new(Format::ULAW, TURN_MAX))
     }
 
     fn info(index: u64, event: &str, to: f64, text: &str) -> Value {

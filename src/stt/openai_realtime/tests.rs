@@ -1,7 +1,7 @@
 //! What comes of the server's messages, without sockets first, then against an emulated server.
 
 use super::*;
-use crate::stt::stage::{Bench, Call, Peer, Vendor};
+use crate::stt::stage::{Bench, Call, Peer, TURN_MAX, Vendor};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 fn options(more: Value) -> Value {
@@ -11,7 +11,7 @@ fn options(more: Value) -> Value {
 }
 
 fn bench() -> Bench<Transcriber> {
-    Bench::new(Transcriber::new(Format::ULAW, json!({})))
+    Bench::new(Transcriber::new(Format::ULAW, TURN_MAX, json!({})))
 }
 
 fn committed(item: &str) -> Value {

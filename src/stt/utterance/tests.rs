@@ -1,7 +1,7 @@
 //! The desk before a scribe that does what the test says, on a clock that is paused.
 
 use super::*;
-use crate::stt::stage::{short, soon};
+use crate::stt::stage::{TURN_MAX, short, soon};
 use std::sync::Mutex;
 use tokio::{sync::watch, task::JoinHandle, time::Instant};
 
@@ -22,12 +22,15 @@ struct Clerk {
 }
 
 impl Scribe for Clerk {
-    fn ready(&self) -> BoxFuture<'static, Result<(), Fault>> {
-        std::future::ready(Ok(())).boxed()
+    const KIND: &'static str = "clerk";
+    const FORMAT: Format = Format::SLIN16;
+
+    fn patience(&self) -> Patience {
+        Patience { timeout_ms: TURN_MAX.as_millis() as u64, retries: 1 }
     }
 
     fn write(
-        &self,
+        self: Arc<Self>,
         mut audio: mpsc::Receiver<Bytes>,
         partials: mpsc::Sender<String>,
     ) -> BoxFuture<'static, Result<Written, Fault>> {
@@ -71,7 +74,7 @@ async fn line(plan: &[Does]) -> Line {
     let clerk = Clerk { plan: Mutex::new(plan.to_vec()), heard: hearing };
     let (input, hears) = mpsc::channel(4_096);
     let (tells, mut words) = mpsc::channel(64);
-    let running = tokio::spawn(run(Arc::new(clerk), Format::SLIN16, hears, tells));
+    let running = tokio::spawn(run(Arc::new(clerk), hears, tells));
     assert_eq!(words.recv().await, Some(Heard::Ready));
     Line { input, words, heard, running }
 }

@@ -1,6 +1,6 @@
 //! What the services of a pipeline do wrong, and what the caller hears of it.
 
-use super::{answered, called, faults::no_apology, greeted, story};
+use super::{answered, faults::no_apology, greeted, story};
 use crate::{
     desk::Desk,
     ms,
@@ -215,27 +215,6 @@ pub async fn an_interruption_ends_the_question_to_the_model() {
     assert_eq!(asked.len(), 2, "{}", story(&caller));
     let heard = asked[1].said_by("assistant");
     assert!(heard.last().is_some_and(|heard| heard.len() < 300), "{heard:?}");
-    desk.ends_with(&caller).await;
-    stages.listener.is_content();
-}
-
-/// The caller hears a sentence of the engine's, then what was found.
-pub async fn a_slow_tool_is_explained_and_then_answered() {
-    let stages = Stages::start().await;
-    stages.model.answers(super::faults::calls_once);
-    let desk = Desk::of_stages(&stages).await;
-    let caller = called(&desk).await;
-    desk.service.holds(true);
-    caller.speaks().await;
-    desk.service.wait_requests(1).await;
-    let said = caller.has_spoken().await;
-    caller.until("the tool takes its time", |tape| tape.now() > said.end + ms(4_000)).await;
-    let silence = caller.look(|tape| tape.longest_silence(said.end..tape.now()));
-    assert!(silence <= ms(3_000), "{silence:?} of silence: {}", story(&caller));
-    let tones = caller.look(|tape| tape.time_of(hertz(1), said.end));
-    assert_eq!(tones, ms(0), "the agent knows nothing yet: {}", story(&caller));
-    desk.service.holds(false);
-    caller.hears_from(said.end, hertz(1), ms(700)).await;
     desk.ends_with(&caller).await;
     stages.listener.is_content();
 }

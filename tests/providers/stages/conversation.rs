@@ -75,12 +75,3 @@ pub async fn the_vendor_is_told_how_much_was_heard() {
     desk.ends_with(&caller).await;
     stages.listener.is_content();
 }
-
-pub async fn usage_is_counted() {
-    let stages = Stages::start().await;
-    let (desk, caller) = greeted(&stages).await;
-    answered(&caller, hertz(1), ms(700)).await;
-    desk.ends_with(&caller).await;
-    assert!(desk.metric("offhook_tokens_total") >= 30.0, "{}", desk.engine.metrics().text());
-    stages.listener.is_content();
-}

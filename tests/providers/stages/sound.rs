@@ -15,13 +15,15 @@ use bytes::Bytes;
 use offhook::{
     audio::Format,
     call::{AgentCommand, AgentEvent, AgentLoss, CallerTurn},
-    provider,
+    provider::{self, Among},
+    remote::wards::Wards,
 };
 use serde_json::json;
 
 fn stage(stages: &Stages, leg: Format) -> Stage {
     let options = json!({ "stt": "one", "llm": "one", "tts": "one" });
-    Stage::of(provider::build_with("pipeline", &options, &stages.services()).expect("good options"), leg)
+    let among = Among { services: &stages.services(), wards: &Wards::default() };
+    Stage::of(provider::build_among("pipeline", &options, &among).expect("good options"), leg)
 }
 
 async fn ready<L: Dialect>(leg: Format) -> (Stages, Stage) {

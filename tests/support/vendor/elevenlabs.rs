@@ -30,6 +30,10 @@ impl Dialect for ElevenLabs {
         json!({ "agent_id": "agent_1", "api_key": "key-of-the-test", "base_url": format!("ws://{address}") })
     }
 
+    fn waits() -> Value {
+        json!({ "overrides": ["first_message"] })
+    }
+
     fn page(path: &str, address: SocketAddr) -> Option<String> {
         let signed_url = format!("ws://{address}/v1/convai/conversation?agent_id=agent_1&token=t");
         let asked = path == "/v1/convai/conversation/get-signed-url?agent_id=agent_1";
@@ -49,12 +53,7 @@ impl Dialect for ElevenLabs {
                 .and_then(|audio| STANDARD.decode(audio).ok())
                 .filter(|audio| !audio.is_empty())
                 .map(|audio| vec![Heard::Audio(audio)]),
-            // The agent allows nothing to be overridden, and greets.
-            Some("conversation_initiation_client_data") if !self.set_up && members(&["type"]) => {
-                self.set_up = true;
-                let set_up = SetUp { hears: Format::ULAW, speaks: Format::ULAW, detects: true };
-                Some(vec![Heard::SetUp(set_up), Heard::WantsSpeech { text: None }])
-            }
+            Some("conversation_initiation_client_data") if !self.set_up => self.set_up(&message),
             Some("pong") if message["event_id"].is_i64() => Some(vec![Heard::Pong]),
             Some("contextual_update") if members(&["type", "text"]) => word("text").map(|text| vec![Heard::Told(text)]),
             Some("user_message") if members(&["type", "text"]) => {
@@ -118,6 +117,18 @@ impl Dialect for ElevenLabs {
 }
 
 impl ElevenLabs {
+    /// The agent allows its first message to be overridden and nothing else; with an empty one it waits.
+    fn set_up(&mut self, message: &Value) -> Option<Vec<Heard>> {
+        let first = &message["conversation_config_override"]["agent"]["first_message"];
+        let plain = json!({ "type": "conversation_initiation_client_data" });
+        let mut overridden = plain.clone();
+        overridden["conversation_config_override"] = json!({ "agent": { "first_message": first } });
+        self.set_up = *message == plain || (first.is_string() && *message == overridden);
+        let set_up = SetUp { hears: Format::ULAW, speaks: Format::ULAW, detects: true };
+        let greets = (first != "").then_some(Heard::WantsSpeech { text: None });
+        self.set_up.then(|| [Heard::SetUp(set_up)].into_iter().chain(greets).collect())
+    }
+
     /// Only if the caller still hears the agent.
     fn interruption(&mut self) -> Option<Message> {
         self.speaks_until.take().filter(|until| *until > Instant::now())?;

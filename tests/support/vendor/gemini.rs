@@ -45,6 +45,10 @@ impl Dialect for Gemini {
         Opening::CloseAtSetUp(1007, "API key not valid. Please pass a valid API key.")
     }
 
+    fn tokens() -> BTreeMap<&'static str, u64> {
+        [("input_text", 12), ("input_audio", 8), ("output_audio", 10)].into()
+    }
+
     fn hear(&mut self, message: Message) -> Vec<Heard> {
         let Message::Text(words) = message else { return vec![Heard::Violation("a binary message".into())] };
         let Ok(Value::Object(message)) = serde_json::from_str(&words) else {

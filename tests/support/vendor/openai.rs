@@ -29,6 +29,11 @@ impl Dialect for OpenAi {
         json!({ "api_key": "key-of-the-test", "base_url": format!("ws://{address}/v1/realtime") })
     }
 
+    fn tokens() -> BTreeMap<&'static str, u64> {
+        let input = [("input_text", 12), ("input_audio", 8), ("input_cached", 4)];
+        input.into_iter().chain([("output_text", 3), ("output_audio", 7)]).collect()
+    }
+
     fn hello(&mut self) -> Vec<Message> {
         let pcm = json!({ "type": "audio/pcm", "rate": 24_000 });
         let audio = json!({ "input": { "format": pcm }, "output": { "format": pcm, "voice": "marin" } });

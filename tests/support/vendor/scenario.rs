@@ -9,6 +9,8 @@ pub struct Scenario {
     pub openings: Vec<Opening>,
     /// Of all sessions that `openings` does not name.
     pub otherwise: Opening,
+    /// From the wish for an answer until it begins.
+    pub thinks: Duration,
     /// Length of the tone spoken as each answer.
     pub answer: Duration,
     /// Times real time at which answers are sent.
@@ -27,6 +29,7 @@ impl Default for Scenario {
         Self {
             openings: Vec::new(),
             otherwise: Opening::Normal,
+            thinks: Duration::ZERO,
             answer: Duration::from_secs(1),
             pace: 5.0,
             late: 0,

@@ -105,6 +105,8 @@ struct Session<D> {
     utterances: u32,
     /// Wishes and calls that wait for the end of an answer.
     waiting: VecDeque<Wait>,
+    /// No answer begins before.
+    thinks_until: Instant,
     ear: Ear,
     mute: bool,
     closed: bool,
@@ -143,6 +145,7 @@ impl<D: Dialect> Session<D> {
             responses: 0,
             utterances: 0,
             waiting: VecDeque::new(),
+            thinks_until: Instant::now(),
             ear: Ear { detector, clock: Instant::now().into_std(), rest: Vec::new() },
             mute: false,
             closed: false,
@@ -182,6 +185,7 @@ impl<D: Dialect> Session<D> {
                     order => self.obey(order).await,
                 },
                 () = due(self.answer.as_ref()) => self.speak().await,
+                () = sleep_until(self.thinks_until), if self.is_thinking() => {}
             }
             self.go_on().await;
         }
@@ -348,6 +352,7 @@ impl<D: Dialect> Session<D> {
 
     /// Speech is due: at once, or refused, or after what is being said.
     async fn wish(&mut self) {
+        self.thinks_until = Instant::now() + self.shared.scenario.thinks;
         if self.answer.is_none() {
             self.waiting.push_back(Wait::Speech);
             return;
@@ -361,9 +366,13 @@ impl<D: Dialect> Session<D> {
         }
     }
 
+    fn is_thinking(&self) -> bool {
+        matches!(self.waiting.front(), Some(Wait::Speech)) && Instant::now() < self.thinks_until
+    }
+
     /// Begins what waits, when nothing is being said.
     async fn go_on(&mut self) {
-        while self.answer.is_none() && !self.mute {
+        while self.answer.is_none() && !self.mute && !self.is_thinking() {
             let Some(SetUp { speaks, .. }) = self.set_up else { return };
             let Some(next) = self.waiting.pop_front() else { return };
             self.responses += 1;

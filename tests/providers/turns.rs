@@ -1,0 +1,138 @@
+//! Who has the turn: offhook's own ears, or the vendor's. Measured on the caller's recording, whose clock is that of what
+//! the caller says.
+
+use crate::{
+    desk::Desk,
+    ear::{Caller, Tape},
+    ms,
+    support::{
+        audio::samples_of,
+        vendor::{Dialect, Scenario, Seen, Vendor, hertz},
+    },
+};
+use std::{
+    ops::{Range, RangeInclusive},
+    time::Duration,
+};
+
+pub const GREETING: Duration = ms(3_500);
+/// A resampler brings out its last samples in a frame of their own.
+pub const GREETING_HEARD: RangeInclusive<Duration> = GREETING..=ms(3_520);
+/// A sound over the agent pauses it within 100 ms, and is decided within 600 ms.
+pub const PAUSE: RangeInclusive<Duration> = ms(100)..=ms(600);
+/// From the caller's first sound until the agent is not heard any more: 100 ms on a quiet machine, on which not twenty
+/// calls run at a time.
+pub const SILENCED_WITHIN: Duration = ms(200);
+pub const BACKCHANNEL: &str = "Uh-huh.";
+/// Longer than a frame that came late, and shorter than any pause of ours.
+pub const HICCUP: Duration = ms(60);
+pub const QUESTION: &str = "When do you open on Sunday?";
+
+/// A caller in the first second of a long greeting.
+async fn greeted_at_length<D: Dialect>(turns: &str) -> (Vendor, Desk, Caller) {
+    let vendor = Vendor::start::<D>(Scenario::answers(GREETING)).await;
+    let desk = Desk::with(&[("first", vendor.yaml())], turns).await;
+    let caller = desk.call().await;
+    caller.hears(hertz(1), ms(700)).await;
+    (vendor, desk, caller)
+}
+
+/// From the greeting's beginning to its end.
+pub fn greeting(tape: &Tape) -> Range<Duration> {
+    let begins = tape.first_of(hertz(1), ms(0)).expect("it was heard");
+    begins..tape.last_of(hertz(1), ms(0)..tape.now()).expect("it was heard")
+}
+
+fn was_left_alone(seen: &Seen) -> bool {
+    seen.interrupted == 0 && seen.cancels == 0 && seen.truncations.is_empty() && seen.turns_begun == 0
+}
+
+/// The greeting was heard to its end as if nothing had been said; how long its longest pause was.
+async fn is_heard_out(vendor: &Vendor, desk: &Desk, caller: &Caller) -> Duration {
+    caller.hears(hertz(1), GREETING - ms(40)).await;
+    caller.hears_nothing_for(ms(700)).await;
+    let (length, pause) =
+        caller.look(|tape| (tape.seamless(hertz(1), ms(0)..tape.now()), tape.longest_silence(greeting(tape))));
+    let story = caller.look(|tape| format!("{tape:?}"));
+    assert!(GREETING_HEARD.contains(&length), "{length:?}: {story}");
+    assert!(vendor.of(1, was_left_alone), "{:?}; {story}", vendor.of(1, |seen| seen.texts.clone()));
+    desk.ends_with(caller).await;
+    vendor.is_content();
+    pause
+}
+
+pub async fn a_backchannel_pauses_the_agent_which_goes_on_at_the_exact_sample<D: Dialect>() {
+    let (vendor, desk, caller) = greeted_at_length::<D>("").await;
+    caller.says(BACKCHANNEL).await;
+    caller.has_spoken().await;
+    let pause = is_heard_out(&vendor, &desk, &caller).await;
+    assert!(PAUSE.contains(&pause), "{pause:?}: {}", caller.look(|tape| format!("{tape:?}")));
+    assert_eq!(desk.metric("offhook_false_alarms_total"), 1.0);
+}
+
+pub async fn an_interruption_silences_the_agent_at_once_and_is_heard_from_its_first_sound<D: Dialect>() {
+    let (vendor, desk, caller) = greeted_at_length::<D>("").await;
+    caller.says(QUESTION).await;
+    let said = caller.has_spoken().await;
+    let story = caller.look(|tape| format!("{tape:?}"));
+    let last = caller.look(|tape| tape.last_of(hertz(1), said.start..said.end)).expect("it speaks when they begin");
+    assert!(last <= said.start + SILENCED_WITHIN, "{:?}: {story}", last - said.start);
+    caller.hears_from(said.end, hertz(1), GREETING - ms(40)).await;
+    caller.hears_nothing_for(ms(400)).await;
+    let answer = caller.look(|tape| tape.seamless(hertz(1), said.end..tape.now()));
+    assert!(GREETING_HEARD.contains(&answer), "{answer:?}: {}", caller.look(|tape| format!("{tape:?}")));
+    let (heard, format) = vendor.of(1, |seen| (seen.audio.clone(), seen.set_up.clone().expect("it is set up").hears));
+    let heard = samples_of(&heard, format);
+    let voiced = heard.chunks(format.rate as usize / 50).filter(|frame| frame.iter().any(|s| s.unsigned_abs() > 1_000));
+    let (voiced, spoken) = (ms(20) * u32::try_from(voiced.count()).expect("seconds"), said.end - said.start);
+    assert!(voiced >= spoken.mul_f64(0.7) && voiced <= spoken + ms(40), "{voiced:?} of {spoken:?}");
+    assert_eq!(vendor.of(1, |seen| seen.turns_ended), 1);
+    desk.ends_with(&caller).await;
+    vendor.is_content();
+}
+
+/// The same sound that only pauses the agent elsewhere: the vendor takes it for a turn, and its word counts at once.
+pub async fn a_vendor_that_owns_the_turns_decides_alone<D: Dialect>() {
+    let (vendor, desk, caller) = greeted_at_length::<D>("turns: { owner: provider }").await;
+    assert!(vendor.of(1, |seen| seen.set_up.as_ref().is_some_and(|set_up| set_up.detects)));
+    caller.says(BACKCHANNEL).await;
+    let said = caller.has_spoken().await;
+    caller.hears_from(said.end, hertz(1), GREETING - ms(40)).await;
+    caller.hears_nothing_for(ms(400)).await;
+    let answer = caller.look(|tape| tape.seamless(hertz(1), said.end..tape.now()));
+    assert!(GREETING_HEARD.contains(&answer), "{answer:?}: {}", caller.look(|tape| format!("{tape:?}")));
+    assert_eq!(vendor.of(1, |seen| (seen.turns_begun, seen.turns_ended)), (1, 1));
+    assert_eq!(desk.metric("offhook_false_alarms_total"), 0.0);
+    desk.ends_with(&caller).await;
+    assert_eq!(desk.engine.calls().view().recent[0].counts.barge_ins, 1);
+    vendor.is_content();
+}
+
+pub async fn a_greeting_is_not_cut_by_noise<D: Dialect>() {
+    let (vendor, desk, caller) = greeted_at_length::<D>("").await;
+    caller.say(noise(ms(1_000)));
+    caller.has_spoken().await;
+    let pause = is_heard_out(&vendor, &desk, &caller).await;
+    assert!(pause <= *PAUSE.end(), "{pause:?}: {}", caller.look(|tape| format!("{tape:?}")));
+}
+
+pub async fn a_protected_greeting_is_not_even_paused<D: Dialect>() {
+    let (vendor, desk, caller) = greeted_at_length::<D>("turns: { protect_greeting: true }").await;
+    caller.says(QUESTION).await;
+    caller.has_spoken().await;
+    let pause = is_heard_out(&vendor, &desk, &caller).await;
+    assert!(pause <= HICCUP, "{pause:?}: {}", caller.look(|tape| format!("{tape:?}")));
+    assert_eq!(desk.metric("offhook_false_alarms_total"), 0.0);
+}
+
+/// White noise, louder than a voice on a bad line.
+pub fn noise(length: Duration) -> Vec<i16> {
+    let mut state: u32 = 0x2545_f491;
+    let mut sample = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        (state >> 18) as i16 - 8_192
+    };
+    (0..8 * length.as_millis()).map(|_| sample()).collect()
+}
