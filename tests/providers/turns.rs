@@ -68,6 +68,9 @@ pub async fn a_backchannel_pauses_the_agent_which_goes_on_at_the_exact_sample<D:
     let pause = is_heard_out(&vendor, &desk, &caller).await;
     assert!(PAUSE.contains(&pause), "{pause:?}: {}", caller.look(|tape| format!("{tape:?}")));
     assert_eq!(desk.metric("offhook_false_alarms_total"), 1.0);
+    let (heard, format) = vendor.of(1, |seen| (seen.audio.clone(), seen.set_up.clone().expect("it is set up").hears));
+    let loudest = samples_of(&heard, format).iter().map(|sample| sample.unsigned_abs()).max();
+    assert!(loudest.unwrap_or(0) < 1_000, "the vendor hears nothing of it, and not {loudest:?}");
 }
 
 pub async fn an_interruption_silences_the_agent_at_once_and_is_heard_from_its_first_sound<D: Dialect>() {
