@@ -221,6 +221,11 @@ impl Actions {
         (running, answered)
     }
 
+    /// A call of this provider's id is open.
+    pub fn knows(&self, provider_id: &str) -> bool {
+        self.calls.iter().any(|call| call.provider_id == provider_id)
+    }
+
     /// The provider took a call back. The one that runs, if it does.
     pub fn withdraw(&mut self, provider_id: &str) -> Option<ToolCallId> {
         let at = self.calls.iter().position(|call| call.provider_id == provider_id)?;

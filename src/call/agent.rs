@@ -159,10 +159,13 @@ pub enum Noise {
     CommandRefused,
     /// An error the provider's documents call harmless.
     HarmlessError,
+    /// Audio of an answer that was over, by the provider's own word. It is not heard.
+    LateAudio,
 }
 
 impl Noise {
-    pub const ALL: [Self; 4] = [Self::UnknownMessage, Self::Malformed, Self::CommandRefused, Self::HarmlessError];
+    pub const ALL: [Self; 5] =
+        [Self::UnknownMessage, Self::Malformed, Self::CommandRefused, Self::HarmlessError, Self::LateAudio];
 
     pub const fn label(self) -> &'static str {
         match self {
@@ -170,6 +173,7 @@ impl Noise {
             Self::Malformed => "malformed",
             Self::CommandRefused => "command_refused",
             Self::HarmlessError => "harmless_error",
+            Self::LateAudio => "late_audio",
         }
     }
 }

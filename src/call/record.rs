@@ -130,6 +130,8 @@ pub enum Measure {
     Interrupted(usize),
     /// A slot in which nothing had come from the caller, and silence went to the agent instead.
     CallerGap,
+    /// The agent named something that does not exist.
+    OddId,
     /// Agent audio dropped because too much was waiting.
     PlayoutOverflow(usize),
     Usage(Usage),

@@ -94,7 +94,7 @@ impl Default for CallRules {
             greeting: None,
             turns: TurnRules::default(),
             answer_max: Duration::from_secs(2),
-            quiet_max: Duration::from_millis(1_400),
+            quiet_max: Duration::from_millis(1_300),
             recovery: Recovery { attempts: 4, within: Duration::from_secs(20) },
             last_resort: None,
             on_failure: OnFailure::Dialplan,

@@ -10,7 +10,10 @@ use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
 
 /// How many ended calls the page shows.
 const ENDED_MAX: usize = 100;
@@ -69,6 +72,7 @@ impl LiveCalls {
         Entered {
             calls: Arc::clone(self),
             id: facts.id,
+            began: Instant::now(),
             reason: EndReason::EngineFault,
             usage: Vec::new(),
             _seat: seat,
@@ -126,6 +130,8 @@ impl Drop for Seat {
 pub struct Entered {
     calls: Arc<LiveCalls>,
     id: CallId,
+    /// The wall clock may be set while the call lasts.
+    began: Instant,
     reason: EndReason,
     usage: Vec<ProviderUsage>,
     _seat: Seat,
@@ -180,7 +186,7 @@ impl Drop for Entered {
             if inner.ended.len() == ENDED_MAX {
                 inner.ended.pop_front();
             }
-            let lasted = Timestamp::now().duration_since(call.call.since).try_into().unwrap_or_default();
+            let lasted = self.began.elapsed();
             let (call, counts) = (call.call, call.counts);
             let usage = std::mem::take(&mut self.usage);
             inner.ended.push_back(EndedCall { call, lasted, reason: self.reason, counts, usage });

@@ -298,6 +298,7 @@ impl CallTask<'_> {
     fn blame(&mut self, loss: AgentLoss) {
         if !std::mem::replace(&mut self.succession.blamed, true) {
             let provider = self.facts.provider.clone();
+            self.shared.metrics.sessions().lost(&provider, loss);
             self.failed(&provider, loss);
         }
     }

@@ -29,7 +29,7 @@ mod tests;
 use super::{Agent, AgentSetup, Codec, Dial, Provider, ProviderKind, Remote, SessionFormats, WebSocketDial};
 use crate::{
     audio::{Encoding, Format},
-    call::{AgentLoss, AgentTraits},
+    call::AgentTraits,
     remote::checks,
 };
 use codec::RealtimeCodec;
@@ -102,16 +102,5 @@ impl Remote for Realtime {
 
     fn codec(&self, setup: &AgentSetup) -> Box<dyn Codec> {
         Box::new(RealtimeCodec::new(self.options.clone(), setup, self.formats(setup.leg)))
-    }
-}
-
-/// Errors no second attempt heals, by `code` or `type`: the code has changed before while the type
-/// stayed.
-fn fatal(word: &str) -> Option<AgentLoss> {
-    match word {
-        "insufficient_quota" | "credit_balance_exhausted" | "billing_hard_limit_reached" => Some(AgentLoss::Quota),
-        "invalid_api_key" | "account_deactivated" => Some(AgentLoss::Unauthorized),
-        "session_expired" => Some(AgentLoss::Expired),
-        _ => None,
     }
 }

@@ -67,10 +67,13 @@ pub async fn refused(answer: Response) -> Fault {
     Fault::Refused { status, code: fault_name(told), retry_after }
 }
 
-/// The service's own word for a fault, out of the object that tells it.
+/// The service's own word for a fault, out of the object that tells it: the one that says more. A `code` has changed
+/// before while the `type` stayed.
 pub fn fault_name(told: &Value) -> Option<String> {
     let named = |key: &str| super::code(&told.get(key)?.as_str()?.to_ascii_lowercase());
-    ["code", "type", "status", "err_code"].into_iter().find_map(named)
+    let mut names: Vec<String> = ["code", "type", "status", "err_code"].into_iter().filter_map(named).collect();
+    let lasting = names.iter().position(|name| super::lasting(name).is_some()).unwrap_or_default();
+    (!names.is_empty()).then(|| names.swap_remove(lasting))
 }
 
 /// The innermost words, which say what was not there; the outer ones repeat the address.
@@ -85,4 +88,27 @@ pub fn fault(error: reqwest::Error) -> Fault {
 /// `Retry-After` in seconds. The other form, a date, is as good as its clock; vendors of this kind do not write it.
 pub(super) fn seconds(written: &str) -> Option<Duration> {
     written.trim().parse().ok().map(Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::AgentLoss;
+    use serde_json::json;
+
+    #[test]
+    fn a_fault_that_lasts_is_known_by_its_code_or_by_its_type() {
+        let fault = |told: Value| Fault::Refused { status: 429, code: fault_name(&told), retry_after: None };
+        for told in [
+            json!({ "code": "credit_balance_exhausted", "type": "requests" }),
+            json!({ "code": "a_new_name", "type": "billing_hard_limit_reached" }),
+            json!({ "code": null, "type": "insufficient_quota" }),
+        ] {
+            let fault = fault(told);
+            assert!(fault.loss() == AgentLoss::Quota && !fault.is_passing(), "{fault}");
+        }
+        let fault = fault(json!({ "code": "rate_limit_exceeded", "type": "tokens" }));
+        assert!(fault.is_passing() && fault.loss() == AgentLoss::Throttled, "{fault}");
+        assert_eq!(fault.to_string(), "the service answered 429 (rate_limit_exceeded)");
+    }
 }

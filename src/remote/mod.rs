@@ -62,8 +62,8 @@ impl Fault {
     /// Another attempt soon may come out better.
     pub fn is_passing(&self) -> bool {
         match self {
-            Self::Refused { status, .. } => {
-                matches!(status, 408 | 425 | 429 | 500..) && self.loss() != AgentLoss::Quota
+            Self::Refused { status, code, .. } => {
+                matches!(status, 408 | 425 | 429 | 500..) && code.as_deref().and_then(lasting).is_none()
             }
             Self::Unreachable(_) | Self::Slow(_) | Self::Closed(_) => true,
             Self::TooLarge(_) | Self::Garbage(_) => false,
@@ -81,12 +81,12 @@ impl Fault {
 
     /// What it means for a call whose agent depends on the service.
     pub fn loss(&self) -> AgentLoss {
+        if let Self::Refused { code: Some(code), .. } = self
+            && let Some(loss) = lasting(code)
+        {
+            return loss;
+        }
         match self {
-            Self::Refused { code: Some(code), .. }
-                if code.contains("insufficient_quota") || code.contains("quota_exceeded") =>
-            {
-                AgentLoss::Quota
-            }
             Self::Refused { status: 401 | 403, .. } => AgentLoss::Unauthorized,
             Self::Refused { status: 402, .. } => AgentLoss::Quota,
             Self::Refused { status: 429 | 503, .. } => AgentLoss::Throttled,
@@ -95,6 +95,17 @@ impl Fault {
             Self::Closed(_) => AgentLoss::Closed,
             Self::TooLarge(_) | Self::Garbage(_) => AgentLoss::Protocol,
         }
+    }
+}
+
+/// What a service's own word for its fault means where no second attempt heals it.
+pub fn lasting(code: &str) -> Option<AgentLoss> {
+    match code {
+        "invalid_api_key" | "account_deactivated" => Some(AgentLoss::Unauthorized),
+        "session_expired" => Some(AgentLoss::Expired),
+        "credit_balance_exhausted" | "billing_hard_limit_reached" => Some(AgentLoss::Quota),
+        _ if code.contains("insufficient_quota") || code.contains("quota_exceeded") => Some(AgentLoss::Quota),
+        _ => None,
     }
 }
 

@@ -124,10 +124,19 @@ impl Socket {
     }
 
     /// Sends all of it; what cannot be sent in time ends the connection.
-    pub async fn send(&mut self, mut wires: VecDeque<Wire>) -> Result<(), Fault> {
+    pub async fn send(&mut self, wires: VecDeque<Wire>) -> Result<(), Fault> {
+        self.put(wires.into_iter().map(Message::from)).await
+    }
+
+    /// Keeps the connection of one who has nothing to say.
+    pub async fn ping(&mut self) -> Result<(), Fault> {
+        self.put([Message::Ping(Bytes::new())].into_iter()).await
+    }
+
+    async fn put(&mut self, messages: impl Iterator<Item = Message>) -> Result<(), Fault> {
         let sending = async {
-            while let Some(wire) = wires.pop_front() {
-                self.0.feed(wire.into()).await?;
+            for message in messages {
+                self.0.feed(message).await?;
             }
             self.0.flush().await
         };

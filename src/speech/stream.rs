@@ -32,6 +32,11 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 /// ask for very many at once.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// What begins so is a file, and would be noise as samples. A voice that is asked for a file is not read so.
+const HEADS: [&[u8]; 4] = [b"RIFF", b"ID3", b"OggS", b"fLaC"];
+/// Sound that is compressed.
+const COMPRESSED: [&str; 6] = ["audio/mpeg", "audio/ogg", "audio/opus", "audio/flac", "audio/aac", "audio/webm"];
+
 pub(super) type Sounds = BoxStream<'static, Result<Sound, VoiceError>>;
 
 /// The pieces of a clause, each in its time and not too many: `first` is how long the first may take.
@@ -98,7 +103,7 @@ pub(super) async fn body(
     }
     // Bytes without a head are whatever one takes them for, so they must not be a page or a message.
     let content = http::content_type(&answer);
-    if content.starts_with("text/") || content == "application/json" {
+    if content.starts_with("text/") || content == "application/json" || COMPRESSED.contains(&&*content) {
         return Err(VoiceError::OtherContent(content));
     }
     Ok(http::pieces(answer, BYTES_MAX).map_err(VoiceError::from))
@@ -107,7 +112,14 @@ pub(super) async fn body(
 /// Samples without a head.
 pub(super) fn raw(bytes: impl Stream<Item = Result<Bytes, VoiceError>> + Send + 'static, format: Format) -> Sounds {
     let mut samples = Samples { format, part: Vec::new(), left: None };
-    bytes.map_ok(move |bytes| samples.push(bytes)).boxed()
+    let mut is_first = true;
+    let push = move |bytes: Bytes| {
+        if !bytes.is_empty() && std::mem::take(&mut is_first) && HEADS.iter().any(|head| bytes.starts_with(head)) {
+            return ready(Err(VoiceError::OtherContent("a file with a head".into())));
+        }
+        ready(Ok(samples.push(bytes)))
+    };
+    bytes.and_then(push).boxed()
 }
 
 /// A WAV file.

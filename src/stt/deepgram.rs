@@ -9,18 +9,22 @@ mod nova;
 #[cfg(test)]
 mod tests;
 
-use super::{Hear, Heard, Listener, ListenerKind, Patience, session};
+use super::{
+    Hear, Heard, Listener, ListenerKind, Patience,
+    session::{self, Talk},
+};
 use crate::{
     audio::Format,
     call::Usage,
     config::OptionProblem,
     remote::{
-        Fault, WebSocketDial,
+        Fault, WebSocketDial, Wire,
         checks::{self, Checked, within},
         deepgram::{Account, encoding},
         kinds,
     },
 };
+use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -37,6 +41,13 @@ const FLUX_ENGLISH: &str = "flux-general-en";
 const KEYTERMS_MAX: usize = 100;
 /// Audio that was heard is told as used so often, so that a session which is cut off owes no more.
 const METERED: Duration = Duration::from_secs(10);
+/// Silence that is sent after a turn, in pieces of 80 ms, of which there are so many: no audio follows a turn, and a
+/// server says nothing of what it does not hear. It is sent at once and heard as fast as the server can.
+const SILENCE_PIECES: usize = 10;
+/// What its pieces come to.
+const SILENCE: Duration = Duration::from_millis(80 * SILENCE_PIECES as u64);
+/// No call is that long; times of a server that counts further are none, and could not be added.
+const TIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub(super) const KIND: ListenerKind = ListenerKind {
     kind: "deepgram_listen",
@@ -304,6 +315,15 @@ impl AudioClock {
         if self.now() - self.metered >= METERED { self.meter() } else { None }
     }
 
+    /// Sends [`SILENCE`].
+    fn be_silent(&mut self, talk: &mut Talk) {
+        let piece = Bytes::from(vec![self.format.silence(); 4 * self.format.frame_bytes()]);
+        for _ in 0..SILENCE_PIECES {
+            talk.words.extend(self.sent(piece.len()));
+            talk.wires.push_back(Wire::Binary(piece.clone()));
+        }
+    }
+
     fn meter(&mut self) -> Option<Heard> {
         let transcribed = self.now() - self.metered;
         self.metered = self.now();
@@ -313,7 +333,7 @@ impl AudioClock {
 
 /// Seconds as the vendor writes them; what is none is left out.
 fn seconds(written: Option<f64>) -> Option<Duration> {
-    written.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+    written.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).filter(|time| *time <= TIME_MAX)
 }
 
 /// What the vendor says went wrong. Its sentences may hold anything.

@@ -23,7 +23,7 @@ use crate::{
         checks::{self, Checked},
         http,
         json::{self, with_known},
-        kinds,
+        kinds, lasting,
         transcription::TranscriptionUsage,
     },
 };
@@ -310,13 +310,24 @@ impl Transcriber {
                 return Ok(());
             }
             Some("session_expired") => return Err(Fault::Closed(None)),
-            Some("invalid_api_key" | "account_deactivated") => 401,
-            Some("credit_balance_exhausted" | "billing_hard_limit_reached") => 402,
-            Some(code) if code.contains("quota") || code.contains("rate_limit") => 429,
+            Some(code) if code.contains("rate_limit") => 429,
             _ if error["type"] == "server_error" => 500,
             _ => 400,
         };
         Err(Fault::Refused { status, code, retry_after: None })
+    }
+
+    /// One utterance without words is no reason to stop listening, unless the next ones will have none either.
+    fn failed(&mut self, item: &str, error: &Value, talk: &mut Talk) -> Result<(), Fault> {
+        if http::fault_name(error).is_some_and(|code| lasting(&code).is_some() || code.contains("rate_limit")) {
+            return self.error(error, talk);
+        }
+        if let Some(asked) = self.named(item) {
+            asked.text.clear();
+            asked.is_whole = true;
+        }
+        self.answer(talk);
+        Ok(())
     }
 }
 
@@ -394,7 +405,8 @@ impl Codec for Transcriber {
                 }
                 self.answer(talk);
             }
-            "conversation.item.input_audio_transcription.failed" | "error" => self.error(&message["error"], talk)?,
+            "conversation.item.input_audio_transcription.failed" => self.failed(&item, &message["error"], talk)?,
+            "error" => self.error(&message["error"], talk)?,
             _ => {}
         }
         Ok(())

@@ -11,6 +11,9 @@ use tokio::{
 /// From dialling until what was asked for is acknowledged.
 /// Vendors do it within a second. Who is slower is not waited for while nobody hears the caller: another may be there.
 const OPEN_MAX: Duration = Duration::from_millis(2_500);
+/// Servers and whatever is between hang up on a line on which nothing is said, some after 20 s, and callers say nothing for
+/// longer while an agent speaks.
+const PING_AFTER: Duration = Duration::from_secs(15);
 /// What is heard until then is kept: twice what [`OPEN_MAX`] brings in frames of 20 ms.
 const EARLY_MAX: usize = 256;
 
@@ -172,6 +175,10 @@ impl Session {
                 () = until(codec.deadline()) => codec.late(Instant::now(), talk)?,
                 () = until(keep_alive) => {
                     talk.wires.extend(C::KEEP_ALIVE.map(|(_, message)| Wire::Text(message.into())));
+                }
+                () = sleep_until(self.said_at + PING_AFTER) => {
+                    self.socket.ping().await?;
+                    self.said_at = Instant::now();
                 }
                 () = words.closed() => return Ok(Ended::Over),
             }

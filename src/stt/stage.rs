@@ -217,6 +217,11 @@ impl Peer {
         }
     }
 
+    /// Nothing else comes before.
+    pub(super) async fn is_pinged(&mut self) -> bool {
+        matches!(soon(self.socket.next()).await, Some(Ok(Message::Ping(_))))
+    }
+
     pub(super) async fn says(&mut self, message: Value) {
         self.says_raw(&message.to_string()).await;
     }

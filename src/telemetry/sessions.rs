@@ -4,6 +4,7 @@ use super::{
     definition::Definition,
     names::{NamedCounters, NamedGauges},
 };
+use crate::call::AgentLoss;
 use prometheus::Registry;
 
 const ROLLOVERS: Definition = Definition::labelled(
@@ -17,6 +18,18 @@ const RECOVERIES: Definition = Definition::labelled(
     &["provider", "outcome"],
     "Sessions begun because the agent of a call was lost: took_over, failed, or dropped because it was not wanted any \
      more.",
+);
+const LOSSES: Definition = Definition::labelled(
+    "offhook_agent_losses_total",
+    &["provider", "loss"],
+    "Agents that calls lost, in the middle or before they were ready, by why; stalled: it took nothing more, or owed an \
+     answer that did not come.",
+);
+const ODD_IDS: Definition = Definition::labelled(
+    "offhook_agent_odd_ids_total",
+    &["provider"],
+    "Ids in what agents said that nothing bears: ends of answers that were not under way, calls taken back that were \
+     not open. They change nothing.",
 );
 const PASSED_OVER: Definition = Definition::labelled(
     "offhook_provider_passed_over_total",
@@ -41,11 +54,24 @@ impl SuccessorEnd {
     const LABELS: [&'static str; 3] = ["took_over", "failed", "dropped"];
 }
 
+/// In the order of [`AgentLoss`].
+const LOSS_LABELS: [&str; AgentLoss::ALL.len()] = {
+    let mut labels = [""; AgentLoss::ALL.len()];
+    let mut at = 0;
+    while at < labels.len() {
+        labels[AgentLoss::ALL[at] as usize] = AgentLoss::ALL[at].label();
+        at += 1;
+    }
+    labels
+};
+
 const PASSED_OVER_LABELS: [&str; 2] = ["fallback", "tried_anyway"];
 
 pub struct SessionMetrics {
     rollovers: NamedCounters,
     recoveries: NamedCounters,
+    losses: NamedCounters,
+    odd_ids: NamedCounters,
     passed_over: NamedCounters,
     breakers: NamedGauges,
 }
@@ -57,13 +83,15 @@ impl SessionMetrics {
         Self {
             rollovers: counters(&ROLLOVERS, &SuccessorEnd::LABELS),
             recoveries: counters(&RECOVERIES, &SuccessorEnd::LABELS),
+            losses: counters(&LOSSES, &LOSS_LABELS),
+            odd_ids: counters(&ODD_IDS, &[]),
             passed_over: counters(&PASSED_OVER, &PASSED_OVER_LABELS),
             breakers: NamedGauges::new(BREAKER.register_int_gauges(registry)),
         }
     }
 
     pub(super) fn know<'a>(&self, providers: impl IntoIterator<Item = &'a str> + Clone) {
-        for counters in [&self.rollovers, &self.recoveries, &self.passed_over] {
+        for counters in [&self.rollovers, &self.recoveries, &self.losses, &self.odd_ids, &self.passed_over] {
             counters.know(providers.clone());
         }
         self.breakers.know(providers);
@@ -75,6 +103,14 @@ impl SessionMetrics {
 
     pub fn recovery(&self, provider: &str, end: SuccessorEnd) {
         self.recoveries.add(provider, end as usize, 1);
+    }
+
+    pub fn lost(&self, provider: &str, loss: AgentLoss) {
+        self.losses.add(provider, loss as usize, 1);
+    }
+
+    pub fn odd_id(&self, provider: &str) {
+        self.odd_ids.add(provider, 0, 1);
     }
 
     /// `fallback`: there was one that could be dialled instead.

@@ -63,7 +63,7 @@ fn the_result_of_an_announced_tool_is_answered() {
 #[test]
 fn a_slow_tool_without_an_announcement_leaves_no_silence() {
     let mut stage = asked([approved_tool("weather")], "weather");
-    stage.after(1_390);
+    stage.after(1_290);
     assert_eq!(stage.heard(MOMENT), []);
     stage.after(8_000);
     assert_eq!(stage.heard(MOMENT).len(), 30);

@@ -5,8 +5,8 @@
 #   bench   and sipp, which makes a hundred calls, the Asterisk that carries them (provision.sh), espeak-ng and sox,
 #           which make the labelled set of turn-taking
 #   demo    and espeak-ng and pocketsphinx, the voices and the ears of `offhook demo`
-#   all     and what the tests need: Asterisk and baresip (provision.sh), openssl, sox, Python with the vendors' SDKs and a mail
-#           server, MCP clients and servers of other people
+#   all     and what the tests need: Asterisk and baresip (provision.sh), openssl, sox, libfaketime, Python with the vendors'
+#           SDKs and a mail server, MCP clients and servers of other people
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/lab/tree.sh
@@ -95,6 +95,7 @@ case $what in
 esac
 if [ "$what" = all ]; then
   have_package python3-venv || missing+=(python3 python3-venv)
+  have_package libfaketime || missing+=(libfaketime)
   have_package ca-certificates || missing+=(ca-certificates)
   want openssl openssl
   want node nodejs

@@ -3,7 +3,7 @@
 use crate::{
     desk::Desk,
     ms,
-    support::vendor::{Dialect, Order, Scenario, Seen, Vendor, hertz},
+    support::vendor::{Dialect, LATE_HZ, Order, Scenario, Vendor, hertz},
 };
 use std::time::Duration;
 
@@ -39,24 +39,30 @@ pub async fn the_caller_is_answered<D: Dialect>() {
 }
 
 pub async fn an_interruption_stops_the_agent_and_late_audio_is_not_heard<D: Dialect>() {
-    let vendor = Vendor::start::<D>(Scenario { late: 10, ..Scenario::answers(ms(4_000)) }).await;
+    // The answer is still being made when the caller interrupts.
+    let scenario = Scenario { late: 10, pace: 1.2, ..Scenario::answers(ms(4_000)) };
+    let vendor = Vendor::start::<D>(scenario).await;
     let desk = Desk::of(&vendor).await;
     let caller = desk.call().await;
     caller.hears(hertz(1), ms(700)).await;
     caller.speaks().await;
-    let is_told = |seen: &Seen| seen.interrupted >= 1 || seen.turns_begun >= 1 || !seen.truncations.is_empty();
-    vendor.until_session(1, "was interrupted", is_told).await;
+    vendor.until_session(1, "was interrupted, and goes on", |seen| seen.interrupted >= 1 && seen.late >= 10).await;
     let interrupted = caller.now() + SETTLED;
+    vendor.order(1, Order::Late);
     let said = caller.has_spoken().await;
     let over_the_caller =
         caller.look(|tape| tape.time_of(hertz(1), interrupted).saturating_sub(tape.time_of(hertz(1), said.end)));
     assert_eq!(over_the_caller, ms(0), "{:?}", caller.look(|tape| format!("{tape:?}")));
+    // All of it came, and nothing of it is heard then or later.
+    let (counted, at_least) = D::late_audio(vendor.of(1, |seen| seen.late));
+    desk.counts(counted, at_least as f64).await;
     // Anything of the old answer would make the new one longer than it can be.
     caller.hears_from(said.end, hertz(1), ms(3_400)).await;
     caller.hears_nothing_for(ms(400)).await;
     let answer = caller.look(|tape| tape.time_of(hertz(1), said.end));
     assert!(answer <= ms(4_040), "{answer:?}: {:?}", caller.look(|tape| format!("{tape:?}")));
-    vendor.order(1, Order::Late);
+    let late = caller.look(|tape| tape.time_of(LATE_HZ, ms(0)));
+    assert_eq!(late, ms(0), "{:?}", caller.look(|tape| format!("{tape:?}")));
     desk.ends_with(&caller).await;
     vendor.is_content();
 }

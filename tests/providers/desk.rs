@@ -7,7 +7,7 @@ use crate::{
         audio::tone,
         service::Service,
         stages::Stages,
-        vendor::{Vendor, hertz},
+        vendor::{LATE_HZ, Vendor, hertz},
     },
 };
 use offhook::{
@@ -40,7 +40,7 @@ const LOOK_EVERY: Duration = ms(20);
 const SESSIONS: usize = 6;
 
 /// A tool that asks a web service of the test's, which can hold its answer back.
-const LOOK_UP: &str = r#"
+pub const LOOK_UP: &str = r#"
 name: look_up
 description: Finds a parcel by its number.
 parameters:
@@ -51,8 +51,24 @@ on_success: [{ type: respond, message: "The parcel is on its way." }]
 policy: { access: public_read, risk_domain: customer_support }
 "#;
 
+/// A tool that hands the call to another context.
+const TO_BILLING: &str = r#"
+name: to_billing
+description: Hands the call to billing.
+actions: [{ type: handoff, target: billing, message: "A bill is wrong." }]
+policy: { access: write, risk_domain: customer_support, standing_approval: true }
+"#;
+
 /// Engines with their calls at a time: what two cores carry in real time.
-static PLACES: Semaphore = Semaphore::const_new(20);
+static PLACES: Semaphore = Semaphore::const_new(28);
+
+/// How the calls of the context begin their ids.
+pub const PREFIX: [u8; 4] = [0x0f, 0xf4, 0x00, 0x01];
+
+/// Places of so many engines.
+pub async fn places(engines: u32) -> SemaphorePermit<'static> {
+    PLACES.acquire_many(engines).await.expect("it is never closed")
+}
 
 /// Starting an engine is work, which is no reason for the others' audio to be late: one at a time.
 static STARTING: Mutex<()> = Mutex::const_new(());
@@ -83,12 +99,21 @@ impl Desk {
 
     /// The same with more lines of the context's configuration; callers speak with the first provider.
     pub async fn with(providers: &[(&str, String)], more: &str) -> Self {
-        Self::at(providers, more, "").await
+        Self::open(providers, more, "", "").await
     }
 
     /// The same with more sections.
     pub async fn at(providers: &[(&str, String)], more: &str, sections: &str) -> Self {
-        let place = PLACES.acquire().await.expect("it is never closed");
+        Self::open(providers, more, "", sections).await
+    }
+
+    /// The same with another context, `billing`, to which the agent can hand the call; its lines.
+    pub async fn with_another_context(providers: &[(&str, String)], more: &str, billing: &str) -> Self {
+        Self::open(providers, more, billing, "").await
+    }
+
+    async fn open(providers: &[(&str, String)], more: &str, billing: &str, sections: &str) -> Self {
+        let place = places(1).await;
         let starting = STARTING.lock().await;
         // Only the first in a test program can succeed.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -101,9 +126,12 @@ impl Desk {
             path
         };
         write("tools/look_up.yaml", &LOOK_UP.replace("HOST", &service.host()));
+        if !billing.is_empty() {
+            write("tools/to_billing.yaml", TO_BILLING);
+        }
         tone(APOLOGY_HZ, APOLOGY).write_wav(&folder.path().join("apology.wav"));
         tone(MOMENT_HZ, MOMENT).write_wav(&folder.path().join("moment.wav"));
-        let path = write("offhook.yaml", &(yaml(providers, &service, more) + sections));
+        let path = write("offhook.yaml", &(yaml(providers, &service, more, billing) + sections));
         // Loading renders clips, which is work that no other call's task may wait for.
         let starting_up = move || {
             Handle::current().block_on(async {
@@ -119,9 +147,9 @@ impl Desk {
 
     pub async fn call(&self) -> Caller {
         let mut id = *Uuid::new_v4().as_bytes();
-        id[..4].copy_from_slice(&[0x0f, 0xf4, 0x00, 0x01]);
+        id[..4].copy_from_slice(&PREFIX);
         let mut pitches: Vec<f64> = (1..=SESSIONS).map(hertz).collect();
-        pitches.extend([APOLOGY_HZ, MOMENT_HZ]);
+        pitches.extend([APOLOGY_HZ, MOMENT_HZ, LATE_HZ]);
         Caller::dial(self.engine.audiosocket_addr(), Uuid::from_bytes(id), pitches).await
     }
 
@@ -151,6 +179,11 @@ impl Desk {
         sum(&page.text().await.expect("the page"), begin)
     }
 
+    /// Sessions of this provider that were begun because an agent was lost, and what became of them.
+    pub fn recoveries(&self, outcome: &str, provider: &str) -> f64 {
+        self.metric(&format!("offhook_session_recoveries_total{{outcome=\"{outcome}\",provider=\"{provider}\"}}"))
+    }
+
     /// Waits until it has grown so far.
     pub async fn counts(&self, begin: &str, at_least: f64) {
         let until = Instant::now() + PATIENCE;
@@ -171,7 +204,7 @@ fn sum(metrics: &str, begin: &str) -> f64 {
     values.filter_map(|value| value.parse::<f64>().ok()).sum()
 }
 
-fn yaml(providers: &[(&str, String)], service: &Service, more: &str) -> String {
+fn yaml(providers: &[(&str, String)], service: &Service, more: &str, billing: &str) -> String {
     let mut yaml = String::from(
         "http: { bind: \"127.0.0.1:0\" }\nmedia: { audiosocket: { bind: \"127.0.0.1:0\" } }\nproviders:\n",
     );
@@ -179,16 +212,24 @@ fn yaml(providers: &[(&str, String)], service: &Service, more: &str) -> String {
         let _ = writeln!(yaml, "  {name}: {options}");
     }
     let host = service.host();
+    let handoff = if billing.is_empty() { "" } else { ", to_billing" };
     let _ = write!(
         yaml,
         "tenants:\n  acme: {{ tools: tools, allowed_hosts: [\"{host}\"], trusted: true }}\n\
          contexts:\n  front:\n    prompt: You are a test.\n    greeting: Hello there.\n    provider: {}\n    \
-         tenant: acme\n    tools: [look_up, hangup_call]\n    audiosocket_id: \"0ff40001\"\n    \
+         tenant: acme\n    tools: [look_up, hangup_call{handoff}]\n    audiosocket_id: \"0ff40001\"\n    \
          on_failure: {{ apology: apology.wav, then: hang_up }}\n",
         providers[0].0
     );
-    for line in more.lines() {
-        let _ = writeln!(yaml, "    {line}");
+    let indented = |yaml: &mut String, lines: &str| {
+        lines.lines().for_each(|line| {
+            let _ = writeln!(yaml, "    {line}");
+        });
+    };
+    indented(&mut yaml, more);
+    if !billing.is_empty() {
+        yaml.push_str("  billing:\n    prompt: You are billing.\n    tenant: acme\n");
+        indented(&mut yaml, billing);
     }
     yaml
 }

@@ -7,7 +7,13 @@ use crate::{
         caller, speech,
     },
 };
-use std::{fmt, net::SocketAddr, ops::Range, time::Duration};
+use std::{
+    fmt,
+    net::SocketAddr,
+    ops::Range,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 use tokio::{
     sync::{OnceCell, mpsc, watch},
     task::AbortHandle,
@@ -21,6 +27,8 @@ const SAMPLES: usize = 160;
 const SEAM: f64 = 0.3;
 /// Things to say that wait to be taken up; no test has so many.
 const WORDS: usize = 16;
+/// Where an agent's tone ends, its last frames can look like another sound; and a word can have its pitch for a moment.
+const EDGE_FRAMES: usize = 6;
 /// A sample of speech that is loud enough to be heard: -30 dB below full scale.
 const AUDIBLE: u16 = 1_000;
 /// The longest a test waits to hear something.
@@ -35,12 +43,15 @@ pub struct Tape {
     loud: Vec<bool>,
     /// What the caller has said, from and to.
     pub said: Vec<Range<Duration>>,
+    /// Of what the caller is to say, what has been begun.
+    begun: usize,
     pub over: bool,
 }
 
 pub struct Caller {
     tape: watch::Receiver<Tape>,
     say: mpsc::Sender<Vec<i16>>,
+    to_say: AtomicUsize,
     task: AbortHandle,
 }
 
@@ -57,7 +68,7 @@ impl Caller {
         let (tape, heard) = watch::channel(Tape::default());
         let (say, to_say) = mpsc::channel(WORDS);
         let task = tokio::spawn(live(line, tape, to_say, pitches)).abort_handle();
-        Self { tape: heard, say, task }
+        Self { tape: heard, say, to_say: AtomicUsize::new(0), task }
     }
 
     /// A sentence of about two seconds, by a real voice, without a pause that could pass for its end.
@@ -79,6 +90,7 @@ impl Caller {
     }
 
     pub fn say(&self, samples: Vec<i16>) {
+        self.to_say.fetch_add(1, Ordering::Relaxed);
         self.say.try_send(samples).expect("the caller is on the line");
     }
 
@@ -114,7 +126,9 @@ impl Caller {
 
     /// Waits until everything was said, and returns when the last of it began and ended.
     pub async fn has_spoken(&self) -> Range<Duration> {
-        self.until("everything was said", |tape| tape.said.last().is_some_and(|said| said.end < tape.now())).await;
+        let to_say = self.to_say.load(Ordering::Relaxed);
+        let is_over = |tape: &Tape| tape.said.last().is_some_and(|said| said.end < tape.now());
+        self.until("everything was said", |tape| tape.begun >= to_say && is_over(tape)).await;
         self.look(|tape| tape.said.last().expect("waited for").clone())
     }
 
@@ -153,6 +167,11 @@ impl Tape {
         let mut later = self.pitches.iter().enumerate().skip(frame_at(from));
         let (frame, _) = later.find(|(_, pitch)| **pitch == Some(hz as u32))?;
         Some(FRAME * u32::try_from(frame).expect("a call of less than years"))
+    }
+
+    /// It is silent now; not before `from`.
+    pub fn is_quiet(&self, from: Duration) -> bool {
+        self.now() > from && self.quiet_since() < self.now()
     }
 
     /// When it was heard last within this time.
@@ -201,6 +220,25 @@ impl Tape {
         FRAME * u32::try_from(longest).expect("a call of less than years")
     }
 
+    /// The longest silence that nothing explains: neither a sentence of the engine's own before it, such as "One moment,
+    /// please", nor the caller's own turn, which is over when `within` begins. An agent's voice explains nothing.
+    pub fn unexplained_silence(&self, within: Range<Duration>, agents: &[f64]) -> Duration {
+        let is_agent =
+            |frame: usize| self.pitches[frame].is_some_and(|pitch| agents.iter().any(|hz| *hz as u32 == pitch));
+        let (begin, end) = (frame_at(within.start), frame_at(within.end).min(self.loud.len()));
+        let (mut longest, mut silence, mut explained) = (0, 0, false);
+        for frame in 0..end {
+            if self.loud[frame] {
+                let agent = (frame.saturating_sub(EDGE_FRAMES)..=frame).filter(|frame| is_agent(*frame)).count();
+                (silence, explained) = (0, agent < EDGE_FRAMES / 2);
+            } else if frame >= begin && !explained {
+                silence += 1;
+                longest = longest.max(silence);
+            }
+        }
+        FRAME * u32::try_from(longest).expect("a call of less than years")
+    }
+
     fn note(&mut self, heard: &[i16], speaking: bool, pitches: &[f64]) {
         let now = self.now();
         let frame = Sound { samples: heard.to_vec() };
@@ -245,13 +283,18 @@ async fn live(
     mut to_say: mpsc::Receiver<Vec<i16>>,
     pitches: Vec<f64>,
 ) {
+    let mut begun = 0;
     loop {
         while let Ok(samples) = to_say.try_recv() {
             line.say(&samples);
+            begun += 1;
         }
         let speaking = line.is_speaking();
         match line.tick().await {
-            Ok(Some(heard)) => tape.send_modify(|tape| tape.note(heard, speaking, &pitches)),
+            Ok(Some(heard)) => tape.send_modify(|tape| {
+                tape.begun = begun;
+                tape.note(heard, speaking, &pitches);
+            }),
             Ok(None) | Err(_) => {
                 tape.send_modify(|tape| tape.over = true);
                 // The recording is still looked at.

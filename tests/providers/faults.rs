@@ -1,248 +1,216 @@
-//! What breaks, and what the caller hears of it. Each test is a row or a few of one table: what the vendor does, when,
-//! and what becomes of the call.
+//! What breaks while a session stands, and what the caller hears of it: what the vendor does, in which state of the call.
+//! Each time another session carries the call on.
 
 use crate::{
     desk::{APOLOGY_HZ, Desk},
     ear::{Caller, Tape},
+    failover::{DEPUTY, deputy, is_told},
     ms,
-    support::vendor::{Dialect, Failure, Opening, Order, Saying, Scenario, Seen, Vendor, hertz},
-    tools::{greeted, look_up},
+    openings::{APOLOGY_MIN, CODES},
+    runner::apart,
+    support::vendor::{Call, Dialect, End, Failure, Order, Saying, Scenario, Seen, Vendor, hertz},
+    tools::look_up,
 };
 use futures_util::future::join_all;
-use std::time::Duration;
+use serde_json::json;
+use std::{ops::Range, time::Duration};
 
 /// Where a call is when something happens to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
+    /// The caller hears the greeting, which is still being made.
+    Greeting,
     Idle,
     CallerSpeaking,
+    /// The caller has finished, and nothing of the answer has come.
+    Thinking,
+    /// The caller hears an answer, which is still being made.
     AgentSpeaking,
+    /// The agent is paused, and it is not decided whether the caller interrupts.
+    Undecided,
     ToolRunning,
+    /// The agent has handed the call to another context, and its last words are being heard.
+    HandingOver,
 }
 
-const STATES: [State; 4] = [State::Idle, State::CallerSpeaking, State::AgentSpeaking, State::ToolRunning];
-/// Close codes that vendors are known to send.
-const CODES: [u16; 5] = [1000, 1001, 1007, 1008, 1011];
-/// Every attempt of the first session, and of those that were to carry the call on; with time to spare.
-const DIALS: Duration = ms(16_000);
-/// No caller hears more than 1.5 s of unexplained silence; and half a second for a busy machine.
-const QUIET_MAX: Duration = ms(2_000);
+const STATES: [State; 8] = [
+    State::Greeting,
+    State::Idle,
+    State::CallerSpeaking,
+    State::Thinking,
+    State::AgentSpeaking,
+    State::Undecided,
+    State::ToolRunning,
+    State::HandingOver,
+];
+/// Where it matters what of the vendor fails: nobody waits, or somebody does, for the beginning or the rest of an answer
+/// or for a tool.
+const WAITS: [State; 4] = [State::Idle, State::Thinking, State::AgentSpeaking, State::ToolRunning];
+
+/// No caller hears more than 1.5 s of unexplained silence. The tape has frames of 20 ms.
+pub const QUIET_MAX: Duration = ms(1_520);
+/// "One moment, please" explains silence for a while: 5 s until the next sentence, and the end of its own recording.
+const EXPLAINED_MAX: Duration = ms(5_500);
 /// From the fault, or from the caller's last word after it, until another session is heard.
 const CARRIED_ON: Duration = ms(8_000);
-/// Of its 800 ms; words can have its pitch for a moment.
-const APOLOGY_MIN: Duration = ms(500);
-/// Whose sessions these are, if not the first: the same vendor's, or its deputy's.
-const OTHERS: [f64; 4] = [hertz(2), hertz(3), hertz(4), hertz(5)];
-/// Added to the deputy's sessions for their pitch.
-const DEPUTY: usize = 3;
+/// The same, where first it has to be noticed that nothing comes any more.
+const NOTICED_AND_CARRIED_ON: Duration = ms(20_000);
+/// Before that it is not decided what a sound over the agent is: shorter ones do not interrupt.
+const UNDECIDED_MAX: Duration = ms(560);
+/// The pitches of those who may have the call, by their sessions: the same vendor's, or its deputy's.
+const AGENTS: [f64; 5] = [hertz(1), hertz(2), hertz(3), hertz(4), hertz(5)];
 
-/// Why a call may end.
-type Reasons = &'static [&'static str];
-
-const UNREACHABLE: Reasons = &["agent_unreachable"];
-const UNAUTHORIZED: Reasons = &["agent_unauthorized"];
-const TOO_MUCH: Reasons = &["agent_quota", "agent_throttled"];
-const OVERLOADED: Reasons = &["agent_unreachable", "agent_throttled"];
-const UNREADY: Reasons = &["agent_handshake", "agent_unreachable", "agent_closed"];
-/// Some vendors refuse a key or a model by the code alone.
-const CLOSED_UNREADY: Reasons =
-    &["agent_handshake", "agent_unauthorized", "agent_protocol", "agent_expired", "agent_quota", "agent_unreachable"];
-
-// ---- Before the session stands ----
-
-/// One call whose sessions all open like this, and nobody else to fall back on.
-async fn opens<D: Dialect>(opening: Opening, reasons: Reasons) -> Vendor {
-    let what = format!("{opening:?}");
-    let vendor = Vendor::start::<D>(Scenario::all(opening)).await;
-    let desk = Desk::of(&vendor).await;
-    let caller = desk.call().await;
-    ends(&what, reasons, &desk, &caller, ms(0)).await;
-    assert!(caller.look(|tape| tape.time_of(hertz(1), ms(0))) < ms(100), "{what}: nothing garbled is heard");
-    vendor
+/// What a standing session is lost for that ends like this.
+fn loss<D: Dialect>(order: &Order) -> &'static str {
+    match order {
+        Order::Close(code, _) => D::loss(End::Closed { code: *code, stood: true }),
+        Order::Say(Saying::Failure(failure)) => D::loss(End::Said(*failure)),
+        Order::Garbage => "protocol",
+        Order::Freeze | Order::Mute => "stalled",
+        _ => "closed",
+    }
 }
 
-/// The caller hears the apology, and the call ends for one of these reasons.
-async fn ends(what: &str, reasons: Reasons, desk: &Desk, caller: &Caller, since: Duration) {
-    caller.is_hung_up_on().await;
-    let reason = desk.end_reason().await.label();
-    let story = caller.look(|tape| format!("{tape:?}"));
-    assert!(reasons.contains(&reason.as_str()), "{what}: {reason}; {story}");
-    let apology = caller.look(|tape| tape.time_of(APOLOGY_HZ, since));
-    assert!(apology >= APOLOGY_MIN, "{what}: {apology:?} of the apology; {story}");
-    assert!(caller.now() <= since + DIALS + ms(2_000), "{what}: {story}");
-    let counted = format!("offhook_calls_total{{class=\"provider\",reason=\"{reason}\"}}");
-    assert_eq!(desk.metric(&counted), 1.0, "{what}: {counted}");
+struct Scene {
+    vendor: Vendor,
+    deputy: Vendor,
+    desk: Desk,
+    caller: Caller,
 }
 
-pub async fn a_refused_key_is_told_and_not_tried_again<D: Dialect>() {
-    let vendor = opens::<D>(D::refuses_a_key(), UNAUTHORIZED).await;
-    assert_eq!(vendor.sessions(), 1);
-}
-
-pub async fn an_upgrade_refused_with_any_status_is_told_for_what_it_is<D: Dialect>() {
-    let rows = [(401, UNAUTHORIZED), (403, UNAUTHORIZED), (429, TOO_MUCH), (500, UNREACHABLE), (503, OVERLOADED)];
-    join_all(rows.map(|(status, reasons)| async move {
-        let vendor = opens::<D>(Opening::Refuse(status), reasons).await;
-        // Three for the first session, two for the one that was to carry the call on.
-        assert!(vendor.sessions() <= 5, "{status}: {} attempts", vendor.sessions());
-    }))
-    .await;
-}
-
-pub async fn a_vendor_that_is_not_there_is_unreachable<D: Dialect>() {
-    let gone = async {
-        let vendor = Vendor::start::<D>(Scenario::default()).await;
-        vendor.stop_listening();
-        let desk = Desk::of(&vendor).await;
-        let caller = desk.call().await;
-        ends("nobody listens", UNREACHABLE, &desk, &caller, ms(0)).await;
-    };
-    let drops = opens::<D>(Opening::Drop, UNREACHABLE);
-    tokio::join!(gone, drops);
-}
-
-pub async fn an_attempt_that_failed_is_made_again_and_heals<D: Dialect>() {
-    let openings = [
-        Opening::Refuse(503),
-        Opening::Drop,
-        Opening::CloseAtOnce(1011),
-        Opening::CloseAtSetUp(1011, ""),
-        Opening::Garbage,
-    ];
-    join_all(openings.map(|opening| async move {
-        let vendor = Vendor::start::<D>(Scenario::first(opening)).await;
-        let desk = Desk::of(&vendor).await;
-        let caller = desk.call().await;
-        caller.hears(hertz(2), ms(700)).await;
-        assert_eq!(vendor.sessions(), 2);
-        desk.ends_with(&caller).await;
-        vendor.is_content();
-    }))
-    .await;
-}
-
-pub async fn a_handshake_of_ten_seconds_is_not_waited_for<D: Dialect>() {
-    opens::<D>(Opening::Slow(ms(10_000)), UNREADY).await;
-}
-
-pub async fn a_session_closed_before_its_first_message_is_tried_again_and_then_given_up<D: Dialect>() {
-    join_all(CODES.map(|code| opens::<D>(Opening::CloseAtOnce(code), CLOSED_UNREADY))).await;
-}
-
-pub async fn a_session_closed_while_it_is_set_up_is_tried_again_and_then_given_up<D: Dialect>() {
-    join_all(CODES.map(|code| opens::<D>(Opening::CloseAtSetUp(code, ""), CLOSED_UNREADY))).await;
-}
-
-pub async fn a_set_up_that_is_never_acknowledged_or_answered_with_garbage_is_given_up<D: Dialect>() {
-    let rows: [(Opening, Reasons); 2] = [
-        (Opening::NeverReady, UNREADY),
-        (Opening::Garbage, &["agent_protocol", "agent_unreachable", "agent_handshake"]),
-    ];
-    join_all(rows.map(|(opening, reasons)| opens::<D>(opening, reasons))).await;
-}
-
-pub async fn quota_and_throttling_at_the_set_up_are_told_for_what_they_are<D: Dialect>() {
-    let throttled = &["agent_throttled", "agent_quota", "agent_handshake"];
-    let quota = opens::<D>(Opening::FailAtSetUp(Failure::Quota), TOO_MUCH);
-    let (quota, _) = tokio::join!(quota, opens::<D>(Opening::FailAtSetUp(Failure::Throttled), throttled));
-    assert!(quota.sessions() <= 5);
-}
-
-pub async fn a_caller_is_greeted_by_the_next_provider_when_the_first_one_fails<D: Dialect>() {
-    let openings = [
-        D::refuses_a_key(),
-        Opening::Refuse(503),
-        Opening::Slow(ms(10_000)),
-        Opening::NeverReady,
-        Opening::FailAtSetUp(Failure::Quota),
-    ];
-    join_all(openings.map(|opening| async move {
-        let (vendor, deputy) = (Vendor::start::<D>(Scenario::all(opening.clone())).await, deputy::<D>().await);
-        let desk = desk_of(&vendor, &deputy).await;
-        let caller = desk.call().await;
-        caller.hears(hertz(1 + DEPUTY), ms(600)).await;
-        let story = caller.look(|tape| format!("{tape:?}"));
-        let begun = caller.look(|tape| tape.first_of(hertz(1 + DEPUTY), ms(0)));
-        assert!(begun < Some(ms(9_000)), "{opening:?}: {story}");
-        assert!(caller.look(|tape| tape.time_of(APOLOGY_HZ, ms(0))) < APOLOGY_MIN, "{opening:?}: {story}");
-        desk.ends_with(&caller).await;
-        deputy.is_content();
-    }))
-    .await;
-}
-
-// ---- While the session stands ----
-
-async fn deputy<D: Dialect>() -> Vendor {
-    Vendor::start::<D>(Scenario { voice: DEPUTY, ..Scenario::default() }).await
-}
-
-/// Callers speak with the vendor, and with its deputy where that cannot be.
-async fn desk_of(vendor: &Vendor, deputy: &Vendor) -> Desk {
-    let providers = [("first", vendor.yaml()), ("second", deputy.yaml())];
-    Desk::with(&providers, "fallbacks: [second]\nlimits: { agent_silence: 4s }").await
-}
-
-/// A call in this state, at which the vendor then does this: another session takes the call on, and the caller hears
-/// neither an apology nor a silence that nobody explains.
-async fn carries_on<D: Dialect>(state: State, order: Order, within: Duration) {
+/// A call in this state.
+async fn call_in<D: Dialect>(state: State) -> Scene {
     let scenario = match state {
-        // It is still being made when the fault comes.
-        State::AgentSpeaking => Scenario { pace: 1.2, ..Scenario::answers(ms(3_000)) },
+        State::Greeting | State::Undecided => Scenario { pace: 1.2, ..Scenario::answers(ms(4_000)) },
+        State::AgentSpeaking => Scenario { pace: 1.2, greeting: Some(ms(1_000)), ..Scenario::answers(ms(4_000)) },
+        State::HandingOver => Scenario::answers(ms(3_000)),
         _ => Scenario::default(),
     };
-    let what = format!("{order:?} in {state:?}");
     let (vendor, deputy) = (Vendor::start::<D>(scenario).await, deputy::<D>().await);
-    let desk = desk_of(&vendor, &deputy).await;
+    let providers = [("first", vendor.yaml()), ("second", deputy.yaml())];
+    let more = "fallbacks: [second]\nlimits: { agent_silence: 2500ms }\nturns: { min_speech: 560ms }";
+    let billing = if state == State::HandingOver { "provider: second" } else { "" };
+    let desk = Desk::with_another_context(&providers, more, billing).await;
     let caller = desk.call().await;
     caller.hears(hertz(1), ms(600)).await;
-    if state != State::AgentSpeaking {
+    if !matches!(state, State::Greeting | State::Undecided | State::HandingOver) {
         caller.hears_nothing_for(ms(300)).await;
     }
     match state {
+        State::Greeting | State::Idle => {}
         State::CallerSpeaking => {
             caller.speaks().await;
-            let half_a_second = |said: &std::ops::Range<Duration>| said.end - said.start >= ms(500);
+            let half_a_second = |said: &Range<Duration>| said.end - said.start >= ms(500);
             caller.until("the caller speaks", |tape| tape.said.last().is_some_and(half_a_second)).await;
+        }
+        State::Thinking => {
+            vendor.order(1, Order::Think);
+            caller.speaks().await;
+            caller.has_spoken().await;
+            vendor.until_session(1, "heard the caller's turn", |seen| seen.turns_ended >= 1).await;
+        }
+        State::AgentSpeaking => {
+            caller.speaks().await;
+            let said = caller.has_spoken().await;
+            caller.hears_from(said.end, hertz(1), ms(600)).await;
+        }
+        State::Undecided => {
+            caller.speaks().await;
+            let paused = |tape: &Tape| tape.said.last().is_some_and(|said| tape.is_quiet(said.start + ms(60)));
+            caller.until("the agent is paused", paused).await;
         }
         State::ToolRunning => {
             desk.service.holds(true);
             vendor.order(1, Order::Call(vec![look_up(1)]));
             desk.service.wait_requests(1).await;
         }
-        State::Idle | State::AgentSpeaking => {}
+        State::HandingOver => {
+            let call = Call { id: "call_0000000000000001".into(), name: "to_billing".into(), arguments: json!({}) };
+            vendor.order(1, Order::Call(vec![call]));
+            desk.counts("offhook_tool_calls_total{outcome=\"done\",tool=\"to_billing\"", 1.0).await;
+        }
     }
+    Scene { vendor, deputy, desk, caller }
+}
+
+/// A call in this state, at which the vendor then does this: another session takes the call on, and the caller hears
+/// neither an apology nor a silence that nobody explains.
+async fn carries_on<D: Dialect>(state: State, order: Order, within: Duration) {
+    let what = format!("{order:?} in {state:?}");
+    let Scene { vendor, deputy, desk, caller } = call_in::<D>(state).await;
     let mut since = caller.now();
+    let heard_before = caller.look(|tape| tape.time_of(hertz(1), ms(0)));
+    let loss = loss::<D>(&order);
+    let losses = format!("offhook_agent_losses_total{{loss=\"{loss}\",provider=\"first\"}}");
+    // Nobody waits for what seems complete.
+    let seems_complete =
+        D::ENDS_ANSWERS_BY_SILENCE && state == State::AgentSpeaking && matches!(order, Order::Freeze | Order::Mute);
     vendor.order(1, order);
-    if state == State::Idle {
+    if seems_complete {
+        caller.hears_nothing_for(ms(1_200)).await;
+    }
+    if state == State::Idle || seems_complete {
         caller.speaks().await;
     }
-    if matches!(state, State::Idle | State::CallerSpeaking) {
+    if state == State::Undecided {
+        desk.counts(&losses, 1.0).await;
+        let spoken = caller.look(|tape| tape.now() - tape.said.last().expect("the caller speaks").start);
+        assert!(spoken <= UNDECIDED_MAX, "{what}: lost after {spoken:?}, when it was decided");
+    }
+    if seems_complete || matches!(state, State::Idle | State::CallerSpeaking | State::Thinking | State::Undecided) {
         since = caller.has_spoken().await.end;
     }
-    let heard = |tape: &Tape| OTHERS.iter().filter_map(|hz| tape.first_of(*hz, since)).min();
     if state == State::ToolRunning {
-        caller.until("the caller is told that it takes a moment", |tape| tape.now() > since + ms(3_000)).await;
+        caller.until("the caller is told that it takes a moment", |tape| tape.now() > since + ms(2_000)).await;
         desk.service.holds(false);
     }
+    let heard = |tape: &Tape| AGENTS[1..].iter().filter_map(|hz| tape.first_of(*hz, since)).min();
     caller.until(&format!("{what}: another session is heard"), |tape| heard(tape).is_some()).await;
     let (begun, story) = caller.look(|tape| (heard(tape).expect("waited for"), format!("{tape:?}")));
     assert!(begun <= since + within, "{what}: {story}");
-    let silence = caller.look(|tape| tape.longest_silence(since..begun));
-    assert!(silence <= QUIET_MAX, "{what}: {silence:?} of silence; {story}");
+    is_explained(&what, &caller, since..begun);
     assert!(caller.look(|tape| tape.time_of(APOLOGY_HZ, ms(0))) < APOLOGY_MIN, "{what}: {story}");
-    let counted = ["first", "second"].map(|provider| {
-        desk.metric(&format!("offhook_session_recoveries_total{{outcome=\"took_over\",provider=\"{provider}\"}}"))
-    });
-    assert!(counted.iter().sum::<f64>() >= 1.0, "{what}: {}", desk.engine.metrics().text());
+    assert_eq!(desk.metric(&losses), 1.0, "{what}: {losses}; {}", desk.engine.metrics().text());
+    if state == State::ToolRunning {
+        let found = is_told("on its way");
+        let next = |sessions: &[Seen]| sessions.iter().skip(1).any(&found);
+        let other = |sessions: &[Seen]| sessions.iter().any(&found);
+        tokio::select! {
+            () = vendor.until("the next session is told what the tool found", next) => {}
+            () = deputy.until("it is told what the tool found", other) => {}
+        }
+    }
+    if state == State::HandingOver {
+        // Nobody was missed: the other context's agent would have come anyway, after the last word.
+        let heard = caller.look(|tape| tape.time_of(hertz(1), ms(0)));
+        assert!(heard >= ms(2_900) && heard > heard_before, "{what}: {heard:?} of the last words; {story}");
+        assert_eq!(desk.engine.calls().view().active[0].call.context, "billing", "{what}");
+        assert_eq!(begun, caller.look(|tape| tape.first_of(hertz(1 + DEPUTY), since)).unwrap_or_default(), "{what}");
+    } else {
+        let counted = ["first", "second"].map(|provider| desk.recoveries("took_over", provider));
+        assert_eq!(counted.iter().sum::<f64>(), 1.0, "{what}: {}", desk.engine.metrics().text());
+    }
     desk.ends_with(&caller).await;
     vendor.is_content();
     deputy.is_content();
 }
 
+/// No silence that nothing explains, and none for longer than a sentence can explain.
+pub fn is_explained(what: &str, caller: &Caller, within: Range<Duration>) {
+    let (unexplained, longest, story) = caller.look(|tape| {
+        (tape.unexplained_silence(within.clone(), &AGENTS), tape.longest_silence(within), format!("{tape:?}"))
+    });
+    assert!(unexplained <= QUIET_MAX, "{what}: {unexplained:?} of unexplained silence; {story}");
+    assert!(longest <= EXPLAINED_MAX, "{what}: {longest:?} of silence; {story}");
+}
+
 /// Every close code in one state.
 async fn closes<D: Dialect>(state: State) {
     join_all(CODES.map(|code| carries_on::<D>(state, Order::Close(code, ""), CARRIED_ON))).await;
+}
+
+pub async fn a_session_closed_while_the_caller_is_greeted<D: Dialect>() {
+    closes::<D>(State::Greeting).await;
 }
 
 pub async fn a_session_closed_while_nobody_speaks<D: Dialect>() {
@@ -253,176 +221,79 @@ pub async fn a_session_closed_while_the_caller_speaks<D: Dialect>() {
     closes::<D>(State::CallerSpeaking).await;
 }
 
+pub async fn a_session_closed_while_the_caller_waits_for_an_answer<D: Dialect>() {
+    closes::<D>(State::Thinking).await;
+}
+
 pub async fn a_session_closed_while_the_agent_speaks<D: Dialect>() {
     closes::<D>(State::AgentSpeaking).await;
+}
+
+pub async fn a_session_closed_while_an_interruption_is_undecided<D: Dialect>() {
+    closes::<D>(State::Undecided).await;
 }
 
 pub async fn a_session_closed_while_a_tool_runs<D: Dialect>() {
     closes::<D>(State::ToolRunning).await;
 }
 
+pub async fn a_session_closed_while_the_call_is_handed_over<D: Dialect>() {
+    closes::<D>(State::HandingOver).await;
+}
+
 pub async fn a_connection_that_breaks_without_a_word<D: Dialect>() {
     join_all(STATES.map(|state| carries_on::<D>(state, Order::Drop, CARRIED_ON))).await;
 }
 
-pub async fn a_connection_that_is_half_open_or_a_vendor_that_falls_silent<D: Dialect>() {
-    join_all([Order::Freeze, Order::Mute].map(|order| carries_on::<D>(State::Idle, order, ms(20_000)))).await;
+pub async fn a_connection_that_is_half_open<D: Dialect>() {
+    join_all(WAITS.map(|state| carries_on::<D>(state, Order::Freeze, NOTICED_AND_CARRIED_ON))).await;
+}
+
+pub async fn a_vendor_that_falls_silent<D: Dialect>() {
+    join_all(WAITS.map(|state| carries_on::<D>(state, Order::Mute, NOTICED_AND_CARRIED_ON))).await;
 }
 
 pub async fn quota_throttling_and_expiry_in_mid_call<D: Dialect>() {
     let failures = [Failure::Quota, Failure::Throttled, Failure::Expired];
     let order = |failure| Order::Say(Saying::Failure(failure));
-    join_all(failures.map(|failure| carries_on::<D>(State::Idle, order(failure), CARRIED_ON))).await;
+    let rows = WAITS.into_iter().flat_map(|state| failures.map(|failure| (state, failure)));
+    join_all(rows.map(|(state, failure)| carries_on::<D>(state, order(failure), CARRIED_ON))).await;
 }
 
 pub async fn nothing_but_garbage_in_mid_call<D: Dialect>() {
-    carries_on::<D>(State::Idle, Order::Garbage, CARRIED_ON).await;
+    join_all(WAITS.map(|state| carries_on::<D>(state, Order::Garbage, CARRIED_ON))).await;
 }
 
-/// A turn of the caller and an answer, and then the session is gone: the next one knows.
-pub async fn the_next_session_is_told_what_was_said<D: Dialect>() {
-    let (vendor, desk, caller) = greeted::<D>().await;
-    caller.speaks().await;
-    let said = caller.has_spoken().await;
-    caller.hears_from(said.end, hertz(1), ms(700)).await;
-    caller.hears_nothing_for(ms(300)).await;
-    vendor.order(1, Order::Drop);
-    vendor.until_session(2, "is set up", |seen| seen.set_up.is_some()).await;
-    let told = |seen: &Seen| seen.texts.iter().any(|text| text.contains("When are you open, please?"));
-    vendor.until_session(2, "is told the caller's words", told).await;
-    caller.speaks().await;
-    let said = caller.has_spoken().await;
-    caller.hears_from(said.end, hertz(2), ms(700)).await;
-    desk.ends_with(&caller).await;
-    vendor.is_content();
+/// It takes time to read, and nothing else: the call goes on in the same session.
+pub async fn one_message_of_8_megabytes_is_survived<D: Dialect>() {
+    join_all(WAITS.map(|state| apart(move || is_read::<D>(state)))).await;
 }
 
-/// The vendor says that it will go, and is silent from then on.
-pub async fn a_vendor_that_says_it_will_go_and_falls_silent<D: Dialect>() {
-    let quiet = async {
-        let (vendor, desk, caller) = greeted::<D>().await;
-        vendor.order(1, Order::Say(Saying::GoAway { within: ms(10_000) }));
-        vendor.order(1, Order::Mute);
-        vendor.until_session(2, "is set up", |seen| seen.set_up.is_some()).await;
-        vendor.until_session(1, "is let go", |seen| seen.over).await;
-        caller.speaks().await;
-        let said = caller.has_spoken().await;
-        caller.hears_from(said.end, hertz(2), ms(700)).await;
-        assert_eq!(desk.metric("offhook_session_rollovers_total{outcome=\"took_over\""), 1.0);
-        assert_eq!(desk.metric("offhook_session_recoveries_total"), 0.0, "nothing was lost");
-        desk.ends_with(&caller).await;
-        vendor.is_content();
-    };
-    let gone = async {
-        let scenario = Scenario { pace: 1.2, ..Scenario::answers(ms(3_000)) };
-        let vendor = Vendor::start::<D>(scenario).await;
-        let desk = Desk::of(&vendor).await;
-        let caller = desk.call().await;
-        caller.hears(hertz(1), ms(600)).await;
-        let since = caller.now();
-        vendor.order(1, Order::Say(Saying::GoAway { within: ms(1_000) }));
-        vendor.order(1, Order::Mute);
-        caller.hears_from(since, hertz(2), ms(600)).await;
-        let story = caller.look(|tape| format!("{tape:?}"));
-        let begun = caller.look(|tape| tape.first_of(hertz(2), since)).expect("waited for");
-        // The caller is asked for a moment; the rest of the answer is waited for a little longer.
-        let unexplained = caller.look(|tape| tape.longest_silence(since..since + ms(3_000)));
-        assert!(unexplained <= QUIET_MAX, "{unexplained:?} of silence; {story}");
-        assert!(begun <= since + ms(12_000), "{story}");
-        desk.ends_with(&caller).await;
-        vendor.is_content();
-    };
-    tokio::join!(quiet, gone);
-}
-
-/// The vendor's own memory is better than a story; where it is refused, the story is told.
-pub async fn a_session_is_resumed_by_its_handle_or_else_told_what_was_said<D: Dialect>() {
-    let openings = [Opening::Normal, Opening::CloseAtSetUp(1007, "")];
-    join_all(openings.map(|second| async move {
-        let refused = !matches!(second, Opening::Normal);
-        let vendor =
-            Vendor::start::<D>(Scenario { openings: vec![Opening::Normal, second], ..Scenario::default() }).await;
-        let desk = Desk::of(&vendor).await;
-        let caller = desk.call().await;
-        caller.hears(hertz(1), ms(700)).await;
-        caller.hears_nothing_for(ms(300)).await;
-        vendor.order(1, Order::Say(Saying::Resumable { handle: "handle-of-the-test".into() }));
-        vendor.order(1, Order::Say(Saying::GoAway { within: ms(10_000) }));
-        let resumed = |seen: &Seen| seen.texts.iter().any(|text| text.contains("handle-of-the-test"));
-        vendor.until_session(2, "is asked to go on", resumed).await;
-        let last = if refused { 3 } else { 2 };
-        vendor.until_session(last, "has the call", |seen| seen.set_up.is_some()).await;
-        vendor.until_session(1, "is let go", |seen| seen.over).await;
-        assert_eq!(vendor.of(last, resumed), !refused);
-        caller.speaks().await;
-        let said = caller.has_spoken().await;
-        caller.hears_from(said.end, hertz(last), ms(700)).await;
-        desk.ends_with(&caller).await;
-        vendor.is_content();
-    }))
-    .await;
-}
-
-/// Nobody can carry the call on: neither this vendor any more, nor another one.
-pub async fn a_caller_whom_nobody_can_serve_any_more_hears_the_apology<D: Dialect>() {
-    let scenario = Scenario {
-        openings: vec![Opening::Normal],
-        otherwise: Opening::Slow(ms(10_000)),
-        pace: 1.2,
-        ..Scenario::answers(ms(3_000))
-    };
-    let vendor = Vendor::start::<D>(scenario).await;
-    let desk = Desk::of(&vendor).await;
-    let caller = desk.call().await;
-    caller.hears(hertz(1), ms(600)).await;
-    let since = caller.now();
-    vendor.order(1, Order::Close(1011, ""));
-    ends("no vendor is left", &["agent_closed", "agent_unreachable", "agent_handshake"], &desk, &caller, since).await;
-    // "One moment, please" comes in time; the attempts that follow take longer.
-    let silence = caller.look(|tape| tape.longest_silence(since..since + ms(3_500)));
-    assert!(silence <= QUIET_MAX, "{silence:?}: {}", caller.look(|tape| format!("{tape:?}")));
-    vendor.is_content();
-}
-
-// ---- What is survived ----
-
-pub async fn noise_is_survived<D: Dialect>() {
-    let (vendor, desk, caller) = greeted::<D>().await;
-    for saying in [Saying::Unknown, Saying::Malformed, Saying::Huge(8 << 20), Saying::Ping] {
-        vendor.order(1, Order::Say(saying));
+async fn is_read<D: Dialect>(state: State) {
+    let Scene { vendor, deputy: _, desk, caller } = call_in::<D>(state).await;
+    let mut since = caller.now();
+    vendor.order(1, Order::Say(Saying::Huge(8 << 20)));
+    match state {
+        State::Idle => {
+            caller.speaks().await;
+            since = caller.has_spoken().await.end;
+        }
+        State::Thinking => {
+            since = caller.has_spoken().await.end;
+            vendor.order(1, Order::Answer);
+        }
+        State::ToolRunning => desk.service.holds(false),
+        _ => {}
     }
-    let asked = caller.now();
-    vendor.order(1, Order::Speak);
-    caller.hears_from(asked, hertz(1), ms(700)).await;
-    assert!(desk.metric("offhook_provider_noise_total") > 0.0, "{}", desk.engine.metrics().text());
+    // The answer, or the rest of it.
+    let rest = if state == State::AgentSpeaking { ms(3_000) } else { ms(900) };
+    caller.hears_from(since, hertz(1), rest).await;
+    let begun = caller.look(|tape| tape.first_of(hertz(1), since)).expect("waited for");
+    is_explained(&format!("8 MB in {state:?}"), &caller, since..begun);
+    let answered = |seen: &Seen| seen.results.len() == usize::from(state == State::ToolRunning);
+    assert!(vendor.of(1, answered), "{state:?}");
+    assert_eq!(desk.metric("offhook_agent_losses_total"), 0.0, "{state:?}");
     desk.ends_with(&caller).await;
-    assert_eq!(vendor.sessions(), 1);
-    vendor.is_content();
-}
-
-pub async fn unknown_and_doubled_ids_are_survived<D: Dialect>() {
-    let (vendor, desk, caller) = greeted::<D>().await;
-    for saying in [
-        Saying::ResponseDone { response: 77 },
-        Saying::Interrupted { response: 78 },
-        Saying::ToolCallsCancelled { ids: vec!["nobody's".into()] },
-        Saying::CallerSpeechStopped { utterance: 79 },
-        Saying::CallerWords { utterance: 80, text: "Whose words?".into() },
-    ] {
-        vendor.order(1, Order::Say(saying));
-    }
-    vendor.order(1, Order::Call(vec![look_up(1)]));
-    vendor.until_session(1, "has the result", |seen| seen.results.len() == 1).await;
-    let asked = caller.now();
-    caller.hears_from(asked, hertz(1), ms(700)).await;
-    caller.hears_nothing_for(ms(300)).await;
-    // The same call again, with its own id.
-    vendor.order(1, Order::Call(vec![look_up(1)]));
-    vendor.until_session(1, "has its answer again", |seen| seen.results.len() == 2).await;
-    assert_eq!(desk.service.requests().len(), 1, "it was run once");
-    let results = vendor.of(1, |seen| seen.results.clone());
-    assert!(results[1].1.contains("on its way") && results[1].1.contains("replayed"), "{results:?}");
-    desk.ends_with(&caller).await;
-    assert_eq!(vendor.sessions(), 1);
+    assert_eq!(vendor.sessions(), 1, "{state:?}");
     vendor.is_content();
 }

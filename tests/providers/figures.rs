@@ -109,7 +109,7 @@ pub async fn tokens_are_counted_as_they_are_reported_and_priced<D: Dialect>() {
 /// The section of prices.
 pub fn of_tokens() -> String {
     let units = PRICES.map(|(kind, price)| format!("{kind}: {price}")).join(", ");
-    prices(&format!("per_million_tokens: {{ {units} }}"))
+    prices(&format!("per_million_tokens: {{ {units} }}, per_minute: {{ transcribed: 0 }}"))
 }
 
 /// What was reported of a greeting and an answer.

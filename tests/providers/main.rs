@@ -7,16 +7,20 @@
 mod support;
 
 mod clips;
+mod clocks;
 mod conversation;
 mod desk;
 mod ear;
+mod failover;
 mod faults;
 mod figures;
+mod openings;
 mod outages;
 mod page;
 mod runner;
 mod sessions;
 mod stages;
+mod survived;
 mod table;
 mod tools;
 mod turns;

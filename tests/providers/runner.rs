@@ -62,6 +62,18 @@ fn start(runtime: &Runtime, course: fn() -> BoxFuture<'static, ()>) -> mpsc::Rec
     outcome
 }
 
+/// Runs a part of a test on a runtime of its own: one that works for long at a time, for which nobody else's sound may
+/// wait.
+pub async fn apart<F: Future<Output = ()>>(part: impl FnOnce() -> F + Send + 'static) {
+    let run = || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        runtime.expect("a runtime").block_on(part());
+    };
+    if let Err(failed) = tokio::task::spawn_blocking(run).await {
+        std::panic::resume_unwind(failed.into_panic());
+    }
+}
+
 /// Waits for one test and fails with its failure.
 pub fn run(name: &str) {
     let outcome = RUNNING.outcomes.lock().expect("nothing panics with the lock").remove(name);

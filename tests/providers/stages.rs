@@ -5,6 +5,7 @@ pub mod breaks;
 pub mod conversation;
 pub mod faults;
 pub mod figures;
+pub mod openings;
 pub mod ranks;
 pub mod sound;
 pub mod tools;

@@ -1,7 +1,8 @@
 //! Which behaviours are shown of which provider. A new provider is one line at the end.
 
 use crate::{
-    clips, conversation, faults, figures, outages, runner::Case, sessions, stages, support::vendor, tools, turns,
+    clips, clocks, conversation, failover, faults, figures, openings, outages, runner::Case, sessions, stages,
+    support::vendor, survived, tools, turns,
 };
 
 /// Tests that every provider passes, handed to another macro behind what it was given.
@@ -28,28 +29,38 @@ macro_rules! every {
             sessions::the_agents_tone_reaches_the_caller_undistorted_in_every_codec
             tools::a_tool_is_called_and_its_result_returned_once
             tools::parallel_calls_are_each_answered_once
-            faults::noise_is_survived
-            faults::unknown_and_doubled_ids_are_survived
-            faults::a_refused_key_is_told_and_not_tried_again
-            faults::an_upgrade_refused_with_any_status_is_told_for_what_it_is
-            faults::a_vendor_that_is_not_there_is_unreachable
-            faults::an_attempt_that_failed_is_made_again_and_heals
-            faults::a_handshake_of_ten_seconds_is_not_waited_for
-            faults::a_session_closed_before_its_first_message_is_tried_again_and_then_given_up
-            faults::a_session_closed_while_it_is_set_up_is_tried_again_and_then_given_up
-            faults::a_set_up_that_is_never_acknowledged_or_answered_with_garbage_is_given_up
-            faults::quota_and_throttling_at_the_set_up_are_told_for_what_they_are
-            faults::a_caller_is_greeted_by_the_next_provider_when_the_first_one_fails
+            survived::noise_is_survived
+            survived::unknown_and_doubled_ids_are_survived
+            openings::a_refused_key_is_told_and_not_tried_again
+            openings::an_upgrade_refused_with_any_status_is_told_for_what_it_is
+            openings::a_vendor_that_is_not_there_is_unreachable
+            openings::an_attempt_that_failed_is_made_again_and_heals
+            openings::a_handshake_of_ten_seconds_is_not_waited_for
+            openings::a_session_closed_before_its_first_message_is_tried_again_and_then_given_up
+            openings::a_session_closed_while_it_is_set_up_is_tried_again_and_then_given_up
+            openings::a_set_up_that_is_never_acknowledged_or_answered_with_garbage_is_given_up
+            openings::quota_and_throttling_at_the_set_up_are_told_for_what_they_are
+            openings::a_caller_is_greeted_by_the_next_provider_when_the_first_one_fails
+            faults::a_session_closed_while_the_caller_is_greeted
             faults::a_session_closed_while_nobody_speaks
             faults::a_session_closed_while_the_caller_speaks
+            faults::a_session_closed_while_the_caller_waits_for_an_answer
             faults::a_session_closed_while_the_agent_speaks
+            faults::a_session_closed_while_an_interruption_is_undecided
             faults::a_session_closed_while_a_tool_runs
+            faults::a_session_closed_while_the_call_is_handed_over
             faults::a_connection_that_breaks_without_a_word
-            faults::a_connection_that_is_half_open_or_a_vendor_that_falls_silent
+            faults::a_connection_that_is_half_open
+            faults::a_vendor_that_falls_silent
             faults::quota_throttling_and_expiry_in_mid_call
             faults::nothing_but_garbage_in_mid_call
-            faults::the_next_session_is_told_what_was_said
-            faults::a_caller_whom_nobody_can_serve_any_more_hears_the_apology
+            faults::one_message_of_8_megabytes_is_survived
+            failover::the_next_session_is_told_what_was_said
+            failover::another_vendor_goes_on_with_what_was_said_and_with_what_a_tool_found
+            failover::a_refused_successor_is_counted_and_another_one_takes_the_call
+            clocks::a_wall_clock_that_is_set_changes_nothing
+            clocks::a_machine_that_stands_still_for_seconds_costs_time_and_no_word
+            failover::a_caller_whom_nobody_can_serve_any_more_hears_the_apology
         }
     };
 }
@@ -111,8 +122,8 @@ every! { provider! { elevenlabs_agent ElevenLabs
 } }
 
 every! { provider! { gemini_live Gemini
-    faults::a_vendor_that_says_it_will_go_and_falls_silent
-    faults::a_session_is_resumed_by_its_handle_or_else_told_what_was_said
+    failover::a_vendor_that_says_it_will_go_and_falls_silent
+    failover::a_session_is_resumed_by_its_handle_or_else_told_what_was_said
     figures::tokens_are_counted_as_they_are_reported_and_priced
     tools::a_call_that_was_taken_back_gets_no_answer
 } }
@@ -141,22 +152,28 @@ pipeline! {
     tools::parallel_calls_are_each_answered_once
     tools::unknown_and_doubled_ids_are_survived
     faults::noise_is_survived
-    faults::a_refused_key_is_told_and_not_tried_again
-    faults::an_upgrade_refused_with_any_status_is_told_for_what_it_is
-    faults::a_vendor_that_is_not_there_is_unreachable
-    faults::an_attempt_that_failed_is_made_again_and_heals
-    faults::a_handshake_of_ten_seconds_is_not_waited_for
-    faults::a_session_closed_before_its_first_message_is_tried_again_and_then_given_up
-    faults::a_session_closed_while_it_is_set_up_is_tried_again_and_then_given_up
-    faults::a_set_up_that_is_never_acknowledged_or_answered_with_garbage_is_given_up
-    faults::quota_and_throttling_at_the_set_up_are_told_for_what_they_are
-    faults::a_caller_is_greeted_by_the_next_provider_when_the_first_one_fails
+    openings::a_refused_key_is_told_and_not_tried_again
+    openings::an_upgrade_refused_with_any_status_is_told_for_what_it_is
+    openings::a_vendor_that_is_not_there_is_unreachable
+    openings::an_attempt_that_failed_is_made_again_and_heals
+    openings::a_handshake_of_ten_seconds_is_not_waited_for
+    openings::a_session_closed_before_its_first_message_is_tried_again_and_then_given_up
+    openings::a_session_closed_while_it_is_set_up_is_tried_again_and_then_given_up
+    openings::a_set_up_that_is_never_acknowledged_or_answered_with_garbage_is_given_up
+    openings::quota_and_throttling_at_the_set_up_are_told_for_what_they_are
+    openings::a_caller_is_greeted_by_the_next_provider_when_the_first_one_fails
+    faults::a_session_closed_while_the_caller_is_greeted
     faults::a_session_closed_while_nobody_speaks
     faults::a_session_closed_while_the_caller_speaks
+    faults::a_session_closed_while_the_caller_waits_for_an_answer
     faults::a_session_closed_while_the_agent_speaks
     faults::a_session_closed_while_a_tool_runs
     faults::a_connection_that_breaks_without_a_word
-    faults::a_connection_that_is_half_open_or_a_vendor_that_falls_silent
+    faults::a_connection_that_is_half_open
+    faults::a_vendor_that_falls_silent
+    faults::one_message_of_8_megabytes_is_survived
+    faults::another_vendor_goes_on_with_what_was_said_and_with_what_a_tool_found
+    faults::a_refused_successor_is_counted_and_another_one_takes_the_call
     faults::quota_throttling_and_expiry_in_mid_call
     faults::nothing_but_garbage_in_mid_call
     faults::the_next_session_is_told_what_was_said

@@ -15,6 +15,8 @@
 //!   end of a turn it was told) says so: `hear` adds a [`Heard::WantsSpeech`].
 //! - With [`SetUp::detects`] the scenario finds the caller's turns in the audio, says
 //!   [`Saying::CallerSpeechStarted`] and so on, stops its answer, and answers.
+//! - [`Dialect::loss`], [`Dialect::late_audio`] and the constants beside them say what is to be expected of faults; their
+//!   defaults are what most vendors do.
 //! - Responses are numbered in a session from 1; ids are the dialect's own.
 
 #![allow(unused_imports)]
@@ -71,6 +73,20 @@ pub trait Dialect: Default + Send + 'static {
     }
     fn hear(&mut self, message: Message) -> Vec<Heard>;
     fn say(&mut self, saying: &Saying) -> Vec<Message>;
+    /// What an end of this kind is counted as. The vendors that mean something else by it say so.
+    fn loss(end: End) -> &'static str {
+        end.usual_loss()
+    }
+    /// The vendor does not say that an answer is complete: where no more of it comes, it is.
+    const ENDS_ANSWERS_BY_SILENCE: bool = false;
+    /// Where pieces of 100 ms are counted that come of an answer which was cut short, and how far at the least. As a rule
+    /// by their answer's name, frame by frame.
+    fn late_audio(pieces: usize) -> (&'static str, usize) {
+        ("offhook_frames_dropped_total{reason=\"stale_response\"}", 5 * pieces)
+    }
+    /// How many of the ids that nothing bears (an answer that ends, one that is interrupted, a call that is taken back) it
+    /// has words for.
+    const ODD_IDS: usize = 0;
     /// How the vendor turns away a client whose key it does not take: at the upgrade, or in words after it.
     fn refuses_a_key() -> Opening {
         Opening::Refuse(401)
@@ -200,6 +216,33 @@ pub enum Saying {
     Huge(usize),
 }
 
+/// How a session ends, or does not begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The upgrade was refused with this HTTP status.
+    Refused(u16),
+    /// Closed with this code and no reason, before it stood or after.
+    Closed {
+        code: u16,
+        stood: bool,
+    },
+    Said(Failure),
+}
+
+impl End {
+    pub const fn usual_loss(self) -> &'static str {
+        match self {
+            Self::Refused(401 | 403) => "unauthorized",
+            Self::Refused(429 | 503) | Self::Said(Failure::Throttled) => "throttled",
+            Self::Refused(_) => "unreachable",
+            Self::Closed { stood: false, .. } => "handshake",
+            Self::Closed { stood: true, .. } => "closed",
+            Self::Said(Failure::Quota) => "quota",
+            Self::Said(Failure::Expired) => "expired",
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
     Quota,
@@ -212,6 +255,9 @@ pub const fn hertz(session: usize) -> f64 {
     const PITCHES: [f64; 8] = [440.0, 620.0, 800.0, 1040.0, 1260.0, 1480.0, 1720.0, 1960.0];
     PITCHES[(session - 1) % PITCHES.len()]
 }
+
+/// The pitch of what still comes of an answer that was cut short; nobody should hear it.
+pub const LATE_HZ: f64 = 2_240.0;
 
 /// What one session has seen of its client.
 #[derive(Debug, Default)]
@@ -235,6 +281,8 @@ pub struct Seen {
     /// Answers said to their end, and those cut short.
     pub answered: usize,
     pub interrupted: usize,
+    /// Pieces that were sent of answers after they were cut short.
+    pub late: usize,
     /// Calls that want a result, by id; cancelled ones are gone.
     pub open_calls: BTreeMap<String, Call>,
     pub over: bool,

@@ -127,6 +127,12 @@ impl CallMachine {
 
     fn on_response_done(&mut self, response: &ResponseId, status: ResponseStatus, now: Instant, out: &mut Vec<Output>) {
         let ended = self.response.take_if(|active| active.id == *response);
+        if ended.is_none() {
+            out.push(Output::Measure(Measure::OddId));
+        }
+        if ended.as_ref().is_some_and(|response| response.spoke) {
+            self.succession.has_answered();
+        }
         self.last_response = Some(response.clone());
         self.actions.response_completed();
         let called_tools = !self.actions.is_empty();

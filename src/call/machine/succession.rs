@@ -16,7 +16,7 @@ use crate::{
     },
     tool::ToolCallId,
 };
-use std::time::Instant;
+use std::{collections::VecDeque, time::Instant};
 
 /// Sessions dialled in vain because somebody spoke meanwhile; then the old one's end is awaited.
 const ROLLOVERS_MAX: u32 = 5;
@@ -41,6 +41,8 @@ pub(super) struct Succession {
     orphans: Vec<ToolCallId>,
     /// What came of them before there was a next one.
     late: Vec<String>,
+    /// Results that the agent was told and has not answered the caller with.
+    unspoken: VecDeque<String>,
     /// The agent owed the caller speech when it was lost.
     owed: bool,
 }
@@ -61,6 +63,19 @@ impl Succession {
             next.stale = true;
         }
     }
+
+    /// The agent was told a tool's result, which another one has to know if this one does not come to speak of it.
+    pub fn result_is_told(&mut self, output: &str) {
+        if self.unspoken.len() == LATE_MAX {
+            self.unspoken.pop_front();
+        }
+        self.unspoken.push_back(told_late(None, output));
+    }
+
+    /// The agent has answered the caller.
+    pub fn has_answered(&mut self) {
+        self.unspoken.clear();
+    }
 }
 
 impl CallMachine {
@@ -72,7 +87,8 @@ impl CallMachine {
             _ => AgentLoss::Stalled,
         };
         let floor = self.track.floor();
-        let owed = self.timers.is_set(Timer::AgentSilence) || self.response.is_some() || !self.actions.is_empty();
+        let waiting = self.timers.is_set(Timer::AgentSilence) || reason == EndReason::AgentSilent;
+        let owed = waiting || self.response.is_some() || !self.actions.is_empty();
         self.response = None;
         for timer in [Timer::AgentReady, Timer::AgentSilence, Timer::NoInput] {
             self.timers.clear(timer);
@@ -223,6 +239,7 @@ impl CallMachine {
         let Successor { provider, agent, resumes } = who;
         let lost = self.succession.lost.take().is_some();
         (self.succession.expiring, self.succession.rollovers) = (false, 0);
+        self.succession.unspoken.clear();
         (self.manners.audio_held, self.manners.words_hidden) = (false, false);
         self.timers.clear(Timer::Recovery);
         out.push(Output::TakeOver);
@@ -283,6 +300,7 @@ impl CallMachine {
         self.refuse_waiting(out);
         let (running, answered) = self.actions.orphan();
         self.succession.orphans.extend(running);
+        self.succession.late.extend(self.succession.unspoken.drain(..));
         for output in answered {
             self.succession.late.push(told_late(None, &output));
         }

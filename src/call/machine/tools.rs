@@ -8,7 +8,7 @@ use crate::{
         agent::{AgentCommand, AgentLoss, Reply, Speaker},
         end::EndReason,
         leg::LegCommand,
-        record::Note,
+        record::{Measure, Note},
         words::{Delivery, Handover, Output},
     },
     tool::{
@@ -326,6 +326,7 @@ impl CallMachine {
                 self.expect_speech(now);
             }
             let (call_id, output, reply) = (answer.call_id, answer.output, answer.reply);
+            self.succession.result_is_told(&output);
             self.to_agent(AgentCommand::ToolResult { call_id, output, reply }, out);
         }
         if answered
@@ -348,6 +349,9 @@ impl CallMachine {
 
     /// The provider wants no answer of this call any more: it is stopped, and never answered.
     pub(super) fn on_tool_call_cancelled(&mut self, call_id: &str, now: Instant, out: &mut Vec<Output>) {
+        if !self.actions.knows(call_id) {
+            out.push(Output::Measure(Measure::OddId));
+        }
         if let Some(id) = self.actions.withdraw(call_id) {
             self.cancel_tool(id, out);
             self.forget_capture(id);

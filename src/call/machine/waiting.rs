@@ -22,6 +22,9 @@ const ABOUT_TO_ANSWER: Duration = Duration::from_millis(400);
 const KNOWN_TO_BE_SLOW: Duration = Duration::from_millis(1_500);
 /// A response that has begun is about to be heard.
 const ABOUT_TO_SPEAK: Duration = Duration::from_millis(500);
+/// For so long beyond the usual silence it is waited for: nobody hears nothing for more than 1.5 s, and the rest of that
+/// is for a frame to leave.
+const HELD_BACK_MAX: Duration = Duration::from_millis(150);
 /// Between the sentences that a caller hears while an agent is being replaced.
 const PATIENCE_EVERY: Duration = Duration::from_secs(5);
 
@@ -109,7 +112,7 @@ impl CallMachine {
             Some(response) if response.spoke => Some((quiet, Sentence::Moment)),
             Some(_) if owed => {
                 let began = self.waiting.response_since.unwrap_or(silent_since);
-                Some((quiet.max(began + ABOUT_TO_SPEAK), Sentence::Moment))
+                Some((quiet.max((began + ABOUT_TO_SPEAK).min(quiet + HELD_BACK_MAX)), Sentence::Moment))
             }
             // It may be about to call a tool, or to say nothing.
             Some(_) => None,

@@ -150,7 +150,9 @@ impl AgentCodec {
             return Err(Malformed);
         }
         let stale = self.interrupted_at.is_some_and(|interrupted| audio.event_id <= interrupted);
-        if !bytes.is_empty() && !stale {
+        if stale {
+            events.push(AgentEvent::Noise(Noise::LateAudio));
+        } else if !bytes.is_empty() {
             let response = self.turns.begin(events);
             events.push(AgentEvent::Audio { item: response.clone(), response, audio: bytes.into() });
         }

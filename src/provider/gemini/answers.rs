@@ -39,7 +39,7 @@ impl Answers {
 
     pub(super) fn audio(&mut self, audio: Bytes, events: &mut Vec<AgentEvent>) {
         let response = match &mut self.state {
-            State::Over => return events.push(AgentEvent::Noise(Noise::HarmlessError)),
+            State::Over => return events.push(AgentEvent::Noise(Noise::LateAudio)),
             State::Speaking(response) => response.clone(),
             State::Called { response, spoke_on } => {
                 *spoke_on = true;

@@ -62,12 +62,14 @@ impl Calls {
         AgentEvent::ToolCall(ToolCall { id, name, arguments })
     }
 
-    /// The server took these back, and wants no answer to them, also none that waits here.
+    /// The server took these back, and wants no answer to them, also none that waits here. Those that nobody knows are
+    /// reported too.
     pub(super) fn cancel(&mut self, ids: Vec<String>, events: &mut Vec<AgentEvent>) {
         for call_id in ids {
+            let answers = self.answers.len();
             self.answers.retain(|answer| answer.to.id != call_id);
-            if let Some(at) = self.open.iter().position(|open| open.id == call_id) {
-                self.open.remove(at);
+            self.open.retain(|open| open.id != call_id);
+            if self.answers.len() == answers {
                 events.push(AgentEvent::ToolCallCancelled { call_id });
             }
         }

@@ -1,7 +1,6 @@
 //! One session's messages, both ways.
 
 use super::{
-    fatal,
     floor::{Cancel, Floor, Refused, Request},
     options::{Options, TurnDetection},
     server::{
@@ -16,7 +15,10 @@ use crate::{
         AgentSetup, Codec, SessionFormats, Wire,
         asides::{GREET, GREET_SAYING, SAY},
     },
-    remote::json::{Kind, Malformed, audio, decode_base64, parse, text, with_known},
+    remote::{
+        json::{Kind, Malformed, audio, decode_base64, parse, text, with_known},
+        lasting,
+    },
     tool::ToolCall,
 };
 use bytes::Bytes;
@@ -28,6 +30,8 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 const ITEMS_MAX: usize = 16;
 /// Function calls collected for one response; more than that is no answer to a caller.
 const CALLS_MAX: usize = 32;
+/// The server's code, or type, for too many requests.
+const RATE_LIMIT: &str = "rate_limit_exceeded";
 
 pub(super) struct RealtimeCodec {
     options: Arc<Options>,
@@ -325,7 +329,10 @@ impl RealtimeCodec {
     }
 
     fn error(&mut self, error: &ErrorBody) -> AgentEvent {
-        let unready = (self.phase != Phase::Ready).then_some(AgentLoss::Handshake);
+        // In a session that stands it is about one response.
+        let throttled = [&error.code, &error.r#type].into_iter().any(|word| word.as_deref() == Some(RATE_LIMIT));
+        let unready = if throttled { AgentLoss::Throttled } else { AgentLoss::Handshake };
+        let unready = (self.phase != Phase::Ready).then_some(unready);
         if let Some(loss) = fatal_error(error).or(unready) {
             // Its message is left out: it may repeat what was said.
             let (kind, code) = (error.r#type.as_deref(), error.code.as_deref());
@@ -394,10 +401,11 @@ impl Codec for RealtimeCodec {
             let reason = Some(reason).filter(|reason| !reason.contains(|c| word(c) && c != '.'));
             tracing::warn!(code, reason, "the provider closed the session");
         }
-        match (reason.split(word).find_map(fatal), code) {
+        match (reason.split(word).find_map(lasting), code) {
             (Some(loss), _) => loss,
             // The server takes us for a client of the retired dialect.
             (None, Some(4_000)) => AgentLoss::Protocol,
+            (None, Some(1_013)) => AgentLoss::Throttled,
             (None, _) => AgentLoss::Closed,
         }
     }
@@ -446,7 +454,7 @@ fn spoken(speaker: Speaker, message: SpokenText, events: &mut Vec<AgentEvent>) {
 }
 
 fn fatal_error(error: &ErrorBody) -> Option<AgentLoss> {
-    [&error.code, &error.r#type].into_iter().find_map(|word| fatal(word.as_deref()?))
+    [&error.code, &error.r#type].into_iter().find_map(|word| lasting(word.as_deref()?))
 }
 
 /// Messages that are documented and say nothing the engine needs.

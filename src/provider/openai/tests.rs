@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    call::{AgentCommand, AgentEvent, CallerTurn, Noise, Reply, Usage},
+    call::{AgentCommand, AgentEvent, AgentLoss, CallerTurn, Noise, Reply, Usage},
     facts::CallId,
     provider::{Wire, build, talk},
     tool::schemas::Dialect,

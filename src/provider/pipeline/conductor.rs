@@ -38,6 +38,8 @@ const AHEAD_TIME: Duration = Duration::from_secs(8);
 /// Asks for one answer, where models answer without saying anything or break off. Each ask has its own fall-backs and
 /// retries.
 const ASKS_MAX: u32 = 2;
+/// What is said for a model that has nothing to say to a caller who has heard nothing yet.
+const AGAIN: &str = "I am sorry, I could not answer that. Please say it once more.";
 /// Tool calls of one answer; more is no answer to a caller.
 const CALLS_MAX: usize = 32;
 /// Text of one answer: some ten minutes of speech, which no caller listens to.
@@ -110,6 +112,8 @@ pub(super) struct Conductor {
     /// Turns that are over and whose words are not known yet.
     unheard_turns: u32,
     answer: Option<Answer>,
+    /// Since the caller's last words something was said.
+    spoke: bool,
     /// An order that waits for its turn; a newer one replaces it.
     order: Option<Order>,
     /// An answer is wanted: to results, or to what was told.
@@ -134,6 +138,7 @@ impl Conductor {
             turn: Turn::Nobody,
             unheard_turns: 0,
             answer: None,
+            spoke: false,
             order: None,
             reply: false,
             summary: None,
@@ -292,6 +297,7 @@ impl Conductor {
             _ => AgentEvent::Transcript { speaker: Speaker::Caller, text: text.to_owned(), utterance: None },
         }));
         self.history.caller_said(text);
+        self.spoke = false;
         // A further turn has begun, or its words are still to come: one answer to all of it.
         if self.unheard_turns > 0 || matches!(self.turn, Turn::Caller { .. }) {
             self.drop_guess(out);
@@ -439,7 +445,12 @@ impl Conductor {
             // All its models were asked as often as they may be.
             Err(fault) if nothing && !answer.is_guess() => self.lose(&fault, out),
             Ok(_) if nothing && answer.asked < ASKS_MAX => self.ask(out),
-            Ok(_) if nothing && !answer.is_guess() => self.lose(&Fault::Garbage("an empty answer"), out),
+            Ok(_) if nothing && answer.order.is_some() => self.lose(&Fault::Garbage("an empty answer"), out),
+            // Models do so after results, or when thinking has used up what they may write.
+            Ok(_) if nothing && !answer.is_guess() && !self.spoke => {
+                answer.order = Some(Order::Say(AGAIN.to_owned()));
+                self.ask(out);
+            }
             Ok(finish) if !nothing => {
                 if finish != Finish::Stop {
                     answer.status = ResponseStatus::Incomplete;
@@ -511,6 +522,7 @@ impl Conductor {
             if !clause.told && (clause.done || !clause.held.is_empty()) {
                 clause.told = true;
                 answer.heard = true;
+                self.spoke = true;
                 self.history.says(&answer.response, clause.text.clone());
             }
             for (audio, length) in clause.held.drain(..) {

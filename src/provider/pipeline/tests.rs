@@ -437,6 +437,26 @@ fn an_answer_without_anything_is_asked_for_once_more_and_then_the_agent_is_lost(
 }
 
 #[test]
+fn who_was_told_something_does_not_lose_an_agent_that_has_nothing_to_add() {
+    let mut scene = Scene::new();
+    scene.says("Note it.").writes(1, "I note it.").calls(1, "c1").answered(1).spoken(1).result("c1", Reply::Wanted);
+    scene.told();
+    assert_eq!(scene.answered(2).told(), "ask 3");
+    assert_eq!(scene.answered(3).told(), "answer-2 is Incomplete");
+    scene.says("And now?").told();
+    assert_eq!(scene.writes(4, "Done.").answered(4).told(), "speak 2 \"Done.\"");
+}
+
+#[test]
+fn who_was_told_nothing_is_asked_to_say_it_again_by_a_model_that_has_no_answer() {
+    let mut scene = Scene::new();
+    scene.says("Hello.").answered(1).told();
+    assert_eq!(scene.answered(2).told(), "ask 3");
+    assert!(!scene.may_call && matches!(scene.last_shown(), Message::System(order) if order.contains("once more")));
+    assert_eq!(scene.answered(3).told(), format!("lost: {}", AgentLoss::Protocol.label()), "not even that");
+}
+
+#[test]
 fn a_voice_that_fails_in_the_middle_goes_on_with_the_next_clause_and_one_that_is_mute_loses_the_agent() {
     let fault = || Err(Fault::Closed(None));
     let mut scene = Scene::new();

@@ -67,6 +67,8 @@ async fn speak(State(service): State<Service>, headers: HeaderMap, body: Bytes) 
         }
         "page" => ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], "<p>Welcome</p>").into_response(),
         "mp3" => audio(b"ID3\x04\0\0\0\0\0\0 not what was asked for, and long enough to have a header".to_vec()),
+        "pcm_mpeg" => ([(header::CONTENT_TYPE, "audio/mpeg")], vec![0xff; 1_000]).into_response(),
+        "pcm_wav" => audio(streamed_wav(24_000)),
         _ => StatusCode::NOT_FOUND.into_response(),
     }
 }
@@ -84,7 +86,7 @@ impl Service {
 }
 
 fn options(url: &str, model: &str) -> Value {
-    let format = if ["pcm", "huge"].contains(&model) { "pcm" } else { "wav" };
+    let format = if model.starts_with("pcm") || model == "huge" { "pcm" } else { "wav" };
     json!({
         "api_key": SECRET, "base_url": url, "model": model, "voice": "ada", "response_format": format,
         "timeout_ms": 3_000,
@@ -107,6 +109,16 @@ async fn a_service_is_asked_for_the_words_and_its_sound_can_be_heard() {
     assert_eq!(key.as_deref(), Some("Bearer sk-a-secret-key"));
     let wanted = json!({ "model": "wav", "input": "Good morning.", "voice": "ada", "response_format": "wav" });
     assert_eq!(body, wanted, "what is not configured is not sent");
+}
+
+/// As samples it would be noise, as loud as can be.
+#[tokio::test]
+async fn a_file_in_place_of_samples_is_not_played() {
+    let (_, url) = Service::start().await;
+    for model in ["pcm_mpeg", "pcm_wav"] {
+        let error = asked(&url, model).await.unwrap_err();
+        assert!(matches!(error, VoiceError::OtherContent(_)), "{model}: {error}");
+    }
 }
 
 #[tokio::test]

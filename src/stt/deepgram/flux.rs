@@ -1,8 +1,9 @@
 //! Flux, `/v2/listen`: made for turns of conversations.
 //!
 //! Quirks: the transcript covers the whole of the server's turn, and a turn of offhook's may be several of the
-//! server's, or end before the server's does. `ForceEndTurn` ends it at once. Messages of about 80 ms are asked for;
-//! there is no `KeepAlive`, the audio has to go on.
+//! server's, or end before the server's does. `ForceEndTurn` ends it at once, is passed over where no turn of the server's
+//! is open, and servers of one's own do not know it: silence after a turn has the server tell that it has passed its end.
+//! Messages of about 80 ms are asked for; there is no `KeepAlive`, pings keep the connection.
 
 use super::{AudioClock, refused, seconds};
 use crate::{
@@ -49,6 +50,8 @@ struct Turn {
 
 struct Ended {
     text: String,
+    /// Nothing before it is of this turn.
+    from: Duration,
     /// Where in the audio.
     at: Duration,
     since: Instant,
@@ -111,7 +114,9 @@ impl Flux {
 
     fn end(&mut self, now: Instant, talk: &mut Talk) {
         self.send_audio(talk);
-        self.floor = self.clock.now();
+        talk.words.extend(self.clock.meter());
+        let at = self.clock.now();
+        let from = std::mem::replace(&mut self.floor, at);
         let text = self.turn.take().map_or(String::new(), |turn| turn.text);
         if self.ended.is_empty() && self.current.is_empty() && !text.is_empty() {
             // The server has ended it, too, and heard nothing since.
@@ -119,14 +124,24 @@ impl Flux {
             return;
         }
         talk.send(&json!({ "type": "ForceEndTurn" }));
-        self.ended.push_back(Ended { text, at: self.clock.now(), since: now, look: now + SETTLED });
+        self.clock.be_silent(talk);
+        self.floor = self.clock.now();
+        self.ended.push_back(Ended { text, from, at, since: now, look: now + SETTLED });
     }
 
-    /// What was said in a turn that was none is no part of the next one.
-    fn dropped(&mut self) {
-        if self.turn.take().is_some() {
-            self.loose.clear();
-            self.floor = self.clock.now();
+    /// What was said in a turn that was none is no part of the next one, so the server's turn must not go on either.
+    fn dropped(&mut self, talk: &mut Talk) {
+        if self.turn.take().is_none() {
+            return;
+        }
+        self.send_audio(talk);
+        // The server has then heard all of it before the end.
+        self.clock.be_silent(talk);
+        talk.send(&json!({ "type": "ForceEndTurn" }));
+        self.loose.clear();
+        self.floor = self.clock.now();
+        if self.ended.is_empty() {
+            self.take_current();
         }
     }
 
@@ -167,6 +182,11 @@ impl Flux {
             (self.index, self.told_words) = (info.turn_index, 0);
         }
         self.current = info.transcript.split_whitespace().skip(self.told_words).collect::<Vec<_>>().join(" ");
+        if heard_to <= self.ended.front().map_or(self.floor, |ended| ended.from) {
+            // Of a turn that was answered already, or was none.
+            self.take_current();
+            return;
+        }
         match &*info.event {
             "EndOfTurn" => {
                 let spoke = !self.current.is_empty();
@@ -241,7 +261,7 @@ impl Codec for Flux {
             Hear::TurnMayEnd => self.send_audio(talk),
             Hear::TurnGoesOn => {}
             Hear::TurnEnded => self.end(now, talk),
-            Hear::TurnDropped => self.dropped(),
+            Hear::TurnDropped => self.dropped(talk),
         }
     }
 

@@ -1,11 +1,12 @@
 //! Nova, `/v1/listen`.
 //!
 //! Quirks: an utterance is the concatenation of all `is_final` texts, the last alone loses words; empty results are
-//! normal. `Finalize` has the server write down at once what it has heard, and `from_finalize` marks that, unless there
-//! was nothing left to write. Every result says which stretch of the audio it is about, so that words are allotted to
-//! turns by when they were said and not by when they came. 10 s without a message close the connection.
+//! normal. `Finalize` has the server write down at once what it has heard, and `from_finalize` marks that; where there was
+//! nothing left to write no answer comes, until it has heard some more. Every result says which stretch of the audio it
+//! is about, so that words are allotted to turns by when they were said and not by when they came. 10 s without a message
+//! close the connection.
 
-use super::{AudioClock, refused, seconds};
+use super::{AudioClock, SILENCE, refused, seconds};
 use crate::{
     remote::{Fault, Wire},
     stt::{
@@ -59,6 +60,7 @@ struct Word {
     #[serde(default)]
     word: String,
     punctuated_word: Option<String>,
+    start: Option<f64>,
     end: Option<f64>,
 }
 
@@ -70,18 +72,30 @@ struct Piece {
 }
 
 impl Piece {
-    /// What of it was said after `from`.
-    fn since(&self, from: Duration) -> String {
-        if self.end <= from {
+    /// What of it was said in this stretch. A word is where its middle is, so that no two stretches have it.
+    fn within(&self, from: Duration, until: Duration) -> String {
+        if self.end <= from || self.start >= until {
             return String::new();
         }
-        if self.start >= from || self.said.words.is_empty() {
+        if (self.start >= from && self.end <= until) || !self.says_when() {
             return self.said.transcript.clone();
         }
         let mut text = String::new();
-        let later = self.said.words.iter().filter(|word| seconds(word.end).is_none_or(|end| end > from));
-        later.for_each(|word| append(&mut text, word.punctuated_word.as_deref().unwrap_or(&word.word)));
+        let inside = self.said.words.iter().filter(|word| word.middle().is_some_and(|at| from < at && at <= until));
+        inside.for_each(|word| append(&mut text, word.punctuated_word.as_deref().unwrap_or(&word.word)));
         text
+    }
+
+    /// Each of its words has a place.
+    fn says_when(&self) -> bool {
+        !self.said.words.is_empty() && self.said.words.iter().all(|word| word.middle().is_some())
+    }
+}
+
+impl Word {
+    fn middle(&self) -> Option<Duration> {
+        let end = seconds(self.end)?;
+        Some((seconds(self.start).unwrap_or(end) + end) / 2)
     }
 }
 
@@ -102,7 +116,7 @@ struct Turn {
 }
 
 struct Ended {
-    /// Where in the audio.
+    /// Where in the audio, with the silence that was sent after it.
     at: Duration,
     since: Instant,
     /// When to look whether its words are complete though the server has not said so.
@@ -112,6 +126,10 @@ struct Ended {
 impl Turn {
     fn words(&self) -> String {
         joined(&self.finals, &self.interim)
+    }
+
+    fn until(&self) -> Duration {
+        self.ended.as_ref().map_or(Duration::MAX, |ended| ended.at)
     }
 }
 
@@ -155,7 +173,7 @@ impl Nova {
         }
         let from = self.clock.now().saturating_sub(LEAD).max(self.floor);
         let mut finals = String::new();
-        self.loose.drain(..).for_each(|piece| append(&mut finals, &piece.since(from)));
+        self.loose.drain(..).for_each(|piece| append(&mut finals, &piece.within(from, Duration::MAX)));
         if !finals.is_empty() {
             talk.tell(Heard::Partial { text: finals.clone(), stable: false });
         }
@@ -178,16 +196,31 @@ impl Nova {
             && turn.finalized.is_none()
         {
             (turn.finalized, turn.is_stable) = (Some(now), false);
-            self.finalizes.push_back(now);
-            talk.send(&json!({ "type": "Finalize" }));
+            self.ask(talk);
         }
+    }
+
+    fn ask(&mut self, talk: &mut Talk) {
+        self.finalizes.push_back(self.clock.now());
+        talk.send(&json!({ "type": "Finalize" }));
+    }
+
+    /// The words of the turn until its last `Finalize` are not known.
+    fn waits(&self, turn: &Turn) -> bool {
+        turn.finalized.is_some_and(|place| self.finalizes.contains(&place))
     }
 
     fn end(&mut self, now: Instant, talk: &mut Talk) {
         if self.open_turn().is_none() {
             self.begin(talk);
         }
+        talk.words.extend(self.clock.meter());
         self.finalize(talk);
+        if self.turns.back().is_some_and(|turn| self.waits(turn)) {
+            // The first is answered at once if there are words to write, the second in any case.
+            self.clock.be_silent(talk);
+            self.ask(talk);
+        }
         let at = self.clock.now();
         self.floor = at;
         if let Some(turn) = self.open_turn() {
@@ -218,7 +251,7 @@ impl Nova {
     fn answer(&mut self, talk: &mut Talk) {
         while let Some(turn) = self.turns.front()
             && turn.ended.is_some()
-            && turn.finalized.is_none_or(|place| !self.finalizes.contains(&place))
+            && !self.waits(turn)
         {
             talk.tell(Heard::Turn { text: turn.words() });
             self.turns.pop_front();
@@ -233,28 +266,34 @@ impl Nova {
         let piece = Piece { start, end, said };
         self.acknowledge(end, results.is_final, results.from_finalize);
         self.heard_to = self.heard_to.max(end);
-        let turn = self.turns.iter_mut().find(|turn| turn.ended.as_ref().is_none_or(|ended| start < ended.at));
-        match turn {
-            Some(turn) => {
-                let text = piece.since(turn.from);
-                let spoke = !text.is_empty();
-                if spoke && turn.ended.is_none() && turn.finalized.is_some_and(|place| end > place + SLACK) {
-                    turn.finalized = None;
-                }
-                if results.is_final {
-                    append(&mut turn.finals, &text);
-                    turn.interim.clear();
-                } else {
-                    turn.interim = text;
-                }
-                if turn.ended.is_none() {
-                    let is_final = turn.finalized.is_some_and(|place| !self.finalizes.contains(&place));
-                    let is_over = results.speech_final && !results.from_finalize;
-                    Self::tell(turn, spoke, is_final && turn.interim.is_empty(), is_over, talk);
-                }
+        let is_over = results.speech_final && !results.from_finalize;
+        let mut until = None;
+        for turn in self.turns.iter_mut().filter(|turn| start < turn.until()) {
+            // A piece may reach into the next turn, if its words say when.
+            if until.is_some() && (end <= turn.from || !piece.says_when()) {
+                break;
             }
-            None if results.is_final && !piece.said.transcript.is_empty() => self.keep(piece),
-            None => {}
+            until = Some(turn.until());
+            let text = piece.within(turn.from, turn.until());
+            let spoke = !text.is_empty();
+            if spoke && turn.ended.is_none() && turn.finalized.is_some_and(|place| end > place + SLACK) {
+                turn.finalized = None;
+            }
+            if results.is_final {
+                append(&mut turn.finals, &text);
+                turn.interim.clear();
+            } else {
+                turn.interim = text;
+            }
+            if turn.ended.is_none() {
+                let is_final = turn.finalized.is_some_and(|place| !self.finalizes.contains(&place));
+                Self::tell(turn, spoke, is_final && turn.interim.is_empty(), is_over, talk);
+            }
+        }
+        // The rest of it may be of a turn that has not begun yet.
+        let is_left = until.is_none_or(|until| end > until && piece.says_when());
+        if results.is_final && is_left && !piece.said.transcript.is_empty() {
+            self.keep(piece);
         }
         self.answer(talk);
     }
@@ -347,10 +386,10 @@ impl Codec for Nova {
         let Some(ended) = &mut turn.ended else { return Ok(()) };
         let lives = self.read_at.is_some_and(|at| at > ended.since);
         let limit = ended.since + self.turn_max;
-        let settled = turn.interim.is_empty() && self.heard_to + SETTLED >= ended.at;
+        let settled = turn.interim.is_empty() && self.heard_to + SETTLED + SILENCE >= ended.at;
         if lives && (settled || now >= limit) {
-            let place = turn.finalized;
-            self.finalizes.retain(|open| place.is_none_or(|place| *open > place));
+            let place = ended.at;
+            self.finalizes.retain(|open| *open > place);
             self.answer(talk);
         } else if now >= limit {
             return Err(Fault::Slow(self.turn_max));

@@ -3,7 +3,7 @@
 use super::{flux::Flux, nova::Nova};
 use crate::{
     audio::Format,
-    remote::Fault,
+    remote::{Fault, Wire},
     stt::{
         Hear, Heard,
         session::Codec as _,
@@ -48,7 +48,7 @@ mod nova {
         bench.silence(2_000).reads(is_final(0.0, 4.0, "I'd like")).reads(interim(4.0, 5.0, "a"));
         assert_eq!(bench.told(), ["… I'd", "… I'd like", "… I'd like a"]);
         bench.silence(1_000).hears(Hear::TurnEnded);
-        assert_eq!(bench.sent(), ["Finalize"]);
+        assert_eq!(bench.sent(), ["Finalize", "Finalize"]);
         assert!(bench.told().is_empty(), "its last words are under way");
         bench.reads(finalized(4.0, 5.0, "a taxi."));
         assert_eq!(bench.told(), ["turn: I'd like a taxi."]);
@@ -73,7 +73,7 @@ mod nova {
         assert_eq!(bench.told(), ["… Yes"], "not stable: there is more");
         bench.reads(finalized(2.0, 3.0, "please."));
         assert_eq!(bench.told(), ["turn: Yes please."]);
-        assert_eq!(bench.sent(), ["Finalize", "Finalize"]);
+        assert_eq!(bench.sent(), ["Finalize", "Finalize", "Finalize"]);
     }
 
     #[test]
@@ -122,17 +122,54 @@ mod nova {
     fn two_turns_that_wait_are_answered_in_order_each_with_its_own_words() {
         let mut bench = bench();
         bench.silence(2_000).hears(Hear::TurnBegan).silence(1_000).hears(Hear::TurnEnded);
-        bench.silence(1_000).hears(Hear::TurnBegan).silence(1_000).hears(Hear::TurnEnded);
-        bench.reads(finalized(0.0, 3.0, "One.")).reads(is_final(3.0, 4.5, "Two")).reads(finalized(4.5, 5.0, "three."));
+        bench.hears(Hear::TurnBegan).silence(1_000).hears(Hear::TurnEnded);
+        bench.reads(finalized(0.0, 3.0, "One.")).reads(is_final(3.8, 4.5, "Two")).reads(finalized(4.5, 4.8, "three."));
         assert_eq!(bench.told(), ["turn: One.", "turn: Two three."]);
     }
 
+    /// Each word goes to the turn in which it was said, and to that alone.
+    #[test]
+    fn a_result_that_reaches_over_two_turns_is_divided_by_its_words() {
+        let message = || {
+            let mut message = is_final(1.0, 5.0, "One. Two.");
+            message["channel"]["alternatives"][0]["words"] = json!([
+                { "word": "one", "punctuated_word": "One.", "start": 1.1, "end": 1.5 },
+                { "word": "two", "punctuated_word": "Two.", "start": 4.1, "end": 4.5 },
+            ]);
+            message
+        };
+        let mut bench = bench();
+        bench.silence(2_000).hears(Hear::TurnBegan).silence(1_000).hears(Hear::TurnEnded).hears(Hear::TurnBegan);
+        bench.silence(1_200).reads(message());
+        assert_eq!(bench.told(), ["… Two.", "turn: One."]);
+        bench.hears(Hear::TurnEnded).reads(finalized(5.0, 5.8, ""));
+        assert_eq!(bench.told(), ["turn: Two."]);
+        let mut bench = self::bench();
+        bench.silence(2_000).hears(Hear::TurnBegan).silence(1_000).hears(Hear::TurnEnded);
+        bench.silence(1_200).reads(message()).hears(Hear::TurnBegan);
+        assert_eq!(bench.told(), ["turn: One.", "… Two."], "it had not begun yet");
+    }
+
+    /// All is final, and no audio follows: the silence that was sent is answered.
     #[test]
     fn a_finalization_without_anything_left_is_answered_by_the_next_result() {
         let mut bench = bench();
         bench.silence(2_000).hears(Hear::TurnBegan).reads(is_final(0.0, 2.0, "Yes.")).hears(Hear::TurnEnded);
-        bench.silence(1_000).reads(interim(2.0, 3.0, ""));
+        let silent: usize = bench.talk.wires.iter().skip(100).map(|wire| wire.bytes().len()).sum();
+        assert!(silent > 6_000, "the server hears that the caller is silent");
+        bench.reads(interim(2.0, 2.8, ""));
         assert_eq!(bench.told(), ["… Yes.", "turn: Yes."]);
+    }
+
+    #[test]
+    fn times_that_no_call_has_are_none() {
+        let mut bench = bench();
+        let message = json!({
+            "type": "Results", "start": 1.8e19, "duration": 1.8e19, "is_final": true,
+            "channel": { "alternatives": [{ "transcript": "Yes", "words": [] }] },
+        });
+        bench.silence(2_000).reads(message.clone()).hears(Hear::TurnBegan).reads(message);
+        assert_eq!(bench.told(), ["… Yes", "… Yes Yes"]);
     }
 
     #[test]
@@ -171,8 +208,11 @@ mod nova {
     }
 
     #[test]
-    fn what_was_heard_is_told_as_used() {
+    fn what_was_heard_is_told_as_used_now_and_then_and_after_each_turn() {
         let mut bench = bench();
+        bench.silence(3_000).hears(Hear::TurnBegan).hears(Hear::TurnEnded);
+        assert_eq!(bench.talk.words.drain(..).map(|heard| short(&heard)).collect::<Vec<_>>(), ["used: 3 s"]);
+        let mut bench = self::bench();
         bench.silence(25_000);
         bench.codec.close(&mut bench.talk);
         let used: Vec<String> = bench.talk.words.drain(..).map(|heard| short(&heard)).collect();
@@ -235,11 +275,39 @@ mod flux {
     fn words_of_a_server_that_does_not_end_its_turn_are_told_once() {
         let mut bench = bench();
         bench.silence(1_040).hears(Hear::TurnBegan).reads(info(0, "StartOfTurn", 1.0, "A taxi")).hears(Hear::TurnEnded);
-        bench.silence(1_040).reads(info(0, "Update", 1.8, "A taxi"));
-        assert_eq!(bench.told(), ["… A taxi", "turn: A taxi"], "it has passed the end");
+        assert_eq!(bench.told(), ["… A taxi"]);
+        bench.reads(info(0, "Update", 1.8, "A taxi"));
+        assert_eq!(bench.told(), ["turn: A taxi"], "it has passed the end: it has heard silence since");
         bench.hears(Hear::TurnBegan).reads(info(0, "Update", 2.0, "A taxi to town")).hears(Hear::TurnEnded);
         bench.reads(info(0, "EndOfTurn", 2.0, "A taxi to town."));
         assert_eq!(bench.told(), ["… to town", "turn: to town."]);
+    }
+
+    #[test]
+    fn the_words_of_a_turn_that_was_none_are_nobodys() {
+        let mut bench = bench();
+        bench.silence(1_040).hears(Hear::TurnBegan).reads(info(0, "Update", 1.0, "Yeah"));
+        assert_eq!(bench.told(), ["… Yeah"]);
+        bench.hears(Hear::TurnDropped);
+        assert_eq!(bench.sent(), ["ForceEndTurn"], "or the server's turn would go on in the next one");
+        bench.hears(Hear::TurnBegan);
+        assert!(bench.told().is_empty(), "no word of it is left");
+        // Under way meanwhile.
+        bench.reads(info(0, "Update", 1.04, "Yeah yeah")).reads(info(0, "EndOfTurn", 1.84, "Yeah, yeah."));
+        assert!(bench.told().is_empty());
+        bench.silence(1_040).reads(info(1, "Update", 2.8, "No")).hears(Hear::TurnEnded);
+        bench.reads(info(1, "EndOfTurn", 2.88, "No, don't."));
+        assert_eq!(bench.told(), ["… No", "turn: No, don't."]);
+    }
+
+    #[test]
+    fn the_end_of_a_turn_that_was_none_does_not_answer_the_next_one() {
+        let mut bench = bench();
+        bench.silence(1_040).hears(Hear::TurnBegan).hears(Hear::TurnDropped).hears(Hear::TurnBegan);
+        bench.silence(1_040).hears(Hear::TurnEnded).reads(info(0, "EndOfTurn", 1.84, "Yeah."));
+        assert!(bench.told().is_empty());
+        bench.reads(info(1, "EndOfTurn", 2.88, "No."));
+        assert_eq!(bench.told(), ["turn: No."]);
     }
 
     #[test]
@@ -263,6 +331,17 @@ mod flux {
         assert_eq!(bench.waits(), (TURN_MAX, Err(Fault::Slow(TURN_MAX))), "it says nothing any more");
     }
 
+    /// A turn in which the server has heard nothing is none to it, and `ForceEndTurn` is passed over.
+    #[test]
+    fn a_turn_without_words_is_answered_when_the_server_has_heard_the_silence_after_it() {
+        let mut bench = bench();
+        bench.silence(1_040).hears(Hear::TurnBegan).hears(Hear::TurnEnded);
+        let binary = |wire: &Wire| matches!(wire, Wire::Binary(_)).then(|| wire.bytes().len());
+        let sent: usize = bench.talk.wires.iter().filter_map(binary).sum();
+        bench.reads(info(0, "Update", sent as f64 / 8_000.0, ""));
+        assert_eq!(bench.told(), ["turn: "], "it has heard all that was sent");
+    }
+
     #[test]
     fn words_that_come_after_the_end_of_their_turn_are_waited_for() {
         let mut bench = bench();
@@ -279,7 +358,8 @@ mod flux {
         assert_eq!(sizes, [640]);
         bench.hears(Hear::TurnEnded);
         let sizes: Vec<usize> = bench.talk.wires.drain(..).map(|wire| wire.bytes().len()).collect();
-        assert_eq!(sizes, [160, 23]);
+        assert_eq!(sizes[..2], [160, 23]);
+        assert_eq!(sizes[2..], [640; 10], "then silence");
     }
 }
 
@@ -321,7 +401,8 @@ mod emulated {
         assert_eq!(peer.bytes, 8_000, "nothing was lost");
         peer.says(json!({ "type": "SpeechStarted" })).await;
         peer.says(finalized(0.0, 1.0, "Ein Taxi.")).await;
-        assert_eq!(call.story().await, ["ready", "turn: Ein Taxi."]);
+        assert_eq!(call.story().await, ["ready", "used: 1 s", "turn: Ein Taxi."]);
+        assert_eq!(peer.hears().await["type"], "Finalize");
         let goodbye = tokio::spawn(call.hangs_up());
         assert_eq!(peer.hears().await["type"], "CloseStream");
         peer.drops();
@@ -343,7 +424,7 @@ mod emulated {
         assert_eq!(peer.bytes, 640);
         let info = json!({ "type": "TurnInfo", "event": "EndOfTurn", "turn_index": 0, "transcript": "Hallo." });
         peer.says(info).await;
-        assert_eq!(call.story().await, ["ready", "turn: Hallo."]);
+        assert_eq!(call.story().await, ["ready", "used: 0 s", "turn: Hallo."]);
         peer.says(json!({ "type": "Error", "code": "INTERNAL_SERVER_ERROR", "description": "Hallo" })).await;
         let code = Some("internal_server_error".to_owned());
         assert_eq!(call.fault().await, Fault::Refused { status: 500, code, retry_after: None });
@@ -384,6 +465,18 @@ mod emulated {
         tokio::time::pause();
         assert_eq!(peer.hears().await["type"], "KeepAlive");
         assert_eq!(peer.hears().await["type"], "KeepAlive");
+        drop(call);
+    }
+
+    #[tokio::test]
+    async fn a_line_for_which_the_vendor_has_no_word_is_kept_by_pings() {
+        let (mut call, vendor) = self::call(json!({ "model": "flux-general-en" })).await;
+        let mut peer = vendor.socket().await;
+        peer.says(json!({ "type": "Connected" })).await;
+        assert_eq!(call.is_told().await, Heard::Ready);
+        tokio::time::pause();
+        assert!(peer.is_pinged().await);
+        assert!(peer.is_pinged().await);
         drop(call);
     }
 

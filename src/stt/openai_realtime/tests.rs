@@ -131,6 +131,25 @@ fn errors_are_told_by_their_code() {
 }
 
 #[test]
+fn an_utterance_that_cannot_be_written_down_is_empty_and_the_next_one_is_heard() {
+    let failed = |item: &str, code: &str| {
+        let kind = "conversation.item.input_audio_transcription.failed";
+        json!({ "type": kind, "item_id": item, "error": { "type": "transcription_error", "code": code } })
+    };
+    let mut bench = bench();
+    bench.silence(1_000).hears(Hear::TurnBegan).hears(Hear::TurnEnded).reads(committed("a")).reads(delta("a", "Ei"));
+    bench.reads(failed("nobodys", "audio_unintelligible")).reads(failed("a", "audio_unintelligible"));
+    bench.silence(1_000).hears(Hear::TurnBegan).hears(Hear::TurnEnded).reads(committed("b"));
+    bench.reads(completed("b", "Ein Taxi."));
+    assert_eq!(bench.told(), ["… Ei", "turn: ", "turn: Ein Taxi."]);
+    for code in ["insufficient_quota", "invalid_api_key", "rate_limit_exceeded"] {
+        let wire = Wire::Text(failed("c", code).to_string());
+        let fault = bench.codec.read(&wire, bench.now, &mut bench.talk).unwrap_err();
+        assert!(matches!(fault, Fault::Refused { code: Some(told), .. } if told == code));
+    }
+}
+
+#[test]
 fn a_server_that_says_nothing_is_slow() {
     let mut bench = bench();
     bench.silence(1_000).hears(Hear::TurnBegan).hears(Hear::TurnEnded).reads(committed("a")).reads(delta("a", "Ein"));

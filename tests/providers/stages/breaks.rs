@@ -209,7 +209,7 @@ pub async fn an_interruption_ends_the_question_to_the_model() {
         slow
     });
     let (desk, caller) = greeted(&stages).await;
-    answered(&caller, hertz(1), ms(600)).await;
+    answered(&caller, hertz(1), ms(2_000)).await;
     answered(&caller, hertz(1), ms(600)).await;
     let asked = stages.model.until("the first question was given up", |asked| asked[0].gone).await;
     assert_eq!(asked.len(), 2, "{}", story(&caller));

@@ -7,7 +7,7 @@ use crate::{
     ear::{Caller, Tape},
     ms,
     support::{
-        stages::{Asked, Bit, Reply, Server, Stages, model, voice},
+        stages::{Asked, Bit, Reply, Stages, model, voice},
         vendor::{Failure, Opening, Order, Saying, Scenario, hertz},
     },
     tools::look_up,
@@ -16,7 +16,7 @@ use futures_util::future::join_all;
 use std::{ops::Range, time::Duration};
 
 /// Close codes that vendors are known to send.
-const CODES: [u16; 5] = [1000, 1001, 1007, 1008, 1011];
+pub const CODES: [u16; 5] = [1000, 1001, 1007, 1008, 1011];
 /// From a fault to the apology: 6 s for other listeners, then for other sessions what a call gives them; with time to
 /// spare.
 const DIALS: Duration = ms(22_000);
@@ -27,19 +27,16 @@ const CARRIED_ON: Duration = ms(8_000);
 /// Of its 800 ms; words can have its pitch for a moment.
 const APOLOGY_MIN: Duration = ms(500);
 /// Added to the deputy's pitch.
-const DEPUTY: usize = 3;
+pub const DEPUTY: usize = 3;
 
-/// Of one service in one call, with those of the sessions that were to carry it on.
-const ATTEMPTS_MAX: usize = 9;
-
-type Reasons = &'static [&'static str];
+pub type Reasons = &'static [&'static str];
 
 pub async fn deputy() -> Stages {
     Stages::of(Scenario { voice: DEPUTY, ..Scenario::default() }).await
 }
 
 /// The caller hears the apology, and the call ends for one of these reasons.
-async fn ends(what: &str, reasons: Reasons, desk: &Desk, caller: &Caller, since: Duration) {
+pub async fn ends(what: &str, reasons: Reasons, desk: &Desk, caller: &Caller, since: Duration) {
     caller.is_hung_up_on().await;
     let (reason, story) = (desk.end_reason().await.label(), story(caller));
     assert!(reasons.contains(&reason.as_str()), "{what}: {reason}; {story}");
@@ -54,156 +51,24 @@ pub fn no_apology(what: &str, caller: &Caller) {
     assert!(caller.look(|tape| tape.time_of(APOLOGY_HZ, ms(0))) < APOLOGY_MIN, "{what}: {}", story(caller));
 }
 
-// ---- Before a session stands ----
-
-/// One call whose listener's connections all open like this, and nobody else to fall back on.
-async fn opens(opening: Opening, reasons: Reasons) -> Stages {
-    let what = format!("{opening:?}");
-    let stages = Stages::of(Scenario::all(opening)).await;
-    let desk = Desk::of_stages(&stages).await;
-    let caller = desk.call().await;
-    ends(&what, reasons, &desk, &caller, ms(0)).await;
-    stages
-}
-
-/// One call whose model or voice refuses like this: what the caller says is the first thing that it is to answer.
-async fn refuses(stage: fn(&Stages) -> &Server, reply: Reply, reasons: Reasons) -> usize {
-    let what = format!("{reply:?}");
-    let stages = Stages::start().await;
-    stage(&stages).answers(move |_| reply.clone());
-    let desk = Desk::of_stages(&stages).await;
-    let caller = desk.call().await;
-    caller.speaks().await;
-    ends(&what, reasons, &desk, &caller, ms(0)).await;
-    stage(&stages).times()
-}
-
-fn the_model(stages: &Stages) -> &Server {
-    &stages.model
-}
-
-fn the_voice(stages: &Stages) -> &Server {
-    &stages.voice
-}
-
-const UNAUTHORIZED: Reasons = &["agent_unauthorized"];
-const UNREACHABLE: Reasons = &["agent_unreachable"];
-const THROTTLED: Reasons = &["agent_throttled"];
-
-pub async fn a_refused_key_is_told_and_not_tried_again() {
-    let listener = async { opens(Opening::Refuse(401), UNAUTHORIZED).await.listener.sessions() };
-    let refusal = || Reply::refuses(401, "invalid_api_key");
-    let model = refuses(the_model, refusal(), UNAUTHORIZED);
-    let voice = refuses(the_voice, refusal(), UNAUTHORIZED);
-    assert_eq!(tokio::join!(listener, model, voice), (1, 1, 1));
-}
-
-pub async fn an_upgrade_refused_with_any_status_is_told_for_what_it_is() {
-    let listeners = [(401, UNAUTHORIZED), (403, UNAUTHORIZED), (429, THROTTLED), (500, UNREACHABLE), (503, THROTTLED)];
-    let listeners = join_all(listeners.map(|(status, reasons)| async move {
-        let attempts = opens(Opening::Refuse(status), reasons).await.listener.sessions();
-        assert!(attempts <= ATTEMPTS_MAX, "{status}: {attempts} attempts");
-    }));
-    let others =
-        join_all([(403, UNAUTHORIZED), (429, THROTTLED), (500, UNREACHABLE)].map(|(status, reasons)| async move {
-            let refusal = || Reply::refuses(status, "no");
-            let attempts = tokio::join!(refuses(the_model, refusal(), reasons), refuses(the_voice, refusal(), reasons));
-            assert!(attempts.0 <= ATTEMPTS_MAX && attempts.1 <= ATTEMPTS_MAX, "{status}: {attempts:?} attempts");
-        }));
-    tokio::join!(listeners, others);
-}
-
-pub async fn a_vendor_that_is_not_there_is_unreachable() {
-    let gone = async {
-        let stages = Stages::start().await;
-        stages.listener.stop_listening();
-        let desk = Desk::of_stages(&stages).await;
-        let caller = desk.call().await;
-        ends("nobody listens", UNREACHABLE, &desk, &caller, ms(0)).await;
-    };
-    let model = refuses(the_model, Reply::breaks(), UNREACHABLE);
-    let voice = refuses(the_voice, Reply::breaks(), UNREACHABLE);
-    tokio::join!(gone, opens(Opening::Drop, UNREACHABLE), model, voice);
-}
-
-pub async fn an_attempt_that_failed_is_made_again_and_heals() {
-    let openings = [
-        Opening::Refuse(503),
-        Opening::Drop,
-        Opening::CloseAtOnce(1011),
-        Opening::CloseAtSetUp(1011, ""),
-        Opening::Garbage,
-    ];
-    join_all(openings.map(|opening| async move {
-        let stages = Stages::of(Scenario::first(opening)).await;
-        let desk = Desk::of_stages(&stages).await;
-        let caller = called(&desk).await;
-        assert_eq!(stages.listener.sessions(), 2);
-        answered(&caller, hertz(1), ms(700)).await;
-        desk.ends_with(&caller).await;
-        stages.listener.is_content();
-    }))
-    .await;
-}
-
-pub async fn a_handshake_of_ten_seconds_is_not_waited_for() {
-    opens(Opening::Slow(ms(10_000)), UNREACHABLE).await;
-}
-
-const CLOSED: Reasons = &["agent_closed"];
-
-pub async fn a_session_closed_before_its_first_message_is_tried_again_and_then_given_up() {
-    join_all(CODES.map(|code| opens(Opening::CloseAtOnce(code), CLOSED))).await;
-}
-
-pub async fn a_session_closed_while_it_is_set_up_is_tried_again_and_then_given_up() {
-    join_all(CODES.map(|code| opens(Opening::CloseAtSetUp(code, ""), CLOSED))).await;
-}
-
-pub async fn a_set_up_that_is_never_acknowledged_or_answered_with_garbage_is_given_up() {
-    tokio::join!(opens(Opening::NeverReady, UNREACHABLE), opens(Opening::Garbage, &["agent_protocol"]));
-}
-
-pub async fn quota_and_throttling_at_the_set_up_are_told_for_what_they_are() {
-    let quota = opens(Opening::FailAtSetUp(Failure::Quota), &["agent_quota"]);
-    let (quota, _) = tokio::join!(quota, opens(Opening::FailAtSetUp(Failure::Throttled), THROTTLED));
-    assert_eq!(quota.listener.sessions(), 1);
-}
-
-pub async fn a_caller_is_greeted_by_the_next_provider_when_the_first_one_fails() {
-    let openings = [
-        Opening::Refuse(401),
-        Opening::Refuse(503),
-        Opening::Slow(ms(10_000)),
-        Opening::NeverReady,
-        Opening::FailAtSetUp(Failure::Quota),
-    ];
-    join_all(openings.map(|opening| async move {
-        let (stages, deputy) = (Stages::of(Scenario::all(opening.clone())).await, deputy().await);
-        let desk = Desk::of_pipelines(&[("first", &stages), ("second", &deputy)], "fallbacks: [second]").await;
-        let caller = desk.call().await;
-        caller.hears(hertz(1 + DEPUTY), ms(600)).await;
-        let begun = caller.look(|tape| tape.first_of(hertz(1 + DEPUTY), ms(0)));
-        assert!(begun < Some(ms(9_000)), "{opening:?}: {}", story(&caller));
-        no_apology(&format!("{opening:?}"), &caller);
-        desk.ends_with(&caller).await;
-        deputy.listener.is_content();
-    }))
-    .await;
-}
-
-// ---- While the session stands ----
-
 /// Where a call is when something happens to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
+    /// The caller hears the greeting, which is still being made.
+    Greeting,
     Idle,
     CallerSpeaking,
+    /// The caller has finished, and nothing of the answer has come.
+    Thinking,
+    /// The caller hears an answer, which is still being made.
     AgentSpeaking,
     ToolRunning,
 }
 
-const STATES: [State; 4] = [State::Idle, State::CallerSpeaking, State::AgentSpeaking, State::ToolRunning];
+const STATES: [State; 6] =
+    [State::Greeting, State::Idle, State::CallerSpeaking, State::Thinking, State::AgentSpeaking, State::ToolRunning];
+/// Where somebody waits for what a pipeline does, or nobody for anything.
+const WAITS: [State; 4] = [State::Idle, State::Thinking, State::AgentSpeaking, State::ToolRunning];
 
 pub fn calls_once(asked: &Asked) -> Reply {
     if asked.results().is_empty() { model::calls(&[look_up(1)]) } else { model::says("There it is.") }
@@ -215,46 +80,21 @@ async fn carries_on(state: State, order: Order) {
     let what = format!("{order:?} in {state:?}");
     let (stages, deputy) = (Stages::start().await, deputy().await);
     match state {
-        State::AgentSpeaking => stages.voice.answers(|asked| voice::speaks_slowly(asked, hertz(1), ms(3_000))),
+        State::Greeting | State::AgentSpeaking => {
+            stages.voice.answers(|asked| voice::speaks_slowly(asked, hertz(1), ms(2_000)));
+        }
         State::ToolRunning => stages.model.answers(calls_once),
-        _ => {}
+        State::Thinking => stages.model.answers(|_| {
+            let mut answer = model::says("A tone.");
+            answer.bits.insert(0, Bit::Wait(ms(700)));
+            answer
+        }),
+        State::Idle | State::CallerSpeaking => {}
     }
     let pipelines = [("first", &stages), ("second", &deputy)];
     let desk = Desk::of_pipelines(&pipelines, "fallbacks: [second]\nlimits: { agent_silence: 4s }").await;
-    let caller = if state == State::AgentSpeaking { desk.call().await } else { called(&desk).await };
-    let mut failed = ms(0);
-    match state {
-        State::Idle => stages.listener.order(1, order),
-        State::CallerSpeaking => {
-            caller.speaks().await;
-            let half_a_second = |said: &Range<Duration>| said.end - said.start >= ms(500);
-            caller.until("the caller speaks", |tape| tape.said.last().is_some_and(half_a_second)).await;
-            stages.listener.order(1, order);
-        }
-        State::AgentSpeaking => {
-            caller.hears(hertz(1), ms(600)).await;
-            stages.listener.order(1, order);
-            caller.hears(hertz(1), ms(2_800)).await;
-            let quiet = caller.look(|tape| tape.longest_silence(ms(1_000)..tape.now()));
-            assert!(quiet <= ms(100), "{what}: the greeting goes on; {}", story(&caller));
-            caller.hears_nothing_for(ms(300)).await;
-        }
-        State::ToolRunning => {
-            desk.service.holds(true);
-            caller.speaks().await;
-            desk.service.wait_requests(1).await;
-            caller.has_spoken().await;
-            stages.listener.order(1, order);
-            failed = caller.now();
-            caller.until("the tool takes its time", |tape| tape.now() > failed + ms(3_000)).await;
-            desk.service.holds(false);
-        }
-    }
-    let since = match state {
-        State::Idle | State::AgentSpeaking => speaks(&caller).await.end,
-        State::CallerSpeaking => caller.has_spoken().await.end,
-        State::ToolRunning => failed,
-    };
+    let caller = if state == State::Greeting { desk.call().await } else { called(&desk).await };
+    let since = happens(state, order, &stages, &desk, &caller).await;
     let heard = |tape: &Tape| [hertz(1), hertz(1 + DEPUTY)].iter().filter_map(|hz| tape.first_of(*hz, since)).min();
     caller.until(&format!("{what}: the caller is answered"), |tape| heard(tape).is_some()).await;
     let begun = caller.look(heard).expect("waited for");
@@ -267,12 +107,64 @@ async fn carries_on(state: State, order: Order) {
     deputy.listener.is_content();
 }
 
+/// Brings the call into the state and lets it happen; returns from when on the caller waits for an answer.
+async fn happens(state: State, order: Order, stages: &Stages, desk: &Desk, caller: &Caller) -> Duration {
+    match state {
+        State::Idle => {
+            stages.listener.order(1, order);
+            speaks(caller).await.end
+        }
+        State::CallerSpeaking => {
+            caller.speaks().await;
+            let half_a_second = |said: &Range<Duration>| said.end - said.start >= ms(500);
+            caller.until("the caller speaks", |tape| tape.said.last().is_some_and(half_a_second)).await;
+            stages.listener.order(1, order);
+            caller.has_spoken().await.end
+        }
+        State::Thinking => {
+            let said = speaks(caller).await;
+            stages.model.is_asked(1).await;
+            stages.listener.order(1, order);
+            said.end
+        }
+        State::Greeting | State::AgentSpeaking => {
+            let from = if state == State::Greeting { ms(0) } else { speaks(caller).await.end };
+            caller.hears_from(from, hertz(1), ms(600)).await;
+            stages.listener.order(1, order);
+            caller.hears_from(from, hertz(1), ms(1_900)).await;
+            let begun = caller.look(|tape| tape.first_of(hertz(1), from)).expect("heard");
+            let quiet = caller.look(|tape| tape.longest_silence(begun..tape.now()));
+            assert!(quiet <= ms(100), "{state:?}: what was being said goes on; {}", story(caller));
+            caller.hears_nothing_for(ms(300)).await;
+            speaks(caller).await.end
+        }
+        State::ToolRunning => {
+            desk.service.holds(true);
+            speaks(caller).await;
+            desk.service.wait_requests(1).await;
+            stages.listener.order(1, order);
+            let failed = caller.now();
+            caller.until("the tool takes its time", |tape| tape.now() > failed + ms(3_000)).await;
+            desk.service.holds(false);
+            failed
+        }
+    }
+}
+
+pub async fn a_session_closed_while_the_caller_is_greeted() {
+    join_all(CODES.map(|code| carries_on(State::Greeting, Order::Close(code, "")))).await;
+}
+
 pub async fn a_session_closed_while_nobody_speaks() {
-    join_all(CODES.map(|code| carries_on(State::Idle, Order::Close(code, "")))).await;
+    carries_on(State::Idle, Order::Close(1011, "")).await;
 }
 
 pub async fn a_session_closed_while_the_caller_speaks() {
     carries_on(State::CallerSpeaking, Order::Close(1011, "")).await;
+}
+
+pub async fn a_session_closed_while_the_caller_waits_for_an_answer() {
+    carries_on(State::Thinking, Order::Close(1011, "")).await;
 }
 
 pub async fn a_session_closed_while_the_agent_speaks() {
@@ -287,8 +179,12 @@ pub async fn a_connection_that_breaks_without_a_word() {
     join_all(STATES.map(|state| carries_on(state, Order::Drop))).await;
 }
 
-pub async fn a_connection_that_is_half_open_or_a_vendor_that_falls_silent() {
-    join_all([Order::Freeze, Order::Mute].map(|order| carries_on(State::Idle, order))).await;
+pub async fn a_connection_that_is_half_open() {
+    join_all([State::Idle, State::Thinking].map(|state| carries_on(state, Order::Freeze))).await;
+}
+
+pub async fn a_vendor_that_falls_silent() {
+    join_all([State::Idle, State::Thinking].map(|state| carries_on(state, Order::Mute))).await;
 }
 
 pub async fn quota_throttling_and_expiry_in_mid_call() {
@@ -297,7 +193,11 @@ pub async fn quota_throttling_and_expiry_in_mid_call() {
 }
 
 pub async fn nothing_but_garbage_in_mid_call() {
-    carries_on(State::Idle, Order::Garbage).await;
+    join_all([State::Idle, State::Thinking].map(|state| carries_on(state, Order::Garbage))).await;
+}
+
+pub async fn one_message_of_8_megabytes_is_survived() {
+    join_all(WAITS.map(|state| carries_on(state, Order::Say(Saying::Huge(8 << 20))))).await;
 }
 
 /// The voice is gone for good, and another pipeline takes the call on: its model knows what was said.
@@ -334,6 +234,53 @@ pub async fn a_caller_whom_nobody_can_serve_any_more_hears_the_apology() {
     ends("no listener is left", &["agent_closed", "agent_unreachable"], &desk, &caller, since).await;
 }
 
+/// The listener is gone for good while a tool runs, and another pipeline takes the call on: its model is told what the
+/// tool found.
+pub async fn another_vendor_goes_on_with_what_was_said_and_with_what_a_tool_found() {
+    let scenario = Scenario { openings: vec![Opening::Normal], otherwise: Opening::Refuse(401), ..Scenario::default() };
+    let (stages, deputy) = (Stages::of(scenario).await, deputy().await);
+    stages.model.answers(calls_once);
+    let desk = Desk::of_pipelines(&[("first", &stages), ("second", &deputy)], "fallbacks: [second]").await;
+    let caller = called(&desk).await;
+    desk.service.holds(true);
+    speaks(&caller).await;
+    desk.service.wait_requests(1).await;
+    let since = caller.now();
+    stages.listener.order(1, Order::Drop);
+    desk.counts("offhook_session_recoveries_total{outcome=\"took_over\",provider=\"second\"}", 1.0).await;
+    desk.service.holds(false);
+    caller.hears_from(since, hertz(1 + DEPUTY), ms(700)).await;
+    let told = |asked: &[Asked]| {
+        let last = asked.last().map(|asked| asked.body["messages"].to_string()).unwrap_or_default();
+        last.contains("on its way") && last.contains("When are you open, please?")
+    };
+    deputy.model.until("it is told the caller's words and what the tool found", told).await;
+    assert_eq!(desk.service.requests().len(), 1, "it was run once");
+    no_apology("the listener is gone", &caller);
+    desk.ends_with(&caller).await;
+    deputy.listener.is_content();
+}
+
+/// The listener is refused when it is to listen again: the next pipeline takes the call.
+pub async fn a_refused_successor_is_counted_and_another_one_takes_the_call() {
+    join_all([401, 429, 503].map(|status| async move {
+        let scenario =
+            Scenario { openings: vec![Opening::Normal], otherwise: Opening::Refuse(status), ..Scenario::default() };
+        let (stages, deputy) = (Stages::of(scenario).await, deputy().await);
+        let desk = Desk::of_pipelines(&[("first", &stages), ("second", &deputy)], "fallbacks: [second]").await;
+        let caller = called(&desk).await;
+        stages.listener.order(1, Order::Drop);
+        answered(&caller, hertz(1 + DEPUTY), ms(700)).await;
+        let counted = desk.metric("offhook_stage_requests_total{kind=\"deepgram_listen\",outcome=\"refused\"");
+        assert!(counted >= 1.0, "{status}: {}", desk.engine.metrics().text());
+        assert_eq!(desk.recoveries("took_over", "second"), 1.0, "{status}");
+        no_apology(&format!("{status}"), &caller);
+        desk.ends_with(&caller).await;
+        deputy.listener.is_content();
+    }))
+    .await;
+}
+
 // ---- What is survived ----
 
 pub async fn noise_is_survived() {
@@ -346,7 +293,7 @@ pub async fn noise_is_survived() {
     });
     let desk = Desk::of_stages(&stages).await;
     let caller = called(&desk).await;
-    for saying in [Saying::Unknown, Saying::Huge(8 << 20), Saying::Ping] {
+    for saying in [Saying::Unknown, Saying::Ping] {
         stages.listener.order(1, Order::Say(saying));
     }
     answered(&caller, hertz(1), ms(700)).await;

@@ -1,6 +1,6 @@
 //! Deepgram Voice Agent on the wire, from the server's side.
 
-use super::{Call, Dialect, Failure, Heard, Saying, SetUp};
+use super::{Call, Dialect, End, Failure, Heard, Saying, SetUp};
 use offhook::audio::{Encoding, Format};
 use serde_json::{Value, json};
 use std::{
@@ -26,6 +26,18 @@ impl Dialect for Deepgram {
     fn options(address: SocketAddr) -> Value {
         json!({ "api_key": "key-of-the-test", "base_url": format!("ws://{address}/v1/agent/converse") })
     }
+
+    /// Messages that it cannot read, and policies, are two words for one thing; it has no word for an end by time.
+    fn loss(end: End) -> &'static str {
+        match end {
+            End::Closed { code: 1007 | 1008, .. } => "protocol",
+            End::Said(Failure::Expired) => "closed",
+            other => other.usual_loss(),
+        }
+    }
+
+    /// A call that is taken back; answers have no names.
+    const ODD_IDS: usize = 1;
 
     fn hello(&mut self) -> Vec<Message> {
         vec![text(json!({ "type": "Welcome", "request_id": "request_1" }))]

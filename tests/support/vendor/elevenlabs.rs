@@ -1,6 +1,6 @@
 //! ElevenLabs Agents on the wire, from the server's side: a private agent that speaks and hears µ-law.
 
-use super::{Call, Dialect, Failure, Heard, Saying, SetUp};
+use super::{Call, Dialect, End, Failure, Heard, Saying, SetUp};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use offhook::audio::Format;
 use serde_json::{Value, json};
@@ -28,6 +28,21 @@ impl Dialect for ElevenLabs {
 
     fn options(address: SocketAddr) -> Value {
         json!({ "agent_id": "agent_1", "api_key": "key-of-the-test", "base_url": format!("ws://{address}") })
+    }
+
+    /// In a session that stands, 1008 without a word is about a message of ours.
+    fn loss(end: End) -> &'static str {
+        match end {
+            End::Closed { code: 1008, stood: true } => "protocol",
+            other => other.usual_loss(),
+        }
+    }
+
+    const ENDS_ANSWERS_BY_SILENCE: bool = true;
+
+    /// It says itself up to which event its audio is void.
+    fn late_audio(pieces: usize) -> (&'static str, usize) {
+        ("offhook_provider_noise_total{kind=\"late_audio\"", pieces)
     }
 
     fn waits() -> Value {

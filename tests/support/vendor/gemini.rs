@@ -1,7 +1,7 @@
 //! Gemini Live on the wire, from the server's side. It numbers no answers, and believes that what it has sent is
 //! heard in real time: only then is a turn complete.
 
-use super::{Call, Dialect, Failure, Heard, Opening, Saying, SetUp};
+use super::{Call, Dialect, End, Failure, Heard, Opening, Saying, SetUp};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use offhook::{audio::Format, call::CallerTurn};
 use serde_json::{Value, json};
@@ -40,6 +40,22 @@ impl Dialect for Gemini {
     fn options(address: SocketAddr) -> Value {
         json!({ "api_key": "key-of-the-test", "base_url": format!("ws://{address}") })
     }
+
+    /// Before the set-up stands, 1007 refuses it; afterwards it is about a message of ours.
+    fn loss(end: End) -> &'static str {
+        match end {
+            End::Closed { code: 1007, stood: true } => "protocol",
+            other => other.usual_loss(),
+        }
+    }
+
+    /// Its answers have no names; what comes before a turn is over belongs to that turn.
+    fn late_audio(pieces: usize) -> (&'static str, usize) {
+        ("offhook_provider_noise_total{kind=\"late_audio\"", pieces)
+    }
+
+    /// A call that is taken back.
+    const ODD_IDS: usize = 1;
 
     fn refuses_a_key() -> Opening {
         Opening::CloseAtSetUp(1007, "API key not valid. Please pass a valid API key.")

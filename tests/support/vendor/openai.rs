@@ -1,6 +1,6 @@
 //! OpenAI Realtime on the wire, from the server's side.
 
-use super::{super::openai_shapes, Call, Dialect, Failure, Heard, Saying, SetUp};
+use super::{super::openai_shapes, Call, Dialect, End, Failure, Heard, Saying, SetUp};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use offhook::{audio::Format, call::CallerTurn};
 use serde_json::{Value, json};
@@ -28,6 +28,17 @@ impl Dialect for OpenAi {
     fn options(address: SocketAddr) -> Value {
         json!({ "api_key": "key-of-the-test", "base_url": format!("ws://{address}/v1/realtime") })
     }
+
+    /// At the upgrade it says 429 of an account, not of a moment.
+    fn loss(end: End) -> &'static str {
+        match end {
+            End::Refused(429) => "quota",
+            other => other.usual_loss(),
+        }
+    }
+
+    /// An answer that ends, and one that is interrupted.
+    const ODD_IDS: usize = 2;
 
     fn tokens() -> BTreeMap<&'static str, u64> {
         let input = [("input_text", 12), ("input_audio", 8), ("input_cached", 4)];

@@ -13,6 +13,8 @@ pub struct Scenario {
     pub thinks: Duration,
     /// Length of the tone spoken as each answer.
     pub answer: Duration,
+    /// Of the first answer of each session, where it is another: the greeting.
+    pub greeting: Option<Duration>,
     /// Times real time at which answers are sent.
     pub pace: f64,
     /// Pieces of 100 ms that still come of an answer after it was cut short.
@@ -31,6 +33,7 @@ impl Default for Scenario {
             otherwise: Opening::Normal,
             thinks: Duration::ZERO,
             answer: Duration::from_secs(1),
+            greeting: None,
             pace: 5.0,
             late: 0,
             voice: 0,
@@ -53,6 +56,10 @@ impl Scenario {
 
     pub fn answers(answer: Duration) -> Self {
         Self { answer, ..Self::default() }
+    }
+
+    pub(super) fn length(&self, response: u32) -> Duration {
+        self.greeting.filter(|_| response == 1).unwrap_or(self.answer)
     }
 
     pub(super) fn opening(&self, session: usize) -> Opening {
@@ -96,7 +103,11 @@ pub enum Order {
     TakeBack(Vec<String>),
     /// The caller has said this, found and understood by the vendor; it does not answer by itself.
     CallerSays(&'static str),
-    /// More audio of the answer that was cut short last, or is complete.
+    /// No answer is begun from now on …
+    Think,
+    /// … until now.
+    Answer,
+    /// More audio of the answer that was cut short last.
     Late,
     Close(u16, &'static str),
     /// The connection breaks without a word.

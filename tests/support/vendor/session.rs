@@ -1,6 +1,6 @@
 //! One session of any vendor: the scenario on one side, a dialect on the other.
 
-use super::{Call, Dialect, Heard, Opening, Order, Saying, Seen, SetUp, Shared, hertz};
+use super::{Call, Dialect, Heard, LATE_HZ, Opening, Order, Saying, Seen, SetUp, Shared, hertz};
 use crate::support::{audio::samples_of, openai_server::tone};
 use futures_util::{
     SinkExt as _, StreamExt as _,
@@ -99,8 +99,10 @@ struct Session<D> {
     /// Once it was acknowledged.
     set_up: Option<SetUp>,
     answer: Option<Answer>,
-    /// The last answer that ended before its time, or any that is over.
-    last: Option<Answer>,
+    /// The last answer that is over.
+    last: u32,
+    /// The last one that was cut short, while or after it was sent.
+    cut: Option<u32>,
     responses: u32,
     utterances: u32,
     /// Wishes and calls that wait for the end of an answer.
@@ -109,6 +111,7 @@ struct Session<D> {
     thinks_until: Instant,
     ear: Ear,
     mute: bool,
+    thinks: bool,
     closed: bool,
 }
 
@@ -141,13 +144,15 @@ impl<D: Dialect> Session<D> {
             shared,
             set_up: None,
             answer: None,
-            last: None,
+            last: 0,
+            cut: None,
             responses: 0,
             utterances: 0,
             waiting: VecDeque::new(),
             thinks_until: Instant::now(),
             ear: Ear { detector, clock: Instant::now().into_std(), rest: Vec::new() },
             mute: false,
+            thinks: false,
             closed: false,
         }
     }
@@ -211,6 +216,8 @@ impl<D: Dialect> Session<D> {
                 self.caller_began().await;
                 self.caller_ended(words).await;
             }
+            Order::Think => self.thinks = true,
+            Order::Answer => self.thinks = false,
             Order::Late => self.late(1).await,
             Order::Close(code, reason) => self.close(code, reason).await,
             Order::Garbage => self.garbage().await,
@@ -278,6 +285,7 @@ impl<D: Dialect> Session<D> {
                 self.note(|seen| seen.truncations.push(heard));
                 // An answer that was complete needs no cancellation, and its audio may be late all the same.
                 if self.answer.is_none() {
+                    self.cut = Some(self.last);
                     self.late(self.shared.scenario.late).await;
                 }
             }
@@ -367,7 +375,7 @@ impl<D: Dialect> Session<D> {
     }
 
     fn is_thinking(&self) -> bool {
-        matches!(self.waiting.front(), Some(Wait::Speech)) && Instant::now() < self.thinks_until
+        matches!(self.waiting.front(), Some(Wait::Speech)) && (self.thinks || Instant::now() < self.thinks_until)
     }
 
     /// Begins what waits, when nothing is being said.
@@ -380,7 +388,7 @@ impl<D: Dialect> Session<D> {
             self.say(&Saying::ResponseStarted { response }).await;
             match next {
                 Wait::Speech => {
-                    let audio = tone(self.hertz() as f32, self.shared.scenario.answer, speaks);
+                    let audio = tone(self.hertz() as f32, self.shared.scenario.length(response), speaks);
                     self.answer = Some(Answer { response, audio, sent: 0, next_at: Instant::now() });
                 }
                 Wait::Calls(calls) => {
@@ -403,7 +411,7 @@ impl<D: Dialect> Session<D> {
             return;
         }
         let response = answer.response;
-        self.last = Some(answer);
+        self.last = response;
         let text = self.shared.scenario.agent_words.to_owned();
         self.say(&Saying::AgentWords { response, text }).await;
         self.say(&Saying::ResponseDone { response }).await;
@@ -432,20 +440,22 @@ impl<D: Dialect> Session<D> {
     async fn interrupt(&mut self) {
         let Some(answer) = self.answer.take() else { return };
         self.say(&Saying::Interrupted { response: answer.response }).await;
-        self.last = Some(answer);
+        (self.last, self.cut) = (answer.response, Some(answer.response));
         self.note(|seen| seen.interrupted += 1);
         self.late(self.shared.scenario.late).await;
     }
 
-    /// Audio of an answer that is over.
+    /// Audio of an answer that was cut short, as far as the vendor can say whose it is.
     async fn late(&mut self, pieces: usize) {
-        let Some(mut answer) = self.last.take() else { return };
+        let (Some(response), Some(SetUp { speaks, .. })) = (self.cut, self.set_up.clone()) else { return };
         for _ in 0..pieces {
-            if !self.piece(&mut answer).await {
-                answer.sent = 0;
+            let audio = tone(LATE_HZ as f32, PIECE, speaks);
+            let messages = self.dialect.say(&Saying::Audio { response, audio });
+            self.note(|seen| seen.late += usize::from(!messages.is_empty()));
+            for message in messages {
+                self.send(message).await;
             }
         }
-        self.last = Some(answer);
     }
 
     // ---- The socket ----
