@@ -96,11 +96,12 @@ fn lasting(session_seconds: Option<u32>) -> Option<Duration> {
 
 /// An agent in this process, which speaks the core's vocabulary itself.
 pub trait Embedded: Send + Sync {
-    /// Plays the agent of one call until it is lost, or until `commands` is closed, which is `None`. Dropping it ends it
-    /// at once.
+    /// Plays the agent of one call until it is lost, or until `commands` is closed, which is `None`. One that needs others
+    /// is ready or lost within `ready_max`. Dropping it ends it at once.
     fn play(
         &self,
         setup: AgentSetup,
+        ready_max: Duration,
         commands: mpsc::Receiver<AgentCommand>,
         events: mpsc::Sender<AgentEvent>,
     ) -> BoxFuture<'static, Option<AgentLoss>>;

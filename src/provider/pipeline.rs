@@ -34,7 +34,7 @@ use history::History;
 use options::{Names, Options, TurnEnd};
 use ranks::{Rank, Ranks};
 use serde_json::Value;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
 pub(super) const KIND: ProviderKind = ProviderKind {
@@ -173,11 +173,12 @@ impl Embedded for Pipeline {
     fn play(
         &self,
         setup: AgentSetup,
+        ready_max: Duration,
         commands: mpsc::Receiver<AgentCommand>,
         events: mpsc::Sender<AgentEvent>,
     ) -> BoxFuture<'static, Option<AgentLoss>> {
         let history = History::new(setup.instructions, self.context_chars);
         let conductor = Conductor::new(history, setup.tools, setup.call.to_string());
-        run::play(Arc::clone(&self.stages), conductor, setup.leg, commands, events).boxed()
+        run::play(Arc::clone(&self.stages), conductor, setup.leg, ready_max, commands, events).boxed()
     }
 }

@@ -88,6 +88,7 @@ impl Embedded for Scripted {
     fn play(
         &self,
         setup: AgentSetup,
+        _ready_max: Duration,
         commands: mpsc::Receiver<AgentCommand>,
         events: mpsc::Sender<AgentEvent>,
     ) -> BoxFuture<'static, Option<AgentLoss>> {

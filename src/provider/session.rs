@@ -102,7 +102,7 @@ pub async fn run(
 ) {
     if let Agent::Embedded(agent) = provider.agent() {
         let _connected = setup.meter.connect();
-        if let Some(loss) = agent.play(setup.clone(), commands, events.clone()).await {
+        if let Some(loss) = agent.play(setup.clone(), policy.setup_max, commands, events.clone()).await {
             // A call that has left hears nothing of it.
             let _ = events.send(AgentEvent::Lost(loss)).await;
         }

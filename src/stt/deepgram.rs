@@ -341,6 +341,7 @@ fn refused(message: &Value) -> Fault {
     let word = |key: &str| crate::remote::code(&message.get(key)?.as_str()?.to_ascii_lowercase().replace('-', "_"));
     let code = word("code").or_else(|| word("variant"));
     let status = match code.as_deref() {
+        Some(code) if code.contains("too_many_requests") || code.contains("rate_limit") => 429,
         Some(code) if code.contains("internal") || code.contains("unavailable") || code.contains("timeout") => 500,
         _ => 400,
     };

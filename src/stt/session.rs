@@ -9,12 +9,13 @@ use tokio::{
 };
 
 /// From dialling until what was asked for is acknowledged.
-const OPEN_MAX: Duration = Duration::from_secs(5);
+/// Vendors do it within a second. Who is slower is not waited for while nobody hears the caller: another may be there.
+const OPEN_MAX: Duration = Duration::from_millis(2_500);
 /// Servers and whatever is between hang up on a line on which nothing is said, some after 20 s, and callers say nothing for
 /// longer while an agent speaks.
 const PING_AFTER: Duration = Duration::from_secs(15);
 /// What is heard until then is kept: twice what [`OPEN_MAX`] brings in frames of 20 ms.
-const EARLY_MAX: usize = 512;
+const EARLY_MAX: usize = 256;
 
 /// What is to be sent, and what is to be told.
 #[derive(Default)]

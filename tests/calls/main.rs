@@ -16,6 +16,7 @@ mod privacy;
 mod providers;
 mod ringing;
 mod routing;
+mod stages;
 mod telephony;
 mod tls;
 mod tools;

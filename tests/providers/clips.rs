@@ -13,10 +13,10 @@ use crate::{
 use std::time::Duration;
 
 /// The caller waits for less than this until the filler.
-const QUIET: &str =
+pub const QUIET: &str =
     "limits: { quiet: 700ms }\nfillers: { moment: { file: moment.wav, text: \"One moment, please.\" } }";
 /// Its edges can be taken for another pitch.
-const EDGES: Duration = ms(60);
+pub const EDGES: Duration = ms(60);
 
 /// The vendor speaks as soon as it can; its words wait until the clip was heard.
 pub async fn a_clip_greets_the_caller_and_the_agent_is_told_its_words<D: Dialect>() {

@@ -6,6 +6,7 @@ use crate::{
     support::{
         audio::tone,
         service::Service,
+        stages::Stages,
         vendor::{LATE_HZ, Vendor, hertz},
     },
 };
@@ -83,6 +84,17 @@ impl Desk {
     /// An engine whose callers speak with this vendor.
     pub async fn of(vendor: &Vendor) -> Self {
         Self::with(&[("first", vendor.yaml())], "").await
+    }
+
+    /// An engine whose callers speak with a pipeline of these services.
+    pub async fn of_stages(stages: &Stages) -> Self {
+        Self::of_pipelines(&[("first", stages)], "").await
+    }
+
+    /// The same with several pipelines and more lines of the context's configuration; callers speak with the first.
+    pub async fn of_pipelines(named: &[(&str, &Stages)], more: &str) -> Self {
+        let providers: Vec<_> = named.iter().map(|(name, _)| (*name, pipeline(&[name], &[name], &[name]))).collect();
+        Self::at(&providers, more, &Stages::sections(named)).await
     }
 
     /// The same with more lines of the context's configuration; callers speak with the first provider.
@@ -180,6 +192,11 @@ impl Desk {
             sleep(LOOK_EVERY).await;
         }
     }
+}
+
+/// One entry of the configuration's `providers`: listeners, models and voices in their order.
+pub fn pipeline(stt: &[&str], llm: &[&str], tts: &[&str]) -> String {
+    format!("{{ pipeline: {{ stt: {stt:?}, llm: {llm:?}, tts: {tts:?} }} }}")
 }
 
 fn sum(metrics: &str, begin: &str) -> f64 {

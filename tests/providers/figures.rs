@@ -22,13 +22,12 @@ static TURNS: LazyLock<LogCapture> = LazyLock::new(|| {
 const CLOCKS: Duration = ms(80);
 /// What the vendor takes for an answer. One that finds the caller's turns itself can answer before offhook's own ears have
 /// found their end.
-const THINKS: [Duration; 2] = [ms(0), ms(400)];
+pub const THINKS: [Duration; 2] = [ms(0), ms(400)];
 /// Longer than it takes until a caller who waits for an answer hears a filler.
 const NO_FILLER: Duration = ms(1_600);
 const STAGES: [&str; 4] = ["endpointing", "thinking", "speaking", "playout"];
 
 pub async fn the_latency_that_is_told_is_what_the_caller_hears<D: Dialect>() {
-    LazyLock::force(&TURNS);
     join_all(THINKS.map(latency::<D>)).await;
 }
 
@@ -36,6 +35,12 @@ async fn latency<D: Dialect>(thinks: Duration) {
     let name = format!("{}_{}", D::KIND, thinks.as_millis());
     let vendor = Vendor::start::<D>(Scenario { thinks, ..Scenario::default() }).await;
     let desk = Desk::with(&[(&name, vendor.yaml())], "").await;
+    what_is_told_is_what_is_heard(&desk, &name).await;
+    vendor.is_content();
+}
+
+pub async fn what_is_told_is_what_is_heard(desk: &Desk, name: &str) {
+    LazyLock::force(&TURNS);
     let caller = desk.call().await;
     caller.hears(hertz(1), ms(900)).await;
     caller.hears_nothing_for(ms(300)).await;
@@ -68,7 +73,6 @@ async fn latency<D: Dialect>(thinks: Duration) {
     }
     assert!(line.contains("tools=false") && line.contains("filled=false"), "{line}");
     desk.ends_with(&caller).await;
-    vendor.is_content();
 }
 
 /// Each kind at a price of its own, so that none can stand for another. Per million tokens, and per minute.
@@ -96,22 +100,32 @@ fn told(desk: &Desk) -> ProviderUsage {
 
 pub async fn tokens_are_counted_as_they_are_reported_and_priced<D: Dialect>() {
     let vendor = Vendor::start::<D>(Scenario::default()).await;
+    let desk = Desk::at(&[("first", vendor.yaml())], "", &of_tokens()).await;
+    let reported: BTreeMap<&str, u64> = D::tokens().into_iter().map(|(kind, count)| (kind, 2 * count)).collect();
+    tokens_are_counted_and_priced(&desk, reported).await;
+    vendor.is_content();
+}
+
+/// The section of prices.
+pub fn of_tokens() -> String {
     let units = PRICES.map(|(kind, price)| format!("{kind}: {price}")).join(", ");
-    let prices = prices(&format!("per_million_tokens: {{ {units} }}"));
-    let desk = Desk::at(&[("first", vendor.yaml())], "", &prices).await;
+    prices(&format!("per_million_tokens: {{ {units} }}, per_minute: {{ transcribed: 0 }}"))
+}
+
+/// What was reported of a greeting and an answer.
+pub async fn tokens_are_counted_and_priced(desk: &Desk, reported: BTreeMap<&str, u64>) {
     let caller = desk.call().await;
     caller.hears(hertz(1), ms(900)).await;
     caller.speaks().await;
     let said = caller.has_spoken().await;
     caller.hears_from(said.end, hertz(1), ms(900)).await;
-    let reported: BTreeMap<&str, u64> = D::tokens().into_iter().map(|(kind, count)| (kind, 2 * count)).collect();
     assert!(!reported.is_empty(), "this vendor reports tokens");
     desk.counts("offhook_tokens_total", reported.values().sum::<u64>() as f64).await;
     desk.ends_with(&caller).await;
     for (kind, count) in &reported {
         assert_eq!(desk.metric(&format!("offhook_tokens_total{{kind=\"{kind}\",provider=\"first\"}}")), *count as f64);
     }
-    let used = told(&desk);
+    let used = told(desk);
     assert_eq!(used.tokens, reported);
     let of = |kind: &str| reported.get(kind).copied().unwrap_or(0) as f64;
     let price = |kind: &str| PRICES.iter().find(|(priced, _)| *priced == kind).expect("it has a price").1 / 1e6;
@@ -127,26 +141,34 @@ pub async fn tokens_are_counted_as_they_are_reported_and_priced<D: Dialect>() {
     assert_eq!((told.currency.as_str(), told.price_date.as_str()), ("EUR", "2026-11-20"));
     let counted = desk.metric("offhook_cost_total{currency=\"EUR\",provider=\"first\"}");
     assert!((counted - cost).abs() < 1e-9, "{cost}, but {counted}");
-    vendor.is_content();
 }
 
 /// Where tokens are reported as well and have no price, that is said.
 pub async fn the_time_of_a_connection_is_counted_and_priced<D: Dialect>() {
     let vendor = Vendor::start::<D>(Scenario::default()).await;
-    let prices = prices(&format!("per_minute: {{ connected: {PER_MINUTE} }}"));
-    let desk = Desk::at(&[("first", vendor.yaml())], "", &prices).await;
+    let desk = Desk::at(&[("first", vendor.yaml())], "", &of_time()).await;
+    time_is_counted_and_priced(&desk, !D::tokens().is_empty()).await;
+    vendor.is_content();
+}
+
+/// The section of prices.
+pub fn of_time() -> String {
+    prices(&format!("per_minute: {{ connected: {PER_MINUTE} }}"))
+}
+
+/// Of a call with a greeting.
+pub async fn time_is_counted_and_priced(desk: &Desk, tells_tokens: bool) {
     let caller = desk.call().await;
     caller.hears(hertz(1), ms(900)).await;
     caller.hears_nothing_for(ms(600)).await;
     let lasted = caller.now();
     desk.ends_with(&caller).await;
-    let used = told(&desk);
+    let used = told(desk);
     let connected = Duration::from_secs_f64(used.connected_seconds);
     assert!(connected.abs_diff(lasted) <= ms(300), "{connected:?} of {lasted:?}");
     let (told, cost) = (used.cost.expect("there is a price"), used.connected_seconds / 60.0 * PER_MINUTE);
     assert!((told.amount - cost).abs() < 1e-5, "{cost}, but {told:?}");
-    assert_eq!(told.unpriced.is_empty(), D::tokens().is_empty(), "{told:?}");
+    assert_eq!(told.unpriced.is_empty(), !tells_tokens, "{told:?}");
     let counted = desk.metric("offhook_cost_total{currency=\"EUR\",provider=\"first\"}");
     assert!((counted - cost).abs() < 1e-5, "{cost}, but {counted}");
-    vendor.is_content();
 }

@@ -19,6 +19,7 @@ mod outages;
 mod page;
 mod runner;
 mod sessions;
+mod stages;
 mod survived;
 mod table;
 mod tools;

@@ -18,6 +18,9 @@ struct Catalogue {
 #[serde(deny_unknown_fields)]
 struct Chapter {
     title: String,
+    /// The providers that it concerns, if not all.
+    #[serde(default)]
+    only: Vec<String>,
     behaviours: Vec<Behaviour>,
 }
 
@@ -29,6 +32,15 @@ struct Behaviour {
     /// Why it does not concern a provider.
     #[serde(default)]
     not_for: BTreeMap<String, String>,
+    /// What of it is shown of a provider, where that is not all.
+    #[serde(default)]
+    partly: BTreeMap<String, String>,
+}
+
+impl Chapter {
+    fn concerns(&self, provider: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == provider)
+    }
 }
 
 fn root() -> PathBuf {
@@ -56,27 +68,31 @@ fn page(catalogue: &Catalogue) -> String {
     );
     let mut reasons: Vec<String> = Vec::new();
     for chapter in &catalogue.chapters {
+        let shown: Vec<_> = shown.iter().filter(|(provider, _)| chapter.concerns(provider)).collect();
         let names: Vec<&str> = shown.iter().map(|(provider, _)| catalogue.providers[*provider].as_str()).collect();
         let _ = write!(page, "\n## {}\n\n| behaviour | {} | test |\n", chapter.title, names.join(" | "));
         let _ = writeln!(page, "| --- |{} --- |", " --- |".repeat(shown.len()));
         for behaviour in &chapter.behaviours {
-            let mut cell = |(provider, tests): &(&str, Vec<&str>)| match behaviour.not_for.get(*provider) {
-                Some(reason) if !tests.contains(&behaviour.test.as_str()) => {
-                    let known = reasons.iter().position(|other| other == reason);
-                    let at = known.unwrap_or_else(|| {
-                        reasons.push(reason.clone());
-                        reasons.len() - 1
-                    });
-                    format!("– ({})", at + 1)
-                }
-                _ => "yes".to_owned(),
+            let mut note = |reason: &String| {
+                let known = reasons.iter().position(|other| other == reason);
+                1 + known.unwrap_or_else(|| {
+                    reasons.push(reason.clone());
+                    reasons.len() - 1
+                })
+            };
+            let mut cell = |(provider, _): &&(&str, Vec<&str>)| match behaviour.not_for.get(*provider) {
+                Some(reason) => format!("– ({})", note(reason)),
+                None => match behaviour.partly.get(*provider) {
+                    Some(what) => format!("yes ({})", note(what)),
+                    None => "yes".to_owned(),
+                },
             };
             let cells: Vec<String> = shown.iter().map(&mut cell).collect();
             let _ = writeln!(page, "| {} | {} | `{}` |", behaviour.says, cells.join(" | "), behaviour.test);
         }
     }
     if !reasons.is_empty() {
-        page.push_str("\n## Where there is none\n\n");
+        page.push_str("\n## Where there is none, or not all of it\n\n");
         for (at, reason) in reasons.iter().enumerate() {
             let _ = writeln!(page, "{}. {reason}", at + 1);
         }
@@ -92,7 +108,8 @@ fn every_behaviour_is_shown_of_every_provider_or_told_why_not() {
         if !catalogue.providers.contains_key(provider) {
             wrong.push(format!("{provider} has no name"));
         }
-        for behaviour in &listed {
+        let concerns = catalogue.chapters.iter().filter(|chapter| chapter.concerns(provider));
+        for behaviour in concerns.flat_map(|chapter| &chapter.behaviours) {
             match (tests.contains(&behaviour.test.as_str()), behaviour.not_for.contains_key(provider)) {
                 (true, true) => wrong.push(format!("{provider}::{} is there, and explained away", behaviour.test)),
                 (false, false) => wrong.push(format!("{provider}::{} is missing", behaviour.test)),
@@ -102,7 +119,8 @@ fn every_behaviour_is_shown_of_every_provider_or_told_why_not() {
         let unlisted = tests.iter().filter(|test| !listed.iter().any(|behaviour| behaviour.test == **test));
         wrong.extend(unlisted.map(|test| format!("{provider}::{test} is on no line of behaviours.yaml")));
     }
-    for name in listed.iter().flat_map(|behaviour| behaviour.not_for.keys()) {
+    let excepted = listed.iter().flat_map(|behaviour| behaviour.not_for.keys().chain(behaviour.partly.keys()));
+    for name in excepted.chain(catalogue.chapters.iter().flat_map(|chapter| &chapter.only)) {
         if !catalogue.providers.contains_key(name) {
             wrong.push(format!("{name} is no provider"));
         }

@@ -15,8 +15,8 @@ use offhook::{
     call::{AgentCommand, AgentEvent, AgentLoss},
 };
 
-const LEGS: [Format; 4] = [Format::ULAW, Format::ALAW, Format::SLIN8, Format::SLIN16];
-const CALLER_HZ: f32 = 1_000.0;
+pub const LEGS: [Format; 4] = [Format::ULAW, Format::ALAW, Format::SLIN8, Format::SLIN16];
+pub const CALLER_HZ: f32 = 1_000.0;
 
 async fn ready<D: Dialect>(leg: Format) -> (Vendor, Stage) {
     let vendor = Vendor::start::<D>(Scenario::default()).await;
@@ -53,7 +53,7 @@ pub async fn the_agents_tone_reaches_the_caller_undistorted_in_every_codec<D: Di
 }
 
 /// The middle of it is this pitch and next to nothing else, as loud as it was made.
-fn is_a_clean_tone(sound: &Sound, hz: f64, rate: u32, what: &str) {
+pub fn is_a_clean_tone(sound: &Sound, hz: f64, rate: u32, what: &str) {
     let frame = rate as usize / 50;
     let middle = &sound.samples[2 * frame..sound.samples.len() - 2 * frame];
     // A whole number of periods, so that all of a tone's power is in one bin.
@@ -101,7 +101,7 @@ pub async fn what_a_codec_cannot_carry_is_not_folded_back<D: Dialect>() {
 }
 
 /// The agent's audio until its response is done.
-async fn spoken(stage: &mut Stage) -> Vec<u8> {
+pub async fn spoken(stage: &mut Stage) -> Vec<u8> {
     let mut audio = Vec::new();
     loop {
         match stage.next().await {
@@ -112,7 +112,7 @@ async fn spoken(stage: &mut Stage) -> Vec<u8> {
     }
 }
 
-fn has_6_khz_or_nothing(sound: &Sound, format: Format, what: &str) {
+pub fn has_6_khz_or_nothing(sound: &Sound, format: Format, what: &str) {
     let frame = format.rate as usize / 50;
     let middle = Sound { samples: sound.samples[2 * frame..sound.samples.len() - 2 * frame].to_vec() };
     if format.rate > 12_000 {

@@ -1,8 +1,8 @@
 //! Which behaviours are shown of which provider. A new provider is one line at the end.
 
 use crate::{
-    clips, clocks, conversation, failover, faults, figures, openings, outages, runner::Case, sessions, support::vendor,
-    survived, tools, turns,
+    clips, clocks, conversation, failover, faults, figures, openings, outages, runner::Case, sessions, stages,
+    support::vendor, survived, tools, turns,
 };
 
 /// Tests that every provider passes, handed to another macro behind what it was given.
@@ -65,21 +65,35 @@ macro_rules! every {
     };
 }
 
-macro_rules! provider {
-    ($provider:ident $dialect:ident $($file:ident :: $test:ident)*) => {
-        mod $provider {
+/// The tests of one column.
+macro_rules! column {
+    ($column:ident $($test:ident => $course:expr,)*) => {
+        mod $column {
             use super::*;
             pub const CASES: &[Case] = &[$((
-                concat!(stringify!($provider), "::", stringify!($test)),
-                || Box::pin($file::$test::<vendor::$dialect>()),
+                concat!(stringify!($column), "::", stringify!($test)),
+                || Box::pin($course),
             )),*];
             $(
                 #[test]
                 fn $test() {
-                    crate::runner::run(concat!(stringify!($provider), "::", stringify!($test)));
+                    crate::runner::run(concat!(stringify!($column), "::", stringify!($test)));
                 }
             )*
         }
+    };
+}
+
+macro_rules! provider {
+    ($provider:ident $dialect:ident $($file:ident :: $test:ident)*) => {
+        column! { $provider $($test => $file::$test::<vendor::$dialect>(),)* }
+    };
+}
+
+/// A pipeline has tests of its own, by the same names where they mean the same.
+macro_rules! pipeline {
+    ($($file:ident :: $test:ident)*) => {
+        column! { pipeline $($test => stages::$file::$test(),)* }
     };
 }
 
@@ -114,4 +128,71 @@ every! { provider! { gemini_live Gemini
     tools::a_call_that_was_taken_back_gets_no_answer
 } }
 
-providers! { openai_realtime deepgram_agent elevenlabs_agent gemini_live }
+pipeline! {
+    conversation::the_greeting_is_heard_as_long_as_it_is
+    conversation::the_caller_is_answered
+    conversation::an_interruption_stops_the_agent_and_late_audio_is_not_heard
+    conversation::the_vendor_is_told_how_much_was_heard
+    turns::a_backchannel_pauses_the_agent_which_goes_on_at_the_exact_sample
+    turns::an_interruption_silences_the_agent_at_once_and_is_heard_from_its_first_sound
+    turns::a_greeting_is_not_cut_by_noise
+    turns::a_protected_greeting_is_not_even_paused
+    turns::a_clip_greets_the_caller_and_the_agent_is_told_its_words
+    turns::a_slow_tool_is_announced_once_and_the_agent_is_told_so
+    turns::a_filler_is_not_heard_before_a_quick_answer_and_makes_place_for_a_late_one
+    figures::the_latency_that_is_told_is_what_the_caller_hears
+    figures::tokens_are_counted_as_they_are_reported_and_priced
+    figures::the_time_of_a_connection_is_counted_and_priced
+    figures::a_vendor_that_fails_is_left_alone_and_tried_again
+    sound::the_callers_tone_reaches_the_vendor_undistorted_from_every_codec
+    sound::the_agents_tone_reaches_the_caller_undistorted_in_every_codec
+    sound::what_a_codec_cannot_carry_is_not_folded_back
+    sound::formats_that_were_not_asked_for_end_the_handshake
+    tools::a_tool_is_called_and_its_result_returned_once
+    tools::parallel_calls_are_each_answered_once
+    tools::unknown_and_doubled_ids_are_survived
+    faults::noise_is_survived
+    openings::a_refused_key_is_told_and_not_tried_again
+    openings::an_upgrade_refused_with_any_status_is_told_for_what_it_is
+    openings::a_vendor_that_is_not_there_is_unreachable
+    openings::an_attempt_that_failed_is_made_again_and_heals
+    openings::a_handshake_of_ten_seconds_is_not_waited_for
+    openings::a_session_closed_before_its_first_message_is_tried_again_and_then_given_up
+    openings::a_session_closed_while_it_is_set_up_is_tried_again_and_then_given_up
+    openings::a_set_up_that_is_never_acknowledged_or_answered_with_garbage_is_given_up
+    openings::quota_and_throttling_at_the_set_up_are_told_for_what_they_are
+    openings::a_caller_is_greeted_by_the_next_provider_when_the_first_one_fails
+    faults::a_session_closed_while_the_caller_is_greeted
+    faults::a_session_closed_while_nobody_speaks
+    faults::a_session_closed_while_the_caller_speaks
+    faults::a_session_closed_while_the_caller_waits_for_an_answer
+    faults::a_session_closed_while_the_agent_speaks
+    faults::a_session_closed_while_a_tool_runs
+    faults::a_connection_that_breaks_without_a_word
+    faults::a_connection_that_is_half_open
+    faults::a_vendor_that_falls_silent
+    faults::one_message_of_8_megabytes_is_survived
+    faults::another_vendor_goes_on_with_what_was_said_and_with_what_a_tool_found
+    faults::a_refused_successor_is_counted_and_another_one_takes_the_call
+    faults::quota_throttling_and_expiry_in_mid_call
+    faults::nothing_but_garbage_in_mid_call
+    faults::the_next_session_is_told_what_was_said
+    faults::a_caller_whom_nobody_can_serve_any_more_hears_the_apology
+    breaks::a_model_that_fails_once_is_asked_again
+    breaks::a_voice_that_fails_once_is_asked_again
+    breaks::a_turn_without_words_is_answered
+    breaks::an_answer_that_ends_in_the_middle_of_a_call_calls_nothing
+    breaks::a_call_whose_arguments_come_in_fragments_is_run_with_all_of_them
+    breaks::two_calls_that_come_interleaved_are_each_run_with_their_own
+    breaks::a_clause_of_10_kilobytes_is_spoken_in_parts_as_far_as_it_is_heard
+    breaks::sound_in_odd_pieces_and_at_any_rate_is_heard_at_its_pitch_and_length
+    breaks::words_that_come_when_the_answer_has_begun_change_nothing
+    breaks::an_interruption_ends_the_question_to_the_model
+    ranks::the_next_listener_stands_in
+    ranks::the_next_listener_takes_over_in_the_middle_of_a_turn
+    ranks::the_next_model_stands_in
+    ranks::the_next_voice_stands_in
+    ranks::a_service_that_fails_again_and_again_is_left_in_peace
+}
+
+providers! { openai_realtime deepgram_agent elevenlabs_agent gemini_live pipeline }

@@ -15,18 +15,18 @@ use std::{
     time::Duration,
 };
 
-const GREETING: Duration = ms(3_500);
+pub const GREETING: Duration = ms(3_500);
 /// A resampler brings out its last samples in a frame of their own.
-const GREETING_HEARD: RangeInclusive<Duration> = GREETING..=ms(3_520);
+pub const GREETING_HEARD: RangeInclusive<Duration> = GREETING..=ms(3_520);
 /// A sound over the agent pauses it within 100 ms, and is decided within 600 ms.
-const PAUSE: RangeInclusive<Duration> = ms(100)..=ms(600);
+pub const PAUSE: RangeInclusive<Duration> = ms(100)..=ms(600);
 /// From the caller's first sound until the agent is not heard any more: 100 ms on a quiet machine, on which not twenty
 /// calls run at a time.
-const SILENCED_WITHIN: Duration = ms(200);
-const BACKCHANNEL: &str = "Uh-huh.";
+pub const SILENCED_WITHIN: Duration = ms(200);
+pub const BACKCHANNEL: &str = "Uh-huh.";
 /// Longer than a frame that came late, and shorter than any pause of ours.
-const HICCUP: Duration = ms(60);
-const QUESTION: &str = "When do you open on Sunday?";
+pub const HICCUP: Duration = ms(60);
+pub const QUESTION: &str = "When do you open on Sunday?";
 
 /// A caller in the first second of a long greeting.
 async fn greeted_at_length<D: Dialect>(turns: &str) -> (Vendor, Desk, Caller) {
@@ -38,7 +38,7 @@ async fn greeted_at_length<D: Dialect>(turns: &str) -> (Vendor, Desk, Caller) {
 }
 
 /// From the greeting's beginning to its end.
-fn greeting(tape: &Tape) -> Range<Duration> {
+pub fn greeting(tape: &Tape) -> Range<Duration> {
     let begins = tape.first_of(hertz(1), ms(0)).expect("it was heard");
     begins..tape.last_of(hertz(1), ms(0)..tape.now()).expect("it was heard")
 }
@@ -129,7 +129,7 @@ pub async fn a_protected_greeting_is_not_even_paused<D: Dialect>() {
 }
 
 /// White noise, louder than a voice on a bad line.
-fn noise(length: Duration) -> Vec<i16> {
+pub fn noise(length: Duration) -> Vec<i16> {
     let mut state: u32 = 0x2545_f491;
     let mut sample = || {
         state ^= state << 13;

@@ -15,6 +15,7 @@ pub mod processes;
 pub mod python;
 pub mod service;
 pub mod stage;
+pub mod stages;
 pub mod tied;
 pub mod vendor;
 

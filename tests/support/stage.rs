@@ -4,7 +4,7 @@ use offhook::{
     audio::Format,
     call::{AgentCommand, AgentEvent},
     facts::CallId,
-    provider::{self, AgentSetup, ProviderCounters, SessionPolicy},
+    provider::{self, AgentSetup, Provider, ProviderCounters, SessionPolicy},
 };
 use prometheus::Registry;
 use serde_json::Value;
@@ -21,7 +21,10 @@ pub struct Stage {
 
 impl Stage {
     pub fn with(kind: &str, options: &Value, leg: Format) -> Self {
-        let provider = provider::build(kind, options).expect("good options");
+        Self::of(provider::build(kind, options).expect("good options"), leg)
+    }
+
+    pub fn of(provider: Arc<dyn Provider>, leg: Format) -> Self {
         let setup = AgentSetup { instructions: "Be brief.".into(), ..AgentSetup::new(CallId::random(), leg) };
         let counters = Arc::new(ProviderCounters::new(&Registry::new()).expect("a fresh registry"));
         let policy = SessionPolicy { handshake_max: Duration::from_secs(1), ..SessionPolicy::default() };

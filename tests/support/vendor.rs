@@ -63,6 +63,10 @@ pub trait Dialect: Default + Send + 'static {
     const KIND: &'static str;
     /// Options of the provider that lead to a server here.
     fn options(address: SocketAddr) -> Value;
+    /// What the client asks for by the address that it dials, with its query.
+    fn dialled(&mut self, _path: &str) -> Vec<Heard> {
+        Vec::new()
+    }
     /// What the vendor says when the connection stands, before it heard anything.
     fn hello(&mut self) -> Vec<Message> {
         Vec::new()
@@ -352,6 +356,10 @@ impl Vendor {
     /// One entry of the configuration's `providers`.
     pub fn yaml(&self) -> String {
         format!("{{ {}: {} }}", self.kind, self.options)
+    }
+
+    pub fn kind(&self) -> &'static str {
+        self.kind
     }
 
     /// The same with more options.

@@ -79,6 +79,7 @@ impl Embedded for Played {
     fn play(
         &self,
         setup: AgentSetup,
+        _ready_max: Duration,
         mut commands: mpsc::Receiver<AgentCommand>,
         events: mpsc::Sender<AgentEvent>,
     ) -> BoxFuture<'static, Option<AgentLoss>> {

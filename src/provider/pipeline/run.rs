@@ -38,6 +38,8 @@ const TURNS_MAX: usize = 64;
 /// What has failed within this is worth another attempt at the same service; a caller has waited long enough after any
 /// other.
 const QUICK: Duration = Duration::from_secs(1);
+/// Nobody listens any more. Two slow attempts fit in; who is heard by nobody for longer is better off with another agent.
+const DEAF_MAX: Duration = Duration::from_secs(6);
 /// Speech of one clause: several times what it can be, and no voice that never ends.
 const CLAUSE_MAX: Duration = Duration::from_secs(60);
 
@@ -46,12 +48,13 @@ pub(super) async fn play(
     stages: Arc<Stages>,
     mut conductor: Conductor,
     leg: Format,
+    ready_max: Duration,
     mut commands: mpsc::Receiver<AgentCommand>,
     events: mpsc::Sender<AgentEvent>,
 ) -> Option<AgentLoss> {
     let (to_conductor, mut inputs) = mpsc::channel(INPUTS_MAX);
     let (hear, hears) = mpsc::channel(HEARS_MAX);
-    let listening = listen(Arc::clone(&stages), leg, hears, to_conductor.clone());
+    let listening = listen(Arc::clone(&stages), leg, ready_max, hears, to_conductor.clone());
     tokio::pin!(listening);
     let mut crew = Crew { stages, leg, to_conductor, asks: HashMap::new(), voices: HashMap::new() };
     let mut outputs = Vec::new();
@@ -259,8 +262,15 @@ async fn speak_by(
 // ---- The listener ----
 
 /// Listens for the whole call, by whichever listener works; ends when none does.
-async fn listen(stages: Arc<Stages>, leg: Format, hears: mpsc::Receiver<Hear>, to: mpsc::Sender<Input>) -> Fault {
-    let mut ears = Ears { leg, hears, to, kept: Vec::new(), ended: VecDeque::new(), worked: false };
+async fn listen(
+    stages: Arc<Stages>,
+    leg: Format,
+    ready_max: Duration,
+    hears: mpsc::Receiver<Hear>,
+    to: mpsc::Sender<Input>,
+) -> Fault {
+    let deaf_until = Some(Instant::now() + ready_max);
+    let mut ears = Ears { leg, hears, to, kept: Vec::new(), ended: VecDeque::new(), worked: false, deaf_until };
     loop {
         let (mut listeners, mut worked) = (stages.listeners.to_ask(), false);
         let mut last = Fault::Garbage("there is no listener");
@@ -270,7 +280,11 @@ async fn listen(stages: Arc<Stages>, leg: Format, hears: mpsc::Receiver<Hear>, t
                 worked = true;
                 rank.renew();
             }
-            listeners.failed(rank, &last, true).await;
+            let too_late = ears.deaf_until.is_some_and(|until| Instant::now() >= until);
+            listeners.failed(rank, &last, !too_late).await;
+            if too_late {
+                return last;
+            }
         }
         // One that has written something down may do so again, and those before it as well.
         if !worked {
@@ -289,6 +303,8 @@ struct Ears {
     ended: VecDeque<Instant>,
     /// The words of a turn came of the listener that listens.
     worked: bool,
+    /// While nobody listens: how long that may be so.
+    deaf_until: Option<Instant>,
 }
 
 impl Ears {
@@ -300,6 +316,8 @@ impl Ears {
         let (words, mut heard) = mpsc::channel(WORDS_MAX);
         let listening = rank.service.listen(format, input, words);
         tokio::pin!(listening);
+        let since = Instant::now();
+        self.deaf_until.get_or_insert(since + DEAF_MAX);
         for hear in joined(&self.kept, self.leg.frame_bytes() * 50) {
             let _ = tell.try_send(converted(&hear, &mut converter));
         }
@@ -307,6 +325,7 @@ impl Ears {
             tokio::select! {
                 biased;
                 Some(heard) = heard.recv() => {
+                    self.deaf_until = None;
                     if matches!(heard, Heard::Turn { .. }) {
                         self.worked = true;
                         self.turn_is_known();
@@ -316,6 +335,7 @@ impl Ears {
                     let _ = self.to.send(Input::Heard(heard)).await;
                 }
                 how = &mut listening => return how.err().unwrap_or(Fault::Closed(None)),
+                () = until(self.deaf_until.map(Instant::into_std)) => return Fault::Slow(since.elapsed()),
                 hear = self.hears.recv() => {
                     // The call has left; so will this task.
                     let Some(hear) = hear else { return std::future::pending().await };

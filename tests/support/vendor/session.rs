@@ -36,8 +36,8 @@ const HEAD_MAX: usize = 8 << 10;
 pub(super) async fn serve<D: Dialect>(mut stream: TcpStream, shared: Arc<Shared>) {
     stream.set_nodelay(true).expect("a fresh socket");
     let Some(head) = head(&stream).await else { return };
+    let path = head.split(' ').nth(1).unwrap_or_default();
     if !head.to_lowercase().contains("upgrade: websocket") {
-        let path = head.split(' ').nth(1).unwrap_or_default();
         let (status, body) = match D::page(path, shared.address) {
             Some(body) => ("200 OK", body),
             None => ("404 Not Found", String::new()),
@@ -61,7 +61,7 @@ pub(super) async fn serve<D: Dialect>(mut stream: TcpStream, shared: Arc<Shared>
     if let Ok(socket) = accept_async_with_config(stream, Some(config)).await {
         shared.note(number, |seen| seen.upgraded = true);
         let (sink, stream) = socket.split();
-        Session::<D>::new(number, sink, Arc::clone(&shared)).run(opening, stream, orders).await;
+        Session::<D>::new(number, sink, Arc::clone(&shared)).run(path, opening, stream, orders).await;
     }
     shared.note(number, |seen| seen.over = true);
 }
@@ -159,6 +159,7 @@ impl<D: Dialect> Session<D> {
 
     async fn run(
         mut self,
+        path: &str,
         opening: Opening,
         mut stream: SplitStream<WebSocketStream<TcpStream>>,
         mut orders: mpsc::Receiver<Order>,
@@ -169,6 +170,9 @@ impl<D: Dialect> Session<D> {
             _ => {
                 for message in self.dialect.hello() {
                     self.send(message).await;
+                }
+                for heard in self.dialect.dialled(path) {
+                    self.take(heard, &opening).await;
                 }
             }
         }

@@ -36,6 +36,8 @@ use tokio::{
 
 /// One slot of the caller's track.
 const FRAME: Duration = Duration::from_millis(20);
+/// What a call gives its first agent, about.
+const READY_MAX: Duration = Duration::from_secs(6);
 
 /// What becomes of a request.
 enum Does {
@@ -241,7 +243,7 @@ impl Play {
         let conductor = Conductor::new(History::new(String::new(), 10_000), [].into(), "key".into());
         let (commands, to_play) = mpsc::channel(64);
         let (from_play, events) = mpsc::channel(64);
-        let task = tokio::spawn(run::play(Arc::new(stages), conductor, Format::ULAW, to_play, from_play));
+        let task = tokio::spawn(run::play(Arc::new(stages), conductor, Format::ULAW, READY_MAX, to_play, from_play));
         Self { commands, events, task, registry }
     }
 

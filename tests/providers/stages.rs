@@ -1,0 +1,54 @@
+//! The pipeline's column of the table: the same behaviours, shown of calls whose agent listens, thinks and speaks by
+//! three services (`tests/support/stages.rs`).
+
+pub mod breaks;
+pub mod conversation;
+pub mod faults;
+pub mod figures;
+pub mod openings;
+pub mod ranks;
+pub mod sound;
+pub mod tools;
+pub mod turns;
+
+use crate::{
+    desk::Desk,
+    ear::Caller,
+    ms,
+    support::{stages::Stages, vendor::hertz},
+};
+use std::{ops::Range, time::Duration};
+
+/// A caller whom the agent has greeted.
+async fn greeted(stages: &Stages) -> (Desk, Caller) {
+    let desk = Desk::of_stages(stages).await;
+    let caller = called(&desk).await;
+    (desk, caller)
+}
+
+async fn called(desk: &Desk) -> Caller {
+    let caller = desk.call().await;
+    caller.hears(hertz(1), ms(700)).await;
+    caller.hears_nothing_for(ms(300)).await;
+    caller
+}
+
+/// The caller says something, and hears so much of this pitch after it.
+async fn answered(caller: &Caller, hz: f64, length: Duration) -> Range<Duration> {
+    let said = speaks(caller).await;
+    caller.hears_from(said.end, hz, length).await;
+    said
+}
+
+/// The caller says something, once more perhaps.
+async fn speaks(caller: &Caller) -> Range<Duration> {
+    let before = caller.look(|tape| tape.said.len());
+    caller.speaks().await;
+    caller.until("the caller speaks", |tape| tape.said.len() > before).await;
+    caller.has_spoken().await
+}
+
+/// What the caller heard, for a test that fails.
+fn story(caller: &Caller) -> String {
+    caller.look(|tape| format!("{tape:?}"))
+}

@@ -1,0 +1,93 @@
+//! Services that stand in for each other within one pipeline.
+
+use super::{answered, called, faults::no_apology};
+use crate::{
+    desk::{Desk, pipeline},
+    ms,
+    support::{
+        stages::{Reply, Stages},
+        vendor::{Opening, Order, Scenario, hertz},
+    },
+};
+
+/// Two of each kind of service; the second voice has a pitch of its own.
+async fn desk(first: &Stages, second: &Stages) -> Desk {
+    let both: &[&str] = &["one", "two"];
+    let sections = Stages::sections(&[("one", first), ("two", second)]);
+    Desk::at(&[("first", pipeline(both, both, both))], "", &sections).await
+}
+
+async fn second() -> Stages {
+    Stages::of(Scenario { voice: 3, ..Scenario::default() }).await
+}
+
+/// Two calls, each with a turn that is answered at this pitch.
+async fn two_calls(desk: &Desk, hz: f64) {
+    for _ in 0..2 {
+        let caller = desk.call().await;
+        caller.hears(hz, ms(700)).await;
+        caller.hears_nothing_for(ms(300)).await;
+        answered(&caller, hz, ms(700)).await;
+        no_apology("the second one", &caller);
+        desk.ends_with(&caller).await;
+    }
+    assert_eq!(desk.metric("offhook_session_recoveries_total"), 0.0, "the call has lost nobody");
+}
+
+pub async fn the_next_listener_stands_in() {
+    let (first, second) = (Stages::of(Scenario::all(Opening::Refuse(401))).await, second().await);
+    let desk = desk(&first, &second).await;
+    two_calls(&desk, hertz(1)).await;
+    assert_eq!((first.listener.sessions(), second.listener.sessions()), (1, 2), "who was refused rests");
+    second.listener.is_content();
+}
+
+pub async fn the_next_model_stands_in() {
+    let (first, second) = (Stages::start().await, second().await);
+    first.model.answers(|_| Reply::refuses(401, "invalid_api_key"));
+    let desk = desk(&first, &second).await;
+    two_calls(&desk, hertz(1)).await;
+    assert_eq!((first.model.times(), second.model.times()), (1, 2), "who was refused rests");
+}
+
+pub async fn the_next_voice_stands_in() {
+    let (first, second) = (Stages::start().await, second().await);
+    first.voice.answers(|_| Reply::refuses(401, "invalid_api_key"));
+    let desk = desk(&first, &second).await;
+    two_calls(&desk, hertz(4)).await;
+    assert_eq!((first.voice.times(), second.voice.times()), (1, 4), "who was refused rests");
+}
+
+/// Its words are asked of the one that has heard the turn from its beginning.
+pub async fn the_next_listener_takes_over_in_the_middle_of_a_turn() {
+    let scenario = Scenario { openings: vec![Opening::Normal], otherwise: Opening::Refuse(503), ..Scenario::default() };
+    let (first, second) = (Stages::of(scenario).await, second().await);
+    let desk = desk(&first, &second).await;
+    let caller = called(&desk).await;
+    caller.speaks().await;
+    let began = |tape: &crate::ear::Tape| tape.said.last().is_some_and(|said| said.end - said.start >= ms(800));
+    caller.until("the caller speaks", began).await;
+    first.listener.order(1, Order::Drop);
+    let said = caller.has_spoken().await;
+    caller.hears_from(said.end, hertz(1), ms(700)).await;
+    second.listener.until_session(1, "heard the turn", |seen| seen.turns_ended == 1).await;
+    no_apology("the second listener", &caller);
+    desk.ends_with(&caller).await;
+    second.listener.is_content();
+}
+
+/// A model that fails again and again is asked for three answers, and then no more for a while.
+pub async fn a_service_that_fails_again_and_again_is_left_in_peace() {
+    let (first, second) = (Stages::start().await, second().await);
+    first.model.answers(|_| Reply::refuses(500, "server_error"));
+    let desk = desk(&first, &second).await;
+    let caller = called(&desk).await;
+    for turns in 1..=4 {
+        answered(&caller, hertz(1), ms(700)).await;
+        caller.hears_nothing_for(ms(300)).await;
+        // Each of them with two more attempts.
+        assert_eq!((first.model.times(), second.model.times()), (3 * turns.min(3), turns));
+    }
+    no_apology("the second model", &caller);
+    desk.ends_with(&caller).await;
+}

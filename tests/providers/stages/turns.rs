@@ -1,0 +1,163 @@
+//! Who has the turn, and what the engine says itself, beside a pipeline.
+
+use super::{answered, faults::calls_once, speaks, story};
+use crate::{
+    clips::{EDGES, QUIET},
+    desk::{Desk, MOMENT, MOMENT_HZ},
+    ear::{Caller, Tape},
+    ms,
+    support::{
+        audio::samples_of,
+        stages::{Stages, model},
+        vendor::{Scenario, hertz},
+    },
+    tools::look_up,
+    turns::{BACKCHANNEL, GREETING, GREETING_HEARD, HICCUP, PAUSE, QUESTION, SILENCED_WITHIN, greeting, noise},
+};
+use std::time::Duration;
+
+/// A caller in the first second of a long greeting; the listener understands these words.
+async fn greeted_at_length(words: &'static str, turns: &str) -> (Stages, Desk, Caller) {
+    let stages = Stages::of(Scenario { caller_words: words, ..Scenario::answers(GREETING) }).await;
+    let desk = Desk::of_pipelines(&[("first", &stages)], turns).await;
+    let caller = desk.call().await;
+    caller.hears(hertz(1), ms(700)).await;
+    (stages, desk, caller)
+}
+
+/// The greeting was heard to its end as if nothing had been said; how long its longest pause was.
+async fn is_heard_out(stages: &Stages, desk: &Desk, caller: &Caller) -> Duration {
+    caller.hears(hertz(1), GREETING - ms(40)).await;
+    caller.hears_nothing_for(ms(700)).await;
+    let (length, pause) =
+        caller.look(|tape| (tape.seamless(hertz(1), ms(0)..tape.now()), tape.longest_silence(greeting(tape))));
+    assert!(GREETING_HEARD.contains(&length), "{length:?}: {}", story(caller));
+    assert_eq!(stages.model.times(), 0, "nothing was to be answered");
+    desk.ends_with(caller).await;
+    stages.listener.is_content();
+    pause
+}
+
+/// The listener hears it, and its words tell what it is; the model does not.
+pub async fn a_backchannel_pauses_the_agent_which_goes_on_at_the_exact_sample() {
+    let (stages, desk, caller) = greeted_at_length(BACKCHANNEL, "").await;
+    caller.says(BACKCHANNEL).await;
+    caller.has_spoken().await;
+    let pause = is_heard_out(&stages, &desk, &caller).await;
+    assert!(PAUSE.contains(&pause), "{pause:?}: {}", story(&caller));
+    assert_eq!(desk.metric("offhook_false_alarms_total"), 1.0);
+}
+
+pub async fn an_interruption_silences_the_agent_at_once_and_is_heard_from_its_first_sound() {
+    let (stages, desk, caller) = greeted_at_length(QUESTION, "").await;
+    caller.says(QUESTION).await;
+    let said = caller.has_spoken().await;
+    let last = caller.look(|tape| tape.last_of(hertz(1), said.start..said.end)).expect("it speaks when they begin");
+    assert!(last <= said.start + SILENCED_WITHIN, "{:?}: {}", last - said.start, story(&caller));
+    caller.hears_from(said.end, hertz(1), GREETING - ms(40)).await;
+    caller.hears_nothing_for(ms(400)).await;
+    let answer = caller.look(|tape| tape.seamless(hertz(1), said.end..tape.now()));
+    assert!(GREETING_HEARD.contains(&answer), "{answer:?}: {}", story(&caller));
+    let (heard, format) =
+        stages.listener.of(1, |seen| (seen.audio.clone(), seen.set_up.clone().expect("it is set up").hears));
+    let heard = samples_of(&heard, format);
+    let voiced = heard.chunks(format.rate as usize / 50).filter(|frame| frame.iter().any(|s| s.unsigned_abs() > 1_000));
+    let (voiced, spoken) = (ms(20) * u32::try_from(voiced.count()).expect("seconds"), said.end - said.start);
+    assert!(voiced >= spoken.mul_f64(0.7) && voiced <= spoken + ms(40), "{voiced:?} of {spoken:?}");
+    assert_eq!(stages.model.asked().last().expect("asked").said_by("user"), [QUESTION]);
+    desk.ends_with(&caller).await;
+    stages.listener.is_content();
+}
+
+pub async fn a_greeting_is_not_cut_by_noise() {
+    let (stages, desk, caller) = greeted_at_length("", "").await;
+    caller.say(noise(ms(1_000)));
+    caller.has_spoken().await;
+    let pause = is_heard_out(&stages, &desk, &caller).await;
+    assert!(pause <= *PAUSE.end(), "{pause:?}: {}", story(&caller));
+}
+
+pub async fn a_protected_greeting_is_not_even_paused() {
+    let (stages, desk, caller) = greeted_at_length(QUESTION, "turns: { protect_greeting: true }").await;
+    caller.says(QUESTION).await;
+    caller.has_spoken().await;
+    let pause = is_heard_out(&stages, &desk, &caller).await;
+    assert!(pause <= HICCUP, "{pause:?}: {}", story(&caller));
+    assert_eq!(desk.metric("offhook_false_alarms_total"), 0.0);
+}
+
+// ---- What the engine says itself ----
+
+pub async fn a_clip_greets_the_caller_and_the_agent_is_told_its_words() {
+    let stages = Stages::start().await;
+    let desk = Desk::of_pipelines(&[("first", &stages)], "greeting_by: clip").await;
+    let caller = desk.call().await;
+    caller.until("the clip is heard", |tape| tape.loud_time(ms(0)..tape.now()) >= ms(300)).await;
+    let begins = caller.look(|tape| tape.longest_silence(ms(0)..ms(400)));
+    assert!(begins <= ms(200), "the clip is heard at once: {}", story(&caller));
+    caller.hears_nothing_for(ms(300)).await;
+    let (audio, hears) =
+        stages.listener.of(1, |seen| (seen.audio.clone(), seen.set_up.clone().expect("it is ready").hears));
+    assert!(samples_of(&audio, hears).iter().all(|sample| sample.unsigned_abs() < 100), "nobody listens to it");
+    answered(&caller, hertz(1), ms(700)).await;
+    let told = stages.model.is_asked(1).await.body["messages"].to_string();
+    assert!(told.contains("Hello there."), "{told}");
+    assert_eq!(stages.voice.times(), 1, "the pipeline's voice has only answered");
+    assert_eq!(desk.metric("offhook_sentences_total{purpose=\"greeting\"}"), 1.0);
+    desk.ends_with(&caller).await;
+    stages.listener.is_content();
+}
+
+pub async fn a_slow_tool_is_announced_once_and_the_agent_is_told_so() {
+    let stages = Stages::start().await;
+    stages.model.answers(calls_once);
+    let desk = Desk::of_pipelines(&[("first", &stages)], QUIET).await;
+    let caller = super::called(&desk).await;
+    desk.service.holds(true);
+    speaks(&caller).await;
+    desk.service.wait_requests(1).await;
+    let asked = caller.now();
+    caller.hears(MOMENT_HZ, MOMENT - EDGES).await;
+    // Twice as long as it took until the first one.
+    caller.hears_nothing_for(ms(1_500)).await;
+    let (filler, begun) = caller.look(|tape| (tape.time_of(MOMENT_HZ, ms(0)), tape.first_of(MOMENT_HZ, ms(0))));
+    assert!(filler <= MOMENT, "once: {}", story(&caller));
+    assert!(begun.is_some_and(|begun| begun <= asked + ms(1_000)), "{}", story(&caller));
+    desk.service.holds(false);
+    let released = caller.now();
+    caller.hears_from(released, hertz(1), ms(900)).await;
+    caller.hears_nothing_for(ms(300)).await;
+    assert_eq!(caller.look(|tape| tape.time_of(MOMENT_HZ, released)), ms(0));
+    let told = stages.model.is_asked(2).await;
+    assert!(told.body["messages"].to_string().contains("One moment, "), "{:#}", told.body["messages"]);
+    assert_eq!(told.results().len(), 1);
+    desk.ends_with(&caller).await;
+    stages.listener.is_content();
+}
+
+pub async fn a_filler_is_not_heard_before_a_quick_answer_and_makes_place_for_a_late_one() {
+    let stages = Stages::start().await;
+    // Each turn calls once.
+    stages.model.answers(|asked| match asked.results().len() < asked.said_by("user").len() {
+        true => model::calls(&[look_up(asked.results().len() + 1)]),
+        false => model::says("There it is."),
+    });
+    let desk = Desk::of_pipelines(&[("first", &stages)], QUIET).await;
+    let caller = super::called(&desk).await;
+    answered(&caller, hertz(1), ms(900)).await;
+    caller.hears_nothing_for(ms(300)).await;
+    let fillers = |tape: &Tape| tape.time_of(MOMENT_HZ, ms(0));
+    assert_eq!(caller.look(fillers), ms(0), "{}", story(&caller));
+    desk.service.holds(true);
+    speaks(&caller).await;
+    caller.hears(MOMENT_HZ, ms(300)).await;
+    let released = caller.now();
+    desk.service.holds(false);
+    caller.hears_from(released, hertz(1), ms(900)).await;
+    caller.hears_nothing_for(ms(300)).await;
+    assert!(caller.look(fillers) <= ms(1_000), "it makes place: {}", story(&caller));
+    let answer = caller.look(|tape| tape.seamless(hertz(1), tape.first_of(hertz(1), released).unwrap()..tape.now()));
+    assert!((ms(1_000)..=ms(1_020)).contains(&answer), "{answer:?}: {}", story(&caller));
+    desk.ends_with(&caller).await;
+    stages.listener.is_content();
+}

@@ -1,0 +1,244 @@
+//! The services of a pipeline on 127.0.0.1, for tests: somebody who listens, a model and a voice, each by the protocol
+//! of one of its vendors.
+//!
+//! A listener over a WebSocket is a [`Vendor`] like the realtime ones, with their openings, orders and faults; its
+//! dialects are in `stages/listeners.rs`. Whoever is asked and answers is a [`Server`], and what it answers is a
+//! [`Reply`] that the test's own function makes of each question: whole, or as broken as the test wants it.
+//!
+//! By default the listener understands [`Scenario::caller_words`] of each turn in which it hears a voice, the model
+//! says [`Scenario::agent_words`], and the voice makes a tone of [`Scenario::answer`] of each clause; its pitch is that
+//! of a realtime vendor's first session ([`hertz`]).
+
+#![allow(unused_imports)]
+
+mod listeners;
+pub mod model;
+mod serve;
+pub mod voice;
+
+pub use listeners::{Flux, Nova, Transcriber, writes};
+
+use super::vendor::{Dialect, Scenario, Vendor, hertz};
+use offhook::config::{ProviderConfig, Services};
+use serde_json::{Value, json};
+use std::{
+    fmt::Write as _,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    net::TcpListener,
+    sync::watch,
+    task::{JoinHandle, JoinSet},
+    time::timeout,
+};
+
+/// The longest a test waits for a question that should come.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// All services of one pipeline.
+pub struct Stages {
+    pub listener: Vendor,
+    pub model: Server,
+    pub voice: Server,
+}
+
+impl Stages {
+    pub async fn start() -> Self {
+        Self::of(Scenario::default()).await
+    }
+
+    pub async fn of(scenario: Scenario) -> Self {
+        Self::listening::<Flux>(scenario).await
+    }
+
+    pub async fn listening<L: Dialect>(scenario: Scenario) -> Self {
+        let Scenario { agent_words, answer, voice, .. } = scenario;
+        let model = Server::start(move |_| model::says(agent_words)).await;
+        let voice = Server::start(move |asked| voice::speaks(asked, hertz(1 + voice), answer)).await;
+        Self { listener: Vendor::start::<L>(scenario).await, model, voice }
+    }
+
+    /// An entry of `stt`, of `llm` and of `voices`. Nobody waits as long as callers would.
+    fn entries(&self) -> [(&'static str, &'static str, Value); 3] {
+        let (model, voice) = (self.model.address, self.voice.address);
+        let llm = json!({ "base_url": format!("http://{model}/v1"), "model": "m", "timeout_ms": 1_500 });
+        let tts = json!({
+            "base_url": format!("http://{voice}/v1"), "model": "m", "voice": "ada", "first_sound_ms": 1_500,
+        });
+        [
+            ("stt", self.listener.kind(), self.listener.options().clone()),
+            ("llm", "openai_chat", llm),
+            ("voices", "openai_speech", tts),
+        ]
+    }
+
+    /// The sections `stt`, `llm` and `voices` of a configuration.
+    pub fn sections(named: &[(&str, &Self)]) -> String {
+        let mut yaml = String::new();
+        for stage in 0..3 {
+            for (index, (name, stages)) in named.iter().enumerate() {
+                let (section, kind, options) = &stages.entries()[stage];
+                let head = if index == 0 { format!("{section}:\n") } else { String::new() };
+                let _ = writeln!(yaml, "{head}  {name}: {{ {kind}: {options} }}");
+            }
+        }
+        yaml
+    }
+
+    /// The same for a pipeline without a configuration, each by the name `one`.
+    pub fn services(&self) -> Services {
+        let one = |(_, kind, options): (&str, &str, Value)| {
+            [("one".to_owned(), ProviderConfig { kind: kind.into(), options })].into()
+        };
+        let [stt, llm, voices] = self.entries().map(one);
+        Services { stt, llm, voices }
+    }
+}
+
+/// One question.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    /// Counted from 1.
+    pub number: usize,
+    /// With its query; the kind of an event where there is no path.
+    pub path: String,
+    /// Null when it is no JSON.
+    pub body: Value,
+    /// What came that is no JSON.
+    pub sound: Vec<u8>,
+    /// Who asked went before it had the whole answer.
+    pub gone: bool,
+}
+
+/// What a server answers.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    pub status: u16,
+    /// Of the content.
+    pub kind: &'static str,
+    pub bits: Vec<Bit>,
+}
+
+#[derive(Debug, Clone)]
+pub enum Bit {
+    Bytes(Vec<u8>),
+    Wait(Duration),
+    /// Nothing more comes, and the connection stands.
+    Stall,
+    /// The connection breaks. As the first bit, nothing was answered at all.
+    Break,
+}
+
+impl Reply {
+    pub fn whole(kind: &'static str, body: impl Into<Vec<u8>>) -> Self {
+        Self { status: 200, kind, bits: vec![Bit::Bytes(body.into())] }
+    }
+
+    pub fn json(body: &Value) -> Self {
+        Self::whole("application/json", body.to_string())
+    }
+
+    /// As vendors refuse: with their own word for it.
+    pub fn refuses(status: u16, code: &str) -> Self {
+        let error = json!({ "error": { "message": "Not the words of the test.", "code": code } });
+        Self { status, ..Self::json(&error) }
+    }
+
+    pub fn stalls() -> Self {
+        Self { status: 200, kind: "", bits: vec![Bit::Stall] }
+    }
+
+    pub fn breaks() -> Self {
+        Self { status: 200, kind: "", bits: vec![Bit::Break] }
+    }
+
+    /// What a wrong address answers with.
+    pub fn page() -> Self {
+        Self::whole("text/html", "<p>Welcome</p>")
+    }
+}
+
+type Script = Arc<dyn Fn(&Asked) -> Reply + Send + Sync>;
+
+/// Somebody who is asked and answers: over HTTP, over Wyoming, or over a WebSocket with one question.
+pub struct Server {
+    pub address: SocketAddr,
+    shared: Arc<Shared>,
+    task: JoinHandle<()>,
+}
+
+struct Shared {
+    script: Mutex<Script>,
+    asked: watch::Sender<Vec<Asked>>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Server {
+    pub async fn start(script: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("a bound socket");
+        let shared = Arc::new(Shared { script: Mutex::new(Arc::new(script)), asked: watch::Sender::default() });
+        let serving = Arc::clone(&shared);
+        let task = tokio::spawn(async move {
+            let mut open = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                open.spawn(serve::serve(stream, Arc::clone(&serving)));
+            }
+        });
+        Self { address, shared, task }
+    }
+
+    /// From now on.
+    pub fn answers(&self, script: impl Fn(&Asked) -> Reply + Send + Sync + 'static) {
+        *self.shared.script() = Arc::new(script);
+    }
+
+    /// All questions so far, oldest first.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.shared.asked.borrow().clone()
+    }
+
+    pub fn times(&self) -> usize {
+        self.shared.asked.borrow().len()
+    }
+
+    /// Waits until it was asked so often, and returns the last of these questions.
+    pub async fn is_asked(&self, times: usize) -> Asked {
+        self.until(&format!("it was asked {times} times"), |asked| asked.len() >= times).await[times - 1].clone()
+    }
+
+    /// Waits until this holds of all questions.
+    pub async fn until(&self, what: &str, holds: impl Fn(&[Asked]) -> bool) -> Vec<Asked> {
+        let mut asked = self.shared.asked.subscribe();
+        let waited = timeout(PATIENCE, asked.wait_for(|asked| holds(asked))).await.is_ok();
+        assert!(waited, "waited in vain until {what}: {:#?}", self.asked());
+        self.asked()
+    }
+}
+
+impl Shared {
+    fn script(&self) -> MutexGuard<'_, Script> {
+        self.script.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a question, and says its number and what is answered.
+    fn ask(&self, mut asked: Asked) -> (usize, Reply) {
+        let script = Arc::clone(&self.script());
+        self.asked.send_modify(|all| {
+            asked.number = all.len() + 1;
+            all.push(asked.clone());
+        });
+        (asked.number, script(&asked))
+    }
+
+    fn gone(&self, number: usize) {
+        self.asked.send_modify(|all| all[number - 1].gone = true);
+    }
+}
