@@ -53,7 +53,10 @@ impl Pbx {
         let said = File::create(directory.path().join("said")).expect("a file in the test's own directory");
         // The script runs what cargo has built: target/debug/offhook.
         let target = Path::new(env!("CARGO_BIN_EXE_offhook")).ancestors().nth(2).expect("target/debug/offhook");
-        let child = Command::new(lab().join("pbx.sh"))
+        // Who starts these tests in the background may have them ignore Ctrl-C, which a shell cannot undo.
+        let child = Command::new("env")
+            .arg("--default-signal=INT")
+            .arg(lab().join("pbx.sh"))
             .env("CARGO_TARGET_DIR", target)
             .env("TMPDIR", &temporary)
             .env("CONFIG", &config)

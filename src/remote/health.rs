@@ -85,7 +85,7 @@ impl Health {
             Some(open) if now < open.until => {}
             Some(open) => *open = Open::after(now, (open.cool_down * 2).min(COOL_DOWN_MAX)),
             None if loss.is_final() || entry.failures >= FAILURES => {
-                tracing::warn!(service, loss = loss.label(), "the service fails; another one is asked while it rests");
+                tracing::warn!(service, loss = loss.label(), "the service fails; it rests, and others are asked");
                 entry.open = Some(Open::after(now, COOL_DOWN));
             }
             None => {}

@@ -40,19 +40,22 @@ pub fn run(arguments: &TurnsArguments) -> ExitCode {
     };
     // A point to count from; scenes are played on a clock of their own.
     let start = Instant::now().into_std();
-    let table = |judges: bool| {
+    let table = |of: fn(&Scene) -> bool| {
         let mut table = Table::default();
-        for scene in scenes.iter().filter(|scene| scene.judges() == judges) {
+        for scene in scenes.iter().filter(|scene| of(scene)) {
             table.add(scene, &set::play(scene, TurnRules::default(), start));
         }
         table
     };
-    print("Scenes that the thresholds were tuned on", &table(false));
-    let judged = table(true);
-    print("Scenes that judge them", &judged);
-    bar("false stops", judged.false_stops(), FALSE_STOPS_MAX, "%");
-    bar("missed interruptions", judged.missed(), MISSED_MAX, "%");
-    bar("onset → pause, p95", percentile(&judged.pause_after, 95.0).unwrap_or(f64::INFINITY), PAUSE_MAX_MS, "ms");
+    print("Scenes that the thresholds were tuned on", &table(|scene| !scene.judges()));
+    let judging = table(Scene::judges);
+    print("Scenes that judge them", &judging);
+    for (which, table) in [("the whole set", table(|_| true)), ("the scenes that judge", judging)] {
+        bar(&format!("false stops, {which}"), table.false_stops(), FALSE_STOPS_MAX, "%");
+        bar(&format!("missed interruptions, {which}"), table.missed(), MISSED_MAX, "%");
+        let pause = percentile(&table.pause_after, 95.0).unwrap_or(f64::INFINITY);
+        bar(&format!("onset → pause, p95, {which}"), pause, PAUSE_MAX_MS, "ms");
+    }
     cost(&scenes, arguments.rounds, start);
     ExitCode::SUCCESS
 }
