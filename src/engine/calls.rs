@@ -12,6 +12,7 @@ use super::{
     live::{Doors, Seat},
     opening,
     post::Post,
+    story::Story,
     succession::{self, First, Succession},
 };
 use crate::{
@@ -317,6 +318,7 @@ async fn run(
             asides,
             entered: &entered,
             post: &mut post,
+            story: Story::default(),
             bill: &mut bill,
             shared: &shared,
             began,

@@ -37,6 +37,8 @@ impl Dialect for OpenAi {
         }
     }
 
+    const SUMMARISES: bool = true;
+
     /// An answer that ends, and one that is interrupted.
     const ODD_IDS: usize = 2;
 
@@ -67,6 +69,7 @@ impl Dialect for OpenAi {
                 _ => Heard::Violation("audio that is no base64, or empty".into()),
             },
             "input_audio_buffer.commit" => return self.commit(),
+            "response.create" if message["response"]["conversation"] == "none" => summed_up(&message["response"]),
             "response.create" => {
                 self.wish = message["event_id"].clone();
                 Heard::WantsSpeech { text: message["response"]["instructions"].as_str().map(str::to_owned) }
@@ -225,6 +228,31 @@ fn item(item: &Value) -> Vec<Heard> {
         _ => Heard::Told(item["content"].to_string()),
     };
     vec![heard, Heard::Reply(vec![text(added), text(done)])]
+}
+
+/// What it answers when it is to sum a record up.
+pub const SUMMARY: &str = "They asked for the hours.";
+
+/// A response outside the conversation, as it is asked for.
+fn summed_up(wish: &Value) -> Heard {
+    let record = wish["input"][0]["content"][0]["text"].as_str().unwrap_or_default();
+    if wish["output_modalities"] != json!(["text"]) || !record.starts_with("> ") {
+        return Heard::Violation(format!("a response outside the conversation that is no summary: {wish}"));
+    }
+    let body = |status: &str, output: Value| {
+        json!({
+            "id": "resp_aside", "object": "realtime.response", "status": status, "conversation_id": null,
+            "metadata": wish["metadata"], "output_modalities": ["text"], "output": output,
+        })
+    };
+    let content = json!([{ "type": "output_text", "text": SUMMARY }]);
+    let whole = json!([{ "id": "item_aside", "type": "message", "role": "assistant", "status": "completed", "content": content }]);
+    let place = json!({ "response_id": "resp_aside", "item_id": "item_aside", "output_index": 0, "content_index": 0, "text": SUMMARY });
+    Heard::Reply(vec![
+        text(json!({ "type": "response.created", "response": body("in_progress", json!([])) })),
+        text(with(place, "response.output_text.done")),
+        text(json!({ "type": "response.done", "response": body("completed", whole) })),
+    ])
 }
 
 fn id(kind: &str, number: u32) -> String {
