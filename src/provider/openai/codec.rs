@@ -422,7 +422,7 @@ impl Codec for RealtimeCodec {
     fn refused(&self, status: u16) -> AgentLoss {
         match status {
             401 | 403 => AgentLoss::Unauthorized,
-            429 => AgentLoss::Quota,
+            429 => AgentLoss::Throttled,
             _ => AgentLoss::Unreachable,
         }
     }

@@ -1,6 +1,6 @@
 //! OpenAI Realtime on the wire, from the server's side.
 
-use super::{super::openai_shapes, Call, Dialect, End, Failure, Heard, Saying, SetUp};
+use super::{super::openai_shapes, Call, Dialect, Failure, Heard, Saying, SetUp};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use offhook::{audio::Format, call::CallerTurn};
 use serde_json::{Value, json};
@@ -27,14 +27,6 @@ impl Dialect for OpenAi {
 
     fn options(address: SocketAddr) -> Value {
         json!({ "api_key": "key-of-the-test", "base_url": format!("ws://{address}/v1/realtime") })
-    }
-
-    /// At the upgrade it says 429 of an account, not of a moment.
-    fn loss(end: End) -> &'static str {
-        match end {
-            End::Refused(429) => "quota",
-            other => other.usual_loss(),
-        }
     }
 
     const SUMMARISES: bool = true;
