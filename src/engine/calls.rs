@@ -90,7 +90,7 @@ pub(super) fn walk_in(shared: &Arc<Shared>, walk_in: WalkIn) {
     let context = generation.config.contexts.values().find(|context| context.audiosocket_id == Some(prefix));
     let seat = match context {
         None => {
-            warn!("an AudioSocket connection whose UUID begins with no context's audiosocket_id; refused");
+            warn!(audiosocket_uuid = %walk_in.id, "an AudioSocket connection whose UUID begins with no context's audiosocket_id; refused");
             shared.metrics.context_unknown();
             Err(Declined::NoContext)
         }

@@ -73,7 +73,7 @@ impl Wire {
 /// Why no connection came about.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
-    #[error("the service refused the WebSocket upgrade with HTTP status {status}")]
+    #[error("the service refused the WebSocket upgrade with HTTP status {status}{}", code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default())]
     Refused {
         status: u16,
         /// Its own word for the fault.
