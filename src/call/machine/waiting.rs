@@ -38,6 +38,8 @@ pub(super) struct Waiting {
     caller_speaks: bool,
     /// When the response under way began.
     response_since: Option<Instant>,
+    /// Since when the agent owes the caller words.
+    owed_since: Option<Instant>,
     /// How many sentences a caller has heard since the agent was lost.
     patience: u32,
 }
@@ -82,6 +84,11 @@ impl CallMachine {
         } else {
             self.waiting.silent_since = None;
         }
+        if self.timers.is_set(Timer::AgentSilence) {
+            self.waiting.owed_since.get_or_insert(now);
+        } else {
+            self.waiting.owed_since = None;
+        }
         match self.next_sentence().map(|(due, _)| due) {
             Some(due) => self.timers.set(Timer::Filler, due),
             None => self.timers.clear(Timer::Filler),
@@ -112,17 +119,24 @@ impl CallMachine {
             Some(response) if response.spoke => Some((quiet, Sentence::Moment)),
             Some(_) if owed => {
                 let began = self.waiting.response_since.unwrap_or(silent_since);
-                Some((quiet.max((began + ABOUT_TO_SPEAK).min(quiet + HELD_BACK_MAX)), Sentence::Moment))
+                let held_back = quiet.max((began + ABOUT_TO_SPEAK).min(quiet + HELD_BACK_MAX));
+                Some((self.not_at_once(held_back), Sentence::Moment))
             }
             // It may be about to call a tool, or to say nothing.
             Some(_) => None,
-            None if owed => Some((quiet, Sentence::Moment)),
+            None if owed => Some((self.not_at_once(quiet), Sentence::Moment)),
             None => {
                 let slow = self.actions.slow().map(|slow| (self.due(slow, silent_since), slow));
                 let (due, slow) = slow.min_by_key(|(due, _)| *due)?;
                 Some((due, Sentence::Announcement(slow.clone())))
             }
         }
+    }
+
+    /// A tool with a threshold of its own may end in a silence that is older than `due`: then the answer is about to come.
+    fn not_at_once(&self, due: Instant) -> Instant {
+        let owed = self.waiting.owed_since.filter(|since| *since > due);
+        owed.map_or(due, |since| since + ABOUT_TO_SPEAK)
     }
 
     /// When the caller should be told of a tool, by what it was configured to and what it usually takes.
