@@ -98,7 +98,9 @@ impl Casting {
         // Who is told the turns and who finds them: the core reads the same two facts.
         let ours = self.context.rules.turns.owner == TurnOwner::Offhook;
         let told_turns = ours && self.provider.traits().takes_turns;
-        let setup = AgentSetup { instructions, tools, opens, told_turns, resume, ..AgentSetup::new(facts.id, leg) };
+        let heard = heard.map(str::to_owned);
+        let setup =
+            AgentSetup { instructions, heard, tools, opens, told_turns, resume, ..AgentSetup::new(facts.id, leg) };
         let meter = Arc::clone(&setup.meter);
         let (commands, to_session) = mpsc::channel(AGENT_COMMANDS_MAX);
         let (from_session, events) = mpsc::channel(AGENT_EVENTS_MAX);

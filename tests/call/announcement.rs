@@ -47,6 +47,16 @@ fn a_slow_tool_is_announced_word_for_word() {
     assert!(told.len() == 1 && told[0].0.contains(WORDS) && told[0].1 == Reply::NotNow, "{told:?}");
 }
 
+/// A tool may be slow by its own word: what it found in a long silence is about to be told, and no filler comes before it.
+#[test]
+fn an_answer_that_is_about_to_come_in_a_long_silence_has_no_filler_before_it() {
+    let mut stage = asked([slow("weather", 4_000)], "weather");
+    stage.after(3_000).finishes("weather", done()).after(480);
+    assert_eq!((stage.heard(MOMENT), stage.heard(LINE)), (vec![], vec![]));
+    stage.after(40);
+    assert!(!stage.heard(MOMENT).is_empty(), "it does not come");
+}
+
 /// M21, M22: the result of an announced tool is given to the agent at once; its answer ends the announcement.
 #[test]
 fn the_result_of_an_announced_tool_is_answered() {

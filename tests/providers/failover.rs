@@ -112,6 +112,32 @@ pub async fn another_vendor_goes_on_with_what_was_said_and_with_what_a_tool_foun
     .await;
 }
 
+/// As Gemini does now and then (1011): the tool is not run again, and what it found is not lost, whether the vendor
+/// has a memory of the call that it could go on from or not.
+pub async fn a_session_closed_right_after_a_result<D: Dialect>() {
+    join_all([false, true].map(|resumable| async move {
+        let (vendor, desk, caller) = greeted::<D>().await;
+        if resumable {
+            vendor.order(1, Order::Say(Saying::Resumable { handle: "handle-of-the-test".into() }));
+        }
+        vendor.order(1, Order::Think);
+        vendor.order(1, Order::Call(vec![look_up(1)]));
+        vendor.until_session(1, "has the result", |seen| seen.results.len() == 1).await;
+        let since = caller.now();
+        vendor.order(1, Order::Close(1011, ""));
+        vendor.until_session(2, "is told what the tool found", is_told("on its way")).await;
+        caller.hears_from(since, hertz(2), ms(700)).await;
+        let begun = caller.look(|tape| tape.first_of(hertz(2), since)).expect("waited for");
+        is_explained("after a result", &caller, since..begun);
+        assert_eq!(desk.service.requests().len(), 1, "it was run once");
+        assert_eq!(desk.recoveries("took_over", "first"), 1.0);
+        converse(&caller, hertz(2)).await;
+        desk.ends_with(&caller).await;
+        vendor.is_content();
+    }))
+    .await;
+}
+
 /// The session that is to carry the call on is refused at its upgrade: the next provider takes the call.
 pub async fn a_refused_successor_is_counted_and_another_one_takes_the_call<D: Dialect>() {
     join_all([401, 429, 503].map(|status| async move {

@@ -24,6 +24,7 @@ pub struct OpenAi {
 
 impl Dialect for OpenAi {
     const KIND: &'static str = "openai_realtime";
+    const END_OF_TURN: Option<&'static str> = Some("input_audio_buffer.commit");
 
     fn options(address: SocketAddr) -> Value {
         json!({ "api_key": "key-of-the-test", "base_url": format!("ws://{address}/v1/realtime") })
@@ -43,7 +44,7 @@ impl Dialect for OpenAi {
         let pcm = json!({ "type": "audio/pcm", "rate": 24_000 });
         let audio = json!({ "input": { "format": pcm }, "output": { "format": pcm, "voice": "marin" } });
         let session = json!({ "type": "realtime", "object": "realtime.session", "id": "sess_1", "audio": audio });
-        vec![text(json!({ "type": "session.created", "event_id": "event_1", "session": session }))]
+        vec![text(json!({ "type": "session.created", "session": session }))]
     }
 
     fn hear(&mut self, message: Message) -> Vec<Heard> {
@@ -116,7 +117,10 @@ impl Dialect for OpenAi {
                 ]
             }
             Saying::CallerWords { utterance, text: words } => {
-                let whole = json!({ "item_id": id("said", *utterance), "content_index": 0, "transcript": words });
+                let whole = json!({
+                    "item_id": id("said", *utterance), "content_index": 0, "transcript": words,
+                    "usage": { "type": "duration", "seconds": 1.0 },
+                });
                 vec![text(with(whole, "conversation.item.input_audio_transcription.completed"))]
             }
             Saying::Busy => vec![self.error("conversation_already_has_active_response")],
@@ -169,7 +173,7 @@ impl OpenAi {
             session["audio"]["output"]["format"] = format;
         }
         (session["id"], session["object"]) = ("sess_1".into(), "realtime.session".into());
-        text(json!({ "type": "session.updated", "event_id": "event_2", "session": session }))
+        text(json!({ "type": "session.updated", "session": session }))
     }
 
     fn truncate(&self, message: &Value) -> Heard {
@@ -251,7 +255,9 @@ fn id(kind: &str, number: u32) -> String {
     format!("{kind}_{number}")
 }
 
-fn text(message: Value) -> Message {
+/// Each event of the vendor's has an id.
+fn text(mut message: Value) -> Message {
+    message["event_id"] = "event_1".into();
     Message::text(message.to_string())
 }
 
@@ -262,7 +268,10 @@ fn with(mut message: Value, kind: &str) -> Value {
 
 fn of(response: u32, kind: &str, mut more: Value) -> Message {
     (more["response_id"], more["item_id"]) = (id("resp", response).into(), id("item", response).into());
-    (more["output_index"], more["content_index"]) = (0.into(), 0.into());
+    more["output_index"] = 0.into();
+    if !kind.starts_with("response.function_call") {
+        more["content_index"] = 0.into();
+    }
     text(with(more, kind))
 }
 

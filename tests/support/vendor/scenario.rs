@@ -24,6 +24,8 @@ pub struct Scenario {
     /// What the vendor understands of the caller.
     pub caller_words: &'static str,
     pub agent_words: &'static str,
+    /// What is said is kept.
+    pub kept: bool,
 }
 
 impl Default for Scenario {
@@ -39,6 +41,7 @@ impl Default for Scenario {
             voice: 0,
             caller_words: "When are you open, please?",
             agent_words: "A tone.",
+            kept: false,
         }
     }
 }

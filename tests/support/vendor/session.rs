@@ -473,6 +473,7 @@ impl<D: Dialect> Session<D> {
     async fn send(&mut self, message: Message) {
         let closes = matches!(message, Message::Close(_));
         if !self.closed && (!self.mute || closes) {
+            self.shared.keep(self.number, &message);
             self.closed |= self.sink.send(message).await.is_err() || closes;
         }
     }
