@@ -1,52 +1,24 @@
-//! Against a Wyoming server made of the reference library.
+//! Against Wyoming servers made of the reference library.
 
-#[path = "support/python.rs"]
-mod python;
+mod support;
 
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use offhook::{
-    audio::Format,
+    audio::{Converter, Encoding, Format},
     remote::kinds,
+    speech::{VOICES, VoiceError},
     stt::{Hear, Heard, LISTENERS},
 };
-use python::script;
-use serde_json::json;
-use std::{
-    io::{BufRead, BufReader},
-    process::{Child, Stdio},
-    time::Duration,
+use serde_json::{Value, json};
+use std::time::Duration;
+use support::{
+    audio::{Sound, samples_of},
+    wyoming::{VOICE_HZ, WORD_MS, WyomingServer},
 };
 use tokio::{sync::mpsc, time::timeout};
 
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Ends with its standard input, so also when a test fails.
-struct Server {
-    child: Child,
-    address: String,
-}
-
-impl Server {
-    fn start(kind: &str) -> Self {
-        let mut child = script("wyoming", "wyoming_server.py")
-            .arg(kind)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("a Python that runs");
-        let mut port = String::new();
-        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut port).expect("a line");
-        assert!(!port.trim().is_empty(), "the server has not begun: run `make setup`");
-        Self { child, address: format!("127.0.0.1:{}", port.trim()) }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        let _ = self.child.wait();
-    }
-}
 
 /// One call with two turns of 1.5 s each; all that was told.
 async fn call(address: &str) -> Vec<Heard> {
@@ -77,10 +49,56 @@ async fn call(address: &str) -> Vec<Heard> {
 #[tokio::test]
 async fn a_server_of_the_reference_library_understands_what_is_asked() {
     for kind in ["plain", "streaming"] {
-        let server = Server::start(kind);
+        let server = WyomingServer::start(kind);
         let told = call(&server.address).await;
         let text = "1500 ms of 16000 Hz, 2 bytes, 1 channel for small in de: Grün, Taxi".to_owned();
         let turns = told.iter().filter(|heard| **heard == Heard::Turn { text: text.clone() }).count();
         assert_eq!((told.first(), turns), (Some(&Heard::Ready), 2), "{kind}");
+    }
+}
+
+/// What is heard of a clause, at the telephone's rate.
+async fn clause(address: &str, options: Value, text: &str) -> Result<Sound, VoiceError> {
+    let mut entry = json!({ "address": address });
+    options.as_object().into_iter().flatten().for_each(|(key, value)| entry[key] = value.clone());
+    let voice = kinds::build(VOICES, "wyoming_speech", &entry).expect("good options");
+    let mut sounds = voice.stream(text.into(), Format::ULAW);
+    let format = Format { encoding: Encoding::Linear, rate: 22_050 };
+    let (mut telephone, mut bytes) = (Converter::new(format, Format::SLIN8), Vec::new());
+    while let Some(sound) = timeout(PATIENCE, sounds.next()).await.expect("it comes soon") {
+        let sound = sound?;
+        assert_eq!(sound.format, format);
+        telephone.push(&sound.audio, &mut bytes);
+    }
+    telephone.flush(&mut bytes);
+    Ok(Sound { samples: samples_of(&bytes, Format::SLIN8) })
+}
+
+#[tokio::test]
+async fn a_server_of_the_reference_library_speaks_with_the_voice_that_is_asked_for() {
+    let server = WyomingServer::start("speaking");
+    let words = "There are seven words in this sentence.";
+    for (options, pitch) in [
+        (json!({}), VOICE_HZ),
+        (json!({ "language": "de" }), 990.0),
+        (json!({ "voice": "high", "speaker": "ada" }), 1320.0),
+    ] {
+        let heard = clause(&server.address, options, words).await.expect("it speaks");
+        let all = Duration::from_millis(7 * WORD_MS);
+        assert!(heard.length().abs_diff(all) <= Duration::from_millis(20), "{:?}", heard.length());
+        assert!(
+            heard.time_of(pitch).abs_diff(all) <= Duration::from_millis(20),
+            "{:?} of {pitch}",
+            heard.time_of(pitch)
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_reference_library_is_a_fault_that_does_not_repeat_the_text() {
+    let server = WyomingServer::start("speaking");
+    for (options, text) in [(json!({}), "say nothing"), (json!({ "voice": "missing" }), "say hello")] {
+        let fault = clause(&server.address, options, text).await.expect_err("a refusal");
+        assert_eq!(fault.to_string(), "the service answered 500 (no_voice)");
     }
 }

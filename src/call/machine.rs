@@ -357,7 +357,7 @@ impl CallMachine {
                 None => {
                     self.tell_end_of_turn(out);
                     let why = fault.describe();
-                    let text = format!("The caller was not connected: {why}. Explain that and offer other help.");
+                    let text = format!("I could not connect you: {why}. Can I help you with something else?");
                     self.say(&text, now, out);
                 }
             }
@@ -395,7 +395,7 @@ impl CallMachine {
                 self.tell_interrupted(interrupted, true, out);
                 self.leave(Departure::HangUp(EndReason::CallTooLong), now);
                 // Nobody may keep the call alive by talking on.
-                self.say_now("The call has reached its longest time. Say goodbye in one short sentence.", now, out);
+                self.say_now("This call has reached its longest time, so I have to say goodbye.", now, out);
             }
             Timer::AgentReady => {
                 self.on_agent_lost(EndReason::AgentLost(super::agent::AgentLoss::Unreachable), now, out);
@@ -446,7 +446,7 @@ impl CallMachine {
             self.say(&prompt, now, out);
         } else {
             self.leave(Departure::HangUp(EndReason::NoInput), now);
-            self.say("Nobody answers. Say goodbye in one short sentence.", now, out);
+            self.say("I cannot hear you, so I say goodbye now.", now, out);
         }
     }
 

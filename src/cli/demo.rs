@@ -1,7 +1,8 @@
 //! `offhook demo`: a whole call without Asterisk and without a key.
 //!
 //! The engine runs as always; a synthetic caller connects by AudioSocket as Asterisk would, listens
-//! with its own ears, speaks, is understood, interrupts, and is said goodbye to.
+//! with its own ears, speaks, is understood, interrupts, and is said goodbye to. A call in which a sentence is not
+//! understood or a tool fails is a failure of the demo.
 
 use super::{
     caller::{Caller, FORMAT},
@@ -11,11 +12,13 @@ use super::{
 use clap::Args;
 use offhook::{
     audio::{Activity, ActivityDetector},
+    call::{Note, Speaker},
     config::Config,
     engine::{CallNote, Engine},
     telemetry::Metrics,
 };
 use std::{
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
@@ -81,6 +84,8 @@ pub fn run(arguments: &DemoArguments) -> ExitCode {
 
 async fn demo(arguments: &DemoArguments, config: Config, id: Uuid) -> anyhow::Result<()> {
     let voices = speech::render_all(&LINES, "en-us+f3").await?;
+    let hears = hears(&config);
+    let config = alone(config, arguments.keep);
     let engine = serve::start(&arguments.config, config, Metrics::new(env!("CARGO_PKG_VERSION"))).await?;
     println!("offhook is up: AudioSocket on {}, pages on http://{}/", engine.audiosocket_addr(), engine.http_addr());
     engine.tools_there(CONTEXT, SERVERS_MAX).await;
@@ -93,13 +98,33 @@ async fn demo(arguments: &DemoArguments, config: Config, id: Uuid) -> anyhow::Re
     timeout(Duration::from_secs(5), engine.calls().none_left()).await?;
     record(&arguments.recording, &caller)?;
     report(&engine, &caller, &seen, &arguments.recording);
+    let failures = seen.failures(hears);
     if arguments.keep {
         let mut stop = serve::Stop::new()?;
         println!("\nThe engine stays up: http://{}/  (Ctrl-C ends it)", engine.http_addr());
         stop.asked().await;
     }
     engine.stop().await;
+    anyhow::ensure!(failures.is_empty(), "{}", failures.join("; "));
     Ok(())
+}
+
+/// The caller is in this process, and the call is nobody else's: no Asterisk, and no port that another program may have.
+/// Only whoever keeps the engine up finds its pages where the configuration says.
+fn alone(mut config: Config, keep: bool) -> Config {
+    let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    config.asterisk = None;
+    config.media.audiosocket.bind = anywhere;
+    if !keep {
+        config.http.bind = anywhere;
+    }
+    config
+}
+
+/// Whether the agent tells what it has understood; a script understands nothing.
+fn hears(config: &Config) -> bool {
+    let provider = config.contexts.get(CONTEXT).and_then(|context| config.providers.get(&context.provider));
+    provider.is_some_and(|provider| provider.kind != "scripted")
 }
 
 /// A UUID that chooses the demo's context, as the dialplan would make one.
@@ -112,12 +137,43 @@ fn walk_in_id(config: &Config) -> anyhow::Result<Uuid> {
     Ok(Uuid::from_bytes(bytes))
 }
 
-/// What the caller measured with its own ears.
+/// What the caller measured with its own ears, and what the engine told of the call.
 #[derive(Default)]
 struct Seen {
     first_audio: Option<Duration>,
     gaps: Vec<Duration>,
     silenced_after: Option<Duration>,
+    /// The caller's words as the agent understood them.
+    understood: String,
+    failed_tools: Vec<String>,
+}
+
+impl Seen {
+    fn note(&mut self, note: &Note) {
+        match note {
+            Note::Said { speaker: Speaker::Caller, text } => self.understood += &words(text.reveal()),
+            Note::ToolAnswered { tool, error: Some(error) } => {
+                self.failed_tools.push(format!("{}: {}", tool.as_deref().unwrap_or("an unknown tool"), error.label()));
+            }
+            _ => {}
+        }
+    }
+
+    fn is_understood(&self, line: &str) -> bool {
+        self.understood.contains(&words(line))
+    }
+
+    fn failures(&self, hears: bool) -> Vec<String> {
+        let lost = LINES.iter().filter(|line| hears && !self.is_understood(line));
+        let lost = lost.map(|line| format!("the caller was not understood: {line:?}"));
+        lost.chain(self.failed_tools.iter().map(|tool| format!("a tool failed: {tool}"))).collect()
+    }
+}
+
+/// Lower case, without punctuation, each word with a blank behind it.
+fn words(text: &str) -> String {
+    let words = text.split(|c: char| !c.is_alphanumeric() && c != '\'').filter(|word| !word.is_empty());
+    words.map(|word| word.to_lowercase() + " ").collect()
 }
 
 /// The caller's half of the conversation: listens, speaks in pauses, interrupts once.
@@ -140,6 +196,7 @@ async fn converse(
         let frame = caller.tick().await?;
         let now = Instant::now();
         while let Ok(CallNote { note, .. }) = notes.try_recv() {
+            seen.note(&note);
             transcript.note(now - began, note);
         }
         let Some(frame) = frame else {
@@ -209,6 +266,8 @@ fn report(engine: &Engine, caller: &Caller, seen: &Seen, recording: &Path) {
     println!("  dialled → first word heard                {}", ms(seen.first_audio));
     println!("  caller finished → answer heard            {}", gaps.join(", "));
     println!("  caller interrupts → agent quiet           {}", ms(seen.silenced_after));
+    let understood = LINES.iter().filter(|line| seen.is_understood(line)).count();
+    println!("  sentences of the caller's understood      {understood} of {}", LINES.len());
     println!("  length of the call                        {:.1} s", caller.said.len() as f32 / 8_000.0);
     println!("  frames that came too fast to be played    {}", caller.overrun);
     if let Some(reason) = reason {

@@ -50,7 +50,7 @@ EXIT CODES
   0  all well
   1  the configuration has problems
   2  wrong arguments
-  3  the engine could not start
+  3  the engine could not start, or the demo's caller was not understood
 ";
 
 const DEFAULT_FILE: &str = "config/offhook.yaml";

@@ -4,6 +4,7 @@
 mod support;
 
 mod addresses;
+mod attendant;
 mod audio;
 mod endings;
 mod faults;
@@ -16,6 +17,7 @@ mod privacy;
 mod providers;
 mod ringing;
 mod routing;
+mod self_hosted;
 mod stages;
 mod telephony;
 mod tls;

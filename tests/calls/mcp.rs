@@ -63,7 +63,7 @@ impl Default for Setting<'_> {
 }
 
 /// A file of the build: a program of this workspace, or what `make setup` installs.
-fn built(path: &str) -> PathBuf {
+pub fn built(path: &str) -> PathBuf {
     let target = Path::new(env!("CARGO_BIN_EXE_offhook")).ancestors().nth(2).expect("target/debug/offhook");
     let file = if path.contains('/') { target.join(path) } else { target.join("debug").join(path) };
     assert!(file.exists(), "{} is missing: run `cargo build` and `make setup` first", file.display());
@@ -71,7 +71,7 @@ fn built(path: &str) -> PathBuf {
 }
 
 /// A file of this checkout.
-fn project(path: &str) -> String {
+pub fn project(path: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path).display().to_string()
 }
 
@@ -232,7 +232,7 @@ impl Scene {
     }
 }
 
-fn is_up(status: &Value) -> bool {
+pub fn is_up(status: &Value) -> bool {
     let tools = status["tools"].as_array();
     status["state"] == "up" && tools.is_some_and(|tools| tools.iter().any(|tool| tool["registered"] == true))
 }

@@ -34,13 +34,13 @@ contexts:
 "#;
 
 /// Loud moments of what was heard from `since` on.
-fn loud(phone: &Phone, since: usize) -> Duration {
+pub fn loud(phone: &Phone, since: usize) -> Duration {
     let heard = phone.heard().samples;
     let frames = heard.get(since..).unwrap_or_default().chunks(160);
     ms(20) * frames.filter(|frame| frame.iter().any(|sample| sample.unsigned_abs() > 1_000)).count() as u32
 }
 
-async fn wait_to_hear_speech(phone: &Phone, since: usize, length: Duration) {
+pub async fn wait_to_hear_speech(phone: &Phone, since: usize, length: Duration) {
     let hearing = async {
         while loud(phone, since) < length {
             tokio::time::sleep(ms(50)).await;
@@ -50,7 +50,7 @@ async fn wait_to_hear_speech(phone: &Phone, since: usize, length: Duration) {
 }
 
 /// Until the agent has said nothing for a while.
-async fn wait_for_a_pause(phone: &Phone) {
+pub async fn wait_for_a_pause(phone: &Phone) {
     let pausing = async {
         while loud(phone, phone.heard().samples.len().saturating_sub(8 * 700)) > Duration::ZERO {
             tokio::time::sleep(ms(50)).await;

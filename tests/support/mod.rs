@@ -19,6 +19,7 @@ pub mod stage;
 pub mod stages;
 pub mod tied;
 pub mod vendor;
+pub mod wyoming;
 
 // The demo's caller and its voice.
 #[path = "../../src/cli/caller.rs"]

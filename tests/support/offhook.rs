@@ -46,11 +46,16 @@ impl Place {
                 asterisk.ari_password()
             )
         });
-        let Self { http, audiosocket, rtp } = self;
+        let media = self.media();
+        format!("{asterisk}http: {{ bind: \"127.0.0.1:{}\" }}\nmedia:\n{media}{CALLERS_ARE_TONES}", self.http)
+    }
+
+    /// The keys of `media` that do so.
+    pub fn media(&self) -> String {
+        let Self { audiosocket, rtp, .. } = self;
         let last = rtp + RTP_PORTS - 1;
         format!(
-            "{asterisk}http: {{ bind: \"127.0.0.1:{http}\" }}\nmedia:\n  audiosocket: {{ bind: \
-             \"127.0.0.1:{audiosocket}\" }}\n  rtp: {{ bind: 127.0.0.1, ports: {rtp}-{last} }}\n{CALLERS_ARE_TONES}"
+            "  audiosocket: {{ bind: \"127.0.0.1:{audiosocket}\" }}\n  rtp: {{ bind: 127.0.0.1, ports: {rtp}-{last} }}\n"
         )
     }
 }

@@ -67,15 +67,20 @@ fn every_file_in_config_is_right_for_editors_too() {
 }
 
 #[test]
-fn the_demo_needs_no_variable() {
-    load(&project("config/offhook.yaml"), &|_| None, &shipped()).unwrap_or_else(|problems| panic!("{problems}"));
+fn what_runs_on_a_fresh_clone_needs_no_variable() {
+    for file in ["config/offhook.yaml", "config/attendant.yaml"] {
+        let config = load(&project(file), &|_| None, &shipped()).unwrap_or_else(|problems| panic!("{problems}"));
+        assert!(config.warnings.is_empty(), "{file}: {:?}", config.warnings);
+    }
 }
 
 #[test]
 fn no_file_has_a_password_of_its_own() {
-    let problems = load(&project("config/asterisk.yaml"), &|_| None, &shipped()).unwrap_err().to_string();
-    assert!(problems.ends_with("ARI_PASSWORD is not set; set it"), "{problems}");
-    assert_eq!(problems.lines().count(), 1);
+    for file in ["config/asterisk.yaml", "config/self_hosted.yaml"] {
+        let problems = load(&project(file), &|_| None, &shipped()).unwrap_err().to_string();
+        assert!(problems.ends_with("ARI_PASSWORD is not set; set it"), "{problems}");
+        assert_eq!(problems.lines().count(), 1);
+    }
 }
 
 /// M44: the smoke configuration is one context, `demo_mcp`, with one tool of an MCP server and `hangup_call`; what is

@@ -1,0 +1,180 @@
+//! The pipeline that needs no key, no network and no Asterisk: what it understands, and `offhook demo`, which runs on it.
+
+use bytes::Bytes;
+use offhook::{
+    audio::{Converter, Format},
+    remote::kinds,
+    speech::VOICES,
+    stt::{Hear, Heard, LISTENERS, Listener},
+};
+use serde_json::json;
+use std::{
+    path::{Path, PathBuf},
+    process::{Output, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+use tempfile::TempDir;
+use tokio::{process::Command, sync::mpsc, time::timeout};
+
+/// A demo ends itself after 90 s.
+const DEMO_MAX: Duration = Duration::from_secs(120);
+
+/// Short and long ones, some of them alike, as a company's menu may have.
+const PHRASES: [&str; 30] = [
+    "opening hours",
+    "when are you open",
+    "are you open on sunday",
+    "weather",
+    "what is the weather",
+    "talk to a person",
+    "leave a message",
+    "thank you",
+    "goodbye",
+    "thank you goodbye",
+    "yes",
+    "no",
+    "yes please",
+    "help",
+    "repeat that please",
+    "sales",
+    "support",
+    "accounting",
+    "the front desk",
+    "where are you",
+    "how do i find you",
+    "make an appointment",
+    "cancel my appointment",
+    "change my appointment",
+    "order status",
+    "where is my order",
+    "pay a bill",
+    "call me back",
+    "speak to the manager",
+    "main menu",
+];
+/// Of [`PHRASES`] by each of [`SPEAKERS`].
+const UNDERSTOOD_MIN: usize = 26;
+const SPEAKERS: [&str; 3] = ["en-us", "en-us+f3", "en-us+m7"];
+
+/// What is understood of a phrase that espeak-ng speaks over a telephone.
+async fn understood(listener: Arc<dyn Listener>, said: &str, speaker: &str) -> String {
+    let voice = kinds::build(VOICES, "espeak_ng", &json!({ "voice": speaker, "words_per_minute": 160 }));
+    let voice = voice.expect("good options");
+    let silence = Format::ULAW.silence();
+    let speech = match said {
+        "" => Vec::new(),
+        said => voice.speak(said).await.expect("espeak-ng speaks").render(Format::ULAW).to_vec(),
+    };
+    let line = [vec![silence; 2_400], speech, vec![silence; 4_800]];
+    let format = listener.format(Format::ULAW);
+    let mut sound = Vec::new();
+    Converter::new(Format::ULAW, format).push(&line.concat(), &mut sound);
+    let (tell, input) = mpsc::channel(1_024);
+    let (words, mut heard) = mpsc::channel(16);
+    let listening = tokio::spawn(listener.listen(format, input, words));
+    tell.send(Hear::TurnBegan).await.expect("it listens");
+    for frame in sound.chunks(format.frame_bytes()) {
+        tell.send(Hear::Audio(Bytes::copy_from_slice(frame))).await.expect("it listens");
+    }
+    tell.send(Hear::TurnEnded).await.expect("it listens");
+    let text = loop {
+        if let Heard::Turn { text } = heard.recv().await.expect("it goes on") {
+            break text;
+        }
+    };
+    drop(tell);
+    assert_eq!(listening.await.expect("no panic"), Ok(()));
+    text
+}
+
+#[tokio::test]
+async fn most_phrases_are_understood_over_a_telephone_and_silence_is_none() {
+    let listener = kinds::build(LISTENERS, "pocketsphinx", &json!({ "phrases": PHRASES })).expect("run `make setup`");
+    for speaker in SPEAKERS {
+        let mut misheard = Vec::new();
+        for phrase in PHRASES {
+            let heard = understood(Arc::clone(&listener), phrase, speaker).await;
+            if heard != phrase {
+                misheard.push(format!("{phrase:?} as {heard:?}"));
+            }
+        }
+        let right = PHRASES.len() - misheard.len();
+        println!("{speaker}: {right} of {}; misheard: {}", PHRASES.len(), misheard.join(", "));
+        assert!(right >= UNDERSTOOD_MIN, "{speaker}: {right} of {}: {misheard:?}", PHRASES.len());
+    }
+    assert_eq!(understood(listener, "", "en-us").await, "");
+}
+
+fn project(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// `offhook demo`, as `make demo` runs it.
+async fn demo(arguments: &[&str]) -> Output {
+    let recording = TempDir::with_prefix("offhook-demo-").expect("a temporary directory");
+    let output = Command::new(env!("CARGO_BIN_EXE_offhook"))
+        .arg("demo")
+        .arg("--recording")
+        .arg(recording.path().join("call.wav"))
+        .args(arguments)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    timeout(DEMO_MAX, output).await.expect("it ends").expect("cargo built the program")
+}
+
+fn words_of(output: &Output) -> String {
+    [&*output.stdout, &*output.stderr].map(String::from_utf8_lossy).concat()
+}
+
+#[tokio::test]
+async fn the_demo_is_a_call_in_which_everything_is_understood_a_tool_runs_and_its_answer_is_spoken() {
+    let output = demo(&[]).await;
+    let said = words_of(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let mut rest = &*said;
+    // In this order.
+    for part in [
+        "agent   Hello, this is the front desk.",
+        "caller  When are you open?",
+        "agent   We are open from nine",
+        "caller  Are you open on Sunday?",
+        "interrupted after",
+        "agent   No, on Sundays we are closed.",
+        "caller  What is the weather?",
+        "agent   One moment, please. Trondheim Værnes information Bravo.",
+        "caller  Thank you. Goodbye.",
+        "agent   Thank you for calling. Goodbye!",
+        "sentences of the caller's understood      4 of 4",
+        "agent_hung_up",
+    ] {
+        let Some((_, after)) = rest.split_once(part) else {
+            panic!("{part:?} is missing, or not in its place:\n{said}")
+        };
+        rest = after;
+    }
+    // Beside the words with which they were called.
+    for tool in ["mcp_aviation_atis", "hangup_call"] {
+        assert_eq!(said.matches(&format!("agent   [{tool}: done]")).count(), 1, "{tool}:\n{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_demo_whose_caller_is_not_understood_fails() {
+    let shipped = std::fs::read_to_string(project("config/attendant.yaml")).expect("a committed file");
+    let folder = TempDir::with_prefix("offhook-demo-").expect("a temporary directory");
+    let file = folder.path().join("attendant.yaml");
+    // Without the phrases of the weather, and so without the server behind it.
+    let deaf = shipped
+        .replace("        - weather\n        - what is the weather\n", "")
+        .replace("enabled: true", "enabled: false");
+    assert_ne!(deaf.len(), shipped.len());
+    std::fs::write(&file, deaf).expect("a file in the test's own directory");
+    let output = demo(&["--config", file.to_str().expect("an ordinary name")]).await;
+    let said = words_of(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("sentences of the caller's understood      3 of 4"), "{said}");
+    assert!(said.contains("the caller was not understood: \"What is the weather?\""), "{said}");
+}
