@@ -157,8 +157,10 @@ fn the_table_of_endings_is_fresh() {
         writeln!(page, "| `{label}` | {class} | {meaning} |").unwrap();
     }
     let path = root().join("docs/endings.md");
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    // What stands below the table is written by hand.
+    page.push_str(written.find("\n## ").map_or("", |at| &written[at..]));
     if std::env::var_os("OFFHOOK_BLESS").is_some() {
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, &page).unwrap();
     }
     let written = fs::read_to_string(&path).unwrap_or_default();

@@ -121,6 +121,8 @@ pub struct AgentSetup {
     pub call: CallId,
     /// The prompt, its placeholders already filled.
     pub instructions: String,
+    /// The sentence of them that says what the caller hears before the agent, for agents whose prompt is their own.
+    pub heard: Option<String>,
     /// Exactly the tools of the call's context, in the provider's dialect.
     pub tools: Arc<[Value]>,
     /// The format of the leg.
@@ -144,6 +146,7 @@ impl AgentSetup {
         Self {
             call,
             instructions,
+            heard: None,
             tools,
             leg,
             opens: Opens::Greets(None),

@@ -1,4 +1,4 @@
-//! A real call on the embedded pipeline: real speech, a real recognizer, a real voice.
+//! A real call on the embedded pipeline: real speech, a real recognizer, a real voice. `providers.rs` makes tests of it.
 
 use crate::{
     SOON, ms,
@@ -68,7 +68,7 @@ async fn call(leg: &str) -> (Asterisk, Offhook, Phone) {
     (asterisk, offhook, phone)
 }
 
-async fn a_caller_is_understood_answered_and_let_go(leg: &str) {
+pub async fn a_caller_is_greeted_understood_answered_and_let_go(leg: &str) {
     let words = speech::render_all(&["When are you open", "Goodbye"], "en-us+f3").await.expect("espeak-ng speaks");
     let (asterisk, offhook, mut phone) = call(leg).await;
     wait_for_a_pause(&phone).await;
@@ -81,16 +81,6 @@ async fn a_caller_is_understood_answered_and_let_go(leg: &str) {
     assert_eq!(offhook.wait_end_reason(SOON).await, "agent_hung_up", "{leg}");
     asterisk.wait_empty(SOON).await;
     assert!(!offhook.log().contains("five in the afternoon"), "{leg}: what was said reached the log");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_caller_by_rtp_is_understood_answered_and_let_go() {
-    a_caller_is_understood_answered_and_let_go("rtp/ulaw").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_caller_by_audiosocket_is_understood_answered_and_let_go() {
-    a_caller_is_understood_answered_and_let_go("audiosocket/slin").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

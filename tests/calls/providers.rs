@@ -1,17 +1,27 @@
-//! A real call on each realtime provider, against its emulator: `tests/support/vendor.rs` says how one is added. A
-//! new one is a line at the end.
+//! Real calls on each provider, against its emulator: `tests/support/vendor.rs` says how one is added. A new one is a
+//! line at the end.
 
 use crate::{
     SOON, ms,
     support::{
-        asterisk::{Asterisk, Options},
-        audio::{Sound, samples_of, silence},
+        asterisk::{Asterisk, DESK_HZ, Options},
+        audio::{Sound, samples_of, silence, tone},
+        behaviours::catalogue,
         offhook::Offhook,
         phone::Phone,
         speech,
-        vendor::{Deepgram, Dialect, ElevenLabs, Gemini, OpenAi, Scenario, Vendor, hertz},
+        stages::Stages,
+        vendor::{Deepgram, Dialect, ElevenLabs, Gemini, OpenAi, Opening, Order, Scenario, Vendor, hertz},
     },
 };
+use std::time::Duration;
+use tempfile::TempDir;
+
+const APOLOGY_HZ: f64 = 300.0;
+const MENU_HZ: f64 = 1_150.0;
+const CLIP: Duration = ms(1_000);
+/// From the vendor's death until nobody is left who could be asked: the attempts of a recovery, and their pauses.
+const NOBODY_IS_LEFT: Duration = Duration::from_secs(30);
 
 async fn a_caller_is_greeted_heard_and_answered<D: Dialect>(leg: &str) {
     let sentence = speech::render_all(&["When do you open on Sunday"], "en-gb+f3").await.expect("espeak-ng speaks");
@@ -39,20 +49,99 @@ async fn a_caller_is_greeted_heard_and_answered<D: Dialect>(leg: &str) {
     assert!(!offhook.log().contains("key-of-the-test"), "{leg}: the key reached the log");
 }
 
-macro_rules! real_calls {
-    ($($provider:ident $dialect:ident)*) => {$(
-        mod $provider {
-            #[tokio::test(flavor = "multi_thread")]
-            async fn a_caller_by_rtp_is_greeted_heard_and_answered() {
-                super::a_caller_is_greeted_heard_and_answered::<super::$dialect>("rtp/ulaw").await;
-            }
+/// The vendor dies in mid-call, and the next one refuses: what is left needs no vendor at all.
+async fn a_caller_without_any_vendor_chooses_a_human_by_a_key<D: Dialect>() {
+    let vendor = Vendor::start::<D>(Scenario::default()).await;
+    let refusing = Vendor::start::<D>(Scenario::all(Opening::Refuse(503))).await;
+    chooses_a_human_by_a_key([vendor.yaml(), refusing.yaml()], "", &vendor).await;
+    assert!(refusing.sessions() >= 1, "the next provider was asked");
+    refusing.is_content();
+}
 
-            #[tokio::test(flavor = "multi_thread")]
-            async fn a_caller_by_audiosocket_is_greeted_heard_and_answered() {
-                super::a_caller_is_greeted_heard_and_answered::<super::$dialect>("audiosocket/slin").await;
-            }
+/// A pipeline without a listener is nobody to speak with.
+async fn a_caller_whose_listener_dies_chooses_a_human_by_a_key() {
+    let (stages, refusing) = (Stages::start().await, Stages::of(Scenario::all(Opening::Refuse(503))).await);
+    let entry = |name| format!("{{ pipeline: {{ stt: {name}, llm: {name}, tts: {name} }} }}");
+    let sections = Stages::sections(&[("ai", &stages), ("next", &refusing)]);
+    chooses_a_human_by_a_key([entry("ai"), entry("next")], &sections, &stages.listener).await;
+    assert!(refusing.listener.sessions() >= 1, "the next listener was asked");
+}
+
+/// Callers speak with the first provider, which has `vendor` alone.
+async fn chooses_a_human_by_a_key(providers: [String; 2], sections: &str, vendor: &Vendor) {
+    let (asterisk, clips) = (Asterisk::start(Options::default()).await, TempDir::new().expect("a temporary directory"));
+    let clip = |name: &str, hz: f64| {
+        let path = clips.path().join(name);
+        tone(hz, CLIP).write_wav(&path);
+        path.display().to_string()
+    };
+    let yaml = format!(
+        "default_context: front\nproviders:\n  ai: {}\n  next: {}\ndestinations:\n  desk: {{ description: A human, \
+         context: lab-targets, extension: desk }}\ncontexts:\n  front:\n    prompt: You are a test.\n    greeting: \
+         Hello there.\n    provider: ai\n    turns: {{ owner: offhook }}\n    fallbacks: [next]\n    audio: \
+         rtp/ulaw\n    on_failure:\n      apology: \
+         {}\n      menu: {{ say: {{ file: {}, text: Press one for a human. }}, keys: {{ \"1\": {{ transfer: desk }} }} \
+         }}\n      then: hang_up\n{sections}",
+        providers[0],
+        providers[1],
+        clip("apology.wav", APOLOGY_HZ),
+        clip("menu.wav", MENU_HZ),
+    );
+    let offhook = Offhook::attached(&asterisk, &yaml).await;
+    let mut phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
+    phone.wait_to_hear(hertz(1), ms(900), SOON).await;
+    vendor.stop_listening();
+    vendor.order(1, Order::Drop);
+    phone.wait_to_hear(APOLOGY_HZ, CLIP - ms(60), NOBODY_IS_LEFT).await;
+    phone.wait_to_hear(MENU_HZ, CLIP - ms(60), SOON).await;
+    assert_eq!(phone.heard().time_of(DESK_HZ), ms(0), "nobody was called before a key was pressed");
+    phone.dtmf('1').await;
+    phone.wait_to_hear(DESK_HZ, ms(500), SOON).await;
+    phone.hang_up().await;
+    let ended = offhook.wait_end_reason(SOON).await;
+    assert!(ended.starts_with("agent_"), "{ended}");
+    let heard = phone.heard();
+    // Words such as "One moment, please" can have a clip's pitch for a moment.
+    let spans = |hz| heard.spans_of(hz).into_iter().filter(|span| span.length() > CLIP / 4).collect::<Vec<_>>();
+    let [apology, menu, desk] = [APOLOGY_HZ, MENU_HZ, DESK_HZ].map(spans);
+    assert_eq!((apology.len(), menu.len(), desk.len()), (1, 1, 1), "{apology:?}, {menu:?}, {desk:?}");
+    assert!(apology[0].end <= menu[0].begin && menu[0].end <= desk[0].begin, "{apology:?}, {menu:?}, {desk:?}");
+    asterisk.wait_empty(SOON).await;
+    vendor.is_content();
+}
+
+/// The tests of one column of the table.
+macro_rules! column {
+    ($column:ident $($test:ident => $course:expr,)*) => {
+        mod $column {
+            pub const TESTS: &[&str] = &[$(stringify!($test)),*];
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $test() {
+                    $course.await;
+                }
+            )*
         }
-    )*};
+    };
+}
+
+macro_rules! real_calls {
+    ($($provider:ident $dialect:ident)*) => {
+        $(column! { $provider
+            a_caller_by_rtp_is_greeted_heard_and_answered =>
+                super::a_caller_is_greeted_heard_and_answered::<super::$dialect>("rtp/ulaw"),
+            a_caller_by_audiosocket_is_greeted_heard_and_answered =>
+                super::a_caller_is_greeted_heard_and_answered::<super::$dialect>("audiosocket/slin"),
+            a_caller_without_any_vendor_chooses_a_human_by_a_key =>
+                super::a_caller_without_any_vendor_chooses_a_human_by_a_key::<super::$dialect>(),
+        })*
+
+        fn shown() -> Vec<(&'static str, Vec<&'static str>)> {
+            let realtime = [$((stringify!($provider), $provider::TESTS)),*];
+            let columns = realtime.into_iter().chain([("pipeline", pipeline::TESTS)]);
+            columns.map(|(provider, tests)| (provider, tests.to_vec())).collect()
+        }
+    };
 }
 
 real_calls! {
@@ -60,4 +149,19 @@ real_calls! {
     gemini_live Gemini
     deepgram_agent Deepgram
     elevenlabs_agent ElevenLabs
+}
+
+column! { pipeline
+    a_caller_by_rtp_is_greeted_heard_and_answered =>
+        crate::pipeline::a_caller_is_greeted_understood_answered_and_let_go("rtp/ulaw"),
+    a_caller_by_audiosocket_is_greeted_heard_and_answered =>
+        crate::pipeline::a_caller_is_greeted_understood_answered_and_let_go("audiosocket/slin"),
+    a_caller_without_any_vendor_chooses_a_human_by_a_key =>
+        super::a_caller_whose_listener_dies_chooses_a_human_by_a_key(),
+}
+
+#[test]
+fn every_provider_has_its_real_calls() {
+    let gaps = catalogue().gaps("calls", &shown());
+    assert!(gaps.is_empty(), "{}", gaps.join("\n"));
 }

@@ -1,15 +1,17 @@
 //! What the engine says itself, word for word, beside each vendor's agent.
 
 use crate::{
-    desk::{Desk, MOMENT, MOMENT_HZ},
+    desk::{Desk, MOMENT, MOMENT_HZ, Setting},
     ear::Tape,
+    mcp_server::{Manner, StandIn, TOKEN},
     ms,
     support::{
-        audio::samples_of,
-        vendor::{Dialect, Order, Scenario, Vendor, hertz},
+        audio::{Sound, samples_of},
+        vendor::{Call, Dialect, Order, Scenario, Seen, Vendor, hertz},
     },
     tools::look_up,
 };
+use serde_json::json;
 use std::time::Duration;
 
 /// The caller waits for less than this until the filler.
@@ -44,6 +46,38 @@ pub async fn a_clip_greets_the_caller_and_the_agent_is_told_its_words<D: Dialect
     assert_eq!(desk.metric("offhook_sentences_total{purpose=\"greeting\"}"), 1.0);
     desk.ends_with(&caller).await;
     vendor.is_content();
+}
+
+/// A consent text: no vendor's words and no caller's cut it, and the caller hears the agent after it.
+pub async fn a_notice_is_heard_to_its_end_whoever_speaks<D: Dialect>() {
+    let vendor = Vendor::start::<D>(Scenario::default()).await;
+    let notice = "notice: { file: moment.wav, text: This call is recorded. }";
+    let desk = Desk::with(&[("first", vendor.yaml())], notice).await;
+    let caller = desk.call().await;
+    caller.hears(MOMENT_HZ, ms(300)).await;
+    caller.says("No, wait, listen to me.").await;
+    caller.hears(hertz(1), ms(900)).await;
+    let (begins, notice, agent, story) = caller.look(|tape| {
+        let agent = tape.first_of(hertz(1), ms(0)).expect("it was heard");
+        (tape.longest_silence(ms(0)..ms(400)), tape.seamless(MOMENT_HZ, ms(0)..agent), agent, format!("{tape:?}"))
+    });
+    assert!(begins <= ms(200), "it is heard at once: {story}");
+    assert!((MOMENT..=MOMENT + ms(20)).contains(&notice), "{notice:?} of it: {story}");
+    assert!(caller.look(|tape| tape.longest_silence(ms(200)..agent - ms(20))) <= ms(1_520), "{story}");
+    let is_told = |seen: &Seen| seen.texts.iter().any(|text| text.contains("This call is recorded."));
+    vendor.until_session(1, "is told what was said", is_told).await;
+    let (audio, hears) = vendor.of(1, |seen| (seen.audio.clone(), seen.set_up.clone().expect("it is ready").hears));
+    let heard = Sound { samples: at_8_khz(&samples_of(&audio, hears), hears.rate) };
+    assert!(heard.time_of(MOMENT_HZ) < ms(100), "the agent does not hear it: {:?}", heard.spans_of(MOMENT_HZ));
+    assert_eq!(desk.metric("offhook_sentences_total{purpose=\"notice\"}"), 1.0);
+    assert_eq!(desk.metric("offhook_sentences_total"), 1.0, "{story}");
+    desk.ends_with(&caller).await;
+    vendor.is_content();
+}
+
+/// Good enough to find a pitch in it.
+fn at_8_khz(samples: &[i16], rate: u32) -> Vec<i16> {
+    samples.iter().step_by(rate as usize / 8_000).copied().collect()
 }
 
 pub async fn a_slow_tool_is_announced_once_and_the_agent_is_told_so<D: Dialect>() {
@@ -99,6 +133,60 @@ pub async fn a_filler_is_not_heard_before_a_quick_answer_and_makes_place_for_a_l
     assert!(caller.look(fillers) <= ms(1_000), "it makes place: {story}");
     let answer = caller.look(|tape| tape.seamless(hertz(1), tape.first_of(hertz(1), released).unwrap()..tape.now()));
     assert!((ms(1_000)..=ms(1_020)).contains(&answer), "{answer:?}: {story}");
+    desk.ends_with(&caller).await;
+    vendor.is_content();
+}
+
+/// Longer than what is usual, 2 s, and than the filler of [`QUIET`] waits.
+const SLOW: Duration = ms(3_000);
+const SLOWLY: &str = "The far desk is being asked.";
+/// The sentence by the voice that is built in.
+const SENTENCE: std::ops::RangeInclusive<Duration> = ms(1_000)..=ms(2_500);
+
+/// A tool of an MCP server that takes so long.
+fn takes(number: usize, seconds: f64) -> Order {
+    let id = format!("call_{number:016}");
+    Order::Call(vec![Call { id, name: "mcp_far_sleep".into(), arguments: json!({ "seconds": seconds }) }])
+}
+
+/// Not for a call that is over before; and once, however long the tool takes.
+pub async fn a_slow_tools_own_sentence_is_heard_after_its_own_threshold_and_once<D: Dialect>() {
+    let (vendor, server) = (Vendor::start::<D>(Scenario::default()).await, StandIn::start(Manner::default()));
+    let sections = format!(
+        "mcp:\n  servers:\n    far:\n      {{ transport: http, url: \"{}\", bearer_token: {TOKEN}, defaults: {{ access: \
+         public_read, slow_response_threshold_ms: {}, slow_response_message: {SLOWLY}, risk_domain: customer_support }} }}\n",
+        server.url(),
+        SLOW.as_millis(),
+    );
+    let setting = Setting { more: QUIET, tools: ", mcp_far_sleep", sections: &sections, ..Setting::default() };
+    let desk = Desk::open(&[("first", vendor.yaml())], setting).await;
+    desk.has_tools_of("far").await;
+    let caller = desk.call().await;
+    caller.hears(hertz(1), ms(900)).await;
+    caller.hears_nothing_for(ms(300)).await;
+    let asked = caller.now();
+    vendor.order(1, takes(1, 2.4));
+    caller.hears_from(asked, hertz(1), ms(900)).await;
+    caller.hears_nothing_for(ms(300)).await;
+    let (answer, story) = caller.look(|tape| (tape.loud_time(asked..tape.now()), format!("{tape:?}")));
+    assert!(answer <= ms(1_040), "nothing but the answer: {story}");
+    let results = vendor.of(1, |seen| seen.results.clone());
+    assert!(results.len() == 1 && results[0].1.contains("slept"), "{results:?}");
+    let asked = caller.now();
+    vendor.order(1, takes(2, 8.0));
+    caller.hears_from(asked, hertz(1), ms(900)).await;
+    caller.hears_nothing_for(ms(300)).await;
+    let (begun, answered, story) =
+        caller.look(|tape| (tape.first_sound(asked), tape.first_of(hertz(1), asked + SLOW), format!("{tape:?}")));
+    let (begun, answered) = (begun.expect("waited for"), answered.expect("waited for"));
+    assert!((asked + SLOW - ms(20)..=asked + SLOW + ms(400)).contains(&begun), "asked at {asked:?}: {story}");
+    assert!(answered >= asked + ms(7_900), "{story}");
+    let sentence = caller.look(|tape| tape.loud_time(asked..answered));
+    assert!(SENTENCE.contains(&sentence), "once: {sentence:?}; {story}");
+    assert_eq!(desk.metric("offhook_sentences_total{purpose=\"announcement\"}"), 1.0, "{story}");
+    assert_eq!(desk.metric("offhook_sentences_total"), 1.0, "{story}");
+    vendor.until_session(1, "is told what was said", |seen| seen.texts.iter().any(|text| text.contains(SLOWLY))).await;
+    assert!(vendor.of(1, |seen| seen.results.len() == 2 && seen.results[1].1.contains("slept")));
     desk.ends_with(&caller).await;
     vendor.is_content();
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 /// From the vendor's word that the caller speaks until that must have been heeded, on a busy machine.
 const SETTLED: Duration = ms(600);
+const ANSWER: Duration = ms(4_000);
 
 pub async fn the_greeting_is_heard_as_long_as_it_is<D: Dialect>() {
     let vendor = Vendor::start::<D>(Scenario::answers(ms(1_500))).await;
@@ -63,6 +64,32 @@ pub async fn an_interruption_stops_the_agent_and_late_audio_is_not_heard<D: Dial
     assert!(answer <= ms(4_040), "{answer:?}: {:?}", caller.look(|tape| format!("{tape:?}")));
     let late = caller.look(|tape| tape.time_of(LATE_HZ, ms(0)));
     assert_eq!(late, ms(0), "{:?}", caller.look(|tape| format!("{tape:?}")));
+    desk.ends_with(&caller).await;
+    vendor.is_content();
+}
+
+/// Sound of the answer that was cut short comes again and again, while the next one is being made and heard.
+pub async fn late_audio_within_the_next_answer_is_not_heard<D: Dialect>() {
+    let vendor = Vendor::start::<D>(Scenario { pace: 1.2, ..Scenario::answers(ANSWER) }).await;
+    let desk = Desk::of(&vendor).await;
+    let caller = desk.call().await;
+    caller.hears(hertz(1), ms(700)).await;
+    caller.speaks().await;
+    vendor.until_session(1, "was interrupted", |seen| seen.interrupted == 1).await;
+    let said = caller.has_spoken().await;
+    for heard in [300, 1_000, 1_700] {
+        caller.hears_from(said.end, hertz(1), ms(heard)).await;
+        (0..3).for_each(|_| vendor.order(1, Order::Late));
+    }
+    vendor.until_session(1, "has sent it", |seen| seen.late == 9).await;
+    assert_eq!(vendor.of(1, |seen| seen.answered), 0, "within the answer");
+    let (counted, at_least) = D::late_audio(9);
+    desk.counts(counted, at_least as f64).await;
+    caller.hears_from(said.end, hertz(1), ANSWER - ms(60)).await;
+    caller.hears_nothing_for(ms(400)).await;
+    let (answer, story) = caller.look(|tape| (tape.seamless(hertz(1), said.end..tape.now()), format!("{tape:?}")));
+    assert!((ANSWER..=ANSWER + ms(20)).contains(&answer), "{answer:?}: {story}");
+    assert_eq!(caller.look(|tape| tape.time_of(LATE_HZ, ms(0))), ms(0), "{story}");
     desk.ends_with(&caller).await;
     vendor.is_content();
 }

@@ -17,6 +17,7 @@ use offhook::{
     provider,
     telemetry::Metrics,
 };
+use serde_json::Value;
 use std::{fmt::Write as _, time::Duration};
 use tempfile::TempDir;
 use tokio::{
@@ -51,6 +52,18 @@ on_success: [{ type: respond, message: "The parcel is on its way." }]
 policy: { access: public_read, risk_domain: customer_support }
 "#;
 
+/// A tool that tells all that the web service says.
+const READ_OUT: &str = r#"
+name: read_out
+description: Reads out what is written about a parcel.
+parameters:
+  - { name: parcel, type: string, required: true }
+actions:
+  - { type: api_call, url: "http://HOST/notes/{{params.parcel}}", method: GET }
+on_success: [{ type: respond, message: "It reads: {{result.body.note}}" }]
+policy: { access: public_read, risk_domain: customer_support }
+"#;
+
 /// A tool that hands the call to another context.
 const TO_BILLING: &str = r#"
 name: to_billing
@@ -72,6 +85,19 @@ pub async fn places(engines: u32) -> SemaphorePermit<'static> {
 
 /// Starting an engine is work, which is no reason for the others' audio to be late: one at a time.
 static STARTING: Mutex<()> = Mutex::const_new(());
+
+/// What a test wants of its engine besides the providers.
+#[derive(Default, Clone, Copy)]
+pub struct Setting<'a> {
+    /// More lines of the context.
+    pub more: &'a str,
+    /// Lines of another context, `billing`, to which the agent can hand the call; none: there is none.
+    pub billing: &'a str,
+    /// More tools of the context: `, a, b`.
+    pub tools: &'a str,
+    /// More sections.
+    pub sections: &'a str,
+}
 
 pub struct Desk {
     pub engine: Engine,
@@ -99,20 +125,20 @@ impl Desk {
 
     /// The same with more lines of the context's configuration; callers speak with the first provider.
     pub async fn with(providers: &[(&str, String)], more: &str) -> Self {
-        Self::open(providers, more, "", "").await
+        Self::open(providers, Setting { more, ..Setting::default() }).await
     }
 
     /// The same with more sections.
     pub async fn at(providers: &[(&str, String)], more: &str, sections: &str) -> Self {
-        Self::open(providers, more, "", sections).await
+        Self::open(providers, Setting { more, sections, ..Setting::default() }).await
     }
 
     /// The same with another context, `billing`, to which the agent can hand the call; its lines.
     pub async fn with_another_context(providers: &[(&str, String)], more: &str, billing: &str) -> Self {
-        Self::open(providers, more, billing, "").await
+        Self::open(providers, Setting { more, billing, ..Setting::default() }).await
     }
 
-    async fn open(providers: &[(&str, String)], more: &str, billing: &str, sections: &str) -> Self {
+    pub async fn open(providers: &[(&str, String)], setting: Setting<'_>) -> Self {
         let place = places(1).await;
         let starting = STARTING.lock().await;
         // Only the first in a test program can succeed.
@@ -126,12 +152,13 @@ impl Desk {
             path
         };
         write("tools/look_up.yaml", &LOOK_UP.replace("HOST", &service.host()));
-        if !billing.is_empty() {
+        write("tools/read_out.yaml", &READ_OUT.replace("HOST", &service.host()));
+        if !setting.billing.is_empty() {
             write("tools/to_billing.yaml", TO_BILLING);
         }
         tone(APOLOGY_HZ, APOLOGY).write_wav(&folder.path().join("apology.wav"));
         tone(MOMENT_HZ, MOMENT).write_wav(&folder.path().join("moment.wav"));
-        let path = write("offhook.yaml", &(yaml(providers, &service, more, billing) + sections));
+        let path = write("offhook.yaml", &(yaml(providers, &service, setting) + setting.sections));
         // Loading renders clips, which is work that no other call's task may wait for.
         let starting_up = move || {
             Handle::current().block_on(async {
@@ -179,6 +206,23 @@ impl Desk {
         sum(&page.text().await.expect("the page"), begin)
     }
 
+    /// Waits until calls are offered the tools of this MCP server.
+    pub async fn has_tools_of(&self, server: &str) {
+        let (page, until) = (format!("http://{}/mcp/status", self.engine.http_addr()), Instant::now() + PATIENCE);
+        let has = |status: &Value| {
+            let tools = status["servers"][server]["tools"].as_array();
+            tools.is_some_and(|tools| tools.iter().any(|tool| tool["registered"] == true))
+        };
+        loop {
+            let status = reqwest::get(&page).await.expect("the page").json().await.expect("JSON");
+            if has(&status) {
+                return;
+            }
+            assert!(Instant::now() < until, "{status:#}");
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
     /// Sessions of this provider that were begun because an agent was lost, and what became of them.
     pub fn recoveries(&self, outcome: &str, provider: &str) -> f64 {
         self.metric(&format!("offhook_session_recoveries_total{{outcome=\"{outcome}\",provider=\"{provider}\"}}"))
@@ -204,7 +248,7 @@ fn sum(metrics: &str, begin: &str) -> f64 {
     values.filter_map(|value| value.parse::<f64>().ok()).sum()
 }
 
-fn yaml(providers: &[(&str, String)], service: &Service, more: &str, billing: &str) -> String {
+fn yaml(providers: &[(&str, String)], service: &Service, Setting { more, billing, tools, .. }: Setting<'_>) -> String {
     let mut yaml = String::from(
         "http: { bind: \"127.0.0.1:0\" }\nmedia: { audiosocket: { bind: \"127.0.0.1:0\" } }\nproviders:\n",
     );
@@ -217,7 +261,7 @@ fn yaml(providers: &[(&str, String)], service: &Service, more: &str, billing: &s
         yaml,
         "tenants:\n  acme: {{ tools: tools, allowed_hosts: [\"{host}\"], trusted: true }}\n\
          contexts:\n  front:\n    prompt: You are a test.\n    greeting: Hello there.\n    provider: {}\n    \
-         tenant: acme\n    tools: [look_up, hangup_call{handoff}]\n    audiosocket_id: \"0ff40001\"\n    \
+         tenant: acme\n    tools: [look_up, hangup_call{tools}{handoff}]\n    audiosocket_id: \"0ff40001\"\n    \
          on_failure: {{ apology: apology.wav, then: hang_up }}\n",
         providers[0].0
     );

@@ -169,6 +169,12 @@ impl Tape {
         Some(FRAME * u32::try_from(frame).expect("a call of less than years"))
     }
 
+    /// When anything was heard first from then on.
+    pub fn first_sound(&self, from: Duration) -> Option<Duration> {
+        let frame = self.loud.iter().enumerate().skip(frame_at(from)).find(|(_, loud)| **loud)?.0;
+        Some(FRAME * u32::try_from(frame).expect("a call of less than years"))
+    }
+
     /// It is silent now; not before `from`.
     pub fn is_quiet(&self, from: Duration) -> bool {
         self.now() > from && self.quiet_since() < self.now()

@@ -42,7 +42,7 @@ pub async fn desk_of(vendor: &Vendor, deputy: &Vendor) -> Desk {
 }
 
 /// What the caller says and is answered, and it can be heard.
-async fn converse(caller: &Caller, hz: f64) {
+pub async fn converse(caller: &Caller, hz: f64) {
     caller.speaks().await;
     let said = caller.has_spoken().await;
     caller.hears_from(said.end, hz, ms(700)).await;
@@ -108,6 +108,32 @@ pub async fn another_vendor_goes_on_with_what_was_said_and_with_what_a_tool_foun
         assert_eq!((vendor.sessions(), other.sessions()), (1, 1), "{what}");
         vendor.is_content();
         other.is_content();
+    }))
+    .await;
+}
+
+/// As Gemini does now and then (1011): the tool is not run again, and what it found is not lost, whether the vendor
+/// has a memory of the call that it could go on from or not.
+pub async fn a_session_closed_right_after_a_result<D: Dialect>() {
+    join_all([false, true].map(|resumable| async move {
+        let (vendor, desk, caller) = greeted::<D>().await;
+        if resumable {
+            vendor.order(1, Order::Say(Saying::Resumable { handle: "handle-of-the-test".into() }));
+        }
+        vendor.order(1, Order::Think);
+        vendor.order(1, Order::Call(vec![look_up(1)]));
+        vendor.until_session(1, "has the result", |seen| seen.results.len() == 1).await;
+        let since = caller.now();
+        vendor.order(1, Order::Close(1011, ""));
+        vendor.until_session(2, "is told what the tool found", is_told("on its way")).await;
+        caller.hears_from(since, hertz(2), ms(700)).await;
+        let begun = caller.look(|tape| tape.first_of(hertz(2), since)).expect("waited for");
+        is_explained("after a result", &caller, since..begun);
+        assert_eq!(desk.service.requests().len(), 1, "it was run once");
+        assert_eq!(desk.recoveries("took_over", "first"), 1.0);
+        converse(&caller, hertz(2)).await;
+        desk.ends_with(&caller).await;
+        vendor.is_content();
     }))
     .await;
 }

@@ -10,6 +10,7 @@ use crate::{
     runner::apart,
     support::vendor::{Call, Dialect, End, Failure, Order, Saying, Scenario, Seen, Vendor, hertz},
     tools::look_up,
+    turns::BACKCHANNEL,
 };
 use futures_util::future::join_all;
 use serde_json::json;
@@ -28,6 +29,8 @@ enum State {
     AgentSpeaking,
     /// The agent is paused, and it is not decided whether the caller interrupts.
     Undecided,
+    /// The same of a sound that turns out to interrupt nobody.
+    Aside,
     ToolRunning,
     /// The agent has handed the call to another context, and its last words are being heard.
     HandingOver,
@@ -46,6 +49,9 @@ const STATES: [State; 8] = [
 /// Where it matters what of the vendor fails: nobody waits, or somebody does, for the beginning or the rest of an answer
 /// or for a tool.
 const WAITS: [State; 4] = [State::Idle, State::Thinking, State::AgentSpeaking, State::ToolRunning];
+/// Where silence has to be noticed: each has a clock of its own.
+const NOTICES: [State; 6] =
+    [State::Greeting, State::Idle, State::CallerSpeaking, State::Thinking, State::AgentSpeaking, State::ToolRunning];
 
 /// No caller hears more than 1.5 s of unexplained silence. The tape has frames of 20 ms.
 pub const QUIET_MAX: Duration = ms(1_520);
@@ -81,7 +87,7 @@ struct Scene {
 /// A call in this state.
 async fn call_in<D: Dialect>(state: State) -> Scene {
     let scenario = match state {
-        State::Greeting | State::Undecided => Scenario { pace: 1.2, ..Scenario::answers(ms(4_000)) },
+        State::Greeting | State::Undecided | State::Aside => Scenario { pace: 1.2, ..Scenario::answers(ms(4_000)) },
         State::AgentSpeaking => Scenario { pace: 1.2, greeting: Some(ms(1_000)), ..Scenario::answers(ms(4_000)) },
         State::HandingOver => Scenario::answers(ms(3_000)),
         _ => Scenario::default(),
@@ -93,7 +99,7 @@ async fn call_in<D: Dialect>(state: State) -> Scene {
     let desk = Desk::with_another_context(&providers, more, billing).await;
     let caller = desk.call().await;
     caller.hears(hertz(1), ms(600)).await;
-    if !matches!(state, State::Greeting | State::Undecided | State::HandingOver) {
+    if !matches!(state, State::Greeting | State::Undecided | State::Aside | State::HandingOver) {
         caller.hears_nothing_for(ms(300)).await;
     }
     match state {
@@ -114,8 +120,11 @@ async fn call_in<D: Dialect>(state: State) -> Scene {
             let said = caller.has_spoken().await;
             caller.hears_from(said.end, hertz(1), ms(600)).await;
         }
-        State::Undecided => {
-            caller.speaks().await;
+        State::Undecided | State::Aside => {
+            match state {
+                State::Aside => caller.says(BACKCHANNEL).await,
+                _ => caller.speaks().await,
+            }
             let paused = |tape: &Tape| tape.said.last().is_some_and(|said| tape.is_quiet(said.start + ms(60)));
             caller.until("the agent is paused", paused).await;
         }
@@ -143,8 +152,9 @@ async fn carries_on<D: Dialect>(state: State, order: Order, within: Duration) {
     let loss = loss::<D>(&order);
     let losses = format!("offhook_agent_losses_total{{loss=\"{loss}\",provider=\"first\"}}");
     // Nobody waits for what seems complete.
-    let seems_complete =
-        D::ENDS_ANSWERS_BY_SILENCE && state == State::AgentSpeaking && matches!(order, Order::Freeze | Order::Mute);
+    let seems_complete = D::ENDS_ANSWERS_BY_SILENCE
+        && matches!(state, State::Greeting | State::AgentSpeaking)
+        && matches!(order, Order::Freeze | Order::Mute);
     vendor.order(1, order);
     if seems_complete {
         caller.hears_nothing_for(ms(1_200)).await;
@@ -152,12 +162,14 @@ async fn carries_on<D: Dialect>(state: State, order: Order, within: Duration) {
     if state == State::Idle || seems_complete {
         caller.speaks().await;
     }
-    if state == State::Undecided {
+    if matches!(state, State::Undecided | State::Aside) {
         desk.counts(&losses, 1.0).await;
         let spoken = caller.look(|tape| tape.now() - tape.said.last().expect("the caller speaks").start);
         assert!(spoken <= UNDECIDED_MAX, "{what}: lost after {spoken:?}, when it was decided");
     }
-    if seems_complete || matches!(state, State::Idle | State::CallerSpeaking | State::Thinking | State::Undecided) {
+    if seems_complete
+        || matches!(state, State::Idle | State::CallerSpeaking | State::Thinking | State::Undecided | State::Aside)
+    {
         since = caller.has_spoken().await.end;
     }
     if state == State::ToolRunning {
@@ -179,6 +191,12 @@ async fn carries_on<D: Dialect>(state: State, order: Order, within: Duration) {
             () = vendor.until("the next session is told what the tool found", next) => {}
             () = deputy.until("it is told what the tool found", other) => {}
         }
+    }
+    if state == State::Aside {
+        assert_eq!(desk.metric("offhook_false_alarms_total"), 1.0, "{what}: {story}");
+        let owed = is_told("finish what was being said");
+        let next = vendor.of_all(|sessions| sessions.iter().skip(1).any(&owed));
+        assert!(next || deputy.of_all(|sessions| sessions.iter().any(&owed)), "{what}: nobody was told what is owed");
     }
     if state == State::HandingOver {
         // Nobody was missed: the other context's agent would have come anyway, after the last word.
@@ -233,6 +251,10 @@ pub async fn a_session_closed_while_an_interruption_is_undecided<D: Dialect>() {
     closes::<D>(State::Undecided).await;
 }
 
+pub async fn a_session_lost_while_a_backchannel_is_undecided<D: Dialect>() {
+    join_all([Order::Close(1011, ""), Order::Drop].map(|order| carries_on::<D>(State::Aside, order, CARRIED_ON))).await;
+}
+
 pub async fn a_session_closed_while_a_tool_runs<D: Dialect>() {
     closes::<D>(State::ToolRunning).await;
 }
@@ -246,11 +268,11 @@ pub async fn a_connection_that_breaks_without_a_word<D: Dialect>() {
 }
 
 pub async fn a_connection_that_is_half_open<D: Dialect>() {
-    join_all(WAITS.map(|state| carries_on::<D>(state, Order::Freeze, NOTICED_AND_CARRIED_ON))).await;
+    join_all(NOTICES.map(|state| carries_on::<D>(state, Order::Freeze, NOTICED_AND_CARRIED_ON))).await;
 }
 
 pub async fn a_vendor_that_falls_silent<D: Dialect>() {
-    join_all(WAITS.map(|state| carries_on::<D>(state, Order::Mute, NOTICED_AND_CARRIED_ON))).await;
+    join_all(NOTICES.map(|state| carries_on::<D>(state, Order::Mute, NOTICED_AND_CARRIED_ON))).await;
 }
 
 pub async fn quota_throttling_and_expiry_in_mid_call<D: Dialect>() {

@@ -3,6 +3,9 @@
 //! is added). Each test is written once and runs against every vendor (`table.rs`); the table in
 //! `docs/providers-behaviour.md` is made from their names (`page.rs`).
 
+#[path = "../mcp/stand_in.rs"]
+#[allow(dead_code)]
+mod mcp_server;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -16,7 +19,9 @@ mod faults;
 mod figures;
 mod openings;
 mod outages;
+mod packages;
 mod page;
+mod records;
 mod runner;
 mod sessions;
 mod stages;

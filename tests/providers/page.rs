@@ -2,55 +2,11 @@
 //! names show it, and `docs/providers-behaviour.md` is made from both:
 //! `OFFHOOK_BLESS=1 cargo test --test providers page` writes it.
 
-use crate::table::providers;
-use serde::Deserialize;
-use std::{collections::BTreeMap, fmt::Write as _, fs, path::PathBuf};
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Catalogue {
-    /// Providers as they are named on the page.
-    providers: BTreeMap<String, String>,
-    chapters: Vec<Chapter>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Chapter {
-    title: String,
-    /// The providers that it concerns, if not all.
-    #[serde(default)]
-    only: Vec<String>,
-    behaviours: Vec<Behaviour>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Behaviour {
-    says: String,
-    test: String,
-    /// Why it does not concern a provider.
-    #[serde(default)]
-    not_for: BTreeMap<String, String>,
-    /// What of it is shown of a provider, where that is not all.
-    #[serde(default)]
-    partly: BTreeMap<String, String>,
-}
-
-impl Chapter {
-    fn concerns(&self, provider: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|only| only == provider)
-    }
-}
-
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn catalogue() -> Catalogue {
-    let text = fs::read_to_string(root().join("tests/fixtures/behaviours.yaml")).unwrap();
-    serde_yaml::from_str(&text).unwrap()
-}
+use crate::{
+    support::behaviours::{Catalogue, catalogue, root},
+    table::providers,
+};
+use std::{fmt::Write as _, fs};
 
 /// Names of the tests of each provider.
 fn shown() -> Vec<(&'static str, Vec<&'static str>)> {
@@ -70,7 +26,11 @@ fn page(catalogue: &Catalogue) -> String {
     for chapter in &catalogue.chapters {
         let shown: Vec<_> = shown.iter().filter(|(provider, _)| chapter.concerns(provider)).collect();
         let names: Vec<&str> = shown.iter().map(|(provider, _)| catalogue.providers[*provider].as_str()).collect();
-        let _ = write!(page, "\n## {}\n\n| behaviour | {} | test |\n", chapter.title, names.join(" | "));
+        let _ = writeln!(page, "\n## {}", chapter.title);
+        if !chapter.is_usual() {
+            let _ = writeln!(page, "\n`cargo test --test {} PROVIDER::TEST`", chapter.program);
+        }
+        let _ = write!(page, "\n| behaviour | {} | test |\n", names.join(" | "));
         let _ = writeln!(page, "| --- |{} --- |", " --- |".repeat(shown.len()));
         for behaviour in &chapter.behaviours {
             let mut note = |reason: &String| {
@@ -102,30 +62,8 @@ fn page(catalogue: &Catalogue) -> String {
 
 #[test]
 fn every_behaviour_is_shown_of_every_provider_or_told_why_not() {
-    let (catalogue, mut wrong) = (catalogue(), Vec::new());
-    let listed: Vec<&Behaviour> = catalogue.chapters.iter().flat_map(|chapter| &chapter.behaviours).collect();
-    for (provider, tests) in shown() {
-        if !catalogue.providers.contains_key(provider) {
-            wrong.push(format!("{provider} has no name"));
-        }
-        let concerns = catalogue.chapters.iter().filter(|chapter| chapter.concerns(provider));
-        for behaviour in concerns.flat_map(|chapter| &chapter.behaviours) {
-            match (tests.contains(&behaviour.test.as_str()), behaviour.not_for.contains_key(provider)) {
-                (true, true) => wrong.push(format!("{provider}::{} is there, and explained away", behaviour.test)),
-                (false, false) => wrong.push(format!("{provider}::{} is missing", behaviour.test)),
-                _ => {}
-            }
-        }
-        let unlisted = tests.iter().filter(|test| !listed.iter().any(|behaviour| behaviour.test == **test));
-        wrong.extend(unlisted.map(|test| format!("{provider}::{test} is on no line of behaviours.yaml")));
-    }
-    let excepted = listed.iter().flat_map(|behaviour| behaviour.not_for.keys().chain(behaviour.partly.keys()));
-    for name in excepted.chain(catalogue.chapters.iter().flat_map(|chapter| &chapter.only)) {
-        if !catalogue.providers.contains_key(name) {
-            wrong.push(format!("{name} is no provider"));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let gaps = catalogue().gaps("providers", &shown());
+    assert!(gaps.is_empty(), "{}", gaps.join("\n"));
 }
 
 #[test]

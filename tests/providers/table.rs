@@ -1,7 +1,7 @@
 //! Which behaviours are shown of which provider. A new provider is one line at the end.
 
 use crate::{
-    clips, clocks, conversation, failover, faults, figures, openings, outages, runner::Case, sessions, stages,
+    clips, clocks, conversation, failover, faults, figures, openings, outages, records, runner::Case, sessions, stages,
     support::vendor, survived, tools, turns,
 };
 
@@ -11,14 +11,18 @@ macro_rules! every {
         $next! { $($given)*
             outages::a_vendor_that_fails_is_left_alone_and_tried_again
             outages::a_session_is_replaced_in_a_pause_before_the_vendors_limit
+            records::a_long_call_is_carried_on_by_a_summary_of_its_beginning_and_the_words_of_its_end
             turns::a_backchannel_pauses_the_agent_which_goes_on_at_the_exact_sample
             turns::an_interruption_silences_the_agent_at_once_and_is_heard_from_its_first_sound
             turns::a_vendor_that_owns_the_turns_decides_alone
+            turns::the_end_of_a_turn_is_told_or_left_to_the_vendor_to_find
             turns::a_greeting_is_not_cut_by_noise
             turns::a_protected_greeting_is_not_even_paused
             clips::a_clip_greets_the_caller_and_the_agent_is_told_its_words
+            clips::a_notice_is_heard_to_its_end_whoever_speaks
             clips::a_slow_tool_is_announced_once_and_the_agent_is_told_so
             clips::a_filler_is_not_heard_before_a_quick_answer_and_makes_place_for_a_late_one
+            clips::a_slow_tools_own_sentence_is_heard_after_its_own_threshold_and_once
             figures::the_latency_that_is_told_is_what_the_caller_hears
             figures::the_time_of_a_connection_is_counted_and_priced
             conversation::the_greeting_is_heard_as_long_as_it_is
@@ -29,6 +33,7 @@ macro_rules! every {
             sessions::the_agents_tone_reaches_the_caller_undistorted_in_every_codec
             tools::a_tool_is_called_and_its_result_returned_once
             tools::parallel_calls_are_each_answered_once
+            tools::a_result_that_is_too_long_is_cut_to_what_the_vendor_bears
             survived::noise_is_survived
             survived::unknown_and_doubled_ids_are_survived
             openings::a_refused_key_is_told_and_not_tried_again
@@ -47,6 +52,7 @@ macro_rules! every {
             faults::a_session_closed_while_the_caller_waits_for_an_answer
             faults::a_session_closed_while_the_agent_speaks
             faults::a_session_closed_while_an_interruption_is_undecided
+            faults::a_session_lost_while_a_backchannel_is_undecided
             faults::a_session_closed_while_a_tool_runs
             faults::a_session_closed_while_the_call_is_handed_over
             faults::a_connection_that_breaks_without_a_word
@@ -56,6 +62,7 @@ macro_rules! every {
             faults::nothing_but_garbage_in_mid_call
             faults::one_message_of_8_megabytes_is_survived
             failover::the_next_session_is_told_what_was_said
+            failover::a_session_closed_right_after_a_result
             failover::another_vendor_goes_on_with_what_was_said_and_with_what_a_tool_found
             failover::a_refused_successor_is_counted_and_another_one_takes_the_call
             clocks::a_wall_clock_that_is_set_changes_nothing
@@ -108,6 +115,7 @@ macro_rules! providers {
 
 // Behind the dialect: what only some vendors can do.
 every! { provider! { openai_realtime OpenAi
+    conversation::late_audio_within_the_next_answer_is_not_heard
     figures::tokens_are_counted_as_they_are_reported_and_priced
     sessions::formats_that_were_not_asked_for_end_the_handshake
     conversation::the_vendor_is_told_how_much_was_heard
@@ -118,6 +126,7 @@ every! { provider! { deepgram_agent Deepgram
 } }
 
 every! { provider! { elevenlabs_agent ElevenLabs
+    conversation::late_audio_within_the_next_answer_is_not_heard
     sessions::formats_that_were_not_asked_for_end_the_handshake
 } }
 

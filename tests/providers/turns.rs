@@ -94,6 +94,43 @@ pub async fn an_interruption_silences_the_agent_at_once_and_is_heard_from_its_fi
     vendor.is_content();
 }
 
+/// offhook owns the turns: whoever can be told is told, once; who finds the end alone hears the silence after the last
+/// word as it lasts, and no word about it.
+pub async fn the_end_of_a_turn_is_told_or_left_to_the_vendor_to_find<D: Dialect>() {
+    let vendor = Vendor::start::<D>(Scenario::default()).await;
+    let desk = Desk::with(&[("first", vendor.yaml())], "turns: { owner: offhook, end_silence: 600ms }").await;
+    let caller = desk.call().await;
+    caller.hears(hertz(1), ms(900)).await;
+    caller.hears_nothing_for(ms(300)).await;
+    let words = |seen: &Seen| seen.texts.iter().filter(|text| !text.contains("KeepAlive")).count();
+    let ends = |seen: &Seen| seen.texts.iter().filter(|text| text.contains(D::END_OF_TURN.unwrap_or("\0"))).count();
+    let before = vendor.of(1, |seen| (words(seen), ends(seen)));
+    caller.speaks().await;
+    vendor.until_session(1, "knows that the turn is over", |seen| seen.turns_ended == 1).await;
+    let known = caller.now();
+    let said = caller.has_spoken().await;
+    let story = caller.look(|tape| format!("{tape:?}"));
+    let (after, detects, heard) = vendor.of(1, |seen| {
+        let set_up = seen.set_up.clone().expect("it is set up");
+        ((words(seen), ends(seen)), set_up.detects, samples_of(&seen.audio, set_up.hears))
+    });
+    let second = vendor.of(1, |seen| seen.set_up.clone().expect("it is set up").hears.rate as usize);
+    assert_eq!(detects, D::END_OF_TURN.is_none(), "one owner alone");
+    let last = heard.iter().rposition(|sample| sample.unsigned_abs() > 1_000).expect("the caller was heard");
+    let silence = ms(((heard.len() - last) * 1_000 / second) as u64);
+    if D::END_OF_TURN.is_some() {
+        assert_eq!(after.1 - before.1, 1, "it is told once: {story}");
+        assert!((said.end + ms(200)..=said.end + ms(1_000)).contains(&known), "{known:?}: {story}");
+    } else {
+        assert_eq!(after.0, before.0, "no word of it: {:?}", vendor.of(1, |seen| seen.texts.clone()));
+        assert!(silence >= ms(280), "{silence:?} of silence reached the vendor: {story}");
+    }
+    caller.hears_from(said.end, hertz(1), ms(900)).await;
+    assert_eq!(vendor.of(1, |seen| (seen.turns_ended, ends(seen))), (1, after.1), "and not again");
+    desk.ends_with(&caller).await;
+    vendor.is_content();
+}
+
 /// The same sound that only pauses the agent elsewhere: the vendor takes it for a turn, and its word counts at once.
 pub async fn a_vendor_that_owns_the_turns_decides_alone<D: Dialect>() {
     let (vendor, desk, caller) = greeted_at_length::<D>("turns: { owner: provider }").await;

@@ -1,5 +1,5 @@
 // Checks client messages of ElevenLabs Agents, one JSON object per line on standard input, against the
-// types of the vendor's own package: check_elevenlabs.mjs NODE_MODULES
+// types of the vendor's own package: check_elevenlabs.mjs NODE_MODULES [--server]; then the lines are messages of the server.
 //
 // Each message becomes a literal of its type, so that the compiler finds wrong types, missing members and
 // members that the type does not have. Prints one line per violation and exits 1 if there is any.
@@ -10,13 +10,26 @@ import { join, resolve } from "node:path";
 
 const modules = resolve(process.argv[2]);
 const ts = createRequire(join(modules, "check.js"))("typescript");
-const TYPES = {
+const SERVER_TYPES = {
+  agent_response: "AgentResponse",
+  audio: "Audio",
+  client_tool_call: "ClientToolCallMessage",
+  conversation_initiation_metadata: "ConversationMetadata",
+  error: "ErrorMessage",
+  interruption: "Interruption",
+  ping: "Ping",
+  user_transcript: "UserTranscript",
+  vad_score: "VadScore",
+};
+const CLIENT_TYPES = {
   client_tool_result: "ClientToolResult",
   contextual_update: "ContextualUpdate",
   conversation_initiation_client_data: "ConversationInitiation",
   pong: "Pong",
   user_message: "UserMessage",
 };
+
+const TYPES = process.argv[3] === "--server" ? SERVER_TYPES : CLIENT_TYPES;
 
 const messages = readFileSync(0, "utf8").split("\n").filter(Boolean).map((line) => JSON.parse(line));
 let violations = 0;
@@ -32,7 +45,7 @@ const lines = messages.map((message, number) => {
   // The one message without a type.
   const type = "type" in message ? TYPES[message.type] : "UserAudio";
   if (!type) {
-    report(number, "$.type: is no client message");
+    report(number, "$.type: is no message of this side");
     return "";
   }
   return `export const m${number}: ${type} = ${JSON.stringify(message)};`;

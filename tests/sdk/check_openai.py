@@ -1,5 +1,5 @@
 """Checks client messages of OpenAI Realtime, one JSON object per line on standard input, against the
-types of the vendor's own Python package.
+types of the vendor's own Python package. With `--server` the lines are messages of the server.
 
 The package's models accept unknown keys, but the server refuses them; so every key that is sent
 has to be a field of the model that took the value. Prints one line per violation and exits 1 if
@@ -12,33 +12,39 @@ from typing import Any, get_args
 
 import pydantic
 from checking import refusals, report, unknown_keys
-from openai.types.realtime import RealtimeClientEvent
+from openai.types.realtime import RealtimeClientEvent, RealtimeServerEvent
 from pydantic import TypeAdapter
 
-# JSON Schema of a tool's parameters: the package types it as any object.
-FREE = {"parameters"}
+# JSON Schema of a tool's parameters, which the package types as any object; the metadata that a response carries, as any words.
+FREE = {"parameters", "metadata"}
+# What the server says of a session, and the package's type of it, which is that of the wish for one, does not have.
+SAID_BESIDES = {"$.session.id", "$.session.object"}
 
 
-def known_types() -> set[str]:
-    """The `type` of every client event. The alias is `Annotated[Union[...], ...]`."""
-    union, *_ = get_args(RealtimeClientEvent)
+def known_types(events: Any) -> set[str]:
+    """The `type` of every event. The alias is `Annotated[Union[...], ...]`."""
+    union, *_ = get_args(events)
     return {get_args(model.model_fields["type"].annotation)[0] for model in get_args(union)}
 
 
 def violations(message: dict[str, Any], adapter: TypeAdapter, types: set[str]) -> list[str]:
     kind = message.get("type")
     if kind not in types:
-        return [f"$.type: {kind!r} is no client event"]
+        return [f"$.type: {kind!r} is no event of this side"]
     try:
         model = adapter.validate_python(message, strict=True)
     except pydantic.ValidationError as error:
         return refusals(error)
     taken_for = [] if getattr(model, "type", None) == kind else [f"$: taken for {type(model).__name__}"]
-    return unknown_keys(message, model, "$", FREE) + taken_for
+    unknown = unknown_keys(message, model, "$", FREE)
+    if model.type in ("session.created", "session.updated"):
+        unknown = [problem for problem in unknown if problem.split(": ")[0] not in SAID_BESIDES]
+    return unknown + taken_for
 
 
 def main() -> int:
-    adapter, types = TypeAdapter(RealtimeClientEvent), known_types()
+    events = RealtimeServerEvent if sys.argv[1:] == ["--server"] else RealtimeClientEvent
+    adapter, types = TypeAdapter(events), known_types(events)
     messages = enumerate(map(json.loads, sys.stdin), 1)
     return report(
         "messages", ((f"message {n} ({m.get('type')})", violations(m, adapter, types)) for n, m in messages)

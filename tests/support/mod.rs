@@ -6,6 +6,7 @@
 
 pub mod asterisk;
 pub mod audio;
+pub mod behaviours;
 pub mod mail_server;
 pub mod offhook;
 pub mod openai_server;

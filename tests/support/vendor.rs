@@ -7,7 +7,9 @@
 //! (`vendor/session.rs`): by default it accepts, sets up as asked, answers a wish to speak and a caller's turn with
 //! a tone of the session's own pitch ([`hertz`]), faster than real time, and does what [`Scenario`] and [`Order`]
 //! say. Then add `mod acme; pub use acme::Acme;` below, a line in `tests/providers/table.rs`, which runs every
-//! behaviour and every fault against it, and its name in `tests/fixtures/behaviours.yaml`. Rules:
+//! behaviour and every fault against it, one in `tests/calls/providers.rs` for real calls, and its name in
+//! `tests/fixtures/behaviours.yaml`; and one in `tests/providers/packages.rs`, if the vendor's own package has types of
+//! what the vendor says. Rules:
 //!
 //! - `hear` checks the client strictly: what the vendor would refuse is a [`Heard::Violation`], and fails the test.
 //!   What the protocol answers by itself at once is a [`Heard::Reply`].
@@ -31,7 +33,7 @@ mod session;
 pub use deepgram::Deepgram;
 pub use elevenlabs::ElevenLabs;
 pub use gemini::Gemini;
-pub use openai::OpenAi;
+pub use openai::{OpenAi, SUMMARY};
 pub use scenario::{Opening, Order, Scenario};
 
 use offhook::{audio::Format, call::CallerTurn};
@@ -79,6 +81,11 @@ pub trait Dialect: Default + Send + 'static {
     }
     /// The vendor does not say that an answer is complete: where no more of it comes, it is.
     const ENDS_ANSWERS_BY_SILENCE: bool = false;
+    /// The client's word for the end of a turn that it has found; none where the vendor finds the end itself, whoever owns
+    /// the turns.
+    const END_OF_TURN: Option<&'static str> = None;
+    /// Bytes of a tool's result, with all that it is wrapped in.
+    const RESULT_MAX: usize = 16_384;
     /// Where pieces of 100 ms are counted that come of an answer which was cut short, and how far at the least. As a rule
     /// by their answer's name, frame by frame.
     fn late_audio(pieces: usize) -> (&'static str, usize) {
@@ -91,6 +98,8 @@ pub trait Dialect: Default + Send + 'static {
     fn refuses_a_key() -> Opening {
         Opening::Refuse(401)
     }
+    /// Whether it can be asked to sum up a record beside the conversation.
+    const SUMMARISES: bool = false;
     /// Options without which a session that carries a call on would greet again.
     fn waits() -> Value {
         json!({})
@@ -266,6 +275,8 @@ pub struct Seen {
     pub set_up: Option<SetUp>,
     /// Everything the client wrote that is no audio, as it came.
     pub texts: Vec<String>,
+    /// What was said that is no plain audio, with [`Scenario::kept`].
+    pub said: Vec<String>,
     /// The caller, in [`SetUp::hears`].
     pub audio: Vec<u8>,
     /// Each wish to speak, with the words asked for.
@@ -395,6 +406,10 @@ impl Vendor {
         look(&self.log().sessions[session - 1])
     }
 
+    pub fn of_all<T>(&self, look: impl FnOnce(&[Seen]) -> T) -> T {
+        look(&self.log().sessions)
+    }
+
     /// Waits until this holds of all sessions together.
     pub async fn until(&self, what: &str, holds: impl Fn(&[Seen]) -> bool) {
         let waiting = async {
@@ -452,6 +467,18 @@ impl Shared {
         let changed = change(&mut self.log().sessions[session - 1]);
         self.changed.notify_waiters();
         changed
+    }
+
+    /// The sound of vendors who send it as it is, is no words.
+    fn keep(&self, session: usize, message: &Message) {
+        let words = match message {
+            Message::Text(words) => words.as_bytes(),
+            Message::Binary(bytes) => bytes,
+            _ => return,
+        };
+        if self.scenario.kept && serde_json::from_slice::<Value>(words).is_ok() {
+            self.note(session, |seen| seen.said.push(String::from_utf8_lossy(words).into_owned()));
+        }
     }
 
     fn violation(&self, session: usize, what: String) {

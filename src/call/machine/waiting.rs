@@ -25,6 +25,8 @@ const ABOUT_TO_SPEAK: Duration = Duration::from_millis(500);
 /// For so long beyond the usual silence it is waited for: nobody hears nothing for more than 1.5 s, and the rest of that
 /// is for a frame to leave.
 const HELD_BACK_MAX: Duration = Duration::from_millis(150);
+/// Nobody hears nothing for longer, but by a threshold that was configured.
+const UNEXPLAINED_MAX: Duration = Duration::from_millis(1_500);
 /// Between the sentences that a caller hears while an agent is being replaced.
 const PATIENCE_EVERY: Duration = Duration::from_secs(5);
 
@@ -38,6 +40,8 @@ pub(super) struct Waiting {
     caller_speaks: bool,
     /// When the response under way began.
     response_since: Option<Instant>,
+    /// Since when the agent owes the caller words.
+    owed_since: Option<Instant>,
     /// How many sentences a caller has heard since the agent was lost.
     patience: u32,
 }
@@ -82,6 +86,11 @@ impl CallMachine {
         } else {
             self.waiting.silent_since = None;
         }
+        if self.timers.is_set(Timer::AgentSilence) {
+            self.waiting.owed_since.get_or_insert(now);
+        } else {
+            self.waiting.owed_since = None;
+        }
         match self.next_sentence().map(|(due, _)| due) {
             Some(due) => self.timers.set(Timer::Filler, due),
             None => self.timers.clear(Timer::Filler),
@@ -112,11 +121,12 @@ impl CallMachine {
             Some(response) if response.spoke => Some((quiet, Sentence::Moment)),
             Some(_) if owed => {
                 let began = self.waiting.response_since.unwrap_or(silent_since);
-                Some((quiet.max((began + ABOUT_TO_SPEAK).min(quiet + HELD_BACK_MAX)), Sentence::Moment))
+                let held_back = quiet.max((began + ABOUT_TO_SPEAK).min(quiet + HELD_BACK_MAX));
+                Some((self.not_at_once(held_back, silent_since), Sentence::Moment))
             }
             // It may be about to call a tool, or to say nothing.
             Some(_) => None,
-            None if owed => Some((quiet, Sentence::Moment)),
+            None if owed => Some((self.not_at_once(quiet, silent_since), Sentence::Moment)),
             None => {
                 let slow = self.actions.slow().map(|slow| (self.due(slow, silent_since), slow));
                 let (due, slow) = slow.min_by_key(|(due, _)| *due)?;
@@ -125,17 +135,31 @@ impl CallMachine {
         }
     }
 
-    /// When the caller should be told of a tool, by what it was configured to and what it usually takes.
+    /// `due`, unless the silence was longer than anybody's when the agent came to owe words: a tool that may be slow by its own
+    /// threshold has ended, and the answer is about to come.
+    fn not_at_once(&self, due: Instant, silent_since: Instant) -> Instant {
+        let owed = self.waiting.owed_since.filter(|since| *since > silent_since + UNEXPLAINED_MAX);
+        owed.map_or(due, |since| due.max(since + ABOUT_TO_SPEAK))
+    }
+
+    /// When the caller should be told of a tool, by what it was configured to and what it usually takes. Where nothing was
+    /// configured the silence counts, whenever in it the tool began.
     fn due(&self, slow: &Slow, silent_since: Instant) -> Instant {
-        let since = slow.began.max(silent_since);
-        let after = slow.announce.as_ref().map_or(self.plan.rules.quiet_max, |announce| announce.after);
+        let (since, after) = match &slow.announce {
+            Some(announce) => (slow.began.max(silent_since), announce.after),
+            None => (silent_since, self.plan.rules.quiet_max),
+        };
         let due = since + after;
         let Some(usual) = self.plan.latencies.usual(&slow.tool) else { return due };
         let usually_over = slow.began + usual.mostly + ABOUT_TO_ANSWER;
         if usual.median >= after + KNOWN_TO_BE_SLOW {
             since + after.min(ABOUT_TO_ANSWER)
         } else if due < usually_over && usually_over < due + ABOUT_TO_ANSWER * 2 {
-            usually_over
+            // An announcement comes later than any other sentence, by its own threshold.
+            match slow.announce {
+                Some(_) => usually_over,
+                None => usually_over.min(due + HELD_BACK_MAX),
+            }
         } else {
             due
         }

@@ -27,7 +27,7 @@ const END_CALL_ID: &str = "end-call";
 
 pub(super) struct AgentCodec {
     initiation: Value,
-    /// What the agent has to know and its own prompt does not say: it takes a call over.
+    /// What the agent has to know and its own prompt does not say: it takes a call over, or the caller has heard somebody.
     briefing: Option<String>,
     overrides_something: bool,
     can_hang_up: bool,
@@ -59,7 +59,7 @@ impl AgentCodec {
         let tts = with_known(json!({}), [("voice_id", options.voice_id.clone().map(Value::from))]);
         let some = |object: Value| Some(object).filter(|object| object.as_object().is_some_and(|map| !map.is_empty()));
         let overrides = some(with_known(json!({}), [("agent", some(agent)), ("tts", some(tts))]));
-        let takes_over = setup.opens == Opens::Waits && !overrides_prompt;
+        let briefing = if setup.opens == Opens::Waits { prompt } else { setup.heard.as_ref() };
         let is_hangup = |tool: &Value| tool["name"] == HANGUP;
         Self {
             overrides_something: overrides.is_some(),
@@ -70,7 +70,7 @@ impl AgentCodec {
                     ("dynamic_variables", some(json!(options.dynamic_variables))),
                 ],
             ),
-            briefing: prompt.filter(|_| takes_over).cloned(),
+            briefing: briefing.filter(|_| !overrides_prompt).cloned(),
             can_hang_up: setup.tools.iter().any(is_hangup),
             greets: matches!(setup.opens, Opens::Greets(_)),
             formats: None,
@@ -276,6 +276,8 @@ impl Codec for AgentCodec {
             AgentCommand::Interrupt { .. } => {}
             // It finds the turns itself.
             AgentCommand::Turn(_) => {}
+            // Nothing can be asked aside, see the traits.
+            AgentCommand::Summarise { .. } => {}
         }
     }
 

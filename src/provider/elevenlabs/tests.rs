@@ -95,6 +95,19 @@ fn the_first_message_is_what_the_call_opens_with_where_that_may_be_said() {
     }
 }
 
+#[test]
+fn an_agent_with_a_prompt_of_its_own_learns_what_the_caller_heard_before_it() {
+    for (overrides, expected) in [
+        (json!(false), vec![json!({ "type": "contextual_update", "text": "This call is recorded." })]),
+        (json!(true), vec![]),
+    ] {
+        let setup = AgentSetup { heard: Some("This call is recorded.".into()), ..setup(greets(), "transfer") };
+        let options = json!({ "agent_id": "a", "overrides": overrides });
+        let mut talk = Talk(build("elevenlabs_agent", &options).unwrap().remote().codec(&setup));
+        assert_eq!(talk.hear(metadata("ulaw_8000", "ulaw_8000")).1, expected, "{overrides}");
+    }
+}
+
 /// A call that is taken over is told to an agent whose prompt is its own.
 #[test]
 fn an_agent_with_a_prompt_of_its_own_is_briefed_when_it_takes_a_call_over() {

@@ -9,8 +9,10 @@ use serde_json::{Value, json};
 
 /// Calls open at once: twice what may run. More is no conversation, and each costs memory.
 pub(super) const OPEN_MAX: usize = 32;
-/// Bytes of an answer: large ones have ended sessions with 1011.
-pub(super) const ANSWER_BYTES_MAX: usize = 2048;
+/// Bytes of a `response`: large ones have ended sessions with 1011.
+const RESPONSE_BYTES_MAX: usize = 2048;
+/// Of the answer in it.
+pub(super) const ANSWER_BYTES_MAX: usize = RESPONSE_BYTES_MAX - r#"{"output":}"#.len();
 
 #[derive(Debug, Default)]
 pub(super) struct Calls {

@@ -7,11 +7,16 @@ use crate::{
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// Converts item by item, so that no answer begins with the end of another.
+/// Items before the one that is being spoken whose late audio is still known as theirs. One is cut off at a time, and its
+/// audio comes within a second; more would be a vendor that mixes everything.
+const EARLIER_MAX: usize = 4;
+
+/// Converts item by item, so that no answer begins with the end of another, nor is broken by what still comes of one.
 pub(super) struct Voice {
     from: Format,
     to: Format,
     item: Option<Item>,
+    earlier: VecDeque<Item>,
 }
 
 struct Item {
@@ -22,7 +27,7 @@ struct Item {
 
 impl Voice {
     pub(super) fn new(from: Format, to: Format) -> Self {
-        Self { from, to, item: None }
+        Self { from, to, item: None, earlier: VecDeque::new() }
     }
 
     /// Appends `audio` as the leg wants it; without bytes it ends the item.
@@ -34,14 +39,17 @@ impl Voice {
             events.push_back(AgentEvent::Audio { response, item: id, audio });
             return;
         }
-        if self.item.as_ref().is_some_and(|item| item.id != id || item.response != response) {
-            self.end(events);
+        let is = |item: &Item| item.id == id && item.response == response;
+        let earlier = self.earlier.iter().position(is);
+        match (&mut self.item, earlier) {
+            (Some(item), _) if is(item) => item.push(&audio, events),
+            (Some(_), Some(at)) => self.earlier[at].push(&audio, events),
+            _ => {
+                self.end(events);
+                let converter = Converter::new(self.from, self.to);
+                self.item.insert(Item { response, id, converter }).push(&audio, events);
+            }
         }
-        let (from, to) = (self.from, self.to);
-        let item = self.item.get_or_insert_with(|| Item { response, id, converter: Converter::new(from, to) });
-        let mut converted = Vec::with_capacity(audio.len());
-        item.converter.push(&audio, &mut converted);
-        item.emit(converted, events);
     }
 
     /// Brings out what the converter still holds.
@@ -50,10 +58,22 @@ impl Voice {
         let mut converted = Vec::new();
         item.converter.flush(&mut converted);
         item.emit(converted, events);
+        item.converter = Converter::new(self.from, self.to);
+        self.earlier.retain(|earlier| earlier.id != item.id || earlier.response != item.response);
+        if self.earlier.len() == EARLIER_MAX {
+            self.earlier.pop_front();
+        }
+        self.earlier.push_back(item);
     }
 }
 
 impl Item {
+    fn push(&mut self, audio: &[u8], events: &mut VecDeque<AgentEvent>) {
+        let mut converted = Vec::with_capacity(audio.len());
+        self.converter.push(audio, &mut converted);
+        self.emit(converted, events);
+    }
+
     fn emit(&self, converted: Vec<u8>, events: &mut VecDeque<AgentEvent>) {
         if !converted.is_empty() {
             let (response, item) = (self.response.clone(), self.id.clone());

@@ -36,6 +36,8 @@ pub struct Gemini {
 
 impl Dialect for Gemini {
     const KIND: &'static str = "gemini_live";
+    const END_OF_TURN: Option<&'static str> = Some("activityEnd");
+    const RESULT_MAX: usize = 2048;
 
     fn options(address: SocketAddr) -> Value {
         json!({ "api_key": "key-of-the-test", "base_url": format!("ws://{address}") })
@@ -200,7 +202,8 @@ impl Gemini {
         for answer in answers["functionResponses"].as_array().into_iter().flatten() {
             let id = answer["id"].as_str().unwrap_or_default();
             let named = self.open.remove(id).is_some_and(|name| answer["name"] == *name);
-            let (output, long) = (answer["response"].to_string(), answer["response"].to_string().len() > 2100);
+            let (output, long) =
+                (answer["response"].to_string(), answer["response"].to_string().len() > Self::RESULT_MAX);
             if !named || !answer["response"].is_object() || long {
                 heard.push(Heard::Violation(format!("an answer like {answer}")));
             }

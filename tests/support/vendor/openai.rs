@@ -1,6 +1,6 @@
 //! OpenAI Realtime on the wire, from the server's side.
 
-use super::{super::openai_shapes, Call, Dialect, End, Failure, Heard, Saying, SetUp};
+use super::{super::openai_shapes, Call, Dialect, Failure, Heard, Saying, SetUp};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use offhook::{audio::Format, call::CallerTurn};
 use serde_json::{Value, json};
@@ -24,18 +24,13 @@ pub struct OpenAi {
 
 impl Dialect for OpenAi {
     const KIND: &'static str = "openai_realtime";
+    const END_OF_TURN: Option<&'static str> = Some("input_audio_buffer.commit");
 
     fn options(address: SocketAddr) -> Value {
         json!({ "api_key": "key-of-the-test", "base_url": format!("ws://{address}/v1/realtime") })
     }
 
-    /// At the upgrade it says 429 of an account, not of a moment.
-    fn loss(end: End) -> &'static str {
-        match end {
-            End::Refused(429) => "quota",
-            other => other.usual_loss(),
-        }
-    }
+    const SUMMARISES: bool = true;
 
     /// An answer that ends, and one that is interrupted.
     const ODD_IDS: usize = 2;
@@ -49,7 +44,7 @@ impl Dialect for OpenAi {
         let pcm = json!({ "type": "audio/pcm", "rate": 24_000 });
         let audio = json!({ "input": { "format": pcm }, "output": { "format": pcm, "voice": "marin" } });
         let session = json!({ "type": "realtime", "object": "realtime.session", "id": "sess_1", "audio": audio });
-        vec![text(json!({ "type": "session.created", "event_id": "event_1", "session": session }))]
+        vec![text(json!({ "type": "session.created", "session": session }))]
     }
 
     fn hear(&mut self, message: Message) -> Vec<Heard> {
@@ -67,6 +62,7 @@ impl Dialect for OpenAi {
                 _ => Heard::Violation("audio that is no base64, or empty".into()),
             },
             "input_audio_buffer.commit" => return self.commit(),
+            "response.create" if message["response"]["conversation"] == "none" => summed_up(&message["response"]),
             "response.create" => {
                 self.wish = message["event_id"].clone();
                 Heard::WantsSpeech { text: message["response"]["instructions"].as_str().map(str::to_owned) }
@@ -121,7 +117,10 @@ impl Dialect for OpenAi {
                 ]
             }
             Saying::CallerWords { utterance, text: words } => {
-                let whole = json!({ "item_id": id("said", *utterance), "content_index": 0, "transcript": words });
+                let whole = json!({
+                    "item_id": id("said", *utterance), "content_index": 0, "transcript": words,
+                    "usage": { "type": "duration", "seconds": 1.0 },
+                });
                 vec![text(with(whole, "conversation.item.input_audio_transcription.completed"))]
             }
             Saying::Busy => vec![self.error("conversation_already_has_active_response")],
@@ -174,7 +173,7 @@ impl OpenAi {
             session["audio"]["output"]["format"] = format;
         }
         (session["id"], session["object"]) = ("sess_1".into(), "realtime.session".into());
-        text(json!({ "type": "session.updated", "event_id": "event_2", "session": session }))
+        text(json!({ "type": "session.updated", "session": session }))
     }
 
     fn truncate(&self, message: &Value) -> Heard {
@@ -227,11 +226,38 @@ fn item(item: &Value) -> Vec<Heard> {
     vec![heard, Heard::Reply(vec![text(added), text(done)])]
 }
 
+/// What it answers when it is to sum a record up.
+pub const SUMMARY: &str = "They asked for the hours.";
+
+/// A response outside the conversation, as it is asked for.
+fn summed_up(wish: &Value) -> Heard {
+    let record = wish["input"][0]["content"][0]["text"].as_str().unwrap_or_default();
+    if wish["output_modalities"] != json!(["text"]) || !record.starts_with("> ") {
+        return Heard::Violation(format!("a response outside the conversation that is no summary: {wish}"));
+    }
+    let body = |status: &str, output: Value| {
+        json!({
+            "id": "resp_aside", "object": "realtime.response", "status": status, "conversation_id": null,
+            "metadata": wish["metadata"], "output_modalities": ["text"], "output": output,
+        })
+    };
+    let content = json!([{ "type": "output_text", "text": SUMMARY }]);
+    let whole = json!([{ "id": "item_aside", "type": "message", "role": "assistant", "status": "completed", "content": content }]);
+    let place = json!({ "response_id": "resp_aside", "item_id": "item_aside", "output_index": 0, "content_index": 0, "text": SUMMARY });
+    Heard::Reply(vec![
+        text(json!({ "type": "response.created", "response": body("in_progress", json!([])) })),
+        text(with(place, "response.output_text.done")),
+        text(json!({ "type": "response.done", "response": body("completed", whole) })),
+    ])
+}
+
 fn id(kind: &str, number: u32) -> String {
     format!("{kind}_{number}")
 }
 
-fn text(message: Value) -> Message {
+/// Each event of the vendor's has an id.
+fn text(mut message: Value) -> Message {
+    message["event_id"] = "event_1".into();
     Message::text(message.to_string())
 }
 
@@ -242,7 +268,10 @@ fn with(mut message: Value, kind: &str) -> Value {
 
 fn of(response: u32, kind: &str, mut more: Value) -> Message {
     (more["response_id"], more["item_id"]) = (id("resp", response).into(), id("item", response).into());
-    (more["output_index"], more["content_index"]) = (0.into(), 0.into());
+    more["output_index"] = 0.into();
+    if !kind.starts_with("response.function_call") {
+        more["content_index"] = 0.into();
+    }
     text(with(more, kind))
 }
 

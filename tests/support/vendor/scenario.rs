@@ -24,6 +24,8 @@ pub struct Scenario {
     /// What the vendor understands of the caller.
     pub caller_words: &'static str,
     pub agent_words: &'static str,
+    /// What is said is kept.
+    pub kept: bool,
 }
 
 impl Default for Scenario {
@@ -39,6 +41,7 @@ impl Default for Scenario {
             voice: 0,
             caller_words: "When are you open, please?",
             agent_words: "A tone.",
+            kept: false,
         }
     }
 }
@@ -75,6 +78,8 @@ pub enum Opening {
     Drop,
     /// The upgrade is refused with this HTTP status.
     Refuse(u16),
+    /// The same, with this body.
+    RefuseSaying(u16, &'static str),
     /// The upgrade is answered so late.
     Slow(Duration),
     /// Upgraded, and closed before the first message.

@@ -1,0 +1,79 @@
+//! What the emulated vendors say is what the vendors' own packages know: nobody is shown to work with words that no
+//! vendor has.
+
+use crate::{
+    desk::Desk,
+    ms,
+    support::{
+        python::{check_lines, feed, sdk, target, words_of},
+        vendor::{Deepgram, Dialect, ElevenLabs, End, Failure, Gemini, OpenAi, Order, Saying, Scenario, Vendor, hertz},
+    },
+    tools::look_up,
+};
+use futures_util::future::join_all;
+use std::process::{Command, Output};
+
+fn check<D: Dialect>(lines: &str) -> Output {
+    match D::KIND {
+        OpenAi::KIND => check_lines("openai", "check_openai.py", &["--server"], lines),
+        Deepgram::KIND => check_lines("deepgram", "check_deepgram.py", &["--server"], lines),
+        Gemini::KIND => check_lines("google-genai", "check_gemini.py", &["--server"], lines),
+        _ => {
+            let modules = target().join("npm/node_modules");
+            feed(Command::new("node").arg(sdk("check_elevenlabs.mjs")).arg(modules).arg("--server"), lines)
+        }
+    }
+}
+
+/// A call in which the vendor says everything that it has words for.
+async fn is_known_to_its_package<D: Dialect>(failure: Failure) {
+    let vendor = Vendor::start::<D>(Scenario { pace: 1.2, kept: true, ..Scenario::answers(ms(2_000)) }).await;
+    let desk = Desk::of(&vendor).await;
+    let caller = desk.call().await;
+    caller.hears(hertz(1), ms(700)).await;
+    caller.speaks().await;
+    let said = caller.has_spoken().await;
+    caller.hears_from(said.end, hertz(1), ms(1_900)).await;
+    caller.hears_nothing_for(ms(300)).await;
+    for saying in [
+        Saying::Ping,
+        Saying::Usage,
+        Saying::Resumable { handle: "handle-of-the-test".into() },
+        Saying::CallerSpeechStarted { utterance: 7 },
+        Saying::CallerSpeechStopped { utterance: 7 },
+        Saying::CallerWords { utterance: 7, text: "Whose words?".into() },
+        Saying::Busy,
+        Saying::Interrupted { response: 77 },
+    ] {
+        vendor.order(1, Order::Say(saying));
+    }
+    desk.service.holds(true);
+    vendor.order(1, Order::Call(vec![look_up(1), look_up(2)]));
+    desk.service.wait_requests(2).await;
+    vendor.order(1, Order::TakeBack(vec![look_up(1).id]));
+    desk.service.holds(false);
+    vendor.until_session(1, "has the result", |seen| seen.results.iter().any(|(id, _)| *id == look_up(2).id)).await;
+    vendor.order(1, Order::Say(Saying::GoAway { within: ms(60_000) }));
+    vendor.order(1, Order::Say(Saying::Failure(failure)));
+    desk.counts(&format!("offhook_agent_losses_total{{loss=\"{}\"", D::loss(End::Said(failure))), 1.0).await;
+    let lines = vendor.of(1, |seen| seen.said.join("\n"));
+    let output = check::<D>(&lines);
+    assert!(output.status.success(), "{}", words_of(&output));
+}
+
+macro_rules! packages {
+    ($($provider:ident $dialect:ident)*) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $provider() {
+            let failures = [Failure::Quota, Failure::Throttled, Failure::Expired];
+            join_all(failures.map(is_known_to_its_package::<$dialect>)).await;
+        }
+    )*};
+}
+
+packages! {
+    openai_realtime OpenAi
+    deepgram_agent Deepgram
+    elevenlabs_agent ElevenLabs
+    gemini_live Gemini
+}
