@@ -58,12 +58,9 @@ fn on_the_scenes_it_was_tuned_on_the_bars_are_reached() {
     at_most(&half(false), [5.0, 2.0, 100.0, 0.7]);
 }
 
-/// The bars are 5 and 2 %, and 100 ms. The first is not reached on these scenes alone, and what is held here is what is: a
-/// backchannel that lasts longer than half a second and an interruption that lasts no longer are the same as long as no
-/// words are known.
 #[test]
-fn on_the_scenes_that_judge_it_does_not_get_worse() {
-    at_most(&half(true), [6.4, 0.9, 92.0, 0.7]);
+fn on_the_scenes_that_judge_the_bars_are_reached() {
+    at_most(&half(true), [5.0, 2.0, 100.0, 0.7]);
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! How loud, and whether somebody speaks.
 
-use std::time::{Duration, Instant};
+use std::{
+    f32::consts::TAU,
+    time::{Duration, Instant},
+};
 
 /// Root mean square in dB below full scale; silence is -96 dB.
 pub fn rms_dbfs(samples: &[i16]) -> f32 {
@@ -9,6 +12,38 @@ pub fn rms_dbfs(samples: &[i16]) -> f32 {
     }
     let power = samples.iter().map(|&s| f64::from(s).powi(2)).sum::<f64>() / samples.len() as f64;
     (10.0 * (power / f64::from(i16::MAX).powi(2)).log10()).max(-96.0) as f32
+}
+
+/// The level of what a telephone passes: rumble, hum and wind below [`VoiceLevel::EDGE_HZ`] are louder than a quiet
+/// voice on some lines, rise and fall by themselves, and say nothing about who speaks.
+#[derive(Debug)]
+pub(super) struct VoiceLevel {
+    /// What of a sample is left one sample later.
+    keep: f32,
+    last: f32,
+    passed: f32,
+}
+
+impl VoiceLevel {
+    /// A little below where the band of a telephone begins.
+    const EDGE_HZ: f32 = 200.0;
+
+    pub fn new(rate: u32) -> Self {
+        Self { keep: 1.0 / (1.0 + TAU * Self::EDGE_HZ / rate as f32), last: 0.0, passed: 0.0 }
+    }
+
+    /// Of the next samples, in dB below full scale as [`rms_dbfs`] measures it.
+    pub fn of(&mut self, samples: &[i16]) -> f32 {
+        let mut energy = 0.0;
+        for &sample in samples {
+            let sample = f32::from(sample);
+            self.passed = self.keep * (self.passed + sample - self.last);
+            self.last = sample;
+            energy += self.passed * self.passed;
+        }
+        let power = energy / samples.len().max(1) as f32;
+        (10.0 * (power / f32::from(i16::MAX).powi(2)).log10()).max(-96.0)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

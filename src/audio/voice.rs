@@ -4,7 +4,7 @@
 //! wide-band audio: with nothing above 4 kHz it takes steady noise for speech, so that telephone audio
 //! gets a little white noise over the whole band before it is judged.
 
-use super::{Converter, Format, rms_dbfs};
+use super::{Converter, Format, level::VoiceLevel};
 use std::f32::consts::{PI, TAU};
 
 /// What the network takes: 16 ms at 16 kHz.
@@ -25,6 +25,7 @@ pub struct Heard {
     /// How much of it repeats with the pitch of a voice, from 0 to 1: vowels do, coughs and rustling do not, which
     /// the network takes for speech. Measured only where that says speech, else 0.
     pub voicing: f32,
+    /// Without what lies below a telephone's band, as is the floor.
     pub level_dbfs: f32,
     /// What the line sounds like when nobody speaks.
     pub floor_dbfs: f32,
@@ -36,6 +37,7 @@ pub struct VoiceDetector {
     network: Box<earshot::Detector>,
     widened: Widened,
     dither: Dither,
+    level: VoiceLevel,
     floor: NoiseFloor,
     noise: Noise,
     pitch: Pitch,
@@ -54,6 +56,7 @@ impl VoiceDetector {
             network: Box::default(),
             widened: Widened::new(format),
             dither: Dither(1),
+            level: VoiceLevel::new(format.rate),
             floor: NoiseFloor::new(),
             noise: Noise(QUIET_LINE_DBFS),
             pitch: Pitch::new(format),
@@ -76,7 +79,7 @@ impl VoiceDetector {
     fn judge(&mut self, frame: &[u8]) -> Heard {
         self.samples.clear();
         self.format.decode(frame, &mut self.samples);
-        let level_dbfs = rms_dbfs(&self.samples);
+        let level_dbfs = self.level.of(&self.samples);
         let quietest_heard = self.floor.hear(level_dbfs);
         let rested = self.rest.rests();
         self.rest.hear(level_dbfs, self.noise.0.max(quietest_heard));
@@ -358,8 +361,18 @@ mod tests {
         audio.extend(vowel(50));
         let heard = heard(Format::SLIN8, &audio);
         let (noise, voice) = (heard[149], heard[199]);
-        assert!((noise.level_dbfs + 50.0).abs() < 1.0 && (voice.level_dbfs + 23.1).abs() < 1.0, "{noise:?} {voice:?}");
+        assert!((noise.level_dbfs + 50.0).abs() < 1.0 && (voice.level_dbfs + 24.1).abs() < 1.0, "{noise:?} {voice:?}");
         assert!((voice.floor_dbfs + 50.0).abs() < 1.5, "{voice:?}");
+    }
+
+    #[test]
+    fn rumble_below_a_telephones_band_counts_as_quiet() {
+        let tone = |hertz: f32| {
+            let sample = move |i: usize| (16_384.0 * (TAU * hertz * i as f32 / 8_000.0).sin()) as i16;
+            (0..16_000).flat_map(move |i| sample(i).to_le_bytes()).collect::<Vec<u8>>()
+        };
+        let level = |hertz| heard(Format::SLIN8, &tone(hertz)).last().unwrap().level_dbfs;
+        assert!(level(30.0) < -24.0 && (level(1_000.0) + 9.4).abs() < 1.0, "{} {}", level(30.0), level(1_000.0));
     }
 
     /// A vowel as a telephone leaves it, 20 ms after 20 ms.

@@ -5,8 +5,8 @@
 //! [`VERDICT_MAX`] of the onset it is decided whether that was an interruption. Until then nothing is lost,
 //! so that a cough costs the caller a moment of silence and no answer.
 //!
-//! Durations are counted in frames that were heard, not by the clock: a network that delivers in bursts
-//! changes no verdict.
+//! The durations of a sound are counted in frames that were heard, not by the clock: a network that delivers in
+//! bursts changes no verdict.
 
 mod backchannels;
 mod candidate;
@@ -44,7 +44,10 @@ const JITTER_MAX: Duration = Duration::from_millis(100);
 const AGAIN_WITHIN: Duration = Duration::from_secs(2);
 /// Who goes on within this time was only between two words: what was said before counts.
 const GOES_ON_WITHIN: Duration = Duration::from_millis(320);
-/// How much sooner.
+/// As long as the line is not known, a shorter sound may have been an echo that was not recognised: that of the words
+/// until the agent was paused. What lasted longer was hardly one.
+const ECHO_USUAL_MAX: Duration = Duration::from_millis(320);
+/// How much sooner who tries again is let in.
 const AGAIN_PERCENT: u32 = 75;
 /// Echo that set off the detector so often …
 const ECHO_ALARMS_MAX: u32 = 3;
@@ -404,12 +407,12 @@ impl TurnTaker {
         }
         let usual = self.rules.min_speech.min(TurnRules::MIN_SPEECH_MAX);
         let min_speech = match self.turned_away {
-            // An echo ends soon after the agent has been paused; the longest one takes this long.
-            _ if self.echo.may_surprise() => TurnRules::MIN_SPEECH_MAX,
             Some(away) if candidate.onset() < away.last_voiced + GOES_ON_WITHIN => {
                 usual.saturating_sub(candidate.onset() - away.onset)
             }
             Some(away) if candidate.onset() < away.last_voiced + AGAIN_WITHIN => usual * AGAIN_PERCENT / 100,
+            // An echo ends soon after the agent has been paused; the longest one takes this long.
+            _ if self.echo.may_surprise() => TurnRules::MIN_SPEECH_MAX,
             _ => usual,
         };
         let long_enough = candidate.speech() >= min_speech;
@@ -419,10 +422,7 @@ impl TurnTaker {
         }
         if long_enough && !candidate.only_backchannels && !candidate.is_noise() {
             self.commit(frame.end, out);
-        } else if (long_enough && candidate.only_backchannels)
-            || candidate.is_over(frame)
-            || frame.end >= candidate.onset() + LAST_LOOK
-        {
+        } else if (long_enough && candidate.only_backchannels) || candidate.is_over() || candidate.last_look(frame) {
             let why = self.why_not(frame.end);
             self.take_back(why, out);
         }
@@ -446,7 +446,9 @@ impl TurnTaker {
         self.false_alarms += 1;
         match why {
             // As long as the line's echo is not known, it may have been that.
-            FalseAlarm::TooShort if self.echo.may_surprise() => self.turned_away = None,
+            FalseAlarm::TooShort if self.echo.may_surprise() && candidate.speech() < ECHO_USUAL_MAX => {
+                self.turned_away = None;
+            }
             FalseAlarm::TooShort => self.turned_away = Some(candidate.turned_away()),
             FalseAlarm::Echo | FalseAlarm::Backchannel => self.turned_away = None,
             FalseAlarm::Noise => {}
@@ -501,9 +503,6 @@ impl TurnTaker {
         }
     }
 }
-
-/// With the next frame it would be too late.
-const LAST_LOOK: Duration = VERDICT_MAX.saturating_sub(FRAME);
 
 fn before(instant: Instant, by: Duration) -> Instant {
     instant.checked_sub(by).unwrap_or(instant)

@@ -1,6 +1,6 @@
 //! A sound while the agent speaks, until it is known what it is.
 
-use super::TurnedAway;
+use super::{TurnedAway, VERDICT_MAX};
 use crate::audio::{FRAME, Heard};
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,8 @@ const VOICED: f32 = 0.5;
 const PERHAPS_VOICED: f32 = 0.4;
 const WELL_PITCHED: f32 = 0.7;
 const WELL_ABOVE_FLOOR_DB: f32 = 10.0;
+/// With the next frame a verdict would be too late.
+const LAST_LOOK: Duration = VERDICT_MAX.saturating_sub(FRAME);
 /// So far above the line's own noise when it begins …
 const ABOVE_FLOOR_DB: f32 = 5.0;
 /// … and as long as it goes on.
@@ -20,8 +22,8 @@ const BACK_DATED_FRAMES: u32 = 3;
 /// What is so much quieter than the loudest of a sound is no longer part of it: the detector goes on for a while
 /// after a word, into the noise of the line.
 const FALL_DB: f32 = 30.0;
-/// Silence inside a word.
-const GAP_MAX: Duration = Duration::from_millis(40);
+/// Frames of silence inside a word.
+const GAP_FRAMES_MAX: u32 = 2;
 /// Silence that ends a candidate.
 const OVER_AFTER: Duration = Duration::from_millis(160);
 /// Speech that pauses the agent, from its back-dated beginning: a pause is taken back without a loss, so that one
@@ -96,7 +98,9 @@ impl Frame {
 #[derive(Debug, Default)]
 pub(super) struct Onset {
     began: Option<Instant>,
-    last_voiced: Option<Instant>,
+    /// Frames from its beginning until now, and those of them after the last voiced one.
+    frames: u32,
+    unvoiced: u32,
     voiced: u32,
     pitched: u32,
     /// Loud frames in a row until now.
@@ -106,13 +110,19 @@ pub(super) struct Onset {
 impl Onset {
     pub fn hear(&mut self, frame: &Frame) {
         if frame.voiced {
-            let back = FRAME * self.loud.min(BACK_DATED_FRAMES);
-            self.began.get_or_insert(super::before(frame.begin, back));
-            self.last_voiced = Some(frame.end);
+            if self.began.is_none() {
+                self.frames = self.loud.min(BACK_DATED_FRAMES);
+                self.began = Some(super::before(frame.begin, FRAME * self.frames));
+            }
+            self.frames += 1;
+            self.unvoiced = 0;
             self.voiced += 1;
             self.pitched += u32::from(frame.pitched);
-        } else if self.last_voiced.is_some_and(|last| frame.end.saturating_duration_since(last) > GAP_MAX) {
+        } else if self.unvoiced == GAP_FRAMES_MAX {
             *self = Self::default();
+        } else if self.began.is_some() {
+            self.frames += 1;
+            self.unvoiced += 1;
         }
         self.loud = if frame.loud { self.loud + 1 } else { 0 };
     }
@@ -130,6 +140,9 @@ impl Onset {
 pub(super) struct Candidate {
     onset: Instant,
     last_voiced: Instant,
+    /// Frames from the onset until now, and until the last voiced one.
+    frames: u32,
+    spoken: u32,
     voiced: u32,
     pitched: u32,
     peak: f32,
@@ -145,6 +158,8 @@ impl Candidate {
         Self {
             onset: began,
             last_voiced: frame.end,
+            frames: onset.frames,
+            spoken: onset.frames,
             voiced: onset.voiced,
             pitched: onset.pitched,
             peak: frame.level,
@@ -155,8 +170,10 @@ impl Candidate {
     }
 
     pub fn hear(&mut self, frame: &Frame) {
+        self.frames += 1;
         if frame.voiced && frame.level > self.peak - FALL_DB {
             self.last_voiced = frame.end;
+            self.spoken = self.frames;
             self.peak = self.peak.max(frame.level);
             self.voiced += 1;
             self.pitched += u32::from(frame.pitched);
@@ -169,7 +186,7 @@ impl Candidate {
 
     /// From the first voiced frame to the last.
     pub fn speech(&self) -> Duration {
-        self.last_voiced.saturating_duration_since(self.onset)
+        FRAME * self.spoken
     }
 
     pub fn turned_away(&self) -> TurnedAway {
@@ -180,8 +197,13 @@ impl Candidate {
         !self.paused && frame.voiced && self.pitched >= 1 && self.speech() >= self.pause_after
     }
 
-    pub fn is_over(&self, frame: &Frame) -> bool {
-        frame.end.saturating_duration_since(self.last_voiced) >= OVER_AFTER
+    pub fn is_over(&self) -> bool {
+        FRAME * (self.frames - self.spoken) >= OVER_AFTER
+    }
+
+    /// Whether it has to be decided with this frame: counted in frames, and by the clock if that is ahead of them.
+    pub fn last_look(&self, frame: &Frame) -> bool {
+        FRAME * self.frames >= LAST_LOOK || frame.end.saturating_duration_since(self.onset) >= LAST_LOOK
     }
 
     pub fn is_noise(&self) -> bool {

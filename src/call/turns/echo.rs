@@ -15,6 +15,9 @@ const ACTIVE_MIN: usize = 25;
 const ACTIVE_MIN_AFTER_ALARM: usize = 4;
 /// From here on it is echo. A caller who happens to speak in the same moments explains far less.
 const EXPLAINED_MIN: f32 = 0.5;
+/// The same after a sound that ended: hardly more than one word of each is compared, and that a caller began and
+/// stopped about as the agent did is no more than chance.
+const EXPLAINED_MIN_AFTER_ALARM: f32 = 0.8;
 /// The variance of levels, in dB², without which nothing was heard.
 const VARIED_MIN: f32 = 4.0;
 /// The agent's voice, as against its pauses.
@@ -90,7 +93,7 @@ impl Echo {
             self.until_measured -= 1;
             if self.until_measured == 0 {
                 self.until_measured = MEASURE_EVERY;
-                self.measure(slot, ACTIVE_MIN);
+                self.measure(slot, ACTIVE_MIN, EXPLAINED_MIN);
             }
         }
         level <= predicted + MARGIN_DB
@@ -99,7 +102,7 @@ impl Echo {
     /// A sound has ended that might have been echo: was it?
     pub fn was_echo(&mut self, at: Instant) -> bool {
         let slot = self.slot(at);
-        self.measure(slot, ACTIVE_MIN_AFTER_ALARM)
+        self.measure(slot, ACTIVE_MIN_AFTER_ALARM, EXPLAINED_MIN_AFTER_ALARM)
     }
 
     /// Whether the agent's voice left so recently that its echo may still come.
@@ -132,12 +135,12 @@ impl Echo {
     }
 
     /// Looks for the lag at which the agent's voice explains best what is heard; true if it does.
-    fn measure(&mut self, slot: usize, active_min: usize) -> bool {
+    fn measure(&mut self, slot: usize, active_min: usize, explained_min: f32) -> bool {
         let at = |lag| self.explained(slot, lag, active_min);
         let Some((explained, found)) = (0..=LAG_MAX).filter_map(at).max_by(|a, b| a.0.total_cmp(&b.0)) else {
             return false;
         };
-        if explained < EXPLAINED_MIN {
+        if explained < explained_min {
             return false;
         }
         self.absent = 0;

@@ -67,7 +67,7 @@ fn print(title: &str, table: &Table) {
     let ms = |samples: &[Duration], percent| percentile(samples, percent).map_or("–".into(), |ms| format!("{ms:.0}"));
     for (name, samples) in [
         ("onset → pause", &table.pause_after),
-        ("onset → verdict", &table.verdict_after),
+        ("onset → interruption", &table.verdict_after),
         ("pause → taken back", &table.gaps),
     ] {
         println!("{name:<20} p50 {:>4} ms, p95 {:>4} ms", ms(samples, 50.0), ms(samples, 95.0));
