@@ -119,7 +119,7 @@ fn mistakes_in_tools_are_lines_too() {
     let yaml = |tools: &str| {
         format!(
             "providers: {{ p: {{ openai_realtime: {{ api_key: key }} }} }}\ntenants: {{ acme: {{ tools: tools }} }}\n\
-             contexts:\n  c:\n    prompt: Test\n    provider: p\n    tools: [{tools}]\n"
+             contexts:\n  c:\n    prompt: Test\n    provider: p\n    tools: [{tools}]\n    audiosocket_id: 0ff40001\n"
         )
     };
     let good = "name: good\ndescription: Fine.\nactions: [{ type: respond, message: Hello }]\n";

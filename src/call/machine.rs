@@ -19,6 +19,7 @@
 use super::{
     actions::Actions,
     agent::ResponseId,
+    clips::Spoken,
     end::EndReason,
     leg::{LegCommand, LegEvent, TransferFault},
     record::{Measure, Note},
@@ -63,6 +64,8 @@ pub struct CallMachine {
     clock: TurnClock,
     /// Tool calls from before the answer.
     early_calls: Vec<ToolCall>,
+    /// Is put to the caller with the answers that are due.
+    question: Option<Spoken>,
     /// Open when no agent can be had.
     menu: Option<Menu>,
     capture: Option<Capture>,
@@ -138,6 +141,7 @@ mod digits;
 mod ears;
 mod last_resort;
 mod opening;
+mod question;
 mod succession;
 mod tools;
 mod waiting;
@@ -167,6 +171,9 @@ impl CallMachine {
         // With a sentence of ours there is no reason to let the caller wait.
         let at_once = plan.clips.notice.is_some() || plan.clips.greeting.is_some();
         timers.set(Timer::Answer, if at_once { now } else { now + plan.rules.answer_max });
+        let (toolbox, rules) = (Arc::clone(&plan.toolbox), Arc::clone(&plan.policy));
+        let mut policy = CallPolicy::new(toolbox, rules, plan.opening.clone(), (now, plan.wall));
+        policy.reads_out(plan.clips.lines.keys().cloned());
         Self {
             track: Track::new(plan.format, now),
             began: now,
@@ -174,18 +181,14 @@ impl CallMachine {
             phase: Phase::Connecting,
             agent: Agent::Dialling,
             actions: Actions::default(),
-            policy: CallPolicy::new(
-                Arc::clone(&plan.toolbox),
-                Arc::clone(&plan.policy),
-                plan.opening.clone(),
-                (now, plan.wall),
-            ),
+            policy,
             manners: Manners::default(),
             waiting: Waiting::default(),
             succession: Succession::default(),
             ears: Hearing::new(&plan.rules, &plan.agent, plan.format, ears),
             clock: TurnClock::default(),
             early_calls: Vec::new(),
+            question: None,
             menu: None,
             capture: None,
             private_until: None,

@@ -62,6 +62,8 @@ pub enum CallAction {
     TakeMessage(Message),
     /// The transcript is sent by mail after the call.
     SendTranscript { to: Option<String> },
+    /// The caller is asked in these very words, which the agent need not say.
+    Ask { question: String },
     /// A flag of the workflow.
     Flag { name: String, value: bool },
 }
@@ -163,6 +165,7 @@ impl CallAction {
             Self::Voicemail { mailbox } => json!({ "type": "VOICEMAIL", "mailbox": mailbox }),
             Self::TakeMessage(_) => json!({ "type": "TAKE_MESSAGE" }),
             Self::SendTranscript { .. } => json!({ "type": "SEND_TRANSCRIPT" }),
+            Self::Ask { .. } => json!({ "type": "ASK" }),
             Self::Flag { name, value } => json!({ "type": "FLAG", "flag": name, "value": value }),
         }
     }

@@ -1,9 +1,9 @@
 //! The read-back: a write waits until the caller has agreed to it, by voice or by key.
 
-use crate::stage::{Stage, approved_tool, book, look_up};
+use crate::stage::{LINE, Stage, WORDS, approved_tool, book, look_up};
 use offhook::{
     call::{AgentEvent, LegEvent, Note, Output, Reply, Speaker},
-    tool::{ToolOutcome, Verdict},
+    tool::{ToolOutcome, ToolSpec, Verdict},
 };
 use serde_json::json;
 
@@ -199,4 +199,56 @@ fn calls_that_nobody_answers_any_more_have_their_lines() {
     assert_eq!(lines, [line("book", false), line("book", false), line("look_up", true), line("look_up", true)]);
     assert!(stage.seen.iter().any(|(_, output)| matches!(output, Output::CancelTool { .. })));
     assert!(stage.ended().is_some());
+}
+
+// ---- Questions that are clips ----
+
+/// The agent has said something, which its provider tells, wanted to book, and its tool's question is a clip of 600 ms.
+fn asked_by_clip() -> Stage {
+    let question = ToolSpec { confirm_template: Some(WORDS.into()), ..book() };
+    let mut stage = Stage::with_tools([question]);
+    stage.caller_tells("A table please.").starts("r").speaks("r", 400).calls_tool("provider-1", "book", FRIDAY);
+    stage.hears(Speaker::Agent, "A table, gladly.").done("r");
+    stage
+}
+
+/// Verbatim and once: the agent's words before it are heard first, and it is told to be silent.
+#[test]
+fn a_question_with_a_clip_is_put_in_its_very_words() {
+    let mut stage = asked_by_clip();
+    let (_, envelope, reply) = stage.answers().remove(0);
+    assert_eq!(reply, Reply::NotNow, "the agent says nothing");
+    let message = envelope["error"]["message"].as_str().unwrap();
+    assert!(message.contains("now asked by another voice") && message.contains(WORDS), "{message}");
+    stage.after(2_000);
+    assert_eq!((stage.voice_ms(), stage.heard(LINE).len()), (500 + 400, 30));
+    assert!(stage.notes().contains(&&Note::Spoke { purpose: "question" }));
+    // Whatever the provider tells of what its agent said: the caller has heard the question.
+    stage.caller_tells("Yes, please.");
+    assert_eq!(verdicts(&stage), [Verdict::Granted]);
+    stage.only_calls("provider-2", "book", &with_token(&stage));
+    assert_eq!(stage.ran(), ["book"]);
+}
+
+/// A yes to what was not heard is none, and the agent has to put the question itself.
+#[test]
+fn a_question_with_a_clip_that_is_talked_over_counts_by_how_much_of_it_was_heard() {
+    for (after_ms, expected) in [(500, Verdict::Unheard), (900, Verdict::Granted)] {
+        let mut stage = asked_by_clip();
+        stage.after(after_ms).caller_tells("Yes, please.");
+        assert_eq!(verdicts(&stage), [expected], "{after_ms} ms");
+        assert!(stage.heard(LINE).len() < 30, "it is cut off");
+        let told = stage.told().iter().any(|(text, _)| text.contains("has not heard the question"));
+        assert_eq!(told, expected == Verdict::Unheard);
+    }
+}
+
+/// A caller who speaks when the question is due is not spoken into.
+#[test]
+fn a_question_with_a_clip_is_not_put_to_a_caller_who_speaks() {
+    let mut stage = Stage::with_tools([ToolSpec { confirm_template: Some(WORDS.into()), ..book() }]);
+    stage.caller_tells("A table please.").starts("r").calls_tool("provider-1", "book", FRIDAY);
+    stage.agent(AgentEvent::CallerSpeechStarted { utterance: None }).done("r").after(1_000);
+    assert_eq!(stage.heard(LINE), []);
+    assert!(stage.told().iter().any(|(text, _)| text.contains("has not heard the question")));
 }

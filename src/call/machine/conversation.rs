@@ -221,7 +221,11 @@ impl CallMachine {
 
     /// The agent learns how much was heard of a sentence of ours.
     pub(super) fn tell_clip_was_cut(&mut self, clip: Option<ClipHeard>, out: &mut Vec<Output>) {
-        let Some(ClipHeard { text, purpose, heard }) = clip else { return };
+        let Some(clip) = clip else { return };
+        if clip.purpose == Purpose::Question {
+            return self.question_was_cut(&clip, out);
+        }
+        let ClipHeard { text, purpose, heard, .. } = clip;
         if matches!(purpose, Purpose::Greeting { .. }) && self.agent == Agent::Ready {
             let seconds = heard.as_secs_f32();
             let text = format!("The caller interrupted the greeting after {seconds:.1} seconds. It was: \"{text}\"");

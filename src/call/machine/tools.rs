@@ -211,6 +211,7 @@ impl CallMachine {
                 }
                 CallAction::TakeMessage(message) => out.push(Output::Deliver(Delivery::Message(message))),
                 CallAction::SendTranscript { to } => out.push(Output::Deliver(Delivery::Transcript { to })),
+                CallAction::Ask { question } => self.question = self.plan.clips.line(&question),
                 // The memory has it already.
                 CallAction::Flag { .. } => {}
                 CallAction::SendDigits { digits } => out.push(Output::ToLeg(LegCommand::SendDigits { digits })),
@@ -317,7 +318,9 @@ impl CallMachine {
         // A farewell that was spoken before the tool was called needs no second one.
         let leaving = matches!(self.phase, Phase::Leaving(_));
         let farewell = leaving && (self.has_spoken || self.manners.closing.is_some());
-        let speak = !farewell && self.handoff.is_none() && !self.caller_is_answered_anyway();
+        let anyway = self.caller_is_answered_anyway();
+        let asks = self.ask(anyway, out);
+        let speak = !farewell && self.handoff.is_none() && !anyway && !asks;
         let answers = self.actions.take_answers(speak);
         let answered = !answers.is_empty();
         for answer in answers {
@@ -424,6 +427,8 @@ impl CallMachine {
         self.succession = Succession::default();
         self.takes_over = true;
         (self.plan.rules, self.plan.agent, self.plan.clips) = (rules, agent, clips);
+        self.policy.reads_out(self.plan.clips.lines.keys().cloned());
+        self.question = None;
         self.agent = Agent::Dialling;
         self.timers.set(Timer::AgentReady, now + self.plan.rules.agent_ready_max);
         out.push(Output::Note(Note::HandedOff { context }));

@@ -26,11 +26,13 @@ pub enum Purpose {
     Apology,
     /// A choice of keys.
     Menu,
+    /// Whether a tool may run.
+    Question,
 }
 
 impl Purpose {
     /// The labels of all of them.
-    pub const LABELS: [&str; 6] = ["notice", "greeting", "announcement", "filler", "apology", "menu"];
+    pub const LABELS: [&str; 7] = ["notice", "greeting", "announcement", "filler", "apology", "menu", "question"];
 
     pub const fn label(self) -> &'static str {
         match self {
@@ -40,6 +42,7 @@ impl Purpose {
             Self::Filler => "filler",
             Self::Apology => "apology",
             Self::Menu => "menu",
+            Self::Question => "question",
         }
     }
 
@@ -50,7 +53,7 @@ impl Purpose {
 
     /// What the agent said before is heard first.
     const fn comes_last(self) -> bool {
-        matches!(self, Self::Apology | Self::Menu)
+        matches!(self, Self::Apology | Self::Menu | Self::Question)
     }
 
     /// The caller's voice does not end it; keys choose from a menu while it is heard.
@@ -73,6 +76,8 @@ pub struct ClipHeard {
     pub text: String,
     pub purpose: Purpose,
     pub heard: Duration,
+    /// What was not.
+    pub left: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -126,6 +131,7 @@ impl ClipQueue {
             text: clip.text.clone(),
             purpose: clip.purpose,
             heard: format.duration_of(clip.sent),
+            left: format.duration_of(clip.rest.len()),
         });
         self.0.retain(|clip| clip.purpose.is_protected());
         first

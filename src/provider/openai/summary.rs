@@ -11,7 +11,7 @@ use crate::{
 use serde_json::json;
 
 /// The name of the mark in the response's metadata, by which its events are known.
-const MARK: &str = "offhook_summary";
+const MARK: &str = "offhook-summary";
 /// 150 words are asked for; this also holds for languages that need three tokens for a word.
 const TOKENS_MAX: u32 = 600;
 
@@ -19,7 +19,7 @@ pub(super) fn request(mark: u64, record: &str) -> Wire {
     let message = |role: &str, words: &str| json!({ "type": "message", "role": role, "content": [{ "type": "input_text", "text": words }] });
     text(&json!({
         "type": "response.create",
-        "event_id": format!("offhook_summary_{mark}"),
+        "event_id": format!("offhook-summary-{mark}"),
         "response": {
             "conversation": "none",
             "metadata": { MARK: mark.to_string() },

@@ -36,14 +36,14 @@ impl CallPolicy {
         }
     }
 
-    /// Opens a question to the caller and tells the model how to put it.
+    /// Opens a question to the caller and tells the model how to put it, or that the engine does.
     pub(super) fn question(
         &mut self,
         spec: &ToolSpec,
         arguments: &Map<String, Value>,
         digest: [u8; 32],
         now: Timestamp,
-    ) -> Failure {
+    ) -> (Failure, Vec<CallAction>) {
         let shown = shown(spec, arguments);
         let preview = preview(spec, &shown);
         let (turn, rules) = (self.turns.number(), &self.rules.confirm);
@@ -51,12 +51,18 @@ impl CallPolicy {
             Proposal { tool: &spec.name, arguments: digest, shown: Value::Object(shown), preview: preview.clone() };
         let request = self.confirmations.ask(proposal, turn, now, rules);
         let mut failure = Failure::new(ToolError::ConfirmationRequired, "This action requires user confirmation");
+        let mut actions = Vec::new();
         match request {
             Some(request) => {
+                let asked = if self.read_out.contains(&preview) {
+                    actions.push(CallAction::Ask { question: preview.clone() });
+                    format!("The caller is now asked by another voice: \"{preview}\" Say nothing yourself. Wait for")
+                } else {
+                    format!("Say to the caller, word for word: \"{preview}\" Then wait for")
+                };
                 failure.message = format!(
-                    "This action requires user confirmation. Say to the caller, word for word: \"{preview}\" Then wait for \
-                     a yes or no; pressing {} means yes and {} no. After a yes call the tool again with the same \
-                     arguments and the confirmationToken.",
+                    "This action requires user confirmation. {asked} a yes or no; pressing {} means yes and {} no. After a \
+                     yes call the tool again with the same arguments and the confirmationToken.",
                     rules.yes_key, rules.no_key
                 );
                 failure.confirmation = Some(Box::new(request));
@@ -67,7 +73,7 @@ impl CallPolicy {
                     .into();
             }
         }
-        failure
+        (failure, actions)
     }
 
     /// The way out that the operator configured.

@@ -146,6 +146,13 @@ impl Confirmations {
         }
     }
 
+    /// The engine itself puts the open question.
+    pub fn is_read_out(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.heard = open.preview.reveal().clone().into();
+        }
+    }
+
     /// The caller interrupted while the question was being put: they have not heard it.
     pub fn was_cut(&mut self) {
         if let Some(open) = &mut self.open {

@@ -50,7 +50,7 @@ use jiff::Timestamp;
 use secrets::Secrets;
 use serde_json::{Map, Value, json};
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fmt,
     sync::Arc,
     time::{Duration, Instant},
@@ -101,6 +101,8 @@ pub struct CallPolicy {
     memory: Arc<Memory>,
     running: HashMap<ToolCallId, Ticket>,
     secrets: Secrets,
+    /// Questions that the engine has as clips.
+    read_out: BTreeSet<String>,
 }
 
 impl fmt::Debug for CallPolicy {
@@ -183,7 +185,13 @@ impl CallPolicy {
             authority,
             running: HashMap::new(),
             secrets: Secrets::default(),
+            read_out: BTreeSet::new(),
         }
+    }
+
+    /// Questions in exactly these words are put to the caller by the engine.
+    pub fn reads_out(&mut self, lines: impl Iterator<Item = String>) {
+        self.read_out = lines.collect();
     }
 
     /// Decides whether a call may run: steps 1 to 7.
@@ -269,6 +277,11 @@ impl CallPolicy {
 
     pub fn agent_said(&mut self, text: &str) {
         self.confirmations.agent_said(text);
+    }
+
+    /// The caller hears the open question in its own words, whoever reports what.
+    pub fn question_is_read_out(&mut self) {
+        self.confirmations.is_read_out();
     }
 
     /// The caller interrupted what the agent was saying before they had heard it.
@@ -414,8 +427,8 @@ impl CallPolicy {
         let stop = match decision.route() {
             Route::Refuse => (Failure::new(ToolError::Refused, asking::refusal(&decision)).into(), Vec::new()),
             Route::Ask if identified && approval != Some(Approval::Caller) && helps() => {
-                let failure = self.question(spec, &candidate.arguments, digest, candidate.now);
-                (failure.into(), Vec::new())
+                let (failure, actions) = self.question(spec, &candidate.arguments, digest, candidate.now);
+                (failure.into(), actions)
             }
             // The gate may let pass what the operator wants a better proof for.
             Route::Accept => self.deferred(spec, Route::Defer, &[]),

@@ -91,7 +91,7 @@ impl CallPolicy {
             ToolError::ConfirmationRequired => {
                 ticket.audit.route = Some(Route::Ask.label());
                 let digest = canonical::arguments_digest(&ticket.arguments);
-                (self.question(spec, &ticket.arguments, digest, self.wall(now)), Vec::new())
+                self.question(spec, &ticket.arguments, digest, self.wall(now))
             }
             ToolError::Deferred => {
                 ticket.audit.route = Some(Route::Defer.label());

@@ -1,0 +1,44 @@
+//! Whether a tool may run, asked in the operator's own words: by a clip, so that it is these words and no others that the
+//! caller says yes to. The agent's words before it are heard first.
+
+use super::CallMachine;
+use crate::call::{
+    agent::{AgentCommand, Reply},
+    record::Note,
+    track::{ClipHeard, Purpose},
+    words::Output,
+};
+use std::time::Duration;
+
+/// Who speaks into the last second of a question has heard it, if that is not the half of it.
+const MAY_BE_MISSED: Duration = Duration::from_secs(1);
+
+impl CallMachine {
+    /// Puts the question that waits, if there is one; whether the agent has to be silent for it. A caller who speaks meanwhile
+    /// is not spoken into.
+    pub(super) fn ask(&mut self, caller_speaks: bool, out: &mut Vec<Output>) -> bool {
+        let Some(question) = self.question.take() else { return false };
+        if caller_speaks {
+            self.tell_unheard(&question.text, out);
+            return false;
+        }
+        self.track.say(&question, Purpose::Question);
+        self.policy.question_is_read_out();
+        out.push(Output::Note(Note::Spoke { purpose: Purpose::Question.label() }));
+        true
+    }
+
+    pub(super) fn question_was_cut(&mut self, ClipHeard { text, heard, left, .. }: &ClipHeard, out: &mut Vec<Output>) {
+        if *left > MAY_BE_MISSED.min(*heard) {
+            self.policy.question_was_cut();
+            self.tell_unheard(text, out);
+        }
+    }
+
+    fn tell_unheard(&mut self, question: &str, out: &mut Vec<Output>) {
+        let text = format!(
+            "The caller has not heard the question. Where it still matters, say it, word for word: \"{question}\""
+        );
+        self.to_agent(AgentCommand::Tell { text, reply: Reply::NotNow }, out);
+    }
+}
