@@ -6,11 +6,14 @@ pub mod conversation;
 pub mod faults;
 pub mod figures;
 pub mod openings;
+pub mod protocols;
 pub mod ranks;
 pub mod sound;
+mod states;
 pub mod tools;
 pub mod turns;
 
+pub use crate::clocks::of_stages as clocks;
 use crate::{
     desk::Desk,
     ear::Caller,
