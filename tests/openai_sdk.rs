@@ -55,6 +55,7 @@ fn commands() -> Vec<AgentCommand> {
         AgentCommand::Turn(CallerTurn::Ended),
         AgentCommand::Greet { text: None },
         AgentCommand::Greet { text: Some("Hello.".into()) },
+        AgentCommand::Summarise { mark: 3, record: "> Caller: Hello.".into() },
         AgentCommand::Say { text: "Ask whether the caller is still there.".into() },
         AgentCommand::Tell { text: "The caller pressed a key.".into(), reply: Reply::Wanted },
         AgentCommand::Tell { text: "The caller pressed a key.".into(), reply: Reply::NotNow },

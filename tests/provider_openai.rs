@@ -98,7 +98,7 @@ async fn each_way_of_not_standing_up_ends_in_one_loss_after_bounded_attempts() {
     for (behaviour, loss, attempts) in [
         (opening(Opening::Refuse(401)), AgentLoss::Unauthorized, 1),
         (opening(Opening::Refuse(403)), AgentLoss::Unauthorized, 1),
-        (opening(Opening::Refuse(429)), AgentLoss::Quota, 1),
+        (opening(Opening::Refuse(429)), AgentLoss::Throttled, 3),
         (opening(Opening::Refuse(500)), AgentLoss::Unreachable, 3),
         (opening(Opening::CloseAtOnce(1011)), AgentLoss::Handshake, 3),
         (opening(Opening::Silent), AgentLoss::Handshake, 3),

@@ -31,6 +31,9 @@ pub enum AgentCommand {
     Interrupt { response: ResponseId, item: ItemId, heard: Duration, cancel: bool },
     /// The answer to one tool call: a JSON object as text. Answered exactly once per call.
     ToolResult { call_id: String, output: String, reply: Reply },
+    /// Sum this record up, aside: nothing of it is spoken, and the conversation does not change. Only where
+    /// [`AgentTraits::summarises`]; answered by [`AgentEvent::Summary`] with the same mark, or never.
+    Summarise { mark: u64, record: String },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,6 +129,11 @@ pub enum AgentEvent {
     /// With this a later session can go on where this one is now. The newest one counts.
     Resumable {
         handle: Arc<str>,
+    },
+    /// The answer to [`AgentCommand::Summarise`].
+    Summary {
+        mark: u64,
+        text: String,
     },
     /// Something odd that the session survives; counted under this closed label.
     Noise(Noise),
@@ -255,6 +263,8 @@ pub struct AgentTraits {
     /// Answers keys that nobody asked for, as a menu does. It is told of them in words ([`key_note`]); the others hear of
     /// keys only from tools.
     pub takes_keys: bool,
+    /// Sums up what it is given, beside the conversation ([`AgentCommand::Summarise`]).
+    pub summarises: bool,
     /// Bytes of a tool's answer that it can carry; `None`: as long as the engine makes them.
     pub answer_bytes_max: Option<usize>,
     /// Can be told the whole of a result's data. Large or nested answers end the sessions of some
@@ -272,6 +282,7 @@ impl AgentTraits {
         overhears: false,
         ends_turns: false,
         takes_keys: false,
+        summarises: false,
         answer_bytes_max: None,
         forwards_data: true,
     };

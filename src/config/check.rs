@@ -272,7 +272,10 @@ impl Explainer<'_> {
         let hint = match &node.kind {
             // A bare number is most often half of what is wanted.
             Kind::Scalar { value: Value::Number(number), from_env: false, .. } if title.starts_with("a duration") => {
-                return Some(format!("did you mean \"{number}s\"?"));
+                // Hundreds are milliseconds more often than minutes.
+                let hundreds = number.as_f64().is_some_and(|number| number >= 100.0);
+                let shorter = if hundreds { format!("\"{number}ms\" or ") } else { String::new() };
+                return Some(format!("did you mean {shorter}\"{number}s\"?"));
             }
             Kind::Scalar { value: Value::String(text), from_env: false, .. } if title.starts_with("milliseconds") => {
                 return values::duration(text).map(|time| format!("did you mean {}?", time.as_millis()));

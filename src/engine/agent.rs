@@ -160,14 +160,15 @@ impl Session {
 
     /// Hands a command over without waiting.
     pub fn tell(&mut self, command: AgentCommand) -> Told {
-        let audio = matches!(command, AgentCommand::Audio(_));
+        // Audio is late in any case, and a summary is asked for again.
+        let may_fail = matches!(command, AgentCommand::Audio(_) | AgentCommand::Summarise { .. });
         match self.commands.try_send(command) {
             Ok(()) => self.refused_since = None,
             // A session that is gone says itself why, in its last event.
             Err(mpsc::error::TrySendError::Closed(_)) => {}
             Err(mpsc::error::TrySendError::Full(_)) => {
                 let since = *self.refused_since.get_or_insert_with(Instant::now);
-                if self.over || audio && since.elapsed() < STALLED_AFTER {
+                if self.over || may_fail && since.elapsed() < STALLED_AFTER {
                     return Told::Full;
                 }
                 self.over = true;

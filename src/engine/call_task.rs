@@ -12,7 +12,7 @@ use super::{
     line::Line,
     live::Entered,
     post::Post,
-    story,
+    story::Story,
     succession::{self, Succession},
 };
 use crate::{
@@ -67,6 +67,8 @@ pub(super) struct CallTask<'a> {
     pub asides: mpsc::Receiver<String>,
     pub entered: &'a Entered,
     pub post: &'a mut Post,
+    /// What is told of the call to those who carry it on.
+    pub story: Story,
     pub bill: &'a mut Bill,
     pub shared: &'a Shared,
     pub began: Instant,
@@ -210,7 +212,7 @@ impl CallTask<'_> {
         self.entered.handed_off(&self.facts);
         let handover = casting.handover(self.generation, &self.facts, self.variables.reveal());
         self.succession = Succession::new(order, &first, handover.rules.greeting.clone(), &handover.clips);
-        let story = story::told_to_the_next(self.post.transcript(), message, known);
+        let story = self.story.for_the_next(self.post.transcript(), message, known);
         let briefing = Briefing {
             story: Some(&story),
             resume: None,
@@ -304,6 +306,9 @@ impl CallTask<'_> {
         }
         // For mail, and for an agent that takes the call over.
         self.post.note(self.began.elapsed(), &note);
+        if matches!(note, Note::Said { .. }) {
+            self.sum_up();
+        }
         self.entered.observe(self.machine.phase(), &note);
         // Nobody watching is normal.
         let _ = self.shared.watchers.send(CallNote { call: self.facts.id, at: self.began.elapsed(), note });

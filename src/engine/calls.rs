@@ -12,6 +12,7 @@ use super::{
     live::{Doors, Seat},
     opening,
     post::Post,
+    story::Story,
     succession::{self, First, Succession},
 };
 use crate::{
@@ -89,7 +90,7 @@ pub(super) fn walk_in(shared: &Arc<Shared>, walk_in: WalkIn) {
     let context = generation.config.contexts.values().find(|context| context.audiosocket_id == Some(prefix));
     let seat = match context {
         None => {
-            warn!("an AudioSocket connection whose UUID begins with no context's audiosocket_id; refused");
+            warn!(audiosocket_uuid = %walk_in.id, "an AudioSocket connection whose UUID begins with no context's audiosocket_id; refused");
             shared.metrics.context_unknown();
             Err(Declined::NoContext)
         }
@@ -317,6 +318,7 @@ async fn run(
             asides,
             entered: &entered,
             post: &mut post,
+            story: Story::default(),
             bill: &mut bill,
             shared: &shared,
             began,

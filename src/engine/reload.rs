@@ -6,14 +6,19 @@ use super::{
     workshop::{self, Workshop},
 };
 use crate::{
-    config::{self, Config, MailConfig, McpServer, ProviderConfig, Tenant},
+    config::{self, Config, MailConfig, McpServer, McpTransport, ProviderConfig, Tenant},
     http::{self, ReloadFailure, ReloadReport},
     provider,
     remote::wards::place,
     telemetry::Reload,
 };
 use secrecy::ExposeSecret as _;
-use std::{collections::BTreeMap, path::PathBuf, sync::PoisonError};
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+    sync::PoisonError,
+};
 use tracing::{info, warn};
 
 /// Where the configuration comes from.
@@ -72,9 +77,46 @@ pub fn check(config: Config) -> Result<Vec<String>, String> {
     http::Tokens::new(pairs).map_err(|error| format!("tenants: {error}"))?;
     let definitions = workshop::read(&config).map_err(|problems| problems.join("\n"))?;
     let workshop = Workshop { definitions, ..Workshop::closed() };
+    let missing = nobody_can_call(&config)
+        .into_iter()
+        .chain(missing_programs(&config, std::env::var_os("PATH").as_deref()))
+        .collect::<Vec<_>>();
     Generation::build(0, config, &workshop)
-        .map(|generation| warnings(&generation))
+        .map(|generation| warnings(&generation).into_iter().chain(missing).collect())
         .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+}
+
+/// Without ARI, calls come by `AudioSocket()` alone, whose UUID names the context.
+fn nobody_can_call(config: &Config) -> Option<String> {
+    let unreachable =
+        config.asterisk.is_none() && config.contexts.values().all(|context| context.audiosocket_id.is_none());
+    unreachable.then(|| {
+        "contexts: no call can reach any of them; add the section asterisk, or give a context an audiosocket_id for \
+         AudioSocket() in the dialplan"
+            .into()
+    })
+}
+
+/// Programs of MCP servers that are not on this machine. A warning, since a file may be checked elsewhere than it is used.
+fn missing_programs(config: &Config, path: Option<&OsStr>) -> Vec<String> {
+    let missing = |server: &McpServer| {
+        let McpTransport::Stdio { program, cwd, env, .. } = &server.transport else { return None };
+        let own = env.get("PATH").map(|path| OsString::from(path.expose_secret()));
+        let folders: Vec<PathBuf> =
+            own.as_deref().or(path).map(|path| std::env::split_paths(path).collect()).unwrap_or_default();
+        let is_there = |folder: &PathBuf| folder.join(program).is_file();
+        let (found, place) = match program.contains('/') {
+            true => (is_there(cwd), format!("no file in {}", cwd.display())),
+            false => (folders.iter().any(is_there), "in no folder of PATH".to_owned()),
+        };
+        (!found).then(|| {
+            format!(
+                "mcp.servers.{}.command: the program \"{program}\" is {place}; install it, or write its whole path",
+                server.id
+            )
+        })
+    };
+    config.mcp.servers.values().filter(|server| server.enabled).filter_map(missing).collect()
 }
 
 /// The environment of the process, for `${VARIABLES}`.
@@ -236,6 +278,22 @@ fn places_and_tokens(config: &Config) -> Vec<(String, PathBuf, Vec<String>)> {
 mod tests {
     use super::*;
     use crate::telemetry::LogCapture;
+
+    /// Told when a file is checked, not by the first call or by its not coming.
+    #[test]
+    fn programs_that_are_not_there_and_contexts_that_nobody_reaches_are_told() {
+        let yaml = "mcp:\n  servers:\n    there: { command: [sh] }\n    gone: { command: [no-such-program] }\n    \
+                    near: { command: [./no-such-program] }\n    off: { enabled: false, command: [no-such-program] }\n    \
+                    elsewhere: { command: [sh], env: { PATH: /nowhere } }\n    far: { transport: http, url: \"http://127.0.0.1:1/mcp\" }\n\
+                    providers: { a: { scripted: { script: [silence] } } }\ncontexts: { a: { prompt: Test, provider: a } }\n";
+        let config = config::load_str("test.yaml", yaml, &|_| None, &provider::catalog())
+            .unwrap_or_else(|problems| panic!("{problems}"));
+        assert!(nobody_can_call(&config).is_some_and(|told| told.contains("add the section asterisk")));
+        let missing = missing_programs(&config, Some(OsStr::new("/usr/bin:/bin")));
+        let places: Vec<&str> = missing.iter().filter_map(|warning| warning.split(':').next()).collect();
+        let expected = ["elsewhere", "gone", "near"].map(|server| format!("mcp.servers.{server}.command"));
+        assert_eq!(places, expected, "{missing:?}");
+    }
 
     /// What was known of one that is configured anew was known of another; all others keep their breakers.
     #[test]

@@ -11,16 +11,16 @@ use super::{
     Shared,
     agent::{Briefing, Casting, Session},
     call_task::CallTask,
-    clips, story,
+    clips,
 };
 use crate::{
-    call::{AgentEvent, AgentLoss, Clips, Dialling, EndReason, Next, Successor},
+    call::{AgentCommand, AgentEvent, AgentLoss, Clips, Dialling, EndReason, Next, Successor},
     config::Context,
     provider::{Opens, SessionPolicy},
     telemetry::SuccessorEnd,
 };
 use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
-use tracing::{Span, error, info, warn};
+use tracing::{Span, debug, error, info, warn};
 
 /// Failed sessions of one provider in one call; a third one would not heal it within the seconds that a caller waits.
 const FAILURES_MAX: u32 = 2;
@@ -178,8 +178,20 @@ impl CallTask<'_> {
     pub(super) fn note_agent(&mut self, event: &AgentEvent) {
         match event {
             AgentEvent::Resumable { handle } => self.succession.handle = Some(Arc::clone(handle)),
+            AgentEvent::Summary { mark, text } => self.story.summed_up(*mark, text),
             AgentEvent::Lost(loss) => self.blame(*loss),
             _ => {}
+        }
+    }
+
+    /// Has the agent sum up what a later one would not be told any more, while it is there to be asked.
+    pub(super) fn sum_up(&mut self) {
+        let agent = self.generation.providers.get(&self.facts.provider);
+        if agent.is_some_and(|agent| agent.traits().summarises)
+            && let Some((mark, record)) = self.story.due(self.post.transcript())
+        {
+            let told = self.session.tell(AgentCommand::Summarise { mark, record });
+            debug!(?told, "the agent is asked to sum up what was said");
         }
     }
 
@@ -225,7 +237,7 @@ impl CallTask<'_> {
         };
         info!(provider = provider.as_str(), reason, loss, resumes, "another session is dialled for the call");
         // Who has not been greeted has missed nothing.
-        let story = (!resumes && self.succession.greeted).then(|| story::told_to_the_same(self.post.transcript()));
+        let story = (!resumes && self.succession.greeted).then(|| self.story.for_the_same(self.post.transcript()));
         let policy = policy(why, &casting.context, self.succession.has_other());
         let (opens, heard) = (self.succession.opens(), self.succession.heard());
         let briefing = Briefing { story: story.as_deref(), resume, opens, heard, policy };

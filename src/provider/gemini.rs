@@ -36,8 +36,8 @@ mod wishes;
 use super::{Agent, AgentSetup, Codec, Dial, Provider, ProviderKind, Remote, SessionFormats, WebSocketDial};
 use crate::{audio::Format, call::AgentTraits, remote::checks, tool::schemas::Dialect};
 use codec::LiveCodec;
+use futures_util::FutureExt as _;
 use options::Options;
-use secrecy::{ExposeSecret, SecretString};
 use std::{sync::Arc, time::Duration};
 
 /// Measured for `gemini-3.8-live`, whose server does not announce its end.
@@ -100,13 +100,22 @@ impl Remote for Live {
     }
 
     fn dial(&self, _: &AgentSetup) -> Dial {
-        let options = &self.options;
-        let key = options.api_key.clone().map(|key| ("x-goog-api-key", key));
-        let bearer = options.vertex.as_ref().map(|vertex| {
-            let bearer = format!("Bearer {}", vertex.access_token.expose_secret());
-            ("authorization", SecretString::from(bearer))
-        });
-        Dial::WebSocket(WebSocketDial { url: options.url(), headers: key.into_iter().chain(bearer).collect() })
+        let options = Arc::clone(&self.options);
+        let url = options.url();
+        if options.vertex.is_none() {
+            let key = options.api_key.clone().map(|key| ("x-goog-api-key", key));
+            return Dial::WebSocket(WebSocketDial { url, headers: key.into_iter().collect() });
+        }
+        let dial = async move {
+            let Some(vertex) = &options.vertex else { return Err(0) };
+            let bearer = vertex.bearer().await.map_err(|error| {
+                tracing::warn!(%error, file = ?vertex.access_token_file, "the access token cannot be read");
+                // As the vendor answers one that is no longer valid.
+                401_u16
+            })?;
+            Ok(WebSocketDial { url, headers: vec![("authorization", bearer)] })
+        };
+        Dial::Asked(dial.boxed())
     }
 
     fn codec(&self, setup: &AgentSetup) -> Box<dyn Codec> {

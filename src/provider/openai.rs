@@ -23,6 +23,7 @@ mod codec;
 mod floor;
 mod options;
 mod server;
+mod summary;
 #[cfg(test)]
 mod tests;
 
@@ -65,6 +66,7 @@ impl Provider for Realtime {
             cancels_on_speech: true,
             truncates: true,
             takes_turns: true,
+            summarises: self.options.summaries,
             ..AgentTraits::PLAIN
         }
     }

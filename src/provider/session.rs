@@ -26,7 +26,7 @@ use super::{Agent, AgentSetup, Codec, Provider, ProviderCounters, SessionFormats
 use crate::{
     audio::{Converter, Format},
     call::{AgentCommand, AgentEvent, AgentLoss, Noise},
-    remote::web_socket,
+    remote::{self, web_socket},
 };
 use bytes::Bytes;
 use link::{DialError, Incoming, Link, Unwritable};
@@ -231,15 +231,18 @@ impl Session {
                 return Attempt::failed(AgentLoss::Unreachable);
             }
             Some(Ok(Err(error))) => {
-                let (status, retry_after) = match error {
-                    DialError::Socket(web_socket::DialError::Refused { status, retry_after }) => (status, retry_after),
-                    DialError::NoAddress(status) if status > 0 => (status, None),
+                let (status, code, retry_after) = match error {
+                    DialError::Socket(web_socket::DialError::Refused { status, code, retry_after }) => {
+                        (status, code, retry_after)
+                    }
+                    DialError::NoAddress(status) if status > 0 => (status, None, None),
                     DialError::Socket(_) | DialError::NoAddress(_) => return Attempt::failed(AgentLoss::Unreachable),
                 };
-                let loss = match codec.refused(status) {
+                let loss = match code.as_deref().and_then(remote::lasting) {
+                    Some(loss) => loss,
                     // Who says when to come again has not turned us away for good.
-                    _ if retry_after.is_some() || status == 503 => AgentLoss::Throttled,
-                    loss => loss,
+                    None if retry_after.is_some() || status == 503 => AgentLoss::Throttled,
+                    None => codec.refused(status),
                 };
                 return Attempt::Failed { loss, retry_after };
             }

@@ -61,10 +61,15 @@ pub async fn refused(answer: Response) -> Fault {
     let status = answer.status().as_u16();
     let retry_after = answer.headers().get(RETRY_AFTER).and_then(|value| seconds(value.to_str().ok()?));
     let body = timeout(FAULT_MAX, read(answer, FAULT_BYTES_MAX)).await;
-    let body: Value = serde_json::from_slice(&body.ok().and_then(Result::ok).unwrap_or_default()).unwrap_or_default();
+    let code = body.ok().and_then(Result::ok).and_then(|body| told(&body));
+    Fault::Refused { status, code, retry_after }
+}
+
+/// The service's own word for a fault, out of the body of a refusal.
+pub(super) fn told(body: &[u8]) -> Option<String> {
+    let body: Value = serde_json::from_slice(body).ok()?;
     // OpenAI and its like, ElevenLabs, Deepgram.
-    let told = body.get("error").or_else(|| body.get("detail")).unwrap_or(&body);
-    Fault::Refused { status, code: fault_name(told), retry_after }
+    fault_name(body.get("error").or_else(|| body.get("detail")).unwrap_or(&body))
 }
 
 /// The service's own word for a fault, out of the object that tells it: the one that says more. A `code` has changed

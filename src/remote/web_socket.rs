@@ -1,6 +1,9 @@
 //! WebSockets towards services.
 
-use super::{Fault, http::seconds};
+use super::{
+    Fault,
+    http::{self, seconds},
+};
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use secrecy::{ExposeSecret, SecretString};
@@ -70,9 +73,11 @@ impl Wire {
 /// Why no connection came about.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
-    #[error("the service refused the WebSocket upgrade with HTTP status {status}")]
+    #[error("the service refused the WebSocket upgrade with HTTP status {status}{}", code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default())]
     Refused {
         status: u16,
+        /// Its own word for the fault.
+        code: Option<String>,
         /// What it says about when to come again.
         retry_after: Option<Duration>,
     },
@@ -85,7 +90,7 @@ pub enum DialError {
 impl From<DialError> for Fault {
     fn from(error: DialError) -> Self {
         match error {
-            DialError::Refused { status, retry_after } => Self::Refused { status, code: None, retry_after },
+            DialError::Refused { status, code, retry_after } => Self::Refused { status, code, retry_after },
             error => Self::Unreachable(error.to_string()),
         }
     }
@@ -109,6 +114,8 @@ pub async fn connect(dial: WebSocketDial) -> Result<WebSocketStream<MaybeTlsStre
         Ok((socket, _)) => Ok(socket),
         Err(tungstenite::Error::Http(response)) => Err(DialError::Refused {
             status: response.status().as_u16(),
+            // As much of the body as came with the headers.
+            code: response.body().as_deref().and_then(http::told),
             retry_after: response.headers().get(RETRY_AFTER).and_then(|value| seconds(value.to_str().ok()?)),
         }),
         Err(error) => Err(DialError::Failed(Box::new(error))),

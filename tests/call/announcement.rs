@@ -69,6 +69,25 @@ fn a_slow_tool_without_an_announcement_leaves_no_silence() {
     assert_eq!(stage.heard(MOMENT).len(), 30);
 }
 
+/// The caller is silent and hears nobody since their last word, not since the tool began; and nobody hears nothing for more
+/// than 1.5 s, whatever the tool usually takes.
+#[test]
+fn a_tool_that_begins_late_is_filled_by_the_callers_silence() {
+    for (usual_ms, quiet_ms) in [(None, 1_300), (Some(800), 1_450)] {
+        let mut stage = Stage::with_tools([approved_tool("weather")]);
+        (0..5).for_each(|_| {
+            usual_ms.into_iter().for_each(|ms| stage.latencies.ran("weather", Duration::from_millis(ms)))
+        });
+        stage.caller_says(300);
+        let silent_since = stage.elapsed();
+        stage.after(700).only_calls("provider-1", "weather", "{}").after(6_000);
+        let filled = stage.heard(MOMENT)[0] - silent_since;
+        let quiet = Duration::from_millis(quiet_ms);
+        assert!((quiet..=quiet + Duration::from_millis(20)).contains(&filled), "{usual_ms:?}: {filled:?}");
+        assert_eq!(stage.heard(MOMENT).len(), 30, "and once");
+    }
+}
+
 /// What a tool usually takes moves the announcement: a slow one is announced at once, and one that is about to answer is
 /// waited for.
 #[test]

@@ -42,7 +42,7 @@ pub async fn desk_of(vendor: &Vendor, deputy: &Vendor) -> Desk {
 }
 
 /// What the caller says and is answered, and it can be heard.
-async fn converse(caller: &Caller, hz: f64) {
+pub async fn converse(caller: &Caller, hz: f64) {
     caller.speaks().await;
     let said = caller.has_spoken().await;
     caller.hears_from(said.end, hz, ms(700)).await;

@@ -17,6 +17,7 @@ mod figures;
 mod openings;
 mod outages;
 mod page;
+mod records;
 mod runner;
 mod sessions;
 mod stages;

@@ -127,8 +127,12 @@ pub async fn a_set_up_that_is_never_acknowledged_or_answered_with_garbage_is_giv
 }
 
 pub async fn quota_and_throttling_at_the_set_up_are_told_for_what_they_are<D: Dialect>() {
-    let quota = opens::<D>(Opening::FailAtSetUp(Failure::Quota), "quota", 1);
-    tokio::join!(quota, opens::<D>(Opening::FailAtSetUp(Failure::Throttled), "throttled", ATTEMPTS));
+    let body = r#"{"error":{"message":"You have run out.","type":"insufficient_quota","code":"insufficient_quota"}}"#;
+    tokio::join!(
+        opens::<D>(Opening::FailAtSetUp(Failure::Quota), "quota", 1),
+        opens::<D>(Opening::RefuseSaying(429, body), "quota", 1),
+        opens::<D>(Opening::FailAtSetUp(Failure::Throttled), "throttled", ATTEMPTS),
+    );
 }
 
 pub async fn a_caller_is_greeted_by_the_next_provider_when_the_first_one_fails<D: Dialect>() {

@@ -1,7 +1,7 @@
 //! Which behaviours are shown of which provider. A new provider is one line at the end.
 
 use crate::{
-    clips, clocks, conversation, failover, faults, figures, openings, outages, runner::Case, sessions, stages,
+    clips, clocks, conversation, failover, faults, figures, openings, outages, records, runner::Case, sessions, stages,
     support::vendor, survived, tools, turns,
 };
 
@@ -11,6 +11,7 @@ macro_rules! every {
         $next! { $($given)*
             outages::a_vendor_that_fails_is_left_alone_and_tried_again
             outages::a_session_is_replaced_in_a_pause_before_the_vendors_limit
+            records::a_long_call_is_carried_on_by_a_summary_of_its_beginning_and_the_words_of_its_end
             turns::a_backchannel_pauses_the_agent_which_goes_on_at_the_exact_sample
             turns::an_interruption_silences_the_agent_at_once_and_is_heard_from_its_first_sound
             turns::a_vendor_that_owns_the_turns_decides_alone

@@ -15,8 +15,8 @@ from checking import refusals, report, unknown_keys
 from openai.types.realtime import RealtimeClientEvent
 from pydantic import TypeAdapter
 
-# JSON Schema of a tool's parameters: the package types it as any object.
-FREE = {"parameters"}
+# JSON Schema of a tool's parameters, which the package types as any object; the metadata that a response carries, as any words.
+FREE = {"parameters", "metadata"}
 
 
 def known_types() -> set[str]:

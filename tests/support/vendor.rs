@@ -31,7 +31,7 @@ mod session;
 pub use deepgram::Deepgram;
 pub use elevenlabs::ElevenLabs;
 pub use gemini::Gemini;
-pub use openai::OpenAi;
+pub use openai::{OpenAi, SUMMARY};
 pub use scenario::{Opening, Order, Scenario};
 
 use offhook::{audio::Format, call::CallerTurn};
@@ -91,6 +91,8 @@ pub trait Dialect: Default + Send + 'static {
     fn refuses_a_key() -> Opening {
         Opening::Refuse(401)
     }
+    /// Whether it can be asked to sum up a record beside the conversation.
+    const SUMMARISES: bool = false;
     /// Options without which a session that carries a call on would greet again.
     fn waits() -> Value {
         json!({})

@@ -104,7 +104,7 @@ impl Codec for ToyCodec {
             AgentCommand::Greet { text: None } => text(&json!({ "type": "speak", "about": "Greet the caller." })),
             AgentCommand::Interrupt { .. } => text(&json!({ "type": "stop" })),
             // It has no tools, remembers nothing, and finds the turns itself.
-            AgentCommand::Tell { .. } | AgentCommand::Turn(_) | AgentCommand::ToolResult { .. } => return,
+            _ => return,
         });
     }
 

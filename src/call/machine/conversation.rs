@@ -70,7 +70,7 @@ impl CallMachine {
             AgentEvent::ToolCallCancelled { call_id } => self.on_tool_call_cancelled(&call_id, now, out),
             AgentEvent::Expiring { .. } => self.expires(),
             // The engine keeps it for the session that may come.
-            AgentEvent::Resumable { .. } => {}
+            AgentEvent::Resumable { .. } | AgentEvent::Summary { .. } => {}
             // Counted already, or where it was heard.
             AgentEvent::Usage(_) | AgentEvent::Noise(_) => {}
             AgentEvent::Lost(loss) => self.on_agent_lost(EndReason::AgentLost(loss), now, out),

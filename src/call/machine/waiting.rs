@@ -125,17 +125,24 @@ impl CallMachine {
         }
     }
 
-    /// When the caller should be told of a tool, by what it was configured to and what it usually takes.
+    /// When the caller should be told of a tool, by what it was configured to and what it usually takes. Where nothing was
+    /// configured the silence counts, whenever in it the tool began.
     fn due(&self, slow: &Slow, silent_since: Instant) -> Instant {
-        let since = slow.began.max(silent_since);
-        let after = slow.announce.as_ref().map_or(self.plan.rules.quiet_max, |announce| announce.after);
+        let (since, after) = match &slow.announce {
+            Some(announce) => (slow.began.max(silent_since), announce.after),
+            None => (silent_since, self.plan.rules.quiet_max),
+        };
         let due = since + after;
         let Some(usual) = self.plan.latencies.usual(&slow.tool) else { return due };
         let usually_over = slow.began + usual.mostly + ABOUT_TO_ANSWER;
         if usual.median >= after + KNOWN_TO_BE_SLOW {
             since + after.min(ABOUT_TO_ANSWER)
         } else if due < usually_over && usually_over < due + ABOUT_TO_ANSWER * 2 {
-            usually_over
+            // An announcement comes later than any other sentence, by its own threshold.
+            match slow.announce {
+                Some(_) => usually_over,
+                None => usually_over.min(due + HELD_BACK_MAX),
+            }
         } else {
             due
         }

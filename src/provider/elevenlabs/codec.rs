@@ -276,6 +276,8 @@ impl Codec for AgentCodec {
             AgentCommand::Interrupt { .. } => {}
             // It finds the turns itself.
             AgentCommand::Turn(_) => {}
+            // Nothing can be asked aside, see the traits.
+            AgentCommand::Summarise { .. } => {}
         }
     }
 

@@ -350,6 +350,8 @@ impl Codec for LiveCodec {
             AgentCommand::ToolResult { call_id, output, reply } => self.tool_result(&call_id, &output, reply, out),
             // Not taken, see the traits; and the server has stopped by itself, and cannot be told what was heard.
             AgentCommand::Interrupt { .. } => {}
+            // Nothing can be asked aside, see the traits.
+            AgentCommand::Summarise { .. } => {}
         }
     }
 

@@ -5,8 +5,10 @@ use crate::{
     remote::checks::{self, Checked, within},
 };
 use schemars::JsonSchema;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
+use std::{io, path::PathBuf};
+use tokio::{fs::File, io::AsyncReadExt as _};
 
 const BASE_URL: &str = "wss://generativelanguage.googleapis.com";
 const GEMINI_PATH: &str = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent";
@@ -78,10 +80,33 @@ pub(super) struct Vertex {
     /// A region such as `europe-west4`, or `global`.
     #[serde(default = "location")]
     pub(super) location: String,
-    /// An OAuth access token; write `${VERTEX_ACCESS_TOKEN}`. Google's tokens last an hour, so something
-    /// has to renew it and reload the configuration.
-    #[schemars(with = "String")]
-    pub(super) access_token: SecretString,
+    /// A file with an OAuth access token and nothing else, read anew for each session. Google's tokens last an hour, so
+    /// something has to write a new one there before: `gcloud auth print-access-token` every half an hour, say.
+    #[serde(default)]
+    pub(super) access_token_file: Option<PathBuf>,
+    /// The token itself, for an engine that does not run for longer than it lasts; write `${VERTEX_ACCESS_TOKEN}`.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub(super) access_token: Option<SecretString>,
+}
+
+/// Google's tokens have a few hundred characters.
+const TOKEN_BYTES_MAX: u64 = 16 * 1024;
+
+impl Vertex {
+    /// What a session says who it is with.
+    pub(super) async fn bearer(&self) -> io::Result<SecretString> {
+        let token = match (&self.access_token, &self.access_token_file) {
+            (Some(token), _) => token.expose_secret().to_owned(),
+            (None, Some(file)) => {
+                let mut written = String::new();
+                File::open(file).await?.take(TOKEN_BYTES_MAX).read_to_string(&mut written).await?;
+                written
+            }
+            (None, None) => String::new(),
+        };
+        Ok(format!("Bearer {}", token.trim()).into())
+    }
 }
 
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
@@ -248,8 +273,22 @@ impl Checked for Options {
             (None, Some(vertex)) => {
                 problems.extend(checks::name("vertex.project", &vertex.project, "project", "my-project-1"));
                 problems.extend(checks::name("vertex.location", &vertex.location, "location", "europe-west4"));
-                let token = checks::secret("vertex.access_token", &vertex.access_token, "VERTEX_ACCESS_TOKEN");
-                problems.extend(token);
+                match (&vertex.access_token, &vertex.access_token_file) {
+                    (None, None) => problems.push(
+                        OptionProblem::new("vertex.access_token_file", "is missing")
+                            .hint("name a file that always holds a valid access token"),
+                    ),
+                    (Some(_), Some(_)) => problems
+                        .push(OptionProblem::new("vertex.access_token", "and `access_token_file` exclude each other")),
+                    (Some(token), None) => {
+                        problems.extend(checks::secret("vertex.access_token", token, "VERTEX_ACCESS_TOKEN"));
+                    }
+                    (None, Some(file)) if file.is_relative() => problems.push(
+                        OptionProblem::new("vertex.access_token_file", "is no whole path")
+                            .hint("write it from the root on, such as /run/offhook/vertex-token"),
+                    ),
+                    (None, Some(_)) => {}
+                }
             }
         }
         let base_url = self.base_url.as_deref();

@@ -7,6 +7,7 @@ use crate::{
     provider::{Wire, build, talk},
 };
 use bytes::Bytes;
+use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 
 struct Talk(Box<dyn Codec>);
@@ -471,6 +472,11 @@ fn all_mistakes_in_the_options_are_found_at_once() {
     let vertex = json!({ "project": "a b", "location": "", "access_token": "two words" });
     assert_eq!(paths(json!({ "vertex": vertex })), ["vertex.project", "vertex.location", "vertex.access_token"]);
     assert_eq!(paths(json!({ "api_key": "k", "vertex": vertex })), ["vertex"]);
+    assert_eq!(paths(json!({ "vertex": { "project": "p" } })), ["vertex.access_token_file"]);
+    let relative = json!({ "project": "p", "access_token_file": "token" });
+    assert_eq!(paths(json!({ "vertex": relative })), ["vertex.access_token_file"]);
+    let both = json!({ "project": "p", "access_token": "t", "access_token_file": "/f" });
+    assert_eq!(paths(json!({ "vertex": both })), ["vertex.access_token"]);
     assert_eq!((KIND.check)(&json!({ "api_key": "k" })), []);
 }
 
@@ -484,11 +490,29 @@ fn the_schema_accepts_what_the_options_accept_and_refuses_unknown_keys() {
     assert!(!schema.is_valid(&json!({ "api_key": "k", "thinking": "hard" })));
 }
 
+/// Tokens are renewed while the engine runs: each session takes what the file holds then.
+#[tokio::test]
+async fn an_access_token_is_read_from_its_file_for_each_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    let vertex = provider(&json!({ "vertex": { "project": "p", "access_token_file": file } }));
+    let bearer = async || match vertex.remote().dial(&agent()) {
+        Dial::Asked(dial) => dial.await.map(|dial| dial.headers[0].1.expose_secret().to_owned()),
+        _ => panic!("it has to be read first"),
+    };
+    assert_eq!(bearer().await, Err(401));
+    for token in ["first", "second"] {
+        std::fs::write(&file, format!("{token}\n")).unwrap();
+        assert_eq!(bearer().await, Ok(format!("Bearer {token}")));
+    }
+}
+
 #[test]
 fn addresses_and_keys_are_those_of_the_interface_that_was_chosen() {
     let dial = |options: Value| match provider(&options).remote().dial(&agent()) {
         Dial::WebSocket(dial) => dial,
-        _ => panic!("a socket"),
+        Dial::Asked(dial) => dial.now_or_never().unwrap().unwrap(),
+        Dial::Played(_) => panic!("a socket"),
     };
     let gemini = dial(json!({ "api_key": "secret" }));
     assert_eq!(

@@ -7,6 +7,7 @@ use super::{
         ArgumentsDone, AudioDelta, AudioDone, ErrorBody, ErrorMessage, FormatState, Item, ResponseBody,
         ResponseMessage, SessionMessage, SpeechStarted, SpokenText, TranscriptionFailed,
     },
+    summary,
 };
 use crate::{
     audio::{Encoding, Format},
@@ -242,12 +243,19 @@ impl RealtimeCodec {
             "response.output_audio_transcript.done" => spoken(Speaker::Agent, parse(json)?, events),
             "response.function_call_arguments.done" => self.arguments_done(parse(json)?),
             "response.created" => {
-                let response: Arc<str> = parse::<ResponseMessage>(json)?.response.id.into();
-                self.floor.started(response.clone());
-                events.push(AgentEvent::ResponseStarted { response });
+                let response = parse::<ResponseMessage>(json)?.response;
+                if summary::mark(&response).is_none() {
+                    let response: Arc<str> = response.id.into();
+                    self.floor.started(response.clone());
+                    events.push(AgentEvent::ResponseStarted { response });
+                }
             }
             "response.done" => {
-                self.response_done(parse::<ResponseMessage>(json)?.response, events);
+                let response = parse::<ResponseMessage>(json)?.response;
+                match summary::mark(&response) {
+                    Some(mark) => summary::done(mark, response, events),
+                    None => self.response_done(response, events),
+                }
                 self.ask(replies);
             }
             "error" => {
@@ -383,6 +391,7 @@ impl Codec for RealtimeCodec {
                 })));
                 self.reply(reply);
             }
+            AgentCommand::Summarise { mark, record } => out.push(summary::request(mark, &record)),
         }
         self.ask(out);
     }
@@ -413,7 +422,7 @@ impl Codec for RealtimeCodec {
     fn refused(&self, status: u16) -> AgentLoss {
         match status {
             401 | 403 => AgentLoss::Unauthorized,
-            429 => AgentLoss::Quota,
+            429 => AgentLoss::Throttled,
             _ => AgentLoss::Unreachable,
         }
     }

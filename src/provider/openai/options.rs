@@ -64,6 +64,10 @@ pub(super) struct Options {
     #[serde(default)]
     #[schemars(range(min = 10, max = 86400))]
     pub(super) session_seconds: Option<u32>,
+    /// In a long call the model is asked now and then to sum up what was said, for the session that may follow: in a
+    /// response outside the conversation, which is text and is never spoken. `false` for a server that does not know such responses.
+    #[serde(default = "yes")]
+    pub(super) summaries: bool,
 }
 
 #[derive(Debug, Clone, Deserialize, JsonSchema, PartialEq)]
@@ -149,6 +153,10 @@ impl NoiseReduction {
             Self::FarField => "far_field",
         }
     }
+}
+
+const fn yes() -> bool {
+    true
 }
 
 fn base_url() -> String {

@@ -107,6 +107,9 @@ pub(super) struct ResponseBody {
     pub(super) output: Option<Vec<Item>>,
     #[serde(default)]
     pub(super) usage: Option<UsageBody>,
+    /// As the request had it; nobody else's is known here.
+    #[serde(default)]
+    pub(super) metadata: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
 #[derive(Deserialize)]
@@ -128,6 +131,15 @@ pub(super) struct Item {
     pub(super) name: Option<String>,
     #[serde(default)]
     pub(super) arguments: Option<String>,
+    /// Of a message.
+    #[serde(default)]
+    pub(super) content: Option<Vec<Content>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Content {
+    #[serde(default)]
+    pub(super) text: Option<String>,
 }
 
 #[derive(Deserialize)]

@@ -272,6 +272,35 @@ fn nothing_is_asked_for_while_the_caller_speaks() {
     assert!(talk.response("response.done", "r1").is_empty(), "one answer to both");
 }
 
+/// It is text beside the conversation: neither its beginning nor its end is the answer's.
+#[test]
+fn a_summary_is_asked_for_aside_and_told_as_one() {
+    let mut talk = Talk::ready();
+    let summarise = || AgentCommand::Summarise { mark: 7, record: "> Caller: Hello.".into() };
+    assert_eq!(talk.response("response.created", "r1"), [] as [Value; 0]);
+    let [request] = &talk.tell(summarise())[..] else { panic!("it does not wait for the end of the answer") };
+    let response = &request["response"];
+    assert_eq!((&response["conversation"], &response["output_modalities"]), (&json!("none"), &json!(["text"])));
+    assert_eq!(response["input"][0]["content"][0]["text"], "> Caller: Hello.");
+    let body = |status: &str, output: Value| json!({ "id": "r2", "status": status, "metadata": response["metadata"], "output": output });
+    let (events, replies) =
+        talk.hear(json!({ "type": "response.created", "response": body("in_progress", json!([])) }));
+    assert_eq!((events, replies), (Vec::new(), Vec::new()));
+    // The answer goes on, and what waits for it waits.
+    assert_eq!(talk.tell(result(Reply::Wanted)).len(), 1);
+    let content = json!([{ "type": "output_text", "text": "They want a boat.\n" }]);
+    let output = json!([{ "type": "message", "role": "assistant", "status": "completed", "content": content }]);
+    let (events, replies) = talk.hear(json!({ "type": "response.done", "response": body("completed", output) }));
+    assert_eq!(events, [AgentEvent::Summary { mark: 7, text: "They want a boat.".into() }]);
+    assert_eq!(replies, [] as [Value; 0]);
+    assert_eq!(kinds(&talk.response("response.done", "r1")), ["response.create"], "now the floor is free");
+    let (events, _) = talk.hear(json!({ "type": "response.done", "response": body("failed", json!([])) }));
+    assert_eq!(events, [AgentEvent::Noise(Noise::CommandRefused)]);
+    let error = json!({ "type": "invalid_request_error", "code": "unknown", "event_id": request["event_id"] });
+    let (events, replies) = talk.hear(json!({ "type": "error", "error": error }));
+    assert_eq!((&events[..], replies.len()), (&[AgentEvent::Noise(Noise::CommandRefused)][..], 0));
+}
+
 #[test]
 fn what_was_committed_names_the_turn_that_its_transcript_belongs_to() {
     let committed = json!({ "type": "input_audio_buffer.committed", "item_id": "item_1", "previous_item_id": null });

@@ -221,6 +221,8 @@ impl Conductor {
                 }
                 self.heard_out = None;
             }
+            // Its history sums itself up, and its sessions have no limit.
+            AgentCommand::Summarise { .. } => {}
         }
     }
 

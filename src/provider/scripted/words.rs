@@ -28,8 +28,10 @@ pub(super) fn input(command: AgentCommand) -> Option<Input> {
         AgentCommand::Greet { text } => Input::Greet { text },
         AgentCommand::Say { text } => Input::Say { text },
         AgentCommand::Tell { text, reply: Reply::Wanted } => Input::Tell { text },
-        // A script hears turns by itself, and has its next turn already.
-        AgentCommand::Turn(_) | AgentCommand::Tell { reply: Reply::NotNow, .. } => return None,
+        // A script hears turns by itself, has its next turn already, and is not asked for summaries.
+        AgentCommand::Turn(_) | AgentCommand::Tell { reply: Reply::NotNow, .. } | AgentCommand::Summarise { .. } => {
+            return None;
+        }
         AgentCommand::Interrupt { response, heard, cancel, .. } => {
             let answer = response.strip_prefix(ANSWER_PREFIX)?.parse().ok()?;
             Input::Interrupt { answer, heard, cancel }

@@ -162,8 +162,10 @@ async fn voice_fails(speaks: &'static str, at: usize) {
     let heard = caller.look(|tape| tape.time_of(hertz(1), said.end));
     assert!((ms(900)..=ms(1_040)).contains(&heard), "{what}: once, {heard:?}; {}", story(&caller));
     assert_eq!(stages.voice.times(), 3, "{what}");
-    let sessions = if again { (1, 0.0) } else { (2, 1.0) };
-    assert_eq!((stages.model.times(), desk.recoveries("took_over", "first")), sessions, "{what}");
+    let sessions = (stages.model.times(), desk.recoveries("took_over", "first"));
+    // What failed in a guess, as on a busy machine there may be one, is asked for again when the turn is over.
+    let right: &[(usize, f64)] = if again { &[(1, 0.0)] } else { &[(2, 1.0), (2, 0.0)] };
+    assert!(right.contains(&sessions), "{what}: {sessions:?}");
     desk.ends_with(&caller).await;
     stages.listener.is_content();
 }

@@ -1,6 +1,6 @@
 //! OpenAI Realtime on the wire, from the server's side.
 
-use super::{super::openai_shapes, Call, Dialect, End, Failure, Heard, Saying, SetUp};
+use super::{super::openai_shapes, Call, Dialect, Failure, Heard, Saying, SetUp};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use offhook::{audio::Format, call::CallerTurn};
 use serde_json::{Value, json};
@@ -29,13 +29,7 @@ impl Dialect for OpenAi {
         json!({ "api_key": "key-of-the-test", "base_url": format!("ws://{address}/v1/realtime") })
     }
 
-    /// At the upgrade it says 429 of an account, not of a moment.
-    fn loss(end: End) -> &'static str {
-        match end {
-            End::Refused(429) => "quota",
-            other => other.usual_loss(),
-        }
-    }
+    const SUMMARISES: bool = true;
 
     /// An answer that ends, and one that is interrupted.
     const ODD_IDS: usize = 2;
@@ -67,6 +61,7 @@ impl Dialect for OpenAi {
                 _ => Heard::Violation("audio that is no base64, or empty".into()),
             },
             "input_audio_buffer.commit" => return self.commit(),
+            "response.create" if message["response"]["conversation"] == "none" => summed_up(&message["response"]),
             "response.create" => {
                 self.wish = message["event_id"].clone();
                 Heard::WantsSpeech { text: message["response"]["instructions"].as_str().map(str::to_owned) }
@@ -225,6 +220,31 @@ fn item(item: &Value) -> Vec<Heard> {
         _ => Heard::Told(item["content"].to_string()),
     };
     vec![heard, Heard::Reply(vec![text(added), text(done)])]
+}
+
+/// What it answers when it is to sum a record up.
+pub const SUMMARY: &str = "They asked for the hours.";
+
+/// A response outside the conversation, as it is asked for.
+fn summed_up(wish: &Value) -> Heard {
+    let record = wish["input"][0]["content"][0]["text"].as_str().unwrap_or_default();
+    if wish["output_modalities"] != json!(["text"]) || !record.starts_with("> ") {
+        return Heard::Violation(format!("a response outside the conversation that is no summary: {wish}"));
+    }
+    let body = |status: &str, output: Value| {
+        json!({
+            "id": "resp_aside", "object": "realtime.response", "status": status, "conversation_id": null,
+            "metadata": wish["metadata"], "output_modalities": ["text"], "output": output,
+        })
+    };
+    let content = json!([{ "type": "output_text", "text": SUMMARY }]);
+    let whole = json!([{ "id": "item_aside", "type": "message", "role": "assistant", "status": "completed", "content": content }]);
+    let place = json!({ "response_id": "resp_aside", "item_id": "item_aside", "output_index": 0, "content_index": 0, "text": SUMMARY });
+    Heard::Reply(vec![
+        text(json!({ "type": "response.created", "response": body("in_progress", json!([])) })),
+        text(with(place, "response.output_text.done")),
+        text(json!({ "type": "response.done", "response": body("completed", whole) })),
+    ])
 }
 
 fn id(kind: &str, number: u32) -> String {

@@ -75,6 +75,8 @@ pub enum Opening {
     Drop,
     /// The upgrade is refused with this HTTP status.
     Refuse(u16),
+    /// The same, with this body.
+    RefuseSaying(u16, &'static str),
     /// The upgrade is answered so late.
     Slow(Duration),
     /// Upgraded, and closed before the first message.

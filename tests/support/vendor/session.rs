@@ -51,6 +51,10 @@ pub(super) async fn serve<D: Dialect>(mut stream: TcpStream, shared: Arc<Shared>
             answer(&mut stream, &format!("{status} Refused"), "{}").await;
             return shared.note(number, |seen| seen.over = true);
         }
+        Opening::RefuseSaying(status, body) => {
+            answer(&mut stream, &format!("{status} Refused"), body).await;
+            return shared.note(number, |seen| seen.over = true);
+        }
         Opening::Slow(wait) => {
             sleep(wait).await;
             Opening::Normal

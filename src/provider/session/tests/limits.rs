@@ -40,7 +40,9 @@ async fn refused_with(answer: &'static str) -> Option<(u16, Option<Duration>)> {
     };
     let dial = Link::dial(Dial::WebSocket(crate::provider::WebSocketDial { url, headers: Vec::new() }));
     match tokio::join!(dial, server).0.err() {
-        Some(DialError::Socket(web_socket::DialError::Refused { status, retry_after })) => Some((status, retry_after)),
+        Some(DialError::Socket(web_socket::DialError::Refused { status, retry_after, .. })) => {
+            Some((status, retry_after))
+        }
         _ => None,
     }
 }
