@@ -1,6 +1,6 @@
 //! Services that stand in for each other within one pipeline.
 
-use super::{answered, called, faults::no_apology, speaks, story};
+use super::{answered, called, faults::no_apology, has_heard, speaks, story};
 use crate::{
     desk::{Desk, pipeline},
     ear::Caller,
@@ -74,6 +74,7 @@ pub async fn the_next_listener_takes_over_in_the_middle_of_a_turn() {
     let said = caller.has_spoken().await;
     caller.hears_from(said.end, hertz(1), ms(700)).await;
     second.listener.until_session(1, "heard the turn", |seen| seen.turns_ended == 1).await;
+    has_heard("the second listener", &second.listener, 1, &said);
     no_apology("the second listener", &caller);
     desk.ends_with(&caller).await;
     second.listener.is_content();

@@ -3,7 +3,7 @@
 use super::{
     called,
     faults::{DEPUTY, calls_once, deputy, no_apology},
-    speaks, story,
+    has_heard, speaks, story,
 };
 use crate::{
     desk::Desk,
@@ -167,6 +167,10 @@ impl Scene {
             State::HandingOver => self.says_it_all(caller.look(last), ms(2_900)).await,
         };
         self.is_answered(what, since).await;
+        if matches!(self.state, State::CallerSpeaking | State::Undecided) {
+            let said = caller.look(|tape| tape.said.last().expect("waited for").clone());
+            has_heard(what, &self.stages.listener, 2, &said);
+        }
         caller.hears_nothing_for(ms(300)).await;
         // A turn that nothing disturbs any more, but what was not noticed before.
         self.is_answered(&format!("{what}, the next turn"), speaks(caller).await.end).await;
