@@ -260,6 +260,8 @@ pub async fn noise_is_survived() {
     stages.listener.until_session(2, "listens", |seen| seen.set_up.is_some()).await;
     caller.hears_nothing_for(ms(300)).await;
     answered(&caller, hertz(1), ms(700)).await;
+    assert_eq!((desk.asked_of("stt", "garbage"), desk.metric("offhook_agent_losses_total")), (1.0, 0.0));
+    assert_eq!(stages.listener.sessions(), 2);
     desk.ends_with(&caller).await;
     stages.listener.is_content();
 }
