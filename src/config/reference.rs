@@ -2,7 +2,7 @@
 
 use super::{catalog::Catalog, prompt, schema::schema};
 use serde_json::Value;
-use std::fmt::Write;
+use std::{collections::BTreeMap, fmt::Write};
 
 /// The configuration reference in Markdown.
 pub fn reference(catalog: &Catalog) -> String {
@@ -168,22 +168,30 @@ fn collect_keys(schema: &Value, keys: &mut Vec<Key>) {
             None => keys.push(Key { key: key.clone(), value, required }),
         }
     }
+    // `type: server_vad` decides which other keys there are.
+    let mut only_with: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for alternative in &alternatives {
         let from = keys.len();
         collect_keys(alternative, keys);
         if alternatives.len() > 1 {
             keys[from..].iter_mut().for_each(|key| key.required = false);
         }
-        // `type: server_vad` decides which other keys there are.
-        if let Some((tag, name)) = tag(alternative) {
-            let own = keys[from..].iter_mut().filter(|key| key.key != tag);
-            own.for_each(|key| describe(&mut key.value, &format!("Only with `{tag}: {name}`.")));
-            let about = alternative.get("description").and_then(Value::as_str).unwrap_or_default();
-            let tag = keys.iter_mut().find(|key| key.key == tag);
-            if let Some(key) = tag {
-                key.required = true;
+        let Some((tag, name)) = tag(alternative) else { continue };
+        for key in alternative.get("properties").and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key) {
+            if *key != tag {
+                only_with.entry(key.clone()).or_default().push(format!("`{tag}: {name}`"));
+            }
+        }
+        if let Some(key) = keys.iter_mut().find(|key| key.key == tag) {
+            key.required = true;
+            if let Some(about) = alternative.get("description").and_then(Value::as_str) {
                 describe(&mut key.value, &format!("`{name}`: {about}"));
             }
+        }
+    }
+    for (key, tags) in only_with {
+        if let Some(key) = keys.iter_mut().find(|known| known.key == key).filter(|_| tags.len() < alternatives.len()) {
+            describe(&mut key.value, &format!("Only with {}.", tags.join(" or ")));
         }
     }
 }
@@ -215,11 +223,12 @@ fn alternatives(schema: &Value) -> Vec<&Value> {
 
 /// The tag of one variant beside those of the others.
 fn add_choices(known: &mut Value, other: &Value) {
-    let both = [choices(known), choices(other)].concat();
+    let all = [choices(known), choices(other)].concat();
     if let Value::Object(known) = known
-        && known.remove("const").is_some()
+        && other.get("const").is_some()
+        && (known.remove("const").is_some() || known.contains_key("enum"))
     {
-        known.insert("enum".into(), both.into());
+        known.insert("enum".into(), all.into());
     }
 }
 

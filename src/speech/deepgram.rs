@@ -5,11 +5,11 @@
 //! more than the answer to `Flush`; without `container=none` Aura puts a WAV head before linear samples.
 
 use super::{
-    Sound, Voice, VoiceError, VoiceKind,
-    stream::{self, Patience, Sounds},
+    Voice, VoiceError, VoiceKind,
+    stream::{self, Patience, Service, Sounds},
 };
 use crate::{
-    audio::{Clip, Format},
+    audio::Format,
     config::OptionProblem,
     remote::{
         self, Fault, Socket, WebSocketDial, Wire,
@@ -19,11 +19,7 @@ use crate::{
     },
 };
 use bytes::Bytes;
-use futures_util::{
-    FutureExt as _, StreamExt as _,
-    future::BoxFuture,
-    stream::{BoxStream, try_unfold},
-};
+use futures_util::{StreamExt as _, stream::try_unfold};
 use reqwest::{Client, header::AUTHORIZATION};
 use schemars::JsonSchema;
 use secrecy::ExposeSecret;
@@ -101,6 +97,14 @@ impl Deepgram {
         let encoding = encoding(format);
         let opt_out = if account.mip_opt_out { "&mip_opt_out=true" } else { "" };
         format!("model={model}&encoding={encoding}&sample_rate={}{opt_out}", format.rate)
+    }
+}
+
+impl Service for Deepgram {
+    const KIND: &'static str = KIND.kind;
+
+    fn patience(&self) -> Patience {
+        self.options.patience
     }
 
     fn sounds(&self, text: String, format: Format, first: Duration) -> Sounds {
@@ -184,23 +188,4 @@ fn told(code: Option<&str>) -> Fault {
     let code = code.and_then(|code| remote::code(&code.to_ascii_lowercase().replace('-', "_")));
     let of_service = code.as_ref().is_some_and(|code| code.starts_with("net"));
     Fault::Refused { status: if of_service { 500 } else { 400 }, code, retry_after: None }
-}
-
-impl Voice for Deepgram {
-    fn kind(&self) -> &'static str {
-        KIND.kind
-    }
-
-    fn retries(&self) -> u32 {
-        self.options.patience.retries
-    }
-
-    fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>> {
-        let ask = move |limit| self.sounds(text.to_owned(), Format::SLIN24, limit);
-        stream::sentence(self.options.patience, ask).boxed()
-    }
-
-    fn stream(&self, text: String, leg: Format) -> BoxStream<'static, Result<Sound, VoiceError>> {
-        self.sounds(text, leg, self.options.patience.clause())
-    }
 }

@@ -4,18 +4,17 @@
 //! the formats have neither head nor container, so what was asked for is what it is; a quota that is used up is a 401.
 
 use super::{
-    Sound, Voice, VoiceError, VoiceKind,
-    stream::{self, Patience, Sounds},
+    Voice, VoiceKind,
+    stream::{self, Patience, Service, Sounds},
 };
 use crate::{
-    audio::{Clip, Encoding, Format},
+    audio::{Encoding, Format},
     config::OptionProblem,
     remote::{
         checks::{self, Checked, within},
         kinds,
     },
 };
-use futures_util::{FutureExt as _, future::BoxFuture, stream::BoxStream};
 use reqwest::{Client, RequestBuilder, header::HeaderValue};
 use schemars::JsonSchema;
 use secrecy::{ExposeSecret, SecretString};
@@ -148,29 +147,18 @@ impl ElevenLabs {
         let address = format!("{}/v1/text-to-speech/{voice}/stream", base_url.trim_end_matches('/'));
         self.client.post(address).query(&[("output_format", output)]).header("xi-api-key", &self.key).json(&body)
     }
+}
+
+impl Service for ElevenLabs {
+    const KIND: &'static str = KIND.kind;
+
+    fn patience(&self) -> Patience {
+        self.options.patience
+    }
 
     fn sounds(&self, text: String, leg: Format, first: Duration) -> Sounds {
         let (output, format) = output(leg);
         let request = self.request(&text, output);
         stream::limited(text, CHARS_MAX, first, async move |_| Ok(stream::raw(stream::body(request).await?, format)))
-    }
-}
-
-impl Voice for ElevenLabs {
-    fn kind(&self) -> &'static str {
-        KIND.kind
-    }
-
-    fn retries(&self) -> u32 {
-        self.options.patience.retries
-    }
-
-    fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>> {
-        let ask = move |limit| self.sounds(text.to_owned(), Format::SLIN24, limit);
-        stream::sentence(self.options.patience, ask).boxed()
-    }
-
-    fn stream(&self, text: String, leg: Format) -> BoxStream<'static, Result<Sound, VoiceError>> {
-        self.sounds(text, leg, self.options.patience.clause())
     }
 }

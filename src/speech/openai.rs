@@ -5,11 +5,11 @@
 //! are not true; `pcm` has no header, and its rate is agreed upon by word of mouth.
 
 use super::{
-    Sound, Voice, VoiceError, VoiceKind,
-    stream::{self, Patience, Sounds},
+    Voice, VoiceKind,
+    stream::{self, Patience, Service, Sounds},
 };
 use crate::{
-    audio::{Clip, Format},
+    audio::Format,
     config::OptionProblem,
     remote::{
         checks::{self, Checked, within},
@@ -17,7 +17,6 @@ use crate::{
         openai::Server,
     },
 };
-use futures_util::{FutureExt as _, future::BoxFuture, stream::BoxStream};
 use reqwest::{Client, RequestBuilder};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -118,8 +117,16 @@ impl OpenAiSpeech {
         }
         server.post(&self.client, "/audio/speech").json(&body)
     }
+}
 
-    fn sounds(&self, text: String, first: Duration) -> Sounds {
+impl Service for OpenAiSpeech {
+    const KIND: &'static str = KIND.kind;
+
+    fn patience(&self) -> Patience {
+        self.options.patience
+    }
+
+    fn sounds(&self, text: String, _: Format, first: Duration) -> Sounds {
         let (request, format) = (self.request(&text), self.options.response_format);
         stream::limited(text, CHARS_MAX, first, async move |_| {
             let body = stream::body(request).await?;
@@ -129,23 +136,5 @@ impl OpenAiSpeech {
                 ResponseFormat::Pcm => stream::raw(body, Format::SLIN24),
             })
         })
-    }
-}
-
-impl Voice for OpenAiSpeech {
-    fn kind(&self) -> &'static str {
-        KIND.kind
-    }
-
-    fn retries(&self) -> u32 {
-        self.options.patience.retries
-    }
-
-    fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>> {
-        stream::sentence(self.options.patience, move |limit| self.sounds(text.to_owned(), limit)).boxed()
-    }
-
-    fn stream(&self, text: String, _: Format) -> BoxStream<'static, Result<Sound, VoiceError>> {
-        self.sounds(text, self.options.patience.clause())
     }
 }

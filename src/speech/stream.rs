@@ -1,6 +1,6 @@
 //! What all voices over the network have in common: limits, whole samples, and a sentence out of its pieces.
 
-use super::{Sound, VoiceError};
+use super::{Sound, Voice, VoiceError};
 use crate::{
     audio::{Clip, ClipError, Converter, Encoding, Format, WavHead},
     config::OptionProblem,
@@ -12,8 +12,8 @@ use crate::{
 };
 use bytes::Bytes;
 use futures_util::{
-    Stream, StreamExt as _, TryStreamExt as _,
-    future::ready,
+    FutureExt as _, Stream, StreamExt as _, TryStreamExt as _,
+    future::{BoxFuture, ready},
     stream::{self, BoxStream},
 };
 use reqwest::{RequestBuilder, StatusCode};
@@ -41,6 +41,35 @@ const HEADS: [&[u8]; 4] = [b"RIFF", b"ID3", b"OggS", b"fLaC"];
 const COMPRESSED: [&str; 6] = ["audio/mpeg", "audio/ogg", "audio/opus", "audio/flac", "audio/aac", "audio/webm"];
 
 pub(super) type Sounds = BoxStream<'static, Result<Sound, VoiceError>>;
+
+/// A voice over the network: its limits, and how a clause is asked for.
+pub(super) trait Service: Send + Sync {
+    const KIND: &'static str;
+
+    fn patience(&self) -> Patience;
+
+    /// The pieces of a clause, in the format of `leg` where the service has that; `first` is how long the first may take.
+    fn sounds(&self, text: String, leg: Format, first: Duration) -> Sounds;
+}
+
+impl<S: Service> Voice for S {
+    fn kind(&self) -> &'static str {
+        S::KIND
+    }
+
+    fn retries(&self) -> u32 {
+        self.patience().retries
+    }
+
+    fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>> {
+        let ask = move |limit| self.sounds(text.to_owned(), Format::SLIN24, limit);
+        sentence(self.patience(), ask).boxed()
+    }
+
+    fn stream(&self, text: String, leg: Format) -> Sounds {
+        self.sounds(text, leg, self.patience().clause())
+    }
+}
 
 /// The pieces of a clause, each in its time and not too many: `first` is how long the first may take.
 pub(super) fn limited<F>(

@@ -4,11 +4,11 @@
 //! which, so every clause has its own; there is no word to cancel but closing it. The rate is the voice's own.
 
 use super::{
-    Sound, Voice, VoiceError, VoiceKind,
-    stream::{self, Patience, Sounds},
+    VoiceError, VoiceKind,
+    stream::{self, Patience, Service, Sounds},
 };
 use crate::{
-    audio::{Clip, Format},
+    audio::Format,
     config::OptionProblem,
     remote::{
         Fault,
@@ -18,11 +18,7 @@ use crate::{
     },
 };
 use bytes::Bytes;
-use futures_util::{
-    FutureExt as _, StreamExt as _,
-    future::BoxFuture,
-    stream::{BoxStream, try_unfold},
-};
+use futures_util::{StreamExt as _, stream::try_unfold};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -90,8 +86,16 @@ impl Wyoming {
         }
         Event::new("synthesize", data)
     }
+}
 
-    fn sounds(&self, text: String, first: Duration) -> Sounds {
+impl Service for Wyoming {
+    const KIND: &'static str = KIND.kind;
+
+    fn patience(&self) -> Patience {
+        self.0.patience
+    }
+
+    fn sounds(&self, text: String, _: Format, first: Duration) -> Sounds {
         let (address, request) = (self.0.address.clone(), self.synthesize(&text));
         stream::limited(text, CHARS_MAX, first, async move |_| {
             let mut server = Connection::connect(&address).await?;
@@ -132,23 +136,5 @@ async fn next(mut server: Connection) -> Result<Option<(Bytes, Connection)>, Voi
                 None => continue,
             },
         }
-    }
-}
-
-impl Voice for Wyoming {
-    fn kind(&self) -> &'static str {
-        KIND.kind
-    }
-
-    fn retries(&self) -> u32 {
-        self.0.patience.retries
-    }
-
-    fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>> {
-        stream::sentence(self.0.patience, move |limit| self.sounds(text.to_owned(), limit)).boxed()
-    }
-
-    fn stream(&self, text: String, _: Format) -> BoxStream<'static, Result<Sound, VoiceError>> {
-        self.sounds(text, self.0.patience.clause())
     }
 }

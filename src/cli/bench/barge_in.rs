@@ -9,13 +9,18 @@ use super::{
     run::cleared_away,
     samples::{Samples, percentile},
     say,
-    system::{Folder, Kind, Setup, System, end_of},
+    stages::Stages,
+    system::{Folder, Kind, System, end_of},
     turns::set::{self, Label},
 };
 use anyhow::Context as _;
 use clap::Args;
 use offhook::audio::{Converter, Format};
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{net::TcpListener, time::sleep};
 
 #[derive(Args)]
@@ -30,6 +35,8 @@ pub struct BargeInArguments {
 
 /// Callers listen for so long before their recording begins: by then the agent speaks.
 const LISTENS: usize = 100;
+/// What a pipeline's voice takes for its one clause: longer than any caller stays.
+const MONOLOGUE: Duration = Duration::from_secs(20);
 const CONTEXT: &str = ", turns: { owner: offhook }";
 
 pub async fn bench(arguments: &BargeInArguments, cores: Option<Cores>) -> anyhow::Result<()> {
@@ -38,7 +45,7 @@ pub async fn bench(arguments: &BargeInArguments, cores: Option<Cores>) -> anyhow
         format!("the labelled set; make it with: tests/fixtures/turn_taking/generate.py {folder}")
     })?;
     let mut rows = Vec::new();
-    for kind in Kind::ALL.into_iter().filter(|kind| kind.provider().is_vendor()) {
+    for kind in Kind::ALL.into_iter().filter(|kind| *kind == Kind::Pipeline || kind.provider().is_vendor()) {
         let mut cast = Cast::of(kind.provider(), Play::Monologue)?;
         cast.speeches.clone_from(&speeches);
         rows.push((kind, interrupt(kind, &cast, cores).await?));
@@ -77,9 +84,9 @@ fn interruptions(folder: &Path, most: usize) -> anyhow::Result<Vec<Speech>> {
 async fn interrupt(kind: Kind, cast: &Cast, cores: Option<Cores>) -> anyhow::Result<Samples> {
     let (folder, calls) = (Folder::create()?, cast.speeches.len());
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let agent = kind.agent().replace("@PROVIDER@", &listener.local_addr()?.to_string());
-    let setup = Setup { context: CONTEXT, ..Setup::of(&agent) };
-    let system = System::engine(&setup, calls, cores, folder.path()).await?;
+    let stages = Stages::start(Arc::clone(&cast.load), MONOLOGUE).await?;
+    let servers = [listener.local_addr()?, stages.address];
+    let system = System::start(kind, CONTEXT, calls, cores, servers, folder.path()).await?;
     say(&format!("{}: {calls} interruptions ", kind.name()));
     let log = || end_of(&folder.path().join("engine.log"));
     let up = Calls::begin(calls, system.audiosocket, cast, &listener).await;

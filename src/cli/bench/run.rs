@@ -5,7 +5,7 @@ use super::{
     peer::Play,
     process::{Cores, busy_time, cpu_time, resident},
     samples::{Samples, percentile},
-    stages::Stages,
+    stages::{CLAUSE_SPOKEN, Stages},
     system::{Kind, Metrics, System},
 };
 use anyhow::Context as _;
@@ -121,9 +121,9 @@ pub async fn measure(kind: Kind, plan: &Plan, folder: &Path, mut progress: impl 
     if kind == Kind::Pipeline {
         cast.speeches = vec![question().await?];
     }
-    let stages = Stages::start(Arc::clone(&cast.load)).await?;
+    let stages = Stages::start(Arc::clone(&cast.load), CLAUSE_SPOKEN).await?;
     let servers = [listener.local_addr()?, stages.address];
-    let system = System::start(kind, plan.calls, plan.cores, servers, folder).await?;
+    let system = System::start(kind, "", plan.calls, plan.cores, servers, folder).await?;
     sleep(REST).await;
     let idle = resident(system.pid).context("the system under test has ended")?;
     let calls = Calls::begin(plan.calls, system.audiosocket, &cast, &listener).await?;

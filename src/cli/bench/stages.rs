@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::{
     convert::Infallible,
     net::SocketAddr,
-    sync::{Arc, LazyLock, atomic::Ordering::Relaxed},
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 use tokio::{
@@ -31,9 +31,7 @@ const ANSWER: [&str; 12] = ["Order ", "", " is", " on", " its", " way", ".", " I
 /// The first clause is whole with the last of so many.
 const CLAUSE: usize = 7;
 /// A clause takes so long to say.
-const SPOKEN: Duration = Duration::from_millis(900);
-
-static SPEECH: LazyLock<Bytes> = LazyLock::new(|| tone(LEG, SPOKEN).into());
+pub const CLAUSE_SPOKEN: Duration = Duration::from_millis(900);
 
 /// Model and voice on one address; they end when this is dropped.
 pub struct Stages {
@@ -42,11 +40,17 @@ pub struct Stages {
 }
 
 impl Stages {
-    pub async fn start(load: Arc<Load>) -> anyhow::Result<Self> {
+    /// Whatever the voice is to say takes it `spoken`.
+    pub async fn start(load: Arc<Load>, spoken: Duration) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
+        let sound = Bytes::from(tone(LEG, spoken));
+        let speaks = post(async move |State(load): State<Arc<Load>>, Json(request): Json<Value>| {
+            told_to_speak(&load, &request);
+            sound.clone()
+        });
         let routes =
-            Router::new().route("/v1/chat/completions", post(answer)).route("/v1/speak", post(speak)).with_state(load);
+            Router::new().route("/v1/chat/completions", post(answer)).route("/v1/speak", speaks).with_state(load);
         let server = tokio::spawn(async move {
             // It ends with the bench.
             let _ = axum::serve(listener, routes).await;
@@ -99,13 +103,12 @@ async fn answer(
     Sse::new(events)
 }
 
-async fn speak(State(load): State<Arc<Load>>, Json(request): Json<Value>) -> Bytes {
-    if let Some((_, call)) = request["text"].as_str().and_then(|text| call_of(&load, text)) {
+fn told_to_speak(load: &Load, request: &Value) {
+    if let Some((_, call)) = request["text"].as_str().and_then(|text| call_of(load, text)) {
         let since = call.tokens.load(Relaxed).saturating_sub(CLAUSE);
         load.note(|samples| samples.clause_tokens.push(since));
         call.down.set(Instant::now());
     }
-    SPEECH.clone()
 }
 
 /// Serves one caller's listener until either side ends it. What is said is known from its first sound on.

@@ -136,9 +136,11 @@ pub struct System {
 }
 
 impl System {
-    /// `provider` is where the kind's server listens, `stages` where a pipeline's model and voice do.
+    /// `provider` is where the kind's server listens, `stages` where a pipeline's model and voice do; `context` as in
+    /// [`Setup`], for all but pipelines, who have their own.
     pub async fn start(
         kind: Kind,
+        context: &str,
         calls: usize,
         cores: Option<Cores>,
         [provider, stages]: [SocketAddr; 2],
@@ -153,7 +155,7 @@ impl System {
                 let setup = Setup { context: PIPELINE_CONTEXT, more: &at(PIPELINE_STAGES), ..Setup::of(&agent) };
                 Self::engine(&setup, calls, cores, folder).await
             }
-            _ => Self::engine(&Setup::of(&agent), calls, cores, folder).await,
+            _ => Self::engine(&Setup { context, ..Setup::of(&agent) }, calls, cores, folder).await,
         }
     }
 

@@ -65,6 +65,7 @@ pub(super) enum Listen {
     /// Nova: many languages, and the end of a turn by pauses.
     #[serde(rename = "v1")]
     V1 {
+        /// A model of Nova; Flux, with `version: v2`, has `flux-general-en`, and `flux-general-multi` for other languages.
         #[serde(default = "nova")]
         model: String,
         /// BCP-47, such as `de`, or `multi` for several in one conversation.
