@@ -2,12 +2,18 @@
 //!
 //! A turn is written down by one attempt, which hears it from the lead on. It is told the end of the utterance already
 //! when the turn may end; if the caller goes on, that attempt is thrown away, and another hears all of the turn again.
+//! Where a service finds the end of an utterance by itself, it is asked again when there is a voice to be heard: of
+//! silence some write down words that nobody has said.
 
 #[cfg(test)]
 mod tests;
 
 use super::{Hear, Heard, Listener, Patience, lead::Lead, text};
-use crate::{audio::Format, call::Usage, remote::Fault};
+use crate::{
+    audio::{Format, VoiceDetector},
+    call::Usage,
+    remote::Fault,
+};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
 use std::{sync::Arc, time::Duration};
@@ -26,6 +32,9 @@ const AUDIO_QUEUE: usize = 256;
 const PARTIAL_QUEUE: usize = 16;
 /// Turns that wait for their words. Each waits [`Patience::turn`] at most, and nobody takes more turns in that time.
 const WAITING_MAX: usize = 8;
+/// How surely a frame has to be speech for a further utterance to have begun. A word that is lost is worse than a noise
+/// that is asked about.
+const MAYBE_SPEECH: f32 = 0.4;
 
 /// A service that writes down utterances.
 pub(super) trait Scribe: Send + Sync + 'static {
@@ -92,6 +101,8 @@ struct Turn {
     attempt: Option<Attempt>,
     /// `audio` is written down, up to a silence that goes on.
     known: Option<String>,
+    /// Nobody was heard in `audio`, which follows an utterance that the service has ended.
+    quiet: Option<Box<VoiceDetector>>,
 }
 
 async fn run<S: Scribe>(
@@ -109,10 +120,7 @@ async fn run<S: Scribe>(
                 vec![Heard::Ready]
             }
             hear = input.recv() => match hear {
-                Some(hear) => {
-                    desk.hear(hear)?;
-                    Vec::new()
-                }
+                Some(hear) => Vec::from_iter(desk.hear(hear)?),
                 None => return Ok(()),
             },
             Some(written) = desk.waiting.next() => {
@@ -177,7 +185,7 @@ struct Desk<S> {
 }
 
 impl<S: Scribe> Desk<S> {
-    fn hear(&mut self, hear: Hear) -> Result<(), Fault> {
+    fn hear(&mut self, hear: Hear) -> Result<Option<Heard>, Fault> {
         match hear {
             Hear::Audio(audio) => self.audio(audio)?,
             Hear::TurnBegan if self.turn.is_none() => {
@@ -187,7 +195,7 @@ impl<S: Scribe> Desk<S> {
                 self.turn = Some(Turn { audio, attempt, ..Turn::default() });
             }
             Hear::TurnBegan => {}
-            Hear::TurnMayEnd => self.may_end(),
+            Hear::TurnMayEnd => return Ok(self.may_end()),
             Hear::TurnGoesOn => self.goes_on(),
             Hear::TurnEnded => {
                 self.ended()?;
@@ -199,7 +207,7 @@ impl<S: Scribe> Desk<S> {
                 self.lead.take();
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     fn audio(&mut self, audio: Bytes) -> Result<(), Fault> {
@@ -207,6 +215,11 @@ impl<S: Scribe> Desk<S> {
             && S::FORMAT.duration_of(turn.audio.len()) < UTTERANCE_MAX
         {
             turn.audio.extend_from_slice(&audio);
+            if turn.begins_again(&audio) {
+                turn.attempt = Some(attempt(&self.scribe, &turn.audio));
+                self.lead.hear(audio);
+                return Ok(());
+            }
             let sender = turn.attempt.as_ref().and_then(|attempt| attempt.audio.as_ref());
             // One that has ended says so in `progress`.
             if let Some(Err(mpsc::error::TrySendError::Full(_))) = sender.map(|sender| sender.try_send(audio.clone())) {
@@ -217,24 +230,29 @@ impl<S: Scribe> Desk<S> {
         Ok(())
     }
 
-    fn may_end(&mut self) {
-        let Some(turn) = &mut self.turn else { return };
+    fn may_end(&mut self) -> Option<Heard> {
+        let turn = self.turn.as_mut()?;
+        if turn.quiet.is_some() {
+            turn.known = Some(String::new());
+            return (!turn.said.is_empty()).then(|| Heard::Partial { text: turn.said.clone(), stable: true });
+        }
         if turn.known.is_none() && S::FORMAT.duration_of(turn.audio.len()) >= UTTERANCE_MIN {
             turn.attempt.get_or_insert_with(|| attempt(&self.scribe, &turn.audio)).audio = None;
         }
+        None
     }
 
     fn goes_on(&mut self) {
         let Some(turn) = &mut self.turn else { return };
         let is_asked = turn.attempt.as_ref().is_none_or(|attempt| attempt.audio.is_none());
-        turn.known = None;
+        (turn.known, turn.quiet) = (None, None);
         if is_asked {
             turn.attempt = Some(attempt(&self.scribe, &turn.audio));
         }
     }
 
     fn ended(&mut self) -> Result<(), Fault> {
-        let Turn { said, audio, attempt: begun, known } = self.turn.take().unwrap_or_default();
+        let Turn { said, audio, attempt: begun, known, quiet } = self.turn.take().unwrap_or_default();
         self.lead.take();
         let patience = self.scribe.patience();
         let turn_max = patience.turn();
@@ -242,7 +260,7 @@ impl<S: Scribe> Desk<S> {
             return Err(Fault::Slow(turn_max));
         }
         let known = match known {
-            None if S::FORMAT.duration_of(audio.len()) < UTTERANCE_MIN => Some(String::new()),
+            None if quiet.is_some() || S::FORMAT.duration_of(audio.len()) < UTTERANCE_MIN => Some(String::new()),
             known => known,
         };
         if let Some(known) = known {
@@ -289,7 +307,7 @@ impl<S: Scribe> Desk<S> {
             Ok(Written { text, usage }) => {
                 text::append(&mut turn.said, &text);
                 turn.audio.clear();
-                turn.attempt = Some(attempt(&self.scribe, &[]));
+                turn.quiet = Some(Box::new(VoiceDetector::new(S::FORMAT)));
                 let text = turn.said.clone();
                 Ok(told((!text.is_empty()).then_some(Heard::Partial { text, stable: false }), usage))
             }
@@ -297,6 +315,20 @@ impl<S: Scribe> Desk<S> {
             Err(fault) if fault.is_passing() => Ok(Vec::new()),
             Err(fault) => Err(fault),
         }
+    }
+}
+
+impl Turn {
+    /// Somebody is heard again, in what was heard last.
+    fn begins_again(&mut self, audio: &[u8]) -> bool {
+        let Some(ear) = &mut self.quiet else { return false };
+        let mut heard = Vec::new();
+        ear.hear(audio, &mut heard);
+        let speaks = heard.iter().any(|frame| frame.probability >= MAYBE_SPEECH);
+        if speaks {
+            self.quiet = None;
+        }
+        speaks
     }
 }
 

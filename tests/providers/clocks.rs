@@ -3,12 +3,13 @@
 //! the first one, the agent in the second, and a tool runs in the third.
 
 use crate::{
-    desk::{LOOK_UP, PREFIX, places},
+    desk::{LOOK_UP, PREFIX, pipeline, places},
     ear::Caller,
     ms,
     support::{
         offhook::{Launch, Offhook, Place},
         service::Service,
+        stages::{Stages, model, voice},
         vendor::{Dialect, Order, Scenario, Vendor, hertz},
     },
     tools::look_up,
@@ -30,8 +31,67 @@ const STOPPED: Duration = ms(3_000);
 /// No call here lasts for so long; a figure above it has seen a clock jump.
 const MAD: f64 = 600.0;
 
+/// Who speaks with the callers.
+enum Agents {
+    Vendor(Vendor),
+    Stages(Stages),
+}
+
+impl Agents {
+    /// Lines of the configuration that lead to them by the name `first`.
+    fn yaml(&self) -> String {
+        match self {
+            Self::Vendor(vendor) => format!("providers:\n  first: {}\n", vendor.yaml()),
+            Self::Stages(stages) => {
+                let pipeline = pipeline(&["one"], &["one"], &["one"]);
+                format!("{}providers:\n  first: {pipeline}\n", Stages::sections(&[("one", stages)]))
+            }
+        }
+    }
+
+    /// The pitch of the one in this call.
+    fn pitch(&self, call: usize) -> f64 {
+        if matches!(self, Self::Vendor(_)) { hertz(call) } else { hertz(1) }
+    }
+
+    fn listens(&self) -> &Vendor {
+        match self {
+            Self::Vendor(vendor) => vendor,
+            Self::Stages(stages) => &stages.listener,
+        }
+    }
+
+    /// The agent of the third call calls this tool, and says something when it has the result.
+    async fn calls(&self, lookup: usize, waits: &Caller, service: &Service) {
+        match self {
+            Self::Vendor(vendor) => vendor.order(3, Order::Call(vec![look_up(lookup)])),
+            Self::Stages(stages) => {
+                stages.model.answers(move |asked| match asked.results().len() < lookup {
+                    true => model::calls(&[look_up(lookup)]),
+                    false => model::says("There it is."),
+                });
+                waits.speaks().await;
+            }
+        }
+        service.wait_requests(lookup).await;
+        if let Self::Stages(stages) = self {
+            stages.model.answers(|_| model::says("A tone."));
+        }
+    }
+
+    /// How many results the third call's has.
+    fn results(&self) -> usize {
+        match self {
+            Self::Vendor(vendor) => vendor.of(3, |seen| seen.results.len()),
+            Self::Stages(stages) => {
+                stages.model.asked().iter().map(|asked| asked.results().len()).max().unwrap_or_default()
+            }
+        }
+    }
+}
+
 struct Scene {
-    vendor: Vendor,
+    agents: Agents,
     service: Service,
     program: Offhook,
     /// What it takes for the difference of its clock to the machine's.
@@ -45,20 +105,32 @@ struct Scene {
 
 impl Scene {
     async fn of<D: Dialect>() -> Self {
-        let places = places(3).await;
         let scenario = Scenario { greeting: Some(ms(1_000)), pace: 1.2, ..Scenario::answers(ANSWER) };
-        let (vendor, service) = (Vendor::start::<D>(scenario).await, Service::start().await);
+        Self::with(Agents::Vendor(Vendor::start::<D>(scenario).await)).await
+    }
+
+    async fn of_stages() -> Self {
+        let stages = Stages::start().await;
+        // The first are the greetings.
+        stages
+            .voice
+            .answers(|asked| voice::speaks_slowly(asked, hertz(1), if asked.number <= 3 { ms(1_000) } else { ANSWER }));
+        Self::with(Agents::Stages(stages)).await
+    }
+
+    async fn with(agents: Agents) -> Self {
+        let (places, service) = (places(3).await, Service::start().await);
         let (place, folder) = (Place::free(), TempDir::with_prefix("offhook-clock-").expect("a temporary directory"));
         let clock = folder.path().join("clock");
         fs::write(&clock, "+0").expect("a file in the test's own folder");
         let yaml = format!(
             "http: {{ bind: \"127.0.0.1:{}\" }}\nmedia: {{ audiosocket: {{ bind: \"127.0.0.1:{}\" }} }}\n\
-             providers:\n  first: {}\ntenants:\n  acme: {{ tools: tools, allowed_hosts: [\"{}\"], trusted: true }}\n\
+             {}tenants:\n  acme: {{ tools: tools, allowed_hosts: [\"{}\"], trusted: true }}\n\
              contexts:\n  front: {{ prompt: You are a test., greeting: Hello there., provider: first, tenant: acme, \
              tools: [look_up], audiosocket_id: \"0ff40001\", no_input: {{ after: 5m }} }}\n",
             place.http,
             place.audiosocket,
-            vendor.yaml(),
+            agents.yaml(),
             service.host(),
         );
         let env = [
@@ -76,46 +148,44 @@ impl Scene {
         let call = async |session: usize| {
             let mut id = *Uuid::new_v4().as_bytes();
             id[..4].copy_from_slice(&PREFIX);
-            let caller = Caller::dial(address, Uuid::from_bytes(id), vec![hertz(session)]).await;
-            caller.hears(hertz(session), ms(900)).await;
+            let pitch = agents.pitch(session);
+            let caller = Caller::dial(address, Uuid::from_bytes(id), vec![pitch]).await;
+            caller.hears(pitch, ms(900)).await;
             caller.hears_nothing_for(ms(300)).await;
             caller
         };
         let (idle, hears, waits) = (call(1).await, call(2).await, call(3).await);
-        Self { vendor, service, program, clock, idle, hears, waits, _folder: folder, _places: places }
+        Self { agents, service, program, clock, idle, hears, waits, _folder: folder, _places: places }
     }
 
     /// Brings each call into its state, lets something happen, and sees that each goes on.
     async fn goes_on_after(&self, what: &str, lookup: usize, happens: impl Future<Output = ()>) {
-        let Self { vendor, service, idle, hears, waits, .. } = self;
+        let Self { agents, service, idle, hears, waits, .. } = self;
         service.holds(true);
-        vendor.order(3, Order::Call(vec![look_up(lookup)]));
-        service.wait_requests(lookup).await;
-        hears.speaks().await;
-        let asked = hears.has_spoken().await.end;
-        hears.hears_from(asked, hertz(2), ms(600)).await;
+        agents.calls(lookup, waits, service).await;
+        let asked = says_something(hears).await;
+        hears.hears_from(asked, agents.pitch(2), ms(600)).await;
 
         happens.await;
 
         let released = waits.now();
         service.holds(false);
-        idle.speaks().await;
-        let said = idle.has_spoken().await.end;
-        hears.hears_from(asked, hertz(2), ANSWER - ms(100)).await;
-        waits.hears_from(released, hertz(3), ANSWER - ms(100)).await;
-        idle.hears_from(said, hertz(1), ANSWER - ms(100)).await;
+        let said = says_something(idle).await;
+        hears.hears_from(asked, agents.pitch(2), ANSWER - ms(100)).await;
+        waits.hears_from(released, agents.pitch(3), ANSWER - ms(100)).await;
+        idle.hears_from(said, agents.pitch(1), ANSWER - ms(100)).await;
         for (session, caller, from) in [(1, idle, said), (2, hears, asked), (3, waits, released)] {
             caller.hears_nothing_for(ms(300)).await;
-            let heard = caller.look(|tape| tape.time_of(hertz(session), from));
+            let heard = caller.look(|tape| tape.time_of(agents.pitch(session), from));
             let story = caller.look(|tape| format!("{tape:?}"));
             assert!(heard <= ANSWER + ms(100), "{what}: {heard:?} of the answer in call {session}; {story}");
         }
-        assert_eq!(vendor.of(3, |seen| seen.results.len()), lookup, "{what}: the tool's result came");
+        assert_eq!(agents.results(), lookup, "{what}: the tool's result came");
     }
 
     /// The callers hang up, and everything that was written down of their calls is in order.
     async fn ends_in_order(self, slots_missed: f64) {
-        let Self { vendor, program, idle, hears, waits, .. } = self;
+        let Self { agents, program, idle, hears, waits, .. } = self;
         let callers = [idle, hears, waits];
         // By the order of their ends, newest first.
         let mut lengths = Vec::new();
@@ -133,7 +203,7 @@ impl Scene {
             let connected = record["usage"][0]["connected_seconds"].as_f64().unwrap_or(length);
             assert!((connected - length).abs() <= 3.0, "{connected} s of {length}: {record}");
         }
-        assert_eq!(vendor.sessions(), callers.len(), "nobody was replaced");
+        assert_eq!(agents.listens().sessions(), callers.len(), "nobody was replaced");
         assert_eq!(program.metric("offhook_agent_losses_total").await, 0.0);
         let missed = program.metric("offhook_slots_missed_total").await;
         assert!((slots_missed..=slots_missed + 60.0).contains(&missed), "{missed} slots missed, not {slots_missed}");
@@ -145,7 +215,7 @@ impl Scene {
         let mad: Vec<&str> =
             times.filter(|line| !value(line).is_some_and(|value| (0.0..MAD).contains(&value))).collect();
         assert!(mad.is_empty(), "{mad:#?}");
-        vendor.is_content();
+        agents.listens().is_content();
     }
 
     /// Sets the program's wall clock so far from the machine's, and waits until its pages show it.
@@ -175,15 +245,42 @@ fn library() -> PathBuf {
     found.find(|path| path.exists()).expect("libfaketime, which tests/lab/setup.sh all installs")
 }
 
+/// The caller says something; when that was over.
+async fn says_something(caller: &Caller) -> Duration {
+    let before = caller.look(|tape| tape.said.len());
+    caller.speaks().await;
+    caller.until("the caller speaks", |tape| tape.said.len() > before).await;
+    caller.has_spoken().await.end
+}
+
 pub async fn a_wall_clock_that_is_set_changes_nothing<D: Dialect>() {
-    let scene = Scene::of::<D>().await;
+    is_set(Scene::of::<D>().await).await;
+}
+
+pub async fn a_machine_that_stands_still_for_seconds_costs_time_and_no_word<D: Dialect>() {
+    stands_still(Scene::of::<D>().await).await;
+}
+
+/// The same of a pipeline.
+pub mod of_stages {
+    use super::{Scene, is_set, stands_still};
+
+    pub async fn a_wall_clock_that_is_set_changes_nothing() {
+        is_set(Scene::of_stages().await).await;
+    }
+
+    pub async fn a_machine_that_stands_still_for_seconds_costs_time_and_no_word() {
+        stands_still(Scene::of_stages().await).await;
+    }
+}
+
+async fn is_set(scene: Scene) {
     scene.goes_on_after("an hour ahead", 1, scene.set_clock(3_600)).await;
     scene.goes_on_after("a day back", 2, scene.set_clock(3_600 - 86_400)).await;
     scene.ends_in_order(0.0).await;
 }
 
-pub async fn a_machine_that_stands_still_for_seconds_costs_time_and_no_word<D: Dialect>() {
-    let scene = Scene::of::<D>().await;
+async fn stands_still(scene: Scene) {
     let stands_still = async {
         let since = scene.idle.now();
         scene.program.signal("STOP").await;

@@ -119,8 +119,14 @@ impl Desk {
 
     /// The same with several pipelines and more lines of the context's configuration; callers speak with the first.
     pub async fn of_pipelines(named: &[(&str, &Stages)], more: &str) -> Self {
+        Self::of_pipelines_with_another_context(named, more, "").await
+    }
+
+    /// The same with another context, `billing`, to which the agent can hand the call; its lines.
+    pub async fn of_pipelines_with_another_context(named: &[(&str, &Stages)], more: &str, billing: &str) -> Self {
         let providers: Vec<_> = named.iter().map(|(name, _)| (*name, pipeline(&[name], &[name], &[name]))).collect();
-        Self::at(&providers, more, &Stages::sections(named)).await
+        let sections = Stages::sections(named);
+        Self::open(&providers, Setting { more, billing, sections: &sections, ..Setting::default() }).await
     }
 
     /// The same with more lines of the context's configuration; callers speak with the first provider.
@@ -221,6 +227,15 @@ impl Desk {
             assert!(Instant::now() < until, "{status:#}");
             sleep(LOOK_EVERY).await;
         }
+    }
+
+    /// What the first pipeline's service of this section was asked for, or was counted as failing with.
+    pub fn asked_of(&self, section: &str, outcome: &str) -> f64 {
+        let of_kind = format!("outcome=\"{outcome}\",service=\"{section}.first\"");
+        let text = self.engine.metrics().text();
+        let lines =
+            text.lines().filter(|line| line.starts_with("offhook_stage_requests_total") && line.contains(&of_kind));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }
 
     /// Sessions of this provider that were begun because an agent was lost, and what became of them.

@@ -37,6 +37,11 @@ async fn opens<D: Dialect>(opening: Opening, loss: &str, attempts: usize) {
 
 /// The caller hears no unexplained silence, then the apology, and the call ends for this loss.
 pub async fn ends(what: &str, loss: &str, desk: &Desk, caller: &Caller, since: Duration) {
+    ends_after(1, what, loss, desk, caller, since).await;
+}
+
+/// The same where so many sessions have had the call and were lost for it.
+pub async fn ends_after(losses: usize, what: &str, loss: &str, desk: &Desk, caller: &Caller, since: Duration) {
     caller.is_hung_up_on().await;
     let (reason, story) = (desk.end_reason().await.label(), caller.look(|tape| format!("{tape:?}")));
     assert_eq!(reason, format!("agent_{loss}"), "{what}: {story}");
@@ -45,11 +50,11 @@ pub async fn ends(what: &str, loss: &str, desk: &Desk, caller: &Caller, since: D
     let silence = caller.look(|tape| tape.unexplained_silence(since..tape.now(), &[hertz(1)]));
     assert!(silence <= QUIET_MAX, "{what}: {silence:?} of silence; {story}");
     assert!(caller.now() <= since + DIALS + ms(2_000), "{what}: {story}");
-    for counted in [
-        format!("offhook_calls_total{{class=\"provider\",reason=\"{reason}\"}}"),
-        format!("offhook_agent_losses_total{{loss=\"{loss}\",provider=\"first\"}}"),
+    for (counted, times) in [
+        (format!("offhook_calls_total{{class=\"provider\",reason=\"{reason}\"}}"), 1),
+        (format!("offhook_agent_losses_total{{loss=\"{loss}\",provider=\"first\"}}"), losses),
     ] {
-        assert_eq!(desk.metric(&counted), 1.0, "{what}: {counted}");
+        assert_eq!(desk.metric(&counted), times as f64, "{what}: {counted}");
     }
 }
 

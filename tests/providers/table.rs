@@ -176,7 +176,9 @@ pipeline! {
     faults::a_session_closed_while_the_caller_speaks
     faults::a_session_closed_while_the_caller_waits_for_an_answer
     faults::a_session_closed_while_the_agent_speaks
+    faults::a_session_closed_while_an_interruption_is_undecided
     faults::a_session_closed_while_a_tool_runs
+    faults::a_session_closed_while_the_call_is_handed_over
     faults::a_connection_that_breaks_without_a_word
     faults::a_connection_that_is_half_open
     faults::a_vendor_that_falls_silent
@@ -187,20 +189,25 @@ pipeline! {
     faults::nothing_but_garbage_in_mid_call
     faults::the_next_session_is_told_what_was_said
     faults::a_caller_whom_nobody_can_serve_any_more_hears_the_apology
+    clocks::a_wall_clock_that_is_set_changes_nothing
+    clocks::a_machine_that_stands_still_for_seconds_costs_time_and_no_word
     breaks::a_model_that_fails_once_is_asked_again
-    breaks::a_voice_that_fails_once_is_asked_again
-    breaks::a_turn_without_words_is_answered
+    protocols::a_listener_of_each_protocol_that_fails_in_a_turn_hears_all_of_it_again
+    protocols::a_voice_that_fails_once_is_asked_again
+    protocols::a_voice_that_breaks_in_the_middle_of_a_clause_goes_on_with_the_next
+    protocols::a_turn_without_words_is_answered
     breaks::an_answer_that_ends_in_the_middle_of_a_call_calls_nothing
     breaks::a_call_whose_arguments_come_in_fragments_is_run_with_all_of_them
     breaks::two_calls_that_come_interleaved_are_each_run_with_their_own
     breaks::a_clause_of_10_kilobytes_is_spoken_in_parts_as_far_as_it_is_heard
     breaks::sound_in_odd_pieces_and_at_any_rate_is_heard_at_its_pitch_and_length
-    breaks::words_that_come_when_the_answer_has_begun_change_nothing
-    breaks::an_interruption_ends_the_question_to_the_model
+    protocols::words_that_come_when_the_answer_has_begun_change_nothing
+    conversation::an_interruption_ends_model_and_voice_within_a_frame_and_leaves_what_was_heard
     ranks::the_next_listener_stands_in
     ranks::the_next_listener_takes_over_in_the_middle_of_a_turn
     ranks::the_next_model_stands_in
     ranks::the_next_voice_stands_in
+    ranks::the_next_service_stands_in_for_one_that_hangs
     ranks::a_service_that_fails_again_and_again_is_left_in_peace
 }
 

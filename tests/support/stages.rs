@@ -5,6 +5,9 @@
 //! dialects are in `stages/listeners.rs`. Whoever is asked and answers is a [`Server`], and what it answers is a
 //! [`Reply`] that the test's own function makes of each question: whole, or as broken as the test wants it.
 //!
+//! A pipeline's listener is a vendor unless the test takes one that is asked for each turn ([`SCRIBES`]), and its voice is
+//! OpenAI's unless the test takes another ([`VOICES`]).
+//!
 //! By default the listener understands [`Scenario::caller_words`] of each turn in which it hears a voice, the model
 //! says [`Scenario::agent_words`], and the voice makes a tone of [`Scenario::answer`] of each clause; its pitch is that
 //! of a realtime vendor's first session ([`hertz`]).
@@ -16,7 +19,7 @@ pub mod model;
 mod serve;
 pub mod voice;
 
-pub use listeners::{Flux, Nova, Transcriber, writes};
+pub use listeners::{Flux, Nova, Transcriber, heard_by, writes};
 
 use super::vendor::{Dialect, Scenario, Vendor, hertz};
 use offhook::config::{ProviderConfig, Services};
@@ -37,11 +40,20 @@ use tokio::{
 /// The longest a test waits for a question that should come.
 const PATIENCE: Duration = Duration::from_secs(40);
 
+/// Listeners that are asked for each turn, by the protocols that they speak.
+pub const SCRIBES: [&str; 2] = ["openai_transcription", "wyoming_transcribe"];
+/// Voices by the protocols that they speak; Deepgram has two.
+pub const VOICES: [&str; 5] = ["openai_speech", "elevenlabs_speech", "aura", "flux", "wyoming_speech"];
+
 /// All services of one pipeline.
 pub struct Stages {
     pub listener: Vendor,
+    /// Who listens if it is one of [`SCRIBES`].
+    pub scribe: Server,
     pub model: Server,
     pub voice: Server,
+    listens: Option<&'static str>,
+    speaks: &'static str,
 }
 
 impl Stages {
@@ -54,24 +66,36 @@ impl Stages {
     }
 
     pub async fn listening<L: Dialect>(scenario: Scenario) -> Self {
-        let Scenario { agent_words, answer, voice, .. } = scenario;
+        let Scenario { caller_words, agent_words, answer, voice, .. } = scenario;
+        let scribe = Server::start(move |asked| writes(asked, caller_words)).await;
         let model = Server::start(move |_| model::says(agent_words)).await;
         let voice = Server::start(move |asked| voice::speaks(asked, hertz(1 + voice), answer)).await;
-        Self { listener: Vendor::start::<L>(scenario).await, model, voice }
+        let listener = Vendor::start::<L>(scenario).await;
+        Self { listener, scribe, model, voice, listens: None, speaks: VOICES[0] }
+    }
+
+    /// One of [`SCRIBES`] listens.
+    pub async fn asking(scribe: &'static str, scenario: Scenario) -> Self {
+        Self { listens: Some(scribe), ..Self::of(scenario).await }
+    }
+
+    /// One of [`VOICES`] speaks.
+    pub async fn speaking(voice: &'static str) -> Self {
+        Self { speaks: voice, ..Self::start().await }
     }
 
     /// An entry of `stt`, of `llm` and of `voices`. Nobody waits as long as callers would.
     fn entries(&self) -> [(&'static str, &'static str, Value); 3] {
-        let (model, voice) = (self.model.address, self.voice.address);
-        let llm = json!({ "base_url": format!("http://{model}/v1"), "model": "m", "timeout_ms": 1_500 });
-        let tts = json!({
-            "base_url": format!("http://{voice}/v1"), "model": "m", "voice": "ada", "first_sound_ms": 1_500,
-        });
-        [
-            ("stt", self.listener.kind(), self.listener.options().clone()),
-            ("llm", "openai_chat", llm),
-            ("voices", "openai_speech", tts),
-        ]
+        let llm = json!({ "base_url": format!("http://{}/v1", self.model.address), "model": "m", "timeout_ms": 1_500 });
+        let (stt, mut heard) = match self.listens {
+            None => (self.listener.kind(), self.listener.options().clone()),
+            Some(scribe) => (scribe, reached(scribe, self.scribe.address)),
+        };
+        heard["timeout_ms"] = 1_500.into();
+        let mut spoken = reached(self.speaks, self.voice.address);
+        spoken["first_sound_ms"] = 1_500.into();
+        let tts = if matches!(self.speaks, "aura" | "flux") { "deepgram_speech" } else { self.speaks };
+        [("stt", stt, heard), ("llm", "openai_chat", llm), ("voices", tts, spoken)]
     }
 
     /// The sections `stt`, `llm` and `voices` of a configuration.
@@ -94,6 +118,19 @@ impl Stages {
         };
         let [stt, llm, voices] = self.entries().map(one);
         Services { stt, llm, voices }
+    }
+}
+
+/// Options by which one of [`SCRIBES`] or [`VOICES`] is asked here.
+fn reached(service: &str, address: SocketAddr) -> Value {
+    let (key, base) = ("key-of-the-test", format!("http://{address}"));
+    match service {
+        "openai_transcription" => json!({ "base_url": base + "/v1", "model": "m" }),
+        "openai_speech" => json!({ "base_url": base + "/v1", "model": "m", "voice": "ada" }),
+        "elevenlabs_speech" => json!({ "api_key": key, "base_url": base, "voice": "ada" }),
+        "aura" => json!({ "api_key": key, "base_url": base, "model": "aura-2-thalia-en" }),
+        "flux" => json!({ "api_key": key, "base_url": base, "model": "flux-ada-en" }),
+        _ => json!({ "address": address.to_string() }),
     }
 }
 
@@ -124,6 +161,8 @@ pub struct Reply {
 #[derive(Debug, Clone)]
 pub enum Bit {
     Bytes(Vec<u8>),
+    /// What is nothing in the protocol that is spoken.
+    Noise,
     Wait(Duration),
     /// Nothing more comes, and the connection stands.
     Stall,
@@ -152,6 +191,10 @@ impl Reply {
 
     pub fn breaks() -> Self {
         Self { status: 200, kind: "", bits: vec![Bit::Break] }
+    }
+
+    pub fn garbage(kind: &'static str) -> Self {
+        Self { status: 200, kind, bits: vec![Bit::Noise] }
     }
 
     /// What a wrong address answers with.

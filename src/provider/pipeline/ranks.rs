@@ -60,6 +60,11 @@ impl<T: ?Sized> Iterator for ToAsk<T> {
 }
 
 impl<T: ?Sized> ToAsk<T> {
+    /// How many come after the one that is asked now.
+    pub fn others(&self) -> u32 {
+        u32::try_from(self.ranks.len()).unwrap_or(u32::MAX - 1)
+    }
+
     /// An attempt of this one has failed: it comes next once more after a moment, if that may help, or is given up.
     pub async fn failed(&mut self, mut rank: Rank<T>, fault: &Fault, may_repeat: bool) {
         rank.ward.stumbled(fault);

@@ -21,7 +21,7 @@ use std::{
 };
 use tokio::{
     sync::mpsc::{self, error::TrySendError},
-    time::{Instant, sleep_until},
+    time::{Instant, sleep_until, timeout},
 };
 use tokio_util::task::AbortOnDropHandle;
 
@@ -40,6 +40,8 @@ const TURNS_MAX: usize = 64;
 const QUICK: Duration = Duration::from_secs(1);
 /// Nobody listens any more. Two slow attempts fit in; who is heard by nobody for longer is better off with another agent.
 const DEAF_MAX: Duration = Duration::from_secs(6);
+/// For the listener to take its goodbye; the engine waits twice as long for the whole session.
+const GOODBYE_MAX: Duration = Duration::from_secs(1);
 /// Speech of one clause: several times what it can be, and no voice that never ends.
 const CLAUSE_MAX: Duration = Duration::from_secs(60);
 
@@ -60,9 +62,12 @@ pub(super) async fn play(
     let mut outputs = Vec::new();
     loop {
         let input = tokio::select! {
-            command = commands.recv() => Input::Command(command?),
+            command = commands.recv() => match command {
+                Some(command) => Input::Command(command),
+                None => break,
+            },
             Some(input) = inputs.recv() => input,
-            fault = &mut listening => return Some(fault.loss()),
+            fault = &mut listening => return fault.map(|fault| fault.loss()),
             () = until(conductor.deadline()) => Input::Time,
         };
         crew.notice(&input);
@@ -83,6 +88,10 @@ pub(super) async fn play(
             }
         }
     }
+    // Nothing more is answered or spoken, and the listener is told that nothing more is heard.
+    drop((crew, inputs, hear));
+    let _ = timeout(GOODBYE_MAX, listening).await;
+    None
 }
 
 /// The tasks of one call; each ends when it is dropped.
@@ -261,34 +270,36 @@ async fn speak_by(
 
 // ---- The listener ----
 
-/// Listens for the whole call, by whichever listener works; ends when none does.
+/// Listens for the whole call, by whichever listener works; ends when none does, or with `None` when the call has left.
 async fn listen(
     stages: Arc<Stages>,
     leg: Format,
     ready_max: Duration,
     hears: mpsc::Receiver<Hear>,
     to: mpsc::Sender<Input>,
-) -> Fault {
+) -> Option<Fault> {
     let deaf_until = Some(Instant::now() + ready_max);
     let mut ears = Ears { leg, hears, to, kept: Vec::new(), ended: VecDeque::new(), worked: false, deaf_until };
     loop {
         let (mut listeners, mut worked) = (stages.listeners.to_ask(), false);
         let mut last = Fault::Garbage("there is no listener");
         while let Some(mut rank) = listeners.next() {
-            last = ears.listen_by(&rank).await;
+            last = ears.listen_by(&rank, listeners.others()).await?;
             if std::mem::take(&mut ears.worked) {
                 worked = true;
                 rank.renew();
             }
             let too_late = ears.deaf_until.is_some_and(|until| Instant::now() >= until);
-            listeners.failed(rank, &last, !too_late).await;
+            // Who lets a caller wait may do so again, and somebody else is there.
+            let is_slow = matches!(last, Fault::Slow(_)) && listeners.others() > 0;
+            listeners.failed(rank, &last, !too_late && !is_slow).await;
             if too_late {
-                return last;
+                return Some(last);
             }
         }
         // One that has written something down may do so again, and those before it as well.
         if !worked {
-            return last;
+            return Some(last);
         }
     }
 }
@@ -308,8 +319,9 @@ struct Ears {
 }
 
 impl Ears {
-    /// Listens until the listener fails. It is told first what the one before it has left.
-    async fn listen_by(&mut self, rank: &Rank<dyn Listener>) -> Fault {
+    /// Listens until the listener fails, or the call leaves, which is `None`. It is told first what the one before it has
+    /// left. So many `others` have not been asked yet.
+    async fn listen_by(&mut self, rank: &Rank<dyn Listener>, others: u32) -> Option<Fault> {
         let format = rank.service.format(self.leg);
         let mut converter = Converter::new(self.leg, format);
         let (tell, input) = mpsc::channel(HEARS_MAX.max(KEPT_MAX));
@@ -317,7 +329,9 @@ impl Ears {
         let listening = rank.service.listen(format, input, words);
         tokio::pin!(listening);
         let since = Instant::now();
-        self.deaf_until.get_or_insert(since + DEAF_MAX);
+        let deaf_until = *self.deaf_until.get_or_insert(since + DEAF_MAX);
+        // It has its share of that time, so that each of the others has one.
+        let mut ready_until = Some(since + deaf_until.saturating_duration_since(since) / (1 + others));
         for hear in joined(&self.kept, self.leg.frame_bytes() * 50) {
             let _ = tell.try_send(converted(&hear, &mut converter));
         }
@@ -325,7 +339,7 @@ impl Ears {
             tokio::select! {
                 biased;
                 Some(heard) = heard.recv() => {
-                    self.deaf_until = None;
+                    (self.deaf_until, ready_until) = (None, None);
                     if matches!(heard, Heard::Turn { .. }) {
                         self.worked = true;
                         self.turn_is_known();
@@ -334,18 +348,21 @@ impl Ears {
                     }
                     let _ = self.to.send(Input::Heard(heard)).await;
                 }
-                how = &mut listening => return how.err().unwrap_or(Fault::Closed(None)),
-                () = until(self.deaf_until.map(Instant::into_std)) => return Fault::Slow(since.elapsed()),
+                how = &mut listening => return Some(how.err().unwrap_or(Fault::Closed(None))),
+                () = until(ready_until.map(Instant::into_std)) => return Some(Fault::Slow(since.elapsed())),
                 hear = self.hears.recv() => {
-                    // The call has left; so will this task.
-                    let Some(hear) = hear else { return std::future::pending().await };
+                    let Some(hear) = hear else {
+                        drop(tell);
+                        let _ = listening.await;
+                        return None;
+                    };
                     let told = tell.try_send(converted(&hear, &mut converter));
                     if hear == Hear::TurnEnded && self.ended.len() < TURNS_MAX {
                         self.ended.push_back(Instant::now());
                     }
                     self.keep(hear);
                     if let Err(TrySendError::Full(_)) = told {
-                        return Fault::Slow(self.leg.duration_of(HEARS_MAX * self.leg.frame_bytes()));
+                        return Some(Fault::Slow(self.leg.duration_of(HEARS_MAX * self.leg.frame_bytes())));
                     }
                 }
             }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::stt::stage::{TURN_MAX, short, soon};
-use std::sync::Mutex;
+use std::{f32::consts::TAU, sync::Mutex};
 use tokio::{sync::watch, task::JoinHandle, time::Instant};
 
 /// What becomes of one attempt.
@@ -86,9 +86,21 @@ impl Line {
     }
 
     fn sound(&self, milliseconds: usize) -> &Self {
-        let frame = Bytes::from(vec![1; Format::SLIN16.frame_bytes()]);
+        // A vowel: harmonics of 120 Hz above 300 Hz, as a telephone leaves them. Their period is no part of a frame.
+        let sample = |i: usize| {
+            let harmonics = (3..16).map(|n| (TAU * 120.0 * n as f32 * i as f32 / 16_000.0).cos());
+            (harmonics.sum::<f32>() * 900.0) as i16
+        };
+        let frame = |number: usize| (0..320).flat_map(|i| sample(320 * number + i).to_le_bytes()).collect::<Vec<u8>>();
+        for number in 0..milliseconds / 20 {
+            self.hears(Hear::Audio(frame(number).into()));
+        }
+        self
+    }
+
+    fn silence(&self, milliseconds: usize) -> &Self {
         for _ in 0..milliseconds / 20 {
-            self.hears(Hear::Audio(frame.clone()));
+            self.hears(Hear::Audio(Bytes::from(vec![0; Format::SLIN16.frame_bytes()])));
         }
         self
     }
@@ -241,6 +253,28 @@ async fn a_service_that_finds_the_end_of_utterances_by_itself_is_heard_out() {
     let line = self::line(&[Does::Interrupts(0, "You")]).await;
     line.hears(Hear::TurnBegan).sound(20);
     assert!(matches!(line.fault().await, Fault::Garbage(_)), "before anything was said");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_has_ended_an_utterance_is_not_asked_about_the_silence_after_it() {
+    // What it would write down of silence.
+    let plan = [Does::Interrupts(32_000, "A taxi"), Does::Says(0, "Thank you.")];
+    let mut line = line(&plan).await;
+    line.sound(600).hears(Hear::TurnBegan).sound(400);
+    assert_eq!(short(&line.is_told().await), "… A taxi");
+    line.silence(600).hears(Hear::TurnMayEnd);
+    assert_eq!(short(&line.is_told().await), "= A taxi", "it may be all");
+    line.silence(400).hears(Hear::TurnEnded);
+    assert_eq!((line.story().await, line.heard()), (vec!["turn: A taxi".to_owned()], vec![]));
+    // The same without a moment at which the turn may end, and where the caller goes on late.
+    for (goes_on, words) in [(0, "turn: A taxi"), (400, "turn: A taxi to town.")] {
+        let mut line = self::line(&[Does::Interrupts(32_000, "A taxi"), Does::Says(0, "to town.")]).await;
+        line.sound(600).hears(Hear::TurnBegan).sound(400);
+        line.is_told().await;
+        line.silence(600).sound(goes_on).silence(200).hears(Hear::TurnEnded);
+        assert_eq!(line.story().await, [words]);
+        assert_eq!(line.heard(), if goes_on == 0 { vec![] } else { vec![1_200] }, "with the silence before it");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,17 +1,23 @@
 //! What a caller hears of a pipeline when all goes well.
 
-use super::{answered, greeted, speaks, story};
+use super::{answered, greeted, sound, story};
 use crate::{
     desk::Desk,
     ms,
+    sessions::CALLER_HZ,
     support::{
-        stages::{Stages, model, voice},
+        stage::Stage,
+        stages::{Asked, Bit, Stages, model, voice},
         vendor::{Scenario, hertz},
     },
+    turns::{QUESTION, SILENCED_WITHIN},
 };
-
-/// From the caller's first sound until that must have been heeded, on a busy machine.
-const SETTLED: std::time::Duration = ms(1_000);
+use offhook::{
+    audio::Format,
+    call::{AgentCommand, AgentEvent, ItemId, ResponseId},
+};
+use std::time::Duration;
+use tokio::time::Instant;
 
 pub async fn the_greeting_is_heard_as_long_as_it_is() {
     let stages = Stages::of(Scenario::answers(ms(1_500))).await;
@@ -26,6 +32,8 @@ pub async fn the_greeting_is_heard_as_long_as_it_is() {
     assert_eq!(asked, ["Hello there."], "word for word, and no model was asked");
     assert_eq!(stages.model.times(), 0);
     stages.listener.until_session(1, "is over", |seen| seen.over).await;
+    let goodbye = |text: &String| text.contains("CloseStream");
+    assert!(stages.listener.of(1, |seen| seen.texts.last().is_some_and(goodbye)), "it was told that the call is over");
     stages.listener.is_content();
 }
 
@@ -49,29 +57,100 @@ pub async fn an_interruption_stops_the_agent_and_late_audio_is_not_heard() {
     let desk = Desk::of_stages(&stages).await;
     let caller = desk.call().await;
     caller.hears(hertz(1), ms(700)).await;
-    caller.speaks().await;
-    caller.until("the caller speaks", |tape| !tape.said.is_empty()).await;
-    let interrupted = caller.look(|tape| tape.said[0].start) + SETTLED;
+    caller.says(QUESTION).await;
     let said = caller.has_spoken().await;
     caller.hears_from(said.end, hertz(2), ms(3_400)).await;
-    let late = caller.look(|tape| tape.time_of(hertz(1), interrupted));
+    caller.hears_nothing_for(ms(400)).await;
+    let late = caller.look(|tape| tape.time_of(hertz(1), said.start + SILENCED_WITHIN));
     assert_eq!(late, ms(0), "{}", story(&caller));
-    assert!(stages.voice.asked()[0].gone, "the voice was let go in the middle of its clause");
+    let answer = caller.look(|tape| tape.time_of(hertz(2), said.end));
+    assert!((ms(3_900)..=ms(4_040)).contains(&answer), "{answer:?}: {}", story(&caller));
+    let gone: Vec<bool> = stages.voice.asked().iter().map(|asked| asked.gone).collect();
+    assert_eq!(gone, [true, false], "the voice was let go in the middle of its first clause");
     desk.ends_with(&caller).await;
     stages.listener.is_content();
 }
 
+/// Spoken evenly, a word in 200 ms.
+const COUNT: &str = "One two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen.";
+const WORD: Duration = ms(200);
+
 /// A model has no memory: it is told as much of its own words as was heard.
 pub async fn the_vendor_is_told_how_much_was_heard() {
     let stages = Stages::start().await;
-    stages.model.answers(|_| model::says("One is here. Two is there. Three is far away."));
-    stages.voice.answers(|asked| voice::speaks(asked, hertz(1), ms(1_200)));
+    stages.model.answers(|_| model::says(COUNT));
+    // The greeting has two.
+    stages.voice.answers(|asked| voice::speaks(asked, hertz(1), WORD * asked.text().split(' ').count().max(5) as u32));
     let (desk, caller) = greeted(&stages).await;
-    answered(&caller, hertz(1), ms(1_700)).await;
-    speaks(&caller).await;
+    let said = answered(&caller, hertz(1), ms(1_100)).await;
+    caller.says(QUESTION).await;
+    caller.until("the caller speaks", |tape| tape.said.len() > 1).await;
+    caller.has_spoken().await;
     let asked = stages.model.is_asked(2).await;
-    let heard = asked.said_by("assistant");
-    assert!(heard[1].starts_with("One is here.") && !heard[1].contains("Three"), "{heard:?}");
+    let told = asked.said_by("assistant").pop().unwrap_or_default();
+    let words = told.trim_end_matches([' ', '…']);
+    assert!(COUNT.starts_with(words) && told.ends_with('…'), "{:#}", asked.body["messages"]);
+    let heard = caller.look(|tape| tape.loud_time(said.end..tape.said[1].start + SILENCED_WITHIN));
+    let told = WORD * words.split(' ').count() as u32;
+    // Of the word in which the agent was stopped nothing counts; the line has 20 ms on either side.
+    let right = told <= heard + ms(60) && heard <= told + WORD + ms(60);
+    assert!(right, "heard {heard:?}, told {words}: {}", story(&caller));
     desk.ends_with(&caller).await;
     stages.listener.is_content();
+}
+
+/// One frame of the caller's track.
+const FRAME: Duration = ms(20);
+
+/// Both are at work when the caller interrupts. They are let go within a frame, nothing of either is heard any more, and
+/// the next question tells the model what of its words was heard.
+pub async fn an_interruption_ends_model_and_voice_within_a_frame_and_leaves_what_was_heard() {
+    const LEG: Format = Format::ULAW;
+    let stages = Stages::start().await;
+    stages.model.answers(|_| {
+        let mut endless = model::says(&"One two three four five six. ".repeat(20));
+        endless.bits = endless.bits.into_iter().flat_map(|bit| [bit, Bit::Wait(ms(50))]).collect();
+        endless
+    });
+    // A word in 500 ms, and no end of the clause.
+    stages.voice.answers(|asked| voice::breaks_off(asked, hertz(1), ms(3_000), Bit::Stall));
+    let mut stage = sound::stage(&stages, LEG);
+    stage.is_ready().await;
+    let mut took = Vec::new();
+    for turn in 1..=5 {
+        sound::says(CALLER_HZ, &stage, LEG).await;
+        let (response, item) = has_spoken(&mut stage, LEG.frame_bytes() * 149).await;
+        let since = Instant::now();
+        stage.tell(AgentCommand::Interrupt { response, item, heard: ms(1_000), cancel: true }).await;
+        let gone = |asked: &[Asked]| asked.iter().all(|asked| asked.gone);
+        stages.model.until("the model is let go", gone).await;
+        stages.voice.until("the voice is let go", gone).await;
+        took.push(since.elapsed());
+        loop {
+            match stage.next().await {
+                AgentEvent::ResponseDone { .. } => break,
+                event => assert!(!matches!(event, AgentEvent::Audio { .. }), "turn {turn}: nothing more is heard"),
+            }
+        }
+        assert_eq!(stages.model.times(), turn);
+        let told = stages.model.asked()[turn - 1].said_by("assistant");
+        assert_eq!(told, vec!["One two …"; turn - 1], "what was heard of each answer before");
+    }
+    took.sort();
+    // A busy machine may be late twice.
+    assert!(took[2] <= FRAME, "{took:?}");
+    stages.listener.is_content();
+}
+
+/// Waits until so many bytes of an answer have come, and says of which.
+async fn has_spoken(stage: &mut Stage, bytes: usize) -> (ResponseId, ItemId) {
+    let mut heard = 0;
+    loop {
+        if let AgentEvent::Audio { response, item, audio } = stage.next().await {
+            heard += audio.len();
+            if heard >= bytes {
+                return (response, item);
+            }
+        }
+    }
 }

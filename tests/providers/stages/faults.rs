@@ -1,11 +1,18 @@
 //! What breaks, and what the caller hears of it. Where the table speaks of a session, a pipeline has the connection of
 //! the service that listens; its model and its voice are asked anew each time.
 
-use super::{answered, called, speaks, story};
+use super::{
+    answered, called, speaks,
+    states::{STATES, Scene, State, WAITS, call_in},
+    story,
+};
 use crate::{
     desk::{APOLOGY_HZ, Desk},
-    ear::{Caller, Tape},
+    ear::Caller,
+    faults::is_explained,
     ms,
+    openings::{APOLOGY_MIN, CODES, ends},
+    runner::apart,
     support::{
         stages::{Asked, Bit, Reply, Stages, model, voice},
         vendor::{Failure, Opening, Order, Saying, Scenario, hertz},
@@ -13,166 +20,98 @@ use crate::{
     tools::look_up,
 };
 use futures_util::future::join_all;
-use std::{ops::Range, time::Duration};
 
-/// Close codes that vendors are known to send.
-pub const CODES: [u16; 5] = [1000, 1001, 1007, 1008, 1011];
-/// From a fault to the apology: 6 s for other listeners, then for other sessions what a call gives them; with time to
-/// spare.
-const DIALS: Duration = ms(22_000);
-/// No caller hears more than 1.5 s of unexplained silence; and half a second for a busy machine.
-const QUIET_MAX: Duration = ms(2_000);
-/// From the caller's last word until an answer is heard, whatever failed meanwhile.
-const CARRIED_ON: Duration = ms(8_000);
-/// Of its 800 ms; words can have its pitch for a moment.
-const APOLOGY_MIN: Duration = ms(500);
 /// Added to the deputy's pitch.
 pub const DEPUTY: usize = 3;
 
-pub type Reasons = &'static [&'static str];
-
 pub async fn deputy() -> Stages {
     Stages::of(Scenario { voice: DEPUTY, ..Scenario::default() }).await
-}
-
-/// The caller hears the apology, and the call ends for one of these reasons.
-pub async fn ends(what: &str, reasons: Reasons, desk: &Desk, caller: &Caller, since: Duration) {
-    caller.is_hung_up_on().await;
-    let (reason, story) = (desk.end_reason().await.label(), story(caller));
-    assert!(reasons.contains(&reason.as_str()), "{what}: {reason}; {story}");
-    let apology = caller.look(|tape| tape.time_of(APOLOGY_HZ, since));
-    assert!(apology >= APOLOGY_MIN, "{what}: {apology:?} of the apology; {story}");
-    assert!(caller.now() <= since + DIALS + ms(2_000), "{what}: {story}");
-    let counted = format!("offhook_calls_total{{class=\"provider\",reason=\"{reason}\"}}");
-    assert_eq!(desk.metric(&counted), 1.0, "{what}: {counted}");
 }
 
 pub fn no_apology(what: &str, caller: &Caller) {
     assert!(caller.look(|tape| tape.time_of(APOLOGY_HZ, ms(0))) < APOLOGY_MIN, "{what}: {}", story(caller));
 }
 
-/// Where a call is when something happens to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// The caller hears the greeting, which is still being made.
-    Greeting,
-    Idle,
-    CallerSpeaking,
-    /// The caller has finished, and nothing of the answer has come.
-    Thinking,
-    /// The caller hears an answer, which is still being made.
-    AgentSpeaking,
-    ToolRunning,
-}
-
-const STATES: [State; 6] =
-    [State::Greeting, State::Idle, State::CallerSpeaking, State::Thinking, State::AgentSpeaking, State::ToolRunning];
-/// Where somebody waits for what a pipeline does, or nobody for anything.
-const WAITS: [State; 4] = [State::Idle, State::Thinking, State::AgentSpeaking, State::ToolRunning];
-
 pub fn calls_once(asked: &Asked) -> Reply {
     if asked.results().is_empty() { model::calls(&[look_up(1)]) } else { model::says("There it is.") }
 }
 
-/// A call in this state, in which the listener then does this: another one listens, or another pipeline takes the call,
-/// and the caller hears neither an apology nor a silence that nobody explains.
+/// What becomes of a listener's connection after this.
+fn outcome(order: &Order) -> &'static str {
+    match order {
+        Order::Say(Saying::Failure(Failure::Quota | Failure::Throttled)) => "refused",
+        Order::Garbage => "garbage",
+        Order::Freeze | Order::Mute => "slow",
+        _ => "closed",
+    }
+}
+
+/// Such a fault does not heal by itself: the listener is not begun again, unless it has worked in this call.
+fn lasts(order: &Order) -> bool {
+    matches!(order, Order::Say(Saying::Failure(Failure::Quota)) | Order::Garbage)
+}
+
+/// A call in this state, in which the listener then does this: it is begun again, or another pipeline takes the call, and
+/// the caller hears neither an apology nor a silence that nobody explains, in this turn and in the next one.
 async fn carries_on(state: State, order: Order) {
     let what = format!("{order:?} in {state:?}");
-    let (stages, deputy) = (Stages::start().await, deputy().await);
-    match state {
-        State::Greeting | State::AgentSpeaking => {
-            stages.voice.answers(|asked| voice::speaks_slowly(asked, hertz(1), ms(2_000)));
-        }
-        State::ToolRunning => stages.model.answers(calls_once),
-        State::Thinking => stages.model.answers(|_| {
-            let mut answer = model::says("A tone.");
-            answer.bits.insert(0, Bit::Wait(ms(700)));
-            answer
-        }),
-        State::Idle | State::CallerSpeaking => {}
+    let scene = call_in(state).await;
+    let Scene { stages, deputy, desk, caller, .. } = &scene;
+    let (outcome, lost) = (outcome(&order), lasts(&order) && !state.is_understood());
+    let is_told = matches!(order, Order::Close(..) | Order::Drop);
+    stages.listener.order(1, order);
+    if is_told {
+        scene.is_undecided_when(&what, |desk| desk.asked_of("stt", outcome) == 1.0).await;
     }
-    let pipelines = [("first", &stages), ("second", &deputy)];
-    let desk = Desk::of_pipelines(&pipelines, "fallbacks: [second]\nlimits: { agent_silence: 4s }").await;
-    let caller = if state == State::Greeting { desk.call().await } else { called(&desk).await };
-    let since = happens(state, order, &stages, &desk, &caller).await;
-    let heard = |tape: &Tape| [hertz(1), hertz(1 + DEPUTY)].iter().filter_map(|hz| tape.first_of(*hz, since)).min();
-    caller.until(&format!("{what}: the caller is answered"), |tape| heard(tape).is_some()).await;
-    let begun = caller.look(heard).expect("waited for");
-    assert!(begun <= since + CARRIED_ON, "{what}: {}", story(&caller));
-    let silence = caller.look(|tape| tape.longest_silence(since..begun));
-    assert!(silence <= QUIET_MAX, "{what}: {silence:?} of silence; {}", story(&caller));
-    no_apology(&what, &caller);
-    desk.ends_with(&caller).await;
+    scene.goes_on(&what).await;
+    assert_eq!(desk.asked_of("stt", outcome), 1.0, "{what}: {}", desk.engine.metrics().text());
+    let others = ["unreachable", "refused", "slow", "closed", "garbage"].into_iter().filter(|other| *other != outcome);
+    assert_eq!(others.map(|other| desk.asked_of("stt", other)).sum::<f64>(), 0.0, "{what}");
+    let recovered = ["first", "second"].map(|provider| desk.recoveries("took_over", provider)).iter().sum::<f64>();
+    assert_eq!(recovered, f64::from(u8::from(lost)), "{what}: {}", desk.engine.metrics().text());
+    // Of both pipelines: the one that fails, and one after it.
+    let began = stages.listener.sessions() + deputy.listener.sessions();
+    assert_eq!(began, if state == State::HandingOver { 3 } else { 2 }, "{what}");
+    desk.ends_with(caller).await;
     stages.listener.is_content();
     deputy.listener.is_content();
 }
 
-/// Brings the call into the state and lets it happen; returns from when on the caller waits for an answer.
-async fn happens(state: State, order: Order, stages: &Stages, desk: &Desk, caller: &Caller) -> Duration {
-    match state {
-        State::Idle => {
-            stages.listener.order(1, order);
-            speaks(caller).await.end
-        }
-        State::CallerSpeaking => {
-            caller.speaks().await;
-            let half_a_second = |said: &Range<Duration>| said.end - said.start >= ms(500);
-            caller.until("the caller speaks", |tape| tape.said.last().is_some_and(half_a_second)).await;
-            stages.listener.order(1, order);
-            caller.has_spoken().await.end
-        }
-        State::Thinking => {
-            let said = speaks(caller).await;
-            stages.model.is_asked(1).await;
-            stages.listener.order(1, order);
-            said.end
-        }
-        State::Greeting | State::AgentSpeaking => {
-            let from = if state == State::Greeting { ms(0) } else { speaks(caller).await.end };
-            caller.hears_from(from, hertz(1), ms(600)).await;
-            stages.listener.order(1, order);
-            caller.hears_from(from, hertz(1), ms(1_900)).await;
-            let begun = caller.look(|tape| tape.first_of(hertz(1), from)).expect("heard");
-            let quiet = caller.look(|tape| tape.longest_silence(begun..tape.now()));
-            assert!(quiet <= ms(100), "{state:?}: what was being said goes on; {}", story(caller));
-            caller.hears_nothing_for(ms(300)).await;
-            speaks(caller).await.end
-        }
-        State::ToolRunning => {
-            desk.service.holds(true);
-            speaks(caller).await;
-            desk.service.wait_requests(1).await;
-            stages.listener.order(1, order);
-            let failed = caller.now();
-            caller.until("the tool takes its time", |tape| tape.now() > failed + ms(3_000)).await;
-            desk.service.holds(false);
-            failed
-        }
-    }
+/// Every close code in one state.
+async fn closes(state: State) {
+    join_all(CODES.map(|code| carries_on(state, Order::Close(code, "")))).await;
 }
 
 pub async fn a_session_closed_while_the_caller_is_greeted() {
-    join_all(CODES.map(|code| carries_on(State::Greeting, Order::Close(code, "")))).await;
+    closes(State::Greeting).await;
 }
 
 pub async fn a_session_closed_while_nobody_speaks() {
-    carries_on(State::Idle, Order::Close(1011, "")).await;
+    closes(State::Idle).await;
 }
 
 pub async fn a_session_closed_while_the_caller_speaks() {
-    carries_on(State::CallerSpeaking, Order::Close(1011, "")).await;
+    closes(State::CallerSpeaking).await;
 }
 
 pub async fn a_session_closed_while_the_caller_waits_for_an_answer() {
-    carries_on(State::Thinking, Order::Close(1011, "")).await;
+    closes(State::Thinking).await;
 }
 
 pub async fn a_session_closed_while_the_agent_speaks() {
-    carries_on(State::AgentSpeaking, Order::Close(1011, "")).await;
+    closes(State::AgentSpeaking).await;
+}
+
+pub async fn a_session_closed_while_an_interruption_is_undecided() {
+    closes(State::Undecided).await;
 }
 
 pub async fn a_session_closed_while_a_tool_runs() {
-    carries_on(State::ToolRunning, Order::Close(1011, "")).await;
+    closes(State::ToolRunning).await;
+}
+
+pub async fn a_session_closed_while_the_call_is_handed_over() {
+    closes(State::HandingOver).await;
 }
 
 pub async fn a_connection_that_breaks_without_a_word() {
@@ -180,24 +119,38 @@ pub async fn a_connection_that_breaks_without_a_word() {
 }
 
 pub async fn a_connection_that_is_half_open() {
-    join_all([State::Idle, State::Thinking].map(|state| carries_on(state, Order::Freeze))).await;
+    join_all(WAITS.map(|state| carries_on(state, Order::Freeze))).await;
 }
 
 pub async fn a_vendor_that_falls_silent() {
-    join_all([State::Idle, State::Thinking].map(|state| carries_on(state, Order::Mute))).await;
+    join_all(WAITS.map(|state| carries_on(state, Order::Mute))).await;
 }
 
 pub async fn quota_throttling_and_expiry_in_mid_call() {
     let failures = [Failure::Quota, Failure::Throttled, Failure::Expired];
-    join_all(failures.map(|failure| carries_on(State::Idle, Order::Say(Saying::Failure(failure))))).await;
+    let rows = WAITS.into_iter().flat_map(|state| failures.map(|failure| (state, failure)));
+    join_all(rows.map(|(state, failure)| carries_on(state, Order::Say(Saying::Failure(failure))))).await;
 }
 
 pub async fn nothing_but_garbage_in_mid_call() {
-    join_all([State::Idle, State::Thinking].map(|state| carries_on(state, Order::Garbage))).await;
+    join_all(WAITS.map(|state| carries_on(state, Order::Garbage))).await;
 }
 
+/// It takes time to read, and nothing else: the call goes on with the same listener.
 pub async fn one_message_of_8_megabytes_is_survived() {
-    join_all(WAITS.map(|state| carries_on(state, Order::Say(Saying::Huge(8 << 20))))).await;
+    join_all(WAITS.map(|state| apart(move || is_read(state)))).await;
+}
+
+async fn is_read(state: State) {
+    let what = format!("8 MB in {state:?}");
+    let scene = call_in(state).await;
+    let Scene { stages, desk, caller, .. } = &scene;
+    stages.listener.order(1, Order::Say(Saying::Huge(8 << 20)));
+    scene.goes_on(&what).await;
+    assert_eq!(desk.metric("offhook_agent_losses_total"), 0.0, "{what}");
+    assert_eq!(stages.listener.sessions(), 1, "{what}");
+    desk.ends_with(caller).await;
+    stages.listener.is_content();
 }
 
 /// The voice is gone for good, and another pipeline takes the call on: its model knows what was said.
@@ -228,10 +181,14 @@ pub async fn a_caller_whom_nobody_can_serve_any_more_hears_the_apology() {
     stages.voice.answers(|asked| voice::speaks_slowly(asked, hertz(1), ms(3_000)));
     let desk = Desk::of_stages(&stages).await;
     let caller = desk.call().await;
-    caller.hears(hertz(1), ms(2_800)).await;
-    let since = caller.now();
+    caller.hears(hertz(1), ms(600)).await;
     stages.listener.order(1, Order::Close(1011, ""));
-    ends("no listener is left", &["agent_closed", "agent_unreachable"], &desk, &caller, since).await;
+    caller.hears(hertz(1), ms(2_900)).await;
+    let since = speaks(&caller).await.end;
+    ends("no listener is left", "unreachable", &desk, &caller, since).await;
+    is_explained("no listener is left", &caller, since..caller.now());
+    assert_eq!((desk.recoveries("failed", "first"), desk.recoveries("took_over", "first")), (1.0, 0.0));
+    stages.listener.is_content();
 }
 
 /// The listener is gone for good while a tool runs, and another pipeline takes the call on: its model is told what the
@@ -303,6 +260,8 @@ pub async fn noise_is_survived() {
     stages.listener.until_session(2, "listens", |seen| seen.set_up.is_some()).await;
     caller.hears_nothing_for(ms(300)).await;
     answered(&caller, hertz(1), ms(700)).await;
+    assert_eq!((desk.asked_of("stt", "garbage"), desk.metric("offhook_agent_losses_total")), (1.0, 0.0));
+    assert_eq!(stages.listener.sessions(), 2);
     desk.ends_with(&caller).await;
     stages.listener.is_content();
 }

@@ -1,14 +1,17 @@
 //! Services that stand in for each other within one pipeline.
 
-use super::{answered, called, faults::no_apology};
+use super::{answered, called, faults::no_apology, has_heard, speaks, story};
 use crate::{
     desk::{Desk, pipeline},
+    ear::Caller,
+    faults::is_explained,
     ms,
     support::{
-        stages::{Reply, Stages},
+        stages::{Reply, SCRIBES, Stages},
         vendor::{Opening, Order, Scenario, hertz},
     },
 };
+use std::{ops::Range, time::Duration};
 
 /// Two of each kind of service; the second voice has a pitch of its own.
 async fn desk(first: &Stages, second: &Stages) -> Desk {
@@ -71,6 +74,7 @@ pub async fn the_next_listener_takes_over_in_the_middle_of_a_turn() {
     let said = caller.has_spoken().await;
     caller.hears_from(said.end, hertz(1), ms(700)).await;
     second.listener.until_session(1, "heard the turn", |seen| seen.turns_ended == 1).await;
+    has_heard("the second listener", &second.listener, 1, &said);
     no_apology("the second listener", &caller);
     desk.ends_with(&caller).await;
     second.listener.is_content();
@@ -90,4 +94,85 @@ pub async fn a_service_that_fails_again_and_again_is_left_in_peace() {
     }
     no_apology("the second model", &caller);
     desk.ends_with(&caller).await;
+}
+
+// ---- Who only hangs ----
+
+/// With two services that wait for 1.5 s each.
+const STANDS_IN_WITHIN: Duration = ms(3_500);
+
+/// The caller's turn is answered in time, at this pitch, and no silence before it is unexplained.
+async fn is_answered(what: &str, caller: &Caller, said: &Range<Duration>, hz: f64) {
+    caller.hears_from(said.end, hz, ms(700)).await;
+    let begun = caller.look(|tape| tape.first_of(hz, said.end)).expect("waited for");
+    assert!(begun <= said.end + STANDS_IN_WITHIN, "{what}: {}", story(caller));
+    is_explained(what, caller, said.end..begun);
+    no_apology(what, caller);
+}
+
+/// What it was asked since it hangs is counted by `asked`.
+async fn hangs_in_mid_call(
+    what: &str,
+    first: Stages,
+    hangs: impl FnOnce(&Stages),
+    asked: fn(&Stages) -> usize,
+    hz: f64,
+) {
+    let second = second().await;
+    let desk = desk(&first, &second).await;
+    let caller = called(&desk).await;
+    let before = asked(&first);
+    hangs(&first);
+    is_answered(what, &caller, &speaks(&caller).await, hz).await;
+    assert_eq!(asked(&first) - before, 1, "{what}: it is not asked again for the same");
+    assert_eq!(desk.metric("offhook_session_recoveries_total"), 0.0, "{what}: the call has lost nobody");
+    desk.ends_with(&caller).await;
+    second.listener.is_content();
+}
+
+/// A listener that cannot even be reached in time takes a part of the time only that a caller waits for an agent.
+async fn hangs_at_once(opening: Opening) {
+    let what = format!("{opening:?}");
+    let (first, second) = (Stages::of(Scenario::all(opening)).await, second().await);
+    let desk = desk(&first, &second).await;
+    let caller = desk.call().await;
+    caller.hears(hertz(1), ms(700)).await;
+    let begun = caller.look(|tape| tape.first_of(hertz(1), ms(0))).expect("waited for");
+    assert!(begun <= STANDS_IN_WITHIN, "{what}: {}", story(&caller));
+    is_explained(&what, &caller, ms(0)..begun);
+    caller.hears_nothing_for(ms(300)).await;
+    is_answered(&what, &caller, &speaks(&caller).await, hertz(1)).await;
+    assert_eq!((first.listener.sessions(), second.listener.sessions()), (1, 1), "{what}");
+    assert_eq!(desk.metric("offhook_agent_losses_total"), 0.0, "{what}");
+    desk.ends_with(&caller).await;
+    second.listener.is_content();
+}
+
+pub async fn the_next_service_stands_in_for_one_that_hangs() {
+    let asking = |scribe| Stages::asking(scribe, Scenario::default());
+    let stalls = |stages: &Stages| stages.scribe.answers(|_| Reply::stalls());
+    tokio::join!(
+        hangs_at_once(Opening::Slow(ms(10_000))),
+        hangs_at_once(Opening::NeverReady),
+        async {
+            let mute = |stages: &Stages| stages.listener.order(1, Order::Mute);
+            let turns =
+                |stages: &Stages| stages.listener.of(1, |seen| seen.turns_ended) + stages.listener.sessions() - 1;
+            hangs_in_mid_call("a listener", Stages::start().await, mute, turns, hertz(1)).await;
+        },
+        async {
+            hangs_in_mid_call("a scribe", asking(SCRIBES[0]).await, stalls, |all| all.scribe.times(), hertz(1)).await
+        },
+        async {
+            hangs_in_mid_call("a Wyoming", asking(SCRIBES[1]).await, stalls, |all| all.scribe.times(), hertz(1)).await
+        },
+        async {
+            let stalls = |stages: &Stages| stages.model.answers(|_| Reply::stalls());
+            hangs_in_mid_call("a model", Stages::start().await, stalls, |all| all.model.times(), hertz(1)).await;
+        },
+        async {
+            let stalls = |stages: &Stages| stages.voice.answers(|_| Reply::stalls());
+            hangs_in_mid_call("a voice", Stages::start().await, stalls, |all| all.voice.times(), hertz(4)).await;
+        },
+    );
 }

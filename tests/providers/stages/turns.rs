@@ -1,6 +1,6 @@
 //! Who has the turn, and what the engine says itself, beside a pipeline.
 
-use super::{answered, faults::calls_once, speaks, story};
+use super::{answered, faults::calls_once, has_heard, speaks, story};
 use crate::{
     clips::{EDGES, QUIET},
     desk::{Desk, MOMENT, MOMENT_HZ},
@@ -58,12 +58,7 @@ pub async fn an_interruption_silences_the_agent_at_once_and_is_heard_from_its_fi
     caller.hears_nothing_for(ms(400)).await;
     let answer = caller.look(|tape| tape.seamless(hertz(1), said.end..tape.now()));
     assert!(GREETING_HEARD.contains(&answer), "{answer:?}: {}", story(&caller));
-    let (heard, format) =
-        stages.listener.of(1, |seen| (seen.audio.clone(), seen.set_up.clone().expect("it is set up").hears));
-    let heard = samples_of(&heard, format);
-    let voiced = heard.chunks(format.rate as usize / 50).filter(|frame| frame.iter().any(|s| s.unsigned_abs() > 1_000));
-    let (voiced, spoken) = (ms(20) * u32::try_from(voiced.count()).expect("seconds"), said.end - said.start);
-    assert!(voiced >= spoken.mul_f64(0.7) && voiced <= spoken + ms(40), "{voiced:?} of {spoken:?}");
+    has_heard("the listener", &stages.listener, 1, &said);
     assert_eq!(stages.model.asked().last().expect("asked").said_by("user"), [QUESTION]);
     desk.ends_with(&caller).await;
     stages.listener.is_content();

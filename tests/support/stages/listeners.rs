@@ -316,6 +316,10 @@ impl Dialect for Transcriber {
             }
             Saying::ReadyOtherwise => self.updated("audio/some_other"),
             Saying::CallerWords { text, .. } => vec![self.completed(text)],
+            Saying::Failure(Failure::Throttled) => {
+                let error = json!({ "type": "rate_limit_error", "code": "rate_limit_exceeded" });
+                vec![message(&json!({ "type": "error", "error": error }))]
+            }
             other => otherwise(other),
         }
     }
@@ -323,11 +327,15 @@ impl Dialect for Transcriber {
 
 /// The answer of a listener who is asked: by a file over HTTP, or over Wyoming.
 pub fn writes(asked: &Asked, words: &str) -> Reply {
-    let samples =
-        |bytes: &[u8]| bytes.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect::<Vec<_>>();
-    let understood = |bytes: &[u8]| if has_voice(&samples(bytes)) { words.to_owned() } else { String::new() };
+    let text = if has_voice(&heard_by(asked)) { words } else { "" };
+    if asked.path == "transcribe" { Reply::whole("", text) } else { Reply::json(&json!({ "text": text })) }
+}
+
+/// What such a listener has heard, at 16 kHz.
+pub fn heard_by(asked: &Asked) -> Vec<i16> {
+    let samples = |bytes: &[u8]| bytes.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect();
     if asked.path == "transcribe" {
-        return Reply::whole("", understood(&asked.sound));
+        return samples(&asked.sound);
     }
     // The file stands between the texts of a form; its head says how long it is.
     let file = asked.sound.windows(4).position(|four| four == b"RIFF").map(|at| &asked.sound[at..]);
@@ -335,5 +343,5 @@ pub fn writes(asked: &Asked, words: &str) -> Reply {
         let length = u32::from_le_bytes(file.get(40..44)?.try_into().ok()?) as usize;
         file.get(44..44 + length)
     });
-    Reply::json(&json!({ "text": understood(sound.unwrap_or_default()) }))
+    samples(sound.unwrap_or_default())
 }

@@ -27,7 +27,7 @@ pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>) -> Option<()> 
     let mut first = [0; HEAD_MAX];
     let peeked = stream.peek(&mut first).await.ok().filter(|read| *read > 0)?;
     if first[0] == b'{' {
-        return wyoming(Connection::over(stream), &shared).await;
+        return wyoming(stream, &shared).await;
     }
     let is_upgrade = String::from_utf8_lossy(&first[..peeked]).to_lowercase().contains("upgrade: websocket");
     if is_upgrade { socket(stream, &shared).await } else { http(stream, &shared).await }
@@ -62,34 +62,35 @@ async fn http(mut stream: TcpStream, shared: &Shared) -> Option<()> {
 
 // ---- Wyoming ----
 
-async fn wyoming(mut server: Connection, shared: &Shared) -> Option<()> {
+async fn wyoming(stream: TcpStream, shared: &Shared) -> Option<()> {
+    let stream = stream.into_std().ok()?;
+    let beside = TcpStream::from_std(stream.try_clone().ok()?).ok()?;
+    let mut server = Connection::over(TcpStream::from_std(stream).ok()?);
     let mut asked = Asked::default();
     loop {
         let event = server.next().await.ok()?;
-        let is_over = event.kind == "audio-stop";
         match &*event.kind {
             "transcribe" | "synthesize" => (asked.path, asked.body) = (event.kind, Value::Object(event.data)),
             "audio-chunk" => asked.sound.extend_from_slice(&event.payload),
+            "audio-stop" => break,
             _ => {}
         }
         if asked.path == "synthesize" {
             break;
         }
-        if is_over {
-            let (_, reply) = shared.ask(asked);
-            let text: Vec<u8> = reply.bits.into_iter().flat_map(bytes).collect();
-            let transcript = Event::new("transcript", json!({ "text": String::from_utf8_lossy(&text) }));
-            return server.send(&transcript).await.ok();
-        }
     }
+    let speaks = asked.path == "synthesize";
     let (number, reply) = shared.ask(asked);
-    let shape = json!({ "rate": voice::WYOMING.rate, "width": 2, "channels": 1 });
-    server.send(&Event::new("audio-start", shape.clone())).await.ok()?;
-    play(Line::Wyoming { server, shape }, reply, number, shared).await
-}
-
-fn bytes(bit: Bit) -> Vec<u8> {
-    if let Bit::Bytes(bytes) = bit { bytes } else { Vec::new() }
+    if reply.status != 200 {
+        let error = json!({ "text": "Not the words of the test.", "code": "busy" });
+        return server.send(&Event::new("error", error)).await.ok();
+    }
+    if speaks {
+        let shape = json!({ "rate": voice::WYOMING.rate, "width": 2, "channels": 1 });
+        server.send(&Event::new("audio-start", shape.clone())).await.ok()?;
+        return play(Line::Wyoming { server, beside, shape }, reply, number, shared).await;
+    }
+    play(Line::Transcript { server, beside, text: Vec::new() }, reply, number, shared).await
 }
 
 // ---- Deepgram's Flux, which speaks over a WebSocket ----
@@ -113,14 +114,32 @@ async fn socket(stream: TcpStream, shared: &Shared) -> Option<()> {
         }
     }
     let (number, reply) = shared.ask(asked);
+    if reply.status != 200 {
+        let error = json!({ "type": "Error", "code": "NET-0001", "description": "Not the words of the test." });
+        return socket.send(Message::text(error.to_string())).await.ok();
+    }
     play(Line::Socket(Box::new(socket)), reply, number, shared).await
 }
 
 // ---- The answer ----
 
 enum Line {
-    Http { stream: TcpStream, head: Option<String> },
-    Wyoming { server: Connection, shape: Value },
+    Http {
+        stream: TcpStream,
+        head: Option<String>,
+    },
+    /// `beside` is the same connection, for what is no event.
+    Wyoming {
+        server: Connection,
+        beside: TcpStream,
+        shape: Value,
+    },
+    /// What a Wyoming server has written down so far; it is told at the end.
+    Transcript {
+        server: Connection,
+        beside: TcpStream,
+        text: Vec<u8>,
+    },
     Socket(Box<WebSocketStream<TcpStream>>),
 }
 
@@ -129,6 +148,7 @@ async fn play(mut line: Line, reply: Reply, number: usize, shared: &Shared) -> O
         for bit in reply.bits {
             match bit {
                 Bit::Bytes(bytes) => line.send(bytes).await?,
+                Bit::Noise => line.noise().await?,
                 Bit::Wait(time) => tokio::select! {
                     () = sleep(time) => {}
                     () = line.is_gone() => return None,
@@ -161,10 +181,26 @@ impl Line {
                 }
                 stream.write_all(&chunk).await.ok()
             }
-            Self::Wyoming { server, shape } => {
+            Self::Transcript { text, .. } => {
+                text.extend(bytes);
+                Some(())
+            }
+            // An empty one would be none.
+            Self::Wyoming { .. } | Self::Socket(_) if bytes.is_empty() => Some(()),
+            Self::Wyoming { server, shape, .. } => {
                 server.send(&Event::new("audio-chunk", shape.clone()).with(bytes.into())).await.ok()
             }
             Self::Socket(socket) => socket.send(Message::Binary(bytes.into())).await.ok(),
+        }
+    }
+
+    /// What no client of the protocol understands.
+    async fn noise(&mut self) -> Option<()> {
+        const NOISE: &[u8] = b"<garbage>\n\ndata: {<garbage>\n\n";
+        match self {
+            Self::Http { .. } => self.send(NOISE.to_vec()).await,
+            Self::Wyoming { beside, .. } | Self::Transcript { beside, .. } => beside.write_all(NOISE).await.ok(),
+            Self::Socket(socket) => socket.send(Message::text("<garbage>")).await.ok(),
         }
     }
 
@@ -172,7 +208,7 @@ impl Line {
     async fn is_gone(&mut self) {
         match self {
             Self::Http { stream, .. } => while stream.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {},
-            Self::Wyoming { server, .. } => while server.next().await.is_ok() {},
+            Self::Wyoming { server, .. } | Self::Transcript { server, .. } => while server.next().await.is_ok() {},
             Self::Socket(socket) => while let Some(Ok(_)) = socket.next().await {},
         }
     }
@@ -185,6 +221,9 @@ impl Line {
                 stream.shutdown().await.ok()
             }
             Self::Wyoming { server, .. } => server.send(&Event::new("audio-stop", json!({}))).await.ok(),
+            Self::Transcript { server, text, .. } => {
+                server.send(&Event::new("transcript", json!({ "text": String::from_utf8_lossy(text) }))).await.ok()
+            }
             Self::Socket(socket) => {
                 for kind in ["Flushed", "SpeechMetadata"] {
                     socket.send(Message::text(json!({ "type": kind }).to_string())).await.ok()?;

@@ -8,6 +8,35 @@ use std::time::Duration;
 /// What a Wyoming server makes; its clients take what comes.
 pub const WYOMING: Format = Format { encoding: Encoding::Linear, rate: 22_050 };
 
+/// No sound at all, as this voice says that.
+pub fn is_empty(asked: &Asked) -> Reply {
+    speaks(asked, 440.0, Duration::ZERO)
+}
+
+/// A sound that breaks off after so much of it.
+pub fn breaks_off(asked: &Asked, hz: f64, after: Duration, how: Bit) -> Reply {
+    let mut reply = speaks(asked, hz, after);
+    // So that it has come before the connection goes.
+    reply.bits.extend([Bit::Wait(Duration::from_millis(100)), how]);
+    reply
+}
+
+/// The same answer in pieces of these sizes, over and over.
+pub fn in_pieces(reply: Reply, sizes: &[usize]) -> Reply {
+    let bytes: Vec<u8> =
+        reply.bits.iter().flat_map(|bit| if let Bit::Bytes(bytes) = bit { &bytes[..] } else { &[] }).copied().collect();
+    let (mut rest, mut bits) = (&bytes[..], Vec::new());
+    for size in sizes.iter().cycle() {
+        let (piece, more) = rest.split_at((*size).min(rest.len()));
+        bits.push(Bit::Bytes(piece.to_vec()));
+        rest = more;
+        if rest.is_empty() {
+            break;
+        }
+    }
+    Reply { bits, ..reply }
+}
+
 /// A tone for a clause.
 pub fn speaks(asked: &Asked, hz: f64, length: Duration) -> Reply {
     let format = format(asked);
@@ -37,16 +66,7 @@ pub fn wav(format: Format, audio: &[u8], sizes: &[usize]) -> Reply {
     file.extend((2 * format.rate).to_le_bytes());
     file.extend(b"\x02\0\x10\0data\xff\xff\xff\xff");
     file.extend(audio);
-    let (mut rest, mut bits) = (&file[..], Vec::new());
-    for size in sizes.iter().cycle() {
-        let (piece, more) = rest.split_at((*size).min(rest.len()));
-        bits.push(Bit::Bytes(piece.to_vec()));
-        rest = more;
-        if rest.is_empty() {
-            break;
-        }
-    }
-    Reply { status: 200, kind: "audio/wav", bits }
+    in_pieces(Reply::whole("audio/wav", file), sizes)
 }
 
 fn has_head(asked: &Asked) -> bool {

@@ -46,6 +46,8 @@ enum Does {
     Fails(Duration, Fault),
     /// What the test hands it, a token at a time; it never ends by itself.
     Writes(mpsc::Receiver<&'static str>),
+    /// Nothing comes.
+    Hangs,
 }
 
 /// A service of any stage, and how often it was asked.
@@ -55,6 +57,8 @@ struct Puppet {
     asked: watch::Sender<usize>,
     /// Requests that are under way.
     busy: watch::Sender<usize>,
+    /// Listeners' sessions that ended because nothing more was to be heard.
+    goodbyes: watch::Sender<usize>,
     /// What a voice was asked to say.
     clauses: Mutex<Vec<String>>,
 }
@@ -70,8 +74,8 @@ impl Drop for Busy {
 impl Puppet {
     fn new(retries: u32, plan: impl IntoIterator<Item = Does>) -> Arc<Self> {
         let plan = Mutex::new(plan.into_iter().collect());
-        let (asked, busy) = (watch::Sender::new(0), watch::Sender::new(0));
-        Arc::new(Self { plan, retries, asked, busy, clauses: Mutex::default() })
+        let (asked, busy, goodbyes) = (watch::Sender::new(0), watch::Sender::new(0), watch::Sender::new(0));
+        Arc::new(Self { plan, retries, asked, busy, goodbyes, clauses: Mutex::default() })
     }
 
     fn begins(&self) -> (Does, Busy) {
@@ -128,6 +132,7 @@ impl Model for Puppet {
                     }
                     std::future::pending().await
                 }
+                Does::Hangs => std::future::pending().await,
             }
             Ok(Finish::Stop)
         }
@@ -161,6 +166,7 @@ impl Voice for Puppet {
             })
             .boxed(),
             Does::Writes(_) => stream::iter([Ok(sound)]).chain(stream::pending()).boxed(),
+            Does::Hangs => stream::pending().boxed(),
         };
         sounds
             .map(move |sound| {
@@ -184,7 +190,7 @@ impl Listener for Puppet {
         leg
     }
 
-    /// Hears "Hello." in every turn. One that fails does so with its first turn.
+    /// Hears "Hello." in every turn. One that fails does so with its first turn, one that hangs is never there.
     fn listen(
         &self,
         _: Format,
@@ -192,8 +198,12 @@ impl Listener for Puppet {
         words: mpsc::Sender<Heard>,
     ) -> BoxFuture<'static, Result<(), Fault>> {
         let (does, busy) = self.begins();
+        let goodbyes = self.goodbyes.clone();
         async move {
             let _busy = busy;
+            if matches!(does, Does::Hangs) {
+                return std::future::pending().await;
+            }
             let _ = words.send(Heard::Ready).await;
             while let Some(hear) = input.recv().await {
                 if hear == Hear::TurnEnded {
@@ -204,6 +214,7 @@ impl Listener for Puppet {
                     let _ = words.send(Heard::Turn { text: "Hello.".into() }).await;
                 }
             }
+            goodbyes.send_modify(|goodbyes| *goodbyes += 1);
             Ok(())
         }
         .boxed()
@@ -384,6 +395,56 @@ async fn a_listener_is_begun_again_and_then_the_next_one_and_the_turn_is_heard_b
     play.caller_says_hello().await;
     assert!(play.answers().await);
     assert_eq!((first.times(), second.times()), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_hangs_leaves_the_next_ones_their_share_of_the_time() {
+    let hangs = || Puppet::new(2, [Does::Hangs, Does::Hangs, Does::Hangs]);
+    for (hanging, ready) in [(1, READY_MAX / 2), (2, READY_MAX / 3 * 2)] {
+        let (mut all, last) = (Vec::from_iter((0..hanging).map(|_| hangs())), Puppet::new(0, []));
+        all.push(Arc::clone(&last));
+        let since = Instant::now();
+        let mut play = Play::begin(&all, &[Puppet::new(0, [])], &[Puppet::new(0, [])]);
+        assert!(matches!(play.events.recv().await, Some(AgentEvent::Ready)));
+        assert!(since.elapsed() <= ready + FRAME, "{:?} of {READY_MAX:?} for {hanging} that hang", since.elapsed());
+        play.caller_says_hello().await;
+        assert!(play.answers().await);
+        assert!(all.iter().all(|listener| listener.times() == 1), "each was asked once");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_is_slow_with_a_turn_is_not_asked_again_where_another_is_there() {
+    let slow = || Does::Fails(Duration::from_secs(4), Fault::Slow(Duration::from_secs(4)));
+    let (first, second) = (Puppet::new(2, [slow(), slow()]), Puppet::new(0, []));
+    let mut play =
+        Play::begin(&[Arc::clone(&first), Arc::clone(&second)], &[Puppet::new(0, [])], &[Puppet::new(0, [])]);
+    let since = Instant::now();
+    play.caller_says_hello().await;
+    assert!(play.answers().await);
+    assert_eq!((first.times(), second.times(), since.elapsed().as_secs()), (1, 1, 4));
+    // Where nobody else is there it is asked again.
+    let only = Puppet::new(1, [slow()]);
+    let mut play = Play::begin(&[Arc::clone(&only)], &[Puppet::new(0, [])], &[Puppet::new(0, [])]);
+    play.caller_says_hello().await;
+    assert!(play.answers().await);
+    assert_eq!(only.times(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_leaves_says_goodbye_to_its_listener_and_waits_for_none_that_hangs() {
+    for (does, takes) in [(Does::Works, Duration::ZERO), (Does::Hangs, Duration::from_secs(1))] {
+        let hangs = matches!(does, Does::Hangs);
+        let listener = Puppet::new(0, [does]);
+        let Play { commands, events, task, .. } =
+            Play::begin(&[Arc::clone(&listener)], &[Puppet::new(0, [])], &[Puppet::new(0, [])]);
+        listener.is_asked(1).await;
+        let since = Instant::now();
+        drop((commands, events));
+        assert_eq!(task.await.unwrap(), None);
+        assert_eq!((since.elapsed(), *listener.goodbyes.borrow()), (takes, usize::from(!hangs)));
+        assert_eq!(*listener.busy.borrow(), 0, "nothing of it is left");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,229 @@
+//! Where a call is when something happens to the service that listens, and what the caller goes on with.
+
+use super::{
+    called,
+    faults::{DEPUTY, calls_once, deputy, no_apology},
+    has_heard, speaks, story,
+};
+use crate::{
+    desk::Desk,
+    ear::{Caller, Tape},
+    faults::is_explained,
+    ms,
+    support::{
+        stages::{Bit, Stages, model, voice},
+        vendor::{Call, hertz},
+    },
+};
+use serde_json::json;
+use std::{ops::Range, time::Duration};
+
+/// From the caller's last word, or from the fault where nobody has to speak, until an answer is heard.
+const CARRIED_ON: Duration = ms(5_000);
+/// Before that it is not decided what a sound over the agent is: shorter ones do not interrupt.
+const UNDECIDED_MAX: Duration = ms(560);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// The caller hears the greeting, which is still being made.
+    Greeting,
+    Idle,
+    CallerSpeaking,
+    /// The caller has finished and was understood, and nothing of the answer has come.
+    Thinking,
+    /// The caller hears an answer, which is still being made.
+    AgentSpeaking,
+    /// The agent is paused, and it is not decided whether the caller interrupts.
+    Undecided,
+    ToolRunning,
+    /// The agent has handed the call to another context, and its last words are being heard.
+    HandingOver,
+}
+
+pub const STATES: [State; 8] = [
+    State::Greeting,
+    State::Idle,
+    State::CallerSpeaking,
+    State::Thinking,
+    State::AgentSpeaking,
+    State::Undecided,
+    State::ToolRunning,
+    State::HandingOver,
+];
+/// Where it matters what of the listener fails: nobody waits, or somebody does, for the beginning or the rest of an
+/// answer or for a tool.
+pub const WAITS: [State; 4] = [State::Idle, State::Thinking, State::AgentSpeaking, State::ToolRunning];
+
+impl State {
+    /// The listener that fails has written down a turn before it does.
+    pub fn is_understood(self) -> bool {
+        matches!(self, Self::Thinking | Self::AgentSpeaking | Self::ToolRunning | Self::HandingOver)
+    }
+}
+
+pub struct Scene {
+    state: State,
+    pub stages: Stages,
+    pub deputy: Stages,
+    pub desk: Desk,
+    pub caller: Caller,
+}
+
+/// A call in this state, on a pipeline with a deputy.
+pub async fn call_in(state: State) -> Scene {
+    let (stages, deputy) = (Stages::start().await, deputy().await);
+    prepare(state, &stages);
+    let billing = if state == State::HandingOver { "provider: second" } else { "" };
+    let pipelines = [("first", &stages), ("second", &deputy)];
+    let more = "fallbacks: [second]\nlimits: { agent_silence: 4s }\nturns: { min_speech: 560ms }";
+    let desk = Desk::of_pipelines_with_another_context(&pipelines, more, billing).await;
+    let greeted = !matches!(state, State::Greeting | State::Undecided);
+    let caller = if greeted { called(&desk).await } else { desk.call().await };
+    if !greeted {
+        caller.hears(hertz(1), ms(600)).await;
+    }
+    match state {
+        State::Greeting | State::Idle => {}
+        State::CallerSpeaking => {
+            caller.speaks().await;
+            let half_a_second = |said: &Range<Duration>| said.end - said.start >= ms(500);
+            caller.until("the caller speaks", |tape| tape.said.last().is_some_and(half_a_second)).await;
+        }
+        State::Thinking => {
+            speaks(&caller).await;
+            stages.model.is_asked(1).await;
+            let understood = "offhook_stage_requests_total{kind=\"deepgram_listen\",outcome=\"done\"";
+            desk.counts(understood, 1.0).await;
+        }
+        State::AgentSpeaking => {
+            let said = speaks(&caller).await;
+            caller.hears_from(said.end, hertz(1), ms(600)).await;
+        }
+        State::Undecided => {
+            caller.speaks().await;
+            let paused = |tape: &Tape| tape.said.last().is_some_and(|said| tape.is_quiet(said.start + ms(60)));
+            caller.until("the agent is paused", paused).await;
+        }
+        State::ToolRunning => {
+            desk.service.holds(true);
+            speaks(&caller).await;
+            desk.service.wait_requests(1).await;
+        }
+        State::HandingOver => {
+            speaks(&caller).await;
+            desk.counts("offhook_tool_calls_total{outcome=\"done\",tool=\"to_billing\"", 1.0).await;
+        }
+    }
+    Scene { state, stages, deputy, desk, caller }
+}
+
+/// What the model and the voice do, so that the state lasts.
+fn prepare(state: State, stages: &Stages) {
+    match state {
+        State::Greeting | State::AgentSpeaking => {
+            stages.voice.answers(|asked| voice::speaks_slowly(asked, hertz(1), ms(2_000)));
+        }
+        State::Undecided => stages.voice.answers(|asked| voice::speaks_slowly(asked, hertz(1), ms(4_000))),
+        State::ToolRunning => stages.model.answers(calls_once),
+        State::Thinking => stages.model.answers(|_| {
+            let mut answer = model::says("A tone.");
+            answer.bits.insert(0, Bit::Wait(ms(700)));
+            answer
+        }),
+        State::HandingOver => {
+            let call = Call { id: "call_0000000000000001".into(), name: "to_billing".into(), arguments: json!({}) };
+            stages.model.answers(move |_| {
+                let mut chunks = model::words("I hand you over.");
+                chunks.push(model::fragment(0, Some(&call), "{}"));
+                model::stream(chunks, "tool_calls")
+            });
+            let length = |number| if number == 1 { ms(1_000) } else { ms(3_000) };
+            stages.voice.answers(move |asked| voice::speaks_slowly(asked, hertz(1), length(asked.number)));
+        }
+        State::Idle | State::CallerSpeaking => {}
+    }
+}
+
+impl Scene {
+    /// The caller hears what was being said as if nothing had happened, goes on, and is answered; and so is the turn
+    /// after that.
+    pub async fn goes_on(&self, what: &str) {
+        let (caller, last) = (&self.caller, |tape: &Tape| tape.said.last().map_or(ms(0), |said| said.end));
+        let since = match self.state {
+            State::Idle => speaks(caller).await.end,
+            State::CallerSpeaking | State::Undecided => caller.has_spoken().await.end,
+            State::Thinking => caller.look(last),
+            State::Greeting | State::AgentSpeaking => {
+                self.says_it_all(caller.look(last), ms(1_900)).await;
+                caller.hears_nothing_for(ms(300)).await;
+                speaks(caller).await.end
+            }
+            State::ToolRunning => {
+                let failed = caller.now();
+                caller.until("the tool takes its time", |tape| tape.now() > failed + ms(3_000)).await;
+                self.desk.service.holds(false);
+                failed
+            }
+            State::HandingOver => self.says_it_all(caller.look(last), ms(2_900)).await,
+        };
+        self.is_answered(what, since).await;
+        if matches!(self.state, State::CallerSpeaking | State::Undecided) {
+            let said = caller.look(|tape| tape.said.last().expect("waited for").clone());
+            has_heard(what, &self.stages.listener, 2, &said);
+        }
+        caller.hears_nothing_for(ms(300)).await;
+        // A turn that nothing disturbs any more, but what was not noticed before.
+        self.is_answered(&format!("{what}, the next turn"), speaks(caller).await.end).await;
+        let asked = [&self.stages, &self.deputy].map(|stages| stages.model.asked());
+        let told =
+            asked.iter().filter_map(|asked| asked.last()).any(|asked| asked.said_by("user").len() >= self.turns());
+        assert!(told, "{what}: {asked:#?}");
+        if self.state == State::HandingOver {
+            assert_eq!(self.desk.engine.calls().view().active[0].call.context, "billing", "{what}");
+        }
+    }
+
+    /// So many turns of the caller are known to who answers last.
+    fn turns(&self) -> usize {
+        match self.state {
+            State::AgentSpeaking => 3,
+            State::HandingOver => 1,
+            _ => 2,
+        }
+    }
+
+    /// The agent's words are heard as they were being said; until when.
+    async fn says_it_all(&self, from: Duration, length: Duration) -> Duration {
+        let caller = &self.caller;
+        caller.hears_from(from, hertz(1), length).await;
+        let (begun, quiet) = caller.look(|tape| {
+            let begun = tape.first_of(hertz(1), from).expect("heard");
+            (begun, tape.longest_silence(begun..tape.now()))
+        });
+        assert!(quiet <= ms(100), "{:?} from {begun:?}: what was being said goes on; {}", self.state, story(caller));
+        caller.now()
+    }
+
+    async fn is_answered(&self, what: &str, since: Duration) {
+        let caller = &self.caller;
+        // The other context's agent is the deputy; what is still heard of the first one is the rest of its last words.
+        let pitches =
+            if self.state == State::HandingOver { vec![hertz(1 + DEPUTY)] } else { vec![hertz(1), hertz(1 + DEPUTY)] };
+        let heard = |tape: &Tape| pitches.iter().filter_map(|hz| tape.first_of(*hz, since)).min();
+        caller.until(&format!("{what}: the caller is answered"), |tape| heard(tape).is_some()).await;
+        let begun = caller.look(heard).expect("waited for");
+        assert!(begun <= since + CARRIED_ON, "{what}: {}", story(caller));
+        is_explained(what, caller, since..begun);
+        no_apology(what, caller);
+    }
+
+    /// How long the caller had been speaking when this was so, of which it was not decided whether it interrupts.
+    pub async fn is_undecided_when(&self, what: &str, counted: impl Fn(&Desk) -> bool) {
+        if self.state != State::Undecided {
+            return;
+        }
+        self.caller.until(what, |_| counted(&self.desk)).await;
+        let spoken = self.caller.look(|tape| tape.now() - tape.said.last().expect("the caller speaks").start);
+        assert!(spoken <= UNDECIDED_MAX, "{what} after {spoken:?}, when it was decided");
+    }
+}
