@@ -4,6 +4,7 @@ mod echo;
 
 use super::*;
 use AgentSound::{Protected, Silent, Speaking};
+use echo::{agent_level, sound};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 

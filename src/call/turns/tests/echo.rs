@@ -3,14 +3,14 @@
 use super::*;
 
 /// Speech in 20 ms levels, the same every time: syllables of the agent.
-fn agent_level(frame: usize) -> Option<u8> {
+pub fn agent_level(frame: usize) -> Option<u8> {
     let syllable = [6, 2, 0, 1, 3, 8, 20, 25, 5, 1, 0, 2, 9, 25, 25, 12, 3, 1, 4, 10, 25, 7, 0, 0, 3, 18];
     let level = syllable[(frame + frame / 61) % syllable.len()];
     (level < 25).then_some(level)
 }
 
 /// A frame that plays at the level of this letter.
-fn sound(level: Option<u8>) -> Vec<u8> {
+pub fn sound(level: Option<u8>) -> Vec<u8> {
     let Some(level) = level else { return vec![0; 320] };
     let amplitude = 32_767.0 * 10_f32.powf((-20.0 - f32::from(level)) / 20.0);
     (0..160).flat_map(|i| (if i % 2 == 0 { amplitude as i16 } else { -amplitude as i16 }).to_le_bytes()).collect()
