@@ -383,6 +383,9 @@ impl CallMachine {
                 let played = self.track.slot(due, now, self.response.is_some(), out);
                 self.timers.set(Timer::Slot, played.next);
                 self.ears.played(&played.frame, now);
+                if let Some(question) = self.track.asked() {
+                    self.policy.question_was_heard(&question);
+                }
                 if played.agent_begins
                     && let Some(times) = self.clock.heard(now)
                 {

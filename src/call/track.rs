@@ -163,20 +163,34 @@ impl Track {
     }
 
     /// The caller takes the floor from an agent who may be speaking.
-    pub fn caller_speaks(&mut self, active: Option<&ResponseId>, now: Instant) -> (Interrupted, Option<ClipHeard>) {
+    pub fn caller_speaks(&mut self, active: Option<&ResponseId>, now: Instant) -> (Interrupted, Vec<ClipHeard>) {
         self.floor = Floor::Caller;
         self.cut(active, now)
     }
 
     /// Cuts off whatever is being said, but for what is protected.
-    pub fn cut(&mut self, active: Option<&ResponseId>, now: Instant) -> (Interrupted, Option<ClipHeard>) {
+    pub fn cut(&mut self, active: Option<&ResponseId>, now: Instant) -> (Interrupted, Vec<ClipHeard>) {
         self.loudness = Loudness::Full;
         let interrupted = self.playout.interrupt(active);
-        let clip = self.clips.interrupt(self.format);
-        if !interrupted.cuts.is_empty() || clip.is_some() {
+        let clips = self.clips.interrupt(self.format);
+        if !interrupted.cuts.is_empty() || !clips.is_empty() {
             self.interrupted = Some(now);
         }
-        (interrupted, clip)
+        (interrupted, clips)
+    }
+
+    /// The question that was heard to its end since this was last asked.
+    pub fn asked(&mut self) -> Option<String> {
+        self.clips.asked()
+    }
+
+    /// The question that is being heard, and how much of it.
+    pub fn question(&self) -> Option<ClipHeard> {
+        self.clips.question(self.format)
+    }
+
+    pub fn drop_questions(&mut self) {
+        self.clips.drop_questions();
     }
 
     /// The engine's own sentences are over, protected or not.

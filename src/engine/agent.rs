@@ -162,15 +162,16 @@ impl Session {
 
     /// Hands a command over without waiting.
     pub fn tell(&mut self, command: AgentCommand) -> Told {
-        // Audio is late in any case, and a summary is asked for again.
-        let may_fail = matches!(command, AgentCommand::Audio(_) | AgentCommand::Summarise { .. });
+        let audio = matches!(command, AgentCommand::Audio(_));
+        // The call does without it.
+        let may_fail = matches!(command, AgentCommand::Summarise { .. });
         match self.commands.try_send(command) {
             Ok(()) => self.refused_since = None,
             // A session that is gone says itself why, in its last event.
             Err(mpsc::error::TrySendError::Closed(_)) => {}
             Err(mpsc::error::TrySendError::Full(_)) => {
                 let since = *self.refused_since.get_or_insert_with(Instant::now);
-                if self.over || may_fail && since.elapsed() < STALLED_AFTER {
+                if self.over || may_fail || audio && since.elapsed() < STALLED_AFTER {
                     return Told::Full;
                 }
                 self.over = true;

@@ -10,6 +10,7 @@ mod clauses;
 mod conductor;
 mod history;
 mod options;
+mod orders;
 mod ranks;
 mod run;
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The read-back: a write waits until the caller has agreed to it, by voice or by key.
 
-use crate::stage::{LINE, Stage, WORDS, approved_tool, book, look_up};
+use crate::stage::{LINE, MOMENT, Stage, WORDS, approved_tool, book, look_up};
 use offhook::{
-    call::{AgentEvent, LegEvent, Note, Output, Reply, Speaker},
+    call::{AgentEvent, AgentLoss, LegEvent, Note, Output, Reply, Speaker},
     tool::{ToolOutcome, ToolSpec, Verdict},
 };
 use serde_json::json;
@@ -251,4 +251,41 @@ fn a_question_with_a_clip_is_not_put_to_a_caller_who_speaks() {
     stage.agent(AgentEvent::CallerSpeechStarted { utterance: None }).done("r").after(1_000);
     assert_eq!(stage.heard(LINE), []);
     assert!(stage.told().iter().any(|(text, _)| text.contains("has not heard the question")));
+}
+
+/// What waited behind another sentence and went with it was not heard, whatever the caller says to the other one.
+#[test]
+fn a_question_behind_a_filler_that_is_talked_over_was_not_heard() {
+    let mut stage = Stage::with_tools([ToolSpec { confirm_template: Some(WORDS.into()), ..book() }]);
+    stage.caller_tells("A table please.").after(1_400);
+    assert!(!stage.heard(MOMENT).is_empty(), "the model is slow");
+    stage.hears(Speaker::Agent, "Let me see.").only_calls("provider-1", "book", FRIDAY).after(100);
+    assert_eq!(stage.heard(LINE), []);
+    stage.caller_tells("Yes, thanks.");
+    assert_eq!(verdicts(&stage), [Verdict::Unheard]);
+    stage.only_calls("provider-2", "book", &with_token(&stage));
+    assert!(stage.ran().is_empty());
+    // The agent puts it now, and then a yes is one.
+    stage.agent_tells("again", WORDS).caller_tells("Yes.");
+    assert_eq!(verdicts(&stage), [Verdict::Unheard, Verdict::Granted]);
+}
+
+/// A key before the question is no answer to it; in its second half it is, and nobody is asked on.
+#[test]
+fn a_key_counts_for_a_question_with_a_clip_once_it_can_be_known() {
+    for (after_ms, expected) in [(100, Verdict::Unheard), (500, Verdict::Unheard), (900, Verdict::Granted)] {
+        let mut stage = asked_by_clip();
+        stage.after(after_ms).leg(LegEvent::Digit('1')).after(1_000);
+        assert_eq!(verdicts(&stage), [expected], "{after_ms} ms");
+        assert!(stage.heard(LINE).len() < 30, "{after_ms} ms");
+    }
+}
+
+/// Its agent is gone: the next one's questions are its own.
+#[test]
+fn a_question_with_a_clip_that_its_agent_did_not_get_to_put_is_not_put() {
+    let mut stage = Stage::with_tools([ToolSpec { confirm_template: Some(WORDS.into()), ..book() }]);
+    stage.caller_tells("A table please.").starts("r").speaks("r", 400).calls_tool("provider-1", "book", FRIDAY);
+    stage.agent(AgentEvent::Lost(AgentLoss::Closed)).after(2_000);
+    assert_eq!(stage.heard(LINE), []);
 }

@@ -182,7 +182,7 @@ impl CallMachine {
         }
         out.push(Output::Note(Note::CallerSpeaks));
         let active = self.response.as_ref().map(|response| &response.id);
-        let (interrupted, clip) = self.track.caller_speaks(active, now);
+        let (interrupted, clips) = self.track.caller_speaks(active, now);
         let cut = !interrupted.cuts.is_empty();
         // The last second of a question can be missed; more is a question that was not heard.
         if cut && (self.response.is_some() || interrupted.dropped > FRAMES_A_SECOND * self.plan.format.frame_bytes()) {
@@ -190,7 +190,7 @@ impl CallMachine {
         }
         let cancels = self.plan.agent.cancels_on_speech && !self.ears.tells_turns();
         self.tell_interrupted(interrupted, !cancels, out);
-        self.tell_clip_was_cut(clip, out);
+        self.tell_clips_were_cut(clips, out);
         // Somebody who talks into a goodbye, or before it, is not hung up on.
         if (cut || !self.farewell_begun)
             && self.agent != Agent::Gone
@@ -219,17 +219,19 @@ impl CallMachine {
         }
     }
 
-    /// The agent learns how much was heard of a sentence of ours.
-    pub(super) fn tell_clip_was_cut(&mut self, clip: Option<ClipHeard>, out: &mut Vec<Output>) {
-        let Some(clip) = clip else { return };
-        if clip.purpose == Purpose::Question {
-            return self.question_was_cut(&clip, out);
-        }
-        let ClipHeard { text, purpose, heard, .. } = clip;
-        if matches!(purpose, Purpose::Greeting { .. }) && self.agent == Agent::Ready {
-            let seconds = heard.as_secs_f32();
-            let text = format!("The caller interrupted the greeting after {seconds:.1} seconds. It was: \"{text}\"");
-            self.to_agent(AgentCommand::Tell { text, reply: Reply::NotNow }, out);
+    /// The agent learns how much was heard of sentences of ours.
+    pub(super) fn tell_clips_were_cut(&mut self, clips: Vec<ClipHeard>, out: &mut Vec<Output>) {
+        for clip in clips {
+            match clip.purpose {
+                Purpose::Question => self.question_was_cut(&clip, out),
+                Purpose::Greeting { .. } if self.agent == Agent::Ready => {
+                    let (seconds, text) = (clip.heard.as_secs_f32(), clip.text);
+                    let text =
+                        format!("The caller interrupted the greeting after {seconds:.1} seconds. It was: \"{text}\"");
+                    self.to_agent(AgentCommand::Tell { text, reply: Reply::NotNow }, out);
+                }
+                _ => {}
+            }
         }
     }
 

@@ -51,7 +51,9 @@ impl CallMachine {
             return;
         }
         out.push(Output::Note(Note::Digit(digit.into())));
+        self.question_may_be_known();
         if let Some(verdict) = self.policy.caller_pressed(digit, now) {
+            self.drop_question();
             self.on_verdict_by_key(verdict, now, out);
         } else if self.plan.agent.takes_keys && matches!(self.phase, Phase::Talking) {
             self.on_menu_key(digit, now, out);
@@ -61,10 +63,11 @@ impl CallMachine {
     /// Who presses a key has heard enough of the menu.
     fn on_menu_key(&mut self, digit: char, now: Instant, out: &mut Vec<Output>) {
         if !self.track.is_protected() {
-            let (interrupted, _) = self.track.cut(self.response.as_ref().map(|response| &response.id), now);
+            let (interrupted, clips) = self.track.cut(self.response.as_ref().map(|response| &response.id), now);
             let active = self.response.as_ref().map(|response| response.id.clone());
             let unheard = active.filter(|id| !interrupted.cuts.iter().any(|cut| cut.response == *id));
             self.tell_interrupted(interrupted, true, out);
+            self.tell_clips_were_cut(clips, out);
             // What was begun and not heard at all is not wanted either.
             if let Some(response) = unheard {
                 let (item, heard) = (response.clone(), Duration::ZERO);

@@ -23,19 +23,42 @@ impl CallMachine {
             return false;
         }
         self.track.say(&question, Purpose::Question);
-        self.policy.question_is_read_out();
         out.push(Output::Note(Note::Spoke { purpose: Purpose::Question.label() }));
         true
     }
 
     pub(super) fn question_was_cut(&mut self, ClipHeard { text, heard, left, .. }: &ClipHeard, out: &mut Vec<Output>) {
         if *left > MAY_BE_MISSED.min(*heard) {
-            self.policy.question_was_cut();
             self.tell_unheard(text, out);
+        } else {
+            self.policy.question_was_heard(text);
+        }
+    }
+
+    /// Who presses a key in the second half of a question knows what it is about.
+    pub(super) fn question_may_be_known(&mut self) {
+        if let Some(ClipHeard { text, heard, left, .. }) = self.track.question()
+            && heard >= left
+        {
+            self.policy.question_was_heard(&text);
+        }
+    }
+
+    /// It is answered, or another context has the call: nobody is asked any more.
+    pub(super) fn drop_question(&mut self) {
+        self.forget_question();
+        self.track.drop_questions();
+    }
+
+    /// Its agent is gone before it was put.
+    pub(super) fn forget_question(&mut self) {
+        if self.question.take().is_some() {
+            self.policy.question_was_not_heard();
         }
     }
 
     fn tell_unheard(&mut self, question: &str, out: &mut Vec<Output>) {
+        self.policy.question_was_not_heard();
         let text = format!(
             "The caller has not heard the question. Where it still matters, say it, word for word: \"{question}\""
         );

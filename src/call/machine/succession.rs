@@ -94,6 +94,7 @@ impl CallMachine {
             self.timers.clear(timer);
         }
         self.early_calls.clear();
+        self.forget_question();
         if self.handoff.is_some() && matches!(self.phase, Phase::Talking) {
             // The next context has an agent of its own, and is dialled once nobody speaks.
             self.agent = Agent::Lost;

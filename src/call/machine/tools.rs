@@ -428,7 +428,7 @@ impl CallMachine {
         self.takes_over = true;
         (self.plan.rules, self.plan.agent, self.plan.clips) = (rules, agent, clips);
         self.policy.reads_out(self.plan.clips.lines.keys().cloned());
-        self.question = None;
+        self.drop_question();
         self.agent = Agent::Dialling;
         self.timers.set(Timer::AgentReady, now + self.plan.rules.agent_ready_max);
         out.push(Output::Note(Note::HandedOff { context }));

@@ -81,36 +81,58 @@ pub struct ClipHeard {
 }
 
 #[derive(Debug, Default)]
-pub struct ClipQueue(VecDeque<Waiting>);
+pub struct ClipQueue {
+    waiting: VecDeque<Waiting>,
+    asked: Option<String>,
+}
 
 impl ClipQueue {
     pub fn push(&mut self, spoken: &Spoken, purpose: Purpose, format: Format) {
         let rest = spoken.clip.render(format);
-        if self.0.len() < WAITING_MAX && !rest.is_empty() {
-            self.0.push_back(Waiting { text: spoken.text.clone(), purpose, rest, sent: 0 });
+        if self.waiting.len() < WAITING_MAX && !rest.is_empty() {
+            self.waiting.push_back(Waiting { text: spoken.text.clone(), purpose, rest, sent: 0 });
         }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.waiting.is_empty()
     }
 
     pub fn queued(&self, format: Format) -> Duration {
-        format.duration_of(self.0.iter().map(|clip| clip.rest.len()).sum())
+        format.duration_of(self.waiting.iter().map(|clip| clip.rest.len()).sum())
     }
 
     pub fn is_protected(&self) -> bool {
-        self.0.front().is_some_and(|clip| clip.purpose.is_protected())
+        self.waiting.front().is_some_and(|clip| clip.purpose.is_protected())
+    }
+
+    /// The question that was heard to its end with the last frame, once.
+    pub fn asked(&mut self) -> Option<String> {
+        self.asked.take()
+    }
+
+    /// Questions are answered, or nobody's any more.
+    pub fn drop_questions(&mut self) {
+        self.waiting.retain(|clip| clip.purpose != Purpose::Question);
+    }
+
+    /// The question that is being heard.
+    pub fn question(&self, format: Format) -> Option<ClipHeard> {
+        self.waiting.front().filter(|clip| clip.purpose == Purpose::Question).map(|clip| clip.so_far(format))
     }
 
     /// The next frame of the clip that is being heard; `agent_waits`: the agent has something to be heard.
     pub fn next(&mut self, format: Format, agent_waits: bool) -> Option<Bytes> {
-        let clip = self.0.front_mut().filter(|clip| !agent_waits || clip.sent > 0 || !clip.purpose.comes_last())?;
+        let clip =
+            self.waiting.front_mut().filter(|clip| !agent_waits || clip.sent > 0 || !clip.purpose.comes_last())?;
         let size = format.frame_bytes();
         let part = clip.rest.split_to(size.min(clip.rest.len()));
         clip.sent += part.len();
-        if clip.rest.is_empty() {
-            self.0.pop_front();
+        if clip.rest.is_empty()
+            && let Some(over) = self.waiting.pop_front()
+            && over.purpose == Purpose::Question
+        {
+            self.asked = Some(over.text);
         }
         if part.len() == size {
             return Some(part);
@@ -122,23 +144,28 @@ impl ClipQueue {
 
     /// The agent's answer is there.
     pub fn give_way(&mut self) {
-        self.0.retain(|clip| !clip.purpose.gives_way() || (clip.sent > 0 && clip.is_nearly_over()));
+        self.waiting.retain(|clip| !clip.purpose.gives_way() || (clip.sent > 0 && clip.is_nearly_over()));
     }
 
-    /// Drops what may be cut off; the clip that was being heard, if it was one of them.
-    pub fn interrupt(&mut self, format: Format) -> Option<ClipHeard> {
-        let first = self.0.front().filter(|clip| !clip.purpose.is_protected()).map(|clip| ClipHeard {
-            text: clip.text.clone(),
-            purpose: clip.purpose,
-            heard: format.duration_of(clip.sent),
-            left: format.duration_of(clip.rest.len()),
-        });
-        self.0.retain(|clip| clip.purpose.is_protected());
-        first
+    /// Drops what may be cut off, and tells of each how much of it was heard, if any.
+    pub fn interrupt(&mut self, format: Format) -> Vec<ClipHeard> {
+        let cut =
+            self.waiting.iter().filter(|clip| !clip.purpose.is_protected()).map(|clip| clip.so_far(format)).collect();
+        self.waiting.retain(|clip| clip.purpose.is_protected());
+        cut
     }
 }
 
 impl Waiting {
+    fn so_far(&self, format: Format) -> ClipHeard {
+        ClipHeard {
+            text: self.text.clone(),
+            purpose: self.purpose,
+            heard: format.duration_of(self.sent),
+            left: format.duration_of(self.rest.len()),
+        }
+    }
+
     fn is_nearly_over(&self) -> bool {
         // All telephone formats have at least 8 bytes in a millisecond; more only make it stricter.
         self.rest.len() <= NEARLY_OVER.as_millis() as usize * 8

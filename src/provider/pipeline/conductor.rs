@@ -16,6 +16,7 @@
 use super::{
     answer::{Answer, Clause},
     history::History,
+    orders::{BROKE_OFF, in_words},
 };
 use crate::{
     call::{AgentCommand, AgentEvent, CallerTurn, Noise, Reply, ResponseId, ResponseStatus, Speaker},
@@ -114,6 +115,8 @@ pub(super) struct Conductor {
     answer: Option<Answer>,
     /// Since the caller's last words something was said.
     spoke: bool,
+    /// Since then the rest of an answer that broke off was asked for.
+    resumed: bool,
     /// An order that waits for its turn; a newer one replaces it.
     order: Option<Order>,
     /// An answer is wanted: to results, or to what was told.
@@ -139,6 +142,7 @@ impl Conductor {
             unheard_turns: 0,
             answer: None,
             spoke: false,
+            resumed: false,
             order: None,
             reply: false,
             summary: None,
@@ -299,7 +303,7 @@ impl Conductor {
             _ => AgentEvent::Transcript { speaker: Speaker::Caller, text: text.to_owned(), utterance: None },
         }));
         self.history.caller_said(text);
-        self.spoke = false;
+        (self.spoke, self.resumed) = (false, false);
         // A further turn has begun, or its words are still to come: one answer to all of it.
         if self.unheard_turns > 0 || matches!(self.turn, Turn::Caller { .. }) {
             self.drop_guess(out);
@@ -470,11 +474,23 @@ impl Conductor {
                 self.ask(out);
             }
             // What was said is said, and no half call runs.
-            Ok(_) | Err(_) => {
+            how => {
                 answer.status = ResponseStatus::Incomplete;
                 answer.calls.clear();
+                if let Err(fault) = how {
+                    self.broke_off(&fault, out);
+                }
             }
         }
+    }
+
+    /// The caller has heard the beginning of an answer and waits for the rest: it is asked for, once.
+    fn broke_off(&mut self, fault: &Fault, out: &mut Vec<Output>) {
+        if std::mem::replace(&mut self.resumed, true) {
+            return self.lose(fault, out);
+        }
+        self.history.note(asides::told(BROKE_OFF));
+        self.reply = true;
     }
 
     fn call_tools(&mut self, out: &mut Vec<Output>) {
@@ -579,18 +595,6 @@ impl Conductor {
             self.begin(None, Some(order), out);
         } else if std::mem::take(&mut self.reply) {
             self.begin(None, None, out);
-        }
-    }
-}
-
-fn in_words(order: &Order) -> String {
-    match order {
-        Order::Greet => asides::GREET.to_owned(),
-        Order::Say(words) => format!("{} {words}", asides::SAY),
-        Order::SumUp => {
-            "Sum up this part of a telephone conversation in at most five sentences, for somebody who takes over. \
-                         Keep names, numbers, dates and what was agreed."
-                .to_owned()
         }
     }
 }

@@ -425,7 +425,17 @@ fn of_a_clause_that_is_still_being_made_no_more_is_taken_for_heard_than_was_spok
 fn an_answer_that_breaks_off_is_spoken_as_far_as_it_went_and_runs_no_tool() {
     let mut scene = Scene::new();
     scene.says("Look.").writes(1, "One moment. I will").sounds(1).calls(1, "c1").fails(1).told();
-    assert_eq!(scene.spoken(1).spoken(2).told(), "sound 1, sound 2, agent: One moment. I will, answer-1 is Incomplete");
+    let heard = "sound 1, sound 2, agent: One moment. I will, answer-1 is Incomplete, answer-2 begins, ask 2";
+    assert_eq!(scene.spoken(1).spoken(2).told(), heard, "the caller waits for the rest");
+    scene.writes(2, "Here it is.").answered(2).spoken(3).told();
+    assert!(
+        matches!(scene.shown.last(), Some(Message::System(note)) if note.contains("broke off")),
+        "{:?}",
+        scene.shown
+    );
+    // Once in a turn; who breaks off again is no agent to rely on.
+    scene.says("And now?").writes(3, "One moment. I will").sounds(4).fails(3).spoken(4).spoken(5).told();
+    assert!(scene.writes(4, "Well. I").sounds(6).fails(4).told().ends_with("lost: closed"));
 }
 
 #[test]

@@ -47,14 +47,15 @@ impl CallPolicy {
         let shown = shown(spec, arguments);
         let preview = preview(spec, &shown);
         let (turn, rules) = (self.turns.number(), &self.rules.confirm);
-        let proposal =
-            Proposal { tool: &spec.name, arguments: digest, shown: Value::Object(shown), preview: preview.clone() };
+        let by_engine = self.read_out.contains(&preview);
+        let shown = Value::Object(shown);
+        let proposal = Proposal { tool: &spec.name, arguments: digest, shown, preview: preview.clone(), by_engine };
         let request = self.confirmations.ask(proposal, turn, now, rules);
         let mut failure = Failure::new(ToolError::ConfirmationRequired, "This action requires user confirmation");
         let mut actions = Vec::new();
         match request {
             Some(request) => {
-                let asked = if self.read_out.contains(&preview) {
+                let asked = if by_engine && self.confirmations.asked_in().is_some() {
                     actions.push(CallAction::Ask { question: preview.clone() });
                     format!("The caller is now asked by another voice: \"{preview}\" Say nothing yourself. Wait for")
                 } else {

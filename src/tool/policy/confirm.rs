@@ -39,7 +39,18 @@ struct Question {
     preview: Redacted<String>,
     /// What the agent said since.
     heard: Redacted<String>,
+    by: By,
     granted: bool,
+}
+
+/// Who puts a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    Agent,
+    /// By a clip, of which is known whether it was heard.
+    Engine {
+        heard: bool,
+    },
 }
 
 /// What a token is worth.
@@ -70,6 +81,8 @@ pub struct Proposal<'a> {
     /// The arguments without secrets.
     pub shown: Value,
     pub preview: String,
+    /// The engine has it as a clip.
+    pub by_engine: bool,
 }
 
 impl Confirmations {
@@ -77,7 +90,7 @@ impl Confirmations {
     /// was asked in this same turn.
     pub fn ask(
         &mut self,
-        Proposal { tool, arguments, shown, preview }: Proposal<'_>,
+        Proposal { tool, arguments, shown, preview, by_engine }: Proposal<'_>,
         turn: u64,
         now: Timestamp,
         rules: &ConfirmRules,
@@ -105,6 +118,7 @@ impl Confirmations {
             asked_in,
             preview: preview.into(),
             heard,
+            by: if by_engine { By::Engine { heard: false } } else { By::Agent },
             granted: false,
         });
         Some(open.request(shown))
@@ -146,10 +160,20 @@ impl Confirmations {
         }
     }
 
-    /// The engine itself puts the open question.
-    pub fn is_read_out(&mut self) {
+    /// The caller has heard this clip, to its end or nearly so.
+    pub fn was_heard(&mut self, question: &str) {
+        if let Some(open) = &mut self.open
+            && open.by != By::Agent
+            && open.preview.reveal() == question
+        {
+            open.by = By::Engine { heard: true };
+        }
+    }
+
+    /// The clip was not heard: the agent has to put the question.
+    pub fn was_not_heard(&mut self) {
         if let Some(open) = &mut self.open {
-            open.heard = open.preview.reveal().clone().into();
+            open.by = By::Agent;
         }
     }
 
@@ -181,8 +205,11 @@ impl Confirmations {
             self.open = None;
             return None;
         }
-        let told =
-            !rules.heard || !self.agent_is_transcribed || judge::tells(open.heard.reveal(), open.preview.reveal());
+        let told = !rules.heard
+            || match open.by {
+                By::Engine { heard } => heard,
+                By::Agent => !self.agent_is_transcribed || judge::tells(open.heard.reveal(), open.preview.reveal()),
+            };
         match answer {
             // Said already.
             Answer::Yes if open.granted => None,
@@ -195,7 +222,10 @@ impl Confirmations {
                 self.open = None;
                 Some(Verdict::Declined)
             }
-            Answer::Yes => Some(Verdict::Unheard),
+            Answer::Yes => {
+                open.by = By::Agent;
+                Some(Verdict::Unheard)
+            }
             Answer::Unclear => None,
         }
     }
@@ -221,7 +251,7 @@ mod tests {
     const CALL: [u8; 32] = [7; 32];
 
     fn proposal(arguments: [u8; 32], preview: &str) -> Proposal<'static> {
-        Proposal { tool: "pay", arguments, shown: json!({}), preview: preview.into() }
+        Proposal { tool: "pay", arguments, shown: json!({}), preview: preview.into(), by_engine: false }
     }
 
     fn asked() -> (Confirmations, String, ConfirmRules) {

@@ -279,9 +279,14 @@ impl CallPolicy {
         self.confirmations.agent_said(text);
     }
 
-    /// The caller hears the open question in its own words, whoever reports what.
-    pub fn question_is_read_out(&mut self) {
-        self.confirmations.is_read_out();
+    /// The caller has heard this question as a clip.
+    pub fn question_was_heard(&mut self, question: &str) {
+        self.confirmations.was_heard(question);
+    }
+
+    /// They have not; the agent puts it.
+    pub fn question_was_not_heard(&mut self) {
+        self.confirmations.was_not_heard();
     }
 
     /// The caller interrupted what the agent was saying before they had heard it.
