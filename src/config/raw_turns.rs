@@ -19,7 +19,7 @@ pub(super) struct Turns {
     /// "no, wait" does not.
     #[schemars(extend("default" = values::duration_text(TurnRules::default().min_speech)))]
     pub min_speech: Option<DurationText>,
-    /// So many words interrupt it sooner, where the provider tells them in time. Words that only say "I am
+    /// So many words interrupt it sooner, where they are told in time, as pipelines do. Words that only say "I am
     /// listening" do not count.
     #[schemars(range(min = 1, max = 10), extend("default" = TurnRules::default().min_words))]
     pub min_words: Option<u32>,
