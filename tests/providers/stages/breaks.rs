@@ -78,7 +78,9 @@ pub async fn an_answer_that_ends_in_the_middle_of_a_call_calls_nothing() {
         stages.model.answers(move |asked| {
             let mut reply = model::stream(model::words(before), "tool_calls");
             reply.bits.truncate(reply.bits.len() - 3);
-            reply.bits.extend([model::fragment(0, Some(&look_up(1)), "{\"par"), Bit::Break]);
+            // By then the words before it are heard.
+            let wait = Bit::Wait(if before.is_empty() { ms(0) } else { ms(400) });
+            reply.bits.extend([model::fragment(0, Some(&look_up(1)), "{\"par"), wait, Bit::Break]);
             if asked.number == 1 { reply } else { model::says("A tone.") }
         });
         is_answered(before, &stages, 0).await;
