@@ -48,7 +48,7 @@ PAGES (run), on 127.0.0.1:15000 unless http.bind says otherwise
 
 EXIT CODES
   0  all well
-  1  the configuration has problems
+  1  the configuration has problems, or the bench missed a bar
   2  wrong arguments
   3  the engine could not start, or the demo's caller was not understood
 ";
@@ -114,11 +114,9 @@ fn check(file: &std::path::Path) -> ExitCode {
             let contexts = counted(config.contexts.len(), "context");
             let providers = counted(config.providers.len(), "provider");
             match offhook::engine::check(config) {
-                Ok(warnings) => warnings.iter().for_each(|warning| eprintln!("warning: {}: {warning}", file.display())),
+                Ok(warnings) => warnings.iter().for_each(|warning| eprintln!("warning: {warning}")),
                 Err(problems) => {
-                    for problem in problems.lines() {
-                        eprintln!("{}: {problem}", file.display());
-                    }
+                    problems.iter().for_each(|problem| eprintln!("{problem}"));
                     return ExitCode::FAILURE;
                 }
             }

@@ -12,6 +12,7 @@ mod check;
 mod consistency;
 mod defaults;
 mod interpolate;
+mod lines;
 mod mcp;
 mod policy;
 mod price;
@@ -37,6 +38,7 @@ mod values;
 
 pub use catalog::{Catalog, Named, OptionProblem, ProviderKind, ServiceKind};
 pub use interpolate::Env;
+pub use lines::Lines;
 pub use mcp::{McpConfig, McpRestart, McpServer, McpTransport};
 pub use policy::{Identify, RemoteGate, ToolPolicy, ToolRules};
 pub use price::{Cost, Price, Prices};
@@ -123,6 +125,7 @@ fn compose(name: &str, text: &str, env: Env, catalog: &Catalog, report: &mut Rep
     let folder = std::path::Path::new(name).parent().unwrap_or(std::path::Path::new(""));
     let mut config = resolve::resolve(raw, &root, folder, catalog, report);
     consistency::check(&config, &root, catalog, report);
+    config.lines = Lines::of(name, &root);
     config.warnings = consistency::warnings(&config, &root, name);
     Some(config)
 }
@@ -152,6 +155,8 @@ pub struct Config {
     pub mail: Option<MailConfig>,
     pub mcp: McpConfig,
     pub prices: Prices,
+    /// For problems that show when something is built from it.
+    pub lines: Lines,
     /// What is right but probably not meant, in the order of the lines.
     pub warnings: Vec<Problem>,
 }

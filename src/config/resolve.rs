@@ -2,8 +2,8 @@
 //! looked up. Every problem is reported; the result counts only if there was none.
 
 use super::{
-    AsteriskConfig, AudioChoice, AudioSocketConfig, Config, Context, EngineLimits, HttpConfig, McpConfig, MediaConfig,
-    ProviderConfig, RtpConfig, Services, Tenant, Transport,
+    AsteriskConfig, AudioChoice, AudioSocketConfig, Config, Context, EngineLimits, HttpConfig, Lines, McpConfig,
+    MediaConfig, ProviderConfig, RtpConfig, Services, Tenant, Transport,
     catalog::{Catalog, Named},
     defaults, policy,
     problem::{Path, Report, suggest},
@@ -94,6 +94,7 @@ pub(super) fn resolve(
         mail,
         mcp: std::mem::take(&mut resolver.mcp),
         prices,
+        lines: Lines::default(),
         warnings: Vec::new(),
     };
     if let Some(name) = &config.default_context {

@@ -2,11 +2,11 @@
 
 use super::{
     Shared,
-    generation::Generation,
+    generation::{BuildError, Generation},
     workshop::{self, Workshop},
 };
 use crate::{
-    config::{self, Config, MailConfig, McpServer, McpTransport, ProviderConfig, Tenant},
+    config::{self, Config, Lines, MailConfig, McpServer, McpTransport, ProviderConfig, Tenant},
     http::{self, ReloadFailure, ReloadReport},
     provider,
     remote::wards::place,
@@ -31,10 +31,15 @@ pub enum Source {
 
 /// Builds what a configuration describes; the message names every part that could not be built.
 pub(super) fn build(number: u64, config: Config, workshop: &Workshop) -> Result<Generation, String> {
-    let generation = Generation::build(number, config, workshop)
-        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
+    let lines = config.lines.clone();
+    let generation = Generation::build(number, config, workshop).map_err(|errors| told(&lines, &errors).join("\n"))?;
     tell_tools(&generation);
     Ok(generation)
+}
+
+/// Errors with file and line, as those of a configuration that could not be read.
+fn told(lines: &Lines, errors: &[BuildError]) -> Vec<String> {
+    errors.iter().map(|error| lines.problem(&error.place, &error.message).to_string()).collect()
 }
 
 /// What is right and probably not meant.
@@ -72,18 +77,29 @@ pub(super) fn tell_tools(generation: &Generation) {
 ///
 /// # Errors
 /// Every part that could not be built, one per line.
-pub fn check(config: Config) -> Result<Vec<String>, String> {
-    let pairs = super::tokens(&config);
-    http::Tokens::new(pairs).map_err(|error| format!("tenants: {error}"))?;
-    let definitions = workshop::read(&config).map_err(|problems| problems.join("\n"))?;
+pub fn check(config: Config) -> Result<Vec<String>, Vec<String>> {
+    let lines = config.lines.clone();
+    let tokens = http::Tokens::new(super::tokens(&config)).err();
+    let tokens = tokens.map(|error| lines.problem("tenants", error.to_string()).to_string());
+    let definitions = workshop::read(&config);
+    let Ok(definitions) = definitions else {
+        let of_files = definitions.err().into_iter().flatten().map(|problem| lines.problem("", problem).to_string());
+        return Err(tokens.into_iter().chain(of_files).collect());
+    };
     let workshop = Workshop { definitions, ..Workshop::closed() };
     let missing = nobody_can_call(&config)
         .into_iter()
         .chain(missing_programs(&config, std::env::var_os("PATH").as_deref()))
         .collect::<Vec<_>>();
-    Generation::build(0, config, &workshop)
-        .map(|generation| warnings(&generation).into_iter().chain(missing).collect())
-        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    match (Generation::build(0, config, &workshop), tokens) {
+        (Ok(generation), None) => {
+            let of_tools = warnings(&generation).into_iter().map(|warning| lines.problem("", warning).to_string());
+            Ok(of_tools.chain(missing).collect())
+        }
+        (built, tokens) => {
+            Err(tokens.into_iter().chain(built.err().iter().flat_map(|errors| told(&lines, errors))).collect())
+        }
+    }
 }
 
 /// Without ARI, calls come by `AudioSocket()` alone, whose UUID names the context.
@@ -91,9 +107,9 @@ fn nobody_can_call(config: &Config) -> Option<String> {
     let unreachable =
         config.asterisk.is_none() && config.contexts.values().all(|context| context.audiosocket_id.is_none());
     unreachable.then(|| {
-        "contexts: no call can reach any of them; add the section asterisk, or give a context an audiosocket_id for \
-         AudioSocket() in the dialplan"
-            .into()
+        let message = "no call can reach any of them; add the section asterisk, or give a context an audiosocket_id \
+                       for AudioSocket() in the dialplan";
+        config.lines.problem("contexts", message).to_string()
     })
 }
 
@@ -110,10 +126,8 @@ fn missing_programs(config: &Config, path: Option<&OsStr>) -> Vec<String> {
             false => (folders.iter().any(is_there), "in no folder of PATH".to_owned()),
         };
         (!found).then(|| {
-            format!(
-                "mcp.servers.{}.command: the program \"{program}\" is {place}; install it, or write its whole path",
-                server.id
-            )
+            let message = format!("the program \"{program}\" is {place}; install it, or write its whole path");
+            config.lines.problem(&format!("mcp.servers.{}.command", server.id), message).to_string()
         })
     };
     config.mcp.servers.values().filter(|server| server.enabled).filter_map(missing).collect()
@@ -160,8 +174,9 @@ impl Shared {
         let before = self.generation.load();
         let mut workshop = self.workshop(&config);
         workshop.definitions = workshop::read(&config).map_err(refused)?;
-        let next = Generation::build(before.number + 1, config, &workshop)
-            .map_err(|errors| refused(errors.iter().map(ToString::to_string).collect()))?;
+        let lines = config.lines.clone();
+        let next =
+            Generation::build(before.number + 1, config, &workshop).map_err(|errors| refused(told(&lines, &errors)))?;
         let changed = changed(&before.config, &next.config);
         let needs_restart = needs_restart(&self.bound, &next.config);
         let generation = next.number;
@@ -290,9 +305,29 @@ mod tests {
             .unwrap_or_else(|problems| panic!("{problems}"));
         assert!(nobody_can_call(&config).is_some_and(|told| told.contains("add the section asterisk")));
         let missing = missing_programs(&config, Some(OsStr::new("/usr/bin:/bin")));
-        let places: Vec<&str> = missing.iter().filter_map(|warning| warning.split(':').next()).collect();
-        let expected = ["elsewhere", "gone", "near"].map(|server| format!("mcp.servers.{server}.command"));
+        let places: Vec<String> = missing.iter().map(|warning| warning.splitn(4, ':').take(3).collect()).collect();
+        let places: Vec<&str> = places.iter().map(String::as_str).collect();
+        let expected = [("elsewhere", 7), ("gone", 4), ("near", 5)]
+            .map(|(server, line)| format!("test.yaml{line} mcp.servers.{server}.command"));
         assert_eq!(places, expected, "{missing:?}");
+    }
+
+    #[test]
+    fn what_shows_only_when_it_is_built_is_told_with_its_line_too() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let yaml = "stt: { ears: { wyoming_transcribe: { address: \"127.0.0.1:1\" } } }\n\
+                    llm: { house: { openai_chat: { model: m } } }\n\
+                    voices: { piper: { wyoming_speech: { address: \"127.0.0.1:2\" } } }\n\
+                    providers:\n  one: { pipeline: { stt: ears, llm: house, tts: piper } }\n\
+                    contexts:\n  a:\n    prompt: Test\n    provider: one\n    turns:\n      owner: provider\n  \
+                    b:\n    prompt: Test\n    provider: one\n    audiosocket_id: \"00000001\"\nturns: { owner: provider }\n";
+        let config = config::load_str("test.yaml", yaml, &|_| None, &provider::catalog())
+            .unwrap_or_else(|problems| panic!("{problems}"));
+        let told = check(config).expect_err("a pipeline hears no turns by itself");
+        assert!(told[0].starts_with("test.yaml:11: contexts.a.turns.owner: "), "{told:?}");
+        // What the context has from elsewhere is told at the context.
+        assert!(told[1].starts_with("test.yaml:12: contexts.b.turns.owner: "), "{told:?}");
+        assert_eq!(told.len(), 2, "{told:?}");
     }
 
     /// What was known of one that is configured anew was known of another; all others keep their breakers.

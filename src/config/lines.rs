@@ -1,0 +1,40 @@
+//! Where the places of a file are: for what is found only when something is built from it.
+
+use super::{
+    problem::{Path, Problem},
+    tree::{Kind, Node},
+};
+use std::{collections::HashMap, sync::Arc};
+
+/// The line of every place of one file. It holds no value of it.
+#[derive(Debug, Clone, Default)]
+pub struct Lines {
+    file: Arc<str>,
+    of: Arc<HashMap<String, usize>>,
+}
+
+impl Lines {
+    pub(super) fn of(file: &str, root: &Node) -> Self {
+        let mut of = HashMap::new();
+        enter(root, &Path::default(), &mut of);
+        Self { file: file.into(), of: Arc::new(of) }
+    }
+
+    /// A problem at `place` (`contexts.sales.tools[2]`), with its line, or that of as much of it as the file has.
+    pub fn problem(&self, place: &str, message: impl Into<String>) -> Problem {
+        let ancestors = std::iter::successors(Some(place), |place| Some(&place[..place.rfind(['.', '['])?]));
+        let line = ancestors.filter_map(|place| self.of.get(place)).next().copied().unwrap_or(0);
+        Problem { file: Arc::clone(&self.file), line, path: place.to_owned(), message: message.into(), hint: None }
+    }
+}
+
+fn enter(node: &Node, path: &Path, of: &mut HashMap<String, usize>) {
+    of.insert(path.to_string(), node.line);
+    match &node.kind {
+        Kind::Map(entries) => entries.iter().for_each(|entry| enter(&entry.node, &path.key(&entry.key), of)),
+        Kind::List(items) => {
+            items.iter().enumerate().for_each(|(index, item)| enter(item, &path.index(index), of));
+        }
+        Kind::Scalar { .. } | Kind::Broken => {}
+    }
+}
