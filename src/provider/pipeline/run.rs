@@ -2,8 +2,9 @@
 
 use super::{
     Stages,
-    conductor::{Conductor, Input, Output},
+    conductor::Conductor,
     ranks::{Rank, ToAsk},
+    steps::{Input, Output},
 };
 use crate::{
     audio::{Converter, Format},

@@ -8,6 +8,7 @@ use crate::{
         Stages,
         conductor::Conductor,
         history::History,
+        questions::Questions,
         ranks::{Rank, Ranks},
         run,
     },
@@ -251,7 +252,7 @@ impl Play {
             models: ranks(models, |at, one| Rank::new(one.clone() as Arc<dyn Model>, ward("llm", at), one.retries)),
             voices: ranks(voices, |at, one| Rank::new(one.clone() as Arc<dyn Voice>, ward("voices", at), one.retries)),
         };
-        let conductor = Conductor::new(History::new(String::new(), 10_000), [].into(), "key".into());
+        let conductor = Conductor::new(History::new(String::new(), 10_000), Questions::new([].into(), "key".into()));
         let (commands, to_play) = mpsc::channel(64);
         let (from_play, events) = mpsc::channel(64);
         let task = tokio::spawn(run::play(Arc::new(stages), conductor, Format::ULAW, READY_MAX, to_play, from_play));
