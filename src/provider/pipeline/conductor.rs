@@ -92,7 +92,7 @@ impl Conductor {
             Input::Command(command) => self.on_command(command, out),
             Input::Heard(heard) => self.on_heard(heard, out),
             Input::Piece { ask, piece } => self.on_piece(ask, piece, out),
-            Input::Answered { ask, how } => self.on_answered(ask, how, out),
+            Input::Answered { ask, how, .. } => self.on_answered(ask, how, out),
             Input::Sound { clause, audio, length } => {
                 if let Some(clause) = self.clause(clause) {
                     clause.hold(audio, length);
@@ -190,6 +190,8 @@ impl Conductor {
             Heard::Complete(done) => out.push(Output::Tell(AgentEvent::CallerSeemsDone(done))),
             Heard::Turn { text } => self.on_words(text.trim(), out),
             Heard::Usage(usage) => out.push(Output::Tell(AgentEvent::Usage(usage))),
+            // It is counted, and nothing follows from it.
+            Heard::Oddity(_) => {}
         }
     }
 
