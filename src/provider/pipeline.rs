@@ -10,6 +10,7 @@ mod clauses;
 mod conductor;
 mod floor;
 mod history;
+mod kept;
 mod options;
 mod questions;
 mod ranks;

@@ -18,9 +18,11 @@ pub(super) enum Input {
         ask: u64,
         piece: Piece,
     },
-    /// It is over. A fault is told when no model of the list has answered.
+    /// It is over. A fault is told when no model of the list has answered, or when one broke off. `by` is the place of the
+    /// last in the list.
     Answered {
         ask: u64,
+        by: usize,
         how: Result<Finish, Fault>,
     },
     /// Speech of this clause, in the leg's format.

@@ -94,11 +94,11 @@ impl Scene {
     }
 
     fn answered(&mut self, ask: u64) -> &mut Self {
-        self.step(Input::Answered { ask, how: Ok(Finish::Stop) })
+        self.step(Input::Answered { ask, by: 0, how: Ok(Finish::Stop) })
     }
 
     fn fails(&mut self, ask: u64) -> &mut Self {
-        self.step(Input::Answered { ask, how: Err(Fault::Closed(None)) })
+        self.step(Input::Answered { ask, by: 0, how: Err(Fault::Closed(None)) })
     }
 
     /// A second of sound.
