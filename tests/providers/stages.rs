@@ -6,6 +6,7 @@ pub mod conversation;
 pub mod faults;
 pub mod figures;
 pub mod openings;
+pub mod programs;
 pub mod protocols;
 pub mod ranks;
 pub mod sound;
