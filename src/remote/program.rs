@@ -100,9 +100,9 @@ pub fn unreachable(error: io::Error) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{fs, time::Instant};
+    use std::fs;
     use tempfile::TempDir;
-    use tokio::time::sleep;
+    use tokio::time::{Instant, sleep};
 
     const LIMIT: Duration = Duration::from_secs(20);
 
