@@ -8,11 +8,14 @@
 mod answer;
 mod clauses;
 mod conductor;
+mod floor;
 mod history;
+mod kept;
 mod options;
-mod orders;
+mod questions;
 mod ranks;
 mod run;
+mod steps;
 #[cfg(test)]
 mod tests;
 
@@ -33,6 +36,7 @@ use conductor::Conductor;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use history::History;
 use options::{Names, Options, TurnEnd};
+use questions::Questions;
 use ranks::{Rank, Ranks};
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -179,7 +183,7 @@ impl Embedded for Pipeline {
         events: mpsc::Sender<AgentEvent>,
     ) -> BoxFuture<'static, Option<AgentLoss>> {
         let history = History::new(setup.instructions, self.context_chars);
-        let conductor = Conductor::new(history, setup.tools, setup.call.to_string());
+        let conductor = Conductor::new(history, Questions::new(setup.tools, setup.call.to_string()));
         run::play(Arc::clone(&self.stages), conductor, setup.leg, ready_max, commands, events).boxed()
     }
 }

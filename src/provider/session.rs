@@ -26,7 +26,11 @@ use super::{Agent, AgentSetup, Codec, Provider, ProviderCounters, SessionFormats
 use crate::{
     audio::{Converter, Format},
     call::{AgentCommand, AgentEvent, AgentLoss, Noise},
-    remote::{self, web_socket},
+    remote::{
+        self,
+        peer::{Garble, Pulse},
+        web_socket,
+    },
 };
 use bytes::Bytes;
 use link::{DialError, Incoming, Link, Unwritable};
@@ -34,7 +38,7 @@ use preroll::Preroll;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::{
     sync::mpsc,
-    time::{Instant, MissedTickBehavior, interval_at, sleep, sleep_until, timeout, timeout_at},
+    time::{Instant, sleep, sleep_until, timeout, timeout_at},
 };
 use tokio_tungstenite::tungstenite::Message;
 use voice::Voice;
@@ -45,8 +49,6 @@ pub use meter::Meter;
 /// Messages waiting for the socket: over a second of caller audio. Beyond it commands wait in their
 /// channel, whose overflow tells the call that the provider stopped reading.
 const OUTBOX_MAX: usize = 64;
-/// One unreadable message is an accident; so many in a row are another protocol.
-const MALFORMED_IN_A_ROW_MAX: u32 = 20;
 
 /// So long before the vendor's limit of a session the call is told, or half of the limit where that is
 /// shorter: enough for both to finish what they are saying, and for another session to be set up.
@@ -150,7 +152,7 @@ enum Step {
     Heard(Incoming),
     Sent(Result<(), Unwritable>),
     Told(Option<AgentCommand>),
-    Beat(Instant),
+    Beat,
     Due(Due),
     HandshakeOver,
     LastWordsOver,
@@ -165,8 +167,8 @@ struct Talk {
     caller: Converter,
     agent: Voice,
     ready: bool,
-    malformed_in_a_row: u32,
-    heard_at: Instant,
+    garble: Garble,
+    pulse: Pulse,
     watch: Watch,
     /// The provider takes nothing more; its last words are awaited until then.
     unwritable_until: Option<Instant>,
@@ -174,8 +176,6 @@ struct Talk {
     expiring_at: Option<Instant>,
     /// … which is so long before it.
     notice: Duration,
-    /// How long a peer that lives may be silent.
-    patience: Duration,
 }
 
 impl Session {
@@ -260,8 +260,8 @@ impl Session {
             caller: Converter::new(self.setup.leg, formats.input),
             agent: Voice::new(formats.output, self.setup.leg),
             ready: false,
-            malformed_in_a_row: 0,
-            heard_at: Instant::now(),
+            garble: Garble::default(),
+            pulse: Pulse::new(self.policy.ping_every, remote.patience()),
             watch: Watch::new(),
             unwritable_until: None,
             notice: notice.unwrap_or_default(),
@@ -269,15 +269,12 @@ impl Session {
                 .session_max()
                 .zip(notice)
                 .map(|(max, notice)| Instant::now() + max.saturating_sub(notice)),
-            patience: remote.patience(),
         };
         self.converse(talk, deadline.min(Instant::now() + self.policy.handshake_max)).await
     }
 
     /// Carries messages both ways until something ends it.
     async fn converse(&mut self, mut talk: Talk, handshake_until: Instant) -> Attempt {
-        let mut heartbeat = interval_at(Instant::now() + self.policy.ping_every, self.policy.ping_every);
-        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let taking = if talk.ready { talk.outbox.len() < OUTBOX_MAX } else { self.preroll.has_room() };
             let pings = talk.link.pings;
@@ -296,7 +293,7 @@ impl Session {
                 incoming = reader.next(), if self.pending.is_empty() => Step::Heard(incoming),
                 sent = writer.send(&mut talk.outbox), if writing => Step::Sent(sent),
                 command = self.commands.recv(), if taking => Step::Told(command),
-                now = heartbeat.tick(), if pings => Step::Beat(now),
+                () = talk.pulse.beat(), if pings => Step::Beat,
                 due = talk.watch.due(self.pending.is_empty()) => Step::Due(due),
                 () = sleep_until(handshake_until), if !talk.ready => Step::HandshakeOver,
                 () = until(talk.unwritable_until) => Step::LastWordsOver,
@@ -305,7 +302,7 @@ impl Session {
             let lost = match step {
                 Step::Delivered => {
                     // What lies in the socket is read only now; the wait was ours.
-                    talk.heard_at = Instant::now();
+                    talk.pulse.heard();
                     talk.watch.reads_again();
                     None
                 }
@@ -325,7 +322,7 @@ impl Session {
                     let _ = timeout(self.policy.close_max, talk.link.close(talk.outbox)).await;
                     return Attempt::Ended(End::Left);
                 }
-                Step::Beat(now) => self.beat(&mut talk, now),
+                Step::Beat => self.beat(&mut talk),
                 Step::Due(due) => self.on_due(&mut talk, due),
                 Step::HandshakeOver => Some(AgentLoss::Handshake),
                 Step::LastWordsOver => Some(talk.codec.closed(None, "")),
@@ -347,7 +344,7 @@ impl Session {
 
     /// Takes one message of the provider; `Some` when the session is over by it.
     fn hear(&mut self, talk: &mut Talk, incoming: Incoming) -> Option<AgentLoss> {
-        talk.heard_at = Instant::now();
+        talk.pulse.heard();
         match incoming {
             Incoming::Wire(wire) => self.decode(talk, wire),
             Incoming::Alive => None,
@@ -363,9 +360,8 @@ impl Session {
         talk.codec.decode(wire, &mut events, &mut replies);
         talk.say(replies);
         let malformed = events.contains(&AgentEvent::Noise(Noise::Malformed));
-        talk.malformed_in_a_row = if malformed { talk.malformed_in_a_row + 1 } else { 0 };
         let lost = self.take_events(talk, events);
-        lost.or((talk.malformed_in_a_row >= MALFORMED_IN_A_ROW_MAX).then_some(AgentLoss::Protocol))
+        lost.or(talk.garble.is_too_much(malformed).then_some(AgentLoss::Protocol))
     }
 
     /// `Some` when the session is over by one of them.
@@ -425,8 +421,8 @@ impl Session {
     }
 
     /// One beat: a ping, and a look at how long the peer has been silent.
-    fn beat(&self, talk: &mut Talk, now: Instant) -> Option<AgentLoss> {
-        if self.pending.is_empty() && now.saturating_duration_since(talk.heard_at) >= talk.patience {
+    fn beat(&self, talk: &mut Talk) -> Option<AgentLoss> {
+        if self.pending.is_empty() && talk.pulse.is_gone() {
             return Some(talk.codec.closed(None, ""));
         }
         if talk.outbox.len() < OUTBOX_MAX {

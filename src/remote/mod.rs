@@ -1,4 +1,5 @@
-//! Services that are asked over the network: why one did not do what it was asked for, and the ways to reach it.
+//! Services that are asked over the network, or are programs on this machine: why one did not do what it was asked for, and
+//! the ways to reach it.
 //!
 //! Nothing here repeats a key, or what was said: a [`Fault`] may be logged.
 
@@ -9,6 +10,8 @@ pub mod http;
 pub mod json;
 pub mod kinds;
 pub mod openai;
+pub mod peer;
+pub mod program;
 pub mod sse;
 pub mod transcription;
 pub mod wards;

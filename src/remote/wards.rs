@@ -22,6 +22,13 @@ const FIRST_RESULT: Definition = Definition::labelled(
     "From the request to its first result: of a listener from the end of the turn to its words, of a model to the first \
      word or call, of a voice to the first sound.",
 );
+const ODDITIES: Definition = Definition::labelled(
+    "offhook_stage_oddities_total",
+    &["service", "kind", "oddity"],
+    "What went wrong with the services of pipelines and cost no session: a message that could not be read (malformed), a \
+     turn that was not written down since too many programs of this machine were at work (no_place), a listener that \
+     took over and was not given the beginning of a turn, of which the last 30 s are kept (forgotten).",
+);
 const BREAKER: Definition = Definition::labelled(
     "offhook_stage_breaker",
     &["service", "kind"],
@@ -34,6 +41,30 @@ const DONE: &str = "done";
 /// Services that are told apart in the life of the process, over many reloads; what comes later is not counted.
 const SERVICES_MAX: usize = 128;
 
+/// What went wrong with a service and cost no session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Oddity {
+    /// A message that could not be read.
+    Malformed,
+    /// It runs on this machine, where too much is under way: it was not asked.
+    NoPlace,
+    /// A listener was not given the beginning of a turn, which is not kept any more.
+    Forgotten,
+}
+
+impl Oddity {
+    pub const ALL: [Self; 3] = [Self::Malformed, Self::NoPlace, Self::Forgotten];
+
+    /// A closed set: it is a metric label.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::NoPlace => "no_place",
+            Self::Forgotten => "forgotten",
+        }
+    }
+}
+
 /// All of them.
 #[derive(Default)]
 pub struct Wards {
@@ -45,6 +76,7 @@ struct Counters {
     requests: IntCounterVec,
     first_result: HistogramVec,
     breakers: IntGaugeVec,
+    oddities: IntCounterVec,
     known: Mutex<BTreeMap<(String, &'static str), Meter>>,
 }
 
@@ -54,6 +86,7 @@ struct Meter {
     faults: [IntCounter; Fault::LABELS.len()],
     first_result: Histogram,
     breaker: IntGauge,
+    oddities: [IntCounter; Oddity::ALL.len()],
 }
 
 impl Wards {
@@ -62,6 +95,7 @@ impl Wards {
             requests: REQUESTS.register_counters(registry),
             first_result: FIRST_RESULT.register_histograms(registry, BUCKETS),
             breakers: BREAKER.register_int_gauges(registry),
+            oddities: ODDITIES.register_counters(registry),
             known: Mutex::default(),
         };
         Self { health, counters: Some(counters) }
@@ -104,6 +138,7 @@ impl Counters {
             faults: Fault::LABELS.map(|label| self.requests.with_label_values(&[place, kind, label])),
             first_result: self.first_result.with_label_values(&[place, kind]),
             breaker: self.breakers.with_label_values(&[place, kind]),
+            oddities: Oddity::ALL.map(|oddity| self.oddities.with_label_values(&[place, kind, oddity.label()])),
         };
         known.insert(key, meter.clone());
         Some(meter)
@@ -134,6 +169,13 @@ impl Ward {
     /// The first result of a request came after so long.
     pub fn first_result(&self, took: Duration) {
         self.meter.iter().for_each(|meter| meter.first_result.observe(took.as_secs_f64()));
+    }
+
+    pub fn was_odd(&self, oddity: Oddity) {
+        let at = Oddity::ALL.iter().position(|one| *one == oddity);
+        if let (Some(meter), Some(at)) = (&self.meter, at) {
+            meter.oddities[at].inc();
+        }
     }
 
     /// One attempt has failed.

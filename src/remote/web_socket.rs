@@ -136,7 +136,7 @@ impl Socket {
         self.put(wires.into_iter().map(Message::from)).await
     }
 
-    /// Keeps the connection of one who has nothing to say.
+    /// Keeps the connection of one who has nothing to say, and asks for a sign of life.
     pub async fn ping(&mut self) -> Result<(), Fault> {
         self.put([Message::Ping(Bytes::new())].into_iter()).await
     }
@@ -154,16 +154,20 @@ impl Socket {
     /// The next message. May be dropped at any time without losing one.
     pub async fn next(&mut self) -> Result<Wire, Fault> {
         loop {
-            match self.0.next().await {
-                Some(Ok(Message::Close(frame))) => return Err(Fault::Closed(frame.map(|frame| frame.code.into()))),
-                Some(Ok(message)) => {
-                    if let Some(wire) = Wire::of(message) {
-                        return Ok(wire);
-                    }
-                }
-                Some(Err(tungstenite::Error::Capacity(_))) => return Err(Fault::TooLarge(MESSAGE_BYTES_MAX)),
-                Some(Err(_)) | None => return Err(Fault::Closed(None)),
+            if let Some(wire) = self.sign().await? {
+                return Ok(wire);
             }
+        }
+    }
+
+    /// The next sign of life: a message, or `None` for what only keeps the connection. May be dropped at any time without
+    /// losing one.
+    pub async fn sign(&mut self) -> Result<Option<Wire>, Fault> {
+        match self.0.next().await {
+            Some(Ok(Message::Close(frame))) => Err(Fault::Closed(frame.map(|frame| frame.code.into()))),
+            Some(Ok(message)) => Ok(Wire::of(message)),
+            Some(Err(tungstenite::Error::Capacity(_))) => Err(Fault::TooLarge(MESSAGE_BYTES_MAX)),
+            Some(Err(_)) | None => Err(Fault::Closed(None)),
         }
     }
 

@@ -10,6 +10,7 @@ use crate::{
     remote::{
         checks::{self, Checked},
         kinds,
+        program::{self, Program},
     },
 };
 use futures_util::{
@@ -20,14 +21,18 @@ use futures_util::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::{io::ErrorKind, process::Stdio, sync::Arc, time::Duration};
-use tokio::{io::AsyncWriteExt, process::Command, time::timeout};
+use tokio::process::Command;
 
 const PROGRAM: &str = "espeak-ng";
 /// It speaks a paragraph in some 50 ms; a machine that needs so long for it is stuck.
 const SPEAK_MAX: Duration = Duration::from_secs(10);
+/// The same for a clause that a caller waits for: the next voice of a list is there within a breath.
+const CLAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// Some five minutes of speech, which is what a clip may have.
 const CHARS_MAX: usize = 4_000;
+/// Twice what that has at 22 kHz.
+const BYTES_MAX: usize = 32 << 20;
 
 pub(super) const KIND: VoiceKind = VoiceKind {
     kind: "espeak_ng",
@@ -69,32 +74,20 @@ impl Checked for Espeak {
 
 impl Espeak {
     /// The text goes in by standard input: arguments can be read by every user of the machine.
-    async fn run(&self, text: &str) -> Result<Vec<u8>, VoiceError> {
-        let mut child = Command::new(PROGRAM)
-            .args(["-v", &self.voice, "-s", &self.words_per_minute.to_string(), "--stdin", "--stdout"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|error| match error.kind() {
-                ErrorKind::NotFound => VoiceError::Missing,
-                _ => VoiceError::Run(error),
-            })?;
-        let stdin = child.stdin.take();
-        let speaking = async move {
-            if let Some(mut stdin) = stdin {
-                // One that ends without reading says why below.
-                let _ = stdin.write_all(text.as_bytes()).await;
-            }
-            child.wait_with_output().await
-        };
-        let output = timeout(SPEAK_MAX, speaking).await.map_err(|_| VoiceError::TooSlow(SPEAK_MAX))??;
-        if !output.status.success() {
-            let words = String::from_utf8_lossy(&output.stderr);
+    async fn run(&self, text: &str, limit: Duration) -> Result<Clip, VoiceError> {
+        let mut command = Command::new(PROGRAM);
+        command.args(["-v", &self.voice, "-s", &self.words_per_minute.to_string(), "--stdin", "--stdout"]);
+        command.stderr(Stdio::piped());
+        let program = Program::start(command).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => VoiceError::Missing,
+            _ => VoiceError::Run(error),
+        })?;
+        let said = program.answer(text.as_bytes(), BYTES_MAX, limit).await?;
+        if !said.status.success() {
+            let words = String::from_utf8_lossy(&said.stderr);
             return Err(VoiceError::Failed(words.lines().next().unwrap_or_default().to_owned()));
         }
-        Ok(output.stdout)
+        Ok(Clip::from_wav(&said.stdout)?)
     }
 }
 
@@ -104,14 +97,14 @@ impl Voice for Espeak {
     }
 
     fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>> {
-        async move { Ok(Clip::from_wav(&self.run(text).await?)?) }.boxed()
+        self.run(text, SPEAK_MAX).boxed()
     }
 
     /// It is faster than anybody would notice, so all of it comes in one piece.
     fn stream(&self, text: String, leg: Format) -> BoxStream<'static, Result<Sound, VoiceError>> {
         let voice = self.clone();
-        limited(text, CHARS_MAX, SPEAK_MAX, async move |text| {
-            let audio = voice.speak(&text).await?.render(leg);
+        limited(text, CHARS_MAX, CLAUSE_MAX, async move |text| {
+            let audio = voice.run(&text, CLAUSE_MAX).await?.render(leg);
             Ok(stream::iter([Ok(Sound { format: leg, audio })]).boxed())
         })
     }
@@ -119,6 +112,5 @@ impl Voice for Espeak {
 
 /// Whether the program lies on the `PATH`.
 pub fn is_installed() -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(PROGRAM).is_file())
+    program::find(PROGRAM).is_some()
 }

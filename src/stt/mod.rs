@@ -25,6 +25,7 @@ use crate::{
         Fault,
         checks::{self, within},
         kinds::Kind,
+        wards::Oddity,
     },
 };
 use bytes::Bytes;
@@ -124,6 +125,8 @@ pub enum Heard {
         text: String,
     },
     Usage(Usage),
+    /// Something was wrong, and the session goes on.
+    Oddity(Oddity),
 }
 
 /// Without the caller's words.
@@ -135,6 +138,7 @@ impl std::fmt::Debug for Heard {
             Self::Complete(over) => write!(f, "Complete({over})"),
             Self::Turn { text } => write!(f, "Turn({} bytes)", text.len()),
             Self::Usage(usage) => usage.fmt(f),
+            Self::Oddity(oddity) => oddity.fmt(f),
         }
     }
 }

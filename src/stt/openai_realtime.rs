@@ -12,7 +12,7 @@ mod tests;
 use super::{
     Hear, Heard, Listener, ListenerKind, Patience,
     lead::Lead,
-    session::{self, Codec, Talk},
+    session::{self, Codec, Misread, Talk},
     text,
 };
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
         Fault, WebSocketDial, Wire,
         checks::{self, Checked},
         http,
-        json::{self, with_known},
+        json::{self, Malformed, with_known},
         kinds, lasting,
         transcription::TranscriptionUsage,
     },
@@ -376,15 +376,15 @@ impl Codec for Transcriber {
         }
     }
 
-    fn read(&mut self, wire: &Wire, _now: Instant, talk: &mut Talk) -> Result<(), Fault> {
-        let mut message: Value = serde_json::from_slice(wire.bytes()).map_err(|_| Fault::Garbage("it is no JSON"))?;
+    fn read(&mut self, wire: &Wire, _now: Instant, talk: &mut Talk) -> Result<(), Misread> {
+        let mut message: Value = json::parse(wire.bytes())?;
         let kind = message["type"].as_str().unwrap_or_default().to_owned();
         let item = message["item_id"].as_str().unwrap_or_default().to_owned();
         match &*kind {
             "session.updated" => {
                 let wanted = &self.settings["session"]["audio"]["input"]["format"]["type"];
                 if message["session"]["audio"]["input"]["format"]["type"] != *wanted {
-                    return Err(Fault::Garbage("the session has another audio format"));
+                    return Err(Fault::Garbage("the session has another audio format").into());
                 }
                 talk.tell(Heard::Ready);
             }
@@ -396,8 +396,7 @@ impl Codec for Transcriber {
                 if let Ok(usage) = serde_json::from_value::<TranscriptionUsage>(message["usage"].take()) {
                     talk.tell(Heard::Usage(usage.into()));
                 }
-                let words =
-                    message["transcript"].as_str().ok_or(Fault::Garbage("no transcript in what is complete"))?;
+                let words = message["transcript"].as_str().ok_or(Malformed)?;
                 if let Some(asked) = self.named(&item) {
                     asked.text.clear();
                     text::extend(&mut asked.text, words);

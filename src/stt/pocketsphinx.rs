@@ -15,12 +15,13 @@ use super::{
 };
 use crate::{
     audio::Format,
-    call::Usage,
     config::OptionProblem,
     remote::{
         Fault,
         checks::{self, Checked},
         kinds,
+        program::{self, Program},
+        wards::Oddity,
     },
 };
 use bytes::Bytes;
@@ -34,17 +35,30 @@ use std::{
     io::{self, Write as _},
     os::{fd::AsRawFd as _, unix::fs::PermissionsExt as _},
     path::PathBuf,
-    process::Stdio,
-    sync::Arc,
+    sync::{Arc, LazyLock},
+    thread::available_parallelism,
     time::Duration,
 };
-use tokio::{io::AsyncWriteExt as _, process::Command, sync::mpsc, time::timeout};
+use tokio::{
+    process::Command,
+    sync::{Semaphore, mpsc},
+    time::timeout,
+};
 
 const PROGRAM: &str = "pocketsphinx_continuous";
 /// Where Debian's package puts the model for American English.
 const MODEL: &str = "/usr/share/pocketsphinx/model/en-us";
 /// With a grammar, three seconds of speech take some 150 ms.
 const RECOGNIZE_MAX: Duration = Duration::from_secs(3);
+/// Recognizers at a time in the whole engine, whatever calls and configurations there are: each fills a core, and one core is
+/// the calls'. So each is as quick for the last caller as for the first.
+static PLACES: LazyLock<Semaphore> =
+    LazyLock::new(|| Semaphore::new(available_parallelism().map_or(1, |cores| cores.get() - 1).max(1)));
+/// For one of them, which six others have had meanwhile. Who has not got it by then is not understood and asked to say it once
+/// more, rather than left in silence for longer.
+const PLACE_MAX: Duration = Duration::from_secs(1);
+/// All phrases one after the other are shorter.
+const WORDS_BYTES_MAX: usize = 64 << 10;
 /// Root mean square of a voice as the model likes it; at the level of a telephone, four times as loud, it takes phrases for
 /// others.
 const LEVEL: f32 = 800.0;
@@ -106,6 +120,10 @@ impl Checked for Options {
 }
 
 struct Recognizer {
+    program: PathBuf,
+    places: &'static Semaphore,
+    /// The words of the phrases; it says no others.
+    words: HashSet<String>,
     /// It has no name, so that nobody else can open it, and nothing is left of it however this process ends.
     grammar: File,
     model: PathBuf,
@@ -129,11 +147,9 @@ impl Recognizer {
         if !problems.is_empty() {
             return Err(problems);
         }
-        let found = std::env::var_os("PATH")
-            .is_some_and(|path| std::env::split_paths(&path).any(|at| at.join(PROGRAM).is_file()));
-        if !found {
-            return Err(problem("", format!("the program {PROGRAM} is not installed"), "apt install pocketsphinx"));
-        }
+        let program = program::find(PROGRAM).ok_or_else(|| {
+            problem("", format!("the program {PROGRAM} is not installed"), "apt install pocketsphinx")
+        })?;
         let grammar = write_grammar(&options.phrases).map_err(|error| {
             problem(
                 "",
@@ -141,7 +157,9 @@ impl Recognizer {
                 "see whether the folder for temporary files is full",
             )
         })?;
-        Ok(Self { grammar, model: options.model.clone() })
+        let words =
+            options.phrases.iter().flat_map(|phrase| phrase.split_whitespace()).map(str::to_lowercase).collect();
+        Ok(Self { program, places: &PLACES, words, grammar, model: options.model.clone() })
     }
 }
 
@@ -165,7 +183,7 @@ impl Scribe for Recognizer {
 
     /// It is on this machine, and says the same of the same words.
     fn patience(&self) -> Patience {
-        Patience { timeout_ms: RECOGNIZE_MAX.as_millis() as u64, retries: 0 }
+        Patience { timeout_ms: (PLACE_MAX + RECOGNIZE_MAX).as_millis() as u64, retries: 0 }
     }
 
     fn write(
@@ -173,7 +191,25 @@ impl Scribe for Recognizer {
         mut audio: mpsc::Receiver<Bytes>,
         _: mpsc::Sender<String>,
     ) -> BoxFuture<'static, Result<Written, Fault>> {
-        let mut command = Command::new(PROGRAM);
+        async move {
+            let mut samples = Vec::new();
+            while let Some(piece) = audio.recv().await {
+                Self::FORMAT.decode(&piece, &mut samples);
+            }
+            let Some(sound) = for_the_model(&samples) else { return Ok(Written::default()) };
+            let Ok(Ok(_place)) = timeout(PLACE_MAX, self.places.acquire()).await else {
+                return Ok(Written { oddity: Some(Oddity::NoPlace), ..Written::default() });
+            };
+            let text = self.recognize(&sound).await?;
+            Ok(Written { text, ..Written::default() })
+        }
+        .boxed()
+    }
+}
+
+impl Recognizer {
+    async fn recognize(&self, sound: &[u8]) -> Result<String, Fault> {
+        let mut command = Command::new(&self.program);
         command
             .args(["-infile", "/dev/stdin", "-logfn", "/dev/null", "-hmm"])
             .arg(self.model.join("en-us"))
@@ -181,27 +217,19 @@ impl Scribe for Recognizer {
             .arg(self.model.join("cmudict-en-us.dict"))
             .args(["-jsgf", "/dev/stderr"])
             .args(BEAMS)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true);
-        async move {
             // The one way to hand an open file on: the program has nothing to say there.
-            let grammar = self.grammar.try_clone().map_err(|error| Fault::Unreachable(error.to_string()))?;
-            command.stderr(grammar);
-            let mut samples = Vec::new();
-            while let Some(piece) = audio.recv().await {
-                Self::FORMAT.decode(&piece, &mut samples);
-            }
-            let text = match for_the_model(&samples) {
-                None => String::new(),
-                Some(sound) => {
-                    let recognizing = timeout(RECOGNIZE_MAX, recognize(command, sound));
-                    recognizing.await.map_err(|_| Fault::Slow(RECOGNIZE_MAX))??
-                }
-            };
-            Ok(Written { text, usage: Usage::default() })
+            .stderr(self.grammar.try_clone().map_err(program::unreachable)?);
+        let program = Program::start(command).map_err(program::unreachable)?;
+        let said = program.answer(sound, WORDS_BYTES_MAX, RECOGNIZE_MAX).await?;
+        if !said.status.success() {
+            return Err(Fault::Garbage("the recognizer failed"));
         }
-        .boxed()
+        let text = String::from_utf8_lossy(&said.stdout);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        if !words.iter().all(|word| self.words.contains(*word)) {
+            return Err(Fault::Garbage("words of none of the phrases"));
+        }
+        Ok(words.join(" "))
     }
 }
 
@@ -230,29 +258,14 @@ fn gain(samples: &[i16]) -> Option<f32> {
     (level >= LEVEL / GAIN_MAX).then_some(LEVEL / level)
 }
 
-async fn recognize(mut command: Command, sound: Vec<u8>) -> Result<String, Fault> {
-    let mut child = command.spawn().map_err(|error| Fault::Unreachable(error.to_string()))?;
-    let stdin = child.stdin.take();
-    let hearing = async move {
-        if let Some(mut stdin) = stdin {
-            // One that ends without reading says so by its status.
-            let _ = stdin.write_all(&sound).await;
-        }
-    };
-    let (output, ()) = tokio::join!(child.wait_with_output(), hearing);
-    let output = output.map_err(|error| Fault::Unreachable(error.to_string()))?;
-    if !output.status.success() {
-        return Err(Fault::Garbage("the recognizer failed"));
-    }
-    let words = String::from_utf8_lossy(&output.stdout);
-    Ok(words.split_whitespace().collect::<Vec<_>>().join(" "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stt::{Hear, Heard, Listener as _};
+    use futures_util::future::join_all;
     use serde_json::json;
-    use std::{io::Read as _, os::unix::fs::MetadataExt as _};
+    use std::{io::Read as _, os::unix::fs::MetadataExt as _, path::Path};
+    use tempfile::TempDir;
 
     fn problems(options: serde_json::Value) -> Vec<(String, String)> {
         let found = match checks::read::<Options>(&options) {
@@ -291,5 +304,76 @@ mod tests {
             assert!((louder - LEVEL).abs() < 1.0, "{level}: {louder}");
         }
         assert_eq!([gain(&voice(49)), gain(&[0; 160]), gain(&[])], [None; 3]);
+    }
+
+    /// One whose program is a script.
+    fn scripted(folder: &Path, script: &str, places: &'static Semaphore) -> Arc<Recognizer> {
+        let program = folder.join("recognizer");
+        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        let (grammar, model) = (write_grammar(&["yes".into()]).unwrap(), folder.to_owned());
+        Arc::new(Recognizer { program, places, words: ["yes".to_owned()].into(), grammar, model })
+    }
+
+    /// What is told of a turn of half a second.
+    async fn told_of_a_turn(recognizer: &Arc<Recognizer>) -> Vec<Heard> {
+        let (tell, input) = mpsc::channel(64);
+        let (words, mut heard) = mpsc::channel(16);
+        let listening = tokio::spawn(ByUtterance(Arc::clone(recognizer)).listen(Format::SLIN8, input, words));
+        tell.send(Hear::TurnBegan).await.unwrap();
+        for _ in 0..25 {
+            tell.send(Hear::Audio(800_i16.to_le_bytes().repeat(FRAME_SAMPLES).into())).await.unwrap();
+        }
+        tell.send(Hear::TurnEnded).await.unwrap();
+        let mut told = Vec::new();
+        while !matches!(told.last(), Some(Heard::Turn { .. })) {
+            told.push(heard.recv().await.expect("it goes on"));
+        }
+        drop(tell);
+        assert_eq!(listening.await.unwrap(), Ok(()));
+        told
+    }
+
+    fn turn(text: &str) -> Heard {
+        Heard::Turn { text: text.into() }
+    }
+
+    #[tokio::test]
+    async fn no_more_recognizers_run_at_a_time_than_there_are_places() {
+        static PLACES: Semaphore = Semaphore::const_new(1);
+        let folder = TempDir::with_prefix("offhook-recognizer-").unwrap();
+        let at = folder.path().display();
+        let script = format!("mkdir {at}/one || touch {at}/two; cat >/dev/null; sleep 0.1; rmdir {at}/one; echo yes");
+        let recognizer = scripted(folder.path(), &script, &PLACES);
+        for told in join_all([(); 5].map(|()| told_of_a_turn(&recognizer))).await {
+            assert_eq!(told, [Heard::Ready, turn("yes")]);
+        }
+        assert!(!folder.path().join("two").exists(), "two ran at the same time");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_finds_no_place_in_time_is_not_understood_and_that_is_told() {
+        static PLACES: Semaphore = Semaphore::const_new(0);
+        let folder = TempDir::with_prefix("offhook-recognizer-").unwrap();
+        let recognizer = scripted(folder.path(), "echo yes", &PLACES);
+        let since = tokio::time::Instant::now();
+        let told = told_of_a_turn(&recognizer).await;
+        assert_eq!(told, [Heard::Ready, Heard::Oddity(Oddity::NoPlace), turn("")]);
+        assert!((PLACE_MAX..PLACE_MAX * 2).contains(&since.elapsed()), "{:?}", since.elapsed());
+        assert_eq!(PLACES.available_permits(), 0, "and nobody waits for one any more");
+    }
+
+    #[tokio::test]
+    async fn words_of_no_phrase_are_none() {
+        static PLACES: Semaphore = Semaphore::const_new(1);
+        let folder = TempDir::with_prefix("offhook-recognizer-").unwrap();
+        for (script, fault) in [
+            ("cat >/dev/null; echo yes no", "the answer is not what was asked for: words of none of the phrases"),
+            ("exit 1", "the answer is not what was asked for: the recognizer failed"),
+            ("yes", "the answer is larger than 64 KiB"),
+        ] {
+            let recognizer = scripted(folder.path(), script, &PLACES);
+            assert_eq!(recognizer.recognize(&[0; 3_200]).await.unwrap_err().to_string(), fault, "{script}");
+        }
     }
 }

@@ -1,7 +1,12 @@
 //! A listener over one WebSocket. What a vendor's protocol makes of it is a [`Codec`]; this is the I/O and the clock.
 
 use super::{Hear, Heard};
-use crate::remote::{Fault, Socket, WebSocketDial, Wire};
+use crate::remote::{
+    Fault, Socket, WebSocketDial, Wire,
+    json::Malformed,
+    peer::{Garble, Pulse},
+    wards::Oddity,
+};
 use std::{collections::VecDeque, time::Duration};
 use tokio::{
     sync::mpsc,
@@ -13,7 +18,10 @@ use tokio::{
 const OPEN_MAX: Duration = Duration::from_millis(2_500);
 /// Servers and whatever is between hang up on a line on which nothing is said, some after 20 s, and callers say nothing for
 /// longer while an agent speaks.
-const PING_AFTER: Duration = Duration::from_secs(15);
+const PING_EVERY: Duration = Duration::from_secs(3);
+/// Two pings that nobody answered: nobody is there any more. A greeting takes as long, so that another listens when the
+/// caller speaks; who is there and so slow would be too late with the caller's words as well.
+const SILENT_MAX: Duration = Duration::from_secs(7);
 /// What is heard until then is kept: twice what [`OPEN_MAX`] brings in frames of 20 ms.
 const EARLY_MAX: usize = 256;
 
@@ -34,13 +42,34 @@ impl Talk {
     }
 }
 
+/// What is wrong with a message.
+#[derive(Debug)]
+pub(super) enum Misread {
+    /// It cannot be understood; the next one may be.
+    Malformed,
+    /// It ends the session.
+    Fault(Fault),
+}
+
+impl From<Malformed> for Misread {
+    fn from(_: Malformed) -> Self {
+        Self::Malformed
+    }
+}
+
+impl From<Fault> for Misread {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
 /// A vendor's protocol for one call. It has no clock: the time is an argument.
 pub(super) trait Codec: Send {
     /// A connection stands; the first one, or the next after [`Self::LIFE`].
     fn open(&mut self, talk: &mut Talk);
     /// Not before it has told [`Heard::Ready`] for this connection.
     fn hear(&mut self, hear: Hear, now: Instant, talk: &mut Talk);
-    fn read(&mut self, wire: &Wire, now: Instant, talk: &mut Talk) -> Result<(), Fault>;
+    fn read(&mut self, wire: &Wire, now: Instant, talk: &mut Talk) -> Result<(), Misread>;
     /// When [`Self::late`] wants to be called.
     fn deadline(&self) -> Option<Instant>;
     fn late(&mut self, now: Instant, talk: &mut Talk) -> Result<(), Fault>;
@@ -70,9 +99,10 @@ pub(super) async fn run<C: Codec>(
         if is_first && words.send(Heard::Ready).await.is_err() {
             return Ok(());
         }
-        talk.words.extend(opened.said);
-        opened.early.into_iter().for_each(|hear| codec.hear(hear, Instant::now(), &mut talk));
-        let mut session = Session { socket: opened.socket, opened_at: Instant::now(), said_at: Instant::now() };
+        let Opened { socket, garble, said, early } = opened;
+        talk.words.extend(said);
+        early.into_iter().for_each(|hear| codec.hear(hear, Instant::now(), &mut talk));
+        let mut session = Session::new(socket, garble);
         let ended = session.go(&mut codec, &mut talk, &mut input, &words).await?;
         session.socket.close().await;
         match ended {
@@ -84,6 +114,7 @@ pub(super) async fn run<C: Codec>(
 
 struct Opened {
     socket: Socket,
+    garble: Garble,
     said: VecDeque<Heard>,
     /// What was heard meanwhile.
     early: VecDeque<Hear>,
@@ -102,8 +133,8 @@ async fn opened<C: Codec>(
     loop {
         tokio::select! {
             opened = &mut opening => {
-                let (socket, said) = opened.map_err(|_| Fault::Slow(OPEN_MAX))??;
-                return Ok(Some(Opened { socket, said, early }));
+                let opened = opened.map_err(|_| Fault::Slow(OPEN_MAX))??;
+                return Ok(Some(Opened { early, ..opened }));
             }
             hear = input.recv() => match hear {
                 Some(Hear::Audio(_)) if early.len() >= EARLY_MAX => {}
@@ -116,17 +147,31 @@ async fn opened<C: Codec>(
 }
 
 /// Until the codec says that it is heard; what it told is handed on with the connection.
-async fn open<C: Codec>(dial: &WebSocketDial, codec: &mut C) -> Result<(Socket, VecDeque<Heard>), Fault> {
+async fn open<C: Codec>(dial: &WebSocketDial, codec: &mut C) -> Result<Opened, Fault> {
     let mut socket = Socket::dial(dial.clone(), OPEN_MAX).await?;
-    let mut talk = Talk::default();
+    let (mut talk, mut garble) = (Talk::default(), Garble::default());
     codec.open(&mut talk);
     loop {
         socket.send(std::mem::take(&mut talk.wires)).await?;
         if talk.words.contains(&Heard::Ready) {
-            return Ok((socket, talk.words));
+            return Ok(Opened { socket, garble, said: talk.words, early: VecDeque::new() });
         }
-        codec.read(&socket.next().await?, Instant::now(), &mut talk)?;
+        read(codec, &socket.next().await?, &mut garble, &mut talk)?;
     }
+}
+
+/// Reads a message; one that cannot be understood is counted and passed over, unless nothing else comes.
+fn read<C: Codec>(codec: &mut C, wire: &Wire, garble: &mut Garble, talk: &mut Talk) -> Result<(), Fault> {
+    let read = codec.read(wire, Instant::now(), talk);
+    if garble.is_too_much(matches!(read, Err(Misread::Malformed))) {
+        return Err(Fault::Garbage("none of its messages can be read"));
+    }
+    match read {
+        Ok(()) => {}
+        Err(Misread::Malformed) => talk.tell(Heard::Oddity(Oddity::Malformed)),
+        Err(Misread::Fault(fault)) => return Err(fault),
+    }
+    Ok(())
 }
 
 enum Ended {
@@ -138,11 +183,18 @@ enum Ended {
 
 struct Session {
     socket: Socket,
+    garble: Garble,
+    pulse: Pulse,
     opened_at: Instant,
     said_at: Instant,
 }
 
 impl Session {
+    fn new(socket: Socket, garble: Garble) -> Self {
+        let pulse = Pulse::new(PING_EVERY, SILENT_MAX);
+        Self { socket, garble, pulse, opened_at: Instant::now(), said_at: Instant::now() }
+    }
+
     async fn go<C: Codec>(
         &mut self,
         codec: &mut C,
@@ -171,16 +223,24 @@ impl Session {
                     Some(hear) => codec.hear(hear, Instant::now(), talk),
                     None => return Ok(self.goodbye(codec, talk, words).await),
                 },
-                wire = self.socket.next() => codec.read(&wire?, Instant::now(), talk)?,
+                sign = self.socket.sign() => {
+                    self.pulse.heard();
+                    if let Some(wire) = sign? {
+                        read(codec, &wire, &mut self.garble, talk)?;
+                    }
+                }
                 () = until(codec.deadline()) => codec.late(Instant::now(), talk)?,
                 () = until(keep_alive) => {
                     talk.wires.extend(C::KEEP_ALIVE.map(|(_, message)| Wire::Text(message.into())));
                 }
-                () = sleep_until(self.said_at + PING_AFTER) => {
-                    self.socket.ping().await?;
-                    self.said_at = Instant::now();
-                }
                 () = words.closed() => return Ok(Ended::Over),
+                // Last, so that what has come is read before it is missed.
+                () = self.pulse.beat() => {
+                    if self.pulse.is_gone() {
+                        return Err(Fault::Closed(None));
+                    }
+                    self.socket.ping().await?;
+                }
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{
     Hear, Heard, LISTENERS,
-    session::{Codec, Talk},
+    session::{Codec, Misread, Talk},
 };
 use crate::{
     audio::Format,
@@ -97,6 +97,7 @@ pub(super) fn short(heard: &Heard) -> String {
         Heard::Partial { text, stable: true } => format!("= {text}"),
         Heard::Complete(over) => format!("over: {over}"),
         Heard::Turn { text } => format!("turn: {text}"),
+        Heard::Oddity(oddity) => format!("odd: {}", oddity.label()),
         Heard::Usage(usage) => format!("used: {} s", usage.transcribed.as_secs()),
     }
 }
@@ -130,6 +131,14 @@ impl<C: Codec> Bench<C> {
         self.now += Duration::from_millis(1);
         self.codec.read(&Wire::Text(message.to_string()), self.now, &mut self.talk).expect("it is understood");
         self
+    }
+
+    /// This message ends the session.
+    pub(super) fn ends_by(&mut self, message: &Value) -> Fault {
+        match self.codec.read(&Wire::Text(message.to_string()), self.now, &mut self.talk) {
+            Err(Misread::Fault(fault)) => fault,
+            other => panic!("{message}: {other:?}"),
+        }
     }
 
     pub(super) fn told(&mut self) -> Vec<String> {

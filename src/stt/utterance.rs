@@ -12,7 +12,7 @@ use super::{Hear, Heard, Listener, Patience, lead::Lead, text};
 use crate::{
     audio::{Format, VoiceDetector},
     call::Usage,
-    remote::Fault,
+    remote::{Fault, wards::Oddity},
 };
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
@@ -82,6 +82,8 @@ impl<S: Scribe> Listener for ByUtterance<S> {
 pub(super) struct Written {
     pub(super) text: String,
     pub(super) usage: Usage,
+    /// Why there may be no words.
+    pub(super) oddity: Option<Oddity>,
 }
 
 type Writing = BoxFuture<'static, Result<Written, Fault>>;
@@ -124,8 +126,8 @@ async fn run<S: Scribe>(
                 None => return Ok(()),
             },
             Some(written) = desk.waiting.next() => {
-                let Written { text, usage } = written?;
-                told(Some(Heard::Turn { text }), usage)
+                let Written { text, usage, oddity } = written?;
+                oddity.map(Heard::Oddity).into_iter().chain(told(Some(Heard::Turn { text }), usage)).collect()
             }
             event = progress(&mut desk.turn) => desk.progress(event)?,
             () = words.closed() => return Ok(()),
@@ -265,7 +267,7 @@ impl<S: Scribe> Desk<S> {
         };
         if let Some(known) = known {
             let text = text::joined(&said, &known);
-            self.waiting.push_back(async { Ok(Written { text, usage: Usage::default() }) }.boxed());
+            self.waiting.push_back(async { Ok(Written { text, ..Written::default() }) }.boxed());
             return Ok(());
         }
         let scribe = Arc::clone(&self.scribe);
@@ -295,7 +297,9 @@ impl<S: Scribe> Desk<S> {
         };
         let is_asked = turn.attempt.take().is_some_and(|attempt| attempt.audio.is_none());
         match written {
-            Ok(Written { text, usage }) if is_asked => {
+            // It is asked again when its words are needed.
+            Ok(Written { oddity: Some(_), .. }) => Ok(Vec::new()),
+            Ok(Written { text, usage, .. }) if is_asked => {
                 let all = text::joined(&turn.said, &text);
                 turn.known = Some(text);
                 Ok(told((!all.is_empty()).then_some(Heard::Partial { text: all, stable: true }), usage))
@@ -304,14 +308,13 @@ impl<S: Scribe> Desk<S> {
             Ok(_) if S::FORMAT.duration_of(turn.audio.len()) < UTTERANCE_MIN => {
                 Err(Fault::Garbage("a transcript before anything was said"))
             }
-            Ok(Written { text, usage }) => {
+            Ok(Written { text, usage, .. }) => {
                 text::append(&mut turn.said, &text);
                 turn.audio.clear();
                 turn.quiet = Some(Box::new(VoiceDetector::new(S::FORMAT)));
                 let text = turn.said.clone();
                 Ok(told((!text.is_empty()).then_some(Heard::Partial { text, stable: false }), usage))
             }
-            // It is asked again when its words are needed.
             Err(fault) if fault.is_passing() => Ok(Vec::new()),
             Err(fault) => Err(fault),
         }

@@ -11,7 +11,7 @@ use std::{
     fmt,
     net::SocketAddr,
     ops::Range,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
     time::Duration,
 };
 use tokio::{
@@ -52,6 +52,8 @@ pub struct Caller {
     tape: watch::Receiver<Tape>,
     say: mpsc::Sender<Vec<i16>>,
     to_say: AtomicUsize,
+    /// Of what it said last, how long a voice was to be heard.
+    voiced_ms: AtomicU64,
     task: AbortHandle,
 }
 
@@ -68,7 +70,7 @@ impl Caller {
         let (tape, heard) = watch::channel(Tape::default());
         let (say, to_say) = mpsc::channel(WORDS);
         let task = tokio::spawn(live(line, tape, to_say, pitches)).abort_handle();
-        Self { tape: heard, say, to_say: AtomicUsize::new(0), task }
+        Self { tape: heard, say, to_say: AtomicUsize::new(0), voiced_ms: AtomicU64::new(0), task }
     }
 
     /// A sentence of about two seconds, by a real voice, without a pause that could pass for its end.
@@ -90,8 +92,14 @@ impl Caller {
     }
 
     pub fn say(&self, samples: Vec<i16>) {
+        self.voiced_ms.store(voiced(&samples, SAMPLES).as_millis() as u64, Ordering::Relaxed);
         self.to_say.fetch_add(1, Ordering::Relaxed);
         self.say.try_send(samples).expect("the caller is on the line");
+    }
+
+    /// Of what it said last, how long a voice was to be heard.
+    pub fn voiced(&self) -> Duration {
+        ms(self.voiced_ms.load(Ordering::Relaxed))
     }
 
     pub fn hang_up(&self) {
@@ -281,6 +289,12 @@ impl fmt::Debug for Tape {
 
 fn frame_at(time: Duration) -> usize {
     (time.as_millis() / FRAME.as_millis()) as usize
+}
+
+/// How long a voice is to be heard in these samples, by frames of so many.
+pub fn voiced(samples: &[i16], frame: usize) -> Duration {
+    let loud = samples.chunks(frame).filter(|frame| frame.iter().any(|sample| sample.unsigned_abs() > AUDIBLE));
+    FRAME * u32::try_from(loud.count()).expect("seconds")
 }
 
 async fn live(

@@ -15,22 +15,19 @@
 
 use super::{
     answer::{Answer, Clause},
+    floor::Floor,
     history::History,
-    orders::{BROKE_OFF, in_words},
+    questions::{BROKE_OFF, Questions},
+    steps::{Input, Output},
 };
 use crate::{
     call::{AgentCommand, AgentEvent, CallerTurn, Noise, Reply, ResponseId, ResponseStatus, Speaker},
-    llm::{Ask, Finish, Message, Order, Piece},
+    llm::{Finish, Order, Piece},
     provider::asides,
     remote::Fault,
     stt::{Hear, Heard},
 };
-use bytes::Bytes;
-use serde_json::Value;
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 /// Clauses that are spoken ahead of the one that is heard: the next one, so that there is no gap.
 const AHEAD: usize = 2;
@@ -46,72 +43,13 @@ const CALLS_MAX: usize = 32;
 /// Text of one answer: some ten minutes of speech, which no caller listens to.
 const ANSWER_CHARS_MAX: usize = 10_000;
 
-#[derive(Debug)]
-pub(super) enum Input {
-    Command(AgentCommand),
-    Heard(Heard),
-    /// Something of the answer to this ask.
-    Piece {
-        ask: u64,
-        piece: Piece,
-    },
-    /// It is over. A fault is told when no model of the list has answered.
-    Answered {
-        ask: u64,
-        how: Result<Finish, Fault>,
-    },
-    /// Speech of this clause, in the leg's format.
-    Sound {
-        clause: u64,
-        audio: Bytes,
-        length: Duration,
-    },
-    /// It is over. A fault is told when no voice of the list has spoken.
-    Spoken {
-        clause: u64,
-        how: Result<(), Fault>,
-    },
-    /// Time has come ([`Conductor::deadline`]).
-    Time,
-}
-
-#[derive(Debug)]
-pub(super) enum Output {
-    Tell(AgentEvent),
-    Listen(Hear),
-    Ask {
-        ask: u64,
-        what: Ask,
-    },
-    StopAsking(u64),
-    Speak {
-        clause: u64,
-        text: String,
-    },
-    /// All that is being spoken is given up.
-    Quiet,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    Nobody,
-    /// It is not decided whether the caller takes it.
-    Undecided,
-    Caller {
-        may_end: bool,
-    },
-}
-
 pub(super) struct Conductor {
     history: History,
-    tools: Arc<[Value]>,
-    cache_key: String,
+    questions: Questions,
+    floor: Floor,
     ready: bool,
     /// A service failed and nobody stands in for it: nothing more is done.
     lost: bool,
-    turn: Turn,
-    /// Turns that are over and whose words are not known yet.
-    unheard_turns: u32,
     answer: Option<Answer>,
     /// Since the caller's last words something was said.
     spoke: bool,
@@ -125,21 +63,18 @@ pub(super) struct Conductor {
     summary: Option<(u64, String, String)>,
     /// When all that was told of the agent's voice will have been heard, if it is heard at once.
     heard_out: Option<Instant>,
-    asks: u64,
     clauses: u64,
     responses: u64,
 }
 
 impl Conductor {
-    pub(super) fn new(history: History, tools: Arc<[Value]>, cache_key: String) -> Self {
+    pub(super) fn new(history: History, questions: Questions) -> Self {
         Self {
             history,
-            tools,
-            cache_key,
+            questions,
+            floor: Floor::default(),
             ready: false,
             lost: false,
-            turn: Turn::Nobody,
-            unheard_turns: 0,
             answer: None,
             spoke: false,
             resumed: false,
@@ -147,7 +82,6 @@ impl Conductor {
             reply: false,
             summary: None,
             heard_out: None,
-            asks: 0,
             clauses: 0,
             responses: 0,
         }
@@ -158,7 +92,7 @@ impl Conductor {
             Input::Command(command) => self.on_command(command, out),
             Input::Heard(heard) => self.on_heard(heard, out),
             Input::Piece { ask, piece } => self.on_piece(ask, piece, out),
-            Input::Answered { ask, how } => self.on_answered(ask, how, out),
+            Input::Answered { ask, how, .. } => self.on_answered(ask, how, out),
             Input::Sound { clause, audio, length } => {
                 if let Some(clause) = self.clause(clause) {
                     clause.hold(audio, length);
@@ -190,7 +124,7 @@ impl Conductor {
         match command {
             AgentCommand::Audio(audio) => out.push(Output::Listen(Hear::Audio(audio))),
             // A caller who speaks already is not spoken into.
-            AgentCommand::Greet { text: Some(text) } if matches!(self.turn, Turn::Caller { .. }) => {
+            AgentCommand::Greet { text: Some(text) } if self.floor.is_callers() => {
                 self.order = Some(Order::Say(text));
             }
             // Word for word: no model has to be asked.
@@ -201,9 +135,7 @@ impl Conductor {
                 // Its words will not come.
                 self.drop_guess(out);
                 // Who wants something said now knows that nobody is listened to any more.
-                if std::mem::replace(&mut self.turn, Turn::Nobody) != Turn::Nobody {
-                    out.push(Output::Listen(Hear::TurnDropped));
-                }
+                out.extend(self.floor.was_none().map(Output::Listen));
             }
             // What was guessed did not know it.
             AgentCommand::Tell { text, reply } => {
@@ -232,43 +164,12 @@ impl Conductor {
 
     fn on_turn(&mut self, turn: CallerTurn, out: &mut Vec<Output>) {
         match turn {
-            CallerTurn::MayBegin => self.listen(Turn::Undecided, out),
-            CallerTurn::WasNone => {
-                // A farewell may have dropped it already.
-                if std::mem::replace(&mut self.turn, Turn::Nobody) != Turn::Nobody {
-                    out.push(Output::Listen(Hear::TurnDropped));
-                }
-            }
-            CallerTurn::Began => {
-                // Of an answer that is still under way and was not interrupted, nothing was heard.
-                self.stop(Duration::ZERO, out);
-                self.listen(Turn::Caller { may_end: false }, out);
-            }
-            CallerTurn::MayEnd => {
-                self.turn = Turn::Caller { may_end: true };
-                out.push(Output::Listen(Hear::TurnMayEnd));
-            }
-            CallerTurn::GoesOn => {
-                self.turn = Turn::Caller { may_end: false };
-                self.drop_guess(out);
-                out.push(Output::Listen(Hear::TurnGoesOn));
-            }
-            CallerTurn::Ended => {
-                self.turn = Turn::Nobody;
-                self.unheard_turns += 1;
-                out.push(Output::Listen(Hear::TurnEnded));
-            }
+            // Of an answer that is still under way and was not interrupted, nothing was heard.
+            CallerTurn::Began => self.stop(Duration::ZERO, out),
+            CallerTurn::GoesOn => self.drop_guess(out),
+            _ => {}
         }
-    }
-
-    fn listen(&mut self, turn: Turn, out: &mut Vec<Output>) {
-        let before = std::mem::replace(&mut self.turn, turn);
-        match (before, turn) {
-            // It was undecided and is one: what was said counts.
-            (Turn::Undecided, Turn::Caller { .. }) => {}
-            (Turn::Nobody, _) => out.push(Output::Listen(Hear::TurnBegan)),
-            _ => out.extend([Hear::TurnDropped, Hear::TurnBegan].map(Output::Listen)),
-        }
+        out.extend(self.floor.turn(turn).into_iter().map(Output::Listen));
     }
 
     // ---- The caller's words ----
@@ -282,22 +183,23 @@ impl Conductor {
             }
             Heard::Partial { text, stable } => {
                 out.push(Output::Tell(AgentEvent::PartialTranscript { text: text.clone(), utterance: None }));
-                if stable && self.turn == (Turn::Caller { may_end: true }) {
+                if stable && self.floor.may_become_free() {
                     self.guess(text.trim(), out);
                 }
             }
             Heard::Complete(done) => out.push(Output::Tell(AgentEvent::CallerSeemsDone(done))),
             Heard::Turn { text } => self.on_words(text.trim(), out),
             Heard::Usage(usage) => out.push(Output::Tell(AgentEvent::Usage(usage))),
+            // It is counted, and nothing follows from it.
+            Heard::Oddity(_) => {}
         }
     }
 
     fn on_words(&mut self, text: &str, out: &mut Vec<Output>) {
-        if self.unheard_turns == 0 {
+        if !self.floor.words_came() {
             // Nobody asked for them: they are of a turn that was answered, or was none.
             return out.push(Output::Tell(AgentEvent::Noise(Noise::Malformed)));
         }
-        self.unheard_turns -= 1;
         out.push(Output::Tell(match text {
             "" => AgentEvent::NoTranscript { utterance: None },
             _ => AgentEvent::Transcript { speaker: Speaker::Caller, text: text.to_owned(), utterance: None },
@@ -305,7 +207,7 @@ impl Conductor {
         self.history.caller_said(text);
         (self.spoke, self.resumed) = (false, false);
         // A further turn has begun, or its words are still to come: one answer to all of it.
-        if self.unheard_turns > 0 || matches!(self.turn, Turn::Caller { .. }) {
+        if !self.floor.is_free() {
             self.drop_guess(out);
             return;
         }
@@ -319,7 +221,7 @@ impl Conductor {
     /// Has the model answer words that may be the whole turn.
     fn guess(&mut self, text: &str, out: &mut Vec<Output>) {
         let same = self.answer.as_ref().is_some_and(|answer| answer.guesses(text));
-        if same || text.is_empty() || self.unheard_turns > 0 || self.order.is_some() {
+        if same || text.is_empty() || self.floor.awaits_words() || self.order.is_some() {
             return;
         }
         self.drop_guess(out);
@@ -362,18 +264,11 @@ impl Conductor {
 
     fn ask(&mut self, out: &mut Vec<Output>) {
         let Some(answer) = &mut self.answer else { return };
-        self.asks += 1;
-        answer.ask = Some(self.asks);
+        let (guess, order) = (answer.guess.clone(), answer.order.clone());
+        let (ask, what) = self.questions.answer(self.history.messages(), guess, order);
+        answer.ask = Some(ask);
         answer.asked += 1;
-        let mut messages = self.history.messages();
-        messages.extend(answer.guess.clone().map(Message::Caller));
-        messages.extend(answer.order.as_ref().map(|order| Message::System(in_words(order))));
-        // What is to be said is known, so nothing is to be done about it.
-        let may_call = answer.order.is_none() && !self.tools.is_empty();
-        let order = answer.order.clone();
-        let (tools, cache_key) = (Arc::clone(&self.tools), self.cache_key.clone());
-        let what = Ask { messages, order, tools, may_call, cache_key };
-        out.push(Output::Ask { ask: self.asks, what });
+        out.push(Output::Ask { ask, what });
     }
 
     /// Says exactly this.
@@ -577,18 +472,14 @@ impl Conductor {
     }
 
     fn sum_up(&mut self, about: String, out: &mut Vec<Output>) {
-        self.asks += 1;
-        let order = Order::SumUp;
-        let messages = vec![Message::System(in_words(&order)), Message::Caller(about.clone())];
-        let (tools, cache_key) = (Arc::from([]), self.cache_key.clone());
-        let what = Ask { messages, order: Some(order), tools, may_call: false, cache_key };
-        self.summary = Some((self.asks, String::new(), about));
-        out.push(Output::Ask { ask: self.asks, what });
+        let (ask, what) = self.questions.summary(about.clone());
+        self.summary = Some((ask, String::new(), about));
+        out.push(Output::Ask { ask, what });
     }
 
     /// Begins what waits, if nobody speaks.
     fn go_on(&mut self, out: &mut Vec<Output>) {
-        if self.answer.is_some() || matches!(self.turn, Turn::Caller { .. }) || self.unheard_turns > 0 || !self.ready {
+        if self.answer.is_some() || !self.floor.is_free() || !self.ready {
             return;
         }
         if let Some(order) = self.order.take() {

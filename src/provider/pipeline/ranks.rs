@@ -10,6 +10,8 @@ pub(super) struct Ranks<T: ?Sized>(Vec<Rank<T>>);
 /// One of them.
 pub(super) struct Rank<T: ?Sized> {
     pub service: Arc<T>,
+    /// Among the others.
+    pub place: usize,
     ward: Ward,
     /// How often it may be asked again for the same …
     retries: u32,
@@ -18,7 +20,8 @@ pub(super) struct Rank<T: ?Sized> {
 }
 
 impl<T: ?Sized> Ranks<T> {
-    pub fn new(ranks: Vec<Rank<T>>) -> Self {
+    pub fn new(mut ranks: Vec<Rank<T>>) -> Self {
+        ranks.iter_mut().enumerate().for_each(|(place, rank)| rank.place = place);
         Self(ranks)
     }
 
@@ -28,7 +31,13 @@ impl<T: ?Sized> Ranks<T> {
 
     /// Those to be asked, one after the other.
     pub fn to_ask(&self) -> ToAsk<T> {
-        ToAsk { ranks: self.0.iter().cloned().collect(), asked: false, again: None }
+        self.to_ask_from(0)
+    }
+
+    /// The same beginning with the one at this place; those before it come last.
+    pub fn to_ask_from(&self, place: usize) -> ToAsk<T> {
+        let (before, from) = self.0.split_at(place.min(self.0.len()));
+        ToAsk { ranks: from.iter().chain(before).cloned().collect(), asked: false, again: None }
     }
 }
 
@@ -79,7 +88,7 @@ impl<T: ?Sized> ToAsk<T> {
 
 impl<T: ?Sized> Rank<T> {
     pub fn new(service: Arc<T>, ward: Ward, retries: u32) -> Self {
-        Self { service, ward, retries, left: retries }
+        Self { service, place: 0, ward, retries, left: retries }
     }
 
     /// It has worked meanwhile: what failed before is forgotten.
@@ -98,7 +107,7 @@ impl<T: ?Sized> Deref for Rank<T> {
 
 impl<T: ?Sized> Clone for Rank<T> {
     fn clone(&self) -> Self {
-        let Self { service, ward, retries, left } = self;
-        Self { service: Arc::clone(service), ward: ward.clone(), retries: *retries, left: *left }
+        let Self { service, place, ward, retries, left } = self;
+        Self { service: Arc::clone(service), place: *place, ward: ward.clone(), retries: *retries, left: *left }
     }
 }

@@ -2,14 +2,16 @@
 
 use super::{
     Stages,
-    conductor::{Conductor, Input, Output},
+    conductor::Conductor,
+    kept::{KEPT_MAX, Kept},
     ranks::{Rank, ToAsk},
+    steps::{Input, Output},
 };
 use crate::{
     audio::{Converter, Format},
     call::{AgentCommand, AgentEvent, AgentLoss},
     llm::{Ask, Finish, Model, Piece},
-    remote::Fault,
+    remote::{Fault, wards::Oddity},
     speech::Voice,
     stt::{Hear, Heard, Listener},
 };
@@ -31,8 +33,6 @@ const INPUTS_MAX: usize = 64;
 const HEARS_MAX: usize = 512;
 /// Between a service and the task that asks it.
 const WORDS_MAX: usize = 32;
-/// What of a turn is kept for a listener that takes over in the middle of it: 30 s.
-const KEPT_MAX: usize = 1_500;
 /// Turns that wait for their words, for the clock; listeners take fewer.
 const TURNS_MAX: usize = 64;
 /// What has failed within this is worth another attempt at the same service; a caller has waited long enough after any
@@ -58,7 +58,7 @@ pub(super) async fn play(
     let (hear, hears) = mpsc::channel(HEARS_MAX);
     let listening = listen(Arc::clone(&stages), leg, ready_max, hears, to_conductor.clone());
     tokio::pin!(listening);
-    let mut crew = Crew { stages, leg, to_conductor, asks: HashMap::new(), voices: HashMap::new() };
+    let mut crew = Crew { stages, leg, to_conductor, first_model: 0, asks: HashMap::new(), voices: HashMap::new() };
     let mut outputs = Vec::new();
     loop {
         let input = tokio::select! {
@@ -99,16 +99,18 @@ struct Crew {
     stages: Arc<Stages>,
     leg: Format,
     to_conductor: mpsc::Sender<Input>,
+    /// The place of the model that is asked first: the one after who broke off last, until an answer is whole again.
+    first_model: usize,
     asks: HashMap<u64, AbortOnDropHandle<()>>,
     voices: HashMap<u64, AbortOnDropHandle<()>>,
 }
 
 impl Crew {
     fn ask(&mut self, ask: u64, what: Ask) {
-        let (models, to) = (self.stages.models.to_ask(), self.to_conductor.clone());
+        let (models, to) = (self.stages.models.to_ask_from(self.first_model), self.to_conductor.clone());
         let task = tokio::spawn(async move {
-            let how = answer(models, ask, what, &to).await;
-            let _ = to.send(Input::Answered { ask, how }).await;
+            let (by, how) = answer(models, ask, what, &to).await;
+            let _ = to.send(Input::Answered { ask, by, how }).await;
         });
         self.asks.insert(ask, AbortOnDropHandle::new(task));
     }
@@ -125,7 +127,10 @@ impl Crew {
     /// What is over needs no task any more.
     fn notice(&mut self, input: &Input) {
         match input {
-            Input::Answered { ask, .. } => drop(self.asks.remove(ask)),
+            Input::Answered { ask, by, how } => {
+                self.first_model = if how.is_ok() { 0 } else { by + 1 };
+                drop(self.asks.remove(ask));
+            }
             Input::Spoken { clause, .. } => drop(self.voices.remove(clause)),
             _ => {}
         }
@@ -134,26 +139,31 @@ impl Crew {
 
 // ---- The model ----
 
-/// One answer, by the first model that gives one. Once something of it was told, no other can go on.
-async fn answer(mut models: ToAsk<dyn Model>, ask: u64, what: Ask, to: &mpsc::Sender<Input>) -> Result<Finish, Fault> {
-    let mut last = Fault::Garbage("there is no model");
+/// One answer, by the first model that gives one, and its place. Once something of it was told, no other can go on.
+async fn answer(
+    mut models: ToAsk<dyn Model>,
+    ask: u64,
+    what: Ask,
+    to: &mpsc::Sender<Input>,
+) -> (usize, Result<Finish, Fault>) {
+    let mut last = (0, Err(Fault::Garbage("there is no model")));
     while let Some(rank) = models.next() {
-        let since = Instant::now();
+        let (place, since) = (rank.place, Instant::now());
         let (begun, how) = answer_by(&rank, ask, what.clone(), to).await;
         let fault = match how {
             Ok(finish) => {
                 rank.worked();
-                return Ok(finish);
+                return (place, Ok(finish));
             }
             Err(fault) => fault,
         };
         models.failed(rank, &fault, !begun && since.elapsed() < QUICK).await;
+        last = (place, Err(fault));
         if begun {
-            return Err(fault);
+            break;
         }
-        last = fault;
     }
-    Err(last)
+    last
 }
 
 /// Whether anything was told, and how it ended.
@@ -279,7 +289,7 @@ async fn listen(
     to: mpsc::Sender<Input>,
 ) -> Option<Fault> {
     let deaf_until = Some(Instant::now() + ready_max);
-    let mut ears = Ears { leg, hears, to, kept: Vec::new(), ended: VecDeque::new(), worked: false, deaf_until };
+    let mut ears = Ears { leg, hears, to, kept: Kept::default(), ended: VecDeque::new(), worked: false, deaf_until };
     loop {
         let (mut listeners, mut worked) = (stages.listeners.to_ask(), false);
         let mut last = Fault::Garbage("there is no listener");
@@ -308,8 +318,7 @@ struct Ears {
     leg: Format,
     hears: mpsc::Receiver<Hear>,
     to: mpsc::Sender<Input>,
-    /// Since the beginning of the oldest turn whose words are not known.
-    kept: Vec<Hear>,
+    kept: Kept,
     /// When the turns ended whose words are not known.
     ended: VecDeque<Instant>,
     /// The words of a turn came of the listener that listens.
@@ -332,17 +341,24 @@ impl Ears {
         let deaf_until = *self.deaf_until.get_or_insert(since + DEAF_MAX);
         // It has its share of that time, so that each of the others has one.
         let mut ready_until = Some(since + deaf_until.saturating_duration_since(since) / (1 + others));
-        for hear in joined(&self.kept, self.leg.frame_bytes() * 50) {
+        if self.kept.forgotten > 0 {
+            rank.was_odd(Oddity::Forgotten);
+        }
+        for hear in self.kept.told_again(self.leg.frame_bytes() * 50) {
             let _ = tell.try_send(converted(&hear, &mut converter));
         }
         loop {
             tokio::select! {
                 biased;
                 Some(heard) = heard.recv() => {
+                    if let Heard::Oddity(oddity) = heard {
+                        rank.was_odd(oddity);
+                        continue;
+                    }
                     (self.deaf_until, ready_until) = (None, None);
                     if matches!(heard, Heard::Turn { .. }) {
                         self.worked = true;
-                        self.turn_is_known();
+                        self.kept.turn_is_known();
                         rank.worked();
                         self.ended.pop_front().into_iter().for_each(|ended| rank.first_result(ended.elapsed()));
                     }
@@ -360,7 +376,7 @@ impl Ears {
                     if hear == Hear::TurnEnded && self.ended.len() < TURNS_MAX {
                         self.ended.push_back(Instant::now());
                     }
-                    self.keep(hear);
+                    self.kept.keep(hear);
                     if let Err(TrySendError::Full(_)) = told {
                         return Some(Fault::Slow(self.leg.duration_of(HEARS_MAX * self.leg.frame_bytes())));
                     }
@@ -368,46 +384,6 @@ impl Ears {
             }
         }
     }
-
-    fn keep(&mut self, hear: Hear) {
-        match hear {
-            Hear::TurnDropped => {
-                let of = |kind: Hear| self.kept.iter().rposition(|hear| *hear == kind);
-                // Only a turn that is open can be dropped; one that has ended still waits for its words.
-                if let Some(began) =
-                    of(Hear::TurnBegan).filter(|began| of(Hear::TurnEnded).is_none_or(|ended| ended < *began))
-                {
-                    self.kept.truncate(began);
-                }
-            }
-            Hear::Audio(_) if self.kept.is_empty() => {}
-            hear => self.kept.push(hear),
-        }
-        if self.kept.len() > KEPT_MAX
-            && let Some(oldest) = self.kept.iter().position(|hear| matches!(hear, Hear::Audio(_)))
-        {
-            self.kept.remove(oldest);
-        }
-    }
-
-    fn turn_is_known(&mut self) {
-        let ended = self.kept.iter().position(|hear| *hear == Hear::TurnEnded);
-        self.kept.drain(..ended.map_or(0, |at| at + 1));
-    }
-}
-
-/// The same in few pieces: services queue pieces, not time.
-fn joined(kept: &[Hear], bytes: usize) -> Vec<Hear> {
-    let mut joined: Vec<Hear> = Vec::new();
-    for hear in kept {
-        match (joined.last_mut(), hear) {
-            (Some(Hear::Audio(before)), Hear::Audio(more)) if before.len() + more.len() <= bytes => {
-                *before = [&before[..], &more[..]].concat().into();
-            }
-            _ => joined.push(hear.clone()),
-        }
-    }
-    joined
 }
 
 fn converted(hear: &Hear, converter: &mut Converter) -> Hear {

@@ -5,8 +5,10 @@ mod chaos;
 mod running;
 
 use super::{
-    conductor::{Conductor, Input, Output},
+    conductor::Conductor,
     history::History,
+    questions::Questions,
+    steps::{Input, Output},
 };
 use crate::{
     call::{AgentCommand, AgentEvent, AgentLoss, CallerTurn, Reply, ResponseStatus, Speaker},
@@ -36,7 +38,7 @@ impl Scene {
     fn with_budget(chars: usize) -> Self {
         let history = History::new("Be brief.".into(), chars);
         let tools = vec![json!({ "type": "function" })];
-        let conductor = Conductor::new(history, tools.into(), "key".into());
+        let conductor = Conductor::new(history, Questions::new(tools.into(), "key".into()));
         let mut scene = Self {
             conductor,
             now: tokio::time::Instant::now().into_std(),
@@ -92,11 +94,11 @@ impl Scene {
     }
 
     fn answered(&mut self, ask: u64) -> &mut Self {
-        self.step(Input::Answered { ask, how: Ok(Finish::Stop) })
+        self.step(Input::Answered { ask, by: 0, how: Ok(Finish::Stop) })
     }
 
     fn fails(&mut self, ask: u64) -> &mut Self {
-        self.step(Input::Answered { ask, how: Err(Fault::Closed(None)) })
+        self.step(Input::Answered { ask, by: 0, how: Err(Fault::Closed(None)) })
     }
 
     /// A second of sound.

@@ -537,12 +537,11 @@ async fn a_peer_that_answers_no_ping_is_lost_and_one_that_does_is_not() {
         caller: Converter::new(Format::ULAW, Format::ULAW),
         agent: Voice::new(Format::ULAW, Format::ULAW),
         ready: true,
-        malformed_in_a_row: 0,
-        heard_at: Instant::now(),
+        garble: Garble::default(),
+        pulse: Pulse::new(session.policy.ping_every, Duration::from_secs(12)),
         watch: Watch::new(),
         unwritable_until: None,
         notice: Duration::ZERO,
-        patience: Duration::from_secs(12),
         expiring_at: None,
     };
     let begun = Instant::now();

@@ -8,10 +8,13 @@
 use super::{AudioClock, refused, seconds};
 use crate::{
     audio::Format,
-    remote::{Fault, Wire},
+    remote::{
+        Fault, Wire,
+        json::{self, Malformed},
+    },
     stt::{
         Hear, Heard, LEAD,
-        session::{Codec, Talk},
+        session::{Codec, Misread, Talk},
         text::{append, joined},
     },
 };
@@ -265,16 +268,15 @@ impl Codec for Flux {
         }
     }
 
-    fn read(&mut self, wire: &Wire, now: Instant, talk: &mut Talk) -> Result<(), Fault> {
-        let message: Value = serde_json::from_slice(wire.bytes()).map_err(|_| Fault::Garbage("it is no JSON"))?;
+    fn read(&mut self, wire: &Wire, now: Instant, talk: &mut Talk) -> Result<(), Misread> {
+        let message: Value = json::parse(wire.bytes())?;
         self.read_at = Some(now);
         match message["type"].as_str() {
             Some("Connected") => talk.tell(Heard::Ready),
             Some("TurnInfo") => {
-                let info = serde_json::from_value(message);
-                self.turn_info(&info.map_err(|_| Fault::Garbage("a turn without an event"))?, talk);
+                self.turn_info(&serde_json::from_value(message).map_err(Malformed::from)?, talk);
             }
-            Some("Error") => return Err(refused(&message)),
+            Some("Error") => return Err(refused(&message).into()),
             _ => {}
         }
         Ok(())

@@ -8,10 +8,13 @@
 
 use super::{AudioClock, SILENCE, refused, seconds};
 use crate::{
-    remote::{Fault, Wire},
+    remote::{
+        Fault, Wire,
+        json::{self, Malformed},
+    },
     stt::{
         Hear, Heard, LEAD,
-        session::{Codec, Talk},
+        session::{Codec, Misread, Talk},
         text::{append, joined},
     },
 };
@@ -362,16 +365,15 @@ impl Codec for Nova {
         }
     }
 
-    fn read(&mut self, wire: &Wire, now: Instant, talk: &mut Talk) -> Result<(), Fault> {
-        let message: Value = serde_json::from_slice(wire.bytes()).map_err(|_| Fault::Garbage("it is no JSON"))?;
+    fn read(&mut self, wire: &Wire, now: Instant, talk: &mut Talk) -> Result<(), Misread> {
+        let message: Value = json::parse(wire.bytes())?;
         self.read_at = Some(now);
         match message["type"].as_str() {
             Some("Results") => {
-                let results = serde_json::from_value(message);
-                self.results(results.map_err(|_| Fault::Garbage("results without a transcript"))?, talk);
+                self.results(serde_json::from_value(message).map_err(Malformed::from)?, talk);
             }
             Some("UtteranceEnd") => self.utterance_end(talk),
-            Some("Error") => return Err(refused(&message)),
+            Some("Error") => return Err(refused(&message).into()),
             _ => {}
         }
         Ok(())

@@ -451,12 +451,40 @@ mod emulated {
         let (call, peer) = nova().await;
         peer.drops();
         assert_eq!(call.fault().await, Fault::Closed(None));
-        let (call, mut peer) = nova().await;
-        peer.says_raw("<html>").await;
+    }
+
+    #[tokio::test]
+    async fn messages_that_cannot_be_read_are_counted_and_end_the_session_only_where_nothing_else_comes() {
+        let (mut call, mut peer) = nova().await;
+        let noise = ["<html>", r#"{"type":"Results"}"#, "{"];
+        for message in noise.into_iter().cycle().take(19) {
+            peer.says_raw(message).await;
+        }
+        peer.says(json!({ "type": "SpeechStarted" })).await;
+        for _ in 0..19 {
+            assert_eq!(short(&call.is_told().await), "odd: malformed");
+        }
+        for _ in 0..20 {
+            peer.says_raw("<html>").await;
+        }
         assert!(matches!(call.fault().await, Fault::Garbage(_)));
+    }
+
+    /// Its connection stands, and nobody is behind it.
+    #[tokio::test]
+    async fn a_vendor_that_answers_no_ping_is_gone_though_nobody_speaks() {
         let (call, mut peer) = nova().await;
-        peer.says(json!({ "type": "Results" })).await;
-        assert!(matches!(call.fault().await, Fault::Garbage(_)));
+        tokio::time::pause();
+        let since = tokio::time::Instant::now();
+        // Reading is what answers a ping.
+        while since.elapsed() < Duration::from_secs(60) {
+            peer.hears().await;
+        }
+        let since = tokio::time::Instant::now();
+        assert_eq!(call.fault().await, Fault::Closed(None));
+        assert!(since.elapsed() < Duration::from_secs(11), "{:?}", since.elapsed());
+        tokio::time::resume();
+        drop(peer);
     }
 
     #[tokio::test]

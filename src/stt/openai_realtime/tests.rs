@@ -120,7 +120,7 @@ fn errors_are_told_by_their_code() {
         let error = json!({ "type": kind, "code": code, "message": "Ein Taxi." });
         let message = json!({ "type": "error", "error": error });
         let mut bench = bench();
-        bench.codec.read(&Wire::Text(message.to_string()), bench.now, &mut bench.talk).unwrap_err()
+        bench.ends_by(&message)
     };
     use crate::call::AgentLoss;
     assert_eq!(fault("invalid_request_error", "invalid_api_key").loss(), AgentLoss::Unauthorized);
@@ -143,8 +143,7 @@ fn an_utterance_that_cannot_be_written_down_is_empty_and_the_next_one_is_heard()
     bench.reads(completed("b", "Ein Taxi."));
     assert_eq!(bench.told(), ["… Ei", "turn: ", "turn: Ein Taxi."]);
     for code in ["insufficient_quota", "invalid_api_key", "rate_limit_exceeded"] {
-        let wire = Wire::Text(failed("c", code).to_string());
-        let fault = bench.codec.read(&wire, bench.now, &mut bench.talk).unwrap_err();
+        let fault = bench.ends_by(&failed("c", code));
         assert!(matches!(fault, Fault::Refused { code: Some(told), .. } if told == code));
     }
 }

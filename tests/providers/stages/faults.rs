@@ -14,8 +14,8 @@ use crate::{
     openings::{APOLOGY_MIN, CODES, ends},
     runner::apart,
     support::{
-        stages::{Asked, Bit, Reply, Stages, model, voice},
-        vendor::{Failure, Opening, Order, Saying, Scenario, hertz},
+        stages::{Asked, Bit, Flux, Nova, Reply, Stages, Transcriber, model, voice},
+        vendor::{Dialect, Failure, Opening, Order, Saying, Scenario, hertz},
     },
     tools::look_up,
 };
@@ -119,7 +119,30 @@ pub async fn a_connection_that_breaks_without_a_word() {
 }
 
 pub async fn a_connection_that_is_half_open() {
-    join_all(WAITS.map(|state| carries_on(state, Order::Freeze))).await;
+    tokio::join!(
+        join_all(WAITS.map(|state| carries_on(state, Order::Freeze))),
+        is_noticed_before_the_caller_speaks::<Flux>("Flux"),
+        is_noticed_before_the_caller_speaks::<Nova>("Nova"),
+        is_noticed_before_the_caller_speaks::<Transcriber>("OpenAI's transcriber"),
+    );
+}
+
+/// Nobody misses an answer, and no ping is answered.
+async fn is_noticed_before_the_caller_speaks<L: Dialect>(listener: &str) {
+    let stages = Stages::listening::<L>(Scenario::default()).await;
+    let desk = Desk::of_stages(&stages).await;
+    let caller = called(&desk).await;
+    stages.listener.order(1, Order::Freeze);
+    let frozen = caller.now();
+    stages.listener.until_session(2, "listens", |seen| seen.set_up.is_some()).await;
+    let took = caller.now() - frozen;
+    assert!(took <= ms(11_000), "{listener}: {took:?}");
+    let said = answered(&caller, hertz(1), ms(700)).await;
+    let begun = caller.look(|tape| tape.first_of(hertz(1), said.end)).expect("heard");
+    assert!(begun <= said.end + ms(1_500), "{listener}: {}", story(&caller));
+    assert_eq!((desk.asked_of("stt", "closed"), desk.metric("offhook_agent_losses_total")), (1.0, 0.0), "{listener}");
+    desk.ends_with(&caller).await;
+    stages.listener.is_content();
 }
 
 pub async fn a_vendor_that_falls_silent() {
@@ -250,18 +273,15 @@ pub async fn noise_is_survived() {
     });
     let desk = Desk::of_stages(&stages).await;
     let caller = called(&desk).await;
-    for saying in [Saying::Unknown, Saying::Ping] {
+    // Before the first words as well.
+    for saying in [Saying::Unknown, Saying::Malformed, Saying::Ping] {
         stages.listener.order(1, Order::Say(saying));
     }
     answered(&caller, hertz(1), ms(700)).await;
     assert_eq!(stages.listener.sessions(), 1);
-    // What is no message at all ends the connection, and no more than that.
-    stages.listener.order(1, Order::Say(Saying::Malformed));
-    stages.listener.until_session(2, "listens", |seen| seen.set_up.is_some()).await;
-    caller.hears_nothing_for(ms(300)).await;
-    answered(&caller, hertz(1), ms(700)).await;
-    assert_eq!((desk.asked_of("stt", "garbage"), desk.metric("offhook_agent_losses_total")), (1.0, 0.0));
-    assert_eq!(stages.listener.sessions(), 2);
+    let malformed = "offhook_stage_oddities_total{kind=\"deepgram_listen\",oddity=\"malformed\"";
+    assert_eq!((desk.metric(malformed), desk.metric("offhook_agent_losses_total")), (1.0, 0.0));
+    assert_eq!(desk.asked_of("stt", "garbage"), 0.0);
     desk.ends_with(&caller).await;
     stages.listener.is_content();
 }

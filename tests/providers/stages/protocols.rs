@@ -48,7 +48,7 @@ async fn fails_in_a_turn<L: Dialect>(listener: &str, order: Order, outcome: &str
     let said = caller.has_spoken().await;
     is_answered(&what, &caller, &said).await;
     is_understood(&what, &stages);
-    has_heard(&what, &stages.listener, 2, &said);
+    has_heard(&what, &stages.listener, 2, &caller);
     assert_eq!(desk.asked_of("stt", outcome), 1.0, "{what}: {}", desk.engine.metrics().text());
     assert_eq!(stages.listener.sessions(), 2, "{what}");
     desk.ends_with(&caller).await;

@@ -74,7 +74,7 @@ pub async fn the_next_listener_takes_over_in_the_middle_of_a_turn() {
     let said = caller.has_spoken().await;
     caller.hears_from(said.end, hertz(1), ms(700)).await;
     second.listener.until_session(1, "heard the turn", |seen| seen.turns_ended == 1).await;
-    has_heard("the second listener", &second.listener, 1, &said);
+    has_heard("the second listener", &second.listener, 1, &caller);
     no_apology("the second listener", &caller);
     desk.ends_with(&caller).await;
     second.listener.is_content();

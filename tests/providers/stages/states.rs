@@ -168,8 +168,7 @@ impl Scene {
         };
         self.is_answered(what, since).await;
         if matches!(self.state, State::CallerSpeaking | State::Undecided) {
-            let said = caller.look(|tape| tape.said.last().expect("waited for").clone());
-            has_heard(what, &self.stages.listener, 2, &said);
+            has_heard(what, &self.stages.listener, 2, caller);
         }
         caller.hears_nothing_for(ms(300)).await;
         // A turn that nothing disturbs any more, but what was not noticed before.

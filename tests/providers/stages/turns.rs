@@ -58,7 +58,7 @@ pub async fn an_interruption_silences_the_agent_at_once_and_is_heard_from_its_fi
     caller.hears_nothing_for(ms(400)).await;
     let answer = caller.look(|tape| tape.seamless(hertz(1), said.end..tape.now()));
     assert!(GREETING_HEARD.contains(&answer), "{answer:?}: {}", story(&caller));
-    has_heard("the listener", &stages.listener, 1, &said);
+    has_heard("the listener", &stages.listener, 1, &caller);
     assert_eq!(stages.model.asked().last().expect("asked").said_by("user"), [QUESTION]);
     desk.ends_with(&caller).await;
     stages.listener.is_content();

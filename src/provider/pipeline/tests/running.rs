@@ -8,6 +8,7 @@ use crate::{
         Stages,
         conductor::Conductor,
         history::History,
+        questions::Questions,
         ranks::{Rank, Ranks},
         run,
     },
@@ -46,6 +47,8 @@ enum Does {
     Fails(Duration, Fault),
     /// What the test hands it, a token at a time; it never ends by itself.
     Writes(mpsc::Receiver<&'static str>),
+    /// After it has told this.
+    BreaksOff(&'static str),
     /// Nothing comes.
     Hangs,
 }
@@ -61,6 +64,8 @@ struct Puppet {
     goodbyes: watch::Sender<usize>,
     /// What a voice was asked to say.
     clauses: Mutex<Vec<String>>,
+    /// What a listener has heard, in frames.
+    frames: watch::Sender<usize>,
 }
 
 struct Busy(watch::Sender<usize>);
@@ -75,7 +80,8 @@ impl Puppet {
     fn new(retries: u32, plan: impl IntoIterator<Item = Does>) -> Arc<Self> {
         let plan = Mutex::new(plan.into_iter().collect());
         let (asked, busy, goodbyes) = (watch::Sender::new(0), watch::Sender::new(0), watch::Sender::new(0));
-        Arc::new(Self { plan, retries, asked, busy, goodbyes, clauses: Mutex::default() })
+        let frames = watch::Sender::new(0);
+        Arc::new(Self { plan, retries, asked, busy, goodbyes, clauses: Mutex::default(), frames })
     }
 
     fn begins(&self) -> (Does, Busy) {
@@ -132,6 +138,10 @@ impl Model for Puppet {
                     }
                     std::future::pending().await
                 }
+                Does::BreaksOff(words) => {
+                    let _ = pieces.send(Piece::Text(words.into())).await;
+                    return Err(Fault::Closed(None));
+                }
                 Does::Hangs => std::future::pending().await,
             }
             Ok(Finish::Stop)
@@ -165,7 +175,7 @@ impl Voice for Puppet {
                 Err(fault.into())
             })
             .boxed(),
-            Does::Writes(_) => stream::iter([Ok(sound)]).chain(stream::pending()).boxed(),
+            Does::Writes(_) | Does::BreaksOff(_) => stream::iter([Ok(sound)]).chain(stream::pending()).boxed(),
             Does::Hangs => stream::pending().boxed(),
         };
         sounds
@@ -198,7 +208,7 @@ impl Listener for Puppet {
         words: mpsc::Sender<Heard>,
     ) -> BoxFuture<'static, Result<(), Fault>> {
         let (does, busy) = self.begins();
-        let goodbyes = self.goodbyes.clone();
+        let (goodbyes, frames) = (self.goodbyes.clone(), self.frames.clone());
         async move {
             let _busy = busy;
             if matches!(does, Does::Hangs) {
@@ -206,6 +216,9 @@ impl Listener for Puppet {
             }
             let _ = words.send(Heard::Ready).await;
             while let Some(hear) = input.recv().await {
+                if let Hear::Audio(audio) = &hear {
+                    frames.send_modify(|frames| *frames += audio.len() / Format::ULAW.frame_bytes());
+                }
                 if hear == Hear::TurnEnded {
                     if let Does::Fails(after, fault) = does {
                         sleep(after).await;
@@ -251,7 +264,7 @@ impl Play {
             models: ranks(models, |at, one| Rank::new(one.clone() as Arc<dyn Model>, ward("llm", at), one.retries)),
             voices: ranks(voices, |at, one| Rank::new(one.clone() as Arc<dyn Voice>, ward("voices", at), one.retries)),
         };
-        let conductor = Conductor::new(History::new(String::new(), 10_000), [].into(), "key".into());
+        let conductor = Conductor::new(History::new(String::new(), 10_000), Questions::new([].into(), "key".into()));
         let (commands, to_play) = mpsc::channel(64);
         let (from_play, events) = mpsc::channel(64);
         let task = tokio::spawn(run::play(Arc::new(stages), conductor, Format::ULAW, READY_MAX, to_play, from_play));
@@ -356,6 +369,52 @@ async fn a_service_that_fails_in_passing_is_asked_again_and_then_the_next_one() 
         "offhook_stage_first_result_seconds_count{kind=\"puppet\",service=\"voices.0\"} 1",
     ] {
         assert!(play.metric(line), "{line}");
+    }
+}
+
+/// Whether or not its first words were heard, by the second one until its answer is whole.
+#[tokio::test(start_paused = true)]
+async fn the_next_model_is_asked_for_what_another_broke_off_and_the_first_again_after_that() {
+    for begun in ["One mom", "One moment. I lo"] {
+        let (first, second) = (Puppet::new(2, [Does::BreaksOff(begun)]), Puppet::new(0, []));
+        let mut play = Play::of_models(&[Arc::clone(&first), Arc::clone(&second)]);
+        play.caller_says_hello().await;
+        second.is_asked(1).await;
+        assert!(play.answers().await);
+        assert_eq!((first.times(), second.times()), (1, 1), "{begun}");
+        play.caller_says_hello().await;
+        first.is_asked(2).await;
+    }
+    // Who is alone is asked again.
+    let only = Puppet::new(0, [Does::BreaksOff("One mom")]);
+    let mut play = Play::of_models(&[Arc::clone(&only)]);
+    play.caller_says_hello().await;
+    assert!(play.answers().await);
+    assert_eq!(only.times(), 2);
+}
+
+/// Of what was said for longer than that, a listener that takes over is told the end, and that is counted.
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_takes_over_a_turn_of_more_than_30_seconds_is_told_its_end() {
+    for (frames, forgotten) in [(1_490, 0), (1_600, 1)] {
+        let (first, second) = (Puppet::new(0, [closed()]), Puppet::new(0, []));
+        let mut play =
+            Play::begin(&[Arc::clone(&first), Arc::clone(&second)], &[Puppet::new(0, [])], &[Puppet::new(0, [])]);
+        play.turns(&[CallerTurn::Began]).await;
+        for _ in 0..frames {
+            let frame = Bytes::from(vec![1; Format::ULAW.frame_bytes()]);
+            play.commands.send(AgentCommand::Audio(frame)).await.expect("it plays");
+        }
+        play.turns(&[CallerTurn::Ended]).await;
+        assert!(play.answers().await);
+        let line = |service, times| {
+            format!(
+                "offhook_stage_oddities_total{{kind=\"puppet\",oddity=\"forgotten\",service=\"stt.{service}\"}} {times}"
+            )
+        };
+        assert!(play.metric(&line(0, 0)) && play.metric(&line(1, forgotten)), "{frames}");
+        let heard = *second.frames.borrow();
+        assert!(if forgotten == 0 { heard == frames } else { (1_490..1_500).contains(&heard) }, "{heard} of {frames}");
     }
 }
 

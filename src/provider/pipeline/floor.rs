@@ -1,0 +1,84 @@
+//! Who has the turn, as the call says, and what the listener is told of it.
+
+use crate::{call::CallerTurn, stt::Hear};
+
+#[derive(Default)]
+pub(super) struct Floor {
+    turn: Turn,
+    /// Turns that are over and whose words are not known yet.
+    unheard: u32,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Turn {
+    #[default]
+    Nobody,
+    /// It is not decided whether the caller takes it.
+    Undecided,
+    Caller {
+        may_end: bool,
+    },
+}
+
+impl Floor {
+    /// What the listener is told of this.
+    pub fn turn(&mut self, turn: CallerTurn) -> Vec<Hear> {
+        match turn {
+            CallerTurn::MayBegin => self.begins(Turn::Undecided),
+            CallerTurn::WasNone => Vec::from_iter(self.was_none()),
+            CallerTurn::Began => self.begins(Turn::Caller { may_end: false }),
+            CallerTurn::MayEnd => {
+                self.turn = Turn::Caller { may_end: true };
+                vec![Hear::TurnMayEnd]
+            }
+            CallerTurn::GoesOn => {
+                self.turn = Turn::Caller { may_end: false };
+                vec![Hear::TurnGoesOn]
+            }
+            CallerTurn::Ended => {
+                self.turn = Turn::Nobody;
+                self.unheard += 1;
+                vec![Hear::TurnEnded]
+            }
+        }
+    }
+
+    fn begins(&mut self, turn: Turn) -> Vec<Hear> {
+        match (std::mem::replace(&mut self.turn, turn), turn) {
+            // It was undecided and is one: what was said counts.
+            (Turn::Undecided, Turn::Caller { .. }) => Vec::new(),
+            (Turn::Nobody, _) => vec![Hear::TurnBegan],
+            _ => vec![Hear::TurnDropped, Hear::TurnBegan],
+        }
+    }
+
+    /// Nobody has the turn, whose words nobody wants to know. A farewell may have seen to that already.
+    pub fn was_none(&mut self) -> Option<Hear> {
+        (std::mem::take(&mut self.turn) != Turn::Nobody).then_some(Hear::TurnDropped)
+    }
+
+    /// The words of a turn are known; `false` if none waited for them.
+    pub fn words_came(&mut self) -> bool {
+        let awaited = self.awaits_words();
+        self.unheard = self.unheard.saturating_sub(1);
+        awaited
+    }
+
+    pub fn awaits_words(&self) -> bool {
+        self.unheard > 0
+    }
+
+    pub fn is_callers(&self) -> bool {
+        matches!(self.turn, Turn::Caller { .. })
+    }
+
+    /// A pause of the caller, which may be the end of the turn.
+    pub fn may_become_free(&self) -> bool {
+        self.turn == Turn::Caller { may_end: true }
+    }
+
+    /// The agent may speak: the caller has said all, and its words are known.
+    pub fn is_free(&self) -> bool {
+        !self.is_callers() && !self.awaits_words()
+    }
+}
