@@ -147,6 +147,8 @@ pipeline! {
     turns::a_greeting_is_not_cut_by_noise
     turns::a_protected_greeting_is_not_even_paused
     turns::a_clip_greets_the_caller_and_the_agent_is_told_its_words
+    turns::a_notice_is_heard_to_its_end_whoever_speaks
+    turns::a_slow_tools_own_sentence_is_heard_after_its_own_threshold_and_once
     turns::a_slow_tool_is_announced_once_and_the_agent_is_told_so
     turns::a_filler_is_not_heard_before_a_quick_answer_and_makes_place_for_a_late_one
     figures::the_latency_that_is_told_is_what_the_caller_hears
@@ -160,6 +162,8 @@ pipeline! {
     tools::a_tool_is_called_and_its_result_returned_once
     tools::parallel_calls_are_each_answered_once
     tools::unknown_and_doubled_ids_are_survived
+    tools::a_result_that_is_too_long_is_cut_to_what_the_vendor_bears
+    tools::a_session_closed_right_after_a_result
     faults::noise_is_survived
     openings::a_refused_key_is_told_and_not_tried_again
     openings::an_upgrade_refused_with_any_status_is_told_for_what_it_is
@@ -177,6 +181,7 @@ pipeline! {
     faults::a_session_closed_while_the_caller_waits_for_an_answer
     faults::a_session_closed_while_the_agent_speaks
     faults::a_session_closed_while_an_interruption_is_undecided
+    faults::a_session_lost_while_a_backchannel_is_undecided
     faults::a_session_closed_while_a_tool_runs
     faults::a_session_closed_while_the_call_is_handed_over
     faults::a_connection_that_breaks_without_a_word

@@ -32,7 +32,7 @@ use std::{
 };
 use tokio::{
     net::TcpListener,
-    sync::watch,
+    sync::{Notify, watch},
     task::{JoinHandle, JoinSet},
     time::timeout,
 };
@@ -164,6 +164,8 @@ pub enum Bit {
     /// What is nothing in the protocol that is spoken.
     Noise,
     Wait(Duration),
+    /// The rest comes when the test says so.
+    Hold(Arc<Notify>),
     /// Nothing more comes, and the connection stands.
     Stall,
     /// The connection breaks. As the first bit, nothing was answered at all.
