@@ -6,6 +6,8 @@ pub mod breaks;
 pub mod conversation;
 pub mod faults;
 pub mod figures;
+pub mod guesses;
+pub mod memory;
 pub mod openings;
 pub mod protocols;
 pub mod ranks;

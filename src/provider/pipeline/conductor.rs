@@ -71,6 +71,8 @@ pub(super) enum Input {
         clause: u64,
         how: Result<(), Fault>,
     },
+    /// Nobody listens any more.
+    Deaf(Fault),
     /// Time has come ([`Conductor::deadline`]).
     Time,
 }
@@ -165,6 +167,7 @@ impl Conductor {
                 }
             }
             Input::Spoken { clause, how } => self.on_spoken(clause, how, out),
+            Input::Deaf(fault) => self.lose(&fault, out),
             Input::Time => {}
         }
         if !self.lost {
@@ -174,6 +177,10 @@ impl Conductor {
 
     fn lose(&mut self, fault: &Fault, out: &mut Vec<Output>) {
         self.lost = true;
+        // Whoever goes on has to know what the caller has heard of an answer.
+        if let Some(answer) = self.answer.take().filter(|answer| !answer.is_guess()) {
+            self.tell_said(&answer, out);
+        }
         out.push(Output::Tell(AgentEvent::Lost(fault.loss())));
     }
 

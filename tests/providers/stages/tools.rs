@@ -10,8 +10,8 @@ use crate::{
     faults::is_explained,
     ms,
     support::{
-        stages::{Asked, Reply, Stages, model},
-        vendor::{Call, hertz},
+        stages::{Asked, Flux, Reply, Stages, Transcriber, model},
+        vendor::{Call, Dialect, Order, Saying, Scenario, hertz},
     },
     tools::{desk_of_long_results, is_cut, look_up, read_out},
 };
@@ -108,27 +108,44 @@ pub async fn a_session_closed_right_after_a_result() {
     .await;
 }
 
-/// A model that calls by the same id again, and one whose answer holds an event of no known kind.
+/// A model that calls by the same id again, and one whose answer holds an event of no known kind; a listener that writes
+/// down what nobody said, for an item or a turn that nobody has.
 pub async fn unknown_and_doubled_ids_are_survived() {
-    let stages = Stages::start().await;
+    tokio::join!(ids::<Flux>("Flux"), ids::<Transcriber>("OpenAI's transcriber"));
+}
+
+async fn ids<L: Dialect>(what: &str) {
+    let stages = Stages::listening::<L>(Scenario::default()).await;
     stages.model.answers(|asked| {
         let strange = model::event(&serde_json::json!({ "object": "hologram", "id": "nobody's" }));
-        match asked.results().len() {
-            0 | 1 if asked.said_by("user").len() > asked.results().len() => {
+        match asked.answers_results() {
+            false => {
                 let call = look_up(1);
                 let arguments = call.arguments.to_string();
                 model::stream(vec![strange, model::fragment(0, Some(&call), &arguments)], "tool_calls")
             }
-            _ => model::says("There it is."),
+            true => model::says("There it is."),
         }
     });
     let (desk, caller) = greeted(&stages).await;
-    answered(&caller, hertz(1), ms(700)).await;
+    let strange = || {
+        let words = Saying::CallerWords { utterance: 80, text: "Whose words?".into() };
+        stages.listener.order(1, Order::Say(words));
+    };
+    strange();
+    caller.hears_nothing_for(ms(600)).await;
+    assert_eq!(stages.model.times(), 0, "{what}: nobody has spoken");
+    answered(&caller, hertz(1), ms(400)).await;
+    strange();
     caller.hears_nothing_for(ms(300)).await;
     answered(&caller, hertz(1), ms(700)).await;
-    assert_eq!(desk.service.requests().len(), 1, "it was run once");
-    let results = stages.model.is_asked(4).await.results();
-    assert!(results[1].1.contains("on its way") && results[1].1.contains("replayed"), "{results:?}");
+    assert_eq!(desk.service.requests().len(), 1, "{what}: it was run once");
+    let last = stages.model.is_asked(4).await;
+    let results = last.results();
+    assert!(results[1].1.contains("on its way") && results[1].1.contains("replayed"), "{what}: {results:?}");
+    let told = last.body["messages"].to_string();
+    assert!(!told.contains("Whose words?") && last.turns() == 2, "{what}: {told}");
     desk.ends_with(&caller).await;
+    assert_eq!(stages.listener.sessions(), 1, "{what}");
     stages.listener.is_content();
 }
