@@ -153,11 +153,7 @@ const SENTENCE: std::ops::RangeInclusive<Duration> = ms(1_000)..=ms(2_500);
 
 /// A call of the MCP server's tool, which takes so long.
 pub fn sleep_call(number: usize, seconds: f64) -> Call {
-    Call {
-        id: format!("call_{number:016}"),
-        name: "mcp_far_sleep".into(),
-        arguments: json!({ "seconds": seconds }),
-    }
+    Call { id: format!("call_{number:016}"), name: "mcp_far_sleep".into(), arguments: json!({ "seconds": seconds }) }
 }
 
 /// The section of an MCP server whose tools have a threshold and a sentence of their own.

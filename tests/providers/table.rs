@@ -143,6 +143,7 @@ pipeline! {
     conversation::an_interruption_stops_the_agent_and_late_audio_is_not_heard
     conversation::the_vendor_is_told_how_much_was_heard
     conversation::late_audio_within_the_next_answer_is_not_heard
+    memory::a_session_is_replaced_in_a_pause_before_the_vendors_limit
     memory::a_long_call_is_carried_on_by_a_summary_of_its_beginning_and_the_words_of_its_end
     guesses::the_end_of_a_turn_is_told_or_left_to_the_vendor_to_find
     guesses::a_listener_that_finds_the_end_of_a_turn_decides_alone

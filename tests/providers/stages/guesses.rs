@@ -44,7 +44,10 @@ fn voiced(stages: &Stages) {
 /// The model was asked while the caller had the turn.
 async fn is_guessed(what: &str, stages: &Stages, caller: &Caller) {
     caller.until(&format!("{what}: a guess is made"), |_| stages.model.times() == 1).await;
-    assert!(caller.look(|tape| tape.said.last().is_some_and(|said| said.end >= tape.now())), "{what}: while they speak");
+    assert!(
+        caller.look(|tape| tape.said.last().is_some_and(|said| said.end >= tape.now())),
+        "{what}: while they speak"
+    );
 }
 
 /// The caller pauses, and the model is asked what to answer and calls a tool; the caller goes on.
@@ -130,9 +133,8 @@ async fn does_not_end_in_a_pause(what: &str, stages: Stages) {
     let said = caller.has_spoken().await;
     caller.hears_from(said.end, hertz(1), ms(700)).await;
     caller.hears_nothing_for(ms(300)).await;
-    let (early, answer) = caller.look(|tape| {
-        (tape.loud_time(said.start..said.end), tape.loud_time(said.end..tape.now()))
-    });
+    let (early, answer) =
+        caller.look(|tape| (tape.loud_time(said.start..said.end), tape.loud_time(said.end..tape.now())));
     assert!(early < ms(60) && answer <= ms(1_060), "{what}: {early:?}, {answer:?}: {}", story(&caller));
     assert_eq!(stages.model.asked().last().map(Asked::turns), Some(1), "{what}: it is one turn");
     desk.ends_with(&caller).await;
@@ -152,10 +154,9 @@ async fn ends_at_its_word(what: &str, stages: Stages) {
 
 async fn decides<L: Dialect>(what: &str, options: Value) {
     let stages = || async { Stages::listening::<L>(Scenario::default()).await.heard_with(options.clone()) };
-    tokio::join!(
-        async { does_not_end_in_a_pause(what, stages().await).await },
-        async { ends_at_its_word(what, stages().await).await },
-    );
+    tokio::join!(async { does_not_end_in_a_pause(what, stages().await).await }, async {
+        ends_at_its_word(what, stages().await).await
+    },);
 }
 
 pub async fn a_listener_that_finds_the_end_of_a_turn_decides_alone() {

@@ -1,16 +1,17 @@
-//! What the model of a pipeline knows of a long call.
+//! What becomes of a long call: what its model knows, and the limits of its connections.
 
-use super::{answered, called, story};
+use super::{answered, called, greeted, has_heard, speaks, story};
 use crate::{
     desk::Desk,
     ms,
     support::{
-        stages::{Asked, Stages, model},
+        stages::{Asked, Stages, Transcriber, model},
         vendor::{Scenario, hertz},
     },
     tools::look_up,
 };
-use std::collections::BTreeSet;
+use serde_json::json;
+use std::{collections::BTreeSet, time::Duration};
 
 const BUDGET: usize = 2_000;
 const SUMMARY: &str = "They asked for their parcels.";
@@ -60,6 +61,38 @@ pub async fn a_long_call_is_carried_on_by_a_summary_of_its_beginning_and_the_wor
     let spoken: Vec<String> = stages.voice.asked().iter().map(|asked| asked.text().to_owned()).collect();
     let expected: Vec<&str> = ["Hello there."].into_iter().chain(["It is on its way."; 4]).collect();
     assert_eq!(spoken, expected, "nobody hears the summary: {}", story(&caller));
+    desk.ends_with(&caller).await;
+    stages.listener.is_content();
+}
+
+/// What a listener's connection lasts here, and when another one is made if nobody speaks.
+const LIMIT: Duration = ms(15_000);
+const MADE_ANEW: Duration = ms(13_750);
+
+/// The caller speaks when it is time: another connection is made after the turn, and nobody notices.
+pub async fn a_session_is_replaced_in_a_pause_before_the_vendors_limit() {
+    let stages = Stages::listening::<Transcriber>(Scenario::default()).await;
+    let stages = stages.heard_with(json!({ "session_seconds": LIMIT.as_secs() }));
+    let (desk, caller) = greeted(&stages).await;
+    let speaks_at = MADE_ANEW - ms(1_200);
+    caller.until("it is nearly time", |tape| tape.now() >= speaks_at).await;
+    let said = speaks(&caller).await;
+    assert!((said.start..said.end).contains(&MADE_ANEW), "in the middle of the turn: {}", story(&caller));
+    assert_eq!(stages.listener.sessions(), 1, "not while the caller speaks");
+    stages.listener.until_session(2, "is set up", |seen| seen.set_up.is_some()).await;
+    stages.listener.until_session(1, "is let go", |seen| seen.over).await;
+    assert!(caller.now() < LIMIT, "too late: {}", story(&caller));
+    has_heard("the first connection", &stages.listener, 1, &said);
+    caller.hears_from(said.end, hertz(1), ms(900)).await;
+    caller.hears_nothing_for(ms(300)).await;
+    let answer = caller.look(|tape| tape.seamless(hertz(1), said.end..tape.now()));
+    assert!((ms(1_000)..=ms(1_020)).contains(&answer), "{answer:?}: {}", story(&caller));
+    let next = answered(&caller, hertz(1), ms(700)).await;
+    has_heard("the next connection", &stages.listener, 2, &next);
+    assert_eq!((stages.model.times(), stages.listener.sessions()), (2, 2));
+    for outcome in ["unreachable", "refused", "slow", "closed", "garbage"] {
+        assert_eq!(desk.asked_of("stt", outcome), 0.0, "nothing failed: {outcome}");
+    }
     desk.ends_with(&caller).await;
     stages.listener.is_content();
 }

@@ -56,6 +56,11 @@ pub async fn a_backchannel_pauses_the_agent_which_goes_on_at_the_exact_sample() 
     // The listener understands the same of what follows.
     answered(&caller, hertz(1), ms(700)).await;
     let told = stages.model.is_asked(1).await.body["messages"].to_string();
+    assert_eq!(
+        stages.listener.of(1, |seen| seen.turns_ended),
+        2,
+        "one is dropped, and the words of the other asked for"
+    );
     assert_eq!(told.matches(BACKCHANNEL).count(), 1, "of the turn after it alone: {told}");
     is_over(&stages, &desk, &caller).await;
 }
