@@ -14,9 +14,9 @@
 //! - Clauses are heard in their order, however the voice is asked for them.
 
 use super::{
-    answer::{Answer, Clause},
+    answer::{ANSWER_CHARS_MAX, ASKS_MAX, Answer, CALLS_MAX, Clause},
     history::History,
-    orders::{BROKE_OFF, in_words},
+    orders::{AGAIN, BROKE_OFF, in_words},
 };
 use crate::{
     call::{AgentCommand, AgentEvent, CallerTurn, Noise, Reply, ResponseId, ResponseStatus, Speaker},
@@ -36,15 +36,6 @@ use std::{
 const AHEAD: usize = 2;
 /// Speech that waits to be heard before more is asked for: what a caller interrupts was not paid for.
 const AHEAD_TIME: Duration = Duration::from_secs(8);
-/// Asks for one answer, where models answer without saying anything or break off. Each ask has its own fall-backs and
-/// retries.
-const ASKS_MAX: u32 = 2;
-/// What is said for a model that has nothing to say to a caller who has heard nothing yet.
-const AGAIN: &str = "I am sorry, I could not answer that. Please say it once more.";
-/// Tool calls of one answer; more is no answer to a caller.
-const CALLS_MAX: usize = 32;
-/// Text of one answer: some ten minutes of speech, which no caller listens to.
-const ANSWER_CHARS_MAX: usize = 10_000;
 
 #[derive(Debug)]
 pub(super) enum Input {
