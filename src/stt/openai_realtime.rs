@@ -38,6 +38,8 @@ use tokio::{sync::mpsc, time::Instant};
 const BASE_URL: &str = "wss://api.openai.com/v1/realtime";
 /// The vendor's current model; its predecessors end on 2027-02-26.
 const MODEL: &str = "gpt-transcribe";
+/// The vendor's limit of a session.
+const SESSION_SECONDS: u32 = 60 * 60;
 /// A shorter commit is refused.
 const COMMIT_MIN: Duration = Duration::from_millis(100);
 
@@ -83,6 +85,11 @@ struct Options {
     noise_reduction: Option<NoiseReduction>,
     #[serde(flatten)]
     patience: Patience,
+    /// The longest that one connection lasts, in seconds, where that is not the vendor's 60 minutes: offhook makes another one
+    /// before, in a pause.
+    #[serde(default)]
+    #[schemars(range(min = 10, max = 86400))]
+    session_seconds: Option<u32>,
     /// For keys that belong to several organizations.
     #[serde(default)]
     organization: Option<String>,
@@ -122,6 +129,7 @@ impl Checked for Options {
         problems.extend(checks::web_socket("base_url", &self.base_url, BASE_URL));
         problems.extend(checks::name("model", &self.model, "model name", MODEL));
         problems.extend(self.patience.problems());
+        problems.extend(checks::session_seconds(self.session_seconds));
         if self.language.is_some() && !self.languages.is_empty() {
             problems.push(OptionProblem::new("languages", "cannot stand beside language").hint("remove one of them"));
         }
@@ -135,6 +143,11 @@ impl Checked for Options {
 }
 
 impl Options {
+    /// A twelfth before the limit, five minutes of an hour: a pause comes before that.
+    fn life(&self) -> Duration {
+        Duration::from_secs(self.session_seconds.unwrap_or(SESSION_SECONDS).into()) * 11 / 12
+    }
+
     fn url(&self) -> String {
         let (address, query) = self.base_url.split_once('?').unwrap_or((&self.base_url, ""));
         let (_, host) = address.split_once("://").unwrap_or(("", address));
@@ -205,7 +218,7 @@ impl Listener for Realtime {
         input: mpsc::Receiver<Hear>,
         words: mpsc::Sender<Heard>,
     ) -> BoxFuture<'static, Result<(), Fault>> {
-        let codec = Transcriber::new(format, self.0.patience.turn(), self.0.settings(format));
+        let codec = Transcriber::new(format, self.0.patience.turn(), self.0.life(), self.0.settings(format));
         session::run(self.0.dial(), codec, input, words).boxed()
     }
 }
@@ -231,6 +244,8 @@ struct Transcriber {
     format: Format,
     /// From the end of a turn to its words.
     turn_max: Duration,
+    /// Of one connection.
+    life: Duration,
     settings: Value,
     lead: Lead,
     turn: Option<Turn>,
@@ -240,8 +255,9 @@ struct Transcriber {
 }
 
 impl Transcriber {
-    fn new(format: Format, turn_max: Duration, settings: Value) -> Self {
-        Self { format, turn_max, settings, lead: Lead::new(format), turn: None, asked: VecDeque::new(), dropped: None }
+    fn new(format: Format, turn_max: Duration, life: Duration, settings: Value) -> Self {
+        let lead = Lead::new(format);
+        Self { format, turn_max, life, settings, lead, turn: None, asked: VecDeque::new(), dropped: None }
     }
 
     fn append(turn: &mut Turn, audio: &[u8], talk: &mut Talk) {
@@ -332,8 +348,9 @@ impl Transcriber {
 }
 
 impl Codec for Transcriber {
-    /// Five minutes before the vendor's limit: a pause comes before that.
-    const LIFE: Option<Duration> = Some(Duration::from_secs(55 * 60));
+    fn life(&self) -> Option<Duration> {
+        Some(self.life)
+    }
 
     fn is_idle(&self) -> bool {
         self.turn.is_none() && self.asked.is_empty()

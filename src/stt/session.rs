@@ -65,7 +65,7 @@ impl From<Fault> for Misread {
 
 /// A vendor's protocol for one call. It has no clock: the time is an argument.
 pub(super) trait Codec: Send {
-    /// A connection stands; the first one, or the next after [`Self::LIFE`].
+    /// A connection stands; the first one, or the next after [`Self::life`].
     fn open(&mut self, talk: &mut Talk);
     /// Not before it has told [`Heard::Ready`] for this connection.
     fn hear(&mut self, hear: Hear, now: Instant, talk: &mut Talk);
@@ -79,7 +79,9 @@ pub(super) trait Codec: Send {
     /// What to say when so long nothing was.
     const KEEP_ALIVE: Option<(Duration, &'static str)> = None;
     /// A connection that old makes place for another, as soon as nothing is lost by it.
-    const LIFE: Option<Duration> = None;
+    fn life(&self) -> Option<Duration> {
+        None
+    }
     /// No turn is open, and none is unanswered.
     fn is_idle(&self) -> bool {
         true
@@ -213,7 +215,7 @@ impl Session {
                     return Ok(Ended::Over);
                 }
             }
-            if C::LIFE.is_some_and(|life| self.opened_at.elapsed() > life) && codec.is_idle() {
+            if codec.life().is_some_and(|life| self.opened_at.elapsed() > life) && codec.is_idle() {
                 return Ok(Ended::Old);
             }
             let keep_alive = C::KEEP_ALIVE.map(|(after, _)| self.said_at + after);

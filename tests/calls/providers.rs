@@ -10,7 +10,7 @@ use crate::{
         offhook::Offhook,
         phone::Phone,
         speech,
-        stages::Stages,
+        stages::{Reply, Stages},
         vendor::{Deepgram, Dialect, ElevenLabs, Gemini, OpenAi, Opening, Order, Scenario, Vendor, hertz},
     },
 };
@@ -53,22 +53,55 @@ async fn a_caller_is_greeted_heard_and_answered<D: Dialect>(leg: &str) {
 async fn a_caller_without_any_vendor_chooses_a_human_by_a_key<D: Dialect>() {
     let vendor = Vendor::start::<D>(Scenario::default()).await;
     let refusing = Vendor::start::<D>(Scenario::all(Opening::Refuse(503))).await;
-    chooses_a_human_by_a_key([vendor.yaml(), refusing.yaml()], "", &vendor).await;
+    let gone = async |_: &mut Phone| {
+        vendor.stop_listening();
+        vendor.order(1, Order::Drop);
+    };
+    chooses_a_human_by_a_key([vendor.yaml(), refusing.yaml()], "", gone).await;
     assert!(refusing.sessions() >= 1, "the next provider was asked");
+    vendor.is_content();
     refusing.is_content();
 }
 
-/// A pipeline without a listener is nobody to speak with.
-async fn a_caller_whose_listener_dies_chooses_a_human_by_a_key() {
+/// What dies of a pipeline in the middle of a call.
+enum Dies {
+    Listener,
+    Model,
+    Voice,
+}
+
+/// A pipeline without one of its services is nobody to speak with, and the next pipeline cannot even listen.
+async fn a_caller_whose_service_dies_chooses_a_human_by_a_key(dies: Dies) {
     let (stages, refusing) = (Stages::start().await, Stages::of(Scenario::all(Opening::Refuse(503))).await);
     let entry = |name| format!("{{ pipeline: {{ stt: {name}, llm: {name}, tts: {name} }} }}");
     let sections = Stages::sections(&[("ai", &stages), ("next", &refusing)]);
-    chooses_a_human_by_a_key([entry("ai"), entry("next")], &sections, &stages.listener).await;
-    assert!(refusing.listener.sessions() >= 1, "the next listener was asked");
+    let gone = async |phone: &mut Phone| match dies {
+        Dies::Listener => {
+            stages.listener.stop_listening();
+            stages.listener.order(1, Order::Drop);
+        }
+        Dies::Model => {
+            stages.model.answers(|_| Reply::breaks());
+            asks(phone).await;
+        }
+        Dies::Voice => {
+            stages.voice.answers(|_| Reply::breaks());
+            asks(phone).await;
+        }
+    };
+    chooses_a_human_by_a_key([entry("ai"), entry("next")], &sections, gone).await;
+    assert!(refusing.listener.sessions() >= 1, "the next pipeline was asked");
+    stages.listener.is_content();
 }
 
-/// Callers speak with the first provider, which has `vendor` alone.
-async fn chooses_a_human_by_a_key(providers: [String; 2], sections: &str, vendor: &Vendor) {
+/// The caller asks what nobody will answer.
+async fn asks(phone: &mut Phone) {
+    let sentence = speech::render_all(&["When do you open on Sunday"], "en-gb+f3").await.expect("espeak-ng speaks");
+    phone.say(Sound { samples: sentence[0].clone() }).await;
+}
+
+/// Callers speak with the first provider, until it is `gone`.
+async fn chooses_a_human_by_a_key(providers: [String; 2], sections: &str, gone: impl AsyncFnOnce(&mut Phone)) {
     let (asterisk, clips) = (Asterisk::start(Options::default()).await, TempDir::new().expect("a temporary directory"));
     let clip = |name: &str, hz: f64| {
         let path = clips.path().join(name);
@@ -90,8 +123,7 @@ async fn chooses_a_human_by_a_key(providers: [String; 2], sections: &str, vendor
     let offhook = Offhook::attached(&asterisk, &yaml).await;
     let mut phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
     phone.wait_to_hear(hertz(1), ms(900), SOON).await;
-    vendor.stop_listening();
-    vendor.order(1, Order::Drop);
+    gone(&mut phone).await;
     phone.wait_to_hear(APOLOGY_HZ, CLIP - ms(60), NOBODY_IS_LEFT).await;
     phone.wait_to_hear(MENU_HZ, CLIP - ms(60), SOON).await;
     assert_eq!(phone.heard().time_of(DESK_HZ), ms(0), "nobody was called before a key was pressed");
@@ -107,7 +139,6 @@ async fn chooses_a_human_by_a_key(providers: [String; 2], sections: &str, vendor
     assert_eq!((apology.len(), menu.len(), desk.len()), (1, 1, 1), "{apology:?}, {menu:?}, {desk:?}");
     assert!(apology[0].end <= menu[0].begin && menu[0].end <= desk[0].begin, "{apology:?}, {menu:?}, {desk:?}");
     asterisk.wait_empty(SOON).await;
-    vendor.is_content();
 }
 
 /// The tests of one column of the table.
@@ -157,7 +188,10 @@ column! { pipeline
     a_caller_by_audiosocket_is_greeted_heard_and_answered =>
         crate::pipeline::a_caller_is_greeted_understood_answered_and_let_go("audiosocket/slin"),
     a_caller_without_any_vendor_chooses_a_human_by_a_key =>
-        super::a_caller_whose_listener_dies_chooses_a_human_by_a_key(),
+        futures_util::future::join_all(
+            [super::Dies::Listener, super::Dies::Model, super::Dies::Voice]
+                .map(super::a_caller_whose_service_dies_chooses_a_human_by_a_key),
+        ),
 }
 
 #[test]

@@ -129,6 +129,12 @@ impl Desk {
         Self::open(&providers, Setting { more, billing, sections: &sections, ..Setting::default() }).await
     }
 
+    /// An engine whose callers speak with a pipeline of these services that has another option.
+    pub async fn of_stages_with(stages: &Stages, option: &str, more: &str) -> Self {
+        let sections = Stages::sections(&[("one", stages)]);
+        Self::at(&[("first", pipeline_with(option))], more, &sections).await
+    }
+
     /// The same with more lines of the context's configuration; callers speak with the first provider.
     pub async fn with(providers: &[(&str, String)], more: &str) -> Self {
         Self::open(providers, Setting { more, ..Setting::default() }).await
@@ -212,6 +218,13 @@ impl Desk {
         sum(&page.text().await.expect("the page"), begin)
     }
 
+    /// The same of the children of this metric that bear this label.
+    pub async fn scraped_where(&self, metric: &str, label: &str) -> f64 {
+        let page = reqwest::get(format!("http://{}/metrics", self.engine.http_addr())).await.expect("the page");
+        let page = page.text().await.expect("the page");
+        page.lines().filter(|line| line.contains(label)).map(|line| sum(line, metric)).sum()
+    }
+
     /// Waits until calls are offered the tools of this MCP server.
     pub async fn has_tools_of(&self, server: &str) {
         let (page, until) = (format!("http://{}/mcp/status", self.engine.http_addr()), Instant::now() + PATIENCE);
@@ -256,6 +269,11 @@ impl Desk {
 /// One entry of the configuration's `providers`: listeners, models and voices in their order.
 pub fn pipeline(stt: &[&str], llm: &[&str], tts: &[&str]) -> String {
     format!("{{ pipeline: {{ stt: {stt:?}, llm: {llm:?}, tts: {tts:?} }} }}")
+}
+
+/// The same of one service each, by the name `one`, with another option.
+pub fn pipeline_with(option: &str) -> String {
+    format!("{{ pipeline: {{ stt: one, llm: one, tts: one, {option} }} }}")
 }
 
 fn sum(metrics: &str, begin: &str) -> f64 {

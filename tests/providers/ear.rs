@@ -86,9 +86,15 @@ impl Caller {
     /// These words, by the same voice; they begin with their first sound.
     pub async fn says(&self, words: &str) {
         let mut rendered = speech::render_all(&[words], "en-gb+f3").await.expect("espeak-ng speaks").remove(0);
-        let begins = rendered.iter().position(|sample| sample.unsigned_abs() > AUDIBLE);
-        rendered.drain(..begins.expect("it is audible"));
+        rendered.drain(..audible(&rendered).start);
         self.say(rendered);
+    }
+
+    /// Two sentences with so much silence between them, and nothing before or after them.
+    pub async fn says_with_a_pause(&self, sentences: [&str; 2], pause: Duration) {
+        let rendered = speech::render_all(&sentences, "en-gb+f3").await.expect("espeak-ng speaks");
+        let pause = vec![0; SAMPLES * frame_at(pause)];
+        self.say([&rendered[0][audible(&rendered[0])], &pause, &rendered[1][audible(&rendered[1])]].concat());
     }
 
     pub fn say(&self, samples: Vec<i16>) {
@@ -285,6 +291,13 @@ impl fmt::Debug for Tape {
         }
         write!(f, "; said {:?}", self.said)
     }
+}
+
+/// From the first sound to the last.
+fn audible(samples: &[i16]) -> Range<usize> {
+    let is_audible = |sample: &i16| sample.unsigned_abs() > AUDIBLE;
+    let first = samples.iter().position(is_audible).expect("it is audible");
+    first..samples.iter().rposition(is_audible).expect("it is audible") + 1
 }
 
 fn frame_at(time: Duration) -> usize {

@@ -8,6 +8,7 @@ use crate::{
     ms,
     openings::{APOLOGY_MIN, CODES},
     runner::apart,
+    states::{NOTICES, STATES, State, UNDECIDED_MAX, WAITS},
     support::vendor::{Call, Dialect, End, Failure, Order, Saying, Scenario, Seen, Vendor, hertz},
     tools::look_up,
     turns::BACKCHANNEL,
@@ -15,43 +16,6 @@ use crate::{
 use futures_util::future::join_all;
 use serde_json::json;
 use std::{ops::Range, time::Duration};
-
-/// Where a call is when something happens to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// The caller hears the greeting, which is still being made.
-    Greeting,
-    Idle,
-    CallerSpeaking,
-    /// The caller has finished, and nothing of the answer has come.
-    Thinking,
-    /// The caller hears an answer, which is still being made.
-    AgentSpeaking,
-    /// The agent is paused, and it is not decided whether the caller interrupts.
-    Undecided,
-    /// The same of a sound that turns out to interrupt nobody.
-    Aside,
-    ToolRunning,
-    /// The agent has handed the call to another context, and its last words are being heard.
-    HandingOver,
-}
-
-const STATES: [State; 8] = [
-    State::Greeting,
-    State::Idle,
-    State::CallerSpeaking,
-    State::Thinking,
-    State::AgentSpeaking,
-    State::Undecided,
-    State::ToolRunning,
-    State::HandingOver,
-];
-/// Where it matters what of the vendor fails: nobody waits, or somebody does, for the beginning or the rest of an answer
-/// or for a tool.
-const WAITS: [State; 4] = [State::Idle, State::Thinking, State::AgentSpeaking, State::ToolRunning];
-/// Where silence has to be noticed: each has a clock of its own.
-const NOTICES: [State; 6] =
-    [State::Greeting, State::Idle, State::CallerSpeaking, State::Thinking, State::AgentSpeaking, State::ToolRunning];
 
 /// No caller hears more than 1.5 s of unexplained silence. The tape has frames of 20 ms.
 pub const QUIET_MAX: Duration = ms(1_520);
@@ -61,8 +25,6 @@ const EXPLAINED_MAX: Duration = ms(5_500);
 const CARRIED_ON: Duration = ms(8_000);
 /// The same, where first it has to be noticed that nothing comes any more.
 const NOTICED_AND_CARRIED_ON: Duration = ms(20_000);
-/// Before that it is not decided what a sound over the agent is: shorter ones do not interrupt.
-const UNDECIDED_MAX: Duration = ms(560);
 /// The pitches of those who may have the call, by their sessions: the same vendor's, or its deputy's.
 const AGENTS: [f64; 5] = [hertz(1), hertz(2), hertz(3), hertz(4), hertz(5)];
 

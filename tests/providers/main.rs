@@ -25,6 +25,7 @@ mod records;
 mod runner;
 mod sessions;
 mod stages;
+mod states;
 mod survived;
 mod table;
 mod tools;

@@ -1,10 +1,13 @@
 //! The pipeline's column of the table: the same behaviours, shown of calls whose agent listens, thinks and speaks by
 //! three services (`tests/support/stages.rs`).
 
+mod asides;
 pub mod breaks;
 pub mod conversation;
 pub mod faults;
 pub mod figures;
+pub mod guesses;
+pub mod memory;
 pub mod openings;
 pub mod programs;
 pub mod protocols;

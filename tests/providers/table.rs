@@ -142,11 +142,20 @@ pipeline! {
     conversation::the_caller_is_answered
     conversation::an_interruption_stops_the_agent_and_late_audio_is_not_heard
     conversation::the_vendor_is_told_how_much_was_heard
+    conversation::late_audio_within_the_next_answer_is_not_heard
+    memory::a_session_is_replaced_in_a_pause_before_the_vendors_limit
+    memory::a_long_call_is_carried_on_by_a_summary_of_its_beginning_and_the_words_of_its_end
+    guesses::the_end_of_a_turn_is_told_or_left_to_the_vendor_to_find
+    guesses::a_listener_that_finds_the_end_of_a_turn_decides_alone
+    guesses::a_guess_is_thrown_away_when_the_caller_goes_on_and_no_tool_of_it_runs
+    guesses::a_guess_that_was_right_is_heard_and_its_tool_runs_once_when_the_turn_is_over
     turns::a_backchannel_pauses_the_agent_which_goes_on_at_the_exact_sample
     turns::an_interruption_silences_the_agent_at_once_and_is_heard_from_its_first_sound
     turns::a_greeting_is_not_cut_by_noise
     turns::a_protected_greeting_is_not_even_paused
     turns::a_clip_greets_the_caller_and_the_agent_is_told_its_words
+    turns::a_notice_is_heard_to_its_end_whoever_speaks
+    turns::a_slow_tools_own_sentence_is_heard_after_its_own_threshold_and_once
     turns::a_slow_tool_is_announced_once_and_the_agent_is_told_so
     turns::a_filler_is_not_heard_before_a_quick_answer_and_makes_place_for_a_late_one
     figures::the_latency_that_is_told_is_what_the_caller_hears
@@ -160,6 +169,8 @@ pipeline! {
     tools::a_tool_is_called_and_its_result_returned_once
     tools::parallel_calls_are_each_answered_once
     tools::unknown_and_doubled_ids_are_survived
+    tools::a_result_that_is_too_long_is_cut_to_what_the_vendor_bears
+    tools::a_session_closed_right_after_a_result
     faults::noise_is_survived
     openings::a_refused_key_is_told_and_not_tried_again
     openings::an_upgrade_refused_with_any_status_is_told_for_what_it_is
@@ -177,6 +188,7 @@ pipeline! {
     faults::a_session_closed_while_the_caller_waits_for_an_answer
     faults::a_session_closed_while_the_agent_speaks
     faults::a_session_closed_while_an_interruption_is_undecided
+    faults::a_session_lost_while_a_backchannel_is_undecided
     faults::a_session_closed_while_a_tool_runs
     faults::a_session_closed_while_the_call_is_handed_over
     faults::a_connection_that_breaks_without_a_word

@@ -65,26 +65,39 @@ pub async fn parallel_calls_are_each_answered_once<D: Dialect>() {
 /// More than any vendor is told of a result.
 const LONG: usize = 40_000;
 
-/// What is left can be read, and says that something is missing.
-pub async fn a_result_that_is_too_long_is_cut_to_what_the_vendor_bears<D: Dialect>() {
-    let vendor = Vendor::start::<D>(Scenario::default()).await;
-    let setting = Setting { tools: ", read_out", ..Setting::default() };
-    let desk = Desk::open(&[("first", vendor.yaml())], setting).await;
-    let caller = desk.call().await;
-    caller.hears(hertz(1), ms(900)).await;
-    caller.hears_nothing_for(ms(300)).await;
+/// An engine whose agents have a tool that tells so much.
+pub async fn desk_of_long_results(providers: &[(&str, String)], sections: &str) -> Desk {
+    let desk = Desk::open(providers, Setting { tools: ", read_out", sections, ..Setting::default() }).await;
     desk.service.answers(200, json!({ "note": "Grüße. ".repeat(LONG / 7) }));
-    let asked = caller.now();
-    vendor.order(1, Order::Call(vec![Call { name: "read_out".into(), ..look_up(1) }]));
-    vendor.until_session(1, "has the result", |seen| !seen.results.is_empty()).await;
-    caller.hears_from(asked, hertz(1), ms(700)).await;
-    let told = vendor.of(1, |seen| seen.results[0].1.clone());
-    assert!((D::RESULT_MAX - 32..=D::RESULT_MAX).contains(&told.len()), "{} bytes", told.len());
-    let told: Value = serde_json::from_str(&told).expect("JSON");
+    desk
+}
+
+/// A call of it.
+pub fn read_out() -> Call {
+    Call { name: "read_out".into(), ..look_up(1) }
+}
+
+/// What is left can be read, and says that something is missing.
+pub fn is_cut(told: &str, max: usize) {
+    assert!((max - 32..=max).contains(&told.len()), "{} bytes", told.len());
+    let told: Value = serde_json::from_str(told).expect("JSON");
     let told = told.get("output").unwrap_or(&told);
     assert_eq!((&told["ok"], &told["meta"]["truncated"]), (&json!(true), &json!(true)), "{told}");
     let message = told["message"].as_str().unwrap_or_default();
     assert!(message.starts_with("It reads: ") && message.contains("Grüße."), "{message}");
+}
+
+pub async fn a_result_that_is_too_long_is_cut_to_what_the_vendor_bears<D: Dialect>() {
+    let vendor = Vendor::start::<D>(Scenario::default()).await;
+    let desk = desk_of_long_results(&[("first", vendor.yaml())], "").await;
+    let caller = desk.call().await;
+    caller.hears(hertz(1), ms(900)).await;
+    caller.hears_nothing_for(ms(300)).await;
+    let asked = caller.now();
+    vendor.order(1, Order::Call(vec![read_out()]));
+    vendor.until_session(1, "has the result", |seen| !seen.results.is_empty()).await;
+    caller.hears_from(asked, hertz(1), ms(700)).await;
+    is_cut(&vendor.of(1, |seen| seen.results[0].1.clone()), D::RESULT_MAX);
     desk.ends_with(&caller).await;
     assert_eq!(vendor.sessions(), 1);
     vendor.is_content();

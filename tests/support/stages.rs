@@ -32,7 +32,7 @@ use std::{
 };
 use tokio::{
     net::TcpListener,
-    sync::watch,
+    sync::{Notify, watch},
     task::{JoinHandle, JoinSet},
     time::timeout,
 };
@@ -54,6 +54,8 @@ pub struct Stages {
     pub voice: Server,
     listens: Option<&'static str>,
     speaks: &'static str,
+    /// More options of who listens.
+    heard: Value,
 }
 
 impl Stages {
@@ -71,7 +73,7 @@ impl Stages {
         let model = Server::start(move |_| model::says(agent_words)).await;
         let voice = Server::start(move |asked| voice::speaks(asked, hertz(1 + voice), answer)).await;
         let listener = Vendor::start::<L>(scenario).await;
-        Self { listener, scribe, model, voice, listens: None, speaks: VOICES[0] }
+        Self { listener, scribe, model, voice, listens: None, speaks: VOICES[0], heard: json!({}) }
     }
 
     /// One of [`SCRIBES`] listens.
@@ -84,6 +86,11 @@ impl Stages {
         Self { speaks: voice, ..Self::start().await }
     }
 
+    /// With more options of who listens.
+    pub fn heard_with(self, heard: Value) -> Self {
+        Self { heard, ..self }
+    }
+
     /// An entry of `stt`, of `llm` and of `voices`. Nobody waits as long as callers would.
     fn entries(&self) -> [(&'static str, &'static str, Value); 3] {
         let llm = json!({ "base_url": format!("http://{}/v1", self.model.address), "model": "m", "timeout_ms": 1_500 });
@@ -92,6 +99,7 @@ impl Stages {
             Some(scribe) => (scribe, reached(scribe, self.scribe.address)),
         };
         heard["timeout_ms"] = 1_500.into();
+        self.heard.as_object().into_iter().flatten().for_each(|(key, value)| heard[key] = value.clone());
         let mut spoken = reached(self.speaks, self.voice.address);
         spoken["first_sound_ms"] = 1_500.into();
         let tts = if matches!(self.speaks, "aura" | "flux") { "deepgram_speech" } else { self.speaks };
@@ -164,6 +172,8 @@ pub enum Bit {
     /// What is nothing in the protocol that is spoken.
     Noise,
     Wait(Duration),
+    /// The rest comes when the test says so.
+    Hold(Arc<Notify>),
     /// Nothing more comes, and the connection stands.
     Stall,
     /// The connection breaks. As the first bit, nothing was answered at all.

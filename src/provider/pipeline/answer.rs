@@ -9,6 +9,14 @@ use crate::{
 use bytes::Bytes;
 use std::{collections::VecDeque, time::Duration};
 
+/// Asks for one answer, where models answer without saying anything or break off. Each ask has its own fall-backs and
+/// retries.
+pub(super) const ASKS_MAX: u32 = 2;
+/// Tool calls of one answer; more is no answer to a caller.
+pub(super) const CALLS_MAX: usize = 32;
+/// Text of one answer: some ten minutes of speech, which no caller listens to.
+pub(super) const ANSWER_CHARS_MAX: usize = 10_000;
+
 pub(super) struct Answer {
     pub response: ResponseId,
     /// The words that it answers, if they may not be all: nothing of it is told then.

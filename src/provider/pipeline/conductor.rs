@@ -14,10 +14,10 @@
 //! - Clauses are heard in their order, however the voice is asked for them.
 
 use super::{
-    answer::{Answer, Clause},
+    answer::{ANSWER_CHARS_MAX, ASKS_MAX, Answer, CALLS_MAX, Clause},
     floor::Floor,
     history::History,
-    questions::{BROKE_OFF, Questions},
+    questions::{AGAIN, BROKE_OFF, Questions},
     steps::{Input, Output},
 };
 use crate::{
@@ -33,15 +33,6 @@ use std::time::{Duration, Instant};
 const AHEAD: usize = 2;
 /// Speech that waits to be heard before more is asked for: what a caller interrupts was not paid for.
 const AHEAD_TIME: Duration = Duration::from_secs(8);
-/// Asks for one answer, where models answer without saying anything or break off. Each ask has its own fall-backs and
-/// retries.
-const ASKS_MAX: u32 = 2;
-/// What is said for a model that has nothing to say to a caller who has heard nothing yet.
-const AGAIN: &str = "I am sorry, I could not answer that. Please say it once more.";
-/// Tool calls of one answer; more is no answer to a caller.
-const CALLS_MAX: usize = 32;
-/// Text of one answer: some ten minutes of speech, which no caller listens to.
-const ANSWER_CHARS_MAX: usize = 10_000;
 
 pub(super) struct Conductor {
     history: History,
@@ -99,6 +90,7 @@ impl Conductor {
                 }
             }
             Input::Spoken { clause, how } => self.on_spoken(clause, how, out),
+            Input::Deaf(fault) => self.lose(&fault, out),
             Input::Time => {}
         }
         if !self.lost {
@@ -108,6 +100,10 @@ impl Conductor {
 
     fn lose(&mut self, fault: &Fault, out: &mut Vec<Output>) {
         self.lost = true;
+        // Whoever goes on has to know what the caller has heard of an answer.
+        if let Some(answer) = self.answer.take().filter(|answer| !answer.is_guess()) {
+            self.tell_said(&answer, out);
+        }
         out.push(Output::Tell(AgentEvent::Lost(fault.loss())));
     }
 

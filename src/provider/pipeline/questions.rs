@@ -10,6 +10,9 @@ use std::sync::Arc;
 /// For a model whose answer ended by a fault after the caller had heard its beginning.
 pub(super) const BROKE_OFF: &str = "Your last answer broke off where it ends. Go on from there, without repeating it.";
 
+/// What is said for a model that has nothing to say to a caller who has heard nothing yet.
+pub(super) const AGAIN: &str = "I am sorry, I could not answer that. Please say it once more.";
+
 /// All that are asked in one call; each has a number.
 pub(super) struct Questions {
     tools: Arc<[Value]>,

@@ -67,7 +67,7 @@ pub(super) async fn play(
                 None => break,
             },
             Some(input) = inputs.recv() => input,
-            fault = &mut listening => return fault.map(|fault| fault.loss()),
+            fault = &mut listening => Input::Deaf(fault?),
             () = until(conductor.deadline()) => Input::Time,
         };
         crew.notice(&input);

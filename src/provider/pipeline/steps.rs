@@ -36,6 +36,8 @@ pub(super) enum Input {
         clause: u64,
         how: Result<(), Fault>,
     },
+    /// Nobody listens any more.
+    Deaf(Fault),
     /// Time has come ([`Conductor::deadline`](super::conductor::Conductor::deadline)).
     Time,
 }

@@ -11,7 +11,7 @@ fn options(more: Value) -> Value {
 }
 
 fn bench() -> Bench<Transcriber> {
-    Bench::new(Transcriber::new(Format::ULAW, TURN_MAX, json!({})))
+    Bench::new(Transcriber::new(Format::ULAW, TURN_MAX, Duration::from_secs(3_300), json!({})))
 }
 
 fn committed(item: &str) -> Value {

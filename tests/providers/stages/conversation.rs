@@ -7,11 +7,12 @@ use crate::{
     sessions::CALLER_HZ,
     support::{
         stage::Stage,
-        stages::{Asked, Bit, Stages, model, voice},
+        stages::{Asked, Bit, Stages, VOICES, model, voice},
         vendor::{Scenario, hertz},
     },
     turns::{QUESTION, SILENCED_WITHIN},
 };
+use futures_util::future::join_all;
 use offhook::{
     audio::Format,
     call::{AgentCommand, AgentEvent, ItemId, ResponseId},
@@ -69,6 +70,32 @@ pub async fn an_interruption_stops_the_agent_and_late_audio_is_not_heard() {
     assert_eq!(gone, [true, false], "the voice was let go in the middle of its first clause");
     desk.ends_with(&caller).await;
     stages.listener.is_content();
+}
+
+/// Each voice makes sound of the old answer while the new one is heard, until it finds that nobody listens.
+pub async fn late_audio_within_the_next_answer_is_not_heard() {
+    join_all(VOICES.map(|speaks| async move {
+        let stages = Stages::speaking(speaks).await;
+        // The greeting, the answer that is interrupted, and the next one.
+        stages.voice.answers(|asked| match asked.number {
+            2 => voice::speaks_slowly(asked, hertz(2), ms(6_000)),
+            number => voice::speaks(asked, hertz(number), ms(1_000)),
+        });
+        let (desk, caller) = greeted(&stages).await;
+        answered(&caller, hertz(2), ms(400)).await;
+        caller.says(QUESTION).await;
+        let said = caller.has_spoken().await;
+        assert!(caller.now() < said.start + ms(4_000), "{speaks}: the first answer would still be made");
+        caller.hears_from(said.end, hertz(3), ms(900)).await;
+        caller.hears_nothing_for(ms(700)).await;
+        let late = caller.look(|tape| tape.time_of(hertz(2), said.start + SILENCED_WITHIN));
+        let next = caller.look(|tape| tape.seamless(hertz(3), said.end..tape.now()));
+        assert!(late.is_zero() && (ms(1_000)..=ms(1_040)).contains(&next), "{speaks}: {next:?}: {}", story(&caller));
+        assert!(stages.voice.asked()[1].gone, "{speaks}: the voice of the old answer is let go");
+        desk.ends_with(&caller).await;
+        stages.listener.is_content();
+    }))
+    .await;
 }
 
 /// Spoken evenly, a word in 200 ms.

@@ -2,8 +2,8 @@
 //! the service that listens; its model and its voice are asked anew each time.
 
 use super::{
-    answered, called, speaks,
-    states::{STATES, Scene, State, WAITS, call_in},
+    answered, asides, called, speaks,
+    states::{Scene, call_in, is_understood},
     story,
 };
 use crate::{
@@ -13,6 +13,7 @@ use crate::{
     ms,
     openings::{APOLOGY_MIN, CODES, ends},
     runner::apart,
+    states::{NOTICES, STATES, State, WAITS},
     support::{
         stages::{Asked, Bit, Flux, Nova, Reply, Stages, Transcriber, model, voice},
         vendor::{Dialect, Failure, Opening, Order, Saying, Scenario, hertz},
@@ -57,7 +58,7 @@ async fn carries_on(state: State, order: Order) {
     let what = format!("{order:?} in {state:?}");
     let scene = call_in(state).await;
     let Scene { stages, deputy, desk, caller, .. } = &scene;
-    let (outcome, lost) = (outcome(&order), lasts(&order) && !state.is_understood());
+    let (outcome, lost) = (outcome(&order), lasts(&order) && !is_understood(state));
     let is_told = matches!(order, Order::Close(..) | Order::Drop);
     stages.listener.order(1, order);
     if is_told {
@@ -106,6 +107,11 @@ pub async fn a_session_closed_while_an_interruption_is_undecided() {
     closes(State::Undecided).await;
 }
 
+pub async fn a_session_lost_while_a_backchannel_is_undecided() {
+    let listeners = [Order::Close(1011, ""), Order::Drop].map(|order| carries_on(State::Aside, order));
+    tokio::join!(join_all(listeners), asides::voice_is_lost(), asides::model_is_lost());
+}
+
 pub async fn a_session_closed_while_a_tool_runs() {
     closes(State::ToolRunning).await;
 }
@@ -120,7 +126,7 @@ pub async fn a_connection_that_breaks_without_a_word() {
 
 pub async fn a_connection_that_is_half_open() {
     tokio::join!(
-        join_all(WAITS.map(|state| carries_on(state, Order::Freeze))),
+        join_all(NOTICES.map(|state| carries_on(state, Order::Freeze))),
         is_noticed_before_the_caller_speaks::<Flux>("Flux"),
         is_noticed_before_the_caller_speaks::<Nova>("Nova"),
         is_noticed_before_the_caller_speaks::<Transcriber>("OpenAI's transcriber"),
@@ -146,7 +152,7 @@ async fn is_noticed_before_the_caller_speaks<L: Dialect>(listener: &str) {
 }
 
 pub async fn a_vendor_that_falls_silent() {
-    join_all(WAITS.map(|state| carries_on(state, Order::Mute))).await;
+    join_all(NOTICES.map(|state| carries_on(state, Order::Mute))).await;
 }
 
 pub async fn quota_throttling_and_expiry_in_mid_call() {

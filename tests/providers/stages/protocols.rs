@@ -233,7 +233,7 @@ async fn is_told_more<L: Dialect>(listener: &str) {
     let stages = Stages::listening::<L>(Scenario::answers(ms(2_000))).await;
     let (desk, caller) = greeted(&stages).await;
     let said = answered(&caller, hertz(1), ms(400)).await;
-    let more = Saying::CallerWords { utterance: 2, text: "No, something else.".into() };
+    let more = Saying::CallerWords { utterance: 1, text: "No, something else.".into() };
     stages.listener.order(1, Order::Say(more));
     caller.hears_from(said.end, hertz(1), ms(1_800)).await;
     caller.hears_nothing_for(ms(1_000)).await;

@@ -7,11 +7,19 @@ use crate::{
     faults::is_explained,
     ms,
     support::{
-        stages::{Reply, SCRIBES, Stages},
+        stages::{Reply, SCRIBES, Server, Stages, model, voice},
         vendor::{Opening, Order, Scenario, hertz},
     },
 };
-use std::{ops::Range, time::Duration};
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use tokio::time::sleep;
 
 /// Two of each kind of service; the second voice has a pitch of its own.
 async fn desk(first: &Stages, second: &Stages) -> Desk {
@@ -80,20 +88,72 @@ pub async fn the_next_listener_takes_over_in_the_middle_of_a_turn() {
     second.listener.is_content();
 }
 
-/// A model that fails again and again is asked for three answers, and then no more for a while.
-pub async fn a_service_that_fails_again_and_again_is_left_in_peace() {
-    let (first, second) = (Stages::start().await, second().await);
-    first.model.answers(|_| Reply::refuses(500, "server_error"));
-    let desk = desk(&first, &second).await;
-    let caller = called(&desk).await;
-    for turns in 1..=4 {
-        answered(&caller, hertz(1), ms(700)).await;
-        caller.hears_nothing_for(ms(300)).await;
-        // Each of them with two more attempts.
-        assert_eq!((first.model.times(), second.model.times()), (3 * turns.min(3), turns));
+/// When a service that rests is asked again.
+async fn may_be_asked_again(desk: &Desk, place: &str) {
+    let breaker = || async { desk.scraped_where("offhook_stage_breaker", &format!("service=\"{place}\"")).await };
+    assert_eq!(breaker().await, 2.0, "{place} rests");
+    // For 15 s, more or less.
+    while breaker().await != 1.0 {
+        sleep(ms(200)).await;
     }
-    no_apology("the second model", &caller);
+}
+
+/// It fails three times in a call, each with two more attempts, and rests the fourth time, when the second one stands in at
+/// this pitch; then it works again.
+async fn rests(place: &str, stage: fn(&Stages) -> &Server, hz: f64) {
+    let (first, second) = (Stages::start().await, second().await);
+    let works = Arc::new(AtomicBool::new(false));
+    let works_now = Arc::clone(&works);
+    let is_model = place.starts_with("llm");
+    stage(&first).answers(move |asked| match (works_now.load(Ordering::Relaxed), is_model) {
+        (false, _) => Reply::refuses(500, "server_error"),
+        (true, true) => model::says("A tone."),
+        (true, false) => voice::speaks(asked, hertz(1), ms(1_000)),
+    });
+    let desk = desk(&first, &second).await;
+    let caller = desk.call().await;
+    caller.hears(hz, ms(700)).await;
+    caller.hears_nothing_for(ms(300)).await;
+    // No model is asked for the greeting.
+    for times in 1 + stage(&second).times()..=4 {
+        answered(&caller, hz, ms(700)).await;
+        caller.hears_nothing_for(ms(300)).await;
+        assert_eq!((stage(&first).times(), stage(&second).times()), (3 * times.min(3), times), "{place}");
+    }
+    may_be_asked_again(&desk, place).await;
+    works.store(true, Ordering::Relaxed);
+    answered(&caller, hertz(1), ms(700)).await;
+    assert_eq!((stage(&first).times(), stage(&second).times()), (10, 4), "{place} works again");
+    no_apology(place, &caller);
     desk.ends_with(&caller).await;
+}
+
+/// It is dialled three times by each of three calls and rests in the fourth; then it works again. Every caller is heard.
+async fn listener_rests() {
+    let openings = vec![Opening::Refuse(503); 9];
+    let (first, second) = (Stages::of(Scenario { openings, ..Scenario::default() }).await, second().await);
+    let desk = desk(&first, &second).await;
+    for call in 1..=5 {
+        let caller = called(&desk).await;
+        answered(&caller, hertz(1), ms(700)).await;
+        no_apology("a listener that rests", &caller);
+        desk.ends_with(&caller).await;
+        let dialled = (first.listener.sessions(), second.listener.sessions());
+        assert_eq!(dialled, if call == 5 { (10, 4) } else { (3 * call.min(3), call) }, "in call {call}");
+        if call == 4 {
+            may_be_asked_again(&desk, "stt.one").await;
+        }
+    }
+    first.listener.is_content();
+    second.listener.is_content();
+}
+
+pub async fn a_service_that_fails_again_and_again_is_left_in_peace() {
+    tokio::join!(
+        rests("llm.one", |all| &all.model, hertz(1)),
+        rests("voices.one", |all| &all.voice, hertz(4)),
+        listener_rests(),
+    );
 }
 
 // ---- Who only hangs ----

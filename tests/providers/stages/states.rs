@@ -10,55 +10,23 @@ use crate::{
     ear::{Caller, Tape},
     faults::is_explained,
     ms,
+    states::{State, UNDECIDED_MAX},
     support::{
         stages::{Bit, Stages, model, voice},
         vendor::{Call, hertz},
     },
+    turns::BACKCHANNEL,
 };
 use serde_json::json;
 use std::{ops::Range, time::Duration};
 
 /// From the caller's last word, or from the fault where nobody has to speak, until an answer is heard.
 const CARRIED_ON: Duration = ms(5_000);
-/// Before that it is not decided what a sound over the agent is: shorter ones do not interrupt.
-const UNDECIDED_MAX: Duration = ms(560);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// The caller hears the greeting, which is still being made.
-    Greeting,
-    Idle,
-    CallerSpeaking,
-    /// The caller has finished and was understood, and nothing of the answer has come.
-    Thinking,
-    /// The caller hears an answer, which is still being made.
-    AgentSpeaking,
-    /// The agent is paused, and it is not decided whether the caller interrupts.
-    Undecided,
-    ToolRunning,
-    /// The agent has handed the call to another context, and its last words are being heard.
-    HandingOver,
-}
-
-pub const STATES: [State; 8] = [
-    State::Greeting,
-    State::Idle,
-    State::CallerSpeaking,
-    State::Thinking,
-    State::AgentSpeaking,
-    State::Undecided,
-    State::ToolRunning,
-    State::HandingOver,
-];
-/// Where it matters what of the listener fails: nobody waits, or somebody does, for the beginning or the rest of an
-/// answer or for a tool.
-pub const WAITS: [State; 4] = [State::Idle, State::Thinking, State::AgentSpeaking, State::ToolRunning];
-
-impl State {
-    /// The listener that fails has written down a turn before it does.
-    pub fn is_understood(self) -> bool {
-        matches!(self, Self::Thinking | Self::AgentSpeaking | Self::ToolRunning | Self::HandingOver)
-    }
+/// A greeting that is still being heard when a sound over it was decided.
+const LONG: Duration = ms(4_000);
+/// The listener that fails has written down a turn before it does.
+pub fn is_understood(state: State) -> bool {
+    matches!(state, State::Thinking | State::AgentSpeaking | State::ToolRunning | State::HandingOver)
 }
 
 pub struct Scene {
@@ -77,7 +45,7 @@ pub async fn call_in(state: State) -> Scene {
     let pipelines = [("first", &stages), ("second", &deputy)];
     let more = "fallbacks: [second]\nlimits: { agent_silence: 4s }\nturns: { min_speech: 560ms }";
     let desk = Desk::of_pipelines_with_another_context(&pipelines, more, billing).await;
-    let greeted = !matches!(state, State::Greeting | State::Undecided);
+    let greeted = !matches!(state, State::Greeting | State::Undecided | State::Aside);
     let caller = if greeted { called(&desk).await } else { desk.call().await };
     if !greeted {
         caller.hears(hertz(1), ms(600)).await;
@@ -99,10 +67,12 @@ pub async fn call_in(state: State) -> Scene {
             let said = speaks(&caller).await;
             caller.hears_from(said.end, hertz(1), ms(600)).await;
         }
-        State::Undecided => {
-            caller.speaks().await;
-            let paused = |tape: &Tape| tape.said.last().is_some_and(|said| tape.is_quiet(said.start + ms(60)));
-            caller.until("the agent is paused", paused).await;
+        State::Undecided | State::Aside => {
+            match state {
+                State::Aside => caller.says(BACKCHANNEL).await,
+                _ => caller.speaks().await,
+            }
+            is_paused(&caller).await;
         }
         State::ToolRunning => {
             desk.service.holds(true);
@@ -117,13 +87,21 @@ pub async fn call_in(state: State) -> Scene {
     Scene { state, stages, deputy, desk, caller }
 }
 
+/// The agent is paused for what the caller has begun to say.
+pub async fn is_paused(caller: &Caller) {
+    let paused = |tape: &Tape| tape.said.last().is_some_and(|said| tape.is_quiet(said.start + ms(60)));
+    caller.until("the agent is paused", paused).await;
+}
+
 /// What the model and the voice do, so that the state lasts.
 fn prepare(state: State, stages: &Stages) {
     match state {
         State::Greeting | State::AgentSpeaking => {
             stages.voice.answers(|asked| voice::speaks_slowly(asked, hertz(1), ms(2_000)));
         }
-        State::Undecided => stages.voice.answers(|asked| voice::speaks_slowly(asked, hertz(1), ms(4_000))),
+        State::Undecided | State::Aside => {
+            stages.voice.answers(|asked| voice::speaks_slowly(asked, hertz(1), LONG));
+        }
         State::ToolRunning => stages.model.answers(calls_once),
         State::Thinking => stages.model.answers(|_| {
             let mut answer = model::says("A tone.");
@@ -156,6 +134,14 @@ impl Scene {
             State::Greeting | State::AgentSpeaking => {
                 self.says_it_all(caller.look(last), ms(1_900)).await;
                 caller.hears_nothing_for(ms(300)).await;
+                speaks(caller).await.end
+            }
+            State::Aside => {
+                caller.hears(hertz(1), LONG - ms(40)).await;
+                caller.hears_nothing_for(ms(300)).await;
+                let heard = caller.look(|tape| tape.seamless(hertz(1), ms(0)..tape.now()));
+                assert!((LONG..=LONG + ms(20)).contains(&heard), "{what}: {heard:?}; {}", story(caller));
+                assert_eq!(self.desk.metric("offhook_false_alarms_total"), 1.0, "{what}: {}", story(caller));
                 speaks(caller).await.end
             }
             State::ToolRunning => {
@@ -218,11 +204,15 @@ impl Scene {
 
     /// How long the caller had been speaking when this was so, of which it was not decided whether it interrupts.
     pub async fn is_undecided_when(&self, what: &str, counted: impl Fn(&Desk) -> bool) {
-        if self.state != State::Undecided {
-            return;
+        if matches!(self.state, State::Undecided | State::Aside) {
+            is_undecided_when(what, &self.caller, || counted(&self.desk)).await;
         }
-        self.caller.until(what, |_| counted(&self.desk)).await;
-        let spoken = self.caller.look(|tape| tape.now() - tape.said.last().expect("the caller speaks").start);
-        assert!(spoken <= UNDECIDED_MAX, "{what} after {spoken:?}, when it was decided");
     }
+}
+
+/// This was so before it was decided whether the caller interrupts.
+pub async fn is_undecided_when(what: &str, caller: &Caller, counted: impl Fn() -> bool) {
+    caller.until(what, |_| counted()).await;
+    let spoken = caller.look(|tape| tape.now() - tape.said.last().expect("the caller speaks").start);
+    assert!(spoken <= UNDECIDED_MAX, "{what} after {spoken:?}, when it was decided");
 }

@@ -2,9 +2,13 @@
 
 use super::{answered, faults::calls_once, has_heard, speaks, story};
 use crate::{
-    clips::{EDGES, QUIET},
-    desk::{Desk, MOMENT, MOMENT_HZ},
+    clips::{
+        EDGES, NOTICE, QUIET, SLOWLY, has_its_sentence_once, has_no_sentence, hears_the_notice, sleep_call, slow_desk,
+        slow_server,
+    },
+    desk::{Desk, MOMENT, MOMENT_HZ, pipeline},
     ear::{Caller, Tape},
+    mcp_server::{Manner, StandIn},
     ms,
     support::{
         audio::samples_of,
@@ -26,26 +30,39 @@ async fn greeted_at_length(words: &'static str, turns: &str) -> (Stages, Desk, C
 }
 
 /// The greeting was heard to its end as if nothing had been said; how long its longest pause was.
-async fn is_heard_out(stages: &Stages, desk: &Desk, caller: &Caller) -> Duration {
+async fn is_heard_out(stages: &Stages, caller: &Caller) -> Duration {
     caller.hears(hertz(1), GREETING - ms(40)).await;
     caller.hears_nothing_for(ms(700)).await;
     let (length, pause) =
         caller.look(|tape| (tape.seamless(hertz(1), ms(0)..tape.now()), tape.longest_silence(greeting(tape))));
     assert!(GREETING_HEARD.contains(&length), "{length:?}: {}", story(caller));
     assert_eq!(stages.model.times(), 0, "nothing was to be answered");
-    desk.ends_with(caller).await;
-    stages.listener.is_content();
     pause
 }
 
-/// The listener hears it, and its words tell what it is; the model does not.
+async fn is_over(stages: &Stages, desk: &Desk, caller: &Caller) {
+    desk.ends_with(caller).await;
+    stages.listener.is_content();
+}
+
+/// The listener hears it, and its words tell what it is; the model does not, and is not told of it afterwards.
 pub async fn a_backchannel_pauses_the_agent_which_goes_on_at_the_exact_sample() {
     let (stages, desk, caller) = greeted_at_length(BACKCHANNEL, "").await;
     caller.says(BACKCHANNEL).await;
     caller.has_spoken().await;
-    let pause = is_heard_out(&stages, &desk, &caller).await;
+    let pause = is_heard_out(&stages, &caller).await;
     assert!(PAUSE.contains(&pause), "{pause:?}: {}", story(&caller));
     assert_eq!(desk.metric("offhook_false_alarms_total"), 1.0);
+    // The listener understands the same of what follows.
+    answered(&caller, hertz(1), ms(700)).await;
+    let told = stages.model.is_asked(1).await.body["messages"].to_string();
+    assert_eq!(
+        stages.listener.of(1, |seen| seen.turns_ended),
+        2,
+        "one is dropped, and the words of the other asked for"
+    );
+    assert_eq!(told.matches(BACKCHANNEL).count(), 1, "of the turn after it alone: {told}");
+    is_over(&stages, &desk, &caller).await;
 }
 
 pub async fn an_interruption_silences_the_agent_at_once_and_is_heard_from_its_first_sound() {
@@ -68,17 +85,19 @@ pub async fn a_greeting_is_not_cut_by_noise() {
     let (stages, desk, caller) = greeted_at_length("", "").await;
     caller.say(noise(ms(1_000)));
     caller.has_spoken().await;
-    let pause = is_heard_out(&stages, &desk, &caller).await;
+    let pause = is_heard_out(&stages, &caller).await;
     assert!(pause <= *PAUSE.end(), "{pause:?}: {}", story(&caller));
+    is_over(&stages, &desk, &caller).await;
 }
 
 pub async fn a_protected_greeting_is_not_even_paused() {
     let (stages, desk, caller) = greeted_at_length(QUESTION, "turns: { protect_greeting: true }").await;
     caller.says(QUESTION).await;
     caller.has_spoken().await;
-    let pause = is_heard_out(&stages, &desk, &caller).await;
+    let pause = is_heard_out(&stages, &caller).await;
     assert!(pause <= HICCUP, "{pause:?}: {}", story(&caller));
     assert_eq!(desk.metric("offhook_false_alarms_total"), 0.0);
+    is_over(&stages, &desk, &caller).await;
 }
 
 // ---- What the engine says itself ----
@@ -99,6 +118,44 @@ pub async fn a_clip_greets_the_caller_and_the_agent_is_told_its_words() {
     assert!(told.contains("Hello there."), "{told}");
     assert_eq!(stages.voice.times(), 1, "the pipeline's voice has only answered");
     assert_eq!(desk.metric("offhook_sentences_total{purpose=\"greeting\"}"), 1.0);
+    desk.ends_with(&caller).await;
+    stages.listener.is_content();
+}
+
+pub async fn a_notice_is_heard_to_its_end_whoever_speaks() {
+    let stages = Stages::start().await;
+    let desk = Desk::of_pipelines(&[("first", &stages)], NOTICE).await;
+    let caller = desk.call().await;
+    hears_the_notice(&desk, &caller, &stages.listener).await;
+    caller.hears_nothing_for(ms(300)).await;
+    assert_eq!(stages.model.times(), 0, "what was said into it is no turn: {}", story(&caller));
+    answered(&caller, hertz(1), ms(700)).await;
+    let told = stages.model.is_asked(1).await.body["messages"].to_string();
+    assert!(told.contains("This call is recorded."), "{told}");
+    desk.ends_with(&caller).await;
+    stages.listener.is_content();
+}
+
+pub async fn a_slow_tools_own_sentence_is_heard_after_its_own_threshold_and_once() {
+    let (stages, server) = (Stages::start().await, StandIn::start(Manner::default()));
+    // Each turn calls once.
+    stages.model.answers(|asked| match asked.results().len() {
+        slept if slept == asked.turns() => model::says("There it is."),
+        0 => model::calls(&[sleep_call(1, 2.4)]),
+        _ => model::calls(&[sleep_call(2, 8.0)]),
+    });
+    let one: &[&str] = &["one"];
+    let sections = Stages::sections(&[("one", &stages)]) + &slow_server(&server);
+    let desk = slow_desk(&[("first", pipeline(one, one, one))], &sections).await;
+    let caller = super::called(&desk).await;
+    speaks(&caller).await;
+    has_no_sentence(&caller, &server).await;
+    speaks(&caller).await;
+    has_its_sentence_once(&desk, &caller, &server).await;
+    let told = stages.model.is_asked(4).await;
+    let results = told.results();
+    assert!(results.len() == 2 && results.iter().all(|(_, result)| result.contains("slept")), "{results:?}");
+    assert!(told.body["messages"].to_string().contains(SLOWLY), "{:#}", told.body["messages"]);
     desk.ends_with(&caller).await;
     stages.listener.is_content();
 }
@@ -133,7 +190,7 @@ pub async fn a_slow_tool_is_announced_once_and_the_agent_is_told_so() {
 pub async fn a_filler_is_not_heard_before_a_quick_answer_and_makes_place_for_a_late_one() {
     let stages = Stages::start().await;
     // Each turn calls once.
-    stages.model.answers(|asked| match asked.results().len() < asked.said_by("user").len() {
+    stages.model.answers(|asked| match asked.results().len() < asked.turns() {
         true => model::calls(&[look_up(asked.results().len() + 1)]),
         false => model::says("There it is."),
     });

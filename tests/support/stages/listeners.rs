@@ -105,21 +105,36 @@ fn options(address: SocketAddr, more: Value) -> Value {
     options
 }
 
-/// Deepgram's `/v1/listen`: final words come when they are asked for.
+/// Deepgram's `/v1/listen`: final words come when they are asked for, or after a silence of `endpointing_ms`.
 #[derive(Default)]
 pub struct Nova {
     line: Line,
     /// Its words were asked for, and are due.
     asked: bool,
+    /// Silence after which it takes an utterance for over.
+    over: Option<Duration>,
+    /// An utterance that has begun, and of whose end it has said nothing.
+    open: bool,
 }
 
 impl Nova {
+    /// The utterance that has just ended, of which words are left or not.
+    fn ends(&mut self) -> Option<Heard> {
+        let (voiced, over) = (self.line.quiet.is_zero(), self.over?);
+        self.open |= self.line.bytes > 0 && voiced;
+        let ended = self.line.quiet >= over && std::mem::take(&mut self.open);
+        ended.then(|| match self.line.asks() {
+            true => Heard::Turn(CallerTurn::Ended),
+            false => Heard::Reply(vec![self.results("", false)]),
+        })
+    }
+
     fn results(&mut self, words: &str, finalized: bool) -> Message {
         let (start, end) = (self.line.from, self.line.bytes);
         self.line.from = end;
         message(&json!({
             "type": "Results", "channel_index": [0, 1], "start": self.line.seconds(start),
-            "duration": self.line.seconds(end - start), "is_final": true, "speech_final": false,
+            "duration": self.line.seconds(end - start), "is_final": true, "speech_final": !finalized && self.over.is_some(),
             "from_finalize": finalized, "channel": { "alternatives": [{ "transcript": words, "words": [] }] },
         }))
     }
@@ -134,6 +149,8 @@ impl Dialect for Nova {
 
     fn dialled(&mut self, path: &str) -> Vec<Heard> {
         self.line = Line::dialled(path);
+        let endpointing = path.split("&endpointing=").nth(1).and_then(|rest| rest.split('&').next()?.parse().ok());
+        self.over = endpointing.map(Duration::from_millis);
         vec![if path.contains("/v1/listen?model=nova-3&") { self.line.set_up() } else { Heard::Violation(path.into()) }]
     }
 
@@ -144,7 +161,7 @@ impl Dialect for Nova {
             }
             Message::Binary(audio) => {
                 self.line.hears(&audio);
-                return vec![Heard::Audio(audio.into())];
+                return [Heard::Audio(audio.into())].into_iter().chain(self.ends()).collect();
             }
             other => other.into_text().unwrap_or_default(),
         };
@@ -253,8 +270,8 @@ impl Transcriber {
         vec![message(&json!({ "type": "session.updated", "session": session }))]
     }
 
-    fn completed(&self, words: &str) -> Message {
-        let item = format!("item_{}", self.items);
+    fn completed(&self, item: u32, words: &str) -> Message {
+        let item = format!("item_{item}");
         let kind = "conversation.item.input_audio_transcription.completed";
         let usage = json!({ "type": "duration", "seconds": 3.0 });
         message(&json!({ "type": kind, "item_id": item, "content_index": 0, "transcript": words, "usage": usage }))
@@ -301,7 +318,7 @@ impl Dialect for Transcriber {
                 let words = if self.line.asks() {
                     Heard::Turn(CallerTurn::Ended)
                 } else {
-                    Heard::Reply(vec![self.completed("")])
+                    Heard::Reply(vec![self.completed(self.items, "")])
                 };
                 vec![Heard::Reply(vec![committed]), words]
             }
@@ -315,7 +332,8 @@ impl Dialect for Transcriber {
                 self.updated(self.session["audio"]["input"]["format"]["type"].as_str().unwrap_or_default())
             }
             Saying::ReadyOtherwise => self.updated("audio/some_other"),
-            Saying::CallerWords { text, .. } => vec![self.completed(text)],
+            // Of an item that was never committed, where the test counts further than there are.
+            Saying::CallerWords { utterance, text } => vec![self.completed(self.items.max(*utterance), text)],
             Saying::Failure(Failure::Throttled) => {
                 let error = json!({ "type": "rate_limit_error", "code": "rate_limit_exceeded" });
                 vec![message(&json!({ "type": "error", "error": error }))]

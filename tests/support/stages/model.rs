@@ -62,6 +62,16 @@ impl Asked {
         said.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
+    /// The caller's turns, and not what the telephone system says in their place.
+    pub fn turns(&self) -> usize {
+        self.said_by("user").iter().filter(|said| !said.starts_with('[')).count()
+    }
+
+    /// What was said last is the result of a tool.
+    pub fn answers_results(&self) -> bool {
+        self.messages().last().is_some_and(|message| message["role"] == "tool")
+    }
+
     /// Ids and results of the tools that ran.
     pub fn results(&self) -> Vec<(String, String)> {
         let results = self.messages().filter(|message| message["role"] == "tool");

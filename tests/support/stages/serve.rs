@@ -153,6 +153,10 @@ async fn play(mut line: Line, reply: Reply, number: usize, shared: &Shared) -> O
                     () = sleep(time) => {}
                     () = line.is_gone() => return None,
                 },
+                Bit::Hold(until) => tokio::select! {
+                    () = until.notified() => {}
+                    () = line.is_gone() => return None,
+                },
                 Bit::Stall => {
                     line.is_gone().await;
                     return None;
