@@ -13,6 +13,7 @@ mod options;
 mod orders;
 mod ranks;
 mod run;
+mod summaries;
 #[cfg(test)]
 mod tests;
 
@@ -75,11 +76,13 @@ fn build(options: &Value, among: &Among<'_>) -> Result<Arc<dyn Provider>, Vec<Op
         )]);
     }
     let takes_keys = models.services().all(Model::takes_keys);
+    let summarises = models.services().all(Model::summarises);
     Ok(Arc::new(Pipeline {
         stages: Arc::new(Stages { listeners, models, voices }),
         context_chars: options.context_chars,
         dialect,
         takes_keys,
+        summarises,
         ends_turns,
     }))
 }
@@ -142,6 +145,7 @@ struct Pipeline {
     context_chars: usize,
     dialect: Dialect,
     takes_keys: bool,
+    summarises: bool,
     ends_turns: bool,
 }
 
@@ -156,6 +160,7 @@ impl Provider for Pipeline {
             takes_turns: true,
             overhears: true,
             takes_keys: self.takes_keys,
+            summarises: self.summarises,
             ends_turns: self.ends_turns,
             ..AgentTraits::PLAIN
         }
