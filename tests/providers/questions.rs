@@ -2,18 +2,15 @@
 
 use crate::{
     desk::{Desk, Setting},
-    ear::{Caller, Tape},
+    ear::{Caller, Tape, audible_frames},
     failover::{converse, is_told},
     ms,
     support::{
-        audio::samples_of,
+        audio::{Sound, built_in_voice, samples_of},
         vendor::{Call, Dialect, Order, Scenario, Vendor, hertz},
     },
 };
-use offhook::{
-    audio::Format,
-    speech::{self, Studio},
-};
+use offhook::audio::Format;
 use serde_json::json;
 use std::{ops::Range, sync::LazyLock, time::Duration};
 
@@ -21,8 +18,6 @@ pub const QUESTION: &str = "Shall I book the table for two?";
 pub const RULES: &str = "tools: { book: { confirm: \"Shall I book the table for two?\" } }\n";
 pub const YES: &str = "Yes, please.";
 pub const NO: &str = "No, thank you.";
-/// The line carries frames of 20 ms.
-const FRAME: usize = 160;
 
 pub fn book(number: usize, token: Option<&str>) -> Call {
     let arguments = token.map_or_else(|| json!({}), |token| json!({ "confirmationToken": token }));
@@ -35,37 +30,23 @@ pub fn token_in(result: &str) -> Option<&str> {
     rest.split('"').next()
 }
 
-/// The question as the voice that is built in says it on this line.
-fn clip() -> &'static [i16] {
-    static CLIP: LazyLock<Vec<i16>> = LazyLock::new(|| {
-        let speaker = speech::build("espeak_ng", &json!({})).expect("a voice");
-        let studio = Studio::default();
-        let texts = [QUESTION].into();
-        let clips = speech::wait_for(|| studio.render(&speaker, &texts)).expect("a thread").expect("espeak-ng speaks");
-        samples_of(&clips[QUESTION].render(Format::SLIN8), Format::SLIN8)
-    });
+/// The question as it is heard on this line.
+fn clip() -> &'static [Sound] {
+    static CLIP: LazyLock<Vec<Sound>> =
+        LazyLock::new(|| audible_frames(&Sound { samples: built_in_voice(QUESTION, Format::SLIN8) }));
     &CLIP
-}
-
-/// Where exactly this was heard, sample by sample.
-fn places(tape: &Tape, clip: &[i16]) -> Vec<Range<Duration>> {
-    let frames = clip.len().div_ceil(FRAME);
-    let at = |frame: usize| ms(20) * u32::try_from(frame).expect("a call of less than years");
-    let starts =
-        (0..tape.sound.samples.len() / FRAME).filter(|frame| tape.sound.samples[frame * FRAME..].starts_with(clip));
-    starts.map(|frame| at(frame)..at(frame + frames)).collect()
 }
 
 /// How often the whole question was heard.
 pub fn times_heard(caller: &Caller) -> usize {
     let clip = clip();
-    caller.look(|tape| places(tape, clip).len())
+    caller.look(|tape| tape.places_of(clip).len())
 }
 
-/// Waits until the question was heard from then on, in its very samples, and nothing else.
+/// Waits until the question was heard from then on, to the very sample, and nothing else.
 pub async fn hears_question(caller: &Caller, from: Duration) {
     let clip = clip();
-    let last = |tape: &Tape| places(tape, clip).pop().filter(|place| place.start >= from);
+    let last = |tape: &Tape| tape.places_of(clip).pop().filter(|place| place.start >= from);
     caller.until("the question was heard", |tape| last(tape).is_some()).await;
     caller.hears_nothing_for(ms(500)).await;
     let (place, before, after, story) = caller.look(|tape| {

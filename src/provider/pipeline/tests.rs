@@ -529,7 +529,7 @@ fn what_the_call_wants_summed_up_is_written_aside() {
     assert_eq!(scene.told(), "ask 2");
     assert!(matches!(&scene.shown[..], [Message::System(_), Message::Caller(record)] if record == "> Caller: line 7"));
     scene.command(wish(9));
-    assert_eq!(scene.told(), "ask 3, stop 2");
+    assert_eq!(scene.told(), "stop 2, ask 3");
     scene.writes(3, "They want a boat. ").writes(1, "Yes.").answered(3);
     assert_eq!(scene.told(), "Summary { mark: 9, text: \"They want a boat.\" }");
     scene.command(wish(12)).told();
