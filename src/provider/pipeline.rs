@@ -76,7 +76,7 @@ fn build(options: &Value, among: &Among<'_>) -> Result<Arc<dyn Provider>, Vec<Op
         )]);
     }
     let takes_keys = models.services().all(Model::takes_keys);
-    let summarises = models.services().all(Model::summarises);
+    let summarises = options.summaries && models.services().all(Model::summarises);
     Ok(Arc::new(Pipeline {
         stages: Arc::new(Stages { listeners, models, voices }),
         context_chars: options.context_chars,
