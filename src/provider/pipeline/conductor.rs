@@ -440,8 +440,7 @@ impl Conductor {
         if let Some(summary) = self.summaries.over(ask, how.is_ok()) {
             return match summary {
                 Summary::OfHistory(text) => self.history.summed_up(&text),
-                Summary::OfCall { mark, text } => out.push(Output::Tell(AgentEvent::Summary { mark, text })),
-                Summary::None => out.push(Output::Tell(AgentEvent::Noise(Noise::CommandRefused))),
+                Summary::OfCall(event) => out.push(Output::Tell(event)),
             };
         }
         let Some(answer) = self.answer.as_mut().filter(|answer| answer.ask == Some(ask)) else { return };

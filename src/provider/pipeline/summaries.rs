@@ -1,6 +1,8 @@
 //! What the model is asked beside the conversation: to sum up what gave way of the history, and what the call would tell an
 //! agent that takes it over.
 
+use crate::call::{AgentEvent, Noise};
+
 /// Of one summary; a model that goes on and on has lost its mind.
 const CHARS_MAX: usize = 10_000;
 
@@ -10,15 +12,11 @@ pub(super) enum Purpose {
     Call { mark: u64 },
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Summary {
     OfHistory(String),
-    OfCall {
-        mark: u64,
-        text: String,
-    },
-    /// The model did not write one for the call.
-    None,
+    /// What the call is told.
+    OfCall(AgentEvent),
 }
 
 #[derive(Debug)]
@@ -62,8 +60,8 @@ impl Summaries {
         Some(match (purpose, text) {
             // Without a summary the end of it is better than nothing.
             (Purpose::History, text) => Summary::OfHistory(text.unwrap_or(about)),
-            (Purpose::Call { mark }, Some(text)) => Summary::OfCall { mark, text },
-            (Purpose::Call { .. }, None) => Summary::None,
+            (Purpose::Call { mark }, Some(text)) => Summary::OfCall(AgentEvent::Summary { mark, text }),
+            (Purpose::Call { .. }, None) => Summary::OfCall(AgentEvent::Noise(Noise::CommandRefused)),
         })
     }
 }
