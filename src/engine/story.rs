@@ -12,6 +12,9 @@ use std::fmt::Write as _;
 
 /// The last minutes as they were said, which is what it needs; a longer prompt makes an agent slow.
 const TOLD_BYTES_MAX: usize = 8 * 1024;
+/// The same where lines are summed up: those since the summary that arrived last are told, also when the one after it did not
+/// come. This holds what one such leaves, and every vendor takes it as a prompt.
+const UNSUMMED_BYTES_MAX: usize = 2 * TOLD_BYTES_MAX;
 /// What stays as it was said when the rest is summed up.
 const KEPT_BYTES: usize = TOLD_BYTES_MAX / 2;
 /// What one summary is made of, where the summaries before it never came: half an hour's talk.
@@ -81,7 +84,8 @@ impl Story {
     /// The story with the record of the call under it.
     fn with_record(&self, mut story: String, transcript: &Transcript, known: &Map<String, Value>) -> String {
         let (covered, summary) = self.covered();
-        let said = newest(&transcript.lines()[covered..], TOLD_BYTES_MAX);
+        let bytes_max = if self.asked > 0 { UNSUMMED_BYTES_MAX } else { TOLD_BYTES_MAX };
+        let said = newest(&transcript.lines()[covered..], bytes_max);
         if known.is_empty() && said.is_empty() && summary.is_none() {
             return story;
         }
@@ -197,7 +201,26 @@ mod tests {
         assert!(story.for_the_same(&transcript).contains("red boat"));
     }
 
-    /// Without it the next agent is told what it would be told anyway, and the next summary is made of more.
+    #[test]
+    fn lines_after_the_last_summary_that_came_are_told_also_when_the_next_one_did_not_come() {
+        let (mut story, mut transcript) = (Story::default(), Transcript::default());
+        talk(&mut transcript, 0..9);
+        let (mark, _) = story.due(&transcript).unwrap();
+        story.summed_up(mark, "They want a boat.");
+        talk(&mut transcript, 9..14);
+        assert_eq!(story.due(&transcript).unwrap().0, 10, "it never comes");
+        talk(&mut transcript, 14..17);
+        let told = story.for_the_same(&transcript);
+        let lines: Vec<&str> = told
+            .lines()
+            .filter_map(|line| line.split_once("> Caller: line "))
+            .map(|(_, line)| line.split('.').next().unwrap())
+            .collect();
+        assert!(told.contains("They want a boat."));
+        assert_eq!(lines, ["5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16"]);
+    }
+
+    /// Without it the next agent is told the end as it was said, and the next summary is made of more.
     #[test]
     fn a_summary_that_never_comes_is_asked_for_with_the_next_one() {
         let (mut story, mut transcript) = (Story::default(), Transcript::default());
@@ -206,11 +229,13 @@ mod tests {
         talk(&mut transcript, 9..14);
         let (mark, record) = story.due(&transcript).unwrap();
         assert_eq!((mark, record.lines().count()), (10, 10));
-        assert!(story.for_the_same(&transcript).contains("> Caller: line 13."));
+        let told = story.for_the_same(&transcript);
+        assert!(told.contains("> Caller: line 0.") && told.contains("> Caller: line 13."), "{told}");
         // However long nobody answers, and whatever is said.
         talk(&mut transcript, 14..100);
         let (_, record) = story.due(&transcript).unwrap();
         assert!(record.len() <= SUMMED_BYTES_MAX, "{}", record.len());
+        assert!(story.for_the_same(&transcript).len() <= UNSUMMED_BYTES_MAX + 1_000);
         say(&mut transcript, &"x".repeat(2 * SUMMED_BYTES_MAX));
         assert_eq!(story.due(&transcript), None);
     }

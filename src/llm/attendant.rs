@@ -143,6 +143,10 @@ impl Model for Attendant {
         true
     }
 
+    fn summarises(&self) -> bool {
+        false
+    }
+
     fn answer(&self, ask: Ask, pieces: mpsc::Sender<Piece>) -> BoxFuture<'static, Result<Finish, Fault>> {
         let answer = self.0.answer(&ask);
         async move {

@@ -26,6 +26,10 @@ pub trait Model: Send + Sync {
     fn takes_keys(&self) -> bool {
         false
     }
+    /// Follows [`Order::SumUp`].
+    fn summarises(&self) -> bool {
+        true
+    }
     /// How often it is asked again when it fails in passing.
     fn retries(&self) -> u32 {
         0

@@ -16,6 +16,7 @@ mod questions;
 mod ranks;
 mod run;
 mod steps;
+mod summaries;
 #[cfg(test)]
 mod tests;
 
@@ -79,11 +80,13 @@ fn build(options: &Value, among: &Among<'_>) -> Result<Arc<dyn Provider>, Vec<Op
         )]);
     }
     let takes_keys = models.services().all(Model::takes_keys);
+    let summarises = options.summaries && models.services().all(Model::summarises);
     Ok(Arc::new(Pipeline {
         stages: Arc::new(Stages { listeners, models, voices }),
         context_chars: options.context_chars,
         dialect,
         takes_keys,
+        summarises,
         ends_turns,
     }))
 }
@@ -146,6 +149,7 @@ struct Pipeline {
     context_chars: usize,
     dialect: Dialect,
     takes_keys: bool,
+    summarises: bool,
     ends_turns: bool,
 }
 
@@ -160,6 +164,7 @@ impl Provider for Pipeline {
             takes_turns: true,
             overhears: true,
             takes_keys: self.takes_keys,
+            summarises: self.summarises,
             ends_turns: self.ends_turns,
             ..AgentTraits::PLAIN
         }

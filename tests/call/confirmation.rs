@@ -2,10 +2,10 @@
 
 use crate::stage::{LINE, MOMENT, Stage, WORDS, approved_tool, book, look_up};
 use offhook::{
-    call::{AgentEvent, AgentLoss, LegEvent, Note, Output, Reply, Speaker},
+    call::{AgentEvent, AgentLoss, AgentTraits, Input, LegEvent, Next, Note, Output, Reply, Speaker, Successor},
     tool::{ToolOutcome, ToolSpec, Verdict},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 const FRIDAY: &str = r#"{"a":"Friday"}"#;
 
@@ -288,4 +288,74 @@ fn a_question_with_a_clip_that_its_agent_did_not_get_to_put_is_not_put() {
     stage.caller_tells("A table please.").starts("r").speaks("r", 400).calls_tool("provider-1", "book", FRIDAY);
     stage.agent(AgentEvent::Lost(AgentLoss::Closed)).after(2_000);
     assert_eq!(stage.heard(LINE), []);
+}
+
+/// Some agents answer every result: nobody hears that beside the question, and what was not heard puts no question.
+#[test]
+fn what_an_agent_says_beside_a_question_with_a_clip_is_not_heard_and_counts_for_nothing() {
+    let mut stage = asked_by_clip();
+    stage.after(100).starts("own").speaks("own", 400).hears(Speaker::Agent, WORDS).after(1_900);
+    assert_eq!((stage.voice_ms(), stage.heard(LINE).len()), (500 + 400, 30), "one voice, and the question once");
+    let said = |stage: &Stage| {
+        let said =
+            |note: &&Note| matches!(note, Note::Said { speaker: Speaker::Agent, text } if text.reveal() == WORDS);
+        stage.notes().into_iter().filter(said).count()
+    };
+    assert_eq!(said(&stage), 1, "as the clip says it");
+    // What comes of it after the caller's answer is not heard either, and the answer to that is.
+    stage.caller_tells("Yes, please.").speaks("own", 400).done("own").reply("next", 400).after(1_000);
+    assert_eq!(verdicts(&stage), [Verdict::Granted]);
+    assert_eq!(stage.voice_ms(), 500 + 400 + 400);
+
+    let mut stage = asked_by_clip();
+    stage.after(100).starts("own").speaks("own", 400).hears(Speaker::Agent, WORDS).done("own").after(400);
+    stage.caller_tells("Yes.");
+    assert_eq!(verdicts(&stage), [Verdict::Unheard], "it was talked over, and the agent's own was not heard");
+}
+
+/// So a caller who says nothing is spoken to again.
+#[test]
+fn an_agent_that_is_asked_to_speak_after_a_question_with_a_clip_is_heard() {
+    let mut stage = asked_by_clip();
+    stage.after(2_000).input(Input::Say("Ask whether the caller is still there.".into()));
+    stage.reply("prompt", 400).after(1_000);
+    assert_eq!((stage.voice_ms(), stage.heard(LINE).len()), (500 + 400 + 400, 30));
+}
+
+/// A model that calls again before the caller has answered does not make them hear the question twice.
+#[test]
+fn a_question_with_a_clip_is_put_once_however_often_the_tool_is_called() {
+    let mut stage = asked_by_clip();
+    stage.after(200).only_calls("provider-2", "book", FRIDAY).after(1_500);
+    assert_eq!(stage.heard(LINE).len(), 30);
+    let told = |(_, envelope, reply): (String, Value, Reply)| (envelope["error"]["type"].clone(), reply);
+    let told: Vec<_> = stage.answers().into_iter().map(told).collect();
+    assert!(told.iter().all(|told| *told == (json!("CONFIRMATION_REQUIRED"), Reply::NotNow)), "{told:?}");
+    let again = with_token(&stage);
+    stage.caller_tells("Yes.").only_calls("provider-4", "book", &again);
+    assert_eq!((verdicts(&stage), stage.ran()), (vec![Verdict::Granted], vec!["book".to_owned()]));
+    // One who has said something else is asked once more.
+    let mut stage = asked_by_clip();
+    stage.after(2_000).caller_tells("How much is it?").only_calls("provider-2", "book", FRIDAY).after(1_500);
+    assert_eq!(stage.heard(LINE).len(), 60);
+}
+
+/// Its agent, which said nothing besides, is gone while the caller is asked: the next one says nothing either. It knows what was asked, and who has said yes is not asked again.
+#[test]
+fn an_answer_to_a_question_with_a_clip_outlives_the_agent_that_asked() {
+    let question = ToolSpec { confirm_template: Some(WORDS.into()), ..book() };
+    let mut stage = Stage::with_tools([question]);
+    stage.caller_tells("A table please.").only_calls("provider-1", "book", FRIDAY);
+    let agent = AgentTraits { detects_speech: true, ..AgentTraits::PLAIN };
+    stage.understudies.push_back(Successor { provider: "next".into(), agent, resumes: false });
+    stage.after(200).agent(AgentEvent::Lost(AgentLoss::Closed)).after(100);
+    stage.input(Input::Next(Next::Event(AgentEvent::Ready))).after(2_000);
+    assert_eq!(stage.heard(LINE).len(), 30, "it is heard to its end");
+    assert!(stage.told().iter().all(|(_, reply)| *reply == Reply::NotNow), "{:?}", stage.told());
+    stage.caller_tells("Yes.").only_calls("provider-1", "book", FRIDAY);
+    assert_eq!(verdicts(&stage), [Verdict::Granted]);
+    let message = stage.answer()["error"]["message"].as_str().unwrap_or_default().to_owned();
+    assert!(message.contains("has said yes") && !message.contains("Say"), "{message}");
+    stage.only_calls("provider-2", "book", &with_token(&stage)).after(1_000);
+    assert_eq!((stage.ran(), stage.heard(LINE).len()), (vec!["book".to_owned()], 30));
 }

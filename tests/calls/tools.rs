@@ -6,6 +6,7 @@ mod confirmation;
 mod digits;
 mod handoff;
 mod over_http;
+mod questions;
 
 use crate::{
     AGENT_HZ, SOON, ms,

@@ -64,6 +64,15 @@ on_success: [{ type: respond, message: "It reads: {{result.body.note}}" }]
 policy: { access: public_read, risk_domain: customer_support }
 "#;
 
+/// A tool that the caller is asked about.
+const BOOK: &str = r#"
+name: book
+description: Books a table for two.
+actions: [{ type: api_call, url: "http://HOST/bookings", method: POST }]
+on_success: [{ type: respond, message: "It is booked." }]
+policy: { access: write, risk_domain: customer_support, requires_confirmation: true }
+"#;
+
 /// A tool that hands the call to another context.
 const TO_BILLING: &str = r#"
 name: to_billing
@@ -165,6 +174,7 @@ impl Desk {
         };
         write("tools/look_up.yaml", &LOOK_UP.replace("HOST", &service.host()));
         write("tools/read_out.yaml", &READ_OUT.replace("HOST", &service.host()));
+        write("tools/book.yaml", &BOOK.replace("HOST", &service.host()));
         if !setting.billing.is_empty() {
             write("tools/to_billing.yaml", TO_BILLING);
         }

@@ -227,6 +227,18 @@ impl Tape {
         FRAME * u32::try_from(heard.len()).expect("a call of less than years")
     }
 
+    /// From when to when exactly this was heard, sample by sample, but for silence within it: a frame that came late. Its
+    /// frames are [`audible_frames`].
+    pub fn places_of(&self, frames: &[Sound]) -> Vec<Range<Duration>> {
+        let heard =
+            self.sound.samples.chunks_exact(SAMPLES).zip(&self.loud).enumerate().filter(|(_, (_, loud))| **loud);
+        let heard: Vec<(u32, &[i16])> = heard.map(|(at, (frame, _))| (at as u32, frame)).collect();
+        let is_here =
+            |place: &&[(u32, &[i16])]| place.iter().zip(frames).all(|((_, heard), frame)| *heard == frame.samples);
+        let places = heard.windows(frames.len()).filter(is_here);
+        places.map(|place| FRAME * place[0].0..FRAME * (place[place.len() - 1].0 + 1)).collect()
+    }
+
     fn quiet_since(&self) -> Duration {
         let last = self.loud.iter().rposition(|loud| *loud).map_or(0, |last| last + 1);
         FRAME * u32::try_from(last).expect("a call of less than years")
@@ -298,6 +310,12 @@ fn audible(samples: &[i16]) -> Range<usize> {
     let is_audible = |sample: &i16| sample.unsigned_abs() > AUDIBLE;
     let first = samples.iter().position(is_audible).expect("it is audible");
     first..samples.iter().rposition(is_audible).expect("it is audible") + 1
+}
+
+/// The frames of a sound that a caller hears anything in.
+pub fn audible_frames(sound: &Sound) -> Vec<Sound> {
+    let frames = sound.samples.chunks_exact(SAMPLES).map(|frame| Sound { samples: frame.to_vec() });
+    frames.filter(|frame| !frame.is_silent()).collect()
 }
 
 fn frame_at(time: Duration) -> usize {

@@ -26,7 +26,7 @@ pub async fn deputy<D: Dialect>() -> Vendor {
 }
 
 /// Another vendor: the next one of the table.
-async fn another<D: Dialect>() -> Vendor {
+pub async fn another<D: Dialect>() -> Vendor {
     match D::KIND {
         OpenAi::KIND => Vendor::start::<Deepgram>(deputys()).await,
         Deepgram::KIND => Vendor::start::<ElevenLabs>(deputys()).await,

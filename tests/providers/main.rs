@@ -21,6 +21,7 @@ mod openings;
 mod outages;
 mod packages;
 mod page;
+mod questions;
 mod records;
 mod runner;
 mod sessions;

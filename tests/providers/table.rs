@@ -1,8 +1,8 @@
 //! Which behaviours are shown of which provider. A new provider is one line at the end.
 
 use crate::{
-    clips, clocks, conversation, failover, faults, figures, openings, outages, records, runner::Case, sessions, stages,
-    support::vendor, survived, tools, turns,
+    clips, clocks, conversation, failover, faults, figures, openings, outages, questions, records, runner::Case,
+    sessions, stages, support::vendor, survived, tools, turns,
 };
 
 /// Tests that every provider passes, handed to another macro behind what it was given.
@@ -12,6 +12,7 @@ macro_rules! every {
             outages::a_vendor_that_fails_is_left_alone_and_tried_again
             outages::a_session_is_replaced_in_a_pause_before_the_vendors_limit
             records::a_long_call_is_carried_on_by_a_summary_of_its_beginning_and_the_words_of_its_end
+            records::a_long_call_that_is_lost_is_carried_on_by_another_vendor_with_its_beginning_in_short
             turns::a_backchannel_pauses_the_agent_which_goes_on_at_the_exact_sample
             turns::an_interruption_silences_the_agent_at_once_and_is_heard_from_its_first_sound
             turns::a_vendor_that_owns_the_turns_decides_alone
@@ -33,6 +34,10 @@ macro_rules! every {
             sessions::the_agents_tone_reaches_the_caller_undistorted_in_every_codec
             tools::a_tool_is_called_and_its_result_returned_once
             tools::parallel_calls_are_each_answered_once
+            questions::a_question_before_a_tool_is_heard_word_for_word_and_a_yes_runs_it_once
+            questions::a_no_to_a_question_before_a_tool_runs_nothing
+            questions::a_yes_into_a_question_before_a_tool_does_not_count
+            questions::a_yes_to_a_question_counts_though_its_agent_is_lost
             tools::a_result_that_is_too_long_is_cut_to_what_the_vendor_bears
             survived::noise_is_survived
             survived::unknown_and_doubled_ids_are_survived
@@ -116,6 +121,8 @@ macro_rules! providers {
 // Behind the dialect: what only some vendors can do.
 every! { provider! { openai_realtime OpenAi
     conversation::late_audio_within_the_next_answer_is_not_heard
+    records::a_summary_that_is_refused_or_never_comes_leaves_nothing_out
+    records::a_late_summary_counts_and_all_that_was_said_since_is_told
     figures::tokens_are_counted_as_they_are_reported_and_priced
     sessions::formats_that_were_not_asked_for_end_the_handshake
     conversation::the_vendor_is_told_how_much_was_heard
@@ -168,6 +175,10 @@ pipeline! {
     sound::formats_that_were_not_asked_for_end_the_handshake
     tools::a_tool_is_called_and_its_result_returned_once
     tools::parallel_calls_are_each_answered_once
+    questions::a_question_before_a_tool_is_heard_word_for_word_and_a_yes_runs_it_once
+    questions::a_no_to_a_question_before_a_tool_runs_nothing
+    questions::a_yes_into_a_question_before_a_tool_does_not_count
+    questions::a_yes_to_a_question_counts_though_its_agent_is_lost
     tools::unknown_and_doubled_ids_are_survived
     tools::a_result_that_is_too_long_is_cut_to_what_the_vendor_bears
     tools::a_session_closed_right_after_a_result
@@ -201,6 +212,7 @@ pipeline! {
     faults::nothing_but_garbage_in_mid_call
     faults::the_next_session_is_told_what_was_said
     faults::a_caller_whom_nobody_can_serve_any_more_hears_the_apology
+    records::a_long_call_that_is_lost_is_carried_on_by_another_vendor_with_its_beginning_in_short
     clocks::a_wall_clock_that_is_set_changes_nothing
     clocks::a_machine_that_stands_still_for_seconds_costs_time_and_no_word
     breaks::a_model_that_fails_once_is_asked_again

@@ -1,6 +1,10 @@
 //! Sound for tests: made of tones, speech-like noise and silence, and measured again after the call.
 
-use offhook::audio::{Converter, Encoding, Format};
+use offhook::{
+    audio::{Converter, Encoding, Format},
+    speech::{self, Studio},
+};
+use serde_json::json;
 use std::{
     f64::consts::TAU,
     ops::{Add, Range},
@@ -156,6 +160,14 @@ impl Sound {
     fn frames(&self) -> impl Iterator<Item = &[i16]> {
         self.samples.chunks_exact(FRAME)
     }
+}
+
+/// These words as the engine's own voice says them on a line of this format.
+pub fn built_in_voice(words: &str, format: Format) -> Vec<i16> {
+    let speaker = speech::build("espeak_ng", &json!({})).expect("a voice");
+    let (studio, texts) = (Studio::default(), [words].into());
+    let clips = speech::wait_for(|| studio.render(&speaker, &texts)).expect("a thread").expect("espeak-ng speaks");
+    samples_of(&clips[words].render(format), format)
 }
 
 /// Of any format, at its own rate.

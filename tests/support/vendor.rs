@@ -34,7 +34,7 @@ pub use deepgram::Deepgram;
 pub use elevenlabs::ElevenLabs;
 pub use gemini::Gemini;
 pub use openai::{OpenAi, SUMMARY};
-pub use scenario::{Opening, Order, Scenario};
+pub use scenario::{Asides, Opening, Order, Scenario};
 
 use offhook::{audio::Format, call::CallerTurn};
 use serde_json::{Value, json};
@@ -98,6 +98,8 @@ pub trait Dialect: Default + Send + 'static {
     fn refuses_a_key() -> Opening {
         Opening::Refuse(401)
     }
+    /// Its agent says something after every result, whoever wants it to.
+    const ANSWERS_RESULTS: bool = false;
     /// Whether it can be asked to sum up a record beside the conversation.
     const SUMMARISES: bool = false;
     /// Options without which a session that carries a call on would greet again.
@@ -139,6 +141,11 @@ pub enum Heard {
     Cancelled,
     /// What the protocol itself answers at once.
     Reply(Vec<Message>),
+    /// Something that is wanted beside the conversation.
+    Aside {
+        answer: Vec<Message>,
+        refusal: Vec<Message>,
+    },
     Pong,
     Other,
     /// The vendor would not have taken it.

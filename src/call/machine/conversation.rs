@@ -86,9 +86,10 @@ impl CallMachine {
         out: &mut Vec<Output>,
     ) {
         let bytes = audio.len();
-        if self.manners.audio_held {
+        if self.manners.audio_held || self.speaks_into_question(&response) {
             // It has answered; that nobody hears it is meant.
             self.timers.clear(Timer::AgentSilence);
+            self.timers.clear(Timer::Stalled);
             out.push(Output::Measure(Measure::StaleAudio(bytes)));
             return;
         }
@@ -305,6 +306,7 @@ impl CallMachine {
 
     /// From now on the agent owes the caller speech.
     pub(super) fn expect_speech(&mut self, now: Instant) {
+        self.manners.asks = false;
         if self.agent == Agent::Ready && !matches!(self.phase, Phase::Connecting) {
             let mut limit = self.plan.rules.agent_silence_max;
             if matches!(self.phase, Phase::Leaving(_)) {

@@ -3,7 +3,7 @@
 
 use super::CallMachine;
 use crate::call::{
-    agent::{AgentCommand, Reply},
+    agent::{AgentCommand, Reply, ResponseId, Speaker},
     record::Note,
     track::{ClipHeard, Purpose},
     words::Output,
@@ -15,16 +15,37 @@ const MAY_BE_MISSED: Duration = Duration::from_secs(1);
 
 impl CallMachine {
     /// Puts the question that waits, if there is one; whether the agent has to be silent for it. A caller who speaks meanwhile
-    /// is not spoken into.
+    /// is not spoken into, and one who was asked already is not asked again.
     pub(super) fn ask(&mut self, caller_speaks: bool, out: &mut Vec<Output>) -> bool {
         let Some(question) = self.question.take() else { return false };
+        let is_new = self.policy.puts_question();
         if caller_speaks {
-            self.tell_unheard(&question.text, out);
+            if is_new {
+                self.tell_unheard(&question.text, out);
+            }
             return false;
         }
-        self.track.say(&question, Purpose::Question);
-        out.push(Output::Note(Note::Spoke { purpose: Purpose::Question.label() }));
+        if is_new {
+            self.track.say(&question, Purpose::Question);
+            out.push(Output::Note(Note::Spoke { purpose: Purpose::Question.label() }));
+            self.ears.answered();
+            // Without it the caller's yes says nothing to whoever carries the call on.
+            self.succession.somebody_speaks();
+            out.push(Output::Note(Note::Said { speaker: Speaker::Agent, text: question.text.into() }));
+        }
+        self.manners.asks = true;
         true
+    }
+
+    /// Some vendors' agents answer each result, whoever is being asked what. The caller hears one voice and one question, so
+    /// what such an agent begins to say is not heard until they have answered, or it owes them speech.
+    pub(super) fn speaks_into_question(&mut self, response: &ResponseId) -> bool {
+        let speaks = self.manners.asks && self.last_response.as_ref() != Some(response);
+        if speaks {
+            // Nor is the rest of it afterwards.
+            self.track.cut_off(response.clone());
+        }
+        speaks
     }
 
     pub(super) fn question_was_cut(&mut self, ClipHeard { text, heard, left, .. }: &ClipHeard, out: &mut Vec<Output>) {
@@ -46,6 +67,7 @@ impl CallMachine {
 
     /// It is answered, or another context has the call: nobody is asked any more.
     pub(super) fn drop_question(&mut self) {
+        self.manners.asks = false;
         self.forget_question();
         self.track.drop_questions();
     }

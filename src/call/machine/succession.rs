@@ -88,7 +88,8 @@ impl CallMachine {
         };
         let floor = self.track.floor();
         let waiting = self.timers.is_set(Timer::AgentSilence) || reason == EndReason::AgentSilent;
-        let owed = waiting || self.response.is_some() || !self.actions.is_empty();
+        let speaks = self.response.is_some() && !self.manners.asks;
+        let owed = waiting || speaks || !self.actions.is_empty();
         self.response = None;
         for timer in [Timer::AgentReady, Timer::AgentSilence, Timer::NoInput] {
             self.timers.clear(timer);
@@ -267,7 +268,7 @@ impl CallMachine {
             self.greet(now, out);
         } else if self.give_unanswered_turn(now, out) {
             // The agent hears what the last one did not answer.
-        } else if owed || late {
+        } else if (owed || late) && !self.manners.asks {
             self.tell(GO_ON, now, out);
         }
     }

@@ -36,6 +36,8 @@ pub(super) struct Manners {
     pub audio_held: bool,
     /// Its words are not kept.
     pub words_hidden: bool,
+    /// The caller is being asked by a clip: the agent waits with them.
+    pub asks: bool,
     /// What it is told to say when it is done.
     pub next: Option<String>,
     /// What it says last of all.
@@ -224,8 +226,8 @@ impl CallMachine {
 
     /// The agent's turn is over, no answer of a tool is owed in it: what tools asked of its behaviour ends with it.
     pub(super) fn turn_over(&mut self, now: Instant, out: &mut Vec<Output>) {
-        let Manners { next, closing, refusals, .. } = std::mem::take(&mut self.manners);
-        (self.manners.closing, self.manners.refusals) = (closing, refusals);
+        let Manners { next, closing, refusals, asks, .. } = std::mem::take(&mut self.manners);
+        (self.manners.closing, self.manners.refusals, self.manners.asks) = (closing, refusals, asks);
         if let Some(message) = next
             && matches!(self.phase, Phase::Talking)
         {
@@ -243,9 +245,11 @@ impl CallMachine {
         now: Instant,
         out: &mut Vec<Output>,
     ) {
-        let hidden = speaker == Speaker::Agent && self.manners.words_hidden;
+        let unheard = speaker == Speaker::Agent && self.manners.asks;
+        let hidden = unheard || speaker == Speaker::Agent && self.manners.words_hidden;
         let verdict = match speaker {
             Speaker::Caller => self.policy.caller_said(utterance, &text, now),
+            Speaker::Agent if unheard => None,
             Speaker::Agent => {
                 self.policy.agent_said(&text);
                 None

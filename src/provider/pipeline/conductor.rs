@@ -19,6 +19,7 @@ use super::{
     history::History,
     questions::{AGAIN, BROKE_OFF, Questions},
     steps::{Input, Output},
+    summaries::{Purpose, Summaries, Summary},
 };
 use crate::{
     call::{AgentCommand, AgentEvent, CallerTurn, Noise, Reply, ResponseId, ResponseStatus, Speaker},
@@ -50,8 +51,7 @@ pub(super) struct Conductor {
     order: Option<Order>,
     /// An answer is wanted: to results, or to what was told.
     reply: bool,
-    /// The ask that sums up what gave way, what it has said, and what it is about.
-    summary: Option<(u64, String, String)>,
+    summaries: Summaries,
     /// When all that was told of the agent's voice will have been heard, if it is heard at once.
     heard_out: Option<Instant>,
     clauses: u64,
@@ -71,7 +71,7 @@ impl Conductor {
             resumed: false,
             order: None,
             reply: false,
-            summary: None,
+            summaries: Summaries::default(),
             heard_out: None,
             clauses: 0,
             responses: 0,
@@ -153,8 +153,7 @@ impl Conductor {
                 }
                 self.heard_out = None;
             }
-            // Its history sums itself up, and its sessions have no limit.
-            AgentCommand::Summarise { .. } => {}
+            AgentCommand::Summarise { mark, record } => self.sum_up(Purpose::Call { mark }, record, out),
         }
     }
 
@@ -305,10 +304,10 @@ impl Conductor {
         if let Piece::Usage(usage) = piece {
             return out.push(Output::Tell(AgentEvent::Usage(usage)));
         }
-        if let (Some((summary, words, _)), Piece::Text(text)) = (&mut self.summary, &piece)
-            && *summary == ask
+        if let Piece::Text(text) = &piece
+            && self.summaries.says(ask, text)
         {
-            return words.push_str(text);
+            return;
         }
         let Some(answer) = self.answer.as_mut().filter(|answer| answer.ask == Some(ask)) else { return };
         match piece {
@@ -329,10 +328,11 @@ impl Conductor {
     }
 
     fn on_answered(&mut self, ask: u64, how: Result<Finish, Fault>, out: &mut Vec<Output>) {
-        if let Some((_, words, about)) = self.summary.take_if(|(summary, ..)| *summary == ask) {
-            // Without a summary the end of it is better than nothing.
-            let whole = how.is_ok() && !words.trim().is_empty();
-            return self.history.summed_up(if whole { words.trim() } else { &about });
+        if let Some(summary) = self.summaries.over(ask, how.is_ok()) {
+            return match summary {
+                Summary::OfHistory(text) => self.history.summed_up(&text),
+                Summary::OfCall(event) => out.push(Output::Tell(event)),
+            };
         }
         let Some(answer) = self.answer.as_mut().filter(|answer| answer.ask == Some(ask)) else { return };
         answer.ask = None;
@@ -453,10 +453,10 @@ impl Conductor {
         let Some(answer) = self.answer.take_if(over) else { return };
         self.tell_said(&answer, out);
         out.push(Output::Tell(AgentEvent::ResponseDone { response: answer.response, status: answer.status }));
-        if self.summary.is_none()
+        if !self.summaries.are_of_history()
             && let Some(about) = self.history.give_way()
         {
-            self.sum_up(about, out);
+            self.sum_up(Purpose::History, about, out);
         }
     }
 
@@ -467,9 +467,9 @@ impl Conductor {
         }
     }
 
-    fn sum_up(&mut self, about: String, out: &mut Vec<Output>) {
+    fn sum_up(&mut self, purpose: Purpose, about: String, out: &mut Vec<Output>) {
         let (ask, what) = self.questions.summary(about.clone());
-        self.summary = Some((ask, String::new(), about));
+        out.extend(self.summaries.begin(ask, purpose, about).map(Output::StopAsking));
         out.push(Output::Ask { ask, what });
     }
 

@@ -33,6 +33,10 @@ pub(super) struct Options {
     #[serde(default = "context_chars")]
     #[schemars(range(min = 2_000, max = 2_000_000))]
     pub(super) context_chars: usize,
+    /// In a long call the model is asked now and then to sum up what was said, aside, for the agent that may have to take the
+    /// call over. `false` for a server that answers one question at a time: callers would wait behind it.
+    #[serde(default = "yes")]
+    pub(super) summaries: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -58,6 +62,10 @@ pub(super) enum Names {
 /// Half an hour of conversation, in a part of the context that all current models have.
 const fn context_chars() -> usize {
     24_000
+}
+
+const fn yes() -> bool {
+    true
 }
 
 impl Names {

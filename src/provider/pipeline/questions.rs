@@ -51,10 +51,6 @@ fn in_words(order: &Order) -> String {
     match order {
         Order::Greet => asides::GREET.to_owned(),
         Order::Say(words) => format!("{} {words}", asides::SAY),
-        Order::SumUp => {
-            "Sum up this part of a telephone conversation in at most five sentences, for somebody who takes over. \
-                         Keep names, numbers, dates and what was agreed."
-                .to_owned()
-        }
+        Order::SumUp => asides::SUM_UP.to_owned(),
     }
 }

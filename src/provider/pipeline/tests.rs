@@ -521,6 +521,26 @@ fn a_long_conversation_is_summed_up_and_goes_on_meanwhile() {
     assert!(matches!(&scene.shown[1], Message::System(summary) if summary.ends_with("They asked.")));
 }
 
+/// Beside an answer and beside the history's own; a newer wish replaces an older one.
+#[test]
+fn what_the_call_wants_summed_up_is_written_aside() {
+    let mut scene = Scene::new();
+    let wish = |mark| AgentCommand::Summarise { mark, record: format!("> Caller: line {mark}") };
+    scene.says("Hello.").told();
+    scene.command(wish(7));
+    assert_eq!(scene.told(), "ask 2");
+    assert!(matches!(&scene.shown[..], [Message::System(_), Message::Caller(record)] if record == "> Caller: line 7"));
+    scene.command(wish(9));
+    assert_eq!(scene.told(), "stop 2, ask 3");
+    scene.writes(3, "They want a boat. ").writes(1, "Yes.").answered(3);
+    assert_eq!(scene.told(), "Summary { mark: 9, text: \"They want a boat.\" }");
+    scene.command(wish(12)).told();
+    scene.fails(4);
+    assert_eq!(scene.told(), "Noise(CommandRefused)", "the conversation goes on");
+    scene.answered(1).spoken(1);
+    assert!(scene.told().contains("answer-1 ends"));
+}
+
 #[test]
 fn what_the_agent_is_told_it_knows_and_answers_if_it_is_to() {
     let mut scene = Scene::new();

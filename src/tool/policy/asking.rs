@@ -55,17 +55,22 @@ impl CallPolicy {
         let mut actions = Vec::new();
         match request {
             Some(request) => {
-                let asked = if by_engine && self.confirmations.asked_in().is_some() {
+                let granted = self.confirmations.is_granted();
+                let asked = if by_engine && !granted {
                     actions.push(CallAction::Ask { question: preview.clone() });
                     format!("The caller is now asked by another voice: \"{preview}\" Say nothing yourself. Wait for")
                 } else {
                     format!("Say to the caller, word for word: \"{preview}\" Then wait for")
                 };
-                failure.message = format!(
-                    "This action requires user confirmation. {asked} a yes or no; pressing {} means yes and {} no. After a \
-                     yes call the tool again with the same arguments and the confirmationToken.",
-                    rules.yes_key, rules.no_key
-                );
+                let again = "call the tool again with the same arguments and the confirmationToken.";
+                failure.message = match granted {
+                    true => format!("This action requires user confirmation, and the caller has said yes: {again}"),
+                    false => format!(
+                        "This action requires user confirmation. {asked} a yes or no; pressing {} means yes and {} no. \
+                         After a yes {again}",
+                        rules.yes_key, rules.no_key
+                    ),
+                };
                 failure.confirmation = Some(Box::new(request));
             }
             None => {

@@ -40,6 +40,10 @@ struct Question {
     /// What the agent said since.
     heard: Redacted<String>,
     by: By,
+    /// The caller's turn in which the engine put it.
+    put_in: Option<u64>,
+    /// The caller's turn in which the model wanted it put.
+    wanted_in: u64,
     granted: bool,
 }
 
@@ -106,9 +110,13 @@ impl Confirmations {
         // The same question once more: an answer that was given to it, and is only not transcribed yet,
         // still counts.
         let before = self.open.take().filter(|open| open.expires > now && !other(open));
-        let (asked_in, heard) = match before {
-            Some(open) => (open.asked_in, open.heard),
-            None => (turn, String::new().into()),
+        let by = if by_engine { By::Engine { heard: false } } else { By::Agent };
+        let (asked_in, heard, by, put_in) = match before {
+            Some(Question { asked_in, heard, by: by @ By::Engine { .. }, put_in, .. }) if by_engine => {
+                (asked_in, heard, by, put_in)
+            }
+            Some(open) => (open.asked_in, open.heard, by, None),
+            None => (turn, String::new().into(), by, None),
         };
         let open = self.open.insert(Question {
             token: format!("{:032x}", rand::random::<u128>()).into(),
@@ -118,7 +126,9 @@ impl Confirmations {
             asked_in,
             preview: preview.into(),
             heard,
-            by: if by_engine { By::Engine { heard: false } } else { By::Agent },
+            by,
+            put_in,
+            wanted_in: turn,
             granted: false,
         });
         Some(open.request(shown))
@@ -158,6 +168,17 @@ impl Confirmations {
             let start = (start..heard.len()).find(|at| heard.is_char_boundary(*at)).unwrap_or(0);
             open.heard = heard[start..].to_owned().into();
         }
+    }
+
+    /// The engine puts the open question; `false` if it has, and the caller has said nothing since.
+    pub fn is_put(&mut self) -> bool {
+        let new = self.open.as_mut().filter(|open| open.put_in != Some(open.wanted_in));
+        new.map(|open| open.put_in = Some(open.wanted_in)).is_some()
+    }
+
+    /// The caller has said yes, and the call was not made.
+    pub fn is_granted(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.granted)
     }
 
     /// The caller has heard this clip, to its end or nearly so.

@@ -279,6 +279,11 @@ impl CallPolicy {
         self.confirmations.agent_said(text);
     }
 
+    /// The engine puts the open question now; `false` if it has, and the caller has said nothing since.
+    pub fn puts_question(&mut self) -> bool {
+        self.confirmations.is_put()
+    }
+
     /// The caller has heard this question as a clip.
     pub fn question_was_heard(&mut self, question: &str) {
         self.confirmations.was_heard(question);

@@ -36,6 +36,8 @@ impl Dialect for Deepgram {
         }
     }
 
+    const ANSWERS_RESULTS: bool = true;
+
     /// A call that is taken back; answers have no names.
     const ODD_IDS: usize = 1;
 

@@ -62,7 +62,7 @@ impl Dialect for OpenAi {
                 _ => Heard::Violation("audio that is no base64, or empty".into()),
             },
             "input_audio_buffer.commit" => return self.commit(),
-            "response.create" if message["response"]["conversation"] == "none" => summed_up(&message["response"]),
+            "response.create" if message["response"]["conversation"] == "none" => summed_up(&message),
             "response.create" => {
                 self.wish = message["event_id"].clone();
                 Heard::WantsSpeech { text: message["response"]["instructions"].as_str().map(str::to_owned) }
@@ -230,7 +230,8 @@ fn item(item: &Value) -> Vec<Heard> {
 pub const SUMMARY: &str = "They asked for the hours.";
 
 /// A response outside the conversation, as it is asked for.
-fn summed_up(wish: &Value) -> Heard {
+fn summed_up(message: &Value) -> Heard {
+    let wish = &message["response"];
     let record = wish["input"][0]["content"][0]["text"].as_str().unwrap_or_default();
     if wish["output_modalities"] != json!(["text"]) || !record.starts_with("> ") {
         return Heard::Violation(format!("a response outside the conversation that is no summary: {wish}"));
@@ -244,11 +245,16 @@ fn summed_up(wish: &Value) -> Heard {
     let content = json!([{ "type": "output_text", "text": SUMMARY }]);
     let whole = json!([{ "id": "item_aside", "type": "message", "role": "assistant", "status": "completed", "content": content }]);
     let place = json!({ "response_id": "resp_aside", "item_id": "item_aside", "output_index": 0, "content_index": 0, "text": SUMMARY });
-    Heard::Reply(vec![
+    let answer = vec![
         text(json!({ "type": "response.created", "response": body("in_progress", json!([])) })),
         text(with(place, "response.output_text.done")),
         text(json!({ "type": "response.done", "response": body("completed", whole) })),
-    ])
+    ];
+    let error = json!({
+        "type": "invalid_request_error", "code": "invalid_value", "message": "no", "param": "response",
+        "event_id": message["event_id"],
+    });
+    Heard::Aside { answer, refusal: vec![text(json!({ "type": "error", "error": error }))] }
 }
 
 fn id(kind: &str, number: u32) -> String {

@@ -26,6 +26,17 @@ pub struct Scenario {
     pub agent_words: &'static str,
     /// What is said is kept.
     pub kept: bool,
+    pub asides: Asides,
+}
+
+/// What becomes of what is wanted beside the conversation.
+#[derive(Debug, Clone, Copy, Default)]
+pub enum Asides {
+    #[default]
+    Answered,
+    Refused,
+    /// Until the test orders them ([`Order::Asides`]).
+    Held,
 }
 
 impl Default for Scenario {
@@ -42,6 +53,7 @@ impl Default for Scenario {
             caller_words: "When are you open, please?",
             agent_words: "A tone.",
             kept: false,
+            asides: Asides::default(),
         }
     }
 }
@@ -112,6 +124,8 @@ pub enum Order {
     Think,
     /// … until now.
     Answer,
+    /// What was wanted beside the conversation so far is answered now.
+    Asides,
     /// More audio of the answer that was cut short last.
     Late,
     Close(u16, &'static str),

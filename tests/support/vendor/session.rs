@@ -1,6 +1,6 @@
 //! One session of any vendor: the scenario on one side, a dialect on the other.
 
-use super::{Call, Dialect, Heard, LATE_HZ, Opening, Order, Saying, Seen, SetUp, Shared, hertz};
+use super::{Asides, Call, Dialect, Heard, LATE_HZ, Opening, Order, Saying, Seen, SetUp, Shared, hertz};
 use crate::support::{audio::samples_of, openai_server::tone};
 use futures_util::{
     SinkExt as _, StreamExt as _,
@@ -114,6 +114,8 @@ struct Session<D> {
     /// No answer begins before.
     thinks_until: Instant,
     ear: Ear,
+    /// Answers to what was wanted beside the conversation.
+    held: Vec<Message>,
     mute: bool,
     thinks: bool,
     closed: bool,
@@ -155,6 +157,7 @@ impl<D: Dialect> Session<D> {
             waiting: VecDeque::new(),
             thinks_until: Instant::now(),
             ear: Ear { detector, clock: Instant::now().into_std(), rest: Vec::new() },
+            held: Vec::new(),
             mute: false,
             thinks: false,
             closed: false,
@@ -223,6 +226,10 @@ impl<D: Dialect> Session<D> {
             Order::Think => self.thinks = true,
             Order::Answer => self.thinks = false,
             Order::Late => self.late(1).await,
+            Order::Asides => {
+                let held = std::mem::take(&mut self.held);
+                self.send_all(held).await;
+            }
             Order::Close(code, reason) => self.close(code, reason).await,
             Order::Garbage => self.garbage().await,
             Order::Mute => {
@@ -257,6 +264,11 @@ impl<D: Dialect> Session<D> {
                     self.send(message).await;
                 }
             }
+            Heard::Aside { answer, refusal } => match self.shared.scenario.asides {
+                Asides::Answered => self.send_all(answer).await,
+                Asides::Refused => self.send_all(refusal).await,
+                Asides::Held => self.held.extend(answer),
+            },
             Heard::Pong => self.note(|seen| seen.pongs += 1),
             Heard::Other => {}
             // A session that was answered otherwise than asked hears whatever still comes.
@@ -466,6 +478,12 @@ impl<D: Dialect> Session<D> {
 
     async fn say(&mut self, saying: &Saying) {
         for message in self.dialect.say(saying) {
+            self.send(message).await;
+        }
+    }
+
+    async fn send_all(&mut self, messages: Vec<Message>) {
+        for message in messages {
             self.send(message).await;
         }
     }
