@@ -76,7 +76,7 @@ pub async fn a_notice_is_heard_to_its_end_whoever_speaks<D: Dialect>() {
 }
 
 /// Good enough to find a pitch in it.
-fn at_8_khz(samples: &[i16], rate: u32) -> Vec<i16> {
+pub fn at_8_khz(samples: &[i16], rate: u32) -> Vec<i16> {
     samples.iter().step_by(rate as usize / 8_000).copied().collect()
 }
 

@@ -4,7 +4,7 @@ use crate::{
     ear::Caller,
     ms,
     support::{
-        audio::tone,
+        audio::{samples_of, tone},
         service::Service,
         stages::Stages,
         vendor::{LATE_HZ, Vendor, hertz},
@@ -18,7 +18,7 @@ use offhook::{
     telemetry::Metrics,
 };
 use serde_json::Value;
-use std::{fmt::Write as _, time::Duration};
+use std::{fmt::Write as _, ops::Range, time::Duration};
 use tempfile::TempDir;
 use tokio::{
     runtime::Handle,
@@ -256,6 +256,16 @@ impl Desk {
 /// One entry of the configuration's `providers`: listeners, models and voices in their order.
 pub fn pipeline(stt: &[&str], llm: &[&str], tts: &[&str]) -> String {
     format!("{{ pipeline: {{ stt: {stt:?}, llm: {llm:?}, tts: {tts:?} }} }}")
+}
+
+/// This session of a vendor has heard all of what the caller said, by its voiced frames, and no more.
+pub fn has_heard(what: &str, vendor: &Vendor, session: usize, said: &Range<Duration>) {
+    let (heard, format) =
+        vendor.of(session, |seen| (seen.audio.clone(), seen.set_up.clone().expect("it is set up").hears));
+    let heard = samples_of(&heard, format);
+    let voiced = heard.chunks(format.rate as usize / 50).filter(|frame| frame.iter().any(|s| s.unsigned_abs() > 1_000));
+    let (voiced, spoken) = (ms(20) * u32::try_from(voiced.count()).expect("seconds"), said.end - said.start);
+    assert!(voiced >= spoken.mul_f64(0.7) && voiced <= spoken + ms(40), "{what}: {voiced:?} of {spoken:?}");
 }
 
 fn sum(metrics: &str, begin: &str) -> f64 {

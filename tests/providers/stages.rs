@@ -15,14 +15,10 @@ pub mod turns;
 
 pub use crate::clocks::of_stages as clocks;
 use crate::{
-    desk::Desk,
+    desk::{Desk, has_heard},
     ear::Caller,
     ms,
-    support::{
-        audio::samples_of,
-        stages::Stages,
-        vendor::{Vendor, hertz},
-    },
+    support::{stages::Stages, vendor::hertz},
 };
 use std::{ops::Range, time::Duration};
 
@@ -53,16 +49,6 @@ async fn speaks(caller: &Caller) -> Range<Duration> {
     caller.speaks().await;
     caller.until("the caller speaks", |tape| tape.said.len() > before).await;
     caller.has_spoken().await
-}
-
-/// This session of the listener has heard all of what the caller said, by its voiced frames, and no more.
-fn has_heard(what: &str, listener: &Vendor, session: usize, said: &Range<Duration>) {
-    let (heard, format) =
-        listener.of(session, |seen| (seen.audio.clone(), seen.set_up.clone().expect("it is set up").hears));
-    let heard = samples_of(&heard, format);
-    let voiced = heard.chunks(format.rate as usize / 50).filter(|frame| frame.iter().any(|s| s.unsigned_abs() > 1_000));
-    let (voiced, spoken) = (ms(20) * u32::try_from(voiced.count()).expect("seconds"), said.end - said.start);
-    assert!(voiced >= spoken.mul_f64(0.7) && voiced <= spoken + ms(40), "{what}: {voiced:?} of {spoken:?}");
 }
 
 /// What the caller heard, for a test that fails.
