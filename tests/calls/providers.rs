@@ -64,7 +64,7 @@ const THINKS: Duration = ms(1_200);
 async fn a_caller_hears_ringing_until_there_is_something_to_hear<D: Dialect>() {
     let scenario = Scenario { thinks: THINKS, ..Scenario::answers(ms(1_500)) };
     let vendor = Vendor::start::<D>(scenario).await;
-    hears_ringing(&format!("providers:\n  ai: {}\n", vendor.yaml())).await;
+    hears_ringing(&format!("providers:\n  ai: {}\n", vendor.yaml()), hertz).await;
     vendor.is_content();
 }
 
@@ -76,25 +76,28 @@ async fn a_caller_of_a_pipeline_hears_ringing_until_there_is_something_to_hear()
         reply
     });
     let sections = Stages::sections(&[("ai", &stages)]);
-    hears_ringing(&format!("{sections}providers:\n  ai: {{ pipeline: {{ stt: ai, llm: ai, tts: ai }} }}\n")).await;
+    let agents = format!("{sections}providers:\n  ai: {{ pipeline: {{ stt: ai, llm: ai, tts: ai }} }}\n");
+    hears_ringing(&agents, |_| hertz(1)).await;
     stages.listener.is_content();
 }
 
-async fn hears_ringing(agents: &str) {
-    for (leg, limits, bound) in [("rtp/ulaw", "{}", None), ("audiosocket/slin", "{ answer: 400ms }", Some(ms(400)))] {
+/// Two calls; the agent of each has this pitch.
+async fn hears_ringing(agents: &str, pitch: impl Fn(usize) -> f64) {
+    let calls = [("rtp/ulaw", "{}", None), ("audiosocket/slin", "{ answer: 400ms }", Some(ms(400)))];
+    for (call, (leg, limits, bound)) in (1..).zip(calls) {
         let asterisk = Asterisk::start(Options::default()).await;
         let yaml = format!(
             "default_context: front\n{agents}contexts:\n  front:\n    prompt: You are a test.\n    greeting: Hello \
-             there.\n    provider: ai\n    audio: {leg}\n    limits: {limits}\n"
+             there.\n    provider: ai\n    audio: {leg}\n    limits: {limits}\n    turns: {{ owner: offhook }}\n"
         );
         let _offhook = Offhook::attached(&asterisk, &yaml).await;
         let mut phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
         phone.wait_ringing(SOON).await;
         let rang = Instant::now();
         let answered = phone.wait_established(SOON).await.saturating_duration_since(rang);
-        phone.wait_to_hear(hertz(1), ms(500), SOON).await;
+        phone.wait_to_hear(pitch(call), ms(500), SOON).await;
         phone.hang_up().await;
-        let begins = phone.heard().spans_of(hertz(1))[0].begin;
+        let begins = phone.heard().spans_of(pitch(call))[0].begin;
         match bound {
             None => {
                 assert!(answered > THINKS - ms(500), "{leg}: answered after {answered:?}, before it could speak");

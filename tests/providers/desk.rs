@@ -97,6 +97,8 @@ pub struct Setting<'a> {
     pub tools: &'a str,
     /// More sections.
     pub sections: &'a str,
+    /// Places besides its own that stay empty meanwhile.
+    pub more_places: u32,
 }
 
 pub struct Desk {
@@ -145,7 +147,7 @@ impl Desk {
     }
 
     pub async fn open(providers: &[(&str, String)], setting: Setting<'_>) -> Self {
-        let place = places(1).await;
+        let place = places(1 + setting.more_places).await;
         let starting = STARTING.lock().await;
         // Only the first in a test program can succeed.
         let _ = rustls::crypto::ring::default_provider().install_default();

@@ -2,7 +2,7 @@
 
 use crate::{
     clips::{QUIET, at_8_khz},
-    desk::{Desk, MOMENT, MOMENT_HZ, Setting, has_heard},
+    desk::{Desk, MOMENT_HZ, Setting, has_heard},
     ear::{Caller, Tape},
     mcp_server::{Manner, StandIn, TOKEN},
     ms,
@@ -47,6 +47,9 @@ pub async fn a_caller_who_interrupts_a_filler_silences_it_and_is_heard<D: Dialec
     vendor.is_content();
 }
 
+/// From an onset until it is decided what it was, and a little more.
+const DECIDED_WITHIN: Duration = ms(750);
+
 /// A caller who waits for a tool speaks over the filler; the tool has its answer when they have spoken.
 pub async fn silences_a_filler(desk: &Desk, caller: &Caller) -> Range<Duration> {
     caller.hears(MOMENT_HZ, ms(300)).await;
@@ -56,9 +59,10 @@ pub async fn silences_a_filler(desk: &Desk, caller: &Caller) -> Range<Duration> 
     let said = caller.has_spoken().await;
     desk.service.holds(false);
     caller.look(|tape| {
-        let last = tape.last_of(MOMENT_HZ, ms(0)..said.end).expect("it was heard");
-        assert!(last <= said.start + SILENCED_WITHIN, "{:?} after the onset: {tape:?}", last - said.start);
-        assert!(tape.time_of(MOMENT_HZ, ms(0)) <= MOMENT - ms(500), "{tape:?}");
+        let heard = |from| tape.time_of(MOMENT_HZ, said.start + from);
+        // A sound with a pause in it can be taken for a short one at first.
+        assert!(heard(SILENCED_WITHIN) <= ms(60), "it goes on for {:?}: {tape:?}", heard(SILENCED_WITHIN));
+        assert_eq!(heard(DECIDED_WITHIN), ms(0), "the turn is the caller's: {tape:?}");
     });
     said
 }
@@ -80,7 +84,8 @@ pub async fn a_filler_is_nobodys_turn<D: Dialect>() {
     assert_eq!(vendor.of(1, conversation), (1, 2, 0, 0), "{:?}", vendor.of(1, |seen| seen.texts.clone()));
     let (audio, hears) = vendor.of(1, |seen| (seen.audio.clone(), seen.set_up.clone().expect("it is ready").hears));
     let heard = Sound { samples: at_8_khz(&samples_of(&audio, hears), hears.rate) };
-    assert!(heard.time_of(MOMENT_HZ) < ms(100), "the agent does not hear it: {:?}", heard.spans_of(MOMENT_HZ));
+    // A caller's voice can have its pitch for a moment.
+    assert!(heard.time_of(MOMENT_HZ) < FILLED / 3, "the agent does not hear it: {:?}", heard.spans_of(MOMENT_HZ));
     is_counted_as_one_turn(&desk, &caller, said.end, FILLED - ms(200)).await;
     vendor.is_content();
 }
