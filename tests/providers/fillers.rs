@@ -100,7 +100,7 @@ pub async fn is_counted_as_one_turn(desk: &Desk, caller: &Caller, ended: Duratio
     assert!(told >= heard(MOMENT_HZ) + filled, "until the answer, and not {told:?}: {story}");
     assert!(told <= heard(hertz(1)) + ms(100), "{told:?}: {story}");
     desk.ends_with(caller).await;
-    let counts = desk.engine.calls().view().recent[0].counts.clone();
+    let counts = desk.engine.calls().view().recent[0].counts;
     assert_eq!((counts.agent_turns, counts.barge_ins), (2, 0), "a greeting and an answer: {story}");
 }
 
