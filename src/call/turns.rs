@@ -187,6 +187,8 @@ pub struct TurnTaker {
     /// The last sound, if it was found too short to interrupt.
     turned_away: Option<TurnedAway>,
     duplex: Duplex,
+    /// The last frame was nothing but the agent's echo, as far as that is known.
+    echoed: bool,
     heard: Vec<Heard>,
     samples: Vec<i16>,
 }
@@ -246,6 +248,7 @@ impl TurnTaker {
             false_alarms: 0,
             turned_away: None,
             duplex: Duplex::default(),
+            echoed: false,
             heard: Vec::new(),
             samples: Vec::new(),
         }
@@ -260,6 +263,11 @@ impl TurnTaker {
     /// When the caller was last heard to speak, whoever owns the turns.
     pub fn last_voiced(&self) -> Option<Instant> {
         self.last_voiced
+    }
+
+    /// What was heard last was nothing but the agent's echo, as far as that is known.
+    pub fn hears_echo(&self) -> bool {
+        self.echoed
     }
 
     /// One piece (as a rule 20 ms) of the caller that arrived at `now`.
@@ -325,6 +333,7 @@ impl TurnTaker {
         let end = due.max(before(arrived, JITTER_MAX)).min(arrived);
         self.clock = Some(end);
         let is_echo = self.echo.heard(heard.level_dbfs, heard.floor_dbfs, end);
+        self.echoed = is_echo;
         let goes_on = !matches!(self.state, State::Listening(_));
         let frame = Frame::new(heard, is_echo, goes_on, self.echo.may_surprise(), end);
         if frame.voiced {

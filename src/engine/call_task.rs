@@ -295,7 +295,10 @@ impl CallTask<'_> {
                 debug!(why, "the caller was heard over the agent, and it was no interruption");
                 self.shared.metrics.false_alarm(why);
             }
-            Note::HalfDuplex(true) => info!("the line's echo is too heavy for interruptions by voice; keys still work"),
+            Note::HalfDuplex(true) => {
+                info!("the line's echo is too heavy for interruptions by voice; keys still work");
+                self.shared.metrics.half_duplex();
+            }
             Note::HalfDuplex(false) => info!("the line's echo is gone; the agent can be interrupted by voice again"),
             Note::Confirmed(verdict) => debug!(?verdict, "the caller answered a question"),
             Note::ActionRefused(what) => warn!("{what}"),

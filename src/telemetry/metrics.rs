@@ -61,6 +61,10 @@ const FALSE_ALARMS: Definition = Definition::labelled(
     &["why"],
     "Sounds of the caller over the agent that were no interruption; the agent was paused for 600 ms at most.",
 );
+const HALF_DUPLEX: Definition = Definition::new(
+    "offhook_half_duplex_total",
+    "How often a line was found to bring the agent back so loudly that it could not be interrupted by voice any more.",
+);
 const SENTENCES: Definition = Definition::labelled(
     "offhook_sentences_total",
     &["purpose"],
@@ -248,6 +252,7 @@ struct Inner {
     slots_missed: IntCounter,
     caller_gaps: IntCounter,
     false_alarms: HashMap<&'static str, IntCounter>,
+    half_duplex: IntCounter,
     sentences: HashMap<&'static str, IntCounter>,
     frames_dropped: [IntCounter; FrameDrop::ALL.len()],
     tool_calls: NamedCounters,
@@ -292,6 +297,7 @@ impl Metrics {
             slots_missed: SLOTS_MISSED.register_counter(&registry),
             caller_gaps: CALLER_GAPS.register_counter(&registry),
             false_alarms: FalseAlarm::ALL.map(|why| (why.label(), child(&false_alarms, why.label()))).into(),
+            half_duplex: HALF_DUPLEX.register_counter(&registry),
             sentences: Purpose::LABELS.map(|purpose| (purpose, child(&sentences, purpose))).into(),
             frames_dropped: FrameDrop::ALL.map(|reason| child(&dropped, reason.label())),
             tool_calls: NamedCounters::new(TOOL_CALLS.register_counters(&registry), &ToolCallEnd::LABELS),
@@ -387,6 +393,11 @@ impl Metrics {
     /// `why`: a label of [`FalseAlarm`].
     pub fn false_alarm(&self, why: &str) {
         self.0.false_alarms.get(why).inspect(|counter| counter.inc());
+    }
+
+    /// From now on a caller cannot interrupt by voice.
+    pub fn half_duplex(&self) {
+        self.0.half_duplex.inc();
     }
 
     /// `purpose`: a label of [`Purpose`].

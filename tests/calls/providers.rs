@@ -10,12 +10,13 @@ use crate::{
         offhook::Offhook,
         phone::Phone,
         speech,
-        stages::{Reply, Stages},
+        stages::{Bit, Reply, Stages, voice},
         vendor::{Deepgram, Dialect, ElevenLabs, Gemini, OpenAi, Opening, Order, Scenario, Vendor, hertz},
     },
 };
 use std::time::Duration;
 use tempfile::TempDir;
+use tokio::time::Instant;
 
 const APOLOGY_HZ: f64 = 300.0;
 const MENU_HZ: f64 = 1_150.0;
@@ -42,11 +43,73 @@ async fn a_caller_is_greeted_heard_and_answered<D: Dialect>(leg: &str) {
     assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up", "{leg}");
     asterisk.wait_empty(SOON).await;
     let heard = vendor.of(1, |seen| samples_of(&seen.audio, seen.set_up.as_ref().expect("it spoke").hears));
-    let loudest = heard.iter().map(|sample| sample.unsigned_abs()).max();
-    assert!(loudest > Some(2_000), "{leg}: the caller's voice reached the vendor: {loudest:?}");
+    let hears = vendor.of(1, |seen| seen.set_up.as_ref().expect("it spoke").hears);
+    let [heard, spoken] = [voiced(&heard, hears.rate), voiced(&sentence[0], 8_000)];
+    assert!(heard >= spoken.mul_f64(0.7) && heard <= spoken + ms(100), "{leg}: {heard:?} of {spoken:?}");
     assert_eq!(vendor.sessions(), 1, "{leg}");
     vendor.is_content();
     assert!(!offhook.log().contains("key-of-the-test"), "{leg}: the key reached the log");
+}
+
+/// How much of it is loud, by frames of 20 ms.
+fn voiced(samples: &[i16], rate: u32) -> Duration {
+    let frames = samples.chunks(rate as usize / 50).filter(|frame| frame.iter().any(|s| s.unsigned_abs() > 1_000));
+    ms(20) * u32::try_from(frames.count()).expect("seconds")
+}
+
+/// From the wish for a greeting until its first sound.
+const THINKS: Duration = ms(1_200);
+
+/// The first second: the caller hears ringing until the agent can be heard, or as long as the context says.
+async fn a_caller_hears_ringing_until_there_is_something_to_hear<D: Dialect>() {
+    let scenario = Scenario { thinks: THINKS, ..Scenario::answers(ms(1_500)) };
+    let vendor = Vendor::start::<D>(scenario).await;
+    hears_ringing(&format!("providers:\n  ai: {}\n", vendor.yaml()), hertz).await;
+    vendor.is_content();
+}
+
+async fn a_caller_of_a_pipeline_hears_ringing_until_there_is_something_to_hear() {
+    let stages = Stages::start().await;
+    stages.voice.answers(|asked| {
+        let mut reply = voice::speaks(asked, hertz(1), ms(1_500));
+        reply.bits.insert(0, Bit::Wait(THINKS));
+        reply
+    });
+    let sections = Stages::sections(&[("ai", &stages)]);
+    let agents = format!("{sections}providers:\n  ai: {{ pipeline: {{ stt: ai, llm: ai, tts: ai }} }}\n");
+    hears_ringing(&agents, |_| hertz(1)).await;
+    stages.listener.is_content();
+}
+
+/// Two calls; the agent of each has this pitch.
+async fn hears_ringing(agents: &str, pitch: impl Fn(usize) -> f64) {
+    let calls = [("rtp/ulaw", "{}", None), ("audiosocket/slin", "{ answer: 400ms }", Some(ms(400)))];
+    for (call, (leg, limits, bound)) in (1..).zip(calls) {
+        let asterisk = Asterisk::start(Options::default()).await;
+        let yaml = format!(
+            "default_context: front\n{agents}contexts:\n  front:\n    prompt: You are a test.\n    greeting: Hello \
+             there.\n    provider: ai\n    audio: {leg}\n    limits: {limits}\n    turns: {{ owner: offhook }}\n"
+        );
+        let _offhook = Offhook::attached(&asterisk, &yaml).await;
+        let mut phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
+        phone.wait_ringing(SOON).await;
+        let rang = Instant::now();
+        let answered = phone.wait_established(SOON).await.saturating_duration_since(rang);
+        phone.wait_to_hear(pitch(call), ms(500), SOON).await;
+        phone.hang_up().await;
+        let begins = phone.heard().spans_of(pitch(call))[0].begin;
+        match bound {
+            None => {
+                assert!(answered > THINKS - ms(500), "{leg}: answered after {answered:?}, before it could speak");
+                assert!(begins < ms(700), "{leg}: {begins:?} of silence after the answer");
+            }
+            Some(bound) => {
+                assert!((bound - ms(100)..=bound + ms(400)).contains(&answered), "{leg}: answered after {answered:?}");
+                assert!(begins > ms(200), "{leg}: heard {begins:?} after the answer, which was not waited for");
+            }
+        }
+        asterisk.wait_empty(SOON).await;
+    }
 }
 
 /// The vendor dies in mid-call, and the next one refuses: what is left needs no vendor at all.
@@ -163,6 +226,8 @@ macro_rules! real_calls {
                 super::a_caller_is_greeted_heard_and_answered::<super::$dialect>("rtp/ulaw"),
             a_caller_by_audiosocket_is_greeted_heard_and_answered =>
                 super::a_caller_is_greeted_heard_and_answered::<super::$dialect>("audiosocket/slin"),
+            a_caller_hears_ringing_until_there_is_something_to_hear =>
+                super::a_caller_hears_ringing_until_there_is_something_to_hear::<super::$dialect>(),
             a_caller_without_any_vendor_chooses_a_human_by_a_key =>
                 super::a_caller_without_any_vendor_chooses_a_human_by_a_key::<super::$dialect>(),
         })*
@@ -187,6 +252,8 @@ column! { pipeline
         crate::pipeline::a_caller_is_greeted_understood_answered_and_let_go("rtp/ulaw"),
     a_caller_by_audiosocket_is_greeted_heard_and_answered =>
         crate::pipeline::a_caller_is_greeted_understood_answered_and_let_go("audiosocket/slin"),
+    a_caller_hears_ringing_until_there_is_something_to_hear =>
+        super::a_caller_of_a_pipeline_hears_ringing_until_there_is_something_to_hear(),
     a_caller_without_any_vendor_chooses_a_human_by_a_key =>
         futures_util::future::join_all(
             [super::Dies::Listener, super::Dies::Model, super::Dies::Voice]

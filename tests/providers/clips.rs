@@ -84,7 +84,7 @@ pub async fn hears_the_notice(desk: &Desk, caller: &Caller, vendor: &Vendor) {
 }
 
 /// Good enough to find a pitch in it.
-fn at_8_khz(samples: &[i16], rate: u32) -> Vec<i16> {
+pub fn at_8_khz(samples: &[i16], rate: u32) -> Vec<i16> {
     samples.iter().step_by(rate as usize / 8_000).copied().collect()
 }
 

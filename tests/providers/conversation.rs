@@ -1,7 +1,7 @@
 //! What a caller hears of an agent when all goes well.
 
 use crate::{
-    desk::Desk,
+    desk::{Desk, has_heard},
     ms,
     support::vendor::{Dialect, LATE_HZ, Order, Scenario, Vendor, hertz},
 };
@@ -34,7 +34,12 @@ pub async fn the_caller_is_answered<D: Dialect>() {
     caller.speaks().await;
     let said = caller.has_spoken().await;
     vendor.until_session(1, "heard the caller's turn", |seen| seen.turns_ended >= 1).await;
-    caller.hears_from(said.end, hertz(1), ms(700)).await;
+    caller.hears_from(said.end, hertz(1), ms(900)).await;
+    caller.hears_nothing_for(ms(300)).await;
+    let (answer, story) = caller.look(|tape| (tape.seamless(hertz(1), said.end..tape.now()), format!("{tape:?}")));
+    assert!((ms(1_000)..=ms(1_020)).contains(&answer), "once and whole: {answer:?}; {story}");
+    has_heard("the vendor", &vendor, 1, &caller);
+    assert_eq!(vendor.of(1, |seen| (seen.turns_ended, seen.answered)), (1, 2), "a greeting and an answer: {story}");
     desk.ends_with(&caller).await;
     vendor.is_content();
 }

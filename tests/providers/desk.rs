@@ -4,7 +4,7 @@ use crate::{
     ear::Caller,
     ms,
     support::{
-        audio::tone,
+        audio::{samples_of, tone},
         service::Service,
         stages::Stages,
         vendor::{LATE_HZ, Vendor, hertz},
@@ -18,7 +18,7 @@ use offhook::{
     telemetry::Metrics,
 };
 use serde_json::Value;
-use std::{fmt::Write as _, time::Duration};
+use std::{fmt::Write as _, ops::Range, time::Duration};
 use tempfile::TempDir;
 use tokio::{
     runtime::Handle,
@@ -106,6 +106,8 @@ pub struct Setting<'a> {
     pub tools: &'a str,
     /// More sections.
     pub sections: &'a str,
+    /// Places besides its own that stay empty meanwhile.
+    pub more_places: u32,
 }
 
 pub struct Desk {
@@ -160,7 +162,7 @@ impl Desk {
     }
 
     pub async fn open(providers: &[(&str, String)], setting: Setting<'_>) -> Self {
-        let place = places(1).await;
+        let place = places(1 + setting.more_places).await;
         let starting = STARTING.lock().await;
         // Only the first in a test program can succeed.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -284,6 +286,16 @@ pub fn pipeline(stt: &[&str], llm: &[&str], tts: &[&str]) -> String {
 /// The same of one service each, by the name `one`, with another option.
 pub fn pipeline_with(option: &str) -> String {
     format!("{{ pipeline: {{ stt: one, llm: one, tts: one, {option} }} }}")
+}
+
+/// This session of a listener has heard all of what the caller said last, by its voiced frames, and no more.
+pub fn has_heard(what: &str, listener: &Vendor, session: usize, caller: &Caller) {
+    let (heard, format) =
+        listener.of(session, |seen| (seen.audio.clone(), seen.set_up.clone().expect("it is set up").hears));
+    let heard = voiced(&samples_of(&heard, format), format.rate as usize / 50);
+    let said = caller.voiced();
+    // Its frames need not begin where the caller's do.
+    assert!(heard >= said.mul_f64(0.95) && heard <= said + ms(40), "{what}: {heard:?} of {said:?}");
 }
 
 fn sum(metrics: &str, begin: &str) -> f64 {

@@ -8,6 +8,7 @@ use crate::{
     },
 };
 use std::{
+    collections::VecDeque,
     fmt,
     net::SocketAddr,
     ops::Range,
@@ -31,6 +32,8 @@ const WORDS: usize = 16;
 const EDGE_FRAMES: usize = 6;
 /// A sample of speech that is loud enough to be heard: -30 dB below full scale.
 const AUDIBLE: u16 = 1_000;
+/// Of what was heard, for the line's echo: a second.
+const ECHO_SAMPLES_MAX: usize = 8_000;
 /// The longest a test waits to hear something.
 const PATIENCE: Duration = Duration::from_secs(45);
 
@@ -48,9 +51,17 @@ pub struct Tape {
     pub over: bool,
 }
 
+/// A line that brings back what is heard on it.
+#[derive(Debug, Clone, Copy)]
+pub struct Echo {
+    pub after: Duration,
+    pub loss_db: f64,
+}
+
 pub struct Caller {
     tape: watch::Receiver<Tape>,
     say: mpsc::Sender<Vec<i16>>,
+    echo: watch::Sender<Option<Echo>>,
     to_say: AtomicUsize,
     /// Of what it said last, how long a voice was to be heard.
     voiced_ms: AtomicU64,
@@ -69,8 +80,14 @@ impl Caller {
         let line = caller::Caller::connect(engine, id).await.expect("the engine takes calls");
         let (tape, heard) = watch::channel(Tape::default());
         let (say, to_say) = mpsc::channel(WORDS);
-        let task = tokio::spawn(live(line, tape, to_say, pitches)).abort_handle();
-        Self { tape: heard, say, to_say: AtomicUsize::new(0), voiced_ms: AtomicU64::new(0), task }
+        let echo = watch::Sender::default();
+        let task = tokio::spawn(live(line, tape, to_say, echo.subscribe(), pitches)).abort_handle();
+        Self { tape: heard, say, echo, to_say: AtomicUsize::new(0), voiced_ms: AtomicU64::new(0), task }
+    }
+
+    /// From now on the line is like this.
+    pub fn has_echo(&self, echo: Option<Echo>) {
+        self.echo.send_replace(echo);
     }
 
     /// A sentence of about two seconds, by a real voice, without a pause that could pass for its end.
@@ -181,6 +198,12 @@ impl Tape {
         let mut later = self.pitches.iter().enumerate().skip(frame_at(from));
         let (frame, _) = later.find(|(_, pitch)| **pitch == Some(hz as u32))?;
         Some(FRAME * u32::try_from(frame).expect("a call of less than years"))
+    }
+
+    /// The root mean square of each 20 ms from then on.
+    pub fn levels(&self, from: Duration) -> Vec<f64> {
+        let frames = self.sound.samples.chunks_exact(SAMPLES).skip(frame_at(from));
+        frames.map(|frame| Sound { samples: frame.to_vec() }.rms()).collect()
     }
 
     /// When anything was heard first from then on.
@@ -332,20 +355,27 @@ async fn live(
     mut line: caller::Caller,
     tape: watch::Sender<Tape>,
     mut to_say: mpsc::Receiver<Vec<i16>>,
+    echo: watch::Receiver<Option<Echo>>,
     pitches: Vec<f64>,
 ) {
-    let mut begun = 0;
+    let (mut begun, mut words, mut heard_before) = (0, VecDeque::new(), VecDeque::new());
     loop {
         while let Ok(samples) = to_say.try_recv() {
-            line.say(&samples);
+            words.extend(samples);
             begun += 1;
         }
-        let speaking = line.is_speaking();
+        let speaking = !words.is_empty();
+        let echo = *echo.borrow();
+        line.say(&with_echo(&mut words, &heard_before, echo));
         match line.tick().await {
-            Ok(Some(heard)) => tape.send_modify(|tape| {
-                tape.begun = begun;
-                tape.note(heard, speaking, &pitches);
-            }),
+            Ok(Some(heard)) => {
+                heard_before.extend(heard);
+                heard_before.drain(..heard_before.len().saturating_sub(ECHO_SAMPLES_MAX));
+                tape.send_modify(|tape| {
+                    tape.begun = begun;
+                    tape.note(heard, speaking, &pitches);
+                });
+            }
             Ok(None) | Err(_) => {
                 tape.send_modify(|tape| tape.over = true);
                 // The recording is still looked at.
@@ -353,4 +383,15 @@ async fn live(
             }
         }
     }
+}
+
+/// The next frame of what is said, and beneath it what comes back of what was heard.
+fn with_echo(words: &mut VecDeque<i16>, heard: &VecDeque<i16>, echo: Option<Echo>) -> Vec<i16> {
+    let back = |at: usize, Echo { after, loss_db }: Echo| {
+        let late = after.as_millis() as usize * RATE as usize / 1_000;
+        let sample = (heard.len() + at).checked_sub(late.max(SAMPLES)).and_then(|at| heard.get(at));
+        f64::from(sample.copied().unwrap_or(0)) * 10_f64.powf(-loss_db / 20.0)
+    };
+    let sample = |at| words.pop_front().unwrap_or(0).saturating_add(echo.map_or(0, |echo| back(at, echo) as i16));
+    (0..SAMPLES).map(sample).collect()
 }

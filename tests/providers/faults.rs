@@ -2,20 +2,24 @@
 //! Each time another session carries the call on.
 
 use crate::{
-    desk::{APOLOGY_HZ, Desk},
+    desk::{APOLOGY_HZ, Desk, places},
     ear::{Caller, Tape},
     failover::{DEPUTY, deputy, is_told},
     ms,
     openings::{APOLOGY_MIN, CODES},
     runner::apart,
     states::{NOTICES, STATES, State, UNDECIDED_MAX, WAITS},
-    support::vendor::{Call, Dialect, End, Failure, Order, Saying, Scenario, Seen, Vendor, hertz},
+    support::{
+        own_net,
+        vendor::{Call, Dialect, End, Failure, Order, Saying, Scenario, Seen, Vendor, hertz},
+    },
     tools::look_up,
-    turns::BACKCHANNEL,
+    turns::{BACKCHANNEL, HICCUP},
 };
 use futures_util::future::join_all;
 use serde_json::json;
 use std::{ops::Range, time::Duration};
+use tokio::task::spawn_blocking;
 
 /// No caller hears more than 1.5 s of unexplained silence. The tape has frames of 20 ms.
 pub const QUIET_MAX: Duration = ms(1_520);
@@ -34,7 +38,7 @@ fn loss<D: Dialect>(order: &Order) -> &'static str {
         Order::Close(code, _) => D::loss(End::Closed { code: *code, stood: true }),
         Order::Say(Saying::Failure(failure)) => D::loss(End::Said(*failure)),
         Order::Garbage => "protocol",
-        Order::Freeze | Order::Mute => "stalled",
+        Order::Freeze | Order::Vanish | Order::Mute => "stalled",
         _ => "closed",
     }
 }
@@ -54,6 +58,7 @@ async fn call_in<D: Dialect>(state: State) -> Scene {
         State::HandingOver => Scenario::answers(ms(3_000)),
         _ => Scenario::default(),
     };
+    let scenario = Scenario { host: own_net::far(), ..scenario };
     let (vendor, deputy) = (Vendor::start::<D>(scenario).await, deputy::<D>().await);
     let providers = [("first", vendor.yaml()), ("second", deputy.yaml())];
     let more = "fallbacks: [second]\nlimits: { agent_silence: 2500ms }\nturns: { min_speech: 560ms }";
@@ -280,4 +285,52 @@ async fn is_read<D: Dialect>(state: State) {
     desk.ends_with(&caller).await;
     assert_eq!(vendor.sessions(), 1, "{state:?}");
     vendor.is_content();
+}
+
+/// The vendor's machine has lost its power: nothing is acknowledged and nothing refused, and a new connection is answered
+/// by nobody.
+pub async fn a_vendor_that_vanishes_from_the_net<D: Dialect>() {
+    if own_net::is_inside() {
+        return carries_on::<D>(State::Thinking, Order::Vanish, NOTICED_AND_CARRIED_ON).await;
+    }
+    let _places = places(3).await;
+    let test = format!("table::{}::a_vendor_that_vanishes_from_the_net", D::KIND);
+    spawn_blocking(move || own_net::runs(&test)).await.expect("it passes there");
+}
+
+/// Whose agent speaks all the while.
+pub async fn a_neighbour_hears_no_gap_while_8_megabytes_are_read<D: Dialect>() {
+    apart(|| async {
+        let answer = ms(4_000);
+        let vendor = Vendor::start::<D>(Scenario { greeting: Some(ms(1_000)), ..Scenario::answers(answer) }).await;
+        let desk = Desk::of(&vendor).await;
+        let caller = desk.call().await;
+        caller.hears(hertz(1), ms(900)).await;
+        let neighbour = desk.call().await;
+        neighbour.hears(hertz(2), ms(900)).await;
+        neighbour.hears_nothing_for(ms(300)).await;
+        let asked = neighbour.now();
+        vendor.order(2, Order::Speak);
+        vendor.until_session(2, "has sent it all", |seen| seen.answered == 2).await;
+        neighbour.hears_from(asked, hertz(2), ms(200)).await;
+        vendor.order(1, Order::Say(Saying::Huge(8 << 20)));
+        vendor.order(1, Order::Say(Saying::Unknown));
+        desk.counts("offhook_provider_noise_total{kind=\"unknown_message\"", 1.0).await;
+        let (heard, story) = neighbour.look(|tape| (tape.time_of(hertz(2), asked), format!("{tape:?}")));
+        assert!(heard < answer, "it is read while the neighbour's agent speaks: {story}");
+        neighbour.hears_from(asked, hertz(2), answer - ms(40)).await;
+        neighbour.hears_nothing_for(ms(300)).await;
+        let (length, silence, story) = neighbour.look(|tape| {
+            let spoken = tape.first_of(hertz(2), asked).expect("waited for")..tape.now();
+            let spoken = spoken.start..tape.last_of(hertz(2), spoken).expect("waited for");
+            (tape.seamless(hertz(2), asked..tape.now()), tape.longest_silence(spoken), format!("{tape:?}"))
+        });
+        assert!((answer..=answer + ms(20)).contains(&length), "{length:?}: {story}");
+        assert!(silence <= HICCUP, "{silence:?} of silence: {story}");
+        assert_eq!(desk.metric("offhook_slots_missed_total"), 0.0, "{story}");
+        neighbour.hang_up();
+        desk.ends_with(&caller).await;
+        vendor.is_content();
+    })
+    .await;
 }

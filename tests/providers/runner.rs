@@ -70,8 +70,9 @@ pub async fn apart<F: Future<Output = ()>>(part: impl FnOnce() -> F + Send + 'st
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         runtime.expect("a runtime").block_on(part());
     };
-    if let Err(failed) = tokio::task::spawn_blocking(run).await {
-        std::panic::resume_unwind(failed.into_panic());
+    let run = || std::panic::catch_unwind(AssertUnwindSafe(run)).map_err(|_| SAID.take());
+    if let Err(said) = tokio::task::spawn_blocking(run).await.expect("a panic is caught") {
+        panic!("{said}");
     }
 }
 

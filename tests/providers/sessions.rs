@@ -1,6 +1,7 @@
 //! One session without an engine: what only depends on the leg's format.
 
 use crate::{
+    desk::Desk,
     ms,
     support::{
         audio::{Sound, samples_of},
@@ -14,6 +15,7 @@ use offhook::{
     audio::Format,
     call::{AgentCommand, AgentEvent, AgentLoss},
 };
+use serde_json::json;
 
 pub const LEGS: [Format; 4] = [Format::ULAW, Format::ALAW, Format::SLIN8, Format::SLIN16];
 pub const CALLER_HZ: f32 = 1_000.0;
@@ -129,5 +131,41 @@ pub async fn formats_that_were_not_asked_for_end_the_handshake<D: Dialect>() {
     stage.tell(AgentCommand::Audio(Bytes::from(vec![0xff; 160]))).await;
     assert_eq!(stage.rest().await, [AgentEvent::Lost(AgentLoss::Handshake)], "no audio before it");
     assert!(vendor.of(1, |seen| seen.audio.is_empty()), "and none to the vendor");
+    vendor.is_content();
+}
+
+/// Gemini Live on Vertex AI. Tokens last an hour, and are renewed in their file while the engine runs.
+pub async fn a_session_on_vertex_shows_the_token_that_is_in_the_file_by_then<D: Dialect>() {
+    let vendor = Vendor::start::<D>(Scenario::default()).await;
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let token = folder.path().join("token");
+    let writes = |text: &str| std::fs::write(&token, text).expect("a file in the test's own folder");
+    writes("token-of-the-first-hour\n");
+    let vertex = json!({ "project": "acme-1", "location": "europe-west4", "access_token_file": token });
+    let options = json!({ "vertex": vertex, "base_url": vendor.options()["base_url"] });
+    let desk = Desk::with(&[("first", format!("{{ {}: {options} }}", D::KIND))], "").await;
+    let caller = desk.call().await;
+    caller.hears(hertz(1), ms(900)).await;
+    caller.hears_nothing_for(ms(300)).await;
+    writes("token-of-the-second-hour\n");
+    vendor.order(1, Order::Drop);
+    vendor.until_session(2, "is set up", |seen| seen.set_up.is_some()).await;
+    caller.speaks().await;
+    let said = caller.has_spoken().await;
+    caller.hears_from(said.end, hertz(2), ms(900)).await;
+    for (session, token) in [(1, "token-of-the-first-hour"), (2, "token-of-the-second-hour")] {
+        let (head, set_up) = vendor.of(session, |seen| (seen.head.clone(), seen.texts[0].clone()));
+        let mut lines = head.lines();
+        let path = "/ws/google.cloud.aiplatform.v1beta1.LlmBidiService/BidiGenerateContent";
+        assert_eq!(lines.next(), Some(format!("GET {path} HTTP/1.1").as_str()));
+        let shown: Vec<_> = lines.filter_map(|line| line.split_once(": ")).collect();
+        let of = |name: &str| shown.iter().find(|(shown, _)| shown.eq_ignore_ascii_case(name)).map(|(_, value)| *value);
+        assert_eq!(of("authorization"), Some(format!("Bearer {token}").as_str()), "{head}");
+        assert_eq!(of("x-goog-api-key"), None);
+        let model = "projects/acme-1/locations/europe-west4/publishers/google/models/gemini-";
+        assert!(set_up.contains(&format!("\"model\":\"{model}")), "{set_up}");
+    }
+    assert_eq!(desk.recoveries("took_over", "first"), 1.0);
+    desk.ends_with(&caller).await;
     vendor.is_content();
 }

@@ -21,14 +21,10 @@ pub mod turns;
 
 pub use crate::clocks::of_stages as clocks;
 use crate::{
-    desk::Desk,
-    ear::{Caller, voiced},
+    desk::{Desk, has_heard},
+    ear::Caller,
     ms,
-    support::{
-        audio::samples_of,
-        stages::Stages,
-        vendor::{Vendor, hertz},
-    },
+    support::{stages::Stages, vendor::hertz},
 };
 use std::{ops::Range, time::Duration};
 
@@ -59,16 +55,6 @@ async fn speaks(caller: &Caller) -> Range<Duration> {
     caller.speaks().await;
     caller.until("the caller speaks", |tape| tape.said.len() > before).await;
     caller.has_spoken().await
-}
-
-/// This session of the listener has heard all of what the caller said last, by its voiced frames, and no more.
-fn has_heard(what: &str, listener: &Vendor, session: usize, caller: &Caller) {
-    let (heard, format) =
-        listener.of(session, |seen| (seen.audio.clone(), seen.set_up.clone().expect("it is set up").hears));
-    let heard = voiced(&samples_of(&heard, format), format.rate as usize / 50);
-    let said = caller.voiced();
-    // Its frames need not begin where the caller's do.
-    assert!(heard >= said.mul_f64(0.95) && heard <= said + ms(40), "{what}: {heard:?} of {said:?}");
 }
 
 /// What the caller heard, for a test that fails.

@@ -1,8 +1,8 @@
 //! Which behaviours are shown of which provider. A new provider is one line at the end.
 
 use crate::{
-    clips, clocks, conversation, failover, faults, figures, openings, outages, questions, records, runner::Case,
-    sessions, stages, support::vendor, survived, tools, turns,
+    clips, clocks, conversation, echoes, failover, faults, figures, fillers, openings, outages, questions, records,
+    runner::Case, sessions, stages, support::vendor, survived, tools, turns,
 };
 
 /// Tests that every provider passes, handed to another macro behind what it was given.
@@ -14,6 +14,7 @@ macro_rules! every {
             records::a_long_call_is_carried_on_by_a_summary_of_its_beginning_and_the_words_of_its_end
             records::a_long_call_that_is_lost_is_carried_on_by_another_vendor_with_its_beginning_in_short
             turns::a_backchannel_pauses_the_agent_which_goes_on_at_the_exact_sample
+            turns::an_agent_is_lowered_before_it_is_paused_and_goes_on_at_the_exact_sample
             turns::an_interruption_silences_the_agent_at_once_and_is_heard_from_its_first_sound
             turns::a_vendor_that_owns_the_turns_decides_alone
             turns::the_end_of_a_turn_is_told_or_left_to_the_vendor_to_find
@@ -24,6 +25,12 @@ macro_rules! every {
             clips::a_slow_tool_is_announced_once_and_the_agent_is_told_so
             clips::a_filler_is_not_heard_before_a_quick_answer_and_makes_place_for_a_late_one
             clips::a_slow_tools_own_sentence_is_heard_after_its_own_threshold_and_once
+            fillers::a_caller_who_interrupts_a_filler_silences_it_and_is_heard
+            fillers::a_filler_is_nobodys_turn
+            fillers::a_tool_that_was_slow_before_is_announced_sooner
+            fillers::a_tool_that_is_about_to_answer_as_before_is_not_announced
+            echoes::an_agent_is_not_stopped_by_its_own_echo
+            echoes::a_line_of_heavy_echo_is_half_duplex_until_it_is_gone
             figures::the_latency_that_is_told_is_what_the_caller_hears
             figures::the_time_of_a_connection_is_counted_and_priced
             conversation::the_greeting_is_heard_as_long_as_it_is
@@ -66,6 +73,8 @@ macro_rules! every {
             faults::quota_throttling_and_expiry_in_mid_call
             faults::nothing_but_garbage_in_mid_call
             faults::one_message_of_8_megabytes_is_survived
+            faults::a_neighbour_hears_no_gap_while_8_megabytes_are_read
+            faults::a_vendor_that_vanishes_from_the_net
             failover::the_next_session_is_told_what_was_said
             failover::a_session_closed_right_after_a_result
             failover::another_vendor_goes_on_with_what_was_said_and_with_what_a_tool_found
@@ -138,6 +147,7 @@ every! { provider! { elevenlabs_agent ElevenLabs
 } }
 
 every! { provider! { gemini_live Gemini
+    sessions::a_session_on_vertex_shows_the_token_that_is_in_the_file_by_then
     failover::a_vendor_that_says_it_will_go_and_falls_silent
     failover::a_session_is_resumed_by_its_handle_or_else_told_what_was_said
     figures::tokens_are_counted_as_they_are_reported_and_priced
@@ -157,6 +167,10 @@ pipeline! {
     guesses::a_guess_is_thrown_away_when_the_caller_goes_on_and_no_tool_of_it_runs
     guesses::a_guess_that_was_right_is_heard_and_its_tool_runs_once_when_the_turn_is_over
     turns::a_backchannel_pauses_the_agent_which_goes_on_at_the_exact_sample
+    turns::an_agent_is_lowered_before_it_is_paused_and_goes_on_at_the_exact_sample
+    turns::a_caller_who_interrupts_a_filler_silences_it_and_is_heard
+    turns::a_filler_is_nobodys_turn
+    turns::an_agent_is_not_stopped_by_its_own_echo
     turns::an_interruption_silences_the_agent_at_once_and_is_heard_from_its_first_sound
     turns::a_greeting_is_not_cut_by_noise
     turns::a_protected_greeting_is_not_even_paused

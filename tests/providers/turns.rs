@@ -2,7 +2,7 @@
 //! the caller says.
 
 use crate::{
-    desk::Desk,
+    desk::{Desk, has_heard},
     ear::{Caller, Tape},
     ms,
     support::{
@@ -23,6 +23,8 @@ pub const PAUSE: RangeInclusive<Duration> = ms(100)..=ms(600);
 /// From the caller's first sound until the agent is not heard any more: 100 ms on a quiet machine, on which not twenty
 /// calls run at a time.
 pub const SILENCED_WITHIN: Duration = ms(200);
+/// The same where it is lowered first, for 160 ms of a sound.
+const LOWERED_AND_PAUSED_WITHIN: Duration = ms(400);
 pub const BACKCHANNEL: &str = "Uh-huh.";
 /// Longer than a frame that came late, and shorter than any pause of ours.
 pub const HICCUP: Duration = ms(60);
@@ -43,7 +45,7 @@ pub fn greeting(tape: &Tape) -> Range<Duration> {
     begins..tape.last_of(hertz(1), ms(0)..tape.now()).expect("it was heard")
 }
 
-fn was_left_alone(seen: &Seen) -> bool {
+pub fn was_left_alone(seen: &Seen) -> bool {
     seen.interrupted == 0 && seen.cancels == 0 && seen.truncations.is_empty() && seen.turns_begun == 0
 }
 
@@ -73,6 +75,51 @@ pub async fn a_backchannel_pauses_the_agent_which_goes_on_at_the_exact_sample<D:
     assert!(loudest.unwrap_or(0) < 1_000, "the vendor hears nothing of it, and not {loudest:?}");
 }
 
+/// Longer than three backchannels and what is heard after each.
+pub const LONG: Duration = ms(7_000);
+
+/// The third of them: after two false alarms in an answer the agent is lowered for longer before it is paused.
+pub async fn an_agent_is_lowered_before_it_is_paused_and_goes_on_at_the_exact_sample<D: Dialect>() {
+    let vendor = Vendor::start::<D>(Scenario::answers(LONG)).await;
+    let desk = Desk::of(&vendor).await;
+    let caller = desk.call().await;
+    is_lowered_then_paused(&caller).await;
+    assert!(vendor.of(1, was_left_alone), "{:?}", vendor.of(1, |seen| seen.texts.clone()));
+    assert_eq!(desk.metric("offhook_false_alarms_total"), 3.0);
+    desk.ends_with(&caller).await;
+    vendor.is_content();
+}
+
+pub async fn is_lowered_then_paused(caller: &Caller) {
+    caller.hears(hertz(1), ms(500)).await;
+    let full = caller.look(|tape| tape.levels(tape.now() - ms(100))[0]);
+    let mut said = ms(0)..ms(0);
+    for _ in 0..3 {
+        caller.says(BACKCHANNEL).await;
+        said = caller.has_spoken().await;
+        caller.hears_from(said.end + ms(300), hertz(1), ms(400)).await;
+    }
+    let (levels, story) = caller.look(|tape| (tape.levels(said.start), format!("{tape:?}")));
+    println!("{full:.0}: {levels:.0?}");
+    let silent = levels.iter().position(|level| *level < 100.0).expect("it is paused");
+    assert!(
+        ms(20) * silent as u32 <= LOWERED_AND_PAUSED_WITHIN,
+        "{silent} frames until it is paused: {levels:.0?}; {story}"
+    );
+    // By 12 dB.
+    let lowered = |level: &&f64| (0.2..=0.3).contains(&(**level / full));
+    let ducked = levels[..silent].iter().rev().take_while(lowered).count();
+    assert!(ducked >= 3, "{ducked} frames are heard lower: {levels:.0?}; {story}");
+    let as_before = |level: &f64| (0.9..=1.1).contains(&(*level / full));
+    assert!(levels[..silent - ducked].iter().all(as_before), "until then as before: {levels:.0?}; {story}");
+    let back = levels[silent..].iter().skip_while(|level| **level < 100.0).skip(1).take(10);
+    assert!(back.clone().count() == 10 && back.clone().all(as_before), "and then again: {levels:.0?}; {story}");
+    caller.hears(hertz(1), LONG - ms(40)).await;
+    caller.hears_nothing_for(ms(400)).await;
+    let length = caller.look(|tape| tape.seamless(hertz(1), ms(0)..tape.now()));
+    assert!((LONG..=LONG + ms(20)).contains(&length), "{length:?}: {}", caller.look(|tape| format!("{tape:?}")));
+}
+
 pub async fn an_interruption_silences_the_agent_at_once_and_is_heard_from_its_first_sound<D: Dialect>() {
     let (vendor, desk, caller) = greeted_at_length::<D>("").await;
     caller.says(QUESTION).await;
@@ -84,11 +131,7 @@ pub async fn an_interruption_silences_the_agent_at_once_and_is_heard_from_its_fi
     caller.hears_nothing_for(ms(400)).await;
     let answer = caller.look(|tape| tape.seamless(hertz(1), said.end..tape.now()));
     assert!(GREETING_HEARD.contains(&answer), "{answer:?}: {}", caller.look(|tape| format!("{tape:?}")));
-    let (heard, format) = vendor.of(1, |seen| (seen.audio.clone(), seen.set_up.clone().expect("it is set up").hears));
-    let heard = samples_of(&heard, format);
-    let voiced = heard.chunks(format.rate as usize / 50).filter(|frame| frame.iter().any(|s| s.unsigned_abs() > 1_000));
-    let (voiced, spoken) = (ms(20) * u32::try_from(voiced.count()).expect("seconds"), said.end - said.start);
-    assert!(voiced >= spoken.mul_f64(0.7) && voiced <= spoken + ms(40), "{voiced:?} of {spoken:?}");
+    has_heard("the vendor", &vendor, 1, &caller);
     assert_eq!(vendor.of(1, |seen| seen.turns_ended), 1);
     desk.ends_with(&caller).await;
     vendor.is_content();

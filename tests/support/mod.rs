@@ -11,6 +11,7 @@ pub mod mail_server;
 pub mod offhook;
 pub mod openai_server;
 pub mod openai_shapes;
+pub mod own_net;
 pub mod phone;
 pub mod processes;
 pub mod python;

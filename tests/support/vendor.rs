@@ -34,7 +34,7 @@ pub use deepgram::Deepgram;
 pub use elevenlabs::ElevenLabs;
 pub use gemini::Gemini;
 pub use openai::{OpenAi, SUMMARY};
-pub use scenario::{Asides, Opening, Order, Scenario};
+pub use scenario::{Asides, Opening, Order, Scenario, converted};
 
 use offhook::{audio::Format, call::CallerTurn};
 use serde_json::{Value, json};
@@ -278,6 +278,8 @@ pub const LATE_HZ: f64 = 2_240.0;
 /// What one session has seen of its client.
 #[derive(Debug, Default)]
 pub struct Seen {
+    /// Of its request, as it came.
+    pub head: String,
     pub upgraded: bool,
     pub set_up: Option<SetUp>,
     /// Everything the client wrote that is no audio, as it came.
@@ -343,7 +345,7 @@ impl Vendor {
         let on_port = |port: u16| {
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
             socket.set_reuse_port(true).expect("a port that is shared with ourselves");
-            socket.bind(&SocketAddr::from(([127, 0, 0, 1], port)).into()).expect("a free port");
+            socket.bind(&SocketAddr::from((scenario.host, port)).into()).expect("a free port");
             socket
         };
         let listener = on_port(0);

@@ -54,6 +54,8 @@ pub(super) struct Hearing {
 struct Kept {
     at: Instant,
     audio: Bytes,
+    /// It is the agent's own voice that comes back.
+    echo: bool,
     /// The agent has heard it.
     sent: bool,
 }
@@ -137,7 +139,7 @@ impl Hearing {
 
     fn keep(&mut self, audio: Bytes, now: Instant) {
         let limit = if matches!(self.turn, Turn::Open { .. }) { KEPT_TURN } else { KEPT_QUIET };
-        self.kept.push_back(Kept { at: now, audio, sent: false });
+        self.kept.push_back(Kept { at: now, audio, echo: self.taker.hears_echo(), sent: false });
         while self.kept.front().is_some_and(|kept| now.saturating_duration_since(kept.at) > limit) {
             self.kept.pop_front();
         }
@@ -173,13 +175,15 @@ impl Hearing {
         old.for_each(|kept| kept.sent = true);
     }
 
-    /// What the agent has not heard of the caller.
-    fn unheard(&mut self) -> Vec<Bytes> {
+    /// What the agent has not heard of the caller. Where it finds the turns itself it would answer its own echo, which comes
+    /// when it has ended: that is silence to it.
+    fn unheard(&mut self, silence: &Bytes) -> Vec<Bytes> {
+        let answers_echo = self.own_turns() && !self.told && !matches!(self.turn, Turn::Open { .. });
         let unheard = self.kept.iter_mut().filter(|kept| !kept.sent);
         unheard
             .map(|kept| {
                 kept.sent = true;
-                kept.audio.clone()
+                if answers_echo && kept.echo { silence.clone() } else { kept.audio.clone() }
             })
             .collect()
     }
@@ -189,9 +193,9 @@ impl CallMachine {
     /// One packet of the caller, or silence in its place.
     pub(super) fn hear_caller(&mut self, audio: Bytes, now: Instant, out: &mut Vec<Output>) {
         let sound = self.agent_sound();
-        self.ears.keep(audio.clone(), now);
         let mut events = Vec::new();
         self.ears.taker.hear(&audio, sound, now, &mut events);
+        self.ears.keep(audio, now);
         for event in events {
             self.on_turn_event(event, now, out);
         }
@@ -222,7 +226,7 @@ impl CallMachine {
         if !self.hears_caller() {
             return;
         }
-        for audio in self.ears.unheard() {
+        for audio in self.ears.unheard(&self.track.silence()) {
             self.to_agent(AgentCommand::Audio(audio), out);
         }
     }

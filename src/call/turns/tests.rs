@@ -330,6 +330,17 @@ fn an_echo_that_nobody_knows_yet_does_not_count_as_a_try() {
     assert_eq!(hear(&"s".repeat(30)), "2120 ducked, 2140 paused, 2620 interrupted since 2100");
 }
 
+#[test]
+fn what_lasts_longer_than_any_echo_counts_as_a_try_also_on_a_line_that_nobody_knows_yet() {
+    let (mut scene, agent) = (Scene::new(), sound(Some(0)));
+    let mut hear = |script: &str| {
+        script.bytes().for_each(|kind| scene.frame(&[kind], Speaking, &agent));
+        scene.told()
+    };
+    hear(&format!("{}{}{}", ".".repeat(60), "s".repeat(20), ".".repeat(30)));
+    assert_eq!(hear(&"s".repeat(30)), "2220 ducked, 2240 paused, 2600 interrupted since 2200");
+}
+
 /// The line is not known yet, and the caller begins and pauses about as the agent did half a second before: that is no
 /// reason to take them for the agent's echo.
 #[test]
@@ -391,6 +402,22 @@ fn a_verdict_comes_within_600_ms_of_what_was_heard_also_when_it_comes_all_at_onc
             }
         }
     }
+}
+
+/// The clock goes on: whoever counted frames alone would leave the agent paused for a second and more.
+#[test]
+fn a_verdict_comes_in_time_where_half_of_the_frames_are_lost() {
+    let mut scene = Scene::new();
+    scene.hears(Speaking, ".", 10);
+    for _ in 0..20 {
+        scene.now += FRAME;
+        scene.hear(Speaking, "s");
+    }
+    let told = scene.told();
+    let (_, verdict) = told.split_once(" paused, ").unwrap_or_else(|| panic!("{told}"));
+    let at: u64 = verdict.split(' ').next().and_then(|at| at.parse().ok()).unwrap_or_else(|| panic!("{told}"));
+    // The frames' clock may lag behind by 100 ms.
+    assert!(at <= 200 + 600 + 100, "{told}");
 }
 
 #[test]

@@ -82,13 +82,13 @@ pub async fn a_session_is_replaced_in_a_pause_before_the_vendors_limit() {
     stages.listener.until_session(2, "is set up", |seen| seen.set_up.is_some()).await;
     stages.listener.until_session(1, "is let go", |seen| seen.over).await;
     assert!(caller.now() < LIMIT, "too late: {}", story(&caller));
-    has_heard("the first connection", &stages.listener, 1, &said);
+    has_heard("the first connection", &stages.listener, 1, &caller);
     caller.hears_from(said.end, hertz(1), ms(900)).await;
     caller.hears_nothing_for(ms(300)).await;
     let answer = caller.look(|tape| tape.seamless(hertz(1), said.end..tape.now()));
     assert!((ms(1_000)..=ms(1_020)).contains(&answer), "{answer:?}: {}", story(&caller));
     let next = answered(&caller, hertz(1), ms(700)).await;
-    has_heard("the next connection", &stages.listener, 2, &next);
+    has_heard("the next connection", &stages.listener, 2, &caller);
     assert_eq!((stages.model.times(), stages.listener.sessions()), (2, 2));
     for outcome in ["unreachable", "refused", "slow", "closed", "garbage"] {
         assert_eq!(desk.asked_of("stt", outcome), 0.0, "nothing failed: {outcome}");

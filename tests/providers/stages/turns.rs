@@ -7,16 +7,21 @@ use crate::{
         slow_server,
     },
     desk::{Desk, MOMENT, MOMENT_HZ, pipeline},
-    ear::{Caller, Tape},
+    ear::{Caller, Echo, Tape},
+    echoes::{ALARMS, WEAK, is_heard_to_the_end, is_interrupted, voice},
+    fillers::{QUIET_FOR_LONG, is_counted_as_one_turn, silences_a_filler},
     mcp_server::{Manner, StandIn},
     ms,
     support::{
         audio::samples_of,
-        stages::{Stages, model},
+        stages::{Bit, Stages, model, voice},
         vendor::{Scenario, hertz},
     },
     tools::look_up,
-    turns::{BACKCHANNEL, GREETING, GREETING_HEARD, HICCUP, PAUSE, QUESTION, SILENCED_WITHIN, greeting, noise},
+    turns::{
+        BACKCHANNEL, GREETING, GREETING_HEARD, HICCUP, LONG, PAUSE, QUESTION, SILENCED_WITHIN, greeting,
+        is_lowered_then_paused, noise,
+    },
 };
 use std::time::Duration;
 
@@ -210,6 +215,76 @@ pub async fn a_filler_is_not_heard_before_a_quick_answer_and_makes_place_for_a_l
     assert!(caller.look(fillers) <= ms(1_000), "it makes place: {}", story(&caller));
     let answer = caller.look(|tape| tape.seamless(hertz(1), tape.first_of(hertz(1), released).unwrap()..tape.now()));
     assert!((ms(1_000)..=ms(1_020)).contains(&answer), "{answer:?}: {}", story(&caller));
+    desk.ends_with(&caller).await;
+    stages.listener.is_content();
+}
+
+pub async fn an_agent_is_lowered_before_it_is_paused_and_goes_on_at_the_exact_sample() {
+    let stages = Stages::of(Scenario { caller_words: BACKCHANNEL, ..Scenario::answers(LONG) }).await;
+    let desk = Desk::of_stages(&stages).await;
+    let caller = desk.call().await;
+    is_lowered_then_paused(&caller).await;
+    assert_eq!(stages.model.times(), 0, "nothing was to be answered");
+    assert_eq!(desk.metric("offhook_false_alarms_total"), 3.0);
+    desk.ends_with(&caller).await;
+    stages.listener.is_content();
+}
+
+pub async fn a_caller_who_interrupts_a_filler_silences_it_and_is_heard() {
+    let stages = Stages::start().await;
+    stages.model.answers(calls_once);
+    let desk = Desk::of_pipelines(&[("first", &stages)], QUIET_FOR_LONG).await;
+    let caller = super::called(&desk).await;
+    desk.service.holds(true);
+    speaks(&caller).await;
+    let said = silences_a_filler(&desk, &caller).await;
+    caller.hears_from(said.end, hertz(1), ms(900)).await;
+    caller.hears_nothing_for(ms(300)).await;
+    assert_eq!(caller.look(|tape| tape.time_of(MOMENT_HZ, said.end)), ms(0), "it does not go on: {}", story(&caller));
+    let asked = stages.model.asked();
+    let last = asked.last().expect("asked");
+    // The first is that the caller is connected.
+    assert_eq!((last.said_by("user").len(), last.results().len()), (3, 1), "{:#}", last.body["messages"]);
+    desk.ends_with(&caller).await;
+    stages.listener.is_content();
+}
+
+pub async fn a_filler_is_nobodys_turn() {
+    let stages = Stages::start().await;
+    stages.model.answers(|_| {
+        let mut reply = model::says("A tone.");
+        reply.bits.insert(0, Bit::Wait(ms(1_000)));
+        reply
+    });
+    let desk = Desk::of_pipelines(&[("first", &stages)], QUIET).await;
+    let caller = super::called(&desk).await;
+    let said = answered(&caller, hertz(1), ms(900)).await;
+    caller.hears_nothing_for(ms(1_500)).await;
+    assert_eq!((stages.model.times(), stages.voice.times()), (1, 2), "a greeting and an answer: {}", story(&caller));
+    is_counted_as_one_turn(&desk, &caller, said.end, ms(200)).await;
+    stages.listener.is_content();
+}
+
+async fn on_a_line(echo: Echo) -> (Stages, Desk, Caller) {
+    let (stages, voice) = (Stages::of(Scenario { caller_words: QUESTION, ..Scenario::default() }).await, voice().await);
+    stages.voice.answers(move |asked| voice::says(asked, voice));
+    let desk = Desk::of_stages(&stages).await;
+    let caller = desk.call().await;
+    caller.has_echo(Some(echo));
+    (stages, desk, caller)
+}
+
+pub async fn an_agent_is_not_stopped_by_its_own_echo() {
+    let (stages, desk, caller) = on_a_line(WEAK).await;
+    is_heard_to_the_end(&caller, ms(0)).await;
+    assert_eq!(stages.model.times(), 0, "nothing was to be answered: {}", story(&caller));
+    let alarms = desk.metric("offhook_false_alarms_total");
+    assert!(ALARMS.contains(&alarms), "it sounds like a voice, until it is known: {alarms}; {}", story(&caller));
+    let said = speaks(&caller).await;
+    caller.until("the agent speaks", |tape| tape.loud_time(said.end..tape.now()) >= ms(1_500)).await;
+    is_interrupted(&caller).await;
+    let more = desk.metric("offhook_false_alarms_total") - alarms;
+    assert!(more <= 1.0, "now it is known: {more}; {}", story(&caller));
     desk.ends_with(&caller).await;
     stages.listener.is_content();
 }

@@ -1,7 +1,7 @@
 //! Voices by every protocol: tones, in the format that was asked for.
 
 use super::{Asked, Bit, Reply};
-use crate::support::openai_server::tone;
+use crate::support::{openai_server::tone, vendor::converted};
 use offhook::audio::{Encoding, Format};
 use std::time::Duration;
 
@@ -39,10 +39,18 @@ pub fn in_pieces(reply: Reply, sizes: &[usize]) -> Reply {
 
 /// A tone for a clause.
 pub fn speaks(asked: &Asked, hz: f64, length: Duration) -> Reply {
+    sounds(asked, &tone(hz as f32, length, format(asked)))
+}
+
+/// These samples of 8 kHz for a clause.
+pub fn says(asked: &Asked, samples: &[i16]) -> Reply {
+    sounds(asked, &converted(samples, format(asked)))
+}
+
+fn sounds(asked: &Asked, audio: &[u8]) -> Reply {
     let format = format(asked);
-    let audio = tone(hz as f32, length, format);
     if has_head(asked) {
-        return wav(format, &audio, &[usize::MAX]);
+        return wav(format, audio, &[usize::MAX]);
     }
     Reply::whole("application/octet-stream", audio)
 }

@@ -1,10 +1,14 @@
 //! What a vendor does in a test.
 
-use super::{Call, Failure, Saying};
-use std::time::Duration;
+use super::{Call, Failure, Saying, hertz};
+use crate::support::openai_server::tone;
+use offhook::audio::{Converter, Format};
+use std::{net::Ipv4Addr, time::Duration};
 
 #[derive(Debug, Clone)]
 pub struct Scenario {
+    /// Where it listens.
+    pub host: Ipv4Addr,
     /// Of the first sessions, in their order; the others open as usual.
     pub openings: Vec<Opening>,
     /// Of all sessions that `openings` does not name.
@@ -17,6 +21,8 @@ pub struct Scenario {
     pub greeting: Option<Duration>,
     /// Times real time at which answers are sent.
     pub pace: f64,
+    /// Heard as each answer instead of a tone, at 8 kHz.
+    pub words: Option<&'static [i16]>,
     /// Pieces of 100 ms that still come of an answer after it was cut short.
     pub late: usize,
     /// Added to the number of a session for its pitch, so that two vendors can be told apart.
@@ -42,12 +48,14 @@ pub enum Asides {
 impl Default for Scenario {
     fn default() -> Self {
         Self {
+            host: Ipv4Addr::LOCALHOST,
             openings: Vec::new(),
             otherwise: Opening::Normal,
             thinks: Duration::ZERO,
             answer: Duration::from_secs(1),
             greeting: None,
             pace: 5.0,
+            words: None,
             late: 0,
             voice: 0,
             caller_words: "When are you open, please?",
@@ -73,13 +81,29 @@ impl Scenario {
         Self { answer, ..Self::default() }
     }
 
-    pub(super) fn length(&self, response: u32) -> Duration {
-        self.greeting.filter(|_| response == 1).unwrap_or(self.answer)
+    /// The sound of an answer of this session.
+    pub(super) fn sound(&self, session: usize, response: u32, format: Format) -> Vec<u8> {
+        match self.words {
+            Some(words) => converted(words, format),
+            None => {
+                let length = self.greeting.filter(|_| response == 1).unwrap_or(self.answer);
+                tone(hertz(session + self.voice) as f32, length, format)
+            }
+        }
     }
 
     pub(super) fn opening(&self, session: usize) -> Opening {
         self.openings.get(session - 1).unwrap_or(&self.otherwise).clone()
     }
+}
+
+/// Sound of 8 kHz in another format.
+pub fn converted(samples: &[i16], format: Format) -> Vec<u8> {
+    let (bytes, mut audio): (Vec<u8>, _) = (samples.iter().flat_map(|s| s.to_le_bytes()).collect(), Vec::new());
+    let mut converter = Converter::new(Format::SLIN8, format);
+    converter.push(&bytes, &mut audio);
+    converter.flush(&mut audio);
+    audio
 }
 
 /// How a session opens.
@@ -133,6 +157,8 @@ pub enum Order {
     Drop,
     /// The connection stands, and nobody is there any more: nothing is read, nothing is said.
     Freeze,
+    /// The same, and the net swallows whatever is sent to the vendor or by it: [`own_net`](super::super::own_net).
+    Vanish,
     /// Nothing but garbage from now on, until the client goes.
     Garbage,
     /// The vendor hears everything and says nothing more.

@@ -1,7 +1,7 @@
 //! One session of any vendor: the scenario on one side, a dialect on the other.
 
 use super::{Asides, Call, Dialect, Heard, LATE_HZ, Opening, Order, Saying, Seen, SetUp, Shared, hertz};
-use crate::support::{audio::samples_of, openai_server::tone};
+use crate::support::{audio::samples_of, openai_server::tone, own_net};
 use futures_util::{
     SinkExt as _, StreamExt as _,
     stream::{SplitSink, SplitStream},
@@ -45,6 +45,7 @@ pub(super) async fn serve<D: Dialect>(mut stream: TcpStream, shared: Arc<Shared>
         return answer(&mut stream, status, &body).await;
     }
     let (number, orders) = shared.enter();
+    shared.note(number, |seen| seen.head.clone_from(&head));
     let opening = match shared.scenario.opening(number) {
         Opening::Drop => return shared.note(number, |seen| seen.over = true),
         Opening::Refuse(status) => {
@@ -194,6 +195,10 @@ impl<D: Dialect> Session<D> {
                     Order::Drop => return,
                     // The socket stays, and is neither read nor written.
                     Order::Freeze => std::future::pending().await,
+                    Order::Vanish => {
+                        own_net::swallows();
+                        std::future::pending().await
+                    }
                     order => self.obey(order).await,
                 },
                 () = due(self.answer.as_ref()) => self.speak().await,
@@ -236,7 +241,7 @@ impl<D: Dialect> Session<D> {
                 self.mute = true;
                 self.answer = None;
             }
-            Order::Drop | Order::Freeze => {}
+            Order::Drop | Order::Freeze | Order::Vanish => {}
         }
     }
 
@@ -404,7 +409,7 @@ impl<D: Dialect> Session<D> {
             self.say(&Saying::ResponseStarted { response }).await;
             match next {
                 Wait::Speech => {
-                    let audio = tone(self.hertz() as f32, self.shared.scenario.length(response), speaks);
+                    let audio = self.shared.scenario.sound(self.number, response, speaks);
                     self.answer = Some(Answer { response, audio, sent: 0, next_at: Instant::now() });
                 }
                 Wait::Calls(calls) => {
@@ -447,10 +452,6 @@ impl<D: Dialect> Session<D> {
         answer.sent = end;
         self.say(&Saying::Audio { response: answer.response, audio }).await;
         true
-    }
-
-    fn hertz(&self) -> f64 {
-        hertz(self.number + self.shared.scenario.voice)
     }
 
     async fn interrupt(&mut self) {
