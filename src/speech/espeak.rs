@@ -25,6 +25,8 @@ use tokio::{io::AsyncWriteExt, process::Command, time::timeout};
 const PROGRAM: &str = "espeak-ng";
 /// It speaks a paragraph in some 50 ms; a machine that needs so long for it is stuck.
 const SPEAK_MAX: Duration = Duration::from_secs(10);
+/// For a clause that a caller waits for: the same, where another voice may be asked.
+const CLAUSE_MAX: Duration = Duration::from_secs(4);
 
 /// Some five minutes of speech, which is what a clip may have.
 const CHARS_MAX: usize = 4_000;
@@ -103,6 +105,10 @@ impl Voice for Espeak {
         KIND.kind
     }
 
+    fn first_sound_max(&self) -> Duration {
+        CLAUSE_MAX
+    }
+
     fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>> {
         async move { Ok(Clip::from_wav(&self.run(text).await?)?) }.boxed()
     }
@@ -110,7 +116,7 @@ impl Voice for Espeak {
     /// It is faster than anybody would notice, so all of it comes in one piece.
     fn stream(&self, text: String, leg: Format) -> BoxStream<'static, Result<Sound, VoiceError>> {
         let voice = self.clone();
-        limited(text, CHARS_MAX, SPEAK_MAX, async move |text| {
+        limited(text, CHARS_MAX, CLAUSE_MAX, async move |text| {
             let audio = voice.speak(&text).await?.render(leg);
             Ok(stream::iter([Ok(Sound { format: leg, audio })]).boxed())
         })

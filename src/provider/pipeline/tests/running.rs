@@ -39,6 +39,9 @@ const FRAME: Duration = Duration::from_millis(20);
 /// What a call gives its first agent, about.
 const READY_MAX: Duration = Duration::from_secs(6);
 
+/// What a service of any kind would take, if it were waited for.
+const WAIT: Duration = Duration::from_secs(4);
+
 /// What becomes of a request.
 enum Does {
     Works,
@@ -116,6 +119,10 @@ impl Model for Puppet {
         self.retries
     }
 
+    fn word_max(&self) -> Duration {
+        WAIT
+    }
+
     fn answer(&self, _: Ask, pieces: mpsc::Sender<Piece>) -> BoxFuture<'static, Result<Finish, Fault>> {
         let (does, busy) = self.begins();
         async move {
@@ -147,6 +154,10 @@ impl Voice for Puppet {
 
     fn retries(&self) -> u32 {
         self.retries
+    }
+
+    fn first_sound_max(&self) -> Duration {
+        WAIT
     }
 
     fn speak<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<crate::audio::Clip, VoiceError>> {
@@ -184,6 +195,10 @@ impl Listener for Puppet {
 
     fn retries(&self) -> u32 {
         self.retries
+    }
+
+    fn turn_max(&self) -> Duration {
+        WAIT
     }
 
     fn format(&self, leg: Format) -> Format {
