@@ -41,15 +41,15 @@ fn found() -> ToolOutcome {
 /// What an agent does to a caller who waits, before it falls silent for good.
 const SILENT: [(&str, fn(&mut Stage)); 12] = [
     ("nothing", |_| {}),
-    ("a response without a sound", |stage| drop(stage.starts("r"))),
-    ("an answer that breaks off", |stage| drop(stage.starts("r").speaks("r", 400))),
-    ("one that breaks off late", |stage| drop(stage.after(3_000).starts("r").speaks("r", 400))),
+    ("a response without a sound", |stage| _ = stage.starts("r")),
+    ("an answer that breaks off", |stage| _ = stage.starts("r").speaks("r", 400)),
+    ("one that breaks off late", |stage| _ = stage.after(3_000).starts("r").speaks("r", 400)),
     ("one that is not asked for again", |stage| {
         let status = ResponseStatus::Incomplete;
         stage.starts("r").speaks("r", 400).agent(AgentEvent::ResponseDone { response: "r".into(), status });
         stage.starts("the rest");
     }),
-    ("a tool that takes long", |stage| drop(stage.only_calls("c", "weather", "{}"))),
+    ("a tool that takes long", |stage| _ = stage.only_calls("c", "weather", "{}")),
     ("words before a tool that takes long", |stage| {
         stage.starts("r").speaks("r", 400).calls_tool("c", "weather", "{}").done("r");
     }),
@@ -66,7 +66,7 @@ const SILENT: [(&str, fn(&mut Stage)); 12] = [
     ("a call of a tool without an end to the response", |stage| {
         stage.starts("r").calls_tool("c", "weather", "{}").after(500).finishes("weather", found());
     }),
-    ("a connection that ends", |stage| drop(stage.agent(AgentEvent::Lost(AgentLoss::Closed)))),
+    ("a connection that ends", |stage| _ = stage.agent(AgentEvent::Lost(AgentLoss::Closed))),
 ];
 
 /// How long nothing was heard, and how long nothing that was not expected: after no sentence that asks for patience.
@@ -247,11 +247,11 @@ fn an_agent_is_waited_for_as_long_as_it_says_of_itself_unless_the_context_says_h
         (AGENT, Some(seconds(14)), seconds(14)),
     ] {
         assert_eq!(lost_after(agent, answered_within(limit), |_| {}), expected);
-        let begins: fn(&mut Stage) = |stage| drop(stage.after(1_000).starts("r"));
+        let begins: fn(&mut Stage) = |stage| _ = stage.after(1_000).starts("r");
         assert_eq!(lost_after(agent, answered_within(limit), begins), expected, "a response that is none");
     }
     for (agent, expected) in [(AGENT, seconds(3)), (slow, seconds(7))] {
-        let lost = lost_after(agent, rules(), |stage| drop(stage.starts("r").speaks("r", 400)));
+        let lost = lost_after(agent, rules(), |stage| _ = stage.starts("r").speaks("r", 400));
         let heard = Duration::from_millis(400);
         assert!(lost >= expected + heard && lost <= expected + heard + Duration::from_millis(40), "{lost:?}");
     }
@@ -276,7 +276,7 @@ fn the_rest_of_an_answer_that_broke_off_is_owed() {
 #[test]
 fn last_words_that_do_not_come_or_break_off_are_waited_for_3_seconds() {
     let unsaid: [(&str, fn(&mut Stage)); 3] = [
-        ("do not come", |stage| drop(stage.starts("r").calls_tool("c", "hangup_call", "{}").runs_tools().done("r"))),
+        ("do not come", |stage| _ = stage.starts("r").calls_tool("c", "hangup_call", "{}").runs_tools().done("r")),
         ("are begun without a sound", |stage| {
             stage.starts("r").calls_tool("c", "hangup_call", "{}").runs_tools().done("r").starts("bye");
         }),

@@ -54,6 +54,8 @@ pub struct Stages {
     pub voice: Server,
     listens: Option<&'static str>,
     speaks: &'static str,
+    /// They are waited for as long as they are by default.
+    by_default: bool,
 }
 
 impl Stages {
@@ -71,7 +73,7 @@ impl Stages {
         let model = Server::start(move |_| model::says(agent_words)).await;
         let voice = Server::start(move |asked| voice::speaks(asked, hertz(1 + voice), answer)).await;
         let listener = Vendor::start::<L>(scenario).await;
-        Self { listener, scribe, model, voice, listens: None, speaks: VOICES[0] }
+        Self { listener, scribe, model, voice, listens: None, speaks: VOICES[0], by_default: false }
     }
 
     /// One of [`SCRIBES`] listens.
@@ -84,16 +86,26 @@ impl Stages {
         Self { speaks: voice, ..Self::start().await }
     }
 
-    /// An entry of `stt`, of `llm` and of `voices`. Nobody waits as long as callers would.
+    /// No limit is configured.
+    pub fn by_default(self) -> Self {
+        Self { by_default: true, ..self }
+    }
+
+    /// An entry of `stt`, of `llm` and of `voices`. Most tests do not wait as long as callers would.
     fn entries(&self) -> [(&'static str, &'static str, Value); 3] {
-        let llm = json!({ "base_url": format!("http://{}/v1", self.model.address), "model": "m", "timeout_ms": 1_500 });
+        let mut llm = json!({ "base_url": format!("http://{}/v1", self.model.address), "model": "m" });
         let (stt, mut heard) = match self.listens {
             None => (self.listener.kind(), self.listener.options().clone()),
             Some(scribe) => (scribe, reached(scribe, self.scribe.address)),
         };
-        heard["timeout_ms"] = 1_500.into();
         let mut spoken = reached(self.speaks, self.voice.address);
-        spoken["first_sound_ms"] = 1_500.into();
+        if !self.by_default {
+            for (options, limit) in
+                [(&mut heard, "timeout_ms"), (&mut llm, "timeout_ms"), (&mut spoken, "first_sound_ms")]
+            {
+                options[limit] = 1_500.into();
+            }
+        }
         let tts = if matches!(self.speaks, "aura" | "flux") { "deepgram_speech" } else { self.speaks };
         [("stt", stt, heard), ("llm", "openai_chat", llm), ("voices", tts, spoken)]
     }
