@@ -412,6 +412,22 @@ async fn a_listener_is_begun_again_and_then_the_next_one_and_the_turn_is_heard_b
     assert_eq!((first.times(), second.times()), (2, 1));
 }
 
+/// The words of the turn are not waited for as often as it may fail at once.
+#[tokio::test(start_paused = true)]
+async fn who_is_not_understood_waits_for_each_listener_once_and_for_one_that_is_alone_twice() {
+    let slow = || Does::Fails(WAIT, Fault::Slow(WAIT));
+    for listeners in 1..=3 {
+        let all = Vec::from_iter((0..listeners).map(|_| Puppet::new(5, std::iter::repeat_with(slow).take(9))));
+        let mut play = Play::begin(&all, &[Puppet::new(0, [])], &[Puppet::new(0, [])]);
+        let since = Instant::now();
+        play.caller_says_hello().await;
+        assert!(!play.answers().await, "nobody understands the caller");
+        assert_eq!(play.task.await.unwrap(), Some(AgentLoss::Unreachable));
+        let waits = since.elapsed().as_secs_f64() / WAIT.as_secs_f64();
+        assert_eq!(waits.round() as usize, all.len().max(run::TIMES_HEARD), "{listeners} of them: {waits}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_listener_that_hangs_leaves_the_next_ones_their_share_of_the_time() {
     let hangs = || Puppet::new(2, [Does::Hangs, Does::Hangs, Does::Hangs]);
