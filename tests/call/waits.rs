@@ -266,6 +266,10 @@ fn the_rest_of_an_answer_that_broke_off_is_owed() {
         stage.after(500).starts("the rest");
     };
     assert_eq!(lost_after(AGENT, rules(), breaks_off), Duration::from_millis(5_500));
+    let mut stage = asked();
+    breaks_off(&mut stage);
+    stage.after(2_000);
+    assert_eq!(stage.heard(MOMENT).len(), 30, "silence before it is not left unexplained");
     // And one that was whole owes nothing.
     let mut stage = asked();
     stage.reply("r", 400).after(LONG);
