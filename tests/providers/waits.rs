@@ -21,6 +21,12 @@ fn served_within<D: Dialect>() -> Duration {
     if D::KIND == Deepgram::KIND { SERVED_WITHIN + FINDS_THE_END } else { SERVED_WITHIN }
 }
 
+/// When this pitch is heard at last, for most of a second: words have it for a moment, and so do those that ask for patience.
+pub async fn hears_at_last(caller: &Caller, since: Duration, hz: f64) -> Duration {
+    caller.hears_from(since, hz, ms(700)).await;
+    caller.now() - ms(700)
+}
+
 /// The caller has been asked for a moment, and for patience if it took long, and heard no more than that.
 pub fn few_sentences(what: &str, desk: &Desk, caller: &Caller, most: f64) {
     let story = caller.look(|tape| format!("{tape:?}"));
@@ -46,7 +52,6 @@ async fn before_its_answer<D: Dialect>(order: Order) {
     vendor.order(1, order);
     caller.speaks().await;
     let since = caller.has_spoken().await.end;
-    caller.hears_from(since, hertz(2), ms(700)).await;
     is_carried_on::<D>(&what, &vendor, &desk, &caller, since).await;
 }
 
@@ -62,13 +67,14 @@ async fn within_its_answer<D: Dialect>() {
     let said = caller.has_spoken().await;
     caller.hears_from(said.end, hertz(1), ms(600)).await;
     vendor.order(1, Order::Mute);
-    caller.hears_from(said.end, hertz(2), ms(700)).await;
+    // What has come is heard to its end.
+    caller.hears_nothing_for(ms(300)).await;
     let since = caller.look(|tape| tape.last_of(hertz(1), ms(0)..tape.now())).expect("it was heard");
     is_carried_on::<D>("in an answer", &vendor, &desk, &caller, since).await;
 }
 
 async fn is_carried_on<D: Dialect>(what: &str, vendor: &Vendor, desk: &Desk, caller: &Caller, since: Duration) {
-    let begun = caller.look(|tape| tape.first_of(hertz(2), since)).expect("waited for");
+    let begun = hears_at_last(caller, since, hertz(2)).await;
     assert!(begun <= since + served_within::<D>(), "{what}: {}", caller.look(|tape| format!("{tape:?}")));
     is_explained(what, caller, since..begun);
     few_sentences(what, desk, caller, 2.0);

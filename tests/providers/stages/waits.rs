@@ -11,7 +11,7 @@ use crate::{
         stages::{Asked, Bit, Reply, SCRIBES, Stages, model, voice, writes},
         vendor::{Order, Scenario, hertz},
     },
-    waits::{ends_in_an_apology, few_sentences},
+    waits::{ends_in_an_apology, few_sentences, hears_at_last},
 };
 use futures_util::future::join_all;
 use std::time::Duration;
@@ -84,8 +84,7 @@ async fn is_answered(what: What, desk: &Desk, caller: &Caller, hz: f64) {
         caller.hears_nothing_for(ms(300)).await;
         since = caller.look(|tape| tape.last_of(hz, since..tape.now())).expect("heard");
     }
-    caller.hears_from(since, hz, ms(700)).await;
-    let begun = caller.look(|tape| tape.first_of(hz, since)).expect("waited for");
+    let begun = hears_at_last(caller, since, hz).await;
     assert!(begun <= since + SERVED_WITHIN, "{what:?}: {}", story(caller));
     is_explained(&format!("{what:?}"), caller, since..begun);
     few_sentences(&format!("{what:?}"), desk, caller, 2.0);
