@@ -22,8 +22,9 @@ use tokio_tungstenite::{
 /// Audio messages of hundreds of kilobytes occur and no vendor documents a limit; this one only stops a service that
 /// would fill the memory.
 const MESSAGE_BYTES_MAX: usize = 32 << 20;
-/// The library's default of 128 KiB per connection is more than all the rest of a call.
-const READ_BUFFER_BYTES: usize = 16 << 10;
+/// The library's default of 128 KiB per connection is more than all the rest of a call, and it is cleared before
+/// every read.
+const READ_BUFFER_BYTES: usize = 8 << 10;
 /// A service that takes nothing for so long hears nothing of what a caller says now.
 const SEND_MAX: Duration = Duration::from_secs(5);
 /// For the closing handshake.

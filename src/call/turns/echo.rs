@@ -136,7 +136,8 @@ impl Echo {
 
     /// Looks for the lag at which the agent's voice explains best what is heard; true if it does.
     fn measure(&mut self, slot: usize, active_min: usize, explained_min: f32) -> bool {
-        let at = |lag| self.explained(slot, lag, active_min);
+        let Some(compared) = Compared::new(&self.played, &self.heard, slot) else { return false };
+        let at = |lag| compared.explained(lag, active_min, explained_min);
         let Some((explained, found)) = (0..=LAG_MAX).filter_map(at).max_by(|a, b| a.0.total_cmp(&b.0)) else {
             return false;
         };
@@ -153,42 +154,72 @@ impl Echo {
         });
         true
     }
+}
+
+/// What a measurement looks at, the newest first: it is held against each lag.
+struct Compared {
+    /// How many frames there are of what was heard.
+    count: usize,
+    /// Level and power of what was heard.
+    heard: [(f32, f32); COMPARED],
+    /// The power of what had left. An echo that comes back between two frames is in both of them.
+    left: [f32; COMPARED + LAG_MAX],
+    /// What was heard is by so much not always the same: the sum of squares, in dB².
+    around_mean: f32,
+}
+
+impl Compared {
+    /// `None` where hardly anything was heard: there is nothing to explain.
+    fn new(played: &Levels, heard: &Levels, slot: usize) -> Option<Self> {
+        let count = COMPARED.min(slot);
+        let heard = std::array::from_fn(|back| {
+            let (level, power) = heard.at(slot, back);
+            (level.max(QUIET_DBFS), power)
+        });
+        let levels = || heard[..count].iter().map(|(level, _)| level);
+        let mean = levels().sum::<f32>() / count as f32;
+        let around_mean = levels().map(|level| (level - mean).powi(2)).sum();
+        let left = |back| 0.5 * (played.power(slot, back) + played.power(slot, back + 1));
+        (around_mean > VARIED_MIN * count as f32).then(|| Self {
+            count,
+            heard,
+            left: std::array::from_fn(left),
+            around_mean,
+        })
+    }
 
     /// How much of what is heard rises and falls as an echo with this lag would, over the noise of the line: 1 is all
     /// of it (the coefficient of determination, of levels in dB). With the loss of that echo; `None` where there is too
-    /// little to compare.
-    fn explained(&self, slot: usize, lag: usize, active_min: usize) -> Option<(f32, Measured)> {
-        let count = COMPARED.min(slot);
-        // An echo that comes back between two frames is in both of them.
-        let left = |back| 0.5 * (self.played.power(slot, back + lag) + self.played.power(slot, back + lag + 1));
-        let heard = |back| self.heard.before(slot, back).max(QUIET_DBFS);
+    /// little to compare, or less is explained than asked for.
+    fn explained(&self, lag: usize, active_min: usize, explained_min: f32) -> Option<(f32, Measured)> {
         let active_power = power(ACTIVE_DBFS);
-        let (mut active, mut all_left, mut all_came, mut all_rest, mut sum) = (0, 0.0, 0.0, 0.0, 0.0);
-        for back in 0..count {
-            sum += heard(back);
-            if left(back) > active_power {
+        let frames = || self.heard[..self.count].iter().zip(&self.left[lag..]);
+        let (mut active, mut all_left, mut all_came, mut all_rest) = (0, 0.0, 0.0, 0.0);
+        for ((level, came), left) in frames() {
+            if *left > active_power {
                 active += 1;
-                all_left += left(back);
-                all_came += self.heard.power(slot, back);
+                all_left += left;
+                all_came += came;
             } else {
-                all_rest += heard(back);
+                all_rest += level;
             }
         }
         // Where the agent is not in it.
-        let noise = power(if active < count { all_rest / (count - active) as f32 } else { QUIET_DBFS });
+        let noise = power(if active < self.count { all_rest / (self.count - active) as f32 } else { QUIET_DBFS });
         all_came -= noise * active as f32;
         if active < active_min || all_came <= 0.0 {
             return None;
         }
-        let (mean, gain) = (sum / count as f32, all_came / all_left);
-        let (mut around_mean, mut around_echo) = (0.0, 0.0);
-        for back in 0..count {
-            around_mean += (heard(back) - mean).powi(2);
-            around_echo += (heard(back) - 10.0 * (left(back) * gain + noise).log10()).powi(2);
+        let (gain, unexplained_max) = (all_came / all_left, (1.0 - explained_min) * self.around_mean);
+        let mut around_echo = 0.0;
+        for ((level, _), left) in frames() {
+            around_echo += (level - 10.0 * (left * gain + noise).log10()).powi(2);
+            // Most lags explain nothing, and a logarithm is the most of what they cost.
+            if around_echo > unexplained_max {
+                return None;
+            }
         }
-        // Where hardly anything was heard there is nothing to explain.
-        let explained = (around_mean > VARIED_MIN * count as f32).then(|| 1.0 - around_echo / around_mean)?;
-        Some((explained, Measured { lag, loss_db: -10.0 * gain.log10() }))
+        Some((1.0 - around_echo / self.around_mean, Measured { lag, loss_db: -10.0 * gain.log10() }))
     }
 }
 

@@ -2,11 +2,12 @@
 //! the lab (`make setup`) and sipp, which Debian has in `sip-tester`.
 
 use super::{
+    peer::{self, Play},
     process::{Cores, busy_time, cpu_time},
-    report::{MISSED_MAX, bar},
+    report::{Bars, MISSED_MAX},
     run::{OTHERS_MAX, TICK_LATENESS, cleared_away, missed},
     say,
-    system::{Metrics, Setup, System, end_of, free_address},
+    system::{Kind, Metrics, Setup, System, end_of, free_address},
 };
 use anyhow::Context as _;
 use std::{
@@ -14,9 +15,11 @@ use std::{
     net::{Ipv4Addr, UdpSocket},
     path::{Path, PathBuf},
     process::Stdio,
+    sync::Arc,
     time::Duration,
 };
 use tokio::{
+    net::TcpListener,
     process::{Child, ChildStdin, Command},
     time::{Instant, sleep, timeout},
 };
@@ -42,8 +45,21 @@ const FIRST_AUDIO: &str = "offhook_first_audio_seconds";
 /// Stasis start → first greeting frame, p95.
 const FIRST_AUDIO_MAX: f64 = 0.15;
 
-const AGENT: &str =
-    "scripted: { detector: { threshold_dbfs: 0 }, script: [{ tone: { hertz: 500, for: 1s } }, { echo: 1h }] }";
+/// Whom the callers meet, and how their audio travels.
+struct Way {
+    name: &'static str,
+    kind: Kind,
+    /// Of the context.
+    audio: &'static str,
+    /// Its CPU per call may be so many times the floor's.
+    cpu_max: Option<f64>,
+}
+
+const WAYS: [Way; 2] = [
+    Way { name: "AudioSocket, scripted", kind: Kind::Scripted, audio: "audiosocket/slin", cpu_max: None },
+    // Nothing is converted on the way from the caller to the vendor and back.
+    Way { name: "RTP, openai in µ-law", kind: Kind::OpenAi, audio: "rtp/ulaw", cpu_max: Some(3.0) },
+];
 
 /// Why this part is left out, if it is.
 pub async fn missing() -> Option<String> {
@@ -122,14 +138,48 @@ fn free_udp_port() -> std::io::Result<u16> {
     Ok(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
-pub async fn run(calls: usize, cores: Option<Cores>, folder: &Path) -> anyhow::Result<()> {
-    say(&format!("real Asterisk: {calls} SIP calls, {RATE} a second "));
+/// `floor`: what a call costs there, in percent of a core.
+pub async fn run(
+    calls: usize,
+    cores: Option<Cores>,
+    folder: &Path,
+    floor: Option<f64>,
+    bars: &mut Bars,
+) -> anyhow::Result<()> {
     let asterisk = Asterisk::start(folder.join("asterisk")).await?;
+    let mut all = Vec::new();
+    for way in &WAYS {
+        say(&format!("real Asterisk, {}: {calls} SIP calls, {RATE} a second ", way.name));
+        all.push((way, call(way, calls, &asterisk, cores, folder).await?));
+        say(" done\n");
+    }
+    asterisk.stop().await;
+    println!(
+        "\n{calls} SIP calls at {RATE} a second through a real Asterisk, Stasis(offhook); callers send back what they hear"
+    );
+    for (way, placed) in &all {
+        report(way, calls, placed, floor, bars);
+    }
+    Ok(())
+}
+
+async fn call(
+    way: &Way,
+    calls: usize,
+    asterisk: &Asterisk,
+    cores: Option<Cores>,
+    folder: &Path,
+) -> anyhow::Result<Placed> {
+    let vendor = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let agent = way.kind.agent().replace("@PROVIDER@", &vendor.local_addr()?.to_string());
+    let _sessions = peer::serve_all(way.kind.provider(), vendor, Arc::default(), Play::Answers);
     let more = format!(
         "asterisk: {{ url: \"http://127.0.0.1:{}\", username: {ARI_USER}, password: \"{}\" }}\n",
         asterisk.http, asterisk.password
     );
-    let system = System::engine(&Setup { more: &more, ..Setup::of(AGENT) }, calls, cores, folder).await?;
+    let context = format!(", audio: {}", way.audio);
+    let setup = Setup { more: &more, context: &context, ..Setup::of(&agent) };
+    let system = System::engine(&setup, calls, cores, folder).await?;
     let until = Instant::now() + READY_WITHIN;
     while system.page("ready").await.is_err() {
         anyhow::ensure!(
@@ -139,13 +189,7 @@ pub async fn run(calls: usize, cores: Option<Cores>, folder: &Path) -> anyhow::R
         );
         sleep(ASK_EVERY).await;
     }
-    let result = place(calls, &asterisk, &system, cores, folder).await;
-    drop(system);
-    asterisk.stop().await;
-    let placed = result?;
-    say(" done\n");
-    report(calls, &placed);
-    Ok(())
+    place(calls, asterisk, &system, cores, folder).await
 }
 
 /// What was read of the engine.
@@ -217,7 +261,7 @@ async fn wait(length: Duration) {
     }
 }
 
-fn report(calls: usize, placed: &Placed) {
+fn report(way: &Way, calls: usize, placed: &Placed, floor: Option<f64>, bars: &mut Bars) {
     let up = placed.before.value("offhook_calls_active").min(placed.after.value("offhook_calls_active"));
     let ticks = |metrics: &Metrics| metrics.value(&format!("{TICK_LATENESS}_count"));
     let slots = ticks(&placed.after) - ticks(&placed.before);
@@ -227,28 +271,32 @@ fn report(calls: usize, placed: &Placed) {
     let text = |bucket: Option<(f64, f64)>| {
         bucket.map_or("–".to_owned(), |(above, most)| format!("{:.0} to {:.0} ms", above * 1e3, most * 1e3))
     };
-    println!(
-        "\n{calls} SIP calls at {RATE} a second through a real Asterisk, Stasis(offhook), AudioSocket, a scripted agent:"
-    );
+    let cpu = placed.cpu / up.max(1.0);
+    println!("\n{}:", way.name);
     println!("  calls up in the window                {up:.0}");
     println!("  calls greeted                         {:.0}", placed.end.value(&format!("{FIRST_AUDIO}_count")));
     println!("  Stasis start → first greeting frame   p50 {}, p95 {}", text(bucket(50.0)), text(bucket(95.0)));
     println!("                                        (buckets of {FIRST_AUDIO}, no finer)");
     println!("  20 ms slots given up by the engine    {share:.4} % of {slots:.0}");
-    println!("  CPU of the engine per call            {:.3} % of a core", placed.cpu / up.max(1.0));
+    println!("  CPU of the engine per call            {cpu:.3} % of a core");
     let disturbed = placed.others.is_none_or(|others| others > OTHERS_MAX);
     if let Some(others) = placed.others.filter(|_| disturbed) {
         println!("NOT USABLE  other programs used {others:.0} % of the core under test");
     }
     let p95 = bucket(95.0);
     let reached = p95.is_some_and(|(_, most)| most <= FIRST_AUDIO_MAX) && up as usize == calls;
-    bar(
-        "Stasis start → first greeting frame, p95",
+    bars.bar(
+        &format!("Stasis start → first greeting frame, p95, {}", way.name),
         &text(p95),
         &format!("{:.0} ms", FIRST_AUDIO_MAX * 1e3),
         reached,
         disturbed,
     );
     let reached = share <= MISSED_MAX && up as usize == calls;
-    bar("slots missed, real Asterisk", &format!("{share:.4} %"), &format!("{MISSED_MAX} %"), reached, disturbed);
+    let name = format!("slots missed, {}", way.name);
+    bars.bar(&name, &format!("{share:.4} %"), &format!("{MISSED_MAX} %"), reached, disturbed);
+    if let (Some(most), Some(floor)) = (way.cpu_max, floor) {
+        let (name, ratio) = (format!("CPU per call, {}", way.name), cpu / floor);
+        bars.bar(&name, &format!("{ratio:.1} × the floor"), &format!("{most} ×"), ratio <= most, disturbed);
+    }
 }

@@ -5,7 +5,7 @@ use super::{
     load::{Calls, Cast, LEG, Speech},
     peer::Play,
     process::Cores,
-    report::{BARGE_IN_MAX_MS, bar},
+    report::{BARGE_IN_MAX_MS, Bars},
     run::cleared_away,
     samples::{Samples, percentile},
     say,
@@ -39,7 +39,7 @@ const LISTENS: usize = 100;
 const MONOLOGUE: Duration = Duration::from_secs(20);
 const CONTEXT: &str = ", turns: { owner: offhook }";
 
-pub async fn bench(arguments: &BargeInArguments, cores: Option<Cores>) -> anyhow::Result<()> {
+pub async fn bench(arguments: &BargeInArguments, cores: Option<Cores>) -> anyhow::Result<Bars> {
     let speeches = interruptions(&arguments.set, arguments.calls.into()).with_context(|| {
         let folder = arguments.set.display();
         format!("the labelled set; make it with: tests/fixtures/turn_taking/generate.py {folder}")
@@ -58,13 +58,14 @@ pub async fn bench(arguments: &BargeInArguments, cores: Option<Cores>) -> anyhow
         println!("{:28}{half:9.0}{most:7.0}{all:7.0}{:19}", kind.name(), samples.went_on);
     }
     println!();
+    let mut bars = Bars::default();
     for (kind, samples) in &rows {
         let p95 = percentile(&samples.barge_in, 95.0).unwrap_or(f64::INFINITY);
         let name = format!("onset → last agent frame, p95, {}", kind.name());
         let reached = p95 <= BARGE_IN_MAX_MS && samples.lost == 0 && samples.barge_in.len() == speeches.len();
-        bar(&name, &format!("{p95:.0} ms"), &format!("{BARGE_IN_MAX_MS} ms"), reached, cores.is_none());
+        bars.bar(&name, &format!("{p95:.0} ms"), &format!("{BARGE_IN_MAX_MS} ms"), reached, cores.is_none());
     }
-    Ok(())
+    Ok(bars)
 }
 
 /// The scenes that no threshold was tuned on, as their callers send them.

@@ -2,10 +2,10 @@
 //! any more, and another provider carries the call on.
 
 use super::{
-    load::{Call, Calls, Cast, Load},
+    load::{Calls, Cast},
     peer::{self, Play},
     process::Cores,
-    report::bar,
+    report::Bars,
     run::cleared_away,
     samples::{Samples, percentile},
     say,
@@ -15,7 +15,6 @@ use clap::Args;
 use std::{sync::Arc, time::Duration};
 use tokio::{
     net::TcpListener,
-    task::JoinSet,
     time::{Instant, sleep},
 };
 
@@ -33,7 +32,7 @@ const END_EVERY: Duration = Duration::from_millis(97);
 /// After the last end. A caller who hears nothing until then has heard nothing for so long.
 const LISTEN: Duration = Duration::from_secs(8);
 
-pub async fn bench(arguments: &FailoverArguments, cores: Option<Cores>) -> anyhow::Result<()> {
+pub async fn bench(arguments: &FailoverArguments, cores: Option<Cores>) -> anyhow::Result<Bars> {
     let calls = usize::from(arguments.calls);
     let vendors: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| kind.provider().is_vendor()).collect();
     let mut rows = Vec::new();
@@ -52,13 +51,14 @@ pub async fn bench(arguments: &FailoverArguments, cores: Option<Cores>) -> anyho
         println!("{name:31}{half:9.0}{most:7.0}{all:7.0}{took_over:13}{:7}", samples.lost);
     }
     println!();
+    let mut bars = Bars::default();
     for (name, took_over, samples) in &rows {
         let longest = percentile(&samples.silences, 100.0).unwrap_or(f64::INFINITY);
         let reached = longest <= SILENCE_MAX_MS && samples.lost == 0 && *took_over == calls as f64;
         let (value, most) = (format!("{longest:.0} ms"), format!("{SILENCE_MAX_MS} ms"));
-        bar(&format!("longest silence of any caller, {name}"), &value, &most, reached, cores.is_none());
+        bars.bar(&format!("longest silence of any caller, {name}"), &value, &most, reached, cores.is_none());
     }
-    Ok(())
+    Ok(bars)
 }
 
 /// How many calls another session has taken over, and what their callers heard.
@@ -78,7 +78,7 @@ async fn fail_over(kind: Kind, spare: Kind, calls: usize, cores: Option<Cores>) 
     let up = up.map_err(|error| error.context(format!("the end of the engine's log:\n{}", log())))?;
     // From now on nobody gets through to the first one.
     drop(first);
-    let _heirs = heirs(second, spare, Arc::clone(&up.load));
+    let _heirs = peer::serve_all(spare.provider(), second, Arc::clone(&up.load), Play::Monologue);
     for call in &up.calls {
         call.broken.set(Instant::now());
         call.breaks.cancel();
@@ -94,17 +94,4 @@ async fn fail_over(kind: Kind, spare: Kind, calls: usize, cores: Option<Cores>) 
         children.filter(|(labels, _)| labels.contains("took_over")).map(|(_, count)| count).sum()
     });
     Ok((took_over, samples))
-}
-
-/// The sessions that take over; whose call it is does not matter here.
-fn heirs(listener: TcpListener, kind: Kind, load: Arc<Load>) -> JoinSet<()> {
-    let mut tasks = JoinSet::new();
-    tasks.spawn(async move {
-        let mut sessions = JoinSet::new();
-        while let Ok((stream, _)) = listener.accept().await {
-            let call = Arc::new(Call::default());
-            sessions.spawn(peer::serve(kind.provider(), stream, Arc::clone(&load), call, Play::Monologue));
-        }
-    });
-    tasks
 }

@@ -5,7 +5,7 @@ use super::{
     load::{Calls, Cast},
     peer::Play,
     process::Cores,
-    report::bar,
+    report::Bars,
     run::cleared_away,
     samples::percentile,
     say,
@@ -27,7 +27,7 @@ const GREETED_MAX_MS: f64 = 50.0;
 /// A sentence of a usual length.
 const CONTEXT: &str = ", greeting: \"Good day. This is the bench. How can I help you?\", greeting_by: clip";
 
-pub async fn bench(arguments: &GreetingArguments, cores: Option<Cores>) -> anyhow::Result<()> {
+pub async fn bench(arguments: &GreetingArguments, cores: Option<Cores>) -> anyhow::Result<Bars> {
     let calls = usize::from(arguments.calls);
     let mut rows = Vec::new();
     for kind in Kind::ALL.into_iter().filter(|kind| kind.provider().is_vendor()) {
@@ -40,13 +40,14 @@ pub async fn bench(arguments: &GreetingArguments, cores: Option<Cores>) -> anyho
         println!("{name:40}{half:9.1}{most:7.1}{all:7.1}");
     }
     println!();
+    let mut bars = Bars::default();
     for (name, took) in &rows {
         let p95 = percentile(took, 95.0).unwrap_or(f64::INFINITY);
         let name = format!("answer → first sound of the greeting, p95, {name}");
         let (value, most) = (format!("{p95:.1} ms"), format!("{GREETED_MAX_MS} ms"));
-        bar(&name, &value, &most, p95 <= GREETED_MAX_MS, cores.is_none());
+        bars.bar(&name, &value, &most, p95 <= GREETED_MAX_MS, cores.is_none());
     }
-    Ok(())
+    Ok(bars)
 }
 
 /// How long each of these calls waits.

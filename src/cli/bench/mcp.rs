@@ -2,7 +2,7 @@
 //! the bare client library, asking another instance of the same server for the same thing.
 
 use super::{
-    report::bar,
+    report::Bars,
     samples::{median, percentile},
 };
 use anyhow::{Context as _, anyhow, bail};
@@ -63,7 +63,7 @@ pub fn run(arguments: &McpArguments) -> ExitCode {
         }
     };
     match runtime.block_on(bench(arguments)) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(bars) => bars.verdict(),
         Err(error) => {
             eprintln!("offhook bench: {error:#}");
             ExitCode::from(3)
@@ -71,7 +71,7 @@ pub fn run(arguments: &McpArguments) -> ExitCode {
     }
 }
 
-async fn bench(arguments: &McpArguments) -> anyhow::Result<()> {
+async fn bench(arguments: &McpArguments) -> anyhow::Result<Bars> {
     let folder = super::system::Folder::create()?;
     let program = beside(SERVER)?;
     let floor = Arc::new(Bare::start(&program, &folder.path().join("floor.db")).await?);
@@ -104,8 +104,7 @@ async fn bench(arguments: &McpArguments) -> anyhow::Result<()> {
         );
     }
     engine.fleet.stop().await;
-    print(arguments, &alone, &together, &medians);
-    Ok(())
+    Ok(print(arguments, &alone, &together, &medians))
 }
 
 #[derive(Default)]
@@ -242,7 +241,7 @@ fn facts() -> CallFacts {
     }
 }
 
-fn print(arguments: &McpArguments, alone: &Pair, together: &Pair, medians: &[f64]) {
+fn print(arguments: &McpArguments, alone: &Pair, together: &Pair, medians: &[f64]) -> Bars {
     let (rounds, calls) = (arguments.rounds, arguments.calls);
     println!("{rounds} rounds of {calls} calls of {TOOL} by each side; in ms\n");
     println!("{:44}{:>9}{:>9}{:>9}{:>9}{:>9}", "", "p50", "ratio", "p99", "ratio", "added");
@@ -268,5 +267,7 @@ fn print(arguments: &McpArguments, alone: &Pair, together: &Pair, medians: &[f64
     }
     let disturbed = cfg!(debug_assertions) || drift > 1.5;
     let (told, limit) = (format!("{worst:.3} ms"), format!("{ADDED_MAX} ms"));
-    bar("added to a call, p99 against the floor's", &told, &limit, worst <= ADDED_MAX, disturbed);
+    let mut bars = Bars::default();
+    bars.bar("added to a call, p99 against the floor's", &told, &limit, worst <= ADDED_MAX, disturbed);
+    bars
 }

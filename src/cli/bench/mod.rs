@@ -25,7 +25,7 @@ pub use floor::{FloorArguments, run as run_floor};
 
 use clap::{Args, Subcommand};
 use process::Cores;
-use report::Rounds;
+use report::{Bars, Rounds};
 use run::Plan;
 use std::{io::Write as _, process::ExitCode, time::Duration};
 use system::{Folder, Kind};
@@ -83,7 +83,7 @@ pub fn run(arguments: &BenchArguments) -> ExitCode {
 }
 
 /// Runs what needs a core of its own for the system under test.
-fn on_cores<F: Future<Output = anyhow::Result<()>>>(bench: impl FnOnce(Option<Cores>) -> F) -> ExitCode {
+fn on_cores<F: Future<Output = anyhow::Result<Bars>>>(bench: impl FnOnce(Option<Cores>) -> F) -> ExitCode {
     let cores = Cores::claim();
     match &cores {
         Ok(Cores { system, load }) => println!("The system under test runs on core {system}, the load on core {load}."),
@@ -107,7 +107,7 @@ fn on_cores<F: Future<Output = anyhow::Result<()>>>(bench: impl FnOnce(Option<Co
             () = interrupted() => Err(anyhow::anyhow!("interrupted")),
         };
         match result {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(bars) => bars.verdict(),
             Err(error) => {
                 eprintln!("\noffhook bench: {error:#}");
                 ExitCode::from(3)
@@ -116,7 +116,7 @@ fn on_cores<F: Future<Output = anyhow::Result<()>>>(bench: impl FnOnce(Option<Co
     })
 }
 
-async fn bench(arguments: &BenchArguments, cores: Option<Cores>) -> anyhow::Result<()> {
+async fn bench(arguments: &BenchArguments, cores: Option<Cores>) -> anyhow::Result<Bars> {
     let folder = Folder::create()?;
     let plan = Plan { calls: arguments.calls.into(), window: Duration::from_secs(arguments.seconds), cores };
     let wanted = |kind: &Kind| *kind == Kind::Floor || arguments.only.is_empty() || arguments.only.contains(kind);
@@ -139,14 +139,13 @@ async fn bench(arguments: &BenchArguments, cores: Option<Cores>) -> anyhow::Resu
             rounds.rounds.push(figures);
         }
     }
-    report::print(&plan, &all);
+    let mut bars = Bars::default();
+    report::print(&plan, &all, &mut bars);
     match asterisk::missing().await {
-        None => asterisk::run(plan.calls, cores, folder.path()).await,
-        Some(why) => {
-            println!("\nThe part with a real Asterisk is left out: {why}.");
-            Ok(())
-        }
+        None => asterisk::run(plan.calls, cores, folder.path(), report::floor(&all), &mut bars).await?,
+        Some(why) => println!("\nThe part with a real Asterisk is left out: {why}."),
     }
+    Ok(bars)
 }
 
 /// Progress, on standard error, so that the figures can be piped.

@@ -21,7 +21,8 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
     time::{Instant, sleep_until},
 };
 use tokio_tungstenite::{
@@ -169,6 +170,19 @@ pub async fn serve(provider: Provider, stream: TcpStream, load: Arc<Load>, call:
         // These have servers of their own, or none.
         Provider::Raw | Provider::Stages | Provider::Embedded => {}
     }
+}
+
+/// Serves everybody who connects, whose call ever it is, until it is dropped.
+pub fn serve_all(provider: Provider, listener: TcpListener, load: Arc<Load>, play: Play) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let mut sessions = JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            let call = Arc::new(Call::default());
+            sessions.spawn(serve(provider, stream, Arc::clone(&load), call, play));
+        }
+    });
+    tasks
 }
 
 async fn session<V: Vendor>(stream: TcpStream, load: Arc<Load>, call: Arc<Call>, play: Play) {

@@ -5,7 +5,7 @@ use super::{
     samples::{Samples, median, percentile},
     system::Kind,
 };
-use std::time::Duration;
+use std::{process::ExitCode, time::Duration};
 
 /// At most this share of the 20 ms slots may pass without a frame.
 pub const MISSED_MAX: f64 = 0.1;
@@ -91,6 +91,10 @@ impl Rounds {
         median(self.rounds.iter().filter_map(of))
     }
 
+    fn cpu(&self) -> Option<f64> {
+        self.median(|figures| Some(figures.cpu))
+    }
+
     fn percentile(&self, of: impl Fn(&Samples) -> &Vec<Duration>, percent: f64) -> Option<f64> {
         let all: Vec<Duration> = self.rounds.iter().flat_map(|figures| of(&figures.samples)).copied().collect();
         percentile(&all, percent)
@@ -125,7 +129,7 @@ impl Rounds {
     }
 }
 
-pub fn print(plan: &Plan, all: &[Rounds]) {
+pub fn print(plan: &Plan, all: &[Rounds], bars: &mut Bars) {
     let rounds = all.first().map_or(0, |rounds| rounds.rounds.len());
     println!("\n{} calls, {} rounds of {} s each\n", plan.calls, rounds, plan.window.as_secs());
     print!("{:NAME_WIDTH$}", "");
@@ -164,35 +168,45 @@ pub fn print(plan: &Plan, all: &[Rounds]) {
             println!("NOT USABLE  {}: {} calls were lost", rounds.kind.name(), rounds.lost());
         }
     }
-    bars(all, plan.cores.is_some());
+    hold(all, plan.cores.is_some(), bars);
 }
 
-fn bars(all: &[Rounds], pinned: bool) {
-    let cpu = |rounds: &Rounds| rounds.median(|figures| Some(figures.cpu));
-    let floor = all.iter().find(|rounds| rounds.kind == Kind::Floor).and_then(cpu).filter(|floor| *floor > 0.0);
+/// What a call costs there, in percent of a core.
+pub fn floor(all: &[Rounds]) -> Option<f64> {
+    all.iter().find(|rounds| rounds.kind == Kind::Floor)?.cpu().filter(|cpu| *cpu > 0.0)
+}
+
+fn hold(all: &[Rounds], pinned: bool, bars: &mut Bars) {
+    let floor = floor(all);
     for rounds in all.iter().filter(|rounds| rounds.kind != Kind::Floor) {
         let missed = rounds.missed().unwrap_or(100.0);
         let disturbed = !pinned || rounds.rounds.iter().any(|figures| !figures.doubts().is_empty());
         let kind = rounds.kind.name();
         let name = format!("slots missed at the caller, {kind}");
-        bar(&name, &format!("{missed:.4} %"), &format!("{MISSED_MAX} %"), missed <= MISSED_MAX, disturbed);
+        bars.bar(&name, &format!("{missed:.4} %"), &format!("{MISSED_MAX} %"), missed <= MISSED_MAX, disturbed);
         if let (Some(most), Some(ratio)) =
-            (rounds.kind.cpu_max(), cpu(rounds).zip(floor).map(|(cpu, floor)| cpu / floor))
+            (rounds.kind.cpu_max(), rounds.cpu().zip(floor).map(|(cpu, floor)| cpu / floor))
         {
             let name = format!("CPU per call, {kind}");
-            bar(&name, &format!("{ratio:.1} × the floor"), &format!("{most} ×"), ratio <= most, disturbed);
+            bars.bar(&name, &format!("{ratio:.1} × the floor"), &format!("{most} ×"), ratio <= most, disturbed);
         }
         if let Some(share) = rounds.percentile(|samples| &samples.share, 95.0) {
             let (value, most) = (format!("{share:.1} ms"), format!("{SHARE_MAX_MS} ms"));
-            bar(&format!("engine's share of a turn, p95, {kind}"), &value, &most, share <= SHARE_MAX_MS, disturbed);
+            bars.bar(
+                &format!("engine's share of a turn, p95, {kind}"),
+                &value,
+                &most,
+                share <= SHARE_MAX_MS,
+                disturbed,
+            );
         }
         if let Some(tokens) = rounds.most(|samples| &samples.clause_tokens) {
             let name = format!("tokens written after a clause when the voice is asked, {kind}");
-            bar(&name, &tokens.to_string(), &TOKENS_MAX.to_string(), tokens <= TOKENS_MAX, disturbed);
+            bars.bar(&name, &tokens.to_string(), &TOKENS_MAX.to_string(), tokens <= TOKENS_MAX, disturbed);
         }
         if let Some(stopped) = rounds.percentile(|samples| &samples.barge_in, 95.0) {
             let name = format!("speech started → last agent frame, p95, {kind}");
-            bar(
+            bars.bar(
                 &name,
                 &format!("{stopped:.1} ms"),
                 &format!("{BARGE_IN_MAX_MS} ms"),
@@ -203,13 +217,27 @@ fn bars(all: &[Rounds], pinned: bool) {
     }
 }
 
-/// One line about a figure that has a bar. `disturbed`: the figures it stands on are not usable.
-pub fn bar(name: &str, value: &str, bar: &str, reached: bool, disturbed: bool) {
-    let verdict = match (reached, disturbed) {
-        (true, false) => "reached",
-        (true, true) => "reached, although disturbed",
-        (false, false) => "NOT REACHED",
-        (false, true) => "NOT REACHED, but disturbed: measure again",
-    };
-    println!("bar: {name}: {value}, at most {bar}: {verdict}");
+/// The bars of one run: how many of them were missed decides how the program ends.
+#[derive(Debug, Default)]
+pub struct Bars {
+    missed: usize,
+}
+
+impl Bars {
+    /// One line about a figure that has a bar. `disturbed`: the figures it stands on are not usable.
+    pub fn bar(&mut self, name: &str, value: &str, bar: &str, reached: bool, disturbed: bool) {
+        let verdict = match (reached, disturbed) {
+            (true, false) => "reached",
+            (true, true) => "reached, although disturbed",
+            (false, false) => "NOT REACHED",
+            (false, true) => "NOT REACHED, but disturbed: measure again",
+        };
+        self.missed += usize::from(!reached);
+        println!("bar: {name}: {value}, at most {bar}: {verdict}");
+    }
+
+    /// Success, or failure where a bar was missed, disturbed or not.
+    pub fn verdict(&self) -> ExitCode {
+        if self.missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
 }

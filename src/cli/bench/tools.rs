@@ -2,7 +2,7 @@
 //! same run: the same arguments, parsed and held against their schema, and nothing else.
 
 use super::{
-    report::bar,
+    report::Bars,
     samples::{median, percentile},
 };
 use clap::Args;
@@ -105,8 +105,7 @@ pub fn run(arguments: &ToolsArguments) -> ExitCode {
             all.entry(kind).or_default().extend(samples);
         }
     }
-    print(arguments, &floor, &all, &medians);
-    ExitCode::SUCCESS
+    print(arguments, &floor, &all, &medians).verdict()
 }
 
 /// Everything that is made once.
@@ -227,7 +226,7 @@ impl Stage {
     }
 }
 
-fn print(arguments: &ToolsArguments, floor: &[Duration], all: &BTreeMap<Kind, Vec<Duration>>, medians: &[f64]) {
+fn print(arguments: &ToolsArguments, floor: &[Duration], all: &BTreeMap<Kind, Vec<Duration>>, medians: &[f64]) -> Bars {
     println!("{TOOLS} tools, {} rounds of {} calls of each kind, in µs\n", arguments.rounds, arguments.calls);
     println!("{:40}{:>9}{:>9}{:>9}{:>9}{:>9}", "", "p50", "ratio", "p99", "ratio", "p99.9");
     let of = |samples: &[Duration], percent| percentile(samples, percent).unwrap_or_default() * MICROSECONDS;
@@ -253,11 +252,13 @@ fn print(arguments: &ToolsArguments, floor: &[Duration], all: &BTreeMap<Kind, Ve
         println!("NOT USABLE  The machine's speed changed: the floor's median rose by a factor of {drift:.1}.");
     }
     let disturbed = cfg!(debug_assertions) || drift > 1.5;
-    bar(
+    let mut bars = Bars::default();
+    bars.bar(
         "admission, p99 of the slowest kind",
         &format!("{p99:.1} µs"),
         &format!("{P99_MAX} µs"),
         p99 <= P99_MAX,
         disturbed,
     );
+    bars
 }

@@ -3,7 +3,7 @@
 
 pub mod set;
 
-use super::samples::percentile;
+use super::{report::Bars, samples::percentile};
 use clap::Args;
 use offhook::{
     audio::{FRAME, Format, VoiceDetector, rms_dbfs},
@@ -50,14 +50,15 @@ pub fn run(arguments: &TurnsArguments) -> ExitCode {
     print("Scenes that the thresholds were tuned on", &table(|scene| !scene.judges()));
     let judging = table(Scene::judges);
     print("Scenes that judge them", &judging);
+    let mut bars = Bars::default();
     for (which, table) in [("the whole set", table(|_| true)), ("the scenes that judge", judging)] {
-        bar(&format!("false stops, {which}"), table.false_stops(), FALSE_STOPS_MAX, "%");
-        bar(&format!("missed interruptions, {which}"), table.missed(), MISSED_MAX, "%");
+        bar(&mut bars, &format!("false stops, {which}"), table.false_stops(), FALSE_STOPS_MAX, "%");
+        bar(&mut bars, &format!("missed interruptions, {which}"), table.missed(), MISSED_MAX, "%");
         let pause = percentile(&table.pause_after, 95.0).unwrap_or(f64::INFINITY);
-        bar(&format!("onset → pause, p95, {which}"), pause, PAUSE_MAX_MS, "ms");
+        bar(&mut bars, &format!("onset → pause, p95, {which}"), pause, PAUSE_MAX_MS, "ms");
     }
     cost(&scenes, arguments.rounds, start);
-    ExitCode::SUCCESS
+    bars.verdict()
 }
 
 fn print(title: &str, table: &Table) {
@@ -76,8 +77,8 @@ fn print(title: &str, table: &Table) {
     println!();
 }
 
-fn bar(name: &str, value: f64, bar: f64, unit: &str) {
-    super::report::bar(name, &format!("{value:.1} {unit}"), &format!("{bar:.0} {unit}"), value <= bar, false);
+fn bar(bars: &mut Bars, name: &str, value: f64, bar: f64, unit: &str) {
+    bars.bar(name, &format!("{value:.1} {unit}"), &format!("{bar:.0} {unit}"), value <= bar, false);
 }
 
 /// The processor time that a second of a call's audio takes.

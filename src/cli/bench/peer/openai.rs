@@ -1,4 +1,4 @@
-//! OpenAI Realtime: JSON in text frames, 24 kHz both ways for a leg that is not G.711.
+//! OpenAI Realtime: JSON in text frames, 24 kHz both ways for a leg that is not G.711, else the leg's own bytes.
 
 use super::{Cue, Heard, PIECES_MS, Vendor, voice_base64};
 use offhook::audio::Format;
@@ -9,9 +9,13 @@ use tokio_tungstenite::tungstenite::Message;
 const APPEND: &str = r#"{"type":"input_audio_buffer.append","audio":""#;
 
 static VOICE: LazyLock<[String; PIECES_MS.len()]> = LazyLock::new(|| voice_base64(Format::SLIN24));
+static NARROW: LazyLock<[String; PIECES_MS.len()]> = LazyLock::new(|| voice_base64(Format::ULAW));
 
 #[derive(Default)]
-pub struct OpenAi;
+pub struct OpenAi {
+    /// The session was asked for µ-law.
+    narrow: bool,
+}
 
 impl Vendor for OpenAi {
     const HEARS: Format = Format::SLIN24;
@@ -28,6 +32,7 @@ impl Vendor for OpenAi {
         let message: Value = serde_json::from_str(message).unwrap_or_default();
         match message["type"].as_str() {
             Some("session.update") => {
+                self.narrow = message["session"]["audio"]["output"]["format"]["type"] == "audio/pcmu";
                 out.push(text(&json!({ "type": "session.updated", "session": message["session"] })));
                 Heard::Nothing
             }
@@ -44,7 +49,7 @@ impl Vendor for OpenAi {
             Cue::Begin => out.push(text(&json!({ "type": "response.created", "response": { "id": response } }))),
             Cue::Audio(piece) => out.push(Message::text(format!(
                 r#"{{"type":"response.output_audio.delta","response_id":"{response}","item_id":"{item}","output_index":0,"content_index":0,"delta":"{}"}}"#,
-                VOICE[piece]
+                if self.narrow { &NARROW[piece] } else { &VOICE[piece] }
             ))),
             Cue::Complete => {
                 let audio = json!({ "type": "response.output_audio.done", "response_id": response, "item_id": item });
