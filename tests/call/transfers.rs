@@ -4,7 +4,7 @@ use crate::stage::{Stage, rules};
 use bytes::Bytes;
 use offhook::{
     audio::{Format, RingBack, RingTone},
-    call::{AgentCommand, AgentEvent, CallRules, EndReason, LegCommand, LegEvent, Note, Output, TransferFault},
+    call::{AgentCommand, CallRules, EndReason, LegCommand, LegEvent, Note, Output, TransferFault},
     tool::{CallAction, ToolOutcome},
 };
 use std::time::Duration;

@@ -38,8 +38,11 @@ fn found() -> ToolOutcome {
     ToolOutcome::done("Here.", json!({}))
 }
 
-/// What an agent does to a caller who waits, before it falls silent for good.
-const SILENT: [(&str, fn(&mut Stage)); 12] = [
+/// What an agent does.
+type Does = fn(&mut Stage);
+
+/// What it does to a caller who waits, before it falls silent for good.
+const SILENT: [(&str, Does); 12] = [
     ("nothing", |_| {}),
     ("a response without a sound", |stage| _ = stage.starts("r")),
     ("an answer that breaks off", |stage| _ = stage.starts("r").speaks("r", 400)),
@@ -224,7 +227,7 @@ fn nothing_is_said_to_a_caller_who_thinks() {
 // ---- How long an agent is waited for ----
 
 /// When the agent of a caller who waits counts as lost, counted from the end of the caller's turn.
-fn lost_after(agent: AgentTraits, rules: CallRules, falls_silent: fn(&mut Stage)) -> Duration {
+fn lost_after(agent: AgentTraits, rules: CallRules, falls_silent: Does) -> Duration {
     let mut stage = Stage::speaking(agent, rules, clips());
     stage.understudies.push_back(successor());
     stage.leg(LegEvent::Up).agent(AgentEvent::Ready).reply("greeting", 500).after(600).caller_says(300);
@@ -247,7 +250,7 @@ fn an_agent_is_waited_for_as_long_as_it_says_of_itself_unless_the_context_says_h
         (AGENT, Some(seconds(14)), seconds(14)),
     ] {
         assert_eq!(lost_after(agent, answered_within(limit), |_| {}), expected);
-        let begins: fn(&mut Stage) = |stage| _ = stage.after(1_000).starts("r");
+        let begins: Does = |stage| _ = stage.after(1_000).starts("r");
         assert_eq!(lost_after(agent, answered_within(limit), begins), expected, "a response that is none");
     }
     for (agent, expected) in [(AGENT, seconds(3)), (slow, seconds(7))] {
@@ -260,7 +263,7 @@ fn an_agent_is_waited_for_as_long_as_it_says_of_itself_unless_the_context_says_h
 /// An agent whose answer broke off asks for the rest by itself: what comes of that is waited for as any answer is.
 #[test]
 fn the_rest_of_an_answer_that_broke_off_is_owed() {
-    let breaks_off: fn(&mut Stage) = |stage| {
+    let breaks_off: Does = |stage| {
         let status = ResponseStatus::Incomplete;
         stage.starts("r").speaks("r", 400).agent(AgentEvent::ResponseDone { response: "r".into(), status });
         stage.after(500).starts("the rest");
@@ -279,7 +282,7 @@ fn the_rest_of_an_answer_that_broke_off_is_owed() {
 /// Nobody asks a caller to wait for a goodbye.
 #[test]
 fn last_words_that_do_not_come_or_break_off_are_waited_for_3_seconds() {
-    let unsaid: [(&str, fn(&mut Stage)); 3] = [
+    let unsaid: [(&str, Does); 3] = [
         ("do not come", |stage| _ = stage.starts("r").calls_tool("c", "hangup_call", "{}").runs_tools().done("r")),
         ("are begun without a sound", |stage| {
             stage.starts("r").calls_tool("c", "hangup_call", "{}").runs_tools().done("r").starts("bye");

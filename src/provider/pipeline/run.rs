@@ -300,7 +300,7 @@ async fn listen(
             // A caller who waits for their words to be understood has waited for each of them.
             let in_vain = too_late || slow >= stages.listeners.len().max(TIMES_HEARD);
             // Who lets a caller wait may do so again, and somebody else is there.
-            let may_repeat = !in_vain && !(is_slow && listeners.others() > 0);
+            let may_repeat = !(in_vain || is_slow && listeners.others() > 0);
             listeners.failed(rank, &last, may_repeat).await;
             if in_vain {
                 return Some(last);
