@@ -38,22 +38,26 @@ enum State {
     Open,
     Running {
         deadline: Instant,
-        /// What is still to be announced of it.
-        slow: Option<Slow>,
+        slow: Slow,
     },
     /// Decided again when the caller's words are there.
-    Waiting { call: ToolCall, until: Instant },
+    Waiting {
+        call: ToolCall,
+        until: Instant,
+    },
     /// The envelope.
     Answered(String),
 }
 
-/// A running call that the caller is told about when it takes long.
+/// A running call that the caller waits for, who is told about it when it takes long.
 #[derive(Debug, Clone)]
 pub struct Slow {
     pub tool: String,
     /// In these words and after this time, where its author said so.
     pub announce: Option<Announce>,
     pub began: Instant,
+    /// It is not announced any more.
+    pub told: bool,
 }
 
 /// One answer on its way to the agent.
@@ -85,23 +89,28 @@ impl Actions {
     }
 
     /// The call runs until `deadline` at most.
-    pub fn run(&mut self, id: ToolCallId, deadline: Instant, slow: Option<Slow>) {
+    pub fn run(&mut self, id: ToolCallId, deadline: Instant, slow: Slow) {
         self.set(id, State::Running { deadline, slow });
     }
 
-    /// The running calls that the caller may still be told about.
+    /// The calls that run, for which the caller waits.
     pub fn slow(&self) -> impl Iterator<Item = &Slow> {
         self.calls.iter().filter_map(|call| match &call.state {
-            State::Running { slow, .. } => slow.as_ref(),
+            State::Running { slow, .. } => Some(slow),
             _ => None,
         })
+    }
+
+    /// A call runs for which the agent waits.
+    pub fn is_running(&self) -> bool {
+        self.slow().next().is_some()
     }
 
     /// Nothing more is announced of the calls that run.
     pub fn forget_announcements(&mut self) {
         for call in &mut self.calls {
             if let State::Running { slow, .. } = &mut call.state {
-                *slow = None;
+                slow.told = true;
             }
         }
     }

@@ -270,6 +270,11 @@ pub struct AgentTraits {
     /// Can be told the whole of a result's data. Large or nested answers end the sessions of some
     /// providers; those are told small flags alone.
     pub forwards_data: bool,
+    /// How long a caller waits for the first sound of its answer before it counts as lost. An agent that watches over its
+    /// own parts needs as long as these may take one after the other; it says by itself when it is lost.
+    pub answer_max: Duration,
+    /// The same between two pieces of one answer.
+    pub gap_max: Duration,
 }
 
 impl AgentTraits {
@@ -285,6 +290,12 @@ impl AgentTraits {
         summarises: false,
         answer_bytes_max: None,
         forwards_data: true,
+        // Realtime vendors answer in about a second. Who has been asked for a moment waits that long once more, and longer
+        // only for an agent that is known to be slow.
+        answer_max: Duration::from_secs(5),
+        // Providers make speech faster than it is heard; one that leaves the caller in mid-sentence for so long has lost the
+        // rest.
+        gap_max: Duration::from_secs(3),
     };
 
     pub const fn answer_limits(&self) -> AnswerLimits {

@@ -19,7 +19,7 @@ pub struct Clips {
     pub greeting: Option<Spoken>,
     /// Where silence would be unexplained: "One moment, please."
     pub moment: Spoken,
-    /// Where it goes on: "I am still here."
+    /// Where the wait goes on, every few seconds: "I am still here."
     pub patience: Spoken,
     /// When no agent can be had any more.
     pub apology: Spoken,

@@ -91,6 +91,8 @@ pub struct CallMachine {
     farewell_begun: bool,
     /// The agent was asked again for an answer that did not come.
     asked_again: bool,
+    /// The last response ended before its end: the next one owes the caller the rest.
+    broke_off: bool,
     /// When audio last came from the caller.
     caller_audio_at: Instant,
     /// The agent is not the one who took the call, and has not spoken to the caller yet.
@@ -203,6 +205,7 @@ impl CallMachine {
             answered: false,
             farewell_begun: false,
             asked_again: false,
+            broke_off: false,
             caller_audio_at: now,
             takes_over: false,
             lost_untold: None,
@@ -406,12 +409,6 @@ impl CallMachine {
             Timer::AgentReady => {
                 self.on_agent_lost(EndReason::AgentLost(super::agent::AgentLoss::Unreachable), now, out);
             }
-            // In `Leaving` the words that were asked for do not come: `settle` lets the call go.
-            Timer::AgentSilence => {
-                if matches!(self.phase, Phase::Talking) {
-                    self.on_agent_lost(EndReason::AgentSilent, now, out);
-                }
-            }
             Timer::NoInput => self.on_no_input(now, out),
             Timer::Tool => {
                 for id in self.actions.overdue(now) {
@@ -425,8 +422,11 @@ impl CallMachine {
             Timer::Answer => self.answer(out),
             Timer::Recovery => self.no_agent_is_left(now, out),
             Timer::Menu => self.on_no_choice(now, out),
-            // It began to answer and does not go on.
-            Timer::Stalled => self.on_agent_lost(EndReason::AgentSilent, now, out),
+            // It does not answer, or began to and does not go on. A farewell is not waited for: `settle` lets the call go.
+            Timer::AgentSilence | Timer::Stalled => match self.phase {
+                Phase::Talking => self.on_agent_lost(EndReason::AgentSilent, now, out),
+                _ => self.farewell_is_over(now, out),
+            },
             Timer::Digits => self.on_digits_late(now, out),
             Timer::LastWords | Timer::Tail => {
                 if let Phase::Leaving(departure) = &self.phase {

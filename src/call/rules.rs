@@ -11,8 +11,9 @@ pub struct CallRules {
     pub call_max: Duration,
     /// From the answer until the agent is ready; after that the agent counts as unreachable.
     pub agent_ready_max: Duration,
-    /// The longest a waiting caller hears nothing from the agent.
-    pub agent_silence_max: Duration,
+    /// The longest a waiting caller hears nothing from the agent, before that counts as lost; `None`: what the agent says
+    /// of itself ([`AgentTraits::answer_max`](super::AgentTraits::answer_max)).
+    pub agent_silence_max: Option<Duration>,
     /// The caller says nothing for so long → the prompt; after `no_input_prompts` prompts → hang up.
     pub no_input_after: Duration,
     pub no_input_prompts: u32,
@@ -85,7 +86,7 @@ impl Default for CallRules {
             call_max: Duration::from_secs(30 * 60),
             // A caller who has heard nothing for so long would hang up.
             agent_ready_max: Duration::from_secs(6),
-            agent_silence_max: Duration::from_secs(12),
+            agent_silence_max: None,
             no_input_after: Duration::from_secs(12),
             no_input_prompts: 2,
             no_input_prompt: "Ask whether the caller is still there.".into(),

@@ -344,8 +344,9 @@ pub(super) struct CallLimits {
     /// From the answer until the agent is ready; after that it counts as lost.
     #[schemars(extend("default" = values::duration_text(CallRules::default().agent_ready_max)))]
     pub agent_ready: Option<DurationText>,
-    /// The longest a waiting caller hears nothing from the agent; after that it counts as lost.
-    #[schemars(extend("default" = values::duration_text(CallRules::default().agent_silence_max)))]
+    /// The longest a waiting caller hears nothing from the agent; after that it counts as lost. Where it is not written, 5s;
+    /// with Deepgram the time in which its listener finds the end of a turn comes on top, and a pipeline has as long as its
+    /// services may take one after the other.
     pub agent_silence: Option<DurationText>,
     /// The caller hears ringing until the agent has something to say, and at most so long.
     #[schemars(extend("default" = values::duration_text(CallRules::default().answer_max)))]

@@ -16,7 +16,7 @@ pub(super) struct Fillers {
     /// Where silence would be unexplained.
     #[schemars(extend("default" = Sentence::Moment.text()))]
     pub moment: Option<Words>,
-    /// Where it goes on.
+    /// Where the wait goes on, every few seconds.
     #[schemars(extend("default" = Sentence::Patience.text()))]
     pub patience: Option<Words>,
 }

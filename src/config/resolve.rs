@@ -428,12 +428,9 @@ impl Resolver<'_> {
                 least,
                 &limit.key("agent_ready"),
             ),
-            agent_silence_max: self.duration(
-                limits.agent_silence,
-                default.agent_silence_max,
-                least,
-                &limit.key("agent_silence"),
-            ),
+            agent_silence_max: limits
+                .agent_silence
+                .map(|written| self.duration(Some(written), values::DURATION_MAX, least, &limit.key("agent_silence"))),
             answer_max: self.duration(limits.answer, default.answer_max, Duration::ZERO, &limit.key("answer")),
             quiet_max: self.duration(limits.quiet, default.quiet_max, least, &limit.key("quiet")),
             recovery: Recovery {

@@ -13,7 +13,7 @@ use crate::{
 };
 use futures_util::future::BoxFuture;
 use serde_json::Value;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
 /// A service that answers conversations; one configured model serves all calls.
@@ -33,6 +33,11 @@ pub trait Model: Send + Sync {
     /// How often it is asked again when it fails in passing.
     fn retries(&self) -> u32 {
         0
+    }
+    /// How long it is waited for, for the first word of an answer and for each one after it. One on this machine answers at
+    /// once.
+    fn word_max(&self) -> Duration {
+        Duration::ZERO
     }
     /// Streams one answer into `pieces`, which it waits for when they are not taken. Dropping it aborts the request.
     ///

@@ -34,8 +34,6 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-/// From one token to the next. Some servers tell a call only when they have all of it.
-const BETWEEN_MAX: Duration = Duration::from_secs(10);
 /// What follows the end of an answer is its usage; the last words wait to be spoken meanwhile.
 const AFTER_MAX: Duration = Duration::from_millis(500);
 /// Nobody speaks so long at the telephone. The time that the words wait to be taken is in it.
@@ -86,20 +84,23 @@ impl Model for Chat {
         self.options.retries
     }
 
+    fn word_max(&self) -> Duration {
+        Duration::from_millis(self.options.timeout_ms)
+    }
+
     fn answer(&self, ask: Ask, pieces: mpsc::Sender<Piece>) -> BoxFuture<'static, Result<Finish, Fault>> {
         let request = self.request(&ask);
-        let first = Duration::from_millis(self.options.timeout_ms);
-        let answering = answer(send(request), first, pieces);
+        let answering = answer(send(request), self.word_max(), pieces);
         async move { timeout(ANSWER_MAX, answering).await.map_err(|_| Fault::Slow(ANSWER_MAX))? }.boxed()
     }
 }
 
 async fn answer(
     asking: impl Future<Output = Result<Response, Fault>>,
-    first: Duration,
+    limit: Duration,
     pieces: mpsc::Sender<Piece>,
 ) -> Result<Finish, Fault> {
-    let (mut limit, mut deadline) = (first, Instant::now() + first);
+    let mut deadline = Instant::now() + limit;
     let response = timeout_at(deadline, asking).await.map_err(|_| Fault::Slow(limit))??;
     let mut events = sse::events(response, ANSWER_BYTES_MAX);
     let mut answer = Answer::default();
@@ -123,7 +124,7 @@ async fn answer(
             }
             deadline = Instant::now() + AFTER_MAX;
         } else if token {
-            (limit, deadline) = (BETWEEN_MAX, Instant::now() + BETWEEN_MAX);
+            deadline = Instant::now() + limit;
         }
         if answer.is_done() {
             break;

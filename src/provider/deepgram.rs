@@ -54,7 +54,9 @@ impl Provider for VoiceAgent {
     }
 
     fn traits(&self) -> AgentTraits {
-        AgentTraits { detects_speech: true, cancels_on_speech: true, ..AgentTraits::PLAIN }
+        // It begins to think when its own listener has found the end of the turn.
+        let answer_max = AgentTraits::PLAIN.answer_max + self.options.listen.end_max();
+        AgentTraits { detects_speech: true, cancels_on_speech: true, answer_max, ..AgentTraits::PLAIN }
     }
 
     fn dialect(&self) -> Option<Dialect> {

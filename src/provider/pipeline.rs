@@ -137,11 +137,30 @@ fn told_of(path: &str, name: &str, kind: &str, problem: OptionProblem) -> Option
     OptionProblem { path: path.into(), message: format!("{at}: {}", problem.message), hint: problem.hint }
 }
 
+/// What fails at once and is asked again takes time as well, and so does every word on its way.
+const AT_ONCE: Duration = Duration::from_secs(3);
+
 /// Shared by all calls.
 struct Stages {
     listeners: Ranks<dyn Listener>,
     models: Ranks<dyn Model>,
     voices: Ranks<dyn Voice>,
+}
+
+impl Stages {
+    /// Each service in its turn says nothing, and the pipeline knows when: the call only sees to it that this has an end.
+    fn answer_max(&self) -> Duration {
+        self.listeners.silence_max(run::TIMES_HEARD, Listener::turn_max)
+            + self.models.silence_max(1, Model::word_max)
+            + self.voices.silence_max(1, Voice::first_sound_max)
+            + AT_ONCE
+    }
+
+    /// The model goes on late, and then the voice speaks that late.
+    fn gap_max(&self) -> Duration {
+        let word_max = self.models.services().map(Model::word_max).max().unwrap_or_default();
+        word_max + self.voices.silence_max(1, Voice::first_sound_max) + AT_ONCE
+    }
 }
 
 struct Pipeline {
@@ -166,6 +185,8 @@ impl Provider for Pipeline {
             takes_keys: self.takes_keys,
             summarises: self.summarises,
             ends_turns: self.ends_turns,
+            answer_max: self.stages.answer_max(),
+            gap_max: self.stages.gap_max(),
             ..AgentTraits::PLAIN
         }
     }

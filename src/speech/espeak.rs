@@ -96,6 +96,10 @@ impl Voice for Espeak {
         KIND.kind
     }
 
+    fn first_sound_max(&self) -> Duration {
+        CLAUSE_MAX
+    }
+
     fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>> {
         self.run(text, SPEAK_MAX).boxed()
     }

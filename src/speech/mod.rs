@@ -39,6 +39,8 @@ pub trait Voice: Send + Sync {
     fn retries(&self) -> u32 {
         0
     }
+    /// How long the first sound of a clause is waited for.
+    fn first_sound_max(&self) -> Duration;
     /// Speaks `text`. It takes no longer than the voice's own limit.
     fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>>;
     /// Speaks a clause of an answer, told as it is made; dropping the stream stops it. It is in the format of `leg`

@@ -22,8 +22,8 @@ use serde::Deserialize;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-/// From one piece of a clause to the next; a voice is faster than speech, and the caller hears the pieces meanwhile. A
-/// call gives up an agent that says nothing for 3 s in the middle of an answer: before that the next clause is heard.
+/// From one piece of a clause to the next; a voice is faster than speech, and the caller hears the pieces meanwhile. Then the
+/// next clause is spoken.
 const BETWEEN_MAX: Duration = Duration::from_millis(2_500);
 /// Who is so late at a deadline was not awake, and looks once more for what has come meanwhile.
 const OVERSLEPT: Duration = Duration::from_millis(100);
@@ -61,13 +61,17 @@ impl<S: Service> Voice for S {
         self.patience().retries
     }
 
+    fn first_sound_max(&self) -> Duration {
+        self.patience().clause()
+    }
+
     fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>> {
         let ask = move |limit| self.sounds(text.to_owned(), Format::SLIN24, limit);
         sentence(self.patience(), ask).boxed()
     }
 
     fn stream(&self, text: String, leg: Format) -> Sounds {
-        self.sounds(text, leg, self.patience().clause())
+        self.sounds(text, leg, self.first_sound_max())
     }
 }
 

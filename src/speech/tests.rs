@@ -135,6 +135,10 @@ impl Voice for Parrot {
         "espeak_ng"
     }
 
+    fn first_sound_max(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
     fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>> {
         async move {
             let at_once = self.speaking.fetch_add(1, SeqCst) + 1;

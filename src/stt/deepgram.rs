@@ -263,6 +263,10 @@ impl Listener for Deepgram {
         self.options.patience.retries
     }
 
+    fn turn_max(&self) -> Duration {
+        self.options.patience.turn()
+    }
+
     /// Flux always does.
     fn ends_turns(&self) -> bool {
         let Options { endpointing_ms, utterance_end_ms, .. } = &self.options;

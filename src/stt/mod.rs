@@ -76,6 +76,8 @@ pub trait Listener: Send + Sync {
     fn retries(&self) -> u32 {
         0
     }
+    /// How long the words of a turn are waited for after its end.
+    fn turn_max(&self) -> Duration;
     /// Tells by itself where a turn ends ([`Heard::Complete`]).
     fn ends_turns(&self) -> bool {
         false

@@ -205,6 +205,10 @@ impl Listener for Realtime {
         self.0.patience.retries
     }
 
+    fn turn_max(&self) -> Duration {
+        self.0.patience.turn()
+    }
+
     fn format(&self, leg: Format) -> Format {
         match leg.encoding {
             Encoding::Mulaw | Encoding::Alaw => leg,

@@ -64,6 +64,10 @@ impl<S: Scribe> Listener for ByUtterance<S> {
         S::KIND
     }
 
+    fn turn_max(&self) -> Duration {
+        self.0.patience().turn()
+    }
+
     fn format(&self, _: Format) -> Format {
         S::FORMAT
     }

@@ -1,6 +1,6 @@
 //! Every way out of a call.
 
-use crate::stage::{APOLOGY, Stage, approved_tool, rules};
+use crate::stage::{AGENT, APOLOGY, Stage, approved_tool, rules};
 use offhook::{
     call::{
         AgentCommand, AgentEvent, AgentLoss, CallRules, EndReason, Input, LegCommand, LegEvent, OnFailure, SetupStep,
@@ -78,10 +78,10 @@ fn an_agent_lost_before_the_answer_is_apologised_for_as_soon_as_the_caller_can_h
 #[test]
 fn an_agent_that_owes_an_answer_and_stays_silent_is_given_up() {
     let mut stage = Stage::greeted();
-    stage.caller_says(500).after(rules().agent_silence_max.as_millis() as u64 + 7_000);
+    stage.caller_says(500).after(AGENT.answer_max.as_millis() as u64 + 7_000);
     assert_eq!(stage.end_reason(), Some(EndReason::AgentSilent));
     let mut mute = Stage::answered(rules());
-    mute.after(rules().agent_silence_max.as_millis() as u64 + 7_000);
+    mute.after(AGENT.answer_max.as_millis() as u64 + 7_000);
     assert_eq!(mute.end_reason(), Some(EndReason::AgentSilent), "a greeting is owed too");
 }
 

@@ -15,3 +15,4 @@ mod tool_properties;
 mod tools;
 mod transfers;
 mod turns;
+mod waits;

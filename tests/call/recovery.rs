@@ -271,7 +271,7 @@ fn a_long_turn_is_given_to_the_next_agent_in_few_pieces() {
         stage.leg(LegEvent::Audio(vec![0x31; 160].into())).after(20);
     }
     stage.agent(AgentEvent::CallerSpeechStopped);
-    let waited = rules().agent_silence_max.as_millis() as u64;
+    let waited = AGENT.answer_max.as_millis() as u64;
     stage.understudies.push_back(successor(false));
     for _ in 0..waited / 20 + 1 {
         stage.leg(LegEvent::Audio(vec![0xff; 160].into())).after(20);

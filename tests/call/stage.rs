@@ -471,6 +471,17 @@ impl Stage {
         self.seen.iter().filter_map(slot).collect()
     }
 
+    /// Frames that left, in order, and what they are made of; `None` is silence.
+    pub fn frames(&self) -> Vec<(Duration, Option<u8>)> {
+        let frame = |(at, output): &(Duration, Output)| match output {
+            Output::ToLeg(LegCommand::Play(frame)) => {
+                Some((*at, frame.first().copied().filter(|_| !is_silence(frame))))
+            }
+            _ => None,
+        };
+        self.seen.iter().filter_map(frame).collect()
+    }
+
     /// When frames of this byte left.
     pub fn heard(&self, byte: u8) -> Vec<Duration> {
         let heard = |(at, output): &(Duration, Output)| match output {

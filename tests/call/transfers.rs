@@ -4,7 +4,7 @@ use crate::stage::{Stage, rules};
 use bytes::Bytes;
 use offhook::{
     audio::{Format, RingBack, RingTone},
-    call::{AgentCommand, AgentEvent, CallRules, EndReason, LegCommand, LegEvent, Note, Output, TransferFault},
+    call::{AgentCommand, CallRules, EndReason, LegCommand, LegEvent, Note, Output, TransferFault},
     tool::{CallAction, ToolOutcome},
 };
 use std::time::Duration;
@@ -168,7 +168,7 @@ fn keys_are_digits_star_hash_letters_and_pauses() {
 fn an_agent_that_still_speaks_when_the_wait_for_its_last_words_is_over_is_cut_off() {
     let mut stage = Stage::greeted();
     stage.starts("r").speaks("r", 60_000).calls_tool("c1", "transfer", r#"{"destination":"sales"}"#).runs_tools();
-    stage.agent(AgentEvent::ResponseStarted { response: "r".into() }).after(80_000);
+    stage.speaks("r", 30_000).after(80_000);
     assert_eq!(stage.leg_commands().len(), 1);
     stage.leg(LegEvent::Dialling { limit: LIMIT }).leg(LegEvent::TransferFailed(TransferFault::Busy));
     stage.seen.clear();

@@ -23,8 +23,8 @@ use tokio::task::spawn_blocking;
 
 /// No caller hears more than 1.5 s of unexplained silence. The tape has frames of 20 ms.
 pub const QUIET_MAX: Duration = ms(1_520);
-/// "One moment, please" explains silence for a while: 5 s until the next sentence, and the end of its own recording.
-const EXPLAINED_MAX: Duration = ms(5_500);
+/// "One moment, please" explains silence for a while, and nobody hears nothing for longer.
+const EXPLAINED_MAX: Duration = ms(4_000);
 /// From the fault, or from the caller's last word after it, until another session is heard.
 const CARRIED_ON: Duration = ms(8_000);
 /// The same, where first it has to be noticed that nothing comes any more.

@@ -33,6 +33,7 @@ mod survived;
 mod table;
 mod tools;
 mod turns;
+mod waits;
 
 use std::time::Duration;
 

@@ -18,6 +18,7 @@ pub mod sound;
 mod states;
 pub mod tools;
 pub mod turns;
+pub mod waits;
 
 pub use crate::clocks::of_stages as clocks;
 use crate::{

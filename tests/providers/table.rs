@@ -2,7 +2,7 @@
 
 use crate::{
     clips, clocks, conversation, echoes, failover, faults, figures, fillers, openings, outages, questions, records,
-    runner::Case, sessions, stages, support::vendor, survived, tools, turns,
+    runner::Case, sessions, stages, support::vendor, survived, tools, turns, waits,
 };
 
 /// Tests that every provider passes, handed to another macro behind what it was given.
@@ -70,6 +70,7 @@ macro_rules! every {
             faults::a_connection_that_breaks_without_a_word
             faults::a_connection_that_is_half_open
             faults::a_vendor_that_falls_silent
+            waits::without_limits_of_its_own_a_call_with_a_silent_vendor_is_never_silent_for_long
             faults::quota_throttling_and_expiry_in_mid_call
             faults::nothing_but_garbage_in_mid_call
             faults::one_message_of_8_megabytes_is_survived
@@ -219,6 +220,8 @@ pipeline! {
     faults::a_connection_that_breaks_without_a_word
     faults::a_connection_that_is_half_open
     faults::a_vendor_that_falls_silent
+    waits::without_limits_of_its_own_a_call_with_a_silent_vendor_is_never_silent_for_long
+    waits::without_limits_of_their_own_the_next_service_stands_in_before_the_call_gives_up
     faults::one_message_of_8_megabytes_is_survived
     faults::another_vendor_goes_on_with_what_was_said_and_with_what_a_tool_found
     faults::a_refused_successor_is_counted_and_another_one_takes_the_call

@@ -56,6 +56,8 @@ pub struct Stages {
     speaks: &'static str,
     /// More options of who listens.
     heard: Value,
+    /// They are waited for as long as they are by default.
+    by_default: bool,
 }
 
 impl Stages {
@@ -73,7 +75,7 @@ impl Stages {
         let model = Server::start(move |_| model::says(agent_words)).await;
         let voice = Server::start(move |asked| voice::speaks(asked, hertz(1 + voice), answer)).await;
         let listener = Vendor::start::<L>(scenario).await;
-        Self { listener, scribe, model, voice, listens: None, speaks: VOICES[0], heard: json!({}) }
+        Self { listener, scribe, model, voice, listens: None, speaks: VOICES[0], heard: json!({}), by_default: false }
     }
 
     /// One of [`SCRIBES`] listens.
@@ -91,17 +93,27 @@ impl Stages {
         Self { heard, ..self }
     }
 
-    /// An entry of `stt`, of `llm` and of `voices`. Nobody waits as long as callers would.
+    /// No limit is configured.
+    pub fn by_default(self) -> Self {
+        Self { by_default: true, ..self }
+    }
+
+    /// An entry of `stt`, of `llm` and of `voices`. Most tests do not wait as long as callers would.
     fn entries(&self) -> [(&'static str, &'static str, Value); 3] {
-        let llm = json!({ "base_url": format!("http://{}/v1", self.model.address), "model": "m", "timeout_ms": 1_500 });
+        let mut llm = json!({ "base_url": format!("http://{}/v1", self.model.address), "model": "m" });
         let (stt, mut heard) = match self.listens {
             None => (self.listener.kind(), self.listener.options().clone()),
             Some(scribe) => (scribe, reached(scribe, self.scribe.address)),
         };
-        heard["timeout_ms"] = 1_500.into();
-        self.heard.as_object().into_iter().flatten().for_each(|(key, value)| heard[key] = value.clone());
         let mut spoken = reached(self.speaks, self.voice.address);
-        spoken["first_sound_ms"] = 1_500.into();
+        if !self.by_default {
+            for (options, limit) in
+                [(&mut heard, "timeout_ms"), (&mut llm, "timeout_ms"), (&mut spoken, "first_sound_ms")]
+            {
+                options[limit] = 1_500.into();
+            }
+        }
+        self.heard.as_object().into_iter().flatten().for_each(|(key, value)| heard[key] = value.clone());
         let tts = if matches!(self.speaks, "aura" | "flux") { "deepgram_speech" } else { self.speaks };
         [("stt", stt, heard), ("llm", "openai_chat", llm), ("voices", tts, spoken)]
     }

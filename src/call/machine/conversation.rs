@@ -18,8 +18,9 @@ use std::time::{Duration, Instant};
 const FRAMES_A_SECOND: usize = 50;
 /// Nobody speaks for so long without a breath: the provider has lost the end of the caller's turn.
 const CALLER_TURN_MAX: Duration = Duration::from_secs(4 * 60);
-/// An agent that was asked for a last word has begun it by now, or will not.
-const FAREWELL_BEGINS_MAX: Duration = Duration::from_secs(5);
+/// An agent that was asked for a last word has begun it by now, or will not; and in it no gap is longer. Nobody asks a caller
+/// to wait for a goodbye.
+pub(super) const FAREWELL_BEGINS_MAX: Duration = Duration::from_secs(3);
 /// The caller has been in conversation already, so there is nobody to be greeted.
 const TAKE_OVER: &str = "You have just taken over this call. Say in one sentence that you take over, and go on.";
 
@@ -54,6 +55,9 @@ impl CallMachine {
                 self.waiting.response_begins(now);
                 self.clock.response_began(now);
                 self.response = Some(Response { id: response, spoke: false });
+                if std::mem::take(&mut self.broke_off) {
+                    self.expect_speech(now);
+                }
             }
             AgentEvent::Audio { response, item, audio } => self.on_agent_audio(response, item, audio, now, out),
             AgentEvent::ResponseDone { response, status } => self.on_response_done(&response, status, now, out),
@@ -106,6 +110,7 @@ impl CallMachine {
                 self.timers.clear(Timer::AgentSilence);
                 self.timers.clear(Timer::Stalled);
                 self.clock.audio_came(now);
+                self.waiting.agent_speaks();
                 self.ears.answered();
                 self.succession.somebody_speaks();
                 self.asked_again = false;
@@ -131,9 +136,11 @@ impl CallMachine {
         if ended.is_none() {
             out.push(Output::Measure(Measure::OddId));
         }
-        if ended.as_ref().is_some_and(|response| response.spoke) {
+        let spoke = ended.as_ref().is_some_and(|response| response.spoke);
+        if spoke {
             self.succession.has_answered();
         }
+        self.broke_off = spoke && status == ResponseStatus::Incomplete;
         self.last_response = Some(response.clone());
         self.actions.response_completed();
         let called_tools = !self.actions.is_empty();
@@ -150,6 +157,13 @@ impl CallMachine {
         if empty && owed && status != ResponseStatus::Cancelled {
             self.ask_again(now, out);
         }
+    }
+
+    /// What has not come of a farewell is not waited for, and neither is the agent's word that this was all.
+    pub(super) fn farewell_is_over(&mut self, now: Instant, out: &mut Vec<Output>) {
+        self.response = None;
+        self.actions.response_completed();
+        self.answer_tools(now, out);
     }
 
     /// A failed or empty answer is not waited out in silence: once more, then the agent is given up.
@@ -170,7 +184,7 @@ impl CallMachine {
     /// The caller speaks: if the agent was speaking or about to, it stops within the next slot.
     pub(super) fn on_caller_speech(&mut self, now: Instant, out: &mut Vec<Output>) {
         self.has_spoken = false;
-        self.asked_again = false;
+        (self.asked_again, self.broke_off) = (false, false);
         self.prompts_used = 0;
         self.manners = Manners::default();
         self.actions.forget_announcements();
@@ -304,11 +318,16 @@ impl CallMachine {
         self.hears_turns() && self.track.floor() == Floor::Caller
     }
 
+    /// How long the agent may leave a caller without a word who waits for one.
+    pub(super) fn silence_max(&self) -> Duration {
+        self.plan.rules.agent_silence_max.unwrap_or(self.plan.agent.answer_max)
+    }
+
     /// From now on the agent owes the caller speech.
     pub(super) fn expect_speech(&mut self, now: Instant) {
         self.manners.asks = false;
         if self.agent == Agent::Ready && !matches!(self.phase, Phase::Connecting) {
-            let mut limit = self.plan.rules.agent_silence_max;
+            let mut limit = self.silence_max();
             if matches!(self.phase, Phase::Leaving(_)) {
                 limit = limit.min(FAREWELL_BEGINS_MAX);
             }

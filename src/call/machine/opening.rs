@@ -1,17 +1,13 @@
 //! The first second of a call: ringing, the answer, what is heard first.
 
-use super::{Agent, CallMachine, Phase, Timer};
+use super::{Agent, CallMachine, Phase, Timer, conversation::FAREWELL_BEGINS_MAX};
 use crate::call::{
     leg::LegCommand,
     record::{Measure, Note},
     track::Purpose,
     words::Output,
 };
-use std::time::{Duration, Instant};
-
-/// Between two pieces of one answer. Providers make speech faster than it is heard; one that leaves the
-/// caller in mid-sentence for so long has lost the rest.
-const ANSWER_GAP_MAX: Duration = Duration::from_secs(3);
+use std::time::Instant;
 
 impl CallMachine {
     /// The caller is answered: there is something to be heard, or they have heard ringing for long enough.
@@ -56,12 +52,21 @@ impl CallMachine {
 
     /// An answer that was begun and is not over has to go on.
     pub(super) fn await_rest_of_answer(&mut self, now: Instant) {
-        let begun = self.response.as_ref().is_some_and(|response| response.spoke);
-        let stays = matches!(self.phase, Phase::Talking) && self.agent == Agent::Ready;
-        if begun && stays && !self.track.agent_waits() && !self.timers.is_set(Timer::AgentSilence) {
-            self.timers.set_if_idle(Timer::Stalled, now + ANSWER_GAP_MAX);
-        } else {
-            self.timers.clear(Timer::Stalled);
+        let leaving = matches!(self.phase, Phase::Leaving(_));
+        let stays = (matches!(self.phase, Phase::Talking) || leaving) && self.agent == Agent::Ready;
+        let limit = match &self.response {
+            Some(response) if response.spoke => Some(self.plan.agent.gap_max),
+            // It says nothing, and no tool runs that it could be waiting for.
+            Some(_) if !self.actions.is_running() => Some(self.silence_max()),
+            _ => None,
+        };
+        let waits = stays && !self.track.agent_waits() && !self.timers.is_set(Timer::AgentSilence);
+        match limit.filter(|_| waits) {
+            Some(limit) => {
+                let limit = if leaving { limit.min(FAREWELL_BEGINS_MAX) } else { limit };
+                self.timers.set_if_idle(Timer::Stalled, now + limit);
+            }
+            None => self.timers.clear(Timer::Stalled),
         }
     }
 }

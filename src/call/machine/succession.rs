@@ -252,7 +252,7 @@ impl CallMachine {
         self.track.new_agent(!self.ears.own_turns());
         (self.response, self.last_response) = (None, None);
         self.waiting.new_agent();
-        self.asked_again = false;
+        (self.asked_again, self.broke_off) = (false, false);
         self.agent = Agent::Ready;
         if lost && matches!(self.phase, Phase::Talking | Phase::Connecting) {
             self.pick_up_the_thread(now, out);

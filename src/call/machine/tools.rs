@@ -122,8 +122,8 @@ impl CallMachine {
                 match dispatched {
                     Some(output) => self.actions.dispatch(id, output, deadline),
                     None => {
-                        let slow = Slow { tool: call.name().into(), announce: call.announce().cloned(), began: now };
-                        self.actions.run(id, deadline, Some(slow));
+                        let (tool, announce) = (call.name().into(), call.announce().cloned());
+                        self.actions.run(id, deadline, Slow { tool, announce, began: now, told: false });
                     }
                 }
                 out.push(Output::RunTool(*call));
@@ -425,7 +425,7 @@ impl CallMachine {
         self.ears.new_agent(&agent);
         self.track.new_agent(!self.ears.own_turns());
         (self.response, self.last_response) = (None, None);
-        (self.has_spoken, self.asked_again, self.prompts_used) = (false, false, 0);
+        (self.has_spoken, self.asked_again, self.broke_off, self.prompts_used) = (false, false, false, 0);
         self.manners = Manners::default();
         self.waiting.new_agent();
         self.succession = Succession::default();

@@ -1,9 +1,10 @@
-//! What a caller hears who waits: a slow tool is announced, and silence that nobody explains is filled.
+//! What a caller hears who waits: a slow tool is announced, silence that nobody explains is filled, and no silence is long.
 //!
 //! Silence is what is spoken into, so its own clock has to have run besides the tool's: a caller who is
-//! hearing somebody, live or from what is queued, knows that somebody is there. One sentence a turn is
-//! enough for any number of slow tools, and it makes place for the answer when that comes. Only while an
-//! agent is being replaced, which may take longer, a second sentence and more follow.
+//! hearing somebody, live or from what is queued, knows that somebody is there. One announcement or "One moment, please" a
+//! turn is enough for any number of slow tools, and it makes place for the answer when that comes. Whoever has to wait
+//! longer hears now and then that they are not forgotten, in another sentence: whether it is a tool, the agent or the next
+//! agent that they wait for.
 
 use super::{Agent, CallMachine, Phase, Timer};
 use crate::call::{
@@ -27,12 +28,13 @@ const ABOUT_TO_SPEAK: Duration = Duration::from_millis(500);
 const HELD_BACK_MAX: Duration = Duration::from_millis(150);
 /// Nobody hears nothing for longer, but by a threshold that was configured.
 const UNEXPLAINED_MAX: Duration = Duration::from_millis(1_500);
-/// Between the sentences that a caller hears while an agent is being replaced.
-const PATIENCE_EVERY: Duration = Duration::from_secs(5);
+/// After a sentence that asked the caller to wait, until the next one. With [`ABOUT_TO_SPEAK`], and the 400 ms of silence at
+/// the end of a recording, nobody hears nothing for more than 4 s, when people ask whether somebody is there.
+const PATIENCE_EVERY: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// Since when the caller has heard nobody and said nothing.
+    /// Since when the caller has heard nothing and said nothing.
     silent_since: Option<Instant>,
     /// The caller's turn in which a sentence was heard.
     filled_turn: Option<u64>,
@@ -42,8 +44,8 @@ pub(super) struct Waiting {
     response_since: Option<Instant>,
     /// Since when the agent owes the caller words.
     owed_since: Option<Instant>,
-    /// How many sentences a caller has heard since the agent was lost.
-    patience: u32,
+    /// It follows a sentence that asked the caller to wait.
+    explained: bool,
 }
 
 enum Sentence {
@@ -54,7 +56,7 @@ enum Sentence {
 
 impl Waiting {
     pub fn caller_speaks(&mut self) {
-        self.caller_speaks = true;
+        (self.caller_speaks, self.explained) = (true, false);
     }
 
     /// The silence began when the caller was last heard, not when that was found to be the end.
@@ -63,17 +65,22 @@ impl Waiting {
         self.silent_since = Some(last_voiced);
     }
 
+    /// Who hears the agent break off does not know why.
+    pub fn agent_speaks(&mut self) {
+        self.explained = false;
+    }
+
     pub fn response_begins(&mut self, now: Instant) {
         self.response_since = Some(now);
     }
 
     /// The old one's word that the caller stopped will not come.
     pub fn new_agent(&mut self) {
-        (self.caller_speaks, self.patience, self.response_since) = (false, 0, None);
+        (self.caller_speaks, self.response_since) = (false, None);
     }
 
-    /// The caller has heard a sentence of ours in this turn.
-    pub fn has_filled(&self, turn: u64) -> bool {
+    /// The caller has heard such a sentence in this turn.
+    fn has_filled(&self, turn: u64) -> bool {
         self.filled_turn == Some(turn)
     }
 }
@@ -104,48 +111,69 @@ impl CallMachine {
         if !stays || self.capture.is_some() || self.manners.audio_held {
             return None;
         }
-        let quiet = silent_since + self.plan.rules.quiet_max;
-        match self.agent {
-            Agent::Gone => None,
-            Agent::Dialling | Agent::Lost if self.waiting.patience == 0 => Some((quiet, Sentence::Moment)),
-            Agent::Dialling | Agent::Lost => Some((silent_since + PATIENCE_EVERY, Sentence::Patience)),
-            Agent::Ready if self.waiting.has_filled(self.policy.turn()) => None,
-            Agent::Ready => self.sentence_of_ready_agent(silent_since, quiet),
-        }
+        let (due, slow) = match self.agent {
+            Agent::Gone => return None,
+            Agent::Dialling | Agent::Lost => (self.usual(silent_since), None),
+            Agent::Ready => self.awaited(silent_since)?,
+        };
+        let first = !self.waiting.explained && !self.waiting.has_filled(self.policy.turn());
+        let sentence = match slow.filter(|slow| !slow.told) {
+            Some(slow) if first => Sentence::Announcement(slow.clone()),
+            _ if first => Sentence::Moment,
+            _ => Sentence::Patience,
+        };
+        Some((due, sentence))
     }
 
-    fn sentence_of_ready_agent(&self, silent_since: Instant, quiet: Instant) -> Option<(Instant, Sentence)> {
+    /// When the silence of an agent that is there has lasted too long, and for which tool; `None`: nobody waits for it.
+    fn awaited(&self, silent_since: Instant) -> Option<(Instant, Option<&Slow>)> {
         let owed = self.timers.is_set(Timer::AgentSilence);
+        let usual = self.usual(silent_since);
         match &self.response {
             // What it began it does not go on with.
-            Some(response) if response.spoke => Some((quiet, Sentence::Moment)),
+            Some(response) if response.spoke => Some((usual, None)),
             Some(_) if owed => {
                 let began = self.waiting.response_since.unwrap_or(silent_since);
-                let held_back = quiet.max((began + ABOUT_TO_SPEAK).min(quiet + HELD_BACK_MAX));
-                Some((self.not_at_once(held_back, silent_since), Sentence::Moment))
+                let held_back_max = if self.waiting.explained { ABOUT_TO_SPEAK } else { HELD_BACK_MAX };
+                let held_back = usual.max((began + ABOUT_TO_SPEAK).min(usual + held_back_max));
+                Some((self.not_at_once(held_back, usual, silent_since), None))
             }
-            // It may be about to call a tool, or to say nothing.
-            Some(_) => None,
-            None if owed => Some((self.not_at_once(quiet, silent_since), Sentence::Moment)),
+            // It is about to say something of its tools, or to call another.
+            Some(_) => {
+                let due = usual.max(silent_since + PATIENCE_EVERY + ABOUT_TO_SPEAK);
+                (!self.actions.is_empty()).then_some((due, None))
+            }
+            None if owed => Some((self.not_at_once(usual, usual, silent_since), None)),
             None => {
                 let slow = self.actions.slow().map(|slow| (self.due(slow, silent_since), slow));
                 let (due, slow) = slow.min_by_key(|(due, _)| *due)?;
-                Some((due, Sentence::Announcement(slow.clone())))
+                Some((if self.waiting.explained { usual } else { due }, Some(slow)))
             }
         }
     }
 
+    /// When silence has lasted long enough, whatever it is that the caller waits for.
+    fn usual(&self, silent_since: Instant) -> Instant {
+        let quiet = self.plan.rules.quiet_max;
+        silent_since + if self.waiting.explained { PATIENCE_EVERY.max(quiet) } else { quiet }
+    }
+
     /// `due`, unless the silence was longer than anybody's when the agent came to owe words: a tool that may be slow by its own
-    /// threshold has ended, and the answer is about to come.
-    fn not_at_once(&self, due: Instant, silent_since: Instant) -> Instant {
+    /// threshold, or was announced, has ended, and the answer is about to come.
+    fn not_at_once(&self, due: Instant, usual: Instant, silent_since: Instant) -> Instant {
         let owed = self.waiting.owed_since.filter(|since| *since > silent_since + UNEXPLAINED_MAX);
-        owed.map_or(due, |since| due.max(since + ABOUT_TO_SPEAK))
+        match owed {
+            Some(since) if self.waiting.explained => due.max((since + ABOUT_TO_SPEAK).min(usual + ABOUT_TO_SPEAK)),
+            Some(since) => due.max(since + ABOUT_TO_SPEAK),
+            None => due,
+        }
     }
 
     /// When the caller should be told of a tool, by what it was configured to and what it usually takes. Where nothing was
     /// configured the silence counts, whenever in it the tool began.
     fn due(&self, slow: &Slow, silent_since: Instant) -> Instant {
-        let (since, after) = match &slow.announce {
+        let announce = slow.announce.as_ref().filter(|_| !slow.told);
+        let (since, after) = match announce {
             Some(announce) => (slow.began.max(silent_since), announce.after),
             None => (silent_since, self.plan.rules.quiet_max),
         };
@@ -156,7 +184,7 @@ impl CallMachine {
             since + after.min(ABOUT_TO_ANSWER)
         } else if due < usually_over && usually_over < due + ABOUT_TO_ANSWER * 2 {
             // An announcement comes later than any other sentence, by its own threshold.
-            match slow.announce {
+            match announce {
                 Some(_) => usually_over,
                 None => usually_over.min(due + HELD_BACK_MAX),
             }
@@ -181,11 +209,8 @@ impl CallMachine {
             self.actions.forget_announcements();
             out.push(Output::Note(Note::Announced { tool: slow.tool }));
         }
-        self.waiting.filled_turn = Some(self.policy.turn());
+        (self.waiting.filled_turn, self.waiting.explained) = (Some(self.policy.turn()), true);
         self.clock.filled();
-        if self.agent != Agent::Ready {
-            self.waiting.patience += 1;
-        }
         self.say_verbatim(&spoken, purpose, out);
     }
 

@@ -47,7 +47,8 @@ pub(super) struct Options {
     /// Ask for the number of tokens with each answer. A few servers refuse the question.
     #[serde(default = "include_usage")]
     pub(super) include_usage: bool,
-    /// The longest wait for the first word or call of an answer.
+    /// The longest wait for the first word or call of an answer, and from one to the next: some servers tell a call only when
+    /// they have all of it.
     #[serde(default = "timeout_ms")]
     #[schemars(range(min = 500, max = 60_000))]
     pub(super) timeout_ms: u64,
@@ -104,9 +105,9 @@ const fn include_usage() -> bool {
     true
 }
 
-/// A caller who hears nothing for longer asks whether somebody is there.
+/// As long as a caller waits for any other agent; then the next model of the pipeline is asked.
 const fn timeout_ms() -> u64 {
-    8_000
+    5_000
 }
 
 impl Options {

@@ -24,7 +24,7 @@ use tokio::{
     sync::oneshot,
 };
 
-const FIRST: Duration = Duration::from_secs(3);
+const WAIT: Duration = Duration::from_secs(3);
 const SECRET: &str = "sk-a-secret-key";
 
 fn event(data: &Value) -> String {
@@ -65,7 +65,7 @@ async fn heard_of(
         }
         pieces
     };
-    let (finish, pieces) = tokio::join!(answer(asking, FIRST, sender), collecting);
+    let (finish, pieces) = tokio::join!(answer(asking, WAIT, sender), collecting);
     (pieces, finish)
 }
 
@@ -290,8 +290,8 @@ async fn an_answer_without_an_end_is_given_up() {
 #[tokio::test(start_paused = true)]
 async fn a_silent_service_is_waited_for_as_long_as_is_set_and_no_longer() {
     let began = Instant::now();
-    assert_eq!(heard_of(stream::pending()).await.1, Err(Fault::Slow(FIRST)));
-    assert_eq!(began.elapsed(), FIRST);
+    assert_eq!(heard_of(stream::pending()).await.1, Err(Fault::Slow(WAIT)));
+    assert_eq!(began.elapsed(), WAIT);
     // Neither comments nor thinking are words.
     let waiting = stream::unfold((), async |()| {
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -299,14 +299,14 @@ async fn a_silent_service_is_waited_for_as_long_as_is_set_and_no_longer() {
         Some((Ok(Bytes::from(format!(": PROCESSING\n\n{thought}"))), ()))
     });
     let began = Instant::now();
-    assert_eq!(heard_of(waiting.boxed()).await.1, Err(Fault::Slow(FIRST)));
-    assert_eq!(began.elapsed(), FIRST);
+    assert_eq!(heard_of(waiting.boxed()).await.1, Err(Fault::Slow(WAIT)));
+    assert_eq!(began.elapsed(), WAIT);
     let began = Instant::now();
     let stuck = whole(&text("So")).chain(stream::pending());
-    assert_eq!(heard_of(stuck).await, (vec![Piece::Text("So".into())], Err(Fault::Slow(BETWEEN_MAX))));
-    assert_eq!(began.elapsed(), BETWEEN_MAX);
-    let never_answered = answer(std::future::pending(), FIRST, mpsc::channel(1).0).await;
-    assert_eq!(never_answered, Err(Fault::Slow(FIRST)));
+    assert_eq!(heard_of(stuck).await, (vec![Piece::Text("So".into())], Err(Fault::Slow(WAIT))));
+    assert_eq!(began.elapsed(), WAIT);
+    let never_answered = answer(std::future::pending(), WAIT, mpsc::channel(1).0).await;
+    assert_eq!(never_answered, Err(Fault::Slow(WAIT)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -328,11 +328,11 @@ async fn a_service_is_not_blamed_while_its_words_wait_to_be_taken() {
         let mut count = 0;
         while receiver.recv().await.is_some() {
             count += 1;
-            tokio::time::sleep(BETWEEN_MAX * 2).await;
+            tokio::time::sleep(WAIT * 2).await;
         }
         count
     };
-    let (finish, count) = tokio::join!(answer(async { Ok(response.into()) }, FIRST, sender), slowly);
+    let (finish, count) = tokio::join!(answer(async { Ok(response.into()) }, WAIT, sender), slowly);
     assert_eq!((finish, count), (Ok(Finish::Stop), 5));
 }
 

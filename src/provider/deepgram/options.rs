@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 const BASE_URL: &str = "wss://agent.deepgram.com/v1/agent/converse";
 /// Made for turns of conversations; it finds their end by what was said.
@@ -24,6 +24,8 @@ const NOVA: &str = "nova-3";
 /// 2027-01-14).
 const THINK_MODEL: &str = "gpt-5.4-mini";
 const VOICE: &str = "aura-2-thalia-en";
+/// The server's own default of `eot_timeout_ms`.
+const EOT_TIMEOUT: Duration = Duration::from_secs(5);
 /// More are beyond what a recognizer can favour; the vendor asks for fewer than a hundred.
 const KEYTERMS_MAX: usize = 100;
 
@@ -275,6 +277,17 @@ impl Checked for Options {
 }
 
 impl Listen {
+    /// The longest silence before the end of a turn is found.
+    pub(super) fn end_max(&self) -> Duration {
+        match self {
+            // Nova finds it in the pause itself.
+            Self::V1 { .. } => Duration::ZERO,
+            Self::V2 { eot_timeout_ms, .. } => {
+                eot_timeout_ms.map_or(EOT_TIMEOUT, |ms| Duration::from_millis(ms.into()))
+            }
+        }
+    }
+
     fn provider(&self) -> Value {
         let list = |list: &Vec<String>| (!list.is_empty()).then(|| json!(list));
         match self {

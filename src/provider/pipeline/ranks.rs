@@ -1,7 +1,7 @@
 //! The services of one stage in order of preference: the first that is healthy is asked.
 
 use crate::remote::{Fault, wards::Ward};
-use std::{collections::VecDeque, ops::Deref, sync::Arc};
+use std::{collections::VecDeque, ops::Deref, sync::Arc, time::Duration};
 use tokio::time::sleep;
 
 /// Services that can stand in for each other.
@@ -27,6 +27,17 @@ impl<T: ?Sized> Ranks<T> {
 
     pub fn services(&self) -> impl Iterator<Item = &T> {
         self.0.iter().map(|rank| &*rank.service)
+    }
+
+    /// How long a caller waits for one of them when each that is asked says nothing. Each is asked once then, and `least` of
+    /// them at least: the same one again where there is no other.
+    pub fn silence_max(&self, least: usize, of: impl Fn(&T) -> Duration) -> Duration {
+        let all = self.0.iter().cycle().take(self.0.len().max(least));
+        all.map(|rank| of(&rank.service)).sum()
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// Those to be asked, one after the other.

@@ -40,6 +40,9 @@ const TURNS_MAX: usize = 64;
 const QUICK: Duration = Duration::from_secs(1);
 /// Nobody listens any more. Two slow attempts fit in; who is heard by nobody for longer is better off with another agent.
 const DEAF_MAX: Duration = Duration::from_secs(6);
+/// A listener that is alone is asked once more for the words of a turn for which it was waited in vain: its connection may have
+/// been dead.
+pub(super) const TIMES_HEARD: usize = 2;
 /// For the listener to take its goodbye; the engine waits twice as long for the whole session.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
 /// Speech of one clause: several times what it can be, and no voice that never ends.
@@ -290,20 +293,26 @@ async fn listen(
 ) -> Option<Fault> {
     let deaf_until = Some(Instant::now() + ready_max);
     let mut ears = Ears { leg, hears, to, kept: Kept::default(), ended: VecDeque::new(), worked: false, deaf_until };
+    // Since the words of a turn last came.
+    let mut slow = 0;
     loop {
         let (mut listeners, mut worked) = (stages.listeners.to_ask(), false);
         let mut last = Fault::Garbage("there is no listener");
         while let Some(mut rank) = listeners.next() {
             last = ears.listen_by(&rank, listeners.others()).await?;
             if std::mem::take(&mut ears.worked) {
-                worked = true;
+                (worked, slow) = (true, 0);
                 rank.renew();
             }
             let too_late = ears.deaf_until.is_some_and(|until| Instant::now() >= until);
+            let is_slow = matches!(last, Fault::Slow(_));
+            slow += usize::from(is_slow && !ears.ended.is_empty());
+            // A caller who waits for their words to be understood has waited for each of them.
+            let in_vain = too_late || slow >= stages.listeners.len().max(TIMES_HEARD);
             // Who lets a caller wait may do so again, and somebody else is there.
-            let is_slow = matches!(last, Fault::Slow(_)) && listeners.others() > 0;
-            listeners.failed(rank, &last, !too_late && !is_slow).await;
-            if too_late {
+            let may_repeat = !(in_vain || is_slow && listeners.others() > 0);
+            listeners.failed(rank, &last, may_repeat).await;
+            if in_vain {
                 return Some(last);
             }
         }

@@ -147,7 +147,7 @@ pub async fn a_slow_tools_own_sentence_is_heard_after_its_own_threshold_and_once
     stages.model.answers(|asked| match asked.results().len() {
         slept if slept == asked.turns() => model::says("There it is."),
         0 => model::calls(&[sleep_call(1, 2.4)]),
-        _ => model::calls(&[sleep_call(2, 8.0)]),
+        _ => model::calls(&[sleep_call(2, 7.0)]),
     });
     let one: &[&str] = &["one"];
     let sections = Stages::sections(&[("one", &stages)]) + &slow_server(&server);

@@ -1,14 +1,19 @@
-//! What a pipeline is refused for when it is loaded.
+//! What a pipeline is refused for when it is loaded, and what it says of itself.
 
 use crate::{
     config::{OptionProblem, ProviderConfig, Services},
-    provider::{Among, build_among},
+    provider::{Among, Provider, build_among},
     remote::wards::Wards,
 };
 use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
 
-/// What is wrong with a pipeline of these listeners; the other stages are right.
 fn problems(options: Value) -> Vec<OptionProblem> {
+    built(options).err().unwrap_or_default()
+}
+
+/// A pipeline of these listeners, or whatever else is written; the other stages are right.
+fn built(options: Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let entry =
         |name: &str, kind: &str, options: Value| (name.to_owned(), ProviderConfig { kind: kind.into(), options });
@@ -23,12 +28,34 @@ fn problems(options: Value) -> Vec<OptionProblem> {
             entry("whisper", "wyoming_transcribe", json!({ "address": "127.0.0.1:1" })),
         ]
         .into(),
-        llm: [entry("house", "openai_chat", json!({ "model": "m" }))].into(),
-        voices: [entry("piper", "wyoming_speech", json!({ "address": "127.0.0.1:2" }))].into(),
+        llm: [
+            entry("house", "openai_chat", json!({ "model": "m" })),
+            entry("thinker", "openai_chat", json!({ "model": "m", "timeout_ms": 20_000 })),
+        ]
+        .into(),
+        voices: [
+            entry("piper", "wyoming_speech", json!({ "address": "127.0.0.1:2" })),
+            entry("robot", "espeak_ng", json!({})),
+        ]
+        .into(),
     };
     let mut all = json!({ "llm": "house", "tts": "piper" });
     options.as_object().unwrap().iter().for_each(|(key, value)| all[key] = value.clone());
-    build_among("pipeline", &all, &Among { services: &services, wards: &Wards::default() }).err().unwrap_or_default()
+    build_among("pipeline", &all, &Among { services: &services, wards: &Wards::default() })
+}
+
+/// 3 s are for what fails at once. A listener that is alone is asked twice.
+#[test]
+fn a_call_waits_for_a_pipeline_as_long_as_all_of_its_services_may_take() {
+    for (options, answer, gap) in [
+        (json!({ "stt": "flux" }), 4 + 4 + 5 + 4 + 3, 5 + 4 + 3),
+        (json!({ "stt": ["flux", "whisper"], "tts": ["piper", "robot"] }), 4 + 4 + 5 + 4 + 4 + 3, 5 + 4 + 4 + 3),
+        (json!({ "stt": ["flux", "nova", "eager"], "llm": ["house", "thinker"] }), 12 + 5 + 20 + 4 + 3, 20 + 4 + 3),
+    ] {
+        let Ok(pipeline) = built(options.clone()) else { panic!("{options}") };
+        let (answer, gap) = (Duration::from_secs(answer), Duration::from_secs(gap));
+        assert_eq!((pipeline.traits().answer_max, pipeline.traits().gap_max), (answer, gap), "{options}");
+    }
 }
 
 #[test]

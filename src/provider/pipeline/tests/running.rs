@@ -40,6 +40,9 @@ const FRAME: Duration = Duration::from_millis(20);
 /// What a call gives its first agent, about.
 const READY_MAX: Duration = Duration::from_secs(6);
 
+/// What a service of any kind would take, if it were waited for.
+const WAIT: Duration = Duration::from_secs(4);
+
 /// What becomes of a request.
 enum Does {
     Works,
@@ -122,6 +125,10 @@ impl Model for Puppet {
         self.retries
     }
 
+    fn word_max(&self) -> Duration {
+        WAIT
+    }
+
     fn answer(&self, _: Ask, pieces: mpsc::Sender<Piece>) -> BoxFuture<'static, Result<Finish, Fault>> {
         let (does, busy) = self.begins();
         async move {
@@ -159,6 +166,10 @@ impl Voice for Puppet {
         self.retries
     }
 
+    fn first_sound_max(&self) -> Duration {
+        WAIT
+    }
+
     fn speak<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<crate::audio::Clip, VoiceError>> {
         std::future::ready(Err(VoiceError::Missing)).boxed()
     }
@@ -194,6 +205,10 @@ impl Listener for Puppet {
 
     fn retries(&self) -> u32 {
         self.retries
+    }
+
+    fn turn_max(&self) -> Duration {
+        WAIT
     }
 
     fn format(&self, leg: Format) -> Format {
@@ -454,6 +469,22 @@ async fn a_listener_is_begun_again_and_then_the_next_one_and_the_turn_is_heard_b
     play.caller_says_hello().await;
     assert!(play.answers().await);
     assert_eq!((first.times(), second.times()), (2, 1));
+}
+
+/// The words of the turn are not waited for as often as it may fail at once.
+#[tokio::test(start_paused = true)]
+async fn who_is_not_understood_waits_for_each_listener_once_and_for_one_that_is_alone_twice() {
+    let slow = || Does::Fails(WAIT, Fault::Slow(WAIT));
+    for listeners in 1..=3 {
+        let all = Vec::from_iter((0..listeners).map(|_| Puppet::new(5, std::iter::repeat_with(slow).take(9))));
+        let mut play = Play::begin(&all, &[Puppet::new(0, [])], &[Puppet::new(0, [])]);
+        let since = Instant::now();
+        play.caller_says_hello().await;
+        assert!(!play.answers().await, "nobody understands the caller");
+        assert_eq!(play.task.await.unwrap(), Some(AgentLoss::Unreachable));
+        let waits = since.elapsed().as_secs_f64() / WAIT.as_secs_f64();
+        assert_eq!(waits.round() as usize, all.len().max(run::TIMES_HEARD), "{listeners} of them: {waits}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
