@@ -1,7 +1,7 @@
 //! An engine whose agents are emulated vendors, and its callers.
 
 use crate::{
-    ear::Caller,
+    ear::{Caller, voiced},
     ms,
     support::{
         audio::{samples_of, tone},
@@ -18,7 +18,7 @@ use offhook::{
     telemetry::Metrics,
 };
 use serde_json::Value;
-use std::{fmt::Write as _, ops::Range, time::Duration};
+use std::{fmt::Write as _, time::Duration};
 use tempfile::TempDir;
 use tokio::{
     runtime::Handle,

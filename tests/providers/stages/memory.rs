@@ -87,7 +87,7 @@ pub async fn a_session_is_replaced_in_a_pause_before_the_vendors_limit() {
     caller.hears_nothing_for(ms(300)).await;
     let answer = caller.look(|tape| tape.seamless(hertz(1), said.end..tape.now()));
     assert!((ms(1_000)..=ms(1_020)).contains(&answer), "{answer:?}: {}", story(&caller));
-    let next = answered(&caller, hertz(1), ms(700)).await;
+    answered(&caller, hertz(1), ms(700)).await;
     has_heard("the next connection", &stages.listener, 2, &caller);
     assert_eq!((stages.model.times(), stages.listener.sessions()), (2, 2));
     for outcome in ["unreachable", "refused", "slow", "closed", "garbage"] {

@@ -49,7 +49,7 @@ fn built(options: Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
 fn a_call_waits_for_a_pipeline_as_long_as_all_of_its_services_may_take() {
     for (options, answer, gap) in [
         (json!({ "stt": "flux" }), 4 + 4 + 5 + 4 + 3, 5 + 4 + 3),
-        (json!({ "stt": ["flux", "whisper"], "tts": ["piper", "robot"] }), 4 + 4 + 5 + 4 + 4 + 3, 5 + 4 + 4 + 3),
+        (json!({ "stt": ["flux", "whisper"], "tts": ["piper", "robot"] }), 4 + 4 + 5 + 4 + 2 + 3, 5 + 4 + 2 + 3),
         (json!({ "stt": ["flux", "nova", "eager"], "llm": ["house", "thinker"] }), 12 + 5 + 20 + 4 + 3, 20 + 4 + 3),
     ] {
         let Ok(pipeline) = built(options.clone()) else { panic!("{options}") };
