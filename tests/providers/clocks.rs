@@ -34,7 +34,7 @@ const MAD: f64 = 600.0;
 /// Who speaks with the callers.
 enum Agents {
     Vendor(Vendor),
-    Stages(Stages),
+    Stages(Box<Stages>),
 }
 
 impl Agents {
@@ -115,7 +115,7 @@ impl Scene {
         stages
             .voice
             .answers(|asked| voice::speaks_slowly(asked, hertz(1), if asked.number <= 3 { ms(1_000) } else { ANSWER }));
-        Self::with(Agents::Stages(stages)).await
+        Self::with(Agents::Stages(Box::new(stages))).await
     }
 
     async fn with(agents: Agents) -> Self {

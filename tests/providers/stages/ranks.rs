@@ -25,7 +25,8 @@ use tokio::time::sleep;
 async fn desk(first: &Stages, second: &Stages) -> Desk {
     let both: &[&str] = &["one", "two"];
     let sections = Stages::sections(&[("one", first), ("two", second)]);
-    Desk::at(&[("first", pipeline(both, both, both))], "", &sections).await
+    // A service rests for longer than a caller is left alone.
+    Desk::at(&[("first", pipeline(both, both, both))], "no_input: { after: 5m }", &sections).await
 }
 
 async fn second() -> Stages {
