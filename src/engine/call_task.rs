@@ -296,7 +296,7 @@ impl CallTask<'_> {
                 self.shared.metrics.false_alarm(why);
             }
             Note::HalfDuplex(true) => {
-                info!("the line's echo is too heavy for interruptions by voice; keys still work");
+                info!("the line's echo is too heavy for interruptions by voice");
                 self.shared.metrics.half_duplex();
             }
             Note::HalfDuplex(false) => info!("the line's echo is gone; the agent can be interrupted by voice again"),

@@ -5,7 +5,7 @@
 #   bench   and sipp, which makes a hundred calls, the Asterisk that carries them (provision.sh), espeak-ng and sox,
 #           which make the labelled set of turn-taking
 #   demo    and espeak-ng and pocketsphinx, the voices and the ears of `offhook demo`
-#   all     and what the tests need: Asterisk and baresip (provision.sh), openssl, sox, libfaketime, Python with the vendors'
+#   all     and what the tests need: Asterisk and baresip (provision.sh), openssl, sox, libfaketime, iproute2, Python with the vendors'
 #           SDKs and a mail server, MCP clients and servers of other people
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -98,6 +98,9 @@ if [ "$what" = all ]; then
   have_package libfaketime || missing+=(libfaketime)
   have_package ca-certificates || missing+=(ca-certificates)
   want openssl openssl
+  # Vendors that vanish do so in a network of the test's own.
+  want ip iproute2
+  want unshare util-linux
   want node nodejs
   want npm npm
 fi
