@@ -5,8 +5,8 @@
 #   bench   and sipp, which makes a hundred calls, the Asterisk that carries them (provision.sh), espeak-ng and sox,
 #           which make the labelled set of turn-taking
 #   demo    and espeak-ng and pocketsphinx, the voices and the ears of `offhook demo`
-#   all     and what the tests need: Asterisk and baresip (provision.sh), openssl, sox, libfaketime, iproute2, Python with the vendors'
-#           SDKs and a mail server, MCP clients and servers of other people
+#   all     and what the tests need: Asterisk and baresip (provision.sh), openssl, sox, libfaketime, iproute2,
+#           Python with the vendors' SDKs and a mail server, MCP clients and servers of other people
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/lab/tree.sh
