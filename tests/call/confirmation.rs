@@ -1,6 +1,6 @@
 //! The read-back: a write waits until the caller has agreed to it, by voice or by key.
 
-use crate::stage::{LINE, MOMENT, Stage, WORDS, approved_tool, book, look_up};
+use crate::stage::{LINE, MOMENT, PATIENCE, Stage, WORDS, approved_tool, book, look_up};
 use offhook::{
     call::{AgentEvent, AgentLoss, AgentTraits, Input, LegEvent, Next, Note, Output, Reply, Speaker, Successor},
     tool::{ToolOutcome, ToolSpec, Verdict},
@@ -228,6 +228,17 @@ fn a_question_with_a_clip_is_put_in_its_very_words() {
     assert_eq!(verdicts(&stage), [Verdict::Granted]);
     stage.only_calls("provider-2", "book", &with_token(&stage));
     assert_eq!(stage.ran(), ["book"]);
+}
+
+/// Whoever is asked and thinks is not asked to wait, though something runs beside the question.
+#[test]
+fn a_caller_who_thinks_about_a_question_with_a_clip_is_not_asked_to_wait() {
+    let question = ToolSpec { confirm_template: Some(WORDS.into()), ..book() };
+    let mut stage = Stage::with_tools([question, look_up()]);
+    stage.caller_tells("A table please.").starts("r").speaks("r", 400).calls_tool("provider-1", "book", FRIDAY);
+    stage.calls_tool("provider-2", "look_up", "{}").done("r").after(5_000);
+    assert_eq!((stage.ran(), stage.heard(LINE).len()), (vec!["look_up".to_owned()], 30));
+    assert_eq!((stage.heard(MOMENT).len(), stage.heard(PATIENCE).len()), (0, 0));
 }
 
 /// A yes to what was not heard is none, and the agent has to put the question itself.

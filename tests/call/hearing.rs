@@ -35,11 +35,11 @@ fn line(stage: &mut Stage, byte: u8, ms: u64) {
     }
 }
 
-fn speaks(stage: &mut Stage, ms: u64) {
+pub fn speaks(stage: &mut Stage, ms: u64) {
     line(stage, SPEECH, ms);
 }
 
-fn quiet(stage: &mut Stage, ms: u64) {
+pub fn quiet(stage: &mut Stage, ms: u64) {
     line(stage, 0xff, ms);
 }
 

@@ -1,9 +1,14 @@
 //! Who has the floor, and what the caller hears.
 
-use crate::stage::{FRAME, Stage, book, look_up, rules};
+use crate::{
+    hearing::{quiet, speaks},
+    stage::{AGENT, APOLOGY, FRAME, MOMENT, Stage, book, look_up, rules},
+};
 use bytes::Bytes;
 use offhook::{
-    call::{AgentCommand, AgentEvent, CallRules, Input, LegCommand, LegEvent, Measure, Note, Reply},
+    call::{
+        AgentCommand, AgentEvent, AgentLoss, CallRules, Input, LegCommand, LegEvent, Measure, Note, Reply, Successor,
+    },
     tool::ToolOutcome,
 };
 use serde_json::json;
@@ -131,15 +136,45 @@ fn while_the_caller_speaks_nothing_is_asked_of_the_agent_that_it_would_say_into_
     assert!(told[0].0.contains("said yes by pressing a key") && told[1].0.ends_with(": One moment."), "{told:?}");
     assert!(told.iter().all(|(_, reply)| *reply == Reply::NotNow), "{told:?}");
     assert!(stage.told_to_say().is_empty());
-    stage.after(60_000).agent(AgentEvent::CallerSpeechStopped).reply("answer", 400).after(500);
+    speaks(&mut stage, 60_000);
+    stage.agent(AgentEvent::CallerSpeechStopped).reply("answer", 400).after(500);
     assert!(stage.ended().is_none(), "nothing was owed while the caller spoke");
 }
 
 #[test]
 fn a_caller_who_talks_on_and_on_is_told_that_the_time_is_over() {
     let mut stage = Stage::answered(CallRules { call_max: Duration::from_secs(20), ..rules() });
-    stage.reply("greeting", 500).after(600).agent(AgentEvent::CallerSpeechStarted { utterance: None }).after(20_000);
+    stage.reply("greeting", 500).after(600).agent(AgentEvent::CallerSpeechStarted { utterance: None });
+    speaks(&mut stage, 20_000);
     assert!(stage.told_to_say()[0].contains("longest time"), "{:?}", stage.told_to_say());
+}
+
+/// A provider that hears a cough begin, and never its end; or that falls silent while it has the turns.
+#[test]
+fn a_turn_that_the_provider_does_not_end_is_waited_for_as_long_as_the_caller_is_heard() {
+    let mut stage = Stage::greeted();
+    stage.agent(AgentEvent::CallerSpeechStarted { utterance: None }).after(14_900);
+    assert!(stage.heard(APOLOGY).is_empty(), "the provider may hear more than we do");
+    stage.after(2_000);
+    assert!(!stage.heard(APOLOGY).is_empty(), "nobody is left, and the caller is told so");
+
+    let mut stage = Stage::greeted();
+    stage.agent(AgentEvent::CallerSpeechStarted { utterance: None });
+    speaks(&mut stage, 30_000);
+    quiet(&mut stage, 13_000);
+    assert!(stage.heard(APOLOGY).is_empty(), "the caller may only be thinking");
+    quiet(&mut stage, 5_000);
+    assert!(!stage.heard(APOLOGY).is_empty());
+}
+
+/// The next agent is being dialled meanwhile.
+#[test]
+fn a_caller_whose_turn_only_the_lost_provider_heard_is_told_to_wait() {
+    let mut stage = Stage::greeted();
+    stage.understudies.push_back(Successor { provider: "other".into(), agent: AGENT, resumes: false });
+    stage.agent(AgentEvent::CallerSpeechStarted { utterance: None }).after(1_000);
+    stage.agent(AgentEvent::Lost(AgentLoss::Closed)).after(1_500);
+    assert!(!stage.heard(MOMENT).is_empty());
 }
 
 #[test]

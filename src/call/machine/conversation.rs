@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 const FRAMES_A_SECOND: usize = 50;
 /// Nobody speaks for so long without a breath: the provider has lost the end of the caller's turn.
 const CALLER_TURN_MAX: Duration = Duration::from_secs(4 * 60);
+/// A turn that the provider has begun and that our own ears do not hear, or hear no more. The longest that a provider is known
+/// to wait for another word is 10 s; one that has said nothing by now has lost the end of the turn.
+const UNHEARD_TURN_MAX: Duration = Duration::from_secs(15);
 /// An agent that was asked for a last word has begun it by now, or will not; and in it no gap is longer. Nobody asks a caller
 /// to wait for a goodbye.
 pub(super) const FAREWELL_BEGINS_MAX: Duration = Duration::from_secs(3);
@@ -192,9 +195,7 @@ impl CallMachine {
         self.clock.caller_speaks();
         self.succession.somebody_speaks();
         self.timers.clear(Timer::NoInput);
-        if self.agent == Agent::Ready {
-            self.timers.set(Timer::AgentSilence, now + CALLER_TURN_MAX);
-        }
+        self.await_the_turns_end(now);
         out.push(Output::Note(Note::CallerSpeaks));
         let active = self.response.as_ref().map(|response| &response.id);
         let (interrupted, clips) = self.track.caller_speaks(active, now);
@@ -216,6 +217,14 @@ impl CallMachine {
             ) = self.phase
         {
             self.stay();
+        }
+    }
+
+    /// Somebody will find the end of the caller's turn.
+    pub(super) fn await_the_turns_end(&mut self, now: Instant) {
+        if self.agent == Agent::Ready {
+            let max = if self.ears.hears_voice() { CALLER_TURN_MAX } else { UNHEARD_TURN_MAX };
+            self.timers.set(Timer::AgentSilence, now + max);
         }
     }
 

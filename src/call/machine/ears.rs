@@ -12,7 +12,7 @@ use crate::call::{
     agent::{AgentCommand, AgentTraits, CallerTurn, ItemId},
     record::Note,
     rules::CallRules,
-    track::Loudness,
+    track::{Floor, Loudness},
     turns::{AgentSound, Ears, TurnEvent, TurnOwner, TurnRules, TurnTaker},
     words::Output,
 };
@@ -48,6 +48,8 @@ pub(super) struct Hearing {
     unanswered: Vec<u8>,
     /// When the caller was last heard to speak, in the turn that ended last.
     last_voiced: Option<Instant>,
+    /// Our own ears hear the caller, whoever owns the turns.
+    voice: bool,
 }
 
 #[derive(Debug)]
@@ -92,6 +94,7 @@ impl Hearing {
             turn: Turn::None,
             unanswered: Vec::new(),
             last_voiced: None,
+            voice: false,
         };
         hearing.new_agent(agent);
         hearing
@@ -122,6 +125,16 @@ impl Hearing {
     /// The caller has a turn that we found, and the agent was told so.
     pub fn is_told_a_turn(&self) -> bool {
         self.told && self.turn == (Turn::Open { ours: true })
+    }
+
+    /// The caller has the turn by our own ears, whoever owns the turns.
+    pub fn hears_voice(&self) -> bool {
+        self.voice
+    }
+
+    /// The caller has the turn by the provider's word alone.
+    pub fn believes_the_provider(&self) -> bool {
+        self.turn == (Turn::Open { ours: false }) && !self.voice
     }
 
     /// What left for the caller: their line may bring it back.
@@ -242,8 +255,18 @@ impl CallMachine {
     }
 
     fn on_turn_event(&mut self, event: TurnEvent, now: Instant, out: &mut Vec<Output>) {
-        if let TurnEvent::Ended { last_voiced } = event {
-            self.ears.last_voiced = Some(last_voiced);
+        match event {
+            TurnEvent::Began { .. } => self.ears.voice = true,
+            TurnEvent::Ended { last_voiced } => {
+                self.ears.voice = false;
+                self.ears.last_voiced = Some(last_voiced);
+            }
+            _ => {}
+        }
+        // The provider may miss the end of what it has heard the beginning of.
+        let heard = matches!(event, TurnEvent::Began { .. } | TurnEvent::Ended { .. });
+        if heard && self.ears.turn == (Turn::Open { ours: false }) && self.track.floor() == Floor::Caller {
+            self.await_the_turns_end(now);
         }
         if !self.ears.own_turns() {
             return;

@@ -87,6 +87,10 @@ impl CallMachine {
             _ => AgentLoss::Stalled,
         };
         let floor = self.track.floor();
+        if self.ears.believes_the_provider() {
+            // Its word that the caller stopped will not come, and the caller waits meanwhile.
+            self.waiting.caller_stopped(now);
+        }
         let waiting = self.timers.is_set(Timer::AgentSilence) || reason == EndReason::AgentSilent;
         let speaks = self.response.is_some() && !self.manners.asks;
         let owed = waiting || speaks || !self.actions.is_empty();
