@@ -64,6 +64,7 @@ async fn heard_of(hz: f32, stages: &Stages, leg: Format) -> (Sound, Format) {
     let (mut samples, format) = if stages.listener.sessions() == 0 {
         (heard_by(&stages.scribe.is_asked(1).await), Format::SLIN16)
     } else {
+        stages.listener.until_session(1, "is set up", |seen| seen.set_up.is_some()).await;
         let format = stages.listener.of(1, |seen| seen.set_up.as_ref().expect("it is ready").hears);
         let enough = |audio: &[u8]| format.duration_of(audio.len()) >= ms(960);
         stages.listener.until_session(1, "heard the caller", |seen| enough(&seen.audio)).await;

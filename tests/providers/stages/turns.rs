@@ -284,7 +284,7 @@ pub async fn an_agent_is_not_stopped_by_its_own_echo() {
     caller.until("the agent speaks", |tape| tape.loud_time(said.end..tape.now()) >= ms(1_500)).await;
     is_interrupted(&caller).await;
     let more = desk.metric("offhook_false_alarms_total") - alarms;
-    assert!(more <= 1.0, "now it is known: {more}; {}", story(&caller));
+    assert!(more <= 2.0, "now it is known: {more}; {}", story(&caller));
     desk.ends_with(&caller).await;
     stages.listener.is_content();
 }
