@@ -81,10 +81,12 @@ pub fn check(config: Config) -> Result<Vec<String>, Vec<String>> {
     let lines = config.lines.clone();
     let tokens = http::Tokens::new(super::tokens(&config)).err();
     let tokens = tokens.map(|error| lines.problem("tenants", error.to_string()).to_string());
-    let definitions = workshop::read(&config);
-    let Ok(definitions) = definitions else {
-        let of_files = definitions.err().into_iter().flatten().map(|problem| lines.problem("", problem).to_string());
-        return Err(tokens.into_iter().chain(of_files).collect());
+    let definitions = match workshop::read(&config) {
+        Ok(definitions) => definitions,
+        Err(problems) => {
+            let of_files = problems.into_iter().map(|problem| lines.problem("", problem).to_string());
+            return Err(tokens.into_iter().chain(of_files).collect());
+        }
     };
     let workshop = Workshop { definitions, ..Workshop::closed() };
     let missing = nobody_can_call(&config)

@@ -18,8 +18,11 @@ use std::time::{Duration, Instant};
 const FRAMES_A_SECOND: usize = 50;
 /// Nobody speaks for so long without a breath: the provider has lost the end of the caller's turn.
 const CALLER_TURN_MAX: Duration = Duration::from_secs(4 * 60);
-/// A turn that the provider has begun and that our own ears do not hear, or hear no more. The longest that a provider is known
-/// to wait for another word is 10 s; one that has said nothing by now has lost the end of the turn.
+/// A turn that the provider has begun and that our own ears do not hear, or hear no more. OpenAI's `semantic_vad` waits for
+/// another word for at most 8 s; who is configured to wait longer has that in [`AgentTraits::answer_max`]. One that has said
+/// nothing by now has lost the end of the turn.
+///
+/// [`AgentTraits::answer_max`]: crate::call::AgentTraits::answer_max
 const UNHEARD_TURN_MAX: Duration = Duration::from_secs(15);
 /// An agent that was asked for a last word has begun it by now, or will not; and in it no gap is longer. Nobody asks a caller
 /// to wait for a goodbye.
@@ -223,7 +226,8 @@ impl CallMachine {
     /// Somebody will find the end of the caller's turn.
     pub(super) fn await_the_turns_end(&mut self, now: Instant) {
         if self.agent == Agent::Ready {
-            let max = if self.ears.hears_voice() { CALLER_TURN_MAX } else { UNHEARD_TURN_MAX };
+            let unheard_max = UNHEARD_TURN_MAX.max(self.silence_max());
+            let max = if self.ears.hears_voice() { CALLER_TURN_MAX } else { unheard_max };
             self.timers.set(Timer::AgentSilence, now + max);
         }
     }

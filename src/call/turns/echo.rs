@@ -214,7 +214,7 @@ impl Compared {
         let mut around_echo = 0.0;
         for ((level, _), left) in frames() {
             around_echo += (level - 10.0 * (left * gain + noise).log10()).powi(2);
-            // Most lags explain nothing, and a logarithm is the most of what they cost.
+            // What explains too little needs no further logarithms.
             if around_echo > unexplained_max {
                 return None;
             }
