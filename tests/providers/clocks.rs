@@ -3,14 +3,15 @@
 //! the first one, the agent in the second, and a tool runs in the third.
 
 use crate::{
-    desk::{LOOK_UP, PREFIX, pipeline, places},
+    agents::Agents,
+    desk::{LOOK_UP, PREFIX, places},
     ear::Caller,
     ms,
     support::{
         offhook::{Launch, Offhook, Place},
         service::Service,
-        stages::{Stages, model, voice},
-        vendor::{Dialect, Order, Scenario, Vendor, hertz},
+        stages::{Stages, voice},
+        vendor::{Dialect, Scenario, hertz},
     },
     tools::look_up,
 };
@@ -31,65 +32,6 @@ const STOPPED: Duration = ms(3_000);
 /// No call here lasts for so long; a figure above it has seen a clock jump.
 const MAD: f64 = 600.0;
 
-/// Who speaks with the callers.
-enum Agents {
-    Vendor(Vendor),
-    Stages(Box<Stages>),
-}
-
-impl Agents {
-    /// Lines of the configuration that lead to them by the name `first`.
-    fn yaml(&self) -> String {
-        match self {
-            Self::Vendor(vendor) => format!("providers:\n  first: {}\n", vendor.yaml()),
-            Self::Stages(stages) => {
-                let pipeline = pipeline(&["one"], &["one"], &["one"]);
-                format!("{}providers:\n  first: {pipeline}\n", Stages::sections(&[("one", stages)]))
-            }
-        }
-    }
-
-    /// The pitch of the one in this call.
-    fn pitch(&self, call: usize) -> f64 {
-        if matches!(self, Self::Vendor(_)) { hertz(call) } else { hertz(1) }
-    }
-
-    fn listens(&self) -> &Vendor {
-        match self {
-            Self::Vendor(vendor) => vendor,
-            Self::Stages(stages) => &stages.listener,
-        }
-    }
-
-    /// The agent of the third call calls this tool, and says something when it has the result.
-    async fn calls(&self, lookup: usize, waits: &Caller, service: &Service) {
-        match self {
-            Self::Vendor(vendor) => vendor.order(3, Order::Call(vec![look_up(lookup)])),
-            Self::Stages(stages) => {
-                stages.model.answers(move |asked| match asked.results().len() < lookup {
-                    true => model::calls(&[look_up(lookup)]),
-                    false => model::says("There it is."),
-                });
-                waits.speaks().await;
-            }
-        }
-        service.wait_requests(lookup).await;
-        if let Self::Stages(stages) = self {
-            stages.model.answers(|_| model::says("A tone."));
-        }
-    }
-
-    /// How many results the third call's has.
-    fn results(&self) -> usize {
-        match self {
-            Self::Vendor(vendor) => vendor.of(3, |seen| seen.results.len()),
-            Self::Stages(stages) => {
-                stages.model.asked().iter().map(|asked| asked.results().len()).max().unwrap_or_default()
-            }
-        }
-    }
-}
-
 struct Scene {
     agents: Agents,
     service: Service,
@@ -106,7 +48,7 @@ struct Scene {
 impl Scene {
     async fn of<D: Dialect>() -> Self {
         let scenario = Scenario { greeting: Some(ms(1_000)), pace: 1.2, ..Scenario::answers(ANSWER) };
-        Self::with(Agents::Vendor(Vendor::start::<D>(scenario).await)).await
+        Self::with(Agents::of::<D>(scenario).await).await
     }
 
     async fn of_stages() -> Self {
@@ -123,14 +65,14 @@ impl Scene {
         let (place, folder) = (Place::free(), TempDir::with_prefix("offhook-clock-").expect("a temporary directory"));
         let clock = folder.path().join("clock");
         fs::write(&clock, "+0").expect("a file in the test's own folder");
+        let (options, sections) = agents.yaml();
         let yaml = format!(
             "http: {{ bind: \"127.0.0.1:{}\" }}\nmedia: {{ audiosocket: {{ bind: \"127.0.0.1:{}\" }} }}\n\
-             {}tenants:\n  acme: {{ tools: tools, allowed_hosts: [\"{}\"], trusted: true }}\n\
+             {sections}providers:\n  first: {options}\ntenants:\n  acme: {{ tools: tools, allowed_hosts: [\"{}\"], trusted: true }}\n\
              contexts:\n  front: {{ prompt: You are a test., greeting: Hello there., provider: first, tenant: acme, \
              tools: [look_up], audiosocket_id: \"0ff40001\", no_input: {{ after: 5m }} }}\n",
             place.http,
             place.audiosocket,
-            agents.yaml(),
             service.host(),
         );
         let env = [
@@ -162,15 +104,17 @@ impl Scene {
     async fn goes_on_after(&self, what: &str, lookup: usize, happens: impl Future<Output = ()>) {
         let Self { agents, service, idle, hears, waits, .. } = self;
         service.holds(true);
-        agents.calls(lookup, waits, service).await;
-        let asked = says_something(hears).await;
+        agents.calls(3, waits, vec![look_up(lookup)]).await;
+        service.wait_requests(lookup).await;
+        agents.calls_nothing();
+        let asked = hears.asks().await.end;
         hears.hears_from(asked, agents.pitch(2), ms(600)).await;
 
         happens.await;
 
         let released = waits.now();
         service.holds(false);
-        let said = says_something(idle).await;
+        let said = idle.asks().await.end;
         hears.hears_from(asked, agents.pitch(2), ANSWER - ms(100)).await;
         waits.hears_from(released, agents.pitch(3), ANSWER - ms(100)).await;
         idle.hears_from(said, agents.pitch(1), ANSWER - ms(100)).await;
@@ -180,7 +124,7 @@ impl Scene {
             let story = caller.look(|tape| format!("{tape:?}"));
             assert!(heard <= ANSWER + ms(100), "{what}: {heard:?} of the answer in call {session}; {story}");
         }
-        assert_eq!(agents.results(), lookup, "{what}: the tool's result came");
+        assert_eq!(agents.results(3).len(), lookup, "{what}: the tool's result came");
     }
 
     /// The callers hang up, and everything that was written down of their calls is in order.
@@ -243,14 +187,6 @@ fn library() -> PathBuf {
     let folders = fs::read_dir("/usr/lib").expect("a folder").filter_map(Result::ok);
     let mut found = folders.map(|folder| folder.path().join("faketime/libfaketime.so.1"));
     found.find(|path| path.exists()).expect("libfaketime, which tests/lab/setup.sh all installs")
-}
-
-/// The caller says something; when that was over.
-async fn says_something(caller: &Caller) -> Duration {
-    let before = caller.look(|tape| tape.said.len());
-    caller.speaks().await;
-    caller.until("the caller speaks", |tape| tape.said.len() > before).await;
-    caller.has_spoken().await.end
 }
 
 pub async fn a_wall_clock_that_is_set_changes_nothing<D: Dialect>() {

@@ -290,8 +290,13 @@ pub fn pipeline_with(option: &str) -> String {
 
 /// This session of a listener has heard all of what the caller said last, by its voiced frames, and no more.
 pub fn has_heard(what: &str, listener: &Vendor, session: usize, caller: &Caller) {
+    has_heard_since(what, listener, session, 0, caller);
+}
+
+/// The same of what it has heard after so many bytes.
+pub fn has_heard_since(what: &str, listener: &Vendor, session: usize, bytes: usize, caller: &Caller) {
     let (heard, format) =
-        listener.of(session, |seen| (seen.audio.clone(), seen.set_up.clone().expect("it is set up").hears));
+        listener.of(session, |seen| (seen.audio[bytes..].to_vec(), seen.set_up.clone().expect("it is set up").hears));
     let heard = voiced(&samples_of(&heard, format), format.rate as usize / 50);
     let said = caller.voiced();
     // Its frames need not begin where the caller's do, and a resampled edge is in one more.

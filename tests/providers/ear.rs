@@ -100,6 +100,12 @@ impl Caller {
         self.say(rendered.await.clone());
     }
 
+    /// The same to its end; from when to when.
+    pub async fn asks(&self) -> Range<Duration> {
+        self.speaks().await;
+        self.has_spoken().await
+    }
+
     /// These words, by the same voice; they begin with their first sound.
     pub async fn says(&self, words: &str) {
         let mut rendered = speech::render_all(&[words], "en-gb+f3").await.expect("espeak-ng speaks").remove(0);

@@ -20,7 +20,7 @@ pub mod tools;
 pub mod turns;
 pub mod waits;
 
-pub use crate::clocks::of_stages as clocks;
+pub use crate::{clocks::of_stages as clocks, echoes::of_stages as echoes};
 use crate::{
     desk::{Desk, has_heard},
     ear::Caller,
@@ -52,10 +52,7 @@ async fn answered(caller: &Caller, hz: f64, length: Duration) -> Range<Duration>
 
 /// The caller says something, once more perhaps.
 async fn speaks(caller: &Caller) -> Range<Duration> {
-    let before = caller.look(|tape| tape.said.len());
-    caller.speaks().await;
-    caller.until("the caller speaks", |tape| tape.said.len() > before).await;
-    caller.has_spoken().await
+    caller.asks().await
 }
 
 /// What the caller heard, for a test that fails.

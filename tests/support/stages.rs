@@ -9,8 +9,8 @@
 //! OpenAI's unless the test takes another ([`VOICES`]).
 //!
 //! By default the listener understands [`Scenario::caller_words`] of each turn in which it hears a voice, the model
-//! says [`Scenario::agent_words`], and the voice makes a tone of [`Scenario::answer`] of each clause; its pitch is that
-//! of a realtime vendor's first session ([`hertz`]).
+//! says [`Scenario::agent_words`], and the voice makes a tone of [`Scenario::answer`] of each clause, or [`Scenario::words`];
+//! the tone's pitch is that of a realtime vendor's first session ([`hertz`]).
 
 #![allow(unused_imports)]
 
@@ -70,10 +70,14 @@ impl Stages {
     }
 
     pub async fn listening<L: Dialect>(scenario: Scenario) -> Self {
-        let Scenario { caller_words, agent_words, answer, voice, .. } = scenario;
+        let Scenario { caller_words, agent_words, answer, words, voice, .. } = scenario;
         let scribe = Server::start(move |asked| writes(asked, caller_words)).await;
         let model = Server::start(move |_| model::says(agent_words)).await;
-        let voice = Server::start(move |asked| voice::speaks(asked, hertz(1 + voice), answer)).await;
+        let voice = Server::start(move |asked| match words {
+            Some(words) => voice::says(asked, words),
+            None => voice::speaks(asked, hertz(1 + voice), answer),
+        })
+        .await;
         let listener = Vendor::start::<L>(scenario).await;
         Self { listener, scribe, model, voice, listens: None, speaks: VOICES[0], heard: json!({}), by_default: false }
     }

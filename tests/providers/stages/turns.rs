@@ -7,14 +7,13 @@ use crate::{
         slow_server,
     },
     desk::{Desk, MOMENT, MOMENT_HZ, pipeline},
-    ear::{Caller, Echo, Tape},
-    echoes::{ALARMS, WEAK, is_heard_to_the_end, is_interrupted, voice},
+    ear::{Caller, Tape},
     fillers::{QUIET_FOR_LONG, is_counted_as_one_turn, silences_a_filler},
     mcp_server::{Manner, StandIn},
     ms,
     support::{
         audio::samples_of,
-        stages::{Bit, Stages, model, voice},
+        stages::{Bit, Stages, model},
         vendor::{Scenario, hertz},
     },
     tools::look_up,
@@ -262,29 +261,5 @@ pub async fn a_filler_is_nobodys_turn() {
     caller.hears_nothing_for(ms(1_500)).await;
     assert_eq!((stages.model.times(), stages.voice.times()), (1, 2), "a greeting and an answer: {}", story(&caller));
     is_counted_as_one_turn(&desk, &caller, said.end, ms(200)).await;
-    stages.listener.is_content();
-}
-
-async fn on_a_line(echo: Echo) -> (Stages, Desk, Caller) {
-    let (stages, voice) = (Stages::of(Scenario { caller_words: QUESTION, ..Scenario::default() }).await, voice().await);
-    stages.voice.answers(move |asked| voice::says(asked, voice));
-    let desk = Desk::of_stages(&stages).await;
-    let caller = desk.call().await;
-    caller.has_echo(Some(echo));
-    (stages, desk, caller)
-}
-
-pub async fn an_agent_is_not_stopped_by_its_own_echo() {
-    let (stages, desk, caller) = on_a_line(WEAK).await;
-    is_heard_to_the_end(&caller, ms(0)).await;
-    assert_eq!(stages.model.times(), 0, "nothing was to be answered: {}", story(&caller));
-    let alarms = desk.metric("offhook_false_alarms_total");
-    assert!(ALARMS.contains(&alarms), "it sounds like a voice, until it is known: {alarms}; {}", story(&caller));
-    let said = speaks(&caller).await;
-    caller.until("the agent speaks", |tape| tape.loud_time(said.end..tape.now()) >= ms(1_500)).await;
-    is_interrupted(&caller).await;
-    let more = desk.metric("offhook_false_alarms_total") - alarms;
-    assert!(more <= 2.0, "now it is known: {more}; {}", story(&caller));
-    desk.ends_with(&caller).await;
     stages.listener.is_content();
 }
