@@ -1,7 +1,8 @@
 //! What fills a caller's waiting: when it begins, what ends it, and that it is nobody's turn.
 
 use crate::{
-    clips::{QUIET, at_8_khz},
+    agents::Agents,
+    clips::{QUIET, at_8_khz, sleep_call},
     desk::{Desk, MOMENT_HZ, Setting, has_heard},
     ear::{Caller, Tape},
     mcp_server::{Manner, StandIn, TOKEN},
@@ -13,7 +14,6 @@ use crate::{
     tools::look_up,
     turns::{QUESTION, SILENCED_WITHIN},
 };
-use serde_json::json;
 use std::{ops::Range, time::Duration};
 
 /// Longer than a vendor takes for an answer, and than the wait for a tool that is known to be slow, 400 ms.
@@ -23,9 +23,7 @@ pub const QUIET_FOR_LONG: &str =
 async fn greeted<D: Dialect>(setting: Setting<'_>) -> (Vendor, Desk, Caller) {
     let vendor = Vendor::start::<D>(Scenario::default()).await;
     let desk = Desk::open(&[("first", vendor.yaml())], setting).await;
-    let caller = desk.call().await;
-    caller.hears(hertz(1), ms(900)).await;
-    caller.hears_nothing_for(ms(300)).await;
+    let caller = is_greeted(&desk).await;
     (vendor, desk, caller)
 }
 
@@ -107,50 +105,79 @@ pub async fn is_counted_as_one_turn(desk: &Desk, caller: &Caller, ended: Duratio
 /// So much longer than that, and a tool is known to be slow.
 const KNOWN_TO_BE_SLOW: Duration = ms(2_900);
 
-/// Four runs that were slow: with the next one the caller is told at once.
 pub async fn a_tool_that_was_slow_before_is_announced_sooner<D: Dialect>() {
-    let (vendor, desk, caller) = greeted::<D>(Setting { more: QUIET_FOR_LONG, ..Setting::default() }).await;
+    is_announced_sooner(Agents::of::<D>(Scenario::default()).await).await;
+}
+
+pub async fn a_tool_that_is_about_to_answer_as_before_is_not_announced<D: Dialect>() {
+    is_not_announced(Agents::of::<D>(Scenario::default()).await).await;
+}
+
+/// The same of a pipeline.
+pub mod of_stages {
+    use super::{Agents, Scenario, is_announced_sooner, is_not_announced};
+
+    pub async fn a_tool_that_was_slow_before_is_announced_sooner() {
+        is_announced_sooner(Agents::of_stages(Scenario::default()).await).await;
+    }
+
+    pub async fn a_tool_that_is_about_to_answer_as_before_is_not_announced() {
+        is_not_announced(Agents::of_stages(Scenario::default()).await).await;
+    }
+}
+
+/// A caller whom the agents have greeted.
+async fn is_greeted(desk: &Desk) -> Caller {
+    let caller = desk.call().await;
+    caller.hears(hertz(1), ms(900)).await;
+    caller.hears_nothing_for(ms(300)).await;
+    caller
+}
+
+/// Four runs that were slow: with the next one the caller is told at once.
+async fn is_announced_sooner(agents: Agents) {
+    let desk = agents.desk(Setting { more: QUIET_FOR_LONG, ..Setting::default() }).await;
+    let caller = is_greeted(&desk).await;
     let filled = async |first: usize, last: usize, takes: Duration| {
-        let asked = caller.now();
-        let silent = caller.look(|tape| tape.last_of(hertz(1), ms(0)..asked)).expect("it was heard");
         desk.service.holds(true);
-        vendor.order(1, Order::Call((first..=last).map(look_up).collect()));
+        let silent = agents.calls(1, &caller, (first..=last).map(look_up).collect()).await;
         desk.service.wait_requests(last).await;
-        caller.hears_from(asked, MOMENT_HZ, ms(500)).await;
+        let asked = caller.now();
+        caller.hears_from(silent, MOMENT_HZ, ms(500)).await;
         caller.until("the tool has taken its time", |tape| tape.now() >= asked + takes).await;
         desk.service.holds(false);
         caller.hears_from(asked, hertz(1), ms(900)).await;
         caller.hears_nothing_for(ms(300)).await;
-        caller.look(|tape| tape.first_of(MOMENT_HZ, asked).expect("waited for") - silent)
+        caller.look(|tape| tape.first_of(MOMENT_HZ, silent).expect("waited for") - silent)
     };
     let first = filled(1, 2, KNOWN_TO_BE_SLOW).await;
-    takes_a_turn(&caller).await;
+    takes_a_turn(&agents, &caller).await;
     filled(3, 4, KNOWN_TO_BE_SLOW).await;
-    takes_a_turn(&caller).await;
+    takes_a_turn(&agents, &caller).await;
     let next = filled(5, 5, ms(0)).await;
     let story = caller.look(|tape| format!("{tape:?}"));
     assert!((ms(1_180)..=ms(1_600)).contains(&first), "after {first:?} of silence: {story}");
     assert!(next <= ms(900), "after {next:?} of silence: {story}");
     assert_eq!(desk.metric("offhook_sentences_total"), 3.0, "{story}");
     desk.ends_with(&caller).await;
-    vendor.is_content();
+    agents.is_content();
 }
 
-/// In one of the caller's turns two look-ups are run, and one sentence is heard.
-async fn takes_a_turn(caller: &Caller) {
-    let before = caller.look(|tape| tape.said.len());
-    caller.speaks().await;
-    caller.until("the caller speaks", |tape| tape.said.len() > before).await;
-    let said = caller.has_spoken().await;
-    caller.hears_from(said.end, hertz(1), ms(900)).await;
-    caller.hears_nothing_for(ms(300)).await;
+/// In one of the caller's turns two look-ups are run, and one sentence is heard. A pipeline's agent runs them in a turn of
+/// their own.
+async fn takes_a_turn(agents: &Agents, caller: &Caller) {
+    if matches!(agents, Agents::Vendor(_)) {
+        let said = caller.asks().await;
+        caller.hears_from(said.end, hertz(1), ms(900)).await;
+        caller.hears_nothing_for(ms(300)).await;
+    }
 }
 
 /// What a tool's own sentence waits.
 const SENTENCE_AFTER: Duration = ms(2_000);
 
 /// Four runs that ended soon after the sentence had begun: with the next one it is waited, and the answer comes first.
-pub async fn a_tool_that_is_about_to_answer_as_before_is_not_announced<D: Dialect>() {
+async fn is_not_announced(agents: Agents) {
     let server = StandIn::start(Manner::default());
     let sections = format!(
         "mcp:\n  servers:\n    far:\n      {{ transport: http, url: \"{}\", bearer_token: {TOKEN}, defaults: {{ access: \
@@ -158,36 +185,29 @@ pub async fn a_tool_that_is_about_to_answer_as_before_is_not_announced<D: Dialec
         server.url(),
         SENTENCE_AFTER.as_millis(),
     );
-    let vendor = Vendor::start::<D>(Scenario::default()).await;
     let setting = Setting { more: QUIET, tools: ", mcp_far_sleep", sections: &sections, ..Setting::default() };
-    let desk = Desk::open(&[("first", vendor.yaml())], setting).await;
+    let desk = agents.desk(setting).await;
     desk.has_tools_of("far").await;
-    let caller = desk.call().await;
-    caller.hears(hertz(1), ms(900)).await;
-    caller.hears_nothing_for(ms(300)).await;
-    let takes = |number: usize, seconds: f64| {
-        let id = format!("call_{number:016}");
-        Call { id, name: "mcp_far_sleep".into(), arguments: json!({ "seconds": seconds }) }
-    };
+    let caller = is_greeted(&desk).await;
     let announced = || desk.metric("offhook_sentences_total{purpose=\"announcement\"}");
     let answered = async |calls: Vec<Call>| {
         let asked = caller.now();
-        vendor.order(1, Order::Call(calls));
+        agents.calls(1, &caller, calls).await;
         caller.hears_from(asked, hertz(1), ms(900)).await;
         caller.hears_nothing_for(ms(300)).await;
         caller.look(|tape: &Tape| tape.loud_time(asked..tape.now()))
     };
     for (round, seconds) in [(1, 2.1), (2, 2.12)] {
-        answered(vec![takes(2 * round - 1, seconds), takes(2 * round, seconds + 0.01)]).await;
+        answered(vec![sleep_call(2 * round - 1, seconds), sleep_call(2 * round, seconds + 0.01)]).await;
         assert_eq!(announced(), round as f64, "{}", caller.look(|tape| format!("{tape:?}")));
-        takes_a_turn(&caller).await;
+        takes_a_turn(&agents, &caller).await;
     }
-    let heard = answered(vec![takes(5, 2.14)]).await;
+    let heard = answered(vec![sleep_call(5, 2.14)]).await;
     let story = caller.look(|tape| format!("{tape:?}"));
     assert!(heard <= ms(1_040), "nothing but the answer: {heard:?}; {story}");
     assert_eq!((announced(), desk.metric("offhook_sentences_total")), (2.0, 2.0), "{story}");
-    let results = vendor.of(1, |seen| seen.results.clone());
+    let results = agents.results(1);
     assert!(results.len() == 5 && results.iter().all(|(_, result)| result.contains("slept")), "{results:?}");
     desk.ends_with(&caller).await;
-    vendor.is_content();
+    agents.is_content();
 }

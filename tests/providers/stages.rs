@@ -20,7 +20,7 @@ pub mod tools;
 pub mod turns;
 pub mod waits;
 
-pub use crate::{clocks::of_stages as clocks, echoes::of_stages as echoes};
+pub use crate::{clocks::of_stages as clocks, echoes::of_stages as echoes, fillers::of_stages as fillers};
 use crate::{
     desk::{Desk, has_heard},
     ear::Caller,

@@ -171,6 +171,8 @@ pipeline! {
     turns::an_agent_is_lowered_before_it_is_paused_and_goes_on_at_the_exact_sample
     turns::a_caller_who_interrupts_a_filler_silences_it_and_is_heard
     turns::a_filler_is_nobodys_turn
+    fillers::a_tool_that_was_slow_before_is_announced_sooner
+    fillers::a_tool_that_is_about_to_answer_as_before_is_not_announced
     echoes::an_agent_is_not_stopped_by_its_own_echo
     echoes::a_line_of_heavy_echo_is_half_duplex_until_it_is_gone
     turns::an_interruption_silences_the_agent_at_once_and_is_heard_from_its_first_sound
