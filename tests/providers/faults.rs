@@ -28,7 +28,7 @@ const EXPLAINED_MAX: Duration = ms(4_000);
 /// From the fault, or from the caller's last word after it, until another session is heard.
 const CARRIED_ON: Duration = ms(8_000);
 /// The same, where first it has to be noticed that nothing comes any more.
-const NOTICED_AND_CARRIED_ON: Duration = ms(20_000);
+pub const NOTICED_AND_CARRIED_ON: Duration = ms(20_000);
 /// The pitches of those who may have the call, by their sessions: the same vendor's, or its deputy's.
 const AGENTS: [f64; 5] = [hertz(1), hertz(2), hertz(3), hertz(4), hertz(5)];
 
@@ -290,15 +290,20 @@ async fn is_read<D: Dialect>(state: State) {
 /// The vendor's machine has lost its power: nothing is acknowledged and nothing refused, and a new connection is answered
 /// by nobody.
 pub async fn a_vendor_that_vanishes_from_the_net<D: Dialect>() {
+    let vanishes = carries_on::<D>(State::Thinking, Order::Vanish, NOTICED_AND_CARRIED_ON);
+    in_a_net_of_its_own(D::KIND, vanishes).await;
+}
+
+/// Where somebody can vanish in this column's test.
+pub async fn in_a_net_of_its_own(column: &str, vanishes: impl Future<Output = ()>) {
     if own_net::is_inside() {
-        return carries_on::<D>(State::Thinking, Order::Vanish, NOTICED_AND_CARRIED_ON).await;
+        return vanishes.await;
     }
     let _places = places(3).await;
-    let test = format!("table::{}::a_vendor_that_vanishes_from_the_net", D::KIND);
+    let test = format!("table::{column}::a_vendor_that_vanishes_from_the_net");
     spawn_blocking(move || own_net::runs(&test)).await.expect("it passes there");
 }
 
-/// Whose agent speaks all the while.
 pub async fn a_neighbour_hears_no_gap_while_8_megabytes_are_read<D: Dialect>() {
     apart(|| async {
         let answer = ms(4_000);
@@ -316,21 +321,26 @@ pub async fn a_neighbour_hears_no_gap_while_8_megabytes_are_read<D: Dialect>() {
         vendor.order(1, Order::Say(Saying::Huge(8 << 20)));
         vendor.order(1, Order::Say(Saying::Unknown));
         desk.counts("offhook_provider_noise_total{kind=\"unknown_message\"", 1.0).await;
-        let (heard, story) = neighbour.look(|tape| (tape.time_of(hertz(2), asked), format!("{tape:?}")));
-        assert!(heard < answer, "it is read while the neighbour's agent speaks: {story}");
-        neighbour.hears_from(asked, hertz(2), answer - ms(40)).await;
-        neighbour.hears_nothing_for(ms(300)).await;
-        let (length, silence, story) = neighbour.look(|tape| {
-            let spoken = tape.first_of(hertz(2), asked).expect("waited for")..tape.now();
-            let spoken = spoken.start..tape.last_of(hertz(2), spoken).expect("waited for");
-            (tape.seamless(hertz(2), asked..tape.now()), tape.longest_silence(spoken), format!("{tape:?}"))
-        });
-        assert!((answer..=answer + ms(20)).contains(&length), "{length:?}: {story}");
-        assert!(silence <= HICCUP, "{silence:?} of silence: {story}");
-        assert_eq!(desk.metric("offhook_slots_missed_total"), 0.0, "{story}");
-        neighbour.hang_up();
+        hears_no_gap(&desk, &neighbour, hertz(2), asked, answer).await;
         desk.ends_with(&caller).await;
         vendor.is_content();
     })
     .await;
+}
+
+/// The neighbour's agent speaks all the while, for so long since it was asked.
+pub async fn hears_no_gap(desk: &Desk, neighbour: &Caller, hz: f64, asked: Duration, answer: Duration) {
+    let (heard, story) = neighbour.look(|tape| (tape.time_of(hz, asked), format!("{tape:?}")));
+    assert!(heard < answer, "it is read while the neighbour's agent speaks: {story}");
+    neighbour.hears_from(asked, hz, answer - ms(40)).await;
+    neighbour.hears_nothing_for(ms(300)).await;
+    let (length, silence, story) = neighbour.look(|tape| {
+        let spoken = tape.first_of(hz, asked).expect("waited for")..tape.now();
+        let spoken = spoken.start..tape.last_of(hz, spoken).expect("waited for");
+        (tape.seamless(hz, asked..tape.now()), tape.longest_silence(spoken), format!("{tape:?}"))
+    });
+    assert!((answer..=answer + ms(20)).contains(&length), "{length:?}: {story}");
+    assert!(silence <= HICCUP, "{silence:?} of silence: {story}");
+    assert_eq!(desk.metric("offhook_slots_missed_total"), 0.0, "{story}");
+    neighbour.hang_up();
 }

@@ -26,7 +26,7 @@ use offhook::config::{ProviderConfig, Services};
 use serde_json::{Value, json};
 use std::{
     fmt::Write as _,
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -70,10 +70,10 @@ impl Stages {
     }
 
     pub async fn listening<L: Dialect>(scenario: Scenario) -> Self {
-        let Scenario { caller_words, agent_words, answer, words, voice, .. } = scenario;
-        let scribe = Server::start(move |asked| writes(asked, caller_words)).await;
-        let model = Server::start(move |_| model::says(agent_words)).await;
-        let voice = Server::start(move |asked| match words {
+        let Scenario { host, caller_words, agent_words, answer, words, voice, .. } = scenario;
+        let scribe = Server::at(host, move |asked| writes(asked, caller_words)).await;
+        let model = Server::at(host, move |_| model::says(agent_words)).await;
+        let voice = Server::at(host, move |asked| match words {
             Some(words) => voice::says(asked, words),
             None => voice::speaks(asked, hertz(1 + voice), answer),
         })
@@ -251,7 +251,11 @@ impl Drop for Server {
 
 impl Server {
     pub async fn start(script: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        Self::at(Ipv4Addr::LOCALHOST, script).await
+    }
+
+    pub async fn at(host: Ipv4Addr, script: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind((host, 0)).await.expect("a free port");
         let address = listener.local_addr().expect("a bound socket");
         let shared = Arc::new(Shared { script: Mutex::new(Arc::new(script)), asked: watch::Sender::default() });
         let serving = Arc::clone(&shared);
