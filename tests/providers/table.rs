@@ -226,6 +226,7 @@ pipeline! {
     waits::without_limits_of_its_own_a_call_with_a_silent_vendor_is_never_silent_for_long
     waits::without_limits_of_their_own_the_next_service_stands_in_before_the_call_gives_up
     faults::one_message_of_8_megabytes_is_survived
+    faults::a_neighbour_hears_no_gap_while_8_megabytes_are_read
     faults::a_vendor_that_vanishes_from_the_net
     faults::another_vendor_goes_on_with_what_was_said_and_with_what_a_tool_found
     faults::a_refused_successor_is_counted_and_another_one_takes_the_call

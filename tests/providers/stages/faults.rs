@@ -9,7 +9,7 @@ use super::{
 use crate::{
     desk::{APOLOGY_HZ, Desk},
     ear::Caller,
-    faults::{NOTICED_AND_CARRIED_ON, in_a_net_of_its_own, is_explained},
+    faults::{NOTICED_AND_CARRIED_ON, hears_no_gap, in_a_net_of_its_own, is_explained},
     ms,
     openings::{APOLOGY_MIN, CODES, ends},
     runner::apart,
@@ -180,6 +180,43 @@ async fn is_read(state: State) {
     assert_eq!(desk.metric("offhook_agent_losses_total"), 0.0, "{what}");
     assert_eq!(stages.listener.sessions(), 1, "{what}");
     desk.ends_with(caller).await;
+    stages.listener.is_content();
+}
+
+/// A message of the listener, and an answer of the model.
+pub async fn a_neighbour_hears_no_gap_while_8_megabytes_are_read() {
+    let of_the_listener = async |stages: &Stages, desk: &Desk, _: &Caller| {
+        stages.listener.order(1, Order::Say(Saying::Huge(8 << 20)));
+        stages.listener.order(1, Order::Say(Saying::Malformed));
+        desk.counts("offhook_stage_oddities_total{kind=\"deepgram_listen\",oddity=\"malformed\"", 1.0).await;
+    };
+    // It takes work to make, for which the neighbour's sound does not wait.
+    let padded = model::padded("A tone.", 8 << 20);
+    let of_the_model = async move |stages: &Stages, desk: &Desk, caller: &Caller| {
+        stages.model.answers(move |_| padded.clone());
+        speaks(caller).await;
+        caller.until("it is read", |_| desk.asked_of("llm", "done") == 2.0).await;
+    };
+    apart(move || is_read_beside(of_the_listener)).await;
+    apart(move || is_read_beside(of_the_model)).await;
+}
+
+/// The agent of a call beside it speaks all the while.
+async fn is_read_beside(is_read: impl AsyncFnOnce(&Stages, &Desk, &Caller)) {
+    let (stages, answer) = (Stages::start().await, ms(7_000));
+    // The first two are greeted.
+    stages
+        .voice
+        .answers(move |asked| voice::speaks(asked, hertz(1), if asked.number <= 2 { ms(1_000) } else { answer }));
+    let desk = Desk::of_stages(&stages).await;
+    let (caller, neighbour) = (called(&desk).await, called(&desk).await);
+    let asked = speaks(&neighbour).await.end;
+    neighbour.hears_from(asked, hertz(1), ms(200)).await;
+    neighbour.until("its agent has said it all", |_| desk.asked_of("voices", "done") == 3.0).await;
+    is_read(&stages, &desk, &caller).await;
+    hears_no_gap(&desk, &neighbour, hertz(1), asked, answer).await;
+    desk.ends_with(&caller).await;
+    assert_eq!(desk.metric("offhook_agent_losses_total"), 0.0);
     stages.listener.is_content();
 }
 

@@ -46,6 +46,17 @@ pub fn says(text: &str) -> Reply {
     stream(words(text), "stop")
 }
 
+/// The same in one piece that has so many bytes and more, in lines that are not too long.
+pub fn padded(text: &str, bytes: usize) -> Reply {
+    const LINE: usize = 500_000;
+    let mut reply = says(text);
+    let padding = event(&json!({ "choices": [], "padding": "x".repeat(LINE) }));
+    reply.bits.splice(0..0, vec![padding; bytes.div_ceil(LINE)]);
+    let pieces = reply.bits.iter().map(|bit| if let Bit::Bytes(bytes) = bit { &bytes[..] } else { &[] });
+    reply.bits = vec![Bit::Bytes(pieces.collect::<Vec<_>>().concat())];
+    reply
+}
+
 pub fn calls(calls: &[Call]) -> Reply {
     let whole = |(index, call): (usize, &Call)| fragment(index as u64, Some(call), &call.arguments.to_string());
     stream(calls.iter().enumerate().map(whole).collect(), "tool_calls")
