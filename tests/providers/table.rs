@@ -235,6 +235,8 @@ pipeline! {
     faults::the_next_session_is_told_what_was_said
     faults::a_caller_whom_nobody_can_serve_any_more_hears_the_apology
     records::a_long_call_that_is_lost_is_carried_on_by_another_vendor_with_its_beginning_in_short
+    records::a_summary_that_is_refused_or_never_comes_leaves_nothing_out
+    records::a_late_summary_counts_and_all_that_was_said_since_is_told
     clocks::a_wall_clock_that_is_set_changes_nothing
     clocks::a_machine_that_stands_still_for_seconds_costs_time_and_no_word
     breaks::a_model_that_fails_once_is_asked_again

@@ -40,6 +40,9 @@ use tokio::{
 /// The longest a test waits for a question that should come.
 const PATIENCE: Duration = Duration::from_secs(40);
 
+/// How long a service is waited for: most tests do not wait as long as callers would.
+const LIMIT: Duration = Duration::from_millis(1_500);
+
 /// Listeners that are asked for each turn, by the protocols that they speak.
 pub const SCRIBES: [&str; 2] = ["openai_transcription", "wyoming_transcribe"];
 /// Voices by the protocols that they speak; Deepgram has two.
@@ -56,8 +59,8 @@ pub struct Stages {
     speaks: &'static str,
     /// More options of who listens.
     heard: Value,
-    /// They are waited for as long as they are by default.
-    by_default: bool,
+    /// How long they are waited for; `None`: as long as by default.
+    limit: Option<Duration>,
 }
 
 impl Stages {
@@ -79,7 +82,8 @@ impl Stages {
         })
         .await;
         let listener = Vendor::start::<L>(scenario).await;
-        Self { listener, scribe, model, voice, listens: None, speaks: VOICES[0], heard: json!({}), by_default: false }
+        let (listens, speaks, heard, limit) = (None, VOICES[0], json!({}), Some(LIMIT));
+        Self { listener, scribe, model, voice, listens, speaks, heard, limit }
     }
 
     /// One of [`SCRIBES`] listens.
@@ -99,10 +103,15 @@ impl Stages {
 
     /// No limit is configured.
     pub fn by_default(self) -> Self {
-        Self { by_default: true, ..self }
+        Self { limit: None, ..self }
     }
 
-    /// An entry of `stt`, of `llm` and of `voices`. Most tests do not wait as long as callers would.
+    /// They are waited for so long.
+    pub fn waited_for(self, limit: Duration) -> Self {
+        Self { limit: Some(limit), ..self }
+    }
+
+    /// An entry of `stt`, of `llm` and of `voices`.
     fn entries(&self) -> [(&'static str, &'static str, Value); 3] {
         let mut llm = json!({ "base_url": format!("http://{}/v1", self.model.address), "model": "m" });
         let (stt, mut heard) = match self.listens {
@@ -110,11 +119,11 @@ impl Stages {
             Some(scribe) => (scribe, reached(scribe, self.scribe.address)),
         };
         let mut spoken = reached(self.speaks, self.voice.address);
-        if !self.by_default {
-            for (options, limit) in
+        if let Some(limit) = self.limit {
+            for (options, option) in
                 [(&mut heard, "timeout_ms"), (&mut llm, "timeout_ms"), (&mut spoken, "first_sound_ms")]
             {
-                options[limit] = 1_500.into();
+                options[option] = (limit.as_millis() as u64).into();
             }
         }
         self.heard.as_object().into_iter().flatten().for_each(|(key, value)| heard[key] = value.clone());
