@@ -4,6 +4,7 @@ use crate::{
     SOON, ms,
     support::{
         asterisk::{Asterisk, Options},
+        attendant::ATTENDANT,
         audio::{Sound, silence},
         offhook::Offhook,
         phone::Phone,
@@ -12,18 +13,7 @@ use crate::{
 };
 use std::time::Duration;
 
-const YAML: &str = r#"
-default_context: front
-stt: { ears: { pocketsphinx: { phrases: [opening hours, when are you open, goodbye] } } }
-llm:
-  list:
-    attendant:
-      otherwise: What was that?
-      entries:
-        - { hears: [opening hours, when are you open], say: "We are open from nine in the morning to five in the afternoon." }
-        - { hears: [goodbye], key: "9", say: Goodbye then., call: hangup_call }
-voices: { espeak: { espeak_ng: { voice: en-us } } }
-providers: { house: { pipeline: { stt: ears, llm: list, tts: espeak } } }
+const CONTEXTS: &str = r#"
 contexts:
   front:
     prompt: A list decides.
@@ -61,7 +51,7 @@ pub async fn wait_for_a_pause(phone: &Phone) {
 
 async fn call(leg: &str) -> (Asterisk, Offhook, Phone) {
     let asterisk = Asterisk::start(Options::default()).await;
-    let yaml = format!("{YAML}    audio: {leg}\n");
+    let yaml = format!("{ATTENDANT}{CONTEXTS}    audio: {leg}\n");
     let offhook = Offhook::attached(&asterisk, &yaml).await;
     let phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
     wait_to_hear_speech(&phone, 0, ms(200)).await;

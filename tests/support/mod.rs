@@ -5,6 +5,7 @@
 #![allow(dead_code)]
 
 pub mod asterisk;
+pub mod attendant;
 pub mod audio;
 pub mod behaviours;
 pub mod mail_server;

@@ -5,7 +5,10 @@ use crate::{
     desk::PREFIX,
     ear::Caller,
     ms,
-    support::offhook::{Launch, Offhook, Place},
+    support::{
+        attendant::ATTENDANT,
+        offhook::{Launch, Offhook, Place},
+    },
 };
 use futures_util::future::join_all;
 use std::{
@@ -18,22 +21,13 @@ use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-const YAML: &str = r#"
-default_context: front
-stt: { ears: { pocketsphinx: { phrases: [opening hours, when are you open, goodbye] } } }
-llm:
-  list:
-    attendant:
-      otherwise: What was that?
-      entries:
-        - { hears: [opening hours, when are you open], say: "We are open from nine in the morning to five in the afternoon." }
-voices: { espeak: { espeak_ng: { voice: en-us } } }
-providers: { house: { pipeline: { stt: ears, llm: list, tts: espeak } } }
+const CONTEXTS: &str = r#"
 contexts:
   front:
     prompt: A list decides.
     greeting: Welcome to the house.
     provider: house
+    tools: [hangup_call]
     audiosocket_id: "0ff40001"
     turns: { owner: offhook }
 "#;
@@ -106,7 +100,7 @@ fn runs(file: &Path) -> bool {
 /// A greeted caller, and the engine.
 async fn greeted(fake: &Fake) -> (Offhook, Caller) {
     let place = Place::free();
-    let yaml = format!("{}{YAML}", place.yaml(None)).replace("turns: { owner: provider }\n", "");
+    let yaml = format!("{}{ATTENDANT}{CONTEXTS}", place.yaml(None)).replace("turns: { owner: provider }\n", "");
     let env = [("PATH", fake.path())];
     let offhook = Offhook::launch(place, &yaml, Launch { env: &env, ..Launch::default() }).await;
     let mut id = *Uuid::new_v4().as_bytes();
