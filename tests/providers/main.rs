@@ -9,6 +9,7 @@ mod mcp_server;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod attendant;
 mod clips;
 mod clocks;
 mod conversation;

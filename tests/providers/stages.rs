@@ -20,7 +20,7 @@ pub mod tools;
 pub mod turns;
 pub mod waits;
 
-pub use crate::clocks::of_stages as clocks;
+pub use crate::{attendant::of_stages as attendant, clocks::of_stages as clocks};
 use crate::{
     desk::{Desk, has_heard},
     ear::Caller,

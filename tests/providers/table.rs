@@ -1,8 +1,8 @@
 //! Which behaviours are shown of which provider. A new provider is one line at the end.
 
 use crate::{
-    clips, clocks, conversation, echoes, failover, faults, figures, fillers, openings, outages, questions, records,
-    runner::Case, sessions, stages, support::vendor, survived, tools, turns, waits,
+    attendant, clips, clocks, conversation, echoes, failover, faults, figures, fillers, openings, outages, questions,
+    records, runner::Case, sessions, stages, support::vendor, survived, tools, turns, waits,
 };
 
 /// Tests that every provider passes, handed to another macro behind what it was given.
@@ -83,6 +83,7 @@ macro_rules! every {
             clocks::a_wall_clock_that_is_set_changes_nothing
             clocks::a_machine_that_stands_still_for_seconds_costs_time_and_no_word
             failover::a_caller_whom_nobody_can_serve_any_more_hears_the_apology
+            attendant::a_caller_of_a_vendor_that_is_down_is_served_by_the_embedded_attendant
         }
     };
 }
@@ -229,6 +230,7 @@ pipeline! {
     faults::nothing_but_garbage_in_mid_call
     faults::the_next_session_is_told_what_was_said
     faults::a_caller_whom_nobody_can_serve_any_more_hears_the_apology
+    attendant::a_caller_of_a_vendor_that_is_down_is_served_by_the_embedded_attendant
     records::a_long_call_that_is_lost_is_carried_on_by_another_vendor_with_its_beginning_in_short
     clocks::a_wall_clock_that_is_set_changes_nothing
     clocks::a_machine_that_stands_still_for_seconds_costs_time_and_no_word
