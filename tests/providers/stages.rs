@@ -14,10 +14,12 @@ pub mod protocols;
 pub mod questions;
 pub mod ranks;
 pub mod records;
+pub mod services;
 pub mod sound;
 mod states;
 pub mod tools;
 pub mod turns;
+pub mod vanishes;
 pub mod waits;
 
 pub use crate::{attendant::of_stages as attendant, clocks::of_stages as clocks};

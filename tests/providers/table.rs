@@ -228,6 +228,7 @@ pipeline! {
     faults::a_refused_successor_is_counted_and_another_one_takes_the_call
     faults::quota_throttling_and_expiry_in_mid_call
     faults::nothing_but_garbage_in_mid_call
+    vanishes::a_vendor_that_vanishes_from_the_net
     faults::the_next_session_is_told_what_was_said
     faults::a_caller_whom_nobody_can_serve_any_more_hears_the_apology
     attendant::a_caller_of_a_vendor_that_is_down_is_served_by_the_embedded_attendant
@@ -235,6 +236,9 @@ pipeline! {
     clocks::a_wall_clock_that_is_set_changes_nothing
     clocks::a_machine_that_stands_still_for_seconds_costs_time_and_no_word
     breaks::a_model_that_fails_once_is_asked_again
+    services::a_model_that_breaks_in_any_state_of_a_call_costs_no_word_and_no_long_silence
+    services::a_voice_that_breaks_in_any_state_of_a_call_costs_a_clause_at_most
+    services::a_listener_that_is_asked_over_a_half_open_connection_is_asked_again
     protocols::a_listener_of_each_protocol_that_fails_in_a_turn_hears_all_of_it_again
     protocols::a_voice_that_fails_once_is_asked_again
     protocols::a_voice_that_breaks_in_the_middle_of_a_clause_goes_on_with_the_next
