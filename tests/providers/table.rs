@@ -249,6 +249,7 @@ pipeline! {
     breaks::a_clause_of_10_kilobytes_is_spoken_in_parts_as_far_as_it_is_heard
     breaks::sound_in_odd_pieces_and_at_any_rate_is_heard_at_its_pitch_and_length
     protocols::words_that_come_when_the_answer_has_begun_change_nothing
+    services::the_connection_of_an_answer_is_kept_for_the_next_question
     conversation::an_interruption_ends_model_and_voice_within_a_frame_and_leaves_what_was_heard
     ranks::the_next_listener_stands_in
     ranks::the_next_listener_takes_over_in_the_middle_of_a_turn

@@ -234,8 +234,11 @@ impl Row {
             let times = if outcome == self.outcome() && !self.is_passed_over() { 1.0 } else { 0.0 };
             assert_eq!(self.counted(&desk, outcome), times, "{what}: {outcome}; {}", desk.engine.metrics().text());
         }
-        let sessions = f64::from(u8::from(self.needs_a_session()));
-        assert_eq!(desk.recoveries("took_over", "first"), sessions, "{what}: {}", desk.engine.metrics().text());
+        // What failed in a guess, as on a busy machine there may be one, is asked for again when the turn is over.
+        let (needs, may_be_guess) = (self.needs_a_session(), self.state == State::Thinking);
+        let sessions = desk.recoveries("took_over", "first");
+        let right = sessions == f64::from(u8::from(needs)) || (may_be_guess && sessions == 0.0);
+        assert!(right, "{what}: {sessions} sessions; {}", desk.engine.metrics().text());
         if self.state == State::ToolRunning {
             assert_eq!(desk.service.requests().len(), 1, "{what}: it was run once");
             let told = stages.model.asked().pop().expect("asked").body["messages"].to_string();
@@ -280,6 +283,24 @@ async fn are_survived(service: Service, faults: &[Fault]) {
 
 pub async fn a_model_that_breaks_in_any_state_of_a_call_costs_no_word_and_no_long_silence() {
     are_survived(Service::Model, &[Fault::Closes, Fault::Garbage, Fault::HalfOpen]).await;
+}
+
+/// The end of each answer comes after its last event.
+pub async fn the_connection_of_an_answer_is_kept_for_the_next_question() {
+    let stages = Stages::start().await;
+    stages.model.answers(|_| {
+        let mut reply = model::says("A tone.");
+        reply.bits.push(Bit::Wait(ms(200)));
+        reply
+    });
+    let desk = Desk::of_stages(&stages).await;
+    let caller = super::called(&desk).await;
+    for turn in ["the first", "the second"] {
+        is_answered(turn, &caller, speaks(&caller).await.end, ANSWERED).await;
+    }
+    assert_eq!((stages.model.times(), stages.model.connections()), (2, 1));
+    desk.ends_with(&caller).await;
+    stages.listener.is_content();
 }
 
 pub async fn a_voice_that_breaks_in_any_state_of_a_call_costs_a_clause_at_most() {
