@@ -129,7 +129,12 @@ impl Row {
                 Reply { status: 200, kind: model::STREAM, bits: vec![self.bit()] }
             }
             () if self.state == State::ToolRunning && asked.number == 1 => model::calls(&[look_up(1)]),
-            () if self.is_in_the_middle() && asked.number == 1 => model::says("One is here. A tone."),
+            () if self.is_in_the_middle() && asked.number == 1 => {
+                // The voice is asked for the first clause before it is asked for the second.
+                let mut reply = model::says("One is here. A tone.");
+                reply.bits.insert(5, Bit::Wait(ms(300)));
+                reply
+            }
             () => model::says("A tone."),
         });
         // Long enough for the caller to speak over it.
