@@ -130,6 +130,8 @@ async fn answer(
             break;
         }
     }
+    // What is read to its end leaves a connection for the next question, and the end may come after the last event.
+    tokio::spawn(timeout(AFTER_MAX, async move { while events.next().await.is_some() {} }));
     if let Some(usage) = answer.usage() {
         tell(&pieces, Piece::Usage(usage)).await?;
     }

@@ -106,6 +106,8 @@ pub struct Setting<'a> {
     pub tools: &'a str,
     /// More sections.
     pub sections: &'a str,
+    /// The agent greets in words of its own.
+    pub greets_freely: bool,
     /// Places besides its own that stay empty meanwhile.
     pub more_places: u32,
 }
@@ -308,7 +310,8 @@ fn sum(metrics: &str, begin: &str) -> f64 {
     values.filter_map(|value| value.parse::<f64>().ok()).sum()
 }
 
-fn yaml(providers: &[(&str, String)], service: &Service, Setting { more, billing, tools, .. }: Setting<'_>) -> String {
+fn yaml(providers: &[(&str, String)], service: &Service, setting: Setting<'_>) -> String {
+    let Setting { more, billing, tools, greets_freely, .. } = setting;
     let mut yaml = String::from(
         "http: { bind: \"127.0.0.1:0\" }\nmedia: { audiosocket: { bind: \"127.0.0.1:0\" } }\nproviders:\n",
     );
@@ -316,11 +319,12 @@ fn yaml(providers: &[(&str, String)], service: &Service, Setting { more, billing
         let _ = writeln!(yaml, "  {name}: {options}");
     }
     let host = service.host();
+    let greeting = if greets_freely { "" } else { "greeting: Hello there.\n    " };
     let handoff = if billing.is_empty() { "" } else { ", to_billing" };
     let _ = write!(
         yaml,
         "tenants:\n  acme: {{ tools: tools, allowed_hosts: [\"{host}\"], trusted: true }}\n\
-         contexts:\n  front:\n    prompt: You are a test.\n    greeting: Hello there.\n    provider: {}\n    \
+         contexts:\n  front:\n    prompt: You are a test.\n    {greeting}provider: {}\n    \
          tenant: acme\n    tools: [look_up, hangup_call{tools}{handoff}]\n    audiosocket_id: \"0ff40001\"\n    \
          on_failure: {{ apology: apology.wav, then: hang_up }}\n",
         providers[0].0

@@ -291,15 +291,15 @@ async fn is_read<D: Dialect>(state: State) {
 /// by nobody.
 pub async fn a_vendor_that_vanishes_from_the_net<D: Dialect>() {
     let vanishes = carries_on::<D>(State::Thinking, Order::Vanish, NOTICED_AND_CARRIED_ON);
-    in_a_net_of_its_own(D::KIND, vanishes).await;
+    in_a_net_of_its_own(D::KIND, 3, vanishes).await;
 }
 
 /// Where somebody can vanish in this column's test.
-pub async fn in_a_net_of_its_own(column: &str, vanishes: impl Future<Output = ()>) {
+pub async fn in_a_net_of_its_own(column: &str, room: u32, vanishes: impl Future<Output = ()>) {
     if own_net::is_inside() {
         return vanishes.await;
     }
-    let _places = places(3).await;
+    let _places = places(room).await;
     let test = format!("table::{column}::a_vendor_that_vanishes_from_the_net");
     spawn_blocking(move || own_net::runs(&test)).await.expect("it passes there");
 }

@@ -10,6 +10,7 @@ mod mcp_server;
 mod support;
 
 mod agents;
+mod attendant;
 mod clips;
 mod clocks;
 mod conversation;

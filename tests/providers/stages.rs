@@ -14,13 +14,18 @@ pub mod protocols;
 pub mod questions;
 pub mod ranks;
 pub mod records;
+pub mod services;
 pub mod sound;
 mod states;
 pub mod tools;
 pub mod turns;
+pub mod vanishes;
 pub mod waits;
 
-pub use crate::{clocks::of_stages as clocks, echoes::of_stages as echoes, fillers::of_stages as fillers};
+pub use crate::{
+    attendant::of_stages as attendant, clocks::of_stages as clocks, echoes::of_stages as echoes,
+    fillers::of_stages as fillers,
+};
 use crate::{
     desk::{Desk, has_heard},
     ear::Caller,

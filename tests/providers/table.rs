@@ -1,8 +1,8 @@
 //! Which behaviours are shown of which provider. A new provider is one line at the end.
 
 use crate::{
-    clips, clocks, conversation, echoes, failover, faults, figures, fillers, openings, outages, questions, records,
-    runner::Case, sessions, stages, support::vendor, survived, tools, turns, waits,
+    attendant, clips, clocks, conversation, echoes, failover, faults, figures, fillers, openings, outages, questions,
+    records, runner::Case, sessions, stages, support::vendor, survived, tools, turns, waits,
 };
 
 /// Tests that every provider passes, handed to another macro behind what it was given.
@@ -83,6 +83,7 @@ macro_rules! every {
             clocks::a_wall_clock_that_is_set_changes_nothing
             clocks::a_machine_that_stands_still_for_seconds_costs_time_and_no_word
             failover::a_caller_whom_nobody_can_serve_any_more_hears_the_apology
+            attendant::a_caller_of_a_vendor_that_is_down_is_served_by_the_embedded_attendant
         }
     };
 }
@@ -227,19 +228,23 @@ pipeline! {
     waits::without_limits_of_their_own_the_next_service_stands_in_before_the_call_gives_up
     faults::one_message_of_8_megabytes_is_survived
     faults::a_neighbour_hears_no_gap_while_8_megabytes_are_read
-    faults::a_vendor_that_vanishes_from_the_net
     faults::another_vendor_goes_on_with_what_was_said_and_with_what_a_tool_found
     faults::a_refused_successor_is_counted_and_another_one_takes_the_call
     faults::quota_throttling_and_expiry_in_mid_call
     faults::nothing_but_garbage_in_mid_call
+    vanishes::a_vendor_that_vanishes_from_the_net
     faults::the_next_session_is_told_what_was_said
     faults::a_caller_whom_nobody_can_serve_any_more_hears_the_apology
+    attendant::a_caller_of_a_vendor_that_is_down_is_served_by_the_embedded_attendant
     records::a_long_call_that_is_lost_is_carried_on_by_another_vendor_with_its_beginning_in_short
     records::a_summary_that_is_refused_or_never_comes_leaves_nothing_out
     records::a_late_summary_counts_and_all_that_was_said_since_is_told
     clocks::a_wall_clock_that_is_set_changes_nothing
     clocks::a_machine_that_stands_still_for_seconds_costs_time_and_no_word
     breaks::a_model_that_fails_once_is_asked_again
+    services::a_model_that_breaks_in_any_state_of_a_call_costs_no_word_and_no_long_silence
+    services::a_voice_that_breaks_in_any_state_of_a_call_costs_a_clause_at_most
+    services::a_listener_that_is_asked_over_a_half_open_connection_is_asked_again
     protocols::a_listener_of_each_protocol_that_fails_in_a_turn_hears_all_of_it_again
     protocols::a_voice_that_fails_once_is_asked_again
     protocols::a_voice_that_breaks_in_the_middle_of_a_clause_goes_on_with_the_next
@@ -250,6 +255,7 @@ pipeline! {
     breaks::a_clause_of_10_kilobytes_is_spoken_in_parts_as_far_as_it_is_heard
     breaks::sound_in_odd_pieces_and_at_any_rate_is_heard_at_its_pitch_and_length
     protocols::words_that_come_when_the_answer_has_begun_change_nothing
+    services::the_connection_of_an_answer_is_kept_for_the_next_question
     conversation::an_interruption_ends_model_and_voice_within_a_frame_and_leaves_what_was_heard
     ranks::the_next_listener_stands_in
     ranks::the_next_listener_takes_over_in_the_middle_of_a_turn

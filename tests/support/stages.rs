@@ -27,7 +27,10 @@ use serde_json::{Value, json};
 use std::{
     fmt::Write as _,
     net::{Ipv4Addr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 use tokio::{
@@ -93,7 +96,12 @@ impl Stages {
 
     /// One of [`VOICES`] speaks.
     pub async fn speaking(voice: &'static str) -> Self {
-        Self { speaks: voice, ..Self::start().await }
+        Self::start().await.spoken_by(voice)
+    }
+
+    /// The same of these.
+    pub fn spoken_by(self, voice: &'static str) -> Self {
+        Self { speaks: voice, ..self }
     }
 
     /// With more options of who listens.
@@ -250,6 +258,9 @@ pub struct Server {
 struct Shared {
     script: Mutex<Script>,
     asked: watch::Sender<Vec<Asked>>,
+    /// So many of the first connections are half-open.
+    half_open: watch::Sender<usize>,
+    connections: AtomicUsize,
 }
 
 impl Drop for Server {
@@ -266,12 +277,16 @@ impl Server {
     pub async fn at(host: Ipv4Addr, script: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((host, 0)).await.expect("a free port");
         let address = listener.local_addr().expect("a bound socket");
-        let shared = Arc::new(Shared { script: Mutex::new(Arc::new(script)), asked: watch::Sender::default() });
+        let (script, asked) = (Mutex::<Script>::new(Arc::new(script)), watch::Sender::default());
+        let shared =
+            Arc::new(Shared { script, asked, half_open: watch::Sender::default(), connections: AtomicUsize::new(0) });
         let serving = Arc::clone(&shared);
         let task = tokio::spawn(async move {
             let mut open = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                open.spawn(serve::serve(stream, Arc::clone(&serving)));
+                let number = serving.connections.fetch_add(1, Ordering::Relaxed) + 1;
+                let served = serve::serve(stream, Arc::clone(&serving));
+                open.spawn(until_half_open(served, serving.half_open.subscribe(), number));
             }
         });
         Self { address, shared, task }
@@ -280,6 +295,17 @@ impl Server {
     /// From now on.
     pub fn answers(&self, script: impl Fn(&Asked) -> Reply + Send + Sync + 'static) {
         *self.shared.script() = Arc::new(script);
+    }
+
+    /// From now on these many of its first connections are half-open: they stand, what is sent to them is acknowledged, and
+    /// nobody reads or answers it. Later ones are served.
+    pub fn is_half_open(&self, connections: usize) {
+        self.shared.half_open.send_replace(connections);
+    }
+
+    /// So many have been made to it.
+    pub fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::Relaxed)
     }
 
     /// All questions so far, oldest first.
@@ -302,6 +328,21 @@ impl Server {
         let waited = timeout(PATIENCE, asked.wait_for(|asked| holds(asked))).await.is_ok();
         assert!(waited, "waited in vain until {what}: {:#?}", self.asked());
         self.asked()
+    }
+}
+
+/// From when this connection is half-open, its socket stays and is neither read nor written.
+async fn until_half_open(
+    served: impl Future<Output = Option<()>>,
+    mut half_open: watch::Receiver<usize>,
+    number: usize,
+) {
+    tokio::pin!(served);
+    let is_half_open = async { drop(half_open.wait_for(|first| number <= *first).await) };
+    tokio::select! {
+        biased;
+        () = is_half_open => std::future::pending().await,
+        _ = &mut served => {}
     }
 }
 

@@ -9,13 +9,12 @@ use super::{
 use crate::{
     desk::{APOLOGY_HZ, Desk},
     ear::Caller,
-    faults::{NOTICED_AND_CARRIED_ON, hears_no_gap, in_a_net_of_its_own, is_explained},
+    faults::{hears_no_gap, is_explained},
     ms,
     openings::{APOLOGY_MIN, CODES, ends},
     runner::apart,
     states::{NOTICES, STATES, State, WAITS},
     support::{
-        own_net,
         stages::{Asked, Bit, Flux, Nova, Reply, Stages, Transcriber, model, voice},
         vendor::{Dialect, Failure, Opening, Order, Saying, Scenario, hertz},
     },
@@ -218,36 +217,6 @@ async fn is_read_beside(is_read: impl AsyncFnOnce(&Stages, &Desk, &Caller)) {
     desk.ends_with(&caller).await;
     assert_eq!(desk.metric("offhook_agent_losses_total"), 0.0);
     stages.listener.is_content();
-}
-
-pub async fn a_vendor_that_vanishes_from_the_net() {
-    in_a_net_of_its_own("pipeline", vanishes()).await;
-}
-
-/// All three services are on a machine that loses its power while the model thinks.
-async fn vanishes() {
-    let what = "all services vanish";
-    let stages = Stages::of(Scenario { host: own_net::far(), ..Scenario::default() }).await;
-    stages.model.answers(|_| Reply::stalls());
-    let deputy = deputy().await;
-    let desk = Desk::of_pipelines(&[("first", &stages), ("second", &deputy)], "fallbacks: [second]").await;
-    let caller = called(&desk).await;
-    let said = speaks(&caller).await;
-    stages.model.is_asked(1).await;
-    stages.listener.order(1, Order::Vanish);
-    caller.hears_from(said.end, hertz(1 + DEPUTY), ms(700)).await;
-    let begun = caller.look(|tape| tape.first_of(hertz(1 + DEPUTY), said.end)).expect("waited for");
-    assert!(begun <= said.end + NOTICED_AND_CARRIED_ON, "{}", story(&caller));
-    is_explained(what, &caller, said.end..begun);
-    no_apology(what, &caller);
-    let told = deputy.model.is_asked(1).await.body["messages"].to_string();
-    assert!(told.contains("When are you open, please?"), "{told}");
-    assert_eq!((desk.asked_of("llm", "slow"), stages.model.times()), (1.0, 1), "{}", desk.engine.metrics().text());
-    assert_eq!((desk.recoveries("failed", "first"), desk.recoveries("took_over", "second")), (1.0, 1.0));
-    // The next turn is the deputy's as well.
-    answered(&caller, hertz(1 + DEPUTY), ms(700)).await;
-    desk.ends_with(&caller).await;
-    deputy.listener.is_content();
 }
 
 /// The voice is gone for good, and another pipeline takes the call on: its model knows what was said.

@@ -56,7 +56,8 @@ async fn goes_on(what: &str, stages: Stages) {
     stages.model.answers(|asked| if asked.number == 1 { says_and_calls() } else { model::says("A tone.") });
     let desk = Desk::of_pipelines(&[("first", &stages)], PATIENT).await;
     let caller = called(&desk).await;
-    caller.says_with_a_pause(SENTENCES, PAUSE).await;
+    let pause = if what == "Flux" { OVER - ms(150) } else { PAUSE };
+    caller.says_with_a_pause(SENTENCES, pause).await;
     is_guessed(what, &stages, &caller).await;
     let said = caller.has_spoken().await;
     caller.hears_from(said.end, hertz(1), ms(700)).await;
@@ -82,6 +83,9 @@ async fn was_right(what: &str, stages: Stages) {
     let caller = called(&desk).await;
     caller.says(SENTENCES[1]).await;
     stages.model.is_asked(1).await;
+    if what == "Flux" {
+        assert_eq!(stages.listener.of(1, |seen| seen.turns_ended), 0, "before it is sure that the turn is over");
+    }
     caller.until(&format!("{what}: the tool runs"), |_| !desk.service.requests().is_empty()).await;
     let (ran, said) = (caller.now(), caller.has_spoken().await);
     assert!(ran >= said.end + ms(600), "{what}: ran at {ran:?}; {}", story(&caller));
@@ -97,8 +101,10 @@ async fn was_right(what: &str, stages: Stages) {
 
 /// Whoever listens here has the words of half a turn in time.
 async fn quick(listener: &'static str) -> Stages {
-    if listener == "Nova" {
-        return Stages::listening::<Nova>(Scenario::default()).await;
+    match listener {
+        "Nova" => return Stages::listening::<Nova>(Scenario::default()).await,
+        "Flux" => return Stages::start().await.heard_with(json!({ "eager_eot_threshold": 0.4 })),
+        _ => {}
     }
     let stages = Stages::asking(listener, Scenario::default()).await;
     stages.scribe.answers(|asked| {
@@ -109,7 +115,8 @@ async fn quick(listener: &'static str) -> Stages {
     stages
 }
 
-const QUICK: [&str; 3] = ["Nova", SCRIBES[0], SCRIBES[1]];
+/// Flux says it of its own accord, and the others are asked.
+const QUICK: [&str; 4] = ["Flux", "Nova", SCRIBES[0], SCRIBES[1]];
 
 pub async fn a_guess_is_thrown_away_when_the_caller_goes_on_and_no_tool_of_it_runs() {
     join_all(QUICK.map(|listener| async move { goes_on(listener, quick(listener).await).await })).await;

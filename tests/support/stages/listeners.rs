@@ -17,8 +17,12 @@ use tokio_tungstenite::tungstenite::{Message, protocol::CloseFrame};
 
 /// A sample so far from zero is no noise of a line.
 const LOUD: u16 = 2_000;
-/// Silence after which Flux takes a turn for over.
+/// Silence after which Flux takes a turn for over …
 const OVER: Duration = Duration::from_millis(700);
+/// … and after which it says that it may be, if it was asked for that.
+const MAY_BE_OVER: Duration = Duration::from_millis(400);
+/// What it has understood by then.
+const SO_FAR: &str = "When are you open, please?";
 
 /// What a listener has heard since its words were asked for last.
 struct Line {
@@ -194,6 +198,11 @@ pub struct Flux {
     line: Line,
     turn: u64,
     begun: bool,
+    eager: bool,
+    /// It has said that the turn may be over, and nobody has spoken since.
+    guessed: bool,
+    /// As often as they did, the words of the turn come once more.
+    resumed: usize,
 }
 
 impl Flux {
@@ -202,6 +211,25 @@ impl Flux {
             "type": "TurnInfo", "event": event, "turn_index": self.turn, "transcript": words, "words": [],
             "audio_window_start": 0.0, "audio_window_end": self.line.seconds(self.line.bytes),
         }))
+    }
+
+    fn words(&self, words: &str) -> String {
+        vec![words; 1 + self.resumed].join(" ")
+    }
+
+    /// Whether the turn may be over, or goes on after all.
+    fn guesses(&mut self) -> Option<Message> {
+        if !self.eager {
+            None
+        } else if self.guessed && self.line.quiet.is_zero() {
+            let resumed = self.info("TurnResumed", &self.words(SO_FAR));
+            (self.guessed, self.resumed) = (false, self.resumed + 1);
+            Some(resumed)
+        } else if self.line.spoke && self.line.quiet >= MAY_BE_OVER && !std::mem::replace(&mut self.guessed, true) {
+            Some(self.info("EagerEndOfTurn", &self.words(SO_FAR)))
+        } else {
+            None
+        }
     }
 }
 
@@ -214,6 +242,7 @@ impl Dialect for Flux {
 
     fn dialled(&mut self, path: &str) -> Vec<Heard> {
         self.line = Line::dialled(path);
+        self.eager = path.contains("&eager_eot_threshold=0.4");
         let is_right = path.contains("/v2/listen?model=flux-general-en&");
         vec![if is_right { self.line.set_up() } else { Heard::Violation(path.into()) }]
     }
@@ -226,6 +255,7 @@ impl Dialect for Flux {
                 if self.line.spoke && !std::mem::replace(&mut self.begun, true) {
                     heard.push(Heard::Reply(vec![self.info("StartOfTurn", "")]));
                 }
+                heard.extend(self.guesses().map(|guess| Heard::Reply(vec![guess])));
                 if self.line.spoke && self.line.quiet >= OVER && self.line.asks() {
                     heard.push(Heard::Turn(CallerTurn::Ended));
                 }
@@ -246,8 +276,8 @@ impl Dialect for Flux {
         match saying {
             Saying::Ready => vec![message(&json!({ "type": "Connected", "request_id": "1", "sequence_id": 0 }))],
             Saying::CallerWords { text, .. } => {
-                let ended = self.info("EndOfTurn", text);
-                (self.turn, self.begun) = (self.turn + 1, false);
+                let ended = self.info("EndOfTurn", &self.words(text));
+                (self.turn, self.begun, self.guessed, self.resumed) = (self.turn + 1, false, false, 0);
                 vec![ended]
             }
             other => otherwise(other),

@@ -21,7 +21,8 @@ use tokio_tungstenite::{
 /// What fits a request's head here.
 const HEAD_MAX: usize = 8 << 10;
 
-/// Serves one connection, which carries one question. `None` where the client goes before it has asked.
+/// Serves one connection, which carries one question, or over HTTP one after the other. `None` where the client goes before
+/// it has asked.
 pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     let mut first = [0; HEAD_MAX];
@@ -30,12 +31,20 @@ pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>) -> Option<()> 
         return wyoming(stream, &shared).await;
     }
     let is_upgrade = String::from_utf8_lossy(&first[..peeked]).to_lowercase().contains("upgrade: websocket");
-    if is_upgrade { socket(stream, &shared).await } else { http(stream, &shared).await }
+    if is_upgrade {
+        return socket(stream, &shared).await;
+    }
+    let mut line = Line::Http { stream, head: None };
+    loop {
+        line = http(line, &shared).await?;
+    }
 }
 
 // ---- HTTP ----
 
-async fn http(mut stream: TcpStream, shared: &Shared) -> Option<()> {
+/// One question; the line is left if the next one may come.
+async fn http(line: Line, shared: &Shared) -> Option<Line> {
+    let Line::Http { mut stream, .. } = line else { return None };
     let (mut request, mut piece) = (Vec::new(), vec![0; 16 << 10]);
     let (head, end) = loop {
         let read = stream.read(&mut piece).await.ok().filter(|read| *read > 0)?;
@@ -54,7 +63,7 @@ async fn http(mut stream: TcpStream, shared: &Shared) -> Option<()> {
     let sound = if body.is_null() { request.split_off(end) } else { Vec::new() };
     let (number, reply) = shared.ask(Asked { path, body, sound, ..Asked::default() });
     let head = format!(
-        "HTTP/1.1 {} As told\r\ncontent-type: {}\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n",
+        "HTTP/1.1 {} As told\r\ncontent-type: {}\r\ntransfer-encoding: chunked\r\n\r\n",
         reply.status, reply.kind
     );
     play(Line::Http { stream, head: Some(head) }, reply, number, shared).await
@@ -88,9 +97,9 @@ async fn wyoming(stream: TcpStream, shared: &Shared) -> Option<()> {
     if speaks {
         let shape = json!({ "rate": voice::WYOMING.rate, "width": 2, "channels": 1 });
         server.send(&Event::new("audio-start", shape.clone())).await.ok()?;
-        return play(Line::Wyoming { server, beside, shape }, reply, number, shared).await;
+        return play(Line::Wyoming { server, beside, shape }, reply, number, shared).await.map(drop);
     }
-    play(Line::Transcript { server, beside, text: Vec::new() }, reply, number, shared).await
+    play(Line::Transcript { server, beside, text: Vec::new() }, reply, number, shared).await.map(drop)
 }
 
 // ---- Deepgram's Flux, which speaks over a WebSocket ----
@@ -118,7 +127,7 @@ async fn socket(stream: TcpStream, shared: &Shared) -> Option<()> {
         let error = json!({ "type": "Error", "code": "NET-0001", "description": "Not the words of the test." });
         return socket.send(Message::text(error.to_string())).await.ok();
     }
-    play(Line::Socket(Box::new(socket)), reply, number, shared).await
+    play(Line::Socket(Box::new(socket)), reply, number, shared).await.map(drop)
 }
 
 // ---- The answer ----
@@ -143,7 +152,8 @@ enum Line {
     Socket(Box<WebSocketStream<TcpStream>>),
 }
 
-async fn play(mut line: Line, reply: Reply, number: usize, shared: &Shared) -> Option<()> {
+/// The line is left when all was said.
+async fn play(mut line: Line, reply: Reply, number: usize, shared: &Shared) -> Option<Line> {
     let playing = async {
         for bit in reply.bits {
             match bit {
@@ -161,16 +171,16 @@ async fn play(mut line: Line, reply: Reply, number: usize, shared: &Shared) -> O
                     line.is_gone().await;
                     return None;
                 }
-                Bit::Break => return Some(()),
+                Bit::Break => return Some(false),
             }
         }
-        line.end().await
+        line.end().await.map(|()| true)
     };
-    let played = playing.await;
-    if played.is_none() {
+    let stands = playing.await;
+    if stands.is_none() {
         shared.gone(number);
     }
-    played
+    stands?.then_some(line)
 }
 
 impl Line {
@@ -220,10 +230,7 @@ impl Line {
     async fn end(&mut self) -> Option<()> {
         self.send_head().await?;
         match self {
-            Self::Http { stream, .. } => {
-                stream.write_all(b"0\r\n\r\n").await.ok()?;
-                stream.shutdown().await.ok()
-            }
+            Self::Http { stream, .. } => stream.write_all(b"0\r\n\r\n").await.ok(),
             Self::Wyoming { server, .. } => server.send(&Event::new("audio-stop", json!({}))).await.ok(),
             Self::Transcript { server, text, .. } => {
                 server.send(&Event::new("transcript", json!({ "text": String::from_utf8_lossy(text) }))).await.ok()
