@@ -27,7 +27,8 @@ const ODDITIES: Definition = Definition::labelled(
     &["service", "kind", "oddity"],
     "What went wrong with the services of pipelines and cost no session: a message that could not be read (malformed), a \
      turn that was not written down since too many programs of this machine were at work (no_place), a listener that \
-     took over and was not given the beginning of a turn, of which the last 30 s are kept (forgotten).",
+     took over and was not given the beginning of a turn, of which the last 30 s are kept, or a model that is not shown \
+     what was said before its `context_chars` since nothing is summed up (forgotten).",
 );
 const BREAKER: Definition = Definition::labelled(
     "offhook_stage_breaker",
@@ -48,7 +49,7 @@ pub enum Oddity {
     Malformed,
     /// It runs on this machine, where too much is under way: it was not asked.
     NoPlace,
-    /// A listener was not given the beginning of a turn, which is not kept any more.
+    /// A listener was not given the beginning of a turn, or a model that of a conversation, which is not kept any more.
     Forgotten,
 }
 

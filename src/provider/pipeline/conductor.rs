@@ -51,6 +51,8 @@ pub(super) struct Conductor {
     order: Option<Order>,
     /// An answer is wanted: to results, or to what was told.
     reply: bool,
+    /// A model may be asked to sum up what gives way of the history.
+    sums_up: bool,
     summaries: Summaries,
     /// When all that was told of the agent's voice will have been heard, if it is heard at once.
     heard_out: Option<Instant>,
@@ -59,7 +61,7 @@ pub(super) struct Conductor {
 }
 
 impl Conductor {
-    pub(super) fn new(history: History, questions: Questions) -> Self {
+    pub(super) fn new(history: History, questions: Questions, sums_up: bool) -> Self {
         Self {
             history,
             questions,
@@ -71,6 +73,7 @@ impl Conductor {
             resumed: false,
             order: None,
             reply: false,
+            sums_up,
             summaries: Summaries::default(),
             heard_out: None,
             clauses: 0,
@@ -456,7 +459,12 @@ impl Conductor {
         if !self.summaries.are_of_history()
             && let Some(about) = self.history.give_way()
         {
-            self.sum_up(Purpose::History, about, out);
+            if self.sums_up {
+                self.sum_up(Purpose::History, about, out);
+            } else {
+                self.history.forget();
+                out.push(Output::Forgot);
+            }
         }
     }
 

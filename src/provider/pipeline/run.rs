@@ -88,6 +88,9 @@ pub(super) async fn play(
                 Output::StopAsking(ask) => drop(crew.asks.remove(&ask)),
                 Output::Speak { clause, text } => crew.speak(clause, text),
                 Output::Quiet => crew.voices.clear(),
+                Output::Forgot => {
+                    crew.stages.models.first().into_iter().for_each(|model| model.was_odd(Oddity::Forgotten))
+                }
             }
         }
     }

@@ -57,4 +57,6 @@ pub(super) enum Output {
     },
     /// All that is being spoken is given up.
     Quiet,
+    /// The models are not shown the oldest turns any more, nor what they were about.
+    Forgot,
 }

@@ -36,9 +36,13 @@ impl Scene {
     }
 
     fn with_budget(chars: usize) -> Self {
+        Self::made(chars, true)
+    }
+
+    fn made(chars: usize, sums_up: bool) -> Self {
         let history = History::new("Be brief.".into(), chars);
         let tools = vec![json!({ "type": "function" })];
-        let conductor = Conductor::new(history, Questions::new(tools.into(), "key".into()));
+        let conductor = Conductor::new(history, Questions::new(tools.into(), "key".into()), sums_up);
         let mut scene = Self {
             conductor,
             now: tokio::time::Instant::now().into_std(),
@@ -140,6 +144,7 @@ impl Scene {
             Output::StopAsking(ask) => format!("stop {ask}"),
             Output::Speak { clause, text } => format!("speak {clause} \"{text}\""),
             Output::Quiet => "quiet".into(),
+            Output::Forgot => "forgets".into(),
             Output::Tell(event) => match event {
                 AgentEvent::Ready => "ready".into(),
                 AgentEvent::ResponseStarted { response } => format!("{response} begins"),
@@ -519,6 +524,21 @@ fn a_long_conversation_is_summed_up_and_goes_on_meanwhile() {
     scene.writes(5, "They asked.").answered(5).told();
     scene.writes(6, "Fine.").answered(6).spoken(5).says("Well?").told();
     assert!(matches!(&scene.shown[1], Message::System(summary) if summary.ends_with("They asked.")));
+}
+
+/// `summaries: false`: the only question the model is asked is the caller's.
+#[test]
+fn where_nothing_is_summed_up_the_oldest_turns_are_forgotten_without_a_question() {
+    let mut scene = Scene::made(350, false);
+    for turn in 1..=4_u64 {
+        scene.says(&format!("Question {turn} {}", "x".repeat(80))).told();
+        scene.writes(turn, "Yes.").answered(turn).spoken(turn);
+    }
+    let told = scene.told();
+    assert!(told.ends_with("answer-4 ends, forgets") && !told.contains("ask"), "{told}");
+    scene.says("And now?").told();
+    assert_eq!(scene.shown.len(), 6, "the prompt, two turns, and what is asked now: {:?}", scene.shown);
+    assert!(matches!(&scene.shown[1], Message::Caller(text) if text.starts_with("Question 3")), "{:?}", scene.shown);
 }
 
 /// Beside an answer and beside the history's own; a newer wish replaces an older one.

@@ -266,6 +266,16 @@ fn closed() -> Does {
 
 impl Play {
     fn begin(listeners: &[Arc<Puppet>], models: &[Arc<Puppet>], voices: &[Arc<Puppet>]) -> Self {
+        Self::remembering((10_000, true), listeners, models, voices)
+    }
+
+    /// So many characters, and whether the model sums up what was said before.
+    fn remembering(
+        (chars, sums_up): (usize, bool),
+        listeners: &[Arc<Puppet>],
+        models: &[Arc<Puppet>],
+        voices: &[Arc<Puppet>],
+    ) -> Self {
         let registry = Registry::new();
         let wards = Wards::new(Arc::default(), &registry);
         let ward = |section, at: usize| wards.ward(section, &at.to_string(), "puppet");
@@ -279,7 +289,8 @@ impl Play {
             models: ranks(models, |at, one| Rank::new(one.clone() as Arc<dyn Model>, ward("llm", at), one.retries)),
             voices: ranks(voices, |at, one| Rank::new(one.clone() as Arc<dyn Voice>, ward("voices", at), one.retries)),
         };
-        let conductor = Conductor::new(History::new(String::new(), 10_000), Questions::new([].into(), "key".into()));
+        let questions = Questions::new([].into(), "key".into());
+        let conductor = Conductor::new(History::new(String::new(), chars), questions, sums_up);
         let (commands, to_play) = mpsc::channel(64);
         let (from_play, events) = mpsc::channel(64);
         let task = tokio::spawn(run::play(Arc::new(stages), conductor, Format::ULAW, READY_MAX, to_play, from_play));
@@ -313,6 +324,11 @@ impl Play {
             }
         };
         timeout(Duration::from_secs(60), answer).await.expect("an answer or an end")
+    }
+
+    async fn ends_its_answer(&mut self) {
+        let end = async { while !matches!(self.events.recv().await, Some(AgentEvent::ResponseDone { .. }) | None) {} };
+        timeout(Duration::from_secs(60), end).await.expect("it ends");
     }
 
     fn metric(&self, line: &str) -> bool {
@@ -406,6 +422,24 @@ async fn the_next_model_is_asked_for_what_another_broke_off_and_the_first_again_
     play.caller_says_hello().await;
     assert!(play.answers().await);
     assert_eq!(only.times(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_model_that_sums_nothing_up_is_not_shown_any_more_is_counted_and_it_is_asked_nothing_aside() {
+    for (sums_up, forgotten, asides) in [(true, 0, 1), (false, 1, 0)] {
+        let model = Puppet::new(0, []);
+        let mut play =
+            Play::remembering((15, sums_up), &[Puppet::new(0, [])], &[Arc::clone(&model)], &[Puppet::new(0, [])]);
+        for _ in 0..2 {
+            play.caller_says_hello().await;
+            assert!(play.answers().await);
+            play.ends_its_answer().await;
+        }
+        sleep(FRAME).await;
+        assert_eq!(model.times(), 2 + asides, "summaries: {sums_up}");
+        let line = "offhook_stage_oddities_total{kind=\"puppet\",oddity=\"forgotten\",service=\"llm.0\"}";
+        assert!(play.metric(&format!("{line} {forgotten}")), "summaries: {sums_up}");
+    }
 }
 
 /// Of what was said for longer than that, a listener that takes over is told the end, and that is counted.
