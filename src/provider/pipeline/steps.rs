@@ -38,6 +38,8 @@ pub(super) enum Input {
     },
     /// Nobody listens any more.
     Deaf(Fault),
+    /// The listener has not taken what it was told.
+    Stalled,
     /// Time has come ([`Conductor::deadline`](super::conductor::Conductor::deadline)).
     Time,
 }

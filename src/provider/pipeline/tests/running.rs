@@ -1,5 +1,7 @@
 //! The stages of one call at work, by services that do what the test says.
 
+mod asides;
+
 use crate::{
     audio::Format,
     call::{AgentCommand, AgentEvent, AgentLoss, CallerTurn},
@@ -422,24 +424,6 @@ async fn the_next_model_is_asked_for_what_another_broke_off_and_the_first_again_
     play.caller_says_hello().await;
     assert!(play.answers().await);
     assert_eq!(only.times(), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_a_model_that_sums_nothing_up_is_not_shown_any_more_is_counted_and_it_is_asked_nothing_aside() {
-    for (sums_up, forgotten, asides) in [(true, 0, 1), (false, 1, 0)] {
-        let model = Puppet::new(0, []);
-        let mut play =
-            Play::remembering((15, sums_up), &[Puppet::new(0, [])], &[Arc::clone(&model)], &[Puppet::new(0, [])]);
-        for _ in 0..2 {
-            play.caller_says_hello().await;
-            assert!(play.answers().await);
-            play.ends_its_answer().await;
-        }
-        sleep(FRAME).await;
-        assert_eq!(model.times(), 2 + asides, "summaries: {sums_up}");
-        let line = "offhook_stage_oddities_total{kind=\"puppet\",oddity=\"forgotten\",service=\"llm.0\"}";
-        assert!(play.metric(&format!("{line} {forgotten}")), "summaries: {sums_up}");
-    }
 }
 
 /// Of what was said for longer than that, a listener that takes over is told the end, and that is counted.
