@@ -271,7 +271,8 @@ pub struct AgentTraits {
     /// providers; those are told small flags alone.
     pub forwards_data: bool,
     /// How long a caller waits for the first sound of its answer before it counts as lost. An agent that watches over its
-    /// own parts needs as long as these may take one after the other; it says by itself when it is lost.
+    /// own parts needs as long as these may take one after the other; it says by itself when it is lost. A farewell is not
+    /// waited for that long.
     pub answer_max: Duration,
     /// The same between two pieces of one answer.
     pub gap_max: Duration,
