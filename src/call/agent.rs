@@ -50,6 +50,11 @@ pub enum CallerTurn {
     Ended,
 }
 
+/// What is kept of a turn of the caller for whoever has to take over before it is answered, an agent or a listener of one. Nearly
+/// every turn is shorter; of a longer one the beginning is forgotten, and that is counted: who takes over has to hear all of
+/// it while the caller waits.
+pub const TURN_KEPT: Duration = Duration::from_secs(30);
+
 /// A key of the caller in words, for agents that take keys.
 pub fn key_note(key: char) -> String {
     format!("{KEY_PRESSED}{key}.")

@@ -341,6 +341,9 @@ impl CallTask<'_> {
             }
             Measure::StaleAudio(bytes) => self.shared.metrics.frames_dropped(FrameDrop::StaleResponse, frames(bytes)),
             Measure::Interrupted(bytes) => self.shared.metrics.frames_dropped(FrameDrop::Interrupted, frames(bytes)),
+            Measure::TurnForgotten(bytes) => {
+                self.shared.metrics.frames_dropped(FrameDrop::TurnForgotten, frames(bytes))
+            }
             Measure::OddId => self.shared.metrics.sessions().odd_id(&self.facts.provider),
             Measure::CallerGap => self.shared.metrics.caller_gap(),
             Measure::PlayoutOverflow(bytes) => self.dropped(FrameDrop::PlayoutOverflow, frames(bytes)),

@@ -270,7 +270,9 @@ impl Conductor {
             out.push(Output::Tell(AgentEvent::ResponseStarted { response: response.clone() }));
         }
         let rest = std::mem::take(&mut self.rest) && guess.is_none() && order.is_none();
-        self.answer = Some(Answer { rest, ..Answer::new(response, guess, order) });
+        let mut answer = Answer::new(response, guess, order);
+        answer.rest = rest;
+        self.answer = Some(answer);
         self.ask(out);
     }
 
