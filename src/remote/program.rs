@@ -90,6 +90,11 @@ impl Drop for Group {
 
 impl Program {
     /// Its input and output are pipes; where its complaints go is the caller's choice.
+    ///
+    /// An engine that is killed itself (SIGKILL) ends nobody. Its pipes end with it, and whoever reads a closed input or writes
+    /// to a closed output is done: PocketSphinx and espeak-ng are gone within a moment. Linux could see to it for programs that
+    /// do neither (PR_SET_PDEATHSIG), but that has to be asked for between fork and exec, which is `unsafe` in Rust, and it is
+    /// about the thread that starts the program, which may end long before the engine does.
     pub fn start(mut command: Command) -> io::Result<Self> {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0).kill_on_drop(true);
         let child = command.spawn()?;
