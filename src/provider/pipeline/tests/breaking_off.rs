@@ -66,7 +66,7 @@ fn a_caller_who_speaks_after_an_answer_that_broke_off_is_not_answered_with_its_r
         if writes {
             scene.writes(2, "Here it is.").answered(2).spoken(3).told();
         }
-        scene.interrupt("answer-1", 500).says("Wait.");
+        scene.interrupt("answer-1", 1_500).says("Wait.");
         assert!(scene.told().contains("ask "), "{spoken} {writes}");
         assert_eq!(scene.last_shown(), &caller("Wait."));
         let told = |message: &Message| matches!(message, Message::System(note) if note.contains("broke off"));
