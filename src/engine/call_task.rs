@@ -209,6 +209,7 @@ impl CallTask<'_> {
         self.agent_heard = false;
         self.facts.context.clone_from(&casting.context.name);
         self.facts.provider.clone_from(&first);
+        Span::current().record("context", &*self.facts.context).record("provider", &*self.facts.provider);
         self.entered.handed_off(&self.facts);
         let handover = casting.handover(self.generation, &self.facts, self.variables.reveal());
         self.succession = Succession::new(order, &first, handover.rules.greeting.clone(), &handover.clips);
