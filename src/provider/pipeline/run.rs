@@ -143,7 +143,8 @@ impl Crew {
     fn notice(&mut self, input: &Input) {
         match input {
             Input::Answered { ask, by, how } => {
-                if self.asks.remove(ask).is_some_and(|asked| !asked.aside) {
+                let asked = self.asks.remove(ask);
+                if asked.is_some_and(|asked| !asked.aside) {
                     self.first_model = if how.is_ok() { 0 } else { by + 1 };
                 }
             }
