@@ -42,9 +42,9 @@ use tokio::{process::Command, sync::mpsc};
 const PROGRAM: &str = "pocketsphinx_continuous";
 /// Where Debian's package puts the model for American English.
 const MODEL: &str = "/usr/share/pocketsphinx/model/en-us";
-/// With a grammar, three seconds of speech take some 150 ms, and a minute twenty times as much.
+/// With a grammar, three seconds of speech take some 150 ms.
 const RECOGNIZE_MIN: Duration = Duration::from_secs(3);
-/// Of a long turn, twice what it takes on a core of its own.
+/// Of a long turn: a minute with few phrases took 1.2 s on a core that others used too, and this is five times as much.
 const RECOGNIZE_SHARE: u32 = 10;
 /// For one of the [`PLACES`], which six others have had meanwhile. Who has not got it by then is heard by the next listener of the
 /// list, rather than left in silence for longer.
