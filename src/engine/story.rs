@@ -64,8 +64,7 @@ impl Story {
         let mut record =
             summary.map(|summary| format!("> Summary of what was said before: {summary}\n")).unwrap_or_default();
         record.push_str(&summed.join("\n"));
-        // One line can be longer than all that is summed up at once.
-        (!summed.is_empty()).then_some((u64::try_from(self.asked).unwrap_or(u64::MAX), record))
+        Some((u64::try_from(self.asked).unwrap_or(u64::MAX), record))
     }
 
     pub fn summed_up(&mut self, mark: u64, text: &str) {
@@ -110,21 +109,28 @@ const GO_ON: &str = "The same call goes on in a new session, and the caller has 
                      already: do not greet, do not introduce yourself, do not speak of a new session or of an \
                      interruption. Go on from here; if the caller's last words were not answered, answer them.";
 
-/// The newest lines, as they are told, that fit into so many bytes.
+/// The newest lines, as they are told, that fit into so many bytes; of a single one that does not, as much of its end.
 fn newest(lines: &[Line], bytes_max: usize) -> Vec<String> {
-    let told = |line: &Line| {
+    let mut left = bytes_max;
+    let mut said = Vec::new();
+    for line in lines.iter().rev() {
         let who = match line.speaker {
-            Speaker::Caller => "Caller",
-            Speaker::Agent => "Agent",
+            Speaker::Caller => "> Caller:",
+            Speaker::Agent => "> Agent:",
         };
-        format!("> {who}: {}", one_line(line.text.reveal()))
-    };
-    let mut bytes = 0;
-    let fits = |line: &String| {
-        bytes += line.len();
-        bytes <= bytes_max
-    };
-    let mut said: Vec<String> = lines.iter().rev().map(told).take_while(fits).collect();
+        let text = one_line(line.text.reveal());
+        if let Some(rest) = left.checked_sub(who.len() + 1 + text.len()) {
+            said.push(format!("{who} {text}"));
+            left = rest;
+            continue;
+        }
+        if said.is_empty() {
+            let fits = left.saturating_sub(who.len() + " … ".len());
+            let end = &text[text.ceil_char_boundary(text.len().saturating_sub(fits))..];
+            said.push(format!("{who} … {end}"));
+        }
+        break;
+    }
     said.reverse();
     said
 }
@@ -236,8 +242,19 @@ mod tests {
         let (_, record) = story.due(&transcript).unwrap();
         assert!(record.len() <= SUMMED_BYTES_MAX, "{}", record.len());
         assert!(story.for_the_same(&transcript).len() <= UNSUMMED_BYTES_MAX + 1_000);
-        say(&mut transcript, &"x".repeat(2 * SUMMED_BYTES_MAX));
-        assert_eq!(story.due(&transcript), None);
+    }
+
+    #[test]
+    fn of_a_line_that_is_longer_than_all_that_is_told_the_end_is_told() {
+        let (mut story, mut transcript) = (Story::default(), Transcript::default());
+        say(&mut transcript, &format!("{} and so it ends", "ä".repeat(SUMMED_BYTES_MAX)));
+        assert_eq!(story.due(&transcript), None, "nothing is older than it");
+        let told = story.for_the_same(&transcript);
+        assert!(told.contains("\n> Caller: … ä") && told.ends_with("ä and so it ends"), "{told}");
+        assert!((TOLD_BYTES_MAX - 2..TOLD_BYTES_MAX + 1_000).contains(&told.len()), "{}", told.len());
+        say(&mut transcript, "Yes?");
+        let (mark, record) = story.due(&transcript).unwrap();
+        assert_eq!((mark, record.len() <= SUMMED_BYTES_MAX), (1, true), "{}", record.len());
     }
 
     /// A caller can say anything, and it stays what a caller said.

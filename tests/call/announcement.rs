@@ -194,14 +194,22 @@ fn an_announcement_waits_until_the_agent_was_heard() {
     assert!((Duration::from_millis(3_960)..=Duration::from_millis(4_040)).contains(&at), "{at:?}");
 }
 
-/// M22: nothing is announced into a response that is under way, be it silent so far.
+/// M22: what follows of the response waits its turn behind the announcement. One that has just begun is waited for, a little.
 #[test]
-fn an_announcement_waits_for_a_response_under_way() {
-    let mut stage = Stage::with_tools([slow("weather", 1_000)]);
-    stage.caller_says(300).starts("r").calls_tool("provider-1", "weather", "{}").after(3_000);
-    assert_eq!(stage.announced(), []);
-    stage.done("r").after(0);
-    assert_eq!(stage.announced().len(), 1);
+fn a_response_that_is_under_way_and_silent_is_announced_into() {
+    for (begins, expected) in [(0, 1_000), (800, 1_150)] {
+        let mut stage = Stage::with_tools([slow("weather", 1_000)]);
+        stage.caller_says(300).only_calls("provider-1", "weather", "{}");
+        let began = stage.elapsed();
+        stage.after(begins).starts("r").calls_tool("provider-2", "weather", "{}").after(3_000);
+        let announced = stage.announced();
+        let at = announced[0].0 - began;
+        let expected = Duration::from_millis(expected);
+        assert!((expected..=expected + Duration::from_millis(20)).contains(&at), "{begins}: {at:?}");
+        let before = stage.voice_ms();
+        stage.speaks("r", 400).done("r").after(2_000);
+        assert_eq!((stage.announced().len(), stage.voice_ms() - before), (1, 400), "{begins}");
+    }
 }
 
 /// M21: a tool that the agent does not wait for leaves no silence to announce.

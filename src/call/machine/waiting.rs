@@ -132,24 +132,26 @@ impl CallMachine {
         match &self.response {
             // What it began it does not go on with.
             Some(response) if response.spoke => Some((usual, None)),
-            Some(_) if owed => {
-                let began = self.waiting.response_since.unwrap_or(silent_since);
-                let held_back_max = if self.waiting.explained { ABOUT_TO_SPEAK } else { HELD_BACK_MAX };
-                let held_back = usual.max((began + ABOUT_TO_SPEAK).min(usual + held_back_max));
-                Some((self.not_at_once(held_back, usual, silent_since), None))
-            }
-            // It is about to say something of its tools, or to call another.
-            Some(_) => {
-                let due = usual.max(silent_since + PATIENCE_EVERY + ABOUT_TO_SPEAK);
-                (!self.actions.is_empty()).then_some((due, None))
-            }
+            Some(_) if owed => Some((self.not_at_once(self.held_back(usual), usual, silent_since), None)),
             None if owed => Some((self.not_at_once(usual, usual, silent_since), None)),
-            None => {
+            // Of a response that has called a tool something may be about to be heard, or another call.
+            response => {
                 let slow = self.actions.slow().map(|slow| (self.due(slow, silent_since), slow));
-                let (due, slow) = slow.min_by_key(|(due, _)| *due)?;
-                Some((if self.waiting.explained { usual } else { due }, Some(slow)))
+                let (due, slow) = match slow.min_by_key(|(due, _)| *due) {
+                    Some((due, slow)) => (if self.waiting.explained { usual } else { due }, Some(slow)),
+                    None if response.is_some() && !self.actions.is_empty() => (usual, None),
+                    None => return None,
+                };
+                Some((if response.is_some() { self.held_back(due) } else { due }, slow))
             }
         }
+    }
+
+    /// `due`, or somewhat later where a response has just begun, and with it what the caller waits for.
+    fn held_back(&self, due: Instant) -> Instant {
+        let Some(began) = self.waiting.response_since else { return due };
+        let held_back_max = if self.waiting.explained { ABOUT_TO_SPEAK } else { HELD_BACK_MAX };
+        due.max((began + ABOUT_TO_SPEAK).min(due + held_back_max))
     }
 
     /// When silence has lasted long enough, whatever it is that the caller waits for.

@@ -37,7 +37,7 @@ pub struct BargeInArguments {
 const LISTENS: usize = 100;
 /// What a pipeline's voice takes for its one clause: longer than any caller stays.
 const MONOLOGUE: Duration = Duration::from_secs(20);
-const CONTEXT: &str = ", turns: { owner: offhook }";
+const CONTEXT: &str = ", turns: { owner: offhook }, limits: { agent_silence: 1m }";
 
 pub async fn bench(arguments: &BargeInArguments, cores: Option<Cores>) -> anyhow::Result<Bars> {
     let speeches = interruptions(&arguments.set, arguments.calls.into()).with_context(|| {
