@@ -50,6 +50,11 @@ pub enum CallerTurn {
     Ended,
 }
 
+/// What is kept of a turn of the caller for whoever has to take over before it is answered, an agent or a listener of one. Nearly
+/// every turn is shorter; of a longer one the beginning is forgotten, and that is counted: who takes over has to hear all of
+/// it while the caller waits.
+pub const TURN_KEPT: Duration = Duration::from_secs(30);
+
 /// A key of the caller in words, for agents that take keys.
 pub fn key_note(key: char) -> String {
     format!("{KEY_PRESSED}{key}.")
@@ -271,7 +276,8 @@ pub struct AgentTraits {
     /// providers; those are told small flags alone.
     pub forwards_data: bool,
     /// How long a caller waits for the first sound of its answer before it counts as lost. An agent that watches over its
-    /// own parts needs as long as these may take one after the other; it says by itself when it is lost.
+    /// own parts needs as long as these may take one after the other; it says by itself when it is lost. A farewell is not
+    /// waited for that long.
     pub answer_max: Duration,
     /// The same between two pieces of one answer.
     pub gap_max: Duration,

@@ -21,7 +21,7 @@ mod words;
 
 pub use agent::{
     AgentCommand, AgentEvent, AgentLoss, AgentTraits, CallerTurn, ItemId, Noise, Reply, ResponseId, ResponseStatus,
-    Speaker, key_note, key_of,
+    Speaker, TURN_KEPT, key_note, key_of,
 };
 pub use clips::{Clips, Spoken};
 pub use end::{EndClass, EndReason};

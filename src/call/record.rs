@@ -132,6 +132,8 @@ pub enum Measure {
     CallerGap,
     /// The agent named something that does not exist.
     OddId,
+    /// Audio of the caller that an agent which takes over was not given: its turn was longer than what is kept of one.
+    TurnForgotten(usize),
     /// Agent audio dropped because too much was waiting.
     PlayoutOverflow(usize),
     Usage(Usage),

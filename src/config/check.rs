@@ -110,8 +110,10 @@ impl Explainer<'_> {
                 unexpected.iter().map(|key| self.unknown_key(&path, key, &known)).collect()
             }
             K::Required { property } => {
-                let path = property.as_str().map_or(path.clone(), |key| path.key(key));
-                vec![Fault::new(path, "required, but missing", None)]
+                let key = property.as_str().unwrap_or_default();
+                let choices = self.choices(error, key);
+                let hint = (!choices.is_empty()).then(|| suggest("", &choices)).flatten();
+                vec![Fault::new(path.key(key), "required, but missing", hint)]
             }
             K::PropertyNames { error: inner } => {
                 let name = inner.instance();
@@ -202,6 +204,7 @@ impl Explainer<'_> {
             return keys.iter().map(|key| self.unknown_key(&place, key, &known)).collect();
         }
         let mut faults: Vec<Fault> = nearest.iter().flat_map(|error| self.explain(error)).collect();
+        self.list_choices(&mut faults, path, &fitting);
         if !nearest.iter().any(is_constant) {
             faults.iter_mut().for_each(|fault| self.name_owner(fault, path, &fitting));
         }
@@ -226,6 +229,35 @@ impl Explainer<'_> {
             _ => ("only one of these keys may stand here", "take the others out"),
         };
         Some(Fault::new(path.clone(), message, Some(hint.into())))
+    }
+
+    /// Each shape allows another value of a key that none of them can do without: all of them are the choices.
+    fn list_choices(&self, faults: &mut [Fault], path: &Path, branches: &[&Vec<ValidationError<'static>>]) {
+        for fault in faults.iter_mut().filter(|fault| fault.hint.is_some()) {
+            let wants = |error: &&ValidationError<'static>| {
+                let key = missing(error).map(|key| path_of(error, self.root).key(key));
+                key.is_some_and(|key| key == fault.path && key.starts_with(path))
+            };
+            let wanting = branches.iter().flat_map(|branch| branch.iter()).filter(wants);
+            let choices: Vec<&str> =
+                wanting.flat_map(|error| self.choices(error, missing(error).unwrap_or_default())).collect();
+            if !choices.is_empty() {
+                fault.hint = suggest("", &choices);
+            }
+        }
+    }
+
+    /// The values that this key beside the error may have, where there are few.
+    fn choices(&self, error: &ValidationError, key: &str) -> Vec<&str> {
+        let Some(schema) = self.beside(error, "properties").and_then(|properties| properties.get(key)) else {
+            return Vec::new();
+        };
+        let target = schema.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'));
+        let schema = target.and_then(|target| self.schema.pointer(target)).unwrap_or(schema);
+        let listed = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
+        let shapes = ["oneOf", "anyOf"].into_iter().filter_map(|several| schema.get(several)?.as_array()).flatten();
+        let single = shapes.chain([schema]).filter_map(|shape| shape.get("const"));
+        listed.chain(single).filter_map(Value::as_str).collect()
     }
 
     /// An unknown key that another named shape knows: says which.
@@ -355,6 +387,14 @@ fn listed(error: &ValidationError<'static>) -> Vec<Value> {
         ValidationErrorKind::Enum { options } => options.as_array().cloned().unwrap_or_default(),
         ValidationErrorKind::Constant { expected_value } => vec![(**expected_value).clone()],
         _ => Vec::new(),
+    }
+}
+
+/// The key that is required and is not there.
+fn missing<'e>(error: &'e ValidationError<'static>) -> Option<&'e str> {
+    match error.kind() {
+        ValidationErrorKind::Required { property } => property.as_str(),
+        _ => None,
     }
 }
 

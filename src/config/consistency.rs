@@ -3,8 +3,8 @@
 use super::{
     Config, McpTransport, Services, Transport,
     catalog::{Catalog, Named},
-    price,
-    problem::{Path, Problem, Report, Step, nearest},
+    effects, price,
+    problem::{Path, Problem, Report, Step, nearest, suggest_tool},
     prompt,
     tree::{Kind, Node},
 };
@@ -41,6 +41,7 @@ pub(super) fn warnings(config: &Config, root: &Node, file: &str) -> Vec<Problem>
     }
     commands(config, root, &mut report);
     tools_of_servers(config, root, &mut report);
+    effects::warnings(config, root, &mut report);
     price::warnings(&config.prices, root, jiff::Zoned::now().date(), &mut report);
     if report.is_empty() { Vec::new() } else { report.into_problems().into_iter().collect() }
 }
@@ -183,6 +184,8 @@ impl Check<'_> {
             for (who, mut missing) in calls_of(config, entry, catalog) {
                 missing.retain(|tool| !context.tools.contains(tool));
                 missing.dedup();
+                // A name that is none of a tool's is wrong where it stands, and nothing that a context could list.
+                missing.retain(|tool| self.is_tool(tool, &who, catalog));
                 if let Some(tool) = missing.first() {
                     let path = Path::default().key("contexts").key(name).key("tools");
                     let message = format!("{who} calls \"{tool}\", which this context does not list");
@@ -192,20 +195,50 @@ impl Check<'_> {
             }
         }
     }
+
+    fn is_tool(&mut self, tool: &str, who: &Path, catalog: &Catalog) -> bool {
+        let config = self.config;
+        let (made, named) = (config.tenants.values().flat_map(|tenant| &tenant.names), config.mcp.named());
+        let known = catalog.tools.iter().copied().chain(made.chain(&named).map(String::as_str));
+        let known: Vec<&str> = known.collect();
+        let unreadable = tool.starts_with("mcp_") && self.report.mentions(&Path::default().key("mcp"));
+        if known.contains(&tool) || config.mcp.owner(tool).is_some() || unreadable {
+            return true;
+        }
+        let place = self.root.at(who).and_then(|node| place_of_call(node, tool, who)).unwrap_or_else(|| who.clone());
+        self.problem(&place, format!("unknown tool \"{tool}\""), &suggest_tool(tool, &known));
+        false
+    }
+}
+
+/// The first place below `path`, and there below a `call`, where just this is written.
+fn place_of_call(node: &Node, tool: &str, path: &Path) -> Option<Path> {
+    match &node.kind {
+        Kind::Scalar { value, .. } => {
+            let called = path.steps().iter().any(|step| matches!(step, Step::Key(key) if key == "call"));
+            (called && value == tool).then(|| path.clone())
+        }
+        Kind::Map(entries) => entries.iter().find_map(|entry| place_of_call(&entry.node, tool, &path.key(&entry.key))),
+        Kind::List(items) => {
+            items.iter().enumerate().find_map(|(index, item)| place_of_call(item, tool, &path.index(index)))
+        }
+        Kind::Broken => None,
+    }
 }
 
 /// The tools that a provider calls by name, and those that the services do which it names: each with the place that says so.
-fn calls_of(config: &Config, entry: &str, catalog: &Catalog) -> Vec<(String, Vec<String>)> {
+fn calls_of(config: &Config, entry: &str, catalog: &Catalog) -> Vec<(Path, Vec<String>)> {
     let Some(provider) = config.providers.get(entry) else { return Vec::new() };
     let Some(kind) = catalog.provider(&provider.kind) else { return Vec::new() };
-    let mut calls = vec![(format!("providers.{entry}"), (kind.calls)(&provider.options))];
+    let mut calls = vec![(Path::default().key("providers").key(entry), (kind.calls)(&provider.options))];
     for Named { section, name, .. } in (kind.names)(&provider.options) {
         let Services { stt, llm, voices } = &config.services;
         let entries = [("stt", stt), ("llm", llm), ("voices", voices)];
         let service = entries.into_iter().find(|(known, _)| *known == section).and_then(|(_, all)| all.get(&name));
         let Some(service) = service else { continue };
         let kind = catalog.service(section, &service.kind);
-        calls.extend(kind.map(|kind| (format!("{section}.{name}"), (kind.calls)(&service.options))));
+        let place = Path::default().key(section).key(&name);
+        calls.extend(kind.map(|kind| (place, (kind.calls)(&service.options))));
     }
     calls
 }

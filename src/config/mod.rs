@@ -11,6 +11,7 @@ mod catalog;
 mod check;
 mod consistency;
 mod defaults;
+mod effects;
 mod interpolate;
 mod lines;
 mod mcp;

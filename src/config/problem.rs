@@ -238,6 +238,16 @@ pub(super) fn suggest(name: &str, known: &[&str]) -> Option<String> {
     }
 }
 
+/// The same for a tool. One that nobody knows may come from elsewhere.
+pub(super) fn suggest_tool(name: &str, known: &[&str]) -> String {
+    const ELSEWHERE: &str = "more come from files in tenants.NAME.tools, and from mcp.servers as mcp_SERVER_TOOL";
+
+    match (nearest(name, known), suggest(name, known)) {
+        (Some(_), Some(hint)) => hint,
+        (_, hint) => hint.into_iter().chain([ELSEWHERE.to_owned()]).collect::<Vec<_>>().join("; "),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

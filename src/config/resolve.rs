@@ -6,7 +6,7 @@ use super::{
     MediaConfig, ProviderConfig, RtpConfig, Services, Tenant, Transport,
     catalog::{Catalog, Named},
     defaults, policy,
-    problem::{Path, Report, suggest},
+    problem::{Path, Report, suggest, suggest_tool},
     raw::{self, AudioText, DurationText, FailureStep, Raw},
     raw_policy, speech,
     tree::{Kind, Node},
@@ -366,8 +366,8 @@ impl Resolver<'_> {
             let Some(tool) = tool else { continue };
             let place = path.index(index);
             if !known.contains(&tool.as_str()) && !self.is_mcp_tool(&tool) {
-                let hint = suggest(&tool, &known);
-                self.problem(&place, format!("unknown tool {}", self.shown(&place, &tool)), hint);
+                let hint = suggest_tool(&tool, &known);
+                self.problem(&place, format!("unknown tool {}", self.shown(&place, &tool)), Some(hint));
             } else if tools.contains(&tool) {
                 self.problem(&place, format!("\"{tool}\" is already in this list"), None);
             } else if tool == "transfer" && self.declared("destinations").is_some_and(|names| names.is_empty()) {

@@ -4,6 +4,7 @@ use super::*;
 use serde_json::{Value, json};
 use std::fs;
 
+mod effects;
 mod mcp;
 mod mistakes;
 mod price;

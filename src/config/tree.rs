@@ -116,7 +116,7 @@ impl Node {
         }
     }
 
-    fn is_null(&self) -> bool {
+    pub fn is_null(&self) -> bool {
         matches!(&self.kind, Kind::Scalar { value: Value::Null, .. })
     }
 

@@ -209,6 +209,7 @@ impl CallTask<'_> {
         self.agent_heard = false;
         self.facts.context.clone_from(&casting.context.name);
         self.facts.provider.clone_from(&first);
+        Span::current().record("context", &*self.facts.context).record("provider", &*self.facts.provider);
         self.entered.handed_off(&self.facts);
         let handover = casting.handover(self.generation, &self.facts, self.variables.reveal());
         self.succession = Succession::new(order, &first, handover.rules.greeting.clone(), &handover.clips);
@@ -341,6 +342,9 @@ impl CallTask<'_> {
             }
             Measure::StaleAudio(bytes) => self.shared.metrics.frames_dropped(FrameDrop::StaleResponse, frames(bytes)),
             Measure::Interrupted(bytes) => self.shared.metrics.frames_dropped(FrameDrop::Interrupted, frames(bytes)),
+            Measure::TurnForgotten(bytes) => {
+                self.shared.metrics.frames_dropped(FrameDrop::TurnForgotten, frames(bytes))
+            }
             Measure::OddId => self.shared.metrics.sessions().odd_id(&self.facts.provider),
             Measure::CallerGap => self.shared.metrics.caller_gap(),
             Measure::PlayoutOverflow(bytes) => self.dropped(FrameDrop::PlayoutOverflow, frames(bytes)),

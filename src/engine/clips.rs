@@ -8,7 +8,7 @@ use super::generation::BuildError;
 use crate::{
     audio::{Clip, Sentence},
     call::{Clips, Spoken},
-    config::{Config, Context, Greeter, Line, prompt},
+    config::{Config, Context, Greeter, Line, OptionProblem, prompt},
     speech::{self, Speaker, Studio, VoiceError},
     tool::ToolSpec,
 };
@@ -117,10 +117,12 @@ fn speakers(config: &Config) -> Result<BTreeMap<Voice<'_>, Speaker>, Vec<BuildEr
     for (name, entry) in &config.services.voices {
         match speech::build(&entry.kind, &entry.options) {
             Ok(speaker) => drop(speakers.insert(Some(name.as_str()), speaker)),
-            Err(problems) => errors.extend(problems.into_iter().map(|problem| BuildError {
-                place: format!("voices.{name}.{}.{}", entry.kind, problem.path),
-                message: problem.message,
-            })),
+            Err(problems) => {
+                errors.extend(problems.into_iter().map(|OptionProblem { path, message, hint }| BuildError {
+                    place: format!("voices.{name}.{}.{path}", entry.kind).trim_end_matches('.').to_owned(),
+                    message: [message].into_iter().chain(hint).collect::<Vec<_>>().join("; "),
+                }))
+            }
         }
     }
     if speech::is_installed()
@@ -226,7 +228,7 @@ enum Source<'a> {
 
 /// One sentence of a context.
 struct Part<'a> {
-    /// Below the context.
+    /// Where it is written, below the context; a sentence that is not, by what has it spoken.
     key: &'static str,
     text: &'a str,
     source: Source<'a>,
@@ -252,7 +254,7 @@ impl<'a> Parts<'a> {
         // Who has a voice does not hear another one in between.
         let usual = |key, written: &'a Option<Line>, sentence: Sentence, built_in| match written {
             Some(written) => line(key, written),
-            None if speech.voice.is_some() => Part { key, text: sentence.text(), source: Source::Voice },
+            None if speech.voice.is_some() => Part { key: "voice", text: sentence.text(), source: Source::Voice },
             None => Part { key, text: sentence.text(), source: Source::BuiltIn(built_in) },
         };
         let greeting = context

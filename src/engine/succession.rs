@@ -285,6 +285,7 @@ impl CallTask<'_> {
         next.count(self.shared, SuccessorEnd::TookOver);
         info!(provider = next.provider.as_str(), resumed = next.resumes, "another session has the call");
         self.facts.provider.clone_from(&next.provider);
+        Span::current().record("provider", &*self.facts.provider);
         self.entered.handed_off(&self.facts);
         std::mem::replace(&mut self.session, next.session).retire(&self.shared.calls);
         (self.succession.handle, self.succession.blamed, self.agent_heard) = (next.handle, false, false);

@@ -50,10 +50,10 @@ pub(super) const KIND: ProviderKind = ProviderKind {
     check: checks::mistakes::<Options>,
     calls: |_| Vec::new(),
     names: options::names,
-    build,
+    build: |options, among| Ok(Arc::new(made(options, among)?)),
 };
 
-fn build(options: &Value, among: &Among<'_>) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
+fn made(options: &Value, among: &Among<'_>) -> Result<Pipeline, Vec<OptionProblem>> {
     let options: Options = checks::read(options)?;
     let Services { stt, llm, voices } = among.services;
     let mut problems = Vec::new();
@@ -80,15 +80,18 @@ fn build(options: &Value, among: &Among<'_>) -> Result<Arc<dyn Provider>, Vec<Op
         )]);
     }
     let takes_keys = models.services().all(Model::takes_keys);
+    // Whoever takes the call over relies on a summary; for what is too long, any model is better than none.
     let summarises = options.summaries && models.services().all(Model::summarises);
-    Ok(Arc::new(Pipeline {
+    let sums_up = options.summaries && models.services().any(Model::summarises);
+    Ok(Pipeline {
         stages: Arc::new(Stages { listeners, models, voices }),
         context_chars: options.context_chars,
         dialect,
         takes_keys,
         summarises,
+        sums_up,
         ends_turns,
-    }))
+    })
 }
 
 /// A stage that is being made.
@@ -168,7 +171,10 @@ struct Pipeline {
     context_chars: usize,
     dialect: Dialect,
     takes_keys: bool,
+    /// The record of a call, for another agent.
     summarises: bool,
+    /// Its own history, beyond `context_chars`.
+    sums_up: bool,
     ends_turns: bool,
 }
 
@@ -209,7 +215,8 @@ impl Embedded for Pipeline {
         events: mpsc::Sender<AgentEvent>,
     ) -> BoxFuture<'static, Option<AgentLoss>> {
         let history = History::new(setup.instructions, self.context_chars);
-        let conductor = Conductor::new(history, Questions::new(setup.tools, setup.call.to_string()));
+        let questions = Questions::new(setup.tools, setup.call.to_string());
+        let conductor = Conductor::new(history, questions, self.sums_up);
         run::play(Arc::clone(&self.stages), conductor, setup.leg, ready_max, commands, events).boxed()
     }
 }

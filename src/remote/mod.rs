@@ -43,13 +43,16 @@ pub enum Fault {
     Closed(Option<u16>),
     #[error("the answer is larger than {} KiB", .0 >> 10)]
     TooLarge(usize),
+    /// A program was not started, since as many as may run at a time were at work for so long.
+    #[error("no place became free for it on this machine within {} s", .0.as_secs_f32())]
+    NoPlace(Duration),
     /// What it says cannot be understood; the words are ours.
     #[error("the answer is not what was asked for: {0}")]
     Garbage(&'static str),
 }
 
 impl Fault {
-    pub const LABELS: [&str; 5] = ["unreachable", "refused", "slow", "closed", "garbage"];
+    pub const LABELS: [&str; 6] = ["unreachable", "refused", "slow", "closed", "no_place", "garbage"];
 
     /// A closed set: it is a metric label.
     pub const fn label(&self) -> &'static str {
@@ -58,6 +61,7 @@ impl Fault {
             Self::Refused { .. } => "refused",
             Self::Slow(_) => "slow",
             Self::Closed(_) => "closed",
+            Self::NoPlace(_) => "no_place",
             Self::TooLarge(_) | Self::Garbage(_) => "garbage",
         }
     }
@@ -68,7 +72,7 @@ impl Fault {
             Self::Refused { status, code, .. } => {
                 matches!(status, 408 | 425 | 429 | 500..) && code.as_deref().and_then(lasting).is_none()
             }
-            Self::Unreachable(_) | Self::Slow(_) | Self::Closed(_) => true,
+            Self::Unreachable(_) | Self::Slow(_) | Self::Closed(_) | Self::NoPlace(_) => true,
             Self::TooLarge(_) | Self::Garbage(_) => false,
         }
     }
@@ -92,7 +96,7 @@ impl Fault {
         match self {
             Self::Refused { status: 401 | 403, .. } => AgentLoss::Unauthorized,
             Self::Refused { status: 402, .. } => AgentLoss::Quota,
-            Self::Refused { status: 429 | 503, .. } => AgentLoss::Throttled,
+            Self::Refused { status: 429 | 503, .. } | Self::NoPlace(_) => AgentLoss::Throttled,
             Self::Refused { status: 500.., .. } | Self::Unreachable(_) | Self::Slow(_) => AgentLoss::Unreachable,
             Self::Refused { .. } => AgentLoss::Handshake,
             Self::Closed(_) => AgentLoss::Closed,

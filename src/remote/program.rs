@@ -7,16 +7,54 @@ use std::{
     io,
     path::PathBuf,
     process::{ExitStatus, Stdio},
+    sync::LazyLock,
+    thread::available_parallelism,
     time::Duration,
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
     process::{Child, Command},
+    sync::{Semaphore, SemaphorePermit},
     time::timeout,
 };
 
 /// What is read of its complaints; only the first line is told.
 const COMPLAINTS_BYTES: u64 = 4 << 10;
+
+/// Programs at a time in the whole engine, whatever calls and configurations there are: each fills a core, and one core is the
+/// calls'. So each is as quick for the last caller as for the first.
+pub static PLACES: LazyLock<Places> =
+    LazyLock::new(|| Places::beside_calls(available_parallelism().map_or(1, usize::from)));
+
+/// Programs that may run at a time.
+pub struct Places(Semaphore);
+
+impl Places {
+    pub const fn new(places: usize) -> Self {
+        Self(Semaphore::const_new(places))
+    }
+
+    fn beside_calls(cores: usize) -> Self {
+        Self::new(cores.saturating_sub(1).max(1))
+    }
+
+    /// One of them, until it is dropped.
+    ///
+    /// # Errors
+    /// None became free within `limit`.
+    pub async fn place(&self, limit: Duration) -> Result<SemaphorePermit<'_>, Fault> {
+        match timeout(limit, self.0.acquire()).await {
+            Ok(Ok(place)) => Ok(place),
+            // It is never closed.
+            _ => Err(Fault::NoPlace(limit)),
+        }
+    }
+
+    #[cfg(test)]
+    pub fn free(&self) -> usize {
+        self.0.available_permits()
+    }
+}
 
 /// A program by its name, as a shell finds it.
 pub fn find(name: &str) -> Option<PathBuf> {
@@ -52,6 +90,11 @@ impl Drop for Group {
 
 impl Program {
     /// Its input and output are pipes; where its complaints go is the caller's choice.
+    ///
+    /// An engine that is killed itself (SIGKILL) ends nobody. Its pipes end with it, and whoever reads a closed input or writes
+    /// to a closed output is done: PocketSphinx and espeak-ng are gone within a moment. Linux could see to it for programs that
+    /// do neither (PR_SET_PDEATHSIG), but that has to be asked for between fork and exec, which is `unsafe` in Rust, and it is
+    /// about the thread that starts the program, which may end long before the engine does.
     pub fn start(mut command: Command) -> io::Result<Self> {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0).kill_on_drop(true);
         let child = command.spawn()?;
@@ -105,6 +148,19 @@ mod tests {
     use tokio::time::{Instant, sleep};
 
     const LIMIT: Duration = Duration::from_secs(20);
+
+    /// One core is the calls', and on a machine with one core there is a place all the same.
+    #[tokio::test(start_paused = true)]
+    async fn a_place_is_waited_for_and_no_longer_than_its_limit() {
+        assert_eq!([1, 2, 8].map(|cores| Places::beside_calls(cores).free()), [1, 1, 7]);
+        let places = Places::new(1);
+        let place = places.place(LIMIT).await.expect("it is free");
+        let since = Instant::now();
+        assert_eq!(places.place(LIMIT).await.err(), Some(Fault::NoPlace(LIMIT)));
+        assert_eq!(since.elapsed(), LIMIT);
+        let (waiting, ()) = tokio::join!(places.place(LIMIT), async { drop(place) });
+        assert!(waiting.is_ok() && places.free() == 0);
+    }
 
     fn shell(script: &str) -> Program {
         let mut command = Command::new("sh");

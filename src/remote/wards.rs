@@ -13,8 +13,9 @@ use std::{
 const REQUESTS: Definition = Definition::labelled(
     "offhook_stage_requests_total",
     &["service", "kind", "outcome"],
-    "What the services of pipelines were asked for, every attempt, by outcome: done, or the class of the fault. Of a \
-     listener turns are counted, and sessions that broke; of a model answers; of a voice clauses.",
+    "What the services of pipelines were asked for, every attempt, by outcome: done, or the class of the fault, where \
+     no_place is a program of this machine that was not started since too many were at work. Of a listener turns are \
+     counted, and sessions that broke; of a model answers; of a voice clauses.",
 );
 const FIRST_RESULT: Definition = Definition::labelled(
     "offhook_stage_first_result_seconds",
@@ -26,8 +27,8 @@ const ODDITIES: Definition = Definition::labelled(
     "offhook_stage_oddities_total",
     &["service", "kind", "oddity"],
     "What went wrong with the services of pipelines and cost no session: a message that could not be read (malformed), a \
-     turn that was not written down since too many programs of this machine were at work (no_place), a listener that \
-     took over and was not given the beginning of a turn, of which the last 30 s are kept (forgotten).",
+     listener that took over and was not given the beginning of a turn, of which the last 30 s are kept, or a model that is \
+     not shown what was said before its `context_chars` since nothing is summed up (forgotten).",
 );
 const BREAKER: Definition = Definition::labelled(
     "offhook_stage_breaker",
@@ -46,20 +47,17 @@ const SERVICES_MAX: usize = 128;
 pub enum Oddity {
     /// A message that could not be read.
     Malformed,
-    /// It runs on this machine, where too much is under way: it was not asked.
-    NoPlace,
-    /// A listener was not given the beginning of a turn, which is not kept any more.
+    /// A listener was not given the beginning of a turn, or a model that of a conversation, which is not kept any more.
     Forgotten,
 }
 
 impl Oddity {
-    pub const ALL: [Self; 3] = [Self::Malformed, Self::NoPlace, Self::Forgotten];
+    pub const ALL: [Self; 2] = [Self::Malformed, Self::Forgotten];
 
     /// A closed set: it is a metric label.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Malformed => "malformed",
-            Self::NoPlace => "no_place",
             Self::Forgotten => "forgotten",
         }
     }

@@ -10,7 +10,7 @@ use crate::{
     remote::{
         checks::{self, Checked},
         kinds,
-        program::{self, Program},
+        program::{self, PLACES, Places, Program},
     },
 };
 use futures_util::{
@@ -73,8 +73,15 @@ impl Checked for Espeak {
 }
 
 impl Espeak {
+    /// Half of the time is for one of the places, which recognizers have too: 50 ms of a clause are as good as nothing, but those
+    /// of all calls at once would be late in every one of them.
+    async fn run(&self, text: &str, limit: Duration, places: &Places) -> Result<Clip, VoiceError> {
+        let _place = places.place(limit / 2).await?;
+        self.run_at_once(text, limit).await
+    }
+
     /// The text goes in by standard input: arguments can be read by every user of the machine.
-    async fn run(&self, text: &str, limit: Duration) -> Result<Clip, VoiceError> {
+    async fn run_at_once(&self, text: &str, limit: Duration) -> Result<Clip, VoiceError> {
         let mut command = Command::new(PROGRAM);
         command.args(["-v", &self.voice, "-s", &self.words_per_minute.to_string(), "--stdin", "--stdout"]);
         command.stderr(Stdio::piped());
@@ -101,14 +108,14 @@ impl Voice for Espeak {
     }
 
     fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>> {
-        self.run(text, SPEAK_MAX).boxed()
+        self.run(text, SPEAK_MAX, &PLACES).boxed()
     }
 
     /// It is faster than anybody would notice, so all of it comes in one piece.
     fn stream(&self, text: String, leg: Format) -> BoxStream<'static, Result<Sound, VoiceError>> {
         let voice = self.clone();
         limited(text, CHARS_MAX, CLAUSE_MAX, async move |text| {
-            let audio = voice.run(&text, CLAUSE_MAX).await?.render(leg);
+            let audio = voice.run(&text, CLAUSE_MAX, &PLACES).await?.render(leg);
             Ok(stream::iter([Ok(Sound { format: leg, audio })]).boxed())
         })
     }
@@ -117,4 +124,35 @@ impl Voice for Espeak {
 /// Whether the program lies on the `PATH`.
 pub fn is_installed() -> bool {
     program::find(PROGRAM).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::Instant;
+
+    /// It is a fault like any other: the next voice of the list is asked, while the caller still waits.
+    #[tokio::test(start_paused = true)]
+    async fn where_too_many_programs_are_at_work_it_is_not_started_and_that_is_told() {
+        let places = Places::new(0);
+        for limit in [CLAUSE_MAX, SPEAK_MAX] {
+            let since = Instant::now();
+            let Err(error) = Espeak::default().run("Hello.", limit, &places).await else { panic!("it spoke") };
+            assert_eq!((error.label(), since.elapsed()), ("no_place", limit / 2));
+            assert_eq!(crate::remote::Fault::from(error).label(), "no_place");
+        }
+    }
+
+    #[tokio::test]
+    async fn its_place_is_free_again_when_it_has_ended_and_when_nobody_waits_for_it_any_more() {
+        let places = Places::new(1);
+        let espeak = Espeak::default();
+        // Whether the program is installed or not.
+        let _ = espeak.run("Hello.", SPEAK_MAX, &places).await;
+        assert_eq!(places.free(), 1);
+        let mut speaking = Box::pin(espeak.run("Hello.", SPEAK_MAX, &places));
+        let _ = futures_util::poll!(&mut speaking);
+        drop(speaking);
+        assert_eq!(places.free(), 1);
+    }
 }

@@ -91,7 +91,7 @@ impl From<VoiceError> for Fault {
 }
 
 impl VoiceError {
-    pub const LABELS: [&str; 6] = ["missing", "failed", "slow", "unreachable", "refused", "no_sound"];
+    pub const LABELS: [&str; 7] = ["missing", "failed", "slow", "unreachable", "refused", "no_place", "no_sound"];
 
     /// A closed set: it is a metric label.
     pub const fn label(&self) -> &'static str {
@@ -102,6 +102,7 @@ impl VoiceError {
             Self::Remote(Fault::Slow(_)) => "slow",
             Self::Remote(Fault::Unreachable(_) | Fault::Closed(_)) => "unreachable",
             Self::Remote(Fault::Refused { .. }) => "refused",
+            Self::Remote(Fault::NoPlace(_)) => "no_place",
             Self::Remote(Fault::TooLarge(_) | Fault::Garbage(_)) | Self::NoSound(_) | Self::OtherContent(_) => {
                 "no_sound"
             }
@@ -121,6 +122,7 @@ impl VoiceError {
             Self::Remote(Fault::Unreachable(_) | Fault::Closed(_)) => {
                 "check the address, and whether this machine can reach it"
             }
+            Self::Remote(Fault::NoPlace(_)) => "try again with fewer calls, or give the machine more cores",
             Self::Remote(Fault::Refused { status: 401 | 403, .. }) => "check api_key",
             Self::Remote(Fault::Refused { status: 404 | 405, .. }) => "check base_url, model and voice",
             Self::Remote(Fault::Refused { status: 429, .. }) => {

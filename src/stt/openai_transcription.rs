@@ -156,7 +156,7 @@ impl Service {
         let body = http::read(answer, ANSWER_BYTES_MAX).await?;
         let answer: Answer = serde_json::from_slice(&body).map_err(|_| Fault::Garbage("it is no transcription"))?;
         let usage = answer.usage.map(Into::into).unwrap_or_default();
-        Ok(Written { text: answer.text.trim().to_owned(), usage, ..Written::default() })
+        Ok(Written { text: answer.text.trim().to_owned(), usage })
     }
 }
 

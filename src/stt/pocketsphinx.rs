@@ -20,8 +20,7 @@ use crate::{
         Fault,
         checks::{self, Checked},
         kinds,
-        program::{self, Program},
-        wards::Oddity,
+        program::{self, PLACES, Places, Program},
     },
 };
 use bytes::Bytes;
@@ -35,27 +34,20 @@ use std::{
     io::{self, Write as _},
     os::{fd::AsRawFd as _, unix::fs::PermissionsExt as _},
     path::PathBuf,
-    sync::{Arc, LazyLock},
-    thread::available_parallelism,
+    sync::Arc,
     time::Duration,
 };
-use tokio::{
-    process::Command,
-    sync::{Semaphore, mpsc},
-    time::timeout,
-};
+use tokio::{process::Command, sync::mpsc};
 
 const PROGRAM: &str = "pocketsphinx_continuous";
 /// Where Debian's package puts the model for American English.
 const MODEL: &str = "/usr/share/pocketsphinx/model/en-us";
 /// With a grammar, three seconds of speech take some 150 ms.
-const RECOGNIZE_MAX: Duration = Duration::from_secs(3);
-/// Recognizers at a time in the whole engine, whatever calls and configurations there are: each fills a core, and one core is
-/// the calls'. So each is as quick for the last caller as for the first.
-static PLACES: LazyLock<Semaphore> =
-    LazyLock::new(|| Semaphore::new(available_parallelism().map_or(1, |cores| cores.get() - 1).max(1)));
-/// For one of them, which six others have had meanwhile. Who has not got it by then is not understood and asked to say it once
-/// more, rather than left in silence for longer.
+const RECOGNIZE_MIN: Duration = Duration::from_secs(3);
+/// Of a long turn: a minute with few phrases took 1.2 s on a core that others used too, and this is five times as much.
+const RECOGNIZE_SHARE: u32 = 10;
+/// For one of the [`PLACES`], which six others have had meanwhile. Who has not got it by then is heard by the next listener of the
+/// list, rather than left in silence for longer.
 const PLACE_MAX: Duration = Duration::from_secs(1);
 /// All phrases one after the other are shorter.
 const WORDS_BYTES_MAX: usize = 64 << 10;
@@ -121,7 +113,7 @@ impl Checked for Options {
 
 struct Recognizer {
     program: PathBuf,
-    places: &'static Semaphore,
+    places: &'static Places,
     /// The words of the phrases; it says no others.
     words: HashSet<String>,
     /// It has no name, so that nobody else can open it, and nothing is left of it however this process ends.
@@ -183,7 +175,11 @@ impl Scribe for Recognizer {
 
     /// It is on this machine, and says the same of the same words.
     fn patience(&self) -> Patience {
-        Patience { timeout_ms: (PLACE_MAX + RECOGNIZE_MAX).as_millis() as u64, retries: 0 }
+        Patience { timeout_ms: (PLACE_MAX + RECOGNIZE_MIN).as_millis() as u64, retries: 0 }
+    }
+
+    fn turn_max(&self, length: Duration) -> Duration {
+        PLACE_MAX + recognize_max(length)
     }
 
     fn write(
@@ -197,14 +193,18 @@ impl Scribe for Recognizer {
                 Self::FORMAT.decode(&piece, &mut samples);
             }
             let Some(sound) = for_the_model(&samples) else { return Ok(Written::default()) };
-            let Ok(Ok(_place)) = timeout(PLACE_MAX, self.places.acquire()).await else {
-                return Ok(Written { oddity: Some(Oddity::NoPlace), ..Written::default() });
-            };
+            // It is free again with the last word, and also when the caller goes on meanwhile: this is dropped then.
+            let _place = self.places.place(PLACE_MAX).await?;
             let text = self.recognize(&sound).await?;
             Ok(Written { text, ..Written::default() })
         }
         .boxed()
     }
+}
+
+/// For a turn of this length.
+fn recognize_max(length: Duration) -> Duration {
+    RECOGNIZE_MIN.max(length / RECOGNIZE_SHARE)
 }
 
 impl Recognizer {
@@ -220,7 +220,8 @@ impl Recognizer {
             // The one way to hand an open file on: the program has nothing to say there.
             .stderr(self.grammar.try_clone().map_err(program::unreachable)?);
         let program = Program::start(command).map_err(program::unreachable)?;
-        let said = program.answer(sound, WORDS_BYTES_MAX, RECOGNIZE_MAX).await?;
+        let said =
+            program.answer(sound, WORDS_BYTES_MAX, recognize_max(Format::SLIN16.duration_of(sound.len()))).await?;
         if !said.status.success() {
             return Err(Fault::Garbage("the recognizer failed"));
         }
@@ -266,6 +267,7 @@ mod tests {
     use serde_json::json;
     use std::{io::Read as _, os::unix::fs::MetadataExt as _, path::Path};
     use tempfile::TempDir;
+    use tokio::time::{Instant, sleep};
 
     fn problems(options: serde_json::Value) -> Vec<(String, String)> {
         let found = match checks::read::<Options>(&options) {
@@ -307,7 +309,7 @@ mod tests {
     }
 
     /// One whose program is a script.
-    fn scripted(folder: &Path, script: &str, places: &'static Semaphore) -> Arc<Recognizer> {
+    fn scripted(folder: &Path, script: &str, places: &'static Places) -> Arc<Recognizer> {
         let program = folder.join("recognizer");
         std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
@@ -315,23 +317,37 @@ mod tests {
         Arc::new(Recognizer { program, places, words: ["yes".to_owned()].into(), grammar, model })
     }
 
-    /// What is told of a turn of half a second.
-    async fn told_of_a_turn(recognizer: &Arc<Recognizer>) -> Vec<Heard> {
+    /// A turn of so many frames.
+    fn turn_of(frames: usize) -> Vec<Hear> {
+        let frame = Hear::Audio(800_i16.to_le_bytes().repeat(FRAME_SAMPLES).into());
+        [vec![Hear::TurnBegan], vec![frame; frames], vec![Hear::TurnEnded]].concat()
+    }
+
+    /// What is told of this turn, and how the session ends.
+    async fn told_of(recognizer: &Arc<Recognizer>, turn: &[Hear]) -> (Vec<Heard>, Result<(), Fault>) {
         let (tell, input) = mpsc::channel(64);
         let (words, mut heard) = mpsc::channel(16);
         let listening = tokio::spawn(ByUtterance(Arc::clone(recognizer)).listen(Format::SLIN8, input, words));
-        tell.send(Hear::TurnBegan).await.unwrap();
-        for _ in 0..25 {
-            tell.send(Hear::Audio(800_i16.to_le_bytes().repeat(FRAME_SAMPLES).into())).await.unwrap();
+        for hear in turn {
+            tell.send(hear.clone()).await.unwrap();
         }
-        tell.send(Hear::TurnEnded).await.unwrap();
         let mut told = Vec::new();
-        while !matches!(told.last(), Some(Heard::Turn { .. })) {
-            told.push(heard.recv().await.expect("it goes on"));
+        while let Some(more) = heard.recv().await {
+            told.push(more);
+            if matches!(told.last(), Some(Heard::Turn { .. })) {
+                break;
+            }
         }
         drop(tell);
-        assert_eq!(listening.await.unwrap(), Ok(()));
-        told
+        (told, listening.await.unwrap())
+    }
+
+    async fn until(condition: impl Fn() -> bool) {
+        let since = Instant::now();
+        while !condition() {
+            assert!(since.elapsed() < Duration::from_secs(20), "it does not happen");
+            sleep(Duration::from_millis(10)).await;
+        }
     }
 
     fn turn(text: &str) -> Heard {
@@ -340,32 +356,77 @@ mod tests {
 
     #[tokio::test]
     async fn no_more_recognizers_run_at_a_time_than_there_are_places() {
-        static PLACES: Semaphore = Semaphore::const_new(1);
+        static PLACES: Places = Places::new(1);
         let folder = TempDir::with_prefix("offhook-recognizer-").unwrap();
         let at = folder.path().display();
         let script = format!("mkdir {at}/one || touch {at}/two; cat >/dev/null; sleep 0.1; rmdir {at}/one; echo yes");
         let recognizer = scripted(folder.path(), &script, &PLACES);
-        for told in join_all([(); 5].map(|()| told_of_a_turn(&recognizer))).await {
-            assert_eq!(told, [Heard::Ready, turn("yes")]);
+        let spoken = turn_of(25);
+        for told in join_all([(); 5].map(|()| told_of(&recognizer, &spoken))).await {
+            assert_eq!(told, (vec![Heard::Ready, turn("yes")], Ok(())));
         }
         assert!(!folder.path().join("two").exists(), "two ran at the same time");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_finds_no_place_in_time_is_not_understood_and_that_is_told() {
-        static PLACES: Semaphore = Semaphore::const_new(0);
+    async fn who_finds_no_place_in_time_fails_so_that_the_next_listener_hears_the_turn() {
+        static PLACES: Places = Places::new(0);
         let folder = TempDir::with_prefix("offhook-recognizer-").unwrap();
         let recognizer = scripted(folder.path(), "echo yes", &PLACES);
-        let since = tokio::time::Instant::now();
-        let told = told_of_a_turn(&recognizer).await;
-        assert_eq!(told, [Heard::Ready, Heard::Oddity(Oddity::NoPlace), turn("")]);
+        let since = Instant::now();
+        let (told, how) = told_of(&recognizer, &turn_of(25)).await;
+        assert_eq!((told, how), (vec![Heard::Ready], Err(Fault::NoPlace(PLACE_MAX))));
         assert!((PLACE_MAX..PLACE_MAX * 2).contains(&since.elapsed()), "{:?}", since.elapsed());
-        assert_eq!(PLACES.available_permits(), 0, "and nobody waits for one any more");
+    }
+
+    /// A pause may be the end of a turn, and is recognized; who goes on needs no process for it any more.
+    #[tokio::test]
+    async fn a_caller_who_goes_on_after_a_pause_holds_no_place() {
+        static PLACES: Places = Places::new(1);
+        let folder = TempDir::with_prefix("offhook-recognizer-").unwrap();
+        let recognizer = scripted(folder.path(), "cat >/dev/null; sleep 600", &PLACES);
+        let (tell, input) = mpsc::channel(64);
+        let (words, _heard) = mpsc::channel(16);
+        let listening = tokio::spawn(ByUtterance(Arc::clone(&recognizer)).listen(Format::SLIN8, input, words));
+        for ends in [Hear::TurnGoesOn, Hear::TurnDropped] {
+            let begins = if ends == Hear::TurnGoesOn { turn_of(25) } else { Vec::new() };
+            for hear in begins.into_iter().filter(|hear| *hear != Hear::TurnEnded).chain([Hear::TurnMayEnd]) {
+                tell.send(hear).await.unwrap();
+            }
+            until(|| PLACES.free() == 0).await;
+            tell.send(ends).await.unwrap();
+            until(|| PLACES.free() == 1).await;
+        }
+        listening.abort();
+    }
+
+    /// A caller who tells a story of two minutes is waited for as long as it takes to write that down.
+    #[test]
+    fn a_long_turn_has_a_longer_limit() {
+        let folder = TempDir::with_prefix("offhook-recognizer-").unwrap();
+        static PLACES: Places = Places::new(1);
+        let recognizer = scripted(folder.path(), "echo yes", &PLACES);
+        for (seconds, limit) in [(0, 3), (30, 3), (60, 6), (240, 24)] {
+            let (length, limit) = (Duration::from_secs(seconds), Duration::from_secs(limit));
+            assert_eq!(recognizer.turn_max(length), PLACE_MAX + limit, "{seconds} s");
+        }
+    }
+
+    /// The time that a recognizer takes is the clock's, not the test's: the limit is what is looked at.
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_of_a_minute_is_not_given_up_after_three_seconds() {
+        static PLACES: Places = Places::new(1);
+        let folder = TempDir::with_prefix("offhook-recognizer-").unwrap();
+        let recognizer = scripted(folder.path(), "sleep 600", &PLACES);
+        for (frames, limit) in [(25, Duration::from_secs(3)), (3_000, Duration::from_secs(6))] {
+            let (_, how) = told_of(&recognizer, &turn_of(frames)).await;
+            assert_eq!(how, Err(Fault::Slow(limit)), "{frames} frames");
+        }
     }
 
     #[tokio::test]
     async fn words_of_no_phrase_are_none() {
-        static PLACES: Semaphore = Semaphore::const_new(1);
+        static PLACES: Places = Places::new(1);
         let folder = TempDir::with_prefix("offhook-recognizer-").unwrap();
         for (script, fault) in [
             ("cat >/dev/null; echo yes no", "the answer is not what was asked for: words of none of the phrases"),

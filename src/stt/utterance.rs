@@ -12,7 +12,7 @@ use super::{Hear, Heard, Listener, Patience, lead::Lead, text};
 use crate::{
     audio::{Format, VoiceDetector},
     call::Usage,
-    remote::{Fault, wards::Oddity},
+    remote::Fault,
 };
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
@@ -44,6 +44,10 @@ pub(super) trait Scribe: Send + Sync + 'static {
     const FORMAT: Format;
 
     fn patience(&self) -> Patience;
+    /// From the end of a turn of this length to its words.
+    fn turn_max(&self, _length: Duration) -> Duration {
+        self.patience().turn()
+    }
     /// What can be known before the first utterance.
     fn ready(self: Arc<Self>) -> BoxFuture<'static, Result<(), Fault>> {
         std::future::ready(Ok(())).boxed()
@@ -86,8 +90,6 @@ impl<S: Scribe> Listener for ByUtterance<S> {
 pub(super) struct Written {
     pub(super) text: String,
     pub(super) usage: Usage,
-    /// Why there may be no words.
-    pub(super) oddity: Option<Oddity>,
 }
 
 type Writing = BoxFuture<'static, Result<Written, Fault>>;
@@ -130,8 +132,8 @@ async fn run<S: Scribe>(
                 None => return Ok(()),
             },
             Some(written) = desk.waiting.next() => {
-                let Written { text, usage, oddity } = written?;
-                oddity.map(Heard::Oddity).into_iter().chain(told(Some(Heard::Turn { text }), usage)).collect()
+                let Written { text, usage } = written?;
+                told(Some(Heard::Turn { text }), usage)
             }
             event = progress(&mut desk.turn) => desk.progress(event)?,
             () = words.closed() => return Ok(()),
@@ -261,7 +263,7 @@ impl<S: Scribe> Desk<S> {
         let Turn { said, audio, attempt: begun, known, quiet } = self.turn.take().unwrap_or_default();
         self.lead.take();
         let patience = self.scribe.patience();
-        let turn_max = patience.turn();
+        let turn_max = self.scribe.turn_max(S::FORMAT.duration_of(audio.len()));
         if self.waiting.len() >= WAITING_MAX {
             return Err(Fault::Slow(turn_max));
         }
@@ -301,9 +303,7 @@ impl<S: Scribe> Desk<S> {
         };
         let is_asked = turn.attempt.take().is_some_and(|attempt| attempt.audio.is_none());
         match written {
-            // It is asked again when its words are needed.
-            Ok(Written { oddity: Some(_), .. }) => Ok(Vec::new()),
-            Ok(Written { text, usage, .. }) if is_asked => {
+            Ok(Written { text, usage }) if is_asked => {
                 let all = text::joined(&turn.said, &text);
                 turn.known = Some(text);
                 Ok(told((!all.is_empty()).then_some(Heard::Partial { text: all, stable: true }), usage))
@@ -312,13 +312,14 @@ impl<S: Scribe> Desk<S> {
             Ok(_) if S::FORMAT.duration_of(turn.audio.len()) < UTTERANCE_MIN => {
                 Err(Fault::Garbage("a transcript before anything was said"))
             }
-            Ok(Written { text, usage, .. }) => {
+            Ok(Written { text, usage }) => {
                 text::append(&mut turn.said, &text);
                 turn.audio.clear();
                 turn.quiet = Some(Box::new(VoiceDetector::new(S::FORMAT)));
                 let text = turn.said.clone();
                 Ok(told((!text.is_empty()).then_some(Heard::Partial { text, stable: false }), usage))
             }
+            // It is asked again when its words are needed.
             Err(fault) if fault.is_passing() => Ok(Vec::new()),
             Err(fault) => Err(fault),
         }

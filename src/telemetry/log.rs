@@ -64,7 +64,8 @@ pub fn init(format: LogFormat, filter: &str, suppressed: IntCounter) -> Result<(
     subscriber.with(Repetitions::new(suppressed)).with(lines).try_init().map_err(LogError::Twice)
 }
 
-/// The span of one call; everything done for the call happens inside it or a child of it.
+/// The span of one call; everything done for the call happens inside it or a child of it. Where another agent takes the call
+/// over, that is recorded in it: a line of text then names all of them, the one that has the call last, and a line of JSON that one.
 pub fn call_span(facts: &CallFacts) -> Span {
     tracing::info_span!("call", call_id = %facts.id, context = facts.context, provider = facts.provider)
 }

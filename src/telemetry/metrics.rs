@@ -83,7 +83,8 @@ const FRAMES_DROPPED: Definition = Definition::labelled(
     &["reason"],
     "20 ms frames dropped: agent audio not heard because the caller interrupted (interrupted) or that came of an \
      interrupted response afterwards (stale_response) or past the playout limit \
-     (playout_overflow), frames that Asterisk's socket (leg_full) or the provider's queue (agent_full) did not take.",
+     (playout_overflow), frames that Asterisk's socket (leg_full) or the provider's queue (agent_full) did not take, the \
+     beginning of a caller's turn, of which the last 30 s are kept for an agent that takes over (turn_forgotten).",
 );
 const TOOL_CALLS: Definition = Definition::labelled(
     "offhook_tool_calls_total",
@@ -170,11 +171,19 @@ pub enum FrameDrop {
     PlayoutOverflow,
     LegFull,
     AgentFull,
+    /// Of the caller, for an agent that took over.
+    TurnForgotten,
 }
 
 impl FrameDrop {
-    pub const ALL: [Self; 5] =
-        [Self::StaleResponse, Self::Interrupted, Self::PlayoutOverflow, Self::LegFull, Self::AgentFull];
+    pub const ALL: [Self; 6] = [
+        Self::StaleResponse,
+        Self::Interrupted,
+        Self::PlayoutOverflow,
+        Self::LegFull,
+        Self::AgentFull,
+        Self::TurnForgotten,
+    ];
 
     pub const fn label(self) -> &'static str {
         match self {
@@ -183,6 +192,7 @@ impl FrameDrop {
             Self::PlayoutOverflow => "playout_overflow",
             Self::LegFull => "leg_full",
             Self::AgentFull => "agent_full",
+            Self::TurnForgotten => "turn_forgotten",
         }
     }
 }

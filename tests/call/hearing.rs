@@ -5,8 +5,8 @@ use bytes::Bytes;
 use offhook::{
     audio::Format,
     call::{
-        AgentCommand, AgentEvent, AgentTraits, CallRules, CallerTurn, Clips, LegEvent, Measure, Note, TurnOwner,
-        TurnRules,
+        AgentCommand, AgentEvent, AgentLoss, AgentTraits, CallRules, CallerTurn, Clips, Input, LegEvent, Measure, Next,
+        Note, Successor, TurnOwner, TurnRules,
     },
 };
 use std::time::Duration;
@@ -287,4 +287,34 @@ fn words_of_an_undecided_sound_decide_it_sooner() {
     speaks(&mut stage, 300);
     stage.agent(AgentEvent::PartialTranscript { text: "no wait".into(), utterance: None });
     assert_eq!(turns(&stage), [CallerTurn::Began]);
+}
+
+/// Also of one that goes on meanwhile.
+#[test]
+fn who_takes_over_is_told_30_seconds_of_a_turn_and_what_it_is_not_told_is_counted() {
+    let told = |stage: &Stage| {
+        let bytes = |command: &&AgentCommand| if let AgentCommand::Audio(audio) = command { audio.len() } else { 0 };
+        stage.commands().iter().map(bytes).sum::<usize>() / 8
+    };
+    for (seconds, ended) in [(25, false), (25, true), (40, false), (40, true)] {
+        let mut stage = call(TOLD);
+        stage.understudies.push_back(Successor { provider: "other".into(), agent: TOLD, resumes: false });
+        speaks(&mut stage, seconds * 1_000);
+        if ended {
+            quiet(&mut stage, 900);
+        }
+        stage.agent(AgentEvent::Lost(AgentLoss::Closed));
+        let before = told(&stage);
+        stage.input(Input::Next(Next::Event(AgentEvent::Ready)));
+        let (told, said) = (told(&stage) - before, seconds as usize * 1_000);
+        let lost = |measure| if let Measure::TurnForgotten(bytes) = measure { bytes / 8 } else { 0 };
+        let lost: usize = stage.measures().into_iter().map(lost).sum();
+        if said > 30_000 {
+            assert!((29_980..=30_000).contains(&told), "{told} ms of {said}, ended: {ended}");
+        } else {
+            assert_eq!(lost, 0, "ended: {ended}");
+        }
+        // With a little of the line before it and behind it.
+        assert!((said..said + 1_300).contains(&(told + lost)), "{told} and {lost} ms of {said}, ended: {ended}");
+    }
 }

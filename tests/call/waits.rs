@@ -299,3 +299,21 @@ fn last_words_that_do_not_come_or_break_off_are_waited_for_3_seconds() {
         assert!(at - since <= Duration::from_millis(3_760), "last words that {what}: after {:?}", at - since);
     }
 }
+
+/// Such as a pipeline whose services may fail one after the other. What has begun is heard to its end, also in the last moment.
+#[test]
+fn the_farewell_of_an_agent_that_is_given_longer_is_waited_for_3_seconds_too() {
+    let slow = AgentTraits { answer_max: Duration::from_secs(20), gap_max: Duration::from_secs(12), ..AGENT };
+    for (begins, heard) in [(2_800, 800), (3_200, 800), (3_400, 0)] {
+        let mut stage = Stage::speaking(slow, rules(), clips());
+        stage.leg(LegEvent::Up).agent(AgentEvent::Ready).reply("greeting", 500).after(600).caller_says(300);
+        stage.only_calls("c", "hangup_call", "{}").runs_tools();
+        let (since, before) = (stage.elapsed(), stage.voice_ms());
+        stage.starts("bye").after(begins).speaks("bye", 400).after(300).speaks("bye", 400).done("bye").after(LONG);
+        let (at, reason) = stage.ended().expect("it ends");
+        assert_eq!((stage.voice_ms() - before, reason), (heard, EndReason::AgentHungUp), "begun after {begins} ms");
+        let expected = if heard == 0 { 3_000 } else { begins + 800 };
+        let took = (at - since).as_millis() as u64;
+        assert!((expected..expected + 400).contains(&took), "begun after {begins} ms: {took}");
+    }
+}

@@ -24,8 +24,11 @@ const CALLER_TURN_MAX: Duration = Duration::from_secs(4 * 60);
 ///
 /// [`AgentTraits::answer_max`]: crate::call::AgentTraits::answer_max
 const UNHEARD_TURN_MAX: Duration = Duration::from_secs(15);
-/// An agent that was asked for a last word has begun it by now, or will not; and in it no gap is longer. Nobody asks a caller
-/// to wait for a goodbye.
+/// An agent that was asked for a last word has begun it by now, or it is not waited for; and in it no gap is longer. So it is
+/// also where the agent itself may take longer ([`AgentTraits::answer_max`]), as a pipeline does whose services fail one after
+/// the other: nobody asks a caller to wait for a goodbye, and after so long a silence it says no more than the end of the call.
+///
+/// [`AgentTraits::answer_max`]: crate::call::AgentTraits::answer_max
 pub(super) const FAREWELL_BEGINS_MAX: Duration = Duration::from_secs(3);
 /// The caller has been in conversation already, so there is nobody to be greeted.
 const TAKE_OVER: &str = "You have just taken over this call. Say in one sentence that you take over, and go on.";

@@ -9,8 +9,8 @@
 use super::{CallMachine, Phase};
 use crate::audio::Format;
 use crate::call::{
-    agent::{AgentCommand, AgentTraits, CallerTurn, ItemId},
-    record::Note,
+    agent::{AgentCommand, AgentTraits, CallerTurn, ItemId, TURN_KEPT},
+    record::{Measure, Note},
     rules::CallRules,
     track::{Floor, Loudness},
     turns::{AgentSound, Ears, TurnEvent, TurnOwner, TurnRules, TurnTaker},
@@ -26,9 +26,6 @@ use std::{
 const LEAD: Duration = Duration::from_millis(300);
 /// What is kept outside of a turn: the lead, and as long as an interruption can be undecided.
 const KEPT_QUIET: Duration = Duration::from_millis(1_200);
-/// What is kept of a turn, for an agent that has to take over before it is answered. Few callers speak
-/// for longer without an answer; of those who do the beginning is lost.
-const KEPT_TURN: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
 pub(super) struct Hearing {
@@ -46,6 +43,8 @@ pub(super) struct Hearing {
     turn: Turn,
     /// The caller's words since the agent last spoke, turns that are over.
     unanswered: Vec<u8>,
+    /// Bytes of all that is not answered which are not kept any more.
+    forgotten: usize,
     /// When the caller was last heard to speak, in the turn that ended last.
     last_voiced: Option<Instant>,
     /// Our own ears hear the caller, whoever owns the turns.
@@ -93,6 +92,7 @@ impl Hearing {
             kept: VecDeque::new(),
             turn: Turn::None,
             unanswered: Vec::new(),
+            forgotten: 0,
             last_voiced: None,
             voice: false,
         };
@@ -148,31 +148,37 @@ impl Hearing {
             self.turn = Turn::None;
         }
         self.unanswered.clear();
+        self.forgotten = 0;
     }
 
     fn keep(&mut self, audio: Bytes, now: Instant) {
-        let limit = if matches!(self.turn, Turn::Open { .. }) { KEPT_TURN } else { KEPT_QUIET };
+        let open = matches!(self.turn, Turn::Open { .. });
+        let limit = if open { TURN_KEPT } else { KEPT_QUIET };
         self.kept.push_back(Kept { at: now, audio, echo: self.taker.hears_echo(), sent: false });
         while self.kept.front().is_some_and(|kept| now.saturating_duration_since(kept.at) > limit) {
-            self.kept.pop_front();
+            let gone = self.kept.pop_front().filter(|_| open);
+            self.forgotten += gone.map_or(0, |gone| gone.audio.len());
         }
     }
 
     /// Until it is answered, the turn that is over can be told to another agent.
     fn keep_turn(&mut self, format: Format) {
         self.kept.iter().for_each(|kept| self.unanswered.extend_from_slice(&kept.audio));
-        let most = KEPT_TURN.as_millis() as usize / 20 * format.frame_bytes();
-        self.unanswered.drain(..self.unanswered.len().saturating_sub(most));
+        let surplus = surplus(&self.unanswered, format);
+        self.unanswered.drain(..surplus);
+        self.forgotten += surplus;
     }
 
-    /// All that the caller has said and no agent answered.
-    fn all_unanswered(&mut self) -> Vec<u8> {
+    /// All that the caller has said and no agent answered, and how many bytes of it are not kept any more.
+    fn all_unanswered(&mut self, format: Format) -> (Vec<u8>, usize) {
         let mut all = self.unanswered.clone();
         if matches!(self.turn, Turn::Open { .. }) {
             self.kept.iter().for_each(|kept| all.extend_from_slice(&kept.audio));
         }
         self.kept.iter_mut().for_each(|kept| kept.sent = true);
-        all
+        let surplus = surplus(&all, format);
+        all.drain(..surplus);
+        (all, self.forgotten + surplus)
     }
 
     fn forget_before(&mut self, onset: Instant) {
@@ -200,6 +206,12 @@ impl Hearing {
             })
             .collect()
     }
+}
+
+/// Bytes beyond what is kept of a turn.
+fn surplus(audio: &[u8], format: Format) -> usize {
+    let most = TURN_KEPT.as_millis() as usize / 20 * format.frame_bytes();
+    audio.len().saturating_sub(most)
 }
 
 impl CallMachine {
@@ -404,7 +416,11 @@ impl CallMachine {
         }
         // In few pieces: the queue towards an agent is measured in frames of 20 ms.
         let second = 50 * self.plan.format.frame_bytes();
-        for piece in self.ears.all_unanswered().chunks(second) {
+        let (unanswered, forgotten) = self.ears.all_unanswered(self.plan.format);
+        if forgotten > 0 {
+            out.push(Output::Measure(Measure::TurnForgotten(forgotten)));
+        }
+        for piece in unanswered.chunks(second) {
             self.to_agent(AgentCommand::Audio(Bytes::copy_from_slice(piece)), out);
         }
         if self.ears.turn == Turn::Unanswered {

@@ -91,6 +91,14 @@ fn a_voice_that_cannot_speak_is_told_with_its_place_and_a_remedy() {
     assert!(told.ends_with("see `espeak-ng --voices` for the voices there are"), "{told}");
 }
 
+/// A sentence of our own that is spoken since the context has a voice stands nowhere in the file.
+#[test]
+fn what_a_voice_cannot_speak_and_nobody_has_written_is_told_where_the_voice_is_named() {
+    let errors = errors("    voice: nobody\n");
+    let told = errors[0].to_string();
+    assert!(errors.len() == 1 && told.starts_with("contexts.desk.voice: voices.nobody cannot speak"), "{told}");
+}
+
 /// Default sentences are recordings; texts of an operator are not.
 #[test]
 fn without_espeak_only_texts_that_nobody_can_speak_are_refused() {

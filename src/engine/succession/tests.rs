@@ -17,7 +17,7 @@ use crate::{
     facts::{CallFacts, CallId, Direction},
     provider::{self, Agent, AgentSetup, Embedded, Provider},
     remote::health::Breaker,
-    telemetry::Metrics,
+    telemetry::{LogCapture, Metrics, call_span},
     tool::{Opening, schemas::Dialect},
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
@@ -393,4 +393,31 @@ fn a_caller_whom_a_clip_greets_is_greeted_by_no_agent() {
     let succession = Succession::new(vec!["a".into()], "a", Some("Hello".into()), &clips);
     assert_eq!(succession.opens(), Opens::Waits);
     assert!(succession.heard().is_some_and(|heard| heard.contains("\"Hello\"")));
+}
+
+/// As the page of calls does.
+#[tokio::test]
+async fn the_lines_of_a_call_name_the_provider_that_has_it() {
+    let mut stage = Stage::new(CLOSES, STANDS).await;
+    let capture = LogCapture::new();
+    let _guard = capture.start();
+    let mut task = stage.task();
+    let span = call_span(&task.facts);
+    task.agent_speaks();
+    task.loses(AgentLoss::Closed);
+    let Next::Event(AgentEvent::Lost(loss)) = task.hear_next().await else { panic!("it closes") };
+    task.dial_next(Dialling::Recovery(loss));
+    task.hear_next().await;
+    span.in_scope(|| {
+        info!("before");
+        task.take_over();
+        info!("afterwards");
+    });
+    let provider = |what: &str| {
+        let line = capture.lines().into_iter().find(|line| line.contains(what)).expect("it is logged");
+        line.rsplit_once("provider=\"")
+            .and_then(|(_, rest)| Some(rest.split_once('"')?.0.to_owned()))
+            .unwrap_or_default()
+    };
+    assert_eq!((provider("before"), provider("afterwards")), ("one".to_owned(), "two".to_owned()));
 }

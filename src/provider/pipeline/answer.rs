@@ -23,6 +23,8 @@ pub(super) struct Answer {
     pub guess: Option<String>,
     /// What it is to be, if it is no answer to the conversation.
     pub order: Option<Order>,
+    /// It is the rest of one that broke off after the caller had heard its beginning.
+    pub rest: bool,
     /// The model is writing it.
     pub ask: Option<u64>,
     /// How often a model was asked.
@@ -62,6 +64,7 @@ impl Answer {
             response,
             guess,
             order,
+            rest: false,
             ask: None,
             asked: 0,
             chars: 0,

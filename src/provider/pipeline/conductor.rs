@@ -15,15 +15,15 @@
 
 use super::{
     answer::{ANSWER_CHARS_MAX, ASKS_MAX, Answer, CALLS_MAX, Clause},
-    floor::Floor,
+    floor::{Floor, Words},
     history::History,
     questions::{AGAIN, BROKE_OFF, Questions},
     steps::{Input, Output},
     summaries::{Purpose, Summaries, Summary},
 };
 use crate::{
-    call::{AgentCommand, AgentEvent, CallerTurn, Noise, Reply, ResponseId, ResponseStatus, Speaker},
-    llm::{Finish, Order, Piece},
+    call::{AgentCommand, AgentEvent, AgentLoss, CallerTurn, Noise, Reply, ResponseId, ResponseStatus, Speaker},
+    llm::{Finish, Message, Order, Piece},
     provider::asides,
     remote::Fault,
     stt::{Hear, Heard},
@@ -47,10 +47,14 @@ pub(super) struct Conductor {
     spoke: bool,
     /// Since then the rest of an answer that broke off was asked for.
     resumed: bool,
+    /// It is wanted still: who was interrupted is not asked to go on.
+    rest: bool,
     /// An order that waits for its turn; a newer one replaces it.
     order: Option<Order>,
     /// An answer is wanted: to results, or to what was told.
     reply: bool,
+    /// A model may be asked to sum up what gives way of the history.
+    sums_up: bool,
     summaries: Summaries,
     /// When all that was told of the agent's voice will have been heard, if it is heard at once.
     heard_out: Option<Instant>,
@@ -59,7 +63,7 @@ pub(super) struct Conductor {
 }
 
 impl Conductor {
-    pub(super) fn new(history: History, questions: Questions) -> Self {
+    pub(super) fn new(history: History, questions: Questions, sums_up: bool) -> Self {
         Self {
             history,
             questions,
@@ -69,8 +73,10 @@ impl Conductor {
             answer: None,
             spoke: false,
             resumed: false,
+            rest: false,
             order: None,
             reply: false,
+            sums_up,
             summaries: Summaries::default(),
             heard_out: None,
             clauses: 0,
@@ -90,7 +96,8 @@ impl Conductor {
                 }
             }
             Input::Spoken { clause, how } => self.on_spoken(clause, how, out),
-            Input::Deaf(fault) => self.lose(&fault, out),
+            Input::Deaf(fault) => self.lose(fault.loss(), out),
+            Input::Stalled => self.lose(AgentLoss::Stalled, out),
             Input::Time => {}
         }
         if !self.lost {
@@ -98,13 +105,13 @@ impl Conductor {
         }
     }
 
-    fn lose(&mut self, fault: &Fault, out: &mut Vec<Output>) {
+    fn lose(&mut self, loss: AgentLoss, out: &mut Vec<Output>) {
         self.lost = true;
         // Whoever goes on has to know what the caller has heard of an answer.
         if let Some(answer) = self.answer.take().filter(|answer| !answer.is_guess()) {
             self.tell_said(&answer, out);
         }
-        out.push(Output::Tell(AgentEvent::Lost(fault.loss())));
+        out.push(Output::Tell(AgentEvent::Lost(loss)));
     }
 
     /// When more of an answer may be spoken.
@@ -126,10 +133,13 @@ impl Conductor {
             // Word for word: no model has to be asked.
             AgentCommand::Greet { text: Some(text) } => self.recite(text, out),
             AgentCommand::Greet { text: None } => self.order = Some(Order::Greet),
+            // Now, and nothing else: neither after words that are still to come, nor with an answer to them behind it.
             AgentCommand::Say { text } => {
                 self.order = Some(Order::Say(text));
+                (self.reply, self.rest) = (false, false);
                 // Its words will not come.
                 self.drop_guess(out);
+                self.floor.forget_words();
                 // Who wants something said now knows that nobody is listened to any more.
                 out.extend(self.floor.was_none().map(Output::Listen));
             }
@@ -160,7 +170,10 @@ impl Conductor {
     fn on_turn(&mut self, turn: CallerTurn, out: &mut Vec<Output>) {
         match turn {
             // Of an answer that is still under way and was not interrupted, nothing was heard.
-            CallerTurn::Began => self.stop(Duration::ZERO, out),
+            CallerTurn::Began => {
+                self.rest = false;
+                self.stop(Duration::ZERO, out);
+            }
             CallerTurn::GoesOn => self.drop_guess(out),
             _ => {}
         }
@@ -191,8 +204,8 @@ impl Conductor {
     }
 
     fn on_words(&mut self, text: &str, out: &mut Vec<Output>) {
-        if !self.floor.words_came() {
-            // Nobody asked for them: they are of a turn that was answered, or was none.
+        let words = self.floor.words_came();
+        if words == Words::OfNoTurn {
             return out.push(Output::Tell(AgentEvent::Noise(Noise::Malformed)));
         }
         out.push(Output::Tell(match text {
@@ -200,6 +213,9 @@ impl Conductor {
             _ => AgentEvent::Transcript { speaker: Speaker::Caller, text: text.to_owned(), utterance: None },
         }));
         self.history.caller_said(text);
+        if words == Words::Late {
+            return;
+        }
         (self.spoke, self.resumed) = (false, false);
         // A further turn has begun, or its words are still to come: one answer to all of it.
         if !self.floor.is_free() {
@@ -253,14 +269,20 @@ impl Conductor {
             self.history.answers(response.clone());
             out.push(Output::Tell(AgentEvent::ResponseStarted { response: response.clone() }));
         }
-        self.answer = Some(Answer::new(response, guess, order));
+        let rest = std::mem::take(&mut self.rest) && guess.is_none() && order.is_none();
+        let mut answer = Answer::new(response, guess, order);
+        answer.rest = rest;
+        self.answer = Some(answer);
         self.ask(out);
     }
 
     fn ask(&mut self, out: &mut Vec<Output>) {
         let Some(answer) = &mut self.answer else { return };
         let (guess, order) = (answer.guess.clone(), answer.order.clone());
-        let (ask, what) = self.questions.answer(self.history.messages(), guess, order);
+        // The conversation does not keep it: in a later turn nobody is to go on with this answer.
+        let rest = answer.rest.then(|| Message::System(asides::told(BROKE_OFF)));
+        let messages = self.history.messages().into_iter().chain(rest).collect();
+        let (ask, what) = self.questions.answer(messages, guess, order);
         answer.ask = Some(ask);
         answer.asked += 1;
         out.push(Output::Ask { ask, what });
@@ -340,9 +362,9 @@ impl Conductor {
         let nothing = answer.is_empty();
         match how {
             // All its models were asked as often as they may be.
-            Err(fault) if nothing && !answer.is_guess() => self.lose(&fault, out),
+            Err(fault) if nothing && !answer.is_guess() => self.lose(fault.loss(), out),
             Ok(_) if nothing && answer.asked < ASKS_MAX => self.ask(out),
-            Ok(_) if nothing && answer.order.is_some() => self.lose(&Fault::Garbage("an empty answer"), out),
+            Ok(_) if nothing && answer.order.is_some() => self.lose(AgentLoss::Protocol, out),
             // Models do so after results, or when thinking has used up what they may write.
             Ok(_) if nothing && !answer.is_guess() && !self.spoke => {
                 answer.order = Some(Order::Say(AGAIN.to_owned()));
@@ -378,10 +400,9 @@ impl Conductor {
     /// The caller has heard the beginning of an answer and waits for the rest: it is asked for, once.
     fn broke_off(&mut self, fault: &Fault, out: &mut Vec<Output>) {
         if std::mem::replace(&mut self.resumed, true) {
-            return self.lose(fault, out);
+            return self.lose(fault.loss(), out);
         }
-        self.history.note(asides::told(BROKE_OFF));
-        self.reply = true;
+        (self.rest, self.reply) = (true, true);
     }
 
     fn call_tools(&mut self, out: &mut Vec<Output>) {
@@ -405,7 +426,7 @@ impl Conductor {
             Ok(()) => {}
             // It costs nothing: the turn is answered when it is over.
             Err(_) if guess => self.drop_guess(out),
-            Err(fault) if !clause.sounded => self.lose(&fault, out),
+            Err(fault) if !clause.sounded => self.lose(fault.loss(), out),
             // Its end is missing; the next one goes on.
             Err(_) => out.push(Output::Tell(AgentEvent::Noise(Noise::Malformed))),
         }
@@ -456,7 +477,12 @@ impl Conductor {
         if !self.summaries.are_of_history()
             && let Some(about) = self.history.give_way()
         {
-            self.sum_up(Purpose::History, about, out);
+            if self.sums_up {
+                self.sum_up(Purpose::History, about, out);
+            } else {
+                self.history.forget();
+                out.push(Output::Forgot);
+            }
         }
     }
 

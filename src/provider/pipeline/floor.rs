@@ -5,8 +5,21 @@ use crate::{call::CallerTurn, stt::Hear};
 #[derive(Default)]
 pub(super) struct Floor {
     turn: Turn,
-    /// Turns that are over and whose words are not known yet.
+    /// Turns that are over and whose words are not known yet …
     unheard: u32,
+    /// … and those before them for whose words nobody waits any more.
+    late: u32,
+}
+
+/// Of what turn words are, which come in the order of the turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Words {
+    /// They were waited for.
+    Awaited,
+    /// Something else was said meanwhile, and they are answered with the next turn.
+    Late,
+    /// Nobody asked for them.
+    OfNoTurn,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,11 +70,20 @@ impl Floor {
         (std::mem::take(&mut self.turn) != Turn::Nobody).then_some(Hear::TurnDropped)
     }
 
-    /// The words of a turn are known; `false` if none waited for them.
-    pub fn words_came(&mut self) -> bool {
-        let awaited = self.awaits_words();
-        self.unheard = self.unheard.saturating_sub(1);
-        awaited
+    /// The words of a turn are known.
+    pub fn words_came(&mut self) -> Words {
+        for (turns, words) in [(&mut self.late, Words::Late), (&mut self.unheard, Words::Awaited)] {
+            if *turns > 0 {
+                *turns -= 1;
+                return words;
+            }
+        }
+        Words::OfNoTurn
+    }
+
+    /// Nobody waits for the words of the turns that are over.
+    pub fn forget_words(&mut self) {
+        self.late += std::mem::take(&mut self.unheard);
     }
 
     pub fn awaits_words(&self) -> bool {

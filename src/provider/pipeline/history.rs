@@ -1,7 +1,7 @@
 //! The conversation as the model is shown it: what was said, heard and done, and nothing else.
 //!
 //! Invariants: an answer is kept as far as the caller heard it; a result follows its call, and neither is dropped
-//! without the other; the whole stays within a budget, beyond which the oldest turns give way to a summary.
+//! without the other; the whole stays within a budget, beyond which the oldest turns give way, to a summary if there are any.
 
 use crate::{call::ResponseId, llm::Message, tool::ToolCall};
 use std::{collections::VecDeque, time::Duration};
@@ -185,6 +185,11 @@ impl History {
         let from = gone.ceil_char_boundary(gone.len().saturating_sub(self.chars_max * STAND_IN_PERCENT / 100));
         self.summary = Some(gone[from..].to_owned());
         Some(gone)
+    }
+
+    /// Nothing stands for what gave way.
+    pub(super) fn forget(&mut self) {
+        self.summary = None;
     }
 
     /// The end of it counts, if it is too long.

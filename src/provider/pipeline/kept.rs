@@ -1,10 +1,9 @@
 //! What is kept of the caller's words for a listener that takes over before they are known.
 
-use crate::stt::Hear;
+use crate::{call::TURN_KEPT, stt::Hear};
 
-/// 30 s of audio in frames, which nearly every turn has. Of a longer one the beginning is forgotten: who takes over has to
-/// write all of it down while the caller waits.
-pub(super) const KEPT_MAX: usize = 1_500;
+/// In frames of 20 ms.
+pub(super) const KEPT_MAX: usize = TURN_KEPT.as_millis() as usize / 20;
 
 /// Since the beginning of the oldest turn whose words are not known.
 #[derive(Default)]

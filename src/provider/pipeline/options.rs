@@ -29,12 +29,14 @@ pub(super) struct Options {
     #[schemars(extend("default" = "local"))]
     pub(super) turn: TurnEnd,
     /// How much of a conversation the model is shown beside the prompt, in characters; four are about one token. What
-    /// was said before that is summed up.
+    /// was said before that is summed up, or with `summaries: false` not shown any more.
     #[serde(default = "context_chars")]
     #[schemars(range(min = 2_000, max = 2_000_000))]
     pub(super) context_chars: usize,
-    /// In a long call the model is asked now and then to sum up what was said, aside, for the agent that may have to take the
-    /// call over. `false` for a server that answers one question at a time: callers would wait behind it.
+    /// In a long call the model is asked now and then to sum up what was said, aside: for itself what is beyond
+    /// `context_chars`, and all of it for the agent that may have to take the call over. `false`, for a server that answers one
+    /// question at a time and would let callers wait behind it: nothing is ever summed up. The model then forgets what is
+    /// beyond `context_chars`, which is counted, and another agent is told the end of the call as it was said.
     #[serde(default = "yes")]
     pub(super) summaries: bool,
 }

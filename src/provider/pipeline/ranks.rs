@@ -36,6 +36,11 @@ impl<T: ?Sized> Ranks<T> {
         all.map(|rank| of(&rank.service)).sum()
     }
 
+    /// The one that is asked first when all are healthy.
+    pub fn first(&self) -> Option<&Rank<T>> {
+        self.0.first()
+    }
+
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     audio::{Converter, Format},
     call::{AgentCommand, AgentEvent, AgentLoss},
-    llm::{Ask, Finish, Model, Piece},
+    llm::{Ask, Finish, Model, Order, Piece},
     remote::{Fault, wards::Oddity},
     speech::Voice,
     stt::{Hear, Heard, Listener},
@@ -62,16 +62,19 @@ pub(super) async fn play(
     let listening = listen(Arc::clone(&stages), leg, ready_max, hears, to_conductor.clone());
     tokio::pin!(listening);
     let mut crew = Crew { stages, leg, to_conductor, first_model: 0, asks: HashMap::new(), voices: HashMap::new() };
-    let mut outputs = Vec::new();
+    let (mut outputs, mut stalled) = (Vec::new(), false);
     loop {
-        let input = tokio::select! {
-            command = commands.recv() => match command {
-                Some(command) => Input::Command(command),
-                None => break,
+        let input = match stalled {
+            true => Input::Stalled,
+            false => tokio::select! {
+                command = commands.recv() => match command {
+                    Some(command) => Input::Command(command),
+                    None => break,
+                },
+                Some(input) = inputs.recv() => input,
+                fault = &mut listening => Input::Deaf(fault?),
+                () = until(conductor.deadline()) => Input::Time,
             },
-            Some(input) = inputs.recv() => input,
-            fault = &mut listening => Input::Deaf(fault?),
-            () = until(conductor.deadline()) => Input::Time,
         };
         crew.notice(&input);
         conductor.step(input, Instant::now().into_std(), &mut outputs);
@@ -80,14 +83,15 @@ pub(super) async fn play(
                 Output::Tell(AgentEvent::Lost(loss)) => return Some(loss),
                 Output::Tell(event) => events.send(event).await.ok()?,
                 Output::Listen(hear_this) => {
-                    if let Err(TrySendError::Full(_)) = hear.try_send(hear_this) {
-                        return Some(AgentLoss::Stalled);
-                    }
+                    stalled |= matches!(hear.try_send(hear_this), Err(TrySendError::Full(_)));
                 }
                 Output::Ask { ask, what } => crew.ask(ask, what),
                 Output::StopAsking(ask) => drop(crew.asks.remove(&ask)),
                 Output::Speak { clause, text } => crew.speak(clause, text),
                 Output::Quiet => crew.voices.clear(),
+                Output::Forgot => {
+                    crew.stages.models.first().into_iter().for_each(|model| model.was_odd(Oddity::Forgotten))
+                }
             }
         }
     }
@@ -102,20 +106,28 @@ struct Crew {
     stages: Arc<Stages>,
     leg: Format,
     to_conductor: mpsc::Sender<Input>,
-    /// The place of the model that is asked first: the one after who broke off last, until an answer is whole again.
+    /// The place of the model that is asked first for an answer: the one after who broke off last, until one is whole again.
     first_model: usize,
-    asks: HashMap<u64, AbortOnDropHandle<()>>,
+    asks: HashMap<u64, Asked>,
     voices: HashMap<u64, AbortOnDropHandle<()>>,
+}
+
+struct Asked {
+    /// It is a summary. How that comes out says nothing of who is to answer a caller, and the other way round.
+    aside: bool,
+    _task: AbortOnDropHandle<()>,
 }
 
 impl Crew {
     fn ask(&mut self, ask: u64, what: Ask) {
-        let (models, to) = (self.stages.models.to_ask_from(self.first_model), self.to_conductor.clone());
+        let aside = what.order == Some(Order::SumUp);
+        let first = if aside { 0 } else { self.first_model };
+        let (models, to) = (self.stages.models.to_ask_from(first), self.to_conductor.clone());
         let task = tokio::spawn(async move {
             let (by, how) = answer(models, ask, what, &to).await;
             let _ = to.send(Input::Answered { ask, by, how }).await;
         });
-        self.asks.insert(ask, AbortOnDropHandle::new(task));
+        self.asks.insert(ask, Asked { aside, _task: AbortOnDropHandle::new(task) });
     }
 
     fn speak(&mut self, clause: u64, text: String) {
@@ -131,8 +143,10 @@ impl Crew {
     fn notice(&mut self, input: &Input) {
         match input {
             Input::Answered { ask, by, how } => {
-                self.first_model = if how.is_ok() { 0 } else { by + 1 };
-                drop(self.asks.remove(ask));
+                let asked = self.asks.remove(ask);
+                if asked.is_some_and(|asked| !asked.aside) {
+                    self.first_model = if how.is_ok() { 0 } else { by + 1 };
+                }
             }
             Input::Spoken { clause, .. } => drop(self.voices.remove(clause)),
             _ => {}

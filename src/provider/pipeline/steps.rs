@@ -38,6 +38,8 @@ pub(super) enum Input {
     },
     /// Nobody listens any more.
     Deaf(Fault),
+    /// The listener has not taken what it was told.
+    Stalled,
     /// Time has come ([`Conductor::deadline`](super::conductor::Conductor::deadline)).
     Time,
 }
@@ -57,4 +59,6 @@ pub(super) enum Output {
     },
     /// All that is being spoken is given up.
     Quiet,
+    /// The models are not shown the oldest turns any more, nor what they were about.
+    Forgot,
 }

@@ -1,5 +1,6 @@
 //! What a pipeline does, as stories; services and time are the test's.
 
+mod breaking_off;
 mod building;
 mod chaos;
 mod running;
@@ -36,9 +37,13 @@ impl Scene {
     }
 
     fn with_budget(chars: usize) -> Self {
+        Self::made(chars, true)
+    }
+
+    fn made(chars: usize, sums_up: bool) -> Self {
         let history = History::new("Be brief.".into(), chars);
         let tools = vec![json!({ "type": "function" })];
-        let conductor = Conductor::new(history, Questions::new(tools.into(), "key".into()));
+        let conductor = Conductor::new(history, Questions::new(tools.into(), "key".into()), sums_up);
         let mut scene = Self {
             conductor,
             now: tokio::time::Instant::now().into_std(),
@@ -140,6 +145,7 @@ impl Scene {
             Output::StopAsking(ask) => format!("stop {ask}"),
             Output::Speak { clause, text } => format!("speak {clause} \"{text}\""),
             Output::Quiet => "quiet".into(),
+            Output::Forgot => "forgets".into(),
             Output::Tell(event) => match event {
                 AgentEvent::Ready => "ready".into(),
                 AgentEvent::ResponseStarted { response } => format!("{response} begins"),
@@ -406,38 +412,12 @@ fn tools_run_when_the_answer_is_whole_and_the_last_result_is_answered() {
 }
 
 #[test]
-fn half_a_sentence_that_nobody_has_heard_is_asked_for_once_more() {
-    let mut scene = Scene::new();
-    scene.says("Hello.").writes(1, "Cert").fails(1);
-    assert!(scene.told().ends_with("quiet, ask 2"));
-    scene.writes(2, "Certainly.").answered(2).spoken(2);
-    assert!(scene.told().ends_with("agent: Certainly., answer-1 ends"));
-}
-
-#[test]
 fn of_a_clause_that_is_still_being_made_no_more_is_taken_for_heard_than_was_spoken() {
     let mut scene = Scene::new();
     scene.says("Hello.").writes(1, "We have a table for two at half past seven on Friday evening. ").sounds(1);
     scene.interrupt("answer-1", 1_000).turns(&[CallerTurn::Began, CallerTurn::Ended]).words("Wait.").told();
     let Message::Agent { text, .. } = &scene.shown[2] else { panic!("{:?}", scene.shown) };
     assert!(text.starts_with("We have") && !text.contains("Friday"), "{text}");
-}
-
-#[test]
-fn an_answer_that_breaks_off_is_spoken_as_far_as_it_went_and_runs_no_tool() {
-    let mut scene = Scene::new();
-    scene.says("Look.").writes(1, "One moment. I will").sounds(1).calls(1, "c1").fails(1).told();
-    let heard = "sound 1, sound 2, agent: One moment. I will, answer-1 is Incomplete, answer-2 begins, ask 2";
-    assert_eq!(scene.spoken(1).spoken(2).told(), heard, "the caller waits for the rest");
-    scene.writes(2, "Here it is.").answered(2).spoken(3).told();
-    assert!(
-        matches!(scene.shown.last(), Some(Message::System(note)) if note.contains("broke off")),
-        "{:?}",
-        scene.shown
-    );
-    // Once in a turn; who breaks off again is no agent to rely on.
-    scene.says("And now?").writes(3, "One moment. I will").sounds(4).fails(3).spoken(4).spoken(5).told();
-    assert!(scene.writes(4, "Well. I").sounds(6).fails(4).told().ends_with("lost: closed"));
 }
 
 #[test]
@@ -519,6 +499,21 @@ fn a_long_conversation_is_summed_up_and_goes_on_meanwhile() {
     scene.writes(5, "They asked.").answered(5).told();
     scene.writes(6, "Fine.").answered(6).spoken(5).says("Well?").told();
     assert!(matches!(&scene.shown[1], Message::System(summary) if summary.ends_with("They asked.")));
+}
+
+/// `summaries: false`: the only question the model is asked is the caller's.
+#[test]
+fn where_nothing_is_summed_up_the_oldest_turns_are_forgotten_without_a_question() {
+    let mut scene = Scene::made(350, false);
+    for turn in 1..=4_u64 {
+        scene.says(&format!("Question {turn} {}", "x".repeat(80))).told();
+        scene.writes(turn, "Yes.").answered(turn).spoken(turn);
+    }
+    let told = scene.told();
+    assert!(told.ends_with("answer-4 ends, forgets") && !told.contains("ask"), "{told}");
+    scene.says("And now?").told();
+    assert_eq!(scene.shown.len(), 6, "the prompt, two turns, and what is asked now: {:?}", scene.shown);
+    assert!(matches!(&scene.shown[1], Message::Caller(text) if text.starts_with("Question 3")), "{:?}", scene.shown);
 }
 
 /// Beside an answer and beside the history's own; a newer wish replaces an older one.

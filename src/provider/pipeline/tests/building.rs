@@ -2,18 +2,21 @@
 
 use crate::{
     config::{OptionProblem, ProviderConfig, Services},
-    provider::{Among, Provider, build_among},
+    provider::{
+        Among, Provider,
+        pipeline::{Pipeline, made},
+    },
     remote::wards::Wards,
 };
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 fn problems(options: Value) -> Vec<OptionProblem> {
     built(options).err().unwrap_or_default()
 }
 
 /// A pipeline of these listeners, or whatever else is written; the other stages are right.
-fn built(options: Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
+fn built(options: Value) -> Result<Pipeline, Vec<OptionProblem>> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let entry =
         |name: &str, kind: &str, options: Value| (name.to_owned(), ProviderConfig { kind: kind.into(), options });
@@ -31,6 +34,7 @@ fn built(options: Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
         llm: [
             entry("house", "openai_chat", json!({ "model": "m" })),
             entry("thinker", "openai_chat", json!({ "model": "m", "timeout_ms": 20_000 })),
+            entry("list", "attendant", json!({ "entries": [{ "key": "1", "say": "One." }] })),
         ]
         .into(),
         voices: [
@@ -41,7 +45,7 @@ fn built(options: Value) -> Result<Arc<dyn Provider>, Vec<OptionProblem>> {
     };
     let mut all = json!({ "llm": "house", "tts": "piper" });
     options.as_object().unwrap().iter().for_each(|(key, value)| all[key] = value.clone());
-    build_among("pipeline", &all, &Among { services: &services, wards: &Wards::default() })
+    made(&all, &Among { services: &services, wards: &Wards::default() })
 }
 
 /// 3 s are for what fails at once. A listener that is alone is asked twice.
@@ -55,6 +59,23 @@ fn a_call_waits_for_a_pipeline_as_long_as_all_of_its_services_may_take() {
         let Ok(pipeline) = built(options.clone()) else { panic!("{options}") };
         let (answer, gap) = (Duration::from_secs(answer), Duration::from_secs(gap));
         assert_eq!((pipeline.traits().answer_max, pipeline.traits().gap_max), (answer, gap), "{options}");
+    }
+}
+
+/// The record of a call may be asked of any model of the list, and one that sums nothing up has none to give.
+#[test]
+fn a_model_is_asked_for_summaries_where_it_gives_them_and_nobody_forbids_it() {
+    for (options, of_calls, of_history) in [
+        (json!({}), true, true),
+        (json!({ "summaries": false }), false, false),
+        (json!({ "llm": "list" }), false, false),
+        (json!({ "llm": ["house", "list"] }), false, true),
+        (json!({ "llm": ["house", "list"], "summaries": false }), false, false),
+    ] {
+        let mut all = json!({ "stt": "flux" });
+        options.as_object().unwrap().iter().for_each(|(key, value)| all[key] = value.clone());
+        let Ok(pipeline) = built(all) else { panic!("{options}") };
+        assert_eq!((pipeline.traits().summarises, pipeline.sums_up), (of_calls, of_history), "{options}");
     }
 }
 

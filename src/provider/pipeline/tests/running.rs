@@ -1,5 +1,7 @@
 //! The stages of one call at work, by services that do what the test says.
 
+mod asides;
+
 use crate::{
     audio::Format,
     call::{AgentCommand, AgentEvent, AgentLoss, CallerTurn},
@@ -266,6 +268,16 @@ fn closed() -> Does {
 
 impl Play {
     fn begin(listeners: &[Arc<Puppet>], models: &[Arc<Puppet>], voices: &[Arc<Puppet>]) -> Self {
+        Self::remembering((10_000, true), listeners, models, voices)
+    }
+
+    /// So many characters, and whether the model sums up what was said before.
+    fn remembering(
+        (chars, sums_up): (usize, bool),
+        listeners: &[Arc<Puppet>],
+        models: &[Arc<Puppet>],
+        voices: &[Arc<Puppet>],
+    ) -> Self {
         let registry = Registry::new();
         let wards = Wards::new(Arc::default(), &registry);
         let ward = |section, at: usize| wards.ward(section, &at.to_string(), "puppet");
@@ -279,7 +291,8 @@ impl Play {
             models: ranks(models, |at, one| Rank::new(one.clone() as Arc<dyn Model>, ward("llm", at), one.retries)),
             voices: ranks(voices, |at, one| Rank::new(one.clone() as Arc<dyn Voice>, ward("voices", at), one.retries)),
         };
-        let conductor = Conductor::new(History::new(String::new(), 10_000), Questions::new([].into(), "key".into()));
+        let questions = Questions::new([].into(), "key".into());
+        let conductor = Conductor::new(History::new(String::new(), chars), questions, sums_up);
         let (commands, to_play) = mpsc::channel(64);
         let (from_play, events) = mpsc::channel(64);
         let task = tokio::spawn(run::play(Arc::new(stages), conductor, Format::ULAW, READY_MAX, to_play, from_play));
@@ -313,6 +326,11 @@ impl Play {
             }
         };
         timeout(Duration::from_secs(60), answer).await.expect("an answer or an end")
+    }
+
+    async fn ends_its_answer(&mut self) {
+        let end = async { while !matches!(self.events.recv().await, Some(AgentEvent::ResponseDone { .. }) | None) {} };
+        timeout(Duration::from_secs(60), end).await.expect("it ends");
     }
 
     fn metric(&self, line: &str) -> bool {
