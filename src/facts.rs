@@ -1,12 +1,14 @@
 //! What is known about a call before anybody speaks.
 
 use crate::redact::Redacted;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use uuid::Uuid;
 
 /// Names one call everywhere: in logs, records, channel ids and as the AudioSocket UUID of its
 /// media leg. It holds nothing of the caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct CallId(pub Uuid);
 
 impl CallId {
@@ -21,7 +23,8 @@ impl fmt::Display for CallId {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Direction {
     #[default]
     Inbound,

@@ -8,7 +8,7 @@
 //! 2. [`tool`]: what an agent may do
 //! 3. [`call`]: the life of one call, every decision of it, without I/O
 //! 4. [`config`]: what an admin wrote
-//! 5. [`telemetry`]: metrics and logs
+//! 5. [`telemetry`]: metrics and logs; [`records`]: what is kept of calls that have ended
 //! 6. [`remote`]: services that are asked over the network
 //! 7. [`stt`], [`llm`], [`speech`]: listeners, who write down what callers say; models that answer; voices, also for
 //!    what the engine says itself
@@ -28,6 +28,7 @@ pub mod llm;
 pub mod mcp;
 pub mod outbound;
 pub mod provider;
+pub mod records;
 pub mod redact;
 pub mod remote;
 pub mod speech;

@@ -5,6 +5,7 @@ use offhook::{
     mcp::McpCounters,
     outbound::{OutboundCounters, mail::MailCounters},
     provider::ProviderCounters,
+    records::RecordCounters,
     remote::wards::Wards,
     speech::SpeechCounters,
     telemetry::{Metrics, reference_page},
@@ -25,6 +26,7 @@ fn everything() -> Metrics {
     SpeechCounters::new(metrics.registry()).unwrap();
     OutboundCounters::new(metrics.registry()).unwrap();
     MailCounters::new(metrics.registry()).unwrap();
+    RecordCounters::new(metrics.registry());
     Wards::new(Arc::default(), metrics.registry()).ward("<section>", "<name>", "<kind>");
     let mcp = McpCounters::new(metrics.registry());
     mcp.know_server("<server>");

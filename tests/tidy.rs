@@ -18,6 +18,7 @@ const LAYERS: &[&[&str]] = &[
     &["call"],
     &["config"],
     &["telemetry"],
+    &["records"],
     &["remote"],
     &["stt", "llm", "speech"],
     &["asterisk", "provider", "outbound", "mcp", "http"],

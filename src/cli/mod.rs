@@ -2,6 +2,7 @@
 
 mod bench;
 mod caller;
+mod calls;
 mod demo;
 mod gate;
 mod serve;
@@ -29,6 +30,7 @@ FIRST STEPS
   offhook demo                      watch an agent work: no Asterisk, no key
   offhook check FILE                every mistake of a configuration at once, each with its line
   offhook run --config FILE         take calls
+  offhook calls, offhook call ID    what is kept of calls that ended (section records)
   offhook gate --check FILE         may these tools run? (also --http ADDR, --mcp; see docs/gate.md)
 
 SIGNALS (run)
@@ -77,6 +79,10 @@ enum Command {
     /// The floor of `bench`, started by it.
     #[command(hide = true)]
     BenchFloor(bench::FloorArguments),
+    /// Records of ended calls, the newest first: a table, CSV, or JSON.
+    Calls(calls::CallsArguments),
+    /// What is kept of one call: what was said, which tools ran, why it ended.
+    Call(calls::CallArguments),
     /// Print the JSON Schema of the configuration, for editors.
     Schema,
 }
@@ -94,6 +100,8 @@ pub fn run() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::BenchFloor(arguments) => bench::run_floor(&arguments),
         Command::Check { file, config } => check(&config.unwrap_or(file)),
+        Command::Calls(arguments) => calls::calls(&arguments),
+        Command::Call(arguments) => calls::call(&arguments),
         Command::Schema => {
             print!("{}", config::schema_text(&offhook::provider::catalog()));
             ExitCode::SUCCESS

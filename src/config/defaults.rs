@@ -32,5 +32,7 @@ pub const EXTENSION_DEVICE: &str = "PJSIP/{extension}";
 pub const MENU_ROUNDS: u64 = 2;
 /// To take the telephone from the ear and find the key.
 pub const MENU_WAIT: &str = "5s";
+/// Long enough to look into a complaint; who needs longer has a reason, and in many countries has to have one.
+pub const RECORDS_KEEP_DAYS: u64 = 30;
 /// The dialplan's first step of an extension.
 pub const PRIORITY: u64 = 1;

@@ -23,6 +23,7 @@ mod raw;
 mod raw_mcp;
 mod raw_policy;
 mod raw_price;
+mod raw_records;
 mod raw_speech;
 mod raw_tenant;
 mod raw_turns;
@@ -154,6 +155,8 @@ pub struct Config {
     pub extensions: ExtensionsConfig,
     /// `None`: no mail is sent.
     pub mail: Option<MailConfig>,
+    /// `None`: no record of a call is kept.
+    pub records: Option<RecordsConfig>,
     pub mcp: McpConfig,
     pub prices: Prices,
     /// For problems that show when something is built from it.
@@ -327,6 +330,18 @@ pub struct Mailbox {
 pub struct VoicemailConfig {
     pub place: Place,
     pub mailboxes: BTreeMap<String, Mailbox>,
+}
+
+/// What is kept of calls that have ended, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordsConfig {
+    pub directory: PathBuf,
+    /// After that a record is deleted.
+    pub keep: Duration,
+    /// What was said is kept.
+    pub words: bool,
+    /// So are the caller's number and name, and the number that was dialled.
+    pub numbers: bool,
 }
 
 /// The server that mail goes by, and whom it goes to.

@@ -9,6 +9,7 @@ use super::{
     raw_mcp::Mcp,
     raw_policy::{Policy, ToolsRules},
     raw_price::Price,
+    raw_records::Records,
     raw_speech::{Fillers, Menu, Recovery, Words},
     raw_tenant::Tenant,
     raw_turns::Turns,
@@ -73,6 +74,9 @@ pub(super) struct Raw {
     pub extensions: Option<Extensions>,
     /// Mail, for messages that callers leave and for transcripts. Without this section none is sent.
     pub mail: Option<Mail>,
+    /// Records of ended calls: what was said, which tools ran, what it cost and why each ended. Without this section
+    /// nothing of a call outlives the engine.
+    pub records: Option<Records>,
     /// Who has the turn, in contexts that do not say it themselves.
     pub turns: Option<Turns>,
     /// MCP servers, whose tools contexts can list.

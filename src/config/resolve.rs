@@ -92,6 +92,7 @@ pub(super) fn resolve(
         contexts: resolver.contexts(raw.contexts.unwrap_or_default(), &tenants, ring_tone),
         tenants,
         mail,
+        records: raw.records.map(|raw| records::records(raw, folder)),
         mcp: std::mem::take(&mut resolver.mcp),
         prices,
         lines: Lines::default(),
@@ -104,6 +105,7 @@ pub(super) fn resolve(
 }
 
 mod mail;
+mod records;
 mod telephony;
 
 /// They have somebody to write to, or they are not offered.

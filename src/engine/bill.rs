@@ -7,8 +7,8 @@ use super::agent::Session;
 use crate::{
     call::{TurnTimes, Usage},
     config::{Cost, Price, Prices},
-    http::{CostView, ProviderUsage},
     provider::Meter,
+    records::{self, Used},
     telemetry::Metrics,
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -88,7 +88,7 @@ impl Bill {
     }
 
     /// The sessions are closed: one line per provider, and the same for the pages.
-    pub fn settle(mut self, prices: &Prices, metrics: &Metrics) -> Vec<ProviderUsage> {
+    pub fn settle(mut self, prices: &Prices, metrics: &Metrics) -> Vec<Used> {
         self.end_turn(prices);
         for (provider, meter) in std::mem::take(&mut self.meters) {
             let connected = Usage { connected: meter.connected(), ..Usage::default() };
@@ -121,16 +121,17 @@ pub(super) fn tell_turn(provider: &str, times: &TurnTimes) {
     );
 }
 
-fn shown(provider: String, usage: &Usage, price: Option<&Price>) -> ProviderUsage {
+fn shown(provider: String, usage: &Usage, price: Option<&Price>) -> Used {
     let tokens = Usage::TOKEN_KINDS.into_iter().zip(usage.tokens()).filter(|(_, count)| *count > 0);
     let cost = price.map(|price| {
         let Cost { amount, unpriced } = price.cost(usage);
         let amount = round(amount, 1e6);
-        CostView { amount, currency: price.currency.clone(), price_date: price.date.to_string(), unpriced }
+        let unpriced = unpriced.into_iter().map(str::to_owned).collect();
+        records::Cost { amount, currency: price.currency.clone(), price_date: price.date.to_string(), unpriced }
     });
-    ProviderUsage {
+    Used {
         provider,
-        tokens: tokens.collect(),
+        tokens: tokens.map(|(kind, count)| (kind.to_owned(), count)).collect(),
         transcribed_seconds: round(usage.transcribed.as_secs_f64(), 1e3),
         connected_seconds: round(usage.connected.as_secs_f64(), 1e3),
         cost,
@@ -190,7 +191,7 @@ mod tests {
         }
         assert!(!main.contains("turn=") && !main.contains("unpriced") && !main.contains("input_text"), "{main}");
         assert!(spare.contains("INFO") && !spare.contains("cost"), "no price, no cost: {spare}");
-        assert_eq!(shown[0].tokens, BTreeMap::from([("output_audio", 300)]));
+        assert_eq!(shown[0].tokens, BTreeMap::from([("output_audio".into(), 300)]));
         assert_eq!(shown[0].cost.as_ref().map(|cost| cost.amount), Some(0.3192));
         assert_eq!((shown[1].provider.as_str(), shown[1].cost.as_ref()), ("spare", None));
         let text = metrics.text();
@@ -213,7 +214,10 @@ mod tests {
         let _guard = capture.start();
         let shown = bill.settle(&prices, &metrics);
         assert!(capture.lines().iter().all(|line| line.contains(r#"unpriced="input_text,output_text""#)));
-        assert_eq!(shown[0].cost.as_ref().map(|cost| cost.unpriced.clone()), Some(vec!["input_text", "output_text"]));
+        assert_eq!(
+            shown[0].cost.as_ref().map(|cost| cost.unpriced.clone()),
+            Some(vec!["input_text".into(), "output_text".into()])
+        );
     }
 
     #[test]

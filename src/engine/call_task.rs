@@ -22,6 +22,7 @@ use crate::{
     gate::Route,
     mcp::CallEnd,
     outbound::RemoteGate,
+    records::Diary,
     redact::Redacted,
     telemetry::{FrameDrop, ToolCallEnd},
     tool::{Approved, Audit, ToolCallId, ToolError, ToolOutcome, Toolbox, policy::RemoteQuestion},
@@ -67,6 +68,8 @@ pub(super) struct CallTask<'a> {
     pub asides: mpsc::Receiver<String>,
     pub entered: &'a Entered,
     pub post: &'a mut Post,
+    /// Where records are kept.
+    pub diary: &'a mut Option<Diary>,
     /// What is told of the call to those who carry it on.
     pub story: Story,
     pub bill: &'a mut Bill,
@@ -310,6 +313,9 @@ impl CallTask<'_> {
         }
         // For mail, and for an agent that takes the call over.
         self.post.note(self.began.elapsed(), &note);
+        if let Some(diary) = self.diary {
+            diary.note(self.began.elapsed(), &note);
+        }
         if matches!(note, Note::Said { .. }) {
             self.sum_up();
         }
@@ -333,6 +339,9 @@ impl CallTask<'_> {
             Measure::Turn(times) => {
                 self.shared.metrics.turn(&self.facts.provider, &times);
                 bill::tell_turn(&self.facts.provider, &times);
+                if let Some(diary) = self.diary {
+                    diary.turn(self.began.elapsed(), &self.facts.provider, &times);
+                }
             }
             Measure::BargeInStop(took) => self.shared.metrics.barge_in_stop(took),
             Measure::SlotLate(late) => self.shared.metrics.tick(late),

@@ -25,6 +25,7 @@ use crate::{
     call::{CallMachine, CallPlan, CallRules, EndReason},
     config::{Config, Transport, prompt},
     facts::{CallFacts, CallId, Direction},
+    records::{Close, Diary},
     redact::Redacted,
     telemetry::{Declined, call_span},
     tool::TRANSFER,
@@ -302,6 +303,7 @@ async fn run(
     let mut line = line();
     let known = facts.clone();
     let (mut post, since) = (Post::default(), jiff::Timestamp::now());
+    let mut diary = shared.bound.records.as_ref().map(|config| Diary::new(config, since));
     let (reason, sessions) = async {
         info!(generation = generation.number, audio = %format, transport, direction = facts.direction.label(), "call began");
         let mut task = CallTask {
@@ -318,6 +320,7 @@ async fn run(
             asides,
             entered: &entered,
             post: &mut post,
+            diary: &mut diary,
             story: Story::default(),
             bill: &mut bill,
             shared: &shared,
@@ -345,7 +348,22 @@ async fn run(
     tokio::join!(line.clear_away(reason).instrument(span.clone()), sessions);
     span.in_scope(|| {
         post.send(shared.mailer.as_ref(), &generation.config, &known, since);
-        entered.ended(reason, bill.settle(&generation.config.prices, &shared.metrics));
+        let usage = bill.settle(&generation.config.prices, &shared.metrics);
+        if let (Some(records), Some(diary), Some(now)) = (&shared.records, diary, entered.now()) {
+            let close = Close {
+                context: now.call.context,
+                provider: now.call.provider,
+                seconds: began.elapsed().as_secs_f64(),
+                generation: generation.number,
+                transport: transport.to_owned(),
+                format: format.to_string(),
+                reason,
+                counts: now.counts,
+                usage: usage.clone(),
+            };
+            records.keep(diary.close(&known, close));
+        }
+        entered.ended(reason, usage);
     });
     shared.metrics.call_ended(reason);
     tracing::debug!(call_id = %known.id, "cleared away");

@@ -3,7 +3,8 @@
 use crate::{
     call::{EndReason, Note},
     facts::{CallFacts, CallId},
-    http::{ActiveCall, CallCounts, CallHead, CallsView, EndedCall, ProviderUsage},
+    http::{ActiveCall, CallHead, CallsView, EndedCall},
+    records::{Counts, Used},
 };
 use jiff::Timestamp;
 use std::{
@@ -61,7 +62,7 @@ impl LiveCalls {
             direction: facts.direction,
             since: Timestamp::now(),
         };
-        let call = ActiveCall { call: head, phase: "connecting", counts: CallCounts::default() };
+        let call = ActiveCall { call: head, phase: "connecting", counts: Counts::default() };
         let mut inner = self.lock();
         if let Some(reason) = inner.ending {
             // A fresh queue has room.
@@ -133,7 +134,7 @@ pub struct Entered {
     /// The wall clock may be set while the call lasts.
     began: Instant,
     reason: EndReason,
-    usage: Vec<ProviderUsage>,
+    usage: Vec<Used>,
     _seat: Seat,
 }
 
@@ -173,8 +174,13 @@ impl Entered {
         }
     }
 
+    /// Who has the call, and how it went so far.
+    pub fn now(&self) -> Option<ActiveCall> {
+        self.calls.lock().live.get(&self.id).map(|(call, _)| call.clone())
+    }
+
     /// Why the call ended and what it used; without it, the entry ends as a fault of the engine.
-    pub fn ended(&mut self, reason: EndReason, usage: Vec<ProviderUsage>) {
+    pub fn ended(&mut self, reason: EndReason, usage: Vec<Used>) {
         (self.reason, self.usage) = (reason, usage);
     }
 }

@@ -52,6 +52,7 @@ use crate::{
         mail::{MailCounters, Mailer},
     },
     provider::ProviderCounters,
+    records::{RecordCounters, Records},
     remote::{health::Health, wards::Wards},
     speech::{SpeechCounters, Studio},
     telemetry::Metrics,
@@ -87,6 +88,10 @@ const CLEAR_AWAY_MAX: Duration = Duration::from_secs(8);
 /// What the mail server gets to take the mails that wait, when the engine stops.
 const MAIL_MAX: Duration = Duration::from_secs(8);
 
+/// What records get to reach the disk and the archive, when the engine stops: both answer at once where nothing is wrong, and
+/// what is in the spool is safe.
+const RECORDS_MAX: Duration = Duration::from_secs(8);
+
 /// What MCP servers get to end, when the engine stops: each is asked, told, and killed.
 const SERVERS_MAX: Duration = Duration::from_secs(12);
 
@@ -117,6 +122,7 @@ pub(crate) struct Shared {
     media: Arc<MediaHub>,
     ari: Option<Ari>,
     mailer: Option<Mailer>,
+    records: Option<Records>,
     mcp: mcp::Servers,
     draining: watch::Sender<bool>,
     watchers: broadcast::Sender<CallNote>,
@@ -213,6 +219,8 @@ impl Engine {
         };
         let mail_counters = MailCounters::new(registry)?;
         let mailer = config.mail.as_ref().map(|mail| Mailer::start(mail, mail_counters)).transpose()?;
+        let record_counters = RecordCounters::new(registry);
+        let records = config.records.as_ref().map(|config| Records::start(config, record_counters)).transpose()?;
         let servers = mcp::Servers::new(registry).context("the threads of MCP servers")?;
         let shared = Arc::new(Shared {
             source,
@@ -228,6 +236,7 @@ impl Engine {
             media: Arc::new(media),
             ari,
             mailer,
+            records,
             mcp: servers,
             draining: watch::Sender::new(false),
             watchers: broadcast::Sender::new(WATCHED_NOTES_MAX),
@@ -326,6 +335,9 @@ impl Engine {
         }
         if let Some(mailer) = &self.shared.mailer {
             mailer.finish(MAIL_MAX).await;
+        }
+        if let Some(records) = &self.shared.records {
+            records.finish(RECORDS_MAX).await;
         }
         self.stop.cancel();
         self.services.shutdown().await;

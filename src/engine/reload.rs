@@ -273,6 +273,7 @@ fn needs_restart(bound: &Config, after: &Config) -> Vec<String> {
         ("tenants", places_and_tokens(bound) != places_and_tokens(after)),
         ("http", differs(&bound.http, &after.http) || admin(bound) != admin(after)),
         ("mail", differs(&server(bound), &server(after))),
+        ("records", bound.records != after.records),
     ])
 }
 

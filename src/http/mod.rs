@@ -26,8 +26,8 @@ pub use tools_api::{
     Answer, Problem, Seen, StoreError, StoredTool, TokenError, Tokens, ToolStore, Trial, tools_router,
 };
 pub use view::{
-    About, ActiveCall, CallCounts, CallHead, CallsView, Check, CostView, EndedCall, EngineView, McpServerView,
-    McpStatus, McpTest, McpTestedTool, McpToolView, ProviderUsage, Readiness, ReloadFailure, ReloadReport,
+    About, ActiveCall, CallHead, CallsView, Check, EndedCall, EngineView, McpServerView, McpStatus, McpTest,
+    McpTestedTool, McpToolView, Readiness, ReloadFailure, ReloadReport,
 };
 
 use crate::telemetry;

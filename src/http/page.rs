@@ -3,8 +3,8 @@
 //! It stands alone: no script, no file of another server. Every text from outside this file goes
 //! through [`Escaped`].
 
-use super::view::{About, ActiveCall, CallCounts, CallHead, CallsView, EndedCall, Readiness};
-use crate::{call::EndClass, facts::CallId};
+use super::view::{About, ActiveCall, CallHead, CallsView, EndedCall, Readiness};
+use crate::{call::EndClass, facts::CallId, records::Counts};
 use jiff::{Timestamp, tz::TimeZone};
 use std::{
     fmt::{self, Display, Formatter, Write},
@@ -180,7 +180,7 @@ fn number(f: &mut Formatter<'_>, head: &str, content: impl Display) -> fmt::Resu
     write!(f, "<td class=\"number\" data-head=\"{head}\">{content}</td>")
 }
 
-fn count_cells(f: &mut Formatter<'_>, counts: &CallCounts) -> fmt::Result {
+fn count_cells(f: &mut Formatter<'_>, counts: &Counts) -> fmt::Result {
     let lost = counts.slots_missed.saturating_add(counts.frames_dropped);
     number(f, "Turns", counts.agent_turns)?;
     number(f, "Barge-ins", counts.barge_ins)?;

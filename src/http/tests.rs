@@ -2,6 +2,7 @@ use super::*;
 use crate::{
     call::EndReason,
     facts::{CallId, Direction},
+    records::{Cost, Counts, Used},
 };
 use axum::{
     body::{Body, to_bytes},
@@ -136,17 +137,17 @@ fn head(context: &str) -> CallHead {
 }
 
 fn active(context: &str) -> ActiveCall {
-    let counts = CallCounts { agent_turns: 3, barge_ins: 1, ..CallCounts::default() };
+    let counts = Counts { agent_turns: 3, barge_ins: 1, ..Counts::default() };
     ActiveCall { call: head(context), phase: "talking", counts }
 }
 
 fn ended(reason: EndReason) -> EndedCall {
-    let usage = ProviderUsage {
+    let usage = Used {
         provider: "main".into(),
-        tokens: BTreeMap::from([("output_audio", 300)]),
+        tokens: BTreeMap::from([("output_audio".into(), 300)]),
         transcribed_seconds: 0.0,
         connected_seconds: 83.2,
-        cost: Some(CostView {
+        cost: Some(Cost {
             amount: 0.0192,
             currency: "USD".into(),
             price_date: "2026-11-20".into(),
@@ -154,7 +155,7 @@ fn ended(reason: EndReason) -> EndedCall {
         }),
     };
     let lasted = Duration::from_millis(83_250);
-    EndedCall { call: head("sales"), lasted, reason, counts: CallCounts::default(), usage: vec![usage] }
+    EndedCall { call: head("sales"), lasted, reason, counts: Counts::default(), usage: vec![usage] }
 }
 
 struct Answer {

@@ -3,6 +3,7 @@
 use crate::{
     call::EndReason,
     facts::{CallId, Direction},
+    records::{Counts, Used},
 };
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -152,7 +153,7 @@ pub struct ActiveCall {
     pub call: CallHead,
     /// The core's word for where the call stands (`connecting`, `talking`, `leaving`).
     pub phase: &'static str,
-    pub counts: CallCounts,
+    pub counts: Counts,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -163,66 +164,19 @@ pub struct EndedCall {
     pub lasted: Duration,
     #[serde(serialize_with = "ending")]
     pub reason: EndReason,
-    pub counts: CallCounts,
+    pub counts: Counts,
     /// By provider; more than one where the call was handed on.
-    pub usage: Vec<ProviderUsage>,
-}
-
-/// What a call used at one provider.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ProviderUsage {
-    pub provider: String,
-    /// As the provider reported them, by kind; cached ones are part of the input.
-    pub tokens: BTreeMap<&'static str, u64>,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub transcribed_seconds: f64,
-    pub connected_seconds: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cost: Option<CostView>,
-}
-
-/// By the operator's prices.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct CostView {
-    pub amount: f64,
-    pub currency: String,
-    pub price_date: String,
-    /// What was used and has no price, so that the amount is too small.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub unpriced: Vec<&'static str>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-fn is_zero(number: &f64) -> bool {
-    *number == 0.0
+    pub usage: Vec<Used>,
 }
 
 /// What is fixed when a call begins.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CallHead {
-    #[serde(serialize_with = "call_id")]
     pub id: CallId,
     pub context: String,
     pub provider: String,
-    #[serde(serialize_with = "direction")]
     pub direction: Direction,
     pub since: Timestamp,
-}
-
-/// How the call went so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct CallCounts {
-    /// Answers of the agent, the greeting included.
-    pub agent_turns: u32,
-    /// Answers that the caller interrupted.
-    pub barge_ins: u32,
-    pub tool_calls: u32,
-    /// Keys the caller pressed.
-    pub keys: u32,
-    /// 20 ms slots in which a frame was due and none left in time.
-    pub slots_missed: u64,
-    /// Frames dropped for any reason but an interruption.
-    pub frames_dropped: u64,
 }
 
 /// A new generation is in force.
@@ -246,14 +200,6 @@ pub struct ReloadFailure {
 
 fn seconds<S: Serializer>(lasted: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64((lasted.as_secs_f64() * 10.0).round() / 10.0)
-}
-
-fn call_id<S: Serializer>(id: &CallId, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(id)
-}
-
-fn direction<S: Serializer>(direction: &Direction, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(direction.label())
 }
 
 /// `{"label": …, "class": …, "description": …}`

@@ -15,6 +15,7 @@ mod overrides;
 mod pipeline;
 mod privacy;
 mod providers;
+mod records;
 mod ringing;
 mod routing;
 mod self_hosted;

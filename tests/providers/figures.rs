@@ -6,7 +6,7 @@ use crate::{
     support::vendor::{Dialect, Scenario, Vendor, hertz},
 };
 use futures_util::future::join_all;
-use offhook::{http::ProviderUsage, telemetry::LogCapture};
+use offhook::{records::Used, telemetry::LogCapture};
 use std::{collections::BTreeMap, sync::LazyLock, time::Duration};
 use tracing_subscriber::{Layer as _, filter::filter_fn, layer::SubscriberExt as _};
 
@@ -92,7 +92,7 @@ fn prices(units: &str) -> String {
 }
 
 /// What is told of the call when it has ended.
-fn told(desk: &Desk) -> ProviderUsage {
+fn told(desk: &Desk) -> Used {
     let ended = desk.engine.calls().view().recent[0].usage.clone();
     let [used] = ended.as_slice() else { panic!("one provider: {ended:?}") };
     used.clone()

@@ -16,6 +16,7 @@ use crate::{
     },
     facts::{CallFacts, CallId, Direction},
     provider::{self, Agent, AgentSetup, Embedded, Provider},
+    records::Diary,
     remote::health::Breaker,
     telemetry::{LogCapture, Metrics, call_span},
     tool::{Opening, schemas::Dialect},
@@ -106,6 +107,7 @@ struct Stage {
     facts: CallFacts,
     entered: Entered,
     post: Post,
+    diary: Option<Diary>,
     bill: Bill,
 }
 
@@ -133,7 +135,7 @@ impl Stage {
         let seat = engine.shared.live.seat(1).unwrap();
         let (end, words) = (mpsc::channel(1).0, mpsc::channel(1).0);
         let entered = engine.shared.live.enter(&facts, seat, Doors { end, words });
-        Self { engine, generation, one, two, facts, entered, post: Post::default(), bill: Bill::default() }
+        Self { engine, generation, one, two, facts, entered, post: Post::default(), diary: None, bill: Bill::default() }
     }
 
     fn task(&mut self) -> CallTask<'_> {
@@ -171,6 +173,7 @@ impl Stage {
             asides: mpsc::channel(1).1,
             entered: &self.entered,
             post: &mut self.post,
+            diary: &mut self.diary,
             story: Story::default(),
             bill: &mut self.bill,
             shared,

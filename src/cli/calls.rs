@@ -1,0 +1,290 @@
+//! Records of ended calls in the terminal: a list, one call, its deletion.
+
+use super::DEFAULT_FILE;
+use clap::{Args, ValueEnum};
+use jiff::{Timestamp, Zoned, civil, tz::TimeZone};
+use offhook::{
+    config,
+    facts::CallId,
+    records::{self, Archive as _, Event, Record, Row, Search},
+};
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+#[derive(Args)]
+pub struct Place {
+    /// The configuration, whose section `records` says where they are.
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_FILE)]
+    config: PathBuf,
+    /// Their folder itself, where the configuration cannot be read here.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "config")]
+    records: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct CallsArguments {
+    #[command(flatten)]
+    place: Place,
+    /// Calls that began at this time or later: 2026-11-20 or 2026-11-20T14:30.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    since: Option<Timestamp>,
+    /// Calls that began before it.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    until: Option<Timestamp>,
+    /// Calls that this context had when they ended.
+    #[arg(long)]
+    context: Option<String>,
+    /// Calls that this provider had when they ended.
+    #[arg(long)]
+    provider: Option<String>,
+    /// Why they ended: a reason (`caller_hung_up`) or a class of reasons (`provider`), as in docs/endings.md.
+    #[arg(long)]
+    reason: Option<String>,
+    /// The caller's number or the one that was dialled, or the end of it.
+    #[arg(long)]
+    number: Option<String>,
+    /// Words that were said in them.
+    #[arg(long)]
+    words: Option<String>,
+    /// At most so many, the newest first.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+    #[arg(long, value_enum, default_value_t = Layout::Table)]
+    format: Layout,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Layout {
+    /// For people.
+    Table,
+    /// One whole record in each line, with everything that was said.
+    Json,
+    /// One call in each line, for a spreadsheet.
+    Csv,
+}
+
+#[derive(Args)]
+pub struct CallArguments {
+    #[command(flatten)]
+    place: Place,
+    /// The call's id, as the log and the pages have it.
+    #[arg(value_name = "ID", value_parser = id)]
+    id: CallId,
+    /// The whole record as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Delete everything that is kept of it.
+    #[arg(long, conflicts_with = "json")]
+    delete: bool,
+}
+
+/// Rows that are asked for at once.
+const PAGE: usize = 500;
+
+pub fn calls(arguments: &CallsArguments) -> ExitCode {
+    told(list(arguments))
+}
+
+pub fn call(arguments: &CallArguments) -> ExitCode {
+    told(one(arguments))
+}
+
+fn told(result: anyhow::Result<ExitCode>) -> ExitCode {
+    result.unwrap_or_else(|error| {
+        // Whoever reads the list has seen enough of it (`offhook calls | head`).
+        let gone = error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        if gone {
+            return ExitCode::SUCCESS;
+        }
+        eprintln!("offhook: {error:#}");
+        ExitCode::from(3)
+    })
+}
+
+impl Place {
+    fn folder(&self) -> anyhow::Result<PathBuf> {
+        if let Some(folder) = &self.records {
+            return Ok(folder.clone());
+        }
+        let config = config::load(&self.config, &offhook::engine::environment, &offhook::provider::catalog())
+            .map_err(|problems| anyhow::anyhow!("{problems}\n(--records FOLDER does without the configuration)"))?;
+        let none = "there is no section records in this configuration, so no record is kept; add: records: { directory: FOLDER }";
+        Ok(config.records.ok_or_else(|| anyhow::anyhow!(none))?.directory)
+    }
+}
+
+fn list(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
+    let archive = records::read(&arguments.place.folder()?)?;
+    let mut search = Search {
+        since: arguments.since,
+        until: arguments.until,
+        context: arguments.context.clone(),
+        provider: arguments.provider.clone(),
+        reason: arguments.reason.clone(),
+        number: arguments.number.clone(),
+        words: arguments.words.clone(),
+        after: None,
+        limit: 0,
+    };
+    let mut out = io::stdout().lock();
+    let mut left = arguments.limit as usize;
+    let mut table = csv::Writer::from_writer(Vec::new());
+    if arguments.format == Layout::Table {
+        writeln!(
+            out,
+            "{:<36}  {:<16}  {:>8}  {:<16}  {:<16}  why it ended",
+            "call", "began", "lasted", "context", "caller"
+        )?;
+    }
+    while let (Some(archive), true) = (&archive, left > 0) {
+        search.limit = left.min(PAGE);
+        let rows = archive.find(&search)?;
+        for row in &rows {
+            match arguments.format {
+                Layout::Table => line(&mut out, row)?,
+                Layout::Csv => table.serialize(row)?,
+                Layout::Json => {
+                    if let Some(record) = archive.get(row.id)? {
+                        writeln!(out, "{}", serde_json::to_string(&record)?)?;
+                    }
+                }
+            }
+        }
+        out.write_all(
+            &std::mem::replace(&mut table, csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new()))
+                .into_inner()?,
+        )?;
+        left -= rows.len();
+        search.after = rows.last().map(|row| row.row);
+        if rows.len() < search.limit {
+            break;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn line(out: &mut impl Write, row: &Row) -> io::Result<()> {
+    let began = local(row.began).strftime("%Y-%m-%d %H:%M");
+    let caller = row.caller_number.as_deref().unwrap_or("–");
+    let (lasted, context) = (format!("{:.0} s", row.seconds), &row.context);
+    writeln!(out, "{:<36}  {began:<16}  {lasted:>8}  {context:<16}  {caller:<16}  {}", row.id.to_string(), row.reason)
+}
+
+fn one(arguments: &CallArguments) -> anyhow::Result<ExitCode> {
+    let folder = arguments.place.folder()?;
+    let unknown = format!("no record of call {} is kept in {}", arguments.id, folder.display());
+    if arguments.delete {
+        anyhow::ensure!(records::delete(&folder, arguments.id)?, unknown);
+        println!(
+            "everything that was kept of call {} is deleted; recordings and log lines are not part of it",
+            arguments.id
+        );
+        return Ok(ExitCode::SUCCESS);
+    }
+    let record = match records::read(&folder)? {
+        Some(archive) => archive.get(arguments.id)?,
+        None => None,
+    };
+    let record = record.ok_or_else(|| anyhow::anyhow!(unknown))?;
+    let mut out = io::stdout().lock();
+    if arguments.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
+    } else {
+        story(&mut out, &record)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What happened, in order, for a person.
+fn story(out: &mut impl Write, record: &Record) -> io::Result<()> {
+    let began = local(record.began).strftime("%Y-%m-%d %H:%M:%S %Z");
+    writeln!(out, "call {}", record.id)?;
+    writeln!(out, "began {began}, lasted {:.1} s", record.seconds)?;
+    writeln!(out, "why it ended: {} ({}, {})", record.reason.description, record.reason.label, record.reason.class)?;
+    let (number, dialled) = (record.caller_number.as_deref(), record.dialled_number.as_deref());
+    writeln!(out, "caller {}, dialled {}", number.unwrap_or("–"), dialled.unwrap_or("–"))?;
+    let (context, provider, generation) = (&record.context, &record.provider, record.generation);
+    writeln!(
+        out,
+        "context {context}, provider {provider}, configuration {generation}, {} {}",
+        record.transport, record.format
+    )?;
+    for used in &record.usage {
+        let cost =
+            used.cost.as_ref().map_or_else(String::new, |cost| format!(", {:.4} {}", cost.amount, cost.currency));
+        writeln!(out, "used {}: {:.0} s connected{cost}", used.provider, used.connected_seconds)?;
+    }
+    writeln!(out)?;
+    for entry in &record.entries {
+        if let Some(words) = words(&entry.event) {
+            writeln!(out, "{:>9.2} s  {words}", entry.at_ms as f64 / 1_000.0)?;
+        }
+    }
+    if record.left_out > 0 {
+        writeln!(out, "{} more are not kept: there is a limit for one call", record.left_out)?;
+    }
+    for turn in &record.turns {
+        let total = turn.endpointing_ms + turn.thinking_ms + turn.speaking_ms + turn.playout_ms;
+        writeln!(
+            out,
+            "turn {}: answered after {total} ms (end of turn {}, answer begun {}, first audio {}, heard {})",
+            turn.turn, turn.endpointing_ms, turn.thinking_ms, turn.speaking_ms, turn.playout_ms
+        )?;
+    }
+    Ok(())
+}
+
+/// `None`: what the others tell as well.
+fn words(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::Answered => "answered".into(),
+        Event::Said { speaker, text } => format!("{speaker}: {text}"),
+        Event::BargeIn { heard_ms } => format!("the caller interrupts; {heard_ms} ms of the answer were heard"),
+        Event::Key => "the caller presses a key".into(),
+        Event::Tool { audit } => {
+            let text = |key: &str| audit.get(key).and_then(|value| value.as_str()).unwrap_or("–");
+            let error = audit.get("errorType").and_then(|value| value.as_str());
+            format!("tool {}: {}", text("toolId"), error.unwrap_or("OK"))
+        }
+        Event::Confirmed { answer } => format!("asked whether a tool may run, the caller says {answer}"),
+        Event::Sentence { purpose } => format!("the engine says a sentence ({purpose})"),
+        Event::HalfDuplex { on: true } => "the line's echo is too heavy for interruptions by voice".into(),
+        Event::HalfDuplex { on: false } => "the line's echo is gone".into(),
+        Event::Dialling { why } => format!("another session is dialled ({why})"),
+        Event::TookOver { provider, .. } => format!("it goes on with {provider}"),
+        Event::HandedOff { context } => format!("handed to {context}"),
+        Event::NoInput => "the caller is asked whether they are there".into(),
+        Event::Failing { reason } => format!("failing: {reason}"),
+        Event::TransferFailed { reason } => format!("the transfer failed: {reason}"),
+        Event::AgentReady
+        | Event::AgentSpeaks
+        | Event::AgentFinished
+        | Event::CallerSpeaks
+        | Event::CallerFinished
+        | Event::Typed
+        | Event::FalseAlarm { .. } => return None,
+    })
+}
+
+fn local(time: Timestamp) -> Zoned {
+    time.to_zoned(TimeZone::system())
+}
+
+fn id(text: &str) -> Result<CallId, String> {
+    text.parse().map(CallId).map_err(|_| "expected a call's id, such as 0e3f2c9a-7b1d-4a3e-9f65-1c2d3e4f5a6b".into())
+}
+
+/// A day, or a time of a day, where the program runs; or a time with its zone.
+fn time(text: &str) -> Result<Timestamp, String> {
+    if let Ok(time) = text.parse() {
+        return Ok(time);
+    }
+    let local = text.parse::<civil::DateTime>().or_else(|_| text.parse::<civil::Date>().map(Into::into));
+    let zoned = local.and_then(|time| time.to_zoned(TimeZone::system()));
+    zoned
+        .map(|time| time.timestamp())
+        .map_err(|_| "expected a day (2026-11-20), a time (2026-11-20T14:30), or one with its zone".into())
+}

@@ -1,0 +1,175 @@
+//! What happens in a call, written down while it happens, within bounds.
+
+use super::{Counts, Ending, Entry, Event, Record, Turn, Used};
+use crate::{
+    call::{Dialling, EndReason, Note, Speaker, TurnTimes},
+    config::RecordsConfig,
+    facts::CallFacts,
+    tool::Verdict,
+};
+use jiff::Timestamp;
+use serde_json::Value;
+use std::time::Duration;
+
+/// Entries and turns of one call: an hour with ten of them a minute, ten times over.
+const ENTRIES_MAX: usize = 6_000;
+/// Bytes of texts and audit lines of one call.
+const BYTES_MAX: usize = 512 * 1024;
+
+pub struct Diary {
+    began: Timestamp,
+    words: bool,
+    numbers: bool,
+    entries: Vec<Entry>,
+    turns: Vec<Turn>,
+    bytes: usize,
+    left_out: u64,
+}
+
+/// What is known of a call only when it is over.
+pub struct Close {
+    pub context: String,
+    pub provider: String,
+    pub seconds: f64,
+    pub generation: u64,
+    pub transport: String,
+    pub format: String,
+    pub reason: EndReason,
+    pub counts: Counts,
+    pub usage: Vec<Used>,
+}
+
+impl Diary {
+    pub fn new(config: &RecordsConfig, began: Timestamp) -> Self {
+        Self {
+            began,
+            words: config.words,
+            numbers: config.numbers,
+            entries: Vec::new(),
+            turns: Vec::new(),
+            bytes: 0,
+            left_out: 0,
+        }
+    }
+
+    pub fn note(&mut self, at: Duration, note: &Note) {
+        let Some(event) = self.event(note) else { return };
+        let bytes = match &event {
+            Event::Said { text, .. } => text.len(),
+            // A line of the audit log is bounded in itself; this is its usual length.
+            Event::Tool { .. } => 600,
+            _ => 0,
+        };
+        if self.is_full() || self.bytes + bytes > BYTES_MAX {
+            self.left_out += 1;
+            return;
+        }
+        self.bytes += bytes;
+        self.entries.push(Entry { at_ms: ms(at), event });
+    }
+
+    pub fn turn(&mut self, at: Duration, provider: &str, times: &TurnTimes) {
+        if self.is_full() {
+            self.left_out += 1;
+            return;
+        }
+        self.turns.push(Turn {
+            at_ms: ms(at),
+            turn: times.turn,
+            provider: provider.to_owned(),
+            endpointing_ms: ms(times.endpointing),
+            thinking_ms: ms(times.thinking),
+            speaking_ms: ms(times.speaking),
+            playout_ms: ms(times.playout),
+            tools: times.tools,
+            filled: times.filled,
+        });
+    }
+
+    fn is_full(&self) -> bool {
+        self.entries.len() + self.turns.len() >= ENTRIES_MAX
+    }
+
+    /// `None`: it is told elsewhere in the record, or is of no interest when the call is over.
+    fn event(&self, note: &Note) -> Option<Event> {
+        Some(match note {
+            Note::Answered => Event::Answered,
+            Note::AgentReady => Event::AgentReady,
+            Note::AgentSpeaks => Event::AgentSpeaks,
+            Note::AgentFinished => Event::AgentFinished,
+            Note::CallerSpeaks => Event::CallerSpeaks,
+            Note::CallerFinished => Event::CallerFinished,
+            Note::BargeIn { heard } => Event::BargeIn { heard_ms: ms(*heard) },
+            Note::Said { .. } if !self.words => return None,
+            Note::Said { speaker, text } => {
+                let speaker = match speaker {
+                    Speaker::Caller => "caller",
+                    Speaker::Agent => "agent",
+                };
+                Event::Said { speaker: speaker.into(), text: text.reveal().clone() }
+            }
+            Note::Digit(_) => Event::Key,
+            Note::Typed => Event::Typed,
+            Note::Audit(audit) => match serde_json::to_value(audit) {
+                Ok(Value::Object(audit)) => Event::Tool { audit },
+                _ => return None,
+            },
+            Note::Confirmed(verdict) => Event::Confirmed { answer: answer(*verdict).into() },
+            Note::HandedOff { context } => Event::HandedOff { context: context.clone() },
+            Note::NoInputPrompt => Event::NoInput,
+            Note::Spoke { purpose } => Event::Sentence { purpose: (*purpose).into() },
+            Note::FalseAlarm { why } => Event::FalseAlarm { why: (*why).into() },
+            Note::HalfDuplex(on) => Event::HalfDuplex { on: *on },
+            Note::Dialling(Dialling::Rollover) => Event::Dialling { why: "rollover".into() },
+            Note::Dialling(Dialling::Recovery(loss)) => Event::Dialling { why: loss.label().into() },
+            Note::TookOver { provider, resumed } => Event::TookOver { provider: provider.clone(), resumed: *resumed },
+            Note::Failing(reason) => Event::Failing { reason: reason.label() },
+            Note::TransferFailed(fault) => Event::TransferFailed { reason: fault.label().into() },
+            Note::ToolAnswered { .. }
+            | Note::UnknownTool { .. }
+            | Note::Announced { .. }
+            | Note::ToolCancelled { .. }
+            | Note::ActionRefused(_) => return None,
+        })
+    }
+
+    pub fn close(self, facts: &CallFacts, close: Close) -> Record {
+        let private =
+            |number: &crate::redact::Redacted<Option<String>>| number.reveal().clone().filter(|_| self.numbers);
+        let Close { context, provider, seconds, generation, transport, format, reason, counts, usage } = close;
+        Record {
+            id: facts.id,
+            began: self.began,
+            seconds,
+            direction: facts.direction,
+            caller_number: private(&facts.caller_number),
+            caller_name: private(&facts.caller_name),
+            dialled_number: private(&facts.dialled_number),
+            campaign_id: facts.campaign_id.clone(),
+            lead_id: facts.lead_id.clone(),
+            context,
+            provider,
+            generation,
+            transport,
+            format,
+            reason: Ending::from(reason),
+            counts,
+            turns: self.turns,
+            entries: self.entries,
+            left_out: self.left_out,
+            usage,
+        }
+    }
+}
+
+const fn answer(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Granted => "yes",
+        Verdict::Declined => "no",
+        Verdict::Unheard => "too early",
+    }
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

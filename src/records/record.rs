@@ -1,0 +1,203 @@
+//! One call, as it is kept. The fields' names are what exports show, so they stay.
+
+use crate::{
+    call::EndReason,
+    facts::{CallId, Direction},
+};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::{collections::BTreeMap, fmt};
+
+/// What is kept of one call. It holds words and numbers of a caller: nothing of it belongs into a log.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    pub id: CallId,
+    pub began: Timestamp,
+    /// From the first ring to the end.
+    pub seconds: f64,
+    pub direction: Direction,
+    /// The numbers and the name are not kept where `records.numbers` is off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller_number: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dialled_number: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub campaign_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lead_id: Option<String>,
+    /// Who had the call when it ended.
+    pub context: String,
+    pub provider: String,
+    /// Of the configuration that the call began with.
+    pub generation: u64,
+    pub transport: String,
+    pub format: String,
+    pub reason: Ending,
+    pub counts: Counts,
+    pub turns: Vec<Turn>,
+    /// What happened, in order.
+    pub entries: Vec<Entry>,
+    /// Turns and entries beyond what is kept of one call.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
+    /// By provider; more than one where the call was handed on.
+    pub usage: Vec<Used>,
+}
+
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Record").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// Why a call ended, as [`EndReason`] says it. An archive can hold reasons of other versions, so these are texts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ending {
+    pub label: String,
+    pub class: String,
+    pub description: String,
+}
+
+impl From<EndReason> for Ending {
+    fn from(reason: EndReason) -> Self {
+        let class = reason.class().label().to_owned();
+        Self { label: reason.label().to_owned(), class, description: reason.describe().to_owned() }
+    }
+}
+
+/// How a call went so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Answers of the agent, the greeting included.
+    pub agent_turns: u32,
+    /// Answers that the caller interrupted.
+    pub barge_ins: u32,
+    pub tool_calls: u32,
+    /// Keys the caller pressed.
+    pub keys: u32,
+    /// 20 ms slots in which a frame was due and none left in time.
+    pub slots_missed: u64,
+    /// Frames dropped for any reason but an interruption.
+    pub frames_dropped: u64,
+}
+
+/// From the caller's last voiced frame to the first frame of the answer; the stages add up to that.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// When the answer was first heard, since the call began.
+    pub at_ms: u64,
+    pub turn: u64,
+    pub provider: String,
+    pub endpointing_ms: u64,
+    pub thinking_ms: u64,
+    pub speaking_ms: u64,
+    pub playout_ms: u64,
+    /// The agent called tools in between.
+    pub tools: bool,
+    /// The caller heard a filler in between.
+    pub filled: bool,
+}
+
+/// One thing that happened.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Since the call began.
+    pub at_ms: u64,
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    Answered,
+    AgentReady,
+    AgentSpeaks,
+    AgentFinished,
+    CallerSpeaks,
+    CallerFinished,
+    /// Not where `records.words` is off.
+    Said {
+        speaker: String,
+        text: String,
+    },
+    /// The caller interrupted when so much of the answer was heard.
+    BargeIn {
+        heard_ms: u64,
+    },
+    /// Which one is not kept: it can be one of a secret number.
+    Key,
+    Typed,
+    /// With its line of the audit log.
+    Tool {
+        audit: Map<String, Value>,
+    },
+    Confirmed {
+        answer: String,
+    },
+    /// The engine itself said something.
+    Sentence {
+        purpose: String,
+    },
+    FalseAlarm {
+        why: String,
+    },
+    HalfDuplex {
+        on: bool,
+    },
+    /// Another session was dialled to carry the call on.
+    Dialling {
+        why: String,
+    },
+    TookOver {
+        provider: String,
+        resumed: bool,
+    },
+    HandedOff {
+        context: String,
+    },
+    NoInput,
+    Failing {
+        reason: String,
+    },
+    TransferFailed {
+        reason: String,
+    },
+}
+
+/// What a call used at one provider.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Used {
+    pub provider: String,
+    /// As the provider reported them, by kind; cached ones are part of the input.
+    pub tokens: BTreeMap<String, u64>,
+    #[serde(default, skip_serializing_if = "is_none_of_it")]
+    pub transcribed_seconds: f64,
+    pub connected_seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+}
+
+/// By the operator's prices.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    pub amount: f64,
+    pub currency: String,
+    pub price_date: String,
+    /// What was used and has no price, so that the amount is too small.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unpriced: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_none_of_it(number: &f64) -> bool {
+    *number == 0.0
+}

@@ -1,0 +1,277 @@
+//! The archive in one file of SQLite.
+//!
+//! What is searched stands in `calls`, lean enough to be read through; the whole record beside it in `records`; and what
+//! was said in an index of words that holds no text. Rows are numbered as they come in, which is about as calls end, and a
+//! list goes on behind a row's number.
+
+use super::{Archive, ArchiveError, Record, Row, Search, record::Event};
+use crate::facts::CallId;
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params, types::Value};
+use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt as _, path::Path, time::Duration};
+
+/// How long somebody else may hold the file before that counts as a failure.
+const BUSY_MAX: Duration = Duration::from_secs(5);
+/// Rows in one list.
+const LIMIT_MAX: usize = 1_000;
+/// Pages given back to the disk after a deletion, of 4 kB.
+const VACUUM_PAGES: u32 = 10_000;
+
+/// One step of the schema after the other. A file says how many it has; only ever add to the end.
+const MIGRATIONS: [&str; 1] = ["
+    CREATE TABLE calls (
+        row INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        began INTEGER NOT NULL, -- milliseconds since 1970
+        seconds REAL NOT NULL,
+        direction TEXT NOT NULL,
+        context TEXT NOT NULL,
+        provider TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        class TEXT NOT NULL,
+        caller_number TEXT,
+        dialled_number TEXT,
+        turns INTEGER NOT NULL,
+        tool_calls INTEGER NOT NULL,
+        cost REAL,
+        currency TEXT
+    ) STRICT;
+    CREATE INDEX calls_began ON calls (began);
+    CREATE TABLE records (row INTEGER PRIMARY KEY REFERENCES calls (row) ON DELETE CASCADE, record TEXT NOT NULL) STRICT;
+    CREATE VIRTUAL TABLE words USING fts5 (said, content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2');
+    "];
+
+pub struct Sqlite {
+    connection: Connection,
+}
+
+impl Sqlite {
+    /// Makes the file where it is missing, for nobody else to read, and brings an older one up to date.
+    ///
+    /// # Errors
+    /// When it cannot be opened, is no database, or is of a later version.
+    pub fn open(file: &Path) -> Result<Self, ArchiveError> {
+        let shown = file.display().to_string();
+        let failed = |error| ArchiveError::Open { file: shown.clone(), error };
+        // The database would make it readable for others.
+        let made = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(file);
+        made.map_err(|error| ArchiveError::Failed(format!("{shown} cannot be opened: {error}")))?;
+        let mut connection = Connection::open(file).map_err(failed)?;
+        connection.busy_timeout(BUSY_MAX).map_err(failed)?;
+        let settings =
+            [("auto_vacuum", "incremental"), ("journal_mode", "wal"), ("synchronous", "full"), ("foreign_keys", "on")];
+        for (name, value) in settings {
+            connection.pragma_update(None, name, value).map_err(failed)?;
+        }
+        // Whose record is deleted is overwritten, not only forgotten.
+        connection.pragma_update(None, "secure_delete", true).map_err(failed)?;
+        migrate(&mut connection, &shown)?;
+        Ok(Self { connection })
+    }
+}
+
+fn migrate(connection: &mut Connection, file: &str) -> Result<(), ArchiveError> {
+    let step = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let found: i64 = step.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let known = MIGRATIONS.len() as i64;
+    let Some(missing) = usize::try_from(found).ok().and_then(|found| MIGRATIONS.get(found..)) else {
+        return Err(ArchiveError::Newer { file: file.to_owned(), found, known });
+    };
+    for migration in missing {
+        step.execute_batch(migration)?;
+    }
+    step.pragma_update(None, "user_version", known)?;
+    Ok(step.commit()?)
+}
+
+impl Archive for Sqlite {
+    fn put(&mut self, records: &[Record]) -> Result<(), ArchiveError> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let step = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        for record in records {
+            insert(&step, record)?;
+        }
+        Ok(step.commit()?)
+    }
+
+    fn find(&self, search: &Search) -> Result<Vec<Row>, ArchiveError> {
+        let (text, values) = query(search);
+        let mut statement = self.connection.prepare_cached(&text)?;
+        let rows = statement.query_map(rusqlite::params_from_iter(values), row)?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    fn get(&self, id: CallId) -> Result<Option<Record>, ArchiveError> {
+        let text = "SELECT record FROM records JOIN calls USING (row) WHERE id = ?";
+        let found: Option<String> = self.connection.query_row(text, [id.to_string()], |row| row.get(0)).optional()?;
+        found.map(|record| serde_json::from_str(&record)).transpose().map_err(ArchiveError::Unreadable)
+    }
+
+    fn delete(&mut self, id: CallId) -> Result<bool, ArchiveError> {
+        let step = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let found = "SELECT row FROM calls WHERE id = ?";
+        let row: Option<i64> = step.query_row(found, [id.to_string()], |row| row.get(0)).optional()?;
+        remove(&step, &row.into_iter().collect::<Vec<_>>())?;
+        step.commit()?;
+        self.give_back()?;
+        Ok(row.is_some())
+    }
+
+    fn expire(&mut self, before: Timestamp, max: usize) -> Result<usize, ArchiveError> {
+        let step = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let rows: Vec<i64> = {
+            let mut old = step.prepare_cached("SELECT row FROM calls WHERE began < ? ORDER BY began LIMIT ?")?;
+            let found = old.query_map(params![before.as_millisecond(), max as i64], |row| row.get(0))?;
+            found.collect::<Result<_, _>>()?
+        };
+        remove(&step, &rows)?;
+        step.commit()?;
+        if !rows.is_empty() {
+            self.give_back()?;
+        }
+        Ok(rows.len())
+    }
+}
+
+impl Sqlite {
+    /// Free pages go back to the disk, and what was deleted does not stay in the journal.
+    fn give_back(&self) -> Result<(), ArchiveError> {
+        let mut vacuum = self.connection.prepare_cached(&format!("PRAGMA incremental_vacuum({VACUUM_PAGES})"))?;
+        let mut pages = vacuum.query([])?;
+        while pages.next()?.is_some() {}
+        self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        Ok(())
+    }
+}
+
+fn insert(step: &Transaction<'_>, record: &Record) -> Result<(), ArchiveError> {
+    let costs: Vec<_> = record.usage.iter().filter_map(|used| used.cost.as_ref()).collect();
+    let currency = costs.first().map(|cost| cost.currency.as_str());
+    let currency = currency.filter(|currency| costs.iter().all(|cost| cost.currency == *currency));
+    let cost = currency.map(|_| costs.iter().map(|cost| cost.amount).sum::<f64>());
+    let mut call = step.prepare_cached(
+        "INSERT INTO calls (id, began, seconds, direction, context, provider, reason, class, caller_number, \
+         dialled_number, turns, tool_calls, cost, currency) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
+         ON CONFLICT (id) DO NOTHING",
+    )?;
+    let inserted = call.execute(params![
+        record.id.to_string(),
+        record.began.as_millisecond(),
+        record.seconds,
+        record.direction.label(),
+        record.context,
+        record.provider,
+        record.reason.label,
+        record.reason.class,
+        record.caller_number,
+        record.dialled_number,
+        record.counts.agent_turns,
+        record.counts.tool_calls,
+        cost,
+        currency,
+    ])?;
+    if inserted == 0 {
+        return Ok(());
+    }
+    let row = step.last_insert_rowid();
+    let whole = serde_json::to_string(record).map_err(ArchiveError::Unreadable)?;
+    step.prepare_cached("INSERT INTO records (row, record) VALUES (?, ?)")?.execute(params![row, whole])?;
+    let said = record.entries.iter().filter_map(|entry| match &entry.event {
+        Event::Said { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    let said = said.collect::<Vec<_>>().join("\n");
+    if !said.is_empty() {
+        step.prepare_cached("INSERT INTO words (rowid, said) VALUES (?, ?)")?.execute(params![row, said])?;
+    }
+    Ok(())
+}
+
+fn remove(step: &Transaction<'_>, rows: &[i64]) -> Result<(), ArchiveError> {
+    for row in rows {
+        step.prepare_cached("DELETE FROM words WHERE rowid = ?")?.execute([row])?;
+        step.prepare_cached("DELETE FROM calls WHERE row = ?")?.execute([row])?;
+    }
+    if !rows.is_empty() {
+        // A contentless index forgets only when its parts are merged; until then what was said could be put together again.
+        step.execute_batch("INSERT INTO words (words) VALUES ('optimize')")?;
+    }
+    Ok(())
+}
+
+/// The statement and what stands for its question marks.
+fn query(search: &Search) -> (String, Vec<Value>) {
+    let mut conditions: Vec<String> = Vec::new();
+    let mut values: Vec<Value> = Vec::new();
+    let mut add = |condition: &str, value: Value| {
+        conditions.push(condition.to_owned());
+        values.push(value);
+    };
+    if let Some(words) = search.words.as_ref().filter(|words| !words.trim().is_empty()) {
+        add("row IN (SELECT rowid FROM words WHERE words MATCH ?)", Value::Text(quoted(words)));
+    }
+    if let Some(row) = search.after {
+        add("row < ?", Value::Integer(row));
+    }
+    if let Some(since) = search.since {
+        add("began >= ?", Value::Integer(since.as_millisecond()));
+    }
+    if let Some(until) = search.until {
+        add("began < ?", Value::Integer(until.as_millisecond()));
+    }
+    if let Some(context) = &search.context {
+        add("context = ?", Value::Text(context.clone()));
+    }
+    if let Some(provider) = &search.provider {
+        add("provider = ?", Value::Text(provider.clone()));
+    }
+    if let Some(reason) = &search.reason {
+        add("? IN (reason, class)", Value::Text(reason.clone()));
+    }
+    if let Some(number) = search.number.as_ref().filter(|number| !number.is_empty()) {
+        let last = number.chars().count();
+        let ends = format!("? IN (substr(caller_number, -{last}), substr(dialled_number, -{last}))");
+        add(&ends, Value::Text(number.clone()));
+    }
+    let mut text = String::from(
+        "SELECT row, id, began, seconds, direction, context, provider, reason, class, caller_number, dialled_number, turns, \
+         tool_calls, cost, currency FROM calls",
+    );
+    for (number, condition) in conditions.iter().enumerate() {
+        text.push_str(if number == 0 { " WHERE " } else { " AND " });
+        text.push_str(condition);
+    }
+    text.push_str(" ORDER BY row DESC LIMIT ?");
+    values.push(Value::Integer(search.limit.clamp(1, LIMIT_MAX) as i64));
+    (text, values)
+}
+
+/// Each word for itself: nothing in it is an operator of the search.
+fn quoted(words: &str) -> String {
+    let word = |word: &str| format!("\"{}\"", word.replace('"', "\"\""));
+    words.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
+}
+
+fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
+    let bad = |column: usize| rusqlite::Error::InvalidColumnType(column, "calls".into(), rusqlite::types::Type::Text);
+    let id: String = row.get(1)?;
+    Ok(Row {
+        row: row.get(0)?,
+        id: CallId(id.parse().map_err(|_| bad(1))?),
+        began: Timestamp::from_millisecond(row.get(2)?).map_err(|_| bad(2))?,
+        seconds: row.get(3)?,
+        direction: row.get(4)?,
+        context: row.get(5)?,
+        provider: row.get(6)?,
+        reason: row.get(7)?,
+        class: row.get(8)?,
+        caller_number: row.get(9)?,
+        dialled_number: row.get(10)?,
+        turns: row.get(11)?,
+        tool_calls: row.get(12)?,
+        cost: row.get(13)?,
+        currency: row.get(14)?,
+    })
+}

@@ -1,0 +1,69 @@
+//! What is kept of a call, as its operator reads it in the terminal.
+
+use crate::{
+    SOON, ms,
+    support::{
+        asterisk::{Asterisk, Options},
+        audio::silence,
+        offhook::Offhook,
+        phone::Phone,
+    },
+};
+use serde_json::Value;
+use std::process::Output;
+use tempfile::TempDir;
+use tokio::process::Command;
+
+const AGENTS: &str = "default_context: front\n\
+     providers: { script: { scripted: { script: [ { say: \"Zanzibar it is.\" }, { call: { tool: check_extension_status, \
+     arguments: { extension: \"100\" } } }, { hang_up: Goodbye } ] } } }\n\
+     extensions: { allow: [\"1XX\"], device: \"Local/{extension}@lab-office\" }\n\
+     contexts: { front: { prompt: A test, provider: script, tools: [hangup_call, check_extension_status] } }\n";
+
+async fn offhook(folder: &TempDir, arguments: &[&str]) -> Output {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_offhook"));
+    program.args(arguments).arg("--records").arg(folder.path()).kill_on_drop(true);
+    program.output().await.expect("cargo built the program")
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_is_found_by_its_words_told_as_it_went_exported_and_deleted() {
+    let folder = TempDir::with_prefix("offhook-records-").expect("a temporary directory");
+    let asterisk = Asterisk::start(Options::default()).await;
+    let agents = format!("records: {{ directory: \"{}\" }}\n{AGENTS}", folder.path().display());
+    let engine = Offhook::attached(&asterisk, &agents).await;
+    let says = silence(ms(60_000));
+    let mut caller = Phone::call_as(asterisk.sip_port(), "7000", says, "Ada Byron", "15550199").await;
+    caller.wait_ended(SOON).await;
+    assert_eq!(engine.wait_end_reason(SOON).await, "agent_hung_up");
+    engine.wait_metric("offhook_records_total", 1.0, SOON).await;
+    let id = engine.wait_ended(1, SOON).await[0]["id"].as_str().expect("an id").to_owned();
+
+    let list = text(&offhook(&folder, &["calls", "--words", "zanzibar", "--number", "0199"]).await);
+    assert!(list.contains(&id) && list.contains("agent_hung_up") && list.contains("15550199"), "{list}");
+    assert!(!text(&offhook(&folder, &["calls", "--words", "timbuktu"]).await).contains(&id));
+
+    let story = text(&offhook(&folder, &["call", &id]).await);
+    for part in ["agent: Zanzibar it is.", "tool check_extension_status: OK", "agent: Goodbye", "context front"] {
+        assert!(story.contains(part), "{part} in {story}");
+    }
+    let csv = text(&offhook(&folder, &["calls", "--format", "csv"]).await);
+    let lines: Vec<&str> = csv.lines().collect();
+    assert!(lines.len() == 2 && lines[0].starts_with("id,began,seconds,") && lines[1].starts_with(&id), "{csv}");
+    let record: Value =
+        serde_json::from_str(&text(&offhook(&folder, &["calls", "--format", "json"]).await)).expect("JSON");
+    assert_eq!((&record["id"], &record["caller_name"]), (&id.as_str().into(), &"Ada Byron".into()));
+
+    text(&offhook(&folder, &["call", &id, "--delete"]).await);
+    let gone = offhook(&folder, &["call", &id]).await;
+    assert_eq!(gone.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&gone.stderr).contains("no record of call"), "{gone:?}");
+    for private in ["Zanzibar", "15550199", "Byron"] {
+        assert!(!engine.log().contains(private), "{private} reached the log");
+    }
+}
