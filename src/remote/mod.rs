@@ -121,3 +121,12 @@ pub fn code(word: &str) -> Option<String> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     ((1..=64).contains(&word.len()) && word.chars().all(plain)).then(|| word.to_owned())
 }
+
+/// An address that refuses connections as long as the socket lives: other tests listen on addresses that were let go.
+#[cfg(test)]
+pub fn nobody() -> (tokio::net::TcpSocket, std::net::SocketAddr) {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
+}

@@ -147,10 +147,8 @@ async fn a_service_that_does_not_answer_is_given_up_in_its_time() {
     let error = asked(&url, "slow").await.unwrap_err();
     assert!(matches!(error, VoiceError::TooSlow(_)), "{error}");
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let nobody = format!("http://{}/v1", listener.local_addr().unwrap());
-    drop(listener);
-    let error = asked(&nobody, "wav").await.unwrap_err();
+    let (_socket, nobody) = crate::remote::nobody();
+    let error = asked(&format!("http://{nobody}/v1"), "wav").await.unwrap_err();
     assert!(matches!(&error, VoiceError::Remote(Fault::Unreachable(why)) if why.contains("refused")), "{error}");
 }
 
