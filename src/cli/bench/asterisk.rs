@@ -10,6 +10,7 @@ use super::{
     system::{Kind, Metrics, Setup, System, end_of, free_address},
 };
 use anyhow::Context as _;
+use offhook::audio::Format;
 use std::{
     fs,
     net::{Ipv4Addr, UdpSocket},
@@ -155,7 +156,7 @@ pub async fn run(
     }
     asterisk.stop().await;
     println!(
-        "\n{calls} SIP calls at {RATE} a second through a real Asterisk, Stasis(offhook); callers send back what they hear"
+        "\n{calls} SIP calls at {RATE} a second through a real Asterisk, Stasis(offhook); callers listen and send silence"
     );
     for (way, placed) in &all {
         report(way, calls, placed, floor, bars);
@@ -223,11 +224,13 @@ async fn place(
     let metrics = || async { system.metrics().await?.context("an engine has metrics") };
     let idle = metrics().await?;
     let log = fs::File::create(folder.join("sipp.log"))?;
-    // The built-in caller: INVITE with µ-law, talk, BYE. It sends back what it hears.
+    // As quiet as the callers of the first part, for most of the time.
+    fs::write(folder.join("caller.ul"), vec![Format::ULAW.silence(); 8_000])?;
     let mut sipp = Command::new("sipp")
-        .args(["-sn", "uac", "-nostdin", "-rtp_echo", "-s", EXTENSION])
-        .args(["-i", "127.0.0.1", "-mi", "127.0.0.1"])
-        .args(["-p".to_owned(), free_udp_port()?.to_string(), "-mp".to_owned(), (free_udp_port()? & !1).to_string()])
+        .arg("-sf")
+        .arg(std::path::absolute(Path::new(LAB).join("callers.xml"))?)
+        .args(["-nostdin", "-s", EXTENSION, "-i", "127.0.0.1", "-mi", "127.0.0.1"])
+        .args(["-p".to_owned(), free_udp_port()?.to_string()])
         .args(["-m".to_owned(), calls.to_string(), "-l".to_owned(), calls.to_string()])
         .args(["-r".to_owned(), RATE.to_string(), "-d".to_owned(), each.as_millis().to_string()])
         .args(["-timeout".to_owned(), format!("{}s", limit.as_secs())])
@@ -278,7 +281,8 @@ fn report(way: &Way, calls: usize, placed: &Placed, floor: Option<f64>, bars: &m
     println!("  Stasis start → first greeting frame   p50 {}, p95 {}", text(bucket(50.0)), text(bucket(95.0)));
     println!("                                        (buckets of {FIRST_AUDIO}, no finer)");
     println!("  20 ms slots given up by the engine    {share:.4} % of {slots:.0}");
-    println!("  CPU of the engine per call            {cpu:.3} % of a core");
+    let ratio = floor.map_or(String::new(), |floor| format!(", {:.1} × the floor", cpu / floor));
+    println!("  CPU of the engine per call            {cpu:.3} % of a core{ratio}");
     let disturbed = placed.others.is_none_or(|others| others > OTHERS_MAX);
     if let Some(others) = placed.others.filter(|_| disturbed) {
         println!("NOT USABLE  other programs used {others:.0} % of the core under test");

@@ -13,6 +13,7 @@ mod load;
 mod mcp;
 mod peer;
 mod process;
+mod records;
 mod report;
 mod run;
 mod samples;
@@ -58,6 +59,8 @@ enum Part {
     Tools(tools::ToolsArguments),
     /// What offhook adds to a call of an MCP tool, beside the bare client library.
     Mcp(mcp::McpArguments),
+    /// What a search in the records of ended calls costs.
+    Records(records::RecordsArguments),
     /// Who interrupts the agent and who does not, on a labelled set, and what a call's ears cost.
     Turns(turns::TurnsArguments),
     /// How soon an agent falls silent when a caller interrupts it, with every provider.
@@ -73,6 +76,7 @@ pub fn run(arguments: &BenchArguments) -> ExitCode {
         Some(Part::Gate(arguments)) => return gate::run(arguments),
         Some(Part::Tools(arguments)) => return tools::run(arguments),
         Some(Part::Mcp(arguments)) => return mcp::run(arguments),
+        Some(Part::Records(arguments)) => return records::run(arguments),
         Some(Part::Turns(arguments)) => return turns::run(arguments),
         Some(Part::BargeIn(arguments)) => return on_cores(|cores| barge_in::bench(arguments, cores)),
         Some(Part::Greeting(arguments)) => return on_cores(|cores| greeting::bench(arguments, cores)),
