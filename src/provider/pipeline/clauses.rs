@@ -19,11 +19,28 @@ const NEVER_LAST: &[&str] = &[
     "tel", "gen", "rev", "ing", "art",
 ];
 /// Abbreviations that may be a sentence's last word: they are, if a capital letter follows.
-const MAYBE_LAST: &[&str] = &["etc", "a.m", "p.m", "usw", "inc", "ltd", "co", "str", "ave", "blvd", "jr"];
-/// Abbreviations that stand before a number; anything else behind them is another sentence.
-const BEFORE_NUMBER: &[&str] = &["no", "nr", "art", "tel", "pp"];
-/// What follows the number of a day, so that its dot is no end: "3. Mai".
+const MAYBE_LAST: &[&str] =
+    &["etc", "a.m", "p.m", "usw", "inc", "ltd", "co", "ave", "blvd", "jr", "min", "max", "std", "sek", "mio", "mrd"];
+/// Abbreviations that stand before a number. So do those of weekdays and [`MONTHS`]; a capital letter behind one of them begins
+/// another sentence.
+const BEFORE_NUMBER: &[&str] = &[
+    "no", "nr", "art", "tel", "pp", "ext", "apt", "mon", "tue", "tues", "wed", "thu", "thur", "thurs", "fri", "sat",
+    "sun", "mo", "di", "mi", "do", "sa", "so",
+];
+/// In short. They can follow the number of a day as well: "am 5. Feb. wieder".
 const MONTHS: &[&str] = &[
+    "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "okt", "nov", "dec", "dez", "janv", "févr",
+    "avr", "juil", "déc", "ene", "abr", "dic", "ott",
+];
+/// What follows the number of a day, or another that counts, so that its dot is no end: "3. Mai", "das 100. Mal".
+const COUNTED: &[&str] = &[
+    "mal",
+    "stock",
+    "etage",
+    "klasse",
+    "platz",
+    "geburtstag",
+    "jahrhundert",
     "januar",
     "februar",
     "märz",
@@ -135,33 +152,32 @@ fn end_of(said: &str, word: &str, whole: bool) -> End {
         return End::Yes;
     }
     let last = stem.rsplit([' ', '(', '"', '„', '“']).next().unwrap_or_default().to_lowercase();
-    let is_number = !last.is_empty() && last.chars().all(|c| c.is_ascii_digit());
     let capital = word.chars().next().map(char::is_uppercase);
-    if BEFORE_NUMBER.contains(&&*last) {
-        return match word.chars().next() {
-            Some(first) if first.is_ascii_digit() => End::No,
-            Some(_) => End::Yes,
-            None => End::Unknown,
+    let by_the_next = capital.map_or(End::Unknown, |capital| if capital { End::Yes } else { End::No });
+    if BEFORE_NUMBER.contains(&&*last)
+        || MONTHS.contains(&&*last)
+        || MAYBE_LAST.contains(&&*last)
+        || last.ends_with("str")
+    {
+        return by_the_next;
+    }
+    let mut parts = last.split('.');
+    if last.chars().all(|c| c.is_ascii_digit() || c == '.') && last.starts_with(|c: char| c.is_ascii_digit()) {
+        // "1." and what is listed; "am 24.12. um zehn"; "am 3. Mai" and "der 2. Stock", but "Room 3. Then go left."
+        return match capital {
+            _ if stem.to_lowercase() == last => End::No,
+            Some(true) if parts.nth(1).is_some() || last.len() > 3 => End::Yes,
+            Some(true) if whole => {
+                let word = word.trim_end_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+                if COUNTED.contains(&&*word) || MONTHS.contains(&&*word) { End::No } else { End::Yes }
+            }
+            Some(false) => End::No,
+            Some(true) | None => End::Unknown,
         };
     }
-    if NEVER_LAST.contains(&&*last) || last.chars().count() == 1 && !is_number {
-        return End::No;
-    }
-    if MAYBE_LAST.contains(&&*last) {
-        return capital.map_or(End::Unknown, |capital| if capital { End::Yes } else { End::No });
-    }
-    if !is_number || last.len() > 2 {
-        return End::Yes;
-    }
-    // "am 3. Mai", "der 2. Stock", but "Room 3. Then go left."
-    match capital {
-        Some(false) => End::No,
-        Some(true) if whole => {
-            let word = word.trim_end_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
-            if MONTHS.contains(&&*word) { End::No } else { End::Yes }
-        }
-        Some(true) | None => End::Unknown,
-    }
+    // Initials: "J. R. Ewing", "the U.S. office".
+    let initials = parts.all(|part| part.chars().count() == 1);
+    if NEVER_LAST.contains(&&*last) || initials { End::No } else { End::Yes }
 }
 
 /// Signs without a sound.
@@ -232,10 +248,19 @@ mod tests {
             "Im 2. stock links.",
             "Write to info@example.com or see www.example.com/help for more.",
             "Version 2.0.1 is out.",
+            "Ihr Termin ist am 24.12. um 10 Uhr oder am 23.12.2026.",
+            "Your appointment is on Mon. 5 Jan. 2026 or on Feb. 3 at noon.",
+            "Von Mo. bis Do. und ab 2. Jan. auch am 5. Feb. wieder.",
+            "Das 100. Mal im 3. Stock.",
+            "Le 5 janv. 2026 à midi.",
         ] {
             assert_eq!(cut(text), [text]);
         }
         assert_eq!(cut("Room 3. Then go left."), ["Room 3.", "Then go left."]);
+        assert_eq!(cut("It is 9.30. Then we go."), ["It is 9.30.", "Then we go."]);
+        assert_eq!(cut("It was in 1984. Then we went."), ["It was in 1984.", "Then we went."]);
+        assert_eq!(cut("It rains in Jan. Then it snows."), ["It rains in Jan.", "Then it snows."]);
+        assert_eq!(cut("1. Call us.\n2. Write."), ["1. Call us.", "2. Write."]);
         assert_eq!(cut("We close at 5 p.m. Then we go."), ["We close at 5 p.m.", "Then we go."]);
     }
 
@@ -247,6 +272,9 @@ mod tests {
             "M. Dupont vous rappelle.",
             "El Sr. López no está.",
             "J. R. Ewing called.",
+            "The U.S. office has Ext. 12 and Apt. 4.",
+            "Hauptstr. 5 ist 10 Min. von hier.",
+            "T.a.v. de heer Jansen.",
         ] {
             assert_eq!(cut(text), [text]);
         }
