@@ -18,6 +18,8 @@ const FALSE_STOPS_MAX: f64 = 5.0;
 const MISSED_MAX: f64 = 2.0;
 /// From the onset of an interruption to the pause, p95.
 const PAUSE_MAX_MS: f64 = 100.0;
+/// Whoever interrupts is known to by then.
+const VERDICT_MAX_MS: f64 = 600.0;
 
 #[derive(Args)]
 pub struct TurnsArguments {
@@ -56,6 +58,8 @@ pub fn run(arguments: &TurnsArguments) -> ExitCode {
         bar(&mut bars, &format!("missed interruptions, {which}"), table.missed(), MISSED_MAX, "%");
         let pause = percentile(&table.pause_after, 95.0).unwrap_or(f64::INFINITY);
         bar(&mut bars, &format!("onset → pause, p95, {which}"), pause, PAUSE_MAX_MS, "ms");
+        let verdict = percentile(&table.verdict_after, 95.0).unwrap_or(f64::INFINITY);
+        bar(&mut bars, &format!("onset → interruption, p95, {which}"), verdict, VERDICT_MAX_MS, "ms");
     }
     cost(&scenes, arguments.rounds, start);
     bars.verdict()
