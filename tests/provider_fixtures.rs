@@ -1,18 +1,23 @@
 //! Every recorded conversation in `tests/fixtures/provider/KIND/*.jsonl`, decoded: what the codec of
 //! that kind makes of each server message is held in a snapshot. A new provider needs its folder and
-//! its options here.
+//! its options here; the toy of `docs/adding-a-provider.md` has them too.
+
+#[path = "toy_provider/toy.rs"]
+mod toy;
 
 use offhook::{
     audio::Format,
     call::AgentEvent,
+    config::Services,
     facts::CallId,
-    provider::{self, AgentSetup, Codec, Wire},
+    provider::{self, AgentSetup, Among, Codec, Wire},
+    remote::wards::Wards,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::{fmt::Write, fs, path::PathBuf};
 
-const KINDS: [&str; 4] = ["deepgram_agent", "elevenlabs_agent", "gemini_live", "openai_realtime"];
+const KINDS: [&str; 5] = ["deepgram_agent", "elevenlabs_agent", "gemini_live", "openai_realtime", "toy"];
 
 fn options(kind: &str) -> Value {
     match kind {
@@ -20,6 +25,7 @@ fn options(kind: &str) -> Value {
         "deepgram_agent" => json!({ "api_key": "dg-test" }),
         "elevenlabs_agent" => json!({ "agent_id": "agent_1" }),
         "openai_realtime" => json!({ "api_key": "sk-test" }),
+        "toy" => json!({ "base_url": "wss://toy.example" }),
         other => panic!("write down options for the provider {other}"),
     }
 }
@@ -27,7 +33,13 @@ fn options(kind: &str) -> Value {
 fn codec(kind: &str) -> Box<dyn Codec> {
     let setup =
         AgentSetup { instructions: "Be brief.".into(), ..AgentSetup::new(CallId(uuid::Uuid::nil()), Format::ULAW) };
-    provider::build(kind, &options(kind)).expect("good options").remote().codec(&setup)
+    let among = Among { services: &Services::default(), wards: &Wards::default() };
+    // The toy is no row of `provider::PROVIDERS`.
+    let built = match kind {
+        "toy" => (toy::KIND.build)(&options(kind), &among),
+        other => provider::build_among(other, &options(other), &among),
+    };
+    built.expect("good options").remote().codec(&setup)
 }
 
 fn fixtures() -> Vec<(String, PathBuf)> {

@@ -121,6 +121,39 @@ fn names_that_do_not_exist_are_told_with_those_that_do() {
     insta::assert_snapshot!(told(&cases, problems_with));
 }
 
+/// With the kinds of the program itself: each case spoils one line of a pipeline that is right.
+#[test]
+fn names_and_kinds_of_a_pipeline_that_do_not_exist_are_told() {
+    const RIGHT: &str = "\
+stt: { nova: { wyoming_transcribe: { address: '127.0.0.1:1' } } }
+llm: { house: { openai_chat: { base_url: 'http://127.0.0.1:2/v1', model: m } } }
+voices: { piper: { wyoming_speech: { address: '127.0.0.1:3' } } }
+providers:
+  front:
+    pipeline:
+      stt: nova
+      llm: [house]
+      tts: [piper]
+contexts: { desk: { prompt: Be kind., provider: front } }
+";
+    let with = |right: &str, wrong: &str| {
+        let text = RIGHT.replace(right, wrong);
+        load_str("test.yaml", &text, &env, &shipped::shipped()).map_or_else(|told| told.to_string(), |_| "none".into())
+    };
+    assert_eq!(with("", ""), "none");
+    let cases = [
+        ("stt: nova", "stt: nvoa"),
+        ("llm: [house]", "llm: [house, huose]"),
+        ("tts: [piper]", "tts: [piper, pipr]"),
+        ("tts: [piper]", "tts: [piper, piper]"),
+        ("tts: [piper]", "tts: []"),
+        ("wyoming_transcribe:", "wyoming_transcrbe:"),
+        ("openai_chat:", "opnai_chat:"),
+        ("wyoming_speech:", "wyoming_spech:"),
+    ];
+    insta::assert_snapshot!(cases.map(|(right, wrong)| format!("{wrong}\n=> {}\n", with(right, wrong))).join("\n"));
+}
+
 /// With the section `asterisk`, which these need.
 #[test]
 fn destinations_mailboxes_and_mail_that_cannot_work_are_told() {

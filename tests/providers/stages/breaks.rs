@@ -32,17 +32,18 @@ fn faults() -> [(&'static str, Reply, bool); 6] {
     ]
 }
 
-/// So many other sessions of the pipeline have to carry the call on.
-async fn is_answered(what: &str, stages: &Stages, sessions: usize) {
+/// What is at this pitch answers. So many other sessions of the pipeline have to carry the call on.
+async fn is_answered(what: &str, stages: &Stages, hz: f64, sessions: usize) -> Desk {
     let (desk, caller) = greeted(stages).await;
-    let said = answered(&caller, hertz(1), ms(700)).await;
-    let begun = caller.look(|tape| tape.first_of(hertz(1), said.end)).expect("heard");
+    let said = answered(&caller, hz, ms(700)).await;
+    let begun = caller.look(|tape| tape.first_of(hz, said.end)).expect("heard");
     assert!(begun <= said.end + CARRIED_ON, "{what}: {}", story(&caller));
     is_explained(what, &caller, said.end..begun);
     no_apology(what, &caller);
     assert_eq!(desk.recoveries("took_over", "first"), sessions as f64, "{what}: {}", desk.engine.metrics().text());
     desk.ends_with(&caller).await;
     stages.listener.is_content();
+    desk
 }
 
 pub async fn a_model_that_fails_once_is_asked_again() {
@@ -50,7 +51,7 @@ pub async fn a_model_that_fails_once_is_asked_again() {
         let stages = Stages::start().await;
         let answer = move |asked: &Asked| if asked.number == 1 { fault.clone() } else { model::says("A tone.") };
         stages.model.answers(answer);
-        is_answered(&format!("a model that {what}"), &stages, usize::from(!again)).await;
+        is_answered(&format!("a model that {what}"), &stages, hertz(1), usize::from(!again)).await;
         assert_eq!(stages.model.times(), 2, "a model that {what}");
     }))
     .await;
@@ -81,9 +82,12 @@ pub async fn an_answer_that_ends_in_the_middle_of_a_call_calls_nothing() {
             // By then the words before it are heard.
             let wait = Bit::Wait(if before.is_empty() { ms(0) } else { ms(400) });
             reply.bits.extend([model::fragment(0, Some(&look_up(1)), "{\"par"), wait, Bit::Break]);
-            if asked.number == 1 { reply } else { model::says("A tone.") }
+            if asked.number == 1 { reply } else { model::says("The rest.") }
         });
-        is_answered(before, &stages, 0).await;
+        let pitch = |asked: &Asked| if asked.text() == "The rest." { hertz(2) } else { hertz(1) };
+        stages.voice.answers(move |asked| voice::speaks(asked, pitch(asked), ms(1_000)));
+        let desk = is_answered(before, &stages, hertz(2), 0).await;
+        assert!(desk.service.requests().is_empty(), "no tool runs, also not when the call ends");
         // Also who has heard the beginning is answered: the rest is asked for.
         let asked = stages.model.is_asked(2).await.body["messages"].to_string();
         assert!(!asked.contains("look_up"), "the model is not told that it has called");

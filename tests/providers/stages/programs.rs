@@ -129,6 +129,7 @@ async fn asked(offhook: &Offhook, kind: &str, outcome: &str) -> f64 {
 const HANGS: &str = "sh -c 'sleep 600; exit' $0; exit\n";
 const FAILS: &str = "exit 1\n";
 const TALKS: &str = "echo colourless green ideas; exit 0\n";
+const SAYS_NOTHING: &str = "exit 0\n";
 const TALKS_FOR_EVER: &str = "yes goodbye; exit\n";
 
 async fn is_survived(name: &'static str, kind: &str, how: &str, outcome: &str) {
@@ -162,9 +163,40 @@ async fn a_recognizer_that_goes_wrong_once_costs_a_wait_and_no_word() {
     join_all(rows.map(|(how, outcome)| is_survived(RECOGNIZER, "pocketsphinx", how, outcome))).await;
 }
 
+/// No words are no fault: the caller is asked what that was, and is understood when the recognizer finds words again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_in_whose_words_the_recognizer_finds_none_is_asked_again() {
+    let fake = Fake::new(RECOGNIZER);
+    let (offhook, caller) = greeted(&fake).await;
+    fake.does_wrong(SAYS_NOTHING, "always");
+    caller.says("When are you open").await;
+    let said = caller.has_spoken().await;
+    is_spoken_to(&caller, said.end, ms(400)).await;
+    is_quiet(&caller).await;
+    let (question, quiet) =
+        caller.look(|tape| (tape.loud_time(said.end..tape.now()), tape.longest_silence(said.end..tape.now())));
+    assert!(question < ANSWER_MIN, "{question:?} is more than a question");
+    assert!(quiet <= QUIET_MAX, "{quiet:?} of silence");
+    fs::remove_file(fake.file("always")).expect("it was there");
+    caller.says("When are you open").await;
+    let said = caller.has_spoken().await;
+    is_spoken_to(&caller, said.end, ANSWER_MIN).await;
+    caller.hang_up();
+    assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
+    for outcome in ["unreachable", "slow", "closed", "garbage"] {
+        assert_eq!(asked(&offhook, "pocketsphinx", outcome).await, 0.0, "{outcome}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_voice_that_goes_wrong_once_costs_a_wait_and_no_word() {
-    let rows = [(HANGS, "slow"), (FAILS, "unreachable"), (TALKS, "garbage"), (TALKS_FOR_EVER, "garbage")];
+    let rows = [
+        (HANGS, "slow"),
+        (FAILS, "unreachable"),
+        (SAYS_NOTHING, "garbage"),
+        (TALKS, "garbage"),
+        (TALKS_FOR_EVER, "garbage"),
+    ];
     join_all(rows.map(|(how, outcome)| is_survived(VOICE, "espeak_ng", how, outcome))).await;
 }
 
@@ -195,6 +227,7 @@ async fn a_caller_whose_only_recognizer_or_voice_goes_wrong_for_good_hears_the_a
         is_the_end(RECOGNIZER, "pocketsphinx", TALKS, "garbage", "agent_protocol"),
         is_the_end(VOICE, "espeak_ng", HANGS, "slow", "agent_unreachable"),
         is_the_end(VOICE, "espeak_ng", FAILS, "unreachable", "agent_unreachable"),
+        is_the_end(VOICE, "espeak_ng", SAYS_NOTHING, "garbage", "agent_protocol"),
         is_the_end(VOICE, "espeak_ng", TALKS, "garbage", "agent_protocol"),
     );
 }
