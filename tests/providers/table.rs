@@ -165,7 +165,7 @@ pipeline! {
     memory::a_session_is_replaced_in_a_pause_before_the_vendors_limit
     memory::a_long_call_is_carried_on_by_a_summary_of_its_beginning_and_the_words_of_its_end
     guesses::the_end_of_a_turn_is_told_or_left_to_the_vendor_to_find
-    guesses::a_listener_that_finds_the_end_of_a_turn_decides_alone
+    guesses::a_vendor_that_owns_the_turns_decides_alone
     guesses::a_guess_is_thrown_away_when_the_caller_goes_on_and_no_tool_of_it_runs
     guesses::a_guess_that_was_right_is_heard_and_its_tool_runs_once_when_the_turn_is_over
     turns::a_backchannel_pauses_the_agent_which_goes_on_at_the_exact_sample
