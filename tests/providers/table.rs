@@ -20,6 +20,7 @@ macro_rules! every {
             turns::the_end_of_a_turn_is_told_or_left_to_the_vendor_to_find
             turns::a_greeting_is_not_cut_by_noise
             turns::a_protected_greeting_is_not_even_paused
+            turns::an_agent_that_cannot_be_interrupted_is_not_even_paused
             clips::a_clip_greets_the_caller_and_the_agent_is_told_its_words
             clips::a_notice_is_heard_to_its_end_whoever_speaks
             clips::a_slow_tool_is_announced_once_and_the_agent_is_told_so
@@ -179,6 +180,7 @@ pipeline! {
     turns::an_interruption_silences_the_agent_at_once_and_is_heard_from_its_first_sound
     turns::a_greeting_is_not_cut_by_noise
     turns::a_protected_greeting_is_not_even_paused
+    turns::an_agent_that_cannot_be_interrupted_is_not_even_paused
     turns::a_clip_greets_the_caller_and_the_agent_is_told_its_words
     turns::a_notice_is_heard_to_its_end_whoever_speaks
     turns::a_slow_tools_own_sentence_is_heard_after_its_own_threshold_and_once
