@@ -130,6 +130,11 @@ impl Clip {
         bytes
     }
 
+    /// The clip again and again in `format`, from its beginning on; all who hear it share one rendering.
+    pub fn looped(&self, format: Format) -> Looped {
+        Looped { sound: self.render(format), at: 0, size: format.frame_bytes() }
+    }
+
     fn convert(&self, format: Format) -> Bytes {
         let source = Format { encoding: Encoding::Linear, rate: self.rate };
         let bytes: Vec<u8> = self.samples.iter().flat_map(|sample| sample.to_le_bytes()).collect();
@@ -138,6 +143,27 @@ impl Clip {
         converter.push(&bytes, &mut out);
         converter.flush(&mut out);
         out.into()
+    }
+}
+
+/// A recording without an end, frame by frame: the first sample follows the last at once.
+#[derive(Debug)]
+pub struct Looped {
+    sound: Bytes,
+    /// Of the next frame's first byte.
+    at: usize,
+    size: usize,
+}
+
+impl Looped {
+    /// The next 20 ms.
+    pub fn frame(&mut self) -> Bytes {
+        let (from, end) = (self.at, self.at + self.size);
+        self.at = end.checked_rem(self.sound.len()).unwrap_or_default();
+        if end <= self.sound.len() {
+            return self.sound.slice(from..end);
+        }
+        self.sound[from..].iter().chain(self.sound.iter().cycle()).take(self.size).copied().collect()
     }
 }
 

@@ -13,7 +13,7 @@ mod ringback;
 mod voice;
 mod wav;
 
-pub use clip::{Clip, ClipError, Sentence};
+pub use clip::{Clip, ClipError, Looped, Sentence};
 pub use convert::Converter;
 pub use gain::attenuate;
 pub use level::{Activity, ActivityDetector, rms_dbfs};

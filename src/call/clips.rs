@@ -25,6 +25,8 @@ pub struct Clips {
     pub apology: Spoken,
     /// After the apology, where callers have a choice of keys ([`LastResort`](super::LastResort)).
     pub menu: Option<Spoken>,
+    /// In place of the ringing tone while a destination's telephones ring; all contexts share it.
+    pub ring_music: Option<Arc<Clip>>,
     /// Announcements of slow tools and other fixed sentences, by their text.
     pub lines: BTreeMap<String, Arc<Clip>>,
 }
@@ -45,6 +47,7 @@ impl Default for Clips {
             patience: Spoken::built_in(Sentence::Patience),
             apology: Spoken::built_in(Sentence::Apology),
             menu: None,
+            ring_music: None,
             lines: BTreeMap::new(),
         }
     }

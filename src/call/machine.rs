@@ -312,7 +312,7 @@ impl CallMachine {
             }
             LegEvent::Ringing => {
                 if matches!(self.phase, Phase::Transferring(_)) {
-                    self.track.ring(self.plan.rules.ring_tone);
+                    self.track.ring(self.plan.rules.ring_tone, self.plan.clips.ring_music.as_deref());
                 }
             }
             LegEvent::TransferFailed(fault) => self.on_transfer_failed(fault, now, out),

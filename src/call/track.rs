@@ -1,10 +1,11 @@
 //! The sound that leaves for the caller, slot by slot: the one owner of the outgoing track.
 //!
-//! Sources in the order of precedence: ringing, sentences of the engine's own (clips), the agent. A clip
+//! Sources in the order of precedence: ringing (a tone or music), sentences of the engine's own (clips), the agent. A clip
 //! that makes place for the agent's answer goes when the answer comes; any other is heard first, and the
 //! agent's audio waits behind it.
 
 mod clips;
+mod ringing;
 
 pub use clips::{ClipHeard, Purpose};
 
@@ -16,9 +17,10 @@ use super::{
     record::{Measure, Note},
     words::Output,
 };
-use crate::audio::{FRAME, Format, RingBack, RingTone, attenuate};
+use crate::audio::{Clip, FRAME, Format, RingTone, attenuate};
 use bytes::Bytes;
 use clips::ClipQueue;
+use ringing::Ringing;
 use std::time::{Duration, Instant};
 
 /// A late engine sends the slots of the last 100 ms at once (the phone's jitter buffer takes them)
@@ -66,7 +68,7 @@ pub struct Track {
     agent_lost: bool,
     format: Format,
     /// Heard instead of everything else.
-    ringing: Option<RingBack>,
+    ringing: Option<Ringing>,
 }
 
 /// One slot's outcome, for those who measure and listen.
@@ -198,10 +200,10 @@ impl Track {
         self.clips = ClipQueue::default();
     }
 
-    /// Ringing is heard from the next slot on.
-    pub fn ring(&mut self, tone: RingTone) {
+    /// Ringing is heard from the next slot on, or this music in its place.
+    pub fn ring(&mut self, tone: RingTone, music: Option<&Clip>) {
         let format = self.format;
-        self.ringing.get_or_insert_with(|| RingBack::new(tone, format));
+        self.ringing.get_or_insert_with(|| Ringing::new(tone, music, format));
     }
 
     pub fn stop_ringing(&mut self) {

@@ -180,6 +180,8 @@ pub struct MediaConfig {
     /// For contexts and calls that name none.
     pub default: AudioChoice,
     pub ring_tone: RingTone,
+    /// Heard again and again in place of the tone.
+    pub ring_music: Option<PathBuf>,
     pub audiosocket: AudioSocketConfig,
     pub rtp: RtpConfig,
 }

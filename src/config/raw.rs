@@ -122,6 +122,9 @@ pub(super) struct Media {
     /// or `us`, 440 and 480 Hz once in six.
     #[schemars(extend("default" = defaults::RING_TONE, "enum" = values::RING_TONES))]
     pub ring_tone: Option<String>,
+    /// A WAV file, 16-bit mono, that a caller hears again and again instead of `ring_tone`; relative to this
+    /// file's folder.
+    pub ring_music: Option<String>,
     /// The AudioSocket server, which Asterisk connects to.
     pub audiosocket: Option<AudioSocket>,
     /// RTP by Asterisk's external media. It needs ARI.

@@ -164,8 +164,10 @@ impl Resolver<'_> {
     fn media(&mut self, raw: raw::Media, calls: usize) -> MediaConfig {
         let path = Path::default().key("media");
         let default = raw.default.map(|audio| audio.0);
+        let ring_music = raw.ring_music.filter(|file| !file.is_empty());
         let ring_tone = raw.ring_tone.as_deref().unwrap_or(defaults::RING_TONE);
         MediaConfig {
+            ring_music: ring_music.map(|file| self.recording(&file, &path.key("ring_music"))),
             ring_tone: RingTone::ALL.into_iter().find(|tone| tone.label() == ring_tone).unwrap_or_default(),
             default: self.parsed(default, defaults::AUDIO, &path.key("default")),
             audiosocket: self.audiosocket(raw.audiosocket.unwrap_or_default(), &path.key("audiosocket")),

@@ -111,7 +111,8 @@ impl Resolver<'_> {
         Some(Line { text, file: Some(file) })
     }
 
-    fn recording(&mut self, written: &str, path: &Path) -> PathBuf {
+    /// A WAV file that can be played, relative to the configuration's folder.
+    pub(super) fn recording(&mut self, written: &str, path: &Path) -> PathBuf {
         let file = self.folder.join(written);
         if let Err(error) = Clip::open(&file) {
             let shown = self.shown(path, &file.display().to_string());

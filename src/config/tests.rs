@@ -221,6 +221,21 @@ fn a_relative_apology_is_looked_for_beside_the_file() {
 }
 
 #[test]
+fn music_for_those_who_wait_is_looked_for_beside_the_file_and_may_be_left_empty() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("music.wav"), include_bytes!("../audio/apology.wav")).unwrap();
+    let file = folder.path().join("offhook.yaml");
+    let loaded = |media: &str| {
+        fs::write(&file, format!("{SMALL}media: {{ {media} }}\n")).unwrap();
+        load(&file, &env, &catalog()).map(|config| config.media.ring_music).map_err(|problems| problems.to_string())
+    };
+    assert_eq!(loaded("ring_music: music.wav").unwrap(), Some(folder.path().join("music.wav")));
+    assert_eq!(loaded("ring_music: ''").unwrap(), None);
+    let told = loaded("ring_music: nowhere.wav").unwrap_err();
+    assert!(told.contains("media.ring_music: cannot use ") && told.contains("nowhere.wav\": cannot read"), "{told}");
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_a_problem_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let told = |path: &std::path::Path| load(path, &env, &catalog()).unwrap_err().to_string();

@@ -51,6 +51,7 @@ pub fn prepare(
     let nothing = BTreeMap::new();
     let built_in = Clips::default();
     let mut found = BTreeMap::new();
+    let music = ring_music(config).map_err(|error| errors.push(error)).unwrap_or_default();
     if !errors.is_empty() {
         return Err(errors);
     }
@@ -59,6 +60,7 @@ pub fn prepare(
         let lines = tools.get(name.as_str()).map_or(&[][..], |specs| specs);
         match parts[name.as_str()].clips(name, said.get(&voice).unwrap_or(&nothing), &built_in, lines) {
             Ok(clips) => {
+                let clips = Clips { ring_music: music.clone(), ..clips };
                 warm(&clips, context.audio.unwrap_or(config.media.default).format);
                 let speaker = speakers.get(&voice).cloned();
                 found.insert(name.clone(), Repertoire { clips: Arc::new(clips), speaker });
@@ -67,6 +69,14 @@ pub fn prepare(
         }
     }
     if errors.is_empty() { Ok(found) } else { Err(errors) }
+}
+
+/// What callers hear while a destination's telephones ring, once for all contexts.
+fn ring_music(config: &Config) -> Result<Option<Arc<Clip>>, BuildError> {
+    let Some(path) = &config.media.ring_music else { return Ok(None) };
+    let error =
+        |fault| BuildError { place: "media.ring_music".into(), message: format!("{}: {fault}", path.display()) };
+    Ok(Some(Arc::new(Clip::open(path).map_err(error)?)))
 }
 
 impl Repertoire {
@@ -214,10 +224,10 @@ fn lines(specs: &[ToolSpec]) -> impl Iterator<Item = &str> {
 
 /// So that no call has to wait for it.
 fn warm(clips: &Clips, format: crate::audio::Format) {
-    let Clips { notice, greeting, moment, patience, apology, menu, lines } = clips;
+    let Clips { notice, greeting, moment, patience, apology, menu, ring_music, lines } = clips;
     let optional = [notice, greeting, menu].into_iter().flatten();
     let spoken = optional.chain([moment, patience, apology]).map(|spoken| &spoken.clip);
-    spoken.chain(lines.values()).for_each(|clip| drop(clip.render(format)));
+    spoken.chain(ring_music).chain(lines.values()).for_each(|clip| drop(clip.render(format)));
 }
 
 enum Source<'a> {
@@ -292,6 +302,7 @@ impl<'a> Parts<'a> {
             patience: sound(&self.patience)?,
             apology: sound(&self.apology)?,
             menu: self.menu.as_ref().map(sound).transpose()?,
+            ring_music: None,
             lines: lines(tools).filter_map(ready).collect(),
         })
     }

@@ -77,6 +77,8 @@ fn silence_while_another_agent_is_dialled_is_never_longer_than_its_bound() {
     lost(&mut stage).after(15_000);
     let first = stage.heard(MOMENT)[0] - since;
     assert!(first <= Duration::from_millis(1_320), "{first:?}");
+    let fillers = stage.notes().into_iter().filter(|note| **note == Note::Spoke { purpose: "filler" }).count();
+    assert_eq!(fillers, 1, "never two in a turn");
     assert!(stage.heard(PATIENCE).len() >= 60, "and it is not the last word: {}", stage.heard(PATIENCE).len());
     ready(&mut stage);
     assert_eq!(stage.end_reason(), None);

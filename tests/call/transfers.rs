@@ -1,19 +1,25 @@
 //! A caller on the way to somebody else: what is heard meanwhile, on both sides, and the ways back.
 
-use crate::stage::{Stage, rules};
+use crate::stage::{AGENT, APOLOGY, Stage, clips, rules, spoken};
 use bytes::Bytes;
 use offhook::{
-    audio::{Format, RingBack, RingTone},
-    call::{AgentCommand, CallRules, EndReason, LegCommand, LegEvent, Note, Output, TransferFault},
+    audio::{Clip, Format, RingBack, RingTone},
+    call::{
+        AgentCommand, AgentEvent, AgentLoss, CallRules, Clips, EndReason, Input, LegCommand, LegEvent, Next, Note,
+        Output, Successor, TransferFault,
+    },
     tool::{CallAction, ToolOutcome},
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 const LIMIT: Duration = Duration::from_secs(25);
 
 /// A call whose agent has said its last words, and whose destination is being called.
 fn dialling(rules: CallRules) -> Stage {
-    let mut stage = Stage::answered(rules);
+    on_the_way(Stage::answered(rules))
+}
+
+fn on_the_way(mut stage: Stage) -> Stage {
     stage.reply("greeting", 500).after(600);
     stage.starts("r").speaks("r", 200).calls_tool("c1", "transfer", r#"{"destination":"sales"}"#);
     stage.runs_tools().done("r").after(1_000);
@@ -21,6 +27,13 @@ fn dialling(rules: CallRules) -> Stage {
     stage.leg(LegEvent::Dialling { limit: LIMIT });
     stage.seen.clear();
     stage
+}
+
+/// The same where callers hear this instead of ringing.
+fn with_music(music: Arc<Clip>) -> Stage {
+    let mut stage = Stage::speaking(AGENT, rules(), Clips { ring_music: Some(music), ..clips() });
+    stage.leg(LegEvent::Up).agent(AgentEvent::Ready);
+    on_the_way(stage)
 }
 
 fn frames(stage: &Stage) -> Vec<Bytes> {
@@ -50,6 +63,106 @@ fn ringing_is_heard_from_the_moment_it_rings_in_the_configured_tone() {
         let heard = frames(&stage);
         assert!(heard.len() >= 399, "a frame in every slot: {}", heard.len());
         assert!(heard.iter().all(|frame| *frame == ring.frame()), "{tone:?}");
+    }
+}
+
+/// 130 ms of samples of which no two neighbours are alike; 10 ms of the seventh frame are its beginning again.
+#[test]
+fn music_is_heard_in_place_of_the_tone_without_a_gap_until_the_caller_is_back() {
+    let samples: Vec<i16> = (0..1_040u16).map(|i| (i * 37 % 97) as i16 * 200 - 9_000).collect();
+    let music = Clip::from_samples(8_000, samples).unwrap();
+    let sound = music.render(Format::ULAW);
+    assert_eq!(sound.len(), 1_040);
+    let mut stage = with_music(Arc::new(music));
+    stage.leg(LegEvent::Ringing).after(8_000);
+    let heard = frames(&stage).concat();
+    let begins = heard.iter().position(|byte| *byte != 0xff).expect("it is heard");
+    assert!(begins <= 160, "at once: {begins}");
+    let looped = sound.iter().cycle().take(heard.len() - begins);
+    assert!(heard[begins..].iter().eq(looped), "sample by sample");
+    assert!(heard.len() >= 399 * 160);
+    stage.leg(LegEvent::TransferFailed(TransferFault::NoAnswer));
+    stage.seen.clear();
+    stage.after(500);
+    assert!(frames(&stage).iter().flatten().all(|byte| *byte == 0xff), "not after it");
+    stage.reply("sorry", 400).after(1_000);
+    assert_eq!(stage.voice_ms(), 400);
+}
+
+#[test]
+fn music_ends_when_somebody_answers_and_makes_place_for_the_apology() {
+    let rings = || {
+        let mut stage = with_music(spoken("Music", 0x41).clip);
+        stage.leg(LegEvent::Ringing).after(1_000);
+        assert!(stage.heard(0x41).len() >= 48);
+        stage
+    };
+    let mut answered = rings();
+    answered.leg(LegEvent::Transferred);
+    assert_eq!(answered.end_reason(), Some(EndReason::Transferred));
+    let mut nobody = rings();
+    nobody.agent(AgentEvent::Lost(AgentLoss::Closed)).input(Input::Next(Next::Nobody)).after(500);
+    assert!(nobody.heard(APOLOGY).is_empty(), "the music goes on as long as it rings");
+    nobody.leg(LegEvent::TransferFailed(TransferFault::NoAnswer));
+    let music = nobody.heard(0x41).len();
+    nobody.after(1_000);
+    assert_eq!((nobody.heard(0x41).len(), nobody.heard(APOLOGY).len()), (music, 30));
+}
+
+/// A call whose agent is lost while its destination rings.
+fn lost_while_it_rings() -> Stage {
+    let mut stage = dialling(rules());
+    stage.understudies.push_back(Successor { provider: "other".into(), agent: AGENT, resumes: false });
+    stage.leg(LegEvent::Ringing).after(1_000).agent(AgentEvent::Lost(AgentLoss::Closed));
+    stage
+}
+
+fn ready(stage: &mut Stage) -> &mut Stage {
+    stage.input(Input::Next(Next::Event(AgentEvent::Ready)))
+}
+
+#[test]
+fn an_agent_that_is_lost_while_it_rings_ends_neither_the_ringing_nor_the_transfer() {
+    for another_comes in [true, false] {
+        let mut stage = lost_while_it_rings();
+        stage.after(1_000);
+        if another_comes {
+            ready(&mut stage);
+        } else {
+            stage.input(Input::Next(Next::Nobody));
+        }
+        stage.after(3_000);
+        let mut ring = RingBack::new(RingTone::default(), Format::ULAW);
+        let heard = frames(&stage);
+        assert!(heard.len() >= 249, "a frame in every slot: {}", heard.len());
+        assert!(heard.iter().all(|frame| *frame == ring.frame()), "nothing but ringing");
+        assert!(stage.leg_commands().is_empty() && stage.told().is_empty(), "nobody is disturbed");
+        stage.leg(LegEvent::Transferred);
+        assert_eq!(stage.end_reason(), Some(EndReason::Transferred));
+    }
+}
+
+#[test]
+fn where_nobody_answers_the_agent_that_came_meanwhile_or_comes_then_carries_the_call_on() {
+    for before in [true, false] {
+        let mut stage = lost_while_it_rings();
+        if before {
+            ready(&mut stage);
+        }
+        stage.after(2_000).leg(LegEvent::TransferFailed(TransferFault::NoAnswer)).after(500);
+        if !before {
+            ready(&mut stage);
+        }
+        let why = |command: &&AgentCommand| match command {
+            AgentCommand::Say { text } | AgentCommand::Tell { text, .. } => text.contains("nobody answered"),
+            _ => false,
+        };
+        assert_eq!(stage.commands().into_iter().filter(why).count(), 1, "before: {before}: {:?}", stage.commands());
+        stage.seen.clear();
+        stage.reply("sorry", 400).after(1_000);
+        assert_eq!((stage.voice_ms(), stage.end_reason()), (400, None), "before: {before}");
+        stage.caller_says(300).reply("answer", 500).after(1_000);
+        assert_eq!(stage.voice_ms(), 900, "before: {before}");
     }
 }
 

@@ -180,6 +180,8 @@ fn whoever_waits_is_asked_for_a_moment_and_then_told_now_and_then_that_it_goes_o
         (0..heard.len()).filter(first).map(|at| (heard[at] - since).as_millis() / 100).collect::<Vec<_>>()
     };
     assert_eq!((begins(MOMENT), begins(PATIENCE)), (vec![13], vec![49, 85]), "in tenths of a second");
+    let spoke = |purpose: &'static str| stage.notes().iter().filter(|note| ***note == Note::Spoke { purpose }).count();
+    assert_eq!((spoke("announcement"), spoke("filler"), spoke("patience")), (1, 0, 2), "never two fillers in a turn");
     stage.finishes("weather", found()).after(100).reply("r", 400).after(500);
     assert_eq!(stage.voice_ms(), 900, "the answer is heard");
     let told = stage.told();

@@ -20,6 +20,7 @@ macro_rules! every {
             turns::the_end_of_a_turn_is_told_or_left_to_the_vendor_to_find
             turns::a_greeting_is_not_cut_by_noise
             turns::a_protected_greeting_is_not_even_paused
+            turns::an_agent_that_cannot_be_interrupted_is_not_even_paused
             clips::a_clip_greets_the_caller_and_the_agent_is_told_its_words
             clips::a_notice_is_heard_to_its_end_whoever_speaks
             clips::a_slow_tool_is_announced_once_and_the_agent_is_told_so
@@ -165,7 +166,7 @@ pipeline! {
     memory::a_session_is_replaced_in_a_pause_before_the_vendors_limit
     memory::a_long_call_is_carried_on_by_a_summary_of_its_beginning_and_the_words_of_its_end
     guesses::the_end_of_a_turn_is_told_or_left_to_the_vendor_to_find
-    guesses::a_listener_that_finds_the_end_of_a_turn_decides_alone
+    guesses::a_vendor_that_owns_the_turns_decides_alone
     guesses::a_guess_is_thrown_away_when_the_caller_goes_on_and_no_tool_of_it_runs
     guesses::a_guess_that_was_right_is_heard_and_its_tool_runs_once_when_the_turn_is_over
     turns::a_backchannel_pauses_the_agent_which_goes_on_at_the_exact_sample
@@ -179,6 +180,7 @@ pipeline! {
     turns::an_interruption_silences_the_agent_at_once_and_is_heard_from_its_first_sound
     turns::a_greeting_is_not_cut_by_noise
     turns::a_protected_greeting_is_not_even_paused
+    turns::an_agent_that_cannot_be_interrupted_is_not_even_paused
     turns::a_clip_greets_the_caller_and_the_agent_is_told_its_words
     turns::a_notice_is_heard_to_its_end_whoever_speaks
     turns::a_slow_tools_own_sentence_is_heard_after_its_own_threshold_and_once

@@ -210,6 +210,43 @@ pub async fn a_protected_greeting_is_not_even_paused<D: Dialect>() {
     assert_eq!(desk.metric("offhook_false_alarms_total"), 0.0);
 }
 
+pub const NEVER_INTERRUPTED: &str = "turns: { interruptible: false }";
+
+pub async fn an_agent_that_cannot_be_interrupted_is_not_even_paused<D: Dialect>() {
+    let vendor = Vendor::start::<D>(Scenario { greeting: Some(ms(1_000)), ..Scenario::answers(GREETING) }).await;
+    let desk = Desk::with(&[("first", vendor.yaml())], NEVER_INTERRUPTED).await;
+    let caller = desk.call().await;
+    speaks_over_an_answer_in_vain(&desk, &caller).await;
+    let left_alone = |seen: &Seen| {
+        (seen.interrupted, seen.cancels, seen.truncations.len(), seen.turns_ended, seen.answered) == (0, 0, 0, 1, 2)
+    };
+    assert!(vendor.of(1, left_alone), "{:?}", vendor.of(1, |seen| seen.texts.clone()));
+    vendor.is_content();
+}
+
+/// The caller asks, and asks once more while they are answered: that answer is heard to its end without a pause, and no
+/// other follows.
+pub async fn speaks_over_an_answer_in_vain(desk: &Desk, caller: &Caller) {
+    caller.hears(hertz(1), ms(700)).await;
+    caller.hears_nothing_for(ms(300)).await;
+    caller.says(QUESTION).await;
+    let asked = caller.has_spoken().await.end;
+    caller.hears_from(asked, hertz(1), ms(500)).await;
+    caller.says(QUESTION).await;
+    caller.has_spoken().await;
+    caller.hears_from(asked, hertz(1), GREETING - ms(40)).await;
+    caller.hears_nothing_for(ms(700)).await;
+    let (answer, pause, story) = caller.look(|tape| {
+        let (first, last) = (tape.first_of(hertz(1), asked), tape.last_of(hertz(1), asked..tape.now()));
+        let pause = tape.longest_silence(first.expect("it was heard")..last.expect("it was heard"));
+        (tape.seamless(hertz(1), asked..tape.now()), pause, format!("{tape:?}"))
+    });
+    assert!(GREETING_HEARD.contains(&answer) && pause <= HICCUP, "{answer:?}, {pause:?}: {story}");
+    assert_eq!(desk.metric("offhook_false_alarms_total"), 0.0);
+    desk.ends_with(caller).await;
+    assert_eq!(desk.engine.calls().view().recent[0].counts.barge_ins, 0);
+}
+
 /// White noise, louder than a voice on a bad line.
 pub fn noise(length: Duration) -> Vec<i16> {
     let mut state: u32 = 0x2545_f491;

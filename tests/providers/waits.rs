@@ -27,11 +27,13 @@ pub async fn hears_at_last(caller: &Caller, since: Duration, hz: f64) -> Duratio
     caller.now() - ms(700)
 }
 
-/// The caller has been asked for a moment, and for patience if it took long, and heard no more than that.
-pub fn few_sentences(what: &str, desk: &Desk, caller: &Caller, most: f64) {
+/// The caller has been asked for a moment once, and for patience at most once if it took long, and heard no more than that.
+pub fn few_sentences(what: &str, desk: &Desk, caller: &Caller) {
     let story = caller.look(|tape| format!("{tape:?}"));
-    let heard = desk.metric("offhook_sentences_total{purpose=\"filler\"");
-    assert!((1.0..=most).contains(&heard), "{what}: {heard} sentences; {story}");
+    let heard = |purpose: &str| desk.metric(&format!("offhook_sentences_total{{purpose=\"{purpose}\""));
+    let (fillers, patience) = (heard("filler"), heard("patience"));
+    assert!(fillers <= 1.0, "{what}: {fillers} fillers in a turn; {story}");
+    assert!((1.0..=2.0).contains(&(fillers + patience)), "{what}: {fillers} fillers, {patience} of patience; {story}");
     assert!(caller.look(|tape| tape.time_of(APOLOGY_HZ, ms(0))) < APOLOGY_MIN, "{what}: {story}");
 }
 
@@ -77,7 +79,7 @@ async fn is_carried_on<D: Dialect>(what: &str, vendor: &Vendor, desk: &Desk, cal
     let begun = hears_at_last(caller, since, hertz(2)).await;
     assert!(begun <= since + served_within::<D>(), "{what}: {}", caller.look(|tape| format!("{tape:?}")));
     is_explained(what, caller, since..begun);
-    few_sentences(what, desk, caller, 2.0);
+    few_sentences(what, desk, caller);
     assert_eq!(desk.metric("offhook_agent_losses_total{loss=\"stalled\",provider=\"first\"}"), 1.0, "{what}");
     assert_eq!(desk.recoveries("took_over", "first"), 1.0, "{what}");
     desk.ends_with(caller).await;

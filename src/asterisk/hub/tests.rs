@@ -33,6 +33,7 @@ impl Lab {
         let localhost = Ipv4Addr::LOCALHOST.into();
         let config = MediaConfig {
             ring_tone: crate::audio::RingTone::Etsi,
+            ring_music: None,
             default: AudioChoice { transport: Transport::AudioSocket, format: Format::SLIN8 },
             audiosocket: AudioSocketConfig { bind: SocketAddr::new(localhost, 0), advertise: String::new() },
             rtp: RtpConfig { bind: localhost, advertise: String::new(), ports },

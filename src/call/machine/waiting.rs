@@ -204,7 +204,7 @@ impl CallMachine {
                 (line.unwrap_or_else(|| clips.moment.clone()), Purpose::Announcement)
             }
             Sentence::Moment => (clips.moment.clone(), Purpose::Filler),
-            Sentence::Patience => (clips.patience.clone(), Purpose::Filler),
+            Sentence::Patience => (clips.patience.clone(), Purpose::Patience),
         };
         if let Sentence::Announcement(slow) = sentence {
             // A caller who presses a key meanwhile is not told of the same tools again.

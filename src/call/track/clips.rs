@@ -22,6 +22,8 @@ pub enum Purpose {
     Announcement,
     /// Something is heard at all, while the caller waits.
     Filler,
+    /// The wait goes on: who was asked for a moment is not forgotten.
+    Patience,
     /// No agent can be had any more.
     Apology,
     /// A choice of keys.
@@ -32,7 +34,8 @@ pub enum Purpose {
 
 impl Purpose {
     /// The labels of all of them.
-    pub const LABELS: [&str; 7] = ["notice", "greeting", "announcement", "filler", "apology", "menu", "question"];
+    pub const LABELS: [&str; 8] =
+        ["notice", "greeting", "announcement", "filler", "patience", "apology", "menu", "question"];
 
     pub const fn label(self) -> &'static str {
         match self {
@@ -40,6 +43,7 @@ impl Purpose {
             Self::Greeting { .. } => "greeting",
             Self::Announcement => "announcement",
             Self::Filler => "filler",
+            Self::Patience => "patience",
             Self::Apology => "apology",
             Self::Menu => "menu",
             Self::Question => "question",
@@ -48,7 +52,7 @@ impl Purpose {
 
     /// It only bridges the wait for the agent.
     const fn gives_way(self) -> bool {
-        matches!(self, Self::Announcement | Self::Filler)
+        matches!(self, Self::Announcement | Self::Filler | Self::Patience)
     }
 
     /// What the agent said before is heard first.

@@ -66,6 +66,20 @@ fn a_context_that_says_nothing_of_it_has_the_built_in_sentences_and_an_agent_tha
 }
 
 #[test]
+fn music_for_those_who_wait_is_loaded_once_for_all_contexts() {
+    let mut config = config("  door: { prompt: Test, provider: a }\n");
+    let prepared = |config: &Config| prepare(config, &BTreeMap::new(), &Studio::default());
+    assert!(prepared(&config).unwrap()["desk"].clips.ring_music.is_none());
+    config.media.ring_music = Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/audio/moment.wav"));
+    let found = prepared(&config).unwrap();
+    let [desk, door] = ["desk", "door"].map(|name| found[name].clips.ring_music.clone().expect("it is there"));
+    assert!(Arc::ptr_eq(&desk, &door));
+    config.media.ring_music = Some("nowhere.wav".into());
+    let errors = prepared(&config).map(|found| found.len()).unwrap_err();
+    assert_eq!(errors[0].place, "media.ring_music", "{errors:?}");
+}
+
+#[test]
 fn what_tools_say_in_fixed_words_is_ready_as_well() {
     let config = config("    voice: ada\n");
     let tool = |text: &str, confirm: Option<&str>| ToolSpec {

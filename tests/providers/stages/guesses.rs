@@ -166,7 +166,7 @@ async fn decides<L: Dialect>(what: &str, options: Value) {
     },);
 }
 
-pub async fn a_listener_that_finds_the_end_of_a_turn_decides_alone() {
+pub async fn a_vendor_that_owns_the_turns_decides_alone() {
     tokio::join!(
         decides::<Flux>("Flux", json!({})),
         decides::<Nova>("Nova", json!({ "endpointing_ms": OVER.as_millis() as u64 })),

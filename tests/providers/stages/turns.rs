@@ -18,8 +18,8 @@ use crate::{
     },
     tools::look_up,
     turns::{
-        BACKCHANNEL, GREETING, GREETING_HEARD, HICCUP, LONG, PAUSE, QUESTION, SILENCED_WITHIN, greeting,
-        is_lowered_then_paused, noise,
+        BACKCHANNEL, GREETING, GREETING_HEARD, HICCUP, LONG, NEVER_INTERRUPTED, PAUSE, QUESTION, SILENCED_WITHIN,
+        greeting, is_lowered_then_paused, noise, speaks_over_an_answer_in_vain,
     },
 };
 use std::time::Duration;
@@ -102,6 +102,15 @@ pub async fn a_protected_greeting_is_not_even_paused() {
     assert!(pause <= HICCUP, "{pause:?}: {}", story(&caller));
     assert_eq!(desk.metric("offhook_false_alarms_total"), 0.0);
     is_over(&stages, &desk, &caller).await;
+}
+
+pub async fn an_agent_that_cannot_be_interrupted_is_not_even_paused() {
+    let stages = Stages::of(Scenario { greeting: Some(ms(1_000)), ..Scenario::answers(GREETING) }).await;
+    let desk = Desk::of_pipelines(&[("first", &stages)], NEVER_INTERRUPTED).await;
+    let caller = desk.call().await;
+    speaks_over_an_answer_in_vain(&desk, &caller).await;
+    assert_eq!(stages.model.times(), 1, "what was said over the answer is no turn");
+    stages.listener.is_content();
 }
 
 // ---- What the engine says itself ----

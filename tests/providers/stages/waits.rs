@@ -87,7 +87,7 @@ async fn is_answered(what: What, desk: &Desk, caller: &Caller, hz: f64) {
     let begun = hears_at_last(caller, since, hz).await;
     assert!(begun <= since + SERVED_WITHIN, "{what:?}: {}", story(caller));
     is_explained(&format!("{what:?}"), caller, since..begun);
-    few_sentences(&format!("{what:?}"), desk, caller, 2.0);
+    few_sentences(&format!("{what:?}"), desk, caller);
     no_apology(&format!("{what:?}"), caller);
 }
 
