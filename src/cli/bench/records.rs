@@ -8,10 +8,8 @@ use offhook::{
     facts::{CallId, Direction},
     records::{Archive as _, Cost, Counts, Ending, Entry, Event, Record, Search, Sqlite, Turn, Used},
 };
-use std::{
-    process::ExitCode,
-    time::{Duration, Instant},
-};
+use std::{process::ExitCode, time::Duration};
+use tokio::time::Instant;
 
 #[derive(Args)]
 pub struct RecordsArguments {
