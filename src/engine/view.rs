@@ -59,7 +59,10 @@ impl EngineView for View {
             ("rtp_port", open.rtp_ports),
         ];
         self.0.metrics.open(tasks, media);
-        for provider in self.0.generation.load().providers.keys() {
+        self.0.metrics.ready(self.readiness().checks().map(|(name, check)| (name, check.ok)));
+        let generation = self.0.generation.load();
+        self.0.metrics.calls_limit(generation.config.limits.calls);
+        for provider in generation.providers.keys() {
             self.0.metrics.sessions().breaker(provider, self.0.health.breaker(provider).value());
         }
         self.0.wards.look();

@@ -12,6 +12,7 @@ mod names;
 mod process;
 mod reference;
 mod sessions;
+mod standing;
 mod turns;
 mod usage;
 
