@@ -129,6 +129,8 @@ if [ "$what" = all ]; then
   # Vendors that vanish do so in a network of the test's own.
   want ip iproute2
   want unshare util-linux
+  # Reads the unit; it is not started.
+  want systemd-analyze systemd
   want node nodejs
   want npm npm
 fi
