@@ -18,7 +18,7 @@ const NUMBER: &str = "+4930901820";
 
 fn config(folder: &TempDir) -> RecordsConfig {
     let keep = Duration::from_secs(30 * 24 * 60 * 60);
-    RecordsConfig { directory: folder.path().join("records"), keep, words: true, numbers: true }
+    RecordsConfig { directory: folder.path().join("records"), keep, keep_recordings: keep, words: true, numbers: true }
 }
 
 fn facts(context: &str) -> CallFacts {
@@ -61,6 +61,7 @@ fn close(reason: EndReason) -> Close {
                 unpriced: Vec::new(),
             }),
         }],
+        recording: None,
     }
 }
 
@@ -319,7 +320,7 @@ async fn a_database_that_takes_nothing_loses_no_record() {
         let archive = Sqlite::open(&file).unwrap();
         let (_registry, counters) = counters();
         let archive = Moody { works: Arc::clone(&works), archive };
-        (Records::with(spool, Box::new(archive), config.keep, counters.clone()), counters)
+        (Records::with(spool, Box::new(archive), &config, counters.clone()).unwrap(), counters)
     };
     let (records, counters) = moody(spool());
     let now = Timestamp::now().to_string();
