@@ -416,6 +416,28 @@ async fn old_records_are_deleted_when_the_engine_starts() {
     assert_eq!(found(&archive, Search::default()), []);
 }
 
+/// With a record or without one, as after an engine was killed.
+#[tokio::test]
+async fn a_recording_is_deleted_with_its_call_and_when_it_is_old() {
+    let folder = TempDir::new().unwrap();
+    let config = RecordsConfig { keep_recordings: Duration::from_secs(86_400), ..config(&folder) };
+    let sound = config.directory.join("recordings");
+    fs::create_dir_all(&sound).unwrap();
+    let (asked, old, new) = (CallId::random(), CallId::random(), CallId::random());
+    let file = |id: &CallId| recording_file(&config.directory, *id);
+    for (id, days) in [(asked, 0), (old, 2), (new, 0)] {
+        fs::write(file(&id), "sound").unwrap();
+        let written = SystemTime::now() - Duration::from_secs(86_400 * days);
+        fs::File::options().write(true).open(file(&id)).unwrap().set_modified(written).unwrap();
+    }
+    assert!(delete(&config.directory, asked).unwrap() && !delete(&config.directory, asked).unwrap());
+    let (_registry, counters) = counters();
+    let records = Records::start(&config, counters.clone()).unwrap();
+    until("it is deleted", || counters.recordings.expired.get() == 1).await;
+    records.finish(Duration::from_secs(5)).await;
+    assert_eq!([asked, old, new].map(|id| file(&id).exists()), [false, false, true]);
+}
+
 #[test]
 fn a_folder_that_cannot_be_written_is_told_with_its_remedy() {
     let folder = TempDir::new().unwrap();

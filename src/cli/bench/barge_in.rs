@@ -10,7 +10,7 @@ use super::{
     samples::{Samples, percentile},
     say,
     stages::Stages,
-    system::{Folder, Kind, System, end_of},
+    system::{Extra, Folder, Kind, System, end_of},
     turns::set::{self, Label},
 };
 use anyhow::Context as _;

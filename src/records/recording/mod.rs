@@ -56,6 +56,7 @@ impl Recordings {
             began: None,
             bytes: 0,
             skip: 0,
+            discarded: false,
             lost: Losses::new(),
             orders: self.orders.clone(),
             counters: self.counters.clone(),
@@ -75,6 +76,8 @@ pub struct Recorder {
     bytes: u64,
     /// Of these, what the writer was not told yet and is silent.
     skip: u64,
+    /// The writer was told to delete it.
+    discarded: bool,
     lost: Losses,
     orders: mpsc::Sender<Order>,
     counters: RecordingCounters,
@@ -84,6 +87,10 @@ impl Recorder {
     /// What may be kept from here on.
     pub fn set(&mut self, state: Recording) {
         self.state = state;
+        if state == Recording::Discarded && self.began.is_some() && !self.discarded {
+            // At once; where there is no room for it, when the call ends.
+            self.discarded = self.orders.try_send(Order::Discard(self.call)).is_ok();
+        }
     }
 
     /// Something came from the caller.
@@ -157,7 +164,9 @@ impl Recorder {
         let began = self.began?;
         let call = self.call;
         if self.state == Recording::Discarded {
-            if timeout(END_MAX, self.orders.send(Order::Discard(call))).await.is_err() {
+            let told = self.discarded
+                || timeout(END_MAX, self.orders.send(Order::Discard(call))).await.is_ok_and(|sent| sent.is_ok());
+            if !told {
                 error!(call_id = %call, "the recording of this call was to be deleted; the disk is stuck, and it is still there");
             }
             return None;

@@ -240,10 +240,25 @@ async fn a_caller_who_does_not_want_it_leaves_no_file() {
     talk(&mut recorder, 100);
     until("there is a file", || studio.file(id).exists()).await;
     recorder.set(Recording::Discarded);
+    until("it is deleted at once", || studio.made("discarded") == 1).await;
     talk(&mut recorder, 100);
     assert_eq!(recorder.finish().await, None);
-    until("it is deleted", || studio.made("discarded") == 1).await;
-    assert!(!studio.file(id).exists());
+    drop(studio.recordings);
+    assert!(!recording_file(studio.folder.path(), id).exists());
+}
+
+/// It is told again when the call ends.
+#[tokio::test]
+async fn a_caller_who_does_not_want_it_is_heeded_when_the_queue_is_full() {
+    let (orders, mut waiting) = mpsc::channel(1);
+    let recordings = Recordings { orders, counters: RecordingCounters::new(&Registry::new()) };
+    let mut recorder = recordings.recorder(CallId::random(), Format::ULAW);
+    recorder.set(Recording::On);
+    talk(&mut recorder, 75);
+    recorder.set(Recording::Discarded);
+    assert!(matches!(waiting.try_recv(), Ok(Order::Write(_))) && waiting.is_empty());
+    assert_eq!(recorder.finish().await, None);
+    assert!(matches!(waiting.try_recv(), Ok(Order::Discard(_))));
 }
 
 #[tokio::test]

@@ -44,15 +44,16 @@ pub(super) type Losses = BTreeMap<Lost, f64>;
 
 pub(super) struct Writer {
     directory: PathBuf,
-    recordings: HashMap<CallId, Recording>,
+    tapes: HashMap<CallId, Tape>,
     counters: RecordingCounters,
     warned: Option<Instant>,
     samples: [Vec<i16>; 2],
     data: Vec<u8>,
 }
 
+/// The recording of a call that has not ended.
 #[derive(Default)]
-struct Recording {
+struct Tape {
     /// `None`: it could not be made yet.
     file: Option<File>,
     /// Where the next sample belongs, in bytes of samples.
@@ -65,7 +66,7 @@ struct Recording {
 impl Writer {
     pub fn new(directory: PathBuf, counters: RecordingCounters) -> Self {
         let samples = [Vec::new(), Vec::new()];
-        Self { directory, recordings: HashMap::new(), counters, warned: None, samples, data: Vec::new() }
+        Self { directory, tapes: HashMap::new(), counters, warned: None, samples, data: Vec::new() }
     }
 
     /// Until nobody is left who could order anything.
@@ -81,24 +82,24 @@ impl Writer {
                 }
                 Order::Discard(call) => self.discard(call),
             }
-            self.counters.files.set(self.recordings.len() as i64);
+            self.counters.files.set(self.tapes.len() as i64);
         }
     }
 
     fn write(&mut self, part: &Part) {
         self.interleave(part);
-        let recording = self.recordings.entry(part.call).or_default();
-        recording.end += data_bytes(part.format, part.skip);
-        let (at, bytes) = (recording.end, self.data.len() as u64);
-        recording.end += bytes;
+        let tape = self.tapes.entry(part.call).or_default();
+        tape.end += data_bytes(part.format, part.skip);
+        let (at, bytes) = (tape.end, self.data.len() as u64);
+        tape.end += bytes;
         if bytes == 0 {
             return;
         }
         let seconds = bytes as f64 / (wav::SAMPLE * u64::from(part.format.rate)) as f64;
-        let why = if recording.end > wav::DATA_MAX {
+        let why = if tape.end > wav::DATA_MAX {
             Lost::Length
         } else {
-            match recording.put(&self.directory, part, at, &self.data) {
+            match tape.put(&self.directory, part, at, &self.data) {
                 Ok(()) => return self.counters.bytes.inc_by(bytes),
                 Err(error) => {
                     if self.warned.is_none_or(|warned| warned.elapsed() > WARN_EVERY) {
@@ -110,7 +111,7 @@ impl Writer {
                 }
             }
         };
-        *recording.lost.entry(why).or_default() += seconds;
+        *tape.lost.entry(why).or_default() += seconds;
         self.counters.lost(why, seconds);
     }
 
@@ -131,13 +132,13 @@ impl Writer {
     }
 
     fn end(&mut self, part: &Part) -> Losses {
-        let Some(mut recording) = self.recordings.remove(&part.call) else { return Losses::new() };
-        recording.fill_up(part.format.rate);
-        recording.lost
+        let Some(mut tape) = self.tapes.remove(&part.call) else { return Losses::new() };
+        tape.fill_up(part.format.rate);
+        tape.lost
     }
 
     fn discard(&mut self, call: CallId) {
-        self.recordings.remove(&call);
+        self.tapes.remove(&call);
         match folder::delete(&self.directory, call) {
             Ok(_) => self.counters.made("discarded"),
             Err(error) => {
@@ -147,7 +148,7 @@ impl Writer {
     }
 }
 
-impl Recording {
+impl Tape {
     fn put(&mut self, directory: &Path, part: &Part, at: u64, data: &[u8]) -> io::Result<()> {
         if self.file.is_none() {
             self.file = Some(folder::create(directory, part.call)?);
@@ -198,12 +199,12 @@ mod tests {
         let call = CallId::random();
         writer.write(&part(call, 0x10));
         let full = File::options().write(true).open("/dev/full").unwrap();
-        let file = writer.recordings.get_mut(&call).unwrap().file.replace(full);
+        let file = writer.tapes.get_mut(&call).unwrap().file.replace(full);
         writer.write(&part(call, 0x20));
         let path = folder.path().join("recordings").join(folder::file_name(call));
         let seconds = || f64::from(hound::WavReader::open(&path).unwrap().duration()) / 8_000.0;
         assert_eq!(seconds(), 1.0, "what was written before can be played");
-        writer.recordings.get_mut(&call).unwrap().file = file;
+        writer.tapes.get_mut(&call).unwrap().file = file;
         writer.write(&part(call, 0x30));
         let last = Part { skip: 4_000, piece: Piece { caller: Vec::new(), agent: Vec::new() }, ..part(call, 0) };
         writer.write(&last);
