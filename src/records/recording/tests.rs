@@ -214,9 +214,12 @@ async fn what_finds_no_room_in_the_queue_is_lost_counted_and_silent() {
     talk(&mut recorder, 50);
     let Ok(Order::Write(next)) = waiting.try_recv() else { panic!("the part after it") };
     assert_eq!((next.skip, next.piece.agent.len()), (100 * FRAME as u64, 50 * FRAME), "where it belongs");
+    talk(&mut recorder, 50);
+    let Ok(Order::Write(next)) = waiting.try_recv() else { panic!("and the one after that") };
+    assert_eq!(next.skip, 0, "what was skipped is told once");
     drop(waiting);
     let recorded = recorder.finish().await.unwrap();
-    assert_eq!((recorded.seconds, recorded.lost_seconds["queue"]), (4.5, 2.0));
+    assert_eq!((recorded.seconds, recorded.lost_seconds["queue"]), (5.5, 2.0));
 }
 
 #[tokio::test(start_paused = true)]
