@@ -1,13 +1,8 @@
 use super::{counters::Lost, wav::head, *};
 use prometheus::Registry;
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt as _,
-    path::PathBuf,
-    time::{Instant, SystemTime},
-};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, time::SystemTime};
 use tempfile::TempDir;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 const FRAME: usize = 160;
 /// µ-law of two levels, and what they are as samples.
@@ -229,7 +224,7 @@ async fn a_disk_that_hangs_holds_up_the_end_of_a_call_for_two_seconds_and_no_lon
     let mut recorder = recordings.recorder(CallId::random(), Format::ULAW);
     recorder.set(Recording::On);
     talk(&mut recorder, 100);
-    let began = tokio::time::Instant::now();
+    let began = Instant::now();
     let recorded = recorder.finish().await.unwrap();
     assert_eq!(began.elapsed(), END_MAX);
     assert_eq!(recorded.lost_seconds, [("disk".to_owned(), 2.0)].into(), "what became of it nobody knows");

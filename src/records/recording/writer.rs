@@ -15,9 +15,12 @@ use std::{
     io,
     os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Duration,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
 use tracing::{error, warn};
 
 /// A disk that takes nothing is told of so often, not for every second of every call.
