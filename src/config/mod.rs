@@ -340,6 +340,8 @@ pub struct RecordsConfig {
     pub directory: PathBuf,
     /// After that a record is deleted.
     pub keep: Duration,
+    /// And a recording.
+    pub keep_recordings: Duration,
     /// What was said is kept.
     pub words: bool,
     /// So are the caller's number and name, and the number that was dialled.

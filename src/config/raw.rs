@@ -305,6 +305,10 @@ pub(super) struct Context {
     pub greeting_by: Option<String>,
     /// What everybody hears first and to its end, before any greeting: that the call is recorded, say.
     pub notice: Option<Words>,
+    /// Keep the sound of calls in the folder of `records`: the caller on the left, what the caller hears on the right. Nothing
+    /// of the caller is kept before `notice` was heard, nor what is typed for tools alone.
+    #[schemars(extend("default" = false))]
+    pub recording: Option<bool>,
     /// The entry of `voices` that speaks what the engine says itself: notice, greeting, fillers, tools'
     /// announcements, apology and menu. Without it espeak-ng speaks what is written, in English.
     pub voice: Option<String>,

@@ -1,6 +1,6 @@
 //! What happens in a call, written down while it happens, within bounds.
 
-use super::{Counts, Ending, Entry, Event, Record, Turn, Used};
+use super::{Counts, Ending, Entry, Event, Record, Recorded, Turn, Used};
 use crate::{
     call::{Dialling, EndReason, Note, Speaker, TurnTimes},
     config::RecordsConfig,
@@ -37,6 +37,7 @@ pub struct Close {
     pub reason: EndReason,
     pub counts: Counts,
     pub usage: Vec<Used>,
+    pub recording: Option<Recorded>,
 }
 
 impl Diary {
@@ -125,6 +126,7 @@ impl Diary {
             Note::TookOver { provider, resumed } => Event::TookOver { provider: provider.clone(), resumed: *resumed },
             Note::Failing(reason) => Event::Failing { reason: reason.label() },
             Note::TransferFailed(fault) => Event::TransferFailed { reason: fault.label().into() },
+            Note::Recording(state) => Event::Recording { state: state.label().into() },
             Note::ToolAnswered { .. }
             | Note::UnknownTool { .. }
             | Note::Announced { .. }
@@ -136,7 +138,8 @@ impl Diary {
     pub fn close(self, facts: &CallFacts, close: Close) -> Record {
         let private =
             |number: &crate::redact::Redacted<Option<String>>| number.reveal().clone().filter(|_| self.numbers);
-        let Close { context, provider, seconds, generation, transport, format, reason, counts, usage } = close;
+        let Close { context, provider, seconds, generation, transport, format, reason, counts, usage, recording } =
+            close;
         Record {
             id: facts.id,
             began: self.began,
@@ -158,6 +161,7 @@ impl Diary {
             entries: self.entries,
             left_out: self.left_out,
             usage,
+            recording,
         }
     }
 }

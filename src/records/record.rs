@@ -45,6 +45,21 @@ pub struct Record {
     pub left_out: u64,
     /// By provider; more than one where the call was handed on.
     pub usage: Vec<Used>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording: Option<Recorded>,
+}
+
+/// The sound of a call, in the folder `recordings` beside the archive: the caller on the left, what the caller heard on
+/// the right.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Recorded {
+    pub file: String,
+    /// When its first sample was heard, since the call began.
+    pub began_ms: u64,
+    pub seconds: f64,
+    /// Seconds that are silent because they were lost, by why; none: it is whole.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lost_seconds: BTreeMap<String, f64>,
 }
 
 impl fmt::Debug for Record {
@@ -165,6 +180,10 @@ pub enum Event {
     },
     TransferFailed {
         reason: String,
+    },
+    /// What of the sound may be kept from here on: `off`, `notice`, `on`, `private`, `discarded`.
+    Recording {
+        state: String,
     },
 }
 
