@@ -9,12 +9,14 @@
 
 mod archive;
 mod diary;
+mod reader;
 mod record;
 mod spool;
 mod sqlite;
 
-pub use archive::{Archive, ArchiveError, Row, Search};
+pub use archive::{Archive, ArchiveError, Hour, Row, Search};
 pub use diary::{Close, Diary};
+pub use reader::{ReadError, Reader};
 pub use record::{Cost, Counts, Ending, Entry, Event, Record, Turn, Used};
 pub use sqlite::Sqlite;
 
