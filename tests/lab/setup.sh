@@ -6,7 +6,7 @@
 #           which make the labelled set of turn-taking
 #   demo    and espeak-ng and pocketsphinx, the voices and the ears of `offhook demo`
 #   all     and what the tests need: Asterisk and baresip (provision.sh), openssl, sox, libfaketime, iproute2,
-#           Python with the vendors' SDKs and a mail server, MCP clients and servers of other people
+#           Python with the vendors' SDKs and a mail server, MCP clients and servers of other people, a browser
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/lab/tree.sh
@@ -101,6 +101,9 @@ if [ "$what" = all ]; then
   # Vendors that vanish do so in a network of the test's own.
   want ip iproute2
   want unshare util-linux
+  # The page is used by a real browser.
+  want chromium chromium
+  have_package fonts-dejavu-core || missing+=(fonts-dejavu-core)
   want node nodejs
   want npm npm
 fi

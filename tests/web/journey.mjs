@@ -161,10 +161,7 @@ const plain = await browser({ viewport: WIDE, javaScriptEnabled: false });
 const page = plain.pages()[0];
 await logIn(page, "operator");
 const caller = await call("library");
-await page.getByText("Without scripts this page stands still.").waitFor();
-for (let tries = 0; (await page.getByText("1 call", { exact: true }).count()) === 0 && tries < 50; tries++) {
-  await page.getByRole("link", { name: "Load again" }).click();
-}
+while ((await page.getByText("1 call", { exact: true }).count()) === 0) await page.reload();
 await page.getByRole("link", { name: /^Hang up/ }).click();
 await page.getByRole("button", { name: "Hang up now" }).click();
 await caller.ended;

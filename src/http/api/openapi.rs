@@ -159,6 +159,13 @@ fn query_parameters(schema: &Schema) -> Vec<Value> {
     let parameter = |(name, schema): (&String, &Value)| {
         let mut schema = schema.clone();
         let text = schema.as_object_mut().and_then(|schema| schema.remove("description")).unwrap_or_default();
+        // What is optional is left out, not null.
+        if let Some(kinds) = schema.get_mut("type").filter(|kinds| kinds.is_array()) {
+            *kinds = kinds[0].take();
+        }
+        if let Some(choice) = schema.get("anyOf").and_then(|choices| choices.get(0)).cloned() {
+            schema = choice;
+        }
         json!({ "name": name, "in": "query", "required": false, "description": text, "schema": schema })
     };
     fields.map(parameter).collect()

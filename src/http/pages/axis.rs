@@ -35,7 +35,7 @@ pub fn draw(record: &Record) -> Markup {
     html! {
         figure.axis.card aria-label=(text::TIMELINE) {
             div.names aria-hidden="true" { @for lane in &lanes { span { (lane.name) } } }
-            div.scroll tabindex="0" role="region" aria-label=(text::TIMELINE) {
+            div.scroll tabindex="0" role="group" aria-label=(text::TIMELINE) {
                 svg.wide[wide] role="img" aria-label=(told(&lanes)) width="100%" height=(height + 22) {
                     (ticks(length, height))
                     @for (index, lane) in lanes.iter().enumerate() { (lane.draw(index as u64 * LANE_HEIGHT, length)) }
@@ -124,7 +124,7 @@ fn ticks(length: u64, height: u64) -> Markup {
             @let x = percent(at * 1_000, length);
             line.grid x1={ (x) "%" } x2={ (x) "%" } y1="0" y2=(height) {}
             // The last one would be cut off.
-            @if x < 96.0 { text.tick x={ (x) "%" } y=(height + 16) { (figures::duration(at as f64)) } }
+            @if x < 93.0 { text.tick x={ (x) "%" } y=(height + 16) { (figures::duration(at as f64)) } }
         }
     }
 }

@@ -160,8 +160,8 @@ fn waited(turn: &Turn, most: u64) -> Markup {
             }
             td.number {
                 (text::seconds(x))
-                @if turn.tools { " " span.soft { (text::WITH_TOOLS) } }
-                @if turn.filled { " " span.soft { (text::WITH_FILLER) } }
+                @if turn.tools { span.soft { (text::WITH_TOOLS) } }
+                @if turn.filled { span.soft { (text::WITH_FILLER) } }
             }
         }
     }

@@ -6,7 +6,7 @@ use super::{
     shell, text,
 };
 use crate::{
-    call::{EndClass, EndReason},
+    call::EndReason,
     http::{
         api::{Filter, Format, Params, private, search, unread},
         login::{Door, Role, Who},
@@ -148,7 +148,7 @@ fn list(who: &Who, filter: &Filter, rows: &[Row], next: Option<i64>) -> Markup {
 fn table(who: &Who, rows: &[Row]) -> Markup {
     let all = private::sees_all(who);
     html! {
-        div.scroll tabindex="0" role="region" aria-labelledby="calls" {
+        div.scroll tabindex="0" role="group" aria-labelledby="calls" {
             table.cards {
                 thead { tr {
                     th scope="col" { (text::BEGAN) }
@@ -210,7 +210,10 @@ fn per_hour(hours: &[Hour], now: Timestamp) -> Markup {
         let parts = calls.remove(&number).unwrap_or_default();
         Bar { title: began.strftime("%a %d %b, %H:00").to_string(), label, parts }
     });
-    let classes = EndReason::all().into_iter().map(EndReason::class).map(EndClass::label).collect::<BTreeSet<_>>();
+    let mut classes: Vec<_> = EndReason::all().into_iter().map(|reason| reason.class().label()).collect();
+    classes.dedup();
+    let mut known = BTreeSet::new();
+    classes.retain(|class| known.insert(*class));
     let plot = Plot {
         id: "per-hour",
         title: text::PER_HOUR,

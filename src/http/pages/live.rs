@@ -92,7 +92,7 @@ fn checks(readiness: &Readiness) -> Markup {
 
 fn running(calls: &[ActiveCall], operator: bool) -> Markup {
     html! {
-        div.scroll tabindex="0" role="region" aria-labelledby="running" {
+        div.scroll tabindex="0" role="group" aria-labelledby="running" {
             table.cards {
                 thead { tr {
                     th scope="col" { (text::CALL) }
@@ -142,7 +142,7 @@ fn numbers(counts: &Counts) -> Markup {
 
 fn ended(calls: &[EndedCall], linked: bool) -> Markup {
     html! {
-        div.scroll tabindex="0" role="region" aria-labelledby="ended" {
+        div.scroll tabindex="0" role="group" aria-labelledby="ended" {
             table.cards {
                 thead { tr {
                     th scope="col" { (text::CALL) }

@@ -114,7 +114,7 @@ impl Plot<'_> {
         html! {
             details.as-table {
                 summary { (text::AS_TABLE) }
-                div.scroll tabindex="0" role="region" aria-labelledby=(self.id) {
+                div.scroll tabindex="0" role="group" aria-labelledby=(self.id) {
                     table {
                         thead { tr { th scope="col" { (what) } th.number scope="col" { (value) } } }
                         tbody { @for bar in self.bars.iter().filter(|bar| bar.sum() > 0.0) {

@@ -46,8 +46,8 @@ async fn page(State(app): State<App>, who: Who, Id(id): Id, RawQuery(query): Raw
         section aria-labelledby="happens" {
             h2 #happens { (text::WHAT_HAPPENS) }
             @if !private::sees_all(&who) { p.soft { (text::NO_WORDS) } }
-            ol.story #story role="log" aria-labelledby="happens" data-stream={ "/live/" (id) "/stream?from=" (next) } {
-                (lines(&visible(&who, entries)))
+            div role="log" aria-labelledby="happens" {
+                ol.story #story data-stream={ "/live/" (id) "/stream?from=" (next) } { (lines(&visible(&who, entries))) }
             }
             noscript { p.notice { (text::NO_SCRIPT) " " a href={ "/live/" (id) } { (text::RELOAD) } } }
         }

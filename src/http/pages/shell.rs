@@ -21,7 +21,7 @@ pub fn page(who: &Who, path: &str, title: &str, main: &Markup) -> Markup {
                 }
             }
             div.account {
-                span title=(text::ROLE) { (who.name) " " span.soft { (who.role) } }
+                span title=(text::ROLE) { (who.name) " " span.role { (who.role) } }
                 form method="post" action="/logout" { (csrf(who)) button.quiet { (text::LOG_OUT) } }
             }
         }
