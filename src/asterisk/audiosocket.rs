@@ -18,7 +18,7 @@ pub use codec::{Codec, CodecError, Frame, MAX_PAYLOAD};
 use super::{
     counters::{Discard, Filler, MediaCounters},
     hub::Tally,
-    media::{EVENTS, MediaEvent, MediaLeg, MediaSender},
+    media::{MediaEvent, MediaEvents, MediaLeg, MediaSender},
     pulse::{Beat, Pulse, Quiet},
 };
 use crate::{
@@ -29,7 +29,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use codec::{HANG_UP, kind_of, put};
 use socket2::SockRef;
 use std::{
-    io,
+    io::{self, Read as _},
     net::Shutdown,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -37,11 +37,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{
-    net::TcpStream,
-    sync::{Notify, mpsc},
-    time::timeout,
-};
+use tokio::{io::Interest, net::TcpStream, sync::Notify, time::timeout};
 use tokio_util::codec::Decoder;
 
 /// Bytes asked of the socket at a time: three frames at 16 kHz, for a reader that is seldom late.
@@ -60,15 +56,12 @@ const STALLED_FRAMES: u32 = 250;
 /// How long a polite hang-up waits for Asterisk to close. It answers within milliseconds.
 const HANG_UP_WAIT: Duration = Duration::from_secs(1);
 
-/// One leg's socket, shared by the three that use it: the call's [`Sender`], the leg's reader and
-/// the pulse.
+/// One leg's socket, shared by the three that use it: the call's [`Sender`], its [`Receiver`] and the pulse.
 struct Wire {
     stream: TcpStream,
     out: Mutex<Outgoing>,
     /// The rest of a frame waits to be written.
     unfinished: Notify,
-    /// The connection is to be reset; the reader lets go of it.
-    stop: Notify,
     resetting: AtomicBool,
     quiet: Quiet,
     silence: Bytes,
@@ -84,8 +77,7 @@ struct Outgoing {
     finished: bool,
 }
 
-/// Makes a leg of a connection that has said its UUID, and plays the first silence. The future is
-/// its reader and must be run; it ends when either side closes. `inbox` is what was read beyond
+/// Makes a leg of a connection that has said its UUID, and plays the first silence. `inbox` is what was read beyond
 /// the UUID frame. `None`: AudioSocket has no such format.
 pub(super) fn open(
     stream: TcpStream,
@@ -94,7 +86,7 @@ pub(super) fn open(
     pulse: &Pulse,
     counters: Arc<MediaCounters>,
     open: Tally,
-) -> Option<(MediaLeg, impl Future<Output = ()> + use<>)> {
+) -> Option<MediaLeg> {
     let kind = (format.encoding == Encoding::Linear).then(|| kind_of(format.rate)).flatten()?;
     let mut silence = BytesMut::new();
     put(kind, &vec![format.silence(); format.frame_bytes()], &mut silence).ok()?;
@@ -106,7 +98,6 @@ pub(super) fn open(
         stream,
         out: Mutex::default(),
         unfinished: Notify::new(),
-        stop: Notify::new(),
         resetting: AtomicBool::new(false),
         quiet: Quiet::new(),
         silence: silence.freeze(),
@@ -116,10 +107,9 @@ pub(super) fn open(
     wire.beat();
     let for_pulse: Weak<Wire> = Arc::downgrade(&wire);
     pulse.add(for_pulse);
-    let (report, events) = mpsc::channel(EVENTS);
-    let sender = Sender { wire: wire.clone(), kind, packet: BytesMut::new() };
-    let reader = Reader { wire, inbox, intake: Intake::new(format), report, broken: false };
-    Some((MediaLeg { format, sender: MediaSender::AudioSocket(sender), events }, reader.run()))
+    let sender = MediaSender::AudioSocket(Sender { wire: wire.clone(), kind, packet: BytesMut::new() });
+    let receiver = Receiver { wire, inbox, intake: Intake::new(format), unfinished: false, over: false };
+    Some(MediaLeg { format, sender, events: MediaEvents::AudioSocket(receiver) })
 }
 
 fn tune(stream: &TcpStream) -> io::Result<()> {
@@ -163,10 +153,10 @@ impl Sender {
     }
 
     /// See [`MediaLeg::hang_up`].
-    pub(super) async fn hang_up(self, mut events: mpsc::Receiver<MediaEvent>) {
+    pub(super) async fn hang_up(self, mut events: MediaEvents) {
         let farewell = async {
             if self.wire.finish().await {
-                while events.recv().await.is_some() {}
+                while events.next().await.is_some() {}
             }
         };
         if timeout(HANG_UP_WAIT, farewell).await.is_err() {
@@ -248,10 +238,9 @@ impl Wire {
         // It fails when the other side was faster, and then there is nothing to do.
         let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
         self.resetting.store(true, Relaxed);
-        self.stop.notify_one();
     }
 
-    /// Closes both directions at once, whoever still holds the socket; the reader wakes by it.
+    /// Closes both directions at once, whoever still holds the socket.
     fn close(&self) {
         self.lock().finished = true;
         if self.resetting.load(Relaxed) {
@@ -293,93 +282,96 @@ impl Beat for Wire {
     }
 }
 
-struct Reader {
+/// The call's ear on an AudioSocket leg. It is read by the call's own task: what a busy call does not take stays in the
+/// socket, and no frame waits for a second task to be woken.
+pub struct Receiver {
     wire: Arc<Wire>,
     inbox: BytesMut,
     intake: Intake,
-    report: mpsc::Sender<MediaEvent>,
-    /// The other side does not speak AudioSocket.
-    broken: bool,
+    /// The socket has not taken all of a frame; to be gone on with.
+    unfinished: bool,
+    /// The last event has been told.
+    over: bool,
 }
 
-impl Reader {
-    async fn run(mut self) {
-        self.read().await;
-        self.wire.close();
-        // Nobody to tell when the call dropped the leg itself.
-        let last = if self.broken { MediaEvent::Broken } else { MediaEvent::Closed };
-        let _ = self.report.send(last).await;
+impl Receiver {
+    /// See [`MediaEvents::next`].
+    pub(super) async fn next(&mut self) -> Option<MediaEvent> {
+        if self.over {
+            return None;
+        }
+        let event = self.read().await;
+        if matches!(event, MediaEvent::Closed | MediaEvent::Broken) {
+            self.over = true;
+            self.wire.close();
+        }
+        Some(event)
     }
 
-    /// Returns when either side has closed, or the other one does not speak AudioSocket.
-    async fn read(&mut self) {
-        let mut unfinished = false;
+    async fn read(&mut self) -> MediaEvent {
         loop {
-            if !self.pass_on().await {
-                return;
+            if let Some(event) = self.decode() {
+                return event;
             }
-            self.inbox.reserve(READ);
+            let wire = &self.wire;
             tokio::select! {
-                read = read_some(&self.wire.stream, &mut self.inbox) => {
+                read = read_some(&wire.stream, &mut self.inbox) => {
                     if read.unwrap_or(0) == 0 {
-                        return;
+                        return MediaEvent::Closed;
                     }
                 }
-                _ = self.wire.stream.writable(), if unfinished => unfinished = !self.wire.push_rest(),
-                () = self.wire.unfinished.notified(), if !unfinished => unfinished = true,
-                () = self.wire.stop.notified() => return,
+                _ = wire.stream.writable(), if self.unfinished => self.unfinished = !wire.push_rest(),
+                () = wire.unfinished.notified(), if !self.unfinished => self.unfinished = true,
             }
         }
     }
 
-    /// Every whole frame of the inbox, to the call. `false`: the leg is over.
-    async fn pass_on(&mut self) -> bool {
+    /// The next event in what was read; `None`: no whole frame is left of it.
+    fn decode(&mut self) -> Option<MediaEvent> {
         let counters = &self.wire.counters;
         loop {
-            let event = match Codec.decode(&mut self.inbox) {
-                Ok(None) => return true,
+            match Codec.decode(&mut self.inbox) {
+                Ok(None) => return None,
                 Ok(Some(Frame::Audio { rate, samples })) => {
                     counters.received(Transport::AudioSocket).inc();
-                    match self.intake.convert(rate, samples) {
-                        Some(audio) => MediaEvent::Audio(audio),
-                        None => continue,
+                    if let Some(audio) = self.intake.convert(rate, samples) {
+                        return Some(MediaEvent::Audio(audio));
                     }
                 }
-                Ok(Some(Frame::Digit(digit))) => MediaEvent::Digit(digit),
-                Ok(Some(Frame::HangUp)) => return false,
-                Ok(Some(Frame::Error)) => {
-                    counters.discarded(Discard::ErrorFrame).inc();
-                    continue;
-                }
-                Ok(Some(Frame::Unknown { .. } | Frame::Id(_))) => {
-                    counters.discarded(Discard::UnknownKind).inc();
-                    continue;
-                }
-                Ok(Some(Frame::Malformed { .. })) => {
-                    counters.discarded(Discard::Malformed).inc();
-                    continue;
-                }
+                Ok(Some(Frame::Digit(digit))) => return Some(MediaEvent::Digit(digit)),
+                Ok(Some(Frame::HangUp)) => return Some(MediaEvent::Closed),
+                Ok(Some(Frame::Error)) => counters.discarded(Discard::ErrorFrame).inc(),
+                Ok(Some(Frame::Unknown { .. } | Frame::Id(_))) => counters.discarded(Discard::UnknownKind).inc(),
+                Ok(Some(Frame::Malformed { .. })) => counters.discarded(Discard::Malformed).inc(),
                 Err(error) => {
                     counters.discarded(Discard::Malformed).inc();
                     tracing::warn!(%error, "closing an AudioSocket connection");
-                    self.broken = true;
-                    return false;
+                    return Some(MediaEvent::Broken);
                 }
-            };
-            if self.report.send(event).await.is_err() {
-                return false;
             }
         }
     }
 }
 
-/// Nothing is lost when this is dropped.
+/// What has come, at most [`READ`]; no bytes: the other side has closed. Nothing is lost when this is dropped.
 async fn read_some(stream: &TcpStream, inbox: &mut BytesMut) -> io::Result<usize> {
+    let mut buffer = [0; READ];
     loop {
         stream.readable().await?;
-        match stream.try_read_buf(inbox) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            read => return read,
+        let mut read = None;
+        let tried = stream.try_io(Interest::READABLE, || {
+            let taken = (&*SockRef::from(stream)).read(&mut buffer)?;
+            read = Some(taken);
+            // Who gave less than was asked for has no more: not to be asked once more for nothing with each frame.
+            if taken < READ { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        });
+        match (read, tried) {
+            (Some(taken), _) => {
+                inbox.extend_from_slice(&buffer[..taken]);
+                return Ok(taken);
+            }
+            (None, Err(error)) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+            (None, _) => {}
         }
     }
 }

@@ -284,7 +284,6 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, token: CancellationT
         };
         let (shared, token) = (shared.clone(), token.clone());
         let unidentified = Tally::new(&shared.unidentified);
-        // From here to its end the connection has this one task.
         tokio::spawn(async move {
             let mut stream = stream;
             let mut inbox = BytesMut::new();
@@ -321,13 +320,13 @@ async fn identify(stream: &mut TcpStream, inbox: &mut BytesMut) -> Result<Uuid, 
     }
 }
 
-/// Hands the connection to its call as a leg, and reads it until it ends.
+/// Hands the connection to its call as a leg.
 async fn serve(stream: TcpStream, inbox: BytesMut, id: Uuid, shared: &Shared) {
     let slot = shared.expected().remove(&id);
     let format = slot.as_ref().map_or(Format::SLIN8, |slot| slot.format);
     let counters = shared.counters.clone();
     let open = Tally::new(&shared.open_legs);
-    let Some((leg, reader)) = audiosocket::open(stream, inbox, format, &shared.pulse, counters, open) else {
+    let Some(leg) = audiosocket::open(stream, inbox, format, &shared.pulse, counters, open) else {
         tracing::error!(%format, "AudioSocket cannot carry this format; closing the connection");
         return;
     };
@@ -337,16 +336,14 @@ async fn serve(stream: TcpStream, inbox: BytesMut, id: Uuid, shared: &Shared) {
                 shared.counters.refused(Refusal::TooLate).inc();
                 tracing::debug!(%id, "an AudioSocket connection came after its call had given up");
             }
-            reader.await;
         }
-        None => match shared.walk_ins.try_send(WalkIn { id, leg }) {
-            Ok(()) => reader.await,
-            Err(refused) => {
+        None => {
+            if let Err(refused) = shared.walk_ins.try_send(WalkIn { id, leg }) {
                 shared.counters.refused(Refusal::NotWanted).inc();
                 tracing::warn!("a call from the dialplan could not be offered to the engine; handing it back");
-                tokio::join!(reader, refused.into_inner().leg.hang_up());
+                refused.into_inner().leg.hang_up().await;
             }
-        },
+        }
     }
 }
 

@@ -2,11 +2,6 @@
 
 use crate::audio::Format;
 use bytes::Bytes;
-use tokio::sync::mpsc;
-
-/// Events a leg holds for a call that is busy: 640 ms of audio. What does not fit stays in the
-/// socket, whose buffers are larger and bounded as well.
-pub(super) const EVENTS: usize = 32;
 
 /// An open audio path to Asterisk for one call.
 ///
@@ -18,8 +13,7 @@ pub(super) const EVENTS: usize = 32;
 pub struct MediaLeg {
     pub format: Format,
     pub sender: MediaSender,
-    /// Bounded; the leg's reader waits when the call is slow, so nothing is lost here.
-    pub events: mpsc::Receiver<MediaEvent>,
+    pub events: MediaEvents,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +26,23 @@ pub enum MediaEvent {
     Closed,
     /// The other side does not keep to the protocol, and the leg was closed for it. The last event.
     Broken,
+}
+
+/// What comes from Asterisk. It is read only when it is asked for: what a slow call leaves stays in the socket, whose
+/// buffers are bounded.
+pub enum MediaEvents {
+    AudioSocket(super::audiosocket::Receiver),
+    Rtp(super::rtp::Receiver),
+}
+
+impl MediaEvents {
+    /// The next one; `None` after the last. May be dropped at any time without losing one.
+    pub async fn next(&mut self) -> Option<MediaEvent> {
+        match self {
+            Self::AudioSocket(receiver) => receiver.next().await,
+            Self::Rtp(receiver) => Some(receiver.next().await),
+        }
+    }
 }
 
 /// Sends frames towards the caller without ever waiting.

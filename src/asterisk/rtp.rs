@@ -11,7 +11,7 @@
 
 use super::{
     counters::{Discard, MediaCounters, SocketFault},
-    media::{EVENTS, MediaEvent, MediaLeg, MediaSender},
+    media::{MediaEvent, MediaEvents, MediaLeg, MediaSender},
     ports::PortLease,
     pulse::{Beat, Pulse, Quiet},
 };
@@ -27,7 +27,7 @@ use std::{
     net::SocketAddr,
     sync::{Arc, Mutex, PoisonError, Weak},
 };
-use tokio::{net::UdpSocket, sync::mpsc, task::AbortHandle};
+use tokio::net::UdpSocket;
 
 /// More than an Ethernet packet carries; what fills this buffer was cut off.
 const PACKET: usize = 2_048;
@@ -214,14 +214,18 @@ impl BoundRtp {
         line.beat();
         let for_pulse: Weak<Line> = Arc::downgrade(&line);
         self.pulse.add(for_pulse);
-        let (report, events) = mpsc::channel(EVENTS);
-        let receiver = tokio::spawn(receive(line.clone(), Depacketizer::new(self.payload_type), report));
-        let sender = Sender { line, receiver: receiver.abort_handle() };
-        MediaLeg { format: self.format, sender: MediaSender::Rtp(sender), events }
+        let receiver = Receiver {
+            line: line.clone(),
+            depacketizer: Depacketizer::new(self.payload_type),
+            buffer: vec![0; PACKET],
+            stranger_told: false,
+        };
+        let (sender, events) = (MediaSender::Rtp(Sender { line }), MediaEvents::Rtp(receiver));
+        MediaLeg { format: self.format, sender, events }
     }
 }
 
-/// One leg's socket, shared by the call's [`Sender`], the receiver and the pulse. The socket comes
+/// One leg's socket, shared by the call's [`Sender`], its [`Receiver`] and the pulse. The socket comes
 /// before the lease, since fields are dropped in this order: a port is given back when it is free.
 struct Line {
     socket: UdpSocket,
@@ -234,11 +238,9 @@ struct Line {
     _lease: PortLease,
 }
 
-/// The call's end of an RTP leg. Dropping it ends the receiver, closes the socket and gives the
-/// port back.
+/// The call's end of an RTP leg.
 pub struct Sender {
     line: Arc<Line>,
-    receiver: AbortHandle,
 }
 
 impl Sender {
@@ -255,12 +257,6 @@ impl Sender {
                 false
             }
         }
-    }
-}
-
-impl Drop for Sender {
-    fn drop(&mut self) {
-        self.receiver.abort();
     }
 }
 
@@ -290,41 +286,60 @@ impl Beat for Line {
     }
 }
 
-async fn receive(line: Arc<Line>, mut depacketizer: Depacketizer, report: mpsc::Sender<MediaEvent>) {
-    let mut buffer = vec![0; PACKET];
-    let counters = &line.counters;
-    let mut stranger_told = false;
-    loop {
-        let (length, from) = match line.socket.recv_from(&mut buffer).await {
-            Ok(received) => received,
-            Err(error) => {
-                counters.socket_faults(SocketFault::Receive).inc();
-                tracing::debug!(%error, "could not receive RTP; going on");
-                // A fault that stays must not become a busy loop.
-                tokio::time::sleep(FRAME).await;
-                continue;
+/// The call's ear on an RTP leg, read by the call's own task.
+pub struct Receiver {
+    line: Arc<Line>,
+    depacketizer: Depacketizer,
+    buffer: Vec<u8>,
+    stranger_told: bool,
+}
+
+impl Receiver {
+    /// See [`MediaEvents::next`].
+    pub(super) async fn next(&mut self) -> MediaEvent {
+        loop {
+            let received = self.line.socket.recv_from(&mut self.buffer).await;
+            let (length, from) = match received {
+                Ok(received) => received,
+                Err(error) => {
+                    self.line.counters.socket_faults(SocketFault::Receive).inc();
+                    tracing::debug!(%error, "could not receive RTP; going on");
+                    // A fault that stays must not become a busy loop.
+                    tokio::time::sleep(FRAME).await;
+                    continue;
+                }
+            };
+            if let Some(audio) = self.take(length, from) {
+                return MediaEvent::Audio(audio);
             }
-        };
-        if canonical(from) != line.peer {
+        }
+    }
+
+    /// The audio in what was received, if it is to be heard.
+    fn take(&mut self, length: usize, from: SocketAddr) -> Option<Bytes> {
+        let counters = &self.line.counters;
+        if canonical(from) != self.line.peer {
             counters.discarded(Discard::Stranger).inc();
-            if !std::mem::replace(&mut stranger_told, true) {
-                tracing::warn!(%from, expected = %line.peer, "RTP from an address that Asterisk did not tell; ignored");
+            if !std::mem::replace(&mut self.stranger_told, true) {
+                let expected = self.line.peer;
+                tracing::warn!(%from, %expected, "RTP from an address that Asterisk did not tell; ignored");
             }
-            continue;
+            return None;
         }
         if length == PACKET {
             counters.discarded(Discard::Malformed).inc();
-            continue;
+            return None;
         }
-        match depacketizer.read(&buffer[..length]) {
+        match self.depacketizer.read(&self.buffer[..length]) {
             Ok(arrived) => {
                 counters.received(Transport::Rtp).inc();
                 counters.lost().inc_by(u64::from(arrived.lost));
-                if report.send(MediaEvent::Audio(Bytes::copy_from_slice(arrived.payload))).await.is_err() {
-                    return;
-                }
+                Some(Bytes::copy_from_slice(arrived.payload))
             }
-            Err(cause) => counters.discarded(cause).inc(),
+            Err(cause) => {
+                counters.discarded(cause).inc();
+                None
+            }
         }
     }
 }

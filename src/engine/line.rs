@@ -376,7 +376,7 @@ impl Held {
 
 async fn media_event(media: &mut Option<MediaLeg>) -> MediaEvent {
     match media {
-        Some(media) => media.events.recv().await.unwrap_or(MediaEvent::Closed),
+        Some(media) => media.events.next().await.unwrap_or(MediaEvent::Closed),
         None => pending().await,
     }
 }

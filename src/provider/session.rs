@@ -154,9 +154,6 @@ enum Step {
     Told(Option<AgentCommand>),
     Beat,
     Due(Due),
-    HandshakeOver,
-    LastWordsOver,
-    Expiring,
 }
 
 /// One connection and all that lives as long as it.
@@ -170,11 +167,7 @@ struct Talk {
     garble: Garble,
     pulse: Pulse,
     watch: Watch,
-    /// The provider takes nothing more; its last words are awaited until then.
-    unwritable_until: Option<Instant>,
-    /// When the call is to be told that the vendor's limit is near …
-    expiring_at: Option<Instant>,
-    /// … which is so long before it.
+    /// The call is told of the vendor's limit so long before it.
     notice: Duration,
 }
 
@@ -262,24 +255,31 @@ impl Session {
             ready: false,
             garble: Garble::default(),
             pulse: Pulse::new(self.policy.ping_every, remote.patience()),
-            watch: Watch::new(),
-            unwritable_until: None,
+            watch: Watch::new(
+                deadline.min(Instant::now() + self.policy.handshake_max),
+                remote.session_max().zip(notice).map(|(max, notice)| Instant::now() + max.saturating_sub(notice)),
+            ),
             notice: notice.unwrap_or_default(),
-            expiring_at: remote
-                .session_max()
-                .zip(notice)
-                .map(|(max, notice)| Instant::now() + max.saturating_sub(notice)),
         };
-        self.converse(talk, deadline.min(Instant::now() + self.policy.handshake_max)).await
+        self.converse(talk).await
     }
 
     /// Carries messages both ways until something ends it.
-    async fn converse(&mut self, mut talk: Talk, handshake_until: Instant) -> Attempt {
+    async fn converse(&mut self, mut talk: Talk) -> Attempt {
+        // One timer, moved only when what is due next changes: several dozen frames a second pass here.
+        let alarm = sleep_until(Instant::now());
+        tokio::pin!(alarm);
         loop {
             let taking = if talk.ready { talk.outbox.len() < OUTBOX_MAX } else { self.preroll.has_room() };
             let pings = talk.link.pings;
+            let due = talk.watch.due(self.pending.is_empty());
+            if let Some((at, _)) = due
+                && alarm.deadline() != at
+            {
+                alarm.as_mut().reset(at);
+            }
             let (mut writer, mut reader) = talk.link.split();
-            let writing = talk.unwritable_until.is_none() && writer.has_work(&talk.outbox);
+            let writing = talk.watch.writable() && writer.has_work(&talk.outbox);
             let step = tokio::select! {
                 permit = self.events.reserve(), if !self.pending.is_empty() => match permit {
                     Ok(permit) => {
@@ -294,10 +294,7 @@ impl Session {
                 sent = writer.send(&mut talk.outbox), if writing => Step::Sent(sent),
                 command = self.commands.recv(), if taking => Step::Told(command),
                 () = talk.pulse.beat(), if pings => Step::Beat,
-                due = talk.watch.due(self.pending.is_empty()) => Step::Due(due),
-                () = sleep_until(handshake_until), if !talk.ready => Step::HandshakeOver,
-                () = until(talk.unwritable_until) => Step::LastWordsOver,
-                () = until(talk.expiring_at), if talk.ready => Step::Expiring,
+                Some(due) = async { alarm.as_mut().await; due.map(|(_, due)| due) }, if due.is_some() => Step::Due(due),
             };
             let lost = match step {
                 Step::Delivered => {
@@ -306,10 +303,14 @@ impl Session {
                     talk.watch.reads_again();
                     None
                 }
-                Step::Heard(incoming) => self.hear(&mut talk, incoming),
+                Step::Heard(incoming) => {
+                    let lost = self.hear(&mut talk, incoming);
+                    self.deliver();
+                    lost
+                }
                 Step::Sent(sent) => {
                     if sent.is_err() {
-                        talk.unwritable_until = Some(Instant::now() + self.policy.close_max);
+                        talk.watch.unwritable(self.policy.close_max);
                     }
                     None
                 }
@@ -324,13 +325,6 @@ impl Session {
                 }
                 Step::Beat => self.beat(&mut talk),
                 Step::Due(due) => self.on_due(&mut talk, due),
-                Step::HandshakeOver => Some(AgentLoss::Handshake),
-                Step::LastWordsOver => Some(talk.codec.closed(None, "")),
-                Step::Expiring => {
-                    talk.expiring_at = None;
-                    self.pending.push_back(AgentEvent::Expiring { within: talk.notice });
-                    None
-                }
             };
             match lost {
                 None => {}
@@ -338,6 +332,16 @@ impl Session {
                 // A session that never stood was not set up, whatever closed it.
                 Some(AgentLoss::Closed) => return Attempt::failed(AgentLoss::Handshake),
                 Some(loss) => return Attempt::failed(loss),
+            }
+        }
+    }
+
+    /// Hands over what the call takes at once; the rest is waited for.
+    fn deliver(&mut self) {
+        while !self.pending.is_empty() {
+            let Ok(permit) = self.events.try_reserve() else { return };
+            if let Some(event) = self.pending.pop_front() {
+                permit.send(event);
             }
         }
     }
@@ -403,6 +407,12 @@ impl Session {
             Due::AudioGap => {
                 talk.watch.gap_is_told();
                 talk.codec.audio_gap(&mut events);
+            }
+            Due::HandshakeOver => return Some(AgentLoss::Handshake),
+            Due::LastWordsOver => return Some(talk.codec.closed(None, "")),
+            Due::Expiring => {
+                talk.watch.expiry_is_told();
+                self.pending.push_back(AgentEvent::Expiring { within: talk.notice });
             }
         }
         self.take_events(talk, events)
@@ -520,12 +530,5 @@ impl Talk {
         if let Some((_, wire)) = self.watch.keep_alive.as_ref().filter(|_| self.outbox.len() < OUTBOX_MAX) {
             self.outbox.push_back(wire.clone().into());
         }
-    }
-}
-
-async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => std::future::pending().await,
     }
 }

@@ -530,20 +530,19 @@ async fn a_peer_that_answers_no_ping_is_lost_and_one_that_does_is_not() {
         preroll: Preroll::new(Format::ULAW, Duration::from_secs(5)),
         pending: VecDeque::new(),
     };
-    let talk = Talk {
+    let mut talk = Talk {
         link: Link::over(socket),
         codec: Box::new(FakeCodec::default()),
         outbox: VecDeque::new(),
         caller: Converter::new(Format::ULAW, Format::ULAW),
         agent: Voice::new(Format::ULAW, Format::ULAW),
-        ready: true,
+        ready: false,
         garble: Garble::default(),
         pulse: Pulse::new(session.policy.ping_every, Duration::from_secs(12)),
-        watch: Watch::new(),
-        unwritable_until: None,
+        watch: Watch::new(Instant::now(), None),
         notice: Duration::ZERO,
-        expiring_at: None,
     };
+    talk.stands(Format::ULAW);
     let begun = Instant::now();
     // The peer answers pings for a minute, which reading alone does, then falls silent.
     let peer = tokio::spawn(async move {
@@ -554,7 +553,7 @@ async fn a_peer_that_answers_no_ping_is_lost_and_one_that_does_is_not() {
         while timeout_at(until, peer.next()).await.is_ok() {}
         std::future::pending::<()>().await;
     });
-    let end = timeout(Duration::from_secs(200), session.converse(talk, Instant::now())).await.expect("an end");
+    let end = timeout(Duration::from_secs(200), session.converse(talk)).await.expect("an end");
     assert!(matches!(end, Attempt::Ended(End::Lost(AgentLoss::Closed))));
     let after = begun.elapsed().as_secs();
     assert!((67..=77).contains(&after), "given up after {after} s");

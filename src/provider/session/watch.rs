@@ -3,7 +3,7 @@
 use super::super::{Codec, Wire};
 use crate::call::AgentEvent;
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 /// The moment has come for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,9 +12,21 @@ pub(super) enum Due {
     KeepAlive,
     /// An answer has brought no more audio for so long that it counts as complete.
     AudioGap,
+    /// The session does not stand yet, and will not.
+    HandshakeOver,
+    /// What the provider said last has come, or will not.
+    LastWordsOver,
+    /// The vendor's limit of a session is near.
+    Expiring,
 }
 
 pub(super) struct Watch {
+    /// Until the session stands.
+    handshake_until: Option<Instant>,
+    /// When the call is to be told that the vendor's limit is near.
+    expiring_at: Option<Instant>,
+    /// The provider takes nothing more; its last words are awaited until then.
+    unwritable_until: Option<Instant>,
     pub(super) keep_alive: Option<(Duration, Wire)>,
     said_at: Instant,
     audio_gap_max: Option<Duration>,
@@ -23,13 +35,34 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new() -> Self {
-        Self { keep_alive: None, said_at: Instant::now(), audio_gap_max: None, voiced_at: None }
+    pub(super) fn new(handshake_until: Instant, expiring_at: Option<Instant>) -> Self {
+        Self {
+            handshake_until: Some(handshake_until),
+            expiring_at,
+            unwritable_until: None,
+            keep_alive: None,
+            said_at: Instant::now(),
+            audio_gap_max: None,
+            voiced_at: None,
+        }
     }
 
     /// The session stands.
     pub(super) fn begin(&mut self, codec: &dyn Codec) {
+        self.handshake_until = None;
         (self.keep_alive, self.audio_gap_max) = (codec.keep_alive(), codec.audio_gap_max());
+    }
+
+    pub(super) fn unwritable(&mut self, last_words_max: Duration) {
+        self.unwritable_until = Some(Instant::now() + last_words_max);
+    }
+
+    pub(super) fn writable(&self) -> bool {
+        self.unwritable_until.is_none()
+    }
+
+    pub(super) fn expiry_is_told(&mut self) {
+        self.expiring_at = None;
     }
 
     pub(super) fn said(&mut self) {
@@ -53,16 +86,14 @@ impl Watch {
         self.voiced_at = self.voiced_at.map(|_| Instant::now());
     }
 
-    /// Waits for what is due next. May be dropped at any time.
-    pub(super) async fn due(&self, reading: bool) -> Due {
+    /// What is due next, and when.
+    pub(super) fn due(&self, reading: bool) -> Option<(Instant, Due)> {
+        let stands = self.handshake_until.is_none();
         let gap = self.audio_gap_max.zip(self.voiced_at).filter(|_| reading).map(|(max, at)| (at + max, Due::AudioGap));
         let keep_alive = self.keep_alive.as_ref().map(|(after, _)| (self.said_at + *after, Due::KeepAlive));
-        match gap.into_iter().chain(keep_alive).min_by_key(|(at, _)| *at) {
-            Some((at, due)) => {
-                sleep_until(at).await;
-                due
-            }
-            None => std::future::pending().await,
-        }
+        let handshake = self.handshake_until.map(|at| (at, Due::HandshakeOver));
+        let last_words = self.unwritable_until.map(|at| (at, Due::LastWordsOver));
+        let expiring = self.expiring_at.filter(|_| stands).map(|at| (at, Due::Expiring));
+        [gap, keep_alive, handshake, last_words, expiring].into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 }
