@@ -3,7 +3,11 @@
 use super::Shared;
 use crate::{
     asterisk::events::AriState,
-    http::{About, CallsView, Check, EngineView, McpStatus, McpTest, Readiness, ReloadFailure, ReloadReport},
+    call::EndReason,
+    facts::CallId,
+    http::{
+        About, CallsView, Check, EngineView, LiveEntry, McpStatus, McpTest, Readiness, ReloadFailure, ReloadReport,
+    },
     remote::health::Breaker,
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
@@ -47,6 +51,14 @@ impl EngineView for View {
 
     fn calls(&self) -> CallsView {
         self.0.live.view()
+    }
+
+    fn story(&self, id: CallId, from: u64) -> Option<Vec<LiveEntry>> {
+        self.0.live.story(id, from)
+    }
+
+    fn hang_up(&self, id: CallId) -> bool {
+        self.0.live.end(id, EndReason::OperatorEnded)
     }
 
     fn metrics_text(&self) -> String {

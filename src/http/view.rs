@@ -3,10 +3,11 @@
 use crate::{
     call::EndReason,
     facts::{CallId, Direction},
-    records::{Counts, Used},
+    records::{Counts, Entry, Used},
 };
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -15,6 +16,10 @@ pub trait EngineView: Send + Sync + 'static {
     fn about(&self) -> About;
     fn readiness(&self) -> Readiness;
     fn calls(&self) -> CallsView;
+    /// What happened in a running call from this entry on, as far as it is still remembered; `None`: it does not run.
+    fn story(&self, id: CallId, from: u64) -> Option<Vec<LiveEntry>>;
+    /// Ends a running call; `false`: it does not run.
+    fn hang_up(&self, id: CallId) -> bool;
     /// All metrics in Prometheus' text format.
     fn metrics_text(&self) -> String;
     /// Loads the configuration file anew for calls to come. A file with problems changes nothing.
@@ -89,7 +94,7 @@ pub enum McpTest {
     },
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct About {
     pub version: &'static str,
     pub started: Timestamp,
@@ -98,7 +103,7 @@ pub struct About {
 }
 
 /// Whether a new call would be taken and answered well.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Readiness {
     /// The ARI events socket is up, or no ARI is configured.
     pub ari: Check,
@@ -122,7 +127,7 @@ impl Readiness {
 }
 
 /// One condition, and the sentence that says why it holds or does not.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Check {
     pub ok: bool,
     pub reason: String,
@@ -139,7 +144,7 @@ impl Check {
 }
 
 /// Calls that run and calls that ran. There is no place in it for a number or a word of a caller.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CallsView {
     /// Oldest first.
     pub active: Vec<ActiveCall>,
@@ -147,22 +152,35 @@ pub struct CallsView {
     pub recent: Vec<EndedCall>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ActiveCall {
     #[serde(flatten)]
     pub call: CallHead,
     /// The core's word for where the call stands (`connecting`, `talking`, `leaving`).
     pub phase: &'static str,
+    /// Who is heard: `caller`, `agent`, `both` or `nobody`.
+    pub floor: &'static str,
     pub counts: Counts,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// Something that happened in a running call. It can hold words.
+#[derive(Clone, PartialEq, Serialize, JsonSchema)]
+pub struct LiveEntry {
+    /// Counts the call's entries from 0.
+    pub number: u64,
+    #[serde(flatten)]
+    pub entry: Entry,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct EndedCall {
     #[serde(flatten)]
     pub call: CallHead,
     #[serde(rename = "seconds", serialize_with = "seconds")]
+    #[schemars(with = "f64")]
     pub lasted: Duration,
     #[serde(serialize_with = "ending")]
+    #[schemars(with = "crate::records::Ending")]
     pub reason: EndReason,
     pub counts: Counts,
     /// By provider; more than one where the call was handed on.
@@ -170,7 +188,7 @@ pub struct EndedCall {
 }
 
 /// What is fixed when a call begins.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CallHead {
     pub id: CallId,
     pub context: String,

@@ -1,0 +1,45 @@
+//! What people see. Each page is one file and one row of [`PAGES`]; every word of it stands in `text`.
+//!
+//! Pages are made here, whole, and work without scripts; scripts only keep fresh what is there. Everything that comes from
+//! outside goes through the macro `html!`, which escapes it.
+
+mod assets;
+mod axis;
+mod call;
+mod figures;
+mod history;
+mod live;
+mod plot;
+mod running;
+mod shell;
+mod story;
+pub(super) mod text;
+
+pub(super) use shell::{log_in, refusal};
+
+use super::{
+    login::{Door, Role},
+    routes::Routes,
+};
+use axum::http::Method;
+
+/// A page in the navigation.
+struct Page {
+    path: &'static str,
+    name: &'static str,
+    /// Who sees it there.
+    role: Role,
+}
+
+const PAGES: [Page; 2] = [
+    Page { path: "/", name: text::LIVE, role: Role::Viewer },
+    Page { path: "/history", name: text::HISTORY, role: Role::Viewer },
+];
+
+pub(super) fn add(routes: &mut Routes) {
+    routes.page(Method::GET, "/assets/{name}", Door::Anybody, assets::asset);
+    live::add(routes);
+    running::add(routes);
+    history::add(routes);
+    call::add(routes);
+}
