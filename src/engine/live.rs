@@ -119,8 +119,11 @@ impl LiveCalls {
 
     /// Ends one call; `false`: it does not run.
     pub fn end(&self, call: CallId, reason: EndReason) -> bool {
+        let inner = self.lock();
+        let Some(running) = inner.live.get(&call) else { return false };
         // As above.
-        self.lock().live.get(&call).map(|running| drop(running.doors.end.try_send(reason))).is_some()
+        let _ = running.doors.end.try_send(reason);
+        true
     }
 
     /// What happened in a call from this entry on; `None`: it does not run.

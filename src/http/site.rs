@@ -85,7 +85,7 @@ pub(super) struct App {
 }
 
 impl App {
-    fn new(site: Site) -> Self {
+    pub fn new(site: Site) -> Self {
         let Site { view, history, accounts, admin_token, public_url, port, counters } = site;
         let bearer = guard::Bearer::new(admin_token.as_ref());
         let live = Arc::new(api::live::Feed::new(counters.watchers.clone()));

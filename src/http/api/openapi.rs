@@ -17,7 +17,6 @@ use std::sync::{Arc, OnceLock};
 
 /// What every error is.
 #[derive(Serialize, JsonSchema)]
-#[expect(dead_code, reason = "only its shape is used; errors are written where they occur")]
 struct Error {
     /// What is wrong, in a sentence.
     error: String,

@@ -4,8 +4,12 @@
 //! outside goes through the macro `html!`, which escapes it.
 
 mod assets;
+mod axis;
+mod call;
 mod figures;
+mod history;
 mod live;
+mod plot;
 mod running;
 mod shell;
 mod story;
@@ -27,10 +31,15 @@ struct Page {
     role: Role,
 }
 
-const PAGES: [Page; 1] = [Page { path: "/", name: text::LIVE, role: Role::Viewer }];
+const PAGES: [Page; 2] = [
+    Page { path: "/", name: text::LIVE, role: Role::Viewer },
+    Page { path: "/history", name: text::HISTORY, role: Role::Viewer },
+];
 
 pub(super) fn add(routes: &mut Routes) {
     routes.page(Method::GET, "/assets/{name}", Door::Anybody, assets::asset);
     live::add(routes);
     running::add(routes);
+    history::add(routes);
+    call::add(routes);
 }

@@ -60,7 +60,6 @@ pub const HANG_UP: &str = "Hang up";
 pub const HANG_UP_ASK: &str = "Hang up this call?";
 pub const HANG_UP_HELP: &str = "The caller is cut off at once, without a word of goodbye.";
 pub const HANG_UP_NOW: &str = "Hang up now";
-pub const HANGING_UP: &str = "The call is being ended.";
 pub const HAS_ENDED: &str = "This call has ended.";
 pub const SEE_RECORD: &str = "See its record";
 pub const NOT_RUNNING: &str = "This call is not running, and no record of it is kept.";
@@ -99,6 +98,7 @@ pub const TIMELINE: &str = "The call on a time axis";
 pub const AGENT: &str = "Agent";
 pub const EVENTS: &str = "Events";
 pub const BARGE_IN: &str = "interruption";
+pub const TROUBLE: &str = "trouble";
 pub const FALSE_ALARM: &str = "false alarm";
 pub const TRANSCRIPT: &str = "What happened";
 pub const NOTHING_TOLD: &str = "Nothing is kept of what happened.";
@@ -111,13 +111,6 @@ pub const WITH_TOOLS: &str = "with tools";
 pub const WITH_FILLER: &str = "with a filler";
 pub const TOOL_LOG: &str = "Tools";
 pub const NO_TOOLS: &str = "No tool was called.";
-pub const TOOL: &str = "Tool";
-pub const OUTCOME: &str = "Outcome";
-pub const TOOK: &str = "Took";
-pub const AT: &str = "At";
-pub const GATE: &str = "Gate";
-pub const ARGUMENTS: &str = "Arguments";
-pub const AUDIT: &str = "Audit";
 pub const USAGE: &str = "What it used";
 pub const CONNECTED: &str = "Connected";
 pub const TOKENS: &str = "Tokens";
@@ -151,6 +144,10 @@ pub fn running(calls: usize) -> String {
         1 => "1 call".into(),
         calls => format!("{calls} calls"),
     }
+}
+
+pub fn count(calls: f64) -> String {
+    if calls == 1.0 { "1 call".into() } else { format!("{} calls", (calls * 10.0).round() / 10.0) }
 }
 
 pub fn phase(phase: &str) -> &str {
