@@ -107,9 +107,9 @@ pub(super) struct McpTestReport {
 /// Tests a server; or says with which status why not.
 pub(super) async fn try_server(app: &App, id: String) -> Result<McpTestReport, (StatusCode, &'static str)> {
     // A task of its own: what was started is ended, also when the client goes away.
-    let test = tokio::spawn(app.view.mcp_test(id)).await.map_err(|_| {
-        (StatusCode::INTERNAL_SERVER_ERROR, "the test failed inside the engine; see the log")
-    })?;
+    let test = tokio::spawn(app.view.mcp_test(id))
+        .await
+        .map_err(|_| (StatusCode::INTERNAL_SERVER_ERROR, "the test failed inside the engine; see the log"))?;
     match test {
         McpTest::Unknown => Err((StatusCode::NOT_FOUND, "there is no MCP server of this name")),
         McpTest::Busy => Err((StatusCode::CONFLICT, "another test of this server is under way")),

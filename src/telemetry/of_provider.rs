@@ -57,7 +57,7 @@ impl Metrics {
             for metric in family.get_metric() {
                 let Some(provider) = label(metric, "provider") else { continue };
                 let of = all.entry(provider.to_owned()).or_default();
-                let counted = metric.get_counter().value();
+                let counted = metric.get_counter().get_value();
                 let kind = |key| label(metric, key).unwrap_or_default().to_owned();
                 if name == TURN.name {
                     of.waited = bands(metric.get_histogram());

@@ -2,8 +2,8 @@
 
 mod calls;
 pub(super) mod live;
-mod operations;
 pub(super) mod openapi;
+mod operations;
 pub(super) mod private;
 mod stream;
 

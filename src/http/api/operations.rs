@@ -43,11 +43,8 @@ pub fn add(routes: &mut Routes) {
         Content::Json(schema::<McpStatus>),
     );
     routes.api(Method::GET, "/api/v1/mcp", Door::Api(Role::Viewer), mcp_status, doc);
-    let doc = Doc::new("Starts another instance of an MCP server, asks for its tools, and ends it. Calls no tool.").answer(
-        200,
-        "What came of it.",
-        Content::Json(schema::<McpTestReport>),
-    );
+    let doc = Doc::new("Starts another instance of an MCP server, asks for its tools, and ends it. Calls no tool.")
+        .answer(200, "What came of it.", Content::Json(schema::<McpTestReport>));
     routes.api(Method::POST, "/api/v1/mcp/{server}/test", Door::Api(Role::Admin), mcp_test, doc);
     let doc = Doc::new("What the engine stands on.").answer(200, "Now.", Content::Json(schema::<SystemView>));
     routes.api(Method::GET, "/api/v1/system", Door::Api(Role::Viewer), system, doc);
@@ -59,7 +56,11 @@ pub fn add(routes: &mut Routes) {
     routes.api(Method::GET, "/api/v1/log", Door::Api(Role::Operator), log, doc);
     let doc = Doc::new("Loads the configuration file anew, for calls to come. A file with problems changes nothing.")
         .answer(200, "It is in force.", Content::Json(schema::<ReloadReport>))
-        .answer(202, "It is in force; MCP servers wait for the last call to end.", Content::Json(schema::<ReloadReport>));
+        .answer(
+            202,
+            "It is in force; MCP servers wait for the last call to end.",
+            Content::Json(schema::<ReloadReport>),
+        );
     routes.api(Method::POST, "/api/v1/reload", Door::Api(Role::Admin), reload, doc);
     let doc = Doc::new("Has the engine take new calls, or give them back to the dialplan. Calls that run go on.")
         .body::<Taking>()

@@ -2,7 +2,6 @@
 
 pub const PROVIDERS: &str = "Providers";
 pub const NO_PROVIDERS: &str = "The configuration has no providers.";
-pub const HEALTH: &str = "Health";
 pub const CALLS_NOW: &str = "Calls now";
 pub const ANSWERS: &str = "Answers";
 pub const MEDIAN: &str = "Median wait";
@@ -16,7 +15,8 @@ pub const SINCE_START: &str = "since the engine started";
 pub const WAIT: &str = "Wait";
 pub const ANSWERED: &str = "Answers";
 pub const NO_ANSWERS: &str = "It has not answered anybody yet.";
-pub const SERVICES: &str = "A provider that fails is left alone for a while, then one call tries it again; its callers go to the fallbacks.";
+pub const SERVICES: &str =
+    "A provider that fails is left alone for a while, then one call tries it again; its callers go to the fallbacks.";
 
 pub const MCP: &str = "MCP";
 pub const MCP_TITLE: &str = "MCP servers";
@@ -28,7 +28,8 @@ pub const TRANSPORT: &str = "Transport";
 pub const RESTARTS: &str = "Restarts";
 pub const LAST_ERROR: &str = "Last error";
 pub const TEST: &str = "Test";
-pub const TEST_HELP: &str = "Starts another instance beside the one that runs, asks for its tools, and ends it. No tool is called.";
+pub const TEST_HELP: &str =
+    "Starts another instance beside the one that runs, asks for its tools, and ends it. No tool is called.";
 pub const SERVER_TOOL: &str = "The server's name";
 pub const EXPOSED: &str = "Agents know it as";
 pub const USABLE: &str = "Usable";
@@ -36,10 +37,8 @@ pub const YES: &str = "yes";
 pub const NO: &str = "no";
 pub const NO_MCP_TOOLS: &str = "It has told no tools yet.";
 pub const MISSING: &str = "Contexts list these, and the server has no such tool:";
-pub const TESTED: &str = "The test";
 pub const WORKS: &str = "The server answers.";
 pub const WORKS_NOT: &str = "The server does not work.";
-pub const DESCRIPTION: &str = "Description";
 pub const TOUCHES: &str = "Access";
 
 pub const SYSTEM: &str = "System";
