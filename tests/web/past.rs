@@ -55,7 +55,13 @@ fn record(number: u32, began: Timestamp) -> Record {
         transport: "rtp".into(),
         format: "ulaw".into(),
         reason: Ending::from(reason),
-        counts: Counts { agent_turns: turns.len() as u32 + 1, barge_ins: 1, tool_calls: 2, keys: 1, ..Counts::default() },
+        counts: Counts {
+            agent_turns: turns.len() as u32 + 1,
+            barge_ins: 1,
+            tool_calls: 2,
+            keys: 1,
+            ..Counts::default()
+        },
         turns,
         entries,
         left_out: 0,
@@ -137,7 +143,17 @@ fn conversation(number: u32) -> (Vec<Entry>, Vec<Turn>) {
 fn turn(turn: u64, at_ms: u64, wait: u64, tools: bool) -> Turn {
     let thinking_ms = if tools { wait + 1_500 } else { wait / 2 };
     let (endpointing_ms, speaking_ms, playout_ms) = (320 + wait / 6, wait / 4, 20);
-    Turn { at_ms, turn, provider: "openai".into(), endpointing_ms, thinking_ms, speaking_ms, playout_ms, tools, filled: tools }
+    Turn {
+        at_ms,
+        turn,
+        provider: "openai".into(),
+        endpointing_ms,
+        thinking_ms,
+        speaking_ms,
+        playout_ms,
+        tools,
+        filled: tools,
+    }
 }
 
 fn audit(tool: &str, duration: u64, error: Option<&str>) -> serde_json::Map<String, Value> {

@@ -117,7 +117,7 @@ fn mark(state: &str) -> &'static str {
 
 fn tools(label: &str, tools: &[McpToolView]) -> Markup {
     html! {
-        div.scroll tabindex="0" role="region" aria-labelledby=(label) {
+        div.scroll tabindex="0" role="group" aria-labelledby=(label) {
             table.cards {
                 thead { tr {
                     th scope="col" { (words::EXPOSED) }

@@ -148,7 +148,7 @@ fn media(media: &[MediaView]) -> Markup {
     html! {
         section aria-labelledby="media" {
             h2 #media { (words::MEDIA) }
-            div.scroll tabindex="0" role="region" aria-labelledby="media" {
+            div.scroll tabindex="0" role="group" aria-labelledby="media" {
                 table.cards {
                     thead { tr {
                         th scope="col" { (words::TRANSPORT) }
