@@ -33,7 +33,7 @@ pub use tools_api::{
 };
 pub use view::{
     About, ActiveCall, CallHead, CallsView, Check, EndedCall, EngineView, LiveEntry, McpServerView, McpStatus, McpTest,
-    McpTestedTool, McpToolView, Readiness, ReloadFailure, ReloadReport,
+    McpTestedTool, McpToolView, MediaView, ProviderView, Readiness, ReloadFailure, ReloadReport, SystemView,
 };
 
 use axum::{

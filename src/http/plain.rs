@@ -5,7 +5,7 @@ use super::{
     problem,
     routes::Routes,
     site::App,
-    view::McpTest,
+    view::{McpTest, McpTestedTool, ReloadFailure, ReloadReport},
 };
 use crate::telemetry;
 use axum::{
@@ -15,6 +15,8 @@ use axum::{
     http::{Method, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::json;
 
 pub(super) fn add(routes: &mut Routes) {
@@ -46,13 +48,18 @@ async fn calls(State(app): State<App>) -> Response {
     Json(app.view.calls()).into_response()
 }
 
-async fn reload(State(app): State<App>, body: Result<Bytes, BytesRejection>) -> Response {
-    if let Err(rejection) = body {
-        return problem(rejection.status(), "a reload takes no body");
-    }
-    let Ok(permit) = app.reloading.try_acquire_owned() else {
-        return problem(StatusCode::CONFLICT, "another reload is under way");
-    };
+/// What came of a reload.
+pub(super) enum Reloaded {
+    Done(ReloadReport),
+    Refused(ReloadFailure),
+    /// Another one is under way.
+    Busy,
+    Failed,
+}
+
+/// Loads the configuration anew, once at a time.
+pub(super) async fn load_anew(app: App) -> Reloaded {
+    let Ok(permit) = app.reloading.try_acquire_owned() else { return Reloaded::Busy };
     let reload = app.view.reload();
     // A task of its own, because this handler is dropped when the client goes away.
     let done = tokio::spawn(async move {
@@ -61,30 +68,61 @@ async fn reload(State(app): State<App>, body: Result<Bytes, BytesRejection>) -> 
         result
     });
     match done.await {
-        Ok(Ok(report)) => {
-            let status = if report.reload_pending { StatusCode::ACCEPTED } else { StatusCode::OK };
-            (status, Json(report)).into_response()
-        }
-        Ok(Err(failure)) => (StatusCode::UNPROCESSABLE_ENTITY, Json(failure)).into_response(),
-        Err(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, "the reload failed inside the engine; see the log"),
+        Ok(Ok(report)) => Reloaded::Done(report),
+        Ok(Err(failure)) => Reloaded::Refused(failure),
+        Err(_) => Reloaded::Failed,
     }
 }
 
-async fn mcp_status(State(app): State<App>) -> Response {
+pub(super) async fn reload(State(app): State<App>, body: Result<Bytes, BytesRejection>) -> Response {
+    if let Err(rejection) = body {
+        return problem(rejection.status(), "a reload takes no body");
+    }
+    match load_anew(app).await {
+        Reloaded::Done(report) => {
+            let status = if report.reload_pending { StatusCode::ACCEPTED } else { StatusCode::OK };
+            (status, Json(report)).into_response()
+        }
+        Reloaded::Refused(failure) => (StatusCode::UNPROCESSABLE_ENTITY, Json(failure)).into_response(),
+        Reloaded::Busy => problem(StatusCode::CONFLICT, "another reload is under way"),
+        Reloaded::Failed => {
+            problem(StatusCode::INTERNAL_SERVER_ERROR, "the reload failed inside the engine; see the log")
+        }
+    }
+}
+
+pub(super) async fn mcp_status(State(app): State<App>) -> Response {
     Json(app.view.mcp_status()).into_response()
 }
 
-async fn mcp_test(State(app): State<App>, Path(id): Path<String>) -> Response {
+/// What came of a test of an MCP server.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct McpTestReport {
+    pub ok: bool,
+    pub duration_ms: u64,
+    pub tools: Vec<McpTestedTool>,
+    pub error: Option<String>,
+}
+
+/// Tests a server; or says with which status why not.
+pub(super) async fn try_server(app: &App, id: String) -> Result<McpTestReport, (StatusCode, &'static str)> {
     // A task of its own: what was started is ended, also when the client goes away.
-    let Ok(test) = tokio::spawn(app.view.mcp_test(id)).await else {
-        return problem(StatusCode::INTERNAL_SERVER_ERROR, "the test failed inside the engine; see the log");
-    };
-    let (took, result) = match test {
-        McpTest::Unknown => return problem(StatusCode::NOT_FOUND, "there is no MCP server of this name"),
-        McpTest::Busy => return problem(StatusCode::CONFLICT, "another test of this server is under way"),
-        McpTest::Done { took, result } => (took, result),
-    };
-    let (ok, error) = (result.is_ok(), result.as_ref().err().cloned());
-    let tools = result.unwrap_or_default();
-    Json(json!({ "ok": ok, "duration_ms": took.as_millis() as u64, "tools": tools, "error": error })).into_response()
+    let test = tokio::spawn(app.view.mcp_test(id))
+        .await
+        .map_err(|_| (StatusCode::INTERNAL_SERVER_ERROR, "the test failed inside the engine; see the log"))?;
+    match test {
+        McpTest::Unknown => Err((StatusCode::NOT_FOUND, "there is no MCP server of this name")),
+        McpTest::Busy => Err((StatusCode::CONFLICT, "another test of this server is under way")),
+        McpTest::Done { took, result } => {
+            let (ok, error) = (result.is_ok(), result.as_ref().err().cloned());
+            Ok(McpTestReport { ok, duration_ms: took.as_millis() as u64, tools: result.unwrap_or_default(), error })
+        }
+    }
+}
+
+pub(super) async fn mcp_test(State(app): State<App>, Path(id): Path<String>) -> Response {
+    match try_server(&app, id).await {
+        Ok(report) => Json(report).into_response(),
+        Err((status, why)) => problem(status, why),
+    }
 }

@@ -3,6 +3,7 @@
 mod access;
 mod attacks;
 mod history;
+mod operations;
 
 use super::{serve::Peer, *};
 use crate::{
@@ -26,7 +27,7 @@ use std::{
     path::Path,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -48,6 +49,8 @@ pub(super) struct Sample {
     hung_up: Mutex<Vec<CallId>>,
     reloads: AtomicUsize,
     reloads_done: Arc<AtomicUsize>,
+    /// New calls are declined.
+    draining: AtomicBool,
 }
 
 impl Default for Sample {
@@ -71,6 +74,7 @@ impl Default for Sample {
             hung_up: Mutex::default(),
             reloads: AtomicUsize::new(0),
             reloads_done: Arc::default(),
+            draining: AtomicBool::default(),
         }
     }
 }
@@ -152,6 +156,52 @@ impl EngineView for Sample {
             _ => McpTest::Unknown,
         };
         Box::pin(std::future::ready(test))
+    }
+
+    fn providers(&self) -> BTreeMap<String, ProviderView> {
+        let band = |up_to_s, turns| telemetry::Waited { up_to_s, turns };
+        let figures = telemetry::ProviderFigures {
+            waited: vec![band(Some(0.5), 3), band(Some(1.0), 90), band(Some(2.0), 6), band(None, 1)],
+            losses: [("stalled".to_owned(), 2)].into(),
+            connected_seconds: 187.0,
+            costs: [("USD".to_owned(), 12.345)].into(),
+            ..telemetry::ProviderFigures::default()
+        };
+        let main = ProviderView {
+            kind: "openai_realtime".into(),
+            state: "asked",
+            contexts: vec!["sales".into()],
+            fallback_of: vec!["night".into()],
+            calls: 1,
+            figures,
+        };
+        let ill = ProviderView {
+            kind: "gemini_live".into(),
+            state: "left_alone",
+            contexts: vec!["<night>".into()],
+            fallback_of: vec![],
+            calls: 0,
+            figures: telemetry::ProviderFigures::default(),
+        };
+        [("main".to_owned(), main), ("ill".to_owned(), ill)].into()
+    }
+
+    fn system(&self) -> SystemView {
+        let media = MediaView { transport: "rtp", bind: "127.0.0.1 20000–20199".into(), open: 3, most: Some(100) };
+        SystemView {
+            about: self.about(),
+            readiness: self.readiness(),
+            calls: 1,
+            calls_max: 50,
+            draining: self.draining.load(Ordering::SeqCst),
+            reload_pending: false,
+            configuration: Some("/etc/offhook/offhook.yaml".into()),
+            media: vec![media],
+        }
+    }
+
+    fn take_calls(&self, taken: bool) {
+        self.draining.store(!taken, Ordering::SeqCst);
     }
 }
 

@@ -4,6 +4,7 @@ use crate::{
     call::EndReason,
     facts::{CallId, Direction},
     records::{Counts, Entry, Used},
+    telemetry::ProviderFigures,
 };
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -30,9 +31,59 @@ pub trait EngineView: Send + Sync + 'static {
     /// Starts an instance of a server beside the one that runs, asks for its tools, and ends it. Bounded in time by
     /// the server's own limits.
     fn mcp_test(&self, id: String) -> BoxFuture<'static, McpTest>;
+    /// The providers of the configuration, by their names.
+    fn providers(&self) -> BTreeMap<String, ProviderView>;
+    fn system(&self) -> SystemView;
+    /// Whether new calls are taken; those that run go on either way.
+    fn take_calls(&self, taken: bool);
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// One entry of `providers`.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct ProviderView {
+    /// `openai_realtime`, say.
+    pub kind: String,
+    /// What calls may expect: `asked`, `tried` (one call tries it after it has failed), or `left_alone`.
+    pub state: &'static str,
+    /// Contexts whose calls begin with it.
+    pub contexts: Vec<String>,
+    /// Contexts that have it among their `fallbacks`.
+    pub fallback_of: Vec<String>,
+    /// Calls that it has now.
+    pub calls: usize,
+    pub figures: ProviderFigures,
+}
+
+/// What the engine stands on.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct SystemView {
+    pub about: About,
+    pub readiness: Readiness,
+    /// Calls that run now, and how many may.
+    pub calls: usize,
+    pub calls_max: usize,
+    /// New calls go back to the dialplan.
+    pub draining: bool,
+    /// A reload of MCP servers waits for the last call to end.
+    pub reload_pending: bool,
+    /// The file that a reload reads; `None`: the configuration is part of the program.
+    pub configuration: Option<String>,
+    /// Where calls' audio comes in, and how much of it is in use.
+    pub media: Vec<MediaView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MediaView {
+    /// `audiosocket` or `rtp`.
+    pub transport: &'static str,
+    /// An address, or an address with a range of ports.
+    pub bind: String,
+    pub open: usize,
+    /// `None`: as many as there may be calls.
+    pub most: Option<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct McpStatus {
     pub enabled: bool,
     /// A reload waits for the last call to end.
@@ -40,7 +91,7 @@ pub struct McpStatus {
     pub servers: BTreeMap<String, McpServerView>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct McpServerView {
     /// `stdio` or `http`.
     pub transport: &'static str,
@@ -54,7 +105,7 @@ pub struct McpServerView {
     pub missing: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct McpToolView {
     /// As the server calls it.
     pub name: String,
@@ -66,7 +117,7 @@ pub struct McpToolView {
     pub reason: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct McpTestedTool {
     /// As the server calls it.
     pub name: String,
@@ -198,7 +249,7 @@ pub struct CallHead {
 }
 
 /// A new generation is in force.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReloadReport {
     pub generation: u64,
     /// What differs from the generation before, one phrase each.
@@ -210,7 +261,7 @@ pub struct ReloadReport {
 }
 
 /// The file was refused and the generation before stays in force.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReloadFailure {
     /// As `offhook check` prints them, at least one: `FILE:LINE: path: what is wrong; a suggestion`.
     pub problems: Vec<String>,

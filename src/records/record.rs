@@ -52,7 +52,7 @@ pub struct Record {
 
 /// The sound of a call, in the folder `recordings` beside the archive: the caller on the left, what the caller heard on
 /// the right.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Recorded {
     pub file: String,
     /// When its first sample was heard, since the call began.

@@ -106,6 +106,34 @@ async function deletes(page) {
   check((await page.locator("tbody th a").count()) === before - 1, "one call less");
 }
 
+// What an admin does with the engine itself.
+async function runsTheEngine(page) {
+  await page.getByRole("link", { name: "Providers" }).click();
+  await page.getByRole("heading", { name: "voice scripted" }).waitFor();
+  await look(page, "providers");
+  await page.getByRole("link", { name: "MCP" }).click();
+  const weather = page.locator("section", { has: page.getByRole("heading", { name: "weather" }) });
+  const broken = page.locator("section", { has: page.getByRole("heading", { name: "broken" }) });
+  await look(page, "MCP");
+  await weather.getByRole("button", { name: "Test" }).click();
+  await weather.getByText("The server answers.").waitFor();
+  await broken.getByRole("button", { name: "Test" }).click();
+  await broken.getByText("The server does not work.").waitFor();
+  await look(page, "MCP, tested");
+  await page.getByRole("link", { name: "System" }).click();
+  await page.getByText("offhook is up").first().waitFor();
+  await look(page, "system");
+  await page.getByRole("button", { name: "Load the configuration anew" }).click();
+  await page.getByText("The configuration is in force.").waitFor();
+  await page.getByRole("button", { name: "Take no new calls" }).click();
+  await page.getByText("New calls are declined.").waitFor();
+  const declined = await call("library");
+  await declined.ended;
+  await page.getByRole("button", { name: "Take calls again" }).click();
+  await page.getByText("New calls are taken.").waitFor();
+  await look(page, "system again");
+}
+
 async function looksOnly(page) {
   await logIn(page, "viewer");
   const caller = await call("library");
@@ -151,6 +179,7 @@ for (const viewport of [WIDE, PHONE]) {
   await byKeyboard(page);
   await isLoggedOut(page, context);
   await deletes(page);
+  await runsTheEngine(page);
   await page.getByRole("button", { name: "Log out" }).click();
   await looksOnly(page);
   await context.close();

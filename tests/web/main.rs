@@ -47,14 +47,28 @@ async fn engine(calls: u32) -> (Offhook, tempfile::TempDir) {
     let place = Place::free();
     let yaml = format!(
         "http: {{ bind: \"127.0.0.1:{}\", accounts: \"{}\" }}\nrecords: {{ directory: \"{}\" }}\nmedia:\n{}\
-         turns: {{ owner: provider }}\n{}",
+         turns: {{ owner: provider }}\n{}{}",
         place.http,
         folder.path().join("accounts.json").display(),
         records.display(),
         place.media(),
         AGENTS.trim_start(),
+        mcp(),
     );
     (Offhook::start(place, &yaml).await, folder)
+}
+
+/// A server that works and one that does not. The first is a program of this project, beside offhook itself.
+fn mcp() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (config, samples) = (root.join("config/aviation_atis.yaml"), root.join("mcp_servers/aviation_atis/samples"));
+    format!(
+        "mcp:\n  enabled: true\n  servers:\n    weather: {{ transport: stdio, command: [aviation_atis, --config, '{}', \
+         --offline, '{}', --now, 2026-11-20T14:00:00Z] }}\n    broken: {{ transport: stdio, command: [sh, -c, 'exit 3'], \
+         restart: {{ enabled: false }} }}\n",
+        config.display(),
+        samples.display()
+    )
 }
 
 /// Runs a script of this folder with a browser.

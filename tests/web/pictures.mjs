@@ -36,6 +36,10 @@ for (const [name, options] of [
   await page.locator("tbody th a").first().click();
   await page.getByText("Goodbye!").waitFor();
   await take("record");
+  for (const where of ["providers", "mcp", "system"]) {
+    await page.goto(`${PAGE}/${where}`);
+    await take(where);
+  }
   await context.close();
 }
 for (const caller of callers) caller.hangUp();

@@ -3,6 +3,7 @@
 mod calls;
 pub(super) mod live;
 pub(super) mod openapi;
+mod operations;
 pub(super) mod private;
 mod stream;
 
@@ -34,6 +35,7 @@ pub(super) fn add(routes: &mut Routes) {
     routes.api(Method::GET, "/api/v1/session", Door::Api(Role::Viewer), session, doc);
     live::add(routes);
     calls::add(routes);
+    operations::add(routes);
     let doc = Doc::new("This document.").answer(200, "OpenAPI 3.1.", Content::Json(schema::<serde_json::Value>));
     routes.api(Method::GET, "/api/v1/openapi.json", Door::Api(Role::Viewer), openapi::document, doc);
 }

@@ -141,14 +141,18 @@ fn contents(content: &Content, schemas: &mut SchemaGenerator) -> Map<String, Val
     }
 }
 
-/// Every name in a path is a call's.
+/// What is called `id` in a path is a call's; anything else is a name of the configuration.
 fn path_parameters(path: &str) -> Vec<Value> {
     let names = path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
-    let parameter = |name: &str| {
-        json!({
+    let parameter = |name: &str| match name {
+        "id" => json!({
             "name": name, "in": "path", "required": true, "description": "A call's id.",
             "schema": { "type": "string", "format": "uuid" },
-        })
+        }),
+        _ => json!({
+            "name": name, "in": "path", "required": true, "description": "A name of the configuration.",
+            "schema": { "type": "string", "minLength": 1 },
+        }),
     };
     names.map(parameter).collect()
 }

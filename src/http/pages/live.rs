@@ -72,7 +72,7 @@ fn view(app: &App, operator: bool) -> Markup {
     }
 }
 
-fn checks(readiness: &Readiness) -> Markup {
+pub fn checks(readiness: &Readiness) -> Markup {
     let ready = readiness.is_ready();
     html! {
         section.checks aria-label=(text::CHECKS) {

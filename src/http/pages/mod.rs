@@ -9,10 +9,13 @@ mod call;
 mod figures;
 mod history;
 mod live;
+mod mcp;
 mod plot;
+mod providers;
 mod running;
 mod shell;
 mod story;
+mod system;
 pub(super) mod text;
 
 pub(super) use shell::{log_in, refusal};
@@ -31,9 +34,12 @@ struct Page {
     role: Role,
 }
 
-const PAGES: [Page; 2] = [
+const PAGES: [Page; 5] = [
     Page { path: "/", name: text::LIVE, role: Role::Viewer },
     Page { path: "/history", name: text::HISTORY, role: Role::Viewer },
+    Page { path: "/providers", name: text::operations::PROVIDERS, role: Role::Viewer },
+    Page { path: "/mcp", name: text::operations::MCP, role: Role::Viewer },
+    Page { path: "/system", name: text::operations::SYSTEM, role: Role::Viewer },
 ];
 
 pub(super) fn add(routes: &mut Routes) {
@@ -42,4 +48,7 @@ pub(super) fn add(routes: &mut Routes) {
     running::add(routes);
     history::add(routes);
     call::add(routes);
+    providers::add(routes);
+    mcp::add(routes);
+    system::add(routes);
 }

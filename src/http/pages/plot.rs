@@ -13,7 +13,7 @@ pub struct Bar {
 }
 
 pub struct Plot<'a> {
-    pub id: &'static str,
+    pub id: &'a str,
     pub title: &'a str,
     /// The time it is about.
     pub about: &'a str,
