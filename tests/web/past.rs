@@ -65,6 +65,7 @@ fn record(number: u32, began: Timestamp) -> Record {
         turns,
         entries,
         left_out: 0,
+        recording: None,
         usage: vec![Used {
             provider: provider.into(),
             tokens: [("input_audio".into(), 1_843), ("output_audio".into(), 902), ("output_text".into(), 211)].into(),

@@ -58,6 +58,7 @@ fn record(number: u32) -> Record {
         }],
         entries: events.into_iter().zip(0..).map(|(event, at)| Entry { at_ms: at * 1_000, event }).collect(),
         left_out: 0,
+        recording: None,
         usage: ended(EndReason::AgentSilent).usage,
     }
 }
