@@ -268,7 +268,9 @@ async fn run(
     }
     let (end, operator) = mpsc::channel(1);
     let (words, asides) = mpsc::channel(ASIDES_MAX);
-    let mut entered = shared.live.enter(&facts, seat, Doors { end, words });
+    // Who forbids that words are kept does not want them on screens either.
+    let shown = shared.bound.records.as_ref().is_none_or(|records| records.words);
+    let mut entered = shared.live.enter(&facts, seat, Doors { end, words }, shown);
     let _counted = shared.metrics.call_started();
     let toolbox = generation.toolbox(&facts.context, transfers);
     let greeting = granted.greeting.as_deref().map(|greeting| prompt::fill(greeting, &facts));

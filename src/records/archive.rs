@@ -3,6 +3,7 @@
 use super::Record;
 use crate::facts::CallId;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io;
 
@@ -19,6 +20,12 @@ pub trait Archive: Send {
     /// # Errors
     /// When the database cannot be read.
     fn find(&self, search: &Search) -> Result<Vec<Row>, ArchiveError>;
+
+    /// How many calls began in each hour of this time, and what they cost.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    fn hours(&self, since: Timestamp, until: Timestamp) -> Result<Vec<Hour>, ArchiveError>;
 
     /// # Errors
     /// When the database cannot be read, or holds something else under this id.
@@ -56,7 +63,7 @@ pub struct Search {
 }
 
 /// One call in a list.
-#[derive(Clone, PartialEq, Serialize)]
+#[derive(Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
     /// For [`Search::after`].
     #[serde(skip)]
@@ -74,6 +81,18 @@ pub struct Row {
     pub turns: u32,
     pub tool_calls: u32,
     /// In `currency`; `None` where nothing was priced, or in several currencies.
+    pub cost: Option<f64>,
+    pub currency: Option<String>,
+}
+
+/// The calls of one class of reasons that began within one hour.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Hour {
+    pub began: Timestamp,
+    pub class: String,
+    pub calls: u64,
+    pub seconds: f64,
+    /// In `currency`; calls without a price, or in several currencies, are an entry of their own.
     pub cost: Option<f64>,
     pub currency: Option<String>,
 }

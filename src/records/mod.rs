@@ -9,13 +9,15 @@
 
 mod archive;
 mod diary;
+mod reader;
 mod record;
 mod recording;
 mod spool;
 mod sqlite;
 
-pub use archive::{Archive, ArchiveError, Row, Search};
+pub use archive::{Archive, ArchiveError, Hour, Row, Search};
 pub use diary::{Close, Diary};
+pub use reader::{ReadError, Reader};
 pub use record::{Cost, Counts, Ending, Entry, Event, Record, Recorded, Turn, Used};
 pub use recording::{Recorder, RecordingCounters, Waveform, open_recording, recording_file};
 pub use sqlite::Sqlite;

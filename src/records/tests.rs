@@ -261,6 +261,10 @@ impl Archive for Moody {
         self.archive.find(search)
     }
 
+    fn hours(&self, since: Timestamp, until: Timestamp) -> Result<Vec<Hour>, ArchiveError> {
+        self.archive.hours(since, until)
+    }
+
     fn get(&self, id: CallId) -> Result<Option<Record>, ArchiveError> {
         self.archive.get(id)
     }

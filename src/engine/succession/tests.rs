@@ -135,7 +135,7 @@ impl Stage {
         };
         let seat = engine.shared.live.seat(1).unwrap();
         let (end, words) = (mpsc::channel(1).0, mpsc::channel(1).0);
-        let entered = engine.shared.live.enter(&facts, seat, Doors { end, words });
+        let entered = engine.shared.live.enter(&facts, seat, Doors { end, words }, true);
         Self {
             engine,
             generation,
