@@ -72,6 +72,7 @@ pub(super) struct CallTask<'a> {
     pub post: &'a mut Post,
     /// Where records are kept.
     pub diary: &'a mut Option<Diary>,
+    /// Keeps what both sides sound like, as far as the core lets it.
     pub recorder: &'a mut Option<Recorder>,
     /// What is told of the call to those who carry it on.
     pub story: Story,
@@ -321,11 +322,7 @@ impl CallTask<'_> {
             Note::TransferFailed(why) => {
                 warn!(reason = why.label(), "{}; the caller stays with the agent", why.describe());
             }
-            Note::Recording(state) => {
-                if let Some(recorder) = self.recorder {
-                    recorder.set(*state);
-                }
-            }
+            Note::Recording(state) => self.recorder.iter_mut().for_each(|recorder| recorder.set(*state)),
             _ => {}
         }
         // For mail, and for an agent that takes the call over.
@@ -365,9 +362,7 @@ impl CallTask<'_> {
             Measure::SlotsMissed(slots) => {
                 self.shared.metrics.slots_missed(u64::from(slots));
                 self.entered.missed(u64::from(slots));
-                if let Some(recorder) = self.recorder {
-                    recorder.misses(slots);
-                }
+                self.recorder.iter_mut().for_each(|recorder| recorder.misses(slots));
             }
             Measure::StaleAudio(bytes) => self.shared.metrics.frames_dropped(FrameDrop::StaleResponse, frames(bytes)),
             Measure::Interrupted(bytes) => self.shared.metrics.frames_dropped(FrameDrop::Interrupted, frames(bytes)),

@@ -255,7 +255,7 @@ async fn a_call_tells_where_its_recording_is_and_takes_it_along_when_it_is_delet
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_who_does_not_want_to_be_recorded_is_not() {
-    let script = "- tone: { hertz: 440, for: 3s }\n- call: { tool: stop_recording }\n- tone: { hertz: 900, for: 60s }";
+    let script = "- pause: 2s\n- tone: { hertz: 440, for: 3s }\n- call: { tool: stop_recording }\n- tone: { hertz: 900, for: 60s }";
     let scene = Scene::with(script, ", stop_recording", "", "").await;
     let mut phone = scene.call(silence(ms(60_000))).await;
     phone.wait_to_hear(AGENT_HZ, ms(1_500), SOON).await;

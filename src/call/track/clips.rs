@@ -95,9 +95,10 @@ pub struct ClipQueue {
 impl ClipQueue {
     pub fn push(&mut self, spoken: &Spoken, purpose: Purpose, format: Format) {
         let rest = spoken.clip.render(format);
+        // One for which there is no room was not heard either.
+        self.notices_owed += usize::from(purpose == Purpose::Notice && !rest.is_empty());
         if self.waiting.len() < WAITING_MAX && !rest.is_empty() {
             self.waiting.push_back(Waiting { text: spoken.text.clone(), purpose, rest, sent: 0 });
-            self.notices_owed += usize::from(purpose == Purpose::Notice);
         }
     }
 
