@@ -23,6 +23,7 @@ const LAYERS: &[&[&str]] = &[
     &["stt", "llm", "speech"],
     &["asterisk", "provider", "outbound", "mcp", "http"],
     &["store"],
+    &["doctor"],
     &["engine"],
 ];
 /// The core decides; these carry bytes and read clocks.

@@ -4,6 +4,7 @@ mod bench;
 mod caller;
 mod calls;
 mod demo;
+mod doctor;
 mod gate;
 mod serve;
 mod speech;
@@ -28,6 +29,7 @@ struct Arguments {
 const MANUAL: &str = "\
 FIRST STEPS
   offhook demo                      watch an agent work: no Asterisk, no key
+  offhook doctor --config FILE      what is wrong with the installation; places test calls, leaves nothing behind
   offhook check FILE                every mistake of a configuration at once, each with its line
   offhook run --config FILE         take calls
   offhook calls, offhook call ID    what is kept of calls that ended (section records)
@@ -50,7 +52,7 @@ PAGES (run), on 127.0.0.1:15000 unless http.bind says otherwise
 
 EXIT CODES
   0  all well
-  1  the configuration has problems, or the bench missed a bar
+  1  the configuration or the installation has problems, or the bench missed a bar
   2  wrong arguments
   3  the engine could not start, or the demo's caller was not understood
 ";
@@ -72,6 +74,8 @@ enum Command {
         #[arg(long, value_name = "FILE", conflicts_with = "file")]
         config: Option<PathBuf>,
     },
+    /// What is wrong with an installation, from Asterisk's modules to a test call, and what to do about it.
+    Doctor(doctor::DoctorArguments),
     /// May this tool run? The gate of Agent Action Contract v1 as a service, as an MCP server, or over a file.
     Gate(gate::GateArguments),
     /// What a call costs, beside a floor measured in the same run.
@@ -96,6 +100,7 @@ pub fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Run(arguments) => serve::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Gate(arguments) => gate::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::BenchFloor(arguments) => bench::run_floor(&arguments),
