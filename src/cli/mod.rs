@@ -6,6 +6,7 @@ mod calls;
 mod demo;
 mod doctor;
 mod gate;
+mod init;
 mod serve;
 mod speech;
 mod transcript;
@@ -29,6 +30,7 @@ struct Arguments {
 const MANUAL: &str = "\
 FIRST STEPS
   offhook demo                      watch an agent work: no Asterisk, no key
+  offhook init                      a configuration of your own, tested while it is made
   offhook doctor --config FILE      what is wrong with the installation; places test calls, leaves nothing behind
   offhook check FILE                every mistake of a configuration at once, each with its line
   offhook run --config FILE         take calls
@@ -53,7 +55,7 @@ PAGES (run), on 127.0.0.1:15000 unless http.bind says otherwise
 EXIT CODES
   0  all well
   1  the configuration or the installation has problems, or the bench missed a bar
-  2  wrong arguments
+  2  wrong arguments, or init could not write
   3  the engine could not start, or the demo's caller was not understood
 ";
 
@@ -74,6 +76,8 @@ enum Command {
         #[arg(long, value_name = "FILE", conflicts_with = "file")]
         config: Option<PathBuf>,
     },
+    /// Ask a few questions, test the answers, and write a configuration and the dialplan that goes with it.
+    Init(init::InitArguments),
     /// What is wrong with an installation, from Asterisk's modules to a test call, and what to do about it.
     Doctor(doctor::DoctorArguments),
     /// May this tool run? The gate of Agent Action Contract v1 as a service, as an MCP server, or over a file.
@@ -100,6 +104,7 @@ pub fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Run(arguments) => serve::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Init(arguments) => init::run(arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Gate(arguments) => gate::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
