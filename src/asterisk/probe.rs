@@ -29,13 +29,15 @@ use std::{future::Future, io, time::Duration};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinHandle,
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
 /// The events socket, and what it asks before it flows.
 const EVENTS_MAX: Duration = Duration::from_secs(8);
+/// A channel that was deleted goes within milliseconds.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// What was dropped in the middle is cleared away within this.
 const CLEAR_AWAY_MAX: Duration = Duration::from_secs(6);
 
@@ -144,7 +146,14 @@ impl Probe {
         let channel = format!("{}-caller-{}", self.ari.names().app(), far.call);
         let caller = Caller { ari: self.ari.clone(), channel: channel.clone() };
         let made = self.ari.external_media(channel.clone(), &port.wire(&far), choice.format).await;
-        let made = made.map_err(|error| ProbeError::Step(SetupStep::MediaChannel, Some(error)))?;
+        let made = match made {
+            Ok(made) => made,
+            Err(error) => {
+                // Who is not subscribed is told so.
+                let _ = self.ari.forget_channel(&channel).await;
+                return Err(ProbeError::Step(SetupStep::MediaChannel, Some(error)));
+            }
+        };
         let arrival = within(MEDIA_START_MAX, async {
             loop {
                 let arrival = self.arrivals.recv().await?;
@@ -168,18 +177,25 @@ impl Probe {
     /// Ends the connection when everything is cleared away: `false` when Asterisk did not do that in time.
     pub async fn close(self) -> bool {
         let settled = self.ari.settled(CLEAR_AWAY_MAX).await;
-        let own = format!("{}-", self.ari.names().app());
-        let left = match (self.ari.list_channels().await, self.ari.list_bridges().await) {
-            (Ok(channels), Ok(bridges)) => {
-                let ids = channels.into_iter().map(|channel| channel.id).chain(bridges.into_iter().map(|it| it.id));
-                ids.filter(|id| id.contains(&own)).count()
+        let gone = timeout(CLEAR_AWAY_MAX, async {
+            while self.left().await > 0 {
+                sleep(LOOK_EVERY).await;
             }
-            // Who cannot be asked is not accused.
-            _ => 0,
-        };
+        });
+        let gone = gone.await.is_ok();
         drop(self.stop);
         let _ = timeout(CONNECT_MAX, self.events).await;
-        settled && left == 0
+        settled && gone
+    }
+
+    /// Channels and bridges of ours. An Asterisk that cannot be asked is not accused.
+    async fn left(&self) -> usize {
+        let (Ok(channels), Ok(bridges)) = (self.ari.list_channels().await, self.ari.list_bridges().await) else {
+            return 0;
+        };
+        let own = format!("{}-", self.ari.names().app());
+        let ids = channels.into_iter().map(|channel| channel.id).chain(bridges.into_iter().map(|bridge| bridge.id));
+        ids.filter(|id| id.contains(&own)).count()
     }
 }
 

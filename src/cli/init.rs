@@ -269,7 +269,11 @@ fn checked(plan: &write::Files, secrets: &Secrets) -> Option<Config> {
     };
     let problems = match config::load_str(&plan.config_name(), plan.yaml(), &env, &offhook::provider::catalog()) {
         Ok(config) => match offhook::engine::check(config.clone()) {
-            Ok(_) => return Some(config),
+            Ok(warnings) => {
+                let own = config.warnings.iter().map(ToString::to_string);
+                own.chain(warnings).for_each(|warning| eprintln!("warning: {warning}"));
+                return Some(config);
+            }
             Err(problems) => problems.join("\n"),
         },
         Err(problems) => problems.to_string(),

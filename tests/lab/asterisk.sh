@@ -14,6 +14,8 @@
 #   LAB_TLS_PORT        ARI over TLS as well, with LAB_TLS_CERTIFICATE and LAB_TLS_KEY, PEM files
 #   LAB_AUDIOSOCKET     host:port where offhook accepts AudioSocket()
 #   LAB_PHONE_PASSWORD  for the SIP account `softphone`; without it nobody can register
+#   LAB_WITHOUT         modules that are not loaded, such as `chan_rtp chan_audiosocket`
+#   LAB_ARI_READ_ONLY   yes: the ARI user may look, but not act
 #   LAB_BIND            address for SIP; other than 127.0.0.1 there are no callers without account
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -32,7 +34,7 @@ shift 2
 fill() {
   local name script=
   for name in HTTP_PORT SIP_PORT RTP_FIRST RTP_LAST ARI_USER ARI_PASSWORD AUDIOSOCKET PHONE_PASSWORD BIND \
-    TLS_PORT TLS_CERTIFICATE TLS_KEY DIR MODULES REPOSITORY; do
+    TLS_PORT TLS_CERTIFICATE TLS_KEY ARI_READ_ONLY DIR MODULES REPOSITORY; do
     local variable=LAB_$name
     script+="s|@$name@|${!variable:-}|g;"
   done
@@ -42,6 +44,7 @@ fill() {
 write_configuration() {
   : "${LAB_ARI_PASSWORD:?is required: no password is built in}"
   LAB_ARI_USER=${LAB_ARI_USER:-offhook}
+  LAB_ARI_READ_ONLY=${LAB_ARI_READ_ONLY:-no}
   LAB_HTTP_PORT=${LAB_HTTP_PORT:-8088}
   LAB_SIP_PORT=${LAB_SIP_PORT:-5060}
   LAB_RTP_FIRST=${LAB_RTP_FIRST:-12000}
@@ -67,6 +70,7 @@ write_configuration() {
     [ "$name" = http_tls.conf ] && [ -z "${LAB_TLS_PORT:-}" ] && continue
     fill <"$template" >"$directory/etc/$name"
   done
+  for name in ${LAB_WITHOUT:-}; do sed -i "/^load = $name\.so/d" "$directory/etc/modules.conf"; done
   # Parts that complain in the log when a file of theirs is missing, and need nothing in it.
   for name in acl stasis manager pjproject websocket_client chan_websocket; do : >"$directory/etc/$name.conf"; done
   for name in ccss cdr cel features udptl queuerules cli cli_permissions dsp; do

@@ -147,8 +147,17 @@ pub const fn greeting(provider: Kind) -> &'static str {
     }
 }
 
-/// A text of the user's in YAML: nothing in it is a variable.
+/// A text of the user's in YAML: nothing in it is a variable. Quotes only where they are needed.
 fn quoted(text: &str) -> String {
+    const WORDS: [&str; 9] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:".contains(c);
+    let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric()) && !text.ends_with(':');
+    let word = !WORDS.contains(&text.to_ascii_lowercase().as_str())
+        && text.contains(|c: char| !"0123456789abcdefxo._:-".contains(c));
+    let address = text.matches('.').count() == 3;
+    if begins && text.chars().all(plain) && (word || address) {
+        return text.to_owned();
+    }
     serde_json::Value::from(text.replace("${", "$${")).to_string()
 }
 
