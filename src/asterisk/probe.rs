@@ -146,14 +146,7 @@ impl Probe {
         let channel = format!("{}-caller-{}", self.ari.names().app(), far.call);
         let caller = Caller { ari: self.ari.clone(), channel: channel.clone() };
         let made = self.ari.external_media(channel.clone(), &port.wire(&far), choice.format).await;
-        let made = match made {
-            Ok(made) => made,
-            Err(error) => {
-                // Who is not subscribed is told so.
-                let _ = self.ari.forget_channel(&channel).await;
-                return Err(ProbeError::Step(SetupStep::MediaChannel, Some(error)));
-            }
-        };
+        let made = made.map_err(|error| ProbeError::Step(SetupStep::MediaChannel, Some(error)))?;
         let arrival = within(MEDIA_START_MAX, async {
             loop {
                 let arrival = self.arrivals.recv().await?;
@@ -174,7 +167,8 @@ impl Probe {
         }
     }
 
-    /// Ends the connection when everything is cleared away: `false` when Asterisk did not do that in time.
+    /// Ends the connection when everything is cleared away, since Asterisk keeps an application that still has channels when
+    /// its socket goes: `false` when Asterisk did not do that in time.
     pub async fn close(self) -> bool {
         let settled = self.ari.settled(CLEAR_AWAY_MAX).await;
         let gone = timeout(CLEAR_AWAY_MAX, async {

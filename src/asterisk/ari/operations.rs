@@ -282,13 +282,6 @@ impl AriClient {
         }
     }
 
-    /// Gives up the events of a channel. Asterisk keeps those of one that it could not make, and with them the application.
-    pub async fn forget_channel(&self, channel: &str) -> Result<(), AriError> {
-        let path = ["applications", self.names().app(), "subscription"];
-        let source = format!("channel:{channel}");
-        self.delete(Operation::Application, &path, &[("eventSource", &source)]).await
-    }
-
     /// What Asterisk says of itself: the cheapest proof that address and password are right.
     pub async fn about(&self) -> Result<About, AriError> {
         #[derive(Deserialize)]
