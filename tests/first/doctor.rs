@@ -233,6 +233,13 @@ async fn an_audio_path_that_leads_nowhere_is_told_with_the_address_that_asterisk
         ],
     );
     nothing_is_left(&asterisk).await;
+
+    // Where it is the last thing that was tried, Asterisk is waited for.
+    let yaml = yaml.replace("media:\n", "media:\n  default: rtp/ulaw\n");
+    let ran = Installation::new(&format!("{yaml}{AGENT}{CONTEXT}")).doctor(&[], &[]).await;
+    assert_eq!(ran.code, 0, "{}", ran.out);
+    only(&ran, &["warning call audiosocket/slin: Asterisk opens no audio path to 127.0.0.1:1"]);
+    nothing_is_left(&asterisk).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
