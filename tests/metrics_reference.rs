@@ -2,6 +2,7 @@
 
 use offhook::{
     asterisk::{ari::AriCounters, counters::MediaCounters},
+    http::HttpCounters,
     mcp::McpCounters,
     outbound::{OutboundCounters, mail::MailCounters},
     provider::ProviderCounters,
@@ -20,6 +21,7 @@ fn everything() -> Metrics {
     metrics.know(["<tool>"], ["<provider>"]);
     metrics.know_price("<provider>", "<currency>");
     metrics.open(0, [("audiosocket_leg", 0), ("expected", 0), ("rtp_port", 0), ("unidentified", 0)]);
+    metrics.ready([("ari", true), ("media", true), ("providers", true), ("accepting", true)]);
     AriCounters::new(metrics.registry()).unwrap();
     MediaCounters::new(metrics.registry()).unwrap();
     ProviderCounters::new(metrics.registry()).unwrap();
@@ -27,6 +29,7 @@ fn everything() -> Metrics {
     OutboundCounters::new(metrics.registry()).unwrap();
     MailCounters::new(metrics.registry()).unwrap();
     RecordCounters::new(metrics.registry());
+    HttpCounters::new(metrics.registry());
     Wards::new(Arc::default(), metrics.registry()).ward("<section>", "<name>", "<kind>");
     let mcp = McpCounters::new(metrics.registry());
     mcp.know_server("<server>");

@@ -5,14 +5,14 @@
 //! Every child is made at the start and kept, so the path of a frame never looks a label up.
 
 use super::{
-    definition::Definition, names::NamedCounters, process, sessions::SessionMetrics, turns::TurnMetrics,
-    usage::UsageMetrics,
+    definition::Definition, names::NamedCounters, process, sessions::SessionMetrics, standing::Standing,
+    turns::TurnMetrics, usage::UsageMetrics,
 };
 use crate::{
     call::{EndReason, FalseAlarm, Purpose, TurnTimes, Usage},
     tool::ToolError,
 };
-use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder};
+use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, Registry, TextEncoder};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 const CALLS: Definition = Definition::labelled(
@@ -29,14 +29,6 @@ const DECLINED: Definition = Definition::labelled(
 const CONTEXT_UNKNOWN: Definition = Definition::new(
     "offhook_context_unknown_total",
     "Calls whose AI_CONTEXT names no configured context, whether the default took them or not.",
-);
-const TASKS: Definition =
-    Definition::new("offhook_tasks", "Tasks alive in the engine; the same before and after a call.");
-const OPEN: Definition = Definition::labelled(
-    "offhook_media_open",
-    &["kind"],
-    "What calls hold open: AudioSocket legs, connections that have not named their call, calls that wait for their \
-     connection, RTP ports.",
 );
 const SETUP: Definition = Definition::new("offhook_setup_seconds", "From Stasis start until audio can flow both ways.");
 const FIRST_AUDIO: Definition =
@@ -254,8 +246,7 @@ struct Inner {
     registry: Registry,
     ended: HashMap<EndReason, IntCounter>,
     active: IntGauge,
-    tasks: IntGauge,
-    open: IntGaugeVec,
+    standing: Standing,
     declined: HashMap<Declined, IntCounter>,
     context_unknown: IntCounter,
     timings: Timings,
@@ -315,8 +306,7 @@ impl Metrics {
             turns: TurnMetrics::new(&registry),
             sessions: SessionMetrics::new(&registry),
             reloads: ["loaded", "refused"].map(|outcome| child(&reloads, outcome)),
-            tasks: TASKS.register_int_gauge(&registry),
-            open: OPEN.register_int_gauges(&registry),
+            standing: Standing::new(&registry),
             log_lines_suppressed: LOG_LINES_SUPPRESSED.register_counter(&registry),
             registry,
         }))
@@ -324,10 +314,17 @@ impl Metrics {
 
     /// What is open now, asked for at each scrape.
     pub fn open(&self, tasks: usize, media: [(&'static str, usize); 4]) {
-        self.0.tasks.set(i64::try_from(tasks).unwrap_or(i64::MAX));
-        for (kind, count) in media {
-            self.0.open.with_label_values(&[kind]).set(i64::try_from(count).unwrap_or(i64::MAX));
-        }
+        self.0.standing.open(tasks, media);
+    }
+
+    /// What a new call takes, each with whether it is there; asked for at each scrape.
+    pub fn ready(&self, checks: [(&'static str, bool); 4]) {
+        self.0.standing.ready(checks);
+    }
+
+    /// Calls that are taken at once.
+    pub fn calls_limit(&self, calls: usize) {
+        self.0.standing.calls_limit(calls);
     }
 
     /// For the adapters' own counters.

@@ -67,7 +67,7 @@ async fn from_a_few_flags_to_a_call_that_is_answered() {
         "providers.agent (pipeline): a session was set up",
         "All is well.",
         "Written: made/offhook.yaml, made/extensions_offhook.conf, made/asterisk_settings.txt\n",
-        "  4. offhook doctor --config made/offhook.yaml\n  5. offhook run --config made/offhook.yaml\nThen dial 7300.\n",
+        "  4. offhook doctor --config made/offhook.yaml\n  5. offhook run --config made/offhook.yaml\nThen dial 7300, and see the call on http://127.0.0.1:",
     ] {
         assert!(ran.out.contains(part), "{part:?}\n{}", ran.out);
     }

@@ -6,7 +6,8 @@
 #           which make the labelled set of turn-taking
 #   demo    and espeak-ng and pocketsphinx, the voices and the ears of `offhook demo`
 #   all     and what the tests need: Asterisk and baresip (provision.sh), openssl, sox, libfaketime, iproute2,
-#           Python with the vendors' SDKs and a mail server, MCP clients and servers of other people
+#           Python with the vendors' SDKs and a mail server, MCP clients and servers of other people, Prometheus,
+#           a browser
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/lab/tree.sh
@@ -20,25 +21,53 @@ want() {
   command -v "$program" >/dev/null || missing+=("$@")
 }
 
-install_packages() {
-  local as_root=() install=(apt-get install -y -q --no-install-recommends)
+# Sets `as_root`, which runs a command as root; $1 is what that would have installed.
+need_root() {
+  as_root=()
   command -v apt-get >/dev/null ||
-    lab_die "missing: $*. This script knows Debian's apt-get only; install them your system's way and run again"
+    lab_die "missing: $1. This script knows Debian's apt-get only; install them your system's way and run again"
   if [ "$(id -u)" != 0 ]; then
     command -v sudo >/dev/null ||
-      lab_die "missing: $*. Neither root nor sudo here; as root run: apt-get install --no-install-recommends $*"
+      lab_die "missing: $1. Neither root nor sudo here; as root run: apt-get install --no-install-recommends $1"
     as_root=(sudo)
   fi
   as_root+=(env DEBIAN_FRONTEND=noninteractive)
+}
+
+# A new machine has no package lists yet, an old one has lists of files that are gone.
+read_lists() {
+  lab_say "Reading the package lists anew"
+  "${as_root[@]}" apt-get update -q </dev/null >&2 ||
+    lab_die "apt-get update failed; check the network and /etc/apt/sources.list, then run again"
+}
+
+install_packages() {
+  local as_root install=(apt-get install -y -q --no-install-recommends)
+  need_root "$*"
   lab_say "Installing $*"
-  # A new machine has no package lists yet, an old one has lists of files that are gone.
   "${as_root[@]}" "${install[@]}" "$@" </dev/null >&2 || {
-    lab_say "Reading the package lists anew"
-    "${as_root[@]}" apt-get update -q </dev/null >&2 ||
-      lab_die "apt-get update failed; check the network and /etc/apt/sources.list, then run again"
+    read_lists
     "${as_root[@]}" "${install[@]}" "$@" </dev/null >&2 ||
       lab_die "apt-get could not install $*; its reason is above. Run again when that is mended"
   }
+}
+
+# Prometheus and promtool out of Debian's package, unpacked: they need the C library alone, and no service is started.
+prometheus_tree() {
+  local directory=$1 as_root fetch=(apt-get download -q -o APT::Sandbox::User=root prometheus)
+  "$directory/usr/bin/promtool" --version >/dev/null 2>&1 && return 0
+  lab_say "Prometheus into $directory"
+  rm -rf "$directory" "$directory.partial"
+  mkdir -p "$directory.partial"
+  (cd "$directory.partial" && "${fetch[@]}" </dev/null >&2) || {
+    need_root prometheus
+    read_lists
+    (cd "$directory.partial" && "${fetch[@]}" </dev/null >&2) || lab_die "apt-get could not fetch prometheus"
+  }
+  dpkg-deb --extract "$directory.partial"/prometheus_*.deb "$directory.partial"
+  rm "$directory.partial"/*.deb
+  # Last, so that a tree that is there is whole.
+  mv "$directory.partial" "$directory"
 }
 
 # The vendors' own SDKs check the messages that offhook sends; a mail server takes its mail.
@@ -101,6 +130,11 @@ if [ "$what" = all ]; then
   # Vendors that vanish do so in a network of the test's own.
   want ip iproute2
   want unshare util-linux
+  # Reads the unit; it is not started.
+  want systemd-analyze systemd
+  # The page is used by a real browser.
+  want chromium chromium
+  have_package fonts-dejavu-core || missing+=(fonts-dejavu-core)
   want node nodejs
   want npm npm
 fi
@@ -113,4 +147,5 @@ if [ "$what" = all ]; then
   tests/lab/provision.sh
   python_environment "${CARGO_TARGET_DIR:-target}/venv"
   node_packages "${CARGO_TARGET_DIR:-target}/npm"
+  prometheus_tree "${CARGO_TARGET_DIR:-target}/prometheus"
 fi

@@ -5,11 +5,10 @@
 // members that the type does not have. Prints one line per violation and exits 1 if there is any.
 
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
+import { faults } from "./typescript.mjs";
 
 const modules = resolve(process.argv[2]);
-const ts = createRequire(join(modules, "check.js"))("typescript");
 const SERVER_TYPES = {
   agent_response: "AgentResponse",
   audio: "Audio",
@@ -52,18 +51,7 @@ const lines = messages.map((message, number) => {
 });
 const source = [`import type { ${types.join(", ")} } from ${JSON.stringify(vendor)};`, ...lines].join("\n");
 
-const name = join(modules, "offhook-messages.mts");
-const options = { strict: true, noEmit: true, module: ts.ModuleKind.NodeNext, moduleResolution: ts.ModuleResolutionKind.NodeNext, types: [] };
-const host = ts.createCompilerHost(options);
-const { getSourceFile, fileExists, readFile } = host;
-host.getSourceFile = (file, ...rest) =>
-  file === name ? ts.createSourceFile(file, source, ts.ScriptTarget.Latest) : getSourceFile(file, ...rest);
-host.fileExists = (file) => file === name || fileExists(file);
-host.readFile = (file) => (file === name ? source : readFile(file));
-
-for (const found of ts.getPreEmitDiagnostics(ts.createProgram([name], options, host))) {
-  const text = ts.flattenDiagnosticMessageText(found.messageText, " ");
-  const line = found.file?.fileName === name ? found.file.getLineAndCharacterOfPosition(found.start).line : 0;
+for (const { line, text } of faults(modules, source)) {
   if (line > 0) {
     report(line - 1, text);
   } else {

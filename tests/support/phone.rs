@@ -79,6 +79,16 @@ impl Phone {
         phone
     }
 
+    /// The same, from an account of that Asterisk's, by its name and password.
+    pub async fn call_by(asterisk_sip_port: u16, extension: &str, says: Sound, account: (&str, &str)) -> Self {
+        let (user, password) = account;
+        let at = format!("127.0.0.1:{asterisk_sip_port}");
+        let account = format!("<sip:{user}@{at}>;auth_user={user};auth_pass={password};regint=0\n");
+        let mut phone = Self::start(&account, says).await;
+        phone.command("dial", &format!("sip:{extension}@{at}")).await;
+        phone
+    }
+
     /// Waits for a call at `sip:phone@127.0.0.1:{Self::port}`, answers it at once, and says this.
     pub async fn listen(says: Sound) -> Self {
         Self::start("<sip:phone@127.0.0.1>;regint=0;answermode=auto\n", says).await

@@ -190,16 +190,21 @@ impl Hearing {
     /// What was said into the agent's words and was no interruption is not heard afterwards; but a caller may begin
     /// as the agent ends.
     fn forget_unheard_before(&mut self, now: Instant) {
-        let old = self.kept.iter_mut().filter(|kept| now.saturating_duration_since(kept.at) > LEAD);
+        let old = self.not_sent().take_while(|kept| now.saturating_duration_since(kept.at) > LEAD);
         old.for_each(|kept| kept.sent = true);
+    }
+
+    /// What is sent is always the older part.
+    fn not_sent(&mut self) -> impl Iterator<Item = &mut Kept> {
+        let first = self.kept.partition_point(|kept| kept.sent);
+        self.kept.range_mut(first..)
     }
 
     /// What the agent has not heard of the caller. Where it finds the turns itself it would answer its own echo, which comes
     /// when it has ended: that is silence to it.
     fn unheard(&mut self, silence: &Bytes) -> Vec<Bytes> {
         let answers_echo = self.own_turns() && !self.told && !matches!(self.turn, Turn::Open { .. });
-        let unheard = self.kept.iter_mut().filter(|kept| !kept.sent);
-        unheard
+        self.not_sent()
             .map(|kept| {
                 kept.sent = true;
                 if answers_echo && kept.echo { silence.clone() } else { kept.audio.clone() }

@@ -105,10 +105,12 @@ impl Files {
         };
         format!(
             "\nWritten: {}\n\nNext, on the machine of Asterisk:\n  1. do what {} says\n  2. {dialplan}\nand here:\n  3. {known}\n  \
-             4. offhook doctor --config {config}\n  5. offhook run --config {config}\nThen dial {}.\n",
+             4. offhook doctor --config {config}\n  5. offhook run --config {config}\nThen dial {}, and \
+             see the call on http://{}/ (the first start prints the password of `admin`, once).\n",
             named.join(", "),
             at(SETTINGS),
             answers.extension,
+            answers.http,
             config = at(CONFIG),
         )
     }

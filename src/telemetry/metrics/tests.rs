@@ -32,6 +32,18 @@ fn a_call_is_active_until_its_guard_is_dropped() {
 }
 
 #[test]
+fn what_holds_at_a_scrape_is_told_as_it_is() {
+    let metrics = Metrics::new("1.2.3");
+    metrics.ready([("ari", false), ("media", true), ("providers", true), ("accepting", true)]);
+    metrics.calls_limit(200);
+    expect_line(&metrics, r#"offhook_ready{check="ari"} 0"#);
+    expect_line(&metrics, r#"offhook_ready{check="media"} 1"#);
+    expect_line(&metrics, "offhook_calls_limit 200");
+    metrics.ready([("ari", true), ("media", true), ("providers", true), ("accepting", true)]);
+    expect_line(&metrics, r#"offhook_ready{check="ari"} 1"#);
+}
+
+#[test]
 fn a_tool_name_the_model_made_up_never_becomes_a_label() {
     let metrics = Metrics::new("1.2.3");
     metrics.know(["transfer"], ["main"]);
