@@ -14,12 +14,14 @@
 //!    what the engine says itself
 //! 8. [`asterisk`], [`provider`], [`outbound`], [`mcp`], [`http`]: adapters, which do not know each other
 //! 9. [`store`]: tools that are made at run time, as files
-//! 10. [`engine`]: one task per call carries the core's decisions to the adapters
+//! 10. [`doctor`]: what is wrong with an installation, found before a caller does
+//! 11. [`engine`]: one task per call carries the core's decisions to the adapters
 
 pub mod asterisk;
 pub mod audio;
 pub mod call;
 pub mod config;
+pub mod doctor;
 pub mod engine;
 pub mod facts;
 pub mod gate;

@@ -23,6 +23,7 @@ const LAYERS: &[&[&str]] = &[
     &["stt", "llm", "speech"],
     &["asterisk", "provider", "outbound", "mcp", "http"],
     &["store"],
+    &["doctor"],
     &["engine"],
 ];
 /// The core decides; these carry bytes and read clocks.
@@ -170,7 +171,7 @@ fn the_table_of_endings_is_fresh() {
 
 /// Every document of the project with its name, without the parts that are code.
 fn documents() -> Vec<(PathBuf, String)> {
-    let folders = [root(), root().join("docs")];
+    let folders = [root(), root().join("docs"), root().join("docs/guides")];
     let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap().flatten()).map(|entry| entry.path());
     let mut files: Vec<_> = files.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect();
     files.sort();

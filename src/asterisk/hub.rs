@@ -1,6 +1,9 @@
 //! Where media legs come from: one AudioSocket listener and one range of RTP ports for all calls.
 
-pub use super::{ports::BindError, rtp::BoundRtp};
+pub use super::{
+    ports::{BindError, even_ports_free},
+    rtp::BoundRtp,
+};
 
 use super::{
     audiosocket::{self, Codec, Frame},

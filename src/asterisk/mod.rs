@@ -2,6 +2,7 @@
 //!
 //! - [`ari`]: REST requests; [`events`]: the events socket, routed by channel
 //! - [`setup`]: answer → media → bridge; [`leg`]: what stands then, and its undoing
+//! - [`probe`]: calls of our own, to hear whether sound passes
 //! - [`dial`]: ringing others for a caller; [`extension_status`]: a tool that asks whether they are free
 //! - [`media`]: what every media leg offers; [`audiosocket`], [`rtp`]: the legs; [`hub`]: where legs come from
 
@@ -15,6 +16,7 @@ pub mod hub;
 pub mod leg;
 pub mod media;
 mod ports;
+pub mod probe;
 mod pulse;
 pub mod rtp;
 pub mod setup;

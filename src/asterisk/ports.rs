@@ -108,6 +108,11 @@ impl PortPool {
     }
 }
 
+/// How many calls would find a port at this moment.
+pub fn even_ports_free(address: IpAddr, range: RangeInclusive<u16>) -> usize {
+    range.filter(|port| port % 2 == 0 && UdpSocket::bind((address, *port)).is_ok()).count()
+}
+
 impl PortLease {
     pub(super) fn port(&self) -> u16 {
         self.port

@@ -122,10 +122,7 @@ pub async fn set_up<M: MediaPorts>(
     plan: Plan,
     wish: watch::Receiver<Wish>,
 ) -> Result<(AriLeg, M::Leg), SetupError> {
-    let port = match plan.transport {
-        Transport::AudioSocket => Port::AudioSocket(media.expect_audiosocket(plan.call.0, plan.format)),
-        Transport::Rtp => Port::Rtp(media.bind_rtp(plan.format).ok_or(SetupError::Failed(SetupStep::MediaSocket))?),
-    };
+    let port = Port::reserve(media, &plan).ok_or(SetupError::Failed(SetupStep::MediaSocket))?;
     // In a task of its own, as a request that was sent cannot be called back: were this future
     // dropped between sending and answer, the undoing could overtake the doing.
     let (result, receiver) = oneshot::channel();
@@ -137,20 +134,31 @@ pub async fn set_up<M: MediaPorts>(
 }
 
 /// A local end of an audio path, reserved and not yet connected.
-enum Port<E, R> {
+pub(super) enum Port<E, R> {
     AudioSocket(E),
     Rtp(R),
 }
 
 impl<L, E: ExpectedAudio<Leg = L>, R: RtpPort<Leg = L>> Port<E, R> {
-    fn wire(&self, plan: &Plan) -> MediaWire {
+    /// `None`: every port is taken.
+    pub(super) fn reserve<M>(media: &M, plan: &Plan) -> Option<Self>
+    where
+        M: MediaPorts<Leg = L, Expected = E, Rtp = R>,
+    {
+        match plan.transport {
+            Transport::AudioSocket => Some(Self::AudioSocket(media.expect_audiosocket(plan.call.0, plan.format))),
+            Transport::Rtp => media.bind_rtp(plan.format).map(Self::Rtp),
+        }
+    }
+
+    pub(super) fn wire(&self, plan: &Plan) -> MediaWire {
         match self {
             Self::AudioSocket(_) => MediaWire::AudioSocket { host: plan.advertise.clone(), id: plan.call.0 },
             Self::Rtp(port) => MediaWire::Rtp { host: host_and_port(&plan.advertise, port.local_port()) },
         }
     }
 
-    async fn open(self, peer: Option<SocketAddr>) -> Option<L> {
+    pub(super) async fn open(self, peer: Option<SocketAddr>) -> Option<L> {
         match self {
             Self::AudioSocket(expected) => expected.leg(MEDIA_CONNECT_MAX).await,
             // Asterisk sends only once the caller does, so an address cannot be waited for.

@@ -40,10 +40,10 @@ impl Converter {
         self.decode(bytes, &mut samples);
         match &mut self.resampler {
             None => {
-                encode(self.to, &samples, out);
+                self.to.encode(&samples, out);
                 samples.clear();
             }
-            Some(block) => block.push(&mut samples, |resampled| encode(self.to, resampled, out)),
+            Some(block) => block.push(&mut samples, |resampled| self.to.encode(resampled, out)),
         }
         self.samples = samples;
     }
@@ -59,7 +59,7 @@ impl Converter {
         let Some(block) = &mut self.resampler else { return };
         if !self.samples.is_empty() {
             self.samples.resize(block.input, 0);
-            block.push(&mut self.samples, |resampled| encode(self.to, resampled, out));
+            block.push(&mut self.samples, |resampled| self.to.encode(resampled, out));
         }
     }
 
@@ -81,14 +81,6 @@ impl Converter {
                 samples.extend(pairs.map(|pair| i16::from_le_bytes([pair[0], pair[1]])));
             }
         }
-    }
-}
-
-fn encode(to: Format, samples: &[i16], out: &mut Vec<u8>) {
-    match to.encoding {
-        Encoding::Linear => out.extend(samples.iter().flat_map(|sample| sample.to_le_bytes())),
-        Encoding::Mulaw => g711::encode(g711::Law::Mu, samples, out),
-        Encoding::Alaw => g711::encode(g711::Law::A, samples, out),
     }
 }
 

@@ -84,6 +84,15 @@ impl Format {
         }
     }
 
+    /// Appends the bytes of `samples`.
+    pub fn encode(self, samples: &[i16], bytes: &mut Vec<u8>) {
+        match self.encoding {
+            Encoding::Mulaw => g711::encode(g711::Law::Mu, samples, bytes),
+            Encoding::Alaw => g711::encode(g711::Law::A, samples, bytes),
+            Encoding::Linear => bytes.extend(samples.iter().flat_map(|sample| sample.to_le_bytes())),
+        }
+    }
+
     /// How long `bytes` of this format last.
     pub fn duration_of(self, bytes: usize) -> Duration {
         let samples = (bytes / self.bytes_per_sample()) as u64;

@@ -1,6 +1,6 @@
 //! The tone a caller hears while another telephone rings.
 
-use super::{Encoding, Format, g711};
+use super::Format;
 use bytes::Bytes;
 use std::f64::consts::TAU;
 
@@ -74,11 +74,7 @@ impl RingBack {
         let samples: Vec<i16> = samples.collect();
         self.at += count;
         let mut bytes = Vec::with_capacity(self.format.frame_bytes());
-        match self.format.encoding {
-            Encoding::Linear => bytes.extend(samples.iter().flat_map(|sample| sample.to_le_bytes())),
-            Encoding::Mulaw => g711::encode(g711::Law::Mu, &samples, &mut bytes),
-            Encoding::Alaw => g711::encode(g711::Law::A, &samples, &mut bytes),
-        }
+        self.format.encode(&samples, &mut bytes);
         bytes.into()
     }
 }

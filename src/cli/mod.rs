@@ -5,7 +5,9 @@ mod bench;
 mod caller;
 mod calls;
 mod demo;
+mod doctor;
 mod gate;
+mod init;
 mod serve;
 mod speech;
 mod transcript;
@@ -29,6 +31,8 @@ struct Arguments {
 const MANUAL: &str = "\
 FIRST STEPS
   offhook demo                      watch an agent work: no Asterisk, no key
+  offhook init                      a configuration of your own, tested while it is made
+  offhook doctor --config FILE      what is wrong with the installation; places test calls, leaves nothing behind
   offhook check FILE                every mistake of a configuration at once, each with its line
   offhook run --config FILE         take calls
   offhook account list              who may log in to the page
@@ -53,8 +57,8 @@ PAGES (run), on 127.0.0.1:15000 unless http.bind says otherwise
 
 EXIT CODES
   0  all well
-  1  the configuration has problems, or the bench missed a bar
-  2  wrong arguments
+  1  the configuration or the installation has problems, or the bench missed a bar
+  2  wrong arguments, or init could not write
   3  the engine could not start, or the demo's caller was not understood
 ";
 
@@ -75,6 +79,10 @@ enum Command {
         #[arg(long, value_name = "FILE", conflicts_with = "file")]
         config: Option<PathBuf>,
     },
+    /// Ask a few questions, test the answers, and write a configuration and the dialplan that goes with it.
+    Init(init::InitArguments),
+    /// What is wrong with an installation, from Asterisk's modules to a test call, and what to do about it.
+    Doctor(doctor::DoctorArguments),
     /// May this tool run? The gate of Agent Action Contract v1 as a service, as an MCP server, or over a file.
     Gate(gate::GateArguments),
     /// What a call costs, beside a floor measured in the same run.
@@ -101,6 +109,8 @@ pub fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Run(arguments) => serve::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Init(arguments) => init::run(arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Gate(arguments) => gate::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::BenchFloor(arguments) => bench::run_floor(&arguments),

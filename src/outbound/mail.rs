@@ -157,6 +157,23 @@ impl Mailer {
     }
 }
 
+/// Whether the server is there, is who it should be, and takes the user. No mail is sent.
+///
+/// # Errors
+/// In words of ours: the server's may repeat an address.
+pub async fn reach(config: &MailConfig) -> Result<(), &'static str> {
+    let transport = transport(config).map_err(|_| "mail.ca_file cannot be used, or TLS cannot be set up")?;
+    match transport.test_connection().await {
+        Ok(true) => Ok(()),
+        Ok(false) => Err("it took the connection and then said nothing"),
+        Err(error) if error.is_tls() => Err("its certificate is not trusted, or it offers no TLS"),
+        Err(error) if error.is_permanent() => Err("it refuses the user or the password"),
+        Err(error) if error.is_transient() => Err("it asks to come again later"),
+        Err(error) if error.is_client() => Err("it offers no way to log in that is known here, or no STARTTLS"),
+        Err(_) => Err("it cannot be reached"),
+    }
+}
+
 fn transport(config: &MailConfig) -> Result<AsyncSmtpTransport<Tokio1Executor>, MailError> {
     let tls = || -> Result<TlsParameters, MailError> {
         let mut parameters = TlsParameters::builder(config.server.clone());

@@ -15,6 +15,8 @@
 #   LAB_TLS_PORT        ARI over TLS as well, with LAB_TLS_CERTIFICATE and LAB_TLS_KEY, PEM files
 #   LAB_AUDIOSOCKET     host:port where offhook accepts AudioSocket()
 #   LAB_PHONE_PASSWORD  for the SIP account `softphone`; without it nobody can register
+#   LAB_WITHOUT         modules that are not loaded, such as `chan_rtp chan_audiosocket`
+#   LAB_ARI_READ_ONLY   yes: the ARI user may look, but not act
 #   LAB_BIND            address for SIP; other than 127.0.0.1 there are no callers without account
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -53,6 +55,9 @@ write_configuration() {
   asterisk_fill LAB "$here/etc" "$directory/etc"
   [ "$LAB_BIND" = 127.0.0.1 ] || rm "$directory/etc/pjsip_anonymous.conf"
   [ -n "${LAB_TLS_PORT:-}" ] || rm "$directory/etc/http_tls.conf"
+  for name in ${LAB_WITHOUT:-}; do sed -i "/^load = $name\.so/d" "$directory/etc/modules.conf"; done
+  # The user's section is the last one.
+  [ "${LAB_ARI_READ_ONLY:-no}" = no ] || printf 'read_only = yes\n' >>"$directory/etc/ari.conf"
 }
 
 case $action in

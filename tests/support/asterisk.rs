@@ -46,6 +46,10 @@ pub struct Options {
     pub dialplan: String,
     /// ARI over TLS as well, by this certificate.
     pub tls: Option<Certificate>,
+    /// Modules that are not loaded.
+    pub without: Vec<&'static str>,
+    /// The ARI user may look, but not act.
+    pub read_only: bool,
 }
 
 /// A certificate for 127.0.0.1 and its key, as PEM files.
@@ -100,6 +104,8 @@ impl Asterisk {
                 ("LAB_TLS_KEY", key.display().to_string()),
             ]);
         }
+        env.push(("LAB_WITHOUT", options.without.join(" ")));
+        env.push(("LAB_ARI_READ_ONLY", if options.read_only { "yes" } else { "no" }.to_owned()));
         env.extend(options.audiosocket.map(|address| ("LAB_AUDIOSOCKET", address)));
         let process = spawn(directory.path(), &env);
         let mut asterisk = Self { directory, process, env, http_port, sip_port, tls_port, password, _slot: slot };

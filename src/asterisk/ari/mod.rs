@@ -14,14 +14,15 @@ pub use counters::AriCounters;
 pub(crate) use counters::{Orphan, Queue};
 pub use error::{AriError, Fault, Operation};
 pub use names::Names;
-pub use operations::{Application, BridgeInfo, ChannelInfo, MediaChannel, MediaWire, Originate};
+pub use operations::{About, Application, BridgeInfo, ChannelInfo, MediaChannel, MediaWire, Originate};
 
 use crate::config::AsteriskConfig;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::{Bytes, BytesMut};
+use jiff::Timestamp;
 use reqwest::{
     Method, StatusCode, Url,
-    header::{AUTHORIZATION, HeaderValue},
+    header::{AUTHORIZATION, DATE, HeaderMap, HeaderValue},
 };
 use secrecy::ExposeSecret;
 use serde_json::Value;
@@ -162,6 +163,10 @@ impl AriClient {
 
     /// Sends one request and returns the body of its 2xx answer.
     async fn request(&self, operation: Operation, request: Request<'_>) -> Result<Bytes, AriError> {
+        self.answer_to(operation, request).await.map(|answer| answer.body)
+    }
+
+    async fn answer_to(&self, operation: Operation, request: Request<'_>) -> Result<Answer, AriError> {
         let answer = self.attempt_twice(operation, request).await;
         if let Err(fault) = &answer
             && !(operation.expects_missing() && *fault == Fault::NotFound)
@@ -171,7 +176,7 @@ impl AriClient {
         answer.map_err(|fault| AriError { operation, fault })
     }
 
-    async fn attempt_twice(&self, operation: Operation, request: Request<'_>) -> Result<Bytes, Fault> {
+    async fn attempt_twice(&self, operation: Operation, request: Request<'_>) -> Result<Answer, Fault> {
         let permit = self.inner.permits.acquire().await;
         let _permit = permit.expect("the semaphore is never closed");
         match self.attempt(&request).await {
@@ -181,12 +186,12 @@ impl AriClient {
         }
         match self.attempt(&request).await.map_err(Fault::from) {
             // Made by the first attempt, whose answer was lost.
-            Err(Fault::Conflict { status: 409, .. }) if operation == Operation::CreateBridge => Ok(Bytes::new()),
+            Err(Fault::Conflict { status: 409, .. }) if operation == Operation::CreateBridge => Ok(Answer::default()),
             second => second,
         }
     }
 
-    async fn attempt(&self, request: &Request<'_>) -> Result<Bytes, Attempt> {
+    async fn attempt(&self, request: &Request<'_>) -> Result<Answer, Attempt> {
         let inner = &*self.inner;
         let mut builder = inner
             .http
@@ -199,7 +204,7 @@ impl AriClient {
             builder = builder.json(body);
         }
         let mut response = builder.send().await.map_err(Attempt::of)?;
-        let status = response.status();
+        let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
         let mut body = BytesMut::new();
         while let Some(chunk) = response.chunk().await.map_err(Attempt::of)? {
             if body.len() + chunk.len() > ANSWER_BYTES_MAX {
@@ -207,7 +212,26 @@ impl AriClient {
             }
             body.extend_from_slice(&chunk);
         }
-        if status.is_success() { Ok(body.freeze()) } else { Err(Attempt::Failed(refusal(status, &body))) }
+        if status.is_success() {
+            Ok(Answer { headers, body: body.freeze() })
+        } else {
+            Err(Attempt::Failed(refusal(status, &body)))
+        }
+    }
+}
+
+/// A 2xx answer.
+#[derive(Default)]
+struct Answer {
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Answer {
+    /// When Asterisk says that it was sent.
+    fn date(&self) -> Option<Timestamp> {
+        let date = self.headers.get(DATE)?.to_str().ok()?;
+        jiff::fmt::rfc2822::parse(date).ok().map(|date| date.timestamp())
     }
 }
 

@@ -3,10 +3,11 @@
 use super::{AriClient, AriError, Fault, Operation, Request};
 use crate::{audio::Format, facts::CallId};
 use futures_util::future::join_all;
+use jiff::Timestamp;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
     time::Duration,
 };
@@ -56,6 +57,15 @@ pub struct Originate<'a> {
     /// The channel on whose behalf it is called: formats and account come from it.
     pub originator: &'a str,
     pub variables: &'a BTreeMap<&'static str, String>,
+}
+
+/// What Asterisk says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    /// Such as `22.10.1`.
+    pub version: String,
+    /// What its clock showed when it answered, in whole seconds.
+    pub clock: Option<Timestamp>,
 }
 
 /// What Asterisk knows of our application.
@@ -151,12 +161,16 @@ impl AriClient {
     /// Makes the media channel of a call. Its `StasisStart` comes after this answer, and it can be
     /// bridged only after that.
     pub async fn create_media(&self, call: CallId, wire: &MediaWire, format: Format) -> Result<MediaChannel, AriError> {
+        self.external_media(self.names().media_channel(call), wire, format).await
+    }
+
+    /// The same under an id of the asker's.
+    pub async fn external_media(&self, id: String, wire: &MediaWire, format: Format) -> Result<MediaChannel, AriError> {
         #[derive(Deserialize)]
         struct Answer {
             #[serde(default)]
             channelvars: BTreeMap<String, Value>,
         }
-        let id = self.names().media_channel(call);
         let mut body = json!({
             "channelId": id,
             "app": self.names().app(),
@@ -268,11 +282,10 @@ impl AriClient {
         }
     }
 
-    /// Asterisk's version, such as `22.10.1`: the cheapest proof that address and password are
-    /// right.
-    pub async fn version(&self) -> Result<String, AriError> {
+    /// What Asterisk says of itself: the cheapest proof that address and password are right.
+    pub async fn about(&self) -> Result<About, AriError> {
         #[derive(Deserialize)]
-        struct Answer {
+        struct Told {
             system: System,
         }
         #[derive(Deserialize)]
@@ -280,8 +293,22 @@ impl AriClient {
             version: String,
         }
         let query = [("only", "system")];
-        let body = self.request(Operation::Info, Request::get(&["asterisk", "info"]).query(&query)).await?;
-        read(Operation::Info, &body).map(|answer: Answer| answer.system.version)
+        let answer = self.answer_to(Operation::Info, Request::get(&["asterisk", "info"]).query(&query)).await?;
+        let told: Told = read(Operation::Info, &answer.body)?;
+        Ok(About { version: told.system.version, clock: answer.date() })
+    }
+
+    /// The modules that run, such as `chan_rtp`.
+    pub async fn modules(&self) -> Result<BTreeSet<String>, AriError> {
+        #[derive(Deserialize)]
+        struct Module {
+            name: String,
+            #[serde(default)]
+            status: String,
+        }
+        let all: Vec<Module> = self.get(Operation::Info, &["asterisk", "modules"]).await?;
+        let running = all.into_iter().filter(|module| module.status == "Running");
+        Ok(running.map(|module| module.name.trim_end_matches(".so").to_owned()).collect())
     }
 
     async fn post(&self, operation: Operation, path: &[&str], body: Value) -> Result<(), AriError> {

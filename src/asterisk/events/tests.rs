@@ -37,7 +37,7 @@ async fn an_asterisk_that_is_not_there_yet_is_waited_for() {
     drop(fake);
     let counters = AriCounters::new(&prometheus::Registry::new()).unwrap();
     let ari = AriClient::new(&config, counters).unwrap();
-    let refused = ari.version().await.unwrap_err();
+    let refused = ari.about().await.unwrap_err();
     assert!(matches!(refused.fault, Fault::Unreachable(_)), "{refused}");
     assert!(!refused.to_string().contains(&address.to_string()), "{refused}");
 
