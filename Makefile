@@ -5,7 +5,7 @@ CARGO ?= cargo
 BUILT = $${CARGO_TARGET_DIR:-target}
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pbx bench check setup fmt clippy docs licences
+.PHONY: help demo test pbx bench check screenshots setup fmt clippy docs licences
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -26,9 +26,12 @@ bench: ## calls on one core against a floor measured in the same run, and every 
 	@tests/lab/setup.sh bench
 	@$(CARGO) build --release
 	@tests/fixtures/turn_taking/generate.py target/turn_taking
-	@missed=0; for part in '' turns barge-in greeting failover records; do $(BUILT)/release/offhook bench $$part || missed=1; done; exit $$missed
+	@missed=0; for part in '' turns barge-in greeting failover records recording; do $(BUILT)/release/offhook bench $$part || missed=1; done; exit $$missed
 
 check: setup fmt clippy docs licences ## formatting, lints, documentation, licences
+
+screenshots: setup ## the pictures of the page in docs/images, by a real browser
+	OFFHOOK_SCREENSHOTS=docs/images $(CARGO) test --locked --test web picture
 
 setup: ## installs what the tests need; quick when nothing is missing
 	@tests/lab/setup.sh all

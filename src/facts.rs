@@ -1,13 +1,14 @@
 //! What is known about a call before anybody speaks.
 
 use crate::redact::Redacted;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use uuid::Uuid;
 
 /// Names one call everywhere: in logs, records, channel ids and as the AudioSocket UUID of its
 /// media leg. It holds nothing of the caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct CallId(pub Uuid);
 
@@ -23,7 +24,7 @@ impl fmt::Display for CallId {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     #[default]

@@ -2,6 +2,7 @@
 
 use offhook::{
     asterisk::{ari::AriCounters, counters::MediaCounters},
+    http::HttpCounters,
     mcp::McpCounters,
     outbound::{OutboundCounters, mail::MailCounters},
     provider::ProviderCounters,
@@ -28,6 +29,7 @@ fn everything() -> Metrics {
     OutboundCounters::new(metrics.registry()).unwrap();
     MailCounters::new(metrics.registry()).unwrap();
     RecordCounters::new(metrics.registry());
+    HttpCounters::new(metrics.registry());
     Wards::new(Arc::default(), metrics.registry()).ward("<section>", "<name>", "<kind>");
     let mcp = McpCounters::new(metrics.registry());
     mcp.know_server("<server>");

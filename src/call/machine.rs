@@ -71,6 +71,7 @@ pub struct CallMachine {
     capture: Option<Capture>,
     /// Keys until then belong to an entry that only tools may see.
     private_until: Option<Instant>,
+    keeping: Keeping,
     handoff: Option<Handoff>,
     /// How often the call was handed on.
     handoffs: u32,
@@ -144,6 +145,7 @@ mod ears;
 mod last_resort;
 mod opening;
 mod question;
+mod recording;
 mod succession;
 mod tools;
 mod waiting;
@@ -152,6 +154,7 @@ use clock::TurnClock;
 use digits::Capture;
 use ears::Hearing;
 use last_resort::Menu;
+use recording::Keeping;
 use succession::Succession;
 use tools::{Handoff, Manners};
 use waiting::Waiting;
@@ -194,6 +197,7 @@ impl CallMachine {
             menu: None,
             capture: None,
             private_until: None,
+            keeping: Keeping::default(),
             handoff: None,
             handoffs: 0,
             timers,
@@ -520,6 +524,7 @@ impl CallMachine {
         self.await_choice(now);
         self.await_rest_of_answer(now);
         self.roll_over_when_quiet(now, out);
+        self.settle_recording(now, out);
         if self.greeting_underway && self.has_spoken && self.response.is_none() && !self.track.agent_waits() {
             self.greeting_underway = false;
         }

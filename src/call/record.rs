@@ -80,6 +80,35 @@ pub enum Note {
     /// Something failed; the caller hears the apology and goes where `on_failure` says.
     Failing(EndReason),
     TransferFailed(TransferFault),
+    /// What of the call's sound may be kept from here on.
+    Recording(Recording),
+}
+
+/// What of a call's sound may be kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Recording {
+    /// Nothing: the context that has the call does not ask for it.
+    #[default]
+    Off,
+    /// What the caller hears: they are just being told that the call is recorded.
+    Notice,
+    On,
+    /// Nothing for now: the caller types what only tools may see.
+    Private,
+    /// Nothing of the whole call, and what was kept so far is deleted: the caller does not want it.
+    Discarded,
+}
+
+impl Recording {
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Notice => "notice",
+            Self::On => "on",
+            Self::Private => "private",
+            Self::Discarded => "discarded",
+        }
+    }
 }
 
 /// From the caller's last voiced frame to the first frame of the answer, stage by stage. The stages

@@ -40,6 +40,8 @@ pub struct CallRules {
     pub on_failure: OnFailure,
     /// What the caller hears while a transfer's destination rings.
     pub ring_tone: RingTone,
+    /// The call's sound is kept.
+    pub recording: bool,
 }
 
 /// How hard it is tried to replace an agent that was lost.
@@ -100,6 +102,7 @@ impl Default for CallRules {
             last_resort: None,
             on_failure: OnFailure::Dialplan,
             ring_tone: RingTone::default(),
+            recording: false,
         }
     }
 }

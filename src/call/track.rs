@@ -197,7 +197,12 @@ impl Track {
 
     /// The engine's own sentences are over, protected or not.
     pub fn silence_clips(&mut self) {
-        self.clips = ClipQueue::default();
+        self.clips.silence();
+    }
+
+    /// A notice was to be heard, and was not heard to its end.
+    pub fn owes_notice(&self) -> bool {
+        self.clips.owes_notice()
     }
 
     /// Ringing is heard from the next slot on, or this music in its place.

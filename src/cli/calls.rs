@@ -10,7 +10,7 @@ use offhook::{
 };
 use std::{
     io::{self, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -179,7 +179,7 @@ fn one(arguments: &CallArguments) -> anyhow::Result<ExitCode> {
     if arguments.delete {
         anyhow::ensure!(records::delete(&folder, arguments.id)?, unknown);
         println!(
-            "everything that was kept of call {} is deleted; recordings and log lines are not part of it",
+            "everything that was kept of call {} is deleted, its recording included; log lines are not part of it",
             arguments.id
         );
         return Ok(ExitCode::SUCCESS);
@@ -193,13 +193,13 @@ fn one(arguments: &CallArguments) -> anyhow::Result<ExitCode> {
     if arguments.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
     } else {
-        story(&mut out, &record)?;
+        story(&mut out, &record, &folder)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// What happened, in order, for a person.
-fn story(out: &mut impl Write, record: &Record) -> io::Result<()> {
+fn story(out: &mut impl Write, record: &Record, folder: &Path) -> io::Result<()> {
     let began = local(record.began).strftime("%Y-%m-%d %H:%M:%S %Z");
     writeln!(out, "call {}", record.id)?;
     writeln!(out, "began {began}, lasted {:.1} s", record.seconds)?;
@@ -216,6 +216,13 @@ fn story(out: &mut impl Write, record: &Record) -> io::Result<()> {
         let cost =
             used.cost.as_ref().map_or_else(String::new, |cost| format!(", {:.4} {}", cost.amount, cost.currency));
         writeln!(out, "used {}: {:.0} s connected{cost}", used.provider, used.connected_seconds)?;
+    }
+    if let Some(recording) = &record.recording {
+        let file = records::recording_file(folder, record.id);
+        let place = if file.exists() { file.display().to_string() } else { "not there any more".into() };
+        let lost: f64 = recording.lost_seconds.values().sum();
+        let lost = if lost > 0.0 { format!(", {lost:.1} s of it were lost and are silent") } else { String::new() };
+        writeln!(out, "recording: {place} ({:.1} s{lost})", recording.seconds)?;
     }
     writeln!(out)?;
     for entry in &record.entries {
@@ -259,6 +266,13 @@ fn words(event: &Event) -> Option<String> {
         Event::NoInput => "the caller is asked whether they are there".into(),
         Event::Failing { reason } => format!("failing: {reason}"),
         Event::TransferFailed { reason } => format!("the transfer failed: {reason}"),
+        Event::Recording { state } => match state.as_str() {
+            "notice" => "recording: the notice is heard, nothing of the caller is kept yet".into(),
+            "on" => "recording: on".into(),
+            "private" => "recording: paused, the caller types what only tools may see".into(),
+            "discarded" => "recording: deleted, the caller does not want it".into(),
+            _ => "recording: off".into(),
+        },
         Event::AgentReady
         | Event::AgentSpeaks
         | Event::AgentFinished

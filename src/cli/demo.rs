@@ -86,6 +86,7 @@ async fn demo(arguments: &DemoArguments, config: Config, id: Uuid) -> anyhow::Re
     let voices = speech::render_all(&LINES, "en-us+f3").await?;
     let hears = hears(&config);
     let config = alone(config, arguments.keep);
+    let accounts = config.http.accounts.clone();
     let engine = serve::start(&arguments.config, config, Metrics::new(env!("CARGO_PKG_VERSION"))).await?;
     println!("offhook is up: AudioSocket on {}, pages on http://{}/", engine.audiosocket_addr(), engine.http_addr());
     engine.tools_there(CONTEXT, SERVERS_MAX).await;
@@ -101,7 +102,8 @@ async fn demo(arguments: &DemoArguments, config: Config, id: Uuid) -> anyhow::Re
     let failures = seen.failures(hears);
     if arguments.keep {
         let mut stop = serve::Stop::new()?;
-        println!("\nThe engine stays up: http://{}/  (Ctrl-C ends it)", engine.http_addr());
+        serve::welcome(&accounts, engine.http_addr());
+        println!("The engine stays up: http://{}/  (Ctrl-C ends it)", engine.http_addr());
         stop.asked().await;
     }
     engine.stop().await;

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod account;
 mod bench;
 mod caller;
 mod calls;
@@ -30,6 +31,7 @@ FIRST STEPS
   offhook demo                      watch an agent work: no Asterisk, no key
   offhook check FILE                every mistake of a configuration at once, each with its line
   offhook run --config FILE         take calls
+  offhook account list              who may log in to the page
   offhook calls, offhook call ID    what is kept of calls that ended (section records)
   offhook gate --check FILE         may these tools run? (also --http ADDR, --mcp; see docs/gate.md)
 
@@ -40,7 +42,8 @@ SIGNALS (run)
                     A second one ends at once.
 
 PAGES (run), on 127.0.0.1:15000 unless http.bind says otherwise
-  /               calls now, and why the last ones ended
+  /               calls as they happen, and those that have ended; `offhook account` says who may log in
+  /api/v1/…       the same for programs: /api/v1/openapi.json
   /live           200 while the process answers
   /ready          200 when calls can be taken, else 503 with what is missing
   /metrics        for Prometheus
@@ -83,6 +86,8 @@ enum Command {
     Calls(calls::CallsArguments),
     /// What is kept of one call: what was said, which tools ran, why it ended.
     Call(calls::CallArguments),
+    /// Who may log in to the page.
+    Account(account::AccountArguments),
     /// Print the JSON Schema of the configuration, for editors.
     Schema,
 }
@@ -102,6 +107,7 @@ pub fn run() -> ExitCode {
         Command::Check { file, config } => check(&config.unwrap_or(file)),
         Command::Calls(arguments) => calls::calls(&arguments),
         Command::Call(arguments) => calls::call(&arguments),
+        Command::Account(arguments) => account::run(&arguments),
         Command::Schema => {
             print!("{}", config::schema_text(&offhook::provider::catalog()));
             ExitCode::SUCCESS

@@ -4,6 +4,7 @@ use clap::Args;
 use offhook::{
     config::{self, Config},
     engine::{Engine, Source},
+    http::Accounts,
     telemetry::{self, LogFormat, Metrics},
 };
 use std::{
@@ -53,7 +54,9 @@ pub fn run(arguments: &RunArguments) -> ExitCode {
 async fn serve(file: &Path, config: Config, metrics: Metrics) -> anyhow::Result<()> {
     let mut reload = signal(SignalKind::hangup())?;
     let mut stop = Stop::new()?;
+    let (page, accounts) = (config.http.bind, config.http.accounts.clone());
     let engine = start(file, config, metrics).await?;
+    welcome(&accounts, page);
     loop {
         tokio::select! {
             _ = reload.recv() => engine.reload(),
@@ -66,6 +69,20 @@ async fn serve(file: &Path, config: Config, metrics: Metrics) -> anyhow::Result<
     }
     engine.stop().await;
     Ok(())
+}
+
+/// Makes the first account where there is none, and tells its password here, once: the log is no place for it.
+pub fn welcome(accounts: &Path, page: std::net::SocketAddr) {
+    match Accounts::new(accounts).first() {
+        Ok(None) => {}
+        Ok(Some(password)) => println!(
+            "\nThe page is at http://{page}/ and nobody has an account there yet. Log in as\n\n    name      admin\n    \
+             password  {password}\n\nThis is told once. Accounts are in {}; change them with: offhook account\n",
+            accounts.display()
+        ),
+        // Calls are more important than the page.
+        Err(error) => eprintln!("offhook: nobody can log in to the page yet: {error}"),
+    }
 }
 
 pub async fn start(file: &Path, config: Config, metrics: Metrics) -> anyhow::Result<Engine> {

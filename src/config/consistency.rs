@@ -1,7 +1,7 @@
 //! What holds between sections: each of them may be right by itself and still not fit the others.
 
 use super::{
-    Config, McpTransport, Services, Transport,
+    Config, Context, McpTransport, Services, Transport,
     catalog::{Catalog, Named},
     effects, price,
     problem::{Path, Problem, Report, Step, nearest, suggest_tool},
@@ -12,7 +12,7 @@ use crate::{
     call::OnFailure,
     tool::{NEEDS_ARI, mcp::snake},
 };
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 /// Reports what can never work. Places of which something was said already are left alone.
 pub(super) fn check(config: &Config, root: &Node, catalog: &Catalog, report: &mut Report) {
@@ -21,6 +21,7 @@ pub(super) fn check(config: &Config, root: &Node, catalog: &Catalog, report: &mu
     if check.has_no_asterisk() {
         check.what_needs_ari();
     }
+    check.recordings_have_a_place();
     check.tools_of_scripts(catalog);
 }
 
@@ -42,8 +43,19 @@ pub(super) fn warnings(config: &Config, root: &Node, file: &str) -> Vec<Problem>
     commands(config, root, &mut report);
     tools_of_servers(config, root, &mut report);
     effects::warnings(config, root, &mut report);
+    recordings(config, root, &mut report);
     price::warnings(&config.prices, root, jiff::Zoned::now().date(), &mut report);
     if report.is_empty() { Vec::new() } else { report.into_problems().into_iter().collect() }
+}
+
+/// Callers who are recorded and not told so.
+fn recordings(config: &Config, root: &Node, report: &mut Report) {
+    let silent = |context: &&Arc<Context>| context.rules.recording && context.speech.notice.is_none();
+    for context in config.contexts.values().filter(silent) {
+        let place = Path::default().key("contexts").key(&context.name).key("recording");
+        let hint = "write what they hear first, such as notice: This call is recorded.";
+        report.add(root.line_of(&place), &place, "callers are recorded and not told so", Some(hint.into()));
+    }
 }
 
 /// Programs of MCP servers that are written for a shell, which is not there.
@@ -130,6 +142,17 @@ impl Check<'_> {
     fn has_no_asterisk(&self) -> bool {
         self.root.child(&Step::Key("asterisk".into())).is_none()
             && !self.report.mentions(&Path::default().key("asterisk"))
+    }
+
+    fn recordings_have_a_place(&mut self) {
+        let config = self.config;
+        if config.records.is_some() || self.report.mentions(&Path::default().key("records")) {
+            return;
+        }
+        for context in config.contexts.values().filter(|context| context.rules.recording) {
+            let path = Path::default().key("contexts").key(&context.name).key("recording");
+            self.problem(&path, "there is no place for recordings", "add the section records: { directory: records }");
+        }
     }
 
     /// Two listeners cannot have one port.

@@ -12,6 +12,8 @@ pub const RTP_BIND: &str = "127.0.0.1";
 pub const RTP_PORTS: &str = "21000-21999";
 /// Loopback: the pages tell how busy the line is, and `/reload` changes it.
 pub const HTTP_BIND: &str = "127.0.0.1:15000";
+/// Beside the configuration, where who sets it up looks first.
+pub const HTTP_ACCOUNTS: &str = "accounts.json";
 /// Two cores carry more; a higher number should be a decision.
 pub const CALLS: u64 = 200;
 /// Most calls that are past their middle end by themselves in a minute, and service managers

@@ -217,8 +217,12 @@ pub struct RtpConfig {
 #[derive(Debug, Clone)]
 pub struct HttpConfig {
     pub bind: SocketAddr,
-    /// For reloads and MCP servers; without it whoever reaches the pages may ask for them.
+    /// With it programs may do what an admin may; without it, programs on this machine may ask for reloads and MCP servers.
     pub admin_token: Option<SecretString>,
+    /// Who may log in.
+    pub accounts: PathBuf,
+    /// Where browsers find the page, if not at `bind`: behind a server that adds TLS. An origin: `https://host`.
+    pub public_url: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -340,6 +344,8 @@ pub struct RecordsConfig {
     pub directory: PathBuf,
     /// After that a record is deleted.
     pub keep: Duration,
+    /// And a recording.
+    pub keep_recordings: Duration,
     /// What was said is kept.
     pub words: bool,
     /// So are the caller's number and name, and the number that was dialled.

@@ -161,14 +161,22 @@ pub(super) struct Rtp {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Http {
-    /// Where the pages answer: `/`, `/live`, `/ready`, `/metrics`, `/calls`, `/reload` and `/mcp`. Write a loopback or
-    /// private address: most of them ask for no password.
+    /// Where the page and the API answer. Write a loopback or private address: `/metrics` and the health checks ask for no
+    /// password, and nothing is encrypted.
     #[schemars(extend("default" = defaults::HTTP_BIND, "title" = "IP:PORT"))]
     pub bind: Option<String>,
-    /// The bearer token without which `/reload`, `/mcp/status` and `/mcp/test` answer 401; at least 16 characters. Write a
-    /// variable, not the token itself.
+    /// The bearer token with which programs may do what an admin may; at least 16 characters. Write a variable, not the
+    /// token itself. Without it, programs on this machine get `/calls`, `/reload` and `/mcp` without one.
     #[schemars(length(min = 16))]
     pub admin_token: Option<String>,
+    /// The file of who may log in, starting from this file's folder. It is made at the first start, and changed by `offhook
+    /// account`; it holds no password, only hashes.
+    #[schemars(length(min = 1), extend("default" = defaults::HTTP_ACCOUNTS))]
+    pub accounts: Option<String>,
+    /// Where browsers find the page if that is not `bind`, such as `https://voice.example.com`: behind a server that adds TLS.
+    /// Without a path. With `https://`, cookies are never sent unencrypted.
+    #[schemars(extend("title" = "an address such as https://voice.example.com"))]
+    pub public_url: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -305,6 +313,10 @@ pub(super) struct Context {
     pub greeting_by: Option<String>,
     /// What everybody hears first and to its end, before any greeting: that the call is recorded, say.
     pub notice: Option<Words>,
+    /// Keep the sound of calls in the folder of `records`: the caller on the left, what the caller hears on the right. Nothing
+    /// of the caller is kept before `notice` was heard, nor what is typed for tools alone.
+    #[schemars(extend("default" = false))]
+    pub recording: Option<bool>,
     /// The entry of `voices` that speaks what the engine says itself: notice, greeting, fillers, tools'
     /// announcements, apology and menu. Without it espeak-ng speaks what is written, in English.
     pub voice: Option<String>,

@@ -14,6 +14,10 @@ pub(super) struct Records {
     /// How many days after its beginning a call's record is deleted.
     #[schemars(range(min = 1, max = 3650), extend("default" = defaults::RECORDS_KEEP_DAYS))]
     pub keep_days: Option<u64>,
+    /// The same for recordings of calls, in contexts with `recording: true`; as `keep_days` where it is not written, and never
+    /// more.
+    #[schemars(range(min = 1, max = 3650))]
+    pub recordings_keep_days: Option<u64>,
     /// Keep what was said, word for word.
     #[schemars(extend("default" = true))]
     pub words: Option<bool>,

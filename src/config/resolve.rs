@@ -2,8 +2,8 @@
 //! looked up. Every problem is reported; the result counts only if there was none.
 
 use super::{
-    AsteriskConfig, AudioChoice, AudioSocketConfig, Config, Context, EngineLimits, HttpConfig, Lines, McpConfig,
-    MediaConfig, ProviderConfig, RtpConfig, Services, Tenant, Transport,
+    AsteriskConfig, AudioChoice, AudioSocketConfig, Config, Context, EngineLimits, Lines, McpConfig, MediaConfig,
+    ProviderConfig, RtpConfig, Services, Tenant, Transport,
     catalog::{Catalog, Named},
     defaults, policy,
     problem::{Path, Report, suggest, suggest_tool},
@@ -51,7 +51,6 @@ pub(super) fn resolve(
     let media = resolver.media(raw.media.unwrap_or_default(), limits.calls);
     let ring_tone = media.ring_tone;
     let mail = raw.mail.map(|mail| resolver.mail(mail));
-    let http = raw.http.unwrap_or_default();
     let made = tenants.values().flat_map(|tenant| &tenant.names).cloned();
     let own: BTreeSet<String> = catalog.tools.iter().map(|name| (*name).to_owned()).chain(made).collect();
     resolver.mcp = resolver.mcp(raw.mcp.unwrap_or_default(), &own);
@@ -64,10 +63,7 @@ pub(super) fn resolve(
     let config = Config {
         asterisk: raw.asterisk.map(|asterisk| resolver.asterisk(asterisk)),
         media,
-        http: HttpConfig {
-            bind: resolver.parsed(http.bind, defaults::HTTP_BIND, &at.key("http").key("bind")),
-            admin_token: http.admin_token.map(Into::into),
-        },
+        http: resolver.http(raw.http.unwrap_or_default()),
         limits,
         default_context: raw.default_context,
         providers,
@@ -92,7 +88,7 @@ pub(super) fn resolve(
         contexts: resolver.contexts(raw.contexts.unwrap_or_default(), &tenants, ring_tone),
         tenants,
         mail,
-        records: raw.records.map(|raw| records::records(raw, folder)),
+        records: raw.records.map(|raw| resolver.records(raw, folder)),
         mcp: std::mem::take(&mut resolver.mcp),
         prices,
         lines: Lines::default(),
@@ -104,6 +100,7 @@ pub(super) fn resolve(
     config
 }
 
+mod http;
 mod mail;
 mod records;
 mod telephony;
@@ -337,7 +334,14 @@ impl Resolver<'_> {
             tenant,
             audio: raw.audio.and_then(|AudioText(audio)| audio.parse().ok()),
             audiosocket_id: self.audiosocket_id(raw.audiosocket_id, name, &path.key("audiosocket_id")),
-            rules: CallRules { greeting, turns, on_failure, last_resort, ..rules },
+            rules: CallRules {
+                greeting,
+                turns,
+                on_failure,
+                last_resort,
+                recording: raw.recording.unwrap_or(false),
+                ..rules
+            },
             policy,
             speech,
             mailbox,

@@ -17,12 +17,14 @@ use super::{
 };
 use crate::{
     audio::Format,
-    call::{AgentCommand, AgentEvent, AgentLoss, CallMachine, EndReason, Input, LegCommand, Measure, Note, Output},
+    call::{
+        AgentCommand, AgentEvent, AgentLoss, CallMachine, EndReason, Input, LegCommand, LegEvent, Measure, Note, Output,
+    },
     facts::{CallFacts, CallId},
     gate::Route,
     mcp::CallEnd,
     outbound::RemoteGate,
-    records::Diary,
+    records::{Diary, Recorder},
     redact::Redacted,
     telemetry::{FrameDrop, ToolCallEnd},
     tool::{Approved, Audit, ToolCallId, ToolError, ToolOutcome, Toolbox, policy::RemoteQuestion},
@@ -70,6 +72,7 @@ pub(super) struct CallTask<'a> {
     pub post: &'a mut Post,
     /// Where records are kept.
     pub diary: &'a mut Option<Diary>,
+    pub recorder: &'a mut Option<Recorder>,
     /// What is told of the call to those who carry it on.
     pub story: Story,
     pub bill: &'a mut Bill,
@@ -113,7 +116,12 @@ impl CallTask<'_> {
                         self.step(input, &mut out);
                     }
                 }
-                event = line.event() => self.step(Input::Leg(event), &mut out),
+                event = line.event() => {
+                    if let (LegEvent::Audio(audio), Some(recorder)) = (&event, self.recorder.as_mut()) {
+                        recorder.hears(audio);
+                    }
+                    self.step(Input::Leg(event), &mut out);
+                }
                 event = self.session.event() => {
                     self.note_agent(&event);
                     self.step(Input::Agent(event), &mut out);
@@ -141,8 +149,12 @@ impl CallTask<'_> {
             for output in out.drain(..) {
                 match output {
                     Output::ToLeg(LegCommand::Play(frame)) => {
-                        if !line.play(frame) {
+                        let left = line.play(frame.clone());
+                        if !left {
                             self.dropped(FrameDrop::LegFull, 1);
+                        }
+                        if let Some(recorder) = self.recorder {
+                            recorder.plays(left.then_some(&frame[..]), self.began.elapsed());
                         }
                     }
                     Output::ToLeg(command) => line.command(command),
@@ -309,6 +321,11 @@ impl CallTask<'_> {
             Note::TransferFailed(why) => {
                 warn!(reason = why.label(), "{}; the caller stays with the agent", why.describe());
             }
+            Note::Recording(state) => {
+                if let Some(recorder) = self.recorder {
+                    recorder.set(*state);
+                }
+            }
             _ => {}
         }
         // For mail, and for an agent that takes the call over.
@@ -348,6 +365,9 @@ impl CallTask<'_> {
             Measure::SlotsMissed(slots) => {
                 self.shared.metrics.slots_missed(u64::from(slots));
                 self.entered.missed(u64::from(slots));
+                if let Some(recorder) = self.recorder {
+                    recorder.misses(slots);
+                }
             }
             Measure::StaleAudio(bytes) => self.shared.metrics.frames_dropped(FrameDrop::StaleResponse, frames(bytes)),
             Measure::Interrupted(bytes) => self.shared.metrics.frames_dropped(FrameDrop::Interrupted, frames(bytes)),

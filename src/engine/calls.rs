@@ -268,7 +268,9 @@ async fn run(
     }
     let (end, operator) = mpsc::channel(1);
     let (words, asides) = mpsc::channel(ASIDES_MAX);
-    let mut entered = shared.live.enter(&facts, seat, Doors { end, words });
+    // Who forbids that words are kept does not want them on screens either.
+    let shown = shared.bound.records.as_ref().is_none_or(|records| records.words);
+    let mut entered = shared.live.enter(&facts, seat, Doors { end, words }, shown);
     let _counted = shared.metrics.call_started();
     let toolbox = generation.toolbox(&facts.context, transfers);
     let greeting = granted.greeting.as_deref().map(|greeting| prompt::fill(greeting, &facts));
@@ -304,6 +306,7 @@ async fn run(
     let known = facts.clone();
     let (mut post, since) = (Post::default(), jiff::Timestamp::now());
     let mut diary = shared.bound.records.as_ref().map(|config| Diary::new(config, since));
+    let mut recorder = shared.records.as_ref().map(|records| records.recorder(facts.id, format));
     let (reason, sessions) = async {
         info!(generation = generation.number, audio = %format, transport, direction = facts.direction.label(), "call began");
         let mut task = CallTask {
@@ -321,6 +324,7 @@ async fn run(
             entered: &entered,
             post: &mut post,
             diary: &mut diary,
+            recorder: &mut recorder,
             story: Story::default(),
             bill: &mut bill,
             shared: &shared,
@@ -343,9 +347,10 @@ async fn run(
         let seconds = began.elapsed().as_millis() as f64 / 1_000.0;
         info!(reason = reason.label(), class = reason.class().label(), seconds, "call ended: {}", reason.describe());
     });
-    // The caller's way out and the session's end do not wait for each other.
+    // The caller's way out, the session's end and the recording's do not wait for each other.
     let sessions = join_all(sessions.map(Session::close));
-    tokio::join!(line.clear_away(reason).instrument(span.clone()), sessions);
+    let recording = async { recorder?.finish().await };
+    let (recording, ..) = tokio::join!(recording, line.clear_away(reason).instrument(span.clone()), sessions);
     span.in_scope(|| {
         post.send(shared.mailer.as_ref(), &generation.config, &known, since);
         let usage = bill.settle(&generation.config.prices, &shared.metrics);
@@ -360,6 +365,7 @@ async fn run(
                 reason,
                 counts: now.counts,
                 usage: usage.clone(),
+                recording,
             };
             records.keep(diary.close(&known, close));
         }

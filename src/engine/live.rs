@@ -3,8 +3,8 @@
 use crate::{
     call::{EndReason, Note},
     facts::{CallFacts, CallId},
-    http::{ActiveCall, CallHead, CallsView, EndedCall},
-    records::{Counts, Used},
+    http::{ActiveCall, CallHead, CallsView, EndedCall, LiveEntry},
+    records::{Counts, Entry, Event, Used},
 };
 use jiff::Timestamp;
 use std::{
@@ -18,6 +18,10 @@ use tokio::{
 
 /// How many ended calls the page shows.
 const ENDED_MAX: usize = 100;
+/// What of a running call is remembered for those who watch it: the last quarter of an hour of most.
+const STORY_MAX: usize = 300;
+/// Of one utterance; nobody says more at once.
+const SAID_BYTES_MAX: usize = 4 * 1024;
 
 #[derive(Default)]
 pub struct LiveCalls {
@@ -28,10 +32,21 @@ pub struct LiveCalls {
 
 #[derive(Default)]
 struct Inner {
-    live: BTreeMap<CallId, (ActiveCall, Doors)>,
+    live: BTreeMap<CallId, Running>,
     ended: VecDeque<EndedCall>,
     /// Set when every call was told to end: later ones are told when they enter.
     ending: Option<EndReason>,
+}
+
+struct Running {
+    call: ActiveCall,
+    doors: Doors,
+    caller_speaks: bool,
+    agent_speaks: bool,
+    /// The newest entries, in memory only.
+    story: VecDeque<LiveEntry>,
+    /// What is said is part of it.
+    words: bool,
 }
 
 /// Ways into a call that runs.
@@ -53,8 +68,8 @@ impl LiveCalls {
         taken.then(|| Seat(Arc::clone(&self.seats)))
     }
 
-    /// Enters a call; it leaves when the guard is dropped.
-    pub fn enter(self: &Arc<Self>, facts: &CallFacts, seat: Seat, doors: Doors) -> Entered {
+    /// Enters a call; it leaves when the guard is dropped. With `words`, who watches may be told what is said.
+    pub fn enter(self: &Arc<Self>, facts: &CallFacts, seat: Seat, doors: Doors, words: bool) -> Entered {
         let head = CallHead {
             id: facts.id,
             context: facts.context.clone(),
@@ -62,13 +77,14 @@ impl LiveCalls {
             direction: facts.direction,
             since: Timestamp::now(),
         };
-        let call = ActiveCall { call: head, phase: "connecting", counts: Counts::default() };
+        let call = ActiveCall { call: head, phase: "connecting", floor: "nobody", counts: Counts::default() };
         let mut inner = self.lock();
         if let Some(reason) = inner.ending {
             // A fresh queue has room.
             let _ = doors.end.try_send(reason);
         }
-        inner.live.insert(facts.id, (call, doors));
+        let (story, caller_speaks, agent_speaks) = (VecDeque::new(), false, false);
+        inner.live.insert(facts.id, Running { call, doors, caller_speaks, agent_speaks, story, words });
         drop(inner);
         Entered {
             calls: Arc::clone(self),
@@ -95,26 +111,75 @@ impl LiveCalls {
     pub fn end_all(&self, reason: EndReason) {
         let mut inner = self.lock();
         inner.ending = Some(reason);
-        for (_, doors) in inner.live.values() {
+        for running in inner.live.values() {
             // A full queue means that the call has been told already.
-            let _ = doors.end.try_send(reason);
+            let _ = running.doors.end.try_send(reason);
         }
+    }
+
+    /// Ends one call; `false`: it does not run.
+    pub fn end(&self, call: CallId, reason: EndReason) -> bool {
+        let inner = self.lock();
+        let Some(running) = inner.live.get(&call) else { return false };
+        // As above.
+        let _ = running.doors.end.try_send(reason);
+        true
+    }
+
+    /// What happened in a call from this entry on; `None`: it does not run.
+    pub fn story(&self, call: CallId, from: u64) -> Option<Vec<LiveEntry>> {
+        let inner = self.lock();
+        let story = &inner.live.get(&call)?.story;
+        // Entries are numbered without a gap.
+        let first = story.front().map_or(0, |first| first.number);
+        let skipped = usize::try_from(from.saturating_sub(first)).unwrap_or(usize::MAX);
+        Some(story.iter().skip(skipped).cloned().collect())
     }
 
     /// Has the agent of a call say something; `false` if it cannot be told.
     pub fn say(&self, call: CallId, words: &str) -> bool {
-        self.lock().live.get(&call).is_some_and(|(_, doors)| doors.words.try_send(words.to_owned()).is_ok())
+        self.lock().live.get(&call).is_some_and(|running| running.doors.words.try_send(words.to_owned()).is_ok())
     }
 
     pub fn view(&self) -> CallsView {
         let inner = self.lock();
-        let mut active: Vec<ActiveCall> = inner.live.values().map(|(call, _)| call.clone()).collect();
+        let mut active: Vec<ActiveCall> = inner.live.values().map(|running| running.call.clone()).collect();
         active.sort_by_key(|call| call.call.since);
         CallsView { active, recent: inner.ended.iter().rev().cloned().collect() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Running {
+    fn floor(&mut self, note: &Note) {
+        match note {
+            Note::CallerSpeaks => self.caller_speaks = true,
+            Note::CallerFinished => self.caller_speaks = false,
+            Note::AgentSpeaks => self.agent_speaks = true,
+            Note::AgentFinished | Note::BargeIn { .. } => self.agent_speaks = false,
+            _ => return,
+        }
+        self.call.floor = match (self.caller_speaks, self.agent_speaks) {
+            (true, true) => "both",
+            (true, false) => "caller",
+            (false, true) => "agent",
+            (false, false) => "nobody",
+        };
+    }
+
+    fn tell(&mut self, at_ms: u64, note: &Note) {
+        let Some(mut event) = Event::of(note, self.words) else { return };
+        if let Event::Said { text, .. } = &mut event {
+            text.truncate(text.floor_char_boundary(SAID_BYTES_MAX));
+        }
+        let number = self.story.back().map_or(0, |last| last.number + 1);
+        if self.story.len() == STORY_MAX {
+            self.story.pop_front();
+        }
+        self.story.push_back(LiveEntry { number, entry: Entry { at_ms, event } });
     }
 }
 
@@ -140,6 +205,11 @@ pub struct Entered {
 
 impl Entered {
     pub fn observe(&self, phase: &'static str, note: &Note) {
+        let at_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if let Some(running) = self.calls.lock().live.get_mut(&self.id) {
+            running.floor(note);
+            running.tell(at_ms, note);
+        }
         self.update(|call| {
             call.phase = phase;
             match note {
@@ -169,14 +239,14 @@ impl Entered {
     }
 
     fn update(&self, change: impl FnOnce(&mut ActiveCall)) {
-        if let Some((call, _)) = self.calls.lock().live.get_mut(&self.id) {
-            change(call);
+        if let Some(running) = self.calls.lock().live.get_mut(&self.id) {
+            change(&mut running.call);
         }
     }
 
     /// Who has the call, and how it went so far.
     pub fn now(&self) -> Option<ActiveCall> {
-        self.calls.lock().live.get(&self.id).map(|(call, _)| call.clone())
+        self.calls.lock().live.get(&self.id).map(|running| running.call.clone())
     }
 
     /// Why the call ended and what it used; without it, the entry ends as a fault of the engine.
@@ -188,7 +258,7 @@ impl Entered {
 impl Drop for Entered {
     fn drop(&mut self) {
         let mut inner = self.calls.lock();
-        if let Some((call, _)) = inner.live.remove(&self.id) {
+        if let Some(Running { call, .. }) = inner.live.remove(&self.id) {
             if inner.ended.len() == ENDED_MAX {
                 inner.ended.pop_front();
             }

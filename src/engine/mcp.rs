@@ -133,10 +133,16 @@ impl Shared {
         if !self.mcp.pending.swap(true, SeqCst) {
             info!(calls = self.live.count(), "MCP servers are reloaded when the last call has ended");
             tokio::spawn(async move {
-                self.live.none_left().await;
-                // An engine that ends needs no new servers.
-                if !*self.draining.borrow() {
-                    self.replace_servers().await;
+                let mut draining = self.draining.subscribe();
+                loop {
+                    self.live.none_left().await;
+                    // An engine that ends needs no new servers; one that rests gets them when it takes calls again.
+                    if !*draining.borrow_and_update() {
+                        return self.replace_servers().await;
+                    }
+                    if draining.changed().await.is_err() {
+                        return;
+                    }
                 }
             });
         }

@@ -52,7 +52,7 @@ use crate::{
         mail::{MailCounters, Mailer},
     },
     provider::ProviderCounters,
-    records::{RecordCounters, Records},
+    records::{Reader, RecordCounters, Records},
     remote::{health::Health, wards::Wards},
     speech::{SpeechCounters, Studio},
     telemetry::Metrics,
@@ -157,6 +157,20 @@ fn tools_api(shared: &Arc<Shared>) -> anyhow::Result<axum::Router> {
     Ok(http::tools_router(Arc::new(store), http::Tokens::new(tokens(config))?))
 }
 
+/// The page and its API.
+fn site(shared: &Arc<Shared>, port: u16) -> http::Site {
+    let config = &shared.bound;
+    http::Site {
+        view: Arc::new(view::View(Arc::clone(shared))),
+        history: config.records.as_ref().map(|records| Reader::new(&records.directory)),
+        accounts: Arc::new(http::Accounts::new(&config.http.accounts)),
+        admin_token: config.http.admin_token.clone(),
+        public_url: config.http.public_url.clone(),
+        port,
+        counters: http::HttpCounters::new(shared.metrics.registry()),
+    }
+}
+
 impl Shared {
     /// What the next generation of this configuration is built with, its definitions still to be read.
     fn workshop(&self, config: &Config) -> Workshop {
@@ -249,8 +263,7 @@ impl Engine {
         });
         shared.know_names();
         services.spawn(accept(Arc::clone(&shared), arrivals, walk_ins));
-        let admin = shared.bound.http.admin_token.as_ref();
-        let router = http::router(Arc::new(view::View(Arc::clone(&shared))), admin).merge(tools_api(&shared)?);
+        let router = http::router(site(&shared, http.port())).merge(tools_api(&shared)?);
         services.spawn(mcp::keep_tools_fresh(Arc::clone(&shared), shared.mcp.fleet.changes()));
         shared.start_servers();
         let until = stop.clone().cancelled_owned();

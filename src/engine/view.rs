@@ -1,13 +1,20 @@
 //! The engine as the pages see it.
 
-use super::Shared;
+use super::{Shared, Source};
 use crate::{
     asterisk::events::AriState,
-    http::{About, CallsView, Check, EngineView, McpStatus, McpTest, Readiness, ReloadFailure, ReloadReport},
+    call::EndReason,
+    config::{Context, ProviderConfig},
+    facts::CallId,
+    http::{
+        About, CallsView, Check, EngineView, LiveEntry, McpStatus, McpTest, MediaView, ProviderView, Readiness,
+        ReloadFailure, ReloadReport, SystemView,
+    },
     remote::health::Breaker,
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
+use tracing::info;
 
 pub(super) struct View(pub Arc<Shared>);
 
@@ -49,6 +56,14 @@ impl EngineView for View {
         self.0.live.view()
     }
 
+    fn story(&self, id: CallId, from: u64) -> Option<Vec<LiveEntry>> {
+        self.0.live.story(id, from)
+    }
+
+    fn hang_up(&self, id: CallId) -> bool {
+        self.0.live.end(id, EndReason::OperatorEnded)
+    }
+
     fn metrics_text(&self) -> String {
         let open = self.0.media.open();
         let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
@@ -80,5 +95,67 @@ impl EngineView for View {
     fn mcp_test(&self, id: String) -> BoxFuture<'static, McpTest> {
         let shared = Arc::clone(&self.0);
         async move { shared.mcp_test(&id).await }.boxed()
+    }
+
+    fn providers(&self) -> BTreeMap<String, ProviderView> {
+        let generation = self.0.generation.load();
+        let mut figures = self.0.metrics.of_providers();
+        let running = self.0.live.view().active;
+        let view = |(name, entry): (&String, &ProviderConfig)| {
+            let contexts = |wanted: &dyn Fn(&Context) -> bool| -> Vec<String> {
+                let contexts = generation.config.contexts.iter().filter(|(_, context)| wanted(context));
+                contexts.map(|(name, _)| name.clone()).collect()
+            };
+            let view = ProviderView {
+                kind: entry.kind.clone(),
+                state: match self.0.health.breaker(name) {
+                    Breaker::Closed => "asked",
+                    Breaker::HalfOpen => "tried",
+                    Breaker::Open => "left_alone",
+                },
+                contexts: contexts(&|context| context.provider == *name),
+                fallback_of: contexts(&|context| context.fallbacks.contains(name)),
+                calls: running.iter().filter(|call| call.call.provider == *name).count(),
+                figures: figures.remove(name).unwrap_or_default(),
+            };
+            (name.clone(), view)
+        };
+        generation.config.providers.iter().map(view).collect()
+    }
+
+    fn system(&self) -> SystemView {
+        let shared = &self.0;
+        let (generation, open) = (shared.generation.load(), shared.media.open());
+        let rtp = &shared.bound.media.rtp;
+        let (first, last) = (*rtp.ports.start(), *rtp.ports.end());
+        // RTP has every other port.
+        let ports = usize::from(last - first) / 2 + 1;
+        let audiosocket = MediaView {
+            transport: "audiosocket",
+            bind: shared.media.local_addr().to_string(),
+            open: open.audiosocket_legs,
+            most: None,
+        };
+        let bind = format!("{} {first}–{last}", rtp.bind);
+        let rtp = MediaView { transport: "rtp", bind, open: open.rtp_ports, most: Some(ports) };
+        SystemView {
+            about: self.about(),
+            readiness: self.readiness(),
+            calls: shared.live.count(),
+            calls_max: generation.config.limits.calls,
+            draining: *shared.draining.borrow(),
+            reload_pending: shared.mcp_status().reload_pending,
+            configuration: match &shared.source {
+                Source::File(file) => Some(file.display().to_string()),
+                _ => None,
+            },
+            media: vec![audiosocket, rtp],
+        }
+    }
+
+    fn take_calls(&self, taken: bool) {
+        if self.0.draining.send_replace(!taken) == taken {
+            info!("new calls are {}", if taken { "taken again" } else { "declined from now on, by an operator" });
+        }
     }
 }

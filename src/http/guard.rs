@@ -1,12 +1,11 @@
-//! Who may ask, and what every answer carries.
+//! What every answer carries, and which requests nobody may have meant.
 //!
-//! There is no log-in yet: what protects the engine is that it listens on loopback, and a token for what changes it. A
-//! browser on the same machine reaches loopback too, on behalf of any page it shows, so requests are refused that a
-//! foreign page could have caused.
+//! A browser on the operator's machine reaches whatever the operator reaches, on behalf of any page it shows: requests are
+//! refused that a foreign page could have caused.
 
 use super::problem;
 use axum::{
-    extract::{Request, State},
+    extract::Request,
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     middleware::Next,
     response::Response,
@@ -16,16 +15,17 @@ use sha2::{Digest as _, Sha256};
 use std::{net::IpAddr, time::Duration};
 use subtle::ConstantTimeEq as _;
 
-/// The longest an answer may take; all but a reload come from memory.
+/// The longest an answer may take to begin; all but a reload come from memory or one query.
 const ANSWER_MAX: Duration = Duration::from_secs(15);
 /// A test starts a program and waits for it.
 const TEST_MAX: Duration = Duration::from_secs(60);
 
-/// The page has a style of its own and nothing else; nothing may frame it or be loaded by it.
-const CONTENT_SECURITY_POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// Everything on a page is ours, and nothing may frame it or be loaded by it.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+     media-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 
 /// Answers of the last resort, and the headers that all answers carry.
 pub(super) async fn every_answer(request: Request, next: Next) -> Response {
@@ -34,80 +34,88 @@ pub(super) async fn every_answer(request: Request, next: Next) -> Response {
     let mut answer =
         answer.unwrap_or_else(|_| problem(StatusCode::GATEWAY_TIMEOUT, "the engine did not answer in time"));
     let headers = answer.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // Only what has its own hash in its name says otherwise.
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    // With less than this, browsers would not say that our own forms come from us.
+    headers.insert(header::REFERRER_POLICY, SAME_ORIGIN);
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_SECURITY_POLICY));
+    headers.insert("cross-origin-opener-policy", SAME_ORIGIN);
+    headers.insert("cross-origin-resource-policy", SAME_ORIGIN);
     answer
 }
 
 /// Refuses names that are not this machine's for sure: a foreign name that was made to resolve to
 /// 127.0.0.1 (DNS rebinding) would otherwise make its page "same origin" with ours.
-pub(super) async fn known_host(request: Request, next: Next) -> Response {
-    match host(request.headers()) {
-        Some(host) if is_literal(host) => next.run(request).await,
-        _ => problem(
-            StatusCode::FORBIDDEN,
-            "the Host header must be \"localhost\" or an IP address: use one of them in the address",
-        ),
+pub(super) fn known_host(headers: &HeaderMap, public_url: Option<&str>) -> Result<(), Response> {
+    let is_public = |given: &str| public_url.is_some_and(|url| authority(url).eq_ignore_ascii_case(given));
+    let known = sole(headers, &header::HOST).is_some_and(|given| is_public(given) || is_literal(host(given)));
+    if known {
+        return Ok(());
     }
+    Err(problem(
+        StatusCode::FORBIDDEN,
+        "the Host header must be \"localhost\", an IP address or the host of http.public_url: use one of them in the address",
+    ))
 }
 
 /// Refuses what a page of another site made the operator's browser send. Programs (`curl`) send
 /// neither of the two headers; every browser sends `Origin` with a POST.
-pub(super) async fn same_site(request: Request, next: Next) -> Response {
-    let headers = request.headers();
+pub(super) fn same_site(headers: &HeaderMap, public_url: Option<&str>) -> Result<(), Response> {
     let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
     let from_here = matches!(site, None | Some(b"same-origin" | b"none"));
     let origin = headers.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or("null"));
     let own_origin = origin.is_none_or(|origin| {
-        let authority = origin.split_once("://").map(|(_, authority)| authority);
-        authority.is_some() && authority == headers.get(header::HOST).and_then(|host| host.to_str().ok())
+        let here = sole(headers, &header::HOST);
+        public_url == Some(origin) || (origin.contains("://") && Some(authority(origin)) == here)
     });
     if from_here && own_origin {
-        next.run(request).await
-    } else {
-        problem(StatusCode::FORBIDDEN, "requests on behalf of another site are refused")
+        return Ok(());
     }
+    Err(problem(StatusCode::FORBIDDEN, "requests on behalf of another site are refused"))
 }
 
-/// The operator's token, if one is configured; without one everybody who can reach the pages is an operator.
+/// The programs' token, if one is configured.
 #[derive(Clone)]
-pub(super) struct Admin(Option<[u8; 32]>);
+pub(super) struct Bearer(Option<[u8; 32]>);
 
-impl Admin {
+impl Bearer {
     pub fn new(token: Option<&SecretString>) -> Self {
         Self(token.map(|token| Sha256::digest(token.expose_secret().as_bytes()).into()))
     }
 
-    /// Hashes are compared, so that time tells nothing of the token or its length.
-    fn admits(&self, headers: &HeaderMap) -> bool {
-        let Some(wanted) = &self.0 else { return true };
-        let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    pub fn is_configured(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Whether the token is right; `None` where there is none. Hashes are compared, so that time tells nothing of the
+    /// token or its length.
+    pub fn look_at(&self, headers: &HeaderMap) -> Option<bool> {
+        let given = headers.get(header::AUTHORIZATION)?.to_str().unwrap_or_default();
         let token = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         let given: [u8; 32] = Sha256::digest(token.map_or("", |(_, token)| token.trim()).as_bytes()).into();
-        bool::from(wanted.ct_eq(&given))
+        Some(self.0.is_some_and(|wanted| bool::from(wanted.ct_eq(&given))))
     }
 }
 
-pub(super) async fn admin(State(admin): State<Admin>, request: Request, next: Next) -> Response {
-    if admin.admits(request.headers()) {
-        return next.run(request).await;
-    }
-    let mut refusal = problem(StatusCode::UNAUTHORIZED, "this needs the token of http.admin_token as a bearer token");
-    refusal.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    refusal
+/// A header that is there once.
+fn sole<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut all = headers.get_all(name).iter();
+    let (Some(value), None) = (all.next(), all.next()) else { return None };
+    value.to_str().ok()
+}
+
+/// Of an origin: what stands in the `Host` header.
+fn authority(origin: &str) -> &str {
+    origin.split_once("://").map_or("", |(_, authority)| authority)
 }
 
 /// The `Host` header without its port.
-fn host(headers: &HeaderMap) -> Option<&str> {
-    let mut hosts = headers.get_all(header::HOST).iter();
-    let (Some(host), None) = (hosts.next(), hosts.next()) else { return None };
-    let host = host.to_str().ok()?;
+fn host(host: &str) -> &str {
     if let Some(rest) = host.strip_prefix('[') {
-        return rest.split_once(']').map(|(address, _)| address);
+        return rest.split_once(']').map_or("", |(address, _)| address);
     }
-    Some(host.split_once(':').map_or(host, |(name, _)| name))
+    host.split_once(':').map_or(host, |(name, _)| name)
 }
 
 /// A name that no name server is asked for.
@@ -121,23 +129,39 @@ mod tests {
 
     fn host_is_known(value: &str) -> bool {
         let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_str(value).unwrap())]);
-        host(&headers).is_some_and(is_literal)
+        known_host(&headers, Some("https://voice.example.com")).is_ok()
     }
 
     #[test]
-    fn addresses_and_localhost_are_known_with_and_without_a_port() {
-        for value in
-            ["127.0.0.1:15000", "127.0.0.1", "localhost:15000", "LOCALHOST", "[::1]:15000", "[::1]", "10.0.0.5:80"]
-        {
+    fn addresses_and_localhost_are_known_with_and_without_a_port_and_so_is_the_public_name() {
+        for value in [
+            "127.0.0.1:15000",
+            "127.0.0.1",
+            "localhost:15000",
+            "LOCALHOST",
+            "[::1]:15000",
+            "[::1]",
+            "10.0.0.5:80",
+            "voice.example.com",
+            "Voice.Example.com",
+        ] {
             assert!(host_is_known(value), "{value}");
         }
     }
 
     #[test]
-    fn names_are_not_known_however_they_look() {
-        for value in
-            ["evil.example", "localhost.evil.example:15000", "127.0.0.1.evil.example", "", "[::1", "::1", "[evil]"]
-        {
+    fn other_names_are_not_known_however_they_look() {
+        for value in [
+            "evil.example",
+            "localhost.evil.example:15000",
+            "127.0.0.1.evil.example",
+            "",
+            "[::1",
+            "::1",
+            "[evil]",
+            "voice.example.com:8443",
+            "voice.example.com.evil.example",
+        ] {
             assert!(!host_is_known(value), "{value}");
         }
     }

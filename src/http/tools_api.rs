@@ -18,8 +18,8 @@ mod store;
 pub use access::{TokenError, Tokens};
 pub use store::{Answer, Problem, Seen, StoreError, StoredTool, ToolStore, Trial};
 
-use super::{guard, problem};
-use access::{Rates, Tenant};
+use super::{guard, problem, rate::Rates};
+use access::Tenant;
 use axum::{
     Json, Router,
     body::Bytes,
@@ -56,13 +56,13 @@ pub(super) struct ToolsApi {
 struct Inner {
     store: Arc<dyn ToolStore>,
     tokens: Tokens,
-    rates: Rates,
+    rates: Rates<String>,
     trials: Semaphore,
 }
 
 /// The endpoints, to be merged into [`super::router`].
 pub fn tools_router(store: Arc<dyn ToolStore>, tokens: Tokens) -> Router {
-    let rates = Rates::new(tokens.tenants());
+    let rates = tokens.rates();
     let inner = Inner { store, tokens, rates, trials: Semaphore::new(TRIALS_AT_ONCE) };
     Router::new()
         .route("/api/v1/tools", get(list).post(create))

@@ -3,10 +3,12 @@
 use crate::{
     call::EndReason,
     facts::{CallId, Direction},
-    records::{Counts, Used},
+    records::{Counts, Entry, Used},
+    telemetry::ProviderFigures,
 };
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -15,6 +17,10 @@ pub trait EngineView: Send + Sync + 'static {
     fn about(&self) -> About;
     fn readiness(&self) -> Readiness;
     fn calls(&self) -> CallsView;
+    /// What happened in a running call from this entry on, as far as it is still remembered; `None`: it does not run.
+    fn story(&self, id: CallId, from: u64) -> Option<Vec<LiveEntry>>;
+    /// Ends a running call; `false`: it does not run.
+    fn hang_up(&self, id: CallId) -> bool;
     /// All metrics in Prometheus' text format.
     fn metrics_text(&self) -> String;
     /// Loads the configuration file anew for calls to come. A file with problems changes nothing.
@@ -25,9 +31,59 @@ pub trait EngineView: Send + Sync + 'static {
     /// Starts an instance of a server beside the one that runs, asks for its tools, and ends it. Bounded in time by
     /// the server's own limits.
     fn mcp_test(&self, id: String) -> BoxFuture<'static, McpTest>;
+    /// The providers of the configuration, by their names.
+    fn providers(&self) -> BTreeMap<String, ProviderView>;
+    fn system(&self) -> SystemView;
+    /// Whether new calls are taken; those that run go on either way.
+    fn take_calls(&self, taken: bool);
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// One entry of `providers`.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct ProviderView {
+    /// `openai_realtime`, say.
+    pub kind: String,
+    /// What calls may expect: `asked`, `tried` (one call tries it after it has failed), or `left_alone`.
+    pub state: &'static str,
+    /// Contexts whose calls begin with it.
+    pub contexts: Vec<String>,
+    /// Contexts that have it among their `fallbacks`.
+    pub fallback_of: Vec<String>,
+    /// Calls that it has now.
+    pub calls: usize,
+    pub figures: ProviderFigures,
+}
+
+/// What the engine stands on.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct SystemView {
+    pub about: About,
+    pub readiness: Readiness,
+    /// Calls that run now, and how many may.
+    pub calls: usize,
+    pub calls_max: usize,
+    /// New calls go back to the dialplan.
+    pub draining: bool,
+    /// A reload of MCP servers waits for the last call to end.
+    pub reload_pending: bool,
+    /// The file that a reload reads; `None`: the configuration is part of the program.
+    pub configuration: Option<String>,
+    /// Where calls' audio comes in, and how much of it is in use.
+    pub media: Vec<MediaView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MediaView {
+    /// `audiosocket` or `rtp`.
+    pub transport: &'static str,
+    /// An address, or an address with a range of ports.
+    pub bind: String,
+    pub open: usize,
+    /// `None`: as many as there may be calls.
+    pub most: Option<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct McpStatus {
     pub enabled: bool,
     /// A reload waits for the last call to end.
@@ -35,7 +91,7 @@ pub struct McpStatus {
     pub servers: BTreeMap<String, McpServerView>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct McpServerView {
     /// `stdio` or `http`.
     pub transport: &'static str,
@@ -49,7 +105,7 @@ pub struct McpServerView {
     pub missing: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct McpToolView {
     /// As the server calls it.
     pub name: String,
@@ -61,7 +117,7 @@ pub struct McpToolView {
     pub reason: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct McpTestedTool {
     /// As the server calls it.
     pub name: String,
@@ -89,7 +145,7 @@ pub enum McpTest {
     },
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct About {
     pub version: &'static str,
     pub started: Timestamp,
@@ -98,7 +154,7 @@ pub struct About {
 }
 
 /// Whether a new call would be taken and answered well.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Readiness {
     /// The ARI events socket is up, or no ARI is configured.
     pub ari: Check,
@@ -122,7 +178,7 @@ impl Readiness {
 }
 
 /// One condition, and the sentence that says why it holds or does not.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Check {
     pub ok: bool,
     pub reason: String,
@@ -139,7 +195,7 @@ impl Check {
 }
 
 /// Calls that run and calls that ran. There is no place in it for a number or a word of a caller.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CallsView {
     /// Oldest first.
     pub active: Vec<ActiveCall>,
@@ -147,22 +203,35 @@ pub struct CallsView {
     pub recent: Vec<EndedCall>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ActiveCall {
     #[serde(flatten)]
     pub call: CallHead,
     /// The core's word for where the call stands (`connecting`, `talking`, `leaving`).
     pub phase: &'static str,
+    /// Who is heard: `caller`, `agent`, `both` or `nobody`.
+    pub floor: &'static str,
     pub counts: Counts,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// Something that happened in a running call. It can hold words.
+#[derive(Clone, PartialEq, Serialize, JsonSchema)]
+pub struct LiveEntry {
+    /// Counts the call's entries from 0.
+    pub number: u64,
+    #[serde(flatten)]
+    pub entry: Entry,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct EndedCall {
     #[serde(flatten)]
     pub call: CallHead,
     #[serde(rename = "seconds", serialize_with = "seconds")]
+    #[schemars(with = "f64")]
     pub lasted: Duration,
     #[serde(serialize_with = "ending")]
+    #[schemars(with = "crate::records::Ending")]
     pub reason: EndReason,
     pub counts: Counts,
     /// By provider; more than one where the call was handed on.
@@ -170,7 +239,7 @@ pub struct EndedCall {
 }
 
 /// What is fixed when a call begins.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CallHead {
     pub id: CallId,
     pub context: String,
@@ -180,7 +249,7 @@ pub struct CallHead {
 }
 
 /// A new generation is in force.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReloadReport {
     pub generation: u64,
     /// What differs from the generation before, one phrase each.
@@ -192,7 +261,7 @@ pub struct ReloadReport {
 }
 
 /// The file was refused and the generation before stays in force.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReloadFailure {
     /// As `offhook check` prints them, at least one: `FILE:LINE: path: what is wrong; a suggestion`.
     pub problems: Vec<String>,

@@ -3,6 +3,7 @@
 use super::Record;
 use crate::facts::CallId;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io;
 
@@ -19,6 +20,12 @@ pub trait Archive: Send {
     /// # Errors
     /// When the database cannot be read.
     fn find(&self, search: &Search) -> Result<Vec<Row>, ArchiveError>;
+
+    /// How many calls began in each hour of this time, and what they cost.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    fn hours(&self, since: Timestamp, until: Timestamp) -> Result<Vec<Hour>, ArchiveError>;
 
     /// # Errors
     /// When the database cannot be read, or holds something else under this id.
@@ -56,7 +63,7 @@ pub struct Search {
 }
 
 /// One call in a list.
-#[derive(Clone, PartialEq, Serialize)]
+#[derive(Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
     /// For [`Search::after`].
     #[serde(skip)]
@@ -78,6 +85,18 @@ pub struct Row {
     pub currency: Option<String>,
 }
 
+/// The calls of one class of reasons that began within one hour.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Hour {
+    pub began: Timestamp,
+    pub class: String,
+    pub calls: u64,
+    pub seconds: f64,
+    /// In `currency`; calls without a price, or in several currencies, are an entry of their own.
+    pub cost: Option<f64>,
+    pub currency: Option<String>,
+}
+
 /// Why the archive did not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
@@ -93,6 +112,8 @@ pub enum ArchiveError {
     Unreadable(serde_json::Error),
     #[error("the spool of records cannot be read or written: {0}")]
     Spool(io::Error),
+    #[error("a recording cannot be deleted: {0}")]
+    Recording(io::Error),
     #[error("the archive of calls failed: {0}")]
     Failed(String),
 }

@@ -1,6 +1,6 @@
 //! What happens in a call, written down while it happens, within bounds.
 
-use super::{Counts, Ending, Entry, Event, Record, Turn, Used};
+use super::{Counts, Ending, Entry, Event, Record, Recorded, Turn, Used};
 use crate::{
     call::{Dialling, EndReason, Note, Speaker, TurnTimes},
     config::RecordsConfig,
@@ -37,6 +37,7 @@ pub struct Close {
     pub reason: EndReason,
     pub counts: Counts,
     pub usage: Vec<Used>,
+    pub recording: Option<Recorded>,
 }
 
 impl Diary {
@@ -53,7 +54,7 @@ impl Diary {
     }
 
     pub fn note(&mut self, at: Duration, note: &Note) {
-        let Some(event) = self.event(note) else { return };
+        let Some(event) = Event::of(note, self.words) else { return };
         let bytes = match &event {
             Event::Said { text, .. } => text.len(),
             // A line of the audit log is bounded in itself; this is its usual length.
@@ -90,53 +91,11 @@ impl Diary {
         self.entries.len() + self.turns.len() >= ENTRIES_MAX
     }
 
-    /// `None`: it is told elsewhere in the record, or is of no interest when the call is over.
-    fn event(&self, note: &Note) -> Option<Event> {
-        Some(match note {
-            Note::Answered => Event::Answered,
-            Note::AgentReady => Event::AgentReady,
-            Note::AgentSpeaks => Event::AgentSpeaks,
-            Note::AgentFinished => Event::AgentFinished,
-            Note::CallerSpeaks => Event::CallerSpeaks,
-            Note::CallerFinished => Event::CallerFinished,
-            Note::BargeIn { heard } => Event::BargeIn { heard_ms: ms(*heard) },
-            Note::Said { .. } if !self.words => return None,
-            Note::Said { speaker, text } => {
-                let speaker = match speaker {
-                    Speaker::Caller => "caller",
-                    Speaker::Agent => "agent",
-                };
-                Event::Said { speaker: speaker.into(), text: text.reveal().clone() }
-            }
-            Note::Digit(_) => Event::Key,
-            Note::Typed => Event::Typed,
-            Note::Audit(audit) => match serde_json::to_value(audit) {
-                Ok(Value::Object(audit)) => Event::Tool { audit },
-                _ => return None,
-            },
-            Note::Confirmed(verdict) => Event::Confirmed { answer: answer(*verdict).into() },
-            Note::HandedOff { context } => Event::HandedOff { context: context.clone() },
-            Note::NoInputPrompt => Event::NoInput,
-            Note::Spoke { purpose } => Event::Sentence { purpose: (*purpose).into() },
-            Note::FalseAlarm { why } => Event::FalseAlarm { why: (*why).into() },
-            Note::HalfDuplex(on) => Event::HalfDuplex { on: *on },
-            Note::Dialling(Dialling::Rollover) => Event::Dialling { why: "rollover".into() },
-            Note::Dialling(Dialling::Recovery(loss)) => Event::Dialling { why: loss.label().into() },
-            Note::TookOver { provider, resumed } => Event::TookOver { provider: provider.clone(), resumed: *resumed },
-            Note::Failing(reason) => Event::Failing { reason: reason.label() },
-            Note::TransferFailed(fault) => Event::TransferFailed { reason: fault.label().into() },
-            Note::ToolAnswered { .. }
-            | Note::UnknownTool { .. }
-            | Note::Announced { .. }
-            | Note::ToolCancelled { .. }
-            | Note::ActionRefused(_) => return None,
-        })
-    }
-
     pub fn close(self, facts: &CallFacts, close: Close) -> Record {
         let private =
             |number: &crate::redact::Redacted<Option<String>>| number.reveal().clone().filter(|_| self.numbers);
-        let Close { context, provider, seconds, generation, transport, format, reason, counts, usage } = close;
+        let Close { context, provider, seconds, generation, transport, format, reason, counts, usage, recording } =
+            close;
         Record {
             id: facts.id,
             began: self.began,
@@ -158,7 +117,54 @@ impl Diary {
             entries: self.entries,
             left_out: self.left_out,
             usage,
+            recording,
         }
+    }
+}
+
+impl Event {
+    /// `None`: it is told elsewhere in the record, is a word where none are wanted, or is of no interest when the call is over.
+    pub fn of(note: &Note, words: bool) -> Option<Self> {
+        Some(match note {
+            Note::Answered => Self::Answered,
+            Note::AgentReady => Self::AgentReady,
+            Note::AgentSpeaks => Self::AgentSpeaks,
+            Note::AgentFinished => Self::AgentFinished,
+            Note::CallerSpeaks => Self::CallerSpeaks,
+            Note::CallerFinished => Self::CallerFinished,
+            Note::BargeIn { heard } => Self::BargeIn { heard_ms: ms(*heard) },
+            Note::Said { .. } if !words => return None,
+            Note::Said { speaker, text } => {
+                let speaker = match speaker {
+                    Speaker::Caller => "caller",
+                    Speaker::Agent => "agent",
+                };
+                Self::Said { speaker: speaker.into(), text: text.reveal().clone() }
+            }
+            Note::Digit(_) => Self::Key,
+            Note::Typed => Self::Typed,
+            Note::Audit(audit) => match serde_json::to_value(audit) {
+                Ok(Value::Object(audit)) => Self::Tool { audit },
+                _ => return None,
+            },
+            Note::Confirmed(verdict) => Self::Confirmed { answer: answer(*verdict).into() },
+            Note::HandedOff { context } => Self::HandedOff { context: context.clone() },
+            Note::NoInputPrompt => Self::NoInput,
+            Note::Spoke { purpose } => Self::Sentence { purpose: (*purpose).into() },
+            Note::FalseAlarm { why } => Self::FalseAlarm { why: (*why).into() },
+            Note::HalfDuplex(on) => Self::HalfDuplex { on: *on },
+            Note::Dialling(Dialling::Rollover) => Self::Dialling { why: "rollover".into() },
+            Note::Dialling(Dialling::Recovery(loss)) => Self::Dialling { why: loss.label().into() },
+            Note::TookOver { provider, resumed } => Self::TookOver { provider: provider.clone(), resumed: *resumed },
+            Note::Failing(reason) => Self::Failing { reason: reason.label() },
+            Note::TransferFailed(fault) => Self::TransferFailed { reason: fault.label().into() },
+            Note::Recording(state) => Self::Recording { state: state.label().into() },
+            Note::ToolAnswered { .. }
+            | Note::UnknownTool { .. }
+            | Note::Announced { .. }
+            | Note::ToolCancelled { .. }
+            | Note::ActionRefused(_) => return None,
+        })
     }
 }
 

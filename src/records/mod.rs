@@ -9,24 +9,29 @@
 
 mod archive;
 mod diary;
+mod reader;
 mod record;
+mod recording;
 mod spool;
 mod sqlite;
 
-pub use archive::{Archive, ArchiveError, Row, Search};
+pub use archive::{Archive, ArchiveError, Hour, Row, Search};
 pub use diary::{Close, Diary};
-pub use record::{Cost, Counts, Ending, Entry, Event, Record, Turn, Used};
+pub use reader::{ReadError, Reader};
+pub use record::{Cost, Counts, Ending, Entry, Event, Record, Recorded, Turn, Used};
+pub use recording::{Recorder, RecordingCounters, Waveform, open_recording, recording_file};
 pub use sqlite::Sqlite;
 
-use crate::{config::RecordsConfig, facts::CallId, telemetry::Definition};
+use crate::{audio::Format, config::RecordsConfig, facts::CallId, telemetry::Definition};
 use jiff::Timestamp;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, Registry};
+use recording::Recordings;
 use spool::Spool;
 use std::{
     io,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 use tokio::{
     sync::{Notify, mpsc},
@@ -76,6 +81,7 @@ pub struct RecordCounters {
     retries: IntCounterVec,
     waiting: IntGauge,
     expired: IntCounter,
+    recordings: RecordingCounters,
 }
 
 impl RecordCounters {
@@ -93,6 +99,7 @@ impl RecordCounters {
             retries,
             waiting: WAITING.register_int_gauge(registry),
             expired: EXPIRED.register_counter(registry),
+            recordings: RecordingCounters::new(registry),
         }
     }
 
@@ -104,6 +111,7 @@ impl RecordCounters {
 /// The way of records to the disk.
 pub struct Records {
     waiting: mpsc::Sender<Record>,
+    recordings: Recordings,
     counters: RecordCounters,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -119,10 +127,17 @@ impl Records {
         let spool = Spool::open(&directory.join("spool"))
             .map_err(|error| OpenError::Spool { directory: directory.display().to_string(), error })?;
         let archive = Sqlite::open(&archive_file(directory))?;
-        Ok(Self::with(spool, Box::new(archive), config.keep, counters))
+        Self::with(spool, Box::new(archive), config, counters)
     }
 
-    fn with(spool: Spool, archive: Box<dyn Archive>, keep: Duration, counters: RecordCounters) -> Self {
+    fn with(
+        spool: Spool,
+        archive: Box<dyn Archive>,
+        config: &RecordsConfig,
+        counters: RecordCounters,
+    ) -> Result<Self, OpenError> {
+        let recordings =
+            Recordings::start(&config.directory, counters.recordings.clone()).map_err(OpenError::Recordings)?;
         let (waiting, records) = mpsc::channel(WAITING_MAX);
         let (spool, written) = (Arc::new(spool), Arc::new(Notify::new()));
         let (stop, spooled, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
@@ -135,11 +150,17 @@ impl Records {
             counters: counters.clone(),
         };
         let archive = Arc::new(Mutex::new(archive));
-        let to_archive = ToArchive { spool, archive, written, spooled, keep, counters: counters.clone() };
+        let to_archive =
+            ToArchive { spool, archive, written, spooled, config: config.clone(), counters: counters.clone() };
         tasks.spawn(to_spool.run());
         tasks.spawn(to_archive.run());
         tasks.close();
-        Self { waiting, counters, stop, tasks }
+        Ok(Self { waiting, recordings, counters, stop, tasks })
+    }
+
+    /// For a call that has just begun, on a leg of this format.
+    pub fn recorder(&self, call: CallId, format: Format) -> Recorder {
+        self.recordings.recorder(call, format)
     }
 
     /// Takes the record of a call that has ended. Waits for nothing.
@@ -178,6 +199,8 @@ pub enum OpenError {
         "the spool of records in {directory} cannot be opened: {error}; records.directory must be a folder that this user may write"
     )]
     Spool { directory: String, error: io::Error },
+    #[error("there is no thread for recordings: {0}")]
+    Recordings(io::Error),
     #[error(transparent)]
     Archive(#[from] ArchiveError),
 }
@@ -239,7 +262,7 @@ struct ToArchive {
     written: Arc<Notify>,
     /// Nothing more will be written.
     spooled: CancellationToken,
-    keep: Duration,
+    config: RecordsConfig,
     counters: RecordCounters,
 }
 
@@ -300,8 +323,9 @@ impl ToArchive {
     }
 
     async fn expire(&self) {
+        self.expire_recordings().await;
         loop {
-            let Ok(before) = Timestamp::now().checked_sub(self.keep) else { return };
+            let Ok(before) = Timestamp::now().checked_sub(self.config.keep) else { return };
             let archive = Arc::clone(&self.archive);
             let expired =
                 blocking(move || archive.lock().unwrap_or_else(PoisonError::into_inner).expire(before, EXPIRE_BATCH));
@@ -313,6 +337,22 @@ impl ToArchive {
                 }
                 Err(error) => return warn!(%error, "old records could not be deleted; it is tried again later"),
             }
+        }
+    }
+}
+
+impl ToArchive {
+    async fn expire_recordings(&self) {
+        let Some(before) = SystemTime::now().checked_sub(self.config.keep_recordings) else { return };
+        let directory = self.config.directory.clone();
+        let expired = blocking(move || recording::expire(&directory, before).map_err(ArchiveError::Recording));
+        match expired.await {
+            Ok(0) => {}
+            Ok(count) => {
+                self.counters.recordings.expired.inc_by(count as u64);
+                info!(recordings = count, "old recordings were deleted");
+            }
+            Err(error) => warn!(%error, "old recordings could not be deleted; it is tried again later"),
         }
     }
 }
@@ -338,17 +378,18 @@ pub fn read(directory: &Path) -> Result<Option<Sqlite>, ArchiveError> {
     if file.exists() { Sqlite::open(&file).map(Some) } else { Ok(None) }
 }
 
-/// Deletes what is kept of a call, wherever it is; `false` where nothing was.
+/// Deletes what is kept of a call, wherever it is, its recording first; `false` where nothing was.
 ///
 /// # Errors
 /// When the archive cannot be read or written.
 pub fn delete(directory: &Path, id: CallId) -> Result<bool, ArchiveError> {
+    let recorded = recording::delete(directory, id).map_err(ArchiveError::Recording)?;
     let spooled = Spool::existing(&directory.join("spool")).delete(id).map_err(ArchiveError::Spool)?;
     let archived = match read(directory)? {
         Some(mut archive) => archive.delete(id)?,
         None => false,
     };
-    Ok(spooled || archived)
+    Ok(recorded || spooled || archived)
 }
 
 #[cfg(test)]

@@ -5,12 +5,13 @@ use crate::{
     facts::{CallId, Direction},
 };
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, fmt};
 
 /// What is kept of one call. It holds words and numbers of a caller: nothing of it belongs into a log.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
     pub id: CallId,
     pub began: Timestamp,
@@ -45,6 +46,21 @@ pub struct Record {
     pub left_out: u64,
     /// By provider; more than one where the call was handed on.
     pub usage: Vec<Used>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording: Option<Recorded>,
+}
+
+/// The sound of a call, in the folder `recordings` beside the archive: the caller on the left, what the caller heard on
+/// the right.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Recorded {
+    pub file: String,
+    /// When its first sample was heard, since the call began.
+    pub began_ms: u64,
+    pub seconds: f64,
+    /// Seconds that are silent because they were lost, by why; none: it is whole.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lost_seconds: BTreeMap<String, f64>,
 }
 
 impl fmt::Debug for Record {
@@ -54,7 +70,7 @@ impl fmt::Debug for Record {
 }
 
 /// Why a call ended, as [`EndReason`] says it. An archive can hold reasons of other versions, so these are texts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ending {
     pub label: String,
     pub class: String,
@@ -69,7 +85,7 @@ impl From<EndReason> for Ending {
 }
 
 /// How a call went so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
     /// Answers of the agent, the greeting included.
     pub agent_turns: u32,
@@ -85,7 +101,7 @@ pub struct Counts {
 }
 
 /// From the caller's last voiced frame to the first frame of the answer; the stages add up to that.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Turn {
     /// When the answer was first heard, since the call began.
     pub at_ms: u64,
@@ -102,7 +118,7 @@ pub struct Turn {
 }
 
 /// One thing that happened.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Entry {
     /// Since the call began.
     pub at_ms: u64,
@@ -110,7 +126,7 @@ pub struct Entry {
     pub event: Event,
 }
 
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     Answered,
@@ -166,10 +182,14 @@ pub enum Event {
     TransferFailed {
         reason: String,
     },
+    /// What of the sound may be kept from here on: `off`, `notice`, `on`, `private`, `discarded`.
+    Recording {
+        state: String,
+    },
 }
 
 /// What a call used at one provider.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Used {
     pub provider: String,
     /// As the provider reported them, by kind; cached ones are part of the input.
@@ -182,7 +202,7 @@ pub struct Used {
 }
 
 /// By the operator's prices.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
     pub amount: f64,
     pub currency: String,

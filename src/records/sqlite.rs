@@ -4,16 +4,24 @@
 //! was said in an index of words that holds no text. Rows are numbered as they come in, which is about as calls end, and a
 //! list goes on behind a row's number.
 
-use super::{Archive, ArchiveError, Record, Row, Search, record::Event};
+use super::{Archive, ArchiveError, Hour, Record, Row, Search, record::Event};
 use crate::facts::CallId;
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params, types::Value};
-use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt as _, path::Path, time::Duration};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior, params, types::Value};
+use std::{
+    fs::OpenOptions,
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 /// How long somebody else may hold the file before that counts as a failure.
 const BUSY_MAX: Duration = Duration::from_secs(5);
 /// Rows in one list.
 const LIMIT_MAX: usize = 1_000;
+/// Steps of the database's machine, a hundred thousand a millisecond or so, between two looks at the clock.
+const STEPS_BETWEEN_LOOKS: i32 = 50_000;
+const HOUR_MS: i64 = 60 * 60 * 1_000;
 /// Pages given back to the disk after a deletion, of 4 kB.
 const VACUUM_PAGES: u32 = 10_000;
 
@@ -68,6 +76,27 @@ impl Sqlite {
         migrate(&mut connection, &shown)?;
         Ok(Self { connection })
     }
+
+    /// For reading beside whoever writes, who does not wait for it. The file is there, and of this version.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn read_only(file: &Path) -> Result<Self, ArchiveError> {
+        let failed = |error| ArchiveError::Open { file: file.display().to_string(), error };
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
+        connection.busy_timeout(BUSY_MAX).map_err(failed)?;
+        Ok(Self { connection })
+    }
+
+    /// What is asked from now on fails when it is not answered by then.
+    ///
+    /// # Errors
+    /// When the database takes no such limit.
+    pub fn answer_before(&mut self, deadline: Instant) -> Result<(), ArchiveError> {
+        let over = move || Instant::now() > deadline;
+        Ok(self.connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(over))?)
+    }
 }
 
 fn migrate(connection: &mut Connection, file: &str) -> Result<(), ArchiveError> {
@@ -101,6 +130,26 @@ impl Archive for Sqlite {
         let mut statement = self.connection.prepare_cached(&text)?;
         let rows = statement.query_map(rusqlite::params_from_iter(values), row)?;
         Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    fn hours(&self, since: Timestamp, until: Timestamp) -> Result<Vec<Hour>, ArchiveError> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT began / ?1 AS hour, class, currency, count(*), sum(seconds), sum(cost) FROM calls \
+             WHERE began >= ?2 AND began < ?3 GROUP BY hour, class, currency ORDER BY hour",
+        )?;
+        let times = params![HOUR_MS, since.as_millisecond(), until.as_millisecond()];
+        let hours = statement.query_map(times, |row| {
+            let began = row.get::<_, i64>(0)?.saturating_mul(HOUR_MS);
+            Ok(Hour {
+                began: Timestamp::from_millisecond(began).unwrap_or(Timestamp::UNIX_EPOCH),
+                class: row.get(1)?,
+                currency: row.get(2)?,
+                calls: row.get(3).map(i64::unsigned_abs)?,
+                seconds: row.get(4)?,
+                cost: row.get(5)?,
+            })
+        })?;
+        Ok(hours.collect::<Result<_, _>>()?)
     }
 
     fn get(&self, id: CallId) -> Result<Option<Record>, ArchiveError> {

@@ -18,7 +18,7 @@ const NUMBER: &str = "+4930901820";
 
 fn config(folder: &TempDir) -> RecordsConfig {
     let keep = Duration::from_secs(30 * 24 * 60 * 60);
-    RecordsConfig { directory: folder.path().join("records"), keep, words: true, numbers: true }
+    RecordsConfig { directory: folder.path().join("records"), keep, keep_recordings: keep, words: true, numbers: true }
 }
 
 fn facts(context: &str) -> CallFacts {
@@ -61,6 +61,7 @@ fn close(reason: EndReason) -> Close {
                 unpriced: Vec::new(),
             }),
         }],
+        recording: None,
     }
 }
 
@@ -260,6 +261,10 @@ impl Archive for Moody {
         self.archive.find(search)
     }
 
+    fn hours(&self, since: Timestamp, until: Timestamp) -> Result<Vec<Hour>, ArchiveError> {
+        self.archive.hours(since, until)
+    }
+
     fn get(&self, id: CallId) -> Result<Option<Record>, ArchiveError> {
         self.archive.get(id)
     }
@@ -319,7 +324,7 @@ async fn a_database_that_takes_nothing_loses_no_record() {
         let archive = Sqlite::open(&file).unwrap();
         let (_registry, counters) = counters();
         let archive = Moody { works: Arc::clone(&works), archive };
-        (Records::with(spool, Box::new(archive), config.keep, counters.clone()), counters)
+        (Records::with(spool, Box::new(archive), &config, counters.clone()).unwrap(), counters)
     };
     let (records, counters) = moody(spool());
     let now = Timestamp::now().to_string();
@@ -413,6 +418,28 @@ async fn old_records_are_deleted_when_the_engine_starts() {
     until("it is deleted", || counters.expired.get() == 1).await;
     records.finish(Duration::from_secs(5)).await;
     assert_eq!(found(&archive, Search::default()), []);
+}
+
+/// With a record or without one, as after an engine was killed.
+#[tokio::test]
+async fn a_recording_is_deleted_with_its_call_and_when_it_is_old() {
+    let folder = TempDir::new().unwrap();
+    let config = RecordsConfig { keep_recordings: Duration::from_secs(86_400), ..config(&folder) };
+    let sound = config.directory.join("recordings");
+    fs::create_dir_all(&sound).unwrap();
+    let (asked, old, new) = (CallId::random(), CallId::random(), CallId::random());
+    let file = |id: &CallId| recording_file(&config.directory, *id);
+    for (id, days) in [(asked, 0), (old, 2), (new, 0)] {
+        fs::write(file(&id), "sound").unwrap();
+        let written = SystemTime::now() - Duration::from_secs(86_400 * days);
+        fs::File::options().write(true).open(file(&id)).unwrap().set_modified(written).unwrap();
+    }
+    assert!(delete(&config.directory, asked).unwrap() && !delete(&config.directory, asked).unwrap());
+    let (_registry, counters) = counters();
+    let records = Records::start(&config, counters.clone()).unwrap();
+    until("it is deleted", || counters.recordings.expired.get() == 1).await;
+    records.finish(Duration::from_secs(5)).await;
+    assert_eq!([asked, old, new].map(|id| file(&id).exists()), [false, false, true]);
 }
 
 #[test]

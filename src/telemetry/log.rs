@@ -61,7 +61,8 @@ pub fn init(format: LogFormat, filter: &str, suppressed: IntCounter) -> Result<(
         LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
     };
     let subscriber = tracing_subscriber::registry().with(wanted(filter)?).with(private_targets());
-    subscriber.with(Repetitions::new(suppressed)).with(lines).try_init().map_err(LogError::Twice)
+    let tail = fmt::layer().compact().with_ansi(false).with_writer(super::tail::Tail);
+    subscriber.with(Repetitions::new(suppressed)).with(lines).with(tail).try_init().map_err(LogError::Twice)
 }
 
 /// The span of one call; everything done for the call happens inside it or a child of it. Where another agent takes the call

@@ -19,7 +19,7 @@ const RECOVERIES: Definition = Definition::labelled(
     "Sessions begun because the agent of a call was lost: took_over, failed, or dropped because it was not wanted any \
      more.",
 );
-const LOSSES: Definition = Definition::labelled(
+pub(super) const LOSSES: Definition = Definition::labelled(
     "offhook_agent_losses_total",
     &["provider", "loss"],
     "Agents that calls lost, in the middle or before they were ready, by why; stalled: it took nothing more, or owed an \

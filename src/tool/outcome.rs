@@ -62,6 +62,8 @@ pub enum CallAction {
     TakeMessage(Message),
     /// The transcript is sent by mail after the call.
     SendTranscript { to: Option<String> },
+    /// The caller does not want to be recorded: nothing of the call is kept as sound.
+    StopRecording,
     /// The caller is asked in these very words, which the agent need not say.
     Ask { question: String },
     /// A flag of the workflow.
@@ -165,6 +167,7 @@ impl CallAction {
             Self::Voicemail { mailbox } => json!({ "type": "VOICEMAIL", "mailbox": mailbox }),
             Self::TakeMessage(_) => json!({ "type": "TAKE_MESSAGE" }),
             Self::SendTranscript { .. } => json!({ "type": "SEND_TRANSCRIPT" }),
+            Self::StopRecording => json!({ "type": "STOP_RECORDING" }),
             Self::Ask { .. } => json!({ "type": "ASK" }),
             Self::Flag { name, value } => json!({ "type": "FLAG", "flag": name, "value": value }),
         }

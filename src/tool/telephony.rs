@@ -13,11 +13,12 @@ use std::{collections::BTreeMap, sync::Arc};
 pub const HANGUP_CALL: &str = "hangup_call";
 pub const TRANSFER: &str = "transfer";
 pub const SEND_DTMF: &str = "send_dtmf";
+pub const STOP_RECORDING: &str = "stop_recording";
 pub const LEAVE_VOICEMAIL: &str = "leave_voicemail";
 /// Runs where ARI is (`asterisk::extension_status`).
 pub const CHECK_EXTENSION_STATUS: &str = "check_extension_status";
 /// Names of all built-in tools.
-pub const BUILT_IN: [&str; 9] = [
+pub const BUILT_IN: [&str; 10] = [
     HANGUP_CALL,
     TRANSFER,
     SEND_DTMF,
@@ -27,6 +28,7 @@ pub const BUILT_IN: [&str; 9] = [
     CHECK_EXTENSION_STATUS,
     TAKE_MESSAGE,
     REQUEST_TRANSCRIPT,
+    STOP_RECORDING,
 ];
 /// Those that are not offered in calls that came by `AudioSocket()`.
 pub const NEEDS_ARI: [&str; 4] = [TRANSFER, SEND_DTMF, LEAVE_VOICEMAIL, CHECK_EXTENSION_STATUS];
@@ -39,6 +41,7 @@ pub fn built_in(name: &str, destinations: &BTreeMap<String, String>) -> Option<A
         TRANSFER => Some(Arc::new(Transfer { destinations: destinations.clone() })),
         SEND_DTMF => Some(Arc::new(SendDtmf)),
         COLLECT_DIGITS => Some(caller::collect_digits()),
+        STOP_RECORDING => Some(Arc::new(StopRecording)),
         VERIFY_PIN => Some(caller::verify_pin()),
         _ => None,
     }
@@ -162,6 +165,24 @@ impl Tool for SendDtmf {
     fn run(&self, call: Approved, _: &CallFacts) -> BoxFuture<'static, ToolOutcome> {
         let digits = call.arguments().get("digits").and_then(Value::as_str).unwrap_or_default().to_owned();
         let outcome = ToolOutcome::act("The keys are being pressed.", CallAction::SendDigits { digits });
+        std::future::ready(outcome).boxed()
+    }
+}
+
+struct StopRecording;
+
+impl Tool for StopRecording {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::on_the_call(
+            STOP_RECORDING,
+            "Stop the recording of this call and delete what was recorded so far. Use it as soon as the caller does not \
+             want to be recorded; it cannot be begun again.",
+            json!({ "type": "object", "properties": {}, "additionalProperties": false }),
+        )
+    }
+
+    fn run(&self, _: Approved, _: &CallFacts) -> BoxFuture<'static, ToolOutcome> {
+        let outcome = ToolOutcome::act("Nothing of this call is recorded any more.", CallAction::StopRecording);
         std::future::ready(outcome).boxed()
     }
 }

@@ -9,6 +9,7 @@ mod handoff;
 mod hardships;
 mod hearing;
 mod properties;
+mod recording;
 mod recovery;
 mod stage;
 mod tool_properties;

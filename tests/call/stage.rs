@@ -51,6 +51,18 @@ impl Ears for Heeding {
     }
 }
 
+fn next(context: &str, rules: CallRules, clips: Clips, toolbox: Arc<Toolbox>) -> Handover {
+    Handover {
+        context: context.into(),
+        rules,
+        toolbox,
+        policy: Arc::default(),
+        agent: AGENT,
+        clips: Arc::new(clips),
+        pin: Some(NEXT_PIN.to_owned().into()),
+    }
+}
+
 pub struct Stage {
     machine: CallMachine,
     start: Instant,
@@ -356,15 +368,16 @@ impl Stage {
         context: &str,
         tools: impl IntoIterator<Item = ToolSpec>,
     ) -> &mut Self {
-        self.input(Input::HandedOff(Box::new(Handover {
-            context: context.into(),
-            rules,
-            toolbox: toolbox(tools),
-            policy: Arc::default(),
-            agent,
-            clips: Arc::new(clips()),
-            pin: Some(NEXT_PIN.to_owned().into()),
-        })))
+        self.taken_over_by(Handover { agent, ..next(context, rules, clips(), toolbox(tools)) })
+    }
+
+    /// To a context with these sentences.
+    pub fn hands_over_with(&mut self, rules: CallRules, clips: Clips) -> &mut Self {
+        self.taken_over_by(next("billing", rules, clips, toolbox([])))
+    }
+
+    fn taken_over_by(&mut self, next: Handover) -> &mut Self {
+        self.input(Input::HandedOff(Box::new(next)))
     }
 
     pub fn calls_tool(&mut self, id: &str, name: &str, arguments: &str) -> &mut Self {

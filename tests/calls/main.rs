@@ -15,6 +15,7 @@ mod overrides;
 mod pipeline;
 mod privacy;
 mod providers;
+mod recordings;
 mod records;
 mod ringing;
 mod routing;

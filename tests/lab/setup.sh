@@ -6,7 +6,8 @@
 #           which make the labelled set of turn-taking
 #   demo    and espeak-ng and pocketsphinx, the voices and the ears of `offhook demo`
 #   all     and what the tests need: Asterisk and baresip (provision.sh), openssl, sox, libfaketime, iproute2,
-#           Python with the vendors' SDKs and a mail server, MCP clients and servers of other people, Prometheus
+#           Python with the vendors' SDKs and a mail server, MCP clients and servers of other people, Prometheus,
+#           a browser
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/lab/tree.sh
@@ -131,6 +132,9 @@ if [ "$what" = all ]; then
   want unshare util-linux
   # Reads the unit; it is not started.
   want systemd-analyze systemd
+  # The page is used by a real browser.
+  want chromium chromium
+  have_package fonts-dejavu-core || missing+=(fonts-dejavu-core)
   want node nodejs
   want npm npm
 fi

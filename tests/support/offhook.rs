@@ -220,6 +220,10 @@ impl Offhook {
         format!("127.0.0.1:{}", self.audiosocket)
     }
 
+    pub fn http(&self) -> String {
+        format!("127.0.0.1:{}", self.http)
+    }
+
     /// What it has logged so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()

@@ -214,6 +214,7 @@ impl CallMachine {
                 CallAction::TakeMessage(message) => out.push(Output::Deliver(Delivery::Message(message))),
                 CallAction::SendTranscript { to } => out.push(Output::Deliver(Delivery::Transcript { to })),
                 CallAction::Ask { question } => self.question = self.plan.clips.line(&question),
+                CallAction::StopRecording => self.refuse_recording(),
                 // The memory has it already.
                 CallAction::Flag { .. } => {}
                 CallAction::SendDigits { digits } => out.push(Output::ToLeg(LegCommand::SendDigits { digits })),
@@ -430,11 +431,13 @@ impl CallMachine {
         self.waiting.new_agent();
         self.succession = Succession::default();
         self.takes_over = true;
-        (self.plan.rules, self.plan.agent, self.plan.clips) = (rules, agent, clips);
+        let recorded = std::mem::replace(&mut self.plan.rules, rules).recording;
+        (self.plan.agent, self.plan.clips) = (agent, clips);
         self.policy.reads_out(self.plan.clips.lines.keys().cloned());
         self.drop_question();
         self.agent = Agent::Dialling;
         self.timers.set(Timer::AgentReady, now + self.plan.rules.agent_ready_max);
         out.push(Output::Note(Note::HandedOff { context }));
+        self.announce_recording(recorded, out);
     }
 }

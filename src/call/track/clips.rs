@@ -88,6 +88,8 @@ pub struct ClipHeard {
 pub struct ClipQueue {
     waiting: VecDeque<Waiting>,
     asked: Option<String>,
+    /// Of notices that were pushed, how many were not heard to their end.
+    notices_owed: usize,
 }
 
 impl ClipQueue {
@@ -95,6 +97,7 @@ impl ClipQueue {
         let rest = spoken.clip.render(format);
         if self.waiting.len() < WAITING_MAX && !rest.is_empty() {
             self.waiting.push_back(Waiting { text: spoken.text.clone(), purpose, rest, sent: 0 });
+            self.notices_owed += usize::from(purpose == Purpose::Notice);
         }
     }
 
@@ -104,6 +107,15 @@ impl ClipQueue {
 
     pub fn queued(&self, format: Format) -> Duration {
         format.duration_of(self.waiting.iter().map(|clip| clip.rest.len()).sum())
+    }
+
+    /// What waits is not heard any more, protected or not.
+    pub fn silence(&mut self) {
+        self.waiting.clear();
+    }
+
+    pub fn owes_notice(&self) -> bool {
+        self.notices_owed > 0
     }
 
     pub fn is_protected(&self) -> bool {
@@ -134,9 +146,12 @@ impl ClipQueue {
         clip.sent += part.len();
         if clip.rest.is_empty()
             && let Some(over) = self.waiting.pop_front()
-            && over.purpose == Purpose::Question
         {
-            self.asked = Some(over.text);
+            match over.purpose {
+                Purpose::Question => self.asked = Some(over.text),
+                Purpose::Notice => self.notices_owed -= 1,
+                _ => {}
+            }
         }
         if part.len() == size {
             return Some(part);

@@ -10,7 +10,7 @@ use super::{
     samples::{Samples, percentile},
     say,
     stages::Stages,
-    system::{Folder, Kind, System, end_of},
+    system::{Extra, Folder, Kind, System, end_of},
     turns::set::{self, Label},
 };
 use anyhow::Context as _;
@@ -87,7 +87,9 @@ async fn interrupt(kind: Kind, cast: &Cast, cores: Option<Cores>) -> anyhow::Res
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let stages = Stages::start(Arc::clone(&cast.load), MONOLOGUE).await?;
     let servers = [listener.local_addr()?, stages.address];
-    let system = System::start(kind, CONTEXT, calls, cores, servers, folder.path()).await?;
+    let system =
+        System::start(kind, Extra { context: CONTEXT, ..Extra::default() }, calls, cores, servers, folder.path())
+            .await?;
     say(&format!("{}: {calls} interruptions ", kind.name()));
     let log = || end_of(&folder.path().join("engine.log"));
     let up = Calls::begin(calls, system.audiosocket, cast, &listener).await;

@@ -13,6 +13,7 @@ mod load;
 mod mcp;
 mod peer;
 mod process;
+mod recording;
 mod records;
 mod report;
 mod run;
@@ -29,7 +30,7 @@ use process::Cores;
 use report::{Bars, Rounds};
 use run::Plan;
 use std::{io::Write as _, process::ExitCode, time::Duration};
-use system::{Folder, Kind};
+use system::{Extra, Folder, Kind};
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -61,6 +62,8 @@ enum Part {
     Mcp(mcp::McpArguments),
     /// What a search in the records of ended calls costs.
     Records(records::RecordsArguments),
+    /// What it costs to record calls.
+    Recording(recording::RecordingArguments),
     /// Who interrupts the agent and who does not, on a labelled set, and what a call's ears cost.
     Turns(turns::TurnsArguments),
     /// How soon an agent falls silent when a caller interrupts it, with every provider.
@@ -78,6 +81,7 @@ pub fn run(arguments: &BenchArguments) -> ExitCode {
         Some(Part::Mcp(arguments)) => return mcp::run(arguments),
         Some(Part::Records(arguments)) => return records::run(arguments),
         Some(Part::Turns(arguments)) => return turns::run(arguments),
+        Some(Part::Recording(arguments)) => return on_cores(|cores| recording::bench(arguments, cores)),
         Some(Part::BargeIn(arguments)) => return on_cores(|cores| barge_in::bench(arguments, cores)),
         Some(Part::Greeting(arguments)) => return on_cores(|cores| greeting::bench(arguments, cores)),
         Some(Part::Failover(arguments)) => return on_cores(|cores| failover::bench(arguments, cores)),
@@ -122,7 +126,8 @@ fn on_cores<F: Future<Output = anyhow::Result<Bars>>>(bench: impl FnOnce(Option<
 
 async fn bench(arguments: &BenchArguments, cores: Option<Cores>) -> anyhow::Result<Bars> {
     let folder = Folder::create()?;
-    let plan = Plan { calls: arguments.calls.into(), window: Duration::from_secs(arguments.seconds), cores };
+    let window = Duration::from_secs(arguments.seconds);
+    let plan = Plan { calls: arguments.calls.into(), window, cores, extra: Extra::default() };
     let wanted = |kind: &Kind| *kind == Kind::Floor || arguments.only.is_empty() || arguments.only.contains(kind);
     let kinds = Kind::ALL.into_iter().filter(wanted);
     let mut all: Vec<Rounds> = kinds.map(|kind| Rounds { kind, rounds: Vec::new() }).collect();

@@ -191,5 +191,6 @@ fn record(number: u32, began: Timestamp) -> Record {
             connected_seconds: 180.0,
             cost: Some(cost),
         }],
+        recording: None,
     }
 }

@@ -6,7 +6,7 @@ use super::{
     process::{Cores, busy_time, cpu_time, resident},
     samples::{Samples, percentile},
     stages::{CLAUSE_SPOKEN, Stages},
-    system::{Kind, Metrics, System},
+    system::{Extra, Kind, Metrics, System},
 };
 use anyhow::Context as _;
 use offhook::audio::FRAME;
@@ -39,6 +39,7 @@ pub struct Plan {
     pub calls: usize,
     pub window: Duration,
     pub cores: Option<Cores>,
+    pub extra: Extra,
 }
 
 /// What one run measured.
@@ -123,7 +124,7 @@ pub async fn measure(kind: Kind, plan: &Plan, folder: &Path, mut progress: impl 
     }
     let stages = Stages::start(Arc::clone(&cast.load), CLAUSE_SPOKEN).await?;
     let servers = [listener.local_addr()?, stages.address];
-    let system = System::start(kind, "", plan.calls, plan.cores, servers, folder).await?;
+    let system = System::start(kind, plan.extra, plan.calls, plan.cores, servers, folder).await?;
     sleep(REST).await;
     let idle = resident(system.pid).context("the system under test has ended")?;
     let calls = Calls::begin(plan.calls, system.audiosocket, &cast, &listener).await?;

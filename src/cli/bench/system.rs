@@ -125,6 +125,13 @@ impl<'a> Setup<'a> {
     }
 }
 
+/// What a kind's engine is configured with besides, as in [`Setup`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Extra {
+    pub context: &'static str,
+    pub more: &'static str,
+}
+
 /// One process under test, killed when dropped.
 pub struct System {
     pub pid: u32,
@@ -136,11 +143,10 @@ pub struct System {
 }
 
 impl System {
-    /// `provider` is where the kind's server listens, `stages` where a pipeline's model and voice do; `context` as in
-    /// [`Setup`], for all but pipelines, who have their own.
+    /// `provider` is where the kind's server listens, `stages` where a pipeline's model and voice do.
     pub async fn start(
         kind: Kind,
-        context: &str,
+        extra: Extra,
         calls: usize,
         cores: Option<Cores>,
         [provider, stages]: [SocketAddr; 2],
@@ -152,10 +158,14 @@ impl System {
         match kind {
             Kind::Floor => Self::floor(cores, provider, &folder.join("floor.log")).await,
             Kind::Pipeline => {
-                let setup = Setup { context: PIPELINE_CONTEXT, more: &at(PIPELINE_STAGES), ..Setup::of(&agent) };
+                let (context, more) = (PIPELINE_CONTEXT.to_owned() + extra.context, at(PIPELINE_STAGES) + extra.more);
+                let setup = Setup { context: &context, more: &more, ..Setup::of(&agent) };
                 Self::engine(&setup, calls, cores, folder).await
             }
-            _ => Self::engine(&Setup { context, ..Setup::of(&agent) }, calls, cores, folder).await,
+            _ => {
+                let setup = Setup { context: extra.context, more: extra.more, ..Setup::of(&agent) };
+                Self::engine(&setup, calls, cores, folder).await
+            }
         }
     }
 

@@ -80,3 +80,44 @@ fn options_about_turns_that_nobody_heeds_are_warned_of() {
                 line: { prompt: x, provider: front, turns: { owner: provider } }\n";
     assert_eq!(load_str("test.yaml", text, &env, &shipped::shipped()).expect("it is right").warnings, []);
 }
+
+#[test]
+fn a_context_that_records_needs_a_place_and_is_told_to_say_so() {
+    let with = |context: &str, sections: &str| {
+        let text = format!(
+            "providers: {{ front: {{ scripted: {{ script: [silence] }} }} }}\n{sections}\
+             contexts:\n  desk: {{ prompt: x, provider: front, recording: true{context} }}\n"
+        );
+        load_str("test.yaml", &text, &env, &shipped::shipped())
+    };
+    let problems = |context: &str, sections: &str| with(context, sections).err().map(|told| told.to_string());
+    let records = "records: { directory: records }\n";
+    assert_eq!(
+        problems("", "").expect("no place"),
+        "test.yaml:3: contexts.desk.recording: there is no place for recordings; add the section records: { directory: records }"
+    );
+    let told = problems("", "records: { directory: records, recordings_keep_days: 31 }\n").expect("too long");
+    assert_eq!(
+        told,
+        "test.yaml:2: records.recordings_keep_days: recordings are not kept longer than the records they belong to, 30 days; \
+         write 30 or less, or more for keep_days"
+    );
+    let warnings = |context: &str| {
+        let config = with(context, records).unwrap_or_else(|told| panic!("{told}"));
+        config.warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(
+        warnings(""),
+        "test.yaml:4: contexts.desk.recording: callers are recorded and not told so; \
+         write what they hear first, such as notice: This call is recorded."
+    );
+    assert_eq!(warnings(", notice: This call is recorded."), "");
+    let day = std::time::Duration::from_secs(86_400);
+    for (written, days) in [("", 9), (", recordings_keep_days: 3", 3)] {
+        let sections = format!("records: {{ directory: records, keep_days: 9{written} }}\n");
+        let config = with("", &sections).unwrap_or_else(|told| panic!("{told}"));
+        let kept = config.records.expect("it is there");
+        assert_eq!((kept.keep, kept.keep_recordings), (day * 9, day * days));
+        assert!(config.contexts["desk"].rules.recording);
+    }
+}

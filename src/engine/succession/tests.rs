@@ -16,7 +16,7 @@ use crate::{
     },
     facts::{CallFacts, CallId, Direction},
     provider::{self, Agent, AgentSetup, Embedded, Provider},
-    records::Diary,
+    records::{Diary, Recorder},
     remote::health::Breaker,
     telemetry::{LogCapture, Metrics, call_span},
     tool::{Opening, schemas::Dialect},
@@ -108,6 +108,7 @@ struct Stage {
     entered: Entered,
     post: Post,
     diary: Option<Diary>,
+    recorder: Option<Recorder>,
     bill: Bill,
 }
 
@@ -134,8 +135,19 @@ impl Stage {
         };
         let seat = engine.shared.live.seat(1).unwrap();
         let (end, words) = (mpsc::channel(1).0, mpsc::channel(1).0);
-        let entered = engine.shared.live.enter(&facts, seat, Doors { end, words });
-        Self { engine, generation, one, two, facts, entered, post: Post::default(), diary: None, bill: Bill::default() }
+        let entered = engine.shared.live.enter(&facts, seat, Doors { end, words }, true);
+        Self {
+            engine,
+            generation,
+            one,
+            two,
+            facts,
+            entered,
+            post: Post::default(),
+            diary: None,
+            recorder: None,
+            bill: Bill::default(),
+        }
     }
 
     fn task(&mut self) -> CallTask<'_> {
@@ -174,6 +186,7 @@ impl Stage {
             entered: &self.entered,
             post: &mut self.post,
             diary: &mut self.diary,
+            recorder: &mut self.recorder,
             story: Story::default(),
             bill: &mut self.bill,
             shared,

@@ -13,12 +13,11 @@
 mod audit;
 mod options;
 mod pages;
-mod rate;
 
 pub use audit::{AuditFile, AuditWriter};
 pub use options::Options;
 
-use super::{guard, serve::Peer};
+use super::{guard, rate::Rates, serve::Peer};
 use crate::gate::{AuditMeta, Gate, Mode, VERSION, stored_record};
 use axum::{
     Json, Router,
@@ -30,7 +29,6 @@ use axum::{
     routing::{get, post},
 };
 use jiff::Timestamp;
-use rate::RateLimit;
 use serde_json::{Map, Value, json};
 use std::{net::IpAddr, sync::Arc};
 use subtle::ConstantTimeEq;
@@ -38,11 +36,13 @@ use tokio::time::Instant;
 
 const CHECK: &str = "pre_tool_check";
 const VALIDATION: &str = "validation";
+/// A gate serves a few agents; this many addresses within a minute are none of them.
+const CLIENTS_MAX: usize = 10_000;
 
 struct Service {
     gate: Gate,
     options: Options,
-    rate: Option<RateLimit>,
+    rate: Option<Rates<IpAddr>>,
     audit: Option<AuditWriter>,
 }
 
@@ -50,7 +50,7 @@ type Shared = State<Arc<Service>>;
 
 /// The service over one gate. Without an audit writer no record is kept.
 pub fn router(gate: Gate, options: Options, audit: Option<AuditWriter>) -> Router {
-    let rate = RateLimit::new(options.requests_per_minute);
+    let rate = options.requests_per_minute.map(|most| Rates::new(most, f64::from(most) / 60.0, CLIENTS_MAX));
     let service = Arc::new(Service { gate, options, rate, audit });
     Router::new()
         .route("/pre-tool-check", post(check))
@@ -82,7 +82,7 @@ async fn limits(State(service): Shared, request: Request, next: Next) -> Respons
     let is_probe = matches!(request.uri().path(), "/health" | "/ready");
     if let (Some(rate), false) = (&service.rate, is_probe) {
         let client = request.extensions().get::<ConnectInfo<Peer>>().map(|info| info.0.0.ip());
-        if let Err(wait) = rate.admit(client.unwrap_or(IpAddr::from([0, 0, 0, 0])), Instant::now()) {
+        if let Err(wait) = rate.take(client.unwrap_or(IpAddr::from([0, 0, 0, 0])), Instant::now()) {
             return service.too_many(wait.as_secs().max(1));
         }
     }

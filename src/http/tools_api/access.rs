@@ -1,6 +1,7 @@
 //! Who asks, and how often they may.
 
 use super::{ToolsApi, problem};
+use crate::http::rate::Rates;
 use axum::{
     extract::FromRequestParts,
     http::{HeaderValue, StatusCode, header, request::Parts},
@@ -8,11 +9,6 @@ use axum::{
 };
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
 use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
 use tokio::time::Instant;
 
@@ -20,7 +16,7 @@ use tokio::time::Instant;
 const TOKEN_BYTES_MIN: usize = 16;
 /// An import script's burst, and what a person or a script keeps up after it. Every request reads the
 /// tenant's folder.
-const BURST: f64 = 100.0;
+const BURST: u32 = 100;
 const PER_SECOND: f64 = 10.0;
 
 /// The tokens of all tenants. There is no default token: without any, every answer is 401.
@@ -76,8 +72,9 @@ impl Tokens {
         bool::from(found).then(|| self.tenants.get(tenant as usize).map(String::as_str)).flatten()
     }
 
-    pub(super) fn tenants(&self) -> &[String] {
-        &self.tenants
+    /// A bucket for each tenant.
+    pub(super) fn rates(&self) -> Rates<String> {
+        Rates::new(BURST, PER_SECOND, self.tenants.len())
     }
 }
 
@@ -99,7 +96,7 @@ impl FromRequestParts<ToolsApi> for Tenant {
             answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             return Err(answer);
         };
-        if !api.inner.rates.take(tenant, Instant::now()) {
+        if api.inner.rates.take(tenant.to_owned(), Instant::now()).is_err() {
             tracing::warn!(tenant, "too many requests to the tools API");
             let mut answer = problem(StatusCode::TOO_MANY_REQUESTS, "too many requests; try again in a second");
             answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
@@ -113,36 +110,6 @@ impl FromRequestParts<ToolsApi> for Tenant {
 fn bearer(value: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = value.split_at_checked(7)?;
     (scheme.eq_ignore_ascii_case(b"bearer ") && !token.is_empty()).then_some(token.trim_ascii())
-}
-
-/// A token bucket per tenant.
-pub(super) struct Rates {
-    buckets: BTreeMap<String, Mutex<Bucket>>,
-}
-
-struct Bucket {
-    level: f64,
-    since: Option<Instant>,
-}
-
-impl Rates {
-    pub(super) fn new(tenants: &[String]) -> Self {
-        let bucket = |tenant: &String| (tenant.clone(), Mutex::new(Bucket { level: BURST, since: None }));
-        Self { buckets: tenants.iter().map(bucket).collect() }
-    }
-
-    fn take(&self, tenant: &str, now: Instant) -> bool {
-        let Some(bucket) = self.buckets.get(tenant) else { return false };
-        let mut bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);
-        let passed = bucket.since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
-        bucket.level = (bucket.level + passed.as_secs_f64() * PER_SECOND).min(BURST);
-        bucket.since = Some(now);
-        let has = bucket.level >= 1.0;
-        if has {
-            bucket.level -= 1.0;
-        }
-        has
-    }
 }
 
 #[cfg(test)]
@@ -185,19 +152,5 @@ mod tests {
         for wrong in [&b"Basic abc"[..], b"Bearer", b"Bearer ", b"", b"Bearerabc"] {
             assert_eq!(bearer(wrong), None);
         }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_burst_is_let_through_and_then_ten_a_second() {
-        let rates = Rates::new(&["a".into(), "b".into()]);
-        let mut now = Instant::now();
-        let taken = |tenant, now| std::iter::repeat_with(|| rates.take(tenant, now)).take_while(|taken| *taken).count();
-        assert_eq!(taken("a", now), 100);
-        now += Duration::from_secs(1);
-        assert_eq!(taken("a", now), 10);
-        assert_eq!(taken("b", now), 100, "tenants do not share");
-        now += Duration::from_secs(3600);
-        assert_eq!(taken("a", now), 100);
-        assert_eq!(taken("unknown", now), 0);
     }
 }

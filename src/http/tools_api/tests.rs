@@ -1,5 +1,5 @@
 use super::*;
-use crate::http::router as pages;
+use crate::http::tests::router as pages;
 use axum::{
     body::{Body, to_bytes},
     http::{Method, Request},

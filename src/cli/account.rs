@@ -1,0 +1,113 @@
+//! Who may log in to the page.
+
+use super::DEFAULT_FILE;
+use clap::{Args, Subcommand};
+use offhook::{
+    config,
+    http::{Accounts, Role, random_password},
+};
+use std::{io, path::PathBuf, process::ExitCode};
+
+#[derive(Args)]
+pub struct AccountArguments {
+    #[command(subcommand)]
+    action: Action,
+    /// The configuration, whose http.accounts says where the file is.
+    #[arg(long, global = true, value_name = "FILE", default_value = DEFAULT_FILE)]
+    config: PathBuf,
+    /// The file itself, where the configuration cannot be read here.
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "config")]
+    accounts: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Everybody's name and role.
+    List,
+    /// Make an account.
+    Add {
+        name: String,
+        /// viewer: figures of calls; operator: also words and numbers, and may end calls; admin: everything.
+        #[arg(long)]
+        role: Role,
+        #[command(flatten)]
+        password: Password,
+    },
+    /// Give an account another password, which logs it out everywhere.
+    Password {
+        name: String,
+        #[command(flatten)]
+        password: Password,
+    },
+    /// Delete an account, which logs it out everywhere.
+    Remove { name: String },
+}
+
+#[derive(Args)]
+struct Password {
+    /// Read the password from standard input; without this, a random one is made and told.
+    #[arg(long)]
+    stdin: bool,
+}
+
+pub fn run(arguments: &AccountArguments) -> ExitCode {
+    match act(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("offhook: {error:#}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+fn act(arguments: &AccountArguments) -> anyhow::Result<()> {
+    let file = match &arguments.accounts {
+        Some(file) => file.clone(),
+        None => {
+            let config = config::load(&arguments.config, &offhook::engine::environment, &offhook::provider::catalog());
+            let without = "(--accounts FILE does without the configuration)";
+            config.map_err(|problems| anyhow::anyhow!("{problems}\n{without}"))?.http.accounts
+        }
+    };
+    let accounts = Accounts::new(&file);
+    match &arguments.action {
+        Action::List => {
+            let all = accounts.list()?;
+            all.iter().for_each(|(name, role)| println!("{name:<24}  {role}"));
+            if all.is_empty() {
+                eprintln!("{} has no accounts; `offhook run` makes the first one", file.display());
+            }
+        }
+        Action::Add { name, role, password } => {
+            let (password, told) = password.get()?;
+            accounts.add(name, *role, &password)?;
+            println!("{name} may log in as {role}{}", tell(told, &password));
+        }
+        Action::Password { name, password } => {
+            let (password, told) = password.get()?;
+            accounts.set_password(name, &password)?;
+            println!("{name} has another password, and is logged out everywhere{}", tell(told, &password));
+        }
+        Action::Remove { name } => {
+            accounts.remove(name)?;
+            println!("{name} cannot log in any more");
+        }
+    }
+    Ok(())
+}
+
+impl Password {
+    /// The password, and whether it was made here.
+    fn get(&self) -> anyhow::Result<(String, bool)> {
+        if !self.stdin {
+            return Ok((random_password(), true));
+        }
+        let mut line = String::new();
+        io::stdin().read_line(&mut line)?;
+        Ok((line.trim_end_matches(['\n', '\r']).to_owned(), false))
+    }
+}
+
+fn tell(made: bool, password: &str) -> String {
+    if made { format!("; the password, told once:\n{password}") } else { String::new() }
+}

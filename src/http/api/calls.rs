@@ -1,0 +1,243 @@
+//! Calls that have ended: search, export, one call, its deletion.
+
+use super::{Id, Params, private, unread};
+use crate::{
+    http::{
+        login::{Door, Role, Who},
+        problem,
+        routes::{Content, Doc, Routes, schema},
+        site::App,
+    },
+    records::{Reader, Record, Row, Search},
+};
+use axum::{
+    Json,
+    body::{Body, Bytes},
+    extract::State,
+    http::{HeaderValue, Method, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use futures_util::stream;
+use jiff::{Timestamp, civil, tz::TimeZone};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A page of a list.
+const LIMIT: usize = 50;
+const LIMIT_MAX: usize = 1_000;
+/// Calls that an export reads at once; between two, others have their turn.
+const EXPORT_STEP: usize = 200;
+/// Longer texts are no search.
+const TEXT_BYTES_MAX: usize = 200;
+
+/// Which calls; what is not given, or empty, excludes nothing.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Filter {
+    /// Calls that began at this time or later: `2026-11-20`, `2026-11-20T14:30` (where the engine runs), or with a zone.
+    pub since: Option<String>,
+    /// Calls that began before it.
+    pub until: Option<String>,
+    /// The context that had the call when it ended.
+    pub context: Option<String>,
+    /// The provider that had the call when it ended.
+    pub provider: Option<String>,
+    /// A reason's label or a class of reasons.
+    pub reason: Option<String>,
+    /// The caller's number or the one that was dialled, or the end of it. For operators.
+    pub number: Option<String>,
+    /// Words that were said in the call. For operators.
+    pub words: Option<String>,
+    /// Where the page before ended: its `next`.
+    pub cursor: Option<String>,
+    /// At most so many on a page.
+    #[schemars(range(min = 1, max = 1000))]
+    pub limit: Option<usize>,
+    /// `json`: a page; `csv`: all of them, one call in a line; `jsonl`: all of them, one whole record in a line.
+    pub format: Option<Format>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    #[default]
+    Json,
+    Csv,
+    Jsonl,
+}
+
+/// A page of a list of calls, the newest first.
+#[derive(Serialize, JsonSchema)]
+pub struct CallsPage {
+    pub items: Vec<Row>,
+    /// The next page's `cursor`; `null` on the last one.
+    pub next: Option<String>,
+}
+
+pub fn add(routes: &mut Routes) {
+    let page = Content::Either(schema::<CallsPage>, &["text/csv", "application/jsonl"]);
+    let doc = Doc::new("Calls that have ended, the newest first. Viewers are told no numbers.")
+        .query::<Filter>()
+        .answer(200, "The calls.", page);
+    routes.api(Method::GET, "/api/v1/calls", Door::Api(Role::Viewer), list, doc);
+    let doc = Doc::new("Everything that is kept of a call. Viewers are told no words, names and numbers.").answer(
+        200,
+        "The record.",
+        Content::Json(schema::<Record>),
+    );
+    routes.api(Method::GET, "/api/v1/calls/{id}", Door::Api(Role::Viewer), show, doc);
+    let doc = Doc::new("Deletes everything that is kept of a call.").answer(204, "It is deleted.", Content::Nothing);
+    routes.api(Method::DELETE, "/api/v1/calls/{id}", Door::Api(Role::Admin), delete, doc);
+}
+
+/// What a filter asks for, or what is wrong with it.
+pub fn search(who: &Who, filter: &Filter) -> Result<Search, (StatusCode, String)> {
+    let bad = |text: String| (StatusCode::BAD_REQUEST, text);
+    let given =
+        |text: &Option<String>| text.as_deref().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
+    let texts = [
+        ("context", given(&filter.context)),
+        ("provider", given(&filter.provider)),
+        ("reason", given(&filter.reason)),
+        ("number", given(&filter.number)),
+        ("words", given(&filter.words)),
+    ];
+    for (name, text) in &texts {
+        if text.as_ref().is_some_and(|text| text.len() > TEXT_BYTES_MAX || text.contains('\0')) {
+            return Err(bad(format!("{name} is no text of at most {TEXT_BYTES_MAX} bytes")));
+        }
+    }
+    let [context, provider, reason, number, words] = texts.map(|(_, text)| text);
+    if (number.is_some() || words.is_some()) && !private::sees_all(who) {
+        return Err((StatusCode::FORBIDDEN, "only operators may search for numbers and words".into()));
+    }
+    let moment = |name: &str, text: Option<String>| {
+        text.map(|text| time(&text).ok_or_else(|| bad(format!("{name} is no time such as 2026-11-20T14:30"))))
+            .transpose()
+    };
+    let after = given(&filter.cursor).map(|cursor| cursor.parse().ok().filter(|row: &i64| *row > 0));
+    let limit = filter.limit.unwrap_or(LIMIT);
+    if !(1..=LIMIT_MAX).contains(&limit) {
+        return Err(bad(format!("limit is a number from 1 to {LIMIT_MAX}")));
+    }
+    Ok(Search {
+        since: moment("since", given(&filter.since))?,
+        until: moment("until", given(&filter.until))?,
+        context,
+        provider,
+        reason,
+        number,
+        words,
+        after: match after {
+            Some(None) => return Err(bad("cursor is none that an earlier page gave".into())),
+            known => known.flatten(),
+        },
+        limit,
+    })
+}
+
+/// A day or a time where the engine runs, or a time with its zone.
+fn time(text: &str) -> Option<Timestamp> {
+    if let Ok(time) = text.parse() {
+        return Some(time);
+    }
+    let local = text.parse::<civil::DateTime>().or_else(|_| text.parse::<civil::Date>().map(Into::into)).ok()?;
+    local.to_zoned(TimeZone::system()).ok().map(|time| time.timestamp())
+}
+
+fn reader(app: &App) -> Result<Reader, Response> {
+    let none = "no records are kept: the configuration has no section records";
+    app.history.clone().ok_or_else(|| problem(StatusCode::NOT_FOUND, none))
+}
+
+async fn list(State(app): State<App>, who: Who, Params(filter): Params<Filter>) -> Result<Response, Response> {
+    let search = search(&who, &filter).map_err(|(status, why)| problem(status, &why))?;
+    let reader = reader(&app)?;
+    match filter.format.unwrap_or_default() {
+        Format::Json => {
+            let limit = search.limit;
+            let rows = reader.find(search).await.map_err(|error| unread(&error))?;
+            let next = rows.last().filter(|_| rows.len() == limit).map(|last| last.row.to_string());
+            let items = rows.into_iter().map(|row| private::row(&who, row)).collect();
+            Ok(Json(CallsPage { items, next }).into_response())
+        }
+        format => Ok(export(reader, who, search, format)),
+    }
+}
+
+/// All of them, read as fast as they are taken.
+fn export(reader: Reader, who: Who, search: Search, format: Format) -> Response {
+    let (kind, name) = match format {
+        Format::Csv => ("text/csv; charset=utf-8", "attachment; filename=\"calls.csv\""),
+        _ => ("application/jsonl", "attachment; filename=\"calls.jsonl\""),
+    };
+    let begin = (Search { limit: EXPORT_STEP, ..search }, true, false);
+    let pieces = stream::try_unfold((reader, who, begin), move |(reader, who, (search, first, done))| async move {
+        if done {
+            return Ok::<_, std::io::Error>(None);
+        }
+        let rows = reader.find(search.clone()).await.map_err(std::io::Error::other)?;
+        let last = rows.len() < EXPORT_STEP;
+        let after = rows.last().map(|row| row.row).or(search.after);
+        let text = match format {
+            Format::Csv => csv(&who, rows, first)?,
+            _ => lines(&reader, &who, rows).await?,
+        };
+        Ok(Some((Bytes::from(text), (reader, who, (Search { after, ..search }, false, last)))))
+    });
+    let headers = [(header::CONTENT_TYPE, kind), (header::CONTENT_DISPOSITION, name)];
+    let headers = headers.map(|(name, value)| (name, HeaderValue::from_static(value)));
+    (headers, Body::from_stream(pieces)).into_response()
+}
+
+fn csv(who: &Who, rows: Vec<Row>, headers: bool) -> std::io::Result<Vec<u8>> {
+    let mut table = csv::WriterBuilder::new().has_headers(headers).from_writer(Vec::new());
+    for row in rows {
+        table.serialize(harmless(private::row(who, row))).map_err(std::io::Error::other)?;
+    }
+    table.into_inner().map_err(|error| std::io::Error::other(error.to_string()))
+}
+
+/// A spreadsheet takes some texts for formulas, and callers choose what their number is.
+fn harmless(mut row: Row) -> Row {
+    for text in [&mut row.caller_number, &mut row.dialled_number].into_iter().flatten() {
+        // A number may begin with a plus sign: only what is none is quoted.
+        let number = text.strip_prefix('+').unwrap_or(text).chars().all(|c| c.is_ascii_digit());
+        if !number && text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+            text.insert(0, '\'');
+        }
+    }
+    row
+}
+
+async fn lines(reader: &Reader, who: &Who, rows: Vec<Row>) -> std::io::Result<Vec<u8>> {
+    let ids = rows.iter().map(|row| row.id).collect();
+    let mut text = Vec::new();
+    for record in reader.all(ids).await.map_err(std::io::Error::other)? {
+        serde_json::to_writer(&mut text, &private::record(who, record))?;
+        text.push(b'\n');
+    }
+    Ok(text)
+}
+
+async fn show(State(app): State<App>, who: Who, Id(id): Id) -> Result<Json<Record>, Response> {
+    let record = reader(&app)?.get(id).await.map_err(|error| unread(&error))?;
+    let record = record.ok_or_else(|| problem(StatusCode::NOT_FOUND, "no record of this call is kept"))?;
+    Ok(Json(private::record(&who, record)))
+}
+
+async fn delete(State(app): State<App>, who: Who, Id(id): Id) -> Result<StatusCode, Response> {
+    if !remove(&app, &who, id).await? {
+        return Err(problem(StatusCode::NOT_FOUND, "no record of this call is kept"));
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Deletes on behalf of somebody, who is named in the log.
+pub async fn remove(app: &App, who: &Who, id: crate::facts::CallId) -> Result<bool, Response> {
+    let deleted = reader(app)?.delete(id).await.map_err(|error| unread(&error))?;
+    if deleted {
+        tracing::info!(call_id = %id, account = who.name, "the record of a call was deleted");
+    }
+    Ok(deleted)
+}

@@ -1,0 +1,194 @@
+//! Calls as they happen.
+
+use super::{Id, Places, Watcher, private, stream, watch};
+use crate::{
+    facts::CallId,
+    http::{
+        login::{Door, Role, Who},
+        problem,
+        routes::{Content, Doc, Routes, schema},
+        site::App,
+        view::{About, ActiveCall, EndedCall, LiveEntry, Readiness},
+    },
+};
+use axum::{
+    Json,
+    extract::State,
+    http::{Method, StatusCode},
+    response::{IntoResponse as _, Response, sse::Event},
+};
+use prometheus::IntGauge;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::time::Instant;
+
+/// Endings in a snapshot; the history has all of them.
+pub const RECENT_MAX: usize = 20;
+
+/// How things are.
+#[derive(Serialize, JsonSchema)]
+pub struct Live {
+    pub about: About,
+    pub ready: bool,
+    pub checks: Readiness,
+    /// The oldest first.
+    pub active: Vec<ActiveCall>,
+    /// The newest first, a few of them.
+    pub recent: Vec<EndedCall>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Ending {
+    ended: bool,
+}
+
+pub fn add(routes: &mut Routes) {
+    let snapshot = Content::Json(schema::<Live>);
+    let doc = Doc::new("How things are: readiness, running calls, the last endings.").answer(200, "Now.", snapshot);
+    routes.api(Method::GET, "/api/v1/live", Door::Api(Role::Viewer), live, doc);
+    let events = Content::Text("text/event-stream");
+    let doc =
+        Doc::new("The same as server-sent events of the name `live`, each the whole of it, five a second at most.")
+            .answer(200, "Events, until somebody hangs up.", events);
+    routes.api(Method::GET, "/api/v1/events", Door::Api(Role::Viewer), events_of_all, doc);
+    let doc = Doc::new(
+        "What happens in a running call: events of the name `story`, each a list of new entries, and one of the name \
+         `ended`. Viewers are told no words.",
+    )
+    .answer(200, "Events, until the call ends.", events);
+    routes.api(Method::GET, "/api/v1/live/{id}/events", Door::Api(Role::Viewer), events_of_one, doc);
+    let doc = Doc::new("Ends a running call.").answer(202, "It is told to end.", Content::Json(schema::<Ending>));
+    routes.api(Method::POST, "/api/v1/live/{id}/hangup", Door::Api(Role::Operator), hang_up, doc);
+}
+
+impl Live {
+    pub fn now(app: &App) -> Self {
+        let (checks, mut calls) = (app.view.readiness(), app.view.calls());
+        calls.recent.truncate(RECENT_MAX);
+        let ready = checks.is_ready();
+        Self { about: app.view.about(), ready, checks, active: calls.active, recent: calls.recent }
+    }
+}
+
+/// Snapshots that are made once for all who watch.
+pub struct Feed {
+    pub places: Places,
+    kept: [Mutex<Option<(Instant, Arc<str>)>>; Shape::COUNT],
+}
+
+/// As what a snapshot is told.
+#[derive(Clone, Copy)]
+pub enum Shape {
+    Json,
+    Page,
+    PageOfOperators,
+}
+
+impl Shape {
+    const COUNT: usize = 3;
+}
+
+impl Feed {
+    pub fn new(watchers: IntGauge) -> Self {
+        Self { places: Places::new(watchers), kept: Default::default() }
+    }
+
+    /// As it is now, or was a moment ago.
+    fn get(&self, shape: Shape, make: impl FnOnce() -> String) -> Arc<str> {
+        let mut kept = self.kept[shape as usize].lock().unwrap_or_else(PoisonError::into_inner);
+        match &*kept {
+            Some((at, text)) if at.elapsed() < stream::EVERY / 2 => Arc::clone(text),
+            _ => {
+                let text: Arc<str> = make().into();
+                *kept = Some((Instant::now(), Arc::clone(&text)));
+                text
+            }
+        }
+    }
+}
+
+/// Tells snapshots that differ from the one before.
+pub struct Snapshots {
+    pub shape: Shape,
+    pub make: fn(&App) -> String,
+    pub last: Arc<str>,
+}
+
+impl Watcher for Snapshots {
+    fn look(&mut self, app: &App) -> Result<Option<Event>, Option<Event>> {
+        let now = app.live.get(self.shape, || (self.make)(app));
+        if now == self.last {
+            return Ok(None);
+        }
+        self.last = now;
+        Ok(Some(Event::default().event("live").data(&*self.last)))
+    }
+}
+
+/// Tells what happens in one call, and that it ended.
+pub struct Story {
+    pub call: CallId,
+    pub who: Who,
+    pub next: u64,
+    pub make: fn(&[LiveEntry]) -> String,
+}
+
+impl Watcher for Story {
+    fn look(&mut self, app: &App) -> Result<Option<Event>, Option<Event>> {
+        let Some(entries) = app.view.story(self.call, self.next) else {
+            return Err(Some(Event::default().event("ended").data("{}")));
+        };
+        let Some(last) = entries.last() else { return Ok(None) };
+        self.next = last.number + 1;
+        let seen = visible(&self.who, entries);
+        Ok((!seen.is_empty()).then(|| Event::default().event("story").data((self.make)(&seen))))
+    }
+}
+
+pub fn visible(who: &Who, mut entries: Vec<LiveEntry>) -> Vec<LiveEntry> {
+    entries.retain(|entry| private::may_see(who, &entry.entry));
+    entries
+}
+
+fn text_of(value: &impl Serialize) -> String {
+    // Numbers and texts always have one.
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+async fn live(State(app): State<App>) -> Json<Live> {
+    Json(Live::now(&app))
+}
+
+async fn events_of_all(State(app): State<App>, who: Who) -> Response {
+    let make = |app: &App| text_of(&Live::now(app));
+    watch(app, who, Snapshots { shape: Shape::Json, make, last: "".into() })
+}
+
+async fn events_of_one(State(app): State<App>, who: Who, Id(call): Id) -> Response {
+    if app.view.story(call, u64::MAX).is_none() {
+        return not_running();
+    }
+    let make = |entries: &[LiveEntry]| text_of(&entries);
+    watch(app, who.clone(), Story { call, who, next: 0, make })
+}
+
+async fn hang_up(State(app): State<App>, who: Who, Id(call): Id) -> Response {
+    if end(&app, &who, call) {
+        return (StatusCode::ACCEPTED, Json(Ending { ended: true })).into_response();
+    }
+    not_running()
+}
+
+/// Ends a call on behalf of somebody, who is named in the log.
+pub fn end(app: &App, who: &Who, call: CallId) -> bool {
+    let runs = app.view.hang_up(call);
+    if runs {
+        tracing::info!(call_id = %call, account = who.name, "an operator ends the call");
+    }
+    runs
+}
+
+fn not_running() -> Response {
+    problem(StatusCode::NOT_FOUND, "no call of this id is running")
+}

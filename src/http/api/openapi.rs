@@ -1,0 +1,176 @@
+//! The OpenAPI document, made from the list of addresses and from the types that handlers take and give.
+
+use crate::http::{
+    login::{CSRF_HEADER, Door},
+    routes::{Content, Doc, Listed},
+    site::App,
+};
+use axum::{
+    extract::State,
+    http::{Method, header},
+    response::{IntoResponse as _, Response},
+};
+use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::sync::{Arc, OnceLock};
+
+/// What every error is.
+#[derive(Serialize, JsonSchema)]
+struct Error {
+    /// What is wrong, in a sentence.
+    error: String,
+}
+
+/// Written when all addresses are known.
+#[derive(Default)]
+pub struct Document(OnceLock<Arc<str>>);
+
+impl Document {
+    pub fn write(&self, listed: &[Listed]) {
+        let text = serde_json::to_string_pretty(&document_of(listed)).unwrap_or_default();
+        // A second time it would be the same.
+        let _ = self.0.set(text.into());
+    }
+}
+
+pub async fn document(State(app): State<App>) -> Response {
+    let text = app.document.0.get().map_or_else(String::new, |text| text.to_string());
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+pub fn document_of(listed: &[Listed]) -> Value {
+    let settings =
+        SchemaSettings::draft2020_12().with(|settings| settings.definitions_path = "/components/schemas".into());
+    let mut schemas = settings.into_generator();
+    let error = schemas.subschema_for::<Error>();
+    let mut paths = Map::new();
+    for (address, doc) in listed.iter().filter_map(|address| Some((address, address.doc.as_ref()?))) {
+        let operation = operation(address, doc, &error, &mut schemas);
+        let path = paths.entry(address.path).or_insert_with(|| json!({}));
+        path[address.method.as_str().to_lowercase()] = operation;
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "offhook",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Calls as they happen, and calls that have ended. The API of tenants' tools is another one: docs/tools-api.md.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas.take_definitions(true),
+            "securitySchemes": {
+                "token": { "type": "http", "scheme": "bearer", "description": "http.admin_token of the configuration" },
+                "session": {
+                    "type": "apiKey", "in": "cookie", "name": "offhook_15000",
+                    "description": format!("What POST /api/v1/login sets; its name ends with the engine's port. Requests that change something need {CSRF_HEADER} as well."),
+                },
+            },
+        },
+    })
+}
+
+fn operation(address: &Listed, doc: &Doc, error: &Schema, schemas: &mut SchemaGenerator) -> Value {
+    let mut parameters = path_parameters(address.path);
+    parameters.extend(doc.query.map(|query| query_parameters(&query(schemas))).unwrap_or_default());
+    let mut answers = Map::new();
+    for (status, what, content) in &doc.answers {
+        let mut answer = json!({ "description": what });
+        let contents = contents(content, schemas);
+        if !contents.is_empty() {
+            answer["content"] = contents.into();
+        }
+        answers.insert(status.to_string(), answer);
+    }
+    for (status, what) in errors(address, doc) {
+        answers.insert(
+            status.to_string(),
+            json!({ "description": what, "content": { "application/json": { "schema": error } } }),
+        );
+    }
+    let mut operation = json!({ "summary": doc.summary, "parameters": parameters, "responses": answers });
+    if let Some(body) = doc.body {
+        operation["requestBody"] =
+            json!({ "required": true, "content": { "application/json": { "schema": body(schemas) } } });
+    }
+    if let Door::Api(role) = address.door {
+        operation["security"] = json!([{ "token": [] }, { "session": [] }]);
+        operation["description"] = format!("For accounts with the role {role} or more.").into();
+    }
+    operation
+}
+
+/// What can go wrong at an address.
+fn errors(address: &Listed, doc: &Doc) -> Vec<(u16, &'static str)> {
+    let mut errors = vec![
+        (401, "No token, or a wrong one; not logged in, or not any more."),
+        (403, "The role does not suffice, or the request comes from another site."),
+        (503, "Too much at once, or something that is needed does not answer."),
+    ];
+    if address.path.contains('{') || doc.query.is_some() {
+        errors.push((404, "There is no such thing."));
+    }
+    if doc.query.is_some() || doc.body.is_some() {
+        errors.push((400, "The request cannot be read."));
+    }
+    if doc.body.is_some() {
+        errors.extend([
+            (413, "The body is too long."),
+            (415, "The body is no JSON."),
+            (422, "The body is not what this address takes."),
+            (429, "Too many attempts."),
+        ]);
+    }
+    if address.method != Method::GET && doc.body.is_none() {
+        errors.push((413, "The body is too long."));
+    }
+    errors
+}
+
+fn contents(content: &Content, schemas: &mut SchemaGenerator) -> Map<String, Value> {
+    let json = |schema: Schema| ("application/json".to_owned(), json!({ "schema": schema }));
+    let text = |kind: &str| (kind.to_owned(), json!({ "schema": { "type": "string" } }));
+    match content {
+        Content::Nothing => Map::new(),
+        Content::Json(schema) => [json(schema(schemas))].into_iter().collect(),
+        Content::Text(kind) => [text(kind)].into_iter().collect(),
+        Content::Either(schema, kinds) => {
+            [json(schema(schemas))].into_iter().chain(kinds.iter().map(|kind| text(kind))).collect()
+        }
+    }
+}
+
+/// What is called `id` in a path is a call's; anything else is a name of the configuration.
+fn path_parameters(path: &str) -> Vec<Value> {
+    let names = path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
+    let parameter = |name: &str| match name {
+        "id" => json!({
+            "name": name, "in": "path", "required": true, "description": "A call's id.",
+            "schema": { "type": "string", "format": "uuid" },
+        }),
+        _ => json!({
+            "name": name, "in": "path", "required": true, "description": "A name of the configuration.",
+            "schema": { "type": "string", "minLength": 1 },
+        }),
+    };
+    names.map(parameter).collect()
+}
+
+/// The fields of a type, each a parameter of its own.
+fn query_parameters(schema: &Schema) -> Vec<Value> {
+    let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let parameter = |(name, schema): (&String, &Value)| {
+        let mut schema = schema.clone();
+        let text = schema.as_object_mut().and_then(|schema| schema.remove("description")).unwrap_or_default();
+        // What is optional is left out, not null.
+        if let Some(kinds) = schema.get_mut("type").filter(|kinds| kinds.is_array()) {
+            *kinds = kinds[0].take();
+        }
+        if let Some(choice) = schema.get("anyOf").and_then(|choices| choices.get(0)).cloned() {
+            schema = choice;
+        }
+        json!({ "name": name, "in": "query", "required": false, "description": text, "schema": schema })
+    };
+    fields.map(parameter).collect()
+}

@@ -1,0 +1,113 @@
+//! Server-sent events that cost little however many watch, and nothing when nobody does.
+//!
+//! A watcher is told how things are, not what changed: one that is slow gets the newest state next, and nothing waits for it
+//! or piles up. What is told to several is made once.
+
+use crate::http::{login::Who, problem, site::App};
+use axum::{
+    http::StatusCode,
+    response::{
+        IntoResponse as _, Response,
+        sse::{Event, KeepAlive, Sse},
+    },
+};
+use futures_util::stream;
+use prometheus::IntGauge;
+use std::{convert::Infallible, sync::Arc, time::Duration};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, Interval, MissedTickBehavior, interval},
+};
+
+/// At most five times a second: faster than anybody reads, slow enough to cost little.
+pub const EVERY: Duration = Duration::from_millis(200);
+/// Half of the connections that the engine takes, so that whoever only looks at a page is not kept out.
+const WATCHERS_MAX: usize = 32;
+/// Whether the watcher may still watch is asked so often.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Shorter than what a silent connection is given.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Of all who watch.
+pub struct Places {
+    free: Arc<Semaphore>,
+    watchers: IntGauge,
+}
+
+/// One of them.
+struct Place {
+    _permit: OwnedSemaphorePermit,
+    watchers: IntGauge,
+}
+
+impl Places {
+    pub fn new(watchers: IntGauge) -> Self {
+        Self { free: Arc::new(Semaphore::new(WATCHERS_MAX)), watchers }
+    }
+
+    fn enter(&self) -> Option<Place> {
+        let permit = Arc::clone(&self.free).try_acquire_owned().ok()?;
+        self.watchers.inc();
+        Some(Place { _permit: permit, watchers: self.watchers.clone() })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.watchers.dec();
+    }
+}
+
+/// What a watcher is told next.
+pub trait Watcher: Send + 'static {
+    /// `Ok(None)`: nothing new. `Err`: the last one.
+    fn look(&mut self, app: &App) -> Result<Option<Event>, Option<Event>>;
+}
+
+struct Watch<W> {
+    app: App,
+    who: Who,
+    watcher: W,
+    tick: Interval,
+    looked: Instant,
+    over: bool,
+    _place: Place,
+}
+
+/// Tells a watcher how things are until it goes, its session ends, or there is nothing more to tell.
+pub fn watch(app: App, who: Who, watcher: impl Watcher) -> Response {
+    let Some(place) = app.live.places.enter() else {
+        tracing::warn!(limit = WATCHERS_MAX, "too many watch calls live; another one is turned away");
+        return problem(StatusCode::SERVICE_UNAVAILABLE, "too many watch calls live; close another window");
+    };
+    let mut tick = interval(EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let watch = Watch { app, who, watcher, tick, looked: Instant::now(), over: false, _place: place };
+    let events = stream::unfold(watch, |mut watch| async move {
+        watch.next().await.map(|event| (Ok::<_, Infallible>(event), watch))
+    });
+    Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
+}
+
+impl<W: Watcher> Watch<W> {
+    async fn next(&mut self) -> Option<Event> {
+        while !self.over {
+            self.tick.tick().await;
+            if self.looked.elapsed() >= LOOK_EVERY {
+                self.looked = Instant::now();
+                if !self.app.gatekeeper.still(&self.who).await {
+                    return None;
+                }
+            }
+            match self.watcher.look(&self.app) {
+                Ok(None) => {}
+                Ok(Some(event)) => return Some(event),
+                Err(last) => {
+                    self.over = true;
+                    return last;
+                }
+            }
+        }
+        None
+    }
+}

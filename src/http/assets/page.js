@@ -1,0 +1,70 @@
+// Keeps what is on the page fresh. Everything works without it, by loading the page again.
+
+const two = (number) => String(number).padStart(2, "0");
+
+function tick() {
+  const now = Date.now();
+  for (const timer of document.querySelectorAll("time.timer")) {
+    const seconds = Math.max(0, Math.floor((now - Date.parse(timer.dateTime)) / 1000));
+    const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60];
+    const text = hours > 0 ? `${hours}:${two(minutes)}:${two(seconds % 60)}` : `${minutes}:${two(seconds % 60)}`;
+    if (timer.textContent !== text) timer.textContent = text;
+  }
+}
+
+// Replaces a part of the page, and keeps the place of whoever uses it by keyboard.
+function replace(part, html) {
+  const focused = part.contains(document.activeElement) ? document.activeElement.id : "";
+  const scrolled = [...part.querySelectorAll(".scroll")].map((box) => box.scrollLeft);
+  part.innerHTML = html;
+  part.querySelectorAll(".scroll").forEach((box, index) => (box.scrollLeft = scrolled[index] ?? 0));
+  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+  tick();
+}
+
+// Says whether the page is fresh.
+function link(state) {
+  const sign = document.getElementById("link");
+  if (!sign || sign.dataset.state === state) return;
+  sign.dataset.state = state;
+  sign.textContent = sign.dataset[state];
+  if (state === "over") {
+    const again = document.createElement("a");
+    again.href = "/login?next=" + encodeURIComponent(location.pathname + location.search);
+    again.textContent = sign.dataset.logIn;
+    sign.append(" ", again);
+  }
+}
+
+// The browser dials again by itself, unless the server said no: then the session is over.
+function listen(path, events) {
+  const source = new EventSource(path);
+  source.onopen = () => link("up");
+  source.onerror = () => link(source.readyState === EventSource.CLOSED ? "over" : "lost");
+  for (const [name, heard] of Object.entries(events)) {
+    source.addEventListener(name, (event) => heard(JSON.parse(event.data), source));
+  }
+}
+
+const live = document.getElementById("live");
+if (live) listen(live.dataset.stream, { live: (html) => replace(live, html) });
+
+const story = document.getElementById("story");
+if (story?.dataset.stream) {
+  listen(story.dataset.stream, {
+    story: (html) => {
+      const below = innerHeight + scrollY >= document.body.scrollHeight - 80;
+      story.insertAdjacentHTML("beforeend", html);
+      if (below) scrollTo(0, document.body.scrollHeight);
+    },
+    ended: (_, source) => {
+      source.close();
+      document.getElementById("ended").hidden = false;
+      document.querySelector("details.ask")?.remove();
+      for (const timer of document.querySelectorAll("time.timer")) timer.classList.remove("timer");
+    },
+  });
+}
+
+tick();
+setInterval(tick, 1000);

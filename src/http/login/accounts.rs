@@ -1,0 +1,343 @@
+//! Who may log in: a file of names, roles and hashes of passwords.
+//!
+//! The engine reads it and never writes it; `offhook run` makes the first account, `offhook account` changes the file, and
+//! a running engine sees that within a second. The file is written whole, for nobody else to read.
+
+use super::password;
+use arc_swap::ArcSwap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use std::{
+    collections::BTreeMap,
+    fmt, fs, io,
+    io::{Read as _, Write as _},
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    str::FromStr,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+use tracing::warn;
+
+/// The name that the first start makes.
+pub const FIRST: &str = "admin";
+/// A file that somebody changed is seen after this.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A thousand accounts have a fifth of it.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+const NAME_BYTES_MAX: usize = 64;
+
+/// What somebody may do; each includes those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Sees what happens and what happened, in figures: no words, names or numbers of callers.
+    Viewer,
+    /// Sees all of a call, and may end one.
+    Operator,
+    /// May delete records and change how the engine runs.
+    Admin,
+}
+
+impl Role {
+    pub const ALL: [Self; 3] = [Self::Viewer, Self::Operator, Self::Admin];
+
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.label())
+    }
+}
+
+impl FromStr for Role {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|role| role.label() == text);
+        known.ok_or_else(|| "expected viewer, operator or admin".into())
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Account {
+    pub role: Role,
+    /// In PHC's string format.
+    pub(super) password: String,
+}
+
+impl Account {
+    /// Another one after every change of the account; a session that began with another one is over.
+    pub(super) fn stamp(&self) -> [u8; 32] {
+        Sha256::new().chain_update(self.role.label()).chain_update([0]).chain_update(&self.password).finalize().into()
+    }
+}
+
+#[derive(Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Book {
+    accounts: BTreeMap<String, Account>,
+}
+
+/// Why the accounts could not be read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum AccountError {
+    #[error("{file}: {error}; http.accounts must be a file that this user may read and write")]
+    File { file: String, error: io::Error },
+    #[error("{file} is no file of accounts: {error}; mend it, or move it away and start anew")]
+    Unreadable { file: String, error: String },
+    #[error("a name has 1 to {NAME_BYTES_MAX} letters, digits, dots, hyphens, underscores or at signs")]
+    Name,
+    #[error("there is an account of this name")]
+    Exists,
+    #[error("there is no account of this name")]
+    Unknown,
+    #[error("this is the last account with the role admin: make another one first")]
+    LastAdmin,
+    #[error(transparent)]
+    Password(#[from] password::Unfit),
+}
+
+/// What tells one state of the file from another.
+type Seen = Option<(u64, u64, i64, i64)>;
+
+pub struct Accounts {
+    file: PathBuf,
+    book: ArcSwap<Book>,
+    looked: Mutex<Option<(Instant, Seen)>>,
+}
+
+impl Accounts {
+    /// Reads nothing yet.
+    pub fn new(file: &Path) -> Self {
+        Self { file: file.to_owned(), book: ArcSwap::default(), looked: Mutex::default() }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.file
+    }
+
+    /// Makes the first account where there is none, and returns its password, which is nowhere else.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written.
+    pub fn first(&self) -> Result<Option<String>, AccountError> {
+        if !self.read()?.accounts.is_empty() {
+            return Ok(None);
+        }
+        let password = password::random();
+        self.add(FIRST, Role::Admin, &password)?;
+        Ok(Some(password))
+    }
+
+    /// Everybody's name and role.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn list(&self) -> Result<Vec<(String, Role)>, AccountError> {
+        Ok(self.read()?.accounts.into_iter().map(|(name, account)| (name, account.role)).collect())
+    }
+
+    /// # Errors
+    /// When the name is taken or no name, the password is too weak, or the file cannot be written.
+    pub fn add(&self, name: &str, role: Role, password: &str) -> Result<(), AccountError> {
+        let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '@');
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(good) {
+            return Err(AccountError::Name);
+        }
+        let password = password::hash(password)?;
+        self.change(|book| match book.accounts.contains_key(name) {
+            true => Err(AccountError::Exists),
+            false => {
+                book.accounts.insert(name.to_owned(), Account { role, password });
+                Ok(())
+            }
+        })
+    }
+
+    /// Ends the account's sessions as well.
+    ///
+    /// # Errors
+    /// When there is no such account, the password is too weak, or the file cannot be written.
+    pub fn set_password(&self, name: &str, password: &str) -> Result<(), AccountError> {
+        let password = password::hash(password)?;
+        self.change(|book| {
+            book.accounts.get_mut(name).ok_or(AccountError::Unknown)?.password = password;
+            Ok(())
+        })
+    }
+
+    /// # Errors
+    /// When there is no such account, it is the last admin, or the file cannot be written.
+    pub fn remove(&self, name: &str) -> Result<(), AccountError> {
+        self.change(|book| {
+            let gone = book.accounts.remove(name).ok_or(AccountError::Unknown)?;
+            let admins = book.accounts.values().filter(|account| account.role == Role::Admin).count();
+            if gone.role == Role::Admin && admins == 0 { Err(AccountError::LastAdmin) } else { Ok(()) }
+        })
+    }
+
+    /// As the file was when it was last looked at.
+    pub(super) fn get(&self, name: &str) -> Option<Account> {
+        self.book.load().accounts.get(name).cloned()
+    }
+
+    /// Looks at the file if that is some time ago.
+    pub(super) async fn refresh(self: &Arc<Self>) {
+        let due = self.looked().is_none_or(|(at, _)| at.elapsed() >= LOOK_EVERY);
+        if due {
+            let accounts = Arc::clone(self);
+            // A task that was cut off has changed nothing.
+            let _ = tokio::task::spawn_blocking(move || accounts.look()).await;
+        }
+    }
+
+    fn look(&self) {
+        let seen = fs::metadata(&self.file).ok().map(|file| (file.ino(), file.len(), file.mtime(), file.mtime_nsec()));
+        let before = self.looked().replace((Instant::now(), seen));
+        if before.is_some_and(|(_, before)| before == seen) {
+            return;
+        }
+        let book = self.read().unwrap_or_else(|error| {
+            warn!(%error, "nobody can log in");
+            Book::default()
+        });
+        self.book.store(Arc::new(book));
+    }
+
+    fn looked(&self) -> std::sync::MutexGuard<'_, Option<(Instant, Seen)>> {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shown(&self) -> String {
+        self.file.display().to_string()
+    }
+
+    fn file_error(&self) -> impl Fn(io::Error) -> AccountError {
+        let file = self.shown();
+        move |error| AccountError::File { file: file.clone(), error }
+    }
+
+    fn read(&self) -> Result<Book, AccountError> {
+        let file = match fs::File::open(&self.file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Book::default()),
+            opened => opened.map_err(self.file_error())?,
+        };
+        let mut text = String::new();
+        file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(self.file_error())?;
+        serde_json::from_str(&text)
+            .map_err(|error| AccountError::Unreadable { file: self.shown(), error: error.to_string() })
+    }
+
+    /// One change after the other, also by several programs; the file is always whole.
+    fn change(&self, change: impl FnOnce(&mut Book) -> Result<(), AccountError>) -> Result<(), AccountError> {
+        let parent = self.file.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let folder = parent.unwrap_or(Path::new("."));
+        let one_at_a_time = fs::File::open(folder).map_err(self.file_error())?;
+        one_at_a_time.lock().map_err(self.file_error())?;
+        let mut book = self.read()?;
+        change(&mut book)?;
+        let text = serde_json::to_string_pretty(&book).unwrap_or_default();
+        let write = || -> io::Result<()> {
+            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            file.as_file().set_permissions(fs::Permissions::from_mode(0o600))?;
+            writeln!(file, "{text}")?;
+            file.as_file().sync_all()?;
+            file.persist(&self.file)?;
+            one_at_a_time.sync_all()
+        };
+        write().map_err(self.file_error())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    const PASSWORD: &str = "correct horse battery";
+
+    fn accounts() -> (TempDir, Accounts) {
+        let folder = TempDir::new().unwrap();
+        let accounts = Accounts::new(&folder.path().join("accounts.json"));
+        (folder, accounts)
+    }
+
+    #[test]
+    fn the_first_start_makes_an_admin_whose_password_is_told_once_and_only_its_owner_reads_the_file() {
+        let (folder, accounts) = accounts();
+        let password = accounts.first().unwrap().expect("a password");
+        assert_eq!(accounts.first().unwrap(), None);
+        assert_eq!(accounts.list().unwrap(), [("admin".into(), Role::Admin)]);
+        let file = folder.path().join("accounts.json");
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.contains("$argon2id$v=19$m=19456,t=2,p=1$") && !text.contains(&password), "{text}");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn mistakes_are_told_and_change_nothing() {
+        let (folder, accounts) = accounts();
+        accounts.add("ada", Role::Admin, PASSWORD).unwrap();
+        accounts.add("bob", Role::Viewer, PASSWORD).unwrap();
+        let before = fs::read_to_string(folder.path().join("accounts.json")).unwrap();
+        let told = |result: Result<(), AccountError>| result.unwrap_err().to_string();
+        for (result, expected) in [
+            (accounts.add("ada", Role::Viewer, PASSWORD), "there is an account of this name"),
+            (accounts.add("", Role::Viewer, PASSWORD), "a name has"),
+            (accounts.add("../ada", Role::Viewer, PASSWORD), "a name has"),
+            (accounts.add(&"x".repeat(65), Role::Viewer, PASSWORD), "a name has"),
+            (accounts.add("cyd", Role::Viewer, "short"), "at least 12"),
+            (accounts.set_password("bob", ""), "at least 12"),
+            (accounts.set_password("cyd", PASSWORD), "no account"),
+            (accounts.remove("cyd"), "no account"),
+            (accounts.remove("ada"), "last account with the role admin"),
+        ] {
+            let told = told(result);
+            assert!(told.contains(expected), "{told}");
+        }
+        assert_eq!(fs::read_to_string(folder.path().join("accounts.json")).unwrap(), before);
+        accounts.remove("bob").unwrap();
+        assert_eq!(accounts.list().unwrap(), [("ada".into(), Role::Admin)]);
+    }
+
+    /// Whoever writes nonsense into it locks everybody out, and nothing is overwritten.
+    #[tokio::test]
+    async fn a_file_that_is_none_lets_nobody_in() {
+        let (folder, accounts) = accounts();
+        let file = folder.path().join("accounts.json");
+        accounts.add("ada", Role::Admin, PASSWORD).unwrap();
+        let accounts = Arc::new(accounts);
+        accounts.refresh().await;
+        assert!(accounts.get("ada").is_some());
+        fs::write(&file, "{\"accounts\": 7}").unwrap();
+        assert!(accounts.first().unwrap_err().to_string().contains("accounts.json is no file of accounts"));
+        accounts.look();
+        assert!(accounts.get("ada").is_none());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "{\"accounts\": 7}");
+    }
+
+    #[test]
+    fn several_programs_can_change_it_at_once() {
+        let (folder, accounts) = accounts();
+        accounts.add("ada", Role::Admin, PASSWORD).unwrap();
+        let file = folder.path().join("accounts.json");
+        std::thread::scope(|scope| {
+            for number in 0..4 {
+                let file = &file;
+                scope.spawn(move || Accounts::new(file).add(&format!("bob{number}"), Role::Viewer, PASSWORD).unwrap());
+            }
+        });
+        assert_eq!(accounts.list().unwrap().len(), 5);
+    }
+}

@@ -1,0 +1,346 @@
+//! The one door in front of every address but those for machines.
+
+use super::{
+    accounts::{Accounts, Role},
+    password,
+    sessions::{Found, Key, Sessions, is_same},
+};
+use crate::http::{
+    HttpCounters,
+    guard::{self, Bearer},
+    problem,
+    rate::Rates,
+    serve::Peer,
+    site::App,
+};
+use axum::{
+    body::{Body, to_bytes},
+    extract::{ConnectInfo, FromRequestParts, OptionalFromRequestParts, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, request::Parts},
+    middleware::Next,
+    response::{IntoResponse as _, Redirect, Response},
+};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use sha2::{Digest as _, Sha256};
+use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
+use tokio::{sync::Semaphore, time::Instant};
+
+/// Where the session's token against forged requests stands.
+pub(in crate::http) const CSRF_HEADER: HeaderName = HeaderName::from_static("x-csrf-token");
+pub(in crate::http) const CSRF_FIELD: &str = "csrf";
+/// The longest form.
+const FORM_BYTES_MAX: usize = 8 * 1024;
+
+/// Attempts of one address and for one name: a person who mistypes has as many at once; who guesses has ten a minute.
+const ATTEMPTS: u32 = 10;
+const ATTEMPTS_PER_SECOND: f64 = 1.0 / 6.0;
+/// Addresses and names that are told apart; those beyond share one bucket.
+const ATTEMPTS_KEYS_MAX: usize = 4_096;
+/// Passwords that are tried at the same time: each takes 19 MB and most of a core for a moment, which calls need too.
+const TRIALS_AT_ONCE: usize = 2;
+/// How long an attempt waits for its turn.
+const TRIAL_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// What an address asks of those who come to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http) enum Door {
+    /// For probes and scrapers, under whatever name the machine has; nothing of calls is told.
+    Machines,
+    /// For people who have not logged in yet.
+    Anybody,
+    /// A page; who is not logged in is sent there.
+    Page(Role),
+    /// The API.
+    Api(Role),
+    /// What programs on this machine used before there were accounts: they need no token where none is configured.
+    Local(Role),
+}
+
+/// Who came through the door.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::http) struct Who {
+    pub name: String,
+    pub role: Role,
+    session: Option<Found>,
+}
+
+impl Who {
+    fn program(name: &str) -> Self {
+        Self { name: name.to_owned(), role: Role::Admin, session: None }
+    }
+
+    /// For forms and scripts of our own pages; empty for programs.
+    pub fn csrf(&self) -> &str {
+        self.session.as_ref().map_or("", |session| &session.csrf)
+    }
+
+    pub fn may(&self, role: Role) -> bool {
+        self.role >= role
+    }
+
+    pub(super) fn key(&self) -> Option<&Key> {
+        self.session.as_ref().map(|session| &session.key)
+    }
+}
+
+/// Only behind a door that asks for a role; anywhere else the request is refused.
+impl<S: Send + Sync> FromRequestParts<S> for Who {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Response> {
+        parts.extensions.get().cloned().ok_or_else(unknown)
+    }
+}
+
+impl<S: Send + Sync> OptionalFromRequestParts<S> for Who {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Self>, Infallible> {
+        Ok(parts.extensions.get().cloned())
+    }
+}
+
+/// Everything that decides who comes in.
+pub(in crate::http) struct Gatekeeper {
+    pub accounts: Arc<Accounts>,
+    pub sessions: Sessions,
+    pub counters: HttpCounters,
+    bearer: Bearer,
+    /// An origin, `https://host`.
+    public_url: Option<String>,
+    cookie: String,
+    by_address: Rates<IpAddr>,
+    by_name: Rates<[u8; 32]>,
+    trials: Semaphore,
+}
+
+/// Why somebody was not let in.
+pub(super) enum Refused {
+    Wrong,
+    TooMany(Duration),
+    Busy,
+}
+
+impl Gatekeeper {
+    pub fn new(
+        accounts: Arc<Accounts>,
+        bearer: Bearer,
+        public_url: Option<String>,
+        port: u16,
+        counters: HttpCounters,
+    ) -> Self {
+        Self {
+            accounts,
+            sessions: Sessions::new(counters.sessions.clone()),
+            bearer,
+            public_url,
+            // Browsers keep the cookies of all ports of a host together.
+            cookie: format!("offhook_{port}"),
+            counters,
+            by_address: Rates::new(ATTEMPTS, ATTEMPTS_PER_SECOND, ATTEMPTS_KEYS_MAX),
+            by_name: Rates::new(ATTEMPTS, ATTEMPTS_PER_SECOND, ATTEMPTS_KEYS_MAX),
+            trials: Semaphore::new(TRIALS_AT_ONCE),
+        }
+    }
+
+    fn is_secure(&self) -> bool {
+        self.public_url.as_deref().is_some_and(|url| url.starts_with("https://"))
+    }
+
+    /// The cookie's whole name: with TLS, browsers see to it that nobody else sets it.
+    fn cookie_name(&self) -> String {
+        if self.is_secure() { format!("__Host-{}", self.cookie) } else { self.cookie.clone() }
+    }
+
+    pub(super) fn cookie(&self, id: &str, life: Duration) -> HeaderValue {
+        let (name, seconds) = (self.cookie_name(), life.as_secs());
+        let secure = if self.is_secure() { "; Secure" } else { "" };
+        let text = format!("{name}={id}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
+        // Names and ids are plain ASCII.
+        HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""))
+    }
+
+    async fn session(&self, headers: &HeaderMap) -> Option<Who> {
+        let name = self.cookie_name();
+        let mut all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let id = all.find_map(|cookies| {
+            cookies.split(';').find_map(|cookie| cookie.trim().strip_prefix(&name)?.strip_prefix('='))
+        })?;
+        self.accounts.refresh().await;
+        self.by_id(id)
+    }
+
+    pub(super) fn by_id(&self, id: &str) -> Option<Who> {
+        let found = self.sessions.find(id, &self.accounts, Instant::now())?;
+        Some(Who { name: found.account.clone(), role: found.role, session: Some(found) })
+    }
+
+    /// Whether what somebody has open may stay open.
+    pub async fn still(&self, who: &Who) -> bool {
+        let Some(key) = who.key() else { return true };
+        self.accounts.refresh().await;
+        self.sessions.goes_on(*key, &self.accounts, Instant::now())
+    }
+
+    /// The token goes first: a program that shows a wrong one is not let in by a cookie.
+    async fn who(&self, request: &Parts, door: Door) -> Result<Option<Who>, Response> {
+        match self.bearer.look_at(&request.headers) {
+            Some(true) => return Ok(Some(Who::program("token"))),
+            Some(false) => return Err(unknown()),
+            None => {}
+        }
+        let who = self.session(&request.headers).await;
+        let local = || matches!(door, Door::Local(_)) && !self.bearer.is_configured() && is_local(request);
+        Ok(who.or_else(|| local().then(|| Who::program("local"))))
+    }
+
+    /// Takes one attempt of whoever is at this address, and tries the password.
+    pub(super) async fn try_password(&self, address: IpAddr, name: &str, password: String) -> Result<String, Refused> {
+        let now = Instant::now();
+        let (address, name_key) = (network(address), Sha256::digest(name).into());
+        if let Err(wait) = self.by_address.take(address, now).and_then(|()| self.by_name.take(name_key, now)) {
+            self.counters.login("limited");
+            tracing::warn!(%address, "too many attempts to log in; refused for a while");
+            return Err(Refused::TooMany(wait));
+        }
+        self.accounts.refresh().await;
+        let account = self.accounts.get(name);
+        let Ok(Ok(_turn)) = tokio::time::timeout(TRIAL_WAIT_MAX, self.trials.acquire()).await else {
+            self.counters.login("limited");
+            return Err(Refused::Busy);
+        };
+        let hash = account.as_ref().map(|account| account.password.clone());
+        let right = password.len() <= password::BYTES_MAX;
+        let tried = tokio::task::spawn_blocking(move || password::is_right(&password, hash.as_deref())).await;
+        let (true, Ok(true), Some(account)) = (right, tried, account) else {
+            self.counters.login("refused");
+            // What was typed as the name may be a password.
+            tracing::warn!(%address, "an attempt to log in was refused");
+            return Err(Refused::Wrong);
+        };
+        self.by_address.give_back(address);
+        self.by_name.give_back(name_key);
+        self.counters.login("done");
+        tracing::info!(account = name, role = account.role.label(), "logged in");
+        Ok(self.sessions.begin(name, &account, now))
+    }
+
+    /// Where a request comes from; what a server in between says counts only where one is configured.
+    pub(super) fn address(&self, request: &Parts) -> IpAddr {
+        let peer = request.extensions.get::<ConnectInfo<Peer>>().map(|info| info.0.0.ip());
+        let peer = peer.unwrap_or(IpAddr::from([0, 0, 0, 0]));
+        if self.public_url.is_none() {
+            return peer;
+        }
+        let last = request.headers.get_all(FORWARDED_FOR).iter().next_back().and_then(|value| value.to_str().ok());
+        last.and_then(|list| list.rsplit(',').next()?.trim().parse().ok()).unwrap_or(peer)
+    }
+}
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// Whoever has an IPv6 address has 2⁶⁴ of them.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
+        }
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+/// A program on this machine, and nothing that a server here passes on for somebody else.
+fn is_local(request: &Parts) -> bool {
+    let passed_on = ["x-forwarded-for", "forwarded", "x-real-ip", "via"];
+    let peer = request.extensions.get::<ConnectInfo<Peer>>();
+    peer.is_some_and(|peer| peer.0.0.ip().to_canonical().is_loopback())
+        && !passed_on.iter().any(|name| request.headers.contains_key(*name))
+}
+
+fn unknown() -> Response {
+    let mut answer = problem(
+        StatusCode::UNAUTHORIZED,
+        "this needs the token of http.admin_token as a bearer token, or a browser that is logged in",
+    );
+    answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    answer
+}
+
+/// In front of each address, with what it asks for.
+pub(in crate::http) async fn admit(State((app, door)): State<(App, Door)>, request: Request, next: Next) -> Response {
+    match passes(&app.gatekeeper, door, request).await {
+        Ok(request) => next.run(request).await,
+        Err(refusal) => refusal,
+    }
+}
+
+async fn passes(keeper: &Gatekeeper, door: Door, request: Request) -> Result<Request, Response> {
+    let role = match door {
+        Door::Machines => return Ok(request),
+        Door::Anybody => None,
+        Door::Page(role) | Door::Api(role) | Door::Local(role) => Some(role),
+    };
+    let (mut parts, body) = request.into_parts();
+    let changes = !parts.method.is_safe();
+    guard::known_host(&parts.headers, keeper.public_url.as_deref())?;
+    if changes {
+        guard::same_site(&parts.headers, keeper.public_url.as_deref())?;
+    }
+    let Some(who) = keeper.who(&parts, door).await? else {
+        return match (role, door) {
+            (None, _) => Ok(Request::from_parts(parts, body)),
+            (Some(_), Door::Page(_)) => Err(to_log_in(&parts)),
+            (Some(_), _) => Err(unknown()),
+        };
+    };
+    if role.is_some_and(|role| !who.may(role)) {
+        let text = "your account may not do this; it takes one with another role";
+        return Err(match door {
+            Door::Page(_) => crate::http::pages::refusal(&who, StatusCode::FORBIDDEN, text),
+            _ => problem(StatusCode::FORBIDDEN, text),
+        });
+    }
+    let session = who.session.clone();
+    parts.extensions.insert(who);
+    let request = Request::from_parts(parts, body);
+    match session.filter(|_| changes) {
+        Some(session) => meant(request, &session).await,
+        None => Ok(request),
+    }
+}
+
+/// A page that is asked for before the log-in comes after it.
+fn to_log_in(request: &Parts) -> Response {
+    let wanted = request.uri.path_and_query().map_or("/", |wanted| wanted.as_str());
+    if !request.method.is_safe() || wanted == "/" {
+        return Redirect::to("/login").into_response();
+    }
+    let next = utf8_percent_encode(wanted, NON_ALPHANUMERIC);
+    Redirect::to(&format!("/login?next={next}")).into_response()
+}
+
+/// Requests that change something show the session's token, in a header or in a form.
+async fn meant(request: Request, session: &Found) -> Result<Request, Response> {
+    let forged = || problem(StatusCode::FORBIDDEN, "the request has not the session's token; load the page again");
+    if let Some(given) = request.headers().get(CSRF_HEADER) {
+        let same = given.to_str().is_ok_and(|given| is_same(given, &session.csrf));
+        return if same { Ok(request) } else { Err(forged()) };
+    }
+    let form = request
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/x-www-form-urlencoded"));
+    if !form {
+        return Err(forged());
+    }
+    let (parts, body) = request.into_parts();
+    let Ok(body) = to_bytes(body, FORM_BYTES_MAX).await else {
+        return Err(problem(StatusCode::PAYLOAD_TOO_LARGE, "the form is too long, or could not be read"));
+    };
+    let given = url::form_urlencoded::parse(&body).find(|(name, _)| name == CSRF_FIELD);
+    if given.is_some_and(|(_, given)| is_same(&given, &session.csrf)) {
+        return Ok(Request::from_parts(parts, Body::from(body)));
+    }
+    Err(forged())
+}

@@ -1,0 +1,146 @@
+//! A call on a time axis: who spoke when, tools, interruptions, and what else happened.
+
+use super::{figures, plot::places, text};
+use crate::records::{Event, Record};
+use maud::{Markup, html};
+
+/// A time from–to, in milliseconds, and what it was.
+struct Stretch {
+    from: u64,
+    to: u64,
+    style: &'static str,
+    title: String,
+}
+
+struct Lane {
+    name: &'static str,
+    stretches: Vec<Stretch>,
+    /// Moments, by the names of their styles.
+    marks: Vec<(u64, &'static str, String)>,
+}
+
+const LANE_HEIGHT: u64 = 30;
+const BAR_HEIGHT: u64 = 16;
+/// Between two times below the axis, the first that leaves at most so many.
+const STEPS_S: [u64; 10] = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800];
+const TICKS_MAX: u64 = 10;
+
+pub fn draw(record: &Record) -> Markup {
+    let last = record.entries.iter().map(|entry| entry.at_ms).max().unwrap_or(0);
+    let length = last.max((record.seconds * 1_000.0) as u64).max(1);
+    let lanes = lanes(record, length);
+    let height = LANE_HEIGHT * lanes.len() as u64;
+    // A long call is wider than a phone.
+    let wide = length > 90_000;
+    html! {
+        figure.axis.card aria-label=(text::TIMELINE) {
+            div.names aria-hidden="true" { @for lane in &lanes { span { (lane.name) } } }
+            div.scroll tabindex="0" role="group" aria-label=(text::TIMELINE) {
+                svg.wide[wide] role="img" aria-label=(told(&lanes)) width="100%" height=(height + 22) {
+                    (ticks(length, height))
+                    @for (index, lane) in lanes.iter().enumerate() { (lane.draw(index as u64 * LANE_HEIGHT, length)) }
+                }
+            }
+            (legend(&lanes))
+        }
+    }
+}
+
+fn lanes(record: &Record, length: u64) -> Vec<Lane> {
+    let lane = |name| Lane { name, stretches: Vec::new(), marks: Vec::new() };
+    let (mut caller, mut agent, mut tools, mut events) =
+        (lane(text::CALLER), lane(text::AGENT), lane(text::TOOLS), lane(text::EVENTS));
+    let (mut caller_from, mut agent_from) = (None, None);
+    for entry in &record.entries {
+        let at = entry.at_ms.min(length);
+        match &entry.event {
+            Event::CallerSpeaks => caller_from = caller_from.or(Some(at)),
+            Event::CallerFinished => caller.speech(caller_from.take(), at, "caller"),
+            Event::AgentSpeaks => agent_from = agent_from.or(Some(at)),
+            Event::AgentFinished => agent.speech(agent_from.take(), at, "agent"),
+            Event::BargeIn { .. } => {
+                agent.speech(agent_from.take(), at, "agent");
+                caller.marks.push((at, "barge-in", text::BARGE_IN.into()));
+            }
+            Event::FalseAlarm { why } => {
+                caller.marks.push((at, "false-alarm", format!("{}: {why}", text::FALSE_ALARM)))
+            }
+            Event::Tool { audit } => {
+                let took = audit.get("duration").and_then(serde_json::Value::as_u64).unwrap_or(0);
+                let failed = audit.get("errorType").is_some_and(|error| !error.is_null());
+                let title = text::event(&entry.event).map_or_else(String::new, |(_, words)| words);
+                let style = if failed { "tool failed" } else { "tool" };
+                tools.stretches.push(Stretch { from: at.saturating_sub(took), to: at, style, title });
+            }
+            Event::Said { .. } => {}
+            other => {
+                if let Some((kind, words)) = text::event(other) {
+                    events.marks.push((at, if kind == "trouble" { "trouble" } else { "plain" }, words));
+                }
+            }
+        }
+    }
+    caller.speech(caller_from, length, "caller");
+    agent.speech(agent_from, length, "agent");
+    vec![caller, agent, tools, events]
+}
+
+impl Lane {
+    fn speech(&mut self, from: Option<u64>, to: u64, style: &'static str) {
+        if let Some(from) = from {
+            self.stretches.push(Stretch { from, to, style, title: self.name.into() });
+        }
+    }
+
+    fn draw(&self, top: u64, length: u64) -> Markup {
+        let bar = top + (LANE_HEIGHT - BAR_HEIGHT) / 2;
+        let middle = top + LANE_HEIGHT / 2;
+        html! {
+            line.grid x1="0" x2="100%" y1=(top + LANE_HEIGHT) y2=(top + LANE_HEIGHT) {}
+            @for Stretch { from, to, style, title } in &self.stretches {
+                @let width = percent(to.saturating_sub(*from), length).max(0.15);
+                rect class=(style) x={ (percent(*from, length)) "%" } width={ (width) "%" } y=(bar) height=(BAR_HEIGHT) rx="3" {
+                    title { (title) ", " (figures::offset(*from)) "–" (figures::offset(*to)) }
+                }
+            }
+            @for (at, style, title) in &self.marks {
+                circle.mark.(*style) cx={ (percent(*at, length)) "%" } cy=(middle) r="5" {
+                    title { (title) " " (figures::offset(*at)) }
+                }
+            }
+        }
+    }
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    places(part as f64 * 100.0 / whole as f64)
+}
+
+fn ticks(length: u64, height: u64) -> Markup {
+    let seconds = length / 1_000;
+    let step = STEPS_S.into_iter().find(|step| seconds / step <= TICKS_MAX).unwrap_or(3_600);
+    html! {
+        @for at in (0..=seconds).step_by(step as usize) {
+            @let x = percent(at * 1_000, length);
+            line.grid x1={ (x) "%" } x2={ (x) "%" } y1="0" y2=(height) {}
+            // The last one would be cut off.
+            @if x < 93.0 { text.tick x={ (x) "%" } y=(height + 16) { (figures::duration(at as f64)) } }
+        }
+    }
+}
+
+/// What the picture shows, for those who cannot see it.
+fn told(lanes: &[Lane]) -> String {
+    let lane = |lane: &Lane| format!("{}: {}", lane.name, lane.stretches.len() + lane.marks.len());
+    lanes.iter().map(lane).collect::<Vec<_>>().join(", ")
+}
+
+fn legend(lanes: &[Lane]) -> Markup {
+    let has = |style: &str| lanes.iter().flat_map(|lane| &lane.marks).any(|(_, known, _)| *known == style);
+    let kinds = [("barge-in", text::BARGE_IN), ("false-alarm", text::FALSE_ALARM), ("trouble", text::TROUBLE)];
+    html! {
+        ul.legend { @for (style, name) in kinds.into_iter().filter(|(style, _)| has(style)) {
+            li { span.key.round.(style) aria-hidden="true" {} (name) }
+        } }
+    }
+}

@@ -1,0 +1,242 @@
+//! One call that has ended: why, and everything that is kept of it.
+
+use super::{axis, figures, plot::places, shell, story, text};
+use crate::{
+    http::{
+        api::{Id, private, remove, unread},
+        login::{Door, Role, Who},
+        routes::Routes,
+        site::App,
+    },
+    records::{Event, Record, Turn, Used},
+};
+use axum::{
+    extract::State,
+    http::{Method, StatusCode},
+    response::{IntoResponse as _, Redirect, Response},
+};
+use maud::{Markup, html};
+use serde_json::{Map, Value};
+
+pub fn add(routes: &mut Routes) {
+    routes.page(Method::GET, "/history/{id}", Door::Page(Role::Viewer), page);
+    routes.page(Method::POST, "/history/{id}/delete", Door::Page(Role::Admin), delete);
+}
+
+async fn page(State(app): State<App>, who: Who, Id(id): Id) -> Result<Response, Response> {
+    let gone = || shell::refusal(&who, StatusCode::NOT_FOUND, text::GONE);
+    let Some(reader) = &app.history else { return Ok(gone()) };
+    let Some(record) = reader.get(id).await.map_err(|error| unread(&error))? else { return Ok(gone()) };
+    let record = private::record(&who, record);
+    let main = html! {
+        p.path { a href="/history" { (text::HISTORY) } }
+        div.title {
+            h1 { (text::CALL) " " (figures::moment(record.began)) }
+            @if who.may(Role::Admin) { (ask(&who, &record)) }
+        }
+        (head(&who, &record))
+        section aria-labelledby="axis" { h2 #axis { (text::TIMELINE) } (axis::draw(&record)) }
+        div.columns {
+            section aria-labelledby="story-head" {
+                h2 #story-head { (text::TRANSCRIPT) }
+                @if !private::sees_all(&who) { p.soft { (text::NO_WORDS) } }
+                (transcript(&record))
+            }
+            div {
+                section aria-labelledby="waterfall" { h2 #waterfall { (text::WATERFALL) } (waterfall(&record.turns)) }
+                section aria-labelledby="tools" { h2 #tools { (text::TOOL_LOG) } (tools(&record)) }
+                section aria-labelledby="usage" { h2 #usage { (text::USAGE) } (usage(&record.usage)) }
+            }
+        }
+    };
+    Ok(shell::page(&who, "/history", text::CALL, &main).into_response())
+}
+
+fn ask(who: &Who, record: &Record) -> Markup {
+    html! {
+        details.ask {
+            summary.button.quiet { (text::DELETE) }
+            form.card method="post" action={ "/history/" (record.id) "/delete" } {
+                (shell::csrf(who))
+                p { (text::DELETE_HELP) }
+                button.danger { (text::DELETE_NOW) }
+            }
+        }
+    }
+}
+
+fn head(who: &Who, record: &Record) -> Markup {
+    let Record { reason, counts, .. } = record;
+    let fact = |name: &str, value: &str| html! { div { dt { (name) } dd { (value) } } };
+    let numbers = [
+        (text::CALLER, &record.caller_number),
+        (text::NAME, &record.caller_name),
+        (text::DIALLED, &record.dialled_number),
+        (text::CAMPAIGN, &record.campaign_id),
+        (text::LEAD, &record.lead_id),
+    ];
+    html! {
+        p.why.(figures::class_name(&reason.class)) {
+            (figures::ending(&reason.class, &reason.label, &reason.description)) " " (text::sentence(&reason.description)) "."
+        }
+        dl.facts {
+            (fact(text::LASTED, &figures::duration(record.seconds)))
+            @if private::sees_all(who) {
+                @for (name, value) in numbers { @if let Some(value) = value { (fact(name, value)) } }
+            }
+            (fact(text::DIRECTION, record.direction.label()))
+            (fact(text::CONTEXT, &record.context))
+            (fact(text::PROVIDER, &record.provider))
+            (fact(text::TURNS, &counts.agent_turns.to_string()))
+            (fact(text::BARGE_INS, &counts.barge_ins.to_string()))
+            (fact(text::KEYS, &counts.keys.to_string()))
+            @if let Some(cost) = figures::cost(&record.usage) { (fact(text::COST, &cost)) }
+            (fact(text::AUDIO, &format!("{} {}", record.transport, record.format)))
+            (fact(text::FRAMES, &counts.frames_dropped.to_string()))
+            (fact(text::GENERATION, &record.generation.to_string()))
+            div.id { dt { (text::CALL) } dd { code { (record.id) } } }
+        }
+    }
+}
+
+fn transcript(record: &Record) -> Markup {
+    let lines: Vec<Markup> = record.entries.iter().filter_map(story::line).collect();
+    html! {
+        @if lines.is_empty() { p.empty { (text::NOTHING_TOLD) } }
+        ol.story { @for line in &lines { (line) } }
+        @if record.left_out > 0 { p.soft { (record.left_out) " " (text::LEFT_OUT) } }
+    }
+}
+
+/// Stages as the styles name them.
+const STAGES: [&str; 4] = ["endpointing", "thinking", "speaking", "playout"];
+
+fn stages(turn: &Turn) -> [u64; 4] {
+    [turn.endpointing_ms, turn.thinking_ms, turn.speaking_ms, turn.playout_ms]
+}
+
+fn waterfall(turns: &[Turn]) -> Markup {
+    let most = turns.iter().map(|turn| stages(turn).iter().sum::<u64>()).max().unwrap_or(0).max(1);
+    html! {
+        @if turns.is_empty() { p.empty { (text::NO_TURNS) } } @else {
+            ul.legend { @for (style, name) in STAGES.iter().zip(text::STAGES) {
+                li { span.key.(*style) aria-hidden="true" {} (name) }
+            } }
+            table.waterfall {
+                thead { tr {
+                    th scope="col" { (text::TURN) }
+                    th.wide scope="col" { span.hidden { (text::STAGES.join(", ")) } }
+                    th.number scope="col" { (text::WAITED) }
+                } }
+                tbody { @for turn in turns { (waited(turn, most)) } }
+            }
+        }
+    }
+}
+
+fn waited(turn: &Turn, most: u64) -> Markup {
+    let mut x = 0;
+    let stages = stages(turn);
+    let bars: Vec<_> = (0..stages.len())
+        .map(|index| {
+            let from = x;
+            x += stages[index];
+            (STAGES[index], text::STAGES[index], stages[index], from)
+        })
+        .collect();
+    let percent = |part: u64| places(part as f64 * 100.0 / most as f64);
+    let told = bars.iter().map(|(_, name, took, _)| format!("{name} {took} ms")).collect::<Vec<_>>().join(", ");
+    html! {
+        tr {
+            th scope="row" {
+                (turn.turn) " " span.soft { (figures::offset(turn.at_ms)) }
+            }
+            td.wide {
+                svg role="img" aria-label=(told) width="100%" height="16" {
+                    @for (style, name, took, from) in &bars {
+                        rect.(*style) x={ (percent(*from)) "%" } width={ (percent(*took)) "%" } y="1" height="14" { title { (name) " " (took) " ms" } }
+                    }
+                }
+            }
+            td.number {
+                (text::seconds(x))
+                @if turn.tools { span.soft { (text::WITH_TOOLS) } }
+                @if turn.filled { span.soft { (text::WITH_FILLER) } }
+            }
+        }
+    }
+}
+
+fn tools(record: &Record) -> Markup {
+    let audits: Vec<_> = record
+        .entries
+        .iter()
+        .filter_map(|entry| match &entry.event {
+            Event::Tool { audit } => Some((entry.at_ms, audit)),
+            _ => None,
+        })
+        .collect();
+    html! {
+        @if audits.is_empty() { p.empty { (text::NO_TOOLS) } } @else {
+            ul.tools { @for (at, audit) in audits { li { (tool(at, audit)) } } }
+        }
+    }
+}
+
+/// A line of the audit log, folded.
+fn tool(at: u64, audit: &Map<String, Value>) -> Markup {
+    let text = |key: &str| audit.get(key).and_then(Value::as_str);
+    let error = text("errorType");
+    html! {
+        details {
+            summary {
+                span.at { (figures::offset(at)) }
+                code { (text("toolId").unwrap_or("–")) }
+                span.tag.normal[error.is_none()].provider[error.is_some()] {
+                    (error.map_or_else(|| "ok".to_owned(), |error| error.to_lowercase().replace('_', " ")))
+                }
+                span.soft { (text::seconds(audit.get("duration").and_then(Value::as_u64).unwrap_or(0))) }
+            }
+            dl { @for (key, value) in audit { div { dt { (key) } dd { (shown(value)) } } } }
+        }
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(values) => values.iter().map(shown).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
+}
+
+fn usage(all: &[Used]) -> Markup {
+    html! {
+        @if all.is_empty() { p.empty { "–" } }
+        @for used in all {
+            dl.facts.used {
+                div { dt { (text::PROVIDER) } dd { (used.provider) } }
+                div { dt { (text::CONNECTED) } dd { (figures::duration(used.connected_seconds)) } }
+                @if used.transcribed_seconds > 0.0 {
+                    div { dt { (text::TRANSCRIBED) } dd { (figures::duration(used.transcribed_seconds)) } }
+                }
+                @for (kind, count) in &used.tokens {
+                    div { dt { (text::TOKENS) ", " (kind.replace('_', " ")) } dd { (count) } }
+                }
+                @if let Some(cost) = &used.cost {
+                    div { dt { (text::COST) } dd {
+                        (figures::money(cost.amount, &cost.currency)) " " span.soft { "(" (cost.price_date) ")" }
+                    } }
+                    @if !cost.unpriced.is_empty() {
+                        div { dt { (text::UNPRICED) } dd { (cost.unpriced.join(", ").replace('_', " ")) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn delete(State(app): State<App>, who: Who, Id(id): Id) -> Result<Response, Response> {
+    remove(&app, &who, id).await?;
+    Ok(Redirect::to("/history").into_response())
+}

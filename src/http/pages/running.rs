@@ -1,0 +1,103 @@
+//! One running call: what happens in it, and its end.
+
+use super::{figures, live::in_json, shell, story, text};
+use crate::http::{
+    api::{
+        Id,
+        live::{Story, end, visible},
+        private, watch,
+    },
+    login::{Door, Role, Who},
+    routes::Routes,
+    site::App,
+    view::{ActiveCall, LiveEntry},
+};
+use axum::{
+    extract::{RawQuery, State},
+    http::{Method, StatusCode},
+    response::{IntoResponse as _, Redirect, Response},
+};
+use maud::{Markup, html};
+
+pub fn add(routes: &mut Routes) {
+    routes.page(Method::GET, "/live/{id}", Door::Page(Role::Viewer), page);
+    routes.page(Method::GET, "/live/{id}/stream", Door::Page(Role::Viewer), stream);
+    routes.page(Method::POST, "/live/{id}/hangup", Door::Page(Role::Operator), hang_up);
+}
+
+/// `?hangup` opens the question whether to hang up.
+async fn page(State(app): State<App>, who: Who, Id(id): Id, RawQuery(query): RawQuery) -> Response {
+    let call = app.view.calls().active.into_iter().find(|active| active.call.id == id);
+    let (Some(call), Some(entries)) = (call, app.view.story(id, 0)) else {
+        if app.history.is_some() {
+            return Redirect::to(&format!("/history/{id}")).into_response();
+        }
+        return shell::refusal(&who, StatusCode::NOT_FOUND, text::NOT_RUNNING);
+    };
+    let next = entries.last().map_or(0, |last| last.number + 1);
+    let asked = query.as_deref() == Some("hangup");
+    let main = html! {
+        p.path { a href="/" { (text::LIVE) } }
+        div.title { h1 { (text::CALL) " " code { (figures::short(id)) } } (ask(&who, &call, asked)) }
+        (head(&call))
+        p.notice #ended role="status" hidden {
+            (text::HAS_ENDED) " " @if app.history.is_some() { a href={ "/history/" (id) } { (text::SEE_RECORD) } }
+        }
+        section aria-labelledby="happens" {
+            h2 #happens { (text::WHAT_HAPPENS) }
+            @if !private::sees_all(&who) { p.soft { (text::NO_WORDS) } }
+            div role="log" aria-labelledby="happens" {
+                ol.story #story data-stream={ "/live/" (id) "/stream?from=" (next) } { (lines(&visible(&who, entries))) }
+            }
+            noscript { p.notice { (text::NO_SCRIPT) " " a href={ "/live/" (id) } { (text::RELOAD) } } }
+        }
+    };
+    shell::page(&who, "/", text::CALL, &main).into_response()
+}
+
+fn head(ActiveCall { call, phase, counts, .. }: &ActiveCall) -> Markup {
+    html! {
+        dl.facts {
+            div { dt { (text::LASTED) } dd { time.timer datetime=(call.since) {} } }
+            div { dt { (text::SINCE) } dd { (figures::clock(call.since)) } }
+            div { dt { (text::CONTEXT) } dd { (call.context) } }
+            div { dt { (text::PROVIDER) } dd { (call.provider) } }
+            div { dt { (text::DIRECTION) } dd { (call.direction.label()) } }
+            div { dt { (text::STATE) } dd { (text::phase(phase)) } }
+            div { dt { (text::TURNS) } dd { (counts.agent_turns) } }
+        }
+    }
+}
+
+fn ask(who: &Who, call: &ActiveCall, asked: bool) -> Markup {
+    html! {
+        @if who.may(Role::Operator) {
+            details.ask open[asked] {
+                summary.button.danger { (text::HANG_UP) }
+                form.card method="post" action={ "/live/" (call.call.id) "/hangup" } {
+                    (shell::csrf(who))
+                    strong { (text::HANG_UP_ASK) }
+                    p { (text::HANG_UP_HELP) }
+                    button.danger { (text::HANG_UP_NOW) }
+                }
+            }
+        }
+    }
+}
+
+fn lines(entries: &[LiveEntry]) -> Markup {
+    html! { @for entry in entries { @if let Some(line) = story::line(&entry.entry) { (line) } } }
+}
+
+async fn stream(State(app): State<App>, who: Who, Id(call): Id, RawQuery(query): RawQuery) -> Response {
+    let from = query.as_deref().and_then(|query| query.strip_prefix("from=")?.parse().ok()).unwrap_or(0);
+    let make = |entries: &[LiveEntry]| in_json(&lines(entries));
+    watch(app, who.clone(), Story { call, who, next: from, make })
+}
+
+async fn hang_up(State(app): State<App>, who: Who, Id(id): Id) -> Response {
+    if end(&app, &who, id) {
+        return Redirect::to("/").into_response();
+    }
+    Redirect::to(&format!("/live/{id}")).into_response()
+}

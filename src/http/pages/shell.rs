@@ -1,0 +1,89 @@
+//! What all pages have around them.
+
+use super::{PAGES, assets, text};
+use crate::http::login::{CSRF_FIELD, Who};
+use axum::{
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+};
+use maud::{DOCTYPE, Markup, html};
+
+/// A page of somebody who is logged in. `path` is where it stands in the navigation.
+pub fn page(who: &Who, path: &str, title: &str, main: &Markup) -> Markup {
+    let header = html! {
+        header.top {
+            a.brand href="/" { (mark()) "offhook" }
+            nav aria-label=(text::NAVIGATION) {
+                ul {
+                    @for page in PAGES.iter().filter(|page| who.may(page.role)) {
+                        li { a href=(page.path) aria-current=[(page.path == path).then_some("page")] { (page.name) } }
+                    }
+                }
+            }
+            div.account {
+                span title=(text::ROLE) { (who.name) " " span.role { (who.role) } }
+                form method="post" action="/logout" { (csrf(who)) button.quiet { (text::LOG_OUT) } }
+            }
+        }
+    };
+    document(title, who.csrf(), &html! { (header) main #main tabindex="-1" { (main) } })
+}
+
+fn document(title: &str, csrf: &str, body: &Markup) -> Markup {
+    let [style, script, icon] = assets::paths();
+    html! {
+        (DOCTYPE)
+        html lang=(text::LANGUAGE) {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                @if !csrf.is_empty() { meta name="csrf" content=(csrf); }
+                title { (title) " · offhook" }
+                link rel="icon" href=(icon);
+                link rel="stylesheet" href=(style);
+                script type="module" src=(script) {}
+            }
+            body { a.skip href="#main" { (text::SKIP) } (body) }
+        }
+    }
+}
+
+fn mark() -> Markup {
+    html! {
+        svg.mark aria-hidden="true" viewBox="0 0 24 24" width="24" height="24" {
+            path d="M4 12h1.500M8.500 8v8M12 5v14M15.500 9v6M19 12h1" {}
+        }
+    }
+}
+
+/// What every form that changes something carries.
+pub fn csrf(who: &Who) -> Markup {
+    html! { input type="hidden" name=(CSRF_FIELD) value=(who.csrf()); }
+}
+
+pub fn log_in(status: StatusCode, next: Option<&str>, wrong: Option<&str>) -> Response {
+    let main = html! {
+        main.door #main tabindex="-1" {
+            form.card method="post" action="/login" {
+                div.brand { (mark()) "offhook" }
+                h1 { (text::LOG_IN) }
+                @if let Some(wrong) = wrong { p.notice.bad role="alert" { (wrong) } }
+                label { span { (text::NAME) } input name="name" autocomplete="username" autocapitalize="none" required autofocus; }
+                label { span { (text::PASSWORD) } input name="password" type="password" autocomplete="current-password" required; }
+                @if let Some(next) = next { input type="hidden" name="next" value=(next); }
+                button { (text::LOG_IN) }
+                details.soft { summary { (text::FIRST_TIME) } p { (text::FIRST_TIME_HELP) } p { code { "offhook account password admin" } } }
+            }
+        }
+    };
+    (status, document(text::LOG_IN, "", &main)).into_response()
+}
+
+/// A page that says why there is none.
+pub fn refusal(who: &Who, status: StatusCode, why: &str) -> Response {
+    let main = html! {
+        div.empty { h1 { (text::NOT_HERE) } p { (why) } p { a href="/" { (text::TO_LIVE) } } }
+    };
+    (status, page(who, "", text::NOT_HERE, &main)).into_response()
+}

@@ -1,0 +1,181 @@
+//! *System*: what the engine stands on, its configuration, new calls, and the end of its log.
+
+use super::{
+    figures, live, shell,
+    text::{self, operations as words},
+};
+use crate::{
+    http::{
+        login::{Door, Role, Who},
+        plain::{Reloaded, load_anew},
+        routes::Routes,
+        site::App,
+        view::{MediaView, ReloadReport, SystemView},
+    },
+    telemetry,
+};
+use axum::{
+    Form,
+    extract::{State, rejection::FormRejection},
+    http::{Method, StatusCode},
+    response::{IntoResponse as _, Redirect, Response},
+};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+pub fn add(routes: &mut Routes) {
+    routes.page(Method::GET, "/system", Door::Page(Role::Viewer), page);
+    routes.page(Method::POST, "/system", Door::Page(Role::Admin), act);
+}
+
+/// What a button of this page asks for.
+#[derive(Deserialize)]
+struct Asked {
+    action: Action,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    Reload,
+    Drain,
+    Take,
+}
+
+async fn page(State(app): State<App>, who: Who) -> Markup {
+    show(&app, &who, &html! {})
+}
+
+async fn act(State(app): State<App>, who: Who, form: Result<Form<Asked>, FormRejection>) -> Response {
+    let Ok(Form(Asked { action })) = form else {
+        return shell::refusal(&who, StatusCode::BAD_REQUEST, text::LOG_IN_INCOMPLETE);
+    };
+    match action {
+        Action::Reload => {
+            let (status, told) = reloaded(load_anew(app.clone()).await);
+            (status, show(&app, &who, &told)).into_response()
+        }
+        Action::Drain | Action::Take => {
+            app.view.take_calls(matches!(action, Action::Take));
+            Redirect::to("/system").into_response()
+        }
+    }
+}
+
+fn reloaded(outcome: Reloaded) -> (StatusCode, Markup) {
+    let bad = |what: &str| html! { p.notice.bad role="alert" { (what) } };
+    match outcome {
+        Reloaded::Done(report) => (StatusCode::OK, done(&report)),
+        Reloaded::Refused(failure) => {
+            let told = html! {
+                div.notice.bad role="alert" {
+                    p { strong { (words::RELOAD_REFUSED) } }
+                    ul { @for problem in &failure.problems { li { (problem) } } }
+                }
+            };
+            (StatusCode::UNPROCESSABLE_ENTITY, told)
+        }
+        Reloaded::Busy => (StatusCode::CONFLICT, bad(words::RELOAD_BUSY)),
+        Reloaded::Failed => (StatusCode::INTERNAL_SERVER_ERROR, bad(words::RELOAD_FAILED)),
+    }
+}
+
+fn done(report: &ReloadReport) -> Markup {
+    html! {
+        div.notice role="status" {
+            p { strong { (words::RELOAD_DONE) } }
+            @if report.changed.is_empty() && report.needs_restart.is_empty() { p { (words::RELOAD_SAME) } }
+            ul {
+                @for change in &report.changed { li { (change) } }
+                @for change in &report.needs_restart { li { (change) " (" (words::NEEDS_RESTART) ")" } }
+            }
+        }
+    }
+}
+
+fn show(app: &App, who: &Who, told: &Markup) -> Markup {
+    let system = app.view.system();
+    let main = html! {
+        div.title { h1 { (words::SYSTEM) } }
+        (told)
+        (live::checks(&system.readiness))
+        (facts(&system))
+        @if who.may(Role::Admin) { (actions(who, &system)) }
+        (media(&system.media))
+        @if who.may(Role::Operator) { (log()) }
+    };
+    shell::page(who, "/system", words::SYSTEM, &main)
+}
+
+fn facts(system: &SystemView) -> Markup {
+    html! {
+        dl.facts {
+            div { dt { (words::CAPACITY) } dd { (system.calls) " / " (system.calls_max) } }
+            div { dt { (words::NEW_CALLS) } dd { @if system.draining { (words::DRAINING) } @else { (words::TAKING) } } }
+            div { dt { (words::VERSION) } dd { (system.about.version) } }
+            div { dt { (words::UP_SINCE) } dd { (figures::moment(system.about.started)) } }
+            div { dt { (text::GENERATION) } dd { (system.about.generation) } }
+            div.wide { dt { (words::FILE) } dd { (system.configuration.as_deref().unwrap_or(words::BUILT_IN)) } }
+        }
+    }
+}
+
+fn actions(who: &Who, system: &SystemView) -> Markup {
+    let button = |action: &str, label: &str, help: &str, style: &str| {
+        html! {
+            form.act method="post" action="/system" {
+                (shell::csrf(who))
+                input type="hidden" name="action" value=(action);
+                button.(style) { (label) }
+                p.soft { (help) }
+            }
+        }
+    };
+    html! {
+        section.acts aria-label=(text::ACTION) {
+            (button("reload", words::RELOAD_FILE, words::RELOAD_HELP, "quiet"))
+            @if system.draining {
+                (button("take", words::TAKE, "", "plain"))
+            } @else {
+                (button("drain", words::DRAIN, words::DRAIN_HELP, "danger"))
+            }
+        }
+        @if system.reload_pending { p.notice role="status" { (words::PENDING) } }
+    }
+}
+
+fn media(media: &[MediaView]) -> Markup {
+    html! {
+        section aria-labelledby="media" {
+            h2 #media { (words::MEDIA) }
+            div.scroll tabindex="0" role="group" aria-labelledby="media" {
+                table.cards {
+                    thead { tr {
+                        th scope="col" { (words::TRANSPORT) }
+                        th scope="col" { (words::BIND) }
+                        th.number scope="col" { (words::OPEN) }
+                    } }
+                    tbody { @for leg in media {
+                        tr {
+                            th scope="row" { (leg.transport) }
+                            td data-head=(words::BIND) { code { (leg.bind) } }
+                            td.number data-head=(words::OPEN) { (leg.open) @if let Some(most) = leg.most { " / " (most) } }
+                        }
+                    } }
+                }
+            }
+        }
+    }
+}
+
+fn log() -> Markup {
+    let lines = telemetry::last_lines();
+    html! {
+        section aria-labelledby="log" {
+            h2 #log { (words::LOG) }
+            @if lines.is_empty() { p.empty { (words::LOG_EMPTY) } } @else {
+                pre.log.card tabindex="0" role="log" aria-labelledby="log" { @for line in &lines { (line) "\n" } }
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Every word of the pages, in English. Another language is another file like this one.
+
+pub mod operations;
+
+use crate::records::Event;
+use serde_json::{Map, Value};
+
+pub const LANGUAGE: &str = "en";
+
+pub const NAVIGATION: &str = "Main";
+pub const SKIP: &str = "Skip to the content";
+pub const ROLE: &str = "Your account and its role";
+pub const LOG_OUT: &str = "Log out";
+pub const NOT_HERE: &str = "Nothing to see here";
+pub const TO_LIVE: &str = "Calls as they happen";
+
+pub const LOG_IN: &str = "Log in";
+pub const NAME: &str = "Name";
+pub const PASSWORD: &str = "Password";
+pub const FIRST_TIME: &str = "First time here?";
+pub const FIRST_TIME_HELP: &str = "At its first start the engine made the account admin and printed its password in the terminal, once. A new one is made with:";
+pub const LOG_IN_WRONG: &str = "This name and password do not belong together.";
+pub const LOG_IN_TOO_MANY: &str = "Too many attempts. Wait a minute, then try again.";
+pub const LOG_IN_BUSY: &str = "Too many people log in at this moment. Try again.";
+pub const LOG_IN_INCOMPLETE: &str = "The form was not complete. Try again.";
+
+pub const LIVE: &str = "Live";
+pub const HISTORY: &str = "History";
+pub const READY: &str = "Ready for calls";
+pub const NOT_READY: &str = "Not ready";
+pub const CHECKS: &str = "Readiness";
+pub const RUNNING: &str = "On the line";
+pub const NOBODY: &str = "Nobody is on the line.";
+pub const ENDED: &str = "Just ended";
+pub const NONE_ENDED: &str = "No call has ended since the engine started.";
+pub const RELOAD: &str = "Load again";
+pub const NO_SCRIPT: &str = "Without scripts this page stands still.";
+pub const UPDATING: &str = "Updating";
+pub const LOST: &str = "Connection lost, trying again";
+pub const LOGGED_OUT: &str = "Your session has ended.";
+
+pub const CALL: &str = "Call";
+pub const SINCE: &str = "Since";
+pub const BEGAN: &str = "Began";
+pub const LASTED: &str = "Lasted";
+pub const CONTEXT: &str = "Context";
+pub const PROVIDER: &str = "Provider";
+pub const STATE: &str = "State";
+pub const FLOOR: &str = "Who speaks";
+pub const TURNS: &str = "Turns";
+pub const BARGE_INS: &str = "Interruptions";
+pub const TOOLS: &str = "Tools";
+pub const KEYS: &str = "Keys";
+pub const WHY: &str = "Why it ended";
+pub const COST: &str = "Cost";
+pub const CALLER: &str = "Caller";
+pub const DIALLED: &str = "Dialled";
+pub const ACTION: &str = "Action";
+pub const DIRECTION: &str = "Direction";
+
+pub const HANG_UP: &str = "Hang up";
+pub const HANG_UP_ASK: &str = "Hang up this call?";
+pub const HANG_UP_HELP: &str = "The caller is cut off at once, without a word of goodbye.";
+pub const HANG_UP_NOW: &str = "Hang up now";
+pub const HAS_ENDED: &str = "This call has ended.";
+pub const SEE_RECORD: &str = "See its record";
+pub const NOT_RUNNING: &str = "This call is not running, and no record of it is kept.";
+pub const WHAT_HAPPENS: &str = "What happens";
+pub const NO_WORDS: &str = "What is said is shown to operators only.";
+
+pub const SEARCH: &str = "Search";
+pub const CLEAR: &str = "Clear";
+pub const FROM: &str = "From";
+pub const TO: &str = "To";
+pub const REASON: &str = "Reason";
+pub const ANY: &str = "Any";
+pub const NUMBER: &str = "Number, or its end";
+pub const WORDS: &str = "Words that were said";
+pub const CALLS: &str = "Calls";
+pub const EXPORT: &str = "Export";
+pub const CSV: &str = "CSV";
+pub const JSON: &str = "JSON";
+pub const NEXT: &str = "Older calls";
+pub const NEWEST: &str = "Newest calls";
+pub const NO_CALLS: &str = "No call is like that.";
+pub const NO_RECORDS: &str = "No records are kept";
+pub const NO_RECORDS_HELP: &str =
+    "With a section records in its configuration, offhook keeps what happened in each call:";
+pub const PER_HOUR: &str = "Calls per hour";
+pub const PER_DAY: &str = "Cost per day";
+pub const LAST_3_DAYS: &str = "the last three days";
+pub const LAST_30_DAYS: &str = "the last thirty days";
+pub const AS_TABLE: &str = "As a table";
+pub const HOUR: &str = "Hour";
+pub const DAY: &str = "Day";
+pub const NO_PRICE: &str = "Nothing with a price in this time.";
+pub const NOTHING_YET: &str = "No calls in this time.";
+
+pub const TIMELINE: &str = "The call on a time axis";
+pub const AGENT: &str = "Agent";
+pub const EVENTS: &str = "Events";
+pub const BARGE_IN: &str = "interruption";
+pub const TROUBLE: &str = "trouble";
+pub const FALSE_ALARM: &str = "false alarm";
+pub const TRANSCRIPT: &str = "What happened";
+pub const NOTHING_TOLD: &str = "Nothing is kept of what happened.";
+pub const WATERFALL: &str = "How long the caller waited";
+pub const NO_TURNS: &str = "The agent answered nothing.";
+pub const STAGES: [&str; 4] = ["end of turn", "thinking", "first audio", "until heard"];
+pub const TURN: &str = "Turn";
+pub const WAITED: &str = "Waited";
+pub const WITH_TOOLS: &str = "with tools";
+pub const WITH_FILLER: &str = "with a filler";
+pub const TOOL_LOG: &str = "Tools";
+pub const NO_TOOLS: &str = "No tool was called.";
+pub const USAGE: &str = "What it used";
+pub const CONNECTED: &str = "Connected";
+pub const TOKENS: &str = "Tokens";
+pub const TRANSCRIBED: &str = "Transcribed";
+pub const UNPRICED: &str = "without a price";
+pub const DELETE: &str = "Delete this record";
+pub const DELETE_HELP: &str = "Everything that is kept of this call is deleted, for good.";
+pub const DELETE_NOW: &str = "Delete for good";
+pub const GONE: &str = "No record of this call is kept.";
+pub const LEFT_OUT: &str = "more are not kept: there is a limit for one call.";
+pub const GENERATION: &str = "Configuration";
+pub const AUDIO: &str = "Audio";
+pub const CAMPAIGN: &str = "Campaign";
+pub const LEAD: &str = "Lead";
+pub const FRAMES: &str = "Frames dropped";
+
+/// As the checks are called in `/ready`.
+pub fn check(name: &str) -> &str {
+    match name {
+        "ari" => "Asterisk",
+        "media" => "Media",
+        "providers" => "Providers",
+        "accepting" => "New calls",
+        other => other,
+    }
+}
+
+pub fn running(calls: usize) -> String {
+    match calls {
+        0 => NOBODY.into(),
+        1 => "1 call".into(),
+        calls => format!("{calls} calls"),
+    }
+}
+
+pub fn count(calls: f64) -> String {
+    if calls == 1.0 { "1 call".into() } else { format!("{} calls", (calls * 10.0).round() / 10.0) }
+}
+
+pub fn phase(phase: &str) -> &str {
+    match phase {
+        "connecting" => "connecting",
+        "talking" => "talking",
+        "leaving" => "leaving",
+        other => other,
+    }
+}
+
+pub fn floor(floor: &str) -> &str {
+    match floor {
+        "caller" => "caller",
+        "agent" => "agent",
+        "both" => "both",
+        _ => "–",
+    }
+}
+
+pub fn class(class: &str) -> &str {
+    match class {
+        "normal" => "as it should",
+        "limit" => "a limit",
+        "operator" => "the operator",
+        "provider" => "the provider",
+        "asterisk" => "Asterisk",
+        "engine" => "offhook",
+        other => other,
+    }
+}
+
+/// A sentence of the engine's begins in the middle of a line.
+pub fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// What happened, and of what kind it is; `None`: of no interest in a list, though on the time axis.
+pub fn event(event: &Event) -> Option<(&'static str, String)> {
+    Some(match event {
+        Event::Answered => ("plain", "The call is answered.".into()),
+        Event::BargeIn { heard_ms } => {
+            ("barge-in", format!("The caller interrupts; {} of the answer were heard.", seconds(*heard_ms)))
+        }
+        Event::Key => ("plain", "The caller presses a key.".into()),
+        Event::Tool { audit } => return Some(("tool", tool(audit))),
+        Event::Confirmed { answer } => ("plain", format!("Asked whether a tool may run, the caller says {answer}.")),
+        Event::Sentence { purpose } => ("plain", format!("offhook itself says a sentence ({purpose}).")),
+        Event::FalseAlarm { why } => ("false-alarm", format!("A sound of the caller was no interruption ({why}).")),
+        Event::HalfDuplex { on: true } => {
+            ("trouble", "The line's echo is too heavy for interruptions by voice.".into())
+        }
+        Event::HalfDuplex { on: false } => ("plain", "The line's echo is gone.".into()),
+        Event::Dialling { why } => ("trouble", format!("Another session is dialled ({why}).")),
+        Event::TookOver { provider, .. } => ("plain", format!("It goes on with {provider}.")),
+        Event::HandedOff { context } => ("plain", format!("The call is handed to {context}.")),
+        Event::NoInput => ("plain", "The caller is asked whether they are there.".into()),
+        Event::Failing { reason } => ("trouble", format!("Failing: {}.", reason.replace('_', " "))),
+        Event::Recording { state } => ("plain", recording(state).into()),
+        Event::TransferFailed { reason } => ("trouble", format!("The transfer failed: {}.", reason.replace('_', " "))),
+        Event::Said { .. }
+        | Event::AgentReady
+        | Event::AgentSpeaks
+        | Event::AgentFinished
+        | Event::CallerSpeaks
+        | Event::CallerFinished
+        | Event::Typed => return None,
+    })
+}
+
+/// What of the sound may be kept from here on.
+fn recording(state: &str) -> &'static str {
+    match state {
+        "on" => "The recording goes on.",
+        "notice" => "The recording begins with the notice.",
+        "private" => "The recording rests: secret digits.",
+        "discarded" => "The caller does not want it: the recording is deleted.",
+        _ => "The recording rests.",
+    }
+}
+
+fn tool(audit: &Map<String, Value>) -> String {
+    let text = |key: &str| audit.get(key).and_then(Value::as_str);
+    let name = text("toolId").unwrap_or("unknown");
+    let took = audit.get("duration").and_then(Value::as_u64).unwrap_or(0);
+    match text("errorType") {
+        Some(error) => format!("Tool {name}: {}.", error.to_lowercase().replace('_', " ")),
+        None => format!("Tool {name}, done in {}.", seconds(took)),
+    }
+}
+
+pub fn seconds(ms: u64) -> String {
+    if ms < 1_000 { format!("{ms} ms") } else { format!("{:.1} s", ms as f64 / 1_000.0) }
+}

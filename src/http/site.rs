@@ -1,0 +1,129 @@
+//! What the page and the API are made of, and how they are put together.
+
+use super::{
+    api, guard,
+    login::{Accounts, Door, Gatekeeper, Role, log_in, log_in_page, log_out},
+    pages, plain, problem,
+    routes::Routes,
+    view::EngineView,
+};
+use crate::{records::Reader, telemetry::Definition};
+use axum::{
+    Router,
+    extract::DefaultBodyLimit,
+    http::{Method, StatusCode},
+    middleware::from_fn,
+};
+use prometheus::{IntCounterVec, IntGauge, Registry};
+use secrecy::SecretString;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+/// A form or a few words of JSON; nothing takes more.
+const BODY_BYTES_MAX: usize = 8 * 1024;
+
+const LOGINS: Definition = Definition::labelled(
+    "offhook_logins_total",
+    &["outcome"],
+    "Attempts to log in to the page: done, refused (a wrong name or password), limited (too many of one address or for one \
+     name, or too many at once).",
+);
+const SESSIONS: Definition = Definition::new("offhook_page_sessions", "Browsers that are logged in to the page.");
+const WATCHERS: Definition =
+    Definition::new("offhook_page_watchers", "Browsers and programs that watch calls live, each over a connection.");
+
+/// Of one engine's page.
+#[derive(Debug, Clone)]
+pub struct HttpCounters {
+    logins: IntCounterVec,
+    pub(super) sessions: IntGauge,
+    pub(super) watchers: IntGauge,
+}
+
+impl HttpCounters {
+    pub fn new(registry: &Registry) -> Self {
+        let logins = LOGINS.register_counters(registry);
+        for outcome in ["done", "refused", "limited"] {
+            logins.with_label_values(&[outcome]);
+        }
+        Self {
+            logins,
+            sessions: SESSIONS.register_int_gauge(registry),
+            watchers: WATCHERS.register_int_gauge(registry),
+        }
+    }
+
+    pub(super) fn login(&self, outcome: &'static str) {
+        self.logins.with_label_values(&[outcome]).inc();
+    }
+}
+
+/// What the page shows, and who may see it.
+pub struct Site {
+    pub view: Arc<dyn EngineView>,
+    /// `None`: no records are kept.
+    pub history: Option<Reader>,
+    pub accounts: Arc<Accounts>,
+    pub admin_token: Option<SecretString>,
+    /// An origin, where that is not the address that the engine listens at.
+    pub public_url: Option<String>,
+    /// That the engine listens at.
+    pub port: u16,
+    pub counters: HttpCounters,
+}
+
+/// What every handler is given.
+#[derive(Clone)]
+pub(super) struct App {
+    pub view: Arc<dyn EngineView>,
+    pub history: Option<Reader>,
+    pub gatekeeper: Arc<Gatekeeper>,
+    /// One permit: two reloads at once would race for the same file.
+    pub reloading: Arc<Semaphore>,
+    pub live: Arc<api::live::Feed>,
+    pub document: Arc<api::openapi::Document>,
+}
+
+impl App {
+    pub fn new(site: Site) -> Self {
+        let Site { view, history, accounts, admin_token, public_url, port, counters } = site;
+        let bearer = guard::Bearer::new(admin_token.as_ref());
+        let live = Arc::new(api::live::Feed::new(counters.watchers.clone()));
+        Self {
+            view,
+            history,
+            gatekeeper: Arc::new(Gatekeeper::new(accounts, bearer, public_url, port, counters)),
+            reloading: Arc::new(Semaphore::new(1)),
+            live,
+            document: Arc::default(),
+        }
+    }
+}
+
+/// Every address with its door.
+pub(super) fn routes(app: &App) -> Routes {
+    let mut routes = Routes::new(app.clone());
+    plain::add(&mut routes);
+    routes.page(Method::GET, "/login", Door::Anybody, log_in_page);
+    routes.page(Method::POST, "/login", Door::Anybody, log_in);
+    routes.page(Method::POST, "/logout", Door::Page(Role::Viewer), log_out);
+    pages::add(&mut routes);
+    api::add(&mut routes);
+    routes
+}
+
+/// The page and the API over one engine.
+pub fn router(site: Site) -> Router {
+    let app = App::new(site);
+    let routes = routes(&app);
+    app.document.write(routes.listed());
+    routes
+        .into_router()
+        .fallback(|| async { problem(StatusCode::NOT_FOUND, "there is no such page") })
+        .method_not_allowed_fallback(|| async {
+            problem(StatusCode::METHOD_NOT_ALLOWED, "this address takes another method; see the Allow header")
+        })
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(from_fn(guard::every_answer))
+        .with_state(app)
+}

@@ -1,0 +1,242 @@
+//! Who may do what: every address with every role.
+
+use super::*;
+use crate::http::{login::Door, routes::Routes};
+use tempfile::TempDir;
+
+pub const PASSWORD: &str = "correct horse battery";
+pub const TOKEN: &str = "0123456789abcdef";
+
+/// A page with an account for each role, whose name is the role's.
+pub struct Desk {
+    pub router: Router,
+    pub engine: Arc<Sample>,
+    pub folder: TempDir,
+}
+
+/// Somebody's session.
+pub struct Login {
+    pub cookie: String,
+    pub csrf: String,
+}
+
+impl Desk {
+    pub fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub fn with(change: impl FnOnce(&mut Site)) -> Self {
+        let folder = TempDir::new().unwrap();
+        let accounts = Arc::new(Accounts::new(&folder.path().join("accounts.json")));
+        for role in Role::ALL {
+            accounts.add(role.label(), role, PASSWORD).unwrap();
+        }
+        let engine = Arc::new(Sample::default());
+        let token = SecretString::from(TOKEN);
+        let reader = Reader::new(folder.path());
+        let mut site = site(engine.clone(), accounts, Some(reader), Some(&token));
+        change(&mut site);
+        Self { router: from(LOOPBACK, site), engine, folder }
+    }
+
+    pub async fn post(&self, path: &str, headers: &[(&str, &str)], body: String) -> Answer {
+        send(&self.router, Method::POST, path, headers, Body::from(body)).await
+    }
+
+    pub async fn try_log_in(&self, name: &str, password: &str) -> Answer {
+        let body = json!({ "name": name, "password": password }).to_string();
+        self.post("/api/v1/login", &[("content-type", "application/json")], body).await
+    }
+
+    pub async fn log_in(&self, role: Role) -> Login {
+        let answer = self.try_log_in(role.label(), PASSWORD).await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+        let cookie = answer.headers["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+        Login { cookie, csrf: answer.json()["csrf_token"].as_str().unwrap().to_owned() }
+    }
+}
+
+/// Which role an address needs, written down once more: a change of a door has to be meant.
+const TABLE: [(&str, &str, Option<Role>); 42] = {
+    use Role::{Admin, Operator, Viewer};
+    [
+        ("GET", "/live", None),
+        ("GET", "/ready", None),
+        ("GET", "/metrics", None),
+        ("GET", "/login", None),
+        ("POST", "/login", None),
+        ("GET", "/assets/{name}", None),
+        ("POST", "/api/v1/login", None),
+        ("GET", "/calls", Some(Viewer)),
+        ("POST", "/reload", Some(Admin)),
+        ("GET", "/mcp/status", Some(Viewer)),
+        ("POST", "/mcp/test/{id}", Some(Admin)),
+        ("POST", "/logout", Some(Viewer)),
+        ("GET", "/", Some(Viewer)),
+        ("GET", "/stream", Some(Viewer)),
+        ("GET", "/live/{id}", Some(Viewer)),
+        ("GET", "/live/{id}/stream", Some(Viewer)),
+        ("POST", "/live/{id}/hangup", Some(Operator)),
+        ("GET", "/history", Some(Viewer)),
+        ("GET", "/history/{id}", Some(Viewer)),
+        ("POST", "/history/{id}/delete", Some(Admin)),
+        ("GET", "/api/v1/session", Some(Viewer)),
+        ("POST", "/api/v1/logout", Some(Viewer)),
+        ("GET", "/api/v1/live", Some(Viewer)),
+        ("GET", "/api/v1/events", Some(Viewer)),
+        ("GET", "/api/v1/live/{id}/events", Some(Viewer)),
+        ("POST", "/api/v1/live/{id}/hangup", Some(Operator)),
+        ("GET", "/api/v1/calls", Some(Viewer)),
+        ("GET", "/api/v1/calls/{id}", Some(Viewer)),
+        ("DELETE", "/api/v1/calls/{id}", Some(Admin)),
+        ("GET", "/api/v1/openapi.json", Some(Viewer)),
+        ("GET", "/providers", Some(Viewer)),
+        ("GET", "/mcp", Some(Viewer)),
+        ("POST", "/mcp", Some(Admin)),
+        ("GET", "/system", Some(Viewer)),
+        ("POST", "/system", Some(Admin)),
+        ("GET", "/api/v1/providers", Some(Viewer)),
+        ("GET", "/api/v1/mcp", Some(Viewer)),
+        ("POST", "/api/v1/mcp/{server}/test", Some(Admin)),
+        ("GET", "/api/v1/system", Some(Viewer)),
+        ("GET", "/api/v1/log", Some(Operator)),
+        ("POST", "/api/v1/reload", Some(Admin)),
+        ("POST", "/api/v1/calls/taken", Some(Admin)),
+    ]
+};
+
+#[test]
+fn every_address_is_in_the_table() {
+    let accounts = Arc::new(Accounts::new(Path::new("/nowhere/accounts.json")));
+    let app = super::super::site::App::new(site(Arc::new(Sample::default()), accounts, None, None));
+    let routes: Routes = super::super::site::routes(&app);
+    let listed = routes.listed().iter().map(|address| {
+        let role = match address.door {
+            Door::Machines | Door::Anybody => None,
+            Door::Page(role) | Door::Api(role) | Door::Local(role) => Some(role),
+        };
+        (address.method.as_str().to_owned(), address.path, role)
+    });
+    let mut listed: Vec<_> = listed.collect();
+    let mut table: Vec<_> = TABLE.into_iter().map(|(method, path, role)| (method.to_owned(), path, role)).collect();
+    listed.sort();
+    table.sort();
+    assert_eq!(listed, table);
+}
+
+/// Refused is: 401 and 403, and a page's way to the log-in.
+fn is_refused(answer: &Answer) -> bool {
+    let to_log_in = || answer.headers.get("location").is_some_and(|to| to.as_bytes().starts_with(b"/login"));
+    matches!(answer.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+        || (answer.status == StatusCode::SEE_OTHER && to_log_in())
+}
+
+#[tokio::test]
+async fn every_address_lets_in_its_role_and_those_above_it_and_nobody_else() {
+    let id = CallId::random().to_string();
+    for (method, path, needed) in TABLE.into_iter() {
+        let Some(needed) = needed else { continue };
+        let desk = Desk::new();
+        let place = path.replace("{id}", &id).replace("{server}", "clock");
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        let nobody = ask(&desk.router, method.clone(), &place, &[]).await;
+        assert!(is_refused(&nobody), "{method} {path} lets in anybody: {}", nobody.status);
+        for role in Role::ALL {
+            let login = desk.log_in(role).await;
+            let headers = [("cookie", &*login.cookie), ("x-csrf-token", &*login.csrf)];
+            let answer = ask(&desk.router, method.clone(), &place, &headers).await;
+            let out = path.contains("logout") && answer.status == StatusCode::SEE_OTHER;
+            assert_eq!(is_refused(&answer) && !out, role < needed, "{method} {path} {role}: {}", answer.status);
+        }
+        let token = format!("Bearer {TOKEN}");
+        let program = ask(&desk.router, method.clone(), &place, &[("authorization", &token)]).await;
+        assert!(!is_refused(&program) || path == "/logout", "{method} {path} by token: {}", program.status);
+        let wrong = [("authorization", "Bearer 0123456789abcdee")];
+        assert!(is_refused(&ask(&desk.router, method, &place, &wrong).await), "{path} with a wrong token");
+    }
+}
+
+#[tokio::test]
+async fn a_page_sends_to_the_log_in_and_back() {
+    let desk = Desk::new();
+    let away = ask(&desk.router, Method::GET, "/history?words=a%20b", &[]).await;
+    assert_eq!(away.headers["location"], "/login?next=%2Fhistory%3Fwords%3Da%2520b");
+    let form = ask(&desk.router, Method::GET, "/login?next=%2Fhistory%3Fwords%3Da%2520b", &[]).await;
+    assert!(form.text.contains(r#"name="next" value="/history?words=a%20b""#), "{}", form.text);
+    let kind = ("content-type", "application/x-www-form-urlencoded");
+    let body = "name=admin&password=correct+horse+battery&next=%2Fhistory%3Fwords%3Da%2520b".to_owned();
+    let back = desk.post("/login", &[kind], body).await;
+    assert_eq!(
+        (back.status, &back.headers["location"]),
+        (StatusCode::SEE_OTHER, &"/history?words=a%20b".parse().unwrap())
+    );
+    let cookie = back.headers["set-cookie"].to_str().unwrap();
+    for part in ["offhook_15000=", "HttpOnly", "SameSite=Strict", "Path=/"] {
+        assert!(cookie.contains(part), "{cookie}");
+    }
+    let wrong = desk.post("/login", &[kind], "name=admin&password=wrong".into()).await;
+    assert_eq!(wrong.status, StatusCode::UNAUTHORIZED);
+    assert!(wrong.text.contains(r#"role="alert""#) && !wrong.headers.contains_key("set-cookie"));
+}
+
+#[tokio::test]
+async fn who_logs_out_is_out() {
+    let desk = Desk::new();
+    let login = desk.log_in(Role::Viewer).await;
+    let session = [("cookie", &*login.cookie)];
+    assert_eq!(ask(&desk.router, Method::GET, "/api/v1/session", &session).await.json()["role"], "viewer");
+    let kind = ("content-type", "application/x-www-form-urlencoded");
+    let out = desk.post("/logout", &[session[0], kind], format!("csrf={}", login.csrf)).await;
+    assert!(out.headers["set-cookie"].to_str().unwrap().contains("Max-Age=0"));
+    assert_eq!(ask(&desk.router, Method::GET, "/api/v1/session", &session).await.status, StatusCode::UNAUTHORIZED);
+}
+
+/// Viewers see figures: no words, no hang-up.
+#[tokio::test]
+async fn words_and_buttons_are_for_operators() {
+    let desk = Desk::new();
+    let id = desk.engine.calls.active[0].call.id;
+    for (role, sees) in [(Role::Viewer, false), (Role::Operator, true)] {
+        let login = desk.log_in(role).await;
+        let session = [("cookie", &*login.cookie)];
+        let page = ask(&desk.router, Method::GET, &format!("/live/{id}"), &session).await.text;
+        assert_eq!((page.contains("secret wish"), page.contains("Hang up now")), (sees, sees), "{role}: {page}");
+        assert!(page.contains("The call is answered."));
+        assert_eq!(ask(&desk.router, Method::GET, "/", &session).await.text.contains("?hangup"), sees);
+        let search = ask(&desk.router, Method::GET, "/api/v1/calls?words=secret", &session).await.status;
+        assert_eq!(search == StatusCode::FORBIDDEN, !sees, "{role} {search}");
+    }
+}
+
+/// Behind a server that adds TLS.
+#[tokio::test]
+async fn with_a_public_address_that_name_is_known_and_cookies_are_secure() {
+    let desk = Desk::with(|site| site.public_url = Some("https://voice.example.com".into()));
+    let headers = [
+        ("content-type", "application/json"),
+        ("host", "voice.example.com"),
+        ("origin", "https://voice.example.com"),
+        ("sec-fetch-site", "same-origin"),
+    ];
+    let body = json!({ "name": "admin", "password": PASSWORD }).to_string();
+    let answer = desk.post("/api/v1/login", &headers, body).await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+    let cookie = answer.headers["set-cookie"].to_str().unwrap();
+    assert!(cookie.starts_with("__Host-offhook_15000=") && cookie.ends_with("; Secure"), "{cookie}");
+}
+
+/// Without a token programs of this machine need none, as before there were accounts; nobody else does without.
+#[tokio::test]
+async fn short_addresses_are_open_to_this_machine_alone_and_only_without_a_token() {
+    let accounts = || Arc::new(Accounts::new(Path::new("/nowhere/accounts.json")));
+    let open = || site(Arc::new(Sample::default()), accounts(), None, None);
+    let token = SecretString::from(TOKEN);
+    let closed = site(Arc::new(Sample::default()), accounts(), None, Some(&token));
+    let status =
+        async |router: Router, headers: &[(&str, &str)]| ask(&router, Method::POST, "/reload", headers).await.status;
+    assert_eq!(status(from(LOOPBACK, open()), &[]).await, StatusCode::OK);
+    assert_eq!(status(from([10, 0, 0, 7], open()), &[]).await, StatusCode::UNAUTHORIZED);
+    assert_eq!(status(from(LOOPBACK, open()), &[("x-forwarded-for", "10.0.0.7")]).await, StatusCode::UNAUTHORIZED);
+    assert_eq!(status(from(LOOPBACK, closed), &[]).await, StatusCode::UNAUTHORIZED);
+    assert_eq!(ask(&from(LOOPBACK, open()), Method::GET, "/api/v1/live", &[]).await.status, StatusCode::UNAUTHORIZED);
+}

@@ -1,0 +1,200 @@
+//! Calls that have ended, out of a real archive.
+
+use super::{
+    access::{Desk, Login},
+    *,
+};
+use crate::records::{Archive as _, Ending, Record, Sqlite, Turn};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+const WORDS: &str = "Zanzibar and nowhere else";
+const NUMBER: &str = "+15550199";
+
+fn record(number: u32) -> Record {
+    let said = |speaker: &str, text: &str| Event::Said { speaker: speaker.into(), text: text.into() };
+    let Value::Object(audit) = json!({ "toolId": "hangup_call", "duration": 120, "errorType": "TIMEOUT" }) else {
+        unreachable!("an object was written")
+    };
+    let events = [
+        Event::Answered,
+        Event::AgentSpeaks,
+        said("agent", "<script>alert(1)</script>"),
+        Event::CallerSpeaks,
+        Event::BargeIn { heard_ms: 640 },
+        said("caller", WORDS),
+        Event::CallerFinished,
+        Event::FalseAlarm { why: "backchannel".into() },
+        Event::Tool { audit },
+    ];
+    let began: jiff::Timestamp = "2026-11-20T10:00:00Z".parse().unwrap();
+    Record {
+        id: CallId::random(),
+        began: began + jiff::SignedDuration::from_mins(i64::from(number)),
+        seconds: 30.0,
+        direction: Direction::Inbound,
+        caller_number: Some(NUMBER.into()),
+        caller_name: Some("Ada Byron".into()),
+        dialled_number: Some("=7123".into()),
+        campaign_id: None,
+        lead_id: None,
+        context: "front".into(),
+        provider: "main".into(),
+        generation: 1,
+        transport: "rtp".into(),
+        format: "ulaw".into(),
+        reason: Ending::from(EndReason::AgentSilent),
+        counts: Counts::default(),
+        turns: vec![Turn {
+            at_ms: 4_000,
+            turn: 1,
+            provider: "main".into(),
+            endpointing_ms: 500,
+            thinking_ms: 300,
+            speaking_ms: 150,
+            playout_ms: 50,
+            tools: true,
+            filled: false,
+        }],
+        entries: events.into_iter().zip(0..).map(|(event, at)| Entry { at_ms: at * 1_000, event }).collect(),
+        left_out: 0,
+        usage: ended(EndReason::AgentSilent).usage,
+    }
+}
+
+fn desk_with(calls: u32) -> (Desk, Vec<Record>) {
+    let desk = Desk::new();
+    let records: Vec<Record> = (0..calls).map(record).collect();
+    Sqlite::open(&desk.folder.path().join("calls.sqlite3")).unwrap().put(&records).unwrap();
+    (desk, records)
+}
+
+async fn get(desk: &Desk, login: &Login, path: &str) -> Answer {
+    ask(&desk.router, Method::GET, path, &[("cookie", &login.cookie)]).await
+}
+
+#[tokio::test]
+async fn calls_are_listed_page_by_page_until_there_are_no_more() {
+    let (desk, records) = desk_with(5);
+    let login = desk.log_in(Role::Operator).await;
+    let (mut seen, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = get(&desk, &login, &format!("/api/v1/calls?limit=2&cursor={cursor}")).await.json();
+        let items = page["items"].as_array().unwrap();
+        assert!(items.len() <= 2 && items.iter().all(|item| item["caller_number"] == NUMBER), "{page}");
+        seen.extend(items.iter().map(|item| item["id"].as_str().unwrap().to_owned()));
+        let Some(next) = page["next"].as_str() else { break };
+        cursor = next.to_owned();
+    }
+    assert_eq!(seen, records.iter().rev().map(|record| record.id.to_string()).collect::<Vec<_>>());
+    let found = get(&desk, &login, "/api/v1/calls?words=zanzibar&number=0199&since=2026-11-20T10:03:00Z").await.json();
+    assert_eq!(found["items"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn exports_hold_all_of_them_and_nothing_that_a_spreadsheet_would_run() {
+    let (desk, records) = desk_with(450);
+    let login = desk.log_in(Role::Operator).await;
+    let csv = get(&desk, &login, "/api/v1/calls?format=csv&limit=10").await;
+    assert_eq!(csv.headers["content-type"], "text/csv; charset=utf-8");
+    let mut table = csv::Reader::from_reader(csv.text.as_bytes());
+    let rows: Vec<csv::StringRecord> = table.records().collect::<Result<_, _>>().unwrap();
+    let ids: BTreeSet<String> = rows.iter().map(|row| row[0].to_owned()).collect();
+    assert_eq!((rows.len(), ids.len()), (450, 450), "each once, however they are read");
+    assert!(csv.text.contains(",'=7123,") && csv.text.contains(&format!(",{NUMBER},")), "{}", &csv.text[..400]);
+    let lines = get(&desk, &login, "/api/v1/calls?format=jsonl&since=2026-11-20T17:00:00Z").await.text;
+    let first: Record = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert_eq!((lines.lines().count(), first.id), (30, records[449].id));
+}
+
+/// In no answer of whatever address is a word, a name or a number.
+#[tokio::test]
+async fn viewers_see_figures_and_nothing_private() {
+    let (desk, records) = desk_with(3);
+    let id = records[0].id;
+    let viewer = desk.log_in(Role::Viewer).await;
+    for path in [
+        "/history".into(),
+        format!("/history/{id}"),
+        "/api/v1/calls".into(),
+        "/api/v1/calls?format=csv".into(),
+        "/api/v1/calls?format=jsonl".into(),
+        format!("/api/v1/calls/{id}"),
+    ] {
+        let answer = get(&desk, &viewer, &path).await;
+        assert_eq!(answer.status, StatusCode::OK, "{path}");
+        for private in ["Zanzibar", NUMBER, "7123", "Byron", "alert(1)"] {
+            assert!(!answer.text.contains(private), "{private} at {path}");
+        }
+    }
+    for path in ["/history?words=zanzibar", "/history?number=0199", "/api/v1/calls?number=0199&format=csv"] {
+        assert_eq!(get(&desk, &viewer, path).await.status, StatusCode::FORBIDDEN, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn one_call_is_told_with_its_axis_its_waterfall_its_tools_and_its_cost() {
+    let (desk, records) = desk_with(1);
+    let login = desk.log_in(Role::Operator).await;
+    let page = get(&desk, &login, &format!("/history/{}", records[0].id)).await.text;
+    for part in [
+        "The agent gave no answer although the caller waited.",
+        WORDS,
+        "Ada Byron",
+        "&lt;script&gt;alert(1)&lt;/script&gt;",
+        "The caller interrupts; 640 ms of the answer were heard.",
+        // The caller spoke from the third second to the sixth of thirty.
+        r#"<rect class="caller" x="10%" width="10%""#,
+        r#"<circle class="mark barge-in" cx="13.33%""#,
+        r#"<circle class="mark false-alarm""#,
+        "thinking 300 ms",
+        "1.0 s",
+        "hangup_call",
+        "0.0192 USD",
+    ] {
+        assert!(page.contains(part), "{part:?} is not on the page:\n{page}");
+    }
+    assert!(!page.contains("<script>alert"));
+}
+
+#[tokio::test]
+async fn a_deleted_call_is_gone() {
+    let (desk, records) = desk_with(2);
+    let login = desk.log_in(Role::Admin).await;
+    let path = format!("/api/v1/calls/{}", records[0].id);
+    let headers = [("cookie", &*login.cookie), ("x-csrf-token", &*login.csrf)];
+    for expected in [StatusCode::NO_CONTENT, StatusCode::NOT_FOUND] {
+        assert_eq!(ask(&desk.router, Method::DELETE, &path, &headers).await.status, expected);
+    }
+    assert_eq!(get(&desk, &login, &path).await.status, StatusCode::NOT_FOUND);
+    let form = [("cookie", &*login.cookie), ("content-type", "application/x-www-form-urlencoded")];
+    let done = desk.post(&format!("/history/{}/delete", records[1].id), &form, format!("csrf={}", login.csrf)).await;
+    assert_eq!(done.headers["location"], "/history");
+    assert_eq!(get(&desk, &login, "/api/v1/calls").await.json()["items"], json!([]));
+}
+
+#[tokio::test]
+async fn an_archive_that_cannot_be_read_is_told_and_nothing_breaks() {
+    let desk = Desk::new();
+    let login = desk.log_in(Role::Operator).await;
+    std::fs::write(desk.folder.path().join("calls.sqlite3"), "no database at all, and long enough to be one").unwrap();
+    for path in ["/history", "/api/v1/calls", &format!("/api/v1/calls/{}", CallId::random())] {
+        let answer = get(&desk, &login, path).await;
+        assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{path}: {}", answer.text);
+    }
+    let none = Desk::with(|site| site.history = None);
+    let login = none.log_in(Role::Operator).await;
+    assert!(get(&none, &login, "/history").await.text.contains("directory: records"));
+    assert_eq!(get(&none, &login, "/api/v1/calls").await.status, StatusCode::NOT_FOUND);
+}
+
+/// Whoever writes does not wait for whoever reads, and the other way round.
+#[tokio::test]
+async fn a_writer_that_holds_the_archive_keeps_nobody_from_reading() {
+    let (desk, records) = desk_with(2);
+    let login = desk.log_in(Role::Operator).await;
+    let other = rusqlite::Connection::open(desk.folder.path().join("calls.sqlite3")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE; DELETE FROM calls").unwrap();
+    let page = get(&desk, &login, "/api/v1/calls").await.json();
+    assert_eq!(page["items"].as_array().unwrap().len(), records.len());
+}

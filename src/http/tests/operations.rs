@@ -1,0 +1,91 @@
+//! Providers, MCP servers and the engine itself, on the page and by the API.
+
+use super::{access::Desk, *};
+
+const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
+
+async fn page(desk: &Desk, role: Role, path: &str) -> String {
+    let login = desk.log_in(role).await;
+    let answer = ask(&desk.router, Method::GET, path, &[("cookie", &login.cookie)]).await;
+    assert_eq!(answer.status, StatusCode::OK, "{path}");
+    answer.text
+}
+
+async fn act(desk: &Desk, path: &str, form: &str) -> Answer {
+    let login = desk.log_in(Role::Admin).await;
+    desk.post(path, &[("cookie", &login.cookie), FORM], format!("csrf={}&{form}", login.csrf)).await
+}
+
+#[tokio::test]
+async fn providers_show_their_health_what_callers_waited_and_what_they_cost() {
+    let page = page(&Desk::new(), Role::Viewer, "/providers").await;
+    for shown in
+        ["in use", "left alone", "≤ 1 s", "≤ 2 s", "(stalled 2)", "12.35 USD", "sales, night (fallback)", "3:07"]
+    {
+        assert!(page.contains(shown), "{shown}: {page}");
+    }
+    assert!(page.contains("&lt;night&gt;") && !page.contains("<night>"), "names stay text");
+}
+
+#[tokio::test]
+async fn mcp_servers_show_their_tools_and_an_admin_tries_one() {
+    let desk = Desk::new();
+    let viewer = page(&desk, Role::Viewer, "/mcp").await;
+    assert!(viewer.contains("mcp_clock_now") && viewer.contains("another tool has the name"), "{viewer}");
+    assert!(!viewer.contains(r#"value="clock""#), "viewers have no button");
+    assert!(page(&desk, Role::Admin, "/mcp").await.contains(r#"value="clock""#));
+    let tried = act(&desk, "/mcp", "server=clock").await;
+    assert_eq!(tried.status, StatusCode::OK);
+    assert!(tried.text.contains("The server answers.") && tried.text.contains("The time."), "{}", tried.text);
+    for (server, status, why) in [
+        ("nobody", StatusCode::NOT_FOUND, "There is no MCP server of this name"),
+        ("busy", StatusCode::CONFLICT, "Another test of this server is under way"),
+    ] {
+        let refused = act(&desk, "/mcp", &format!("server={server}")).await;
+        assert_eq!((refused.status, refused.text.contains(why)), (status, true), "{}", refused.text);
+    }
+    assert_eq!(act(&desk, "/mcp", "").await.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn an_admin_loads_the_configuration_anew_and_sees_what_changed_or_all_that_is_wrong() {
+    let desk = Desk::new();
+    let done = act(&desk, "/system", "action=reload").await;
+    assert!(done.status == StatusCode::OK && done.text.contains("context sales"), "{}", done.text);
+    let problems = vec!["offhook.yaml:3: a.b: no such <key>".to_owned(), "offhook.yaml:9: c: missing".to_owned()];
+    *desk.engine.reload.lock().unwrap() = Err(ReloadFailure { problems });
+    let refused = act(&desk, "/system", "action=reload").await;
+    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(refused.text.contains("a.b: no such &lt;key&gt;") && refused.text.contains("c: missing"));
+}
+
+#[tokio::test]
+async fn an_admin_has_the_engine_rest_and_take_calls_again() {
+    let desk = Desk::new();
+    for (action, draining, button) in [("drain", true, "Take calls again"), ("take", false, "Take no new calls")] {
+        assert_eq!(act(&desk, "/system", &format!("action={action}")).await.status, StatusCode::SEE_OTHER);
+        assert_eq!(desk.engine.draining.load(Ordering::SeqCst), draining);
+        assert!(page(&desk, Role::Admin, "/system").await.contains(button));
+    }
+    assert!(!page(&desk, Role::Operator, "/system").await.contains("Take no new calls"));
+    let unknown = act(&desk, "/system", "action=explode").await;
+    assert_eq!(unknown.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn the_same_is_there_for_programs() {
+    let desk = Desk::new();
+    let token = format!("Bearer {}", access::TOKEN);
+    let get = async |path: &str| ask(&desk.router, Method::GET, path, &[("authorization", &token)]).await.json();
+    assert_eq!(get("/api/v1/providers").await["main"]["figures"]["losses"], json!({ "stalled": 2 }));
+    assert_eq!(get("/api/v1/mcp").await["servers"]["clock"]["restarts"], 2);
+    let system = get("/api/v1/system").await;
+    assert_eq!((&system["calls_max"], &system["media"][0]["most"]), (&json!(50), &json!(100)));
+    assert!(get("/api/v1/log").await["lines"].is_array());
+    let json = [("authorization", &*token), ("content-type", "application/json")];
+    let taken = desk.post("/api/v1/calls/taken", &json, json!({ "taken": false }).to_string()).await;
+    assert_eq!((taken.status, taken.json()), (StatusCode::OK, json!({ "taken": false })));
+    assert!(desk.engine.draining.load(Ordering::SeqCst));
+    let wrong = desk.post("/api/v1/calls/taken", &json, json!({ "take": false }).to_string()).await;
+    assert_eq!(wrong.status, StatusCode::UNPROCESSABLE_ENTITY);
+}

@@ -1,0 +1,120 @@
+//! Records as the page reads them: beside the writer, a few questions at a time, each within a limit.
+
+use super::{Archive as _, ArchiveError, Hour, Record, Row, Search, Sqlite, archive_file, delete};
+use crate::facts::CallId;
+use jiff::Timestamp;
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
+
+/// Questions at the same time: each keeps a core busy, which calls need too.
+const AT_ONCE: usize = 2;
+/// How long a question waits for its turn.
+const TURN_MAX: Duration = Duration::from_secs(5);
+/// With 100,000 records the longest answer takes a fiftieth of it.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// Why a question had no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error("too many questions about past calls are asked at once")]
+    Busy,
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+}
+
+#[derive(Clone)]
+pub struct Reader {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    directory: PathBuf,
+    turns: Arc<Semaphore>,
+    /// Connections that nobody uses.
+    idle: Mutex<Vec<Sqlite>>,
+}
+
+impl Reader {
+    /// Of the records below this folder, which somebody else keeps.
+    pub fn new(directory: &Path) -> Self {
+        let turns = Arc::new(Semaphore::new(AT_ONCE));
+        Self { inner: Arc::new(Inner { directory: directory.to_owned(), turns, idle: Mutex::default() }) }
+    }
+
+    /// # Errors
+    /// When the archive cannot be read, or not in time.
+    pub async fn find(&self, search: Search) -> Result<Vec<Row>, ReadError> {
+        self.ask(move |archive| archive.find(&search)).await
+    }
+
+    /// # Errors
+    /// When the archive cannot be read, or not in time.
+    pub async fn get(&self, id: CallId) -> Result<Option<Record>, ReadError> {
+        self.ask(move |archive| archive.get(id)).await
+    }
+
+    /// Records of several calls, without those that are gone.
+    ///
+    /// # Errors
+    /// When the archive cannot be read, or not in time.
+    pub async fn all(&self, ids: Vec<CallId>) -> Result<Vec<Record>, ReadError> {
+        self.ask(move |archive| ids.iter().filter_map(|id| archive.get(*id).transpose()).collect()).await
+    }
+
+    /// # Errors
+    /// When the archive cannot be read, or not in time.
+    pub async fn hours(&self, since: Timestamp, until: Timestamp) -> Result<Vec<Hour>, ReadError> {
+        self.ask(move |archive| archive.hours(since, until)).await
+    }
+
+    /// Deletes what is kept of a call, wherever it is; `false` where nothing was.
+    ///
+    /// # Errors
+    /// When the archive cannot be written.
+    pub async fn delete(&self, id: CallId) -> Result<bool, ReadError> {
+        let inner = Arc::clone(&self.inner);
+        self.in_turn(move || delete(&inner.directory, id)).await
+    }
+
+    async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Sqlite) -> Result<T, ArchiveError> + Send + 'static,
+    ) -> Result<T, ReadError> {
+        let inner = Arc::clone(&self.inner);
+        self.in_turn(move || {
+            let idle = inner.idle().pop();
+            let mut archive = idle.map_or_else(|| Sqlite::read_only(&archive_file(&inner.directory)), Ok)?;
+            archive.answer_before(Instant::now() + ANSWER_MAX)?;
+            let answer = question(&archive)?;
+            // One that failed is not used again.
+            inner.idle().push(archive);
+            Ok(answer)
+        })
+        .await
+    }
+
+    /// On a thread that may wait. The turn is over when the work is, also where nobody waits for its answer any more.
+    async fn in_turn<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, ArchiveError> + Send + 'static,
+    ) -> Result<T, ReadError> {
+        let turns = Arc::clone(&self.inner.turns);
+        let Ok(Ok(turn)) = timeout(TURN_MAX, turns.acquire_owned()).await else { return Err(ReadError::Busy) };
+        let done = spawn_blocking(move || {
+            let _turn = turn;
+            work()
+        });
+        let done = done.await.unwrap_or_else(|error| Err(ArchiveError::Failed(error.to_string())));
+        Ok(done?)
+    }
+}
+
+impl Inner {
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Sqlite>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,81 @@
+//! The files: WAV, 16 bits, two channels, and what can be seen of one without its being heard.
+
+use std::{
+    fs::File,
+    io::{self, BufReader, Read as _, Seek as _, SeekFrom},
+};
+
+/// Bytes before the samples.
+pub const HEAD: u64 = 44;
+/// Bytes of one sample of both sides.
+pub const SAMPLE: u64 = 4;
+/// What a file of this kind can hold: its lengths are written with 32 bits. At 8 kHz that is 37 hours.
+pub const DATA_MAX: u64 = u32::MAX as u64 - HEAD;
+/// Columns of a waveform: more than any screen has.
+const COLUMNS_MAX: usize = 10_000;
+
+/// What stands before so many bytes of samples.
+pub fn head(rate: u32, data: u64) -> [u8; HEAD as usize] {
+    let length = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes();
+    let mut head = [0; HEAD as usize];
+    let parts: [&[u8]; 9] = [
+        b"RIFF",
+        &length(data + HEAD - 8),
+        b"WAVEfmt \x10\0\0\0\x01\0\x02\0",
+        &rate.to_le_bytes(),
+        &length(u64::from(rate) * SAMPLE),
+        b"\x04\0\x10\0",
+        b"data",
+        &length(data),
+        &[],
+    ];
+    let mut at = 0;
+    for part in parts {
+        head[at..at + part.len()].copy_from_slice(part);
+        at += part.len();
+    }
+    head
+}
+
+/// How loud both sides were over time: of each column the highest sample, 0 to 32,768.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Waveform {
+    pub seconds: f64,
+    pub caller: Vec<u16>,
+    pub agent: Vec<u16>,
+}
+
+impl Waveform {
+    /// Reads through a recording, which may still be growing; there are as many columns as wanted, 10,000 at most, or one
+    /// per sample of a very short one.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or is no recording of this engine's.
+    pub fn read(file: &mut File, columns: usize) -> io::Result<Self> {
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(0))?;
+        // 64 kB at a time, however long the call was.
+        let mut reader = BufReader::with_capacity(64 * 1024, file);
+        let mut found = [0; HEAD as usize];
+        reader.read_exact(&mut found)?;
+        let number = |at: usize| u32::from_le_bytes([found[at], found[at + 1], found[at + 2], found[at + 3]]);
+        let (rate, data) = (number(24), u64::from(number(40)).min(length - HEAD));
+        if rate == 0 || found != head(rate, u64::from(number(40))) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "this file is no recording of a call"));
+        }
+        let samples = data / SAMPLE;
+        let columns = (columns.clamp(1, COLUMNS_MAX) as u64).min(samples);
+        let mut peaks = [vec![0; columns as usize], vec![0; columns as usize]];
+        let mut pair = [0; SAMPLE as usize];
+        for sample in 0..samples {
+            reader.read_exact(&mut pair)?;
+            let column = (sample * columns / samples) as usize;
+            for (side, bytes) in peaks.iter_mut().zip(pair.chunks_exact(2)) {
+                let peak = i16::from_le_bytes([bytes[0], bytes[1]]).unsigned_abs();
+                side[column] = side[column].max(peak);
+            }
+        }
+        let [caller, agent] = peaks;
+        Ok(Self { seconds: samples as f64 / f64::from(rate), caller, agent })
+    }
+}

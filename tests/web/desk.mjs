@@ -1,0 +1,74 @@
+// A browser, callers, and what both tests of the page need.
+
+import { createRequire } from "node:module";
+import { readFileSync } from "node:fs";
+import { connect } from "node:net";
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+
+const require = createRequire(join(process.env.NODE_MODULES, "desk.js"));
+const { chromium } = require("playwright-core");
+const AXE = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+
+export const { PAGE, PASSWORD } = process.env;
+export const WIDE = { width: 1280, height: 900 };
+export const PHONE = { width: 390, height: 844 };
+
+export function check(holds, what) {
+  if (!holds) throw new Error(what);
+}
+
+export async function browser(options) {
+  return chromium.launchPersistentContext(process.env.PROFILE + "-" + randomUUID(), {
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    headless: true,
+    args: [
+      "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+      "--disable-component-update", "--disable-sync", "--force-color-profile=srgb",
+    ],
+    ...options,
+  });
+}
+
+// Tells everything that goes wrong in a page: errors of scripts, and what its policy has refused.
+export function watch(page, problems) {
+  page.on("pageerror", (error) => problems.push(String(error)));
+  page.on("console", (line) => line.type() === "error" && problems.push(`${page.url()}: ${line.text()}`));
+}
+
+export async function logIn(page, name) {
+  await page.goto(PAGE + "/login");
+  await page.getByLabel("Name").fill(name);
+  await page.getByLabel("Password").fill(PASSWORD);
+  await page.getByRole("button", { name: "Log in" }).click();
+  await page.getByRole("heading", { name: "Live" }).waitFor();
+}
+
+// What a screen reader or an eye would stumble over. The page's policy lets no foreign script in, so axe comes by the debugger.
+export async function accessible(page, name) {
+  await page.evaluate(AXE);
+  const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  const told = found.violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map((node) => node.html).join(" ").slice(0, 400)}`);
+  check(told.length === 0, `${name}: ${told.join("\n")}`);
+}
+
+// Nothing is wider than the window.
+export async function fits(page, name) {
+  const [wide, window] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
+  check(wide <= window, `${name} is ${wide} wide in a window of ${window}`);
+}
+
+// A caller by AudioSocket, who is silent until somebody hangs up.
+export async function call(context) {
+  const [host, port] = process.env.AUDIOSOCKET.split(":");
+  const socket = connect(Number(port), host);
+  const prefix = { library: "0ff40001", reservations: "0ff40002" }[context];
+  const id = Buffer.from(prefix + randomUUID().replaceAll("-", "").slice(8), "hex");
+  await new Promise((ready, failed) => socket.once("connect", ready).once("error", failed));
+  socket.write(Buffer.concat([Buffer.from([1, 0, 16]), id]));
+  const frame = Buffer.concat([Buffer.from([0x10, 0x01, 0x40]), Buffer.alloc(320)]);
+  const clock = setInterval(() => socket.write(frame), 20);
+  const ended = new Promise((over) => socket.once("close", over));
+  socket.on("error", () => {}).on("data", () => {}).once("close", () => clearInterval(clock));
+  return { ended, hangUp: () => { clearInterval(clock); socket.end(Buffer.from([0, 0, 0])); } };
+}

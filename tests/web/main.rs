@@ -1,0 +1,112 @@
+//! The page as people use it: a real engine, a real browser, real calls.
+//!
+//! `OFFHOOK_SCREENSHOTS=FOLDER cargo test --test web` also writes a picture of each page there.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod past;
+
+use offhook::http::{Accounts, Role};
+use std::{path::Path, process::Stdio, time::Duration};
+use support::{
+    offhook::{Offhook, Place},
+    python::target,
+};
+use tokio::{process::Command, time::timeout};
+
+const PASSWORD: &str = "correct horse battery";
+/// Wide and narrow, with all pictures.
+const JOURNEY_MAX: Duration = Duration::from_secs(120);
+
+/// Agents that have something to say, and go on until somebody hangs up.
+const AGENTS: &str = r#"
+providers:
+  voice:
+    scripted:
+      script:
+        - say: "Good morning, this is the town library. How can I help you?"
+        - say: "We are open from nine to six, and on Thursdays until eight."
+        - tone: { hertz: 440, for: 600s }
+  spare: { scripted: { script: [silence] } }
+contexts:
+  library: { prompt: A test, provider: voice, tools: [hangup_call], audiosocket_id: "0ff40001" }
+  reservations: { prompt: A test, provider: voice, tools: [hangup_call], audiosocket_id: "0ff40002" }
+prices: { voice: { currency: EUR, source: A test, date: "2026-11-20", per_minute: { connected: 0.05 } } }
+"#;
+
+/// An engine with past calls, and an account for each role.
+async fn engine(calls: u32) -> (Offhook, tempfile::TempDir) {
+    let folder = tempfile::TempDir::with_prefix("offhook-web-").expect("a temporary directory");
+    let accounts = Accounts::new(&folder.path().join("accounts.json"));
+    for role in Role::ALL {
+        accounts.add(role.label(), role, PASSWORD).expect("an account");
+    }
+    let records = folder.path().join("records");
+    past::keep(&records, calls);
+    let place = Place::free();
+    let yaml = format!(
+        "http: {{ bind: \"127.0.0.1:{}\", accounts: \"{}\" }}\nrecords: {{ directory: \"{}\" }}\nmedia:\n{}\
+         turns: {{ owner: provider }}\n{}{}",
+        place.http,
+        folder.path().join("accounts.json").display(),
+        records.display(),
+        place.media(),
+        AGENTS.trim_start(),
+        mcp(),
+    );
+    (Offhook::start(place, &yaml).await, folder)
+}
+
+/// A server that works and one that does not. The first is a program of this project, beside offhook itself.
+fn mcp() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (config, samples) = (root.join("config/aviation_atis.yaml"), root.join("mcp_servers/aviation_atis/samples"));
+    format!(
+        "mcp:\n  enabled: true\n  servers:\n    weather: {{ transport: stdio, command: [aviation_atis, --config, '{}', \
+         --offline, '{}', --now, 2026-11-20T14:00:00Z] }}\n    broken: {{ transport: stdio, command: [sh, -c, 'exit 3'], \
+         restart: {{ enabled: false }} }}\n",
+        config.display(),
+        samples.display()
+    )
+}
+
+/// Runs a script of this folder with a browser.
+async fn browse(script: &str, engine: &Offhook, folder: &Path, more: &[(&str, String)]) {
+    let modules = target().join("npm/node_modules/playwright-core");
+    assert!(modules.exists(), "{} is missing: run `make setup`", modules.display());
+    let mut command = Command::new("node");
+    command
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/web").join(script))
+        .env("NODE_MODULES", target().join("npm/node_modules"))
+        .env("PAGE", format!("http://{}", engine.http()))
+        .env("AUDIOSOCKET", engine.audiosocket())
+        .env("PASSWORD", PASSWORD)
+        .env("PROFILE", folder.join("browser"))
+        .envs(more.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    let output = timeout(JOURNEY_MAX, command.output()).await.expect("it ends in time").expect("a node that runs");
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && said.contains("all as it should be"), "{said}\n{}", engine.log());
+}
+
+/// Issue 7: log in, see a call appear and end, hang one up, search, open a call, delete it; by keyboard, on a desk and on a
+/// phone, without anything that a screen reader stumbles over, and without scripts.
+#[tokio::test(flavor = "multi_thread")]
+async fn people_use_the_page() {
+    let (engine, folder) = engine(120).await;
+    browse("journey.mjs", &engine, folder.path(), &[]).await;
+    for private in ["correct horse", "library. How can", "4930"] {
+        assert!(!engine.log().contains(private), "{private} reached the log");
+    }
+}
+
+/// The pictures of the guide.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_has_its_picture_taken() {
+    let Some(pictures) = std::env::var_os("OFFHOOK_SCREENSHOTS") else { return };
+    let (engine, folder) = engine(900).await;
+    let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join(pictures).display().to_string();
+    browse("pictures.mjs", &engine, folder.path(), &[("PICTURES", pictures)]).await;
+}

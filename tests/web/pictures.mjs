@@ -1,0 +1,46 @@
+// Takes the pictures of the guide: each page at a desk, light and dark, and on a phone.
+
+import { join } from "node:path";
+import { PAGE, PHONE, WIDE, browser, call, logIn } from "./desk.mjs";
+
+const { PICTURES } = process.env;
+
+const callers = [];
+for (const context of ["library", "reservations", "library", "library"]) {
+  callers.push(await call(context));
+}
+
+for (const [name, options] of [
+  ["", { viewport: WIDE, colorScheme: "light" }],
+  ["-dark", { viewport: WIDE, colorScheme: "dark" }],
+  ["-phone", { viewport: PHONE, colorScheme: "light" }],
+]) {
+  const context = await browser(options);
+  const page = context.pages()[0];
+  const take = (what, whole = true) => page.screenshot({ path: join(PICTURES, `page-${what}${name}.png`), fullPage: whole });
+  await page.goto(PAGE + "/login");
+  await take("log-in", false);
+  await logIn(page, "admin");
+  await page.getByText("4 calls", { exact: true }).waitFor();
+  await page.locator("time.timer", { hasText: ":" }).first().waitFor();
+  // One that has ended.
+  if (name === "") (await call("reservations")).hangUp();
+  await page.getByText("caller hung up").first().waitFor();
+  await take("live");
+  await page.locator("tbody th a").first().click();
+  await page.getByText("on Thursdays until eight").waitFor({ timeout: 20_000 });
+  await take("call");
+  await page.goto(PAGE + "/history");
+  await take("history");
+  await page.goto(PAGE + "/history?reason=agent_silent");
+  await page.locator("tbody th a").first().click();
+  await page.getByText("Goodbye!").waitFor();
+  await take("record");
+  for (const where of ["providers", "mcp", "system"]) {
+    await page.goto(`${PAGE}/${where}`);
+    await take(where);
+  }
+  await context.close();
+}
+for (const caller of callers) caller.hangUp();
+console.log("all as it should be");
