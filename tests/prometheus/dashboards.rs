@@ -115,8 +115,8 @@ pub fn named(expression: &str) -> BTreeSet<String> {
     let found = found.filter(|found| found.get(2).is_some() || ours(&found[1])).map(|found| found[1].to_owned());
     let metrics = metrics();
     let whole = |name: String| {
-        let parts = ["_bucket", "_sum", "_count"].iter().filter_map(|part| name.strip_suffix(part));
-        let histogram = parts.filter(|base| metrics.get(*base).is_some_and(|kind| kind == "histogram")).next();
+        let mut parts = ["_bucket", "_sum", "_count"].iter().filter_map(|part| name.strip_suffix(part));
+        let histogram = parts.find(|base| metrics.get(*base).is_some_and(|kind| kind == "histogram"));
         histogram.map_or_else(|| name.clone(), str::to_owned)
     };
     found.map(whole).collect()
