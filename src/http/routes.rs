@@ -46,8 +46,8 @@ pub(super) struct Doc {
 pub(super) enum Content {
     Nothing,
     Json(SchemaOf),
-    /// Another media type.
-    Text(&'static str),
+    /// Server-sent events, whose data is JSON.
+    Events,
     /// JSON, or another media type when it is asked for.
     Either(SchemaOf, &'static [&'static str]),
 }

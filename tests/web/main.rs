@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod api;
 mod past;
 
 use offhook::http::{Accounts, Role};
@@ -16,6 +17,7 @@ use support::{
 use tokio::{process::Command, time::timeout};
 
 const PASSWORD: &str = "correct horse battery";
+const TOKEN: &str = "a token for programs";
 /// Wide and narrow, with all pictures.
 const JOURNEY_MAX: Duration = Duration::from_secs(120);
 
@@ -46,8 +48,12 @@ async fn engine(calls: u32) -> (Offhook, tempfile::TempDir) {
     past::keep(&records, calls);
     let place = Place::free();
     let yaml = format!(
-        "http: {{ bind: \"127.0.0.1:{}\", accounts: \"{}\" }}\nrecords: {{ directory: \"{}\" }}\nmedia:\n{}\
-         turns: {{ owner: provider }}\n{}{}",
+        "http: {{ bind: \"127.0.0.1:{}\", accounts: \"{}\", admin_token: {TOKEN} }}
+records: {{ directory: \"{}\" }}
+media:
+{}\
+         turns: {{ owner: provider }}
+{}{}",
         place.http,
         folder.path().join("accounts.json").display(),
         records.display(),

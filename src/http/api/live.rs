@@ -47,7 +47,7 @@ pub fn add(routes: &mut Routes) {
     let snapshot = Content::Json(schema::<Live>);
     let doc = Doc::new("How things are: readiness, running calls, the last endings.").answer(200, "Now.", snapshot);
     routes.api(Method::GET, "/api/v1/live", Door::Api(Role::Viewer), live, doc);
-    let events = Content::Text("text/event-stream");
+    let events = Content::Events;
     let doc =
         Doc::new("The same as server-sent events of the name `live`, each the whole of it, five a second at most.")
             .answer(200, "Events, until somebody hangs up.", events);

@@ -134,7 +134,11 @@ fn contents(content: &Content, schemas: &mut SchemaGenerator) -> Map<String, Val
     match content {
         Content::Nothing => Map::new(),
         Content::Json(schema) => [json(schema(schemas))].into_iter().collect(),
-        Content::Text(kind) => [text(kind)].into_iter().collect(),
+        Content::Events => {
+            let field = json!({ "type": "string" });
+            let event = json!({ "type": "object", "properties": { "event": field, "data": field } });
+            [("text/event-stream".to_owned(), json!({ "schema": event }))].into_iter().collect()
+        }
         Content::Either(schema, kinds) => {
             [json(schema(schemas))].into_iter().chain(kinds.iter().map(|kind| text(kind))).collect()
         }
