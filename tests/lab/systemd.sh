@@ -4,7 +4,7 @@
 #
 #   tests/lab/systemd.sh [PROGRAM]     target/debug/offhook
 #
-# What it shows: the unit starts, takes a call and keeps its record, has neither root nor capabilities, reloads, refuses
+# What it shows: the unit starts, takes a call and keeps its record, which its user can read, has neither root nor capabilities, reloads, refuses
 # a broken configuration and goes on, comes back after a crash, and stops in order.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -32,6 +32,7 @@ lab_say "A Debian of its own into $system"
 debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus,ca-certificates,espeak-ng,curl \
   bookworm "$system" "${mirror:-http://deb.debian.org/debian}" >"$work/log" 2>&1 ||
   { tail -n 5 "$work/log" >&2; lab_die "debootstrap failed"; }
+chroot "$system" useradd --system --home-dir /var/lib/offhook --shell /usr/sbin/nologin offhook
 install -m 755 "$program" "$system/usr/local/bin/offhook"
 install -m 644 deploy/offhook.service "$system/etc/systemd/system/"
 install -d "$system/etc/offhook" "$system/etc/systemd/system/multi-user.target.wants"
@@ -79,6 +80,11 @@ for frame in range(100):
 assert sum(1 for sample in heard if sample not in (0, 255)) > 1000, "the caller hears nothing"
 P
 eventually "a caller hears the agent, and the record of the call is kept" metric 'offhook_records_total 1'
+# As an administrator does, beside the engine that runs.
+as_user() { inside runuser -u offhook -- "$@"; }
+as_user offhook account add ada --role admin --accounts /var/lib/offhook/accounts.json >/dev/null
+eventually "an account can be made" sh -c "grep -q ada '$system/var/lib/offhook/accounts.json'"
+eventually "the records can be read" as_user offhook calls --records /var/lib/offhook/records
 inside systemctl reload offhook
 eventually "it reloads" metric 'offhook_reloads_total{outcome="loaded"} 1'
 echo 'nonsense: 1' >>"$system/etc/offhook/offhook.yaml"
