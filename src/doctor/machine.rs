@@ -59,7 +59,7 @@ fn records(records: &RecordsConfig) -> Finding {
     let remedy = "make room, or write a smaller records.keep_days";
     match free {
         ..SPACE_NONE => Finding::problem(AREA, says, remedy),
-        ..SPACE_LOW => Finding::warning(AREA, says, remedy),
+        SPACE_NONE..SPACE_LOW => Finding::warning(AREA, says, remedy),
         _ => Finding::ok(AREA, says),
     }
 }

@@ -140,7 +140,7 @@ impl Line {
                 Some(if how == Gone::Lost { LegEvent::CallerVanished } else { LegEvent::CallerLeft })
             }
             Happening::Channel(ChannelEvent::MediaGone(_)) => Some(LegEvent::MediaLost),
-            Happening::SetUp(result) => Some(self.set_up(result)),
+            Happening::SetUp(result) => Some(self.set_up(*result)),
             Happening::Transferred(Ok(())) => {
                 self.ending = Ending::CallerGone;
                 Some(LegEvent::Transferred)
@@ -317,7 +317,7 @@ impl Held {
 
 enum Happening {
     Channel(ChannelEvent),
-    SetUp(Result<(AriLeg, MediaLeg), SetupError>),
+    SetUp(Box<Result<(AriLeg, MediaLeg), SetupError>>),
     Transferred(Result<(), TransferError>),
     Dialled(Progress),
     Media(MediaEvent),
@@ -326,7 +326,7 @@ enum Happening {
 impl Control {
     async fn event(&mut self) -> Happening {
         match self {
-            Self::SettingUp { setup, .. } => Happening::SetUp(setup.await),
+            Self::SettingUp { setup, .. } => Happening::SetUp(Box::new(setup.await)),
             // A transfer ends with the caller's leaving: whose doing that was, its own result tells.
             Self::Up { transfer: transfer @ Some(Transfer::Continue(_)), .. } => {
                 Happening::Transferred(finish(transfer).await)

@@ -47,21 +47,20 @@ pub(super) async fn every_answer(request: Request, next: Next) -> Response {
 
 /// Refuses names that are not this machine's for sure: a foreign name that was made to resolve to
 /// 127.0.0.1 (DNS rebinding) would otherwise make its page "same origin" with ours.
-pub(super) fn known_host(headers: &HeaderMap, public_url: Option<&str>) -> Result<(), Response> {
+pub(super) fn known_host(headers: &HeaderMap, public_url: Option<&str>) -> Result<(), &'static str> {
     let is_public = |given: &str| public_url.is_some_and(|url| authority(url).eq_ignore_ascii_case(given));
     let known = sole(headers, &header::HOST).is_some_and(|given| is_public(given) || is_literal(host(given)));
     if known {
         return Ok(());
     }
-    Err(problem(
-        StatusCode::FORBIDDEN,
+    Err(
         "the Host header must be \"localhost\", an IP address or the host of http.public_url: use one of them in the address",
-    ))
+    )
 }
 
 /// Refuses what a page of another site made the operator's browser send. Programs (`curl`) send
 /// neither of the two headers; every browser sends `Origin` with a POST.
-pub(super) fn same_site(headers: &HeaderMap, public_url: Option<&str>) -> Result<(), Response> {
+pub(super) fn same_site(headers: &HeaderMap, public_url: Option<&str>) -> Result<(), &'static str> {
     let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
     let from_here = matches!(site, None | Some(b"same-origin" | b"none"));
     let origin = headers.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or("null"));
@@ -72,7 +71,7 @@ pub(super) fn same_site(headers: &HeaderMap, public_url: Option<&str>) -> Result
     if from_here && own_origin {
         return Ok(());
     }
-    Err(problem(StatusCode::FORBIDDEN, "requests on behalf of another site are refused"))
+    Err("requests on behalf of another site are refused")
 }
 
 /// The programs' token, if one is configured.

@@ -6,9 +6,13 @@ use jiff::Timestamp;
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
-use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
+use tokio::{
+    sync::Semaphore,
+    task::spawn_blocking,
+    time::{Instant, timeout},
+};
 
 /// Questions at the same time: each keeps a core busy, which calls need too.
 const AT_ONCE: usize = 2;

@@ -8,12 +8,8 @@ use super::{Archive, ArchiveError, Hour, Record, Row, Search, record::Event};
 use crate::facts::CallId;
 use jiff::Timestamp;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior, params, types::Value};
-use std::{
-    fs::OpenOptions,
-    os::unix::fs::OpenOptionsExt as _,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt as _, path::Path, time::Duration};
+use tokio::time::Instant;
 
 /// How long somebody else may hold the file before that counts as a failure.
 const BUSY_MAX: Duration = Duration::from_secs(5);

@@ -48,12 +48,8 @@ async fn engine(calls: u32) -> (Offhook, tempfile::TempDir) {
     past::keep(&records, calls);
     let place = Place::free();
     let yaml = format!(
-        "http: {{ bind: \"127.0.0.1:{}\", accounts: \"{}\", admin_token: {TOKEN} }}
-records: {{ directory: \"{}\" }}
-media:
-{}\
-         turns: {{ owner: provider }}
-{}{}",
+        "http: {{ bind: \"127.0.0.1:{}\", accounts: \"{}\", admin_token: {TOKEN} }}\nrecords: {{ directory: \"{}\" }}\nmedia:\n{}\
+         turns: {{ owner: provider }}\n{}{}",
         place.http,
         folder.path().join("accounts.json").display(),
         records.display(),

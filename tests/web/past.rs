@@ -38,14 +38,14 @@ fn record(number: u32, began: Timestamp) -> Record {
     let (entries, turns) = conversation(number);
     let seconds = entries.last().map_or(5.0, |last| last.at_ms as f64 / 1_000.0 + 1.5);
     let context = ["library", "reservations", "library"][number as usize % 3];
-    let provider = if number % 5 == 0 { "gemini" } else { "openai" };
+    let provider = if number.is_multiple_of(5) { "gemini" } else { "openai" };
     Record {
         id: CallId::random(),
         began,
         seconds,
         direction: Direction::Inbound,
         caller_number: Some(format!("+49301{:06}", number * 7_919 % 1_000_000)),
-        caller_name: (number % 4 == 0).then(|| "Ada Byron".into()),
+        caller_name: number.is_multiple_of(4).then(|| "Ada Byron".into()),
         dialled_number: Some("+4930123456".into()),
         campaign_id: None,
         lead_id: None,

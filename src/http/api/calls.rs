@@ -145,14 +145,13 @@ fn time(text: &str) -> Option<Timestamp> {
     local.to_zoned(TimeZone::system()).ok().map(|time| time.timestamp())
 }
 
-fn reader(app: &App) -> Result<Reader, Response> {
-    let none = "no records are kept: the configuration has no section records";
-    app.history.clone().ok_or_else(|| problem(StatusCode::NOT_FOUND, none))
+fn no_records() -> Response {
+    problem(StatusCode::NOT_FOUND, "no records are kept: the configuration has no section records")
 }
 
 async fn list(State(app): State<App>, who: Who, Params(filter): Params<Filter>) -> Result<Response, Response> {
     let search = search(&who, &filter).map_err(|(status, why)| problem(status, &why))?;
-    let reader = reader(&app)?;
+    let reader = app.history.clone().ok_or_else(no_records)?;
     match filter.format.unwrap_or_default() {
         Format::Json => {
             let limit = search.limit;
@@ -221,7 +220,7 @@ async fn lines(reader: &Reader, who: &Who, rows: Vec<Row>) -> std::io::Result<Ve
 }
 
 async fn show(State(app): State<App>, who: Who, Id(id): Id) -> Result<Json<Record>, Response> {
-    let record = reader(&app)?.get(id).await.map_err(|error| unread(&error))?;
+    let record = app.history.as_ref().ok_or_else(no_records)?.get(id).await.map_err(|error| unread(&error))?;
     let record = record.ok_or_else(|| problem(StatusCode::NOT_FOUND, "no record of this call is kept"))?;
     Ok(Json(private::record(&who, record)))
 }
@@ -235,7 +234,7 @@ async fn delete(State(app): State<App>, who: Who, Id(id): Id) -> Result<StatusCo
 
 /// Deletes on behalf of somebody, who is named in the log.
 pub async fn remove(app: &App, who: &Who, id: crate::facts::CallId) -> Result<bool, Response> {
-    let deleted = reader(app)?.delete(id).await.map_err(|error| unread(&error))?;
+    let deleted = app.history.as_ref().ok_or_else(no_records)?.delete(id).await.map_err(|error| unread(&error))?;
     if deleted {
         tracing::info!(call_id = %id, account = who.name, "the record of a call was deleted");
     }

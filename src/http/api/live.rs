@@ -74,8 +74,11 @@ impl Live {
 /// Snapshots that are made once for all who watch.
 pub struct Feed {
     pub places: Places,
-    kept: [Mutex<Option<(Instant, Arc<str>)>>; Shape::COUNT],
+    kept: [Mutex<Option<Kept>>; Shape::COUNT],
 }
+
+/// When it was made, and what it says.
+type Kept = (Instant, Arc<str>);
 
 /// As what a snapshot is told.
 #[derive(Clone, Copy)]

@@ -283,9 +283,10 @@ async fn passes(keeper: &Gatekeeper, door: Door, request: Request) -> Result<Req
     };
     let (mut parts, body) = request.into_parts();
     let changes = !parts.method.is_safe();
-    guard::known_host(&parts.headers, keeper.public_url.as_deref())?;
+    let forbidden = |why| problem(StatusCode::FORBIDDEN, why);
+    guard::known_host(&parts.headers, keeper.public_url.as_deref()).map_err(forbidden)?;
     if changes {
-        guard::same_site(&parts.headers, keeper.public_url.as_deref())?;
+        guard::same_site(&parts.headers, keeper.public_url.as_deref()).map_err(forbidden)?;
     }
     let Some(who) = keeper.who(&parts, door).await? else {
         return match (role, door) {

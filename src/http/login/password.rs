@@ -66,7 +66,8 @@ pub(super) fn is_right(password: &str, hash: Option<&str>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
+    use tokio::time::Instant;
 
     #[test]
     fn a_hash_knows_its_password_and_no_other() {
