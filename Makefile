@@ -26,7 +26,7 @@ bench: ## calls on one core against a floor measured in the same run, and every 
 	@tests/lab/setup.sh bench
 	@$(CARGO) build --release
 	@tests/fixtures/turn_taking/generate.py target/turn_taking
-	@missed=0; for part in '' turns barge-in greeting failover records recording; do $(BUILT)/release/offhook bench $$part || missed=1; done; exit $$missed
+	@missed=0; for part in '' turns barge-in greeting failover records recording page; do $(BUILT)/release/offhook bench $$part || missed=1; done; exit $$missed
 
 check: setup fmt clippy docs licences ## formatting, lints, documentation, licences
 

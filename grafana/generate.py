@@ -493,6 +493,8 @@ capacity = dashboard(
         "Page": [
             over_time("Who is there", "Browsers that are logged in, and connections that watch calls live.",
                       (f"sum(offhook_page_sessions{{{ENGINE}}})", "logged in"), (f"sum(offhook_page_watchers{{{ENGINE}}})", "watching"), unit="short"),
+            over_time("Listeners cut off", "Operators who listened to a call over a connection that was too slow.",
+                      (rate("offhook_listeners_dropped_total", times=60), "cut off"), unit="cpm"),
             over_time("Attempts to log in", "Many that are refused or limited: somebody guesses passwords.",
                       (rate("offhook_logins_total", "outcome", times=60), "{{outcome}}"), unit="cpm"),
         ],

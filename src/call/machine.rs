@@ -259,6 +259,7 @@ impl CallMachine {
             Input::Say(words) if matches!(self.phase, Phase::Talking) => self.say(&words, now, out),
             Input::Say(_) => {}
             Input::EndNow(reason) => self.depart(Departure::HangUp(reason), now, out),
+            Input::Transfer(destination) => self.carry_out(vec![CallAction::Transfer { destination }], now, out),
         }
         self.settle(now, out);
     }

@@ -31,6 +31,8 @@ pub enum Input {
     Say(String),
     /// An operator, or the engine on its way down, ends the call now.
     EndNow(EndReason),
+    /// An operator sends the caller to this destination, as the tool `transfer` does.
+    Transfer(String),
 }
 
 #[derive(Debug, PartialEq)]

@@ -8,6 +8,7 @@ use super::{
     Shared,
     agent::{Briefing, Casting, Session, Told},
     bill::{self, Bill},
+    ears::Ears,
     generation::Generation,
     line::Line,
     live::Entered,
@@ -65,7 +66,7 @@ pub(super) struct CallTask<'a> {
     pub transfers: bool,
     /// Who carries the call on when the session ends.
     pub succession: Succession,
-    pub operator: mpsc::Receiver<EndReason>,
+    pub operator: mpsc::Receiver<Order>,
     /// What tools want said while they run.
     pub asides: mpsc::Receiver<String>,
     pub entered: &'a Entered,
@@ -74,6 +75,7 @@ pub(super) struct CallTask<'a> {
     pub diary: &'a mut Option<Diary>,
     /// Keeps what both sides sound like, as far as the core lets it.
     pub recorder: &'a mut Option<Recorder>,
+    pub ears: Ears,
     /// What is told of the call to those who carry it on.
     pub story: Story,
     pub bill: &'a mut Bill,
@@ -109,7 +111,13 @@ impl CallTask<'_> {
             }
             tokio::select! {
                 biased;
-                Some(reason) = self.operator.recv() => self.step(Input::EndNow(reason), &mut out),
+                Some(order) = self.operator.recv() => {
+                    let input = match order {
+                        Order::End(reason) => Input::EndNow(reason),
+                        Order::Transfer(destination) => Input::Transfer(destination),
+                    };
+                    self.step(input, &mut out);
+                }
                 Some(words) = self.asides.recv() => self.step(Input::Say(words), &mut out),
                 () = &mut wake, if deadline.is_some() => self.machine.on_deadline(now(), &mut out),
                 Some(finished) = running.tools.join_next_with_id() => {
@@ -118,8 +126,9 @@ impl CallTask<'_> {
                     }
                 }
                 event = line.event() => {
-                    if let (LegEvent::Audio(audio), Some(recorder)) = (&event, self.recorder.as_mut()) {
-                        recorder.hears(audio);
+                    if let LegEvent::Audio(audio) = &event {
+                        self.recorder.iter_mut().for_each(|recorder| recorder.hears(audio));
+                        self.ears.hears(audio, || self.machine.is_private(now()));
                     }
                     self.step(Input::Leg(event), &mut out);
                 }
@@ -157,6 +166,8 @@ impl CallTask<'_> {
                         if let Some(recorder) = self.recorder {
                             recorder.plays(left.then_some(&frame[..]), self.began.elapsed());
                         }
+                        let slow = self.ears.plays(left.then_some(&frame[..]), || self.machine.is_private(now()));
+                        self.shared.metrics.listeners_dropped(slow);
                     }
                     Output::ToLeg(command) => line.command(command),
                     Output::ToAgent(command) => {
@@ -363,6 +374,7 @@ impl CallTask<'_> {
                 self.shared.metrics.slots_missed(u64::from(slots));
                 self.entered.missed(u64::from(slots));
                 self.recorder.iter_mut().for_each(|recorder| recorder.misses(slots));
+                self.ears.misses(slots);
             }
             Measure::StaleAudio(bytes) => self.shared.metrics.frames_dropped(FrameDrop::StaleResponse, frames(bytes)),
             Measure::Interrupted(bytes) => self.shared.metrics.frames_dropped(FrameDrop::Interrupted, frames(bytes)),

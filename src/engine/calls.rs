@@ -7,6 +7,7 @@ use super::{
     agent::{Briefing, Casting, Session},
     bill::Bill,
     call_task::CallTask,
+    ears::ears,
     generation::Generation,
     line::{ByAri, Line, Places},
     live::{Doors, Seat},
@@ -53,6 +54,8 @@ const VARIABLES: [&str; 11] = [
 ];
 /// Sentences of tools that wait to be said; a call that runs takes them at once.
 const ASIDES_MAX: usize = 4;
+/// What operators want of a call before it looks; more than one at once is an accident.
+const ORDERS_MAX: usize = 4;
 /// Greetings come from the dialplan; a longer one is a mistake.
 const GREETING_CHARS_MAX: usize = 2_000;
 
@@ -266,11 +269,17 @@ async fn run(
             shared.metrics.context_unknown();
         }
     }
-    let (end, operator) = mpsc::channel(1);
+    let (orders, operator) = mpsc::channel(ORDERS_MAX);
     let (words, asides) = mpsc::channel(ASIDES_MAX);
+    let (ears, tap) = ears(format);
     // Who forbids that words are kept does not want them on screens either.
     let shown = shared.bound.records.as_ref().is_none_or(|records| records.words);
-    let mut entered = shared.live.enter(&facts, seat, Doors { end, words }, shown);
+    let mut entered = shared.live.enter(
+        &facts,
+        seat,
+        Doors { orders, words, tap, transfers: transfers.then(|| Arc::clone(&generation)) },
+        shown,
+    );
     let _counted = shared.metrics.call_started();
     let toolbox = generation.toolbox(&facts.context, transfers);
     let greeting = granted.greeting.as_deref().map(|greeting| prompt::fill(greeting, &facts));
@@ -325,6 +334,7 @@ async fn run(
             post: &mut post,
             diary: &mut diary,
             recorder: &mut recorder,
+            ears,
             story: Story::default(),
             bill: &mut bill,
             shared: &shared,

@@ -1,11 +1,13 @@
 //! Who is on the line, and how the last calls ended: what the pages and a drain look at.
 
+use super::{ears::Tap, generation::Generation};
 use crate::{
     call::{EndReason, Note},
     facts::{CallFacts, CallId},
-    http::{ActiveCall, CallHead, CallsView, EndedCall, LiveEntry},
+    http::{ActiveCall, CallHead, CallsView, EndedCall, Levels, LiveEntry, NoListening, NoTransfer},
     records::{Counts, Entry, Event, Used},
 };
+use bytes::Bytes;
 use jiff::Timestamp;
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -51,10 +53,18 @@ struct Running {
 
 /// Ways into a call that runs.
 pub struct Doors {
-    /// How an operator ends it.
-    pub end: mpsc::Sender<EndReason>,
+    pub orders: mpsc::Sender<Order>,
     /// What the agent is to say at once.
     pub words: mpsc::Sender<String>,
+    pub tap: Arc<Tap>,
+    /// Whose destinations callers can be sent to; `None`: the engine has only the audio of this call.
+    pub transfers: Option<Arc<Generation>>,
+}
+
+/// What an operator wants done with a call.
+pub enum Order {
+    End(EndReason),
+    Transfer(String),
 }
 
 impl LiveCalls {
@@ -77,11 +87,17 @@ impl LiveCalls {
             direction: facts.direction,
             since: Timestamp::now(),
         };
-        let call = ActiveCall { call: head, phase: "connecting", floor: "nobody", counts: Counts::default() };
+        let call = ActiveCall {
+            call: head,
+            phase: "connecting",
+            floor: "nobody",
+            levels: Levels::default(),
+            counts: Counts::default(),
+        };
         let mut inner = self.lock();
         if let Some(reason) = inner.ending {
             // A fresh queue has room.
-            let _ = doors.end.try_send(reason);
+            let _ = doors.orders.try_send(Order::End(reason));
         }
         let (story, caller_speaks, agent_speaks) = (VecDeque::new(), false, false);
         inner.live.insert(facts.id, Running { call, doors, caller_speaks, agent_speaks, story, words });
@@ -113,7 +129,7 @@ impl LiveCalls {
         inner.ending = Some(reason);
         for running in inner.live.values() {
             // A full queue means that the call has been told already.
-            let _ = running.doors.end.try_send(reason);
+            let _ = running.doors.orders.try_send(Order::End(reason));
         }
     }
 
@@ -122,8 +138,26 @@ impl LiveCalls {
         let inner = self.lock();
         let Some(running) = inner.live.get(&call) else { return false };
         // As above.
-        let _ = running.doors.end.try_send(reason);
+        let _ = running.doors.orders.try_send(Order::End(reason));
         true
+    }
+
+    /// Where the caller of a call can be sent to, each with what is said of it; `None`: it does not run, or nobody can be sent.
+    pub fn destinations(&self, call: CallId) -> Option<BTreeMap<String, String>> {
+        let generation = self.lock().live.get(&call)?.doors.transfers.clone()?;
+        let destinations = generation.config.destinations.iter();
+        Some(destinations.map(|(name, destination)| (name.clone(), destination.description.clone())).collect())
+    }
+
+    /// Sends the caller of a call somewhere once the agent has spoken out.
+    pub fn transfer(&self, call: CallId, destination: &str) -> Result<(), NoTransfer> {
+        let inner = self.lock();
+        let Doors { orders, transfers, .. } = &inner.live.get(&call).ok_or(NoTransfer::NotRunning)?.doors;
+        let generation = transfers.as_ref().ok_or(NoTransfer::AudioOnly)?;
+        if !generation.config.destinations.contains_key(destination) {
+            return Err(NoTransfer::NoSuchDestination);
+        }
+        orders.try_send(Order::Transfer(destination.to_owned())).map_err(|_| NoTransfer::NotRunning)
     }
 
     /// What happened in a call from this entry on; `None`: it does not run.
@@ -136,6 +170,12 @@ impl LiveCalls {
         Some(story.iter().skip(skipped).cloned().collect())
     }
 
+    /// WAV of a call from now on.
+    pub fn listen(&self, call: CallId) -> Result<mpsc::Receiver<Bytes>, NoListening> {
+        let tap = self.lock().live.get(&call).map(|running| Arc::clone(&running.doors.tap));
+        tap.ok_or(NoListening::NotRunning)?.listen().ok_or(NoListening::TooMany)
+    }
+
     /// Has the agent of a call say something; `false` if it cannot be told.
     pub fn say(&self, call: CallId, words: &str) -> bool {
         self.lock().live.get(&call).is_some_and(|running| running.doors.words.try_send(words.to_owned()).is_ok())
@@ -143,7 +183,7 @@ impl LiveCalls {
 
     pub fn view(&self) -> CallsView {
         let inner = self.lock();
-        let mut active: Vec<ActiveCall> = inner.live.values().map(|running| running.call.clone()).collect();
+        let mut active: Vec<ActiveCall> = inner.live.values().map(Running::now).collect();
         active.sort_by_key(|call| call.call.since);
         CallsView { active, recent: inner.ended.iter().rev().cloned().collect() }
     }
@@ -154,6 +194,11 @@ impl LiveCalls {
 }
 
 impl Running {
+    fn now(&self) -> ActiveCall {
+        let [caller, agent] = self.doors.tap.levels();
+        ActiveCall { levels: Levels { caller, agent }, ..self.call.clone() }
+    }
+
     fn floor(&mut self, note: &Note) {
         match note {
             Note::CallerSpeaks => self.caller_speaks = true,

@@ -17,6 +17,7 @@ mod bill;
 mod call_task;
 mod calls;
 mod clips;
+mod ears;
 mod generation;
 mod line;
 mod live;

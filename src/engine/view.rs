@@ -5,15 +5,19 @@ use crate::{
     asterisk::events::AriState,
     call::EndReason,
     config::{Context, ProviderConfig},
+    doctor,
     facts::CallId,
     http::{
-        About, CallsView, Check, EngineView, LiveEntry, McpStatus, McpTest, MediaView, ProviderView, Readiness,
-        ReloadFailure, ReloadReport, SystemView,
+        About, CallsView, Check, EngineView, Finding, LiveEntry, McpStatus, McpTest, MediaView, NoListening,
+        NoTransfer, ProviderView, Readiness, ReloadFailure, ReloadReport, SystemView,
     },
     remote::health::Breaker,
 };
+use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use std::{collections::BTreeMap, sync::Arc};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 pub(super) struct View(pub Arc<Shared>);
@@ -64,6 +68,18 @@ impl EngineView for View {
         self.0.live.end(id, EndReason::OperatorEnded)
     }
 
+    fn listen(&self, id: CallId) -> Result<mpsc::Receiver<Bytes>, NoListening> {
+        self.0.live.listen(id)
+    }
+
+    fn destinations(&self, id: CallId) -> Option<BTreeMap<String, String>> {
+        self.0.live.destinations(id)
+    }
+
+    fn transfer(&self, id: CallId, destination: &str) -> Result<(), NoTransfer> {
+        self.0.live.transfer(id, destination)
+    }
+
     fn metrics_text(&self) -> String {
         let open = self.0.media.open();
         let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
@@ -95,6 +111,22 @@ impl EngineView for View {
     fn mcp_test(&self, id: String) -> BoxFuture<'static, McpTest> {
         let shared = Arc::clone(&self.0);
         async move { shared.mcp_test(&id).await }.boxed()
+    }
+
+    fn examine(&self) -> BoxFuture<'static, Vec<Finding>> {
+        let config = self.0.generation.load().config.clone();
+        async move {
+            // Whoever asked may go away; what was begun is still cleared away.
+            let examined = tokio::spawn(async move {
+                doctor::examine(&config, doctor::Extent::default(), &CancellationToken::new()).await
+            });
+            let view = |found: doctor::Finding| {
+                let doctor::Finding { area, grade, says, remedy } = found;
+                Finding { area, grade: grade.label(), says, remedy }
+            };
+            examined.await.unwrap_or_default().into_iter().map(view).collect()
+        }
+        .boxed()
     }
 
     fn providers(&self) -> BTreeMap<String, ProviderView> {

@@ -17,8 +17,10 @@ use subtle::ConstantTimeEq as _;
 
 /// The longest an answer may take to begin; all but a reload come from memory or one query.
 const ANSWER_MAX: Duration = Duration::from_secs(15);
-/// A test starts a program and waits for it.
-const TEST_MAX: Duration = Duration::from_secs(60);
+/// A test starts a program and waits for it, an examination places calls.
+const TEST_MAX: Duration = Duration::from_secs(90);
+/// Where that is asked for, by the end of the path.
+const TESTS: [&str; 3] = ["/test", "/mcp", "/examine"];
 
 /// Everything on a page is ours, and nothing may frame it or be loaded by it.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
@@ -29,7 +31,9 @@ const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 
 /// Answers of the last resort, and the headers that all answers carry.
 pub(super) async fn every_answer(request: Request, next: Next) -> Response {
-    let limit = if request.uri().path().starts_with("/mcp/test/") { TEST_MAX } else { ANSWER_MAX };
+    let path = request.uri().path();
+    let is_test = path.starts_with("/mcp/test/") || TESTS.iter().any(|end| path.ends_with(end));
+    let limit = if is_test { TEST_MAX } else { ANSWER_MAX };
     let answer = tokio::time::timeout(limit, next.run(request)).await;
     let mut answer =
         answer.unwrap_or_else(|_| problem(StatusCode::GATEWAY_TIMEOUT, "the engine did not answer in time"));

@@ -80,6 +80,8 @@ pub(super) struct App {
     pub gatekeeper: Arc<Gatekeeper>,
     /// One permit: two reloads at once would race for the same file.
     pub reloading: Arc<Semaphore>,
+    /// One permit: an examination places calls.
+    pub examining: Arc<Semaphore>,
     pub live: Arc<api::live::Feed>,
     pub document: Arc<api::openapi::Document>,
 }
@@ -94,6 +96,7 @@ impl App {
             history,
             gatekeeper: Arc::new(Gatekeeper::new(accounts, bearer, public_url, port, counters)),
             reloading: Arc::new(Semaphore::new(1)),
+            examining: Arc::new(Semaphore::new(1)),
             live,
             document: Arc::default(),
         }

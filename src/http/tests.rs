@@ -14,7 +14,7 @@ use crate::{
 };
 use axum::{
     Extension, Router,
-    body::{Body, to_bytes},
+    body::{Body, Bytes, to_bytes},
     extract::ConnectInfo,
     http::{HeaderMap, Method, Request},
 };
@@ -34,7 +34,7 @@ use std::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
-    sync::Notify,
+    sync::{Notify, mpsc},
 };
 use tower::ServiceExt;
 
@@ -104,6 +104,47 @@ impl EngineView for Sample {
         let runs = self.calls.active.iter().any(|active| active.call.id == id);
         self.hung_up.lock().unwrap().extend(runs.then_some(id));
         runs
+    }
+
+    fn listen(&self, id: CallId) -> Result<mpsc::Receiver<Bytes>, NoListening> {
+        if self.calls.active.iter().all(|active| active.call.id != id) {
+            return Err(NoListening::NotRunning);
+        }
+        let (parts, heard) = mpsc::channel(2);
+        for part in ["RIFF", "and so on"] {
+            parts.try_send(Bytes::from_static(part.as_bytes())).unwrap();
+        }
+        Ok(heard)
+    }
+
+    fn destinations(&self, id: CallId) -> Option<BTreeMap<String, String>> {
+        let runs = self.calls.active.iter().any(|active| active.call.id == id);
+        runs.then(|| BTreeMap::from([("people".into(), "Those who know better".into())]))
+    }
+
+    fn transfer(&self, id: CallId, destination: &str) -> Result<(), NoTransfer> {
+        let known = self.destinations(id).ok_or(NoTransfer::NotRunning)?;
+        known.contains_key(destination).then_some(()).ok_or(NoTransfer::NoSuchDestination)
+    }
+
+    fn examine(&self) -> BoxFuture<'static, Vec<Finding>> {
+        let found = |area, grade, says: &str, remedy: Option<&str>| Finding {
+            area,
+            grade,
+            says: says.into(),
+            remedy: remedy.map(Into::into),
+        };
+        let findings = vec![
+            found("call", "ok", "rtp/ulaw: a test call is heard both ways", None),
+            found("clock", "warning", "the clocks differ by 3 s", Some("run a time service on both")),
+        ];
+        let hold = self.hold.clone();
+        Box::pin(async move {
+            if let Some(hold) = hold {
+                hold.notified().await;
+            }
+            findings
+        })
     }
 
     fn metrics_text(&self) -> String {
@@ -217,7 +258,13 @@ fn head(context: &str) -> CallHead {
 
 fn active(context: &str) -> ActiveCall {
     let counts = Counts { agent_turns: 3, barge_ins: 1, ..Counts::default() };
-    ActiveCall { call: head(context), phase: "talking", floor: "agent", counts }
+    ActiveCall {
+        call: head(context),
+        phase: "talking",
+        floor: "agent",
+        levels: Levels { caller: 12, agent: 70 },
+        counts,
+    }
 }
 
 fn ended(reason: EndReason) -> EndedCall {
@@ -344,6 +391,7 @@ async fn calls_tell_why_they_ended() {
     let mut active = head(running);
     active["phase"] = json!("talking");
     active["floor"] = json!("agent");
+    active["levels"] = json!({ "caller": 12, "agent": 70 });
     active["counts"] = counts(3, 1);
     let mut recent = head(over);
     recent["seconds"] = json!(83.3);

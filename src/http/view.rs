@@ -6,11 +6,13 @@ use crate::{
     records::{Counts, Entry, Used},
     telemetry::ProviderFigures,
 };
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use std::{collections::BTreeMap, time::Duration};
+use tokio::sync::mpsc;
 
 /// What the engine lets be seen and asked over HTTP. The methods answer from memory, at once.
 pub trait EngineView: Send + Sync + 'static {
@@ -21,6 +23,19 @@ pub trait EngineView: Send + Sync + 'static {
     fn story(&self, id: CallId, from: u64) -> Option<Vec<LiveEntry>>;
     /// Ends a running call; `false`: it does not run.
     fn hang_up(&self, id: CallId) -> bool;
+    /// A running call from now on, as WAV without an end; the parts stop when the call does.
+    ///
+    /// # Errors
+    /// It does not run, or too many listen to it.
+    fn listen(&self, id: CallId) -> Result<mpsc::Receiver<Bytes>, NoListening>;
+    /// Where the caller of a running call can be sent to, each with what is said of it; `None`: it does not run, or the
+    /// engine has only its audio.
+    fn destinations(&self, id: CallId) -> Option<BTreeMap<String, String>>;
+    /// Sends the caller of a running call somewhere, once the agent has spoken out. What becomes of it, the call tells.
+    ///
+    /// # Errors
+    /// The call cannot be sent there.
+    fn transfer(&self, id: CallId, destination: &str) -> Result<(), NoTransfer>;
     /// All metrics in Prometheus' text format.
     fn metrics_text(&self) -> String;
     /// Loads the configuration file anew for calls to come. A file with problems changes nothing.
@@ -31,6 +46,8 @@ pub trait EngineView: Send + Sync + 'static {
     /// Starts an instance of a server beside the one that runs, asks for its tools, and ends it. Bounded in time by
     /// the server's own limits.
     fn mcp_test(&self, id: String) -> BoxFuture<'static, McpTest>;
+    /// Looks at the installation, and places a test call over each kind of audio path. Takes a minute at most.
+    fn examine(&self) -> BoxFuture<'static, Vec<Finding>>;
     /// The providers of the configuration, by their names.
     fn providers(&self) -> BTreeMap<String, ProviderView>;
     fn system(&self) -> SystemView;
@@ -52,6 +69,17 @@ pub struct ProviderView {
     /// Calls that it has now.
     pub calls: usize,
     pub figures: ProviderFigures,
+}
+
+/// Something of the installation that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Finding {
+    /// `asterisk`, say, or `call` for a test call.
+    pub area: &'static str,
+    /// `ok`, `warning` (calls may work; somebody should look) or `problem`.
+    pub grade: &'static str,
+    pub says: String,
+    pub remedy: Option<String>,
 }
 
 /// What the engine stands on.
@@ -211,7 +239,31 @@ pub struct ActiveCall {
     pub phase: &'static str,
     /// Who is heard: `caller`, `agent`, `both` or `nobody`.
     pub floor: &'static str,
+    pub levels: Levels,
     pub counts: Counts,
+}
+
+/// How loud a call is at this moment: 0 is −60 dBFS and less, 100 the loudest that there is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Levels {
+    pub caller: u8,
+    pub agent: u8,
+}
+
+/// Why a caller cannot be sent to a destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoTransfer {
+    NotRunning,
+    /// The call is the dialplan's: it came by `AudioSocket()`.
+    AudioOnly,
+    NoSuchDestination,
+}
+
+/// Why nobody can listen to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoListening {
+    NotRunning,
+    TooMany,
 }
 
 /// Something that happened in a running call. It can hold words.

@@ -19,7 +19,7 @@ pub use archive::{Archive, ArchiveError, Hour, Row, Search};
 pub use diary::{Close, Diary};
 pub use reader::{ReadError, Reader};
 pub use record::{Cost, Counts, Ending, Entry, Event, Record, Recorded, Turn, Used};
-pub use recording::{Recorder, RecordingCounters, Waveform, open_recording, recording_file};
+pub use recording::{Listener, Recorder, RecordingCounters, Unheard, Waveform, open_recording, recording_file};
 pub use sqlite::Sqlite;
 
 use crate::{audio::Format, config::RecordsConfig, facts::CallId, telemetry::Definition};

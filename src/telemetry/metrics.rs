@@ -62,6 +62,10 @@ const SENTENCES: Definition = Definition::labelled(
     &["purpose"],
     "Sentences that callers heard from the engine itself, word for word: fillers say how often an answer was late.",
 );
+const LISTENERS_DROPPED: Definition = Definition::new(
+    "offhook_listeners_dropped_total",
+    "Operators who listened to a call over a connection that was too slow for it, and were cut off.",
+);
 const TICK_LATENESS: Definition =
     Definition::new("offhook_tick_lateness_seconds", "How late a 20 ms playout tick ran.");
 const SLOTS_MISSED: Definition =
@@ -255,6 +259,7 @@ struct Inner {
     false_alarms: HashMap<&'static str, IntCounter>,
     half_duplex: IntCounter,
     sentences: HashMap<&'static str, IntCounter>,
+    listeners_dropped: IntCounter,
     frames_dropped: [IntCounter; FrameDrop::ALL.len()],
     tool_calls: NamedCounters,
     usage: UsageMetrics,
@@ -300,6 +305,7 @@ impl Metrics {
             false_alarms: FalseAlarm::ALL.map(|why| (why.label(), child(&false_alarms, why.label()))).into(),
             half_duplex: HALF_DUPLEX.register_counter(&registry),
             sentences: Purpose::LABELS.map(|purpose| (purpose, child(&sentences, purpose))).into(),
+            listeners_dropped: LISTENERS_DROPPED.register_counter(&registry),
             frames_dropped: FrameDrop::ALL.map(|reason| child(&dropped, reason.label())),
             tool_calls: NamedCounters::new(TOOL_CALLS.register_counters(&registry), &ToolCallEnd::LABELS),
             usage: UsageMetrics::new(&registry),
@@ -410,6 +416,10 @@ impl Metrics {
     /// `purpose`: a label of [`Purpose`].
     pub fn sentence(&self, purpose: &str) {
         self.0.sentences.get(purpose).inspect(|counter| counter.inc());
+    }
+
+    pub fn listeners_dropped(&self, count: usize) {
+        self.0.listeners_dropped.inc_by(count as u64);
     }
 
     /// One playout tick, and how long after its deadline it ran.

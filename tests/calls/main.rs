@@ -11,6 +11,7 @@ mod faults;
 mod leaks;
 mod mail;
 mod mcp;
+mod operators;
 mod overrides;
 mod pipeline;
 mod privacy;

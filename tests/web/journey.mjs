@@ -60,6 +60,23 @@ async function hangsUp(page, caller) {
   await page.getByText("operator ended").first().waitFor();
 }
 
+// What the agent says is heard in the browser, and the place is free again when it goes away.
+async function listensIn(page) {
+  const caller = await call("library");
+  await page.goto(PAGE + "/");
+  const row = page.locator("#live tbody tr", { hasText: "talking" });
+  await row.waitFor();
+  await page.waitForFunction(() => parseFloat(document.querySelector(".meter .agent")?.getAttribute("width")) > 30);
+  await row.locator("th a").click();
+  await page.getByText("Listen in").waitFor();
+  await page.evaluate(() => document.querySelector("#listen audio").play());
+  await page.waitForFunction(() => document.querySelector("#listen audio").currentTime > 1);
+  await look(page, "a running call");
+  await page.goto(PAGE + "/");
+  caller.hangUp();
+  await page.getByText("Nobody is on the line.").waitFor();
+}
+
 async function searches(page) {
   await page.getByRole("link", { name: "History" }).click();
   await page.getByRole("heading", { name: "History", level: 1 }).waitFor();
@@ -135,6 +152,10 @@ async function runsTheEngine(page) {
   await page.getByRole("link", { name: "System" }).click();
   await page.getByText("offhook is up").first().waitFor();
   await look(page, "system");
+  await page.getByRole("button", { name: "Examine the installation" }).click();
+  await page.getByRole("heading", { name: "What was found" }).waitFor();
+  await page.getByText("enough files may be open").waitFor();
+  await look(page, "system, examined");
   await page.getByRole("button", { name: "Load the configuration anew" }).click();
   await page.getByText("The configuration is in force.").waitFor();
   await page.getByRole("button", { name: "Take no new calls" }).click();
@@ -186,6 +207,7 @@ for (const viewport of [WIDE, PHONE]) {
   watch(page, problems);
   await logsIn(page);
   await hangsUp(page, await seesCalls(page));
+  await listensIn(page);
   await searches(page);
   await reads(page);
   await byKeyboard(page);

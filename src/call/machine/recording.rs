@@ -32,6 +32,11 @@ impl CallMachine {
         }
     }
 
+    /// Digits are asked for that nobody else is to know.
+    pub fn is_private(&self, now: Instant) -> bool {
+        self.is_listening_in_private(now)
+    }
+
     /// Tells when something else may be kept from here on.
     pub(super) fn settle_recording(&mut self, now: Instant, out: &mut Vec<Output>) {
         let may = match self.phase {

@@ -182,7 +182,7 @@ impl CallMachine {
     }
 
     /// Does what a tool asked of the call.
-    fn carry_out(&mut self, actions: Vec<CallAction>, now: Instant, out: &mut Vec<Output>) {
+    pub(super) fn carry_out(&mut self, actions: Vec<CallAction>, now: Instant, out: &mut Vec<Output>) {
         for action in actions {
             // A tool that outlived the conversation asks in vain.
             if !matches!(self.phase, Phase::Talking) {

@@ -11,6 +11,7 @@ mod gate;
 mod greeting;
 mod load;
 mod mcp;
+mod page;
 mod peer;
 mod process;
 mod recording;
@@ -62,6 +63,8 @@ enum Part {
     Mcp(mcp::McpArguments),
     /// What a search in the records of ended calls costs.
     Records(records::RecordsArguments),
+    /// How long a browser waits for the page, and what it costs to watch calls.
+    Page(page::PageArguments),
     /// What it costs to record calls.
     Recording(recording::RecordingArguments),
     /// Who interrupts the agent and who does not, on a labelled set, and what a call's ears cost.
@@ -82,6 +85,7 @@ pub fn run(arguments: &BenchArguments) -> ExitCode {
         Some(Part::Records(arguments)) => return records::run(arguments),
         Some(Part::Turns(arguments)) => return turns::run(arguments),
         Some(Part::Recording(arguments)) => return on_cores(|cores| recording::bench(arguments, cores)),
+        Some(Part::Page(arguments)) => return on_cores(|cores| page::bench(arguments, cores)),
         Some(Part::BargeIn(arguments)) => return on_cores(|cores| barge_in::bench(arguments, cores)),
         Some(Part::Greeting(arguments)) => return on_cores(|cores| greeting::bench(arguments, cores)),
         Some(Part::Failover(arguments)) => return on_cores(|cores| failover::bench(arguments, cores)),

@@ -1,6 +1,7 @@
 //! How long a search in the records of ended calls takes, beside one record that is asked for by its id.
 
 use super::{report::Bars, samples::percentile, say, system::Folder};
+use anyhow::Context as _;
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 use offhook::{
@@ -8,7 +9,7 @@ use offhook::{
     facts::{CallId, Direction},
     records::{Archive as _, Cost, Counts, Ending, Entry, Event, Record, Search, Sqlite, Turn, Used},
 };
-use std::{process::ExitCode, time::Duration};
+use std::{path::Path, process::ExitCode, time::Duration};
 use tokio::time::Instant;
 
 #[derive(Args)]
@@ -45,17 +46,10 @@ pub fn run(arguments: &RecordsArguments) -> ExitCode {
 fn bench(arguments: &RecordsArguments) -> anyhow::Result<Bars> {
     let folder = Folder::create()?;
     let file = folder.path().join("calls.sqlite3");
-    let mut archive = Sqlite::open(&file)?;
     say(&format!("{} records of calls are made ", arguments.records));
     let (now, began) = (Timestamp::now(), Instant::now());
-    let mut newest = None;
-    for first in (0..arguments.records).step_by(BATCH as usize) {
-        let numbers = first..(first + BATCH).min(arguments.records);
-        let age = |number: u32| EVERY * i32::try_from(arguments.records - number).unwrap_or(i32::MAX);
-        let batch: Vec<Record> = numbers.map(|number| record(number, now - age(number))).collect();
-        archive.put(&batch)?;
-        newest = batch.last().map(|record| record.id);
-    }
+    let newest = fill(&file, arguments.records)?;
+    let archive = Sqlite::open(&file)?;
     let (took, bytes) = (began.elapsed(), std::fs::metadata(&file)?.len());
     say("done\n\n");
     println!(
@@ -65,7 +59,6 @@ fn bench(arguments: &RecordsArguments) -> anyhow::Result<Bars> {
         f64::from(arguments.records) / took.as_secs_f64()
     );
     println!("in ms                                             rows      p50    ratio      p99    ratio");
-    let newest = newest.ok_or_else(|| anyhow::anyhow!("no records"))?;
     let floor = asked(arguments.times, || Ok(usize::from(archive.get(newest)?.is_some())))?;
     line("floor: one record by its id", &floor, &floor);
     let middle = now - EVERY * i32::try_from(arguments.records / 2).unwrap_or(i32::MAX);
@@ -81,6 +74,20 @@ fn bench(arguments: &RecordsArguments) -> anyhow::Result<Bars> {
         bars.bar(&format!("p99, {name}"), &format!("{p99:.1} ms"), &format!("{most} ms"), p99 <= most as f64, false);
     }
     Ok(bars)
+}
+
+/// Makes so many records of calls that have ended, and tells the newest.
+pub fn fill(file: &Path, count: u32) -> anyhow::Result<CallId> {
+    let (mut archive, now) = (Sqlite::open(file)?, Timestamp::now());
+    let mut newest = None;
+    for first in (0..count).step_by(BATCH as usize) {
+        let age = |number: u32| EVERY * i32::try_from(count - number).unwrap_or(i32::MAX);
+        let numbers = first..(first + BATCH).min(count);
+        let batch: Vec<Record> = numbers.map(|number| record(number, now - age(number))).collect();
+        archive.put(&batch)?;
+        newest = batch.last().map(|record| record.id);
+    }
+    newest.context("no records")
 }
 
 /// What operators ask, the worst cases among it: what nothing matches is looked for everywhere.

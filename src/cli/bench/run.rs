@@ -116,7 +116,18 @@ pub fn missed(metrics: &Metrics) -> f64 {
 }
 
 /// `progress` is called once for each second that was measured.
-pub async fn measure(kind: Kind, plan: &Plan, folder: &Path, mut progress: impl FnMut()) -> anyhow::Result<Figures> {
+pub async fn measure(kind: Kind, plan: &Plan, folder: &Path, progress: impl FnMut()) -> anyhow::Result<Figures> {
+    measure_beside(kind, plan, folder, progress, async |_| Ok(())).await.map(|(figures, ())| figures)
+}
+
+/// The same while something else is done with the system; the window lasts until that is done, too.
+pub async fn measure_beside<T>(
+    kind: Kind,
+    plan: &Plan,
+    folder: &Path,
+    mut progress: impl FnMut(),
+    beside: impl AsyncFnOnce(&System) -> anyhow::Result<T>,
+) -> anyhow::Result<(Figures, T)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let mut cast = Cast::of(kind.provider(), Play::Answers)?;
     if kind == Kind::Pipeline {
@@ -132,10 +143,14 @@ pub async fn measure(kind: Kind, plan: &Plan, folder: &Path, mut progress: impl 
     let before = Readings::take(&system, plan.cores).await?;
     calls.load.record();
     let end = Instant::now() + plan.window;
-    while Instant::now() < end {
-        sleep_until(end.min(Instant::now() + Duration::from_secs(1))).await;
-        progress();
-    }
+    let seconds = async {
+        while Instant::now() < end {
+            sleep_until(end.min(Instant::now() + Duration::from_secs(1))).await;
+            progress();
+        }
+    };
+    let (done, ()) = tokio::join!(beside(&system), seconds);
+    let done = done?;
     let after = Readings::take(&system, plan.cores).await?;
     let memory = resident(system.pid).context("the system under test has ended")?;
     let mut samples = calls.end().await?;
@@ -147,14 +162,15 @@ pub async fn measure(kind: Kind, plan: &Plan, folder: &Path, mut progress: impl 
     let used = after.system.saturating_sub(before.system);
     samples.slots = (window.as_millis() / FRAME.as_millis()) as u64 * plan.calls as u64;
     let others = before.core.zip(after.core).map(|(before, after)| after.saturating_sub(before).saturating_sub(used));
-    Ok(Figures {
+    let figures = Figures {
         cpu: percent(used) / count,
         memory: memory.saturating_sub(idle) as f64 / count,
         samples,
         engine: before.metrics.zip(after.metrics).map(|(before, after)| Own::between(&before, &after)),
         load_busy: percent(after.load.saturating_sub(before.load)),
         others: others.map(percent),
-    })
+    };
+    Ok((figures, done))
 }
 
 /// What the callers of a pipeline ask every five seconds.

@@ -21,6 +21,8 @@ use tokio::{
 /// An engine starts in some 50 ms.
 const START_WITHIN: Duration = Duration::from_secs(10);
 const PAGE_WITHIN: Duration = Duration::from_secs(5);
+/// Of a program that reads the page.
+const TOKEN: &str = "bench-reads-the-page";
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,7 +189,7 @@ impl System {
         // The callers are tones, so it is the provider who says when they speak. The ears listen all the same.
         let config = format!(
             "media: {{ audiosocket: {{ bind: \"{audiosocket}\" }} }}\n\
-             http: {{ bind: \"{pages}\" }}\n\
+             http: {{ bind: \"{pages}\", admin_token: {TOKEN} }}\n\
              limits: {{ calls: {calls} }}\n\
              default_context: bench\n\
              turns: {{ owner: provider }}\n\
@@ -211,9 +213,18 @@ impl System {
 
     /// The text of one of an engine's pages.
     pub async fn page(&self, name: &str) -> anyhow::Result<String> {
+        Ok(self.ask(&Self::client()?, name).await?.text().await?)
+    }
+
+    /// Some pages more than one answer; a client keeps its connection.
+    pub fn client() -> anyhow::Result<reqwest::Client> {
+        Ok(reqwest::Client::builder().read_timeout(PAGE_WITHIN).no_proxy().build()?)
+    }
+
+    /// The beginning of an answer.
+    pub async fn ask(&self, client: &reqwest::Client, path: &str) -> anyhow::Result<reqwest::Response> {
         let pages = self.pages.context("the floor has no pages")?;
-        let client = reqwest::Client::builder().timeout(PAGE_WITHIN).no_proxy().build()?;
-        Ok(client.get(format!("http://{pages}/{name}")).send().await?.error_for_status()?.text().await?)
+        Ok(client.get(format!("http://{pages}/{path}")).bearer_auth(TOKEN).send().await?.error_for_status()?)
     }
 
     /// An engine's metrics; `None` for the floor.

@@ -8,6 +8,7 @@ use crate::{
     engine::{
         Engine, Source,
         bill::Bill,
+        ears::ears,
         generation::Generation,
         live::{Doors, Entered},
         post::Post,
@@ -134,8 +135,13 @@ impl Stage {
             lead_id: None,
         };
         let seat = engine.shared.live.seat(1).unwrap();
-        let (end, words) = (mpsc::channel(1).0, mpsc::channel(1).0);
-        let entered = engine.shared.live.enter(&facts, seat, Doors { end, words }, true);
+        let (orders, words) = (mpsc::channel(1).0, mpsc::channel(1).0);
+        let entered = engine.shared.live.enter(
+            &facts,
+            seat,
+            Doors { orders, words, tap: ears(Format::ULAW).1, transfers: None },
+            true,
+        );
         Self {
             engine,
             generation,
@@ -187,6 +193,7 @@ impl Stage {
             post: &mut self.post,
             diary: &mut self.diary,
             recorder: &mut self.recorder,
+            ears: ears(Format::ULAW).0,
             story: Story::default(),
             bill: &mut self.bill,
             shared,

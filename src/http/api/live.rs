@@ -8,7 +8,7 @@ use crate::{
         problem,
         routes::{Content, Doc, Routes, schema},
         site::App,
-        view::{About, ActiveCall, EndedCall, LiveEntry, Readiness},
+        view::{About, ActiveCall, EndedCall, LiveEntry, NoListening, NoTransfer, Readiness},
     },
 };
 use axum::{
@@ -19,8 +19,11 @@ use axum::{
 };
 use prometheus::IntGauge;
 use schemars::JsonSchema;
-use serde::Serialize;
-use std::sync::{Arc, Mutex, PoisonError};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 use tokio::time::Instant;
 
 /// Endings in a snapshot; the history has all of them.
@@ -58,6 +61,23 @@ pub fn add(routes: &mut Routes) {
     )
     .answer(200, "Events, until the call ends.", events);
     routes.api(Method::GET, "/api/v1/live/{id}/events", Door::Api(Role::Viewer), events_of_one, doc);
+    let doc = Doc::new(
+        "A running call from now on, as WAV that ends when the call does: the caller on the left, the agent on the right. \
+         Digits that are a secret are silent. Four may listen to a call.",
+    )
+    .answer(200, "The sound.", Content::File("audio/wav"));
+    routes.api(Method::GET, "/api/v1/live/{id}/audio", Door::Api(Role::Operator), listen, doc);
+    let doc = Doc::new("Where the caller of a running call can be sent to, each with what is said of it.").answer(
+        200,
+        "The configuration's destinations; none for a call whose audio alone came to the engine.",
+        Content::Json(schema::<BTreeMap<String, String>>),
+    );
+    routes.api(Method::GET, "/api/v1/live/{id}/transfer", Door::Api(Role::Operator), destinations, doc);
+    let doc = Doc::new("Sends the caller of a running call somewhere, once the agent has spoken out.")
+        .body::<Transfer>()
+        .answer(202, "It is told to.", Content::Json(schema::<Transfer>))
+        .answer(409, "The engine has only this call's audio: the dialplan has the call.", Content::Nothing);
+    routes.api(Method::POST, "/api/v1/live/{id}/transfer", Door::Api(Role::Operator), send_on, doc);
     let doc = Doc::new("Ends a running call.").answer(202, "It is told to end.", Content::Json(schema::<Ending>));
     routes.api(Method::POST, "/api/v1/live/{id}/hangup", Door::Api(Role::Operator), hang_up, doc);
 }
@@ -79,6 +99,16 @@ pub struct Feed {
 
 /// When it was made, and what it says.
 type Kept = (Instant, Arc<str>);
+
+const NOT_RUNNING: &str = "no call of this id is running";
+
+/// Where a caller is sent to.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Transfer {
+    /// A name of the configuration's `destinations`.
+    pub destination: String,
+}
 
 /// As what a snapshot is told.
 #[derive(Clone, Copy)]
@@ -176,11 +206,57 @@ async fn events_of_one(State(app): State<App>, who: Who, Id(call): Id) -> Respon
     watch(app, who.clone(), Story { call, who, next: 0, make })
 }
 
+/// That somebody listened is in the log.
+async fn listen(State(app): State<App>, who: Who, Id(call): Id) -> Response {
+    match app.view.listen(call) {
+        Ok(parts) => {
+            tracing::info!(call_id = %call, account = who.name, "an operator listens to the call");
+            stream::listen(app, who, parts)
+        }
+        Err(NoListening::NotRunning) => not_running(),
+        Err(NoListening::TooMany) => {
+            problem(StatusCode::SERVICE_UNAVAILABLE, "too many listen to this call; ask one of them to stop")
+        }
+    }
+}
+
 async fn hang_up(State(app): State<App>, who: Who, Id(call): Id) -> Response {
     if end(&app, &who, call) {
         return (StatusCode::ACCEPTED, Json(Ending { ended: true })).into_response();
     }
     not_running()
+}
+
+async fn destinations(State(app): State<App>, Id(call): Id) -> Response {
+    if app.view.story(call, u64::MAX).is_none() {
+        return not_running();
+    }
+    Json(app.view.destinations(call).unwrap_or_default()).into_response()
+}
+
+async fn send_on(State(app): State<App>, who: Who, Id(call): Id, Body(wish): Body<Transfer>) -> Response {
+    match transfer(&app, &who, call, &wish.destination) {
+        Ok(()) => (StatusCode::ACCEPTED, Json(wish)).into_response(),
+        Err((status, why)) => problem(status, why),
+    }
+}
+
+/// Sends a caller somewhere on behalf of somebody, who is named in the log.
+///
+/// # Errors
+/// Why not.
+pub fn transfer(app: &App, who: &Who, call: CallId, destination: &str) -> Result<(), (StatusCode, &'static str)> {
+    app.view.transfer(call, destination).map_err(|why| match why {
+        NoTransfer::NotRunning => (StatusCode::NOT_FOUND, NOT_RUNNING),
+        NoTransfer::AudioOnly => {
+            (StatusCode::CONFLICT, "the engine has only this call's audio; it is the dialplan that can transfer it")
+        }
+        NoTransfer::NoSuchDestination => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "destination is none of this call's destinations")
+        }
+    })?;
+    tracing::info!(call_id = %call, account = who.name, destination, "an operator transfers the call");
+    Ok(())
 }
 
 /// Ends a call on behalf of somebody, who is named in the log.
@@ -193,5 +269,5 @@ pub fn end(app: &App, who: &Who, call: CallId) -> bool {
 }
 
 fn not_running() -> Response {
-    problem(StatusCode::NOT_FOUND, "no call of this id is running")
+    problem(StatusCode::NOT_FOUND, NOT_RUNNING)
 }

@@ -8,6 +8,7 @@ pub(super) mod private;
 mod stream;
 
 pub(super) use calls::{Filter, Format, remove, search};
+pub(super) use operations::examine;
 pub(super) use stream::{Places, Watcher, watch};
 
 use super::{

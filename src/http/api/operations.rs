@@ -5,16 +5,22 @@ use crate::{
     http::{
         login::{Door, Role},
         plain::{McpTestReport, mcp_status, mcp_test, reload},
+        problem,
         routes::{Content, Doc, Routes, schema},
         site::App,
-        view::{McpStatus, ProviderView, ReloadReport, SystemView},
+        view::{Finding, McpStatus, ProviderView, ReloadReport, SystemView},
     },
     telemetry,
 };
-use axum::{Json, extract::State, http::Method};
+use axum::{
+    Json,
+    extract::State,
+    http::{Method, StatusCode},
+    response::Response,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Whether new calls are taken.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -48,6 +54,13 @@ pub fn add(routes: &mut Routes) {
     routes.api(Method::POST, "/api/v1/mcp/{server}/test", Door::Api(Role::Admin), mcp_test, doc);
     let doc = Doc::new("What the engine stands on.").answer(200, "Now.", Content::Json(schema::<SystemView>));
     routes.api(Method::GET, "/api/v1/system", Door::Api(Role::Viewer), system, doc);
+    let doc = Doc::new(
+        "Looks at everything that the configuration names, and places a test call over each kind of audio path. Takes up \
+         to a minute; calls that run are not disturbed.",
+    )
+    .answer(200, "What was found.", Content::Json(schema::<Vec<Finding>>))
+    .answer(409, "Another examination is under way.", Content::Nothing);
+    routes.api(Method::POST, "/api/v1/system/examine", Door::Api(Role::Admin), examined, doc);
     let doc = Doc::new("The last lines of the log. They hold no words and no numbers of callers.").answer(
         200,
         "The newest last.",
@@ -66,6 +79,23 @@ pub fn add(routes: &mut Routes) {
         .body::<Taking>()
         .answer(200, "So it is.", Content::Json(schema::<Taking>));
     routes.api(Method::POST, "/api/v1/calls/taken", Door::Api(Role::Admin), take, doc);
+}
+
+/// Examines the installation on behalf of somebody; one at a time, since it places calls.
+///
+/// # Errors
+/// Another one is under way.
+pub async fn examine(app: &App) -> Result<Vec<Finding>, &'static str> {
+    let Ok(permit) = Arc::clone(&app.examining).try_acquire_owned() else {
+        return Err("another examination is under way; its test calls would disturb each other");
+    };
+    let findings = app.view.examine().await;
+    drop(permit);
+    Ok(findings)
+}
+
+async fn examined(State(app): State<App>) -> Result<Json<Vec<Finding>>, Response> {
+    examine(&app).await.map(Json).map_err(|why| problem(StatusCode::CONFLICT, why))
 }
 
 async fn providers(State(app): State<App>) -> Json<BTreeMap<String, ProviderView>> {

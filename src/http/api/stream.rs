@@ -1,11 +1,12 @@
-//! Server-sent events that cost little however many watch, and nothing when nobody does.
+//! What goes on as long as a call does: its sound, and server-sent events that cost little however many watch, and nothing when nobody does.
 //!
 //! A watcher is told how things are, not what changed: one that is slow gets the newest state next, and nothing waits for it
 //! or piles up. What is told to several is made once.
 
 use crate::http::{login::Who, problem, site::App};
 use axum::{
-    http::StatusCode,
+    body::{Body, Bytes},
+    http::{StatusCode, header},
     response::{
         IntoResponse as _, Response,
         sse::{Event, KeepAlive, Sse},
@@ -15,7 +16,7 @@ use futures_util::stream;
 use prometheus::IntGauge;
 use std::{convert::Infallible, sync::Arc, time::Duration};
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     time::{Instant, Interval, MissedTickBehavior, interval},
 };
 
@@ -58,6 +59,28 @@ impl Drop for Place {
     }
 }
 
+/// What a call sounds like until it ends, the listener goes, or its session ends.
+pub fn listen(app: App, who: Who, parts: mpsc::Receiver<Bytes>) -> Response {
+    let Some(place) = app.live.places.enter() else { return too_many() };
+    let listening = (app, who, parts, Instant::now(), place);
+    let parts = stream::unfold(listening, |(app, who, mut parts, mut looked, place)| async move {
+        let part = parts.recv().await?;
+        if looked.elapsed() >= LOOK_EVERY {
+            looked = Instant::now();
+            if !app.gatekeeper.still(&who).await {
+                return None;
+            }
+        }
+        Some((Ok::<_, Infallible>(part), (app, who, parts, looked, place)))
+    });
+    ([(header::CONTENT_TYPE, "audio/wav")], Body::from_stream(parts)).into_response()
+}
+
+fn too_many() -> Response {
+    tracing::warn!(limit = WATCHERS_MAX, "too many watch calls live; another one is turned away");
+    problem(StatusCode::SERVICE_UNAVAILABLE, "too many watch calls live; close another window")
+}
+
 /// What a watcher is told next.
 pub trait Watcher: Send + 'static {
     /// `Ok(None)`: nothing new. `Err`: the last one.
@@ -76,10 +99,7 @@ struct Watch<W> {
 
 /// Tells a watcher how things are until it goes, its session ends, or there is nothing more to tell.
 pub fn watch(app: App, who: Who, watcher: impl Watcher) -> Response {
-    let Some(place) = app.live.places.enter() else {
-        tracing::warn!(limit = WATCHERS_MAX, "too many watch calls live; another one is turned away");
-        return problem(StatusCode::SERVICE_UNAVAILABLE, "too many watch calls live; close another window");
-    };
+    let Some(place) = app.live.places.enter() else { return too_many() };
     let mut tick = interval(EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let watch = Watch { app, who, watcher, tick, looked: Instant::now(), over: false, _place: place };

@@ -60,7 +60,8 @@ if (story?.dataset.stream) {
     ended: (_, source) => {
       source.close();
       document.getElementById("ended").hidden = false;
-      document.querySelector("details.ask")?.remove();
+      for (const ask of document.querySelectorAll("details.ask")) ask.remove();
+      document.getElementById("listen")?.remove();
       for (const timer of document.querySelectorAll("time.timer")) timer.classList.remove("timer");
     },
   });

@@ -101,6 +101,7 @@ fn running(calls: &[ActiveCall], operator: bool) -> Markup {
                     th.number scope="col" { (text::LASTED) }
                     th scope="col" { (text::STATE) }
                     th scope="col" { (text::FLOOR) }
+                    th scope="col" { (text::LEVELS) }
                     th.number scope="col" { (text::TURNS) }
                     th.number scope="col" { (text::BARGE_INS) }
                     th.number scope="col" { (text::TOOLS) }
@@ -112,7 +113,7 @@ fn running(calls: &[ActiveCall], operator: bool) -> Markup {
     }
 }
 
-fn row(ActiveCall { call, phase, floor, counts }: &ActiveCall, operator: bool) -> Markup {
+fn row(ActiveCall { call, phase, floor, levels, counts }: &ActiveCall, operator: bool) -> Markup {
     let short = figures::short(call.id);
     html! {
         tr {
@@ -122,12 +123,24 @@ fn row(ActiveCall { call, phase, floor, counts }: &ActiveCall, operator: bool) -
             td.number data-head=(text::LASTED) { time.timer datetime=(call.since) {} }
             td data-head=(text::STATE) { span.tag.phase { (text::phase(phase)) } }
             td data-head=(text::FLOOR) { span.floor.(*floor) { (text::floor(floor)) } }
+            td.levels data-head=(text::LEVELS) {
+                (meter(text::CALLER, levels.caller, "caller"))
+                (meter(text::AGENT, levels.agent, "agent"))
+            }
             (numbers(counts))
             @if operator {
                 td.action { a.button.quiet #{ "hang-up-" (call.id) } href={ "/live/" (call.id) "?hangup" } {
                     (text::HANG_UP) span.hidden { " " (short) }
                 } }
             }
+        }
+    }
+}
+
+fn meter(side: &str, level: u8, style: &str) -> Markup {
+    html! {
+        svg.meter role="img" aria-label={ (side) " " (level) " %" } width="100%" height="6" {
+            rect.(style) width={ (level) "%" } height="6" rx="3" {}
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{figures, live::in_json, shell, story, text};
 use crate::http::{
     api::{
         Id,
-        live::{Story, end, visible},
+        live::{Story, Transfer, end, transfer, visible},
         private, watch,
     },
     login::{Door, Role, Who},
@@ -13,6 +13,7 @@ use crate::http::{
     view::{ActiveCall, LiveEntry},
 };
 use axum::{
+    Form,
     extract::{RawQuery, State},
     http::{Method, StatusCode},
     response::{IntoResponse as _, Redirect, Response},
@@ -22,6 +23,7 @@ use maud::{Markup, html};
 pub fn add(routes: &mut Routes) {
     routes.page(Method::GET, "/live/{id}", Door::Page(Role::Viewer), page);
     routes.page(Method::GET, "/live/{id}/stream", Door::Page(Role::Viewer), stream);
+    routes.page(Method::POST, "/live/{id}/transfer", Door::Page(Role::Operator), send_on);
     routes.page(Method::POST, "/live/{id}/hangup", Door::Page(Role::Operator), hang_up);
 }
 
@@ -38,8 +40,9 @@ async fn page(State(app): State<App>, who: Who, Id(id): Id, RawQuery(query): Raw
     let asked = query.as_deref() == Some("hangup");
     let main = html! {
         p.path { a href="/" { (text::LIVE) } }
-        div.title { h1 { (text::CALL) " " code { (figures::short(id)) } } (ask(&who, &call, asked)) }
+        div.title { h1 { (text::CALL) " " code { (figures::short(id)) } } div.asks { (send(&app, &who, &call)) (ask(&who, &call, asked)) } }
         (head(&call))
+        @if who.may(Role::Operator) { (sound(&call)) }
         p.notice #ended role="status" hidden {
             (text::HAS_ENDED) " " @if app.history.is_some() { a href={ "/history/" (id) } { (text::SEE_RECORD) } }
         }
@@ -55,6 +58,17 @@ async fn page(State(app): State<App>, who: Who, Id(id): Id, RawQuery(query): Raw
     shell::page(&who, "/", text::CALL, &main).into_response()
 }
 
+/// Nothing is sent before somebody presses play.
+fn sound(ActiveCall { call, .. }: &ActiveCall) -> Markup {
+    html! {
+        div.player #listen {
+            strong { (text::LISTEN) }
+            audio controls preload="none" src={ "/api/v1/live/" (call.id) "/audio" } aria-label=(text::LISTEN) {}
+            span.soft { (text::SIDES) " " (text::LISTEN_HELP) }
+        }
+    }
+}
+
 fn head(ActiveCall { call, phase, counts, .. }: &ActiveCall) -> Markup {
     html! {
         dl.facts {
@@ -66,6 +80,33 @@ fn head(ActiveCall { call, phase, counts, .. }: &ActiveCall) -> Markup {
             div { dt { (text::STATE) } dd { (text::phase(phase)) } }
             div { dt { (text::TURNS) } dd { (counts.agent_turns) } }
         }
+    }
+}
+
+fn send(app: &App, who: &Who, call: &ActiveCall) -> Markup {
+    let destinations = app.view.destinations(call.call.id).filter(|_| who.may(Role::Operator)).unwrap_or_default();
+    html! {
+        @if !destinations.is_empty() {
+            details.ask {
+                summary.button.quiet { (text::TRANSFER) }
+                form.card method="post" action={ "/live/" (call.call.id) "/transfer" } {
+                    (shell::csrf(who))
+                    label for="destination" { (text::TRANSFER_TO) }
+                    select #destination name="destination" required {
+                        @for (name, description) in &destinations { option value=(name) { (name) ": " (description) } }
+                    }
+                    p { (text::TRANSFER_HELP) }
+                    button { (text::TRANSFER_NOW) }
+                }
+            }
+        }
+    }
+}
+
+async fn send_on(State(app): State<App>, who: Who, Id(id): Id, Form(wish): Form<Transfer>) -> Response {
+    match transfer(&app, &who, id, &wish.destination) {
+        Ok(()) => Redirect::to(&format!("/live/{id}")).into_response(),
+        Err((status, why)) => shell::refusal(&who, status, why),
     }
 }
 

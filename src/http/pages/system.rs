@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     http::{
+        api::examine,
         login::{Door, Role, Who},
         plain::{Reloaded, load_anew},
         routes::Routes,
@@ -26,6 +27,7 @@ use serde::Deserialize;
 pub fn add(routes: &mut Routes) {
     routes.page(Method::GET, "/system", Door::Page(Role::Viewer), page);
     routes.page(Method::POST, "/system", Door::Page(Role::Admin), act);
+    routes.page(Method::POST, "/system/examine", Door::Page(Role::Admin), examined);
 }
 
 /// What a button of this page asks for.
@@ -60,6 +62,27 @@ async fn act(State(app): State<App>, who: Who, form: Result<Form<Asked>, FormRej
             Redirect::to("/system").into_response()
         }
     }
+}
+
+/// What `offhook doctor` tells in a terminal.
+async fn examined(State(app): State<App>, who: Who) -> Response {
+    let findings = match examine(&app).await {
+        Ok(findings) => findings,
+        Err(why) => return shell::refusal(&who, StatusCode::CONFLICT, why),
+    };
+    let told = html! {
+        section.report.card role="status" aria-labelledby="found" {
+            h2 #found { (words::FOUND) }
+            @if findings.iter().all(|found| found.grade == "ok") { p { strong { (words::ALL_WELL) } } }
+            ul.findings { @for found in &findings {
+                li.(found.grade) {
+                    span.tag { (found.grade) } " " strong { (found.area) } " " (found.says)
+                    @if let Some(remedy) = &found.remedy { p.soft { (remedy) } }
+                }
+            } }
+        }
+    };
+    show(&app, &who, &told).into_response()
 }
 
 fn reloaded(outcome: Reloaded) -> (StatusCode, Markup) {
@@ -133,6 +156,11 @@ fn actions(who: &Who, system: &SystemView) -> Markup {
     };
     html! {
         section.acts aria-label=(text::ACTION) {
+            form.act method="post" action="/system/examine" {
+                (shell::csrf(who))
+                button.quiet { (words::EXAMINE) }
+                p.soft { (words::EXAMINE_HELP) }
+            }
             (button("reload", words::RELOAD_FILE, words::RELOAD_HELP, "quiet"))
             @if system.draining {
                 (button("take", words::TAKE, "", "plain"))

@@ -198,6 +198,39 @@ async fn a_recording_is_played_from_any_point_and_drawn_on_the_axis() {
     assert_eq!(none.status, StatusCode::NOT_FOUND);
 }
 
+#[tokio::test]
+async fn an_operator_listens_to_a_running_call_until_it_ends() {
+    let desk = Desk::new();
+    let login = desk.log_in(Role::Operator).await;
+    let live = get(&desk, &login, "/api/v1/live").await.json();
+    let id = live["active"][0]["id"].as_str().unwrap();
+    assert!(get(&desk, &login, &format!("/live/{id}")).await.text.contains(&format!("/api/v1/live/{id}/audio")));
+    let heard = get(&desk, &login, &format!("/api/v1/live/{id}/audio")).await;
+    assert_eq!((heard.status, &*heard.text), (StatusCode::OK, "RIFFand so on"));
+    assert_eq!(heard.headers["content-type"], "audio/wav");
+    let nobody = get(&desk, &login, &format!("/api/v1/live/{}/audio", CallId::random())).await;
+    assert_eq!(nobody.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn an_operator_sends_a_caller_to_a_destination_of_the_configuration_and_nowhere_else() {
+    let desk = Desk::new();
+    let login = desk.log_in(Role::Operator).await;
+    let live = get(&desk, &login, "/api/v1/live").await.json();
+    let id = live["active"][0]["id"].as_str().unwrap().to_owned();
+    assert!(get(&desk, &login, &format!("/live/{id}")).await.text.contains("people: Those who know better"));
+    let path = format!("/api/v1/live/{id}/transfer");
+    assert_eq!(get(&desk, &login, &path).await.json(), json!({ "people": "Those who know better" }));
+    let headers = [("cookie", &*login.cookie), ("x-csrf-token", &*login.csrf), ("content-type", "application/json")];
+    for (path, body, status) in [
+        (&path, r#"{"destination":"people"}"#, StatusCode::ACCEPTED),
+        (&path, r#"{"destination":"+15550100"}"#, StatusCode::UNPROCESSABLE_ENTITY),
+        (&format!("/api/v1/live/{}/transfer", CallId::random()), r#"{"destination":"people"}"#, StatusCode::NOT_FOUND),
+    ] {
+        assert_eq!(desk.post(path, &headers, body.into()).await.status, status, "{body}");
+    }
+}
+
 /// A voice is more private than words.
 #[tokio::test]
 async fn viewers_hear_nothing() {

@@ -47,6 +47,29 @@ async fn mcp_servers_show_their_tools_and_an_admin_tries_one() {
     assert_eq!(act(&desk, "/mcp", "").await.status, StatusCode::BAD_REQUEST);
 }
 
+/// Its test calls would disturb those of another one.
+#[tokio::test]
+async fn an_admin_has_the_installation_examined_one_at_a_time() {
+    let desk = Desk::new();
+    let found = act(&desk, "/system/examine", "").await;
+    assert_eq!(found.status, StatusCode::OK);
+    for part in ["a test call is heard both ways", "the clocks differ by 3 s", "run a time service on both"] {
+        assert!(found.text.contains(part), "{part}: {}", found.text);
+    }
+    let hold = Arc::new(Notify::new());
+    let desk = Desk::of(Sample { hold: Some(Arc::clone(&hold)), ..Sample::default() });
+    let login = desk.log_in(Role::Admin).await;
+    let headers = [("cookie", &*login.cookie), ("x-csrf-token", &*login.csrf)];
+    let ask_once = || ask(&desk.router, Method::POST, "/api/v1/system/examine", &headers);
+    let (first, second) = tokio::join!(ask_once(), async {
+        let second = ask_once().await;
+        hold.notify_one();
+        second
+    });
+    assert_eq!((first.status, second.status), (StatusCode::OK, StatusCode::CONFLICT), "{}", second.text);
+    assert_eq!(first.json()[1]["grade"], "warning");
+}
+
 #[tokio::test]
 async fn an_admin_loads_the_configuration_anew_and_sees_what_changed_or_all_that_is_wrong() {
     let desk = Desk::new();

@@ -5,6 +5,7 @@
 //! silence before it. So jitter is heard nowhere, and nothing adds up: where the caller's clock is slower than the slots
 //! there is a short silence now and then, where it is faster a packet is left out.
 
+use super::wav;
 use crate::audio::Format;
 use std::ops::Range;
 
@@ -20,6 +21,23 @@ const AHEAD_MAX_MS: usize = 60;
 pub struct Piece {
     pub caller: Vec<u8>,
     pub agent: Vec<u8>,
+}
+
+impl Piece {
+    /// Both sides, sample by sample, into `data`; `samples` are only used meanwhile.
+    pub fn interleave(&self, format: Format, samples: &mut [Vec<i16>; 2], data: &mut Vec<u8>) {
+        for (samples, side) in samples.iter_mut().zip([&self.caller, &self.agent]) {
+            samples.clear();
+            format.decode(side, samples);
+        }
+        let [caller, agent] = samples;
+        data.clear();
+        data.reserve(caller.len() * wav::SAMPLE as usize);
+        for (caller, agent) in caller.iter().zip(agent) {
+            data.extend_from_slice(&caller.to_le_bytes());
+            data.extend_from_slice(&agent.to_le_bytes());
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -85,7 +103,12 @@ impl Mixer {
 
     /// What nothing changes any more, once there is enough of it.
     pub fn piece(&mut self) -> Option<Piece> {
-        (self.agent.len() >= self.bytes(PART_MS + HOLD_MS)).then(|| self.cut(self.bytes(PART_MS)))
+        self.piece_of(PART_MS, HOLD_MS)
+    }
+
+    /// The same in other measures: so much at once, and so long the rest is held.
+    pub fn piece_of(&mut self, part_ms: usize, hold_ms: usize) -> Option<Piece> {
+        (self.agent.len() >= self.bytes(part_ms + hold_ms)).then(|| self.cut(self.bytes(part_ms)))
     }
 
     /// What is left, up to the last slot.

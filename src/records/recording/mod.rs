@@ -5,6 +5,7 @@
 
 mod counters;
 mod folder;
+mod listener;
 mod mixer;
 mod wav;
 mod writer;
@@ -12,6 +13,7 @@ mod writer;
 pub use counters::RecordingCounters;
 pub(super) use folder::{delete, expire};
 pub use folder::{file_name, open_recording, recording_file};
+pub use listener::{Listener, Unheard};
 pub use wav::Waveform;
 
 use super::record::Recorded;

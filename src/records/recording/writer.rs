@@ -90,7 +90,7 @@ impl Writer {
     }
 
     fn write(&mut self, part: &Part) {
-        self.interleave(part);
+        part.piece.interleave(part.format, &mut self.samples, &mut self.data);
         let tape = self.tapes.entry(part.call).or_default();
         tape.end += data_bytes(part.format, part.skip);
         let (at, bytes) = (tape.end, self.data.len() as u64);
@@ -116,22 +116,6 @@ impl Writer {
         };
         *tape.lost.entry(why).or_default() += seconds;
         self.counters.lost(why, seconds);
-    }
-
-    /// Both sides, sample by sample, into `data`.
-    fn interleave(&mut self, part: &Part) {
-        let sides = [&part.piece.caller, &part.piece.agent];
-        for (samples, side) in self.samples.iter_mut().zip(sides) {
-            samples.clear();
-            part.format.decode(side, samples);
-        }
-        let [caller, agent] = &self.samples;
-        self.data.clear();
-        self.data.reserve(caller.len() * wav::SAMPLE as usize);
-        for (caller, agent) in caller.iter().zip(agent) {
-            self.data.extend_from_slice(&caller.to_le_bytes());
-            self.data.extend_from_slice(&agent.to_le_bytes());
-        }
     }
 
     fn end(&mut self, part: &Part) -> Losses {

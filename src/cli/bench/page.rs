@@ -1,0 +1,158 @@
+//! What the page costs: how long a browser waits for it, and what it takes from the calls when somebody watches them.
+
+use super::{
+    process::Cores,
+    records,
+    report::Bars,
+    run::{self, Figures, Plan},
+    samples::{median, percentile},
+    say,
+    system::{Extra, Folder, Kind, System, end_of},
+};
+use anyhow::Context as _;
+use clap::Args;
+use std::{path::Path, time::Duration};
+use tokio::time::Instant;
+
+#[derive(Args)]
+pub struct PageArguments {
+    /// Calls at once while somebody watches them.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    calls: u16,
+    /// Calls at once while pages are loaded.
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    live: u16,
+    /// How many calls have ended.
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+    records: u32,
+    /// How long each round measures, once all calls are up.
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(2..=3_600))]
+    seconds: u64,
+    /// How often calls that are watched and calls that are not take turns.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=20))]
+    rounds: u8,
+}
+
+/// Of a core, at 100 calls.
+const WATCHING_MAX: f64 = 2.0;
+/// From the request to the last byte of the last part.
+const READY_MAX: Duration = Duration::from_millis(300);
+/// How often each page is loaded.
+const TIMES: usize = 20;
+/// The vendor whose calls cost least: the page's part of them is the largest.
+const KIND: Kind = Kind::Deepgram;
+const PLAIN: Extra = Extra { context: "", more: "records: { directory: records }\n" };
+
+pub async fn bench(arguments: &PageArguments, cores: Option<Cores>) -> anyhow::Result<Bars> {
+    let folder = Folder::create()?;
+    let mut bars = Bars::default();
+    let window = Duration::from_secs(arguments.seconds);
+    let plan = Plan { calls: arguments.calls.into(), window, cores, extra: PLAIN };
+    let mut all: [Vec<Figures>; 2] = [Vec::new(), Vec::new()];
+    let mut events = 0;
+    for round in 1..=arguments.rounds {
+        for (watched, figures) in all.iter_mut().enumerate() {
+            let name = ["unwatched", "watched"][watched];
+            say(&format!("round {round} of {}, {name:9}: {} calls ", arguments.rounds, plan.calls));
+            let beside = async |system: &System| match watched {
+                0 => Ok(0),
+                _ => watch(system, window).await,
+            };
+            let (measured, seen) =
+                run::measure_beside(KIND, &plan, folder.path(), || say("."), beside).await.map_err(told(&folder))?;
+            events += seen;
+            figures.push(measured);
+            say(" done\n");
+        }
+    }
+    let [plain, watched] = &all;
+    let cpu = |figures: &[Figures]| median(figures.iter().map(|figures| figures.cpu)).unwrap_or(f64::INFINITY);
+    let calls = f64::from(arguments.calls);
+    println!(
+        "\n{} calls with {}, {} rounds of {} s each\n",
+        plan.calls,
+        KIND.name(),
+        arguments.rounds,
+        arguments.seconds
+    );
+    println!("                                    unwatched    watched");
+    println!("CPU of all calls, % of a core      {:10.2} {:10.2}", cpu(plain) * calls, cpu(watched) * calls);
+    println!("\n{events} times the page was told how things are\n");
+    let doubts: Vec<String> = all.iter().flatten().flat_map(Figures::doubts).collect();
+    doubts.iter().for_each(|doubt| println!("NOT USABLE  {doubt}"));
+    let unusable = cores.is_none() || !doubts.is_empty();
+    let adds = (cpu(watched) - cpu(plain)) * calls;
+    let value = format!("{adds:.2} % of a core");
+    bars.bar("CPU of the live view", &value, &format!("{WATCHING_MAX} %"), adds <= WATCHING_MAX, unusable);
+    loads(arguments, cores, folder.path(), &mut bars).await.map_err(told(&folder))?;
+    Ok(bars)
+}
+
+fn told(folder: &Folder) -> impl Fn(anyhow::Error) -> anyhow::Error {
+    |error| error.context(format!("the end of the engine's log:\n{}", end_of(&folder.path().join("engine.log"))))
+}
+
+/// As a browser with the page open; how often it was told something.
+async fn watch(system: &System, window: Duration) -> anyhow::Result<usize> {
+    let mut answer = system.ask(&System::client()?, "stream").await?;
+    let (until, mut events) = (Instant::now() + window, 0);
+    while let Ok(part) = tokio::time::timeout_at(until, answer.chunk()).await {
+        let part = part?.context("the stream of the page has ended")?;
+        events += part.windows(7).filter(|text| text == b"event: ").count();
+    }
+    Ok(events)
+}
+
+/// Every page with all that it is made of, one part after the other, among calls that run and calls that have ended.
+async fn loads(arguments: &PageArguments, cores: Option<Cores>, folder: &Path, bars: &mut Bars) -> anyhow::Result<()> {
+    say(&format!("{} records of calls are made ", arguments.records));
+    let archive = folder.join("records/calls.sqlite3");
+    let newest = records::fill(&archive, arguments.records)?;
+    say("done\n");
+    let plan = Plan { calls: arguments.live.into(), window: Duration::from_secs(2), cores, extra: PLAIN };
+    let one = format!("history/{newest}");
+    let pages = [
+        ("floor: whether the engine is up", "live"),
+        ("Live", ""),
+        ("History", "history"),
+        ("History, a search for words", "history?words=seldom"),
+        ("one call", &one),
+        ("Providers", "providers"),
+        ("System", "system"),
+    ];
+    let beside = async |system: &System| {
+        let client = System::client()?;
+        let mut took: Vec<Vec<Duration>> = vec![Vec::new(); pages.len()];
+        for _ in 0..TIMES {
+            for ((_, page), took) in pages.iter().zip(&mut took) {
+                let began = Instant::now();
+                let text = system.ask(&client, page).await?.text().await?;
+                for part in parts(&text) {
+                    system.ask(&client, part).await?.bytes().await?;
+                }
+                took.push(began.elapsed());
+            }
+        }
+        Ok(took)
+    };
+    let (_, took) = run::measure_beside(KIND, &plan, folder, || say("."), beside).await?;
+    say(" done\n");
+    println!("\n{} live calls, {} records, {TIMES} times each, in ms\n", arguments.live, arguments.records);
+    println!("                                       first      p50      max    ratio");
+    let ms = |took: &[Duration], percent: f64| percentile(took, percent).unwrap_or(f64::INFINITY);
+    let floor = ms(&took[0], 50.0);
+    for ((name, _), took) in pages.iter().zip(&took) {
+        let (first, half, most) = (took[0].as_secs_f64() * 1_000.0, ms(took, 50.0), ms(took, 100.0));
+        println!("{name:36}{first:8.1} {half:8.1} {most:8.1} {:8.1}", half / floor);
+        if *name != pages[0].0 {
+            let (value, bar) = (format!("{most:.0} ms"), format!("{} ms", READY_MAX.as_millis()));
+            bars.bar(&format!("the page {name}"), &value, &bar, most <= READY_MAX.as_millis() as f64, false);
+        }
+    }
+    Ok(())
+}
+
+/// What a page is made of besides.
+fn parts(page: &str) -> impl Iterator<Item = &str> {
+    page.split("\"/").skip(1).filter_map(|rest| rest.split('"').next()).filter(|path| path.starts_with("assets/"))
+}
