@@ -64,6 +64,7 @@ fn warnings(generation: &Generation) -> Vec<String> {
 pub(super) fn tell_tools(generation: &Generation) {
     for (tenant, registry) in generation.registries() {
         let (tools, commit) = (registry.len(), env!("OFFHOOK_COMMIT"));
+        let tenant = tenant.unwrap_or("(built-in)");
         info!(tenant, registry = registry.version(), tools, commit, "the tools are loaded");
     }
     for warning in warnings(generation) {

@@ -7,8 +7,8 @@ use crate::{
     config::{Context, ProviderConfig},
     facts::CallId,
     http::{
-        About, CallsView, Check, EngineView, LiveEntry, McpStatus, McpTest, MediaView, ProviderView, Readiness,
-        ReloadFailure, ReloadReport, SystemView,
+        About, AuditLine, CallsView, Check, EngineView, LiveEntry, McpStatus, McpTest, MediaView, ProviderView,
+        Readiness, ReloadFailure, ReloadReport, SystemView, TenantTools,
     },
     remote::health::Breaker,
 };
@@ -95,6 +95,14 @@ impl EngineView for View {
     fn mcp_test(&self, id: String) -> BoxFuture<'static, McpTest> {
         let shared = Arc::clone(&self.0);
         async move { shared.mcp_test(&id).await }.boxed()
+    }
+
+    fn tools(&self) -> Vec<TenantTools> {
+        self.0.inventory()
+    }
+
+    fn tool_audits(&self, tenant: Option<&str>, tool: &str) -> Vec<AuditLine> {
+        self.0.audits.of(tenant, tool)
     }
 
     fn providers(&self) -> BTreeMap<String, ProviderView> {

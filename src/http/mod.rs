@@ -32,8 +32,9 @@ pub use tools_api::{
     Answer, Problem, Seen, StoreError, StoredTool, TokenError, Tokens, ToolStore, Trial, tools_router,
 };
 pub use view::{
-    About, ActiveCall, CallHead, CallsView, Check, EndedCall, EngineView, LiveEntry, McpServerView, McpStatus, McpTest,
-    McpTestedTool, McpToolView, MediaView, ProviderView, Readiness, ReloadFailure, ReloadReport, SystemView,
+    About, ActiveCall, AuditLine, CallHead, CallsView, Check, EndedCall, EngineView, LiveEntry, McpServerView,
+    McpStatus, McpTest, McpTestedTool, McpToolView, MediaView, ProviderView, Readiness, RegisteredTool, ReloadFailure,
+    ReloadReport, SystemView, TenantTools, ToolFigures, ToolPolicyView,
 };
 
 use axum::{

@@ -8,12 +8,24 @@ use super::{
 };
 use axum::{
     Router,
+    extract::DefaultBodyLimit,
     handler::Handler,
     http::Method,
     middleware::from_fn_with_state,
     routing::{MethodFilter, on},
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+/// A form or a few words of JSON.
+const BODY_BYTES_MAX: usize = 8 * 1024;
+/// A definition of a tool, of which a form sends up to three bytes for each.
+const DEFINITION_FORM_BYTES_MAX: usize = 384 * 1024;
+
+/// The longest body that an address takes.
+fn body_bytes_max(path: &str) -> usize {
+    let is_definition = path == "/tool-editor" || path.starts_with("/api/v1/tenants/");
+    if is_definition { DEFINITION_FORM_BYTES_MAX } else { BODY_BYTES_MAX }
+}
 
 pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
@@ -40,6 +52,8 @@ pub(super) struct Doc {
     pub query: Option<SchemaOf>,
     pub body: Option<SchemaOf>,
     pub answers: Vec<(u16, &'static str, Content)>,
+    /// Errors that only this address has.
+    pub refusals: Vec<(u16, &'static str)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +91,11 @@ impl Doc {
         self.answers.push((status, what, content));
         self
     }
+
+    pub fn refusal(mut self, status: u16, what: &'static str) -> Self {
+        self.refusals.push((status, what));
+        self
+    }
 }
 
 impl Routes {
@@ -104,8 +123,10 @@ impl Routes {
     fn add<H: Handler<T, App>, T: 'static>(&mut self, listed: Listed, handler: H) {
         // `GET` answers `HEAD` as well; a method that is none would be a mistake in this program.
         let filter = MethodFilter::try_from(listed.method.clone()).unwrap_or(MethodFilter::GET);
-        let admit = from_fn_with_state((self.app.clone(), listed.door), admit);
-        self.router = std::mem::take(&mut self.router).route(listed.path, on(filter, handler).route_layer(admit));
+        let bytes_max = body_bytes_max(listed.path);
+        let admit = from_fn_with_state((self.app.clone(), listed.door, bytes_max), admit);
+        let method = on(filter, handler).layer(DefaultBodyLimit::max(bytes_max)).route_layer(admit);
+        self.router = std::mem::take(&mut self.router).route(listed.path, method);
         self.listed.push(listed);
     }
 

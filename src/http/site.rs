@@ -5,12 +5,12 @@ use super::{
     login::{Accounts, Door, Gatekeeper, Role, log_in, log_in_page, log_out},
     pages, plain, problem,
     routes::Routes,
+    tools_api::{ToolStore, Trials},
     view::EngineView,
 };
 use crate::{records::Reader, telemetry::Definition};
 use axum::{
     Router,
-    extract::DefaultBodyLimit,
     http::{Method, StatusCode},
     middleware::from_fn,
 };
@@ -18,9 +18,6 @@ use prometheus::{IntCounterVec, IntGauge, Registry};
 use secrecy::SecretString;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
-
-/// A form or a few words of JSON; nothing takes more.
-const BODY_BYTES_MAX: usize = 8 * 1024;
 
 const LOGINS: Definition = Definition::labelled(
     "offhook_logins_total",
@@ -63,6 +60,8 @@ pub struct Site {
     pub view: Arc<dyn EngineView>,
     /// `None`: no records are kept.
     pub history: Option<Reader>,
+    /// The tenants' declarative tools.
+    pub tools: Arc<dyn ToolStore>,
     pub accounts: Arc<Accounts>,
     pub admin_token: Option<SecretString>,
     /// An origin, where that is not the address that the engine listens at.
@@ -77,6 +76,8 @@ pub struct Site {
 pub(super) struct App {
     pub view: Arc<dyn EngineView>,
     pub history: Option<Reader>,
+    pub tools: Arc<dyn ToolStore>,
+    pub trials: Arc<Trials>,
     pub gatekeeper: Arc<Gatekeeper>,
     /// One permit: two reloads at once would race for the same file.
     pub reloading: Arc<Semaphore>,
@@ -86,12 +87,14 @@ pub(super) struct App {
 
 impl App {
     pub fn new(site: Site) -> Self {
-        let Site { view, history, accounts, admin_token, public_url, port, counters } = site;
+        let Site { view, history, tools, accounts, admin_token, public_url, port, counters } = site;
         let bearer = guard::Bearer::new(admin_token.as_ref());
         let live = Arc::new(api::live::Feed::new(counters.watchers.clone()));
         Self {
             view,
             history,
+            tools,
+            trials: Arc::default(),
             gatekeeper: Arc::new(Gatekeeper::new(accounts, bearer, public_url, port, counters)),
             reloading: Arc::new(Semaphore::new(1)),
             live,
@@ -123,7 +126,6 @@ pub fn router(site: Site) -> Router {
         .method_not_allowed_fallback(|| async {
             problem(StatusCode::METHOD_NOT_ALLOWED, "this address takes another method; see the Allow header")
         })
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn(guard::every_answer))
         .with_state(app)
 }

@@ -4,6 +4,7 @@ mod access;
 mod attacks;
 mod history;
 mod operations;
+mod tools;
 
 use super::{serve::Peer, *};
 use crate::{
@@ -158,6 +159,14 @@ impl EngineView for Sample {
         Box::pin(std::future::ready(test))
     }
 
+    fn tools(&self) -> Vec<TenantTools> {
+        tools::registries()
+    }
+
+    fn tool_audits(&self, tenant: Option<&str>, tool: &str) -> Vec<AuditLine> {
+        tools::audits(tenant, tool)
+    }
+
     fn providers(&self) -> BTreeMap<String, ProviderView> {
         let band = |up_to_s, turns| telemetry::Waited { up_to_s, turns };
         let figures = telemetry::ProviderFigures {
@@ -252,7 +261,8 @@ fn site(
     admin_token: Option<&SecretString>,
 ) -> Site {
     let counters = HttpCounters::new(&Registry::new());
-    Site { view, history, accounts, admin_token: admin_token.cloned(), public_url: None, port: 15000, counters }
+    let tools = Arc::new(tools::store(Default::default()));
+    Site { view, history, tools, accounts, admin_token: admin_token.cloned(), public_url: None, port: 15000, counters }
 }
 
 /// All requests come from this address.

@@ -1,5 +1,9 @@
 //! What the pages show, in words of their own: the engine fills these in.
 
+mod registry;
+
+pub use registry::{AuditLine, RegisteredTool, TenantTools, ToolFigures, ToolPolicyView};
+
 use crate::{
     call::EndReason,
     facts::{CallId, Direction},
@@ -31,6 +35,10 @@ pub trait EngineView: Send + Sync + 'static {
     /// Starts an instance of a server beside the one that runs, asks for its tools, and ends it. Bounded in time by
     /// the server's own limits.
     fn mcp_test(&self, id: String) -> BoxFuture<'static, McpTest>;
+    /// The tools of the running generation, by tenant; those of contexts without one come first.
+    fn tools(&self) -> Vec<TenantTools>;
+    /// The last audit lines of a tool in calls of a tenant's contexts, the newest first.
+    fn tool_audits(&self, tenant: Option<&str>, tool: &str) -> Vec<AuditLine>;
     /// The providers of the configuration, by their names.
     fn providers(&self) -> BTreeMap<String, ProviderView>;
     fn system(&self) -> SystemView;

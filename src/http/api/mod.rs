@@ -1,10 +1,12 @@
 //! `/api/v1/…`: everything that the page does, for programs. `openapi` writes the document.
 
 mod calls;
+mod definitions;
 pub(super) mod live;
 pub(super) mod openapi;
 mod operations;
 pub(super) mod private;
+pub(super) mod registry;
 mod stream;
 
 pub(super) use calls::{Filter, Format, remove, search};
@@ -36,6 +38,8 @@ pub(super) fn add(routes: &mut Routes) {
     live::add(routes);
     calls::add(routes);
     operations::add(routes);
+    registry::add(routes);
+    definitions::add(routes);
     let doc = Doc::new("This document.").answer(200, "OpenAPI 3.1.", Content::Json(schema::<serde_json::Value>));
     routes.api(Method::GET, "/api/v1/openapi.json", Door::Api(Role::Viewer), openapi::document, doc);
 }

@@ -83,7 +83,7 @@ fn operation(address: &Listed, doc: &Doc, error: &Schema, schemas: &mut SchemaGe
         }
         answers.insert(status.to_string(), answer);
     }
-    for (status, what) in errors(address, doc) {
+    for (status, what) in errors(address, doc).into_iter().chain(doc.refusals.iter().copied()) {
         answers.insert(
             status.to_string(),
             json!({ "description": what, "content": { "application/json": { "schema": error } } }),

@@ -17,6 +17,7 @@ mod shell;
 mod story;
 mod system;
 pub(super) mod text;
+mod tools;
 
 pub(super) use shell::{log_in, refusal};
 
@@ -34,10 +35,11 @@ struct Page {
     role: Role,
 }
 
-const PAGES: [Page; 5] = [
+const PAGES: [Page; 6] = [
     Page { path: "/", name: text::LIVE, role: Role::Viewer },
     Page { path: "/history", name: text::HISTORY, role: Role::Viewer },
     Page { path: "/providers", name: text::operations::PROVIDERS, role: Role::Viewer },
+    Page { path: "/tools", name: text::TOOLS, role: Role::Viewer },
     Page { path: "/mcp", name: text::operations::MCP, role: Role::Viewer },
     Page { path: "/system", name: text::operations::SYSTEM, role: Role::Viewer },
 ];
@@ -49,6 +51,7 @@ pub(super) fn add(routes: &mut Routes) {
     history::add(routes);
     call::add(routes);
     providers::add(routes);
+    tools::add(routes);
     mcp::add(routes);
     system::add(routes);
 }

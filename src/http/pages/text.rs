@@ -1,6 +1,7 @@
 //! Every word of the pages, in English. Another language is another file like this one.
 
 pub mod operations;
+pub mod tools;
 
 use crate::records::Event;
 use serde_json::{Map, Value};

@@ -57,7 +57,7 @@ impl Desk {
 }
 
 /// Which role an address needs, written down once more: a change of a door has to be meant.
-const TABLE: [(&str, &str, Option<Role>); 42] = {
+const TABLE: [(&str, &str, Option<Role>); 55] = {
     use Role::{Admin, Operator, Viewer};
     [
         ("GET", "/live", None),
@@ -91,10 +91,23 @@ const TABLE: [(&str, &str, Option<Role>); 42] = {
         ("DELETE", "/api/v1/calls/{id}", Some(Admin)),
         ("GET", "/api/v1/openapi.json", Some(Viewer)),
         ("GET", "/providers", Some(Viewer)),
+        ("GET", "/tools", Some(Viewer)),
+        ("GET", "/tools/{tool}", Some(Viewer)),
+        ("GET", "/tool-editor", Some(Admin)),
+        ("POST", "/tool-editor", Some(Admin)),
         ("GET", "/mcp", Some(Viewer)),
         ("POST", "/mcp", Some(Admin)),
         ("GET", "/system", Some(Viewer)),
         ("POST", "/system", Some(Admin)),
+        ("GET", "/api/v1/registry", Some(Viewer)),
+        ("GET", "/api/v1/registry/{tool}", Some(Viewer)),
+        ("GET", "/api/v1/tenants/{tenant}/tools", Some(Admin)),
+        ("POST", "/api/v1/tenants/{tenant}/tools", Some(Admin)),
+        ("GET", "/api/v1/tenants/{tenant}/tools/{tool}", Some(Admin)),
+        ("PUT", "/api/v1/tenants/{tenant}/tools/{tool}", Some(Admin)),
+        ("DELETE", "/api/v1/tenants/{tenant}/tools/{tool}", Some(Admin)),
+        ("POST", "/api/v1/tenants/{tenant}/tools/{tool}/test", Some(Admin)),
+        ("POST", "/api/v1/tenants/{tenant}/test", Some(Admin)),
         ("GET", "/api/v1/providers", Some(Viewer)),
         ("GET", "/api/v1/mcp", Some(Viewer)),
         ("POST", "/api/v1/mcp/{server}/test", Some(Admin)),
@@ -137,7 +150,11 @@ async fn every_address_lets_in_its_role_and_those_above_it_and_nobody_else() {
     for (method, path, needed) in TABLE.into_iter() {
         let Some(needed) = needed else { continue };
         let desk = Desk::new();
-        let place = path.replace("{id}", &id).replace("{server}", "clock");
+        let place = path
+            .replace("{id}", &id)
+            .replace("{server}", "clock")
+            .replace("{tenant}", "clinic")
+            .replace("{tool}", "book_visit");
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         let nobody = ask(&desk.router, method.clone(), &place, &[]).await;
         assert!(is_refused(&nobody), "{method} {path} lets in anybody: {}", nobody.status);
