@@ -9,6 +9,7 @@
 //! - `health`: which providers are left alone for a while
 //! - `bill`: what a call used, and what that costs
 //! - `post`: what a call leaves to be sent
+//! - `publishing`: the configuration file as the page changes it
 //! - `live`: who is on the line, and how the last calls ended
 
 mod admission;
@@ -23,6 +24,7 @@ mod live;
 mod mcp;
 mod opening;
 mod post;
+mod publishing;
 mod registries;
 mod reload;
 mod story;
@@ -162,6 +164,7 @@ fn site(shared: &Arc<Shared>, port: u16) -> http::Site {
     let config = &shared.bound;
     http::Site {
         view: Arc::new(view::View(Arc::clone(shared))),
+        configuration: Arc::new(publishing::configuration(shared)),
         history: config.records.as_ref().map(|records| Reader::new(&records.directory)),
         accounts: Arc::new(http::Accounts::new(&config.http.accounts)),
         admin_token: config.http.admin_token.clone(),

@@ -2,6 +2,7 @@
 
 mod access;
 mod attacks;
+mod configuration;
 mod history;
 mod operations;
 
@@ -252,7 +253,9 @@ fn site(
     admin_token: Option<&SecretString>,
 ) -> Site {
     let counters = HttpCounters::new(&Registry::new());
-    Site { view, history, accounts, admin_token: admin_token.cloned(), public_url: None, port: 15000, counters }
+    let configuration = configuration::built_in();
+    let admin_token = admin_token.cloned();
+    Site { view, configuration, history, accounts, admin_token, public_url: None, port: 15000, counters }
 }
 
 /// All requests come from this address.

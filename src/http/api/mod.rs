@@ -1,6 +1,7 @@
 //! `/api/v1/…`: everything that the page does, for programs. `openapi` writes the document.
 
 mod calls;
+pub(super) mod configuration;
 pub(super) mod live;
 pub(super) mod openapi;
 mod operations;
@@ -36,6 +37,7 @@ pub(super) fn add(routes: &mut Routes) {
     live::add(routes);
     calls::add(routes);
     operations::add(routes);
+    configuration::add(routes);
     let doc = Doc::new("This document.").answer(200, "OpenAPI 3.1.", Content::Json(schema::<serde_json::Value>));
     routes.api(Method::GET, "/api/v1/openapi.json", Door::Api(Role::Viewer), openapi::document, doc);
 }
