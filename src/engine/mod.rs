@@ -9,6 +9,7 @@
 //! - `health`: which providers are left alone for a while
 //! - `bill`: what a call used, and what that costs
 //! - `post`: what a call leaves to be sent
+//! - `publishing`: the configuration file as the page changes it
 //! - `live`: who is on the line, and how the last calls ended
 
 mod admission;
@@ -25,6 +26,7 @@ mod live;
 mod mcp;
 mod opening;
 mod post;
+mod publishing;
 mod registries;
 mod reload;
 mod story;
@@ -161,6 +163,7 @@ fn page_and_apis(shared: &Arc<Shared>, port: u16) -> anyhow::Result<axum::Router
     let site = http::Site {
         view: Arc::new(view::View(Arc::clone(shared))),
         tools: store,
+        configuration: Arc::new(publishing::configuration(shared)),
         history: config.records.as_ref().map(|records| Reader::new(&records.directory)),
         accounts: Arc::new(http::Accounts::new(&config.http.accounts)),
         admin_token: config.http.admin_token.clone(),

@@ -1,7 +1,9 @@
 //! What the page and the API are made of, and how they are put together.
 
 use super::{
-    api, guard,
+    api,
+    configuration::Configurations,
+    guard,
     login::{Accounts, Door, Gatekeeper, Role, log_in, log_in_page, log_out},
     pages, plain, problem,
     routes::Routes,
@@ -19,11 +21,20 @@ use secrecy::SecretString;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
+/// A form or a few words of JSON; what takes more says so.
+pub(super) const BODY_BYTES_MAX: usize = 8 * 1024;
+
 const LOGINS: Definition = Definition::labelled(
     "offhook_logins_total",
     &["outcome"],
     "Attempts to log in to the page: done, refused (a wrong name or password), limited (too many of one address or for one \
      name, or too many at once).",
+);
+const PUBLICATIONS: Definition = Definition::labelled(
+    "offhook_configuration_publications_total",
+    &["outcome"],
+    "Attempts to publish a configuration by the page or the API: done, conflict (it had changed meanwhile), refused (it has \
+     problems, or may not be changed here), failed (it could not be written).",
 );
 const SESSIONS: Definition = Definition::new("offhook_page_sessions", "Browsers that are logged in to the page.");
 const WATCHERS: Definition =
@@ -33,6 +44,7 @@ const WATCHERS: Definition =
 #[derive(Debug, Clone)]
 pub struct HttpCounters {
     logins: IntCounterVec,
+    publications: IntCounterVec,
     pub(super) sessions: IntGauge,
     pub(super) watchers: IntGauge,
 }
@@ -43,11 +55,20 @@ impl HttpCounters {
         for outcome in ["done", "refused", "limited"] {
             logins.with_label_values(&[outcome]);
         }
+        let publications = PUBLICATIONS.register_counters(registry);
+        for outcome in ["done", "conflict", "refused", "failed"] {
+            publications.with_label_values(&[outcome]);
+        }
         Self {
             logins,
+            publications,
             sessions: SESSIONS.register_int_gauge(registry),
             watchers: WATCHERS.register_int_gauge(registry),
         }
+    }
+
+    pub(super) fn publication(&self, outcome: &'static str) {
+        self.publications.with_label_values(&[outcome]).inc();
     }
 
     pub(super) fn login(&self, outcome: &'static str) {
@@ -58,6 +79,7 @@ impl HttpCounters {
 /// What the page shows, and who may see it.
 pub struct Site {
     pub view: Arc<dyn EngineView>,
+    pub configuration: Arc<dyn Configurations>,
     /// `None`: no records are kept.
     pub history: Option<Reader>,
     /// The tenants' declarative tools.
@@ -75,6 +97,7 @@ pub struct Site {
 #[derive(Clone)]
 pub(super) struct App {
     pub view: Arc<dyn EngineView>,
+    pub configuration: Arc<dyn Configurations>,
     pub history: Option<Reader>,
     pub tools: Arc<dyn ToolStore>,
     pub trials: Arc<Trials>,
@@ -87,11 +110,12 @@ pub(super) struct App {
 
 impl App {
     pub fn new(site: Site) -> Self {
-        let Site { view, history, tools, accounts, admin_token, public_url, port, counters } = site;
+        let Site { view, configuration, history, tools, accounts, admin_token, public_url, port, counters } = site;
         let bearer = guard::Bearer::new(admin_token.as_ref());
         let live = Arc::new(api::live::Feed::new(counters.watchers.clone()));
         Self {
             view,
+            configuration,
             history,
             tools,
             trials: Arc::default(),

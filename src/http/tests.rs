@@ -2,6 +2,7 @@
 
 mod access;
 mod attacks;
+mod configuration;
 mod history;
 mod operations;
 mod tools;
@@ -262,7 +263,9 @@ fn site(
 ) -> Site {
     let counters = HttpCounters::new(&Registry::new());
     let tools = Arc::new(tools::store(Default::default()));
-    Site { view, history, tools, accounts, admin_token: admin_token.cloned(), public_url: None, port: 15000, counters }
+    let configuration = configuration::built_in();
+    let admin_token = admin_token.cloned();
+    Site { view, configuration, history, tools, accounts, admin_token, public_url: None, port: 15000, counters }
 }
 
 /// All requests come from this address.

@@ -39,7 +39,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// A definition of 64 actions with long texts has a tenth of it.
-const BODY_BYTES_MAX: usize = 256 * 1024;
+pub(super) const BODY_BYTES_MAX: usize = 256 * 1024;
 const PAGE_DEFAULT: usize = 50;
 /// More in one answer serves no one; a greater `limit` is taken as this.
 const PAGE_MAX: usize = 200;

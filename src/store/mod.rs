@@ -5,6 +5,7 @@
 //! before calls have it; changes are made one after the other, so nobody publishes an older state
 //! over a newer one; running calls keep the snapshot they began with.
 
+mod configuration;
 mod files;
 mod secrets;
 mod shape;
@@ -13,6 +14,7 @@ use crate::{
     http::{Answer, Problem, Seen, StoreError, StoredTool, ToolStore, Trial},
     tool::BUILT_IN,
 };
+pub use configuration::{FileConfiguration, Loader};
 use files::{Folder, Found, is_name};
 use jiff::Timestamp;
 use serde_json::{Map, Value};

@@ -134,8 +134,58 @@ async function runsTheEngine(page) {
   await look(page, "system again");
 }
 
+// A tool of data: made with a mistake, mended, tried, seen in the registry, and deleted.
+async function makesATool(page) {
+  await page.getByRole("link", { name: "Tools", exact: true }).click();
+  await page.getByRole("heading", { name: "Tools", level: 1 }).waitFor();
+  await page.getByText("opening_hours").waitFor();
+  await look(page, "tools");
+  await page.getByLabel("Name, description, kind or context").fill("weather");
+  await page.getByRole("button", { name: "Search" }).click();
+  await page.getByText("mcp_weather_get_atis").waitFor();
+  check((await page.getByText("opening_hours").count()) === 0, "only what was looked for is shown");
+  await page.getByRole("link", { name: "New declarative tool" }).click();
+  await page.getByLabel("Name", { exact: true }).fill("book_room");
+  await page.getByLabel("Description").fill("Books a room.");
+  await page.getByLabel("Parameters").fill('[{ "name": "people", "type": "intger" }]');
+  await page.getByLabel("Actions").fill('[{ "type": "respond", "mesage": "A room for {{params.people}}." }]');
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("The definition has mistakes:").waitFor();
+  check((await page.getByLabel("Actions").getAttribute("aria-invalid")) === "true", "the field is marked");
+  check((await page.getByLabel("Policy").getAttribute("aria-invalid")) === null, "and no other");
+  await look(page, "tool editor, mistakes");
+  await page.getByRole("link", { name: "parameters[0].type" }).click();
+  await page.getByLabel("Parameters").fill('[{ "name": "people", "type": "integer" }]');
+  await page.getByLabel("Actions").fill('[{ "type": "respond", "message": "A room for {{params.people}}." }]');
+  await page.getByLabel("Arguments").fill('{ "people": 5 }');
+  await page.getByRole("button", { name: "Run it" }).click();
+  await page.getByText("What came of it: A room for 5.").waitFor();
+  await look(page, "tool editor, tried");
+  check((await page.goto(PAGE + "/tools/book_room?tenant=town")).status() === 404, "a dry run keeps nothing");
+  await page.goBack();
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("heading", { name: "book_room", level: 1 }).waitFor();
+  await look(page, "a tool");
+  await page.goto(PAGE + "/tools");
+  await page.getByRole("link", { name: "book_room" }).click();
+  await page.getByRole("link", { name: "Edit" }).click();
+  await page.getByText("Delete this tool").click();
+  await page.getByRole("button", { name: "Delete for good" }).click();
+  await page.getByRole("heading", { name: "Tools", level: 1 }).waitFor();
+  check((await page.getByText("book_room").count()) === 0, "it is gone");
+  await page.goto(PAGE + "/tool-editor?tenant=town&tool=opening_hours");
+  check(!(await page.content()).includes("key of the library"), "secrets stay masked");
+  await page.getByText("Delete this tool").click();
+  await page.getByRole("button", { name: "Delete for good" }).click();
+  await page.getByText("The configuration lists this tool").waitFor();
+}
+
 async function looksOnly(page) {
   await logIn(page, "viewer");
+  await page.goto(PAGE + "/tools/opening_hours?tenant=town");
+  await page.getByText("As 2026-11-23.").waitFor();
+  check((await page.getByRole("link", { name: "Edit" }).count()) === 0, "viewers edit nothing");
+  check((await page.goto(PAGE + "/tool-editor?tenant=town")).status() === 403, "nor by the address");
   const caller = await call("library");
   await page.locator("#live tbody tr", { hasText: "talking" }).waitFor();
   check((await page.getByRole("link", { name: /^Hang up/ }).count()) === 0, "viewers hang up nobody");
@@ -180,6 +230,7 @@ for (const viewport of [WIDE, PHONE]) {
   await isLoggedOut(page, context);
   await deletes(page);
   await runsTheEngine(page);
+  await makesATool(page);
   await page.getByRole("button", { name: "Log out" }).click();
   await looksOnly(page);
   await context.close();
@@ -197,6 +248,7 @@ await caller.ended;
 await plain.close();
 
 // The log-in is refused once on purpose, with a status that browsers tell on their console, and a stream ends with a session.
-const meant = (problem) => /\/login.*401|401 \(Unauthorized\)/.test(problem);
+// So are definitions with mistakes, what is not there, and what somebody may not do.
+const meant = (problem) => /\/login.*401|401 \(Unauthorized\)|\/tool.*(403|404|409|422)/.test(problem);
 check(problems.every(meant), problems.filter((problem) => !meant(problem)).join("\n"));
 console.log("all as it should be");

@@ -36,6 +36,15 @@ for (const [name, options] of [
   await page.locator("tbody th a").first().click();
   await page.getByText("Goodbye!").waitFor();
   await take("record");
+  await page.goto(PAGE + "/tools");
+  await take("tools");
+  await page.goto(PAGE + "/tools/opening_hours?tenant=town");
+  await take("tool");
+  await page.goto(PAGE + "/tool-editor?tenant=town&tool=opening_hours");
+  await page.getByLabel("Arguments").fill('{ "day": "2026-11-23" }');
+  await page.getByRole("button", { name: "Run it" }).click();
+  await page.getByText("Step by step").waitFor();
+  await take("tool-editor");
   for (const where of ["providers", "mcp", "system"]) {
     await page.goto(`${PAGE}/${where}`);
     await take(where);

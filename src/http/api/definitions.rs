@@ -6,7 +6,7 @@ use crate::http::{
     problem,
     routes::{Content, Doc, Routes, schema},
     site::App,
-    tools_api::{StoredTool, Trial, refusal, seen, tagged, unrun},
+    tools_api::{BODY_BYTES_MAX, StoredTool, Trial, refusal, seen, tagged, unrun},
 };
 use axum::{
     Json,
@@ -62,6 +62,7 @@ pub fn add(routes: &mut Routes) {
     routes.api(Method::GET, "/api/v1/tenants/{tenant}/tools", admin, list, doc.refusal(500, unkept));
     let doc = Doc::new("Makes a declarative tool. Calls that begin after it have it.")
         .body::<Map<String, Value>>()
+        .at_most(BODY_BYTES_MAX)
         .answer(201, "The tool, with its version as ETag.", kept())
         .refusal(409, conflict)
         .refusal(500, unkept);
@@ -70,6 +71,7 @@ pub fn add(routes: &mut Routes) {
     routes.api(Method::GET, "/api/v1/tenants/{tenant}/tools/{tool}", admin, show, doc.refusal(500, unkept));
     let doc = Doc::new("The whole definition anew; with If-Match only where nobody else has changed it.")
         .body::<Map<String, Value>>()
+        .at_most(BODY_BYTES_MAX)
         .answer(204, "Kept, with its new version as ETag.", Content::Nothing)
         .refusal(409, conflict)
         .refusal(412, changed)
@@ -85,6 +87,7 @@ pub fn add(routes: &mut Routes) {
     let slow = "It took too long and was stopped.";
     let doc = Doc::new("Runs a kept tool outside of any call.")
         .body::<Trial>()
+        .at_most(BODY_BYTES_MAX)
         .answer(200, "What came of it, and what each action did.", trace())
         .refusal(500, unkept)
         .refusal(504, slow);
@@ -92,6 +95,7 @@ pub fn add(routes: &mut Routes) {
     let doc =
         Doc::new("Runs a definition that is not kept. What is masked in it comes from the kept tool of its name.")
             .body::<Draft>()
+            .at_most(BODY_BYTES_MAX)
             .answer(200, "What came of it, and what each action did.", trace())
             .refusal(500, unkept)
             .refusal(504, slow);

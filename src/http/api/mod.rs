@@ -1,6 +1,7 @@
 //! `/api/v1/…`: everything that the page does, for programs. `openapi` writes the document.
 
 mod calls;
+pub(super) mod configuration;
 mod definitions;
 pub(super) mod live;
 pub(super) mod openapi;
@@ -40,6 +41,7 @@ pub(super) fn add(routes: &mut Routes) {
     operations::add(routes);
     registry::add(routes);
     definitions::add(routes);
+    configuration::add(routes);
     let doc = Doc::new("This document.").answer(200, "OpenAPI 3.1.", Content::Json(schema::<serde_json::Value>));
     routes.api(Method::GET, "/api/v1/openapi.json", Door::Api(Role::Viewer), openapi::document, doc);
 }

@@ -18,15 +18,19 @@ use crate::http::{
     site::App,
     view::{RegisteredTool, TenantTools, ToolFigures},
 };
+use crate::tool::declarative::DEFINITION_BYTES_MAX;
 use axum::{extract::State, http::Method};
 use maud::{Markup, html};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// Of a definition, of which a form sends up to three bytes for each.
+const FORM_BYTES_MAX: usize = 3 * DEFINITION_BYTES_MAX;
 
 pub fn add(routes: &mut Routes) {
     routes.page(Method::GET, "/tools", Door::Page(Role::Viewer), page);
     routes.page(Method::GET, "/tools/{tool}", Door::Page(Role::Viewer), one::page);
     routes.page(Method::GET, "/tool-editor", Door::Page(Role::Admin), editor::page);
-    routes.page(Method::POST, "/tool-editor", Door::Page(Role::Admin), editor::act);
+    routes.long_form("/tool-editor", Door::Page(Role::Admin), FORM_BYTES_MAX, editor::act);
 }
 
 /// Without a tenant in the address, the first one there is.

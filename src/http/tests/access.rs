@@ -1,6 +1,6 @@
 //! Who may do what: every address with every role.
 
-use super::*;
+use super::{configuration::Loads, *};
 use crate::http::{login::Door, routes::Routes};
 use tempfile::TempDir;
 
@@ -11,6 +11,8 @@ pub const TOKEN: &str = "0123456789abcdef";
 pub struct Desk {
     pub router: Router,
     pub engine: Arc<Sample>,
+    /// What the configuration file belongs to.
+    pub loader: Arc<Loads>,
     pub folder: TempDir,
 }
 
@@ -35,8 +37,10 @@ impl Desk {
         let token = SecretString::from(TOKEN);
         let reader = Reader::new(folder.path());
         let mut site = site(engine.clone(), accounts, Some(reader), Some(&token));
+        let loader = Loads::from(folder.path().join("offhook.yaml"));
+        site.configuration = loader.configuration();
         change(&mut site);
-        Self { router: from(LOOPBACK, site), engine, folder }
+        Self { router: from(LOOPBACK, site), engine, loader, folder }
     }
 
     pub async fn post(&self, path: &str, headers: &[(&str, &str)], body: String) -> Answer {
@@ -57,7 +61,7 @@ impl Desk {
 }
 
 /// Which role an address needs, written down once more: a change of a door has to be meant.
-const TABLE: [(&str, &str, Option<Role>); 55] = {
+const TABLE: [(&str, &str, Option<Role>); 61] = {
     use Role::{Admin, Operator, Viewer};
     [
         ("GET", "/live", None),
@@ -115,6 +119,12 @@ const TABLE: [(&str, &str, Option<Role>); 55] = {
         ("GET", "/api/v1/log", Some(Operator)),
         ("POST", "/api/v1/reload", Some(Admin)),
         ("POST", "/api/v1/calls/taken", Some(Admin)),
+        ("GET", "/api/v1/configuration", Some(Admin)),
+        ("PUT", "/api/v1/configuration", Some(Admin)),
+        ("POST", "/api/v1/configuration/check", Some(Admin)),
+        ("GET", "/api/v1/configuration/versions", Some(Admin)),
+        ("GET", "/api/v1/configuration/versions/{kept}", Some(Admin)),
+        ("POST", "/api/v1/configuration/versions/{kept}/publish", Some(Admin)),
     ]
 };
 
