@@ -4,6 +4,7 @@ mod access;
 mod attacks;
 mod configuration;
 mod history;
+mod mcp_servers;
 mod operations;
 mod tools;
 

@@ -65,7 +65,7 @@ async fn engine(calls: u32) -> (Offhook, tempfile::TempDir) {
     past::keep(&records, calls);
     let place = Place::free();
     let yaml = format!(
-        "http: {{ bind: \"127.0.0.1:{}\", accounts: \"{}\", admin_token: {TOKEN} }}\nrecords: {{ directory: \"{}\" }}\ntenants: {{ town: {{ tools: \"{}\" }} }}\nmedia:\n{}\
+        "http: {{ bind: \"127.0.0.1:{}\", accounts: \"{}\", admin_token: {TOKEN} }}\nrecords: {{ directory: \"{}\" }}\ntenants: {{ town: {{ tools: \"{}\", trusted: true }} }}\nmedia:\n{}\
          turns: {{ owner: provider }}\n{}{}",
         place.http,
         folder.path().join("accounts.json").display(),
@@ -117,6 +117,11 @@ async fn browse(script: &str, engine: &Offhook, folder: &Path, more: &[(&str, St
 async fn people_use_the_page() {
     let (engine, folder) = engine(120).await;
     browse("journey.mjs", &engine, folder.path(), &[]).await;
+    let file = engine.read_config();
+    assert!(
+        file.contains("restart: { enabled: false } }\n") && !file.contains("tower"),
+        "the file is as it was: {file}"
+    );
     for private in ["correct horse", "library. How can", "4930", "key of the library"] {
         assert!(!engine.log().contains(private), "{private} reached the log");
     }

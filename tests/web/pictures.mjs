@@ -45,6 +45,11 @@ for (const [name, options] of [
   await page.getByRole("button", { name: "Run it" }).click();
   await page.getByText("Step by step").waitFor();
   await take("tool-editor");
+  await page.goto(PAGE + "/mcp/editor?server=weather");
+  await page.getByLabel("Environment").fill("METNO_USER_AGENT=${METNO_USER_AGENT:-library.example}");
+  await page.getByRole("button", { name: "Check, and show the difference" }).click();
+  await page.getByText("This is what changes").waitFor();
+  await take("server-editor");
   for (const where of ["providers", "mcp", "system"]) {
     await page.goto(`${PAGE}/${where}`);
     await take(where);

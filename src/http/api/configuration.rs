@@ -134,7 +134,7 @@ pub async fn put_back(app: &App, who: &Who, kept: String, based_on: String) -> R
 }
 
 /// One version, as an ETag; a proxy may have made it a weak one.
-fn seen(headers: &HeaderMap) -> Result<String, Response> {
+pub fn seen(headers: &HeaderMap) -> Result<String, Response> {
     let given = headers.get(header::IF_MATCH).and_then(|given| given.to_str().ok()).unwrap_or_default().trim();
     let version = given.strip_prefix("W/").unwrap_or(given).trim_matches('"');
     if version.is_empty() {
@@ -160,7 +160,7 @@ pub fn status(error: &ConfigurationError) -> StatusCode {
     }
 }
 
-fn refusal(error: &ConfigurationError) -> Response {
+pub fn refusal(error: &ConfigurationError) -> Response {
     let (status, told) = (status(error), error.to_string());
     match error.clone() {
         ConfigurationError::Changed { version, by, at } => {

@@ -4,6 +4,7 @@ mod calls;
 pub(super) mod configuration;
 mod definitions;
 pub(super) mod live;
+pub(super) mod mcp_servers;
 pub(super) mod openapi;
 mod operations;
 pub(super) mod private;
@@ -42,6 +43,7 @@ pub(super) fn add(routes: &mut Routes) {
     registry::add(routes);
     definitions::add(routes);
     configuration::add(routes);
+    mcp_servers::add(routes);
     let doc = Doc::new("This document.").answer(200, "OpenAPI 3.1.", Content::Json(schema::<serde_json::Value>));
     routes.api(Method::GET, "/api/v1/openapi.json", Door::Api(Role::Viewer), openapi::document, doc);
 }

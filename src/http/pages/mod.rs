@@ -7,6 +7,7 @@ mod assets;
 mod axis;
 mod call;
 mod figures;
+mod form;
 mod history;
 mod live;
 mod mcp;

@@ -1,6 +1,7 @@
 //! Every word of the pages, in English. Another language is another file like this one.
 
 pub mod operations;
+pub mod servers;
 pub mod tools;
 
 use crate::records::Event;
@@ -241,6 +242,11 @@ fn tool(audit: &Map<String, Value>) -> String {
         Some(error) => format!("Tool {name}: {}.", error.to_lowercase().replace('_', " ")),
         None => format!("Tool {name}, done in {}.", seconds(took)),
     }
+}
+
+/// Of a file.
+pub fn line(number: usize) -> String {
+    format!("line {number}:")
 }
 
 pub fn seconds(ms: u64) -> String {

@@ -56,7 +56,7 @@ async fn page(State(app): State<App>, who: Who, Params(wanted): Params<Wanted>) 
 }
 
 /// For an address.
-fn encoded(text: &str) -> String {
+pub fn encoded(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
 

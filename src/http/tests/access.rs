@@ -61,7 +61,7 @@ impl Desk {
 }
 
 /// Which role an address needs, written down once more: a change of a door has to be meant.
-const TABLE: [(&str, &str, Option<Role>); 61] = {
+const TABLE: [(&str, &str, Option<Role>); 66] = {
     use Role::{Admin, Operator, Viewer};
     [
         ("GET", "/live", None),
@@ -101,6 +101,11 @@ const TABLE: [(&str, &str, Option<Role>); 61] = {
         ("POST", "/tool-editor", Some(Admin)),
         ("GET", "/mcp", Some(Viewer)),
         ("POST", "/mcp", Some(Admin)),
+        ("GET", "/mcp/editor", Some(Admin)),
+        ("POST", "/mcp/editor", Some(Admin)),
+        ("GET", "/api/v1/mcp/servers/{server}", Some(Admin)),
+        ("PUT", "/api/v1/mcp/servers/{server}", Some(Admin)),
+        ("DELETE", "/api/v1/mcp/servers/{server}", Some(Admin)),
         ("GET", "/system", Some(Viewer)),
         ("POST", "/system", Some(Admin)),
         ("GET", "/api/v1/registry", Some(Viewer)),

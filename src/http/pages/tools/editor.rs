@@ -10,7 +10,10 @@ use super::{
 use crate::http::{
     api::Params,
     login::Who,
-    pages::{shell, text},
+    pages::{
+        form::{Wrong, area, check, field, hidden, line, summary},
+        shell, text,
+    },
     site::App,
     tools_api::{Problem, Seen, StoreError, TrialError, sentence},
 };
@@ -178,66 +181,25 @@ fn show(who: &Who, status: StatusCode, draft: &Draft, told: Told) -> Response {
         div.title { h1 { @if is_new { (title) } @else { (words::EDIT) " " code { (title) } } } }
         p.soft { (words::TENANT) ": " (draft.tenant) }
         @if let Some(notice) = &told.notice { div.notice.bad role="alert" { (notice) } }
-        @if !told.problems.is_empty() { (summary(&told.problems)) }
+        (summary(words::PROBLEMS, &wrongs(&told.problems)))
         (form(who, draft, &told))
         @if !is_new { (ask(who, draft)) }
     };
     (status, shell::page(who, "/tools", title, &main)).into_response()
 }
 
-/// All that is wrong, each with the way to its field.
-fn summary(problems: &[Problem]) -> Markup {
-    html! {
-        div.notice.bad role="alert" {
-            p { strong { (words::PROBLEMS) } }
-            ul { @for problem in problems { li { (told(problem)) } } }
-        }
-    }
-}
-
-fn told(problem: &Problem) -> Markup {
-    html! {
-        @if problem.path.is_empty() { (words::WHOLE) } @else { a href={ "#" (field_of(problem)) } { code { (problem.path) } } }
-        ": " (problem.message)
-        @if let Some(hint) = &problem.hint { " (" (hint) ")" }
-    }
-}
-
-/// One field with its label, its help, and what is wrong with it.
-fn field(
-    id: &str,
-    label: &str,
-    help: &str,
-    problems: &[Problem],
-    input: &dyn Fn(&str, Option<&str>) -> Markup,
-) -> Markup {
-    let own: Vec<_> = problems.iter().filter(|problem| field_of(problem) == id).collect();
-    let described = if own.is_empty() { format!("{id}-help") } else { format!("{id}-wrong {id}-help") };
-    html! {
-        div.field.wrong[!own.is_empty()] {
-            label for=(id) { (label) }
-            @if !help.is_empty() { p.soft id={ (id) "-help" } { (help) } }
-            (input(&described, (!own.is_empty()).then_some("true")))
-            @if !own.is_empty() {
-                ul.wrongs id={ (id) "-wrong" } { @for problem in &own { li { code { (problem.path) } ": " (problem.message)
-                    @if let Some(hint) = &problem.hint { " (" (hint) ")" } } } }
-            }
-        }
-    }
-}
-
-fn area(id: &str, label: &str, help: &str, text: &str, problems: &[Problem]) -> Markup {
-    let rows = text.lines().count().clamp(2, 24) + 1;
-    field(id, label, help, problems, &|described, wrong| {
-        html! {
-            textarea.code #(id) name=(id) rows=(rows) spellcheck="false" autocapitalize="none" autocomplete="off"
-                aria-describedby=(described) aria-invalid=[wrong] { (text) }
-        }
-    })
+fn wrongs(problems: &[Problem]) -> Vec<Wrong> {
+    let wrong = |problem: &Problem| Wrong {
+        field: field_of(problem).to_owned(),
+        path: problem.path.clone(),
+        message: problem.message.clone(),
+        hint: problem.hint.clone(),
+    };
+    problems.iter().map(wrong).collect()
 }
 
 fn form(who: &Who, draft: &Draft, told: &Told) -> Markup {
-    let problems = &told.problems;
+    let problems = &wrongs(&told.problems);
     let names = [
         (words::PARAMETERS, words::PARAMETERS_HELP),
         (words::ACTIONS, words::ACTIONS_HELP),
@@ -248,14 +210,9 @@ fn form(who: &Who, draft: &Draft, told: &Told) -> Markup {
     html! {
         form.editor method="post" action="/tool-editor" {
             (shell::csrf(who))
-            @for (name, value) in [("tenant", &draft.tenant), ("tool", &draft.tool), ("version", &draft.version)] {
-                input type="hidden" name=(name) value=(value);
-            }
+            (hidden(&[("tenant", &draft.tenant), ("tool", &draft.tool), ("version", &draft.version)]))
             @if draft.tool.is_empty() {
-                (field("name", words::EDITOR_NAME, words::NAME_HELP, problems, &|described, wrong| html! {
-                    input.code #name name="name" value=(draft.name) spellcheck="false" autocapitalize="none" autocomplete="off"
-                        aria-describedby=(described) aria-invalid=[wrong];
-                }))
+                (line("name", words::EDITOR_NAME, words::NAME_HELP, &draft.name, problems))
             }
             (field("description", words::DESCRIPTION, words::DESCRIPTION_HELP, problems, &|described, wrong| html! {
                 textarea #description name="description" rows="2" aria-describedby=(described) aria-invalid=[wrong] { (draft.description) }
@@ -270,7 +227,7 @@ fn form(who: &Who, draft: &Draft, told: &Told) -> Markup {
                 p.soft { (words::DRY_RUN_HELP) }
                 (area("params", words::PARAMS, words::PARAMS_HELP, &draft.params, problems))
                 (area("user", words::USER, words::USER_HELP, &draft.user, problems))
-                label.check { input type="checkbox" name="live" value="yes" checked[draft.live.is_some()]; " " (words::LIVE) }
+                (check("live", words::LIVE, draft.live.is_some()))
                 button.quiet name="action" value="try" formaction="/tool-editor#trial" { (words::TRY) }
                 @if let Some(trace) = &told.trace { (report(trace)) }
             }
@@ -284,9 +241,7 @@ fn ask(who: &Who, draft: &Draft) -> Markup {
             summary.button.danger { (words::DELETE) }
             form.card method="post" action="/tool-editor" {
                 (shell::csrf(who))
-                @for (name, value) in [("tenant", &draft.tenant), ("tool", &draft.tool), ("version", &draft.version)] {
-                    input type="hidden" name=(name) value=(value);
-                }
+                (hidden(&[("tenant", &draft.tenant), ("tool", &draft.tool), ("version", &draft.version)]))
                 p { (words::DELETE_HELP) }
                 button.danger name="action" value="delete" { (words::DELETE_NOW) }
             }
