@@ -36,7 +36,7 @@ pub use tools_api::{
     Answer, Problem, Seen, StoreError, StoredTool, TokenError, Tokens, ToolStore, Trial, tools_router,
 };
 pub use view::{
-    About, ActiveCall, CallHead, CallsView, Check, EndedCall, EngineView, LiveEntry, McpServerView, McpStatus, McpTest,
+    About, ActiveCall, CallHead, CallsView, Check, ContextView, EndedCall, EngineView, LiveEntry, McpServerView, McpStatus, McpTest,
     McpTestedTool, McpToolView, MediaView, ProviderView, Readiness, ReloadFailure, ReloadReport, SystemView,
 };
 

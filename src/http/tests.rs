@@ -187,6 +187,18 @@ impl EngineView for Sample {
         [("main".to_owned(), main), ("ill".to_owned(), ill)].into()
     }
 
+    fn contexts(&self) -> BTreeMap<String, ContextView> {
+        let sales = ContextView {
+            provider: "main".into(),
+            fallbacks: vec!["ill".into()],
+            tools: vec!["hangup_call".into(), "mcp_clock_now".into()],
+            audio: "rtp/ulaw".into(),
+            audiosocket_id: Some("0ff40001".into()),
+            calls: 1,
+        };
+        [("sales".to_owned(), sales)].into()
+    }
+
     fn system(&self) -> SystemView {
         let media = MediaView { transport: "rtp", bind: "127.0.0.1 20000–20199".into(), open: 3, most: Some(100) };
         SystemView {

@@ -6,7 +6,9 @@
 mod assets;
 mod axis;
 mod call;
+mod contexts;
 mod figures;
+mod findings;
 mod history;
 mod live;
 mod mcp;
@@ -34,9 +36,10 @@ struct Page {
     role: Role,
 }
 
-const PAGES: [Page; 5] = [
+const PAGES: [Page; 6] = [
     Page { path: "/", name: text::LIVE, role: Role::Viewer },
     Page { path: "/history", name: text::HISTORY, role: Role::Viewer },
+    Page { path: "/contexts", name: text::contexts::CONTEXTS, role: Role::Viewer },
     Page { path: "/providers", name: text::operations::PROVIDERS, role: Role::Viewer },
     Page { path: "/mcp", name: text::operations::MCP, role: Role::Viewer },
     Page { path: "/system", name: text::operations::SYSTEM, role: Role::Viewer },
@@ -48,6 +51,7 @@ pub(super) fn add(routes: &mut Routes) {
     running::add(routes);
     history::add(routes);
     call::add(routes);
+    contexts::add(routes);
     providers::add(routes);
     mcp::add(routes);
     system::add(routes);
