@@ -303,7 +303,7 @@ async fn send(router: &Router, method: Method, path: &str, headers: &[(&str, &st
     let (parts, body) = answer.into_parts();
     // A stream does not end, and what it begins with is not of interest here.
     let endless = parts.headers.get("content-type").is_some_and(|kind| kind == "text/event-stream");
-    let bytes = if endless { Default::default() } else { to_bytes(body, 1 << 20).await.unwrap() };
+    let bytes = if endless { Default::default() } else { to_bytes(body, 8 << 20).await.unwrap() };
     Answer { status: parts.status, headers: parts.headers, text: String::from_utf8(bytes.to_vec()).unwrap() }
 }
 

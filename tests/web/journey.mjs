@@ -1,5 +1,6 @@
 // What people do with the page, once at a desk and once on a phone.
 
+import { editsTheConfiguration, losesTheRace } from "./contexts.mjs";
 import { PAGE, PASSWORD, PHONE, WIDE, accessible, browser, call, check, fits, logIn, watch } from "./desk.mjs";
 
 const problems = [];
@@ -134,8 +135,13 @@ async function runsTheEngine(page) {
   await look(page, "system again");
 }
 
+// Everybody sees the contexts; the text is for admins.
 async function looksOnly(page) {
   await logIn(page, "viewer");
+  await page.getByRole("link", { name: "Contexts" }).click();
+  await page.getByText("The configuration itself is shown to admins only.").waitFor();
+  await look(page, "contexts, for viewers");
+  await page.goto(PAGE + "/");
   const caller = await call("library");
   await page.locator("#live tbody tr", { hasText: "talking" }).waitFor();
   check((await page.getByRole("link", { name: /^Hang up/ }).count()) === 0, "viewers hang up nobody");
@@ -180,6 +186,8 @@ for (const viewport of [WIDE, PHONE]) {
   await isLoggedOut(page, context);
   await deletes(page);
   await runsTheEngine(page);
+  await editsTheConfiguration(page, look);
+  await losesTheRace(page, context, look);
   await page.getByRole("button", { name: "Log out" }).click();
   await looksOnly(page);
   await context.close();
@@ -196,7 +204,8 @@ await page.getByRole("button", { name: "Hang up now" }).click();
 await caller.ended;
 await plain.close();
 
-// The log-in is refused once on purpose, with a status that browsers tell on their console, and a stream ends with a session.
-const meant = (problem) => /\/login.*401|401 \(Unauthorized\)/.test(problem);
+// The log-in is refused once on purpose, with a status that browsers tell on their console, and a stream ends with a session;
+// somebody is too late with a configuration.
+const meant = (problem) => /\/login.*401|401 \(Unauthorized\)|\/contexts.*409/.test(problem);
 check(problems.every(meant), problems.filter((problem) => !meant(problem)).join("\n"));
 console.log("all as it should be");

@@ -218,7 +218,7 @@ async fn without_scripts_an_admin_sees_each_problem_with_its_line_mends_it_publi
     let bad = YAML.replace("prompt: Test", "promt: \"<script>\"");
     let refused = edit(&desk, "publish", &bad, &seen).await;
     assert_eq!((refused.status, desk.loader.text().as_str()), (StatusCode::UNPROCESSABLE_ENTITY, YAML));
-    for shown in ["href=\"#line-3\"", "id=\"line-3\" class=\"bad\"", "contexts.sales.promt", "2 problems", "<ins>"] {
+    for shown in ["href=\"#line-3\"", "class=\"bad\" id=\"line-3\"", "contexts.sales.promt", "1 problem", "<ins>"] {
         assert!(refused.text.contains(shown), "{shown}: {}", refused.text);
     }
     assert!(refused.text.contains("&lt;script&gt;") && !refused.text.contains("<script>"), "it stays text");
@@ -227,7 +227,7 @@ async fn without_scripts_an_admin_sees_each_problem_with_its_line_mends_it_publi
     assert!(checked.status == StatusCode::OK && checked.text.contains("No problems."));
     assert!(checked.text.contains("prompt: Another") && desk.loader.text() == YAML, "a check publishes nothing");
     let look = edit(&desk, "look", &good, &seen).await;
-    assert!(look.text.starts_with("<p id=\"verdict\"") && !look.text.contains("<html"), "{}", look.text);
+    assert!(look.text.starts_with("<p class=\"state good\" id=\"verdict\"") && !look.text.contains("<html"), "{}", look.text);
     let published = edit(&desk, "publish", &good, &seen).await;
     assert!(published.status == StatusCode::OK && published.text.contains("Published"), "{}", published.text);
     assert_eq!(desk.loader.text(), good);
