@@ -237,7 +237,7 @@ fn editor(who: &Who, found: &Configuration, desk: &Desk) -> Markup {
                     }
                 }
             }
-            aside.card #help hidden aria-labelledby="help-title" data-schema="/api/v1/configuration/schema" data-root=(words::ROOT)
+            aside.card #help hidden tabindex="0" aria-labelledby="help-title" data-schema="/api/v1/configuration/schema" data-root=(words::ROOT)
                 data-any=(words::ANY_NAME) data-default=(words::DEFAULT) data-required=(words::REQUIRED) {
                 h3 #help-title { (words::HELP) }
                 div {}

@@ -53,7 +53,7 @@ fn excerpt(problems: &[Problem], given: &str) -> Markup {
     let near = |line: usize| bad.range(line.saturating_sub(AROUND)..=line + AROUND).next().is_some();
     let lines = given.lines().zip(1..).filter(|(_, number)| near(*number));
     html! {
-        div.excerpt.card tabindex="0" role="group" aria-label=(words::TEXT) {
+        div.excerpt.card tabindex="0" role="group" aria-label=(words::EXCERPT) {
             @for (line, number) in lines {
                 div #{ "line-" (number) } .bad[bad.contains(&number)] { span { (number) } code { (line) } }
             }

@@ -21,6 +21,7 @@ pub const PUBLISH: &str = "Publish";
 pub const FINE: &str = "No problems.";
 pub const NO_ANSWER: &str = "The check did not answer. It is tried again when the text changes.";
 pub const LOGGED_OUT: &str = "Your session has ended: log in again in another window, then go on here.";
+pub const EXCERPT: &str = "Lines with problems";
 pub const LINE: &str = "Line";
 pub const WHOLE: &str = "The file";
 pub const WARNING: &str = "Perhaps not meant:";
