@@ -36,6 +36,10 @@ impl Loader for Running {
         check(config).map(|built| own.into_iter().chain(built).collect())
     }
 
+    fn schema(&self) -> String {
+        config::schema_text(&provider::catalog())
+    }
+
     fn reload(&self) -> BoxFuture<'static, Result<ReloadReport, ReloadFailure>> {
         Arc::clone(&self.0).reload_all().boxed()
     }

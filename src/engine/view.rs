@@ -7,8 +7,8 @@ use crate::{
     config::{Context, ProviderConfig},
     facts::CallId,
     http::{
-        About, AuditLine, CallsView, Check, EngineView, LiveEntry, McpStatus, McpTest, MediaView, ProviderView,
-        Readiness, ReloadFailure, ReloadReport, SystemView, TenantTools,
+        About, AuditLine, CallsView, Check, ContextView, EngineView, LiveEntry, McpStatus, McpTest, MediaView,
+        ProviderView, Readiness, ReloadFailure, ReloadReport, SystemView, TenantTools,
     },
     remote::health::Breaker,
 };
@@ -129,6 +129,24 @@ impl EngineView for View {
             (name.clone(), view)
         };
         generation.config.providers.iter().map(view).collect()
+    }
+
+    fn contexts(&self) -> BTreeMap<String, ContextView> {
+        let generation = self.0.generation.load();
+        let running = self.0.live.view().active;
+        let hex = |id: [u8; 4]| format!("{:08x}", u32::from_be_bytes(id));
+        let view = |(name, context): (&String, &Arc<Context>)| {
+            let view = ContextView {
+                provider: context.provider.clone(),
+                fallbacks: context.fallbacks.clone(),
+                tools: context.tools.clone(),
+                audio: context.audio.unwrap_or(generation.config.media.default).to_string(),
+                audiosocket_id: context.audiosocket_id.map(hex),
+                calls: running.iter().filter(|call| call.call.context == *name).count(),
+            };
+            (name.clone(), view)
+        };
+        generation.config.contexts.iter().map(view).collect()
     }
 
     fn system(&self) -> SystemView {

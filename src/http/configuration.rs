@@ -6,6 +6,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::sync::Arc;
 
 /// The longest text that is taken: a thousand contexts with prompts of a page each are below it, and checking it takes a
 /// moment of one core.
@@ -20,6 +21,8 @@ pub trait Configurations: Send + Sync + 'static {
     fn check(&self, text: String) -> Told<Verdict>;
     /// Makes a text the configuration, for calls to come, or changes nothing. It runs to its end even if the asker leaves.
     fn publish(&self, draft: Draft) -> Told<Published>;
+    /// The JSON Schema of a configuration, for editors.
+    fn schema(&self) -> Arc<str>;
     /// The newest first.
     fn versions(&self) -> Told<Vec<Version>>;
     fn version(&self, id: String) -> Told<KeptVersion>;

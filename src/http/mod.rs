@@ -37,9 +37,9 @@ pub use tools_api::{
     Answer, Problem, Seen, StoreError, StoredTool, TokenError, Tokens, ToolStore, Trial, tools_router,
 };
 pub use view::{
-    About, ActiveCall, AuditLine, CallHead, CallsView, Check, EndedCall, EngineView, LiveEntry, McpServerView,
-    McpStatus, McpTest, McpTestedTool, McpToolView, MediaView, ProviderView, Readiness, RegisteredTool, ReloadFailure,
-    ReloadReport, SystemView, TenantTools, ToolFigures, ToolPolicyView,
+    About, ActiveCall, AuditLine, CallHead, CallsView, Check, ContextView, EndedCall, EngineView, LiveEntry,
+    McpServerView, McpStatus, McpTest, McpTestedTool, McpToolView, MediaView, ProviderView, Readiness, RegisteredTool,
+    ReloadFailure, ReloadReport, SystemView, TenantTools, ToolFigures, ToolPolicyView,
 };
 
 use axum::{

@@ -197,6 +197,18 @@ impl EngineView for Sample {
         [("main".to_owned(), main), ("ill".to_owned(), ill)].into()
     }
 
+    fn contexts(&self) -> BTreeMap<String, ContextView> {
+        let sales = ContextView {
+            provider: "main".into(),
+            fallbacks: vec!["ill".into()],
+            tools: vec!["hangup_call".into(), "mcp_clock_now".into()],
+            audio: "rtp/ulaw".into(),
+            audiosocket_id: Some("0ff40001".into()),
+            calls: 1,
+        };
+        [("sales".to_owned(), sales)].into()
+    }
+
     fn system(&self) -> SystemView {
         let media = MediaView { transport: "rtp", bind: "127.0.0.1 20000–20199".into(), open: 3, most: Some(100) };
         SystemView {
@@ -302,7 +314,7 @@ async fn send(router: &Router, method: Method, path: &str, headers: &[(&str, &st
     let (parts, body) = answer.into_parts();
     // A stream does not end, and what it begins with is not of interest here.
     let endless = parts.headers.get("content-type").is_some_and(|kind| kind == "text/event-stream");
-    let bytes = if endless { Default::default() } else { to_bytes(body, 1 << 20).await.unwrap() };
+    let bytes = if endless { Default::default() } else { to_bytes(body, 8 << 20).await.unwrap() };
     Answer { status: parts.status, headers: parts.headers, text: String::from_utf8(bytes.to_vec()).unwrap() }
 }
 

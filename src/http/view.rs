@@ -41,6 +41,8 @@ pub trait EngineView: Send + Sync + 'static {
     fn tool_audits(&self, tenant: Option<&str>, tool: &str) -> Vec<AuditLine>;
     /// The providers of the configuration, by their names.
     fn providers(&self) -> BTreeMap<String, ProviderView>;
+    /// The contexts of the configuration, by their names.
+    fn contexts(&self) -> BTreeMap<String, ContextView>;
     fn system(&self) -> SystemView;
     /// Whether new calls are taken; those that run go on either way.
     fn take_calls(&self, taken: bool);
@@ -60,6 +62,20 @@ pub struct ProviderView {
     /// Calls that it has now.
     pub calls: usize,
     pub figures: ProviderFigures,
+}
+
+/// One entry of `contexts`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ContextView {
+    pub provider: String,
+    pub fallbacks: Vec<String>,
+    pub tools: Vec<String>,
+    /// Transport and format of calls by ARI that ask for nothing else: `rtp/ulaw`, say.
+    pub audio: String,
+    /// How UUIDs in `AudioSocket()` begin that choose it.
+    pub audiosocket_id: Option<String>,
+    /// Calls that it has now.
+    pub calls: usize,
 }
 
 /// What the engine stands on.

@@ -54,6 +54,14 @@ for (const [name, options] of [
     await page.goto(`${PAGE}/${where}`);
     await take(where);
   }
+  await page.goto(PAGE + "/contexts");
+  await page.locator("#help dl").waitFor();
+  const text = await page.locator("#text").inputValue();
+  await page.locator("#text").fill(text.replace("library: { prompt: A test, provider: voice", "library: { prompt: A test, provider: voise"));
+  await page.getByText("1 problem", { exact: true }).waitFor();
+  await page.getByRole("link", { name: /^Line/ }).click();
+  await page.locator("#help").getByText("contexts.library", { exact: true }).waitFor();
+  await take("contexts");
   await context.close();
 }
 for (const caller of callers) caller.hangUp();

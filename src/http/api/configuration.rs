@@ -65,6 +65,12 @@ pub fn add(routes: &mut Routes) {
         .body::<Text>()
         .at_most(BODY_BYTES_MAX);
     routes.api(Method::PUT, PATH, admin, publish, doc);
+    let doc = Doc::new("What a configuration may hold, as a JSON Schema: for editors.").answer(
+        200,
+        "JSON Schema 2020-12.",
+        Content::Json(schema::<serde_json::Value>),
+    );
+    routes.api(Method::GET, "/api/v1/configuration/schema", Door::Api(Role::Viewer), schema_of, doc);
     let doc = Doc::new("The texts that were published, and those that were found in the file.").answer(
         200,
         "The newest first.",
@@ -87,6 +93,10 @@ fn publication(summary: &'static str) -> Doc {
 
 async fn read(State(app): State<App>) -> Response {
     answer(app.configuration.read().await)
+}
+
+async fn schema_of(State(app): State<App>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], app.configuration.schema().to_string()).into_response()
 }
 
 async fn check(State(app): State<App>, Body(Text { text }): Body<Text>) -> Response {

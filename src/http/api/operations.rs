@@ -7,7 +7,7 @@ use crate::{
         plain::{McpTestReport, mcp_status, mcp_test, reload},
         routes::{Content, Doc, Routes, schema},
         site::App,
-        view::{McpStatus, ProviderView, ReloadReport, SystemView},
+        view::{ContextView, McpStatus, ProviderView, ReloadReport, SystemView},
     },
     telemetry,
 };
@@ -37,6 +37,12 @@ pub fn add(routes: &mut Routes) {
         Content::Json(schema::<BTreeMap<String, ProviderView>>),
     );
     routes.api(Method::GET, "/api/v1/providers", Door::Api(Role::Viewer), providers, doc);
+    let doc = Doc::new("The contexts of the configuration.").answer(
+        200,
+        "By name.",
+        Content::Json(schema::<BTreeMap<String, ContextView>>),
+    );
+    routes.api(Method::GET, "/api/v1/contexts", Door::Api(Role::Viewer), contexts, doc);
     let doc = Doc::new("The MCP servers of the configuration.").answer(
         200,
         "Their state and their tools.",
@@ -70,6 +76,10 @@ pub fn add(routes: &mut Routes) {
 
 async fn providers(State(app): State<App>) -> Json<BTreeMap<String, ProviderView>> {
     Json(app.view.providers())
+}
+
+async fn contexts(State(app): State<App>) -> Json<BTreeMap<String, ContextView>> {
+    Json(app.view.contexts())
 }
 
 async fn system(State(app): State<App>) -> Json<SystemView> {

@@ -6,7 +6,9 @@
 mod assets;
 mod axis;
 mod call;
+mod contexts;
 mod figures;
+mod findings;
 mod form;
 mod history;
 mod live;
@@ -36,9 +38,10 @@ struct Page {
     role: Role,
 }
 
-const PAGES: [Page; 6] = [
+const PAGES: [Page; 7] = [
     Page { path: "/", name: text::LIVE, role: Role::Viewer },
     Page { path: "/history", name: text::HISTORY, role: Role::Viewer },
+    Page { path: "/contexts", name: text::contexts::CONTEXTS, role: Role::Viewer },
     Page { path: "/providers", name: text::operations::PROVIDERS, role: Role::Viewer },
     Page { path: "/tools", name: text::TOOLS, role: Role::Viewer },
     Page { path: "/mcp", name: text::operations::MCP, role: Role::Viewer },
@@ -51,6 +54,7 @@ pub(super) fn add(routes: &mut Routes) {
     running::add(routes);
     history::add(routes);
     call::add(routes);
+    contexts::add(routes);
     providers::add(routes);
     tools::add(routes);
     mcp::add(routes);

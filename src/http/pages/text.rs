@@ -1,5 +1,6 @@
 //! Every word of the pages, in English. Another language is another file like this one.
 
+pub mod contexts;
 pub mod operations;
 pub mod servers;
 pub mod tools;

@@ -61,7 +61,7 @@ impl Desk {
 }
 
 /// Which role an address needs, written down once more: a change of a door has to be meant.
-const TABLE: [(&str, &str, Option<Role>); 66] = {
+const TABLE: [(&str, &str, Option<Role>); 72] = {
     use Role::{Admin, Operator, Viewer};
     [
         ("GET", "/live", None),
@@ -127,6 +127,12 @@ const TABLE: [(&str, &str, Option<Role>); 66] = {
         ("GET", "/api/v1/configuration", Some(Admin)),
         ("PUT", "/api/v1/configuration", Some(Admin)),
         ("POST", "/api/v1/configuration/check", Some(Admin)),
+        ("GET", "/api/v1/configuration/schema", Some(Viewer)),
+        ("GET", "/api/v1/contexts", Some(Viewer)),
+        ("GET", "/contexts", Some(Viewer)),
+        ("POST", "/contexts", Some(Admin)),
+        ("GET", "/contexts/versions/{kept}", Some(Admin)),
+        ("POST", "/contexts/versions/{kept}", Some(Admin)),
         ("GET", "/api/v1/configuration/versions", Some(Admin)),
         ("GET", "/api/v1/configuration/versions/{kept}", Some(Admin)),
         ("POST", "/api/v1/configuration/versions/{kept}/publish", Some(Admin)),

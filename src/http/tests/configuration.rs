@@ -48,6 +48,10 @@ impl Loader for Loads {
         loaded.map(|config| config.warnings).map_err(|problems| problems.into_iter().collect())
     }
 
+    fn schema(&self) -> String {
+        config::schema_text(&provider::catalog())
+    }
+
     fn reload(&self) -> BoxFuture<'static, Result<ReloadReport, ReloadFailure>> {
         let mut running = self.running.lock().unwrap();
         *running = (running.0 + 1, self.text().into());
@@ -172,4 +176,117 @@ async fn a_session_needs_its_token_and_publishes_in_its_own_name() {
     assert_eq!(send(&desk.router, Method::PUT, PATH, &headers, Body::from(body)).await.status, StatusCode::OK);
     let versions = api(&desk, Method::GET, "/api/v1/configuration/versions", None, json!(null)).await.json();
     assert_eq!(versions[0]["by"], json!("admin"));
+}
+
+const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
+
+async fn page(desk: &Desk, role: Role, path: &str) -> Answer {
+    let login = desk.log_in(role).await;
+    ask(&desk.router, Method::GET, path, &[("cookie", &login.cookie)]).await
+}
+
+async fn act(desk: &Desk, path: &str, fields: &[(&str, &str)]) -> Answer {
+    let login = desk.log_in(Role::Admin).await;
+    let mut form = url::form_urlencoded::Serializer::new(format!("csrf={}", login.csrf));
+    form.extend_pairs(fields);
+    desk.post(path, &[("cookie", &login.cookie), FORM], form.finish()).await
+}
+
+async fn edit(desk: &Desk, action: &str, text: &str, version: &str) -> Answer {
+    // As browsers send it.
+    let text = text.replace('\n', "\r\n");
+    act(desk, "/contexts", &[("action", action), ("text", &text), ("version", version)]).await
+}
+
+#[tokio::test]
+async fn everybody_sees_the_contexts_and_admins_alone_the_text() {
+    let desk = Desk::new();
+    for role in Role::ALL {
+        let page = page(&desk, role, "/contexts").await;
+        for shown in ["sales", "then ill", "rtp/ulaw", "0ff40001", "hangup_call, mcp_clock_now"] {
+            assert!(page.text.contains(shown), "{role}: {shown}: {}", page.text);
+        }
+        let sees = page.text.contains("prompt: Test");
+        assert_eq!(sees, role == Role::Admin, "{role}");
+    }
+}
+
+#[tokio::test]
+async fn without_scripts_an_admin_sees_each_problem_with_its_line_mends_it_publishes_and_rolls_back() {
+    let desk = Desk::new();
+    let seen = text_of(&read(&desk).await, "version");
+    let bad = YAML.replace("prompt: Test", "promt: \"<script>\"");
+    let refused = edit(&desk, "publish", &bad, &seen).await;
+    assert_eq!((refused.status, desk.loader.text().as_str()), (StatusCode::UNPROCESSABLE_ENTITY, YAML));
+    for shown in ["href=\"#line-3\"", "class=\"bad\" id=\"line-3\"", "contexts.sales.promt", "1 problem", "<ins>"] {
+        assert!(refused.text.contains(shown), "{shown}: {}", refused.text);
+    }
+    assert!(refused.text.contains("&lt;script&gt;") && !refused.text.contains("<script>"), "it stays text");
+    let good = YAML.replace("Test", "Another");
+    let checked = edit(&desk, "check", &good, &seen).await;
+    assert!(checked.status == StatusCode::OK && checked.text.contains("No problems."));
+    assert!(checked.text.contains("prompt: Another") && desk.loader.text() == YAML, "a check publishes nothing");
+    let look = edit(&desk, "look", &good, &seen).await;
+    assert!(
+        look.text.starts_with("<p class=\"state good\" id=\"verdict\"") && !look.text.contains("<html"),
+        "{}",
+        look.text
+    );
+    let published = edit(&desk, "publish", &good, &seen).await;
+    assert!(published.status == StatusCode::OK && published.text.contains("Published"), "{}", published.text);
+    assert_eq!(desk.loader.text(), good);
+    let versions = api(&desk, Method::GET, "/api/v1/configuration/versions", None, json!(null)).await.json();
+    let kept = format!("/contexts/versions/{}", versions[1]["id"].as_str().unwrap());
+    assert!(published.text.contains(&kept) && published.text.contains("somebody, in the file itself"));
+    let shown = page(&desk, Role::Admin, &kept).await;
+    assert!(shown.text.contains("Roll back to this") && shown.text.contains("-  sales: { prompt: Another"));
+    let back = act(&desk, &kept, &[("version", versions[0]["id"].as_str().unwrap())]).await;
+    assert_eq!(back.status, StatusCode::CONFLICT, "it is not the version that the file has");
+    let now = text_of(&read(&desk).await, "version");
+    assert_eq!(act(&desk, &kept, &[("version", &now)]).await.status, StatusCode::OK);
+    assert_eq!(desk.loader.text(), YAML);
+    assert_eq!(page(&desk, Role::Admin, "/contexts/versions/nothing").await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn who_was_too_late_keeps_what_they_wrote_and_sees_how_it_differs() {
+    let desk = Desk::new();
+    let seen = text_of(&read(&desk).await, "version");
+    let (ada, bob) = (YAML.replace("Test", "By Ada"), YAML.replace("Test", "By Bob"));
+    assert_eq!(publish(&desk, &ada, &seen).await.status, StatusCode::OK);
+    let late = edit(&desk, "publish", &bob, &seen).await;
+    assert_eq!((late.status, desk.loader.text()), (StatusCode::CONFLICT, ada));
+    for shown in
+        ["token changed it", "<del>-  sales: { prompt: By Ada", "<ins>+  sales: { prompt: By Bob", "By Bob, provider"]
+    {
+        assert!(late.text.contains(shown), "{shown}: {}", late.text);
+    }
+    // The page knows now what it would replace.
+    let now = text_of(&read(&desk).await, "version");
+    assert!(late.text.contains(&format!("name=\"version\" value=\"{now}\"")));
+    assert_eq!(edit(&desk, "publish", &bob, &now).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_page_that_cannot_publish_says_why_and_has_no_button() {
+    let desk = Desk::with(|site| site.configuration = built_in());
+    let shown = page(&desk, Role::Admin, "/contexts").await.text;
+    assert!(shown.contains("It cannot be changed here: it is part of the program."), "{shown}");
+    assert!(shown.contains("readonly") && !shown.contains("value=\"publish\""));
+    assert_eq!(edit(&desk, "publish", YAML, "x").await.status, StatusCode::CONFLICT);
+}
+
+#[tokio::test]
+async fn forms_without_the_sessions_token_and_those_that_are_too_long_change_nothing() {
+    let desk = Desk::new();
+    let login = desk.log_in(Role::Admin).await;
+    let session = [("cookie", &*login.cookie), FORM];
+    let forged = desk.post("/contexts", &session, "action=publish&text=a&version=b".into()).await;
+    assert_eq!(forged.status, StatusCode::FORBIDDEN);
+    let endless = edit(&desk, "publish", &"#".repeat(TEXT_BYTES_MAX + 1), "x").await;
+    assert_eq!(endless.status, StatusCode::PAYLOAD_TOO_LARGE);
+    let longer = edit(&desk, "publish", &"#".repeat(4 * TEXT_BYTES_MAX), "x").await;
+    assert_eq!(longer.status, StatusCode::PAYLOAD_TOO_LARGE);
+    let unknown = edit(&desk, "explode", YAML, "x").await;
+    assert_eq!((unknown.status, desk.loader.text().as_str()), (StatusCode::BAD_REQUEST, YAML));
 }

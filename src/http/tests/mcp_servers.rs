@@ -47,7 +47,7 @@ async fn program(desk: &Desk, method: Method, id: &str, body: &Value, more: &[(&
 /// The hidden fields of the form that publishes what was shown.
 fn shown_fields(page: &str) -> Vec<(String, String)> {
     let section =
-        page.split(r#"id="difference""#).nth(1).and_then(|rest| rest.split("</section>").next()).unwrap_or_default();
+        page.split(r#"id="proposal""#).nth(1).and_then(|rest| rest.split("</section>").next()).unwrap_or_default();
     let plain =
         |text: &str| text.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
     let fields = section.split(r#"<input type="hidden" name=""#).skip(1).filter_map(|field| {

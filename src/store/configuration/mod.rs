@@ -18,7 +18,11 @@ use file::{Home, Kept, version_of};
 use futures_util::{FutureExt as _, future::BoxFuture};
 use jiff::Timestamp;
 use similar::TextDiff;
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 use tokio::{
     sync::{Mutex, Semaphore},
     task::{JoinError, spawn_blocking},
@@ -39,6 +43,8 @@ pub trait Loader: Send + Sync + 'static {
     /// Warnings, or else every problem; `name` is the file's. It may take seconds.
     fn check(&self, name: &str, text: &str) -> Result<Vec<Problem>, Vec<Problem>>;
     fn reload(&self) -> BoxFuture<'static, Result<ReloadReport, ReloadFailure>>;
+    /// The JSON Schema of a configuration.
+    fn schema(&self) -> String;
 }
 
 /// The configuration in its file. Clones are the same one.
@@ -55,12 +61,20 @@ struct Inner {
     change: Arc<Mutex<()>>,
     /// One permit: one check at a time.
     checks: Semaphore,
+    /// It takes a moment to make.
+    schema: OnceLock<Arc<str>>,
 }
 
 impl FileConfiguration {
     /// Reads nothing yet. `None`: the configuration is part of the program, and can only be seen.
     pub fn new(file: Option<PathBuf>, loader: Arc<dyn Loader>) -> Self {
-        let inner = Inner { home: file.map(Home::new), loader, change: Arc::default(), checks: Semaphore::new(1) };
+        let inner = Inner {
+            home: file.map(Home::new),
+            loader,
+            change: Arc::default(),
+            checks: Semaphore::new(1),
+            schema: OnceLock::new(),
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -112,6 +126,10 @@ impl Configurations for FileConfiguration {
             done.await.unwrap_or_else(|fault| Err(fault_of(&fault)))
         }
         .boxed()
+    }
+
+    fn schema(&self) -> Arc<str> {
+        Arc::clone(self.inner.schema.get_or_init(|| self.inner.loader.schema().into()))
     }
 
     fn versions(&self) -> Told<Vec<Version>> {
@@ -184,7 +202,8 @@ impl Inner {
         match self.loader.reload().await {
             Ok(report) => {
                 // It is in force already: that it cannot be kept must not look like a failure.
-                if let Err(error) = home.keep(&text, Some(&by), Timestamp::now()) {
+                let kept = if text == before { Ok(()) } else { home.keep(&text, Some(&by), Timestamp::now()) };
+                if let Err(error) = kept {
                     warn!(%error, "a published configuration is in force, and was not kept among its versions");
                 }
                 info!(account = by, generation = report.generation, "a configuration was published");

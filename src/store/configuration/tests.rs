@@ -33,6 +33,10 @@ impl Loader for Desk {
         loaded.map(|config| config.warnings).map_err(|problems| problems.into_iter().collect())
     }
 
+    fn schema(&self) -> String {
+        config::schema_text(&provider::catalog())
+    }
+
     fn reload(&self) -> BoxFuture<'static, Result<ReloadReport, ReloadFailure>> {
         let refusal = self.refuses.lock().unwrap().clone();
         let result = match refusal {

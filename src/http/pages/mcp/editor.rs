@@ -12,6 +12,7 @@ use crate::{
         },
         login::Who,
         pages::{
+            findings,
             form::{Wrong, area, check, choice, field, hidden, line, summary},
             shell,
             text::{self, operations, servers as words},
@@ -150,11 +151,11 @@ fn show(who: &Who, status: StatusCode, draft: &Draft, told: Told) -> Response {
 fn difference(who: &Who, draft: &Draft, verdict: &Verdict, then: Action) -> Markup {
     let (action, label) = if then == Action::Remove { ("remove", words::REMOVE) } else { ("publish", words::PUBLISH) };
     html! {
-        section.card.trial #difference aria-labelledby="changes" role="status" {
+        section.trial #proposal aria-labelledby="changes" {
             h2 #changes { (words::DIFFERENCE) }
             p.soft { (words::DIFFERENCE_HELP) }
             @if verdict.difference.is_empty() { p { (operations::RELOAD_SAME) } }
-            @else { pre.code.card tabindex="0" { (verdict.difference) } }
+            @else { (findings::lines(&verdict.difference, "changes")) }
             @if !verdict.warnings.is_empty() {
                 div.notice { p { (words::WARNINGS) } ul { @for warning in &verdict.warnings { li { (warning) } } } }
             }
@@ -174,7 +175,7 @@ fn form(who: &Who, draft: &Draft, wrongs: &[Wrong]) -> Markup {
         unsaid.into_iter().chain(labels.iter().map(|label| (*label, *label))).collect()
     };
     html! {
-        form.editor method="post" action="/mcp/editor#main" {
+        form.sheet method="post" action="/mcp/editor#main" {
             (shell::csrf(who))
             (hidden(&[("server", &draft.server)]))
             @if draft.server.is_empty() { (line("id", words::ID, words::ID_HELP, &draft.id, wrongs)) }

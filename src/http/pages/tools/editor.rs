@@ -208,7 +208,7 @@ fn form(who: &Who, draft: &Draft, told: &Told) -> Markup {
         (words::POLICY, words::EDITOR_POLICY_HELP),
     ];
     html! {
-        form.editor method="post" action="/tool-editor" {
+        form.sheet method="post" action="/tool-editor" {
             (shell::csrf(who))
             (hidden(&[("tenant", &draft.tenant), ("tool", &draft.tool), ("version", &draft.version)]))
             @if draft.tool.is_empty() {
