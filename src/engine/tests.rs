@@ -1,12 +1,12 @@
 //! What only shows from inside: a fault of the engine itself.
 
-use super::{Engine, Source, publishing};
+use super::{Engine, Source, publishing, view::View};
 use crate::{
     asterisk::audiosocket::{Codec, Frame},
     call::EndReason,
     config,
     facts::CallFacts,
-    http::{ConfigurationError, Configurations as _, Draft},
+    http::{ConfigurationError, Configurations as _, Draft, EngineView as _},
     provider,
     telemetry::Metrics,
     tool::{Approved, HANGUP_CALL, Tool, ToolOutcome, ToolSpec},
@@ -160,5 +160,28 @@ async fn a_tool_that_panics_is_answered_and_the_call_goes_on() {
     };
     timeout(SOON, until_answered).await.unwrap();
     assert_eq!(engine.calls().view().active.len(), 1, "the call stands");
+    engine.stop().await;
+}
+
+/// The page *Tools* shows what calls did with a tool.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_registry_shows_a_tool_with_its_contexts_its_calls_and_their_audit() {
+    let engine = engine().await;
+    let mut caller = connect(&engine, 1).await;
+    let view = View(Arc::clone(&engine.shared));
+    let until_audited = async {
+        while view.tool_audits(None, HANGUP_CALL).is_empty() {
+            caller.next().await;
+        }
+    };
+    timeout(SOON, until_audited).await.unwrap();
+    let audit = view.tool_audits(None, HANGUP_CALL);
+    assert_eq!((&audit[0].audit["toolId"], &audit[0].audit["ok"]), (&HANGUP_CALL.into(), &true.into()));
+    let registries = view.tools();
+    let tool = registries[0].tools.iter().find(|tool| tool.name == HANGUP_CALL).unwrap();
+    assert_eq!((tool.contexts.as_slice(), tool.kind), (&["breaks".to_owned()][..], "builtin"));
+    assert_eq!((tool.policy.access, tool.policy.standing_approval), ("write", true));
+    assert_eq!(tool.figures.outcomes, [("done".to_owned(), 1)].into());
+    assert!(view.tool_audits(Some("acme"), HANGUP_CALL).is_empty(), "another tenant's calls are its own");
     engine.stop().await;
 }

@@ -45,8 +45,12 @@ for (const [name, options] of [
   await page.getByRole("button", { name: "Run it" }).click();
   await page.getByText("Step by step").waitFor();
   await take("tool-editor");
-  await page.goto(PAGE + "/mcp/editor?server=weather");
-  await page.getByLabel("Environment").fill("METNO_USER_AGENT=${METNO_USER_AGENT:-library.example}");
+  await page.goto(PAGE + "/mcp/editor");
+  await page.getByLabel("Name", { exact: true }).fill("bookings");
+  await page.getByLabel("Transport").selectOption("http");
+  await page.getByLabel("Address").fill("https://tools.example.com/mcp");
+  await page.getByLabel("Headers").fill("X-Library: ${LIBRARY:-town}");
+  await page.getByLabel("What its tools touch").selectOption("write");
   await page.getByRole("button", { name: "Check, and show the difference" }).click();
   await page.getByText("This is what changes").waitFor();
   await take("server-editor");

@@ -8,7 +8,7 @@ export async function makesATool(page, look) {
   await page.getByRole("heading", { name: "Tools", level: 1 }).waitFor();
   await page.getByText("opening_hours").waitFor();
   await look(page, "tools");
-  await page.getByLabel("Name, description, kind or context").fill("weather");
+  await page.getByLabel("Name, kind or words").fill("weather");
   await page.getByRole("button", { name: "Search" }).click();
   await page.getByText("mcp_weather_get_atis").waitFor();
   check((await page.getByText("opening_hours").count()) === 0, "only what was looked for is shown");

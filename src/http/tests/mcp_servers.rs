@@ -57,6 +57,7 @@ fn shown_fields(page: &str) -> Vec<(String, String)> {
     fields.filter(|(name, _)| name != "csrf").collect()
 }
 
+/// M8: the page adds a server, and what is wrong is told beside its field.
 #[tokio::test]
 async fn a_server_is_added_with_a_form_after_its_difference_was_shown() {
     let desk = desk();
@@ -109,7 +110,7 @@ async fn a_server_is_added_with_a_form_after_its_difference_was_shown() {
     );
 }
 
-/// [S] 33: values of the environment are never shown; who sends the mask back keeps them.
+/// M8, M32, M33: the page edits and removes a server. Values of the environment are never shown; who sends the mask back keeps them.
 #[tokio::test]
 async fn a_server_is_changed_without_its_secrets_being_shown_and_removed() {
     let desk = desk();
@@ -185,6 +186,7 @@ async fn a_file_that_is_written_in_another_way_is_left_to_people() {
     );
 }
 
+/// M8: the same for programs.
 #[tokio::test]
 async fn programs_write_read_and_remove_servers() {
     let desk = desk();

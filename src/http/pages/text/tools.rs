@@ -2,7 +2,7 @@
 
 pub const TENANT: &str = "Tenant";
 pub const NO_TENANT: &str = "contexts without a tenant";
-pub const SEARCH_FOR: &str = "Name, description, kind or context";
+pub const SEARCH_FOR: &str = "Name, kind or words";
 pub const VERSION: &str = "Registry version";
 pub const COUNT: &str = "Tools";
 pub const NONE_FOUND: &str = "No tool is like that.";
