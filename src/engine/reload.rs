@@ -32,7 +32,8 @@ pub enum Source {
 /// Builds what a configuration describes; the message names every part that could not be built.
 pub(super) fn build(number: u64, config: Config, workshop: &Workshop) -> Result<Generation, String> {
     let lines = config.lines.clone();
-    let generation = Generation::build(number, config, workshop).map_err(|errors| in_words(&told(&lines, &errors)).join("\n"))?;
+    let generation =
+        Generation::build(number, config, workshop).map_err(|errors| in_words(&told(&lines, &errors)).join("\n"))?;
     tell_tools(&generation);
     Ok(generation)
 }
@@ -181,8 +182,7 @@ impl Shared {
         let mut workshop = self.workshop(&config);
         workshop.definitions = workshop::read(&config).map_err(refused)?;
         let lines = config.lines.clone();
-        let next =
-            Generation::build(before.number + 1, config, &workshop)
+        let next = Generation::build(before.number + 1, config, &workshop)
             .map_err(|errors| refused(in_words(&told(&lines, &errors))))?;
         let changed = changed(&before.config, &next.config);
         let needs_restart = needs_restart(&self.bound, &next.config);

@@ -7,8 +7,8 @@ use crate::{
     config::{Context, ProviderConfig},
     facts::CallId,
     http::{
-        About, CallsView, Check, ContextView, EngineView, LiveEntry, McpStatus, McpTest, MediaView, ProviderView, Readiness,
-        ReloadFailure, ReloadReport, SystemView,
+        About, CallsView, Check, ContextView, EngineView, LiveEntry, McpStatus, McpTest, MediaView, ProviderView,
+        Readiness, ReloadFailure, ReloadReport, SystemView,
     },
     remote::health::Breaker,
 };

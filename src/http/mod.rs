@@ -27,7 +27,8 @@ mod tools_api;
 mod view;
 
 pub use configuration::{
-    Configuration, ConfigurationError, Configurations, Draft, KeptVersion, Published, TEXT_BYTES_MAX, Told, Verdict, Version,
+    Configuration, ConfigurationError, Configurations, Draft, KeptVersion, Published, TEXT_BYTES_MAX, Told, Verdict,
+    Version,
 };
 pub use login::{Account, AccountError, Accounts, Role, random_password};
 pub use serve::serve;
@@ -36,8 +37,9 @@ pub use tools_api::{
     Answer, Problem, Seen, StoreError, StoredTool, TokenError, Tokens, ToolStore, Trial, tools_router,
 };
 pub use view::{
-    About, ActiveCall, CallHead, CallsView, Check, ContextView, EndedCall, EngineView, LiveEntry, McpServerView, McpStatus, McpTest,
-    McpTestedTool, McpToolView, MediaView, ProviderView, Readiness, ReloadFailure, ReloadReport, SystemView,
+    About, ActiveCall, CallHead, CallsView, Check, ContextView, EndedCall, EngineView, LiveEntry, McpServerView,
+    McpStatus, McpTest, McpTestedTool, McpToolView, MediaView, ProviderView, Readiness, ReloadFailure, ReloadReport,
+    SystemView,
 };
 
 use axum::{

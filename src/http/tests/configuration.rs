@@ -8,7 +8,8 @@ use crate::{
 };
 use std::{fs, path::PathBuf};
 
-pub const YAML: &str = "providers: { a: { scripted: { script: [silence] } } }\ncontexts:\n  sales: { prompt: Test, provider: a }\n";
+pub const YAML: &str =
+    "providers: { a: { scripted: { script: [silence] } } }\ncontexts:\n  sales: { prompt: Test, provider: a }\n";
 
 /// Reads the file with the real checks.
 pub struct Loads {
@@ -168,8 +169,7 @@ async fn a_session_needs_its_token_and_publishes_in_its_own_name() {
     let login = desk.log_in(Role::Admin).await;
     let version = format!("\"{}\"", text_of(&read(&desk).await, "version"));
     let body = json!({ "text": format!("{YAML}# one\n") }).to_string();
-    let mut headers =
-        vec![("cookie", &*login.cookie), ("content-type", "application/json"), ("if-match", &*version)];
+    let mut headers = vec![("cookie", &*login.cookie), ("content-type", "application/json"), ("if-match", &*version)];
     let forged = send(&desk.router, Method::PUT, PATH, &headers, Body::from(body.clone())).await;
     assert_eq!((forged.status, desk.loader.text().as_str()), (StatusCode::FORBIDDEN, YAML));
     headers.push(("x-csrf-token", &*login.csrf));
@@ -227,7 +227,11 @@ async fn without_scripts_an_admin_sees_each_problem_with_its_line_mends_it_publi
     assert!(checked.status == StatusCode::OK && checked.text.contains("No problems."));
     assert!(checked.text.contains("prompt: Another") && desk.loader.text() == YAML, "a check publishes nothing");
     let look = edit(&desk, "look", &good, &seen).await;
-    assert!(look.text.starts_with("<p class=\"state good\" id=\"verdict\"") && !look.text.contains("<html"), "{}", look.text);
+    assert!(
+        look.text.starts_with("<p class=\"state good\" id=\"verdict\"") && !look.text.contains("<html"),
+        "{}",
+        look.text
+    );
     let published = edit(&desk, "publish", &good, &seen).await;
     assert!(published.status == StatusCode::OK && published.text.contains("Published"), "{}", published.text);
     assert_eq!(desk.loader.text(), good);
@@ -252,7 +256,9 @@ async fn who_was_too_late_keeps_what_they_wrote_and_sees_how_it_differs() {
     assert_eq!(publish(&desk, &ada, &seen).await.status, StatusCode::OK);
     let late = edit(&desk, "publish", &bob, &seen).await;
     assert_eq!((late.status, desk.loader.text()), (StatusCode::CONFLICT, ada));
-    for shown in ["token changed it", "<del>-  sales: { prompt: By Ada", "<ins>+  sales: { prompt: By Bob", "By Bob, provider"] {
+    for shown in
+        ["token changed it", "<del>-  sales: { prompt: By Ada", "<ins>+  sales: { prompt: By Bob", "By Bob, provider"]
+    {
         assert!(late.text.contains(shown), "{shown}: {}", late.text);
     }
     // The page knows now what it would replace.

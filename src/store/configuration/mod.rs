@@ -18,7 +18,11 @@ use file::{Home, Kept, version_of};
 use futures_util::{FutureExt as _, future::BoxFuture};
 use jiff::Timestamp;
 use similar::TextDiff;
-use std::{path::PathBuf, sync::{Arc, OnceLock}, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 use tokio::{
     sync::{Mutex, Semaphore},
     task::{JoinError, spawn_blocking},
@@ -64,8 +68,13 @@ struct Inner {
 impl FileConfiguration {
     /// Reads nothing yet. `None`: the configuration is part of the program, and can only be seen.
     pub fn new(file: Option<PathBuf>, loader: Arc<dyn Loader>) -> Self {
-        let inner =
-            Inner { home: file.map(Home::new), loader, change: Arc::default(), checks: Semaphore::new(1), schema: OnceLock::new() };
+        let inner = Inner {
+            home: file.map(Home::new),
+            loader,
+            change: Arc::default(),
+            checks: Semaphore::new(1),
+            schema: OnceLock::new(),
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -176,7 +185,8 @@ impl Inner {
         if text.len() > TEXT_BYTES_MAX {
             return Err(ConfigurationError::TooLong);
         }
-        let home = self.home.as_ref().ok_or_else(|| ConfigurationError::ReadOnly("it is part of the program".into()))?;
+        let home =
+            self.home.as_ref().ok_or_else(|| ConfigurationError::ReadOnly("it is part of the program".into()))?;
         if let Some(why) = home.read_only() {
             return Err(ConfigurationError::ReadOnly(why));
         }

@@ -10,8 +10,10 @@ use std::{
 };
 use tempfile::TempDir;
 
-const GOOD: &str = "providers: { a: { scripted: { script: [silence] } } }\ncontexts:\n  sales: { prompt: Test, provider: a }\n";
-const BAD: &str = "providers: { a: { scripted: { script: [silence] } } }\ncontexts:\n  sales: { promt: Test, provider: b }\n";
+const GOOD: &str =
+    "providers: { a: { scripted: { script: [silence] } } }\ncontexts:\n  sales: { prompt: Test, provider: a }\n";
+const BAD: &str =
+    "providers: { a: { scripted: { script: [silence] } } }\ncontexts:\n  sales: { promt: Test, provider: b }\n";
 
 /// What the engine would do, without one.
 struct Desk {
@@ -155,7 +157,9 @@ async fn a_text_with_problems_is_told_all_of_them_with_their_lines_and_leaves_no
     let told: Vec<_> = verdict.problems.iter().map(|problem| (problem.line, problem.path.as_str())).collect();
     assert_eq!(told, [(3, "contexts.sales.promt"), (3, "contexts.sales.provider")]);
     assert!(verdict.problems[0].hint.as_deref().is_some_and(|hint| hint.contains("prompt")));
-    assert!(verdict.difference.contains("-  sales: { prompt: Test") && verdict.difference.contains("+  sales: { promt"));
+    assert!(
+        verdict.difference.contains("-  sales: { prompt: Test") && verdict.difference.contains("+  sales: { promt")
+    );
     assert_eq!(place.configuration.check(BAD.into()).await.unwrap(), verdict, "a check says the same");
     assert_eq!((place.text().as_str(), place.files(), place.engine.running().0), (GOOD, 1, 1));
 }

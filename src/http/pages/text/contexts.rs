@@ -28,7 +28,8 @@ pub const WARNING: &str = "Perhaps not meant:";
 pub const DIFFERENCE: &str = "Difference to what runs";
 pub const MORE_LINES: &str = "… and more";
 pub const PUBLISHED: &str = "Published: new calls have it.";
-pub const AGAIN: &str = "Below is how your text differs from what is there now. Publishing again puts yours in its place.";
+pub const AGAIN: &str =
+    "Below is how your text differs from what is there now. Publishing again puts yours in its place.";
 
 pub const HELP: &str = "Keys at the cursor";
 pub const ROOT: &str = "the whole file";
@@ -45,7 +46,8 @@ pub const BY_HAND: &str = "somebody, in the file itself";
 pub const CURRENT: &str = "in the file now";
 pub const LOOK: &str = "Look at it";
 pub const ROLL_BACK: &str = "Roll back to this";
-pub const ROLL_BACK_HELP: &str = "Publishes this text again, for new calls. The one that is there now stays among the versions.";
+pub const ROLL_BACK_HELP: &str =
+    "Publishes this text again, for new calls. The one that is there now stays among the versions.";
 pub const NO_DIFFERENCE: &str = "It is what runs.";
 pub const WHOLE_TEXT: &str = "The whole text";
 
