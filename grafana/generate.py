@@ -481,6 +481,21 @@ capacity = dashboard(
                       (rate("offhook_records_total", times=60), "taken"), (rate("offhook_records_expired_total", times=60), "expired"),
                       (rate("offhook_records_retries_total", "step", times=60), "tried again: {{step}}"), (rate("offhook_records_lost_total", "why", times=60), "lost: {{why}}"), unit="cpm"),
         ],
+        "Recordings": [
+            over_time("Being written", "Recordings of running calls, and parts of them, of a second each, that wait for the disk. A second line that climbs: the disk is too slow.",
+                      (f"sum(offhook_recording_files{{{ENGINE}}})", "recordings"), (f"sum(offhook_recording_parts_waiting{{{ENGINE}}})", "parts that wait"), unit="short"),
+            over_time("Onto the disk", "Bytes of recordings.", (rate("offhook_recording_bytes_total"), "written"), unit="Bps"),
+            over_time("Finished, expired", "Recordings whose calls have ended, and how: whole, with silence where sound was lost, or deleted because the caller did not want it; and those that were too old.",
+                      (rate("offhook_recordings_total", "outcome", times=60), "{{outcome}}"), (rate("offhook_recordings_expired_total", times=60), "expired"), unit="cpm"),
+            over_time("Sound lost", "Seconds of calls per minute that are silent in their recordings (docs/records.md).",
+                      (rate("offhook_recording_lost_seconds_total", "why", times=60), "{{why}}"), unit="short"),
+        ],
+        "Page": [
+            over_time("Who is there", "Browsers that are logged in, and connections that watch calls live.",
+                      (f"sum(offhook_page_sessions{{{ENGINE}}})", "logged in"), (f"sum(offhook_page_watchers{{{ENGINE}}})", "watching"), unit="short"),
+            over_time("Attempts to log in", "Many that are refused or limited: somebody guesses passwords.",
+                      (rate("offhook_logins_total", "outcome", times=60), "{{outcome}}"), unit="cpm"),
+        ],
     },
 )
 

@@ -9,10 +9,12 @@ use offhook::{
 };
 use std::{
     future::Future,
+    io::IsTerminal as _,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::warn;
 
 #[derive(Args)]
 pub struct RunArguments {
@@ -71,14 +73,24 @@ async fn serve(file: &Path, config: Config, metrics: Metrics) -> anyhow::Result<
     Ok(())
 }
 
-/// Makes the first account where there is none, and tells its password here, once: the log is no place for it.
+/// Makes the first account where there is none, and tells its password here, once: to a terminal, since what is printed
+/// elsewhere becomes a log.
 pub fn welcome(accounts: &Path, page: std::net::SocketAddr) {
-    match Accounts::new(accounts).first() {
+    let book = Accounts::new(accounts);
+    let file = accounts.display();
+    if !std::io::stdout().is_terminal() {
+        if book.list().is_ok_and(|all| all.is_empty()) {
+            warn!(
+                "nobody can log in to the page yet; make an account: offhook account add NAME --role admin --accounts {file}"
+            );
+        }
+        return;
+    }
+    match book.first() {
         Ok(None) => {}
         Ok(Some(password)) => println!(
             "\nThe page is at http://{page}/ and nobody has an account there yet. Log in as\n\n    name      admin\n    \
-             password  {password}\n\nThis is told once. Accounts are in {}; change them with: offhook account\n",
-            accounts.display()
+             password  {password}\n\nThis is told once. Accounts are in {file}; change them with: offhook account\n",
         ),
         // Calls are more important than the page.
         Err(error) => eprintln!("offhook: nobody can log in to the page yet: {error}"),

@@ -55,6 +55,8 @@ pub(super) enum Content {
     Json(SchemaOf),
     /// Server-sent events, whose data is JSON.
     Events,
+    /// A file of this media type.
+    File(&'static str),
     /// JSON, or another media type when it is asked for.
     Either(SchemaOf, &'static [&'static str]),
 }

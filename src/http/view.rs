@@ -117,7 +117,7 @@ pub struct McpServerView {
     pub last_error: Option<String>,
     pub tools: Vec<McpToolView>,
     /// Exposed names that contexts list and that the server, which is up, has no tool for.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
 }
 

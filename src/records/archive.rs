@@ -112,7 +112,7 @@ pub enum ArchiveError {
     Unreadable(serde_json::Error),
     #[error("the spool of records cannot be read or written: {0}")]
     Spool(io::Error),
-    #[error("a recording cannot be deleted: {0}")]
+    #[error("a recording cannot be read or deleted: {0}")]
     Recording(io::Error),
     #[error("the archive of calls failed: {0}")]
     Failed(String),

@@ -1,6 +1,9 @@
 //! Records as the page reads them: beside the writer, a few questions at a time, each within a limit.
 
-use super::{Archive as _, ArchiveError, Hour, Record, Row, Search, Sqlite, archive_file, delete};
+use super::{
+    Archive as _, ArchiveError, Hour, Record, Row, Search, Sqlite, Waveform, archive_file, delete, open_recording,
+    recording_file,
+};
 use crate::facts::CallId;
 use jiff::Timestamp;
 use std::{
@@ -20,6 +23,11 @@ const AT_ONCE: usize = 2;
 const TURN_MAX: Duration = Duration::from_secs(5);
 /// With 100,000 records the longest answer takes a fiftieth of it.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// Columns of a waveform: about as many as a picture of a call has points across.
+const WAVEFORM_COLUMNS: usize = 800;
+/// Longer recordings are played, not drawn: an hour takes about a third of a second to look through.
+const WAVEFORM_SECONDS_MAX: f64 = 4.0 * 3_600.0;
 
 /// Why a question had no answer.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +81,30 @@ impl Reader {
     /// When the archive cannot be read, or not in time.
     pub async fn hours(&self, since: Timestamp, until: Timestamp) -> Result<Vec<Hour>, ReadError> {
         self.ask(move |archive| archive.hours(since, until)).await
+    }
+
+    /// Where the recording of a call would be.
+    pub fn recording(&self, id: CallId) -> PathBuf {
+        recording_file(&self.inner.directory, id)
+    }
+
+    /// How loud both sides of a call were; `None` without a recording, or with one that is too long to look through.
+    ///
+    /// # Errors
+    /// When the recording cannot be read.
+    pub async fn waveform(&self, record: &Record) -> Result<Option<Waveform>, ReadError> {
+        let is_drawn = record.recording.as_ref().is_some_and(|recorded| recorded.seconds <= WAVEFORM_SECONDS_MAX);
+        if !is_drawn {
+            return Ok(None);
+        }
+        let (inner, id) = (Arc::clone(&self.inner), record.id);
+        self.in_turn(move || {
+            let Some(mut file) = open_recording(&inner.directory, id).map_err(ArchiveError::Recording)? else {
+                return Ok(None);
+            };
+            Waveform::read(&mut file, WAVEFORM_COLUMNS).map(Some).map_err(ArchiveError::Recording)
+        })
+        .await
     }
 
     /// Deletes what is kept of a call, wherever it is; `false` where nothing was.

@@ -89,6 +89,18 @@ async function reads(page) {
   await page.getByText("The agent gave no answer although the caller waited.").waitFor();
   await page.getByText("Hello, are you open on Sunday?").waitFor();
   check((await page.locator("rect.agent").count()) === 5, "each answer is on the time axis");
+  await page.getByRole("button", { name: /^Play from 0:07/ }).first().click();
+  const heard = (from, to) => page.waitForFunction(([from, to]) => {
+    const { currentTime, paused } = document.getElementById("sound");
+    return !paused && currentTime > from && currentTime < to;
+  }, [from, to]);
+  await heard(7, 9);
+  check((await page.locator("svg.sound path").count()) === 2, "both sides are drawn");
+  const axis = page.locator("#timeline .scroll > svg");
+  const { width } = await axis.boundingBox();
+  await axis.click({ position: { x: width / 2, y: 60 } });
+  await heard(12, 30);
+  await page.evaluate(() => document.getElementById("sound").pause());
   await page.locator(".tools summary").first().click();
   await page.getByText("gate_decision").first().waitFor();
   await look(page, "one call");

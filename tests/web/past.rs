@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use offhook::{
     call::EndReason,
     facts::{CallId, Direction},
-    records::{Archive as _, Cost, Counts, Ending, Entry, Event, Record, Sqlite, Turn, Used},
+    records::{Archive as _, Cost, Counts, Ending, Entry, Event, Record, Recorded, Sqlite, Turn, Used, recording_file},
 };
 use serde_json::{Value, json};
 use std::path::Path;
@@ -16,6 +16,40 @@ pub fn keep(folder: &Path, calls: u32) {
     let now = Timestamp::now();
     let records: Vec<Record> = (1..=calls).rev().map(|number| record(number, now - age(number, calls))).collect();
     archive.put(&records).expect("a new archive takes records");
+    records.iter().filter(|record| record.recording.is_some()).for_each(|record| keep_sound(folder, record));
+}
+
+/// A hum for each side, as long as it speaks: the caller on the left.
+fn keep_sound(folder: &Path, record: &Record) {
+    const RATE: u32 = 8_000;
+    let data = (record.seconds * f64::from(RATE)) as u32 * 4;
+    let mut wav = Vec::from(*b"RIFF");
+    wav.extend((data + 36).to_le_bytes());
+    wav.extend(b"WAVEfmt \x10\0\0\0\x01\0\x02\0");
+    wav.extend(RATE.to_le_bytes().into_iter().chain((RATE * 4).to_le_bytes()).chain(*b"\x04\0\x10\0data"));
+    wav.extend(data.to_le_bytes());
+    let (mut speak, mut events) = ([false; 2], record.entries.iter().peekable());
+    for sample in 0..data / 4 {
+        let at = f64::from(sample) / f64::from(RATE);
+        while let Some(entry) = events.next_if(|entry| entry.at_ms as f64 <= at * 1_000.0) {
+            match entry.event {
+                Event::CallerSpeaks => speak[0] = true,
+                Event::CallerFinished => speak[0] = false,
+                Event::AgentSpeaks => speak[1] = true,
+                Event::AgentFinished | Event::BargeIn { .. } => speak[1] = false,
+                _ => {}
+            }
+        }
+        for (side, hertz) in [(0, 180.0), (1, 140.0)] {
+            // Some four syllables a second, none like the other.
+            let syllable = (at * 13.0).sin().abs() * (0.6 + 0.4 * (at * 3.7 + f64::from(side)).sin());
+            let level = if speak[side as usize] { 9_000.0 * syllable } else { 30.0 };
+            wav.extend(((level * (at * hertz * std::f64::consts::TAU).sin()) as i16).to_le_bytes());
+        }
+    }
+    let file = recording_file(folder, record.id);
+    std::fs::create_dir_all(file.parent().expect("a folder")).expect("a folder of the test's own");
+    std::fs::write(file, wav).expect("a folder of the test's own");
 }
 
 fn age(number: u32, calls: u32) -> SignedDuration {
@@ -39,8 +73,10 @@ fn record(number: u32, began: Timestamp) -> Record {
     let seconds = entries.last().map_or(5.0, |last| last.at_ms as f64 / 1_000.0 + 1.5);
     let context = ["library", "reservations", "library"][number as usize % 3];
     let provider = if number.is_multiple_of(5) { "gemini" } else { "openai" };
+    let id = CallId::random();
+    let recorded = Recorded { file: format!("{id}.wav"), began_ms: 0, seconds, lost_seconds: Default::default() };
     Record {
-        id: CallId::random(),
+        id,
         began,
         seconds,
         direction: Direction::Inbound,
@@ -65,7 +101,7 @@ fn record(number: u32, began: Timestamp) -> Record {
         turns,
         entries,
         left_out: 0,
-        recording: None,
+        recording: (reason == EndReason::AgentSilent).then_some(recorded),
         usage: vec![Used {
             provider: provider.into(),
             tokens: [("input_audio".into(), 1_843), ("output_audio".into(), 902), ("output_text".into(), 211)].into(),

@@ -13,7 +13,7 @@ use crate::{
 use axum::{
     Json,
     body::{Body, Bytes},
-    extract::State,
+    extract::{Request, State},
     http::{HeaderValue, Method, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
@@ -21,6 +21,7 @@ use futures_util::stream;
 use jiff::{Timestamp, civil, tz::TimeZone};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tower_http::services::ServeFile;
 
 /// A page of a list.
 const LIMIT: usize = 50;
@@ -86,6 +87,11 @@ pub fn add(routes: &mut Routes) {
         Content::Json(schema::<Record>),
     );
     routes.api(Method::GET, "/api/v1/calls/{id}", Door::Api(Role::Viewer), show, doc);
+    let doc = Doc::new("The sound of a call, also of one that lasts: the caller on the left, the agent on the right.")
+        .answer(200, "All of it.", Content::File("audio/wav"))
+        .answer(206, "The part that the header Range asks for.", Content::File("audio/wav"))
+        .answer(416, "The header Range asks for what is not there.", Content::Nothing);
+    routes.api(Method::GET, "/api/v1/calls/{id}/recording", Door::Api(Role::Operator), recording, doc);
     let doc = Doc::new("Deletes everything that is kept of a call.").answer(204, "It is deleted.", Content::Nothing);
     routes.api(Method::DELETE, "/api/v1/calls/{id}", Door::Api(Role::Admin), delete, doc);
 }
@@ -223,6 +229,21 @@ async fn show(State(app): State<App>, who: Who, Id(id): Id) -> Result<Json<Recor
     let record = app.history.as_ref().ok_or_else(no_records)?.get(id).await.map_err(|error| unread(&error))?;
     let record = record.ok_or_else(|| problem(StatusCode::NOT_FOUND, "no record of this call is kept"))?;
     Ok(Json(private::record(&who, record)))
+}
+
+/// Parts of it are answered as well, so that a browser can begin anywhere.
+async fn recording(State(app): State<App>, Id(id): Id, request: Request) -> Result<Response, Response> {
+    let file = app.history.as_ref().ok_or_else(no_records)?.recording(id);
+    match ServeFile::new(file).try_call(request).await {
+        Ok(answer) if answer.status() == StatusCode::NOT_FOUND => {
+            Err(problem(StatusCode::NOT_FOUND, "no recording of this call is kept"))
+        }
+        Ok(answer) => Ok(answer.map(Body::new)),
+        Err(error) => {
+            tracing::warn!(%error, "a recording could not be read");
+            Err(problem(StatusCode::SERVICE_UNAVAILABLE, "the recording cannot be read; the log says why"))
+        }
+    }
 }
 
 async fn delete(State(app): State<App>, who: Who, Id(id): Id) -> Result<StatusCode, Response> {

@@ -142,6 +142,9 @@ fn contents(content: &Content, schemas: &mut SchemaGenerator) -> Map<String, Val
             let event = json!({ "type": "object", "properties": { "event": field, "data": field } });
             [("text/event-stream".to_owned(), json!({ "schema": event }))].into_iter().collect()
         }
+        Content::File(kind) => {
+            [((*kind).to_owned(), json!({ "schema": { "type": "string", "format": "binary" } }))].into_iter().collect()
+        }
         Content::Either(schema, kinds) => {
             [json(schema(schemas))].into_iter().chain(kinds.iter().map(|kind| text(kind))).collect()
         }

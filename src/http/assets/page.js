@@ -66,5 +66,39 @@ if (story?.dataset.stream) {
   });
 }
 
+// Recordings: from any line of the transcript, and from any point of the time axis.
+const sound = document.getElementById("sound");
+if (sound) {
+  const began = Number(sound.dataset.began);
+  const from = (at) => {
+    sound.currentTime = Math.max(0, (at - began) / 1000);
+    // Who pauses it before it begins means that.
+    sound.play().catch(() => {});
+  };
+  for (const line of document.querySelectorAll(".story li")) {
+    const at = line.querySelector(".at");
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "at";
+    button.textContent = at.textContent;
+    button.setAttribute("aria-label", `${sound.dataset.from} ${at.textContent}`);
+    button.onclick = () => from(Number(line.dataset.at));
+    at.replaceWith(button);
+  }
+  const length = Number(document.getElementById("timeline").dataset.length);
+  const head = document.getElementById("playhead");
+  const axis = head.ownerSVGElement;
+  axis.classList.add("plays");
+  axis.onclick = (event) => {
+    const { left, width } = axis.getBoundingClientRect();
+    from(((event.clientX - left) / width) * length);
+  };
+  sound.ontimeupdate = () => {
+    const place = `${((sound.currentTime * 1000 + began) * 100) / length}%`;
+    head.setAttribute("x1", place);
+    head.setAttribute("x2", place);
+  };
+}
+
 tick();
 setInterval(tick, 1000);

@@ -293,7 +293,7 @@ async fn passes(keeper: &Gatekeeper, door: Door, bytes_max: usize, request: Requ
     let Some(who) = keeper.who(&parts, door).await? else {
         return match (role, door) {
             (None, _) => Ok(Request::from_parts(parts, body)),
-            (Some(_), Door::Page(_)) => Err(to_log_in(&parts)),
+            (Some(_), Door::Page(_)) if is_for_a_window(&parts) => Err(to_log_in(&parts)),
             (Some(_), _) => Err(unknown()),
         };
     };
@@ -311,6 +311,12 @@ async fn passes(keeper: &Gatekeeper, door: Door, bytes_max: usize, request: Requ
         Some(session) => meant(request, &session, bytes_max).await,
         None => Ok(request),
     }
+}
+
+/// A script of a page, whose session is over, has no use for the log-in; what says nothing of its purpose is no browser of
+/// today.
+fn is_for_a_window(request: &Parts) -> bool {
+    request.headers.get("sec-fetch-dest").is_none_or(|purpose| purpose == "document")
 }
 
 /// A page that is asked for before the log-in comes after it.

@@ -1,7 +1,7 @@
-//! A call on a time axis: who spoke when, tools, interruptions, and what else happened.
+//! A call on a time axis: who spoke when and how loud, tools, interruptions, and what else happened.
 
 use super::{figures, plot::places, text};
-use crate::records::{Event, Record};
+use crate::records::{Event, Record, Waveform};
 use maud::{Markup, html};
 
 /// A time from–to, in milliseconds, and what it was.
@@ -17,6 +17,14 @@ struct Lane {
     stretches: Vec<Stretch>,
     /// Moments, by the names of their styles.
     marks: Vec<(u64, &'static str, String)>,
+    sound: Option<Sound>,
+}
+
+/// How loud one side was, while it was recorded.
+struct Sound {
+    from: u64,
+    to: u64,
+    peaks: Vec<u16>,
 }
 
 const LANE_HEIGHT: u64 = 30;
@@ -25,20 +33,27 @@ const BAR_HEIGHT: u64 = 16;
 const STEPS_S: [u64; 10] = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800];
 const TICKS_MAX: u64 = 10;
 
-pub fn draw(record: &Record) -> Markup {
+pub fn draw(record: &Record, sound: Option<Waveform>) -> Markup {
     let last = record.entries.iter().map(|entry| entry.at_ms).max().unwrap_or(0);
     let length = last.max((record.seconds * 1_000.0) as u64).max(1);
-    let lanes = lanes(record, length);
+    let mut lanes = lanes(record, length);
+    if let (Some(recorded), Some(Waveform { seconds, caller, agent })) = (&record.recording, sound) {
+        let (from, to) = (recorded.began_ms, recorded.began_ms + (seconds * 1_000.0) as u64);
+        for (lane, peaks) in lanes.iter_mut().zip([caller, agent]) {
+            lane.sound = Some(Sound { from, to, peaks });
+        }
+    }
     let height = LANE_HEIGHT * lanes.len() as u64;
     // A long call is wider than a phone.
     let wide = length > 90_000;
     html! {
-        figure.axis.card aria-label=(text::TIMELINE) {
+        figure.axis.card #timeline data-length=(length) aria-label=(text::TIMELINE) {
             div.names aria-hidden="true" { @for lane in &lanes { span { (lane.name) } } }
             div.scroll tabindex="0" role="group" aria-label=(text::TIMELINE) {
                 svg.wide[wide] role="img" aria-label=(told(&lanes)) width="100%" height=(height + 22) {
                     (ticks(length, height))
                     @for (index, lane) in lanes.iter().enumerate() { (lane.draw(index as u64 * LANE_HEIGHT, length)) }
+                    line.playhead #playhead x1="-9" x2="-9" y1="0" y2=(height) {}
                 }
             }
             (legend(&lanes))
@@ -47,7 +62,7 @@ pub fn draw(record: &Record) -> Markup {
 }
 
 fn lanes(record: &Record, length: u64) -> Vec<Lane> {
-    let lane = |name| Lane { name, stretches: Vec::new(), marks: Vec::new() };
+    let lane = |name| Lane { name, stretches: Vec::new(), marks: Vec::new(), sound: None };
     let (mut caller, mut agent, mut tools, mut events) =
         (lane(text::CALLER), lane(text::AGENT), lane(text::TOOLS), lane(text::EVENTS));
     let (mut caller_from, mut agent_from) = (None, None);
@@ -97,6 +112,7 @@ impl Lane {
         let middle = top + LANE_HEIGHT / 2;
         html! {
             line.grid x1="0" x2="100%" y1=(top + LANE_HEIGHT) y2=(top + LANE_HEIGHT) {}
+            @if let Some(sound) = &self.sound { (sound.draw(top, length)) }
             @for Stretch { from, to, style, title } in &self.stretches {
                 @let width = percent(to.saturating_sub(*from), length).max(0.15);
                 rect class=(style) x={ (percent(*from, length)) "%" } width={ (width) "%" } y=(bar) height=(BAR_HEIGHT) rx="3" {
@@ -107,6 +123,23 @@ impl Lane {
                 circle.mark.(*style) cx={ (percent(*at, length)) "%" } cy=(middle) r="5" {
                     title { (title) " " (figures::offset(*at)) }
                 }
+            }
+        }
+    }
+}
+
+impl Sound {
+    fn draw(&self, top: u64, length: u64) -> Markup {
+        let columns = self.peaks.len();
+        // Ears hear ratios: the square root shows quiet words as well.
+        let high = |peak: &u16| (f64::from(*peak) / 32_768.0).sqrt();
+        let above = self.peaks.iter().enumerate().map(|(x, peak)| format!("L{x} {:.2}", -high(peak)));
+        let below = self.peaks.iter().enumerate().rev().map(|(x, peak)| format!("L{x} {:.2}", high(peak)));
+        let outline: String = above.chain(below).collect();
+        html! {
+            svg.sound x={ (percent(self.from, length)) "%" } width={ (percent(self.to.saturating_sub(self.from), length)) "%" }
+                y=(top + 1) height=(LANE_HEIGHT - 2) viewBox={ "0 -1 " (columns) " 2" } preserveAspectRatio="none" {
+                path d={ "M0 0" (outline) "Z" } {}
             }
         }
     }

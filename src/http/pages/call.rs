@@ -27,6 +27,11 @@ async fn page(State(app): State<App>, who: Who, Id(id): Id) -> Result<Response, 
     let gone = || shell::refusal(&who, StatusCode::NOT_FOUND, text::GONE);
     let Some(reader) = &app.history else { return Ok(gone()) };
     let Some(record) = reader.get(id).await.map_err(|error| unread(&error))? else { return Ok(gone()) };
+    let drawn = match private::sees_all(&who) {
+        true => reader.waveform(&record).await,
+        false => Ok(None),
+    };
+    let (sound, undrawn) = drawn.map_or_else(|error| (None, Some(error)), |sound| (sound, None));
     let record = private::record(&who, record);
     let main = html! {
         p.path { a href="/history" { (text::HISTORY) } }
@@ -35,7 +40,10 @@ async fn page(State(app): State<App>, who: Who, Id(id): Id) -> Result<Response, 
             @if who.may(Role::Admin) { (ask(&who, &record)) }
         }
         (head(&who, &record))
-        section aria-labelledby="axis" { h2 #axis { (text::TIMELINE) } (axis::draw(&record)) }
+        section aria-labelledby="axis" { h2 #axis { (text::TIMELINE) } (axis::draw(&record, sound))
+                @if let Some(error) = undrawn { p.soft { (text::UNDRAWN) " (" (error) ")" } }
+                @if private::sees_all(&who) { (player(&record)) }
+            }
         div.columns {
             section aria-labelledby="story-head" {
                 h2 #story-head { (text::TRANSCRIPT) }
@@ -95,6 +103,24 @@ fn head(who: &Who, record: &Record) -> Markup {
             (fact(text::FRAMES, &counts.frames_dropped.to_string()))
             (fact(text::GENERATION, &record.generation.to_string()))
             div.id { dt { (text::CALL) } dd { code { (record.id) } } }
+        }
+    }
+}
+
+/// Scripts begin it where somebody points to.
+fn player(record: &Record) -> Markup {
+    html! {
+        @if let Some(recorded) = &record.recording {
+            @let address = format!("/api/v1/calls/{}/recording", record.id);
+            div.player {
+                audio #sound controls preload="metadata" src=(address) data-began=(recorded.began_ms)
+                    data-from=(text::PLAY_FROM) aria-label=(text::RECORDING) {}
+                span.soft { (text::SIDES) }
+                a href=(address) download=(recorded.file) { (text::DOWNLOAD) }
+            }
+            @for (why, seconds) in &recorded.lost_seconds {
+                p.soft { (text::LOST_SOUND) " " (text::seconds((seconds * 1_000.0) as u64)) " (" (why.replace('_', " ")) ")" }
+            }
         }
     }
 }

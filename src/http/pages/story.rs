@@ -10,7 +10,7 @@ pub fn line(entry: &Entry) -> Option<Markup> {
     if let Event::Said { speaker, text: said } = &entry.event {
         let agent = speaker == "agent";
         return Some(html! {
-            li.said.agent[agent].caller[!agent] {
+            li.said.agent[agent].caller[!agent] data-at=(entry.at_ms) {
                 span.at { (at) }
                 span.who { @if agent { (text::AGENT) } @else { (text::CALLER) } }
                 p { (said) }
@@ -18,5 +18,5 @@ pub fn line(entry: &Entry) -> Option<Markup> {
         });
     }
     let (kind, words) = text::event(&entry.event)?;
-    Some(html! { li.event.(kind) { span.at { (at) } p { (words) } } })
+    Some(html! { li.event.(kind) data-at=(entry.at_ms) { span.at { (at) } p { (words) } } })
 }

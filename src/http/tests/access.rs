@@ -61,9 +61,9 @@ impl Desk {
 }
 
 /// Which role an address needs, written down once more: a change of a door has to be meant.
-const TABLE: [(&str, &str, Option<Role>); 54] = {
+const TABLE: &[(&str, &str, Option<Role>)] = {
     use Role::{Admin, Operator, Viewer};
-    [
+    &[
         ("GET", "/live", None),
         ("GET", "/ready", None),
         ("GET", "/metrics", None),
@@ -92,6 +92,7 @@ const TABLE: [(&str, &str, Option<Role>); 54] = {
         ("POST", "/api/v1/live/{id}/hangup", Some(Operator)),
         ("GET", "/api/v1/calls", Some(Viewer)),
         ("GET", "/api/v1/calls/{id}", Some(Viewer)),
+        ("GET", "/api/v1/calls/{id}/recording", Some(Operator)),
         ("DELETE", "/api/v1/calls/{id}", Some(Admin)),
         ("GET", "/api/v1/openapi.json", Some(Viewer)),
         ("GET", "/providers", Some(Viewer)),
@@ -134,7 +135,7 @@ fn every_address_is_in_the_table() {
         (address.method.as_str().to_owned(), address.path, role)
     });
     let mut listed: Vec<_> = listed.collect();
-    let mut table: Vec<_> = TABLE.into_iter().map(|(method, path, role)| (method.to_owned(), path, role)).collect();
+    let mut table: Vec<_> = TABLE.iter().map(|&(method, path, role)| (method.to_owned(), path, role)).collect();
     listed.sort();
     table.sort();
     assert_eq!(listed, table);
@@ -150,7 +151,7 @@ fn is_refused(answer: &Answer) -> bool {
 #[tokio::test]
 async fn every_address_lets_in_its_role_and_those_above_it_and_nobody_else() {
     let id = CallId::random().to_string();
-    for (method, path, needed) in TABLE.into_iter() {
+    for &(method, path, needed) in TABLE {
         let Some(needed) = needed else { continue };
         let desk = Desk::new();
         let place = path.replace("{id}", &id).replace("{server}", "clock");
@@ -170,6 +171,16 @@ async fn every_address_lets_in_its_role_and_those_above_it_and_nobody_else() {
         let wrong = [("authorization", "Bearer 0123456789abcdee")];
         assert!(is_refused(&ask(&desk.router, method, &place, &wrong).await), "{path} with a wrong token");
     }
+}
+
+/// What a script asks for is no page to be shown.
+#[tokio::test]
+async fn a_script_whose_session_is_over_is_told_so() {
+    let desk = Desk::new();
+    let script = [("sec-fetch-dest", "empty"), ("sec-fetch-site", "same-origin")];
+    assert_eq!(ask(&desk.router, Method::GET, "/", &script).await.status, StatusCode::UNAUTHORIZED);
+    let window = [("sec-fetch-dest", "document"), ("sec-fetch-site", "same-origin")];
+    assert_eq!(ask(&desk.router, Method::GET, "/", &window).await.status, StatusCode::SEE_OTHER);
 }
 
 #[tokio::test]

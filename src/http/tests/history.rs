@@ -4,9 +4,9 @@ use super::{
     access::{Desk, Login},
     *,
 };
-use crate::records::{Archive as _, Ending, Record, Sqlite, Turn};
+use crate::records::{Archive as _, Ending, Record, Recorded, Sqlite, Turn, recording_file};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const WORDS: &str = "Zanzibar and nowhere else";
 const NUMBER: &str = "+15550199";
@@ -156,6 +156,69 @@ async fn one_call_is_told_with_its_axis_its_waterfall_its_tools_and_its_cost() {
         assert!(page.contains(part), "{part:?} is not on the page:\n{page}");
     }
     assert!(!page.contains("<script>alert"));
+}
+
+/// A recording of five seconds, one loud second of the caller at its end.
+fn desk_with_sound() -> (Desk, Record) {
+    let desk = Desk::new();
+    let mut record = record(0);
+    record.recording =
+        Some(Recorded { file: "call.wav".into(), began_ms: 3_000, seconds: 5.0, lost_seconds: BTreeMap::new() });
+    Sqlite::open(&desk.folder.path().join("calls.sqlite3")).unwrap().put(std::slice::from_ref(&record)).unwrap();
+    let mut wav = Vec::from(
+        *b"RIFF\x24\x71\x02\0WAVEfmt \x10\0\0\0\x01\0\x02\0\x40\x1f\0\0\0\x7d\0\0\x04\0\x10\0data\0\x71\x02\0",
+    );
+    wav.extend((0..5 * 8_000).flat_map(|sample| if sample < 4 * 8_000 { [0, 0, 0, 0] } else { [0, 0x20, 0, 0] }));
+    let file = recording_file(desk.folder.path(), record.id);
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(file, wav).unwrap();
+    (desk, record)
+}
+
+#[tokio::test]
+async fn a_recording_is_played_from_any_point_and_drawn_on_the_axis() {
+    let (desk, record) = desk_with_sound();
+    let login = desk.log_in(Role::Operator).await;
+    let path = format!("/api/v1/calls/{}/recording", record.id);
+    let whole = get(&desk, &login, &path).await;
+    assert_eq!((whole.status, &whole.headers["content-type"]), (StatusCode::OK, &"audio/wav".parse().unwrap()));
+    assert_eq!(whole.headers["content-length"], "160044");
+    assert_eq!(whole.headers["cache-control"], "no-store");
+    let part = [("cookie", &*login.cookie), ("range", "bytes=160040-")];
+    let part = ask(&desk.router, Method::GET, &path, &part).await;
+    assert_eq!((part.status, part.text.as_bytes()), (StatusCode::PARTIAL_CONTENT, &[0, 0x20, 0, 0][..]));
+    let beyond = [("cookie", &*login.cookie), ("range", "bytes=999999-")];
+    assert_eq!(ask(&desk.router, Method::GET, &path, &beyond).await.status, StatusCode::RANGE_NOT_SATISFIABLE);
+    let page = get(&desk, &login, &format!("/history/{}", record.id)).await.text;
+    // From the third second to the eighth of thirty; a quarter of full scale is half as high.
+    for part in [r#"<svg class="sound" x="10%" width="16.67%""#, "L799 -0.50L799 0.50", &format!("src=\"{path}\"")] {
+        assert!(page.contains(part), "{part:?} is not on the page:\n{page}");
+    }
+    let none = get(&desk, &login, &format!("/api/v1/calls/{}/recording", CallId::random())).await;
+    assert_eq!(none.status, StatusCode::NOT_FOUND);
+}
+
+/// A voice is more private than words.
+#[tokio::test]
+async fn viewers_hear_nothing() {
+    let (desk, record) = desk_with_sound();
+    let viewer = desk.log_in(Role::Viewer).await;
+    let path = format!("/api/v1/calls/{}/recording", record.id);
+    assert_eq!(get(&desk, &viewer, &path).await.status, StatusCode::FORBIDDEN);
+    let page = get(&desk, &viewer, &format!("/history/{}", record.id)).await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert!(!page.text.contains("<audio") && !page.text.contains("class=\"sound\""));
+}
+
+/// Somebody has written over the file.
+#[tokio::test]
+async fn what_is_no_recording_is_told_and_the_record_is_shown_all_the_same() {
+    let (desk, record) = desk_with_sound();
+    let login = desk.log_in(Role::Operator).await;
+    std::fs::write(recording_file(desk.folder.path(), record.id), "no sound").unwrap();
+    let page = get(&desk, &login, &format!("/history/{}", record.id)).await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert!(page.text.contains(WORDS) && page.text.contains("The recording cannot be drawn"), "{}", page.text);
 }
 
 #[tokio::test]
