@@ -40,7 +40,9 @@ export async function editsTheConfiguration(page, look) {
   await look(page, "contexts with a difference");
   await page.getByRole("button", { name: "Publish" }).click();
   await page.getByText("Published: new calls have it.").waitFor();
-  check((await generation(page)) === was + 1, "there is a new generation");
+  // News of MCP servers are a generation as well.
+  const published = await generation(page);
+  check(published > was, "there is a new generation");
   await look(page, "contexts, published");
 
   await page.getByRole("link", { name: /^Look at it/ }).nth(1).click();
@@ -49,7 +51,7 @@ export async function editsTheConfiguration(page, look) {
   await page.getByRole("button", { name: "Roll back to this" }).click();
   await page.getByText("Published: new calls have it.").waitFor();
   check((await page.getByLabel(AREA, { exact: true }).inputValue()) === before, "the text is as it was");
-  check((await generation(page)) === was + 2, "going back is a generation of its own");
+  check((await generation(page)) > published, "going back is a generation of its own");
 }
 
 // Two who edit at once.

@@ -65,6 +65,10 @@ for (const [name, options] of [
   await page.getByText("1 problem", { exact: true }).waitFor();
   await page.getByRole("link", { name: /^Line/ }).click();
   await page.locator("#help").getByText("contexts.library", { exact: true }).waitFor();
+  await page.locator("#text").evaluate((area) => {
+    area.rows = 18;
+    area.scrollTop = 0;
+  });
   await take("contexts");
   await context.close();
 }

@@ -122,11 +122,18 @@ const isVariable = (branch) => branch.pattern?.startsWith("\\$\\{");
 function kindOf(schema) {
   const kinds = branches(schema).filter((branch) => !isVariable(branch));
   const named = kinds.flatMap((branch) => branch.enum ?? (branch.const !== undefined ? [branch.const] : (branch.type ?? [])));
-  const told = [...new Set(named.filter((kind) => kind !== "null"))].join(" | ");
+  // That it has keys is seen below.
+  const told = [...new Set(named.filter((kind) => kind !== "null" && kind !== "object"))].join(" | ");
   return schema.default !== undefined && typeof schema.default !== "object" ? `${told}, ${help.dataset.default} ${schema.default}` : told;
 }
 
-const paragraphs = (text) => (text ?? "").replace(/\s+/g, " ");
+// What stands in backticks is code.
+function prose(name, text) {
+  const made = document.createElement(name);
+  const parts = (text ?? "").replace(/\s+/g, " ").split("`");
+  made.append(...parts.map((part, index) => (index % 2 === 1 ? element("code", part) : part)));
+  return made;
+}
 
 function keysOf(schema) {
   const list = document.createElement("dl");
@@ -139,7 +146,7 @@ function keysOf(schema) {
       const term = element("dt", "");
       term.append(element("code", key), " ", element("span", kindOf(value), "soft"));
       if (branch.required?.includes(key)) term.append(" ", element("strong", help.dataset.required));
-      list.append(term, element("dd", paragraphs(value.description).split(/(?<=\.) /, 1)[0]));
+      list.append(term, prose("dd", value.description?.split(/(?<=\.)\s/, 1)[0]));
     }
     if (typeof branch.additionalProperties === "object") {
       const term = element("dt", help.dataset.any, "soft");
@@ -165,7 +172,7 @@ function explain() {
   if (help.dataset.shown === path) return;
   help.dataset.shown = path;
   const keys = keysOf(here);
-  const parts = [element("code", path), element("p", paragraphs(here.description)), element("p", kindOf(here), "soft")];
+  const parts = [element("code", path), prose("p", here.description), element("p", kindOf(here), "soft")];
   help.lastElementChild.replaceChildren(...parts.filter((part) => part.textContent), ...(keys ? [keys] : []));
 }
 

@@ -77,10 +77,10 @@ pub fn lines(difference: &str, heading: &str) -> Markup {
         pre.diff.card tabindex="0" role="group" aria-labelledby=(heading) {
             @for line in difference.lines().take(LINES_SHOWN_MAX) {
                 @match line.as_bytes().first() {
-                    Some(b'+') => ins { (line) "\n" },
-                    Some(b'-') => del { (line) "\n" },
-                    Some(b'@') => span { (line) "\n" },
-                    _ => { (line) "\n" },
+                    Some(b'+') => ins { (line) },
+                    Some(b'-') => del { (line) },
+                    Some(b'@') => span { (line) },
+                    _ => i { (line) },
                 }
             }
             @if difference.lines().nth(LINES_SHOWN_MAX).is_some() { (words::MORE_LINES) }

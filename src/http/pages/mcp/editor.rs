@@ -151,7 +151,7 @@ fn show(who: &Who, status: StatusCode, draft: &Draft, told: Told) -> Response {
 fn difference(who: &Who, draft: &Draft, verdict: &Verdict, then: Action) -> Markup {
     let (action, label) = if then == Action::Remove { ("remove", words::REMOVE) } else { ("publish", words::PUBLISH) };
     html! {
-        section.trial #proposal aria-labelledby="changes" {
+        section #proposal aria-labelledby="changes" {
             h2 #changes { (words::DIFFERENCE) }
             p.soft { (words::DIFFERENCE_HELP) }
             @if verdict.difference.is_empty() { p { (operations::RELOAD_SAME) } }
