@@ -29,7 +29,7 @@ use super::{
     turns::Ears,
     words::{CallPlan, Input, Output},
 };
-use crate::tool::{CallPolicy, ToolCall, ToolError, ToolOutcome};
+use crate::tool::{CallAction, CallPolicy, ToolCall, ToolError, ToolOutcome};
 use std::{
     sync::Arc,
     time::{Duration, Instant},

@@ -71,7 +71,7 @@ fn read(file: &Path) -> (Option<Config>, Vec<Finding>) {
     let mut findings: Vec<Finding> = config.warnings.iter().map(|found| warning(found.to_string())).collect();
     match offhook::engine::check(config.clone()) {
         Ok(warnings) => {
-            findings.extend(warnings.into_iter().map(warning));
+            findings.extend(warnings.iter().map(|found| warning(found.to_string())));
             let (contexts, providers) = (config.contexts.len(), config.providers.len());
             let (contexts, providers) = (super::counted(contexts, "context"), super::counted(providers, "provider"));
             let says = format!("{}: no mistakes ({contexts}, {providers}), and all variables are set", file.display());
@@ -79,7 +79,7 @@ fn read(file: &Path) -> (Option<Config>, Vec<Finding>) {
             (Some(config), findings)
         }
         Err(problems) => {
-            findings.extend(problems.into_iter().map(problem));
+            findings.extend(problems.iter().map(|found| problem(found.to_string())));
             (None, findings)
         }
     }

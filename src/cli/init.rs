@@ -271,10 +271,10 @@ fn checked(plan: &write::Files, secrets: &Secrets) -> Option<Config> {
         Ok(config) => match offhook::engine::check(config.clone()) {
             Ok(warnings) => {
                 let own = config.warnings.iter().map(ToString::to_string);
-                own.chain(warnings).for_each(|warning| eprintln!("warning: {warning}"));
+                own.chain(warnings.iter().map(ToString::to_string)).for_each(|warning| eprintln!("warning: {warning}"));
                 return Some(config);
             }
-            Err(problems) => problems.join("\n"),
+            Err(problems) => problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
         },
         Err(problems) => problems.to_string(),
     };

@@ -1,4 +1,4 @@
-//! Where the places of a file are: for what is found only when something is built from it.
+//! What was written, and where its places are: for what is found only when something is built from it.
 
 use super::{
     problem::{Path, Problem},
@@ -6,14 +6,16 @@ use super::{
 };
 use std::{collections::HashMap, fmt, sync::Arc};
 
-/// The line of every place of one file. It holds no value of it.
+/// One file: its text, and the line of every place of it.
 #[derive(Clone, Default)]
 pub struct Lines {
     file: Arc<str>,
+    /// Keys of vendors' accounts can be in it.
+    text: Arc<str>,
     of: Arc<HashMap<String, usize>>,
 }
 
-/// What is where is no part of what was configured.
+/// What was written how is no part of what was configured.
 impl fmt::Debug for Lines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lines").finish_non_exhaustive()
@@ -21,10 +23,15 @@ impl fmt::Debug for Lines {
 }
 
 impl Lines {
-    pub(super) fn of(file: &str, root: &Node) -> Self {
+    pub(super) fn of(file: &str, text: &str, root: &Node) -> Self {
         let mut of = HashMap::new();
         enter(root, &Path::default(), &mut of);
-        Self { file: file.into(), of: Arc::new(of) }
+        Self { file: file.into(), text: text.into(), of: Arc::new(of) }
+    }
+
+    /// As it was written, with variables not yet put in.
+    pub fn text(&self) -> Arc<str> {
+        Arc::clone(&self.text)
     }
 
     /// A problem at `place` (`contexts.sales.tools[2]`), with its line, or that of as much of it as the file has.

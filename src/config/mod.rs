@@ -7,6 +7,7 @@
 //! - [`prompt`]: placeholders in prompts and greetings, filled per call
 //! - [`schema_text`], [`reference()`]: what is generated from the same source for editors and readers
 
+pub mod blocks;
 mod catalog;
 mod check;
 mod consistency;
@@ -127,7 +128,7 @@ fn compose(name: &str, text: &str, env: Env, catalog: &Catalog, report: &mut Rep
     let folder = std::path::Path::new(name).parent().unwrap_or(std::path::Path::new(""));
     let mut config = resolve::resolve(raw, &root, folder, catalog, report);
     consistency::check(&config, &root, catalog, report);
-    config.lines = Lines::of(name, &root);
+    config.lines = Lines::of(name, text, &root);
     config.warnings = consistency::warnings(&config, &root, name);
     Some(config)
 }
@@ -159,7 +160,7 @@ pub struct Config {
     pub records: Option<RecordsConfig>,
     pub mcp: McpConfig,
     pub prices: Prices,
-    /// For problems that show when something is built from it.
+    /// What was written; for problems that show when something is built from it.
     pub lines: Lines,
     /// What is right but probably not meant, in the order of the lines.
     pub warnings: Vec<Problem>,

@@ -1,12 +1,13 @@
 //! What is wrong with a configuration, in an operator's words.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::{fmt, sync::Arc};
 
 /// One mistake: where it is, what it is and, if it can be told, how to mend it.
 ///
 /// Values that came from environment variables never appear in it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Problem {
     /// The file as the operator named it.
     pub file: Arc<str>,

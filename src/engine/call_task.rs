@@ -11,7 +11,7 @@ use super::{
     ears::Ears,
     generation::Generation,
     line::Line,
-    live::Entered,
+    live::{Entered, Order},
     post::Post,
     story::Story,
     succession::{self, Succession},
@@ -316,7 +316,11 @@ impl CallTask<'_> {
                 self.rejected(name.reveal());
             }
             Note::Announced { tool } => info!(tool = tool.as_str(), "a tool takes long; the caller is told so"),
-            Note::Audit(line) => audit(line),
+            Note::Audit(line) => {
+                audit(line);
+                let context = self.generation.config.contexts.get(&self.facts.context);
+                self.shared.audits.keep(context.and_then(|context| context.tenant.as_deref()), line);
+            }
             Note::HandedOff { context } => info!(context = context.as_str(), "the call was handed to another context"),
             Note::Spoke { purpose } => self.shared.metrics.sentence(purpose),
             Note::FalseAlarm { why } => {

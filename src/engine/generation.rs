@@ -132,9 +132,9 @@ impl Generation {
         self.kit(context).remote_gate.clone()
     }
 
-    /// One line about the tools of each tenant.
-    pub fn registries(&self) -> impl Iterator<Item = (&str, &Registry)> {
-        self.tools.registries.iter().map(|(tenant, registry)| (tenant.as_deref().unwrap_or("(built-in)"), registry))
+    /// The tools of each tenant, and those of contexts without one.
+    pub fn registries(&self) -> impl Iterator<Item = (Option<&str>, &Registry)> {
+        self.tools.registries.iter().map(|(tenant, registry)| (tenant.as_deref(), registry))
     }
 
     /// Server and own name of a tool of an MCP server, by its exposed name.

@@ -9,21 +9,25 @@
 //! - `health`: which providers are left alone for a while
 //! - `bill`: what a call used, and what that costs
 //! - `post`: what a call leaves to be sent
+//! - `publishing`: the configuration file as the page changes it
 //! - `live`: who is on the line, and how the last calls ended
 
 mod admission;
 mod agent;
+mod audits;
 mod bill;
 mod call_task;
 mod calls;
 mod clips;
 mod ears;
 mod generation;
+mod inventory;
 mod line;
 mod live;
 mod mcp;
 mod opening;
 mod post;
+mod publishing;
 mod registries;
 mod reload;
 mod story;
@@ -119,6 +123,7 @@ pub(crate) struct Shared {
     health: Arc<Health>,
     wards: Arc<Wards>,
     latencies: Arc<Latencies>,
+    audits: audits::LastAudits,
     studio: Arc<Studio>,
     media: Arc<MediaHub>,
     ari: Option<Ari>,
@@ -149,27 +154,25 @@ fn tokens(config: &Config) -> Vec<(String, SecretString)> {
     config.tenants.iter().flat_map(pairs).collect()
 }
 
-/// The pages that change tools.
-fn tools_api(shared: &Arc<Shared>) -> anyhow::Result<axum::Router> {
+/// The page with its API, and the API of the tenants' tools.
+fn page_and_apis(shared: &Arc<Shared>, port: u16) -> anyhow::Result<axum::Router> {
     let config = &shared.bound;
     let registry = Arc::new(workshop::EngineTools::default());
     registry.attach(shared);
-    let store = workshop::open(config, registry).map_err(anyhow::Error::msg)?;
-    Ok(http::tools_router(Arc::new(store), http::Tokens::new(tokens(config))?))
-}
-
-/// The page and its API.
-fn site(shared: &Arc<Shared>, port: u16) -> http::Site {
-    let config = &shared.bound;
-    http::Site {
+    let store = Arc::new(workshop::open(config, registry).map_err(anyhow::Error::msg)?);
+    let of_tenants = http::tools_router(store.clone(), http::Tokens::new(tokens(config))?);
+    let site = http::Site {
         view: Arc::new(view::View(Arc::clone(shared))),
+        tools: store,
+        configuration: Arc::new(publishing::configuration(shared)),
         history: config.records.as_ref().map(|records| Reader::new(&records.directory)),
         accounts: Arc::new(http::Accounts::new(&config.http.accounts)),
         admin_token: config.http.admin_token.clone(),
         public_url: config.http.public_url.clone(),
         port,
         counters: http::HttpCounters::new(shared.metrics.registry()),
-    }
+    };
+    Ok(http::router(site).merge(of_tenants))
 }
 
 impl Shared {
@@ -247,6 +250,7 @@ impl Engine {
             health,
             wards,
             latencies: Arc::default(),
+            audits: audits::LastAudits::default(),
             studio,
             media: Arc::new(media),
             ari,
@@ -264,7 +268,7 @@ impl Engine {
         });
         shared.know_names();
         services.spawn(accept(Arc::clone(&shared), arrivals, walk_ins));
-        let router = http::router(site(&shared, http.port())).merge(tools_api(&shared)?);
+        let router = page_and_apis(&shared, http.port())?;
         services.spawn(mcp::keep_tools_fresh(Arc::clone(&shared), shared.mcp.fleet.changes()));
         shared.start_servers();
         let until = stop.clone().cancelled_owned();

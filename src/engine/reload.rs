@@ -6,7 +6,7 @@ use super::{
     workshop::{self, Workshop},
 };
 use crate::{
-    config::{self, Config, Lines, MailConfig, McpServer, McpTransport, ProviderConfig, Tenant},
+    config::{self, Config, Lines, MailConfig, McpServer, McpTransport, Problem, ProviderConfig, Tenant},
     http::{self, ReloadFailure, ReloadReport},
     provider,
     remote::wards::place,
@@ -32,14 +32,19 @@ pub enum Source {
 /// Builds what a configuration describes; the message names every part that could not be built.
 pub(super) fn build(number: u64, config: Config, workshop: &Workshop) -> Result<Generation, String> {
     let lines = config.lines.clone();
-    let generation = Generation::build(number, config, workshop).map_err(|errors| told(&lines, &errors).join("\n"))?;
+    let generation =
+        Generation::build(number, config, workshop).map_err(|errors| in_words(&told(&lines, &errors)).join("\n"))?;
     tell_tools(&generation);
     Ok(generation)
 }
 
+fn in_words(problems: &[Problem]) -> Vec<String> {
+    problems.iter().map(ToString::to_string).collect()
+}
+
 /// Errors with file and line, as those of a configuration that could not be read.
-fn told(lines: &Lines, errors: &[BuildError]) -> Vec<String> {
-    errors.iter().map(|error| lines.problem(&error.place, &error.message).to_string()).collect()
+fn told(lines: &Lines, errors: &[BuildError]) -> Vec<Problem> {
+    errors.iter().map(|error| lines.problem(&error.place, &error.message)).collect()
 }
 
 /// What is right and probably not meant.
@@ -64,6 +69,7 @@ fn warnings(generation: &Generation) -> Vec<String> {
 pub(super) fn tell_tools(generation: &Generation) {
     for (tenant, registry) in generation.registries() {
         let (tools, commit) = (registry.len(), env!("OFFHOOK_COMMIT"));
+        let tenant = tenant.unwrap_or("(built-in)");
         info!(tenant, registry = registry.version(), tools, commit, "the tools are loaded");
     }
     for warning in warnings(generation) {
@@ -76,15 +82,15 @@ pub(super) fn tell_tools(generation: &Generation) {
 /// What is right and probably not meant comes back.
 ///
 /// # Errors
-/// Every part that could not be built, one per line.
-pub fn check(config: Config) -> Result<Vec<String>, Vec<String>> {
+/// Every part that could not be built.
+pub fn check(config: Config) -> Result<Vec<Problem>, Vec<Problem>> {
     let lines = config.lines.clone();
     let tokens = http::Tokens::new(super::tokens(&config)).err();
-    let tokens = tokens.map(|error| lines.problem("tenants", error.to_string()).to_string());
+    let tokens = tokens.map(|error| lines.problem("tenants", error.to_string()));
     let definitions = match workshop::read(&config) {
         Ok(definitions) => definitions,
         Err(problems) => {
-            let of_files = problems.into_iter().map(|problem| lines.problem("", problem).to_string());
+            let of_files = problems.into_iter().map(|problem| lines.problem("", problem));
             return Err(tokens.into_iter().chain(of_files).collect());
         }
     };
@@ -95,7 +101,7 @@ pub fn check(config: Config) -> Result<Vec<String>, Vec<String>> {
         .collect::<Vec<_>>();
     match (Generation::build(0, config, &workshop), tokens) {
         (Ok(generation), None) => {
-            let of_tools = warnings(&generation).into_iter().map(|warning| lines.problem("", warning).to_string());
+            let of_tools = warnings(&generation).into_iter().map(|warning| lines.problem("", warning));
             Ok(of_tools.chain(missing).collect())
         }
         (built, tokens) => {
@@ -105,18 +111,18 @@ pub fn check(config: Config) -> Result<Vec<String>, Vec<String>> {
 }
 
 /// Without ARI, calls come by `AudioSocket()` alone, whose UUID names the context.
-fn nobody_can_call(config: &Config) -> Option<String> {
+fn nobody_can_call(config: &Config) -> Option<Problem> {
     let unreachable =
         config.asterisk.is_none() && config.contexts.values().all(|context| context.audiosocket_id.is_none());
     unreachable.then(|| {
         let message = "no call can reach any of them; add the section asterisk, or give a context an audiosocket_id \
                        for AudioSocket() in the dialplan";
-        config.lines.problem("contexts", message).to_string()
+        config.lines.problem("contexts", message)
     })
 }
 
 /// Programs of MCP servers that are not on this machine. A warning, since a file may be checked elsewhere than it is used.
-fn missing_programs(config: &Config, path: Option<&OsStr>) -> Vec<String> {
+fn missing_programs(config: &Config, path: Option<&OsStr>) -> Vec<Problem> {
     let missing = |server: &McpServer| {
         let McpTransport::Stdio { program, cwd, env, .. } = &server.transport else { return None };
         let own = env.get("PATH").map(|path| OsString::from(path.expose_secret()));
@@ -129,7 +135,7 @@ fn missing_programs(config: &Config, path: Option<&OsStr>) -> Vec<String> {
         };
         (!found).then(|| {
             let message = format!("the program \"{program}\" is {place}; install it, or write its whole path");
-            config.lines.problem(&format!("mcp.servers.{}.command", server.id), message).to_string()
+            config.lines.problem(&format!("mcp.servers.{}.command", server.id), message)
         })
     };
     config.mcp.servers.values().filter(|server| server.enabled).filter_map(missing).collect()
@@ -177,8 +183,8 @@ impl Shared {
         let mut workshop = self.workshop(&config);
         workshop.definitions = workshop::read(&config).map_err(refused)?;
         let lines = config.lines.clone();
-        let next =
-            Generation::build(before.number + 1, config, &workshop).map_err(|errors| refused(told(&lines, &errors)))?;
+        let next = Generation::build(before.number + 1, config, &workshop)
+            .map_err(|errors| refused(in_words(&told(&lines, &errors))))?;
         let changed = changed(&before.config, &next.config);
         let needs_restart = needs_restart(&self.bound, &next.config);
         let generation = next.number;
@@ -306,8 +312,8 @@ mod tests {
                     providers: { a: { scripted: { script: [silence] } } }\ncontexts: { a: { prompt: Test, provider: a } }\n";
         let config = config::load_str("test.yaml", yaml, &|_| None, &provider::catalog())
             .unwrap_or_else(|problems| panic!("{problems}"));
-        assert!(nobody_can_call(&config).is_some_and(|told| told.contains("add the section asterisk")));
-        let missing = missing_programs(&config, Some(OsStr::new("/usr/bin:/bin")));
+        assert!(nobody_can_call(&config).is_some_and(|told| told.message.contains("add the section asterisk")));
+        let missing = in_words(&missing_programs(&config, Some(OsStr::new("/usr/bin:/bin"))));
         let places: Vec<String> = missing.iter().map(|warning| warning.splitn(4, ':').take(3).collect()).collect();
         let places: Vec<&str> = places.iter().map(String::as_str).collect();
         let expected = [("elsewhere", 7), ("gone", 4), ("near", 5)]
@@ -326,7 +332,7 @@ mod tests {
                     b:\n    prompt: Test\n    provider: one\n    audiosocket_id: \"00000001\"\nturns: { owner: provider }\n";
         let config = config::load_str("test.yaml", yaml, &|_| None, &provider::catalog())
             .unwrap_or_else(|problems| panic!("{problems}"));
-        let told = check(config).expect_err("a pipeline hears no turns by itself");
+        let told = in_words(&check(config).expect_err("a pipeline hears no turns by itself"));
         assert!(told[0].starts_with("test.yaml:11: contexts.a.turns.owner: "), "{told:?}");
         // What the context has from elsewhere is told at the context.
         assert!(told[1].starts_with("test.yaml:12: contexts.b.turns.owner: "), "{told:?}");

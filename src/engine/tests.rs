@@ -1,11 +1,12 @@
 //! What only shows from inside: a fault of the engine itself.
 
-use super::{Engine, Source};
+use super::{Engine, Source, publishing, view::View};
 use crate::{
     asterisk::audiosocket::{Codec, Frame},
     call::EndReason,
     config,
     facts::CallFacts,
+    http::{ConfigurationError, Configurations as _, Draft, EngineView as _},
     provider,
     telemetry::Metrics,
     tool::{Approved, HANGUP_CALL, Tool, ToolOutcome, ToolSpec},
@@ -116,6 +117,36 @@ async fn a_reload_changes_how_much_of_a_result_is_told() {
     engine.stop().await;
 }
 
+/// What only shows when it is built is told as well: before anything is written.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_published_is_the_next_generation_and_what_cannot_be_built_is_not_published() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("offhook.yaml");
+    std::fs::write(&path, YAML).unwrap();
+    let config = config::load(&path, &|_| None, &provider::catalog()).unwrap();
+    let engine = Engine::start(Source::File(path.clone()), config, Metrics::new("test")).await.unwrap();
+    let configuration = publishing::configuration(&engine.shared);
+    let before = configuration.read().await.unwrap();
+    assert_eq!((before.generation, before.running, before.read_only.as_deref()), (1, true, None));
+
+    let tenant = |name: &str| format!("  {name}: {{ tools: {name}, tokens: [0123456789abcdef] }}\n");
+    let unbuilt = format!("{YAML}tenants:\n{}{}", tenant("acme"), tenant("bolt"));
+    let draft = |text: &str| Draft { text: text.into(), based_on: before.version.clone(), by: "ada".into() };
+    let refused = configuration.publish(draft(&unbuilt)).await.unwrap_err();
+    let ConfigurationError::Invalid(verdict) = refused else { panic!("{refused}") };
+    assert!(verdict.problems.iter().any(|problem| problem.line == 10 && problem.path == "tenants"), "{verdict:?}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), YAML);
+
+    let next = YAML.replace("stays: { prompt: Test,", "stays: { prompt: Another,");
+    let published = configuration.publish(draft(&next)).await.unwrap();
+    assert_eq!((published.report.generation, published.report.changed.as_slice()), (2, &["contexts".to_owned()][..]));
+    assert_eq!(engine.shared.generation.load().config.contexts["stays"].prompt, "Another");
+    let after = configuration.read().await.unwrap();
+    assert!(after.running && after.verdict.difference.is_empty() && after.version == published.version);
+    engine.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_that_panics_is_answered_and_the_call_goes_on() {
     let engine = engine().await;
@@ -129,5 +160,28 @@ async fn a_tool_that_panics_is_answered_and_the_call_goes_on() {
     };
     timeout(SOON, until_answered).await.unwrap();
     assert_eq!(engine.calls().view().active.len(), 1, "the call stands");
+    engine.stop().await;
+}
+
+/// The page *Tools* shows what calls did with a tool.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_registry_shows_a_tool_with_its_contexts_its_calls_and_their_audit() {
+    let engine = engine().await;
+    let mut caller = connect(&engine, 1).await;
+    let view = View(Arc::clone(&engine.shared));
+    let until_audited = async {
+        while view.tool_audits(None, HANGUP_CALL).is_empty() {
+            caller.next().await;
+        }
+    };
+    timeout(SOON, until_audited).await.unwrap();
+    let audit = view.tool_audits(None, HANGUP_CALL);
+    assert_eq!((&audit[0].audit["toolId"], &audit[0].audit["ok"]), (&HANGUP_CALL.into(), &true.into()));
+    let registries = view.tools();
+    let tool = registries[0].tools.iter().find(|tool| tool.name == HANGUP_CALL).unwrap();
+    assert_eq!((tool.contexts.as_slice(), tool.kind), (&["breaks".to_owned()][..], "builtin"));
+    assert_eq!((tool.policy.access, tool.policy.standing_approval), ("write", true));
+    assert_eq!(tool.figures.outcomes, [("done".to_owned(), 1)].into());
+    assert!(view.tool_audits(Some("acme"), HANGUP_CALL).is_empty(), "another tenant's calls are its own");
     engine.stop().await;
 }

@@ -8,15 +8,15 @@ use crate::{
     doctor,
     facts::CallId,
     http::{
-        About, CallsView, Check, EngineView, Finding, LiveEntry, McpStatus, McpTest, MediaView, NoListening,
-        NoTransfer, ProviderView, Readiness, ReloadFailure, ReloadReport, SystemView,
+        About, AuditLine, CallsView, Check, ContextView, EngineView, Finding, LiveEntry, McpStatus, McpTest, MediaView,
+        NoListening, NoTransfer, ProviderView, Readiness, ReloadFailure, ReloadReport, SystemView, TenantTools,
     },
     remote::health::Breaker,
 };
 use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use std::{collections::BTreeMap, sync::Arc};
-use tokio::sync::mpsc;
+use tokio::{runtime::Handle, sync::mpsc, task::spawn_blocking};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -82,7 +82,7 @@ impl EngineView for View {
 
     fn metrics_text(&self) -> String {
         let open = self.0.media.open();
-        let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        let tasks = Handle::current().metrics().num_alive_tasks();
         let media = [
             ("audiosocket_leg", open.audiosocket_legs),
             ("unidentified", open.unidentified),
@@ -117,8 +117,9 @@ impl EngineView for View {
         let config = self.0.generation.load().config.clone();
         async move {
             // Whoever asked may go away; what was begun is still cleared away.
-            let examined = tokio::spawn(async move {
-                doctor::examine(&config, doctor::Extent::default(), &CancellationToken::new()).await
+            let runtime = Handle::current();
+            let examined = spawn_blocking(move || {
+                runtime.block_on(doctor::examine(&config, doctor::Extent::default(), &CancellationToken::new()))
             });
             let view = |found: doctor::Finding| {
                 let doctor::Finding { area, grade, says, remedy } = found;
@@ -127,6 +128,14 @@ impl EngineView for View {
             examined.await.unwrap_or_default().into_iter().map(view).collect()
         }
         .boxed()
+    }
+
+    fn tools(&self) -> Vec<TenantTools> {
+        self.0.inventory()
+    }
+
+    fn tool_audits(&self, tenant: Option<&str>, tool: &str) -> Vec<AuditLine> {
+        self.0.audits.of(tenant, tool)
     }
 
     fn providers(&self) -> BTreeMap<String, ProviderView> {
@@ -153,6 +162,24 @@ impl EngineView for View {
             (name.clone(), view)
         };
         generation.config.providers.iter().map(view).collect()
+    }
+
+    fn contexts(&self) -> BTreeMap<String, ContextView> {
+        let generation = self.0.generation.load();
+        let running = self.0.live.view().active;
+        let hex = |id: [u8; 4]| format!("{:08x}", u32::from_be_bytes(id));
+        let view = |(name, context): (&String, &Arc<Context>)| {
+            let view = ContextView {
+                provider: context.provider.clone(),
+                fallbacks: context.fallbacks.clone(),
+                tools: context.tools.clone(),
+                audio: context.audio.unwrap_or(generation.config.media.default).to_string(),
+                audiosocket_id: context.audiosocket_id.map(hex),
+                calls: running.iter().filter(|call| call.call.context == *name).count(),
+            };
+            (name.clone(), view)
+        };
+        generation.config.contexts.iter().map(view).collect()
     }
 
     fn system(&self) -> SystemView {

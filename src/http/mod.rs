@@ -5,7 +5,7 @@
 //! - `plain`: `/live`, `/ready`, `/metrics`, `/calls`, `/reload`, `/mcp/…` for scripts and machines
 //! - `api`: `/api/v1/…`, in an OpenAPI document
 //! - `pages`: what people see; one file for each page
-//! - `view`: what the engine and the records are to this module
+//! - `view`: what the engine and the records are to this module; `configuration`: what the configuration file is
 //! - `tools_api`: tenants make and change their tools; `gate`: the gate as a service
 //! - `serve`, `guard`, `rate`: limits on connections, requests and attempts
 //!
@@ -13,6 +13,7 @@
 //! foreign page in the operator's browser could ask for is refused; whoever is slow or gone costs the calls nothing.
 
 mod api;
+mod configuration;
 pub mod gate;
 mod guard;
 mod login;
@@ -25,6 +26,10 @@ mod site;
 mod tools_api;
 mod view;
 
+pub use configuration::{
+    Configuration, ConfigurationError, Configurations, Draft, KeptVersion, Published, TEXT_BYTES_MAX, Told, Verdict,
+    Version,
+};
 pub use login::{Account, AccountError, Accounts, Role, random_password};
 pub use serve::serve;
 pub use site::{HttpCounters, Site, router};
@@ -32,9 +37,10 @@ pub use tools_api::{
     Answer, Problem, Seen, StoreError, StoredTool, TokenError, Tokens, ToolStore, Trial, tools_router,
 };
 pub use view::{
-    About, ActiveCall, CallHead, CallsView, Check, EndedCall, EngineView, Finding, Levels, LiveEntry, McpServerView,
-    McpStatus, McpTest, McpTestedTool, McpToolView, MediaView, NoListening, NoTransfer, ProviderView, Readiness,
-    ReloadFailure, ReloadReport, SystemView,
+    About, ActiveCall, AuditLine, CallHead, CallsView, Check, ContextView, EndedCall, EngineView, Finding, Levels,
+    LiveEntry, McpServerView, McpStatus, McpTest, McpTestedTool, McpToolView, MediaView, NoListening, NoTransfer,
+    ProviderView, Readiness, RegisteredTool, ReloadFailure, ReloadReport, SystemView, TenantTools, ToolFigures,
+    ToolPolicyView,
 };
 
 use axum::{

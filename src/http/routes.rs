@@ -4,10 +4,11 @@
 
 use super::{
     login::{Door, admit},
-    site::App,
+    site::{App, BODY_BYTES_MAX},
 };
 use axum::{
     Router,
+    extract::DefaultBodyLimit,
     handler::Handler,
     http::Method,
     middleware::from_fn_with_state,
@@ -29,6 +30,8 @@ pub(super) struct Listed {
     pub method: Method,
     pub path: &'static str,
     pub door: Door,
+    /// The longest body.
+    pub bytes_max: usize,
     /// Of the API.
     pub doc: Option<Doc>,
 }
@@ -39,7 +42,13 @@ pub(super) struct Doc {
     pub summary: &'static str,
     pub query: Option<SchemaOf>,
     pub body: Option<SchemaOf>,
+    /// Where it is longer than most.
+    pub bytes_max: Option<usize>,
+    /// Headers that a request must have: each with what it says.
+    pub headers: Vec<(&'static str, &'static str)>,
     pub answers: Vec<(u16, &'static str, Content)>,
+    /// Errors that only this address has.
+    pub refusals: Vec<(u16, &'static str)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -75,8 +84,23 @@ impl Doc {
         self
     }
 
+    pub fn at_most(mut self, bytes_max: usize) -> Self {
+        self.bytes_max = Some(bytes_max);
+        self
+    }
+
+    pub fn header(mut self, name: &'static str, what: &'static str) -> Self {
+        self.headers.push((name, what));
+        self
+    }
+
     pub fn answer(mut self, status: u16, what: &'static str, content: Content) -> Self {
         self.answers.push((status, what, content));
+        self
+    }
+
+    pub fn refusal(mut self, status: u16, what: &'static str) -> Self {
+        self.refusals.push((status, what));
         self
     }
 }
@@ -88,7 +112,18 @@ impl Routes {
 
     /// A page, or what belongs to one.
     pub fn page<H: Handler<T, App>, T: 'static>(&mut self, method: Method, path: &'static str, door: Door, handler: H) {
-        self.add(Listed { method, path, door, doc: None }, handler);
+        self.add(Listed { method, path, door, bytes_max: BODY_BYTES_MAX, doc: None }, handler);
+    }
+
+    /// A form that may hold more than a few words.
+    pub fn long_form<H: Handler<T, App>, T: 'static>(
+        &mut self,
+        path: &'static str,
+        door: Door,
+        bytes_max: usize,
+        handler: H,
+    ) {
+        self.add(Listed { method: Method::POST, path, door, bytes_max, doc: None }, handler);
     }
 
     /// An address of the API.
@@ -100,14 +135,17 @@ impl Routes {
         handler: H,
         doc: Doc,
     ) {
-        self.add(Listed { method, path, door, doc: Some(doc) }, handler);
+        let bytes_max = doc.bytes_max.unwrap_or(BODY_BYTES_MAX);
+        self.add(Listed { method, path, door, bytes_max, doc: Some(doc) }, handler);
     }
 
     fn add<H: Handler<T, App>, T: 'static>(&mut self, listed: Listed, handler: H) {
         // `GET` answers `HEAD` as well; a method that is none would be a mistake in this program.
         let filter = MethodFilter::try_from(listed.method.clone()).unwrap_or(MethodFilter::GET);
-        let admit = from_fn_with_state((self.app.clone(), listed.door), admit);
-        self.router = std::mem::take(&mut self.router).route(listed.path, on(filter, handler).route_layer(admit));
+        let admit = from_fn_with_state((self.app.clone(), listed.door, listed.bytes_max), admit);
+        let limit = DefaultBodyLimit::max(listed.bytes_max);
+        let method = on(filter, handler).route_layer(admit).route_layer(limit);
+        self.router = std::mem::take(&mut self.router).route(listed.path, method);
         self.listed.push(listed);
     }
 

@@ -1,16 +1,18 @@
 //! What the page and the API are made of, and how they are put together.
 
 use super::{
-    api, guard,
+    api,
+    configuration::Configurations,
+    guard,
     login::{Accounts, Door, Gatekeeper, Role, log_in, log_in_page, log_out},
     pages, plain, problem,
     routes::Routes,
+    tools_api::{ToolStore, Trials},
     view::EngineView,
 };
 use crate::{records::Reader, telemetry::Definition};
 use axum::{
     Router,
-    extract::DefaultBodyLimit,
     http::{Method, StatusCode},
     middleware::from_fn,
 };
@@ -19,14 +21,20 @@ use secrecy::SecretString;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// A form or a few words of JSON; nothing takes more.
-const BODY_BYTES_MAX: usize = 8 * 1024;
+/// A form or a few words of JSON; what takes more says so.
+pub(super) const BODY_BYTES_MAX: usize = 8 * 1024;
 
 const LOGINS: Definition = Definition::labelled(
     "offhook_logins_total",
     &["outcome"],
     "Attempts to log in to the page: done, refused (a wrong name or password), limited (too many of one address or for one \
      name, or too many at once).",
+);
+const PUBLICATIONS: Definition = Definition::labelled(
+    "offhook_configuration_publications_total",
+    &["outcome"],
+    "Attempts to publish a configuration by the page or the API: done, conflict (it had changed meanwhile), refused (it has \
+     problems, or may not be changed here), failed (it could not be written).",
 );
 const SESSIONS: Definition = Definition::new("offhook_page_sessions", "Browsers that are logged in to the page.");
 const WATCHERS: Definition =
@@ -36,6 +44,7 @@ const WATCHERS: Definition =
 #[derive(Debug, Clone)]
 pub struct HttpCounters {
     logins: IntCounterVec,
+    publications: IntCounterVec,
     pub(super) sessions: IntGauge,
     pub(super) watchers: IntGauge,
 }
@@ -46,11 +55,20 @@ impl HttpCounters {
         for outcome in ["done", "refused", "limited"] {
             logins.with_label_values(&[outcome]);
         }
+        let publications = PUBLICATIONS.register_counters(registry);
+        for outcome in ["done", "conflict", "refused", "failed"] {
+            publications.with_label_values(&[outcome]);
+        }
         Self {
             logins,
+            publications,
             sessions: SESSIONS.register_int_gauge(registry),
             watchers: WATCHERS.register_int_gauge(registry),
         }
+    }
+
+    pub(super) fn publication(&self, outcome: &'static str) {
+        self.publications.with_label_values(&[outcome]).inc();
     }
 
     pub(super) fn login(&self, outcome: &'static str) {
@@ -61,8 +79,11 @@ impl HttpCounters {
 /// What the page shows, and who may see it.
 pub struct Site {
     pub view: Arc<dyn EngineView>,
+    pub configuration: Arc<dyn Configurations>,
     /// `None`: no records are kept.
     pub history: Option<Reader>,
+    /// The tenants' declarative tools.
+    pub tools: Arc<dyn ToolStore>,
     pub accounts: Arc<Accounts>,
     pub admin_token: Option<SecretString>,
     /// An origin, where that is not the address that the engine listens at.
@@ -76,7 +97,10 @@ pub struct Site {
 #[derive(Clone)]
 pub(super) struct App {
     pub view: Arc<dyn EngineView>,
+    pub configuration: Arc<dyn Configurations>,
     pub history: Option<Reader>,
+    pub tools: Arc<dyn ToolStore>,
+    pub trials: Arc<Trials>,
     pub gatekeeper: Arc<Gatekeeper>,
     /// One permit: two reloads at once would race for the same file.
     pub reloading: Arc<Semaphore>,
@@ -88,12 +112,15 @@ pub(super) struct App {
 
 impl App {
     pub fn new(site: Site) -> Self {
-        let Site { view, history, accounts, admin_token, public_url, port, counters } = site;
+        let Site { view, configuration, history, tools, accounts, admin_token, public_url, port, counters } = site;
         let bearer = guard::Bearer::new(admin_token.as_ref());
         let live = Arc::new(api::live::Feed::new(counters.watchers.clone()));
         Self {
             view,
+            configuration,
             history,
+            tools,
+            trials: Arc::default(),
             gatekeeper: Arc::new(Gatekeeper::new(accounts, bearer, public_url, port, counters)),
             reloading: Arc::new(Semaphore::new(1)),
             examining: Arc::new(Semaphore::new(1)),
@@ -126,7 +153,6 @@ pub fn router(site: Site) -> Router {
         .method_not_allowed_fallback(|| async {
             problem(StatusCode::METHOD_NOT_ALLOWED, "this address takes another method; see the Allow header")
         })
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn(guard::every_answer))
         .with_state(app)
 }

@@ -2,8 +2,11 @@
 
 mod access;
 mod attacks;
+mod configuration;
 mod history;
+mod mcp_servers;
 mod operations;
+mod tools;
 
 use super::{serve::Peer, *};
 use crate::{
@@ -199,6 +202,14 @@ impl EngineView for Sample {
         Box::pin(std::future::ready(test))
     }
 
+    fn tools(&self) -> Vec<TenantTools> {
+        tools::registries()
+    }
+
+    fn tool_audits(&self, tenant: Option<&str>, tool: &str) -> Vec<AuditLine> {
+        tools::audits(tenant, tool)
+    }
+
     fn providers(&self) -> BTreeMap<String, ProviderView> {
         let band = |up_to_s, turns| telemetry::Waited { up_to_s, turns };
         let figures = telemetry::ProviderFigures {
@@ -225,6 +236,18 @@ impl EngineView for Sample {
             figures: telemetry::ProviderFigures::default(),
         };
         [("main".to_owned(), main), ("ill".to_owned(), ill)].into()
+    }
+
+    fn contexts(&self) -> BTreeMap<String, ContextView> {
+        let sales = ContextView {
+            provider: "main".into(),
+            fallbacks: vec!["ill".into()],
+            tools: vec!["hangup_call".into(), "mcp_clock_now".into()],
+            audio: "rtp/ulaw".into(),
+            audiosocket_id: Some("0ff40001".into()),
+            calls: 1,
+        };
+        [("sales".to_owned(), sales)].into()
     }
 
     fn system(&self) -> SystemView {
@@ -299,7 +322,10 @@ fn site(
     admin_token: Option<&SecretString>,
 ) -> Site {
     let counters = HttpCounters::new(&Registry::new());
-    Site { view, history, accounts, admin_token: admin_token.cloned(), public_url: None, port: 15000, counters }
+    let tools = Arc::new(tools::store(Default::default()));
+    let configuration = configuration::built_in();
+    let admin_token = admin_token.cloned();
+    Site { view, configuration, history, tools, accounts, admin_token, public_url: None, port: 15000, counters }
 }
 
 /// All requests come from this address.
@@ -335,7 +361,7 @@ async fn send(router: &Router, method: Method, path: &str, headers: &[(&str, &st
     let (parts, body) = answer.into_parts();
     // A stream does not end, and what it begins with is not of interest here.
     let endless = parts.headers.get("content-type").is_some_and(|kind| kind == "text/event-stream");
-    let bytes = if endless { Default::default() } else { to_bytes(body, 1 << 20).await.unwrap() };
+    let bytes = if endless { Default::default() } else { to_bytes(body, 8 << 20).await.unwrap() };
     Answer { status: parts.status, headers: parts.headers, text: String::from_utf8(bytes.to_vec()).unwrap() }
 }
 

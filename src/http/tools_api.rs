@@ -14,9 +14,11 @@
 
 mod access;
 mod store;
+mod trials;
 
 pub use access::{TokenError, Tokens};
 pub use store::{Answer, Problem, Seen, StoreError, StoredTool, ToolStore, Trial};
+pub(super) use trials::{TrialError, Trials};
 
 use super::{guard, problem, rate::Rates};
 use access::Tenant;
@@ -34,19 +36,14 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
-use tokio::sync::Semaphore;
+use std::sync::Arc;
 
 /// A definition of 64 actions with long texts has a tenth of it.
-const BODY_BYTES_MAX: usize = 256 * 1024;
+pub(super) const BODY_BYTES_MAX: usize = 256 * 1024;
 const PAGE_DEFAULT: usize = 50;
 /// More in one answer serves no one; a greater `limit` is taken as this.
 const PAGE_MAX: usize = 200;
 const SEARCH_BYTES_MAX: usize = 200;
-/// Dry runs under way in all; a live one holds connections to other services.
-const TRIALS_AT_ONCE: usize = 4;
-/// Under the limit for all answers, so that the asker is told what it was.
-const TRIAL_MAX: Duration = Duration::from_secs(12);
 
 #[derive(Clone)]
 pub(super) struct ToolsApi {
@@ -57,13 +54,13 @@ struct Inner {
     store: Arc<dyn ToolStore>,
     tokens: Tokens,
     rates: Rates<String>,
-    trials: Semaphore,
+    trials: Trials,
 }
 
 /// The endpoints, to be merged into [`super::router`].
 pub fn tools_router(store: Arc<dyn ToolStore>, tokens: Tokens) -> Router {
     let rates = tokens.rates();
-    let inner = Inner { store, tokens, rates, trials: Semaphore::new(TRIALS_AT_ONCE) };
+    let inner = Inner { store, tokens, rates, trials: Trials::default() };
     Router::new()
         .route("/api/v1/tools", get(list).post(create))
         .route("/api/v1/tools/{name}", get(show).put(replace).patch(patch).delete(delete))
@@ -176,13 +173,16 @@ async fn test(
             "the body has to be an object of params (object), user (object), live (boolean)",
         )
     })?;
-    let Ok(_permit) = api.inner.trials.try_acquire() else {
-        tracing::warn!(limit = TRIALS_AT_ONCE, "too many dry runs at once");
-        return Err(problem(StatusCode::TOO_MANY_REQUESTS, "too many dry runs are under way"));
-    };
-    match tokio::time::timeout(TRIAL_MAX, api.inner.store.test(&tenant, &name, trial)).await {
-        Ok(trace) => Ok(Json(trace.map_err(refusal)?).into_response()),
-        Err(_) => Err(problem(StatusCode::GATEWAY_TIMEOUT, "the dry run took too long and was stopped")),
+    let trace = api.inner.trials.run(api.inner.store.test(&tenant, &name, trial)).await;
+    trace.map(|trace| Json(trace).into_response()).map_err(unrun)
+}
+
+/// Why a dry run did not take place.
+pub(super) fn unrun(error: TrialError) -> Response {
+    match error {
+        TrialError::Busy => problem(StatusCode::TOO_MANY_REQUESTS, TrialError::BUSY),
+        TrialError::Slow => problem(StatusCode::GATEWAY_TIMEOUT, TrialError::SLOW),
+        TrialError::Store(error) => refusal(error),
     }
 }
 
@@ -199,7 +199,7 @@ impl axum::extract::FromRequestParts<ToolsApi> for Name {
 }
 
 /// A request that cannot be read.
-struct Unfit(StatusCode, String);
+pub(super) struct Unfit(StatusCode, String);
 
 impl From<Unfit> for Response {
     fn from(Unfit(status, why): Unfit) -> Self {
@@ -222,7 +222,7 @@ fn parse(body: Result<Bytes, BytesRejection>) -> Result<Value, Unfit> {
 }
 
 /// `If-Match` (RFC 9110, 13.1.1). Weak tags never match.
-fn seen(headers: &HeaderMap) -> Result<Seen, Unfit> {
+pub(super) fn seen(headers: &HeaderMap) -> Result<Seen, Unfit> {
     let mut versions = Vec::new();
     for value in headers.get_all(header::IF_MATCH) {
         let unreadable = |_| Unfit(StatusCode::BAD_REQUEST, "If-Match is not readable".into());
@@ -237,29 +237,36 @@ fn seen(headers: &HeaderMap) -> Result<Seen, Unfit> {
     Ok(if versions.is_empty() { Seen::Any } else { Seen::OneOf(versions) })
 }
 
-fn tagged(mut answer: Response, version: &str) -> Response {
+pub(super) fn tagged(mut answer: Response, version: &str) -> Response {
     if let Ok(tag) = HeaderValue::from_str(&format!("\"{version}\"")) {
         answer.headers_mut().insert(header::ETAG, tag);
     }
     answer
 }
 
-fn whole(status: StatusCode, tool: &StoredTool) -> Response {
+pub(super) fn whole(status: StatusCode, tool: &StoredTool) -> Response {
     let StoredTool { id, name, description, config, version, .. } = tool;
     let body = json!({ "id": id, "name": name, "description": description, "config": config });
     tagged((status, Json(body)).into_response(), version)
 }
 
-fn done(tool: &StoredTool) -> Response {
+pub(super) fn done(tool: &StoredTool) -> Response {
     tagged(StatusCode::NO_CONTENT.into_response(), &tool.version)
 }
 
-fn refusal(error: StoreError) -> Response {
-    let (status, text) = match error {
-        StoreError::Invalid(errors) => {
-            let body = json!({ "error": "the definition is not valid", "errors": errors });
-            return (StatusCode::UNPROCESSABLE_ENTITY, Json(body)).into_response();
-        }
+pub(super) fn refusal(error: StoreError) -> Response {
+    if let StoreError::Invalid(errors) = error {
+        let body = json!({ "error": "the definition is not valid", "errors": errors });
+        return (StatusCode::UNPROCESSABLE_ENTITY, Json(body)).into_response();
+    }
+    let (status, text) = sentence(&error);
+    problem(status, text)
+}
+
+/// What an error is called.
+pub(super) fn sentence(error: &StoreError) -> (StatusCode, &'static str) {
+    match error {
+        StoreError::Invalid(_) => (StatusCode::UNPROCESSABLE_ENTITY, "the definition is not valid"),
         StoreError::NotFound => (StatusCode::NOT_FOUND, "there is no tool of this name"),
         StoreError::Exists => (StatusCode::CONFLICT, "a tool of this name exists, or the name is built in"),
         StoreError::Locked => (StatusCode::CONFLICT, "tools are locked; nothing can be changed now"),
@@ -275,8 +282,7 @@ fn refusal(error: StoreError) -> Response {
             (StatusCode::INTERNAL_SERVER_ERROR, "the tool's file is not readable; it can be replaced or deleted")
         }
         StoreError::Storage => (StatusCode::INTERNAL_SERVER_ERROR, "reading or writing failed; the log says why"),
-    };
-    problem(status, text)
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,9 @@
 //! What the pages show, in words of their own: the engine fills these in.
 
+mod registry;
+
+pub use registry::{AuditLine, RegisteredTool, TenantTools, ToolFigures, ToolPolicyView};
+
 use crate::{
     call::EndReason,
     facts::{CallId, Direction},
@@ -48,8 +52,14 @@ pub trait EngineView: Send + Sync + 'static {
     fn mcp_test(&self, id: String) -> BoxFuture<'static, McpTest>;
     /// Looks at the installation, and places a test call over each kind of audio path. Takes a minute at most.
     fn examine(&self) -> BoxFuture<'static, Vec<Finding>>;
+    /// The tools of the running generation, by tenant; those of contexts without one come first.
+    fn tools(&self) -> Vec<TenantTools>;
+    /// The last audit lines of a tool in calls of a tenant's contexts, the newest first.
+    fn tool_audits(&self, tenant: Option<&str>, tool: &str) -> Vec<AuditLine>;
     /// The providers of the configuration, by their names.
     fn providers(&self) -> BTreeMap<String, ProviderView>;
+    /// The contexts of the configuration, by their names.
+    fn contexts(&self) -> BTreeMap<String, ContextView>;
     fn system(&self) -> SystemView;
     /// Whether new calls are taken; those that run go on either way.
     fn take_calls(&self, taken: bool);
@@ -80,6 +90,20 @@ pub struct Finding {
     pub grade: &'static str,
     pub says: String,
     pub remedy: Option<String>,
+}
+
+/// One entry of `contexts`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ContextView {
+    pub provider: String,
+    pub fallbacks: Vec<String>,
+    pub tools: Vec<String>,
+    /// Transport and format of calls by ARI that ask for nothing else: `rtp/ulaw`, say.
+    pub audio: String,
+    /// How UUIDs in `AudioSocket()` begin that choose it.
+    pub audiosocket_id: Option<String>,
+    /// Calls that it has now.
+    pub calls: usize,
 }
 
 /// What the engine stands on.

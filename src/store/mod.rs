@@ -5,6 +5,7 @@
 //! before calls have it; changes are made one after the other, so nobody publishes an older state
 //! over a newer one; running calls keep the snapshot they began with.
 
+mod configuration;
 mod files;
 mod secrets;
 mod shape;
@@ -13,6 +14,7 @@ use crate::{
     http::{Answer, Problem, Seen, StoreError, StoredTool, ToolStore, Trial},
     tool::BUILT_IN,
 };
+pub use configuration::{FileConfiguration, Loader};
 use files::{Folder, Found, is_name};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -142,6 +144,10 @@ impl FileToolStore {
 }
 
 impl ToolStore for FileToolStore {
+    fn tenants(&self) -> Vec<String> {
+        self.inner.folders.keys().cloned().collect()
+    }
+
     fn list(&self, tenant: &str) -> Answer<Vec<StoredTool>> {
         let tenant = tenant.to_owned();
         self.blocking(move |inner| inner.list(&tenant))
@@ -178,6 +184,14 @@ impl ToolStore for FileToolStore {
         let for_reading = tenant.clone();
         let kept = self.blocking(move |inner| inner.existing(&for_reading, &name));
         Box::pin(async move { registry.dry_run(&tenant, Value::Object(kept.await?.definition), trial).await })
+    }
+
+    fn try_out(&self, tenant: &str, definition: Value, trial: Trial) -> Answer<Value> {
+        let tenant = tenant.to_owned();
+        let registry = Arc::clone(&self.inner.registry);
+        let for_checking = tenant.clone();
+        let checked = self.blocking(move |inner| inner.usable(&for_checking, definition));
+        Box::pin(async move { registry.dry_run(&tenant, checked.await?, trial).await })
     }
 }
 
@@ -233,8 +247,7 @@ impl Inner {
         let definition = shape::flat(definition).map_err(StoreError::Invalid)?;
         let name = definition.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         if !is_name(&name) {
-            let why = "has to be lower case letters, digits and underscores, a letter first, 64 at most";
-            return Err(StoreError::Invalid(vec![Problem::new("name", why)]));
+            return Err(StoreError::Invalid(self.nameless(tenant, definition)));
         }
         let folder = self.folder(tenant)?;
         if self.is_reserved(&name) || folder.has(&name) {
@@ -288,6 +301,40 @@ impl Inner {
         self.publish(tenant, folder)
     }
 
+    /// All that is wrong with a definition whose name is none.
+    fn nameless(&self, tenant: &str, definition: Map<String, Value>) -> Vec<Problem> {
+        let why = "has to be lower case letters, digits and underscores, a letter first, 64 at most";
+        let more = self.registry.check(tenant, &Value::Object(definition)).err().unwrap_or_default();
+        [Problem::new("name", why)]
+            .into_iter()
+            .chain(more.into_iter().filter(|problem| problem.path != "name"))
+            .collect()
+    }
+
+    /// A definition with its secrets, if it could be kept.
+    fn usable(&self, tenant: &str, definition: Value) -> Result<Value, StoreError> {
+        let definition = shape::flat(definition).map_err(StoreError::Invalid)?;
+        let name = definition.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if !is_name(&name) {
+            return Err(StoreError::Invalid(self.nameless(tenant, definition)));
+        }
+        let before = match self.existing(tenant, &name) {
+            Ok(kept) => Value::Object(kept.definition),
+            Err(StoreError::NotFound | StoreError::Unreadable) => Value::Null,
+            Err(error) => return Err(error),
+        };
+        self.checked(tenant, definition, &before)
+    }
+
+    fn checked(&self, tenant: &str, definition: Map<String, Value>, before: &Value) -> Result<Value, StoreError> {
+        let mut definition = Value::Object(definition);
+        let mut problems = secrets::restore(&mut definition, before);
+        if problems.is_empty() {
+            problems = self.registry.check(tenant, &definition).err().unwrap_or_default();
+        }
+        if problems.is_empty() { Ok(definition) } else { Err(StoreError::Invalid(problems)) }
+    }
+
     /// Changes follow one another.
     fn begin(&self, tenant: &str) -> Result<std::sync::MutexGuard<'_, ()>, StoreError> {
         let change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
@@ -311,14 +358,7 @@ impl Inner {
             Some(old) => (Value::Object(old.definition), old.created_at),
             None => (Value::Null, Timestamp::now()),
         };
-        let mut definition = Value::Object(definition);
-        let mut problems = secrets::restore(&mut definition, &before);
-        if problems.is_empty() {
-            problems = self.registry.check(tenant, &definition).err().unwrap_or_default();
-        }
-        if !problems.is_empty() {
-            return Err(StoreError::Invalid(problems));
-        }
+        let definition = self.checked(tenant, definition, &before)?;
         let text = written(definition, created_at)?;
         let folder = self.folder(tenant)?;
         folder.write(name, &text).map_err(storage)?;

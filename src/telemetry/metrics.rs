@@ -82,7 +82,7 @@ const FRAMES_DROPPED: Definition = Definition::labelled(
      (playout_overflow), frames that Asterisk's socket (leg_full) or the provider's queue (agent_full) did not take, the \
      beginning of a caller's turn, of which the last 30 s are kept for an agent that takes over (turn_forgotten).",
 );
-const TOOL_CALLS: Definition = Definition::labelled(
+pub(super) const TOOL_CALLS: Definition = Definition::labelled(
     "offhook_tool_calls_total",
     &["tool", "outcome"],
     "Tool calls answered, by tool and by what became of them; names that no configuration knows are `unknown`.",

@@ -10,6 +10,7 @@ mod log;
 mod metrics;
 mod names;
 mod of_provider;
+mod of_tool;
 mod process;
 mod reference;
 mod sessions;

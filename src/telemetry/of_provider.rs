@@ -78,7 +78,7 @@ impl Metrics {
     }
 }
 
-fn label<'a>(metric: &'a Metric, name: &str) -> Option<&'a str> {
+pub(super) fn label<'a>(metric: &'a Metric, name: &str) -> Option<&'a str> {
     metric.get_label().iter().find(|label| label.name() == name).map(|label| label.value())
 }
 

@@ -1,5 +1,7 @@
 // What people do with the page, once at a desk and once on a phone.
 
+import { editsTheConfiguration, losesTheRace } from "./contexts.mjs";
+import { addsAServer, makesATool } from "./tools.mjs";
 import { PAGE, PASSWORD, PHONE, WIDE, accessible, browser, call, check, fits, logIn, watch } from "./desk.mjs";
 
 const problems = [];
@@ -167,8 +169,19 @@ async function runsTheEngine(page) {
   await look(page, "system again");
 }
 
+// Everybody sees the contexts; the text is for admins.
 async function looksOnly(page) {
   await logIn(page, "viewer");
+  await page.getByRole("link", { name: "Contexts" }).click();
+  await page.getByText("The configuration itself is shown to admins only.").waitFor();
+  await look(page, "contexts, for viewers");
+  await page.goto(PAGE + "/tools/opening_hours?tenant=town");
+  await page.getByText("As 2026-11-23.").waitFor();
+  check((await page.getByRole("link", { name: "Edit" }).count()) === 0, "viewers edit nothing");
+  for (const path of ["/tool-editor?tenant=town", "/mcp/editor"]) {
+    check((await page.request.get(PAGE + path)).status() === 403, `nor by the address ${path}`);
+  }
+  await page.goto(PAGE + "/");
   const caller = await call("library");
   await page.locator("#live tbody tr", { hasText: "talking" }).waitFor();
   check((await page.getByRole("link", { name: /^Hang up/ }).count()) === 0, "viewers hang up nobody");
@@ -214,6 +227,10 @@ for (const viewport of [WIDE, PHONE]) {
   await isLoggedOut(page, context);
   await deletes(page);
   await runsTheEngine(page);
+  await editsTheConfiguration(page, look);
+  await losesTheRace(page, context, look);
+  await makesATool(page, look);
+  await addsAServer(page, look);
   await page.getByRole("button", { name: "Log out" }).click();
   await looksOnly(page);
   await context.close();
@@ -230,7 +247,8 @@ await page.getByRole("button", { name: "Hang up now" }).click();
 await caller.ended;
 await plain.close();
 
-// The log-in is refused once on purpose, with a status that browsers tell on their console, and a stream ends with a session.
-const meant = (problem) => /\/login.*401|401 \(Unauthorized\)/.test(problem);
+// The log-in is refused once on purpose, with a status that browsers tell on their console, and a stream ends with a session;
+// somebody is too late with a configuration, and there are mistakes in definitions.
+const meant = (problem) => /\/login.*401|401 \(Unauthorized\)|\/contexts.*409|\/(tool-editor|mcp\/editor).*4(09|22)/.test(problem);
 check(problems.every(meant), problems.filter((problem) => !meant(problem)).join("\n"));
 console.log("all as it should be");

@@ -32,10 +32,24 @@ providers:
         - tone: { hertz: 440, for: 600s }
   spare: { scripted: { script: [silence] } }
 contexts:
-  library: { prompt: A test, provider: voice, tools: [hangup_call], audiosocket_id: "0ff40001" }
+  library: { prompt: A test, provider: voice, tools: [hangup_call, opening_hours], audiosocket_id: "0ff40001" }
   reservations: { prompt: A test, provider: voice, tools: [hangup_call], audiosocket_id: "0ff40002" }
 prices: { voice: { currency: EUR, source: A test, date: "2026-11-20", per_minute: { connected: 0.05 } } }
 "#;
+
+/// A declarative tool of the town's, which a context lists.
+const TOOL: &str = r#"{
+  "name": "opening_hours",
+  "description": "Tells when the library is open on a day. Says so in a sentence.",
+  "parameters": [{ "name": "day", "type": "string", "description": "As 2026-11-23.", "required": true }],
+  "actions": [
+    { "type": "validate", "rules": [{ "param": "day", "pattern": "[0-9]{4}-[0-9]{2}-[0-9]{2}", "message": "Which day?" }] },
+    { "type": "api_call", "url": "https://library.example/hours?day={{params.day}}", "method": "GET",
+      "headers": { "Authorization": "Bearer a key of the library" } }
+  ],
+  "on_success": [{ "type": "respond", "message": "On {{params.day}} we are open from {{result.body.from}}." }],
+  "policy": { "access": "public_read", "risk_domain": "public_information" }
+}"#;
 
 /// An engine with past calls, and an account for each role.
 async fn engine(calls: u32) -> (Offhook, tempfile::TempDir) {
@@ -45,14 +59,18 @@ async fn engine(calls: u32) -> (Offhook, tempfile::TempDir) {
         accounts.add(role.label(), role, PASSWORD).expect("an account");
     }
     let records = folder.path().join("records");
+    let tools = folder.path().join("tools");
+    std::fs::create_dir(&tools).expect("the test's own folder");
+    std::fs::write(tools.join("opening_hours.json"), TOOL).expect("the test's own folder");
     past::keep(&records, calls);
     let place = Place::free();
     let yaml = format!(
-        "http: {{ bind: \"127.0.0.1:{}\", accounts: \"{}\", admin_token: {TOKEN} }}\nrecords: {{ directory: \"{}\" }}\nmedia:\n{}\
+        "http: {{ bind: \"127.0.0.1:{}\", accounts: \"{}\", admin_token: {TOKEN} }}\nrecords: {{ directory: \"{}\" }}\ntenants: {{ town: {{ tools: \"{}\", trusted: true }} }}\nmedia:\n{}\
          turns: {{ owner: provider }}\n{}{}",
         place.http,
         folder.path().join("accounts.json").display(),
         records.display(),
+        tools.display(),
         place.media(),
         AGENTS.trim_start(),
         mcp(),
@@ -66,8 +84,8 @@ fn mcp() -> String {
     let (config, samples) = (root.join("config/aviation_atis.yaml"), root.join("mcp_servers/aviation_atis/samples"));
     format!(
         "mcp:\n  enabled: true\n  servers:\n    weather: {{ transport: stdio, command: [aviation_atis, --config, '{}', \
-         --offline, '{}', --now, 2026-11-20T14:00:00Z] }}\n    broken: {{ transport: stdio, command: [sh, -c, 'exit 3'], \
-         restart: {{ enabled: false }} }}\n",
+         --offline, '{}', --now, 2026-11-20T14:00:00Z] }}\n    broken:\n      transport: stdio\n      command: [sh, -c, 'exit 3']\n      \
+         restart: {{ enabled: false }}\n",
         config.display(),
         samples.display()
     )
@@ -99,7 +117,12 @@ async fn browse(script: &str, engine: &Offhook, folder: &Path, more: &[(&str, St
 async fn people_use_the_page() {
     let (engine, folder) = engine(120).await;
     browse("journey.mjs", &engine, folder.path(), &[]).await;
-    for private in ["correct horse", "library. How can", "4930"] {
+    let file = engine.read_config();
+    assert!(
+        file.ends_with("restart: { enabled: false }\n") && !file.contains("tower"),
+        "the file is as it was: {file}"
+    );
+    for private in ["correct horse", "library. How can", "4930", "key of the library"] {
         assert!(!engine.log().contains(private), "{private} reached the log");
     }
 }

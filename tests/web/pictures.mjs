@@ -36,10 +36,40 @@ for (const [name, options] of [
   await page.locator("tbody th a").first().click();
   await page.getByText("Goodbye!").waitFor();
   await take("record");
+  await page.goto(PAGE + "/tools");
+  await take("tools");
+  await page.goto(PAGE + "/tools/opening_hours?tenant=town");
+  await take("tool");
+  await page.goto(PAGE + "/tool-editor?tenant=town&tool=opening_hours");
+  await page.getByLabel("Arguments").fill('{ "day": "2026-11-23" }');
+  await page.getByRole("button", { name: "Run it" }).click();
+  await page.getByText("Step by step").waitFor();
+  await take("tool-editor");
+  await page.goto(PAGE + "/mcp/editor");
+  await page.getByLabel("Name", { exact: true }).fill("bookings");
+  await page.getByLabel("Transport").selectOption("http");
+  await page.getByLabel("Address").fill("https://tools.example.com/mcp");
+  await page.getByLabel("Headers").fill("X-Library: ${LIBRARY:-town}");
+  await page.getByLabel("What its tools touch").selectOption("write");
+  await page.getByRole("button", { name: "Check, and show the difference" }).click();
+  await page.getByText("This is what changes").waitFor();
+  await take("server-editor");
   for (const where of ["providers", "mcp", "system"]) {
     await page.goto(`${PAGE}/${where}`);
     await take(where);
   }
+  await page.goto(PAGE + "/contexts");
+  await page.locator("#help dl").waitFor();
+  const text = await page.locator("#text").inputValue();
+  await page.locator("#text").fill(text.replace("library: { prompt: A test, provider: voice", "library: { prompt: A test, provider: voise"));
+  await page.getByText("1 problem", { exact: true }).waitFor();
+  await page.getByRole("link", { name: /^Line/ }).click();
+  await page.locator("#help").getByText("contexts.library", { exact: true }).waitFor();
+  await page.locator("#text").evaluate((area) => {
+    area.rows = 18;
+    area.scrollTop = 0;
+  });
+  await take("contexts");
   await context.close();
 }
 for (const caller of callers) caller.hangUp();

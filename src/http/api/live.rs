@@ -1,6 +1,6 @@
 //! Calls as they happen.
 
-use super::{Id, Places, Watcher, private, stream, watch};
+use super::{Body, Id, Places, Watcher, private, stream, watch};
 use crate::{
     facts::CallId,
     http::{

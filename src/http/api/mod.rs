@@ -1,10 +1,14 @@
 //! `/api/v1/…`: everything that the page does, for programs. `openapi` writes the document.
 
 mod calls;
+pub(super) mod configuration;
+mod definitions;
 pub(super) mod live;
+pub(super) mod mcp_servers;
 pub(super) mod openapi;
 mod operations;
 pub(super) mod private;
+pub(super) mod registry;
 mod stream;
 
 pub(super) use calls::{Filter, Format, remove, search};
@@ -37,6 +41,10 @@ pub(super) fn add(routes: &mut Routes) {
     live::add(routes);
     calls::add(routes);
     operations::add(routes);
+    registry::add(routes);
+    definitions::add(routes);
+    configuration::add(routes);
+    mcp_servers::add(routes);
     let doc = Doc::new("This document.").answer(200, "OpenAPI 3.1.", Content::Json(schema::<serde_json::Value>));
     routes.api(Method::GET, "/api/v1/openapi.json", Door::Api(Role::Viewer), openapi::document, doc);
 }

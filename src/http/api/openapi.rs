@@ -73,6 +73,7 @@ pub fn document_of(listed: &[Listed]) -> Value {
 
 fn operation(address: &Listed, doc: &Doc, error: &Schema, schemas: &mut SchemaGenerator) -> Value {
     let mut parameters = path_parameters(address.path);
+    parameters.extend(doc.headers.iter().map(header_parameter));
     parameters.extend(doc.query.map(|query| query_parameters(&query(schemas))).unwrap_or_default());
     let mut answers = Map::new();
     for (status, what, content) in &doc.answers {
@@ -83,11 +84,10 @@ fn operation(address: &Listed, doc: &Doc, error: &Schema, schemas: &mut SchemaGe
         }
         answers.insert(status.to_string(), answer);
     }
-    for (status, what) in errors(address, doc) {
-        answers.insert(
-            status.to_string(),
-            json!({ "description": what, "content": { "application/json": { "schema": error } } }),
-        );
+    for (status, what) in errors(address, doc).into_iter().chain(doc.refusals.iter().copied()) {
+        // What an address itself says of an answer is more.
+        let told = json!({ "description": what, "content": { "application/json": { "schema": error } } });
+        answers.entry(status.to_string()).or_insert(told);
     }
     let mut operation = json!({ "summary": doc.summary, "parameters": parameters, "responses": answers });
     if let Some(body) = doc.body {
@@ -122,6 +122,9 @@ fn errors(address: &Listed, doc: &Doc) -> Vec<(u16, &'static str)> {
             (429, "Too many attempts."),
         ]);
     }
+    if !doc.headers.is_empty() {
+        errors.push((428, "A header is missing that this address needs."));
+    }
     if address.method != Method::GET && doc.body.is_none() {
         errors.push((413, "The body is too long."));
     }
@@ -148,13 +151,21 @@ fn contents(content: &Content, schemas: &mut SchemaGenerator) -> Map<String, Val
     }
 }
 
-/// What is called `id` in a path is a call's; anything else is a name of the configuration.
+fn header_parameter((name, what): &(&str, &str)) -> Value {
+    json!({ "name": name, "in": "header", "required": true, "description": what, "schema": { "type": "string" } })
+}
+
+/// What is called `id` in a path is a call's; anything else is a name of the configuration, or of a version of it.
 fn path_parameters(path: &str) -> Vec<Value> {
     let names = path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
     let parameter = |name: &str| match name {
         "id" => json!({
             "name": name, "in": "path", "required": true, "description": "A call's id.",
             "schema": { "type": "string", "format": "uuid" },
+        }),
+        "kept" => json!({
+            "name": name, "in": "path", "required": true, "description": "A version's id.",
+            "schema": { "type": "string", "minLength": 1 },
         }),
         _ => json!({
             "name": name, "in": "path", "required": true, "description": "A name of the configuration.",

@@ -8,7 +8,7 @@ use crate::{
         problem,
         routes::{Content, Doc, Routes, schema},
         site::App,
-        view::{Finding, McpStatus, ProviderView, ReloadReport, SystemView},
+        view::{ContextView, Finding, McpStatus, ProviderView, ReloadReport, SystemView},
     },
     telemetry,
 };
@@ -43,6 +43,12 @@ pub fn add(routes: &mut Routes) {
         Content::Json(schema::<BTreeMap<String, ProviderView>>),
     );
     routes.api(Method::GET, "/api/v1/providers", Door::Api(Role::Viewer), providers, doc);
+    let doc = Doc::new("The contexts of the configuration.").answer(
+        200,
+        "By name.",
+        Content::Json(schema::<BTreeMap<String, ContextView>>),
+    );
+    routes.api(Method::GET, "/api/v1/contexts", Door::Api(Role::Viewer), contexts, doc);
     let doc = Doc::new("The MCP servers of the configuration.").answer(
         200,
         "Their state and their tools.",
@@ -100,6 +106,10 @@ async fn examined(State(app): State<App>) -> Result<Json<Vec<Finding>>, Response
 
 async fn providers(State(app): State<App>) -> Json<BTreeMap<String, ProviderView>> {
     Json(app.view.providers())
+}
+
+async fn contexts(State(app): State<App>) -> Json<BTreeMap<String, ContextView>> {
+    Json(app.view.contexts())
 }
 
 async fn system(State(app): State<App>) -> Json<SystemView> {

@@ -28,8 +28,6 @@ use tokio::{sync::Semaphore, time::Instant};
 /// Where the session's token against forged requests stands.
 pub(in crate::http) const CSRF_HEADER: HeaderName = HeaderName::from_static("x-csrf-token");
 pub(in crate::http) const CSRF_FIELD: &str = "csrf";
-/// The longest form.
-const FORM_BYTES_MAX: usize = 8 * 1024;
 
 /// Attempts of one address and for one name: a person who mistypes has as many at once; who guesses has ten a minute.
 const ATTEMPTS: u32 = 10;
@@ -268,14 +266,18 @@ fn unknown() -> Response {
 }
 
 /// In front of each address, with what it asks for.
-pub(in crate::http) async fn admit(State((app, door)): State<(App, Door)>, request: Request, next: Next) -> Response {
-    match passes(&app.gatekeeper, door, request).await {
+pub(in crate::http) async fn admit(
+    State((app, door, bytes_max)): State<(App, Door, usize)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match passes(&app.gatekeeper, door, bytes_max, request).await {
         Ok(request) => next.run(request).await,
         Err(refusal) => refusal,
     }
 }
 
-async fn passes(keeper: &Gatekeeper, door: Door, request: Request) -> Result<Request, Response> {
+async fn passes(keeper: &Gatekeeper, door: Door, bytes_max: usize, request: Request) -> Result<Request, Response> {
     let role = match door {
         Door::Machines => return Ok(request),
         Door::Anybody => None,
@@ -306,7 +308,7 @@ async fn passes(keeper: &Gatekeeper, door: Door, request: Request) -> Result<Req
     parts.extensions.insert(who);
     let request = Request::from_parts(parts, body);
     match session.filter(|_| changes) {
-        Some(session) => meant(request, &session).await,
+        Some(session) => meant(request, &session, bytes_max).await,
         None => Ok(request),
     }
 }
@@ -328,7 +330,7 @@ fn to_log_in(request: &Parts) -> Response {
 }
 
 /// Requests that change something show the session's token, in a header or in a form.
-async fn meant(request: Request, session: &Found) -> Result<Request, Response> {
+async fn meant(request: Request, session: &Found, bytes_max: usize) -> Result<Request, Response> {
     let forged = || problem(StatusCode::FORBIDDEN, "the request has not the session's token; load the page again");
     if let Some(given) = request.headers().get(CSRF_HEADER) {
         let same = given.to_str().is_ok_and(|given| is_same(given, &session.csrf));
@@ -342,7 +344,7 @@ async fn meant(request: Request, session: &Found) -> Result<Request, Response> {
         return Err(forged());
     }
     let (parts, body) = request.into_parts();
-    let Ok(body) = to_bytes(body, FORM_BYTES_MAX).await else {
+    let Ok(body) = to_bytes(body, bytes_max).await else {
         return Err(problem(StatusCode::PAYLOAD_TOO_LARGE, "the form is too long, or could not be read"));
     };
     let given = url::form_urlencoded::parse(&body).find(|(name, _)| name == CSRF_FIELD);

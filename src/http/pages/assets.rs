@@ -23,8 +23,11 @@ static SCRIPT: Asset =
     Asset { name: "page.js", kind: "text/javascript; charset=utf-8", text: include_str!("../assets/page.js") };
 static ICON: Asset = Asset { name: "icon.svg", kind: "image/svg+xml", text: include_str!("../assets/icon.svg") };
 
-static ALL: [&Asset; 3] = [&STYLE, &SCRIPT, &ICON];
-static NAMES: LazyLock<[String; 3]> = LazyLock::new(|| ALL.map(Asset::hashed));
+static EDITOR: Asset =
+    Asset { name: "editor.js", kind: "text/javascript; charset=utf-8", text: include_str!("../assets/editor.js") };
+
+static ALL: [&Asset; 4] = [&STYLE, &SCRIPT, &ICON, &EDITOR];
+static NAMES: LazyLock<[String; 4]> = LazyLock::new(|| ALL.map(Asset::hashed));
 
 impl Asset {
     /// `page.0123456789abcdef.css`
@@ -39,8 +42,8 @@ impl Asset {
     }
 }
 
-/// Where a page finds its style, its script and its icon.
-pub fn paths() -> [String; 3] {
+/// Where a page finds its style, its script and its icon; and the script of the editor.
+pub fn paths() -> [String; 4] {
     NAMES.each_ref().map(|name| format!("/assets/{name}"))
 }
 

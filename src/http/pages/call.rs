@@ -204,19 +204,19 @@ fn tools(record: &Record) -> Markup {
         .collect();
     html! {
         @if audits.is_empty() { p.empty { (text::NO_TOOLS) } } @else {
-            ul.tools { @for (at, audit) in audits { li { (tool(at, audit)) } } }
+            ul.tools { @for (at, audit) in audits { li { (tool(&html! { (figures::offset(at)) }, audit)) } } }
         }
     }
 }
 
 /// A line of the audit log, folded.
-fn tool(at: u64, audit: &Map<String, Value>) -> Markup {
+pub fn tool(at: &Markup, audit: &Map<String, Value>) -> Markup {
     let text = |key: &str| audit.get(key).and_then(Value::as_str);
     let error = text("errorType");
     html! {
         details {
             summary {
-                span.at { (figures::offset(at)) }
+                span.at { (at) }
                 code { (text("toolId").unwrap_or("–")) }
                 span.tag.normal[error.is_none()].provider[error.is_some()] {
                     (error.map_or_else(|| "ok".to_owned(), |error| error.to_lowercase().replace('_', " ")))

@@ -1,10 +1,15 @@
 //! *MCP*: the servers, whether they are up, what tools they bring, and a test of each.
 
+mod draft;
+mod editor;
+
 use super::{
     shell,
-    text::{self, operations as words},
+    text::{self, operations as words, servers},
+    tools::encoded,
 };
 use crate::http::{
+    api::mcp_servers::BODY_BYTES_MAX,
     login::{Door, Role, Who},
     plain::{McpTestReport, try_server},
     routes::Routes,
@@ -23,6 +28,9 @@ use serde::Deserialize;
 pub fn add(routes: &mut Routes) {
     routes.page(Method::GET, "/mcp", Door::Page(Role::Viewer), page);
     routes.page(Method::POST, "/mcp", Door::Page(Role::Admin), test);
+    routes.page(Method::GET, "/mcp/editor", Door::Page(Role::Admin), editor::page);
+    // A form sends up to three bytes for each.
+    routes.long_form("/mcp/editor", Door::Page(Role::Admin), 3 * BODY_BYTES_MAX, editor::act);
 }
 
 #[derive(Deserialize)]
@@ -54,7 +62,10 @@ fn show(app: &App, who: &Who, tested: Option<Tested>) -> Markup {
     // A server that is gone meanwhile has no section of its own.
     let nowhere = tested.as_ref().filter(|(server, _)| !status.servers.contains_key(server));
     let main = html! {
-        div.title { h1 { (words::MCP_TITLE) } }
+        div.title {
+            h1 { (words::MCP_TITLE) }
+            @if who.may(Role::Admin) { a.button href="/mcp/editor" { (servers::ADD) } }
+        }
         @if status.reload_pending { p.notice role="status" { (words::PENDING) } }
         @if let Some((_, Err(why))) = nowhere { p.notice.bad role="alert" { (text::sentence(why)) } }
         @if !status.enabled || status.servers.is_empty() {
@@ -84,6 +95,7 @@ fn section(
                 div.buttons {
                     span.tag.(mark(server.state)) { (words::server(server.state)) }
                     @if who.may(Role::Admin) {
+                        a.button.quiet href={ "/mcp/editor?server=" (encoded(id)) } { (servers::EDIT) span.hidden { " " (id) } }
                         form method="post" action={ "/mcp#" (label) } {
                             (shell::csrf(who))
                             input type="hidden" name="server" value=(id);

@@ -6,7 +6,10 @@
 mod assets;
 mod axis;
 mod call;
+mod contexts;
 mod figures;
+mod findings;
+mod form;
 mod history;
 mod live;
 mod mcp;
@@ -17,6 +20,7 @@ mod shell;
 mod story;
 mod system;
 pub(super) mod text;
+mod tools;
 
 pub(super) use shell::{log_in, refusal};
 
@@ -34,10 +38,12 @@ struct Page {
     role: Role,
 }
 
-const PAGES: [Page; 5] = [
+const PAGES: [Page; 7] = [
     Page { path: "/", name: text::LIVE, role: Role::Viewer },
     Page { path: "/history", name: text::HISTORY, role: Role::Viewer },
+    Page { path: "/contexts", name: text::contexts::CONTEXTS, role: Role::Viewer },
     Page { path: "/providers", name: text::operations::PROVIDERS, role: Role::Viewer },
+    Page { path: "/tools", name: text::TOOLS, role: Role::Viewer },
     Page { path: "/mcp", name: text::operations::MCP, role: Role::Viewer },
     Page { path: "/system", name: text::operations::SYSTEM, role: Role::Viewer },
 ];
@@ -48,7 +54,9 @@ pub(super) fn add(routes: &mut Routes) {
     running::add(routes);
     history::add(routes);
     call::add(routes);
+    contexts::add(routes);
     providers::add(routes);
+    tools::add(routes);
     mcp::add(routes);
     system::add(routes);
 }

@@ -30,7 +30,7 @@ pub fn page(who: &Who, path: &str, title: &str, main: &Markup) -> Markup {
 }
 
 fn document(title: &str, csrf: &str, body: &Markup) -> Markup {
-    let [style, script, icon] = assets::paths();
+    let [style, script, icon, _] = assets::paths();
     html! {
         (DOCTYPE)
         html lang=(text::LANGUAGE) {

@@ -1,6 +1,9 @@
 //! Every word of the pages, in English. Another language is another file like this one.
 
+pub mod contexts;
 pub mod operations;
+pub mod servers;
+pub mod tools;
 
 use crate::records::Event;
 use serde_json::{Map, Value};
@@ -253,6 +256,11 @@ fn tool(audit: &Map<String, Value>) -> String {
         Some(error) => format!("Tool {name}: {}.", error.to_lowercase().replace('_', " ")),
         None => format!("Tool {name}, done in {}.", seconds(took)),
     }
+}
+
+/// Of a file.
+pub fn line(number: usize) -> String {
+    format!("line {number}:")
 }
 
 pub fn seconds(ms: u64) -> String {

@@ -1,6 +1,6 @@
 //! Who may do what: every address with every role.
 
-use super::*;
+use super::{configuration::Loads, *};
 use crate::http::{login::Door, routes::Routes};
 use tempfile::TempDir;
 
@@ -11,6 +11,8 @@ pub const TOKEN: &str = "0123456789abcdef";
 pub struct Desk {
     pub router: Router,
     pub engine: Arc<Sample>,
+    /// What the configuration file belongs to.
+    pub loader: Arc<Loads>,
     pub folder: TempDir,
 }
 
@@ -35,8 +37,10 @@ impl Desk {
         let token = SecretString::from(TOKEN);
         let reader = Reader::new(folder.path());
         let mut site = site(engine.clone(), accounts, Some(reader), Some(&token));
+        let loader = Loads::from(folder.path().join("offhook.yaml"));
+        site.configuration = loader.configuration();
         change(&mut site);
-        Self { router: from(LOOPBACK, site), engine, folder }
+        Self { router: from(LOOPBACK, site), engine, loader, folder }
     }
 
     pub async fn post(&self, path: &str, headers: &[(&str, &str)], body: String) -> Answer {
@@ -98,10 +102,28 @@ const TABLE: &[(&str, &str, Option<Role>)] = {
         ("DELETE", "/api/v1/calls/{id}", Some(Admin)),
         ("GET", "/api/v1/openapi.json", Some(Viewer)),
         ("GET", "/providers", Some(Viewer)),
+        ("GET", "/tools", Some(Viewer)),
+        ("GET", "/tools/{tool}", Some(Viewer)),
+        ("GET", "/tool-editor", Some(Admin)),
+        ("POST", "/tool-editor", Some(Admin)),
         ("GET", "/mcp", Some(Viewer)),
         ("POST", "/mcp", Some(Admin)),
+        ("GET", "/mcp/editor", Some(Admin)),
+        ("POST", "/mcp/editor", Some(Admin)),
+        ("GET", "/api/v1/mcp/servers/{server}", Some(Admin)),
+        ("PUT", "/api/v1/mcp/servers/{server}", Some(Admin)),
+        ("DELETE", "/api/v1/mcp/servers/{server}", Some(Admin)),
         ("GET", "/system", Some(Viewer)),
         ("POST", "/system", Some(Admin)),
+        ("GET", "/api/v1/registry", Some(Viewer)),
+        ("GET", "/api/v1/registry/{tool}", Some(Viewer)),
+        ("GET", "/api/v1/tenants/{tenant}/tools", Some(Admin)),
+        ("POST", "/api/v1/tenants/{tenant}/tools", Some(Admin)),
+        ("GET", "/api/v1/tenants/{tenant}/tools/{tool}", Some(Admin)),
+        ("PUT", "/api/v1/tenants/{tenant}/tools/{tool}", Some(Admin)),
+        ("DELETE", "/api/v1/tenants/{tenant}/tools/{tool}", Some(Admin)),
+        ("POST", "/api/v1/tenants/{tenant}/tools/{tool}/test", Some(Admin)),
+        ("POST", "/api/v1/tenants/{tenant}/test", Some(Admin)),
         ("GET", "/api/v1/providers", Some(Viewer)),
         ("GET", "/api/v1/mcp", Some(Viewer)),
         ("POST", "/api/v1/mcp/{server}/test", Some(Admin)),
@@ -109,6 +131,18 @@ const TABLE: &[(&str, &str, Option<Role>)] = {
         ("GET", "/api/v1/log", Some(Operator)),
         ("POST", "/api/v1/reload", Some(Admin)),
         ("POST", "/api/v1/calls/taken", Some(Admin)),
+        ("GET", "/api/v1/configuration", Some(Admin)),
+        ("PUT", "/api/v1/configuration", Some(Admin)),
+        ("POST", "/api/v1/configuration/check", Some(Admin)),
+        ("GET", "/api/v1/configuration/schema", Some(Viewer)),
+        ("GET", "/api/v1/contexts", Some(Viewer)),
+        ("GET", "/contexts", Some(Viewer)),
+        ("POST", "/contexts", Some(Admin)),
+        ("GET", "/contexts/versions/{kept}", Some(Admin)),
+        ("POST", "/contexts/versions/{kept}", Some(Admin)),
+        ("GET", "/api/v1/configuration/versions", Some(Admin)),
+        ("GET", "/api/v1/configuration/versions/{kept}", Some(Admin)),
+        ("POST", "/api/v1/configuration/versions/{kept}/publish", Some(Admin)),
     ]
 };
 
@@ -144,7 +178,11 @@ async fn every_address_lets_in_its_role_and_those_above_it_and_nobody_else() {
     for &(method, path, needed) in TABLE {
         let Some(needed) = needed else { continue };
         let desk = Desk::new();
-        let place = path.replace("{id}", &id).replace("{server}", "clock");
+        let place = path
+            .replace("{id}", &id)
+            .replace("{server}", "clock")
+            .replace("{tenant}", "clinic")
+            .replace("{tool}", "book_visit");
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         let nobody = ask(&desk.router, method.clone(), &place, &[]).await;
         assert!(is_refused(&nobody), "{method} {path} lets in anybody: {}", nobody.status);

@@ -57,7 +57,7 @@ async fn an_admin_has_the_installation_examined_one_at_a_time() {
         assert!(found.text.contains(part), "{part}: {}", found.text);
     }
     let hold = Arc::new(Notify::new());
-    let desk = Desk::of(Sample { hold: Some(Arc::clone(&hold)), ..Sample::default() });
+    let desk = Desk::with(|site| site.view = Arc::new(Sample { hold: Some(Arc::clone(&hold)), ..Sample::default() }));
     let login = desk.log_in(Role::Admin).await;
     let headers = [("cookie", &*login.cookie), ("x-csrf-token", &*login.csrf)];
     let ask_once = || ask(&desk.router, Method::POST, "/api/v1/system/examine", &headers);

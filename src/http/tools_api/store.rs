@@ -2,6 +2,7 @@
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -14,6 +15,8 @@ pub type Answer<T> = BoxFuture<'static, Result<T, StoreError>>;
 /// A change is complete when its answer is there: it is kept, and new calls have it. It runs to its
 /// end even if the asker leaves.
 pub trait ToolStore: Send + Sync + 'static {
+    /// Whose tools there are.
+    fn tenants(&self) -> Vec<String>;
     /// By name.
     fn list(&self, tenant: &str) -> Answer<Vec<StoredTool>>;
     fn get(&self, tenant: &str, name: &str) -> Answer<StoredTool>;
@@ -24,6 +27,8 @@ pub trait ToolStore: Send + Sync + 'static {
     fn delete(&self, tenant: &str, name: &str, seen: Seen) -> Answer<()>;
     /// Runs the tool outside of any call and gives the trace of its actions.
     fn test(&self, tenant: &str, name: &str, trial: Trial) -> Answer<Value>;
+    /// The same with a definition that is not kept. What is masked in it is taken from the kept tool of its name.
+    fn try_out(&self, tenant: &str, definition: Value, trial: Trial) -> Answer<Value>;
 }
 
 /// One tool, as it may be shown: secrets in its definition are masked.
@@ -58,7 +63,7 @@ impl Seen {
 }
 
 /// A dry run: what a model and a call would have brought.
-#[derive(Clone, PartialEq, Default, Deserialize)]
+#[derive(Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Trial {
     pub params: Map<String, Value>,
@@ -74,7 +79,7 @@ impl fmt::Debug for Trial {
 }
 
 /// One thing that is wrong with a definition.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Problem {
     /// Where: `actions[1].url`; empty for the whole.
     pub path: String,

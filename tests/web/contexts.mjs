@@ -1,0 +1,74 @@
+// An admin and the configuration: edits it, sees a problem beside its line, mends it, publishes it, and goes back.
+
+import { PAGE, check } from "./desk.mjs";
+
+const AREA = "Text of the configuration";
+const AGENT = "library: { prompt: A test";
+
+const generation = async (page) => Number((await page.getByText(/^generation \d+$/).textContent()).split(" ")[1]);
+
+async function write(page, change) {
+  const area = page.getByLabel(AREA, { exact: true });
+  const text = await area.inputValue();
+  await area.fill(change(text));
+  return text;
+}
+
+export async function editsTheConfiguration(page, look) {
+  await page.getByRole("link", { name: "Contexts" }).click();
+  await page.getByText("No problems.").waitFor();
+  await page.locator("#help dl").waitFor();
+  await look(page, "contexts");
+  const before = await write(page, (text) => text.replace(AGENT, "library: { promt: A test"));
+  const line = before.slice(0, before.indexOf(AGENT)).split("\n").length;
+  await page.getByText("1 problem", { exact: true }).waitFor();
+  check((await page.locator(".numbers b.bad").textContent()) === String(line), "the line with the problem is marked");
+  await look(page, "contexts with a problem");
+  await page.getByRole("link", { name: `Line ${line}` }).click();
+  const chosen = await page.evaluate(() => {
+    const area = document.activeElement;
+    return area.value.slice(area.selectionStart, area.selectionEnd);
+  });
+  check(chosen.includes("promt"), `the problem leads to its line, not to "${chosen}"`);
+  await page.locator("#help").getByText("contexts.library", { exact: true }).waitFor();
+  await page.locator("#help dt", { hasText: "greeting_by" }).waitFor();
+
+  const was = await generation(page);
+  await write(page, (text) => text.replace("promt: A test", "prompt: Another test"));
+  await page.locator("#verdict", { hasText: "No problems." }).waitFor();
+  await page.locator("ins", { hasText: "Another test" }).waitFor();
+  await look(page, "contexts with a difference");
+  await page.getByRole("button", { name: "Publish" }).click();
+  await page.getByText("Published: new calls have it.").waitFor();
+  // News of MCP servers are a generation as well.
+  const published = await generation(page);
+  check(published > was, "there is a new generation");
+  await look(page, "contexts, published");
+
+  await page.getByRole("link", { name: /^Look at it/ }).nth(1).click();
+  await page.locator("ins", { hasText: "A test" }).waitFor();
+  await look(page, "a version");
+  await page.getByRole("button", { name: "Roll back to this" }).click();
+  await page.getByText("Published: new calls have it.").waitFor();
+  check((await page.getByLabel(AREA, { exact: true }).inputValue()) === before, "the text is as it was");
+  check((await generation(page)) > published, "going back is a generation of its own");
+}
+
+// Two who edit at once.
+export async function losesTheRace(page, context, look) {
+  await page.goto(PAGE + "/contexts");
+  const other = await context.newPage();
+  await other.goto(PAGE + "/contexts");
+  const before = await write(other, (text) => text + "# from the other window\n");
+  await other.getByRole("button", { name: "Publish" }).click();
+  await other.getByText("Published: new calls have it.").waitFor();
+  await other.close();
+  await write(page, (text) => text + "# from this window\n");
+  await page.getByRole("button", { name: "Publish" }).click();
+  await page.getByText(/admin changed it at/).waitFor();
+  await page.locator("del", { hasText: "from the other window" }).waitFor();
+  await look(page, "contexts, too late");
+  await write(page, () => before);
+  await page.getByRole("button", { name: "Publish" }).click();
+  await page.getByText("Published: new calls have it.").waitFor();
+}
