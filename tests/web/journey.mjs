@@ -76,7 +76,7 @@ async function listensIn(page) {
   await look(page, "a running call");
   await page.goto(PAGE + "/");
   caller.hangUp();
-  await page.getByText("Nobody is on the line.").waitFor();
+  await page.getByText("Nobody is on the line.").first().waitFor();
 }
 
 async function searches(page) {
@@ -176,7 +176,7 @@ async function looksOnly(page) {
   await page.getByText("The configuration itself is shown to admins only.").waitFor();
   await look(page, "contexts, for viewers");
   await page.goto(PAGE + "/tools/opening_hours?tenant=town");
-  await page.getByText("As 2026-11-23.").waitFor();
+  await page.getByRole("cell", { name: "As 2026-11-23." }).waitFor();
   check((await page.getByRole("link", { name: "Edit" }).count()) === 0, "viewers edit nothing");
   for (const path of ["/tool-editor?tenant=town", "/mcp/editor"]) {
     check((await page.request.get(PAGE + path)).status() === 403, `nor by the address ${path}`);
