@@ -76,7 +76,7 @@ async function listensIn(page) {
   await look(page, "a running call");
   await page.goto(PAGE + "/");
   caller.hangUp();
-  await page.getByText("Nobody is on the line.").waitFor();
+  await page.getByText("Nobody is on the line.").first().waitFor();
 }
 
 async function searches(page) {
