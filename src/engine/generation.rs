@@ -49,7 +49,7 @@ pub struct BuildError {
 }
 
 impl Generation {
-    pub fn build(number: u64, config: Config, workshop: &Workshop) -> Result<Self, Vec<BuildError>> {
+    pub(super) fn build(number: u64, config: Config, workshop: &Workshop) -> Result<Self, Vec<BuildError>> {
         let mut errors = Vec::new();
         let mut providers = BTreeMap::new();
         let among = Among { services: &config.services, wards: &workshop.wards };
@@ -76,7 +76,7 @@ impl Generation {
     }
 
     /// The same configuration with the tools that there are now. Providers, whose voices take seconds to render, stay.
-    pub fn renewed(&self, workshop: &Workshop) -> Result<Self, Vec<BuildError>> {
+    pub(super) fn renewed(&self, workshop: &Workshop) -> Result<Self, Vec<BuildError>> {
         Self::assemble(self.number + 1, self.config.clone(), self.providers.clone(), workshop)
     }
 

@@ -12,6 +12,9 @@
 //! Invariants: an address is only reached through its door; words and numbers of callers are only told to operators; what a
 //! foreign page in the operator's browser could ask for is refused; whoever is slow or gone costs the calls nothing.
 
+// A refusal is a whole answer, as axum has it; there is one a request.
+#![allow(clippy::result_large_err)]
+
 mod api;
 mod configuration;
 pub mod gate;

@@ -17,7 +17,7 @@ const ANN_HZ: f64 = 1000.0;
 /// Bytes before the samples of a WAV file.
 const HEAD: usize = 44;
 
-/// An agent that talks for four seconds, and has no tool to transfer anybody.
+/// An agent that talks for four seconds, whatever it hears, and has no tool to transfer anybody.
 async fn pbx(ann: &Phone) -> (Asterisk, Offhook, u16) {
     let asterisk = Asterisk::start(Options::default()).await;
     let place = Place::free();
@@ -26,7 +26,8 @@ async fn pbx(ann: &Phone) -> (Asterisk, Offhook, u16) {
     let yaml = place.yaml(Some(&asterisk)).replace(&http, &format!("{http}, admin_token: {TOKEN}"));
     let yaml = format!(
         "{yaml}default_context: front\n\
-         providers:\n  script:\n    scripted:\n      script: [{{ tone: {{ hertz: {AGENT_HZ}, for: 4s }} }}, {{ listen: {{}} }}]\n\
+         providers:\n  script:\n    scripted:\n      detector: {{ threshold_dbfs: 0 }}\n      \
+         script: [{{ tone: {{ hertz: {AGENT_HZ}, for: 4s }} }}, {{ listen: {{}} }}]\n\
          destinations:\n  there: {{ description: People, dial: [\"PJSIP/anonymous/sip:phone@127.0.0.1:{}\"] }}\n\
          contexts:\n  front: {{ prompt: A test, provider: script, tools: [hangup_call] }}\n",
         ann.port()

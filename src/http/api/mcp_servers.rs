@@ -1,6 +1,7 @@
 //! One entry of `mcp.servers` in the configuration file: read, written and taken out, with everything else left as it is.
 
 use super::{Body, configuration};
+use crate::tool::mcp::snake;
 use crate::{
     config::{Problem, blocks, blocks::Unplaceable},
     http::{
@@ -11,7 +12,6 @@ use crate::{
         site::App,
         tools_api::tagged,
     },
-    tool::mcp::snake,
 };
 use axum::{
     Json,
@@ -146,13 +146,16 @@ async fn publish(
     published.map(Json).map_err(|error| configuration::refusal(&error))
 }
 
+/// A server as the file has it: its name there, and what stands under it.
+type Entry = (String, Map<String, Value>);
+
 /// The entry with its name in the file, and the file's version. The engine knows a server by its name in lower snake case.
-pub async fn find(app: &App, id: &str) -> Result<(Option<(String, Map<String, Value>)>, String), Fault> {
+pub async fn find(app: &App, id: &str) -> Result<(Option<Entry>, String), Fault> {
     let file = app.configuration.read().await?;
     Ok((found_in(&file.text, id)?, file.version))
 }
 
-fn found_in(text: &str, id: &str) -> Result<Option<(String, Map<String, Value>)>, Fault> {
+fn found_in(text: &str, id: &str) -> Result<Option<Entry>, Fault> {
     let servers = blocks::value(text, &["mcp", "servers"])?;
     let Some(Value::Object(servers)) = servers else { return Ok(None) };
     let own = |name: &str| name == id || snake(name) == id;
