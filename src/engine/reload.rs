@@ -8,7 +8,7 @@ use super::{
 use crate::{
     config::{self, Config, Lines, MailConfig, McpServer, McpTransport, Problem, ProviderConfig, Tenant},
     http::{self, ReloadFailure, ReloadReport},
-    provider,
+    mcp, provider,
     remote::wards::place,
     telemetry::Reload,
 };
@@ -124,15 +124,11 @@ fn nobody_can_call(config: &Config) -> Option<Problem> {
 /// Programs of MCP servers that are not on this machine. A warning, since a file may be checked elsewhere than it is used.
 fn missing_programs(config: &Config, path: Option<&OsStr>) -> Vec<Problem> {
     let missing = |server: &McpServer| {
-        let McpTransport::Stdio { program, cwd, env, .. } = &server.transport else { return None };
+        let McpTransport::Stdio { program, env, .. } = &server.transport else { return None };
         let own = env.get("PATH").map(|path| OsString::from(path.expose_secret()));
-        let folders: Vec<PathBuf> =
-            own.as_deref().or(path).map(|path| std::env::split_paths(path).collect()).unwrap_or_default();
-        let is_there = |folder: &PathBuf| folder.join(program).is_file();
-        let (found, place) = match program.contains('/') {
-            true => (is_there(cwd), format!("no file in {}", cwd.display())),
-            false => (folders.iter().any(is_there), "in no folder of PATH".to_owned()),
-        };
+        let found =
+            mcp::find_program(program, own.as_deref().or(path).unwrap_or_default()).is_some_and(|file| file.is_file());
+        let place = if program.contains('/') { "not there" } else { "in no folder of PATH" };
         (!found).then(|| {
             let message = format!("the program \"{program}\" is {place}; install it, or write its whole path");
             config.lines.problem(&format!("mcp.servers.{}.command", server.id), message)

@@ -28,6 +28,7 @@ mod tool;
 
 pub use counters::{CallEnd, McpCounters};
 pub use fleet::{Fleet, Guest, LeftOut, Offer, ServerStatus, TestReport, Tested, ToolStatus};
+pub use process::find as find_program;
 pub use server::State;
 pub use tool::McpTool;
 

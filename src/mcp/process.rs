@@ -6,6 +6,7 @@ use crate::config::McpTransport;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use secrecy::ExposeSecret as _;
 use std::{
+    ffi::{OsStr, OsString},
     io,
     path::{Path, PathBuf},
     pin::Pin,
@@ -49,7 +50,7 @@ pub(super) struct Pipes {
 /// Why it could not be started, as a sentence.
 pub(super) fn start(transport: &McpTransport) -> Result<(Process, Pipes), String> {
     let McpTransport::Stdio { program, args, cwd, env } = transport else { return Err("it is no program".into()) };
-    let path = env.get("PATH").map(|path| path.expose_secret().to_owned()).or_else(|| std::env::var("PATH").ok());
+    let path = env.get("PATH").map(|path| OsString::from(path.expose_secret())).or_else(|| std::env::var_os("PATH"));
     let found = find(program, path.as_deref().unwrap_or_default())
         // Relative to where offhook is, not to where the server will be.
         .and_then(|found| std::path::absolute(found).ok())
@@ -77,7 +78,7 @@ pub(super) fn start(transport: &McpTransport) -> Result<(Process, Pipes), String
 }
 
 /// A program by its name, as a shell finds it, then beside the engine's own.
-fn find(program: &str, path: &str) -> Option<PathBuf> {
+pub fn find(program: &str, path: &OsStr) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program));
     }

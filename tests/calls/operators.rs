@@ -32,7 +32,8 @@ async fn pbx(ann: &Phone) -> (Asterisk, Offhook, u16) {
          contexts:\n  front: {{ prompt: A test, provider: script, tools: [hangup_call] }}\n",
         ann.port()
     );
-    let offhook = Offhook::start(place, &yaml).await;
+    let mut offhook = Offhook::start(place, &yaml).await;
+    offhook.ask_with(TOKEN);
     offhook.wait_ready(true).await;
     (asterisk, offhook, port)
 }

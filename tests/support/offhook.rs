@@ -20,6 +20,8 @@ pub struct Offhook {
     http: u16,
     audiosocket: u16,
     client: reqwest::Client,
+    /// What the pages are asked with.
+    token: Option<String>,
 }
 
 /// Where one engine listens, and where it finds its Asterisk.
@@ -106,7 +108,8 @@ impl Offhook {
         let _ = rustls::crypto::ring::default_provider().install_default();
         // A connection for each question: one that stays would count among what the engine has open.
         let client = reqwest::Client::builder().pool_max_idle_per_host(0).build().expect("a plain client");
-        let mut offhook = Self { child, directory, http: place.http, audiosocket: place.audiosocket, client };
+        let mut offhook =
+            Self { child, directory, http: place.http, audiosocket: place.audiosocket, client, token: None };
         let until = Instant::now() + START_MAX;
         while offhook.try_page("live").await.is_none() {
             let ended = offhook.child.try_wait().expect("its own child");
@@ -126,8 +129,15 @@ impl Offhook {
         offhook
     }
 
+    /// For an engine with an `admin_token`.
+    pub fn ask_with(&mut self, token: &str) {
+        self.token = Some(token.to_owned());
+    }
+
     async fn try_page(&self, name: &str) -> Option<(u16, String)> {
-        let answer = self.client.get(format!("http://127.0.0.1:{}/{name}", self.http)).send().await.ok()?;
+        let request = self.client.get(format!("http://127.0.0.1:{}/{name}", self.http));
+        let request = self.token.iter().fold(request, |request, token| request.bearer_auth(token));
+        let answer = request.send().await.ok()?;
         Some((answer.status().as_u16(), answer.text().await.ok()?))
     }
 
