@@ -497,6 +497,8 @@ capacity = dashboard(
                       (rate("offhook_listeners_dropped_total", times=60), "cut off"), unit="cpm"),
             over_time("Attempts to log in", "Many that are refused or limited: somebody guesses passwords.",
                       (rate("offhook_logins_total", "outcome", times=60), "{{outcome}}"), unit="cpm"),
+            over_time("Attempts to publish a configuration", "Conflicts: two edit at once. Failed: the file could not be written.",
+                      (rate("offhook_configuration_publications_total", "outcome", times=60), "{{outcome}}"), unit="cpm"),
         ],
     },
 )
