@@ -81,6 +81,7 @@ fn commands() -> Vec<AgentCommand> {
         AgentCommand::Say { text: "Ask whether the caller is still there.".into() },
         AgentCommand::Tell { text: "The caller pressed a key.".into(), reply: Reply::Wanted },
         AgentCommand::Tell { text: "The caller pressed a key.".into(), reply: Reply::NotNow },
+        AgentCommand::Written { text: "Are you open?".into() },
         AgentCommand::Interrupt { response, item, heard, cancel: true },
         result("{\"ok\":true}"),
         result("{\"ok\":false}"),

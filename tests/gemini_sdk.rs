@@ -75,6 +75,7 @@ fn session(options: &Value, agent: &AgentSetup) -> Vec<Value> {
         (called, result("c1", false, Reply::NotNow)),
         (json!({ "usageMetadata": {} }), result("unnamed-1", true, Reply::Wanted)),
         (over.clone(), tell(Reply::Wanted)),
+        (over.clone(), AgentCommand::Written { text: "Are you open?".into() }),
         (over, AgentCommand::Say { text: "Ask whether the caller is still there.".into() }),
     ] {
         hear(&mut codec, &heard, &mut sent);

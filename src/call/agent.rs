@@ -26,6 +26,8 @@ pub enum AgentCommand {
     /// Something has happened that the agent has to know and act upon; it may call tools. With
     /// [`Reply::NotNow`] it keeps it in mind for its next turn.
     Tell { text: String, reply: Reply },
+    /// The caller has written this: a turn of theirs, to be answered.
+    Written { text: String },
     /// The caller interrupted. `heard` is what truly left towards the caller of `item`.
     /// `cancel` asks the agent to stop generating as well (it has not done so by itself).
     Interrupt { response: ResponseId, item: ItemId, heard: Duration, cancel: bool },

@@ -43,6 +43,8 @@ const TAIL: Duration = Duration::from_millis(300);
 const CALLER_GAP: Duration = Duration::from_millis(60);
 /// When media breaks, Asterisk's word that the caller hung up is usually a millisecond away.
 const MEDIA_LOST_GRACE: Duration = Duration::from_secs(1);
+/// Who writes thinks, looks something up, and changes the configuration; whoever is gone after so long has left it open.
+const WRITING_MAX: Duration = Duration::from_secs(10 * 60);
 /// The longest Asterisk may take to start a transfer.
 const TRANSFER_MAX: Duration = Duration::from_secs(10);
 
@@ -256,6 +258,7 @@ impl CallMachine {
             Input::ToolFinished { id, outcome } => self.on_tool_finished(id, outcome, now, out),
             Input::HandedOff(handover) => self.on_handed_off(*handover, now, out),
             Input::Next(next) => self.on_next(next, now, out),
+            Input::Written(text) => self.on_written(text.reveal(), now, out),
             Input::Say(words) if matches!(self.phase, Phase::Talking) => self.say(&words, now, out),
             Input::Say(_) => {}
             Input::EndNow(reason) => self.depart(Departure::HangUp(reason), now, out),
@@ -450,6 +453,9 @@ impl CallMachine {
     }
 
     fn on_no_input(&mut self, now: Instant, out: &mut Vec<Output>) {
+        if self.plan.written {
+            return self.depart(Departure::HangUp(EndReason::NoInput), now, out);
+        }
         out.push(Output::Note(Note::NoInputPrompt));
         if self.prompts_used < self.plan.rules.no_input_prompts {
             self.prompts_used += 1;
@@ -534,7 +540,8 @@ impl CallMachine {
             Phase::Talking => {
                 let waiting = quiet && self.track.floor() != Floor::Caller && self.agent == Agent::Ready;
                 if waiting && self.hears_turns() {
-                    self.timers.set_if_idle(Timer::NoInput, now + self.plan.rules.no_input_after);
+                    let after = if self.plan.written { WRITING_MAX } else { self.plan.rules.no_input_after };
+                    self.timers.set_if_idle(Timer::NoInput, now + after);
                 } else {
                     self.timers.clear(Timer::NoInput);
                 }

@@ -27,6 +27,8 @@ pub enum Input {
     HandedOff(Box<Handover>),
     /// About the agent that was dialled ([`Output::Dial`]) to carry the call on.
     Next(Next),
+    /// A caller who writes instead of speaking has written this.
+    Written(Redacted<String>),
     /// A running tool has the agent say this at once.
     Say(String),
     /// An operator, or the engine on its way down, ends the call now.
@@ -122,6 +124,8 @@ pub struct CallPlan {
     pub clips: Arc<Clips>,
     /// How long tools took so far.
     pub latencies: Arc<Latencies>,
+    /// The caller writes ([`Input::Written`]) instead of speaking, and may take their time.
+    pub written: bool,
 }
 
 /// What changes when another context takes over.

@@ -115,6 +115,7 @@ impl CallTask<'_> {
                     let input = match order {
                         Order::End(reason) => Input::EndNow(reason),
                         Order::Transfer(destination) => Input::Transfer(destination),
+                        Order::Written(text) => Input::Written(text),
                     };
                     self.step(input, &mut out);
                 }

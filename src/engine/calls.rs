@@ -26,6 +26,7 @@ use crate::{
     call::{CallMachine, CallPlan, CallRules, EndReason},
     config::{Config, Transport, prompt},
     facts::{CallFacts, CallId, Direction},
+    http::NoConversation,
     records::{Close, Diary},
     redact::Redacted,
     telemetry::{Declined, call_span},
@@ -56,6 +57,8 @@ const VARIABLES: [&str; 11] = [
 const ASIDES_MAX: usize = 4;
 /// What operators want of a call before it looks; more than one at once is an accident.
 const ORDERS_MAX: usize = 4;
+/// The transport of conversations in writing, in the log and in records.
+const WRITTEN: &str = "written";
 /// Greetings come from the dialplan; a longer one is a mistake.
 const GREETING_CHARS_MAX: usize = 2_000;
 
@@ -121,25 +124,53 @@ pub(super) fn walk_in(shared: &Arc<Shared>, walk_in: WalkIn) {
         if granted.context.tools.iter().any(|tool| tool == TRANSFER) {
             info!("this call came by AudioSocket(): transfer needs ARI and is not offered to the agent");
         }
-        let facts = CallFacts {
-            // The UUID is the dialplan's, which may use one twice; a call's id is its own.
-            id: CallId::random(),
-            context: granted.context.name.clone(),
-            provider: granted.provider_name.clone(),
-            direction: Direction::Inbound,
-            caller_name: None.into(),
-            caller_number: None.into(),
-            dialled_number: None.into(),
-            campaign_id: None,
-            lead_id: None,
-        };
+        // The UUID is the dialplan's, which may use one twice; a call's id is its own.
+        let facts = nobody_known(CallId::random(), &granted);
         let format = walk_in.leg.format;
         let began = Instant::now();
         let transport = Transport::AudioSocket.label();
         let (said, place) = (Redacted::default(), None);
-        let start = Start { facts, transport, format, began, seat, transfers: false, said, place };
+        let start = Start { facts, transport, format, began, seat, transfers: false, written: false, said, place };
         run(shared, generation, granted, start, || Line::walk_in(walk_in.leg)).await;
     });
+}
+
+/// Somebody of whom nothing is known.
+fn nobody_known(id: CallId, granted: &Granted) -> CallFacts {
+    CallFacts {
+        id,
+        context: granted.context.name.clone(),
+        provider: granted.provider_name.clone(),
+        direction: Direction::Inbound,
+        caller_name: None.into(),
+        caller_number: None.into(),
+        dialled_number: None.into(),
+        campaign_id: None,
+        lead_id: None,
+    }
+}
+
+/// A conversation in writing, to try what a context does. It takes a place like any call, and is recorded as one.
+pub(super) fn converse(shared: &Arc<Shared>, context: &str) -> Result<CallId, NoConversation> {
+    let generation = shared.generation.load_full();
+    if !generation.config.contexts.contains_key(context) {
+        return Err(NoConversation::NoSuchContext);
+    }
+    if *shared.draining.borrow() {
+        return Err(NoConversation::Draining);
+    }
+    let seat = shared.live.seat(generation.config.limits.calls).ok_or(NoConversation::Full)?;
+    let wish = Wish { context: Some(context.to_owned()), ..Wish::default() };
+    let granted = grant(&generation, wish).map_err(|_| NoConversation::NoSuchContext)?;
+    let id = CallId::random();
+    let (facts, format) = (nobody_known(id, &granted), granted.audio.format);
+    let (began, said, place) = (Instant::now(), Redacted::default(), None);
+    let start = Start { facts, transport: WRITTEN, format, began, seat, transfers: false, written: true, said, place };
+    let shared = Arc::clone(shared);
+    shared.calls.clone().spawn(async move {
+        run(shared, generation, granted, start, || Line::written(format)).await;
+    });
+    Ok(id)
 }
 
 async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, arrival: Arrival, seat: Seat) {
@@ -189,7 +220,7 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, arriva
     };
     let (transport, format) = (granted.audio.transport.label(), granted.audio.format);
     let (said, place) = (variables.into(), arrival.place.clone());
-    let start = Start { facts, transport, format, began, seat, transfers: true, said, place };
+    let start = Start { facts, transport, format, began, seat, transfers: true, written: false, said, place };
     let call = ByAri {
         plan: Plan::new(start.facts.id, arrival.answered, granted.audio, &generation.config.media),
         ari: ari.client,
@@ -229,6 +260,8 @@ struct Start {
     began: Instant,
     seat: Seat,
     transfers: bool,
+    /// The caller writes.
+    written: bool,
     /// The channel's variables.
     said: Redacted<BTreeMap<String, String>>,
     /// The context of the dialplan that the caller came from.
@@ -260,7 +293,7 @@ async fn run(
     start: Start,
     line: impl FnOnce() -> Line,
 ) {
-    let Start { mut facts, transport, format, began, seat, transfers, said, place } = start;
+    let Start { mut facts, transport, format, began, seat, transfers, written, said, place } = start;
     let order = choose(&shared, &generation, &mut granted, &mut facts);
     let span = call_span(&facts);
     for refused in &granted.refused {
@@ -277,8 +310,9 @@ async fn run(
     let mut entered = shared.live.enter(
         &facts,
         seat,
-        Doors { orders, words, tap, transfers: transfers.then(|| Arc::clone(&generation)) },
-        shown,
+        Doors { orders, words, tap, transfers: transfers.then(|| Arc::clone(&generation)), written },
+        // Who writes sees the conversation there alone.
+        shown || written,
     );
     let _counted = shared.metrics.call_started();
     let toolbox = generation.toolbox(&facts.context, transfers);
@@ -303,6 +337,7 @@ async fn run(
         format,
         clips,
         latencies: Arc::clone(&shared.latencies),
+        written,
     };
     let casting = Casting { context: granted.context, provider: granted.provider, toolbox: Arc::clone(&toolbox) };
     let policy = succession::first_policy(&casting.context, succession.has_other());

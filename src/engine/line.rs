@@ -13,6 +13,7 @@ use crate::{
         media::{MediaEvent, MediaLeg},
         setup::{Plan, SetupError, Wish, set_up},
     },
+    audio::{FRAME, Format},
     call::{EndReason, LegCommand, LegEvent, TransferFault},
     config::{Destination, VoicemailConfig, Way},
     redact::Redacted,
@@ -20,7 +21,10 @@ use crate::{
 use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use std::{collections::BTreeMap, future::pending, sync::Arc};
-use tokio::sync::watch;
+use tokio::{
+    sync::watch,
+    time::{Interval, MissedTickBehavior, interval},
+};
 use tracing::warn;
 
 pub(super) struct Line {
@@ -50,6 +54,11 @@ enum Control {
     },
     /// `AudioSocket()` in the dialplan: the socket is all there is.
     Dialplan,
+    /// A conversation in writing: nobody is heard, at the pace of a call, and nobody hears.
+    Written {
+        frames: Interval,
+        silence: Bytes,
+    },
 }
 
 /// A caller on the way to somebody else.
@@ -111,6 +120,15 @@ impl Line {
     pub fn walk_in(media: MediaLeg) -> Self {
         let (media, announce) = (Some(media), Some(LegEvent::Up));
         Self { control: Control::Dialplan, media, announce, ending: Ending::HangUp }
+    }
+
+    /// Somebody who writes, whose audio is silence.
+    pub fn written(format: Format) -> Self {
+        let mut frames = interval(FRAME);
+        frames.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let silence = Bytes::from(vec![format.silence(); format.frame_bytes()]);
+        let announce = Some(LegEvent::Up);
+        Self { control: Control::Written { frames, silence }, media: None, announce, ending: Ending::HangUp }
     }
 
     /// The next thing that happened; it may be dropped and asked again without losing one.
@@ -290,6 +308,7 @@ impl Line {
                 }
             }
             Control::Bare { held } => held.part(ending).await,
+            Control::Written { .. } => {}
             // How the socket ends tells the dialplan what becomes of the caller.
             Control::Dialplan => match (media, ending) {
                 (Some(media), Ending::ReturnToDialplan { .. }) => media.hang_up().await,
@@ -339,6 +358,10 @@ impl Control {
             Self::Up { held, .. } => Happening::Channel(held.next().await),
             Self::Bare { held } => Happening::Channel(held.next().await),
             Self::Dialplan => pending().await,
+            Self::Written { frames, silence } => {
+                frames.tick().await;
+                Happening::Media(MediaEvent::Audio(silence.clone()))
+            }
         }
     }
 

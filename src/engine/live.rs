@@ -4,8 +4,9 @@ use super::{ears::Tap, generation::Generation};
 use crate::{
     call::{EndReason, Note},
     facts::{CallFacts, CallId},
-    http::{ActiveCall, CallHead, CallsView, EndedCall, Levels, LiveEntry, NoListening, NoTransfer},
+    http::{ActiveCall, CallHead, CallsView, EndedCall, Levels, LiveEntry, NoListening, NoTransfer, NoWriting},
     records::{Counts, Entry, Event, Used},
+    redact::Redacted,
 };
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -59,12 +60,16 @@ pub struct Doors {
     pub tap: Arc<Tap>,
     /// Whose destinations callers can be sent to; `None`: the engine has only the audio of this call.
     pub transfers: Option<Arc<Generation>>,
+    /// The caller writes.
+    pub written: bool,
 }
 
 /// What an operator wants done with a call.
 pub enum Order {
     End(EndReason),
     Transfer(String),
+    /// The caller has written this.
+    Written(Redacted<String>),
 }
 
 impl LiveCalls {
@@ -86,6 +91,7 @@ impl LiveCalls {
             provider: facts.provider.clone(),
             direction: facts.direction,
             since: Timestamp::now(),
+            written: doors.written,
         };
         let call = ActiveCall {
             call: head,
@@ -158,6 +164,16 @@ impl LiveCalls {
             return Err(NoTransfer::NoSuchDestination);
         }
         orders.try_send(Order::Transfer(destination.to_owned())).map_err(|_| NoTransfer::NotRunning)
+    }
+
+    /// What the caller of a conversation in writing has written.
+    pub fn write(&self, call: CallId, text: &str) -> Result<(), NoWriting> {
+        let inner = self.lock();
+        let Doors { orders, written, .. } = &inner.live.get(&call).ok_or(NoWriting::NotRunning)?.doors;
+        if !written {
+            return Err(NoWriting::Spoken);
+        }
+        orders.try_send(Order::Written(text.to_owned().into())).map_err(|_| NoWriting::TooFast)
     }
 
     /// What happened in a call from this entry on; `None`: it does not run.

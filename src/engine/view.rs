@@ -1,6 +1,6 @@
 //! The engine as the pages see it.
 
-use super::{Shared, Source};
+use super::{Shared, Source, calls};
 use crate::{
     asterisk::events::AriState,
     call::EndReason,
@@ -9,7 +9,8 @@ use crate::{
     facts::CallId,
     http::{
         About, AuditLine, CallsView, Check, ContextView, EngineView, Finding, LiveEntry, McpStatus, McpTest, MediaView,
-        NoListening, NoTransfer, ProviderView, Readiness, ReloadFailure, ReloadReport, SystemView, TenantTools,
+        NoConversation, NoListening, NoTransfer, NoWriting, ProviderView, Readiness, ReloadFailure, ReloadReport,
+        SystemView, TenantTools,
     },
     remote::health::Breaker,
 };
@@ -78,6 +79,14 @@ impl EngineView for View {
 
     fn transfer(&self, id: CallId, destination: &str) -> Result<(), NoTransfer> {
         self.0.live.transfer(id, destination)
+    }
+
+    fn converse(&self, context: &str) -> Result<CallId, NoConversation> {
+        calls::converse(&self.0, context)
+    }
+
+    fn write(&self, id: CallId, text: &str) -> Result<(), NoWriting> {
+        self.0.live.write(id, text)
     }
 
     fn metrics_text(&self) -> String {

@@ -144,7 +144,7 @@ async fn calls_tell_why_they_ended() {
     let (running, over) = (sample.calls.active[0].call.id, sample.calls.recent[0].call.id);
     let body = get_from(sample, "/calls").await.json();
     let counts = |turns, barge_ins| json!({ "agent_turns": turns, "barge_ins": barge_ins, "tool_calls": 0, "keys": 0, "slots_missed": 0, "frames_dropped": 0 });
-    let head = |id: CallId| json!({ "id": id.to_string(), "context": "sales", "provider": "main", "direction": "inbound", "since": "2026-11-20T09:30:00Z" });
+    let head = |id: CallId| json!({ "id": id.to_string(), "context": "sales", "provider": "main", "direction": "inbound", "since": "2026-11-20T09:30:00Z", "written": false });
     let mut active = head(running);
     active["phase"] = json!("talking");
     active["floor"] = json!("agent");

@@ -40,6 +40,16 @@ pub trait EngineView: Send + Sync + 'static {
     /// # Errors
     /// The call cannot be sent there.
     fn transfer(&self, id: CallId, destination: &str) -> Result<(), NoTransfer>;
+    /// Begins a conversation in writing with the agent of a context.
+    ///
+    /// # Errors
+    /// Why not.
+    fn converse(&self, context: &str) -> Result<CallId, NoConversation>;
+    /// What the caller of a conversation in writing has written.
+    ///
+    /// # Errors
+    /// It reaches nobody.
+    fn write(&self, id: CallId, text: &str) -> Result<(), NoWriting>;
     /// All metrics in Prometheus' text format.
     fn metrics_text(&self) -> String;
     /// Loads the configuration file anew for calls to come. A file with problems changes nothing.
@@ -283,6 +293,25 @@ pub enum NoTransfer {
     NoSuchDestination,
 }
 
+/// Why a conversation in writing cannot begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoConversation {
+    NoSuchContext,
+    Draining,
+    /// As many calls run as may.
+    Full,
+}
+
+/// Why a text reaches nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoWriting {
+    NotRunning,
+    /// The caller of this call speaks.
+    Spoken,
+    /// Several texts wait already.
+    TooFast,
+}
+
 /// Why nobody can listen to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoListening {
@@ -322,6 +351,8 @@ pub struct CallHead {
     pub provider: String,
     pub direction: Direction,
     pub since: Timestamp,
+    /// A conversation in writing, on the page.
+    pub written: bool,
 }
 
 /// A new generation is in force.

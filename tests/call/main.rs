@@ -17,3 +17,4 @@ mod tools;
 mod transfers;
 mod turns;
 mod waits;
+mod writing;

@@ -172,7 +172,23 @@ impl Stage {
     /// A call of this agent with these sentences.
     pub fn speaking(agent: AgentTraits, rules: CallRules, clips: Clips) -> Self {
         let opening = Opening { caller_known: true, ..Opening::default() };
-        Self::plan(agent, rules, clips, toolbox([look_up(), approved_tool("slow")]), PolicyRules::default(), opening)
+        Self::plan(
+            agent,
+            rules,
+            clips,
+            toolbox([look_up(), approved_tool("slow")]),
+            PolicyRules::default(),
+            opening,
+            false,
+        )
+    }
+
+    /// A call whose caller writes, and whose agent has greeted them.
+    pub fn writing(rules: CallRules) -> Self {
+        let opening = Opening { caller_known: true, ..Opening::default() };
+        let mut stage = Self::plan(AGENT, rules, clips(), toolbox([]), PolicyRules::default(), opening, true);
+        stage.leg(LegEvent::Up).agent(AgentEvent::Ready).reply("greeting", 500).after(600);
+        stage
     }
 
     /// The same by another agent.
@@ -183,7 +199,7 @@ impl Stage {
         policy: PolicyRules,
         opening: Opening,
     ) -> Self {
-        Self::plan(agent, rules, clips(), toolbox(tools), policy, opening)
+        Self::plan(agent, rules, clips(), toolbox(tools), policy, opening, false)
     }
 
     fn plan(
@@ -193,6 +209,7 @@ impl Stage {
         toolbox: Arc<Toolbox>,
         policy: PolicyRules,
         opening: Opening,
+        written: bool,
     ) -> Self {
         let latencies: Arc<Latencies> = Arc::default();
         let plan = CallPlan {
@@ -205,6 +222,7 @@ impl Stage {
             format: Format::ULAW,
             clips: Arc::new(clips),
             latencies: Arc::clone(&latencies),
+            written,
         };
         #[allow(clippy::disallowed_methods)] // A hand-moved clock has to start somewhere.
         let start = Instant::now();

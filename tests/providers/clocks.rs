@@ -175,7 +175,8 @@ impl Scene {
             let log = self.program.log();
             let logged = log.lines().rfind(|line| line.contains("configuration loaded")).unwrap_or(&report);
             let at = logged.split_whitespace().next().and_then(|word| word.parse::<Timestamp>().ok());
-            let late = at.map(|at| (Timestamp::now() + SignedDuration::from_secs(seconds)).duration_since(at).as_secs());
+            let late =
+                at.map(|at| (Timestamp::now() + SignedDuration::from_secs(seconds)).duration_since(at).as_secs());
             if late.is_some_and(|late| (-1..=2).contains(&late)) {
                 return;
             }

@@ -54,6 +54,27 @@ export async function editsTheConfiguration(page, look) {
   check((await generation(page)) > published, "going back is a generation of its own");
 }
 
+// A conversation in writing, seen where calls are seen.
+export async function triesAContext(page, look) {
+  await page.goto(PAGE + "/contexts");
+  await page.getByRole("button", { name: "Try books in writing" }).click();
+  await page.getByText("Which book?").waitFor();
+  const pen = page.getByLabel("What the caller says");
+  check(await pen.evaluate((field) => field === document.activeElement), "who comes to write can begin");
+  await pen.fill("The one about bees.");
+  await pen.press("Enter");
+  await page.getByText("The one about bees.").waitFor();
+  await page.getByText("We have it.").waitFor();
+  check((await pen.inputValue()) === "", "the next text begins empty");
+  await look(page, "a conversation in writing");
+  const address = page.url();
+  await page.locator("summary", { hasText: "Hang up" }).click();
+  await page.getByRole("button", { name: "Hang up now" }).click();
+  await page.goto(address);
+  await page.getByText("The one about bees.").waitFor();
+  check(page.url().includes("/history/"), "it is kept like any call");
+}
+
 // Two who edit at once.
 export async function losesTheRace(page, context, look) {
   await page.goto(PAGE + "/contexts");

@@ -1,6 +1,6 @@
 // What people do with the page, once at a desk and once on a phone.
 
-import { editsTheConfiguration, losesTheRace } from "./contexts.mjs";
+import { editsTheConfiguration, losesTheRace, triesAContext } from "./contexts.mjs";
 import { addsAServer, makesATool } from "./tools.mjs";
 import { PAGE, PASSWORD, PHONE, WIDE, accessible, browser, call, check, fits, logIn, watch } from "./desk.mjs";
 
@@ -229,6 +229,7 @@ for (const viewport of [WIDE, PHONE]) {
   await runsTheEngine(page);
   await editsTheConfiguration(page, look);
   await losesTheRace(page, context, look);
+  await triesAContext(page, look);
   await makesATool(page, look);
   await addsAServer(page, look);
   await page.getByRole("button", { name: "Log out" }).click();

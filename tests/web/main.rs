@@ -23,6 +23,7 @@ const JOURNEY_MAX: Duration = Duration::from_secs(120);
 
 /// Agents that have something to say, and go on until somebody hangs up.
 const AGENTS: &str = r#"
+limits: { calls: 12 }
 providers:
   voice:
     scripted:
@@ -30,10 +31,12 @@ providers:
         - say: "Good morning, this is the town library. How can I help you?"
         - say: "We are open from nine to six, and on Thursdays until eight."
         - tone: { hertz: 440, for: 600s }
+  reader: { scripted: { script: [{ say: "Which book?" }, { listen: {} }, { say: "We have it." }, { listen: {} }] } }
   spare: { scripted: { script: [silence] } }
 contexts:
   library: { prompt: A test, provider: voice, tools: [hangup_call, opening_hours], audiosocket_id: "0ff40001" }
   reservations: { prompt: A test, provider: voice, tools: [hangup_call], audiosocket_id: "0ff40002" }
+  books: { prompt: A test, provider: reader, tools: [hangup_call] }
 prices: { voice: { currency: EUR, source: A test, date: "2026-11-20", per_minute: { connected: 0.05 } } }
 "#;
 

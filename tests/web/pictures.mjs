@@ -70,6 +70,15 @@ for (const [name, options] of [
     area.scrollTop = 0;
   });
   await take("contexts");
+  await page.goto(PAGE + "/contexts");
+  await page.getByRole("button", { name: "Try books in writing" }).click();
+  await page.getByText("Which book?").waitFor();
+  await page.getByLabel("What the caller says").fill("The one about bees.");
+  await page.getByLabel("What the caller says").press("Enter");
+  await page.getByText("We have it.").waitFor();
+  await take("conversation");
+  await page.locator("summary", { hasText: "Hang up" }).click();
+  await page.getByRole("button", { name: "Hang up now" }).click();
   await context.close();
 }
 for (const caller of callers) caller.hangUp();

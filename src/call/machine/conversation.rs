@@ -3,7 +3,7 @@
 
 use super::{Agent, CallMachine, Departure, Phase, Response, tools::Manners};
 use crate::call::{
-    agent::{AgentCommand, AgentEvent, ItemId, Reply, ResponseId, ResponseStatus},
+    agent::{AgentCommand, AgentEvent, ItemId, Reply, ResponseId, ResponseStatus, Speaker},
     end::EndReason,
     playout::{Interrupted, Queued},
     record::{Measure, Note},
@@ -190,8 +190,36 @@ impl CallMachine {
         }
     }
 
+    /// A turn in writing, complete when it comes. Who writes reads too: the agent's words are known before they are heard.
+    pub(super) fn on_written(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) {
+        if !matches!(self.phase, Phase::Talking | Phase::Leaving(_)) {
+            return;
+        }
+        self.policy.caller_spoke(None, now);
+        // No voice reaches the agent, so it stops nothing by itself.
+        let unheard = self.caller_takes_floor(false, now, out);
+        if !self.track.is_protected() {
+            self.cancel_unheard(unheard, out);
+        }
+        self.track.caller_stopped();
+        self.waiting.caller_stopped(now);
+        self.policy.caller_stopped(now);
+        self.clock.turn_ended(self.policy.turn(), now, now);
+        self.on_words(Speaker::Caller, text.to_owned(), None, now, out);
+        self.succession_keeps(&format!("The caller has written: {text}"));
+        self.to_agent(AgentCommand::Written { text: text.to_owned() }, out);
+        self.expect_speech(now);
+        out.push(Output::Note(Note::CallerFinished));
+    }
+
     /// The caller speaks: if the agent was speaking or about to, it stops within the next slot.
     pub(super) fn on_caller_speech(&mut self, now: Instant, out: &mut Vec<Output>) {
+        let cancels = self.plan.agent.cancels_on_speech && !self.ears.tells_turns();
+        self.caller_takes_floor(cancels, now, out);
+    }
+
+    /// `cancels`: the agent stops generating by itself. Returns what is being made and was not heard at all.
+    fn caller_takes_floor(&mut self, cancels: bool, now: Instant, out: &mut Vec<Output>) -> Option<ResponseId> {
         self.has_spoken = false;
         (self.asked_again, self.broke_off) = (false, false);
         self.prompts_used = 0;
@@ -206,11 +234,11 @@ impl CallMachine {
         let active = self.response.as_ref().map(|response| &response.id);
         let (interrupted, clips) = self.track.caller_speaks(active, now);
         let cut = !interrupted.cuts.is_empty();
+        let unheard = self.unheard(&interrupted);
         // The last second of a question can be missed; more is a question that was not heard.
         if cut && (self.response.is_some() || interrupted.dropped > FRAMES_A_SECOND * self.plan.format.frame_bytes()) {
             self.policy.question_was_cut();
         }
-        let cancels = self.plan.agent.cancels_on_speech && !self.ears.tells_turns();
         self.tell_interrupted(interrupted, !cancels, out);
         self.tell_clips_were_cut(clips, out);
         // Somebody who talks into a goodbye, or before it, is not hung up on.
@@ -223,6 +251,21 @@ impl CallMachine {
             ) = self.phase
         {
             self.stay();
+        }
+        unheard
+    }
+
+    /// What is being made, unless it is among what was interrupted.
+    pub(super) fn unheard(&self, interrupted: &Interrupted) -> Option<ResponseId> {
+        let active = self.response.as_ref().map(|response| response.id.clone());
+        active.filter(|id| !interrupted.cuts.iter().any(|cut| cut.response == *id))
+    }
+
+    /// What was begun and not heard at all is not wanted either.
+    pub(super) fn cancel_unheard(&mut self, unheard: Option<ResponseId>, out: &mut Vec<Output>) {
+        if let Some(response) = unheard {
+            let (item, heard) = (response.clone(), Duration::ZERO);
+            self.to_agent(AgentCommand::Interrupt { response, item, heard, cancel: true }, out);
         }
     }
 

@@ -2,11 +2,7 @@
 
 use super::{CallMachine, Phase, Timer};
 use crate::{
-    call::{
-        agent::{AgentCommand, key_note},
-        record::Note,
-        words::Output,
-    },
+    call::{agent::key_note, record::Note, words::Output},
     tool::{DigitPlan, DigitPurpose, ToolCallId, ToolError, ToolOutcome},
 };
 use serde_json::json;
@@ -64,15 +60,10 @@ impl CallMachine {
     fn on_menu_key(&mut self, digit: char, now: Instant, out: &mut Vec<Output>) {
         if !self.track.is_protected() {
             let (interrupted, clips) = self.track.cut(self.response.as_ref().map(|response| &response.id), now);
-            let active = self.response.as_ref().map(|response| response.id.clone());
-            let unheard = active.filter(|id| !interrupted.cuts.iter().any(|cut| cut.response == *id));
+            let unheard = self.unheard(&interrupted);
             self.tell_interrupted(interrupted, true, out);
             self.tell_clips_were_cut(clips, out);
-            // What was begun and not heard at all is not wanted either.
-            if let Some(response) = unheard {
-                let (item, heard) = (response.clone(), Duration::ZERO);
-                self.to_agent(AgentCommand::Interrupt { response, item, heard, cancel: true }, out);
-            }
+            self.cancel_unheard(unheard, out);
         }
         self.tell(&key_note(digit), now, out);
     }

@@ -37,7 +37,8 @@ pub struct BargeInArguments {
 const LISTENS: usize = 100;
 /// What a pipeline's voice takes for its one clause: longer than any caller stays.
 const MONOLOGUE: Duration = Duration::from_secs(20);
-const CONTEXT: &str = ", turns: { owner: offhook }, limits: { agent_silence: 1m }";
+const CONTEXT: &str = ", limits: { agent_silence: 1m }";
+const TURNS: &str = ", turns: { owner: offhook }";
 
 pub async fn bench(arguments: &BargeInArguments, cores: Option<Cores>) -> anyhow::Result<Bars> {
     let speeches = interruptions(&arguments.set, arguments.calls.into()).with_context(|| {
@@ -87,9 +88,15 @@ async fn interrupt(kind: Kind, cast: &Cast, cores: Option<Cores>) -> anyhow::Res
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let stages = Stages::start(Arc::clone(&cast.load), MONOLOGUE).await?;
     let servers = [listener.local_addr()?, stages.address];
-    let system =
-        System::start(kind, Extra { context: CONTEXT, ..Extra::default() }, calls, cores, servers, folder.path())
-            .await?;
+    let system = System::start(
+        kind,
+        Extra { context: CONTEXT, turns: Some(TURNS), ..Extra::default() },
+        calls,
+        cores,
+        servers,
+        folder.path(),
+    )
+    .await?;
     say(&format!("{}: {calls} interruptions ", kind.name()));
     let log = || end_of(&folder.path().join("engine.log"));
     let up = Calls::begin(calls, system.audiosocket, cast, &listener).await;

@@ -41,7 +41,7 @@ const READY_MAX: Duration = Duration::from_millis(300);
 const TIMES: usize = 20;
 /// The vendor whose calls cost least: the page's part of them is the largest.
 const KIND: Kind = Kind::Deepgram;
-const PLAIN: Extra = Extra { context: "", more: "records: { directory: records }\n" };
+const PLAIN: Extra = Extra { context: "", turns: None, more: "records: { directory: records }\n" };
 
 pub async fn bench(arguments: &PageArguments, cores: Option<Cores>) -> anyhow::Result<Bars> {
     let folder = Folder::create()?;

@@ -29,7 +29,7 @@ const SHARE_MAX: f64 = 0.3;
 /// The vendor whose calls cost least: of no other call is recording a larger part.
 const KIND: Kind = Kind::Deepgram;
 /// Records are kept of both, so that nothing differs but the recording.
-const PLAIN: Extra = Extra { context: "", more: "records: { directory: records }\n" };
+const PLAIN: Extra = Extra { context: "", turns: None, more: "records: { directory: records }\n" };
 const RECORDED: Extra = Extra { context: ", recording: true", ..PLAIN };
 
 pub async fn bench(arguments: &RecordingArguments, cores: Option<Cores>) -> anyhow::Result<Bars> {

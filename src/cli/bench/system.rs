@@ -102,8 +102,9 @@ impl Kind {
     }
 }
 
+const PIPELINE_CONTEXT: &str = ", greeting: Welcome.";
 /// The pipeline's callers speak, so offhook hears when; turns end as soon as they may.
-const PIPELINE_CONTEXT: &str = ", greeting: Welcome., turns: { owner: offhook, end_silence: 200ms }";
+const PIPELINE_TURNS: &str = ", turns: { owner: offhook, end_silence: 200ms }";
 const PIPELINE_STAGES: &str = "stt: { ear: { deepgram_listen: { api_key: none, base_url: \"ws://@PROVIDER@\" } } }
 llm: { model: { openai_chat: { base_url: \"http://@STAGES@/v1\", model: bench } } }
 voices: { voice: { deepgram_speech: { api_key: none, base_url: \"http://@STAGES@\" } } }
@@ -131,6 +132,8 @@ impl<'a> Setup<'a> {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Extra {
     pub context: &'static str,
+    /// The context's key `turns`, behind a comma, in place of the kind's own.
+    pub turns: Option<&'static str>,
     pub more: &'static str,
 }
 
@@ -160,12 +163,15 @@ impl System {
         match kind {
             Kind::Floor => Self::floor(cores, provider, &folder.join("floor.log")).await,
             Kind::Pipeline => {
-                let (context, more) = (PIPELINE_CONTEXT.to_owned() + extra.context, at(PIPELINE_STAGES) + extra.more);
+                let turns = extra.turns.unwrap_or(PIPELINE_TURNS);
+                let (context, more) =
+                    (PIPELINE_CONTEXT.to_owned() + turns + extra.context, at(PIPELINE_STAGES) + extra.more);
                 let setup = Setup { context: &context, more: &more, ..Setup::of(&agent) };
                 Self::engine(&setup, calls, cores, folder).await
             }
             _ => {
-                let setup = Setup { context: extra.context, more: extra.more, ..Setup::of(&agent) };
+                let context = extra.turns.unwrap_or_default().to_owned() + extra.context;
+                let setup = Setup { context: &context, more: extra.more, ..Setup::of(&agent) };
                 Self::engine(&setup, calls, cores, folder).await
             }
         }

@@ -139,7 +139,7 @@ impl Stage {
         let entered = engine.shared.live.enter(
             &facts,
             seat,
-            Doors { orders, words, tap: ears(Format::ULAW).1, transfers: None },
+            Doors { orders, words, tap: ears(Format::ULAW).1, transfers: None, written: false },
             true,
         );
         Self {
@@ -175,6 +175,7 @@ impl Stage {
             format,
             clips: Arc::clone(&clips),
             latencies: Arc::default(),
+            written: false,
         };
         let began = Instant::now();
         CallTask {

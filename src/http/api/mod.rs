@@ -2,6 +2,7 @@
 
 mod calls;
 pub(super) mod configuration;
+pub(super) mod conversations;
 mod definitions;
 pub(super) mod live;
 pub(super) mod mcp_servers;
@@ -39,6 +40,7 @@ pub(super) fn add(routes: &mut Routes) {
     let doc = Doc::new("Who asks, and what they may do.").answer(200, "The session.", Content::Json(schema::<Session>));
     routes.api(Method::GET, "/api/v1/session", Door::Api(Role::Viewer), session, doc);
     live::add(routes);
+    conversations::add(routes);
     calls::add(routes);
     operations::add(routes);
     registry::add(routes);

@@ -62,9 +62,25 @@ if (story?.dataset.stream) {
       document.getElementById("ended").hidden = false;
       for (const ask of document.querySelectorAll("details.ask")) ask.remove();
       document.getElementById("listen")?.remove();
+      document.getElementById("pen")?.remove();
       for (const timer of document.querySelectorAll("time.timer")) timer.classList.remove("timer");
     },
   });
+}
+
+// A conversation in writing: the story shows what was sent.
+const pen = document.getElementById("pen");
+if (pen) {
+  const say = document.getElementById("say");
+  const trouble = pen.querySelector("[role=alert]");
+  pen.onsubmit = async (event) => {
+    event.preventDefault();
+    const answer = await fetch(pen.action, { method: "POST", body: new URLSearchParams(new FormData(pen)) }).catch(() => null);
+    trouble.hidden = answer?.ok ?? false;
+    trouble.textContent = trouble.hidden ? "" : pen.dataset.lost;
+    if (trouble.hidden) say.value = "";
+    say.focus();
+  };
 }
 
 // Recordings: from any line of the transcript, and from any point of the time axis.

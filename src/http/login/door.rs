@@ -343,13 +343,17 @@ async fn meant(request: Request, session: &Found, bytes_max: usize) -> Result<Re
     if !form {
         return Err(forged());
     }
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let Ok(body) = to_bytes(body, bytes_max).await else {
         return Err(problem(StatusCode::PAYLOAD_TOO_LARGE, "the form is too long, or could not be read"));
     };
-    let given = url::form_urlencoded::parse(&body).find(|(name, _)| name == CSRF_FIELD);
-    if given.is_some_and(|(_, given)| is_same(&given, &session.csrf)) {
-        return Ok(Request::from_parts(parts, Body::from(body)));
+    // Whom the form is for has no use for the token.
+    let (tokens, fields): (Vec<_>, Vec<_>) =
+        url::form_urlencoded::parse(&body).partition(|(name, _)| name == CSRF_FIELD);
+    if !tokens.first().is_some_and(|(_, given)| is_same(given, &session.csrf)) {
+        return Err(forged());
     }
-    Err(forged())
+    parts.headers.remove(header::CONTENT_LENGTH);
+    let form = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+    Ok(Request::from_parts(parts, Body::from(form)))
 }

@@ -6,7 +6,10 @@ use super::{
 };
 use crate::http::{
     Configuration, ConfigurationError, ContextView, Published, TEXT_BYTES_MAX, Verdict, Version,
-    api::configuration::{put, put_back, status},
+    api::{
+        configuration::{put, put_back, status},
+        conversations::{Wish, converse},
+    },
     login::{Door, Role, Who},
     routes::Routes,
     site::App,
@@ -15,7 +18,7 @@ use axum::{
     Form,
     extract::{Path, State, rejection::FormRejection},
     http::{Method, StatusCode},
-    response::{IntoResponse as _, Response},
+    response::{IntoResponse as _, Redirect, Response},
 };
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -27,6 +30,7 @@ const FORM_BYTES_MAX: usize = 3 * TEXT_BYTES_MAX + 1024;
 pub fn add(routes: &mut Routes) {
     let admin = Door::Page(Role::Admin);
     routes.page(Method::GET, "/contexts", Door::Page(Role::Viewer), page);
+    routes.page(Method::POST, "/conversations", admin, try_it);
     routes.long_form("/contexts", admin, FORM_BYTES_MAX, act);
     routes.page(Method::GET, "/contexts/versions/{kept}", admin, version);
     routes.page(Method::POST, "/contexts/versions/{kept}", admin, roll_back);
@@ -64,6 +68,16 @@ struct Desk {
 
 async fn page(State(app): State<App>, who: Who) -> Markup {
     show(&app, &who, Desk::default()).await
+}
+
+async fn try_it(State(app): State<App>, who: Who, form: Result<Form<Wish>, FormRejection>) -> Response {
+    let Ok(Form(wish)) = form else {
+        return shell::refusal(&who, StatusCode::BAD_REQUEST, text::LOG_IN_INCOMPLETE);
+    };
+    match converse(&app, &who, &wish.context) {
+        Ok(id) => Redirect::to(&format!("/live/{id}")).into_response(),
+        Err((status, why)) => shell::refusal(&who, status, &text::sentence(why)),
+    }
 }
 
 async fn act(State(app): State<App>, who: Who, form: Result<Form<Asked>, FormRejection>) -> Response {
@@ -143,13 +157,14 @@ async fn show(app: &App, who: &Who, desk: Desk) -> Markup {
     let main = html! {
         div.title { h1 { (words::CONTEXTS) } p.soft { (words::GENERATION) " " (about.generation) } }
         @if let Some(told) = &desk.told { (told) }
-        (list(&contexts))
+        (list(who, &contexts))
         @if let Some(configuration) = configuration { (configuration) } @else { p.notice { (words::FOR_ADMINS) } }
     };
     shell::page(who, "/contexts", words::CONTEXTS, &main)
 }
 
-fn list(contexts: &BTreeMap<String, ContextView>) -> Markup {
+fn list(who: &Who, contexts: &BTreeMap<String, ContextView>) -> Markup {
+    let admin = who.may(Role::Admin);
     html! {
         div.scroll tabindex="0" role="group" aria-label=(words::CONTEXTS) {
             table.cards {
@@ -159,6 +174,7 @@ fn list(contexts: &BTreeMap<String, ContextView>) -> Markup {
                     th scope="col" { (words::AUDIO) }
                     th scope="col" { (text::TOOLS) }
                     th.number scope="col" { (words::CALLS_NOW) }
+                    @if admin { th scope="col" { span.hidden { (text::ACTION) } } }
                 } }
                 tbody { @for (name, context) in contexts {
                     tr {
@@ -177,6 +193,13 @@ fn list(contexts: &BTreeMap<String, ContextView>) -> Markup {
                             @if context.tools.is_empty() { span.soft { (words::NO_TOOLS) } } @else { (context.tools.join(", ")) }
                         }
                         td.number data-head=(words::CALLS_NOW) { (context.calls) }
+                        @if admin { td.action {
+                            form method="post" action="/conversations" {
+                                (shell::csrf(who))
+                                input type="hidden" name="context" value=(name);
+                                button.quiet title=(words::TRY_HELP) { (words::TRY) span.hidden { " " (name) " " (words::TRY_HELP) } }
+                            }
+                        } }
                     }
                 } }
             }

@@ -4,6 +4,7 @@ use super::{figures, live::in_json, shell, story, text};
 use crate::http::{
     api::{
         Id,
+        conversations::{TEXT_CHARS_MAX, Text, write},
         live::{Story, Transfer, end, transfer, visible},
         private, watch,
     },
@@ -24,6 +25,7 @@ pub fn add(routes: &mut Routes) {
     routes.page(Method::GET, "/live/{id}", Door::Page(Role::Viewer), page);
     routes.page(Method::GET, "/live/{id}/stream", Door::Page(Role::Viewer), stream);
     routes.page(Method::POST, "/live/{id}/transfer", Door::Page(Role::Operator), send_on);
+    routes.page(Method::POST, "/live/{id}/text", Door::Page(Role::Admin), write_on);
     routes.page(Method::POST, "/live/{id}/hangup", Door::Page(Role::Operator), hang_up);
 }
 
@@ -52,6 +54,7 @@ async fn page(State(app): State<App>, who: Who, Id(id): Id, RawQuery(query): Raw
             div role="log" aria-labelledby="happens" {
                 ol.story #story data-stream={ "/live/" (id) "/stream?from=" (next) } { (lines(&visible(&who, entries))) }
             }
+            @if call.call.written && who.may(Role::Admin) { (pen(&who, &call)) }
             noscript { p.notice { (text::NO_SCRIPT) " " a href={ "/live/" (id) } { (text::RELOAD) } } }
         }
     };
@@ -69,6 +72,29 @@ fn sound(ActiveCall { call, .. }: &ActiveCall) -> Markup {
     }
 }
 
+/// With scripts what is written appears above at once, and the page stays.
+fn pen(who: &Who, ActiveCall { call, .. }: &ActiveCall) -> Markup {
+    html! {
+        form.pen.card #pen method="post" action={ "/live/" (call.id) "/text" } data-lost=(text::NOT_SENT) {
+            (shell::csrf(who))
+            label for="say" { (text::WRITE) }
+            div {
+                input #say name="text" required maxlength=(TEXT_CHARS_MAX) autocomplete="off" autofocus aria-describedby="say-help";
+                button { (text::SEND) }
+            }
+            p.soft #say-help { (text::WRITE_HELP) }
+            p.notice.bad role="alert" hidden {}
+        }
+    }
+}
+
+async fn write_on(State(app): State<App>, who: Who, Id(id): Id, Form(said): Form<Text>) -> Response {
+    match write(&app, id, &said.text) {
+        Ok(()) => Redirect::to(&format!("/live/{id}")).into_response(),
+        Err((status, why)) => shell::refusal(&who, status, &text::sentence(why)),
+    }
+}
+
 fn head(ActiveCall { call, phase, counts, .. }: &ActiveCall) -> Markup {
     html! {
         dl.facts {
@@ -76,7 +102,7 @@ fn head(ActiveCall { call, phase, counts, .. }: &ActiveCall) -> Markup {
             div { dt { (text::SINCE) } dd { (figures::clock(call.since)) } }
             div { dt { (text::CONTEXT) } dd { (call.context) } }
             div { dt { (text::PROVIDER) } dd { (call.provider) } }
-            div { dt { (text::DIRECTION) } dd { (call.direction.label()) } }
+            div { dt { (text::DIRECTION) } dd { @if call.written { (text::WRITTEN) } @else { (call.direction.label()) } } }
             div { dt { (text::STATE) } dd { (text::phase(phase)) } }
             div { dt { (text::TURNS) } dd { (counts.agent_turns) } }
         }

@@ -113,6 +113,12 @@ pub const TRANSFER: &str = "Transfer";
 pub const TRANSFER_TO: &str = "Send the caller to";
 pub const TRANSFER_HELP: &str = "The agent speaks out first. Where nobody answers, the caller comes back to it.";
 pub const TRANSFER_NOW: &str = "Transfer now";
+pub const WRITTEN: &str = "in writing";
+pub const WRITE: &str = "What the caller says";
+pub const WRITE_HELP: &str =
+    "The agent answers as on the telephone: in its own time, with tools that act, at its price.";
+pub const SEND: &str = "Send";
+pub const NOT_SENT: &str = "It was not sent; try again.";
 pub const LEVELS: &str = "Levels";
 pub const LISTEN: &str = "Listen in";
 pub const LISTEN_HELP: &str = "Secret digits are silent. That you listen is in the log.";

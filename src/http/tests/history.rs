@@ -229,6 +229,29 @@ async fn an_operator_sends_a_caller_to_a_destination_of_the_configuration_and_no
     ] {
         assert_eq!(desk.post(path, &headers, body.into()).await.status, status, "{body}");
     }
+    let form = [("cookie", &*login.cookie), ("content-type", "application/x-www-form-urlencoded")];
+    let body = format!("csrf={}&destination=people", login.csrf);
+    assert_eq!(desk.post(&format!("/live/{id}/transfer"), &form, body).await.status, StatusCode::SEE_OTHER);
+}
+
+#[tokio::test]
+async fn what_is_written_to_nobody_is_told_why() {
+    let desk = Desk::new();
+    let login = desk.log_in(Role::Admin).await;
+    let live = get(&desk, &login, "/api/v1/live").await.json();
+    let running = format!("/api/v1/live/{}/text", live["active"][0]["id"].as_str().unwrap());
+    let gone = format!("/api/v1/live/{}/text", CallId::random());
+    let long = json!({ "text": "a".repeat(2_001) }).to_string();
+    let headers = [("cookie", &*login.cookie), ("x-csrf-token", &*login.csrf), ("content-type", "application/json")];
+    for (path, body, status) in [
+        ("/api/v1/conversations", r#"{"context":"nowhere"}"#, StatusCode::UNPROCESSABLE_ENTITY),
+        (&running, r#"{"text":"Hello?"}"#, StatusCode::CONFLICT),
+        (&running, r#"{"text":" "}"#, StatusCode::UNPROCESSABLE_ENTITY),
+        (&running, &long, StatusCode::UNPROCESSABLE_ENTITY),
+        (&gone, r#"{"text":"Hello?"}"#, StatusCode::NOT_FOUND),
+    ] {
+        assert_eq!(desk.post(path, &headers, body.to_owned()).await.status, status, "{path} {body:.40}");
+    }
 }
 
 /// A voice is more private than words.

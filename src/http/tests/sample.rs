@@ -91,6 +91,15 @@ impl EngineView for Sample {
         known.contains_key(destination).then_some(()).ok_or(NoTransfer::NoSuchDestination)
     }
 
+    fn converse(&self, context: &str) -> Result<CallId, NoConversation> {
+        self.contexts().contains_key(context).then(CallId::random).ok_or(NoConversation::NoSuchContext)
+    }
+
+    /// Nobody writes in the calls of the sample.
+    fn write(&self, id: CallId, _: &str) -> Result<(), NoWriting> {
+        Err(if self.story(id, 0).is_some() { NoWriting::Spoken } else { NoWriting::NotRunning })
+    }
+
     fn examine(&self) -> BoxFuture<'static, Vec<Finding>> {
         let found = |area, grade, says: &str, remedy: Option<&str>| Finding {
             area,
@@ -237,6 +246,7 @@ pub fn head(context: &str) -> CallHead {
         provider: "main".into(),
         direction: Direction::Inbound,
         since: "2026-11-20T09:30:00Z".parse().unwrap(),
+        written: false,
     }
 }
 

@@ -217,6 +217,7 @@ impl Codec for AgentCodec {
             AgentCommand::Say { text } => self.ask_as_caller(asides::to_say(&text), out),
             AgentCommand::Tell { text, reply: Reply::Wanted } => self.ask_as_caller(asides::told(&text), out),
             AgentCommand::Tell { text, reply: Reply::NotNow } => self.note(&text, out),
+            AgentCommand::Written { text } => self.ask_as_caller(text, out),
             AgentCommand::ToolResult { call_id, output, reply: _ } => self.answer(&call_id, output, out),
             // It stops by itself when it hears the caller, and cannot be told how much was heard.
             AgentCommand::Interrupt { .. } => {}

@@ -265,6 +265,7 @@ impl Codec for AgentCodec {
             AgentCommand::Say { text } => out.push(user_message(asides::to_say(&text))),
             AgentCommand::Tell { text, reply: Reply::Wanted } => out.push(user_message(asides::told(&text))),
             AgentCommand::Tell { text, reply: Reply::NotNow } => out.push(contextual_update(&asides::told(&text))),
+            AgentCommand::Written { text } => out.push(user_message(text)),
             AgentCommand::ToolResult { call_id, .. } if call_id == END_CALL_ID => {}
             AgentCommand::ToolResult { call_id, output, reply: _ } => {
                 let is_error = failed(&output);

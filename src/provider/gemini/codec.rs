@@ -346,6 +346,11 @@ impl Codec for LiveCodec {
                 self.wishes.note(text, reply == Reply::Wanted);
                 self.ask(out);
             }
+            AgentCommand::Written { text } => {
+                self.wishes.caller_speaks();
+                self.wishes.note(text, true);
+                self.ask(out);
+            }
             AgentCommand::Turn(turn) => self.turn_of_caller(turn, out),
             AgentCommand::ToolResult { call_id, output, reply } => self.tool_result(&call_id, &output, reply, out),
             // Not taken, see the traits; and the server has stopped by itself, and cannot be told what was heard.

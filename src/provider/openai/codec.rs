@@ -373,13 +373,12 @@ impl Codec for RealtimeCodec {
             AgentCommand::Say { text } => self.say(&format!("{SAY}\n{text}")),
             AgentCommand::Turn(turn) => self.turn_of_caller(turn, out),
             AgentCommand::Tell { text: words, reply } => {
-                out.push(text(&json!({
-                    "type": "conversation.item.create",
-                    "item": {
-                        "type": "message", "role": "system", "content": [{ "type": "input_text", "text": words }],
-                    },
-                })));
+                out.push(message("system", &words));
                 self.reply(reply);
+            }
+            AgentCommand::Written { text: words } => {
+                out.push(message("user", &words));
+                self.reply(Reply::Wanted);
             }
             AgentCommand::Interrupt { response, item, heard, cancel } => {
                 self.interrupt(&response, &item, heard, cancel, out);
@@ -426,6 +425,14 @@ impl Codec for RealtimeCodec {
             _ => AgentLoss::Unreachable,
         }
     }
+}
+
+/// What is told in words, as if by `role`.
+fn message(role: &str, words: &str) -> Wire {
+    let content = json!([{ "type": "input_text", "text": words }]);
+    text(
+        &json!({ "type": "conversation.item.create", "item": { "type": "message", "role": role, "content": content } }),
+    )
 }
 
 fn wire_format(format: Format) -> Value {

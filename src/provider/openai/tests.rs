@@ -172,6 +172,14 @@ fn what_the_agent_is_told_leaves_it_free_to_call_tools() {
 }
 
 #[test]
+fn what_the_caller_writes_is_theirs_and_is_answered() {
+    let messages = Talk::ready().tell(AgentCommand::Written { text: "Are you open?".into() });
+    let content = json!([{ "type": "input_text", "text": "Are you open?" }]);
+    assert_eq!(messages[0]["item"], json!({ "type": "message", "role": "user", "content": content }));
+    assert_eq!((&messages[1]["type"], &messages[1]["response"]), (&json!("response.create"), &Value::Null));
+}
+
+#[test]
 fn while_a_response_is_under_way_requests_wait_for_its_end() {
     let mut talk = Talk::ready();
     talk.response("response.created", "r1");

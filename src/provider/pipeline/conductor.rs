@@ -149,6 +149,13 @@ impl Conductor {
                 self.history.note(text);
                 self.reply |= reply == Reply::Wanted;
             }
+            AgentCommand::Written { text } => {
+                self.rest = false;
+                self.stop(Duration::ZERO, out);
+                self.history.caller_said(&text);
+                (self.spoke, self.resumed) = (false, false);
+                self.reply = true;
+            }
             AgentCommand::ToolResult { call_id, output, reply } => {
                 self.drop_guess(out);
                 self.history.result(call_id, output);

@@ -229,6 +229,14 @@ fn an_answer_that_was_on_its_way_when_a_turn_began_was_not_given() {
 }
 
 #[test]
+fn what_the_caller_writes_is_answered_as_if_it_had_been_said() {
+    let mut scene = Scene::new();
+    scene.command(AgentCommand::Written { text: "Are you open?".into() });
+    assert_eq!(scene.told(), "answer-1 begins, ask 1");
+    assert_eq!(scene.shown[1..], [caller("Are you open?")]);
+}
+
+#[test]
 fn what_is_to_be_said_is_said_without_tools_and_is_no_part_of_the_conversation() {
     let mut scene = Scene::new();
     scene.command(AgentCommand::Say { text: "Goodbye.".into() });

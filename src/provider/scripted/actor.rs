@@ -34,6 +34,8 @@ pub(super) enum Input {
     Tell {
         text: String,
     },
+    /// A turn of the caller, whatever it says.
+    Written,
     Interrupt {
         answer: u64,
         heard: Duration,
@@ -189,6 +191,12 @@ impl Actor {
                 }
                 if self.asides.len() < ASIDES_MAX {
                     self.asides.push_back(Line { text, sound: Sound::Words, next: None, hangs_up: false });
+                }
+            }
+            Input::Written => {
+                self.give_way(now, out);
+                if let Doing::Listening { next, .. } = self.doing {
+                    self.begin(next, now, out);
                 }
             }
             Input::Interrupt { answer, heard, cancel } => self.interrupted(answer, heard, cancel, now, out),

@@ -330,6 +330,15 @@ async fn what_the_call_wants_said_is_said_between_the_scripts_lines() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_text_is_what_a_script_listens_for() {
+    let script = json!([{ "say": "Yes?" }, { "listen": {} }, { "say": "I see." }]);
+    let mut stage = Stage::begun(json!({ "script": script }), None).await;
+    assert_eq!(stage.says().await, "Yes?");
+    stage.tell(AgentCommand::Written { text: "Are you open?".into() }).await;
+    assert_eq!(stage.says().await, "I see.");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_script_is_told_begins_it_or_is_said() {
     let tell = |text: &str, reply| AgentCommand::Tell { text: text.into(), reply };
     let mut stage = Stage::of(&json!({ "script": [{ "say": "Yes?" }, { "listen": {} }] }));

@@ -28,6 +28,7 @@ pub(super) fn input(command: AgentCommand) -> Option<Input> {
         AgentCommand::Greet { text } => Input::Greet { text },
         AgentCommand::Say { text } => Input::Say { text },
         AgentCommand::Tell { text, reply: Reply::Wanted } => Input::Tell { text },
+        AgentCommand::Written { .. } => Input::Written,
         // A script hears turns by itself, has its next turn already, and is not asked for summaries.
         AgentCommand::Turn(_) | AgentCommand::Tell { reply: Reply::NotNow, .. } | AgentCommand::Summarise { .. } => {
             return None;

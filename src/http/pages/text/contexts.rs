@@ -7,6 +7,8 @@ pub const AUDIO: &str = "Audio";
 pub const BY_AUDIOSOCKET: &str = "AudioSocket()";
 pub const CALLS_NOW: &str = "Calls now";
 pub const NO_TOOLS: &str = "none";
+pub const TRY: &str = "Try";
+pub const TRY_HELP: &str = "in writing, as it runs";
 
 pub const CONFIGURATION: &str = "Configuration";
 pub const FOR_ADMINS: &str = "The configuration itself is shown to admins only.";

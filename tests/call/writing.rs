@@ -1,0 +1,67 @@
+//! A caller who writes instead of speaking.
+
+use crate::stage::{AGENT, Stage, rules};
+use offhook::call::{
+    AgentCommand, AgentEvent, AgentTraits, CallRules, Clips, Dialling, EndReason, Input, LegEvent, Note, Output,
+    Speaker,
+};
+use std::time::Duration;
+
+fn writes(stage: &mut Stage, text: &str) {
+    stage.input(Input::Written(text.to_owned().into()));
+}
+
+fn written(stage: &Stage) -> Vec<&str> {
+    let texts = stage.commands().into_iter().filter_map(|command| match command {
+        AgentCommand::Written { text } => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+#[test]
+fn a_text_is_a_turn_of_the_callers_that_the_agent_has_to_answer() {
+    let mut stage = Stage::writing(rules());
+    writes(&mut stage, "Are you open?");
+    assert_eq!(written(&stage), ["Are you open?"]);
+    let notes = stage.notes();
+    let said = |note: &&&Note| matches!(note, Note::Said { speaker: Speaker::Caller, text } if text.reveal() == "Are you open?");
+    assert_eq!(notes.iter().filter(said).count(), 1);
+    let turn = |wanted: &Note| notes.iter().position(|note| *note == wanted);
+    assert!(turn(&Note::CallerSpeaks) < turn(&Note::CallerFinished));
+    // An agent that does not answer is lost, as on the telephone.
+    stage.after(20_000);
+    let replaced = |output: &Output| matches!(output, Output::Dial(Dialling::Recovery(_)));
+    assert!(stage.seen.iter().any(|(_, output)| replaced(output)), "{:?}", stage.notes());
+}
+
+/// Most agents stop by themselves when they hear the caller; nobody hears this one.
+#[test]
+fn a_text_stops_the_agent_also_one_that_stops_for_a_voice_alone() {
+    let agent = AgentTraits { cancels_on_speech: true, ..AGENT };
+    for spoken in [0, 1_000] {
+        let mut stage = Stage::speaking(agent, CallRules::default(), Clips::default());
+        stage.leg(LegEvent::Up).agent(AgentEvent::Ready).starts("answer");
+        if spoken > 0 {
+            stage.speaks("answer", 5_000).after(spoken);
+        }
+        writes(&mut stage, "Wait.");
+        let cancelled = stage
+            .commands()
+            .into_iter()
+            .filter(|command| matches!(command, AgentCommand::Interrupt { cancel: true, .. }))
+            .count();
+        assert_eq!(cancelled, 1, "{spoken} ms spoken");
+        assert_eq!(written(&stage), ["Wait."]);
+    }
+}
+
+/// On the telephone twelve seconds of silence bring a question; who writes may think for ten minutes.
+#[test]
+fn who_writes_is_not_asked_whether_they_are_still_there() {
+    let mut stage = Stage::writing(CallRules { no_input_after: Duration::from_secs(12), ..rules() });
+    stage.after(590_000);
+    assert_eq!((stage.told_to_say(), stage.end_reason()), (Vec::new(), None));
+    stage.after(20_000);
+    assert_eq!(stage.end_reason(), Some(EndReason::NoInput));
+}
