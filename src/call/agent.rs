@@ -148,6 +148,21 @@ pub enum AgentEvent {
     Lost(AgentLoss),
 }
 
+impl AgentEvent {
+    /// It tells what the agent has heard.
+    pub const fn is_of_caller(&self) -> bool {
+        match self {
+            Self::CallerSpeechStarted { .. }
+            | Self::CallerSpeechStopped
+            | Self::PartialTranscript { .. }
+            | Self::CallerSeemsDone(_)
+            | Self::NoTranscript { .. } => true,
+            Self::Transcript { speaker, .. } => matches!(speaker, Speaker::Caller),
+            _ => false,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseStatus {
     Completed,

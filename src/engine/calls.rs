@@ -34,7 +34,10 @@ use crate::{
 };
 use futures_util::{FutureExt as _, future::join_all};
 use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc};
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
 use tracing::{Instrument as _, error, info, warn};
 
 /// Channel variables that say how a call is to be taken, and what is known of it.
@@ -130,7 +133,7 @@ pub(super) fn walk_in(shared: &Arc<Shared>, walk_in: WalkIn) {
         let began = Instant::now();
         let transport = Transport::AudioSocket.label();
         let (said, place) = (Redacted::default(), None);
-        let start = Start { facts, transport, format, began, seat, transfers: false, written: false, said, place };
+        let start = Start { facts, transport, format, began, seat, transfers: false, written: None, said, place };
         run(shared, generation, granted, start, || Line::walk_in(walk_in.leg)).await;
     });
 }
@@ -151,25 +154,32 @@ fn nobody_known(id: CallId, granted: &Granted) -> CallFacts {
 }
 
 /// A conversation in writing, to try what a context does. It takes a place like any call, and is recorded as one.
-pub(super) fn converse(shared: &Arc<Shared>, context: &str) -> Result<CallId, NoConversation> {
+pub(super) async fn converse(shared: Arc<Shared>, context: String) -> Result<CallId, NoConversation> {
     let generation = shared.generation.load_full();
-    if !generation.config.contexts.contains_key(context) {
+    if !generation.config.contexts.contains_key(&context) {
         return Err(NoConversation::NoSuchContext);
     }
     if *shared.draining.borrow() {
+        shared.metrics.call_declined(Declined::Draining);
         return Err(NoConversation::Draining);
     }
-    let seat = shared.live.seat(generation.config.limits.calls).ok_or(NoConversation::Full)?;
-    let wish = Wish { context: Some(context.to_owned()), ..Wish::default() };
+    let Some(seat) = shared.live.seat(generation.config.limits.calls) else {
+        shared.metrics.call_declined(Declined::Full);
+        return Err(NoConversation::Full);
+    };
+    let wish = Wish { context: Some(context), ..Wish::default() };
     let granted = grant(&generation, wish).map_err(|_| NoConversation::NoSuchContext)?;
     let id = CallId::random();
     let (facts, format) = (nobody_known(id, &granted), granted.audio.format);
     let (began, said, place) = (Instant::now(), Redacted::default(), None);
-    let start = Start { facts, transport: WRITTEN, format, began, seat, transfers: false, written: true, said, place };
-    let shared = Arc::clone(shared);
+    let (entered, is_live) = oneshot::channel();
+    let (transport, written) = (WRITTEN, Some(entered));
+    let start = Start { facts, transport, format, began, seat, transfers: false, written, said, place };
     shared.calls.clone().spawn(async move {
         run(shared, generation, granted, start, || Line::written(format)).await;
     });
+    // Whoever knows the call can look at it. A call that fails before is gone as well.
+    let _ = is_live.await;
     Ok(id)
 }
 
@@ -220,7 +230,7 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, arriva
     };
     let (transport, format) = (granted.audio.transport.label(), granted.audio.format);
     let (said, place) = (variables.into(), arrival.place.clone());
-    let start = Start { facts, transport, format, began, seat, transfers: true, written: false, said, place };
+    let start = Start { facts, transport, format, began, seat, transfers: true, written: None, said, place };
     let call = ByAri {
         plan: Plan::new(start.facts.id, arrival.answered, granted.audio, &generation.config.media),
         ari: ari.client,
@@ -260,8 +270,8 @@ struct Start {
     began: Instant,
     seat: Seat,
     transfers: bool,
-    /// The caller writes.
-    written: bool,
+    /// The caller writes; told when the call can be seen.
+    written: Option<oneshot::Sender<()>>,
     /// The channel's variables.
     said: Redacted<BTreeMap<String, String>>,
     /// The context of the dialplan that the caller came from.
@@ -293,7 +303,8 @@ async fn run(
     start: Start,
     line: impl FnOnce() -> Line,
 ) {
-    let Start { mut facts, transport, format, began, seat, transfers, written, said, place } = start;
+    let Start { mut facts, transport, format, began, seat, transfers, written: begun, said, place } = start;
+    let written = begun.is_some();
     let order = choose(&shared, &generation, &mut granted, &mut facts);
     let span = call_span(&facts);
     for refused in &granted.refused {
@@ -314,6 +325,8 @@ async fn run(
         // Who writes sees the conversation there alone.
         shown || written,
     );
+    // Whoever asked may have gone.
+    let _ = begun.map(|begun| begun.send(()));
     let _counted = shared.metrics.call_started();
     let toolbox = generation.toolbox(&facts.context, transfers);
     let greeting = granted.greeting.as_deref().map(|greeting| prompt::fill(greeting, &facts));

@@ -15,7 +15,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{
+        mpsc::{self, error::TrySendError},
+        watch,
+    },
     time::Instant,
 };
 
@@ -163,17 +166,29 @@ impl LiveCalls {
         if !generation.config.destinations.contains_key(destination) {
             return Err(NoTransfer::NoSuchDestination);
         }
+        // The last place is the end's.
+        if orders.capacity() == 1 {
+            return Err(NoTransfer::NotRunning);
+        }
         orders.try_send(Order::Transfer(destination.to_owned())).map_err(|_| NoTransfer::NotRunning)
     }
 
     /// What the caller of a conversation in writing has written.
     pub fn write(&self, call: CallId, text: &str) -> Result<(), NoWriting> {
         let inner = self.lock();
-        let Doors { orders, written, .. } = &inner.live.get(&call).ok_or(NoWriting::NotRunning)?.doors;
+        let running = inner.live.get(&call).ok_or(NoWriting::NotRunning)?;
+        let Doors { orders, written, .. } = &running.doors;
         if !written {
             return Err(NoWriting::Spoken);
         }
-        orders.try_send(Order::Written(text.to_owned().into())).map_err(|_| NoWriting::TooFast)
+        // Nobody is there before the call is answered; and the last place is the end's.
+        if running.call.phase == "connecting" || orders.capacity() == 1 {
+            return Err(NoWriting::TooFast);
+        }
+        orders.try_send(Order::Written(text.to_owned().into())).map_err(|error| match error {
+            TrySendError::Full(_) => NoWriting::TooFast,
+            TrySendError::Closed(_) => NoWriting::NotRunning,
+        })
     }
 
     /// What happened in a call from this entry on; `None`: it does not run.

@@ -81,8 +81,8 @@ impl EngineView for View {
         self.0.live.transfer(id, destination)
     }
 
-    fn converse(&self, context: &str) -> Result<CallId, NoConversation> {
-        calls::converse(&self.0, context)
+    fn converse(&self, context: String) -> BoxFuture<'static, Result<CallId, NoConversation>> {
+        calls::converse(Arc::clone(&self.0), context).boxed()
     }
 
     fn write(&self, id: CallId, text: &str) -> Result<(), NoWriting> {

@@ -44,7 +44,7 @@ pub trait EngineView: Send + Sync + 'static {
     ///
     /// # Errors
     /// Why not.
-    fn converse(&self, context: &str) -> Result<CallId, NoConversation>;
+    fn converse(&self, context: String) -> BoxFuture<'static, Result<CallId, NoConversation>>;
     /// What the caller of a conversation in writing has written.
     ///
     /// # Errors

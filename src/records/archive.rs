@@ -21,7 +21,7 @@ pub trait Archive: Send {
     /// When the database cannot be read.
     fn find(&self, search: &Search) -> Result<Vec<Row>, ArchiveError>;
 
-    /// How many calls began in each hour of this time, and what they cost.
+    /// How many calls began in each hour of this time, and what they cost; its first and last hour count whole.
     ///
     /// # Errors
     /// When the database cannot be read.

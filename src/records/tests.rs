@@ -243,6 +243,28 @@ fn an_archive_of_a_later_version_is_left_alone() {
     assert!(error.contains("calls.sqlite3"), "{error}");
 }
 
+#[test]
+fn an_archive_of_an_earlier_version_is_brought_up_to_date_with_what_it_holds() {
+    let folder = TempDir::new().unwrap();
+    let mut old = archive(&folder);
+    let kept = record(&config(&folder), "2026-11-20T10:40:00Z", "Hello.", EndReason::CallerHungUp);
+    old.put(std::slice::from_ref(&kept)).unwrap();
+    drop(old);
+    let file = folder.path().join("calls.sqlite3");
+    let first = rusqlite::Connection::open(&file).unwrap();
+    first.execute_batch("DROP INDEX calls_hours; PRAGMA user_version = 1").unwrap();
+    drop(first);
+    let archive = Sqlite::open(&file).unwrap();
+    assert_eq!(found(&archive, Search::default()), [kept.id]);
+    let indexes = "SELECT count(*) FROM sqlite_schema WHERE name = 'calls_hours'";
+    let made: i64 = rusqlite::Connection::open(&file).unwrap().query_row(indexes, [], |row| row.get(0)).unwrap();
+    assert_eq!(made, 1);
+    let at = |time: &str| time.parse().unwrap();
+    let hours = archive.hours(at("2026-11-20T10:30:00Z"), at("2026-11-20T10:50:00Z")).unwrap();
+    let [hour] = &hours[..] else { panic!("{hours:?}") };
+    assert_eq!((hour.began, hour.calls), (at("2026-11-20T10:00:00Z"), 1));
+}
+
 /// An archive that does what a test says.
 struct Moody {
     works: Arc<AtomicBool>,

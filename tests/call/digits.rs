@@ -3,7 +3,7 @@
 use crate::stage::{AGENT, Stage, approved_tool};
 use bytes::Bytes;
 use offhook::{
-    call::{AgentCommand, AgentEvent, AgentTraits, CallRules, Clips, LegEvent, Measure, Output, Reply, key_of},
+    call::{AgentCommand, AgentEvent, AgentTraits, CallRules, Clips, Input, LegEvent, Measure, Output, Reply, key_of},
     gate::{AuthState, Category},
     tool::{DigitPlan, DigitPurpose, ToolOutcome, ToolSpec},
 };
@@ -189,4 +189,24 @@ fn an_agent_that_takes_keys_is_told_of_one_and_stops_for_it() {
     assert_eq!((text.as_str(), key_of(text)), ("The caller pressed 7.", Some('7')));
     assert!(commands.iter().any(|command| matches!(command, AgentCommand::Interrupt { .. })));
     assert_eq!(key_of("The caller pressed the wrong key."), None);
+}
+
+/// Who writes has no keys: a line of digits is the entry, and of a secret one nothing is kept.
+#[test]
+fn digits_that_are_asked_for_can_be_written() {
+    for (purpose, secret) in [(DigitPurpose::Plain, false), (DigitPurpose::Secure, true)] {
+        let mut stage = collecting(purpose, []);
+        stage.input(Input::Written("12 34".to_owned().into()));
+        assert_eq!(stage.answer()["ok"], true, "secret: {secret}");
+        let kept = format!("{:?} {:?}", stage.notes(), stage.commands());
+        assert!(!(kept.contains("12 34") || secret && kept.contains("1234")), "{kept}");
+    }
+}
+
+#[test]
+fn what_is_said_in_writing_instead_of_digits_is_said() {
+    let mut stage = collecting(DigitPurpose::Plain, []);
+    stage.input(Input::Written("Why 4 digits?".to_owned().into()));
+    let written = |command: &&AgentCommand| matches!(command, AgentCommand::Written { .. });
+    assert_eq!(stage.commands().into_iter().filter(written).count(), 1);
 }

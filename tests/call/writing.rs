@@ -65,3 +65,16 @@ fn who_writes_is_not_asked_whether_they_are_still_there() {
     stage.after(20_000);
     assert_eq!(stage.end_reason(), Some(EndReason::NoInput));
 }
+
+/// Vendors tell what was written back as if they had heard it.
+#[test]
+fn what_an_agent_says_to_have_heard_is_nobodys_turn() {
+    let mut stage = Stage::writing(rules());
+    writes(&mut stage, "Are you open?");
+    stage.agent(AgentEvent::CallerSpeechStarted { utterance: None });
+    stage.hears(Speaker::Caller, "Are you open?").agent(AgentEvent::CallerSpeechStopped);
+    stage.reply("answer", 1_000).after(500);
+    let said = |note: &&&Note| matches!(note, Note::Said { speaker: Speaker::Caller, .. });
+    assert_eq!(stage.notes().iter().filter(said).count(), 1);
+    assert!(!stage.notes().iter().any(|note| matches!(note, Note::BargeIn { .. })), "the answer is not interrupted");
+}

@@ -6,6 +6,7 @@ mod support;
 
 mod doctor;
 mod init;
+mod welcome;
 
 use std::{path::Path, process::Stdio, time::Duration};
 use support::asterisk::Asterisk;

@@ -109,6 +109,22 @@ impl CallMachine {
         }
     }
 
+    /// Whoever writes instead of typing keys writes the whole entry at once. `false`: this is none, but something that is said.
+    pub(super) fn is_entry(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) -> bool {
+        let is_key = |letter: char| matches!(letter, '0'..='9' | '*' | '#');
+        let keys: Vec<char> = text.chars().filter(|letter| is_key(*letter)).collect();
+        let alone = text.chars().all(|letter| is_key(letter) || letter.is_whitespace());
+        let private = self.is_listening_in_private(now);
+        let awaited = self.capture.is_some() && (private || alone) || private && alone;
+        if awaited {
+            for key in keys {
+                self.on_digit(key, now, out);
+            }
+            self.captured(now, out);
+        }
+        awaited
+    }
+
     fn on_captured(&mut self, digit: char, now: Instant, out: &mut Vec<Output>) {
         let Some(capture) = &mut self.capture else { return };
         if capture.plan.terminator == Some(digit) {

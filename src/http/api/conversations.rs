@@ -23,6 +23,9 @@ use serde::{Deserialize, Serialize};
 /// Longer than anybody says at once on a telephone.
 pub const TEXT_CHARS_MAX: usize = 2_000;
 
+/// Of a request with one: a letter has up to twelve bytes, in a form as `%F0%9F%90%9D` and in JSON as `\ud83d\udc1d`.
+pub const TEXT_BYTES_MAX: usize = 12 * TEXT_CHARS_MAX + 1_024;
+
 type Refused = (StatusCode, &'static str);
 
 /// With whose agent.
@@ -60,6 +63,7 @@ pub fn add(routes: &mut Routes) {
     routes.api(Method::POST, "/api/v1/conversations", Door::Api(Role::Admin), begin, doc);
     let doc = Doc::new("What the caller of a conversation in writing writes.")
         .body::<Text>()
+        .at_most(TEXT_BYTES_MAX)
         .answer(202, "The agent is told.", Content::Json(schema::<Text>))
         .answer(409, "The caller of this call speaks.", Content::Nothing)
         .answer(429, "Several texts wait to be told.", Content::Nothing);
@@ -67,7 +71,7 @@ pub fn add(routes: &mut Routes) {
 }
 
 async fn begin(State(app): State<App>, who: Who, Body(wish): Body<Wish>) -> Response {
-    match converse(&app, &who, &wish.context) {
+    match converse(&app, &who, wish.context).await {
         Ok(id) => (StatusCode::CREATED, Json(Begun { id })).into_response(),
         Err((status, why)) => problem(status, why),
     }
@@ -84,8 +88,8 @@ async fn write_on(State(app): State<App>, Id(call): Id, Body(text): Body<Text>) 
 ///
 /// # Errors
 /// Why not.
-pub fn converse(app: &App, who: &Who, context: &str) -> Result<CallId, Refused> {
-    let begun = app.view.converse(context).map_err(|why| match why {
+pub async fn converse(app: &App, who: &Who, context: String) -> Result<CallId, Refused> {
+    let begun = app.view.converse(context.clone()).await.map_err(|why| match why {
         NoConversation::NoSuchContext => {
             (StatusCode::UNPROCESSABLE_ENTITY, "context is none of the running configuration")
         }

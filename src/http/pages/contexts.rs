@@ -74,7 +74,7 @@ async fn try_it(State(app): State<App>, who: Who, form: Result<Form<Wish>, FormR
     let Ok(Form(wish)) = form else {
         return shell::refusal(&who, StatusCode::BAD_REQUEST, text::LOG_IN_INCOMPLETE);
     };
-    match converse(&app, &who, &wish.context) {
+    match converse(&app, &who, wish.context).await {
         Ok(id) => Redirect::to(&format!("/live/{id}")).into_response(),
         Err((status, why)) => shell::refusal(&who, status, &text::sentence(why)),
     }

@@ -4,7 +4,7 @@ use super::{figures, live::in_json, shell, story, text};
 use crate::http::{
     api::{
         Id,
-        conversations::{TEXT_CHARS_MAX, Text, write},
+        conversations::{TEXT_BYTES_MAX, TEXT_CHARS_MAX, Text, write},
         live::{Story, Transfer, end, transfer, visible},
         private, watch,
     },
@@ -25,7 +25,7 @@ pub fn add(routes: &mut Routes) {
     routes.page(Method::GET, "/live/{id}", Door::Page(Role::Viewer), page);
     routes.page(Method::GET, "/live/{id}/stream", Door::Page(Role::Viewer), stream);
     routes.page(Method::POST, "/live/{id}/transfer", Door::Page(Role::Operator), send_on);
-    routes.page(Method::POST, "/live/{id}/text", Door::Page(Role::Admin), write_on);
+    routes.long_form("/live/{id}/text", Door::Page(Role::Admin), TEXT_BYTES_MAX, write_on);
     routes.page(Method::POST, "/live/{id}/hangup", Door::Page(Role::Operator), hang_up);
 }
 

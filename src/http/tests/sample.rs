@@ -91,8 +91,9 @@ impl EngineView for Sample {
         known.contains_key(destination).then_some(()).ok_or(NoTransfer::NoSuchDestination)
     }
 
-    fn converse(&self, context: &str) -> Result<CallId, NoConversation> {
-        self.contexts().contains_key(context).then(CallId::random).ok_or(NoConversation::NoSuchContext)
+    fn converse(&self, context: String) -> BoxFuture<'static, Result<CallId, NoConversation>> {
+        let known = self.contexts().contains_key(&context);
+        Box::pin(async move { known.then(CallId::random).ok_or(NoConversation::NoSuchContext) })
     }
 
     /// Nobody writes in the calls of the sample.

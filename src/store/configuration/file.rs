@@ -135,7 +135,10 @@ impl Home {
             let short = version.get(..SHORT).unwrap_or_default();
             let name = format!("{}_{short}_{}{ENDING}", at.strftime(TIME), in_a_name(by.unwrap_or_default()));
             put(&folder.join(name), text, |new| new.set_permissions(Permissions::from_mode(0o600)))?;
-            for old in self.list()?.into_iter().skip(VERSIONS_MAX) {
+            // What somebody is about to replace is not lost, however old it is.
+            let in_use = self.read().ok().map(|text| version_of(&text));
+            let is_in_use = |old: &Kept| in_use.as_deref().is_some_and(|version| old.is_of(version));
+            for old in self.list()?.into_iter().skip(VERSIONS_MAX).filter(|old| !is_in_use(old)) {
                 fs::remove_file(folder.join(old.id + ENDING))?;
             }
             Ok(())
