@@ -121,11 +121,11 @@ impl Home {
         if self.versions()?.iter().any(|kept| kept.is_of(&version)) {
             return Ok(());
         }
-        self.keep(text, None, self.changed_at().unwrap_or_else(Timestamp::now))
+        self.keep(text, None, self.changed_at().unwrap_or_else(Timestamp::now), text)
     }
 
-    /// The oldest give way.
-    pub fn keep(&self, text: &str, by: Option<&str>, at: Timestamp) -> Result<(), ConfigurationError> {
+    /// The oldest give way, except for what was just replaced: whoever did that can still go back.
+    pub fn keep(&self, text: &str, by: Option<&str>, at: Timestamp, replaced: &str) -> Result<(), ConfigurationError> {
         let keep = || -> io::Result<()> {
             let folder = self.versions_folder()?;
             if !folder.exists() {
@@ -135,10 +135,8 @@ impl Home {
             let short = version.get(..SHORT).unwrap_or_default();
             let name = format!("{}_{short}_{}{ENDING}", at.strftime(TIME), in_a_name(by.unwrap_or_default()));
             put(&folder.join(name), text, |new| new.set_permissions(Permissions::from_mode(0o600)))?;
-            // What somebody is about to replace is not lost, however old it is.
-            let in_use = self.read().ok().map(|text| version_of(&text));
-            let is_in_use = |old: &Kept| in_use.as_deref().is_some_and(|version| old.is_of(version));
-            for old in self.list()?.into_iter().skip(VERSIONS_MAX).filter(|old| !is_in_use(old)) {
+            let replaced = version_of(replaced);
+            for old in self.list()?.into_iter().skip(VERSIONS_MAX).filter(|old| !old.is_of(&replaced)) {
                 fs::remove_file(folder.join(old.id + ENDING))?;
             }
             Ok(())

@@ -202,7 +202,7 @@ impl Inner {
         match self.loader.reload().await {
             Ok(report) => {
                 // It is in force already: that it cannot be kept must not look like a failure.
-                let kept = if text == before { Ok(()) } else { home.keep(&text, Some(&by), Timestamp::now()) };
+                let kept = if text == before { Ok(()) } else { home.keep(&text, Some(&by), Timestamp::now(), &before) };
                 if let Err(error) = kept {
                     warn!(%error, "a published configuration is in force, and was not kept among its versions");
                 }

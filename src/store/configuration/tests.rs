@@ -216,6 +216,22 @@ async fn the_newest_fifty_versions_are_kept_and_nothing_but_a_version_is_one() {
     assert_eq!(place.configuration.versions().await.unwrap().len(), 50);
 }
 
+/// An old file that was copied into place has an old date.
+#[tokio::test]
+async fn what_was_just_replaced_is_kept_however_old_it_is() {
+    let place = Place::new();
+    for number in 0..55 {
+        place.publish(&with(&number.to_string()), &place.version().await, "ada").await.unwrap();
+    }
+    let file = place.folder.path().join("offhook.yaml");
+    fs::write(&file, with("from a backup")).unwrap();
+    fs::File::options().write(true).open(&file).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    place.publish(&with("new"), &place.version().await, "ada").await.unwrap();
+    let oldest = place.configuration.versions().await.unwrap().pop().unwrap();
+    let kept = place.configuration.version(oldest.id).await.unwrap();
+    assert_eq!(kept.text, with("from a backup"));
+}
+
 /// A name from a file of accounts that somebody wrote by hand.
 #[tokio::test]
 async fn an_accounts_name_never_becomes_a_path() {
