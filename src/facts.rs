@@ -57,6 +57,23 @@ pub struct CallFacts {
     pub lead_id: Option<String>,
 }
 
+impl CallFacts {
+    /// A call for this context and provider of which nothing else is known.
+    pub fn new(id: CallId, context: &str, provider: &str) -> Self {
+        Self {
+            id,
+            context: context.to_owned(),
+            provider: provider.to_owned(),
+            direction: Direction::Inbound,
+            caller_name: None.into(),
+            caller_number: None.into(),
+            dialled_number: None.into(),
+            campaign_id: None,
+            lead_id: None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

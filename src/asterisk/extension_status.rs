@@ -173,24 +173,14 @@ mod tests {
     use super::*;
     use crate::{
         asterisk::fake::Stage,
-        facts::{CallFacts, CallId, Direction},
+        facts::{CallFacts, CallId},
         tool::{Admission, CallPolicy, Opening, ToolCall, ToolCallId, Toolbox},
     };
     use std::sync::Arc;
     use tokio::time::Instant;
 
     fn facts() -> CallFacts {
-        CallFacts {
-            id: CallId::random(),
-            context: "front".into(),
-            provider: "test".into(),
-            direction: Direction::Inbound,
-            caller_name: None.into(),
-            caller_number: None.into(),
-            dialled_number: None.into(),
-            campaign_id: None,
-            lead_id: None,
-        }
+        CallFacts::new(CallId::random(), "front", "test")
     }
 
     /// What the model is told when it asks; the fake's devices are in the state their name tells.

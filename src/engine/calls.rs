@@ -1,5 +1,5 @@
-//! Both doors of the engine: a channel in `Stasis()`, and `AudioSocket()` straight from the
-//! dialplan. Each becomes a call with a task of its own, or goes back to the dialplan.
+//! The doors of the engine: a channel in `Stasis()`, `AudioSocket()` straight from the dialplan, and
+//! somebody on the page who writes. Each becomes a call with a task of its own, or is turned away.
 
 use super::{
     Ari, Shared,
@@ -128,7 +128,7 @@ pub(super) fn walk_in(shared: &Arc<Shared>, walk_in: WalkIn) {
             info!("this call came by AudioSocket(): transfer needs ARI and is not offered to the agent");
         }
         // The UUID is the dialplan's, which may use one twice; a call's id is its own.
-        let facts = nobody_known(CallId::random(), &granted);
+        let facts = CallFacts::new(CallId::random(), &granted.context.name, &granted.provider_name);
         let format = walk_in.leg.format;
         let began = Instant::now();
         let transport = Transport::AudioSocket.label();
@@ -136,21 +136,6 @@ pub(super) fn walk_in(shared: &Arc<Shared>, walk_in: WalkIn) {
         let start = Start { facts, transport, format, began, seat, transfers: false, written: None, said, place };
         run(shared, generation, granted, start, || Line::walk_in(walk_in.leg)).await;
     });
-}
-
-/// Somebody of whom nothing is known.
-fn nobody_known(id: CallId, granted: &Granted) -> CallFacts {
-    CallFacts {
-        id,
-        context: granted.context.name.clone(),
-        provider: granted.provider_name.clone(),
-        direction: Direction::Inbound,
-        caller_name: None.into(),
-        caller_number: None.into(),
-        dialled_number: None.into(),
-        campaign_id: None,
-        lead_id: None,
-    }
 }
 
 /// A conversation in writing, to try what a context does. It takes a place like any call, and is recorded as one.
@@ -170,8 +155,8 @@ pub(super) async fn converse(shared: Arc<Shared>, context: String) -> Result<Cal
     let wish = Wish { context: Some(context), ..Wish::default() };
     let granted = grant(&generation, wish).map_err(|_| NoConversation::NoSuchContext)?;
     let id = CallId::random();
-    let (facts, format) = (nobody_known(id, &granted), granted.audio.format);
-    let (began, said, place) = (Instant::now(), Redacted::default(), None);
+    let facts = CallFacts::new(id, &granted.context.name, &granted.provider_name);
+    let (format, began, said, place) = (granted.audio.format, Instant::now(), Redacted::default(), None);
     let (entered, is_live) = oneshot::channel();
     let (transport, written) = (WRITTEN, Some(entered));
     let start = Start { facts, transport, format, began, seat, transfers: false, written, said, place };

@@ -138,17 +138,7 @@ mod tests {
     }
 
     fn opened(traits: AgentTraits, variables: &BTreeMap<String, String>) -> Opening {
-        let facts = CallFacts {
-            id: crate::facts::CallId::random(),
-            context: "a".into(),
-            provider: "a".into(),
-            direction: crate::facts::Direction::Inbound,
-            caller_name: None.into(),
-            caller_number: None.into(),
-            dialled_number: None.into(),
-            campaign_id: None,
-            lead_id: None,
-        };
+        let facts = CallFacts::new(crate::facts::CallId::random(), "a", "a");
         opening(&facts, traits, &identify(), variables, None)
     }
 

@@ -602,15 +602,5 @@ fn is_silence(audio: &Bytes) -> bool {
 }
 
 pub fn facts() -> offhook::facts::CallFacts {
-    offhook::facts::CallFacts {
-        id: offhook::facts::CallId::random(),
-        context: "reception".into(),
-        provider: "test".into(),
-        direction: offhook::facts::Direction::Inbound,
-        caller_name: None.into(),
-        caller_number: None.into(),
-        dialled_number: None.into(),
-        campaign_id: None,
-        lead_id: None,
-    }
+    offhook::facts::CallFacts::new(offhook::facts::CallId::random(), "reception", "test")
 }

@@ -351,7 +351,7 @@ async fn what_asterisk_says_of_a_device_is_what_the_agent_is_told() {
             extension_status::ExtensionStatus,
         },
         config::{AsteriskConfig, ExtensionsConfig},
-        facts::{CallFacts, CallId, Direction},
+        facts::{CallFacts, CallId},
         tool::{Admission, CallPolicy, Opening, PolicyRules, Tool, ToolCall, ToolCallId, ToolOutcome, Toolbox},
     };
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -364,17 +364,7 @@ async fn what_asterisk_says_of_a_device_is_what_the_agent_is_told() {
         app: "offhook".into(),
     };
     let ari = AriClient::new(&config, AriCounters::new(&prometheus::Registry::new()).unwrap()).unwrap();
-    let facts = CallFacts {
-        id: CallId::random(),
-        context: "front".into(),
-        provider: "test".into(),
-        direction: Direction::Inbound,
-        caller_name: None.into(),
-        caller_number: None.into(),
-        dialled_number: None.into(),
-        campaign_id: None,
-        lead_id: None,
-    };
+    let facts = CallFacts::new(CallId::random(), "front", "test");
     let asked = async |device: &str| {
         let extensions = ExtensionsConfig { allow: vec!["100".into()], device: device.into() };
         let tool: Arc<dyn Tool> = Arc::new(ExtensionStatus::new(ari.clone(), extensions));

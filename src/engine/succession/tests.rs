@@ -15,7 +15,7 @@ use crate::{
         story::Story,
         workshop::Workshop,
     },
-    facts::{CallFacts, CallId, Direction},
+    facts::{CallFacts, CallId},
     provider::{self, Agent, AgentSetup, Embedded, Provider},
     records::{Diary, Recorder},
     remote::health::Breaker,
@@ -123,17 +123,7 @@ impl Stage {
         let (one, two) = (Played::new(one), Played::new(two));
         generation.providers.insert("one".into(), Arc::new(one.clone()));
         generation.providers.insert("two".into(), Arc::new(two.clone()));
-        let facts = CallFacts {
-            id: CallId::random(),
-            context: "front".into(),
-            provider: "one".into(),
-            direction: Direction::Inbound,
-            caller_name: None.into(),
-            caller_number: None.into(),
-            dialled_number: None.into(),
-            campaign_id: None,
-            lead_id: None,
-        };
+        let facts = CallFacts::new(CallId::random(), "front", "one");
         let seat = engine.shared.live.seat(1).unwrap();
         let (orders, words) = (mpsc::channel(1).0, mpsc::channel(1).0);
         let entered = engine.shared.live.enter(

@@ -400,7 +400,7 @@ fn a_confirmation_names_parameters() {
 /// its call.
 #[test]
 fn a_definition_is_a_tool() {
-    use crate::facts::{CallFacts, CallId, Direction};
+    use crate::facts::{CallFacts, CallId};
     let mut definition = tool(
         json!([{ "type": "respond", "message": "{{params.a}} for {{user.name}} in {{call.context_name}}" }]),
         &json!({ "a": "" }),
@@ -418,17 +418,7 @@ fn a_definition_is_a_tool() {
     let call = ToolCall { id: "c".into(), name: "a_tool".into(), arguments: r#"{"a":"x"}"#.into() };
     let admission = policy.admit(ToolCallId::random(), &call, began);
     let Admission::Run { call: approved, .. } = admission else { panic!("{admission:?}") };
-    let facts = CallFacts {
-        id: CallId::random(),
-        context: "meal".into(),
-        provider: "p".into(),
-        direction: Direction::Inbound,
-        caller_name: None.into(),
-        caller_number: None.into(),
-        dialled_number: None.into(),
-        campaign_id: None,
-        lead_id: None,
-    };
+    let facts = CallFacts::new(CallId::random(), "meal", "p");
     let outcome = toolbox.tool(&approved).unwrap().run(*approved, &facts).now_or_never().unwrap();
     let ToolOutcome::Done(done) = outcome else { panic!("{outcome:?}") };
     assert_eq!(done.message.as_deref(), Some("x for Ann in meal"));
