@@ -213,6 +213,15 @@ fn every_link_between_documents_leads_somewhere() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Code with the marks of a merge does not compile; a document with them looks fine to every other test.
+#[test]
+fn no_document_is_left_unmerged() {
+    let is_mark = |line: &str| line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ");
+    let wrong = documents().into_iter().filter(|(path, _)| fs::read_to_string(path).unwrap().lines().any(is_mark));
+    let wrong: Vec<_> = wrong.map(|(path, _)| path).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
 #[test]
 fn no_document_has_a_gap_left_to_be_filled() {
     let is_gap = |word: &&str| {
