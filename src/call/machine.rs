@@ -288,11 +288,11 @@ impl CallMachine {
                 self.caller_audio_at = now;
                 // What is said to the ringing tone is not said to the agent; and keys can be heard, which
                 // may be nobody's business.
-                let away = matches!(self.phase, Phase::Transferring(_)) || self.is_listening_in_private(now);
+                let away = matches!(self.phase, Phase::Transferring(_)) || self.is_private(now);
                 let audio = if away { self.track.silence() } else { audio };
                 self.hear_caller(audio, now, out);
             }
-            LegEvent::Digit(key) if self.menu.is_some() && !self.is_listening_in_private(now) => {
+            LegEvent::Digit(key) if self.menu.is_some() && !self.is_private(now) => {
                 self.on_choice(key, now, out);
             }
             LegEvent::Digit(digit) => self.on_digit(digit, now, out),

@@ -1,4 +1,4 @@
-//! The Asterisk side of one call, whichever way it came, as the call's task uses it.
+//! The caller's side of one call, whichever way it came, as the call's task uses it.
 //!
 //! A line reports [`LegEvent`]s and takes [`LegCommand`]s without waiting. What a command makes of
 //! the caller is remembered and done in [`Line::clear_away`], which always ends in bounded time.

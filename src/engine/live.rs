@@ -67,7 +67,7 @@ pub struct Doors {
     pub written: bool,
 }
 
-/// What an operator wants done with a call.
+/// What somebody on the page wants of a call.
 pub enum Order {
     End(EndReason),
     Transfer(String),

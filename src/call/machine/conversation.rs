@@ -196,7 +196,7 @@ impl CallMachine {
 
     /// A turn in writing, complete when it comes. Who writes reads too: the agent's words are known before they are heard.
     pub(super) fn on_written(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) {
-        if !matches!(self.phase, Phase::Talking | Phase::Leaving(_)) || self.is_entry(text, now, out) {
+        if !matches!(self.phase, Phase::Talking | Phase::Leaving(_)) || self.takes_entry(text, now, out) {
             return;
         }
         self.policy.caller_spoke(None, now);

@@ -31,7 +31,7 @@ const AFTERWARDS: Duration = Duration::from_secs(2);
 
 impl CallMachine {
     /// Digits are being typed, or were a moment ago, that only tools may see.
-    pub(super) fn is_listening_in_private(&self, now: Instant) -> bool {
+    pub fn is_private(&self, now: Instant) -> bool {
         self.capture.as_ref().is_some_and(|capture| capture.plan.purpose != DigitPurpose::Plain)
             || self.private_until.is_some_and(|until| now < until)
     }
@@ -110,11 +110,11 @@ impl CallMachine {
     }
 
     /// Whoever writes instead of typing keys writes the whole entry at once. `false`: this is none, but something that is said.
-    pub(super) fn is_entry(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) -> bool {
+    pub(super) fn takes_entry(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) -> bool {
         let is_key = |letter: char| matches!(letter, '0'..='9' | '*' | '#');
         let keys: Vec<char> = text.chars().filter(|letter| is_key(*letter)).collect();
         let alone = text.chars().all(|letter| is_key(letter) || letter.is_whitespace());
-        let private = self.is_listening_in_private(now);
+        let private = self.is_private(now);
         let awaited = self.capture.is_some() && (private || alone) || private && alone;
         if awaited {
             for key in keys {

@@ -32,18 +32,13 @@ impl CallMachine {
         }
     }
 
-    /// Digits are asked for that nobody else is to know.
-    pub fn is_private(&self, now: Instant) -> bool {
-        self.is_listening_in_private(now)
-    }
-
     /// Tells when something else may be kept from here on.
     pub(super) fn settle_recording(&mut self, now: Instant, out: &mut Vec<Output>) {
         let may = match self.phase {
             Phase::Connecting | Phase::Ended => return,
             _ if self.keeping.refused => Recording::Discarded,
             _ if !self.plan.rules.recording => Recording::Off,
-            _ if self.is_listening_in_private(now) => Recording::Private,
+            _ if self.is_private(now) => Recording::Private,
             _ if self.track.owes_notice() => Recording::Notice,
             _ => Recording::On,
         };
