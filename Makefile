@@ -16,7 +16,7 @@ demo: ## one call by a synthetic caller, no Asterisk and no key needed; KEEP=1 k
 	@$(BUILT)/debug/offhook demo $(if $(KEEP),--keep)
 
 test: setup ## every test, with a real Asterisk and real phones
-	$(CARGO) test --locked
+	@CARGO=$(CARGO) tests/lab/run_tests.py --locked
 
 pbx: setup ## a real Asterisk with offhook attached, for your softphone (PBX_BIND=ADDRESS for one on another machine)
 	@$(CARGO) build

@@ -6,7 +6,7 @@ mod python;
 
 use offhook::{
     audio::Format,
-    call::{AgentCommand, Reply},
+    call::{AgentCommand, CallerTurn, Reply},
     facts::CallId,
     provider::{self, AgentSetup, Codec, Opens, Wire},
     tool::schemas::{Dialect, ToolText},
@@ -76,6 +76,8 @@ fn commands() -> Vec<AgentCommand> {
     let (response, item, heard) = ("r1".into(), "r1".into(), Duration::from_millis(1));
     vec![
         AgentCommand::Audio(vec![0x55; 160].into()),
+        AgentCommand::Turn(CallerTurn::Began),
+        AgentCommand::Turn(CallerTurn::Ended),
         AgentCommand::Greet { text: Some("Hello.".into()) },
         AgentCommand::Greet { text: None },
         AgentCommand::Say { text: "Ask whether the caller is still there.".into() },
@@ -109,7 +111,7 @@ fn heard(kind: &str) -> Vec<Value> {
     }
 }
 
-fn codec(kind: &str, options: &Value, leg: Format, opens: Opens) -> Box<dyn Codec> {
+fn codec(kind: &str, options: &Value, leg: Format, opens: Opens, told_turns: bool) -> Box<dyn Codec> {
     let parameters = json!({
         "type": "object", "properties": { "destination": { "type": "string", "enum": ["sales"] } },
         "required": ["destination"],
@@ -117,8 +119,11 @@ fn codec(kind: &str, options: &Value, leg: Format, opens: Opens) -> Box<dyn Code
     let text = ToolText { name: "transfer", description: "Hands the caller on.", parameters: &parameters };
     let dialect = if kind == "deepgram_agent" { Dialect::Deepgram } else { Dialect::ElevenLabs };
     let tools = [dialect.render(text).expect("it can be told")].into();
-    let setup = AgentSetup { instructions: "Be brief.".into(), tools, opens, ..AgentSetup::new(CallId::random(), leg) };
-    provider::build(kind, options).expect("good options").remote().codec(&setup)
+    let provider = provider::build(kind, options).expect("good options");
+    let told_turns = told_turns && provider.traits().takes_turns;
+    let instructions = "Be brief.".into();
+    let setup = AgentSetup { instructions, tools, opens, told_turns, ..AgentSetup::new(CallId::random(), leg) };
+    provider.remote().codec(&setup)
 }
 
 /// All that one session sends as text.
@@ -141,8 +146,8 @@ fn every_message_passes(kind: &str, expected: &[&str]) {
     let (mut lines, mut kinds) = (String::new(), BTreeSet::new());
     for options in options(kind) {
         for leg in [Format::ULAW, Format::ALAW, Format::SLIN16] {
-            for opens in [Opens::Greets(Some("Hello.".into())), Opens::Waits] {
-                for message in session(codec(kind, &options, leg, opens), kind) {
+            for (opens, told_turns) in [(Opens::Greets(Some("Hello.".into())), true), (Opens::Waits, false)] {
+                for message in session(codec(kind, &options, leg, opens, told_turns), kind) {
                     kinds.insert(message["type"].as_str().unwrap_or("user_audio_chunk").to_owned());
                     lines.push_str(&message.to_string());
                     lines.push('\n');
@@ -171,8 +176,15 @@ fn are_found(kind: &str, messages: &[(Value, &str)]) {
 
 #[test]
 fn every_message_to_deepgram_is_one_the_vendors_package_knows() {
-    let expected =
-        ["FunctionCallResponse", "InjectAgentMessage", "InjectUserMessage", "KeepAlive", "Settings", "UpdatePrompt"];
+    let expected = [
+        "ForceEndTurn",
+        "FunctionCallResponse",
+        "InjectAgentMessage",
+        "InjectUserMessage",
+        "KeepAlive",
+        "Settings",
+        "UpdatePrompt",
+    ];
     every_message_passes("deepgram_agent", &expected);
 }
 

@@ -37,6 +37,11 @@ fn options() -> Vec<Value> {
         json!({
             "api_key": "k", "transcription": null, "noise_reduction": "far_field",
             "turn_detection": { "type": "semantic_vad", "eagerness": "high" },
+            "reasoning_effort": "minimal", "parallel_tool_calls": true, "truncation": { "retention_ratio": 0.8 },
+        }),
+        json!({
+            "api_key": "k", "reasoning_effort": "xhigh",
+            "truncation": { "retention_ratio": 0.5, "post_instructions_tokens": 8000 },
         }),
     ]
 }

@@ -296,6 +296,8 @@ pub struct AgentTraits {
     /// own parts needs as long as these may take one after the other; it says by itself when it is lost. A farewell is not
     /// waited for that long.
     pub answer_max: Duration,
+    /// So much later where it is not told the caller's turns: it looks for the end of one so long.
+    pub end_found_max: Duration,
     /// The same between two pieces of one answer.
     pub gap_max: Duration,
 }
@@ -316,6 +318,7 @@ impl AgentTraits {
         // Realtime vendors answer in about a second. Who has been asked for a moment waits that long once more, and longer
         // only for an agent that is known to be slow.
         answer_max: Duration::from_secs(5),
+        end_found_max: Duration::ZERO,
         // Providers make speech faster than it is heard; one that leaves the caller in mid-sentence for so long has lost the
         // rest.
         gap_max: Duration::from_secs(3),

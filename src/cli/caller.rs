@@ -62,6 +62,15 @@ impl Caller {
         !self.to_say.is_empty()
     }
 
+    /// Sends it at once. A write into a socket the engine has just closed is its hang-up, seen from here.
+    pub async fn send(&mut self, frame: Frame) {
+        if let Some(socket) = &mut self.socket
+            && socket.send(frame).await.is_err()
+        {
+            self.socket = None;
+        }
+    }
+
     /// Lives 20 ms: sends a frame, plays a frame. `None` once the engine has hung up.
     pub async fn tick(&mut self) -> io::Result<Option<&[i16]>> {
         loop {
@@ -94,13 +103,7 @@ impl Caller {
             self.said.push(sample);
             frame.extend_from_slice(&sample.to_le_bytes());
         }
-        if let Some(socket) = &mut self.socket {
-            let sent = socket.send(Frame::Audio { rate: FORMAT.rate, samples: frame.freeze() }).await;
-            // A write into a socket the engine has just closed is its hang-up, seen from here.
-            if sent.is_err() {
-                self.socket = None;
-            }
-        }
+        self.send(Frame::Audio { rate: FORMAT.rate, samples: frame.freeze() }).await;
         let start = self.heard.len();
         if let Some(bytes) = self.jitter.pop_front() {
             self.heard.extend(bytes.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])));

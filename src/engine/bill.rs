@@ -8,7 +8,7 @@ use crate::{
     call::{TurnTimes, Usage},
     config::{Cost, Price, Prices},
     provider::Meter,
-    records::{self, Used},
+    records::{self, TurnUsed, Used},
     telemetry::Metrics,
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -64,13 +64,21 @@ impl Bill {
     }
 
     /// `turn` is the caller's, as tools count it; what answers an interrupted one may count in the next.
-    pub fn reported(&mut self, provider: &str, usage: &Usage, turn: u64, prices: &Prices, metrics: &Metrics) {
-        if turn != self.turn.0 {
-            self.end_turn(prices);
-            self.turn.0 = turn;
-        }
+    /// Returns what the turn before has used, where this is the first of another one.
+    #[must_use]
+    pub fn reported(
+        &mut self,
+        provider: &str,
+        usage: &Usage,
+        turn: u64,
+        prices: &Prices,
+        metrics: &Metrics,
+    ) -> Vec<TurnUsed> {
+        let ended = if turn == self.turn.0 { Vec::new() } else { self.end_turn(prices) };
+        self.turn.0 = turn;
         *self.turn.1.entry(provider.to_owned()).or_default() += *usage;
         self.add(provider, usage, prices, metrics);
+        ended
     }
 
     fn add(&mut self, provider: &str, usage: &Usage, prices: &Prices, metrics: &Metrics) {
@@ -81,15 +89,20 @@ impl Bill {
         }
     }
 
-    fn end_turn(&mut self, prices: &Prices) {
-        for (provider, usage) in std::mem::take(&mut self.turn.1) {
-            tell!(debug, provider, &usage, prices.of(&provider).map(AsRef::as_ref), Some(self.turn.0));
-        }
+    /// What the turn that runs has used so far: it, or the call, is over.
+    #[must_use]
+    pub fn end_turn(&mut self, prices: &Prices) -> Vec<TurnUsed> {
+        let turn = self.turn.0;
+        let used = |(provider, usage): (String, Usage)| {
+            let price = prices.of(&provider).map(AsRef::as_ref);
+            tell!(debug, provider, &usage, price, Some(turn));
+            TurnUsed { turn, used: shown(provider, &usage, price) }
+        };
+        std::mem::take(&mut self.turn.1).into_iter().map(used).collect()
     }
 
     /// The sessions are closed: one line per provider, and the same for the pages.
     pub fn settle(mut self, prices: &Prices, metrics: &Metrics) -> Vec<Used> {
-        self.end_turn(prices);
         for (provider, meter) in std::mem::take(&mut self.meters) {
             let connected = Usage { connected: meter.connected(), ..Usage::default() };
             self.add(&provider, &connected, prices, metrics);
@@ -172,9 +185,14 @@ mod tests {
         let connection = meter.connect();
         let capture = LogCapture::new();
         let _guard = capture.start();
-        bill.reported("main", &spoken(100), 1, &prices, &metrics);
-        bill.reported("main", &spoken(200), 1, &prices, &metrics);
-        bill.reported("spare", &spoken(50), 2, &prices, &metrics);
+        assert_eq!(bill.reported("main", &spoken(100), 1, &prices, &metrics), []);
+        assert_eq!(bill.reported("main", &spoken(200), 1, &prices, &metrics), []);
+        let turn_1 = bill.reported("spare", &spoken(50), 2, &prices, &metrics);
+        let [TurnUsed { turn: 1, used }] = turn_1.as_slice() else { panic!("{turn_1:?}") };
+        assert_eq!((used.provider.as_str(), used.cost.as_ref().map(|cost| cost.amount)), ("main", Some(0.0192)));
+        let turn_2 = bill.end_turn(&prices);
+        let [TurnUsed { turn: 2, used }] = turn_2.as_slice() else { panic!("{turn_2:?}") };
+        assert_eq!((used.provider.as_str(), used.tokens["output_audio"], used.cost.as_ref()), ("spare", 50, None));
         tokio::time::advance(Duration::from_secs(30)).await;
         drop(connection);
         let shown = bill.settle(&prices, &metrics);
@@ -209,7 +227,7 @@ mod tests {
         let (prices, metrics) = (prices(), Metrics::new("1.2.3"));
         let mut bill = Bill::default();
         let usage = Usage { input_text_tokens: 9, output_text_tokens: 9, ..Usage::default() };
-        bill.reported("main", &usage, 1, &prices, &metrics);
+        let _ = bill.reported("main", &usage, 1, &prices, &metrics);
         let capture = LogCapture::new();
         let _guard = capture.start();
         let shown = bill.settle(&prices, &metrics);

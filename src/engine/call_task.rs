@@ -391,7 +391,10 @@ impl CallTask<'_> {
             Measure::PlayoutOverflow(bytes) => self.dropped(FrameDrop::PlayoutOverflow, frames(bytes)),
             Measure::Usage(usage) => {
                 let (turn, prices) = (self.machine.turn(), &self.generation.config.prices);
-                self.bill.reported(&self.facts.provider, &usage, turn, prices, &self.shared.metrics);
+                let used = self.bill.reported(&self.facts.provider, &usage, turn, prices, &self.shared.metrics);
+                if let Some(diary) = self.diary {
+                    used.into_iter().for_each(|used| diary.used(used));
+                }
             }
         }
     }

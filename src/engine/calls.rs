@@ -27,7 +27,7 @@ use crate::{
     config::{Config, Transport, prompt},
     facts::{CallFacts, CallId, Direction},
     http::NoConversation,
-    records::{Close, Diary},
+    records::{Close, Diary, Ending},
     redact::Redacted,
     telemetry::{Declined, call_span},
     tool::TRANSFER,
@@ -347,7 +347,11 @@ async fn run(
     let mut line = line();
     let known = facts.clone();
     let (mut post, since) = (Post::default(), jiff::Timestamp::now());
-    let mut diary = shared.bound.records.as_ref().map(|config| Diary::new(config, since));
+    let diary = || shared.bound.records.as_ref().map(|config| Diary::new(config, since));
+    if let (Some(records), Some(empty)) = (&shared.records, diary()) {
+        records.begun(empty.close(&known, Close::of_a_beginning(&known, generation.number, transport, format)));
+    }
+    let mut diary = diary();
     let mut recorder = shared.records.as_ref().map(|records| records.recorder(facts.id, format));
     let (reason, sessions) = async {
         info!(generation = generation.number, audio = %format, transport, direction = facts.direction.label(), "call began");
@@ -396,8 +400,11 @@ async fn run(
     let (recording, ..) = tokio::join!(recording, line.clear_away(reason).instrument(span.clone()), sessions);
     span.in_scope(|| {
         post.send(shared.mailer.as_ref(), &generation.config, &known, since);
-        let usage = bill.settle(&generation.config.prices, &shared.metrics);
-        if let (Some(records), Some(diary), Some(now)) = (&shared.records, diary, entered.now()) {
+        let prices = &generation.config.prices;
+        let last_turn = bill.end_turn(prices);
+        let usage = bill.settle(prices, &shared.metrics);
+        if let (Some(records), Some(mut diary), Some(now)) = (&shared.records, diary, entered.now()) {
+            last_turn.into_iter().for_each(|used| diary.used(used));
             let close = Close {
                 context: now.call.context,
                 provider: now.call.provider,
@@ -405,7 +412,7 @@ async fn run(
                 generation: generation.number,
                 transport: transport.to_owned(),
                 format: format.to_string(),
-                reason,
+                reason: Ending::from(reason),
                 counts: now.counts,
                 usage: usage.clone(),
                 recording,

@@ -208,11 +208,15 @@ impl CallTask<'_> {
                 self.session.mute();
                 match waiting {
                     // It did not come up in the time that it was given.
-                    Some(next) => {
+                    Some(next) if matches!(next.why, Dialling::Recovery(_)) => {
                         self.failed(&next.provider, loss);
                         self.dismiss(next, SuccessorEnd::Failed);
                     }
-                    None => self.blame(loss),
+                    // The session that has the call is lost before the one that was to follow it was there.
+                    next => {
+                        next.into_iter().for_each(|next| self.dismiss(next, SuccessorEnd::Dropped));
+                        self.blame(loss);
+                    }
                 }
                 self.succession.heir(|name| self.shared.health.admits(name)).map(str::to_owned)
             }

@@ -1,13 +1,19 @@
-//! What only shows from inside: a fault of the engine itself.
+//! What only shows from inside: a fault of the engine itself, and a provider that is in no table.
 
-use super::{Engine, Source, publishing, view::View};
+#[path = "../../tests/toy_provider/toy.rs"]
+mod toy;
+#[path = "../../tests/toy_provider/vendor.rs"]
+mod vendor;
+
+use super::{Engine, Source, generation::Generation, publishing, view::View, workshop::Workshop};
 use crate::{
     asterisk::audiosocket::{Codec, Frame},
     call::EndReason,
-    config,
+    config::{self, Services},
     facts::CallFacts,
     http::{ConfigurationError, Configurations as _, Draft, EngineView as _},
-    provider,
+    provider::{self, Among},
+    remote::wards::Wards,
     telemetry::Metrics,
     tool::{Approved, HANGUP_CALL, Tool, ToolOutcome, ToolSpec},
 };
@@ -17,7 +23,10 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
-use tokio::{net::TcpStream, time::timeout};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
 use tokio_util::codec::Framed;
 use uuid::Uuid;
 
@@ -34,10 +43,13 @@ contexts:
   stays: { prompt: Test, provider: stays, audiosocket_id: "0ff40002" }
 "#;
 
+fn loaded() -> config::Config {
+    config::load_str("test.yaml", YAML, &|_| None, &provider::catalog()).unwrap()
+}
+
 async fn engine() -> Engine {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let config = config::load_str("test.yaml", YAML, &|_| None, &provider::catalog()).unwrap();
-    Engine::start(Source::Memory, config, Metrics::new("test")).await.unwrap()
+    Engine::start(Source::Memory, loaded(), Metrics::new("test")).await.unwrap()
 }
 
 async fn connect(engine: &Engine, context: u8) -> Framed<TcpStream, Codec> {
@@ -94,6 +106,45 @@ async fn a_fault_in_one_call_ends_that_call_alone_and_politely() {
     stays.send(Frame::Audio { rate: 8_000, samples: silence }).await.unwrap();
     let next = timeout(SOON, stays.next()).await.unwrap();
     assert!(matches!(next, Some(Ok(Frame::Audio { .. }))), "and is heard");
+    engine.stop().await;
+}
+
+/// One that is written as `docs/adding-a-provider.md` says, at its vendor's, in a call.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_of_the_guide_serves_a_caller() {
+    let engine = engine().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let options = serde_json::json!({ "base_url": format!("ws://{}", listener.local_addr().unwrap()) });
+    let serving = tokio::spawn(vendor::serves(listener));
+    let among = Among { services: &Services::default(), wards: &Wards::default() };
+    let provider = (toy::KIND.build)(&options, &among).unwrap_or_else(|problems| panic!("{problems:?}"));
+    let mut generation =
+        Generation::build(2, loaded(), &Workshop::closed()).unwrap_or_else(|errors| panic!("{errors:?}"));
+    generation.providers.insert("stays".into(), provider);
+    engine.shared.generation.store(Arc::new(generation));
+
+    let mut caller = connect(&engine, 2).await;
+    let spoken = async {
+        // Its vendor says the same byte again and again, a loud one.
+        let is_its = |samples: &Bytes| {
+            let first = samples[..2].to_vec();
+            first != [0, 0] && samples.chunks_exact(2).all(|sample| sample == first)
+        };
+        while let Some(Ok(frame)) = caller.next().await {
+            if matches!(&frame, Frame::Audio { samples, .. } if is_its(samples)) {
+                return true;
+            }
+            let silence = Bytes::from(vec![0; 320]);
+            caller.send(Frame::Audio { rate: 8_000, samples: silence }).await.unwrap();
+        }
+        false
+    };
+    assert!(timeout(SOON, spoken).await.unwrap(), "the caller hears the vendor");
+    drop(caller);
+    timeout(SOON, engine.calls().none_left()).await.unwrap();
+    let ended = &engine.calls().view().recent[0];
+    assert_eq!((ended.reason, ended.counts.agent_turns), (EndReason::CallerHungUp, 1));
+    serving.await.unwrap();
     engine.stop().await;
 }
 

@@ -5,7 +5,7 @@
 
 use super::problem;
 use axum::{
-    extract::Request,
+    extract::{MatchedPath, Request},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     middleware::Next,
     response::Response,
@@ -15,12 +15,35 @@ use sha2::{Digest as _, Sha256};
 use std::{net::IpAddr, time::Duration};
 use subtle::ConstantTimeEq as _;
 
-/// The longest an answer may take to begin; all but a reload come from memory or one query.
+/// The longest an answer may take to begin; most come from memory or one query.
 const ANSWER_MAX: Duration = Duration::from_secs(15);
+/// A publication waits for the one before it, is checked, has what scripted agents say rendered, and ends MCP servers, each
+/// of which may take ten seconds. It is brought to its end in any case: whoever gave up sooner would not know how it ended.
+const PUBLISH_MAX: Duration = Duration::from_secs(60);
 /// A test starts a program and waits for it, an examination places calls.
 const TEST_MAX: Duration = Duration::from_secs(90);
-/// Where that is asked for, by the end of the path.
-const TESTS: [&str; 3] = ["/test", "/mcp", "/examine"];
+
+/// Where a configuration is published or loaded anew: method and address.
+pub(super) const PUBLICATIONS: [(&str, &str); 10] = [
+    ("POST", "/contexts"),
+    ("POST", "/contexts/versions/{kept}"),
+    ("POST", "/mcp/editor"),
+    ("POST", "/reload"),
+    ("POST", "/system"),
+    ("POST", "/api/v1/reload"),
+    ("PUT", "/api/v1/configuration"),
+    ("POST", "/api/v1/configuration/versions/{kept}/publish"),
+    ("PUT", "/api/v1/mcp/servers/{server}"),
+    ("DELETE", "/api/v1/mcp/servers/{server}"),
+];
+/// Where a server is tested or the installation examined.
+pub(super) const TESTS: [(&str, &str); 5] = [
+    ("POST", "/mcp"),
+    ("POST", "/mcp/test/{id}"),
+    ("POST", "/system/examine"),
+    ("POST", "/api/v1/mcp/{server}/test"),
+    ("POST", "/api/v1/system/examine"),
+];
 
 /// Everything on a page is ours, and nothing may frame it or be loaded by it.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
@@ -31,12 +54,11 @@ const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 
 /// Answers of the last resort, and the headers that all answers carry.
 pub(super) async fn every_answer(request: Request, next: Next) -> Response {
-    let path = request.uri().path();
-    let is_test = path.starts_with("/mcp/test/") || TESTS.iter().any(|end| path.ends_with(end));
-    let limit = if is_test { TEST_MAX } else { ANSWER_MAX };
+    let limit = answer_max(&request);
     let answer = tokio::time::timeout(limit, next.run(request)).await;
-    let mut answer =
-        answer.unwrap_or_else(|_| problem(StatusCode::GATEWAY_TIMEOUT, "the engine did not answer in time"));
+    let mut answer = answer.unwrap_or_else(|_| {
+        problem(StatusCode::GATEWAY_TIMEOUT, "the engine did not answer in time; a change that it has begun goes on")
+    });
     let headers = answer.headers_mut();
     // Only what has its own hash in its name says otherwise.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
@@ -47,6 +69,18 @@ pub(super) async fn every_answer(request: Request, next: Next) -> Response {
     headers.insert("cross-origin-opener-policy", SAME_ORIGIN);
     headers.insert("cross-origin-resource-policy", SAME_ORIGIN);
     answer
+}
+
+fn answer_max(request: &Request) -> Duration {
+    let path = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let address = (request.method().as_str(), path);
+    if PUBLICATIONS.contains(&address) {
+        PUBLISH_MAX
+    } else if TESTS.contains(&address) {
+        TEST_MAX
+    } else {
+        ANSWER_MAX
+    }
 }
 
 /// Refuses names that are not this machine's for sure: a foreign name that was made to resolve to

@@ -10,6 +10,8 @@
 //!   `AgentAudioDone` and `UserStartedSpeaking`, and get ids of ours.
 //! - No message says that the caller has stopped speaking; the first sign is their text or the
 //!   agent's answer.
+//! - With Flux as its listener it can be told the end of a turn (`ForceEndTurn`), and be kept from finding it itself. It finds
+//!   the beginning in any case; an end that comes before it is passed over in silence, so it is told again.
 //! - `InjectUserMessage` comes back as a text of the caller. It must never pass for their words.
 //! - `UpdatePrompt` adds to the prompt. The vendor's own models take 25,000 characters of it.
 //! - `InjectAgentMessage` and `InjectUserMessage` are refused while somebody speaks.
@@ -54,9 +56,14 @@ impl Provider for VoiceAgent {
     }
 
     fn traits(&self) -> AgentTraits {
-        // It begins to think when its own listener has found the end of the turn.
-        let answer_max = AgentTraits::PLAIN.answer_max + self.options.listen.end_max();
-        AgentTraits { detects_speech: true, cancels_on_speech: true, answer_max, ..AgentTraits::PLAIN }
+        let listen = &self.options.listen;
+        AgentTraits {
+            detects_speech: true,
+            cancels_on_speech: true,
+            takes_turns: listen.takes_turns(),
+            end_found_max: listen.end_max(),
+            ..AgentTraits::PLAIN
+        }
     }
 
     fn dialect(&self) -> Option<Dialect> {

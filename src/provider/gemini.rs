@@ -26,6 +26,7 @@ mod caller;
 mod calls;
 mod codec;
 mod losses;
+mod models;
 mod options;
 mod server;
 mod setup;
@@ -37,6 +38,7 @@ use super::{Agent, AgentSetup, Codec, Dial, Provider, ProviderKind, Remote, Sess
 use crate::{audio::Format, call::AgentTraits, remote::checks, tool::schemas::Dialect};
 use codec::LiveCodec;
 use futures_util::FutureExt as _;
+use models::Family;
 use options::Options;
 use std::{sync::Arc, time::Duration};
 
@@ -69,7 +71,7 @@ impl Provider for Live {
             detects_speech: true,
             cancels_on_speech: true,
             takes_turns: true,
-            answer_bytes_max: Some(calls::ANSWER_BYTES_MAX),
+            answer_bytes_max: Some(calls::answer_bytes(self.options.tool_answer_bytes)),
             forwards_data: false,
             ..AgentTraits::PLAIN
         }
@@ -90,7 +92,8 @@ impl Remote for Live {
     }
 
     fn session_max(&self) -> Option<Duration> {
-        let usual = self.options.is_3_8().then_some(SESSION_MAX_3_8);
+        let is_3_8 = matches!(Family::of(&self.options.model), Family::Plain | Family::Thinker);
+        let usual = is_3_8.then_some(SESSION_MAX_3_8);
         super::lasting(self.options.session_seconds).or(usual)
     }
 

@@ -1,8 +1,9 @@
 //! What happens in a call, written down while it happens, within bounds.
 
-use super::{Counts, Ending, Entry, Event, Record, Recorded, Turn, Used};
+use super::{Counts, Ending, Entry, Event, Record, Recorded, Turn, TurnUsed, Used};
 use crate::{
-    call::{Dialling, EndReason, Note, Speaker, TurnTimes},
+    audio::Format,
+    call::{Dialling, Note, Speaker, TurnTimes},
     config::RecordsConfig,
     facts::CallFacts,
     tool::Verdict,
@@ -11,7 +12,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Entries and turns of one call: an hour with ten of them a minute, ten times over.
+/// Entries of one call, its turns and what they used: an hour with ten of them a minute, ten times over.
 const ENTRIES_MAX: usize = 6_000;
 /// Bytes of texts and audit lines of one call.
 const BYTES_MAX: usize = 512 * 1024;
@@ -22,6 +23,7 @@ pub struct Diary {
     numbers: bool,
     entries: Vec<Entry>,
     turns: Vec<Turn>,
+    turn_usage: Vec<TurnUsed>,
     bytes: usize,
     left_out: u64,
 }
@@ -34,10 +36,28 @@ pub struct Close {
     pub generation: u64,
     pub transport: String,
     pub format: String,
-    pub reason: EndReason,
+    pub reason: Ending,
     pub counts: Counts,
     pub usage: Vec<Used>,
     pub recording: Option<Recorded>,
+}
+
+impl Close {
+    /// What is known of a call that has just begun, in case that its end is never written down.
+    pub fn of_a_beginning(facts: &CallFacts, generation: u64, transport: &str, format: Format) -> Self {
+        Self {
+            context: facts.context.clone(),
+            provider: facts.provider.clone(),
+            seconds: 0.0,
+            generation,
+            transport: transport.to_owned(),
+            format: format.to_string(),
+            reason: Ending::killed(),
+            counts: Counts::default(),
+            usage: Vec::new(),
+            recording: None,
+        }
+    }
 }
 
 impl Diary {
@@ -48,6 +68,7 @@ impl Diary {
             numbers: config.numbers,
             entries: Vec::new(),
             turns: Vec::new(),
+            turn_usage: Vec::new(),
             bytes: 0,
             left_out: 0,
         }
@@ -87,8 +108,16 @@ impl Diary {
         });
     }
 
+    pub fn used(&mut self, used: TurnUsed) {
+        if self.is_full() {
+            self.left_out += 1;
+            return;
+        }
+        self.turn_usage.push(used);
+    }
+
     fn is_full(&self) -> bool {
-        self.entries.len() + self.turns.len() >= ENTRIES_MAX
+        self.entries.len() + self.turns.len() + self.turn_usage.len() >= ENTRIES_MAX
     }
 
     pub fn close(self, facts: &CallFacts, close: Close) -> Record {
@@ -111,12 +140,13 @@ impl Diary {
             generation,
             transport,
             format,
-            reason: Ending::from(reason),
+            reason,
             counts,
             turns: self.turns,
             entries: self.entries,
             left_out: self.left_out,
             usage,
+            turn_usage: self.turn_usage,
             recording,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! A call that has ended is written down in the *spool*, a file of its own, and from there it goes to the *archive*, a
 //! database. So a slow, full or locked database touches no call and loses no record, and neither does an engine that is
-//! killed between the two.
+//! killed between the two. Of a call that stands when it is killed there is a record as well, which says so.
 //!
 //! Invariants: no call waits for a record; what is lost is counted; records hold callers' numbers and words, so nothing of
 //! one is logged but its id, and nobody but the engine's own user can read the files.
@@ -18,7 +18,7 @@ mod sqlite;
 pub use archive::{Archive, ArchiveError, Hour, Row, Search};
 pub use diary::{Close, Diary};
 pub use reader::{ReadError, Reader};
-pub use record::{Cost, Counts, Ending, Entry, Event, Record, Recorded, Turn, Used};
+pub use record::{Cost, Counts, Ending, Entry, Event, Record, Recorded, Turn, TurnUsed, Used};
 pub use recording::{Listener, Recorder, RecordingCounters, Unheard, Waveform, open_recording, recording_file};
 pub use sqlite::Sqlite;
 
@@ -41,8 +41,8 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{error, info, warn};
 
-/// Records that wait for the spool's disk. All calls of a large machine can end at once, three times over; each has some
-/// 20 kB. More means that the disk takes nothing any more.
+/// Records that wait for the spool's disk, and beginnings of calls. All calls of a large machine can end at once, three times
+/// over; each has some 20 kB. More means that the disk takes nothing any more.
 const WAITING_MAX: usize = 1_000;
 /// So many go into the archive in one transaction.
 const BATCH: usize = 100;
@@ -64,7 +64,7 @@ const LOST: Definition = Definition::labelled(
 const RETRIES: Definition = Definition::labelled(
     "offhook_records_retries_total",
     &["step"],
-    "How often the spool's disk or the archive did not take records and was asked again.",
+    "How often the spool's disk or the archive did not take records and was asked again; that a call has begun is written once.",
 );
 const WAITING: Definition =
     Definition::new("offhook_records_waiting", "Records in the spool that the archive has not taken yet.");
@@ -110,11 +110,17 @@ impl RecordCounters {
 
 /// The way of records to the disk.
 pub struct Records {
-    waiting: mpsc::Sender<Record>,
+    waiting: mpsc::Sender<Line>,
     recordings: Recordings,
     counters: RecordCounters,
     stop: CancellationToken,
     tasks: TaskTracker,
+}
+
+/// What is to be written.
+enum Line {
+    Begun(Box<Record>),
+    Ended(Arc<Record>),
 }
 
 impl Records {
@@ -138,11 +144,11 @@ impl Records {
     ) -> Result<Self, OpenError> {
         let recordings =
             Recordings::start(&config.directory, counters.recordings.clone()).map_err(OpenError::Recordings)?;
-        let (waiting, records) = mpsc::channel(WAITING_MAX);
+        let (waiting, lines) = mpsc::channel(WAITING_MAX);
         let (spool, written) = (Arc::new(spool), Arc::new(Notify::new()));
         let (stop, spooled, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let to_spool = ToSpool {
-            records,
+            lines,
             spool: Arc::clone(&spool),
             written: Arc::clone(&written),
             stop: stop.clone(),
@@ -163,10 +169,16 @@ impl Records {
         self.recordings.recorder(call, format)
     }
 
+    /// Takes what is known of a call that has just begun, for the case that the engine is killed. Waits for nothing.
+    pub fn begun(&self, record: Record) {
+        // A disk that takes nothing is told, and counted, by the records of calls that end.
+        let _ = self.waiting.try_send(Line::Begun(Box::new(record)));
+    }
+
     /// Takes the record of a call that has ended. Waits for nothing.
     pub fn keep(&self, record: Record) {
         let id = record.id;
-        if self.waiting.try_send(record).is_err() {
+        if self.waiting.try_send(Line::Ended(Arc::new(record))).is_err() {
             self.counters.lost("full", 1);
             error!(call_id = %id, "the record of this call is lost: the disk has taken none of {WAITING_MAX} before it");
         }
@@ -207,7 +219,7 @@ pub enum OpenError {
 
 /// One record after the other, each as often as it takes.
 struct ToSpool {
-    records: mpsc::Receiver<Record>,
+    lines: mpsc::Receiver<Line>,
     spool: Arc<Spool>,
     written: Arc<Notify>,
     /// Nothing more will come.
@@ -221,16 +233,23 @@ impl ToSpool {
     async fn run(mut self) {
         let _done = self.done.clone().drop_guard();
         loop {
-            let record = tokio::select! {
+            let line = tokio::select! {
                 biased;
-                record = self.records.recv() => record,
-                () = self.stop.cancelled(), if !self.records.is_closed() => {
+                line = self.lines.recv() => line,
+                () = self.stop.cancelled(), if !self.lines.is_closed() => {
                     // What is waiting still comes.
-                    self.records.close();
+                    self.lines.close();
                     continue;
                 }
             };
-            let Some(record) = record.map(Arc::new) else { return };
+            let record = match line {
+                None => return,
+                Some(Line::Begun(record)) => {
+                    self.begin(record).await;
+                    continue;
+                }
+                Some(Line::Ended(record)) => record,
+            };
             let mut retry = Retry::default();
             while let Err(error) = self.put(&record).await {
                 warn!(%error, "the spool of records cannot be written; it is tried again");
@@ -239,6 +258,15 @@ impl ToSpool {
             }
             self.counters.waiting.inc();
             self.written.notify_one();
+        }
+    }
+
+    /// Once: its end is what counts.
+    async fn begin(&self, record: Box<Record>) {
+        let spool = Arc::clone(&self.spool);
+        if let Err(error) = blocking(move || spool.begin(&record).map_err(ArchiveError::Spool)).await {
+            warn!(%error, "the spool of records cannot be written; if the engine is killed, a call will have no record");
+            self.counters.retries.with_label_values(&["spool"]).inc();
         }
     }
 

@@ -46,6 +46,9 @@ pub struct Record {
     pub left_out: u64,
     /// By provider; more than one where the call was handed on.
     pub usage: Vec<Used>,
+    /// What was reported in each turn of the caller's, tokens and transcriptions; that of the greeting is in turn 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turn_usage: Vec<TurnUsed>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<Recorded>,
 }
@@ -75,6 +78,15 @@ pub struct Ending {
     pub label: String,
     pub class: String,
     pub description: String,
+}
+
+impl Ending {
+    /// Of a call whose end nobody could write down.
+    pub fn killed() -> Self {
+        let description =
+            "the engine was killed, or its machine failed, while the call stood; how it went is not known";
+        Self { label: "engine_killed".into(), class: "engine".into(), description: description.into() }
+    }
 }
 
 impl From<EndReason> for Ending {
@@ -199,6 +211,14 @@ pub struct Used {
     pub connected_seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
+}
+
+/// What one turn used at one provider. What answers a turn that was interrupted may count in the next.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TurnUsed {
+    pub turn: u64,
+    #[serde(flatten)]
+    pub used: Used,
 }
 
 /// By the operator's prices.

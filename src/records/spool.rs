@@ -1,6 +1,7 @@
 //! Records on their way to the archive: a file each, written whole and under its name only then.
 //!
 //! The name begins with the time at which the call began, so that names sort as calls began, and ends with the call's id.
+//! A call that has not ended has a file as well, with what is known of it: if the engine is killed, that is its record.
 
 use super::Record;
 use crate::facts::CallId;
@@ -13,6 +14,8 @@ use std::{
 use tracing::error;
 
 const WHOLE: &str = "json";
+/// Of a call that stands.
+const BEGUN: &str = "begun";
 const PARTIAL: &str = "part";
 const UNREADABLE: &str = "unreadable";
 
@@ -38,6 +41,10 @@ impl Spool {
         for file in spool.files(PARTIAL)? {
             fs::remove_file(file)?;
         }
+        for file in spool.files(BEGUN)? {
+            let whole = file.with_extension(WHOLE);
+            if whole.exists() { fs::remove_file(file)? } else { fs::rename(file, whole)? }
+        }
         Ok(spool)
     }
 
@@ -48,13 +55,30 @@ impl Spool {
 
     /// The record is on the disk when this returns.
     pub fn put(&self, record: &Record) -> io::Result<()> {
-        let name = format!("{:015}-{}", record.began.as_millisecond().max(0), record.id);
-        let partial = self.directory.join(&name).with_extension(PARTIAL);
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
+        self.write(record)?.sync_all()?;
+        fs::rename(self.file(record, PARTIAL), self.file(record, WHOLE))?;
+        File::open(&self.directory)?.sync_all()?;
+        match fs::remove_file(self.file(record, BEGUN)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// What is known of a call that stands. The kernel has it when this returns, which outlives an engine that is killed.
+    pub fn begin(&self, record: &Record) -> io::Result<()> {
+        self.write(record)?;
+        fs::rename(self.file(record, PARTIAL), self.file(record, BEGUN))
+    }
+
+    fn write(&self, record: &Record) -> io::Result<File> {
+        let partial = self.file(record, PARTIAL);
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(partial)?;
         file.write_all(&serde_json::to_vec(record)?)?;
-        file.sync_all()?;
-        fs::rename(&partial, self.directory.join(&name).with_extension(WHOLE))?;
-        File::open(&self.directory)?.sync_all()
+        Ok(file)
+    }
+
+    fn file(&self, record: &Record, extension: &str) -> PathBuf {
+        self.directory.join(format!("{:015}-{}.{extension}", record.began.as_millisecond().max(0), record.id))
     }
 
     pub fn count(&self) -> io::Result<usize> {
@@ -100,7 +124,7 @@ impl Spool {
     pub fn delete(&self, id: CallId) -> io::Result<bool> {
         let id = id.to_string();
         let mut found = false;
-        for extension in [WHOLE, UNREADABLE] {
+        for extension in [WHOLE, BEGUN, UNREADABLE] {
             let named = |file: &&PathBuf| file.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with(&id));
             for file in self.files(extension)?.iter().filter(named) {
                 fs::remove_file(file)?;

@@ -47,7 +47,7 @@ fn close(reason: EndReason) -> Close {
         generation: 4,
         transport: "rtp".into(),
         format: "ulaw".into(),
-        reason,
+        reason: Ending::from(reason),
         counts: Counts { agent_turns: 3, tool_calls: 1, ..Counts::default() },
         usage: vec![Used {
             provider: "main".into(),
@@ -111,6 +111,7 @@ fn what_happened_in_a_call_is_written_down_with_its_time() {
         filled: false,
     };
     diary.turn(ms(4_000), "main", &times);
+    diary.used(TurnUsed { turn: 2, used: close(EndReason::CallerHungUp).usage.remove(0) });
     let record = diary.close(&facts("front"), close(EndReason::CallerHungUp));
     let json = serde_json::to_value(&record).unwrap();
     let mut entries = json["entries"].as_array().unwrap().clone();
@@ -127,6 +128,11 @@ fn what_happened_in_a_call_is_written_down_with_its_time() {
         "which key is nobody's business"
     );
     assert_eq!((&json["turns"][0]["endpointing_ms"], &json["turns"][0]["tools"]), (&600.into(), &true.into()));
+    let used = &json["turn_usage"][0];
+    assert_eq!(
+        (&used["turn"], &used["provider"], &used["cost"]["amount"]),
+        (&2.into(), &"main".into(), &0.0192.into())
+    );
     assert_eq!((&json["reason"]["label"], &json["reason"]["class"]), (&"caller_hung_up".into(), &"normal".into()));
     assert_eq!((&json["caller_number"], &json["direction"]), (&NUMBER.into(), &"inbound".into()));
     assert!(!format!("{record:?}").contains(SECRET) && !format!("{record:?}").contains(NUMBER), "{record:?}");
@@ -368,6 +374,55 @@ async fn a_database_that_takes_nothing_loses_no_record() {
     let archive = read(&config.directory).unwrap().unwrap();
     assert_eq!([&first, &second, &third].map(|record| archive.get(record.id).unwrap().is_some()), [true, false, true]);
     assert_eq!(spool().count().unwrap(), 0);
+}
+
+/// Nothing is known of its end, but that there was a call, whose, and why there is no more to tell.
+#[tokio::test]
+async fn a_call_that_stands_when_the_engine_is_killed_has_a_record_that_says_so() {
+    let folder = TempDir::new().unwrap();
+    let config = config(&folder);
+    let started = || {
+        let (_registry, counters) = counters();
+        (Records::start(&config, counters.clone()).unwrap(), counters)
+    };
+    let beginning = || {
+        let facts = facts("front");
+        let close = Close::of_a_beginning(&facts, 4, "rtp", Format::ULAW);
+        Diary::new(&config, Timestamp::now()).close(&facts, close)
+    };
+    let [stands, ends] = [(); 2].map(|()| beginning());
+    let (records, counters) = started();
+    records.begun(stands.clone());
+    records.begun(ends.clone());
+    let ended = Record { reason: Ending::from(EndReason::CallerHungUp), seconds: 9.0, ..ends.clone() };
+    records.keep(ended.clone());
+    until("it is archived", || counters.kept.get() == 1).await;
+    let names: Vec<_> = all_files(&config.directory.join("spool"));
+    assert_eq!(names.len(), 1, "of the one that stands: {names:?}");
+    // Nobody says that the other one has ended.
+    records.finish(Duration::from_secs(5)).await;
+    let (records, counters) = started();
+    until("it is archived", || counters.kept.get() == 1).await;
+    records.finish(Duration::from_secs(5)).await;
+    let archive = read(&config.directory).unwrap().unwrap();
+    assert_eq!(archive.get(stands.id).unwrap(), Some(stands.clone()));
+    assert_eq!((stands.reason.label.as_str(), stands.reason.class.as_str()), ("engine_killed", "engine"));
+    assert_eq!(archive.get(ends.id).unwrap(), Some(ended), "the other one's is its own");
+}
+
+/// Killed between the end of a call and the removal of what its beginning left.
+#[test]
+fn a_beginning_whose_end_is_there_is_no_call_of_its_own() {
+    let folder = TempDir::new().unwrap();
+    let config = config(&folder);
+    let spool = Spool::open(&config.directory.join("spool")).unwrap();
+    let ended = record(&config, "2026-11-20T10:00:00Z", SECRET, EndReason::CallerHungUp);
+    spool.put(&ended).unwrap();
+    spool.begin(&Record { reason: Ending::killed(), ..ended.clone() }).unwrap();
+    let spool = Spool::open(&config.directory.join("spool")).unwrap();
+    assert_eq!(spool.batch(9).unwrap().records, std::slice::from_ref(&ended));
+    assert!(spool.delete(ended.id).unwrap());
+    assert!(all_files(&config.directory).is_empty());
 }
 
 /// Somebody else writes to the file all the time.

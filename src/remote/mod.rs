@@ -5,6 +5,7 @@
 
 pub mod checks;
 pub mod deepgram;
+pub mod effort;
 pub mod health;
 pub mod http;
 pub mod json;

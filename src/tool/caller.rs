@@ -10,6 +10,11 @@ use std::{sync::Arc, time::Duration};
 pub const COLLECT_DIGITS: &str = "collect_digits";
 pub const VERIFY_PIN: &str = "verify_pin";
 
+/// The agent has to ask the caller while one of these runs.
+pub fn asks_the_caller(tool: &str) -> bool {
+    matches!(tool, COLLECT_DIGITS | VERIFY_PIN)
+}
+
 /// Typing a card number takes half a minute, and the caller has to fetch the card first.
 const TYPING_MAX: Duration = Duration::from_secs(90);
 /// Longer than any number that people type.

@@ -24,7 +24,7 @@ mod spec;
 mod telephony;
 mod toolbox;
 
-pub use caller::{COLLECT_DIGITS, VERIFY_PIN};
+pub use caller::{COLLECT_DIGITS, VERIFY_PIN, asks_the_caller};
 pub use error::ToolError;
 pub use fetch::{Fetch, FetchError, FetchRequest, FetchResponse};
 pub use latency::{Latencies, Usual};

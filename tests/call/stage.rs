@@ -184,9 +184,9 @@ impl Stage {
     }
 
     /// A call whose caller writes, and whose agent has greeted them.
-    pub fn writing(rules: CallRules) -> Self {
+    pub fn writing(rules: CallRules, tools: impl IntoIterator<Item = ToolSpec>) -> Self {
         let opening = Opening { caller_known: true, ..Opening::default() };
-        let mut stage = Self::plan(AGENT, rules, clips(), toolbox([]), PolicyRules::default(), opening, true);
+        let mut stage = Self::plan(AGENT, rules, clips(), toolbox(tools), PolicyRules::default(), opening, true);
         stage.leg(LegEvent::Up).agent(AgentEvent::Ready).reply("greeting", 500).after(600);
         stage
     }

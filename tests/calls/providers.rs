@@ -11,10 +11,12 @@ use crate::{
         phone::Phone,
         speech,
         stages::{Bit, Reply, Stages, voice},
-        vendor::{Deepgram, Dialect, ElevenLabs, Gemini, OpenAi, Opening, Order, Scenario, Vendor, hertz},
+        vendor::{Call, Deepgram, Dialect, ElevenLabs, End, Gemini, OpenAi, Opening, Order, Scenario, Vendor, hertz},
     },
 };
-use std::time::Duration;
+use futures_util::future::join_all;
+use serde_json::json;
+use std::{fmt::Write as _, time::Duration};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
@@ -204,6 +206,73 @@ async fn chooses_a_human_by_a_key(providers: [String; 2], sections: &str, gone: 
     asterisk.wait_empty(SOON).await;
 }
 
+/// Close codes that vendors are known to send.
+const CODES: [u16; 5] = [1000, 1001, 1007, 1008, 1011];
+/// The ringing tone, a second of it in five, and how long somebody is rung who does not answer.
+const RINGING_HZ: f64 = 425.0;
+const RUNG: Duration = ms(4_000);
+
+/// One call for each code, all in one engine; each has a vendor of its own.
+async fn a_session_closed_while_a_person_is_rung<D: Dialect>() {
+    // A voice that cannot be taken for ringing.
+    let vendors = join_all(CODES.map(|_| Vendor::start::<D>(Scenario { voice: 1, ..Scenario::default() }))).await;
+    let mut yaml = format!(
+        "default_context: c{}\ndestinations:\n  there: {{ description: People, ring: {}ms, dial: \
+         [\"Local/rings@lab-targets\"] }}\nproviders:\n",
+        CODES[0],
+        RUNG.as_millis()
+    );
+    let (mut contexts, mut dialplan) = (String::from("contexts:\n"), String::from("[lab-callers](+)\n"));
+    for (code, vendor) in CODES.iter().zip(&vendors) {
+        let _ = writeln!(yaml, "  ai{code}: {}", vendor.yaml_with(D::waits()));
+        let _ = writeln!(
+            contexts,
+            "  c{code}: {{ prompt: You are a test., greeting: Hello there., provider: ai{code}, audio: rtp/ulaw, \
+             tools: [transfer], turns: {{ owner: offhook }} }}"
+        );
+        let _ = writeln!(dialplan, "exten => c{code},1,Stasis(offhook,c{code})\n same => n,Hangup()");
+    }
+    let asterisk = Asterisk::start(Options { dialplan, ..Options::default() }).await;
+    let offhook = Offhook::attached(&asterisk, &(yaml + &contexts)).await;
+    let calls = CODES.iter().zip(&vendors).map(|(code, vendor)| rings_on::<D>(*code, vendor, &asterisk, &offhook));
+    join_all(calls).await;
+    for ended in offhook.wait_ended(CODES.len(), SOON).await {
+        assert_eq!(ended["reason"]["label"], "caller_hung_up", "{ended}");
+    }
+    asterisk.wait_empty(SOON).await;
+}
+
+/// The session is closed like this while it rings: nothing but ringing is heard until that is over, and then the next
+/// session's agent.
+async fn rings_on<D: Dialect>(code: u16, vendor: &Vendor, asterisk: &Asterisk, offhook: &Offhook) {
+    let [agent, next] = [2, 3].map(hertz);
+    let mut phone = Phone::call(asterisk.sip_port(), &format!("c{code}"), silence(ms(60_000))).await;
+    phone.wait_to_hear(agent, ms(900), SOON).await;
+    let arguments = json!({ "destination": "there" });
+    let call = Call { id: "call_0000000000000001".into(), name: "transfer".into(), arguments };
+    vendor.order(1, Order::Call(vec![call]));
+    phone.wait_to_hear(RINGING_HZ, ms(500), SOON).await;
+    vendor.order(1, Order::Close(code, ""));
+    phone.wait_to_hear(next, ms(900), SOON).await;
+    let loss = D::loss(End::Closed { code, stood: true });
+    for counted in [
+        format!("offhook_agent_losses_total{{loss=\"{loss}\",provider=\"ai{code}\"}}"),
+        format!("offhook_session_recoveries_total{{outcome=\"took_over\",provider=\"ai{code}\"}}"),
+    ] {
+        assert_eq!(offhook.metric(&counted).await, 1.0, "{counted}");
+    }
+    phone.hang_up().await;
+    let heard = phone.heard();
+    // Words can have a pitch for a moment.
+    let first = |hz| heard.spans_of(hz).into_iter().find(|span| span.length() > ms(300)).expect("heard").begin;
+    let [rang, spoke] = [RINGING_HZ, next].map(first);
+    let over = rang + RUNG - ms(500);
+    assert!(spoke >= over, "{code}: it rings from {rang:?} on, and the next agent speaks at {spoke:?}");
+    let pause = heard.part(rang + ms(1_200)..over).loud_spans();
+    assert!(pause.is_empty(), "{code}: after one ring nobody is heard before it is over, and {pause:?}");
+    vendor.is_content();
+}
+
 /// The tests of one column of the table.
 macro_rules! column {
     ($column:ident $($test:ident => $course:expr,)*) => {
@@ -230,6 +299,8 @@ macro_rules! real_calls {
                 super::a_caller_hears_ringing_until_there_is_something_to_hear::<super::$dialect>(),
             a_caller_without_any_vendor_chooses_a_human_by_a_key =>
                 super::a_caller_without_any_vendor_chooses_a_human_by_a_key::<super::$dialect>(),
+            a_session_closed_while_a_person_is_rung =>
+                super::a_session_closed_while_a_person_is_rung::<super::$dialect>(),
         })*
 
         fn shown() -> Vec<(&'static str, Vec<&'static str>)> {

@@ -78,6 +78,12 @@ impl Scene {
         files.into_iter().next()
     }
 
+    /// Files of the spool, by name.
+    fn spooled(&self) -> Vec<String> {
+        let files = fs::read_dir(self.records().join("spool")).expect("the engine has made it");
+        files.map(|file| file.expect("a file").file_name().to_string_lossy().into_owned()).collect()
+    }
+
     /// The only call's record, once it has ended and is kept.
     async fn record(&self) -> Value {
         self.offhook.wait_metric("offhook_records_total", 1.0, SOON).await;
@@ -218,8 +224,8 @@ async fn what_is_typed_in_secret_is_silence_on_both_sides() {
     assert!(heard > agent.time_of(900.0) + ms(500), "the caller heard more than is kept: {heard:?}");
 }
 
-/// An engine that is killed leaves what was heard until a second or two before, and no record of it; what there is can be
-/// deleted all the same.
+/// An engine that is killed leaves what was heard until a second or two before, and of the call no more than that it began;
+/// what there is can be deleted all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_that_is_killed_leaves_a_recording_that_can_be_played_and_deleted() {
     let mut scene = Scene::start("- tone: { hertz: 440, for: 60s }", "").await;
@@ -232,8 +238,11 @@ async fn an_engine_that_is_killed_leaves_a_recording_that_can_be_played_and_dele
     let kept = only(&agent, AGENT_HZ).length();
     assert!(kept >= ms(2_000), "{kept:?} of 4 s");
     let id = file.file_stem().expect("a name").to_string_lossy().into_owned();
+    let begun = scene.spooled();
+    assert!(begun.len() == 1 && begun[0].ends_with(&format!("{id}.begun")), "{begun:?}");
     let deleted = offhook(&scene.records(), &["call", &id, "--delete"]).await;
     assert!(deleted.contains("recording included") && scene.file().is_none(), "{deleted}");
+    assert_eq!(scene.spooled(), [] as [String; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -132,14 +132,14 @@ impl Desk {
 
     /// The same with several pipelines and more lines of the context's configuration; callers speak with the first.
     pub async fn of_pipelines(named: &[(&str, &Stages)], more: &str) -> Self {
-        Self::of_pipelines_with_another_context(named, more, "").await
+        Self::open_pipelines(named, Setting { more, ..Setting::default() }).await
     }
 
-    /// The same with another context, `billing`, to which the agent can hand the call; its lines.
-    pub async fn of_pipelines_with_another_context(named: &[(&str, &Stages)], more: &str, billing: &str) -> Self {
+    /// The same with all that a test wants besides.
+    pub async fn open_pipelines(named: &[(&str, &Stages)], setting: Setting<'_>) -> Self {
         let providers: Vec<_> = named.iter().map(|(name, _)| (*name, pipeline(&[name], &[name], &[name]))).collect();
-        let sections = Stages::sections(named);
-        Self::open(&providers, Setting { more, billing, sections: &sections, ..Setting::default() }).await
+        let sections = Stages::sections(named) + setting.sections;
+        Self::open(&providers, Setting { sections: &sections, ..setting }).await
     }
 
     /// An engine whose callers speak with a pipeline of these services that has another option.
@@ -156,11 +156,6 @@ impl Desk {
     /// The same with more sections.
     pub async fn at(providers: &[(&str, String)], more: &str, sections: &str) -> Self {
         Self::open(providers, Setting { more, sections, ..Setting::default() }).await
-    }
-
-    /// The same with another context, `billing`, to which the agent can hand the call; its lines.
-    pub async fn with_another_context(providers: &[(&str, String)], more: &str, billing: &str) -> Self {
-        Self::open(providers, Setting { more, billing, ..Setting::default() }).await
     }
 
     pub async fn open(providers: &[(&str, String)], setting: Setting<'_>) -> Self {

@@ -7,6 +7,7 @@ use crate::{
         caller, speech,
     },
 };
+use offhook::asterisk::audiosocket::Frame;
 use std::{
     collections::VecDeque,
     fmt,
@@ -26,7 +27,7 @@ const FRAME: Duration = Duration::from_millis(20);
 const SAMPLES: usize = 160;
 /// Radians by which a tone's phase may differ from frame to frame: less than one sample of the lowest pitch.
 const SEAM: f64 = 0.3;
-/// Things to say that wait to be taken up; no test has so many.
+/// Things to say, and keys to press, that wait to be taken up; no test has so many.
 const WORDS: usize = 16;
 /// Where an agent's tone ends, its last frames can look like another sound; and a word can have its pitch for a moment.
 const EDGE_FRAMES: usize = 6;
@@ -48,6 +49,8 @@ pub struct Tape {
     pub said: Vec<Range<Duration>>,
     /// Of what the caller is to say, what has been begun.
     begun: usize,
+    /// Keys that have been pressed.
+    pressed: usize,
     pub over: bool,
 }
 
@@ -61,6 +64,7 @@ pub struct Echo {
 pub struct Caller {
     tape: watch::Receiver<Tape>,
     say: mpsc::Sender<Vec<i16>>,
+    press: mpsc::Sender<char>,
     echo: watch::Sender<Option<Echo>>,
     to_say: AtomicUsize,
     /// Of what it said last, how long a voice was to be heard.
@@ -80,9 +84,10 @@ impl Caller {
         let line = caller::Caller::connect(engine, id).await.expect("the engine takes calls");
         let (tape, heard) = watch::channel(Tape::default());
         let (say, to_say) = mpsc::channel(WORDS);
+        let (press, to_press) = mpsc::channel(WORDS);
         let echo = watch::Sender::default();
-        let task = tokio::spawn(live(line, tape, to_say, echo.subscribe(), pitches)).abort_handle();
-        Self { tape: heard, say, echo, to_say: AtomicUsize::new(0), voiced_ms: AtomicU64::new(0), task }
+        let task = tokio::spawn(live(line, tape, to_say, to_press, echo.subscribe(), pitches)).abort_handle();
+        Self { tape: heard, say, press, echo, to_say: AtomicUsize::new(0), voiced_ms: AtomicU64::new(0), task }
     }
 
     /// From now on the line is like this.
@@ -124,6 +129,15 @@ impl Caller {
         self.voiced_ms.store(voiced(&samples, SAMPLES).as_millis() as u64, Ordering::Relaxed);
         self.to_say.fetch_add(1, Ordering::Relaxed);
         self.say.try_send(samples).expect("the caller is on the line");
+    }
+
+    /// Presses these keys one after the other; they have left then.
+    pub async fn types(&self, keys: &str) {
+        let pressed = self.look(|tape| tape.pressed) + keys.len();
+        for key in keys.chars() {
+            self.press.try_send(key).expect("the caller is on the line");
+        }
+        self.until(&format!("{keys} are pressed"), |tape| tape.pressed >= pressed).await;
     }
 
     /// Of what it said last, how long a voice was to be heard.
@@ -361,14 +375,19 @@ async fn live(
     mut line: caller::Caller,
     tape: watch::Sender<Tape>,
     mut to_say: mpsc::Receiver<Vec<i16>>,
+    mut to_press: mpsc::Receiver<char>,
     echo: watch::Receiver<Option<Echo>>,
     pitches: Vec<f64>,
 ) {
-    let (mut begun, mut words, mut heard_before) = (0, VecDeque::new(), VecDeque::new());
+    let (mut begun, mut pressed, mut words, mut heard_before) = (0, 0, VecDeque::new(), VecDeque::new());
     loop {
         while let Ok(samples) = to_say.try_recv() {
             words.extend(samples);
             begun += 1;
+        }
+        while let Ok(key) = to_press.try_recv() {
+            line.send(Frame::Digit(key)).await;
+            pressed += 1;
         }
         let speaking = !words.is_empty();
         let echo = *echo.borrow();
@@ -378,7 +397,7 @@ async fn live(
                 heard_before.extend(heard);
                 heard_before.drain(..heard_before.len().saturating_sub(ECHO_SAMPLES_MAX));
                 tape.send_modify(|tape| {
-                    tape.begun = begun;
+                    (tape.begun, tape.pressed) = (begun, pressed);
                     tape.note(heard, speaking, &pitches);
                 });
             }

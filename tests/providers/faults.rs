@@ -2,22 +2,20 @@
 //! Each time another session carries the call on.
 
 use crate::{
-    desk::{APOLOGY_HZ, Desk, places},
+    desk::{APOLOGY_HZ, Desk, MOMENT, MOMENT_HZ, places},
     ear::{Caller, Tape},
-    failover::{DEPUTY, deputy, is_told},
+    failover::{DEPUTY, is_told},
     ms,
     openings::{APOLOGY_MIN, CODES},
     runner::apart,
-    states::{NOTICES, STATES, State, UNDECIDED_MAX, WAITS},
+    states::{KEYS, NOTICES, STATES, Scene, State, TYPED, UNDECIDED_MAX, WAITS, call_in},
     support::{
         own_net,
-        vendor::{Call, Dialect, End, Failure, Order, Saying, Scenario, Seen, Vendor, hertz},
+        vendor::{Dialect, End, Failure, Order, Saying, Scenario, Seen, Vendor, hertz},
     },
-    tools::look_up,
-    turns::{BACKCHANNEL, HICCUP},
+    turns::HICCUP,
 };
 use futures_util::future::join_all;
-use serde_json::json;
 use std::{ops::Range, time::Duration};
 use tokio::task::spawn_blocking;
 
@@ -43,77 +41,12 @@ fn loss<D: Dialect>(order: &Order) -> &'static str {
     }
 }
 
-struct Scene {
-    vendor: Vendor,
-    deputy: Vendor,
-    desk: Desk,
-    caller: Caller,
-}
-
-/// A call in this state.
-async fn call_in<D: Dialect>(state: State) -> Scene {
-    let scenario = match state {
-        State::Greeting | State::Undecided | State::Aside => Scenario { pace: 1.2, ..Scenario::answers(ms(4_000)) },
-        State::AgentSpeaking => Scenario { pace: 1.2, greeting: Some(ms(1_000)), ..Scenario::answers(ms(4_000)) },
-        State::HandingOver => Scenario::answers(ms(3_000)),
-        _ => Scenario::default(),
-    };
-    let scenario = Scenario { host: own_net::far(), ..scenario };
-    let (vendor, deputy) = (Vendor::start::<D>(scenario).await, deputy::<D>().await);
-    let providers = [("first", vendor.yaml()), ("second", deputy.yaml())];
-    let more = "fallbacks: [second]\nlimits: { agent_silence: 2500ms }\nturns: { min_speech: 560ms }";
-    let billing = if state == State::HandingOver { "provider: second" } else { "" };
-    let desk = Desk::with_another_context(&providers, more, billing).await;
-    let caller = desk.call().await;
-    caller.hears(hertz(1), ms(600)).await;
-    if !matches!(state, State::Greeting | State::Undecided | State::Aside | State::HandingOver) {
-        caller.hears_nothing_for(ms(300)).await;
-    }
-    match state {
-        State::Greeting | State::Idle => {}
-        State::CallerSpeaking => {
-            caller.speaks().await;
-            let half_a_second = |said: &Range<Duration>| said.end - said.start >= ms(500);
-            caller.until("the caller speaks", |tape| tape.said.last().is_some_and(half_a_second)).await;
-        }
-        State::Thinking => {
-            vendor.order(1, Order::Think);
-            caller.speaks().await;
-            caller.has_spoken().await;
-            vendor.until_session(1, "heard the caller's turn", |seen| seen.turns_ended >= 1).await;
-        }
-        State::AgentSpeaking => {
-            caller.speaks().await;
-            let said = caller.has_spoken().await;
-            caller.hears_from(said.end, hertz(1), ms(600)).await;
-        }
-        State::Undecided | State::Aside => {
-            match state {
-                State::Aside => caller.says(BACKCHANNEL).await,
-                _ => caller.speaks().await,
-            }
-            let paused = |tape: &Tape| tape.said.last().is_some_and(|said| tape.is_quiet(said.start + ms(60)));
-            caller.until("the agent is paused", paused).await;
-        }
-        State::ToolRunning => {
-            desk.service.holds(true);
-            vendor.order(1, Order::Call(vec![look_up(1)]));
-            desk.service.wait_requests(1).await;
-        }
-        State::HandingOver => {
-            let call = Call { id: "call_0000000000000001".into(), name: "to_billing".into(), arguments: json!({}) };
-            vendor.order(1, Order::Call(vec![call]));
-            desk.counts("offhook_tool_calls_total{outcome=\"done\",tool=\"to_billing\"", 1.0).await;
-        }
-    }
-    Scene { vendor, deputy, desk, caller }
-}
-
 /// A call in this state, at which the vendor then does this: another session takes the call on, and the caller hears
 /// neither an apology nor a silence that nobody explains.
 async fn carries_on<D: Dialect>(state: State, order: Order, within: Duration) {
     let what = format!("{order:?} in {state:?}");
-    let Scene { vendor, deputy, desk, caller } = call_in::<D>(state).await;
+    let scene = call_in::<D>(state).await;
+    let Scene { vendor, deputy, desk, caller } = &scene;
     let mut since = caller.now();
     let heard_before = caller.look(|tape| tape.time_of(hertz(1), ms(0)));
     let loss = loss::<D>(&order);
@@ -126,7 +59,8 @@ async fn carries_on<D: Dialect>(state: State, order: Order, within: Duration) {
     if seems_complete {
         caller.hears_nothing_for(ms(1_200)).await;
     }
-    if state == State::Idle || seems_complete {
+    let speaks_now = seems_complete || matches!(state, State::Idle | State::RollingOver);
+    if speaks_now {
         caller.speaks().await;
     }
     if matches!(state, State::Undecided | State::Aside) {
@@ -134,12 +68,10 @@ async fn carries_on<D: Dialect>(state: State, order: Order, within: Duration) {
         let spoken = caller.look(|tape| tape.now() - tape.said.last().expect("the caller speaks").start);
         assert!(spoken <= UNDECIDED_MAX, "{what}: lost after {spoken:?}, when it was decided");
     }
-    if seems_complete
-        || matches!(state, State::Idle | State::CallerSpeaking | State::Thinking | State::Undecided | State::Aside)
-    {
+    if speaks_now || matches!(state, State::CallerSpeaking | State::Thinking | State::Undecided | State::Aside) {
         since = caller.has_spoken().await.end;
     }
-    if state == State::ToolRunning {
+    if matches!(state, State::ToolRunning | State::Announced) {
         caller.until("the caller is told that it takes a moment", |tape| tape.now() > since + ms(2_000)).await;
         desk.service.holds(false);
     }
@@ -147,18 +79,11 @@ async fn carries_on<D: Dialect>(state: State, order: Order, within: Duration) {
     caller.until(&format!("{what}: another session is heard"), |tape| heard(tape).is_some()).await;
     let (begun, story) = caller.look(|tape| (heard(tape).expect("waited for"), format!("{tape:?}")));
     assert!(begun <= since + within, "{what}: {story}");
-    is_explained(&what, &caller, since..begun);
+    is_explained(&what, caller, since..begun);
     assert!(caller.look(|tape| tape.time_of(APOLOGY_HZ, ms(0))) < APOLOGY_MIN, "{what}: {story}");
     assert_eq!(desk.metric(&losses), 1.0, "{what}: {losses}; {}", desk.engine.metrics().text());
-    if state == State::ToolRunning {
-        let found = is_told("on its way");
-        let next = |sessions: &[Seen]| sessions.iter().skip(1).any(&found);
-        let other = |sessions: &[Seen]| sessions.iter().any(&found);
-        tokio::select! {
-            () = vendor.until("the next session is told what the tool found", next) => {}
-            () = deputy.until("it is told what the tool found", other) => {}
-        }
-    }
+    speaks_for_itself(&what, state, &scene, begun);
+    forgets_nothing(state, &scene).await;
     if state == State::Aside {
         assert_eq!(desk.metric("offhook_false_alarms_total"), 1.0, "{what}: {story}");
         let owed = is_told("finish what was being said");
@@ -175,9 +100,58 @@ async fn carries_on<D: Dialect>(state: State, order: Order, within: Duration) {
         let counted = ["first", "second"].map(|provider| desk.recoveries("took_over", provider));
         assert_eq!(counted.iter().sum::<f64>(), 1.0, "{what}: {}", desk.engine.metrics().text());
     }
-    desk.ends_with(&caller).await;
+    desk.ends_with(caller).await;
     vendor.is_content();
     deputy.is_content();
+}
+
+/// What the engine says itself is heard once, as if the agent were there; its successor has `begun` to speak then.
+fn speaks_for_itself(what: &str, state: State, Scene { desk, caller, .. }: &Scene, begun: Duration) {
+    let story = caller.look(|tape| format!("{tape:?}"));
+    let purpose = match state {
+        State::Filled => "filler",
+        State::Announced => "announcement",
+        State::Consent => "notice",
+        State::RollingOver => {
+            let ended = |how: &str| desk.metric(&format!("offhook_session_rollovers_total{how}"));
+            let ended = (ended(""), ended("{outcome=\"took_over\""));
+            return assert_eq!(ended, (1.0, 0.0), "{what}: who was being set up is let go; {story}");
+        }
+        _ => return,
+    };
+    let sentences = |of: &str| desk.metric(&format!("offhook_sentences_total{of}"));
+    let said = (sentences(&format!("{{purpose=\"{purpose}\"}}")), sentences(""));
+    assert_eq!(said, (1.0, 1.0), "{what}: one sentence, {purpose}; {story}");
+    if state == State::Consent {
+        let notice = caller.look(|tape| {
+            let agent = AGENTS.iter().filter_map(|hz| tape.first_of(*hz, ms(0))).min();
+            tape.seamless(MOMENT_HZ, ms(0)..agent.expect("another session is heard"))
+        });
+        assert!((MOMENT..=MOMENT + ms(20)).contains(&notice), "{what}: {notice:?} of it; {story}");
+    } else {
+        let late = caller.look(|tape| tape.time_of(MOMENT_HZ, begun + ms(40)));
+        assert_eq!(late, ms(0), "{what}: it makes place for the next session; {story}");
+    }
+}
+
+/// The next session is told what the engine said, what a tool found, and all that the caller typed, before and after.
+async fn forgets_nothing(state: State, Scene { vendor, deputy, caller, .. }: &Scene) {
+    if state == State::Typing {
+        caller.types(&KEYS[TYPED..]).await;
+    }
+    let words = match state {
+        State::ToolRunning | State::Announced => "on its way",
+        State::Consent => "This call is recorded.",
+        State::Typing => KEYS,
+        _ => return,
+    };
+    let (found, what) = (is_told(words), format!("the next session is told: {words}"));
+    let next = |sessions: &[Seen]| sessions.iter().skip(1).any(&found);
+    let other = |sessions: &[Seen]| sessions.iter().any(&found);
+    tokio::select! {
+        () = vendor.until(&what, next) => {}
+        () = deputy.until(&what, other) => {}
+    }
 }
 
 /// No silence that nothing explains, and none for longer than a sentence can explain.
@@ -226,12 +200,29 @@ pub async fn a_session_closed_while_a_tool_runs<D: Dialect>() {
     closes::<D>(State::ToolRunning).await;
 }
 
+pub async fn a_session_closed_while_a_filler_is_heard<D: Dialect>() {
+    tokio::join!(closes::<D>(State::Filled), closes::<D>(State::Announced));
+}
+
+pub async fn a_session_closed_while_a_consent_text_is_heard<D: Dialect>() {
+    closes::<D>(State::Consent).await;
+}
+
+pub async fn a_session_closed_while_the_caller_types<D: Dialect>() {
+    closes::<D>(State::Typing).await;
+}
+
 pub async fn a_session_closed_while_the_call_is_handed_over<D: Dialect>() {
     closes::<D>(State::HandingOver).await;
 }
 
+pub async fn a_session_closed_while_the_next_one_is_set_up<D: Dialect>() {
+    closes::<D>(State::RollingOver).await;
+}
+
 pub async fn a_connection_that_breaks_without_a_word<D: Dialect>() {
-    join_all(STATES.map(|state| carries_on::<D>(state, Order::Drop, CARRIED_ON))).await;
+    let states = STATES.into_iter().chain([State::RollingOver]);
+    join_all(states.map(|state| carries_on::<D>(state, Order::Drop, CARRIED_ON))).await;
 }
 
 pub async fn a_connection_that_is_half_open<D: Dialect>() {

@@ -6,8 +6,12 @@ use crate::{
     support::vendor::{Dialect, Scenario, Vendor, hertz},
 };
 use futures_util::future::join_all;
-use offhook::{records::Used, telemetry::LogCapture};
+use offhook::{
+    records::{self, Archive as _, TurnUsed, Used},
+    telemetry::LogCapture,
+};
 use std::{collections::BTreeMap, sync::LazyLock, time::Duration};
+use tempfile::TempDir;
 use tracing_subscriber::{Layer as _, filter::filter_fn, layer::SubscriberExt as _};
 
 /// Every line that tells a turn's latency, of all calls of this process.
@@ -99,21 +103,27 @@ fn told(desk: &Desk) -> Used {
 }
 
 pub async fn tokens_are_counted_as_they_are_reported_and_priced<D: Dialect>() {
-    let vendor = Vendor::start::<D>(Scenario::default()).await;
-    let desk = Desk::at(&[("first", vendor.yaml())], "", &of_tokens()).await;
-    let reported: BTreeMap<&str, u64> = D::tokens().into_iter().map(|(kind, count)| (kind, 2 * count)).collect();
-    tokens_are_counted_and_priced(&desk, reported).await;
+    let (vendor, records) = (Vendor::start::<D>(Scenario::default()).await, TempDir::new().expect("a folder"));
+    let desk = Desk::at(&[("first", vendor.yaml())], "", &of_tokens(&records)).await;
+    tokens_are_counted_and_priced(&desk, &records, &[(0, D::tokens()), (1, D::tokens())]).await;
     vendor.is_content();
 }
 
-/// The section of prices.
-pub fn of_tokens() -> String {
+/// The sections of prices and of records, which are kept here.
+pub fn of_tokens(records: &TempDir) -> String {
     let units = PRICES.map(|(kind, price)| format!("{kind}: {price}")).join(", ");
-    prices(&format!("per_million_tokens: {{ {units} }}, per_minute: {{ transcribed: 0 }}"))
+    let prices = prices(&format!("per_million_tokens: {{ {units} }}, per_minute: {{ transcribed: 0 }}"));
+    format!("{prices}records: {{ directory: \"{}\" }}\n", records.path().display())
 }
 
-/// What was reported of a greeting and an answer.
-pub async fn tokens_are_counted_and_priced(desk: &Desk, reported: BTreeMap<&str, u64>) {
+type Tokens = BTreeMap<&'static str, u64>;
+
+/// What was reported of a greeting, in turn 0, and of an answer.
+pub async fn tokens_are_counted_and_priced(desk: &Desk, records: &TempDir, turns: &[(u64, Tokens)]) {
+    let mut reported = Tokens::new();
+    for (kind, count) in turns.iter().flat_map(|(_, tokens)| tokens) {
+        *reported.entry(kind).or_default() += count;
+    }
     let caller = desk.call().await;
     caller.hears(hertz(1), ms(900)).await;
     caller.speaks().await;
@@ -126,22 +136,47 @@ pub async fn tokens_are_counted_and_priced(desk: &Desk, reported: BTreeMap<&str,
         assert_eq!(desk.metric(&format!("offhook_tokens_total{{kind=\"{kind}\",provider=\"first\"}}")), *count as f64);
     }
     let used = told(desk);
-    let tokens: BTreeMap<&str, u64> = used.tokens.iter().map(|(kind, count)| (kind.as_str(), *count)).collect();
-    assert_eq!(tokens, reported);
-    let of = |kind: &str| reported.get(kind).copied().unwrap_or(0) as f64;
-    let price = |kind: &str| PRICES.iter().find(|(priced, _)| *priced == kind).expect("it has a price").1 / 1e6;
-    // What is cached is text here, and no part of the rest.
-    let cached = of("input_cached");
-    let cost = (of("input_text") - cached) * price("input_text")
-        + cached * price("input_cached_text")
-        + of("input_audio") * price("input_audio")
-        + of("output_text") * price("output_text")
-        + of("output_audio") * price("output_audio");
+    assert_eq!(kinds(&used), reported);
+    let by_turn = used_by_turn(desk, records).await;
+    assert_eq!(
+        by_turn.iter().map(|used| used.turn).collect::<Vec<_>>(),
+        turns.iter().map(|turn| turn.0).collect::<Vec<_>>()
+    );
+    for (used, (turn, tokens)) in by_turn.iter().zip(turns) {
+        assert_eq!((used.used.provider.as_str(), &kinds(&used.used)), ("first", tokens), "turn {turn}");
+        let told = used.used.cost.as_ref().expect("there are prices").amount;
+        assert!((told - priced(tokens)).abs() < 1e-6, "turn {turn}: {told}");
+    }
+    let cost = priced(&reported);
     let told = used.cost.expect("there are prices");
     assert!((told.amount - cost).abs() < 1e-6 && told.unpriced.is_empty(), "{cost}, but {told:?}");
     assert_eq!((told.currency.as_str(), told.price_date.as_str()), ("EUR", "2026-11-20"));
     let counted = desk.metric("offhook_cost_total{currency=\"EUR\",provider=\"first\"}");
     assert!((counted - cost).abs() < 1e-9, "{cost}, but {counted}");
+}
+
+fn kinds(used: &Used) -> BTreeMap<&str, u64> {
+    used.tokens.iter().map(|(kind, count)| (kind.as_str(), *count)).collect()
+}
+
+/// What the record of the call says.
+async fn used_by_turn(desk: &Desk, records: &TempDir) -> Vec<TurnUsed> {
+    desk.counts("offhook_records_total", 1.0).await;
+    let archive = records::read(records.path()).expect("it can be read").expect("a record was kept");
+    let id = desk.engine.calls().view().recent[0].call.id;
+    archive.get(id).expect("it can be read").expect("it is there").turn_usage
+}
+
+fn priced(tokens: &Tokens) -> f64 {
+    let of = |kind: &str| tokens.get(kind).copied().unwrap_or(0) as f64;
+    let price = |kind: &str| PRICES.iter().find(|(priced, _)| *priced == kind).expect("it has a price").1 / 1e6;
+    // What is cached is text here, and no part of the rest.
+    let cached = of("input_cached");
+    (of("input_text") - cached) * price("input_text")
+        + cached * price("input_cached_text")
+        + of("input_audio") * price("input_audio")
+        + of("output_text") * price("output_text")
+        + of("output_audio") * price("output_audio")
 }
 
 /// Where tokens are reported as well and have no price, that is said.

@@ -67,7 +67,11 @@ macro_rules! every {
             faults::a_session_closed_while_an_interruption_is_undecided
             faults::a_session_lost_while_a_backchannel_is_undecided
             faults::a_session_closed_while_a_tool_runs
+            faults::a_session_closed_while_a_filler_is_heard
+            faults::a_session_closed_while_a_consent_text_is_heard
+            faults::a_session_closed_while_the_caller_types
             faults::a_session_closed_while_the_call_is_handed_over
+            faults::a_session_closed_while_the_next_one_is_set_up
             faults::a_connection_that_breaks_without_a_word
             faults::a_connection_that_is_half_open
             faults::a_vendor_that_falls_silent
@@ -222,6 +226,9 @@ pipeline! {
     faults::a_session_closed_while_an_interruption_is_undecided
     faults::a_session_lost_while_a_backchannel_is_undecided
     faults::a_session_closed_while_a_tool_runs
+    faults::a_session_closed_while_a_filler_is_heard
+    faults::a_session_closed_while_a_consent_text_is_heard
+    faults::a_session_closed_while_the_caller_types
     faults::a_session_closed_while_the_call_is_handed_over
     faults::a_connection_that_breaks_without_a_word
     faults::a_connection_that_is_half_open

@@ -6,7 +6,7 @@ use crate::{
     faults::is_explained,
     ms,
     openings::APOLOGY_MIN,
-    support::vendor::{Deepgram, Dialect, Opening, Order, Scenario, Vendor, hertz},
+    support::vendor::{Dialect, Opening, Order, Scenario, Vendor, hertz},
     tools::greeted,
 };
 use std::time::Duration;
@@ -14,12 +14,6 @@ use std::time::Duration;
 /// From the caller's last word, or the agent's, until another session is heard: 5 s until the vendor counts as lost, and what
 /// the end of a turn and another session take.
 const SERVED_WITHIN: Duration = ms(8_000);
-/// So much longer a vendor is waited for that may look for the end of the turn itself.
-const FINDS_THE_END: Duration = ms(5_000);
-
-fn served_within<D: Dialect>() -> Duration {
-    if D::KIND == Deepgram::KIND { SERVED_WITHIN + FINDS_THE_END } else { SERVED_WITHIN }
-}
 
 /// When this pitch is heard at last, for most of a second: words have it for a moment, and so do those that ask for patience.
 pub async fn hears_at_last(caller: &Caller, since: Duration, hz: f64) -> Duration {
@@ -77,7 +71,7 @@ async fn within_its_answer<D: Dialect>() {
 
 async fn is_carried_on<D: Dialect>(what: &str, vendor: &Vendor, desk: &Desk, caller: &Caller, since: Duration) {
     let begun = hears_at_last(caller, since, hertz(2)).await;
-    assert!(begun <= since + served_within::<D>(), "{what}: {}", caller.look(|tape| format!("{tape:?}")));
+    assert!(begun <= since + SERVED_WITHIN, "{what}: {}", caller.look(|tape| format!("{tape:?}")));
     is_explained(what, caller, since..begun);
     few_sentences(what, desk, caller);
     assert_eq!(desk.metric("offhook_agent_losses_total{loss=\"stalled\",provider=\"first\"}"), 1.0, "{what}");

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 
 MODELS = {
     "Settings": types.AgentV1Settings,
+    "ForceEndTurn": types.AgentV1ForceEndTurn,
     "KeepAlive": types.AgentV1KeepAlive,
     "UpdatePrompt": types.AgentV1UpdatePrompt,
     "InjectUserMessage": types.AgentV1InjectUserMessage,

@@ -86,8 +86,13 @@ impl Offhook {
 
     pub async fn launch(place: Place, yaml: &str, launch: Launch<'_>) -> Self {
         let directory = TempDir::with_prefix("offhook-engine-").expect("a temporary directory");
-        let config = directory.path().join("offhook.yaml");
-        std::fs::write(&config, yaml).expect("a file in the test's own directory");
+        Self::launch_in(directory, place, yaml, launch).await
+    }
+
+    /// The same in a folder that has files already. It is started there, as somebody would who is in it, and paths that it
+    /// tells are relative.
+    pub async fn launch_in(directory: TempDir, place: Place, yaml: &str, launch: Launch<'_>) -> Self {
+        std::fs::write(directory.path().join("offhook.yaml"), yaml).expect("a file in the test's own directory");
         for (name, text) in launch.files {
             let path = directory.path().join(name);
             std::fs::create_dir_all(path.parent().expect("in the directory")).expect("the test's own directory");
@@ -95,8 +100,8 @@ impl Offhook {
         }
         let log = File::create(directory.path().join("log")).expect("a file in the test's own directory");
         let child = Command::new(env!("CARGO_BIN_EXE_offhook"))
-            .args(["run", "--log", launch.log, "--log-format", launch.log_format, "--config"])
-            .arg(&config)
+            .args(["run", "--log", launch.log, "--log-format", launch.log_format, "--config", "offhook.yaml"])
+            .current_dir(directory.path())
             .envs(launch.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a second handle to the log"))

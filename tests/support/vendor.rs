@@ -24,6 +24,7 @@
 #![allow(unused_imports)]
 
 mod deepgram;
+mod ear;
 mod elevenlabs;
 mod gemini;
 mod openai;
@@ -84,6 +85,8 @@ pub trait Dialect: Default + Send + 'static {
     /// The client's word for the end of a turn that it has found; none where the vendor finds the end itself, whoever owns
     /// the turns.
     const END_OF_TURN: Option<&'static str> = None;
+    /// It finds the beginning of a turn itself, also where the client tells its end.
+    const FINDS_BEGINNINGS: bool = false;
     /// Bytes of a tool's result, with all that it is wrapped in.
     const RESULT_MAX: usize = 16_384;
     /// Where pieces of 100 ms are counted that come of an answer which was cut short, and how far at the least. As a rule

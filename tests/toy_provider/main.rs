@@ -1,9 +1,10 @@
-//! The provider of `docs/adding-a-provider.md`, at work: what the page promises is built and run here.
+//! The provider of `docs/adding-a-provider.md`, at work: what the page promises is built and run here. A whole call with it is
+//! among the tests of the engine.
 
 mod toy;
+mod vendor;
 
 use bytes::Bytes;
-use futures_util::{SinkExt as _, StreamExt as _};
 use offhook::{
     audio::Format,
     call::{AgentCommand, AgentEvent, ResponseStatus, Speaker},
@@ -12,41 +13,15 @@ use offhook::{
     provider::{AgentSetup, Among, ProviderCounters, SessionPolicy, run},
     remote::wards::Wards,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::Arc;
 use tokio::{net::TcpListener, sync::mpsc};
-use tokio_tungstenite::{accept_async, tungstenite::Message};
-
-/// The vendor: it says "Hello." when it is asked to speak, and repeats the caller's bytes as words.
-async fn vendor(listener: TcpListener) -> Option<()> {
-    let mut socket = accept_async(listener.accept().await.ok()?.0).await.ok()?;
-    socket.send(Message::text(r#"{"type":"hello"}"#)).await.ok()?;
-    while let Some(Ok(message)) = socket.next().await {
-        match message {
-            Message::Text(text) => {
-                let message: Value = serde_json::from_str(&text).ok()?;
-                if message["type"] == "speak" {
-                    socket.send(Message::text(r#"{"type":"say","id":"one"}"#)).await.ok()?;
-                    socket.send(Message::Binary(Bytes::from_static(&[7; 320]))).await.ok()?;
-                    let said = json!({ "type": "said", "text": message["about"] });
-                    socket.send(Message::text(said.to_string())).await.ok()?;
-                }
-            }
-            Message::Binary(audio) => {
-                let heard = json!({ "type": "heard", "text": format!("{} bytes", audio.len()) });
-                socket.send(Message::text(heard.to_string())).await.ok()?;
-            }
-            _ => {}
-        }
-    }
-    Some(())
-}
 
 #[tokio::test]
 async fn the_toy_speaks_and_hears_as_any_provider_does() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let options = json!({ "base_url": format!("ws://{}", listener.local_addr().unwrap()) });
-    let serving = tokio::spawn(vendor(listener));
+    let serving = tokio::spawn(vendor::serves(listener));
     let among = Among { services: &Services::default(), wards: &Wards::default() };
     let provider = (toy::KIND.build)(&options, &among).unwrap_or_else(|problems| panic!("{problems:?}"));
     let (commands, to_session) = mpsc::channel(8);

@@ -11,7 +11,7 @@ mod past;
 use offhook::http::{Accounts, Role};
 use std::{path::Path, process::Stdio, time::Duration};
 use support::{
-    offhook::{Offhook, Place},
+    offhook::{Launch, Offhook, Place},
     python::target,
 };
 use tokio::{process::Command, time::timeout};
@@ -55,30 +55,27 @@ const TOOL: &str = r#"{
 }"#;
 
 /// An engine with past calls, and an account for each role.
-async fn engine(calls: u32) -> (Offhook, tempfile::TempDir) {
+async fn engine(calls: u32) -> Offhook {
     let folder = tempfile::TempDir::with_prefix("offhook-web-").expect("a temporary directory");
     let accounts = Accounts::new(&folder.path().join("accounts.json"));
     for role in Role::ALL {
         accounts.add(role.label(), role, PASSWORD).expect("an account");
     }
-    let records = folder.path().join("records");
     let tools = folder.path().join("tools");
     std::fs::create_dir(&tools).expect("the test's own folder");
     std::fs::write(tools.join("opening_hours.json"), TOOL).expect("the test's own folder");
-    past::keep(&records, calls);
+    past::keep(&folder.path().join("records"), calls);
     let place = Place::free();
     let yaml = format!(
-        "http: {{ bind: \"127.0.0.1:{}\", accounts: \"{}\", admin_token: {TOKEN} }}\nrecords: {{ directory: \"{}\" }}\ntenants: {{ town: {{ tools: \"{}\", trusted: true }} }}\nmedia:\n{}\
-         turns: {{ owner: provider }}\n{}{}",
+        "http: {{ bind: \"127.0.0.1:{}\", accounts: accounts.json, admin_token: {TOKEN} }}\n\
+         records: {{ directory: records }}\ntenants: {{ town: {{ tools: tools, trusted: true }} }}\n\
+         media:\n{}turns: {{ owner: provider }}\n{}{}",
         place.http,
-        folder.path().join("accounts.json").display(),
-        records.display(),
-        tools.display(),
         place.media(),
         AGENTS.trim_start(),
         mcp(),
     );
-    (Offhook::start(place, &yaml).await, folder)
+    Offhook::launch_in(folder, place, &yaml, Launch::default()).await
 }
 
 /// A server that works and one that does not. The first is a program of this project, beside offhook itself.
@@ -95,7 +92,7 @@ fn mcp() -> String {
 }
 
 /// Runs a script of this folder with a browser.
-async fn browse(script: &str, engine: &Offhook, folder: &Path, more: &[(&str, String)]) {
+async fn browse(script: &str, engine: &Offhook, more: &[(&str, String)]) {
     let modules = target().join("npm/node_modules/playwright-core");
     assert!(modules.exists(), "{} is missing: run `make setup`", modules.display());
     let mut command = Command::new("node");
@@ -105,7 +102,7 @@ async fn browse(script: &str, engine: &Offhook, folder: &Path, more: &[(&str, St
         .env("PAGE", format!("http://{}", engine.http()))
         .env("AUDIOSOCKET", engine.audiosocket())
         .env("PASSWORD", PASSWORD)
-        .env("PROFILE", folder.join("browser"))
+        .env("PROFILE", engine.folder().join("browser"))
         .envs(more.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .kill_on_drop(true);
@@ -118,8 +115,8 @@ async fn browse(script: &str, engine: &Offhook, folder: &Path, more: &[(&str, St
 /// phone, without anything that a screen reader stumbles over, and without scripts.
 #[tokio::test(flavor = "multi_thread")]
 async fn people_use_the_page() {
-    let (engine, folder) = engine(120).await;
-    browse("journey.mjs", &engine, folder.path(), &[]).await;
+    let engine = engine(120).await;
+    browse("journey.mjs", &engine, &[]).await;
     let file = engine.read_config();
     assert!(
         file.ends_with("restart: { enabled: false }\n") && !file.contains("tower"),
@@ -134,7 +131,7 @@ async fn people_use_the_page() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_has_its_picture_taken() {
     let Some(pictures) = std::env::var_os("OFFHOOK_SCREENSHOTS") else { return };
-    let (engine, folder) = engine(900).await;
+    let engine = engine(900).await;
     let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join(pictures).display().to_string();
-    browse("pictures.mjs", &engine, folder.path(), &[("PICTURES", pictures)]).await;
+    browse("pictures.mjs", &engine, &[("PICTURES", pictures)]).await;
 }

@@ -4,7 +4,10 @@ use jiff::{SignedDuration, Timestamp};
 use offhook::{
     call::EndReason,
     facts::{CallId, Direction},
-    records::{Archive as _, Cost, Counts, Ending, Entry, Event, Record, Recorded, Sqlite, Turn, Used, recording_file},
+    records::{
+        Archive as _, Cost, Counts, Ending, Entry, Event, Record, Recorded, Sqlite, Turn, TurnUsed, Used,
+        recording_file,
+    },
 };
 use serde_json::{Value, json};
 use std::path::Path;
@@ -75,6 +78,9 @@ fn record(number: u32, began: Timestamp) -> Record {
     let provider = if number.is_multiple_of(5) { "gemini" } else { "openai" };
     let id = CallId::random();
     let recorded = Recorded { file: format!("{id}.wav"), began_ms: 0, seconds, lost_seconds: Default::default() };
+    let (amount, parts) = (0.04 + f64::from(number % 17) * 0.006, turns.len() as u64 + 1);
+    // The greeting's is that of turn 0.
+    let in_turn = |turn| TurnUsed { turn, used: used(provider, parts, 0.0, amount / parts as f64) };
     Record {
         id,
         began,
@@ -102,18 +108,20 @@ fn record(number: u32, began: Timestamp) -> Record {
         entries,
         left_out: 0,
         recording: (reason == EndReason::AgentSilent).then_some(recorded),
-        usage: vec![Used {
-            provider: provider.into(),
-            tokens: [("input_audio".into(), 1_843), ("output_audio".into(), 902), ("output_text".into(), 211)].into(),
-            transcribed_seconds: 0.0,
-            connected_seconds: seconds,
-            cost: Some(Cost {
-                amount: 0.04 + f64::from(number % 17) * 0.006,
-                currency: "EUR".into(),
-                price_date: "2026-11-20".into(),
-                unpriced: Vec::new(),
-            }),
-        }],
+        usage: vec![used(provider, 1, seconds, amount)],
+        turn_usage: (0..parts).map(in_turn).collect(),
+    }
+}
+
+/// One of so many parts of what a call uses.
+fn used(provider: &str, parts: u64, connected_seconds: f64, amount: f64) -> Used {
+    let tokens = [("input_audio", 1_843), ("output_audio", 902), ("output_text", 211)];
+    Used {
+        provider: provider.into(),
+        tokens: tokens.into_iter().map(|(kind, tokens)| (kind.to_owned(), tokens / parts)).collect(),
+        transcribed_seconds: 0.0,
+        connected_seconds,
+        cost: Some(Cost { amount, currency: "EUR".into(), price_date: "2026-11-20".into(), unpriced: Vec::new() }),
     }
 }
 

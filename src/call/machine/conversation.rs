@@ -3,7 +3,7 @@
 
 use super::{Agent, CallMachine, Departure, Phase, Response, tools::Manners};
 use crate::call::{
-    agent::{AgentCommand, AgentEvent, ItemId, Reply, ResponseId, ResponseStatus, Speaker},
+    agent::{AgentCommand, AgentEvent, AgentTraits, ItemId, Reply, ResponseId, ResponseStatus, Speaker},
     end::EndReason,
     playout::{Interrupted, Queued},
     record::{Measure, Note},
@@ -19,16 +19,12 @@ const FRAMES_A_SECOND: usize = 50;
 /// Nobody speaks for so long without a breath: the provider has lost the end of the caller's turn.
 const CALLER_TURN_MAX: Duration = Duration::from_secs(4 * 60);
 /// A turn that the provider has begun and that our own ears do not hear, or hear no more. OpenAI's `semantic_vad` waits for
-/// another word for at most 8 s; who is configured to wait longer has that in [`AgentTraits::answer_max`]. One that has said
+/// another word for at most 8 s; who is configured to wait longer has that in [`AgentTraits::end_found_max`]. One that has said
 /// nothing by now has lost the end of the turn.
-///
-/// [`AgentTraits::answer_max`]: crate::call::AgentTraits::answer_max
 const UNHEARD_TURN_MAX: Duration = Duration::from_secs(15);
 /// An agent that was asked for a last word has begun it by now, or it is not waited for; and in it no gap is longer. So it is
 /// also where the agent itself may take longer ([`AgentTraits::answer_max`]), as a pipeline does whose services fail one after
 /// the other: nobody asks a caller to wait for a goodbye, and after so long a silence it says no more than the end of the call.
-///
-/// [`AgentTraits::answer_max`]: crate::call::AgentTraits::answer_max
 pub(super) const FAREWELL_BEGINS_MAX: Duration = Duration::from_secs(3);
 /// The caller has been in conversation already, so there is nobody to be greeted.
 const TAKE_OVER: &str = "You have just taken over this call. Say in one sentence that you take over, and go on.";
@@ -383,7 +379,9 @@ impl CallMachine {
 
     /// How long the agent may leave a caller without a word who waits for one.
     pub(super) fn silence_max(&self) -> Duration {
-        self.plan.rules.agent_silence_max.unwrap_or(self.plan.agent.answer_max)
+        let AgentTraits { answer_max, end_found_max, .. } = self.plan.agent;
+        let finds_the_end = if self.ears.tells_turns() { Duration::ZERO } else { end_found_max };
+        self.plan.rules.agent_silence_max.unwrap_or(answer_max + finds_the_end)
     }
 
     /// From now on the agent owes the caller speech.

@@ -117,7 +117,10 @@ async fn loads(arguments: &PageArguments, cores: Option<Cores>, folder: &Path, b
         ("History", "history"),
         ("History, a search for words", "history?words=seldom"),
         ("one call", &one),
+        ("Contexts", "contexts"),
         ("Providers", "providers"),
+        ("Tools", "tools"),
+        ("MCP", "mcp"),
         ("System", "system"),
     ];
     let beside = async |system: &System| {

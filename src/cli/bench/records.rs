@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use offhook::{
     call::EndReason,
     facts::{CallId, Direction},
-    records::{Archive as _, Cost, Counts, Ending, Entry, Event, Record, Search, Sqlite, Turn, Used},
+    records::{Archive as _, Cost, Counts, Ending, Entry, Event, Record, Search, Sqlite, Turn, TurnUsed, Used},
 };
 use std::{path::Path, process::ExitCode, time::Duration};
 use tokio::time::Instant;
@@ -175,7 +175,13 @@ fn record(number: u32, began: Timestamp) -> Record {
         tools: false,
         filled: false,
     };
-    let cost = Cost { amount: 0.05, currency: "EUR".into(), price_date: "2026-11-20".into(), unpriced: Vec::new() };
+    let used = |tokens: u64, connected_seconds: f64, amount: f64| Used {
+        provider: "main".into(),
+        tokens: std::iter::once(("output_audio".into(), tokens)).collect(),
+        transcribed_seconds: 0.0,
+        connected_seconds,
+        cost: Some(Cost { amount, currency: "EUR".into(), price_date: "2026-11-20".into(), unpriced: Vec::new() }),
+    };
     Record {
         id: CallId::random(),
         began,
@@ -196,13 +202,8 @@ fn record(number: u32, began: Timestamp) -> Record {
         turns: (1..=LINES as u64 / 2).map(turn).collect(),
         entries: said.collect(),
         left_out: 0,
-        usage: vec![Used {
-            provider: "main".into(),
-            tokens: std::iter::once(("output_audio".into(), 3_000)).collect(),
-            transcribed_seconds: 0.0,
-            connected_seconds: 180.0,
-            cost: Some(cost),
-        }],
+        usage: vec![used(3_000, 180.0, 0.05)],
+        turn_usage: (1..=LINES as u64 / 2).map(|turn| TurnUsed { turn, used: used(250, 0.0, 0.004) }).collect(),
         recording: None,
     }
 }

@@ -313,6 +313,19 @@ async fn a_successor_that_is_not_wanted_any_more_is_dropped_and_no_failure() {
     assert!(metrics.text().contains(r#"offhook_session_rollovers_total{outcome="dropped",provider="one"} 1"#));
 }
 
+/// Not two of its provider, which is asked again.
+#[tokio::test]
+async fn a_session_that_is_lost_while_the_next_one_is_set_up_is_one_failure() {
+    let mut stage = Stage::new(STANDS, STANDS).await;
+    let metrics = stage.engine.metrics().clone();
+    let mut task = stage.task();
+    task.agent_speaks();
+    assert_eq!(dialled(task.dial_next(Dialling::Rollover)).0, "one");
+    assert_eq!(dialled(task.loses(AgentLoss::Closed)), ("one".into(), false));
+    assert_eq!(task.succession.failures["one"], 1);
+    assert!(metrics.text().contains(r#"offhook_session_rollovers_total{outcome="dropped",provider="one"} 1"#));
+}
+
 #[tokio::test]
 async fn a_session_that_has_said_its_last_word_is_asked_no_more() {
     let mut stage = Stage::new(|_| Some(AgentLoss::Unauthorized), STANDS).await;

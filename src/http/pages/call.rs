@@ -51,7 +51,7 @@ async fn page(State(app): State<App>, who: Who, Id(id): Id) -> Result<Response, 
                 (transcript(&record))
             }
             div {
-                section aria-labelledby="waterfall" { h2 #waterfall { (text::WATERFALL) } (waterfall(&record.turns)) }
+                section aria-labelledby="waterfall" { h2 #waterfall { (text::WATERFALL) } (waterfall(&record)) }
                 section aria-labelledby="tools" { h2 #tools { (text::TOOL_LOG) } (tools(&record)) }
                 section aria-labelledby="usage" { h2 #usage { (text::USAGE) } (usage(&record.usage)) }
             }
@@ -141,7 +141,14 @@ fn stages(turn: &Turn) -> [u64; 4] {
     [turn.endpointing_ms, turn.thinking_ms, turn.speaking_ms, turn.playout_ms]
 }
 
-fn waterfall(turns: &[Turn]) -> Markup {
+fn waterfall(record: &Record) -> Markup {
+    let turns = &record.turns;
+    let used = |turn: &Turn| {
+        let its = record.turn_usage.iter().filter(|used| used.turn == turn.turn).map(|used| &used.used);
+        figures::cost(its)
+    };
+    let costs: Vec<_> = turns.iter().map(used).collect();
+    let priced = costs.iter().any(Option::is_some);
     let most = turns.iter().map(|turn| stages(turn).iter().sum::<u64>()).max().unwrap_or(0).max(1);
     html! {
         @if turns.is_empty() { p.empty { (text::NO_TURNS) } } @else {
@@ -153,8 +160,12 @@ fn waterfall(turns: &[Turn]) -> Markup {
                     th scope="col" { (text::TURN) }
                     th.wide scope="col" { span.hidden { (text::STAGES.join(", ")) } }
                     th.number scope="col" { (text::WAITED) }
+                    @if priced { th.number scope="col" { (text::COST) } }
                 } }
-                tbody { @for turn in turns { (waited(turn, most)) } }
+                tbody { @for (turn, cost) in turns.iter().zip(&costs) { tr {
+                    (waited(turn, most))
+                    @if priced { td.number { (cost.as_deref().unwrap_or("–")) } }
+                } } }
             }
         }
     }
@@ -173,22 +184,20 @@ fn waited(turn: &Turn, most: u64) -> Markup {
     let percent = |part: u64| places(part as f64 * 100.0 / most as f64);
     let told = bars.iter().map(|(_, name, took, _)| format!("{name} {took} ms")).collect::<Vec<_>>().join(", ");
     html! {
-        tr {
-            th scope="row" {
-                (turn.turn) " " span.soft { (figures::offset(turn.at_ms)) }
-            }
-            td.wide {
-                svg role="img" aria-label=(told) width="100%" height="16" {
-                    @for (style, name, took, from) in &bars {
-                        rect.(*style) x={ (percent(*from)) "%" } width={ (percent(*took)) "%" } y="1" height="14" { title { (name) " " (took) " ms" } }
-                    }
+        th scope="row" {
+            (turn.turn) " " span.soft { (figures::offset(turn.at_ms)) }
+        }
+        td.wide {
+            svg role="img" aria-label=(told) width="100%" height="16" {
+                @for (style, name, took, from) in &bars {
+                    rect.(*style) x={ (percent(*from)) "%" } width={ (percent(*took)) "%" } y="1" height="14" { title { (name) " " (took) " ms" } }
                 }
             }
-            td.number {
-                (text::seconds(x))
-                @if turn.tools { span.soft { (text::WITH_TOOLS) } }
-                @if turn.filled { span.soft { (text::WITH_FILLER) } }
-            }
+        }
+        td.number {
+            (text::seconds(x))
+            @if turn.tools { span.soft { (text::WITH_TOOLS) } }
+            @if turn.filled { span.soft { (text::WITH_FILLER) } }
         }
     }
 }

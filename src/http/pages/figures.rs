@@ -40,9 +40,9 @@ pub fn money(amount: f64, currency: &str) -> String {
     format!("{amount:.digits$} {currency}")
 }
 
-/// What a call cost, if that is one amount.
-pub fn cost(usage: &[Used]) -> Option<String> {
-    let costs: Vec<_> = usage.iter().filter_map(|used| used.cost.as_ref()).collect();
+/// What a call or a turn cost, if that is one amount.
+pub fn cost<'a>(usage: impl IntoIterator<Item = &'a Used>) -> Option<String> {
+    let costs: Vec<_> = usage.into_iter().filter_map(|used| used.cost.as_ref()).collect();
     let currency = &costs.first()?.currency;
     let same = costs.iter().all(|cost| cost.currency == *currency);
     same.then(|| money(costs.iter().map(|cost| cost.amount).sum(), currency))

@@ -1,7 +1,7 @@
 //! Who may do what: every address with every role.
 
 use super::{configuration::Loads, *};
-use crate::http::{login::Door, routes::Routes};
+use crate::http::{guard, login::Door, routes::Routes};
 use tempfile::TempDir;
 
 pub const PASSWORD: &str = "correct horse battery";
@@ -167,6 +167,13 @@ fn every_address_is_in_the_table() {
     listed.sort();
     table.sort();
     assert_eq!(listed, table);
+}
+
+#[test]
+fn addresses_that_have_longer_for_an_answer_than_others_are_there() {
+    for slow in guard::PUBLICATIONS.iter().chain(&guard::TESTS) {
+        assert!(TABLE.iter().any(|&(method, path, _)| (method, path) == *slow), "{slow:?}");
+    }
 }
 
 /// Refused is: 401 and 403, and a page's way to the log-in.

@@ -14,13 +14,15 @@ pub const YAML: &str =
 /// Reads the file with the real checks.
 pub struct Loads {
     pub file: PathBuf,
+    /// A reload.
+    pub takes: Mutex<Duration>,
     running: Mutex<(u64, Arc<str>)>,
 }
 
 impl Loads {
     pub fn from(file: PathBuf) -> Arc<Self> {
         fs::write(&file, YAML).unwrap();
-        Arc::new(Self { file, running: Mutex::new((1, YAML.into())) })
+        Arc::new(Self { file, takes: Mutex::default(), running: Mutex::new((1, YAML.into())) })
     }
 
     pub fn configuration(self: &Arc<Self>) -> Arc<dyn Configurations> {
@@ -34,7 +36,7 @@ impl Loads {
 
 /// Part of the program.
 pub fn built_in() -> Arc<dyn Configurations> {
-    let loader = Loads { file: PathBuf::new(), running: Mutex::new((1, YAML.into())) };
+    let loader = Loads { file: PathBuf::new(), takes: Mutex::default(), running: Mutex::new((1, YAML.into())) };
     Arc::new(FileConfiguration::new(None, Arc::new(loader)))
 }
 
@@ -57,7 +59,11 @@ impl Loader for Loads {
         *running = (running.0 + 1, self.text().into());
         let (generation, changed) = (running.0, vec!["contexts".into()]);
         let report = ReloadReport { generation, changed, needs_restart: vec![], reload_pending: false };
-        Box::pin(std::future::ready(Ok(report)))
+        let takes = *self.takes.lock().unwrap();
+        Box::pin(async move {
+            tokio::time::sleep(takes).await;
+            Ok(report)
+        })
     }
 }
 
@@ -118,6 +124,19 @@ async fn who_was_too_late_is_told_who_was_first_and_who_says_no_version_is_asked
     let unsaid = api(&desk, Method::PUT, PATH, None, json!({ "text": YAML })).await;
     assert_eq!(unsaid.status, StatusCode::PRECONDITION_REQUIRED);
     assert_eq!(desk.loader.text(), format!("{YAML}# one\n"));
+}
+
+/// It would go on without whoever asked, who would not know how it ended.
+#[tokio::test(start_paused = true)]
+async fn a_publication_that_takes_longer_than_other_answers_is_waited_for() {
+    let desk = Desk::new();
+    *desk.loader.takes.lock().unwrap() = Duration::from_secs(40);
+    let slow = publish(&desk, &format!("{YAML}# slow\n"), &text_of(&read(&desk).await, "version")).await;
+    assert_eq!((slow.status, &slow.json()["generation"]), (StatusCode::OK, &json!(2)), "{}", slow.text);
+    // Not for ever.
+    *desk.loader.takes.lock().unwrap() = Duration::from_secs(400);
+    let stuck = publish(&desk, YAML, &text_of(&slow.json(), "version")).await;
+    assert_eq!(stuck.status, StatusCode::GATEWAY_TIMEOUT);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use super::{
     access::{Desk, Login},
     *,
 };
-use crate::records::{Archive as _, Ending, Record, Recorded, Sqlite, Turn, recording_file};
+use crate::records::{Archive as _, Ending, Record, Recorded, Sqlite, Turn, TurnUsed, recording_file};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,7 +60,14 @@ fn record(number: u32) -> Record {
         left_out: 0,
         recording: None,
         usage: ended(EndReason::AgentSilent).usage,
+        turn_usage: vec![in_turn(1, 0.0042)],
     }
+}
+
+fn in_turn(turn: u64, amount: f64) -> TurnUsed {
+    let mut used = ended(EndReason::AgentSilent).usage.remove(0);
+    used.cost.iter_mut().for_each(|cost| cost.amount = amount);
+    TurnUsed { turn, used }
 }
 
 fn desk_with(calls: u32) -> (Desk, Vec<Record>) {
@@ -152,6 +159,7 @@ async fn one_call_is_told_with_its_axis_its_waterfall_its_tools_and_its_cost() {
         "1.0 s",
         "hangup_call",
         "0.0192 USD",
+        "0.0042 USD",
     ] {
         assert!(page.contains(part), "{part:?} is not on the page:\n{page}");
     }

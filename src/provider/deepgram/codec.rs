@@ -5,14 +5,14 @@ use super::{
     server::{ConversationText, Function, Functions, Trouble},
 };
 use crate::{
-    call::{AgentCommand, AgentEvent, AgentLoss, Noise, Reply, ResponseId, ResponseStatus, Speaker},
+    call::{AgentCommand, AgentEvent, AgentLoss, CallerTurn, Noise, Reply, ResponseId, ResponseStatus, Speaker},
     provider::{AgentSetup, Codec, SessionFormats, Wire, asides, turns::Turns},
     remote::json::{Kind, Malformed, parse, text, with_known},
     tool::ToolCall,
 };
 use bytes::Bytes;
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 /// The vendor asks for it every 8 s when nothing else is sent, and ends the session after some ten.
 const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(8);
@@ -26,6 +26,10 @@ pub(super) struct AgentCodec {
     settings: Value,
     ready: bool,
     turns: Turns,
+    /// The vendor is told the ends of the caller's turns.
+    told_turns: bool,
+    /// A turn is over of which the vendor has not found the beginning yet.
+    end_passed_over: bool,
     /// The answer that the caller cut off: what still comes belongs to it, until the next is announced.
     cut_off: Option<ResponseId>,
     /// Calls that are to be answered: id and name, since an answer carries both.
@@ -46,9 +50,11 @@ impl AgentCodec {
         let functions =
             setup.tools.iter().map(|tool| with_known(tool.clone(), [("defer_until_eot", Some(true.into()))]));
         Self {
-            settings: options.settings(&setup.instructions, functions.collect(), formats),
+            settings: options.settings(&setup.instructions, functions.collect(), formats, setup.told_turns),
             ready: false,
             turns: Turns::default(),
+            told_turns: setup.told_turns,
+            end_passed_over: false,
             cut_off: None,
             calls: Vec::new(),
             asked: None,
@@ -83,6 +89,22 @@ impl AgentCodec {
         }
     }
 
+    fn turn_of_caller(&mut self, turn: CallerTurn, out: &mut Vec<Wire>) {
+        match turn {
+            // Whatever was passed over is a part of it.
+            CallerTurn::Began => self.end_passed_over = false,
+            CallerTurn::Ended if self.told_turns => {
+                self.end_passed_over = !self.turns.caller_speaks();
+                out.push(end_of_turn());
+            }
+            CallerTurn::MayBegin
+            | CallerTurn::WasNone
+            | CallerTurn::MayEnd
+            | CallerTurn::GoesOn
+            | CallerTurn::Ended => {}
+        }
+    }
+
     fn answer(&mut self, call_id: &str, output: String, out: &mut Vec<Wire>) {
         // Taken back, or answered before.
         let Some(at) = self.calls.iter().position(|(id, _)| id == call_id) else { return };
@@ -102,8 +124,10 @@ impl AgentCodec {
             "UserStartedSpeaking" => {
                 let cut_off = self.turns.caller_begins(events);
                 self.cut_off = cut_off.or(self.cut_off.take());
+                replies.extend(mem::take(&mut self.end_passed_over).then(end_of_turn));
             }
             "AgentThinking" => {
+                self.end_passed_over = false;
                 self.turns.caller_ends(events);
                 self.cut_off = None;
             }
@@ -221,8 +245,7 @@ impl Codec for AgentCodec {
             AgentCommand::ToolResult { call_id, output, reply: _ } => self.answer(&call_id, output, out),
             // It stops by itself when it hears the caller, and cannot be told how much was heard.
             AgentCommand::Interrupt { .. } => {}
-            // It finds the turns itself.
-            AgentCommand::Turn(_) => {}
+            AgentCommand::Turn(turn) => self.turn_of_caller(turn, out),
             // Nothing can be asked aside, see the traits.
             AgentCommand::Summarise { .. } => {}
         }
@@ -237,7 +260,7 @@ impl Codec for AgentCodec {
                 }
             }
         }
-        let lost = std::mem::take(&mut self.notes_lost);
+        let lost = mem::take(&mut self.notes_lost);
         events.extend(std::iter::repeat_n(AgentEvent::Noise(Noise::CommandRefused), lost));
     }
 
@@ -262,6 +285,10 @@ impl Codec for AgentCodec {
             _ => AgentLoss::Unreachable,
         }
     }
+}
+
+fn end_of_turn() -> Wire {
+    text(&json!({ "type": "ForceEndTurn" }))
 }
 
 /// What an `Error` of this code means.

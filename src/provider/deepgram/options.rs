@@ -26,6 +26,10 @@ const THINK_MODEL: &str = "gpt-5.4-mini";
 const VOICE: &str = "aura-2-thalia-en";
 /// The server's own default of `eot_timeout_ms`.
 const EOT_TIMEOUT: Duration = Duration::from_secs(5);
+/// An `eot_threshold` with which Flux finds the end of no turn, and waits to be told.
+const NEVER_CERTAIN: f64 = 1.0;
+/// What it takes; nothing keeps it from ending a turn in so long a silence.
+const EOT_TIMEOUT_MS_MAX: u32 = 60_000;
 /// More are beyond what a recognizer can favour; the vendor asks for fewer than a hundred.
 const KEYTERMS_MAX: usize = 100;
 
@@ -89,15 +93,17 @@ pub(super) enum Listen {
         /// The languages to be expected, for `flux-general-multi`.
         #[serde(default)]
         language_hints: Vec<String>,
-        /// How certain the end of a turn has to be; the server's default is 0.7.
+        /// How certain the end of a turn has to be, in contexts with `turns.owner: provider`; the server's default is 0.7.
+        /// Elsewhere offhook tells it.
         #[serde(default)]
         #[schemars(range(min = 0.5, max = 1.0))]
         eot_threshold: Option<f64>,
-        /// From here on the model thinks ahead, at the risk that the caller goes on; off without it.
+        /// From here on the model thinks ahead, at the risk that the caller goes on; off without it, and where offhook tells
+        /// the end of a turn.
         #[serde(default)]
         #[schemars(range(min = 0.3, max = 0.9))]
         eager_eot_threshold: Option<f64>,
-        /// Silence that ends a turn in any case; the server's default is 5000.
+        /// Silence that ends a turn in any case, where offhook does not tell its end; the server's default is 5000.
         #[serde(default)]
         #[schemars(range(min = 500, max = 60000))]
         eot_timeout_ms: Option<u32>,
@@ -238,7 +244,13 @@ fn voice() -> String {
 
 impl Options {
     /// The one message that sets a session up.
-    pub(super) fn settings(&self, prompt: &str, functions: Vec<Value>, formats: SessionFormats) -> Value {
+    pub(super) fn settings(
+        &self,
+        prompt: &str,
+        functions: Vec<Value>,
+        formats: SessionFormats,
+        told_turns: bool,
+    ) -> Value {
         let (input, output) = (wire_format(formats.input), wire_format(formats.output));
         let mip_opt_out = self.mip_opt_out.then(|| true.into());
         let settings = json!({
@@ -247,7 +259,7 @@ impl Options {
             "flags": { "history": false },
             "audio": { "input": input, "output": with_known(output, [("container", Some("none".into()))]) },
             "agent": {
-                "listen": { "provider": self.listen.provider() },
+                "listen": { "provider": self.listen.provider(told_turns) },
                 "think": self.think.settings(prompt, functions),
                 "speak": self.speak.settings(),
             },
@@ -277,6 +289,11 @@ impl Checked for Options {
 }
 
 impl Listen {
+    /// Whether it can be told the end of a turn.
+    pub(super) const fn takes_turns(&self) -> bool {
+        matches!(self, Self::V2 { .. })
+    }
+
     /// The longest silence before the end of a turn is found.
     pub(super) fn end_max(&self) -> Duration {
         match self {
@@ -288,7 +305,7 @@ impl Listen {
         }
     }
 
-    fn provider(&self) -> Value {
+    fn provider(&self, told_turns: bool) -> Value {
         let list = |list: &Vec<String>| (!list.is_empty()).then(|| json!(list));
         match self {
             Self::V1 { model, language, keyterms, smart_format } => with_known(
@@ -300,13 +317,17 @@ impl Listen {
                 ],
             ),
             Self::V2 { model, language_hints, eot_threshold, eager_eot_threshold, eot_timeout_ms, keyterms } => {
+                let (certain, eager, timeout) = match told_turns {
+                    true => (Some(NEVER_CERTAIN), None, Some(EOT_TIMEOUT_MS_MAX)),
+                    false => (*eot_threshold, *eager_eot_threshold, *eot_timeout_ms),
+                };
                 with_known(
                     json!({ "type": "deepgram", "version": "v2", "model": model }),
                     [
                         ("language_hints", list(language_hints)),
-                        ("eot_threshold", eot_threshold.map(Value::from)),
-                        ("eager_eot_threshold", eager_eot_threshold.map(Value::from)),
-                        ("eot_timeout_ms", eot_timeout_ms.map(Value::from)),
+                        ("eot_threshold", certain.map(Value::from)),
+                        ("eager_eot_threshold", eager.map(Value::from)),
+                        ("eot_timeout_ms", timeout.map(Value::from)),
                         ("keyterms", list(keyterms)),
                     ],
                 )
@@ -323,7 +344,12 @@ impl Listen {
         if let Self::V2 { language_hints, eot_threshold, eager_eot_threshold, eot_timeout_ms, .. } = self {
             problems.extend(within("listen.eot_threshold", *eot_threshold, 0.5, 1.0));
             problems.extend(within("listen.eager_eot_threshold", *eager_eot_threshold, 0.3, 0.9));
-            problems.extend(within("listen.eot_timeout_ms", eot_timeout_ms.map(f64::from), 500.0, 60_000.0));
+            problems.extend(within(
+                "listen.eot_timeout_ms",
+                eot_timeout_ms.map(f64::from),
+                500.0,
+                EOT_TIMEOUT_MS_MAX.into(),
+            ));
             if !language_hints.is_empty() && name == FLUX {
                 let problem = OptionProblem::new("listen.language_hints", format!("mean nothing to {FLUX}"));
                 problems.push(problem.hint("set model: flux-general-multi"));

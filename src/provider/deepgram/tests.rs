@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{
-    call::{AgentCommand, AgentEvent, AgentLoss, Noise, Reply, ResponseStatus, Speaker},
+    call::{AgentCommand, AgentEvent, AgentLoss, CallerTurn, Noise, Reply, ResponseStatus, Speaker},
     facts::CallId,
     provider::{Wire, build, talk},
 };
@@ -22,6 +22,17 @@ impl Talk {
         let mut talk = Self::new(&json!({ "api_key": "k" }), Format::ULAW);
         assert_eq!(talk.hear(json!({ "type": "SettingsApplied" })).0, [AgentEvent::Ready]);
         talk
+    }
+
+    fn told_turns() -> Self {
+        let setup = AgentSetup { told_turns: true, ..talk::setup(Dialect::Deepgram, "transfer", Format::ULAW) };
+        let mut talk = Self(build("deepgram_agent", &json!({ "api_key": "k" })).unwrap().remote().codec(&setup));
+        talk.kind("SettingsApplied");
+        talk
+    }
+
+    fn turn(&mut self, turn: CallerTurn) -> Vec<Value> {
+        self.tell(AgentCommand::Turn(turn))
     }
 
     fn settings(options: &Value, leg: Format) -> Value {
@@ -274,6 +285,65 @@ fn errors_closes_and_refusals_are_told_apart() {
     assert_eq!(talk.0.refused(402), AgentLoss::Quota);
     assert_eq!(talk.0.refused(429), AgentLoss::Throttled);
     assert_eq!(talk.0.refused(500), AgentLoss::Unreachable);
+}
+
+/// Whoever owns the turns finds their ends, and nobody else does.
+#[test]
+fn a_listener_that_is_told_the_end_of_turns_finds_none_itself() {
+    let listener = |options: &Value, told_turns: bool| {
+        let setup = AgentSetup { told_turns, ..talk::setup(Dialect::Deepgram, "transfer", Format::ULAW) };
+        let mut codec = build("deepgram_agent", options).unwrap().remote().codec(&setup);
+        talk::open(&mut *codec).remove(0)["agent"]["listen"]["provider"].take()
+    };
+    let flux = json!({
+        "version": "v2", "eot_threshold": 0.8, "eager_eot_threshold": 0.5, "eot_timeout_ms": 4000, "keyterms": ["Offhook"],
+    });
+    let options = json!({ "api_key": "k", "listen": flux });
+    let own = json!({ "type": "deepgram", "model": "flux-general-en" });
+    let with = |more: Value| {
+        let mut own = own.clone();
+        own.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        own
+    };
+    assert_eq!(listener(&options, false), with(flux));
+    let told = json!({ "version": "v2", "eot_threshold": 1.0, "eot_timeout_ms": 60_000, "keyterms": ["Offhook"] });
+    assert_eq!(listener(&options, true), with(told));
+}
+
+#[test]
+fn only_flux_is_told_turns() {
+    for (listen, takes_turns) in [(json!({ "version": "v1" }), false), (json!({ "version": "v2" }), true)] {
+        let provider = build("deepgram_agent", &json!({ "api_key": "k", "listen": listen })).unwrap();
+        assert_eq!(provider.traits().takes_turns, takes_turns);
+        assert_eq!(provider.traits().end_found_max.is_zero(), !takes_turns);
+    }
+}
+
+#[test]
+fn the_end_of_a_turn_is_told_once_and_again_to_a_vendor_that_had_not_found_its_beginning() {
+    let end = [json!({ "type": "ForceEndTurn" })];
+    let mut talk = Talk::told_turns();
+    assert_eq!(talk.turn(CallerTurn::Began), [] as [Value; 0]);
+    talk.kind("UserStartedSpeaking");
+    assert_eq!(talk.turn(CallerTurn::Ended), end);
+    talk.kind("AgentThinking");
+    // The next one is so short that it is over before it is found.
+    talk.turn(CallerTurn::Began);
+    assert_eq!(talk.turn(CallerTurn::Ended), end);
+    assert_eq!(talk.kind("UserStartedSpeaking").1, end);
+    assert_eq!(talk.kind("UserStartedSpeaking").1, [] as [Value; 0]);
+    // One that was never found, and another one: the end of the first is not the second's.
+    talk.turn(CallerTurn::Ended);
+    talk.turn(CallerTurn::Began);
+    assert_eq!(talk.kind("UserStartedSpeaking").1, [] as [Value; 0]);
+}
+
+#[test]
+fn a_vendor_that_owns_the_turns_is_told_none() {
+    let mut talk = Talk::ready();
+    talk.turn(CallerTurn::Began);
+    assert_eq!(talk.turn(CallerTurn::Ended), [] as [Value; 0]);
+    assert_eq!(talk.kind("UserStartedSpeaking").1, [] as [Value; 0]);
 }
 
 #[test]

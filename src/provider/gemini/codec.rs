@@ -5,7 +5,7 @@ use super::{
     caller::Caller,
     calls::Calls,
     losses,
-    options::{Options, ToolBehavior},
+    options::Options,
     server::{Blob, Content, ErrorBody, ServerContent, ServerMessage, Transcription, VoiceActivity},
     setup,
     wishes::Wishes,
@@ -20,6 +20,7 @@ use crate::{
     remote::json::{audio, decode_base64, text},
 };
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 pub(super) struct LiveCodec {
     setup: Value,
@@ -27,8 +28,6 @@ pub(super) struct LiveCodec {
     /// The server has announced the end of the session.
     leaving: bool,
     told_turns: bool,
-    /// The model goes on talking while a tool runs.
-    talks_on: bool,
     turn: Turn,
     /// What the model does next has a cause that the call knows: it was asked, or the caller was heard.
     expected: bool,
@@ -49,18 +48,17 @@ struct Turn {
 }
 
 impl LiveCodec {
-    pub(super) fn new(options: &Options, agent: &AgentSetup) -> Self {
+    pub(super) fn new(options: &Arc<Options>, agent: &AgentSetup) -> Self {
         Self {
             setup: setup::message(options, agent),
             ready: false,
             leaving: false,
             told_turns: agent.told_turns,
-            talks_on: options.declared_behavior() == Some(ToolBehavior::NonBlocking),
             turn: Turn::default(),
             expected: false,
             answers: Answers::default(),
             caller: Caller::new(!agent.told_turns),
-            calls: Calls::default(),
+            calls: Calls::new(Arc::clone(options)),
             wishes: Wishes::default(),
         }
     }
@@ -97,10 +95,11 @@ impl LiveCodec {
     }
 
     fn tool_result(&mut self, call_id: &str, output: &str, reply: Reply, out: &mut Vec<Wire>) {
+        let talks_on = self.calls.talks_on(call_id);
         self.calls.answer(call_id, output, reply);
         // A model that waits speaks as soon as it has all answers. Where nobody wants that, the last one
         // waits too; but not while the caller speaks, who is answered with it.
-        if self.talks_on || reply == Reply::Wanted || self.caller.speaks() {
+        if talks_on || reply == Reply::Wanted || self.caller.speaks() {
             self.send_answers(out);
         } else {
             self.ask(out);
@@ -109,7 +108,7 @@ impl LiveCodec {
 
     /// The server says nothing before its calls are answered, and takes them back when it is spoken to.
     fn waits_for_tool(&self) -> bool {
-        self.calls.are_open() && !self.talks_on
+        self.calls.hold_the_model()
     }
 
     fn is_busy(&self) -> bool {
@@ -120,8 +119,8 @@ impl LiveCodec {
         if self.waits_for_tool() {
             return;
         }
-        if let Some(message) = self.calls.take(self.talks_on, &mut self.wishes.notes) {
-            self.answers.answered(self.talks_on);
+        if let Some((message, talks_on)) = self.calls.take(&mut self.wishes.notes) {
+            self.answers.answered(talks_on);
             self.expected = true;
             out.push(text(&message));
         }

@@ -1,8 +1,15 @@
 //! What an admin can set for Gemini Live.
 
+use super::{
+    calls::{RESPONSE_BYTES, RESPONSE_BYTES_MAX, RESPONSE_BYTES_MIN},
+    models,
+};
 use crate::{
     config::OptionProblem,
-    remote::checks::{self, Checked, within},
+    remote::{
+        checks::{self, Checked, within},
+        effort::Effort,
+    },
 };
 use schemars::JsonSchema;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -48,8 +55,8 @@ pub(super) struct Options {
     #[serde(default)]
     #[schemars(range(min = 1, max = 65536))]
     pub(super) max_output_tokens: Option<u32>,
-    /// How long the model thinks before it speaks. For models that take it: `gemini-3.8-live` refuses it,
-    /// `gemini-3.8-live-extended-thinking` needs it.
+    /// How long the model thinks before it speaks: a level with 3.x models, tokens with 2.5. `gemini-3.8-live` refuses it,
+    /// `gemini-3.8-live-extended-thinking` needs a level above `minimal`.
     #[serde(default)]
     pub(super) thinking: Option<Thinking>,
     /// How the server finds the caller's turns, in contexts with `turns.owner: provider`. Elsewhere offhook
@@ -63,9 +70,15 @@ pub(super) struct Options {
     pub(super) transcription: Option<Transcription>,
     /// Whether the model waits for the answer of a tool, or goes on talking meanwhile. Without it the model
     /// is told to wait where it can be told: 3.8 models would go on; those with extended thinking
-    /// cannot wait; older ones always wait and do not know the word.
+    /// cannot wait; older ones always wait and 3.0 and 3.1 do not know the word. It never waits for `collect_digits` and
+    /// `verify_pin`, whose question it has to ask; 3.0 and 3.1 cannot ask it.
     #[serde(default)]
     pub(super) tool_behavior: Option<ToolBehavior>,
+    /// Bytes of a tool's answer, with what it is wrapped in; what is longer is cut. Answers larger than the default were
+    /// seen to end sessions of some models.
+    #[serde(default = "tool_answer_bytes")]
+    #[schemars(range(min = 256, max = 16384))]
+    pub(super) tool_answer_bytes: usize,
     /// The longest that one session lasts, in seconds, where that is not the vendor's 58 minutes of `gemini-3.8-live`:
     /// offhook goes on in another session before, also where the server does not say that it will go.
     #[serde(default)]
@@ -113,31 +126,9 @@ impl Vertex {
 #[serde(untagged)]
 pub(super) enum Thinking {
     /// For 3.x models.
-    Level(ThinkingLevel),
+    Level(Effort),
     /// Tokens, for 2.5 models; 0 is none, -1 as many as the model likes.
     Budget(i32),
-}
-
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ThinkingLevel {
-    Minimal,
-    Low,
-    Medium,
-    High,
-    Xhigh,
-}
-
-impl ThinkingLevel {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Minimal => "MINIMAL",
-            Self::Low => "LOW",
-            Self::Medium => "MEDIUM",
-            Self::High => "HIGH",
-            Self::Xhigh => "XHIGH",
-        }
-    }
 }
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -209,6 +200,10 @@ fn model() -> String {
     MODEL.into()
 }
 
+const fn tool_answer_bytes() -> usize {
+    RESPONSE_BYTES
+}
+
 fn location() -> String {
     "global".into()
 }
@@ -245,19 +240,6 @@ impl Options {
                 format!("projects/{project}/locations/{location}/publishers/google/models/{model}")
             }
         }
-    }
-
-    pub(super) fn is_3_8(&self) -> bool {
-        self.model.starts_with("gemini-3.8")
-    }
-
-    /// What is declared with each tool.
-    pub(super) fn declared_behavior(&self) -> Option<ToolBehavior> {
-        self.tool_behavior.or_else(|| match self.is_3_8() {
-            true if self.model.contains("extended-thinking") => Some(ToolBehavior::NonBlocking),
-            true => Some(ToolBehavior::Blocking),
-            false => None,
-        })
     }
 }
 
@@ -298,6 +280,11 @@ impl Checked for Options {
         problems.extend(voice.and_then(|voice| checks::name("voice", voice, "voice", "Kore")));
         problems.extend(within("temperature", self.temperature, 0.0, 2.0));
         problems.extend(within("max_output_tokens", self.max_output_tokens.map(f64::from), 1.0, 65_536.0));
+        if !(RESPONSE_BYTES_MIN..=RESPONSE_BYTES_MAX).contains(&self.tool_answer_bytes) {
+            let range = format!("is not within {RESPONSE_BYTES_MIN} and {RESPONSE_BYTES_MAX}");
+            problems.push(OptionProblem::new("tool_answer_bytes", range));
+        }
+        problems.extend(models::problems(self));
         problems.extend(checks::session_seconds(self.session_seconds));
         if let Some(turns) = &self.turn_detection {
             let (prefix, silence) = (turns.prefix_padding_ms, turns.silence_duration_ms);

@@ -36,7 +36,7 @@ fn generation(options: &Options) -> Value {
     let voice = options.voice.as_ref();
     let speech = voice.map(|name| json!({ "voiceConfig": { "prebuiltVoiceConfig": { "voiceName": name } } }));
     let thinking = options.thinking.map(|thinking| match thinking {
-        Thinking::Level(level) => json!({ "thinkingLevel": level.name() }),
+        Thinking::Level(level) => json!({ "thinkingLevel": level.name().to_uppercase() }),
         Thinking::Budget(tokens) => json!({ "thinkingBudget": tokens }),
     });
     known([
@@ -65,10 +65,11 @@ fn transcribed(transcription: &Transcription) -> Value {
 
 fn declarations(options: &Options, tools: &[Value]) -> Vec<Value> {
     let mut tools = tools.to_vec();
-    if let Some(behavior) = options.declared_behavior() {
-        tools.iter_mut().filter_map(Value::as_object_mut).for_each(|tool| {
+    for tool in tools.iter_mut().filter_map(Value::as_object_mut) {
+        let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
+        if let Some(behavior) = options.behavior_of(name) {
             tool.insert("behavior".into(), behavior.name().into());
-        });
+        }
     }
     tools
 }

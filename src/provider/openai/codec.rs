@@ -2,7 +2,7 @@
 
 use super::{
     floor::{Cancel, Floor, Refused, Request},
-    options::{Options, TurnDetection},
+    options::{Options, Truncation, TurnDetection},
     server::{
         ArgumentsDone, AudioDelta, AudioDone, ErrorBody, ErrorMessage, FormatState, Item, ResponseBody,
         ResponseMessage, SessionMessage, SpeechStarted, SpokenText, TranscriptionFailed,
@@ -124,8 +124,20 @@ impl RealtimeCodec {
             },
             "tools": &*self.tools,
         });
-        let limit = options.max_output_tokens.map(Value::from);
-        json!({ "type": "session.update", "session": with_known(session, [("max_output_tokens", limit)]) })
+        let truncation = options.truncation.map(|Truncation { retention_ratio, post_instructions_tokens }| {
+            let limits = post_instructions_tokens.map(|tokens| json!({ "post_instructions": tokens }));
+            with_known(
+                json!({ "type": "retention_ratio", "retention_ratio": retention_ratio }),
+                [("token_limits", limits)],
+            )
+        });
+        let known = [
+            ("max_output_tokens", options.max_output_tokens.map(Value::from)),
+            ("reasoning", options.reasoning_effort.map(|effort| json!({ "effort": effort.name() }))),
+            ("parallel_tool_calls", options.parallel_tool_calls.map(Value::from)),
+            ("truncation", truncation),
+        ];
+        json!({ "type": "session.update", "session": with_known(session, known) })
     }
 
     /// A response's own instructions replace the session's, so these are repeated.

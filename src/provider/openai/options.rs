@@ -2,7 +2,10 @@
 
 use crate::{
     config::OptionProblem,
-    remote::checks::{self, Checked, within},
+    remote::{
+        checks::{self, Checked, within},
+        effort::Effort,
+    },
 };
 use schemars::JsonSchema;
 use secrecy::SecretString;
@@ -53,6 +56,16 @@ pub(super) struct Options {
     #[serde(default)]
     #[schemars(range(min = 1, max = 4096))]
     pub(super) max_output_tokens: Option<u32>,
+    /// How long the model thinks before it speaks, for models that reason, such as `gpt-realtime-2.1`. Without it the model's own.
+    #[serde(default)]
+    pub(super) reasoning_effort: Option<Effort>,
+    /// Whether the model may call several tools at once, for models that reason. Without it the model's own.
+    #[serde(default)]
+    pub(super) parallel_tool_calls: Option<bool>,
+    /// What the server leaves out of a conversation that no longer fits the model. Without it as little as it must, and that
+    /// again with every answer, so that no answer after it finds its beginning in the vendor's cache.
+    #[serde(default)]
+    pub(super) truncation: Option<Truncation>,
     /// For keys that belong to several organizations.
     #[serde(default)]
     pub(super) organization: Option<String>,
@@ -155,6 +168,19 @@ impl NoiseReduction {
     }
 }
 
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Truncation {
+    /// The share of what fits that is kept when something has to go.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub(super) retention_ratio: f64,
+    /// What may fit beside the instructions, in tokens, where that is to be less than the model bears: each answer is billed
+    /// for all of it.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(super) post_instructions_tokens: Option<u32>,
+}
+
 const fn yes() -> bool {
     true
 }
@@ -207,6 +233,11 @@ impl Checked for Options {
         }
         problems.extend(within("speed", self.speed, 0.25, 1.5));
         problems.extend(within("max_output_tokens", self.max_output_tokens.map(f64::from), 1.0, 4096.0));
+        if let Some(Truncation { retention_ratio, post_instructions_tokens }) = self.truncation {
+            problems.extend(within("truncation.retention_ratio", Some(retention_ratio), 0.0, 1.0));
+            let tokens = post_instructions_tokens.map(f64::from);
+            problems.extend(within("truncation.post_instructions_tokens", tokens, 1.0, 1_000_000.0));
+        }
         problems.extend(checks::session_seconds(self.session_seconds));
         if let TurnDetection::ServerVad { threshold, idle_timeout_ms, .. } = &self.turn_detection {
             problems.extend(within("turn_detection.threshold", *threshold, 0.0, 1.0));

@@ -98,6 +98,8 @@ fn every_option_finds_its_place_in_the_session() {
         "api_key": "k", "voice": "cedar", "speed": 1.25, "max_output_tokens": 900, "noise_reduction": "far_field",
         "transcription": { "model": "gpt-transcribe", "language": "de" },
         "turn_detection": { "type": "semantic_vad", "eagerness": "low" },
+        "reasoning_effort": "low", "parallel_tool_calls": false,
+        "truncation": { "retention_ratio": 0.75, "post_instructions_tokens": 8000 },
     });
     let mut talk = Talk::new(&options, Format::ULAW);
     let (_, replies) = talk.hear(json!({ "type": "session.created", "session": {} }));
@@ -339,10 +341,14 @@ fn all_mistakes_in_the_options_are_found_at_once() {
     let options = json!({
         "api_key": "", "base_url": "https://api.openai.com", "model": "no model", "speed": 3.0,
         "turn_detection": { "type": "server_vad", "threshold": 7 },
+        "truncation": { "retention_ratio": 1.5, "post_instructions_tokens": 0 },
     });
     let problems = (KIND.check)(&options);
     let paths: Vec<&str> = problems.iter().map(|problem| problem.path.as_str()).collect();
-    assert_eq!(paths, ["api_key", "base_url", "model", "speed", "turn_detection.threshold"]);
+    let truncation = ["truncation.retention_ratio", "truncation.post_instructions_tokens"];
+    let rest =
+        ["api_key", "base_url", "model", "speed"].into_iter().chain(truncation).chain(["turn_detection.threshold"]);
+    assert_eq!(paths, Vec::from_iter(rest));
     assert_eq!((KIND.check)(&json!({ "api_key": "k" })), []);
     assert_eq!((KIND.check)(&json!({ "api_key": "k", "modle": "x" })).len(), 1);
 }

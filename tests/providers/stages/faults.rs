@@ -116,6 +116,18 @@ pub async fn a_session_closed_while_a_tool_runs() {
     closes(State::ToolRunning).await;
 }
 
+pub async fn a_session_closed_while_a_filler_is_heard() {
+    tokio::join!(closes(State::Filled), closes(State::Announced));
+}
+
+pub async fn a_session_closed_while_a_consent_text_is_heard() {
+    closes(State::Consent).await;
+}
+
+pub async fn a_session_closed_while_the_caller_types() {
+    closes(State::Typing).await;
+}
+
 pub async fn a_session_closed_while_the_call_is_handed_over() {
     closes(State::HandingOver).await;
 }

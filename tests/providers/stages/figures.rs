@@ -13,6 +13,7 @@ use crate::{
     },
 };
 use futures_util::future::join_all;
+use tempfile::TempDir;
 use tokio::time::sleep;
 
 pub async fn the_latency_that_is_told_is_what_the_caller_hears() {
@@ -39,9 +40,10 @@ async fn priced(stages: &Stages, prices: &str) -> Desk {
 
 /// The model tells tokens; the greeting is none of its answers.
 pub async fn tokens_are_counted_as_they_are_reported_and_priced() {
-    let stages = Stages::start().await;
-    let desk = priced(&stages, &of_tokens()).await;
-    tokens_are_counted_and_priced(&desk, [("input_text", 20), ("output_text", 10)].into()).await;
+    let (stages, records) = (Stages::start().await, TempDir::new().expect("a folder"));
+    let desk = priced(&stages, &of_tokens(&records)).await;
+    let answer = [("input_text", 20), ("output_text", 10)].into();
+    tokens_are_counted_and_priced(&desk, &records, &[(1, answer)]).await;
     stages.listener.is_content();
 }
 

@@ -6,13 +6,14 @@ use super::{
     has_heard, speaks, story,
 };
 use crate::{
-    desk::Desk,
+    clips::EDGES,
+    desk::{Desk, MOMENT, MOMENT_HZ},
     ear::{Caller, Tape},
     faults::is_explained,
     ms,
-    states::{State, UNDECIDED_MAX},
+    states::{KEYS, KEYS_WANTED, State, TYPED, UNDECIDED_MAX, collect_digits},
     support::{
-        stages::{Bit, Stages, model, voice},
+        stages::{Asked, Bit, Reply, Stages, model, voice},
         vendor::{Call, hertz},
     },
     turns::BACKCHANNEL,
@@ -24,9 +25,11 @@ use std::{ops::Range, time::Duration};
 const CARRIED_ON: Duration = ms(5_000);
 /// A greeting that is still being heard when a sound over it was decided.
 const LONG: Duration = ms(4_000);
+
 /// The listener that fails has written down a turn before it does.
 pub fn is_understood(state: State) -> bool {
-    matches!(state, State::Thinking | State::AgentSpeaking | State::ToolRunning | State::HandingOver)
+    let has_asked = matches!(state, State::Thinking | State::Filled | State::AgentSpeaking | State::HandingOver);
+    has_asked || matches!(state, State::ToolRunning | State::Announced | State::Typing)
 }
 
 pub struct Scene {
@@ -41,50 +44,29 @@ pub struct Scene {
 pub async fn call_in(state: State) -> Scene {
     let (stages, deputy) = (Stages::start().await, deputy().await);
     prepare(state, &stages);
-    let billing = if state == State::HandingOver { "provider: second" } else { "" };
-    let pipelines = [("first", &stages), ("second", &deputy)];
-    let more = "fallbacks: [second]\nlimits: { agent_silence: 4s }\nturns: { min_speech: 560ms }";
-    let desk = Desk::of_pipelines_with_another_context(&pipelines, more, billing).await;
-    let greeted = !matches!(state, State::Greeting | State::Undecided | State::Aside);
-    let caller = if greeted { called(&desk).await } else { desk.call().await };
-    if !greeted {
-        caller.hears(hertz(1), ms(600)).await;
-    }
-    match state {
-        State::Greeting | State::Idle => {}
-        State::CallerSpeaking => {
-            caller.speaks().await;
-            let half_a_second = |said: &Range<Duration>| said.end - said.start >= ms(500);
-            caller.until("the caller speaks", |tape| tape.said.last().is_some_and(half_a_second)).await;
+    // The caller is asked for a moment before a service counts as slow.
+    let quiet = if matches!(state, State::Filled | State::Announced) { ", quiet: 700ms" } else { "" };
+    let more = format!(
+        "fallbacks: [second]\nlimits: {{ agent_silence: 4s{quiet} }}\nturns: {{ min_speech: 560ms }}\n{}",
+        state.lines()
+    );
+    let desk = Desk::open_pipelines(&[("first", &stages), ("second", &deputy)], state.setting(&more)).await;
+    let caller = match state {
+        State::Greeting | State::Undecided | State::Aside => {
+            let caller = desk.call().await;
+            caller.hears(hertz(1), ms(600)).await;
+            caller
         }
-        State::Thinking => {
-            speaks(&caller).await;
-            stages.model.is_asked(1).await;
-            let understood = "offhook_stage_requests_total{kind=\"deepgram_listen\",outcome=\"done\"";
-            desk.counts(understood, 1.0).await;
+        State::Consent => {
+            let caller = desk.call().await;
+            caller.hears(MOMENT_HZ, ms(300)).await;
+            caller
         }
-        State::AgentSpeaking => {
-            let said = speaks(&caller).await;
-            caller.hears_from(said.end, hertz(1), ms(600)).await;
-        }
-        State::Undecided | State::Aside => {
-            match state {
-                State::Aside => caller.says(BACKCHANNEL).await,
-                _ => caller.speaks().await,
-            }
-            is_paused(&caller).await;
-        }
-        State::ToolRunning => {
-            desk.service.holds(true);
-            speaks(&caller).await;
-            desk.service.wait_requests(1).await;
-        }
-        State::HandingOver => {
-            speaks(&caller).await;
-            desk.counts("offhook_tool_calls_total{outcome=\"done\",tool=\"to_billing\"", 1.0).await;
-        }
-    }
-    Scene { state, stages, deputy, desk, caller }
+        _ => called(&desk).await,
+    };
+    let scene = Scene { state, stages, deputy, desk, caller };
+    scene.comes_there().await;
+    scene
 }
 
 /// The agent is paused for what the caller has begun to say.
@@ -102,12 +84,16 @@ fn prepare(state: State, stages: &Stages) {
         State::Undecided | State::Aside => {
             stages.voice.answers(|asked| voice::speaks_slowly(asked, hertz(1), LONG));
         }
-        State::ToolRunning => stages.model.answers(calls_once),
-        State::Thinking => stages.model.answers(|_| {
-            let mut answer = model::says("A tone.");
-            answer.bits.insert(0, Bit::Wait(ms(700)));
-            answer
-        }),
+        State::ToolRunning | State::Announced => stages.model.answers(calls_once),
+        State::Thinking | State::Filled => {
+            let thinks = if state == State::Filled { ms(1_200) } else { ms(700) };
+            stages.model.answers(move |_| {
+                let mut answer = model::says("A tone.");
+                answer.bits.insert(0, Bit::Wait(thinks));
+                answer
+            });
+        }
+        State::Typing => stages.model.answers(asks_for_keys),
         State::HandingOver => {
             let call = Call { id: "call_0000000000000001".into(), name: "to_billing".into(), arguments: json!({}) };
             stages.model.answers(move |_| {
@@ -118,11 +104,71 @@ fn prepare(state: State, stages: &Stages) {
             let length = |number| if number == 1 { ms(1_000) } else { ms(3_000) };
             stages.voice.answers(move |asked| voice::speaks_slowly(asked, hertz(1), length(asked.number)));
         }
-        State::Idle | State::CallerSpeaking => {}
+        State::Consent | State::Idle | State::CallerSpeaking => {}
+        State::RollingOver => unreachable!("a pipeline's session has no end"),
     }
 }
 
+/// Calls the tool that waits for keys, and puts its question when that is ordered.
+fn asks_for_keys(asked: &Asked) -> Reply {
+    let is_ordered = asked.said_by("system").concat().contains(KEYS_WANTED);
+    let has_keys = !asked.results().is_empty();
+    if is_ordered || has_keys { model::says("There it is.") } else { model::calls(&[collect_digits()]) }
+}
+
 impl Scene {
+    /// From the greeting on.
+    async fn comes_there(&self) {
+        let Self { stages, desk, caller, .. } = self;
+        match self.state {
+            State::Greeting | State::Idle | State::RollingOver => {}
+            State::Consent => stages.listener.until_session(1, "listens", |seen| seen.set_up.is_some()).await,
+            State::CallerSpeaking => {
+                caller.speaks().await;
+                let half_a_second = |said: &Range<Duration>| said.end - said.start >= ms(500);
+                caller.until("the caller speaks", |tape| tape.said.last().is_some_and(half_a_second)).await;
+            }
+            State::Thinking | State::Filled => {
+                let said = speaks(caller).await;
+                stages.model.is_asked(1).await;
+                let understood = "offhook_stage_requests_total{kind=\"deepgram_listen\",outcome=\"done\"";
+                desk.counts(understood, 1.0).await;
+                if self.state == State::Filled {
+                    caller.hears_from(said.end, MOMENT_HZ, ms(300)).await;
+                }
+            }
+            State::AgentSpeaking => {
+                let said = speaks(caller).await;
+                caller.hears_from(said.end, hertz(1), ms(600)).await;
+            }
+            State::Undecided | State::Aside => {
+                match self.state {
+                    State::Aside => caller.says(BACKCHANNEL).await,
+                    _ => caller.speaks().await,
+                }
+                is_paused(caller).await;
+            }
+            State::ToolRunning | State::Announced => {
+                desk.service.holds(true);
+                let said = speaks(caller).await;
+                desk.service.wait_requests(1).await;
+                if self.state == State::Announced {
+                    caller.hears_from(said.end, MOMENT_HZ, ms(300)).await;
+                }
+            }
+            State::Typing => {
+                let said = speaks(caller).await;
+                caller.hears_from(said.end, hertz(1), ms(900)).await;
+                caller.hears_nothing_for(ms(300)).await;
+                caller.types(&KEYS[..TYPED]).await;
+            }
+            State::HandingOver => {
+                speaks(caller).await;
+                desk.counts("offhook_tool_calls_total{outcome=\"done\",tool=\"to_billing\"", 1.0).await;
+            }
+        }
+    }
+
     /// The caller hears what was being said as if nothing had happened, goes on, and is answered; and so is the turn
     /// after that.
     pub async fn goes_on(&self, what: &str) {
@@ -130,7 +176,8 @@ impl Scene {
         let since = match self.state {
             State::Idle => speaks(caller).await.end,
             State::CallerSpeaking | State::Undecided => caller.has_spoken().await.end,
-            State::Thinking => caller.look(last),
+            State::Thinking | State::Filled => caller.look(last),
+            State::Consent => self.is_greeted_behind_it(what).await,
             State::Greeting | State::AgentSpeaking => {
                 self.says_it_all(caller.look(last), ms(1_900)).await;
                 caller.hears_nothing_for(ms(300)).await;
@@ -144,15 +191,22 @@ impl Scene {
                 assert_eq!(self.desk.metric("offhook_false_alarms_total"), 1.0, "{what}: {}", story(caller));
                 speaks(caller).await.end
             }
-            State::ToolRunning => {
+            State::ToolRunning | State::Announced => {
                 let failed = caller.now();
                 caller.until("the tool takes its time", |tape| tape.now() > failed + ms(3_000)).await;
                 self.desk.service.holds(false);
                 failed
             }
+            State::Typing => {
+                let failed = caller.now();
+                caller.types(&KEYS[TYPED..]).await;
+                failed
+            }
             State::HandingOver => self.says_it_all(caller.look(last), ms(2_900)).await,
+            State::RollingOver => unreachable!("a pipeline's session has no end"),
         };
         self.is_answered(what, since).await;
+        self.speaks_for_itself(what);
         if matches!(self.state, State::CallerSpeaking | State::Undecided) {
             has_heard(what, &self.stages.listener, 2, caller);
         }
@@ -165,6 +219,41 @@ impl Scene {
         assert!(told, "{what}: {asked:#?}");
         if self.state == State::HandingOver {
             assert_eq!(self.desk.engine.calls().view().active[0].call.context, "billing", "{what}");
+        }
+    }
+
+    /// The consent text is heard to its end and then the greeting, and the caller speaks; until when.
+    async fn is_greeted_behind_it(&self, what: &str) -> Duration {
+        let caller = &self.caller;
+        caller.hears(hertz(1), ms(900)).await;
+        caller.hears_nothing_for(ms(300)).await;
+        let notice = caller.look(|tape| {
+            let greeting = tape.first_of(hertz(1), ms(0)).expect("heard");
+            tape.seamless(MOMENT_HZ, ms(0)..greeting)
+        });
+        assert!((MOMENT..=MOMENT + ms(20)).contains(&notice), "{what}: {notice:?} of it; {}", story(caller));
+        speaks(caller).await.end
+    }
+
+    /// What the engine says itself is heard as if nothing had happened, and once; and what was typed is one entry.
+    fn speaks_for_itself(&self, what: &str) {
+        let caller = &self.caller;
+        let purpose = match self.state {
+            State::Filled => "{purpose=\"filler\"}",
+            // The model may have been waited for before the tool was.
+            State::Announced => "",
+            State::Consent => "{purpose=\"notice\"}",
+            State::Typing => {
+                let results = self.stages.model.asked().pop().expect("asked").results();
+                return assert!(results.iter().any(|(_, told)| told.contains(KEYS)), "{what}: {results:?}");
+            }
+            _ => return,
+        };
+        let sentences = self.desk.metric(&format!("offhook_sentences_total{purpose}"));
+        assert_eq!(sentences, 1.0, "{what}: {purpose}; {}", story(caller));
+        if self.state == State::Announced {
+            let heard = caller.look(|tape| tape.time_of(MOMENT_HZ, ms(0)));
+            assert!(heard >= MOMENT - EDGES, "{what}: {heard:?} of the sentence; {}", story(caller));
         }
     }
 

@@ -1,7 +1,10 @@
 //! Deepgram Voice Agent on the wire, from the server's side.
 
 use super::{Call, Dialect, End, Failure, Heard, Saying, SetUp};
-use offhook::audio::{Encoding, Format};
+use offhook::{
+    audio::{Encoding, Format},
+    call::CallerTurn,
+};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,6 +15,8 @@ use tokio_tungstenite::tungstenite::{Message, protocol::CloseFrame};
 #[derive(Default)]
 pub struct Deepgram {
     set_up: bool,
+    /// Flux, which can be told the end of a turn.
+    flux: bool,
     /// Calls that wait for an answer: id and name.
     open: BTreeMap<String, String>,
     /// Responses whose audio has begun.
@@ -35,6 +40,9 @@ impl Dialect for Deepgram {
             other => other.usual_loss(),
         }
     }
+
+    const END_OF_TURN: Option<&'static str> = Some("ForceEndTurn");
+    const FINDS_BEGINNINGS: bool = true;
 
     const ANSWERS_RESULTS: bool = true;
 
@@ -61,6 +69,7 @@ impl Dialect for Deepgram {
         let heard = match &*kind {
             "Settings" if !self.set_up => self.settings(&message),
             "KeepAlive" if members(&["type"]) => Some(vec![Heard::Other]),
+            "ForceEndTurn" if members(&["type"]) && self.flux => Some(vec![Heard::Turn(CallerTurn::Ended)]),
             "UpdatePrompt" if members(&["type", "prompt"]) => word("prompt")
                 .map(|prompt| vec![Heard::Told(prompt), Heard::Reply(vec![text(json!({ "type": "PromptUpdated" }))])]),
             "InjectAgentMessage" if members(&["type", "message", "behavior"]) => {
@@ -142,7 +151,13 @@ impl Deepgram {
         };
         let (hears, speaks) = (format("input")?, format("output")?);
         self.set_up = message["audio"]["output"]["container"] == "none";
-        self.set_up.then(|| vec![Heard::SetUp(SetUp { hears, speaks, detects: true })])
+        let listener = &message["agent"]["listen"]["provider"];
+        self.flux = listener["version"] == "v2";
+        // A listener that is never certain enough leaves the end to the client, unless it may think ahead or grows tired first.
+        let uncertain = listener["eot_threshold"] == 1.0;
+        let patient = listener.get("eager_eot_threshold").is_none() && listener["eot_timeout_ms"] == 60_000;
+        let detects = !(self.flux && uncertain && patient);
+        self.set_up.then(|| vec![Heard::SetUp(SetUp { hears, speaks, detects })])
     }
 
     /// With the last open answer the agent goes on by itself.

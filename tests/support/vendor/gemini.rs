@@ -3,9 +3,12 @@
 
 use super::{Call, Dialect, End, Failure, Heard, Opening, Saying, SetUp};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use offhook::{audio::Format, call::CallerTurn};
+use offhook::{audio::Format, call::CallerTurn, tool::asks_the_caller};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+};
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::{Message, protocol::CloseFrame};
 
@@ -32,6 +35,8 @@ pub struct Gemini {
     heard_at: Option<Instant>,
     /// Names of calls that want an answer.
     open: BTreeMap<String, String>,
+    /// Tools that the model does not wait for.
+    talks_on: BTreeSet<String>,
 }
 
 impl Dialect for Gemini {
@@ -147,9 +152,13 @@ impl Gemini {
         if std::mem::replace(&mut self.set_up, true) || *modalities != json!(["AUDIO"]) || !needed {
             return Heard::Violation(format!("a set-up like {setup}"));
         }
-        let tools = setup["tools"][0]["functionDeclarations"].as_array();
-        if tools.is_some_and(|tools| tools.iter().any(|tool| tool["behavior"] != "BLOCKING")) {
-            return Heard::Violation("a tool that a model of this kind would not wait for".into());
+        for tool in setup["tools"][0]["functionDeclarations"].as_array().into_iter().flatten() {
+            let name = tool["name"].as_str().unwrap_or_default();
+            match tool["behavior"].as_str() {
+                Some("BLOCKING") if !asks_the_caller(name) => {}
+                Some("NON_BLOCKING") if asks_the_caller(name) => drop(self.talks_on.insert(name.to_owned())),
+                other => return Heard::Violation(format!("{name} with a behaviour of {other:?}")),
+            }
         }
         self.told_turns = setup["realtimeInputConfig"]["automaticActivityDetection"]["disabled"] == true;
         Heard::SetUp(SetUp { hears: Format::SLIN16, speaks: Format::SLIN24, detects: !self.told_turns })
@@ -184,7 +193,9 @@ impl Gemini {
     fn user_turn(&mut self, content: &Value) -> Vec<Heard> {
         let turn = &content["turns"][0];
         let complete = content["turnComplete"] == true && turn["role"] == "user";
-        if !complete || !self.open.is_empty() {
+        // One that is spoken to takes back the calls that it waits for.
+        let held = self.open.values().any(|name| !self.talks_on.contains(name));
+        if !complete || held {
             return vec![Heard::Violation(format!("a turn like {content}, with {} open calls", self.open.len()))];
         }
         let texts = turn["parts"].as_array().into_iter().flatten().filter_map(|part| part["text"].as_str());
@@ -198,7 +209,7 @@ impl Gemini {
 
     /// With the last answer the model speaks by itself.
     fn answers(&mut self, answers: &Value) -> Vec<Heard> {
-        let mut heard = Vec::new();
+        let (mut heard, mut silent) = (Vec::new(), true);
         for answer in answers["functionResponses"].as_array().into_iter().flatten() {
             let id = answer["id"].as_str().unwrap_or_default();
             let named = self.open.remove(id).is_some_and(|name| answer["name"] == *name);
@@ -208,8 +219,9 @@ impl Gemini {
                 heard.push(Heard::Violation(format!("an answer like {answer}")));
             }
             heard.push(Heard::ToolResult { id: id.to_owned(), output });
+            silent &= answer["scheduling"] == "SILENT";
         }
-        if self.open.is_empty() {
+        if self.open.is_empty() && !silent {
             heard.push(Heard::WantsSpeech { text: None });
         }
         heard

@@ -1,13 +1,13 @@
 //! One session of any vendor: the scenario on one side, a dialect on the other.
 
-use super::{Asides, Call, Dialect, Heard, LATE_HZ, Opening, Order, Saying, Seen, SetUp, Shared, hertz};
-use crate::support::{audio::samples_of, openai_server::tone, own_net};
+use super::{Asides, Call, Dialect, Heard, LATE_HZ, Opening, Order, Saying, Seen, SetUp, Shared, ear::Ear, hertz};
+use crate::support::{openai_server::tone, own_net};
 use futures_util::{
     SinkExt as _, StreamExt as _,
     stream::{SplitSink, SplitStream},
 };
 use offhook::{
-    audio::{Activity, ActivityDetector, FRAME},
+    audio::{Activity, FRAME},
     call::CallerTurn,
 };
 use std::{collections::VecDeque, sync::Arc, time::Duration};
@@ -134,16 +134,8 @@ struct Answer {
     next_at: Instant,
 }
 
-/// The vendor's own detection of the caller's voice, on the time of the audio.
-struct Ear {
-    detector: ActivityDetector,
-    clock: std::time::Instant,
-    rest: Vec<u8>,
-}
-
 impl<D: Dialect> Session<D> {
     fn new(number: usize, sink: SplitSink<WebSocketStream<TcpStream>, Message>, shared: Arc<Shared>) -> Self {
-        let detector = ActivityDetector::new(-40.0, Duration::from_millis(60), Duration::from_millis(300));
         Self {
             number,
             dialect: D::default(),
@@ -157,7 +149,7 @@ impl<D: Dialect> Session<D> {
             utterances: 0,
             waiting: VecDeque::new(),
             thinks_until: Instant::now(),
-            ear: Ear { detector, clock: Instant::now().into_std(), rest: Vec::new() },
+            ear: Ear::new(),
             held: Vec::new(),
             mute: false,
             thinks: false,
@@ -298,6 +290,13 @@ impl<D: Dialect> Session<D> {
             Heard::Turn(CallerTurn::MayBegin | CallerTurn::WasNone | CallerTurn::MayEnd | CallerTurn::GoesOn) => {
                 self.shared.violation(self.number, "half a turn".into())
             }
+            Heard::Turn(CallerTurn::Ended) if D::FINDS_BEGINNINGS => {
+                if self.ear.end_turn() {
+                    self.note(|seen| seen.turns_ended += 1);
+                    self.understood().await;
+                    self.wish().await;
+                }
+            }
             Heard::Turn(CallerTurn::Ended) => {
                 self.note(|seen| seen.turns_ended += 1);
                 self.understood().await;
@@ -336,26 +335,23 @@ impl<D: Dialect> Session<D> {
     async fn caller(&mut self, audio: Vec<u8>) {
         let Some(SetUp { hears, detects, .. }) = self.set_up.clone() else { return };
         self.note(|seen| seen.audio.extend_from_slice(&audio));
-        if !detects {
+        if !detects && !D::FINDS_BEGINNINGS {
             return;
         }
-        self.ear.rest.extend_from_slice(&audio);
-        let whole = self.ear.rest.len() / hears.frame_bytes() * hears.frame_bytes();
-        let frames: Vec<u8> = self.ear.rest.drain(..whole).collect();
-        for frame in frames.chunks_exact(hears.frame_bytes()) {
-            self.ear.clock += FRAME;
-            match self.ear.detector.push(&samples_of(frame, hears), self.ear.clock) {
-                Some(Activity::Started) => self.caller_began().await,
-                Some(Activity::Stopped) => {
+        for activity in self.ear.hear(&audio, hears) {
+            match activity {
+                Activity::Started if detects || !self.ear.turn => self.caller_began().await,
+                Activity::Stopped if detects => {
                     self.caller_ended(self.shared.scenario.caller_words).await;
                     self.wish().await;
                 }
-                None => {}
+                _ => {}
             }
         }
     }
 
     async fn caller_began(&mut self) {
+        self.ear.turn = true;
         self.utterances += 1;
         self.note(|seen| seen.turns_begun += 1);
         self.say(&Saying::CallerSpeechStarted { utterance: self.utterances }).await;
