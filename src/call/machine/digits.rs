@@ -157,11 +157,15 @@ impl CallMachine {
         let outcome = if count < plan.min {
             ToolOutcome::failed(ToolError::Validation, format!("The caller typed {count} digits, too few."))
         } else {
+            // What the agent needs is in the message as well: some are told no data.
             match plan.purpose {
-                DigitPurpose::Plain => ToolOutcome::done("The caller has typed it.", json!({ "digits": digits })),
+                DigitPurpose::Plain => {
+                    ToolOutcome::done(format!("The caller has typed {digits}."), json!({ "digits": digits }))
+                }
                 DigitPurpose::Secure => {
                     let handle = self.policy.keep_secret(digits.into());
-                    let message = "The caller has typed it. Pass the handle on where the digits are needed.";
+                    let message =
+                        format!("The caller has typed it. Pass the handle {handle} on where the digits are needed.");
                     ToolOutcome::done(message, json!({ "handle": handle, "count": count }))
                 }
                 DigitPurpose::Pin => {
