@@ -69,6 +69,21 @@ fn an_answer_that_was_cut_off_is_gone_on_with() {
     assert!(told.iter().any(|(text, reply)| text.contains("interrupted") && *reply == Reply::Wanted), "{told:?}");
 }
 
+/// The caller hears who is on the line, and not how something goes on that they have not heard begin.
+#[test]
+fn a_greeting_of_which_nothing_was_heard_is_given_by_the_next_agent() {
+    let clips = Clips { notice: Some(spoken("This call is recorded.", NOTICE)), ..clips() };
+    let mut stage = Stage::speaking(AGENT, rules(), clips);
+    stage.agent(AgentEvent::Ready).leg(LegEvent::Up).after(200);
+    lost(&mut stage).after(100);
+    ready(&mut stage).after(100);
+    let greets = |command: &&AgentCommand| matches!(command, AgentCommand::Greet { .. });
+    assert_eq!(stage.commands().iter().filter(|command| greets(command)).count(), 2);
+    assert!(stage.told().iter().all(|(_, reply)| *reply == Reply::NotNow), "{:?}", stage.told());
+    stage.reply("hello", 500).after(1_500);
+    assert_eq!((stage.heard(NOTICE).len(), stage.voice_ms()), (30, 500));
+}
+
 #[test]
 fn silence_while_another_agent_is_dialled_is_never_longer_than_its_bound() {
     let mut stage = Stage::greeted();

@@ -1,6 +1,6 @@
 //! A caller on the way to somebody else: what is heard meanwhile, on both sides, and the ways back.
 
-use crate::stage::{AGENT, APOLOGY, Stage, clips, rules, spoken};
+use crate::stage::{AGENT, APOLOGY, MOMENT, Stage, clips, rules, spoken};
 use bytes::Bytes;
 use offhook::{
     audio::{Clip, Format, RingBack, RingTone},
@@ -107,6 +107,19 @@ fn music_ends_when_somebody_answers_and_makes_place_for_the_apology() {
     let music = nobody.heard(0x41).len();
     nobody.after(1_000);
     assert_eq!((nobody.heard(0x41).len(), nobody.heard(APOLOGY).len()), (music, 30));
+}
+
+/// However long it rang.
+#[test]
+fn a_caller_who_is_back_with_the_agent_is_asked_for_a_moment_as_late_as_any_other() {
+    let mut stage = Stage::speaking(AGENT, rules(), clips());
+    stage.leg(LegEvent::Up).agent(AgentEvent::Ready);
+    let mut stage = on_the_way(stage);
+    stage.leg(LegEvent::Ringing).after(5_000).leg(LegEvent::TransferFailed(TransferFault::NoAnswer));
+    let back = stage.elapsed();
+    stage.after(3_000);
+    let asked = stage.heard(MOMENT)[0] - back;
+    assert!(asked >= rules().quiet_max, "{asked:?}");
 }
 
 /// A call whose agent is lost while its destination rings.

@@ -272,6 +272,9 @@ impl CallMachine {
             self.greet(now, out);
         } else if self.give_unanswered_turn(now, out) {
             // The agent hears what the last one did not answer.
+        } else if self.greeting_underway && !self.has_spoken {
+            // The last one was asked to greet, and nothing of that was heard.
+            self.greet(now, out);
         } else if (owed || late) && !self.manners.asks {
             self.tell(GO_ON, now, out);
         }

@@ -88,7 +88,9 @@ impl Waiting {
 impl CallMachine {
     /// Keeps the clock of the silence, and arms the timer while a sentence would be right.
     pub(super) fn await_filler(&mut self, now: Instant) {
-        if self.track.is_empty() && !self.waiting.caller_speaks {
+        // While it rings, the caller hears that.
+        let rings = matches!(self.phase, Phase::Transferring(_));
+        if self.track.is_empty() && !self.waiting.caller_speaks && !rings {
             self.waiting.silent_since.get_or_insert(now);
         } else {
             self.waiting.silent_since = None;
