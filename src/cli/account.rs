@@ -31,20 +31,20 @@ enum Action {
         #[arg(long)]
         role: Role,
         #[command(flatten)]
-        password: Password,
+        password: NewPassword,
     },
     /// Give an account another password, which logs it out everywhere.
     Password {
         name: String,
         #[command(flatten)]
-        password: Password,
+        password: NewPassword,
     },
     /// Delete an account, which logs it out everywhere.
     Remove { name: String },
 }
 
 #[derive(Args)]
-struct Password {
+struct NewPassword {
     /// Read the password from standard input; without this, a random one is made and told.
     #[arg(long)]
     stdin: bool,
@@ -96,7 +96,7 @@ fn act(arguments: &AccountArguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Password {
+impl NewPassword {
     /// The password, and whether it was made here.
     fn get(&self) -> anyhow::Result<(String, bool)> {
         if !self.stdin {

@@ -15,6 +15,7 @@ use offhook::{
     call::{Note, Speaker},
     config::Config,
     engine::{CallNote, Engine},
+    http::Accounts,
     telemetry::Metrics,
 };
 use std::{
@@ -103,6 +104,10 @@ async fn demo(arguments: &DemoArguments, config: Config, id: Uuid) -> anyhow::Re
     if arguments.keep {
         let mut stop = serve::Stop::new()?;
         serve::welcome(&accounts, engine.http_addr());
+        if Accounts::new(&accounts).list().is_ok_and(|all| all.is_empty()) {
+            let file = accounts.display();
+            println!("Nobody can log in yet; make an account: offhook account add NAME --role admin --accounts {file}");
+        }
         println!("The engine stays up: http://{}/  (Ctrl-C ends it)", engine.http_addr());
         stop.asked().await;
     }

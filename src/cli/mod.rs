@@ -153,3 +153,15 @@ fn check(file: &std::path::Path) -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    /// The parser looks at a command when somebody types it, and only in a debug build.
+    #[test]
+    fn every_command_can_be_typed() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,7 +1,7 @@
 //! What a call leaves to be sent, and its sending when the call is over.
 
 use crate::{
-    call::{Delivery, Note},
+    call::{Delivery, Note, Speaker},
     config::{Config, Context},
     facts::CallFacts,
     outbound::mail::{Letter, Line, Mailer, Transcript},
@@ -17,6 +17,8 @@ const DELIVERIES_MAX: usize = 8;
 pub(super) struct Post {
     deliveries: Vec<Letterbox>,
     transcript: Transcript,
+    /// How much was heard of an answer whose words are not told yet.
+    interrupted: Option<Duration>,
 }
 
 /// A delivery with the mailbox of the context whose agent asked for it.
@@ -51,8 +53,14 @@ impl Post {
     }
 
     pub fn note(&mut self, at: Duration, note: &Note) {
-        if let Note::Said { speaker, text } = note {
-            self.transcript.push(Line { at, speaker: *speaker, text: text.clone() });
+        match note {
+            Note::Said { speaker, text } => {
+                // The words of an answer may come when it is cut short already; those of the caller belong to the next one.
+                let heard = self.interrupted.take().filter(|_| *speaker == Speaker::Agent);
+                self.transcript.push(Line { heard, ..Line::new(at, *speaker, text.clone()) });
+            }
+            Note::BargeIn { heard } if !self.transcript.interrupt(*heard) => self.interrupted = Some(*heard),
+            _ => {}
         }
     }
 
@@ -79,6 +87,26 @@ impl Post {
 mod tests {
     use super::*;
     use crate::{config, provider};
+
+    /// Whoever reads it, a person or the next agent, must not believe that all of an answer was heard.
+    #[test]
+    fn an_answer_that_was_interrupted_says_how_much_of_it_was_heard() {
+        let said = |speaker, text: &str| Note::Said { speaker, text: text.to_owned().into() };
+        let interrupted = Note::BargeIn { heard: Duration::from_millis(2_140) };
+        let agent = said(Speaker::Agent, "We are open until six, and");
+        let caller = said(Speaker::Caller, "On Sunday?");
+        let next = said(Speaker::Agent, "No.");
+        for notes in [[&agent, &interrupted, &caller, &next], [&interrupted, &agent, &caller, &next]] {
+            let mut post = Post::default();
+            notes.iter().for_each(|note| post.note(Duration::ZERO, note));
+            let remarks: Vec<String> = post.transcript.lines().iter().map(Line::remark).collect();
+            assert_eq!(remarks, [" [interrupted: the first 2.1 s were heard]", "", ""]);
+        }
+        // One whose words nobody told is none of the next one's.
+        let mut post = Post::default();
+        [&interrupted, &caller, &next].into_iter().for_each(|note| post.note(Duration::ZERO, note));
+        assert!(post.transcript.lines().iter().all(|line| line.heard.is_none()));
+    }
 
     /// A message goes to the mailbox of the agent that took it, whoever has the call when it ends.
     #[test]

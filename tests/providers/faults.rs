@@ -11,11 +11,13 @@ use crate::{
     states::{KEYS, NOTICES, STATES, Scene, State, TYPED, UNDECIDED_MAX, WAITS, call_in},
     support::{
         own_net,
-        vendor::{Dialect, End, Failure, Order, Saying, Scenario, Seen, Vendor, hertz},
+        vendor::{Call, Dialect, End, Failure, Order, Saying, Scenario, Seen, Vendor, hertz},
     },
     turns::HICCUP,
 };
 use futures_util::future::join_all;
+use offhook::call::EndReason;
+use serde_json::json;
 use std::{ops::Range, time::Duration};
 use tokio::task::spawn_blocking;
 
@@ -218,6 +220,61 @@ pub async fn a_session_closed_while_the_call_is_handed_over<D: Dialect>() {
 
 pub async fn a_session_closed_while_the_next_one_is_set_up<D: Dialect>() {
     closes::<D>(State::RollingOver).await;
+}
+
+/// It was asked to greet, and the caller has heard nothing of that.
+pub async fn a_session_closed_before_its_greeting_is_heard<D: Dialect>() {
+    let orders = CODES.map(|code| Order::Close(code, "")).into_iter().chain([Order::Drop]);
+    join_all(orders.map(is_greeted_by_the_next::<D>)).await;
+}
+
+async fn is_greeted_by_the_next<D: Dialect>(order: Order) {
+    let (what, loss) = (format!("{order:?} before the greeting"), loss::<D>(&order));
+    let vendor = Vendor::start::<D>(Scenario { thinks: ms(300), ..Scenario::default() }).await;
+    let desk = Desk::of(&vendor).await;
+    let caller = desk.call().await;
+    vendor.until_session(1, "is to greet", |seen| !seen.wishes.is_empty()).await;
+    vendor.order(1, order);
+    caller.hears(hertz(2), ms(900)).await;
+    let begun = caller.look(|tape| tape.first_of(hertz(2), ms(0))).expect("waited for");
+    is_explained(&what, &caller, ms(0)..begun);
+    let first = caller.look(|tape| tape.time_of(hertz(1), ms(0)));
+    assert_eq!(first, ms(0), "{what}: nothing of the first one's");
+    assert_eq!(vendor.of(2, |seen| seen.wishes.clone()), vendor.of(1, |seen| seen.wishes.clone()), "{what}");
+    assert_eq!(
+        desk.metric(&format!("offhook_agent_losses_total{{loss=\"{loss}\",provider=\"first\"}}")),
+        1.0,
+        "{what}"
+    );
+    assert_eq!(desk.recoveries("took_over", "first"), 1.0, "{what}");
+    desk.ends_with(&caller).await;
+    vendor.is_content();
+}
+
+/// The agent has ended the call, and its last words are being heard: nobody is needed for that any more.
+pub async fn a_session_closed_while_the_agent_says_goodbye<D: Dialect>() {
+    let orders = CODES.map(|code| Order::Close(code, "")).into_iter().chain([Order::Drop]);
+    join_all(orders.map(is_heard_out::<D>)).await;
+}
+
+async fn is_heard_out<D: Dialect>(order: Order) {
+    let what = format!("{order:?} in a goodbye");
+    let goodbye = ms(3_000);
+    let vendor = Vendor::start::<D>(Scenario::answers(goodbye)).await;
+    let desk = Desk::of(&vendor).await;
+    let caller = desk.call().await;
+    caller.hears(hertz(1), ms(600)).await;
+    let call = Call { id: "call_0000000000000001".into(), name: "hangup_call".into(), arguments: json!({}) };
+    vendor.order(1, Order::Call(vec![call]));
+    desk.counts("offhook_tool_calls_total{outcome=\"done\",tool=\"hangup_call\"", 1.0).await;
+    vendor.order(1, order);
+    caller.is_hung_up_on().await;
+    let (ended, story) = (desk.end_reason().await, caller.look(|tape| format!("{tape:?}")));
+    assert_eq!(ended, EndReason::AgentHungUp, "{what}: {story}");
+    let (heard, apology) = caller.look(|tape| (tape.time_of(hertz(1), ms(0)), tape.time_of(APOLOGY_HZ, ms(0))));
+    assert!(heard >= goodbye - ms(40) && apology < APOLOGY_MIN, "{what}: {heard:?} of the last words; {story}");
+    assert_eq!(vendor.sessions(), 1, "{what}: nobody takes over a call that has ended");
+    vendor.is_content();
 }
 
 pub async fn a_connection_that_breaks_without_a_word<D: Dialect>() {

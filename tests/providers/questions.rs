@@ -5,11 +5,13 @@ use crate::{
     ear::{Caller, Tape, audible_frames},
     failover::{converse, is_told},
     ms,
+    openings::CODES,
     support::{
         audio::{Sound, built_in_voice, samples_of},
         vendor::{Call, Dialect, Order, Scenario, Vendor, hertz},
     },
 };
+use futures_util::future::join_all;
 use offhook::audio::Format;
 use serde_json::json;
 use std::{ops::Range, sync::LazyLock, time::Duration};
@@ -175,9 +177,14 @@ pub async fn a_yes_into_a_question_before_a_tool_does_not_count<D: Dialect>() {
 
 /// The question is heard to its end; the next agent knows of it, and who has answered is not asked again.
 pub async fn a_yes_to_a_question_counts_though_its_agent_is_lost<D: Dialect>() {
+    let orders = CODES.map(|code| Order::Close(code, "")).into_iter().chain([Order::Drop]);
+    join_all(orders.map(counts_though_lost::<D>)).await;
+}
+
+async fn counts_though_lost<D: Dialect>(order: Order) {
     let (vendor, desk, caller, since) = asked::<D>(YES).await;
     question_begins(&caller, since).await;
-    vendor.order(1, Order::Drop);
+    vendor.order(1, order);
     hears_question(&caller, since).await;
     vendor.until_session(2, "is set up", |seen| seen.set_up.is_some()).await;
     vendor.until_session(2, "knows of the question", is_told(QUESTION)).await;

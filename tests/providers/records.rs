@@ -18,8 +18,9 @@ use tokio::sync::Notify;
 /// One answer; three of them are more than an agent is told as they were said.
 const AGENTS_WORDS: usize = 3_000;
 
+/// Most of the words are directions to the voice: so many could not be spoken in the time that the answer takes.
 fn talkative() -> Scenario {
-    let agent_words = "We open at nine. ".repeat(AGENTS_WORDS / 17).leak();
+    let agent_words = format!("We open at nine.{}", " [slowly]".repeat(AGENTS_WORDS / 9)).leak();
     Scenario { agent_words, ..Scenario::answers(ms(800)) }
 }
 

@@ -72,6 +72,8 @@ macro_rules! every {
             faults::a_session_closed_while_the_caller_types
             faults::a_session_closed_while_the_call_is_handed_over
             faults::a_session_closed_while_the_next_one_is_set_up
+            faults::a_session_closed_before_its_greeting_is_heard
+            faults::a_session_closed_while_the_agent_says_goodbye
             faults::a_connection_that_breaks_without_a_word
             faults::a_connection_that_is_half_open
             faults::a_vendor_that_falls_silent

@@ -82,6 +82,8 @@ pub trait Dialect: Default + Send + 'static {
     }
     /// The vendor does not say that an answer is complete: where no more of it comes, it is.
     const ENDS_ANSWERS_BY_SILENCE: bool = false;
+    /// It tells the words of an answer before its sound; the others do after it.
+    const WORDS_FIRST: bool = false;
     /// The client's word for the end of a turn that it has found; none where the vendor finds the end itself, whoever owns
     /// the turns.
     const END_OF_TURN: Option<&'static str> = None;

@@ -27,6 +27,20 @@ pub struct Line {
     pub at: Duration,
     pub speaker: Speaker,
     pub text: Redacted<String>,
+    /// Of an answer that the caller interrupted: how much of it was heard.
+    pub heard: Option<Duration>,
+}
+
+impl Line {
+    pub fn new(at: Duration, speaker: Speaker, text: impl Into<Redacted<String>>) -> Self {
+        Self { at, speaker, text: text.into(), heard: None }
+    }
+
+    /// What is to be said beside its text.
+    pub fn remark(&self) -> String {
+        let told = |heard: Duration| format!(" [interrupted: the first {:.1} s were heard]", heard.as_secs_f32());
+        self.heard.map(told).unwrap_or_default()
+    }
 }
 
 /// Everything that was said, as far as it is kept.
@@ -51,6 +65,17 @@ impl Transcript {
     pub fn lines(&self) -> &[Line] {
         &self.lines
     }
+
+    /// The caller interrupted what was said last; `false` if that was not the agent.
+    pub fn interrupt(&mut self, heard: Duration) -> bool {
+        match self.lines.last_mut() {
+            Some(line) if line.speaker == Speaker::Agent && line.heard.is_none() => {
+                line.heard = Some(heard);
+                true
+            }
+            _ => false,
+        }
+    }
 }
 
 impl Letter {
@@ -73,14 +98,14 @@ impl Letter {
     pub fn transcript(facts: &CallFacts, began: jiff::Timestamp, transcript: &Transcript, number: usize) -> Self {
         let mut body = about(facts, began);
         body.push('\n');
-        for Line { at, speaker, text } in &transcript.lines {
-            let who = match speaker {
+        for line in &transcript.lines {
+            let who = match line.speaker {
                 Speaker::Caller => "Caller",
                 Speaker::Agent => "Agent",
             };
-            let seconds = at.as_secs();
+            let seconds = line.at.as_secs();
             let _ = write!(body, "[{:02}:{:02}] {who}: ", seconds / 60, seconds % 60);
-            paragraph(&mut body, text.reveal());
+            paragraph(&mut body, &format!("{}{}", line.text.reveal(), line.remark()));
         }
         if transcript.lines.is_empty() {
             body.push_str("Nothing was said that could be written down.\n");

@@ -155,7 +155,7 @@ fn an_address_that_is_none_makes_no_mail() {
 fn a_transcript_says_who_said_what_when_and_where_it_was_cut() {
     let mut transcript = Transcript::default();
     let mut say = |seconds, speaker, text: String| {
-        transcript.push(Line { at: Duration::from_secs(seconds), speaker, text: text.into() });
+        transcript.push(Line::new(Duration::from_secs(seconds), speaker, text));
     };
     say(2, Speaker::Agent, "Hello".into());
     say(63, Speaker::Caller, "Grüß Gott\u{7}".into());

@@ -8,6 +8,7 @@ use super::{
     },
 };
 use crate::{
+    audio::Format,
     call::{AgentCommand, AgentEvent, AgentLoss, Noise, Reply, ResponseStatus, Speaker},
     provider::{AgentSetup, Codec, Opens, SessionFormats, Wire, asides, turns::Turns},
     remote::json::{Kind, Malformed, audio, decode_base64, parse, text, with_known},
@@ -20,6 +21,8 @@ use std::time::Duration;
 /// Within an answer the next sentence follows in half that time. An end that is assumed too soon
 /// costs little: what follows is another response.
 const AUDIO_GAP_MAX: Duration = Duration::from_secs(1);
+/// Faster than any voice reads a text; numbers and abbreviations take longer still.
+const LETTERS_A_SECOND_MAX: u128 = 30;
 /// Our tool that ends a call, which stands for the vendor's own.
 const HANGUP: &str = "hangup_call";
 /// The call that the vendor's `end_call` becomes; nobody there waits for an answer.
@@ -37,6 +40,24 @@ pub(super) struct AgentCodec {
     turns: Turns,
     /// Audio up to this event was interrupted.
     interrupted_at: Option<i64>,
+    answer: Answer,
+}
+
+/// The answer that is being spoken, so far.
+#[derive(Default)]
+struct Answer {
+    /// Of its words.
+    letters: usize,
+    /// Of its sound.
+    bytes: usize,
+}
+
+impl Answer {
+    /// Nobody could have said all of it by now.
+    fn is_cut_short(&self, format: Format) -> bool {
+        let heard = format.duration_of(self.bytes);
+        heard.as_millis() * LETTERS_A_SECOND_MAX < self.letters as u128 * 1_000
+    }
 }
 
 impl AgentCodec {
@@ -76,6 +97,7 @@ impl AgentCodec {
             formats: None,
             turns: Turns::default(),
             interrupted_at: None,
+            answer: Answer::default(),
         }
     }
 
@@ -93,6 +115,7 @@ impl AgentCodec {
             "interruption" => {
                 let at = parse::<Interruption>(json)?.interruption_event.event_id;
                 self.interrupted_at = self.interrupted_at.max(Some(at));
+                self.answer = Answer::default();
                 self.turns.caller_begins(events);
             }
             "user_transcript" => {
@@ -107,11 +130,12 @@ impl AgentCodec {
             }
             "agent_response" => {
                 let text = parse::<AgentResponse>(json)?.agent_response_event.agent_response.trim().to_owned();
+                self.answer.letters += letters(&text);
                 if !text.is_empty() {
                     events.push(AgentEvent::Transcript { speaker: Speaker::Agent, text, utterance: None });
                 }
             }
-            "agent_response_complete" => self.turns.end(ResponseStatus::Completed, events),
+            "agent_response_complete" => self.is_over(events),
             "client_tool_call" => {
                 let ToolCallBody { tool_name, tool_call_id, parameters } =
                     parse::<ClientToolCall>(json)?.client_tool_call;
@@ -154,6 +178,7 @@ impl AgentCodec {
             events.push(AgentEvent::Noise(Noise::LateAudio));
         } else if !bytes.is_empty() {
             let response = self.turns.begin(events);
+            self.answer.bytes += bytes.len();
             events.push(AgentEvent::Audio { item: response.clone(), response, audio: bytes.into() });
         }
         Ok(())
@@ -161,6 +186,8 @@ impl AgentCodec {
 
     fn caller_said(&mut self, words: &str, events: &mut Vec<AgentEvent>) {
         let text = words.trim().to_owned();
+        // Words of an answer may come when it is over; they are none of the next one's.
+        self.answer = Answer::default();
         if asides::is_aside(&text) {
             return;
         }
@@ -182,6 +209,11 @@ impl AgentCodec {
         self.turns.begin(events);
         events.push(AgentEvent::ToolCall(call));
         // The agent waits for the answer; what it says before or after it is another response.
+        self.turns.end(ResponseStatus::Completed, events);
+    }
+
+    fn is_over(&mut self, events: &mut Vec<AgentEvent>) {
+        self.answer = Answer::default();
         self.turns.end(ResponseStatus::Completed, events);
     }
 
@@ -296,8 +328,12 @@ impl Codec for AgentCodec {
         Some(AUDIO_GAP_MAX)
     }
 
+    /// An answer of which most is missing is not over: it goes on, or the call finds that it does not.
     fn audio_gap(&mut self, events: &mut Vec<AgentEvent>) {
-        self.turns.end(ResponseStatus::Completed, events);
+        let output = self.formats.map_or(Format::ULAW, |formats| formats.output);
+        if !self.answer.is_cut_short(output) {
+            self.is_over(events);
+        }
     }
 
     fn closed(&self, code: Option<u16>, reason: &str) -> AgentLoss {
@@ -315,6 +351,21 @@ impl Codec for AgentCodec {
             _ => AgentLoss::Unreachable,
         }
     }
+}
+
+/// Those that are spoken: directions to the voice stand in brackets.
+fn letters(text: &str) -> usize {
+    let mut depth = 0_usize;
+    let spoken = |letter: &char| {
+        match letter {
+            '[' | '<' => depth += 1,
+            ']' | '>' => depth = depth.saturating_sub(1),
+            letter if depth == 0 && letter.is_alphanumeric() => return true,
+            _ => {}
+        }
+        false
+    };
+    text.chars().filter(spoken).count()
 }
 
 fn user_message(words: String) -> Wire {

@@ -11,6 +11,7 @@ use axum::{
     http::{HeaderMap, Uri},
     routing::get,
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use serde_json::json;
 
@@ -219,6 +220,34 @@ fn a_pause_in_its_audio_ends_an_answer() {
     assert!(matches!(&events[..], [AgentEvent::ResponseDone { response, .. }] if &**response == "r1"), "{events:?}");
     let (events, _) = talk.hear(speech(2));
     assert_eq!(events[0], AgentEvent::ResponseStarted { response: "r2".into() });
+}
+
+/// The vendor has no word for the end of an answer, but tells its words beforehand.
+#[test]
+fn an_answer_of_which_most_is_missing_is_not_taken_for_complete() {
+    let words = |text: &str| json!({ "type": "agent_response", "agent_response_event": { "agent_response": text } });
+    let second = |event_id: i64| {
+        let audio = STANDARD.encode([0x7f; 8_000]);
+        json!({ "type": "audio", "audio_event": { "audio_base_64": audio, "event_id": event_id } })
+    };
+    let ends = |talk: &mut Talk| {
+        let mut events = Vec::new();
+        talk.0.audio_gap(&mut events);
+        !events.is_empty()
+    };
+    // 31 letters, and what nobody says.
+    let text = format!("{} [laughs for a long time, and then once more]", "a ".repeat(31));
+    let mut talk = Talk::ready();
+    talk.hear(words(&text));
+    talk.hear(second(1));
+    assert!(!ends(&mut talk), "it cannot have been said in a second");
+    talk.hear(second(2));
+    assert!(ends(&mut talk), "but in two");
+    // Words that come when it is over belong to no later answer.
+    talk.hear(words(&text));
+    talk.hear(json!({ "type": "user_transcript", "user_transcription_event": { "user_transcript": "And?" } }));
+    talk.hear(second(3));
+    assert!(ends(&mut talk));
 }
 
 #[test]

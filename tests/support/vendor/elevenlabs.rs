@@ -39,6 +39,7 @@ impl Dialect for ElevenLabs {
     }
 
     const ANSWERS_RESULTS: bool = true;
+    const WORDS_FIRST: bool = true;
     const ENDS_ANSWERS_BY_SILENCE: bool = true;
 
     /// It says itself up to which event its audio is void.

@@ -405,6 +405,9 @@ impl<D: Dialect> Session<D> {
             self.say(&Saying::ResponseStarted { response }).await;
             match next {
                 Wait::Speech => {
+                    if D::WORDS_FIRST {
+                        self.words(response).await;
+                    }
                     let audio = self.shared.scenario.sound(self.number, response, speaks);
                     self.answer = Some(Answer { response, audio, sent: 0, next_at: Instant::now() });
                 }
@@ -429,11 +432,17 @@ impl<D: Dialect> Session<D> {
         }
         let response = answer.response;
         self.last = response;
-        let text = self.shared.scenario.agent_words.to_owned();
-        self.say(&Saying::AgentWords { response, text }).await;
+        if !D::WORDS_FIRST {
+            self.words(response).await;
+        }
         self.say(&Saying::ResponseDone { response }).await;
         self.say(&Saying::Usage).await;
         self.note(|seen| seen.answered += 1);
+    }
+
+    async fn words(&mut self, response: u32) {
+        let text = self.shared.scenario.agent_words.to_owned();
+        self.say(&Saying::AgentWords { response, text }).await;
     }
 
     /// The next piece of an answer; `false` when there is none.
