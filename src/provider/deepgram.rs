@@ -12,6 +12,7 @@
 //!   agent's answer.
 //! - With Flux as its listener it can be told the end of a turn (`ForceEndTurn`), and be kept from finding it itself. It finds
 //!   the beginning in any case; an end that comes before it is passed over in silence, so it is told again.
+//!   A server that cannot be told (`FORCE_END_TURN_UNSUPPORTED`) is of no use where offhook owns the turns.
 //! - `InjectUserMessage` comes back as a text of the caller. It must never pass for their words.
 //! - `UpdatePrompt` adds to the prompt. The vendor's own models take 25,000 characters of it.
 //! - `InjectAgentMessage` and `InjectUserMessage` are refused while somebody speaks.

@@ -159,7 +159,11 @@ impl AgentCodec {
                 let Trouble { code } = parse(json)?;
                 // Its description is left out: it may repeat what was said.
                 tracing::warn!(code, "the provider warns");
-                events.push(AgentEvent::Noise(Noise::HarmlessError));
+                // Its own detection of turns is off: it would never answer anybody.
+                events.push(match &*code {
+                    "FORCE_END_TURN_UNSUPPORTED" if self.told_turns => AgentEvent::Lost(AgentLoss::Handshake),
+                    _ => AgentEvent::Noise(Noise::HarmlessError),
+                });
             }
             "Error" => {
                 let Trouble { code } = parse(json)?;

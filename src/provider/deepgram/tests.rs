@@ -338,6 +338,18 @@ fn the_end_of_a_turn_is_told_once_and_again_to_a_vendor_that_had_not_found_its_b
     assert_eq!(talk.kind("UserStartedSpeaking").1, [] as [Value; 0]);
 }
 
+/// Its own detection is off, so it would hear the whole call as one turn.
+#[test]
+fn a_server_that_cannot_be_told_turns_is_not_used_where_it_has_to_be() {
+    let warning = json!({ "type": "Warning", "code": "FORCE_END_TURN_UNSUPPORTED", "description": "" });
+    for (mut talk, meant) in [
+        (Talk::told_turns(), AgentEvent::Lost(AgentLoss::Handshake)),
+        (Talk::ready(), AgentEvent::Noise(Noise::HarmlessError)),
+    ] {
+        assert_eq!(talk.hear(warning.clone()).0, [meant]);
+    }
+}
+
 #[test]
 fn a_vendor_that_owns_the_turns_is_told_none() {
     let mut talk = Talk::ready();

@@ -217,6 +217,16 @@ impl Options {
     }
 }
 
+/// Whether this is one of the vendor's models that do not reason; the server refuses sessions that ask them to. A model that is
+/// not known here is believed to.
+fn does_not_reason(model: &str) -> bool {
+    // "20": the first model's dated snapshots. The family that reasons is `gpt-realtime-2`, `-2.1` and so on.
+    let first = ["mini", "1.5", "20"];
+    model.strip_prefix("gpt-realtime").is_some_and(|rest| {
+        rest.is_empty() || rest.strip_prefix('-').is_some_and(|rest| first.iter().any(|first| rest.starts_with(first)))
+    })
+}
+
 impl Checked for Options {
     fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
@@ -237,6 +247,14 @@ impl Checked for Options {
             problems.extend(within("truncation.retention_ratio", Some(retention_ratio), 0.0, 1.0));
             let tokens = post_instructions_tokens.map(f64::from);
             problems.extend(within("truncation.post_instructions_tokens", tokens, 1.0, 1_000_000.0));
+        }
+        let wanted = [
+            ("reasoning_effort", self.reasoning_effort.is_some()),
+            ("parallel_tool_calls", self.parallel_tool_calls.is_some()),
+        ];
+        for (path, _) in wanted.into_iter().filter(|(_, wanted)| *wanted && does_not_reason(&self.model)) {
+            let what = format!("is refused by {}, which does not reason", self.model);
+            problems.push(OptionProblem::new(path, what).hint(format!("leave it out, or set model: {MODEL}")));
         }
         problems.extend(checks::session_seconds(self.session_seconds));
         if let TurnDetection::ServerVad { threshold, idle_timeout_ms, .. } = &self.turn_detection {

@@ -353,6 +353,26 @@ fn all_mistakes_in_the_options_are_found_at_once() {
     assert_eq!((KIND.check)(&json!({ "api_key": "k", "modle": "x" })).len(), 1);
 }
 
+/// A server that refuses them does so when a caller is there already.
+#[test]
+fn what_a_model_that_does_not_reason_would_refuse_is_found_before_a_call() {
+    for (model, refused) in [
+        ("gpt-realtime", true),
+        ("gpt-realtime-mini-2025-10-06", true),
+        ("gpt-realtime-2025-08-28", true),
+        ("gpt-realtime-1.5", true),
+        ("gpt-realtime-2", false),
+        ("gpt-realtime-2.1-mini", false),
+        ("a-model-of-ones-own", false),
+    ] {
+        let options = json!({ "api_key": "k", "model": model, "reasoning_effort": "low", "parallel_tool_calls": true });
+        let paths = Vec::from_iter((KIND.check)(&options).into_iter().map(|problem| problem.path));
+        let expected: &[&str] = if refused { &["reasoning_effort", "parallel_tool_calls"] } else { &[] };
+        assert_eq!(paths, expected, "{model}");
+        assert_eq!((KIND.check)(&json!({ "api_key": "k", "model": model })), []);
+    }
+}
+
 #[test]
 fn the_schema_accepts_what_the_options_accept_and_refuses_unknown_keys() {
     let schema = jsonschema::validator_for(&(KIND.schema)()).unwrap();
