@@ -3,6 +3,7 @@
 
 use offhook::{call::EndReason, records::Ending};
 use std::{
+    collections::BTreeSet,
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
@@ -214,6 +215,35 @@ fn every_link_between_documents_leads_somewhere() {
         wrong.extend(missing.map(|target| format!("{}: {target}", path.display())));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_picture_of_a_page_is_in_a_document() {
+    let folder = root().join("docs/images");
+    let is_picture = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "png");
+    let taken = fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.path());
+    let taken: BTreeSet<PathBuf> = taken.filter(is_picture).collect();
+    let mut shown = BTreeSet::new();
+    for (path, text) in documents() {
+        let places = targets(&text).into_iter().map(|target| path.parent().unwrap().join(target));
+        shown.extend(places.filter(is_picture).map(|place| folder.join(place.file_name().unwrap())));
+    }
+    let names =
+        |pictures: BTreeSet<&PathBuf>| pictures.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
+    assert!(!taken.is_empty());
+    assert_eq!(names(taken.difference(&shown).collect()), [""; 0], "no document shows them");
+    assert_eq!(names(shown.difference(&taken).collect()), [""; 0], "documents show them, and they are not there");
+    // Of a page there are three: at a desk, light and dark, and on a phone.
+    let pages = fs::read_to_string(root().join("docs/web.md")).unwrap();
+    let script = fs::read_to_string(root().join("tests/web/pictures.mjs")).unwrap();
+    let takes: Vec<&str> = script.split("take(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let taken: BTreeSet<_> = targets(&pages).into_iter().collect();
+    for page in takes.into_iter().chain(["providers", "mcp", "system"]) {
+        for kind in ["", "-dark", "-phone"] {
+            let picture = format!("images/page-{page}{kind}.png");
+            assert!(taken.contains(&*picture), "docs/web.md does not show {picture}");
+        }
+    }
 }
 
 /// Code with the marks of a merge does not compile; a document with them looks fine to every other test.

@@ -5,7 +5,7 @@ use crate::{
     call::{EndReason, Note},
     facts::{CallFacts, CallId},
     http::{ActiveCall, CallHead, CallsView, EndedCall, Levels, LiveEntry, NoListening, NoTransfer, NoWriting},
-    records::{Counts, Entry, Event, Used},
+    records::{Counts, Entry, Event, Speeches, Used},
     redact::Redacted,
 };
 use bytes::Bytes;
@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 use tokio::{
     sync::{
@@ -51,6 +52,7 @@ struct Running {
     agent_speaks: bool,
     /// The newest entries, in memory only.
     story: VecDeque<LiveEntry>,
+    speeches: Speeches,
     /// What is said is part of it.
     words: bool,
 }
@@ -108,8 +110,9 @@ impl LiveCalls {
             // A fresh queue has room.
             let _ = doors.orders.try_send(Order::End(reason));
         }
-        let (story, caller_speaks, agent_speaks) = (VecDeque::new(), false, false);
-        inner.live.insert(facts.id, Running { call, doors, caller_speaks, agent_speaks, story, words });
+        let (story, speeches) = (VecDeque::new(), Speeches::default());
+        let (caller_speaks, agent_speaks) = (false, false);
+        inner.live.insert(facts.id, Running { call, doors, caller_speaks, agent_speaks, story, speeches, words });
         drop(inner);
         Entered {
             calls: Arc::clone(self),
@@ -212,6 +215,11 @@ impl LiveCalls {
         self.lock().live.get(&call).is_some_and(|running| running.doors.words.try_send(words.to_owned()).is_ok())
     }
 
+    /// As it is now; `None`: it does not run.
+    pub fn call(&self, call: CallId) -> Option<ActiveCall> {
+        self.lock().live.get(&call).map(Running::now)
+    }
+
     pub fn view(&self) -> CallsView {
         let inner = self.lock();
         let mut active: Vec<ActiveCall> = inner.live.values().map(Running::now).collect();
@@ -246,7 +254,8 @@ impl Running {
         };
     }
 
-    fn tell(&mut self, at_ms: u64, note: &Note) {
+    fn tell(&mut self, at: Duration, note: &Note) {
+        let at_ms = u64::try_from(self.speeches.began(at, note).as_millis()).unwrap_or(u64::MAX);
         let Some(mut event) = Event::of(note, self.words) else { return };
         if let Event::Said { text, .. } = &mut event {
             text.truncate(text.floor_char_boundary(SAID_BYTES_MAX));
@@ -281,10 +290,10 @@ pub struct Entered {
 
 impl Entered {
     pub fn observe(&self, phase: &'static str, note: &Note) {
-        let at_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let at = self.began.elapsed();
         if let Some(running) = self.calls.lock().live.get_mut(&self.id) {
             running.floor(note);
-            running.tell(at_ms, note);
+            running.tell(at, note);
         }
         self.update(|call| {
             call.phase = phase;

@@ -8,7 +8,7 @@ use crate::{
     doctor,
     facts::CallId,
     http::{
-        About, AuditLine, CallsView, Check, ContextView, EngineView, Finding, LiveEntry, McpStatus, McpTest, MediaView,
+        About, ActiveCall, AuditLine, CallsView, Check, ContextView, EngineView, Finding, LiveEntry, McpStatus, McpTest, MediaView,
         NoConversation, NoListening, NoTransfer, NoWriting, ProviderView, Readiness, ReloadFailure, ReloadReport,
         SystemView, TenantTools,
     },
@@ -59,6 +59,10 @@ impl EngineView for View {
 
     fn calls(&self) -> CallsView {
         self.0.live.view()
+    }
+
+    fn call(&self, id: CallId) -> Option<ActiveCall> {
+        self.0.live.call(id)
     }
 
     fn story(&self, id: CallId, from: u64) -> Option<Vec<LiveEntry>> {
@@ -179,6 +183,7 @@ impl EngineView for View {
         let hex = |id: [u8; 4]| format!("{:08x}", u32::from_be_bytes(id));
         let view = |(name, context): (&String, &Arc<Context>)| {
             let view = ContextView {
+                default: generation.config.default_context.as_ref() == Some(name),
                 provider: context.provider.clone(),
                 fallbacks: context.fallbacks.clone(),
                 tools: context.tools.clone(),

@@ -7,7 +7,9 @@ mod history;
 mod mcp_servers;
 mod operations;
 mod sample;
+mod streams;
 mod tools;
+mod waveform;
 
 use super::{serve::Peer, *};
 use crate::{

@@ -23,6 +23,8 @@ pub trait EngineView: Send + Sync + 'static {
     fn about(&self) -> About;
     fn readiness(&self) -> Readiness;
     fn calls(&self) -> CallsView;
+    /// One running call; `None`: it does not run.
+    fn call(&self, id: CallId) -> Option<ActiveCall>;
     /// What happened in a running call from this entry on, as far as it is still remembered; `None`: it does not run.
     fn story(&self, id: CallId, from: u64) -> Option<Vec<LiveEntry>>;
     /// Ends a running call; `false`: it does not run.
@@ -105,6 +107,8 @@ pub struct Finding {
 /// One entry of `contexts`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ContextView {
+    /// Calls that name no context have it: `default_context`.
+    pub default: bool,
     pub provider: String,
     pub fallbacks: Vec<String>,
     pub tools: Vec<String>,

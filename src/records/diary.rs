@@ -1,6 +1,6 @@
 //! What happens in a call, written down while it happens, within bounds.
 
-use super::{Counts, Ending, Entry, Event, Record, Recorded, Turn, TurnUsed, Used};
+use super::{Counts, Ending, Entry, Event, Record, Recorded, Speeches, Turn, TurnUsed, Used};
 use crate::{
     audio::Format,
     call::{Dialling, Note, Speaker, TurnTimes},
@@ -21,6 +21,7 @@ pub struct Diary {
     began: Timestamp,
     words: bool,
     numbers: bool,
+    speeches: Speeches,
     entries: Vec<Entry>,
     turns: Vec<Turn>,
     turn_usage: Vec<TurnUsed>,
@@ -66,6 +67,7 @@ impl Diary {
             began,
             words: config.words,
             numbers: config.numbers,
+            speeches: Speeches::default(),
             entries: Vec::new(),
             turns: Vec::new(),
             turn_usage: Vec::new(),
@@ -75,6 +77,7 @@ impl Diary {
     }
 
     pub fn note(&mut self, at: Duration, note: &Note) {
+        let at = self.speeches.began(at, note);
         let Some(event) = Event::of(note, self.words) else { return };
         let bytes = match &event {
             Event::Said { text, .. } => text.len(),
@@ -120,7 +123,9 @@ impl Diary {
         self.entries.len() + self.turns.len() + self.turn_usage.len() >= ENTRIES_MAX
     }
 
-    pub fn close(self, facts: &CallFacts, close: Close) -> Record {
+    pub fn close(mut self, facts: &CallFacts, close: Close) -> Record {
+        // Words come later than they began.
+        self.entries.sort_by_key(|entry| entry.at_ms);
         let private =
             |number: &crate::redact::Redacted<Option<String>>| number.reveal().clone().filter(|_| self.numbers);
         let Close { context, provider, seconds, generation, transport, format, reason, counts, usage, recording } =

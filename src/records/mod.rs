@@ -12,14 +12,16 @@ mod diary;
 mod reader;
 mod record;
 mod recording;
+mod speeches;
 mod spool;
 mod sqlite;
 
 pub use archive::{Archive, ArchiveError, Hour, Row, Search};
 pub use diary::{Close, Diary};
-pub use reader::{ReadError, Reader};
+pub use reader::{NoWaveform, ReadError, Reader};
 pub use record::{Cost, Counts, Ending, Entry, Event, Record, Recorded, Turn, TurnUsed, Used};
-pub use recording::{Listener, Recorder, RecordingCounters, Unheard, Waveform, open_recording, recording_file};
+pub use recording::{Listener, Recorder, RecordingCounters, Sound, Unheard, Waveform, open_recording, recording_file};
+pub use speeches::Speeches;
 pub use sqlite::Sqlite;
 
 use crate::{audio::Format, config::RecordsConfig, facts::CallId, telemetry::Definition};

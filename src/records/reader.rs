@@ -1,12 +1,14 @@
 //! Records as the page reads them: beside the writer, a few questions at a time, each within a limit.
 
 use super::{
-    Archive as _, ArchiveError, Hour, Record, Row, Search, Sqlite, Waveform, archive_file, delete, open_recording,
-    recording_file,
+    Archive as _, ArchiveError, Hour, Record, Row, Search, Sound, Sqlite, Waveform, archive_file, delete,
+    open_recording, recording_file,
 };
 use crate::facts::CallId;
 use jiff::Timestamp;
 use std::{
+    fs::File,
+    io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -19,14 +21,17 @@ use tokio::{
 
 /// Questions at the same time: each keeps a core busy, which calls need too.
 const AT_ONCE: usize = 2;
+/// Recordings that are looked through at the same time, beside the questions: a long one takes most of a second of a core and
+/// of the disk, which calls need too.
+const LOOKS_AT_ONCE: usize = 1;
 /// How long a question waits for its turn.
 const TURN_MAX: Duration = Duration::from_secs(5);
 /// With 100,000 records the longest answer takes a fiftieth of it.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// Columns of a waveform: about as many as a picture of a call has points across.
-const WAVEFORM_COLUMNS: usize = 800;
-/// Longer recordings are played, not drawn: an hour takes about a third of a second to look through.
+const WAVEFORM_COLUMNS: usize = 1_000;
+/// Longer recordings are played, not drawn: an hour at 16 kHz is 230 MB to look through.
 const WAVEFORM_SECONDS_MAX: f64 = 4.0 * 3_600.0;
 
 /// Why a question had no answer.
@@ -38,6 +43,28 @@ pub enum ReadError {
     Archive(#[from] ArchiveError),
 }
 
+/// Why a recording cannot be drawn.
+#[derive(Debug, thiserror::Error)]
+pub enum NoWaveform {
+    #[error("no recording of this call is kept")]
+    Missing,
+    #[error("the recording is longer than four hours: it is played, not drawn")]
+    TooLong,
+    #[error("the file is no recording of a call")]
+    Foreign,
+    #[error(transparent)]
+    Unread(#[from] ReadError),
+}
+
+impl From<io::Error> for NoWaveform {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Self::Foreign,
+            _ => Self::Unread(ArchiveError::Recording(error).into()),
+        }
+    }
+}
+
 #[derive(Clone)]
 pub struct Reader {
     inner: Arc<Inner>,
@@ -46,6 +73,7 @@ pub struct Reader {
 struct Inner {
     directory: PathBuf,
     turns: Arc<Semaphore>,
+    looks: Arc<Semaphore>,
     /// Connections that nobody uses.
     idle: Mutex<Vec<Sqlite>>,
 }
@@ -53,8 +81,9 @@ struct Inner {
 impl Reader {
     /// Of the records below this folder, which somebody else keeps.
     pub fn new(directory: &Path) -> Self {
-        let turns = Arc::new(Semaphore::new(AT_ONCE));
-        Self { inner: Arc::new(Inner { directory: directory.to_owned(), turns, idle: Mutex::default() }) }
+        let (turns, looks) = (Semaphore::new(AT_ONCE), Semaphore::new(LOOKS_AT_ONCE));
+        let (directory, idle) = (directory.to_owned(), Mutex::default());
+        Self { inner: Arc::new(Inner { directory, turns: turns.into(), looks: looks.into(), idle }) }
     }
 
     /// # Errors
@@ -88,23 +117,23 @@ impl Reader {
         recording_file(&self.inner.directory, id)
     }
 
-    /// How loud both sides of a call were; `None` without a recording, or with one that is too long to look through.
+    /// Whether the recording of a call can be drawn, and how long it is; only the beginning of the file is read.
     ///
     /// # Errors
-    /// When the recording cannot be read.
-    pub async fn waveform(&self, record: &Record) -> Result<Option<Waveform>, ReadError> {
-        let is_drawn = record.recording.as_ref().is_some_and(|recorded| recorded.seconds <= WAVEFORM_SECONDS_MAX);
-        if !is_drawn {
-            return Ok(None);
-        }
-        let (inner, id) = (Arc::clone(&self.inner), record.id);
-        self.in_turn(move || {
-            let Some(mut file) = open_recording(&inner.directory, id).map_err(ArchiveError::Recording)? else {
-                return Ok(None);
-            };
-            Waveform::read(&mut file, WAVEFORM_COLUMNS).map(Some).map_err(ArchiveError::Recording)
-        })
-        .await
+    /// When it cannot.
+    pub async fn sound(&self, id: CallId) -> Result<Sound, NoWaveform> {
+        let inner = Arc::clone(&self.inner);
+        self.in_turn(&self.inner.turns, move || Ok(drawable(&inner.directory, id)?.1)).await
+    }
+
+    /// How loud both sides of a call were.
+    ///
+    /// # Errors
+    /// When its recording cannot be drawn.
+    pub async fn waveform(&self, id: CallId) -> Result<Waveform, NoWaveform> {
+        let inner = Arc::clone(&self.inner);
+        let look = move || Ok(Waveform::read(&mut drawable(&inner.directory, id)?.0, WAVEFORM_COLUMNS)?);
+        self.in_turn(&self.inner.looks, look).await
     }
 
     /// Deletes what is kept of a call, wherever it is; `false` where nothing was.
@@ -113,7 +142,7 @@ impl Reader {
     /// When the archive cannot be written.
     pub async fn delete(&self, id: CallId) -> Result<bool, ReadError> {
         let inner = Arc::clone(&self.inner);
-        self.in_turn(move || delete(&inner.directory, id)).await
+        self.in_turn(&self.inner.turns, move || Ok(delete(&inner.directory, id)?)).await
     }
 
     async fn ask<T: Send + 'static>(
@@ -121,7 +150,7 @@ impl Reader {
         question: impl FnOnce(&Sqlite) -> Result<T, ArchiveError> + Send + 'static,
     ) -> Result<T, ReadError> {
         let inner = Arc::clone(&self.inner);
-        self.in_turn(move || {
+        self.in_turn(&self.inner.turns, move || {
             let idle = inner.idle().pop();
             let mut archive = idle.map_or_else(|| Sqlite::read_only(&archive_file(&inner.directory)), Ok)?;
             archive.answer_before(Instant::now() + ANSWER_MAX)?;
@@ -134,19 +163,26 @@ impl Reader {
     }
 
     /// On a thread that may wait. The turn is over when the work is, also where nobody waits for its answer any more.
-    async fn in_turn<T: Send + 'static>(
+    async fn in_turn<T: Send + 'static, E: From<ReadError> + Send + 'static>(
         &self,
-        work: impl FnOnce() -> Result<T, ArchiveError> + Send + 'static,
-    ) -> Result<T, ReadError> {
-        let turns = Arc::clone(&self.inner.turns);
-        let Ok(Ok(turn)) = timeout(TURN_MAX, turns.acquire_owned()).await else { return Err(ReadError::Busy) };
+        turns: &Arc<Semaphore>,
+        work: impl FnOnce() -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E> {
+        let Ok(Ok(turn)) = timeout(TURN_MAX, Arc::clone(turns).acquire_owned()).await else {
+            return Err(ReadError::Busy.into());
+        };
         let done = spawn_blocking(move || {
             let _turn = turn;
             work()
         });
-        let done = done.await.unwrap_or_else(|error| Err(ArchiveError::Failed(error.to_string())));
-        Ok(done?)
+        done.await.unwrap_or_else(|error| Err(ReadError::from(ArchiveError::Failed(error.to_string())).into()))
     }
+}
+
+fn drawable(directory: &Path, id: CallId) -> Result<(File, Sound), NoWaveform> {
+    let mut file = open_recording(directory, id)?.ok_or(NoWaveform::Missing)?;
+    let sound = Sound::of(&mut file)?;
+    if sound.seconds() > WAVEFORM_SECONDS_MAX { Err(NoWaveform::TooLong) } else { Ok((file, sound)) }
 }
 
 impl Inner {

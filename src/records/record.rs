@@ -147,7 +147,7 @@ pub enum Event {
     AgentFinished,
     CallerSpeaks,
     CallerFinished,
-    /// Not where `records.words` is off.
+    /// When it began to be said, as far as that is known. Not where `records.words` is off.
     Said {
         speaker: String,
         text: String,

@@ -18,8 +18,17 @@ export function check(holds, what) {
   if (!holds) throw new Error(what);
 }
 
+// Nothing is waited for without an end, and whoever waits says what for.
+const WAIT_MAX = 10_000;
+
+export async function within(promise, what, most = WAIT_MAX) {
+  let clock;
+  const late = new Promise((_, failed) => (clock = setTimeout(() => failed(new Error(`${what}: not within ${most} ms`)), most)));
+  return Promise.race([promise, late]).finally(() => clearTimeout(clock));
+}
+
 export async function browser(options) {
-  return chromium.launchPersistentContext(process.env.PROFILE + "-" + randomUUID(), {
+  const context = await chromium.launchPersistentContext(process.env.PROFILE + "-" + randomUUID(), {
     executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
     headless: true,
     args: [
@@ -28,6 +37,8 @@ export async function browser(options) {
     ],
     ...options,
   });
+  context.setDefaultTimeout(WAIT_MAX);
+  return context;
 }
 
 // Tells everything that goes wrong in a page: errors of scripts, and what its policy has refused.
@@ -47,7 +58,8 @@ export async function logIn(page, name) {
 // What a screen reader or an eye would stumble over. The page's policy lets no foreign script in, so axe comes by the debugger.
 export async function accessible(page, name) {
   await page.evaluate(AXE);
-  const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  const run = page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  const found = await within(run, `axe looks at ${name}`, 30_000);
   const told = found.violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map((node) => node.html).join(" ").slice(0, 400)}`);
   check(told.length === 0, `${name}: ${told.join("\n")}`);
 }
@@ -58,17 +70,21 @@ export async function fits(page, name) {
   check(wide <= window, `${name} is ${wide} wide in a window of ${window}`);
 }
 
-// A caller by AudioSocket, who is silent until somebody hangs up.
+// A caller by AudioSocket, who is silent unless told to make a noise, until somebody hangs up.
 export async function call(context) {
   const [host, port] = process.env.AUDIOSOCKET.split(":");
   const socket = connect(Number(port), host);
   const prefix = { library: "0ff40001", reservations: "0ff40002" }[context];
   const id = Buffer.from(prefix + randomUUID().replaceAll("-", "").slice(8), "hex");
-  await new Promise((ready, failed) => socket.once("connect", ready).once("error", failed));
+  await within(new Promise((ready, failed) => socket.once("connect", ready).once("error", failed)), "the engine takes the call");
   socket.write(Buffer.concat([Buffer.from([1, 0, 16]), id]));
-  const frame = Buffer.concat([Buffer.from([0x10, 0x01, 0x40]), Buffer.alloc(320)]);
-  const clock = setInterval(() => socket.write(frame), 20);
-  const ended = new Promise((over) => socket.once("close", over));
+  const frame = (sound) => Buffer.concat([Buffer.from([0x10, 0x01, 0x40]), sound]);
+  const silence = Buffer.alloc(320);
+  const noise = () => Buffer.from(Int16Array.from({ length: 160 }, () => (Math.random() - 0.5) * 24_000).buffer);
+  let speaks = false;
+  const clock = setInterval(() => socket.write(frame(speaks ? noise() : silence)), 20);
+  const ended = new Promise((gone) => socket.once("close", gone));
   socket.on("error", () => {}).on("data", () => {}).once("close", () => clearInterval(clock));
-  return { ended, hangUp: () => { clearInterval(clock); socket.end(Buffer.from([0, 0, 0])); } };
+  const over = () => within(ended, "the engine ends the call");
+  return { over, speak: (now) => (speaks = now), hangUp: () => { clearInterval(clock); socket.end(Buffer.from([0, 0, 0])); } };
 }

@@ -2,7 +2,7 @@
 
 import { editsTheConfiguration, losesTheRace, triesAContext } from "./contexts.mjs";
 import { addsAServer, makesATool } from "./tools.mjs";
-import { PAGE, PASSWORD, PHONE, WIDE, accessible, browser, call, check, fits, logIn, watch } from "./desk.mjs";
+import { PAGE, PASSWORD, PHONE, WIDE, accessible, browser, call, check, fits, logIn, watch, within } from "./desk.mjs";
 
 const problems = [];
 
@@ -40,11 +40,22 @@ async function seesCalls(page) {
   const second = await call("reservations");
   await page.getByText("2 calls", { exact: true }).waitFor();
   await look(page, "live");
-  // The place of whoever uses the keyboard is kept while the page changes.
-  await page.getByRole("link", { name: /^Hang up/ }).first().focus();
+  // The place of whoever uses the page is kept while it changes: the keyboard's, and what is selected.
+  const stays = page.locator("#live tbody tr", { hasText: "reservations" }).first();
+  await stays.getByRole("link", { name: /^Hang up/ }).focus();
+  await stays.evaluate((row) => {
+    getSelection().selectAllChildren(row.querySelector("td"));
+    window.place = { row, link: document.activeElement, words: String(getSelection()) };
+  });
+  check((await page.evaluate(() => window.place.words)) === "reservations", "a cell is selected");
   first.hangUp();
   await page.getByText("1 call", { exact: true }).waitFor();
   await page.getByText("caller hung up").first().waitFor();
+  const kept = await page.evaluate(() => {
+    const { row, link, words } = window.place;
+    return { row: row.isConnected, link: document.activeElement === link, words: String(getSelection()) === words };
+  });
+  check(kept.row && kept.link && kept.words, `an update takes nothing away: ${JSON.stringify(kept)}`);
   check(await page.evaluate(() => window.untouched), "the page was loaded again");
   return second;
 }
@@ -57,9 +68,36 @@ async function hangsUp(page, caller) {
   // What is said next comes by itself.
   await page.getByText("on Thursdays until eight").waitFor({ timeout: 20_000 });
   await page.getByRole("button", { name: "Hang up now" }).click();
-  await caller.ended;
+  await caller.over();
   await page.getByRole("heading", { name: "Live" }).waitFor();
   await page.getByText("operator ended").first().waitFor();
+}
+
+// The page of a call says how it stands, and why it ended, without being loaded again.
+async function followsACall(page) {
+  const caller = await call("library");
+  await page.goto(PAGE + "/");
+  await page.locator("#live tbody tr", { hasText: "talking" }).locator("th a").click();
+  const fact = (name, is) => page.locator("#facts div", { hasText: name }).locator("dd", { hasText: is }).waitFor();
+  await fact("State", "talking");
+  await fact("Who speaks", "agent");
+  await page.evaluate(() => (window.untouched = true));
+  await page.locator("summary", { hasText: "Hang up" }).click();
+  caller.speak(true);
+  await fact("Who speaks", /caller|both/);
+  caller.speak(false);
+  await fact("Who speaks", /agent|–/);
+  check(await page.getByRole("button", { name: "Hang up now" }).isVisible(), "a menu stays open while the call goes on");
+  caller.hangUp();
+  const ended = page.getByRole("status").filter({ hasText: "This call has ended." });
+  await ended.getByText("The caller hung up.").waitFor();
+  await fact("State", "ended");
+  check((await page.getByText("Hang up").count()) === 0, "nobody can be cut off any more");
+  check(await page.evaluate(() => window.untouched), "the page was loaded again");
+  await look(page, "a call that has just ended");
+  await ended.getByRole("link", { name: "See its record" }).click();
+  await page.getByText("The caller hung up.").first().waitFor();
+  check(page.url().includes("/history/"), `the record is in the history, not at ${page.url()}`);
 }
 
 // What the agent says is heard in the browser, and the place is free again when it goes away.
@@ -71,7 +109,7 @@ async function listensIn(page) {
   await page.waitForFunction(() => parseFloat(document.querySelector(".meter .agent")?.getAttribute("width")) > 30);
   await row.locator("th a").click();
   await page.getByText("Listen in").waitFor();
-  await page.evaluate(() => document.querySelector("#listen audio").play());
+  await within(page.evaluate(() => document.querySelector("#listen audio").play()), "the browser plays the call");
   await page.waitForFunction(() => document.querySelector("#listen audio").currentTime > 1);
   await look(page, "a running call");
   await page.goto(PAGE + "/");
@@ -101,6 +139,34 @@ async function searches(page) {
   await page.getByRole("link", { name: "Newest calls" }).waitFor();
 }
 
+// Points of the picture of a recording that are coloured, above each other, where a side spoke and where it did not.
+async function seesSound(page) {
+  const sides = await within(page.evaluate(async () => {
+    const picture = document.querySelector("img.sound");
+    await picture.decode();
+    const { width, height } = picture.getBoundingClientRect();
+    const paper = Object.assign(document.createElement("canvas"), { width: 1000, height: 96 }).getContext("2d");
+    paper.drawImage(picture, 0, 0, 1000, 96);
+    const high = (x, side) => {
+      const { data } = paper.getImageData(x, side * 48, 1, 48);
+      return data.filter((value, at) => at % 4 === 3 && value > 127).length;
+    };
+    const mean = (all) => all.reduce((sum, one) => sum + one, 0) / all.length;
+    return ["caller", "agent"].map((name, side) => {
+      const place = (bar, what) => parseFloat(bar.getAttribute(what)) * 10;
+      const bars = [...document.querySelectorAll(`#timeline rect.${name}`)].map((bar) => [place(bar, "x"), place(bar, "x") + place(bar, "width")]);
+      const columns = [...Array(1000).keys()];
+      const speaks = columns.filter((x) => bars.some(([from, to]) => x > from + 2 && x < to - 2));
+      const quiet = columns.filter((x) => bars.every(([from, to]) => x < from - 2 || x > to + 2));
+      return { name, width, height, spoke: mean(speaks.map((x) => high(x, side))), quiet: mean(quiet.map((x) => high(x, side))) };
+    });
+  }), "the picture of the recording");
+  for (const { name, width, height, spoke, quiet } of sides) {
+    check(spoke > 10 && quiet < 4, `the ${name} is seen speaking: ${spoke} points high, ${quiet} otherwise`);
+    check(width > 250 && height === 96, `it covers the axis: ${width} × ${height}`);
+  }
+}
+
 async function reads(page) {
   await page.goto(PAGE + "/history?reason=agent_silent");
   await page.locator("tbody th a").last().click();
@@ -113,8 +179,8 @@ async function reads(page) {
     return !paused && currentTime > from && currentTime < to;
   }, [from, to]);
   await heard(7, 9);
-  check((await page.locator("svg.sound path").count()) === 2, "both sides are drawn");
-  const axis = page.locator("#timeline .scroll > svg");
+  await seesSound(page);
+  const axis = page.locator("#timeline svg");
   const { width } = await axis.boundingBox();
   await axis.click({ position: { x: width / 2, y: 60 } });
   await heard(12, 30);
@@ -163,7 +229,7 @@ async function runsTheEngine(page) {
   await page.getByRole("button", { name: "Take no new calls" }).click();
   await page.getByText("New calls are declined.").waitFor();
   const declined = await call("library");
-  await declined.ended;
+  await declined.over();
   await page.getByRole("button", { name: "Take calls again" }).click();
   await page.getByText("New calls are taken.").waitFor();
   await look(page, "system again");
@@ -221,6 +287,7 @@ for (const viewport of [WIDE, PHONE]) {
   await logsIn(page);
   await hangsUp(page, await seesCalls(page));
   await listensIn(page);
+  await followsACall(page);
   await searches(page);
   await reads(page);
   await byKeyboard(page);
@@ -242,10 +309,13 @@ const plain = await browser({ viewport: WIDE, javaScriptEnabled: false });
 const page = plain.pages()[0];
 await logIn(page, "operator");
 const caller = await call("library");
-while ((await page.getByText("1 call", { exact: true }).count()) === 0) await page.reload();
+for (let tries = 0; (await page.getByText("1 call", { exact: true }).count()) === 0; tries++) {
+  check(tries < 50, "the page without scripts shows the call");
+  await page.reload();
+}
 await page.getByRole("link", { name: /^Hang up/ }).click();
 await page.getByRole("button", { name: "Hang up now" }).click();
-await caller.ended;
+await caller.over();
 await plain.close();
 
 // The log-in is refused once on purpose, with a status that browsers tell on their console, and a stream ends with a session;

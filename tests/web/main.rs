@@ -19,7 +19,7 @@ use tokio::{process::Command, time::timeout};
 const PASSWORD: &str = "correct horse battery";
 const TOKEN: &str = "a token for programs";
 /// Wide and narrow, with all pictures.
-const JOURNEY_MAX: Duration = Duration::from_secs(120);
+const JOURNEY_MAX: Duration = Duration::from_secs(300);
 
 /// Agents that have something to say, and go on until somebody hangs up.
 const AGENTS: &str = r#"

@@ -153,7 +153,7 @@ fn conversation(number: u32) -> (Vec<Entry>, Vec<Turn>) {
                 turns.push(turn(turns.len() as u64 + 1, at, wait, index == 7));
             }
             push(at, Event::AgentSpeaks);
-            push(at + 60, said);
+            push(at, said);
             match index {
                 2 => push(until, Event::BargeIn { heard_ms: lasts }),
                 _ => push(until, Event::AgentFinished),
@@ -163,8 +163,8 @@ fn conversation(number: u32) -> (Vec<Entry>, Vec<Turn>) {
             }
         } else {
             push(at, Event::CallerSpeaks);
+            push(at, said);
             push(until, Event::CallerFinished);
-            push(until + 120, said);
         }
         at = until + if agent { 650 } else { 780 };
         match index {

@@ -8,20 +8,21 @@ use crate::{
         problem,
         routes::{Content, Doc, Routes, schema},
         site::App,
-        view::{About, ActiveCall, EndedCall, LiveEntry, NoListening, NoTransfer, Readiness},
+        view::{About, ActiveCall, CallHead, EndedCall, LiveEntry, NoListening, NoTransfer, Readiness},
     },
+    records::Counts,
 };
 use axum::{
     Json,
     extract::State,
-    http::{Method, StatusCode},
+    http::{HeaderMap, Method, StatusCode},
     response::{IntoResponse as _, Response, sse::Event},
 };
 use prometheus::IntGauge;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, PoisonError},
 };
 use tokio::time::Instant;
@@ -56,8 +57,8 @@ pub fn add(routes: &mut Routes) {
             .answer(200, "Events, until somebody hangs up.", events);
     routes.api(Method::GET, "/api/v1/events", Door::Api(Role::Viewer), events_of_all, doc);
     let doc = Doc::new(
-        "What happens in a running call: events of the name `story`, each a list of new entries, and one of the name \
-         `ended`. Viewers are told no words.",
+        "A running call: events of the name `facts`, each how it stands (state, who is heard, counts), of the name `story`, \
+         each a list of what happened anew, and a last one of the name `ended`, with its reason. Viewers are told no words.",
     )
     .answer(200, "Events, until the call ends.", events);
     routes.api(Method::GET, "/api/v1/live/{id}/events", Door::Api(Role::Viewer), events_of_one, doc);
@@ -149,34 +150,84 @@ pub struct Snapshots {
 }
 
 impl Watcher for Snapshots {
-    fn look(&mut self, app: &App) -> Result<Option<Event>, Option<Event>> {
+    fn look(&mut self, app: &App, tell: &mut VecDeque<Event>) -> bool {
         let now = app.live.get(self.shape, || (self.make)(app));
-        if now == self.last {
-            return Ok(None);
+        if now != self.last {
+            self.last = now;
+            tell.push_back(Event::default().event("live").data(&*self.last));
         }
-        self.last = now;
-        Ok(Some(Event::default().event("live").data(&*self.last)))
+        true
     }
 }
 
-/// Tells what happens in one call, and that it ended.
+/// Tells how one call stands, what happens in it, and why it ended.
 pub struct Story {
-    pub call: CallId,
-    pub who: Who,
-    pub next: u64,
-    pub make: fn(&[LiveEntry]) -> String,
+    call: CallId,
+    who: Who,
+    next: u64,
+    last: Option<Facts>,
+    telling: &'static Telling,
+}
+
+/// As JSON, or as parts of a page.
+pub struct Telling {
+    pub entries: fn(&[LiveEntry]) -> String,
+    pub facts: fn(&Facts) -> String,
+    /// `None`: so many have ended since that the engine does not know any more.
+    pub ended: fn(&App, CallId, Option<&EndedCall>) -> String,
+}
+
+/// How one running call stands.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Facts {
+    #[serde(flatten)]
+    pub call: CallHead,
+    pub phase: &'static str,
+    pub floor: &'static str,
+    pub counts: Counts,
+}
+
+impl From<ActiveCall> for Facts {
+    /// Without levels, which never stand still.
+    fn from(ActiveCall { call, phase, floor, counts, .. }: ActiveCall) -> Self {
+        Self { call, phase, floor, counts }
+    }
+}
+
+impl Story {
+    /// From this entry on.
+    pub fn new(call: CallId, who: Who, next: u64, telling: &'static Telling) -> Self {
+        Self { call, who, next, last: None, telling }
+    }
 }
 
 impl Watcher for Story {
-    fn look(&mut self, app: &App) -> Result<Option<Event>, Option<Event>> {
-        let Some(entries) = app.view.story(self.call, self.next) else {
-            return Err(Some(Event::default().event("ended").data("{}")));
+    fn look(&mut self, app: &App, tell: &mut VecDeque<Event>) -> bool {
+        let event = |name: &str, data: String| Event::default().event(name).data(data);
+        let (Some(now), Some(entries)) = (app.view.call(self.call), app.view.story(self.call, self.next)) else {
+            let ended = app.view.calls().recent.into_iter().find(|ended| ended.call.id == self.call);
+            tell.push_back(event("ended", (self.telling.ended)(app, self.call, ended.as_ref())));
+            return false;
         };
-        let Some(last) = entries.last() else { return Ok(None) };
-        self.next = last.number + 1;
+        let now = Facts::from(now);
+        if self.last.as_ref() != Some(&now) {
+            tell.push_back(event("facts", (self.telling.facts)(&now)));
+            self.last = Some(now);
+        }
+        if let Some(last) = entries.last() {
+            self.next = last.number + 1;
+        }
         let seen = visible(&self.who, entries);
-        Ok((!seen.is_empty()).then(|| Event::default().event("story").data((self.make)(&seen))))
+        if !seen.is_empty() {
+            tell.push_back(event("story", (self.telling.entries)(&seen)).id(self.next.to_string()));
+        }
+        true
     }
+}
+
+/// From where on somebody wants to know what happens, whose connection broke off: browsers tell the last event's id.
+pub fn known(headers: &HeaderMap) -> Option<u64> {
+    headers.get("last-event-id")?.to_str().ok()?.parse().ok()
 }
 
 pub fn visible(who: &Who, mut entries: Vec<LiveEntry>) -> Vec<LiveEntry> {
@@ -198,12 +249,16 @@ async fn events_of_all(State(app): State<App>, who: Who) -> Response {
     watch(app, who, Snapshots { shape: Shape::Json, make, last: "".into() })
 }
 
-async fn events_of_one(State(app): State<App>, who: Who, Id(call): Id) -> Response {
+async fn events_of_one(State(app): State<App>, who: Who, Id(call): Id, headers: HeaderMap) -> Response {
     if app.view.story(call, u64::MAX).is_none() {
         return not_running();
     }
-    let make = |entries: &[LiveEntry]| text_of(&entries);
-    watch(app, who.clone(), Story { call, who, next: 0, make })
+    const JSON: Telling = Telling {
+        entries: |entries| text_of(&entries),
+        facts: text_of,
+        ended: |_, _, ended| ended.map_or_else(|| "{}".into(), text_of),
+    };
+    watch(app, who.clone(), Story::new(call, who, known(&headers).unwrap_or(0), &JSON))
 }
 
 /// That somebody listened is in the log.

@@ -14,10 +14,10 @@ use axum::{
 };
 use futures_util::stream;
 use prometheus::IntGauge;
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
-    time::{Instant, Interval, MissedTickBehavior, interval},
+    time::{Instant, Interval, MissedTickBehavior, interval, timeout},
 };
 
 /// At most five times a second: faster than anybody reads, slow enough to cost little.
@@ -64,14 +64,19 @@ pub fn listen(app: App, who: Who, parts: mpsc::Receiver<Bytes>) -> Response {
     let Some(place) = app.live.places.enter() else { return too_many() };
     let listening = (app, who, parts, Instant::now(), place);
     let parts = stream::unfold(listening, |(app, who, mut parts, mut looked, place)| async move {
-        let part = parts.recv().await?;
-        if looked.elapsed() >= LOOK_EVERY {
-            looked = Instant::now();
-            if !app.gatekeeper.still(&who).await {
-                return None;
+        loop {
+            // A call without sound keeps nobody listening whose session is over.
+            let part = timeout(LOOK_EVERY, parts.recv()).await;
+            if looked.elapsed() >= LOOK_EVERY {
+                looked = Instant::now();
+                if !app.gatekeeper.still(&who).await {
+                    return None;
+                }
+            }
+            if let Ok(part) = part {
+                return Some((Ok::<_, Infallible>(part?), (app, who, parts, looked, place)));
             }
         }
-        Some((Ok::<_, Infallible>(part), (app, who, parts, looked, place)))
     });
     ([(header::CONTENT_TYPE, "audio/wav")], Body::from_stream(parts)).into_response()
 }
@@ -81,10 +86,10 @@ fn too_many() -> Response {
     problem(StatusCode::SERVICE_UNAVAILABLE, "too many watch calls live; close another window")
 }
 
-/// What a watcher is told next.
+/// What a watcher is told next: a few events at most, for they are told before it looks again.
 pub trait Watcher: Send + 'static {
-    /// `Ok(None)`: nothing new. `Err`: the last one.
-    fn look(&mut self, app: &App) -> Result<Option<Event>, Option<Event>>;
+    /// `false`: there is nothing to tell any more, after this.
+    fn look(&mut self, app: &App, tell: &mut VecDeque<Event>) -> bool;
 }
 
 struct Watch<W> {
@@ -93,6 +98,7 @@ struct Watch<W> {
     watcher: W,
     tick: Interval,
     looked: Instant,
+    tell: VecDeque<Event>,
     over: bool,
     _place: Place,
 }
@@ -102,7 +108,8 @@ pub fn watch(app: App, who: Who, watcher: impl Watcher) -> Response {
     let Some(place) = app.live.places.enter() else { return too_many() };
     let mut tick = interval(EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let watch = Watch { app, who, watcher, tick, looked: Instant::now(), over: false, _place: place };
+    let (looked, tell) = (Instant::now(), VecDeque::new());
+    let watch = Watch { app, who, watcher, tick, looked, tell, over: false, _place: place };
     let events = stream::unfold(watch, |mut watch| async move {
         watch.next().await.map(|event| (Ok::<_, Infallible>(event), watch))
     });
@@ -111,7 +118,13 @@ pub fn watch(app: App, who: Who, watcher: impl Watcher) -> Response {
 
 impl<W: Watcher> Watch<W> {
     async fn next(&mut self) -> Option<Event> {
-        while !self.over {
+        loop {
+            if let Some(event) = self.tell.pop_front() {
+                return Some(event);
+            }
+            if self.over {
+                return None;
+            }
             self.tick.tick().await;
             if self.looked.elapsed() >= LOOK_EVERY {
                 self.looked = Instant::now();
@@ -119,15 +132,7 @@ impl<W: Watcher> Watch<W> {
                     return None;
                 }
             }
-            match self.watcher.look(&self.app) {
-                Ok(None) => {}
-                Ok(Some(event)) => return Some(event),
-                Err(last) => {
-                    self.over = true;
-                    return last;
-                }
-            }
+            self.over = !self.watcher.look(&self.app, &mut self.tell);
         }
-        None
     }
 }

@@ -12,13 +12,58 @@ function tick() {
   }
 }
 
-// Replaces a part of the page, and keeps the place of whoever uses it by keyboard.
-function replace(part, html) {
-  const focused = part.contains(document.activeElement) ? document.activeElement.id : "";
-  const scrolled = [...part.querySelectorAll(".scroll")].map((box) => box.scrollLeft);
-  part.innerHTML = html;
-  part.querySelectorAll(".scroll").forEach((box, index) => (box.scrollLeft = scrolled[index] ?? 0));
-  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+function key(node) {
+  const name = node.id || node.dataset?.key;
+  return name && `${node.nodeName} ${name}`;
+}
+
+// Makes `old` like `now`. Nodes that both have stay what they are, with focus, selection, scroll position and open menus:
+// those of the same key (`id` or `data-key`), and, without one, those of the same kind in the same place.
+function patch(old, now) {
+  for (const { name } of [...old.attributes]) {
+    // Whoever uses the page has opened it.
+    if (!now.hasAttribute(name) && !(name === "open" && old.matches("details"))) old.removeAttribute(name);
+  }
+  for (const { name, value } of now.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  // `tick` writes what is in these.
+  if (old.matches(".timer")) return;
+  const wanted = new Set([...now.children].map(key));
+  const known = new Map();
+  for (const child of [...old.children]) {
+    const name = key(child);
+    if (name && !wanted.has(name)) child.remove();
+    else if (name) known.set(name, child);
+  }
+  let place = old.firstChild;
+  for (const child of [...now.childNodes]) {
+    const name = key(child);
+    const here = place && !key(place) && place.nodeName === child.nodeName ? place : null;
+    const kept = name ? known.get(name) : here;
+    // What is kept by its key is not moved for the sake of what is not: a node that is moved loses the keyboard.
+    while (name && kept && place && place !== kept && !key(place)) place = dropped(place);
+    if (kept !== place || !kept) old.insertBefore(kept ?? child, place);
+    else place = place.nextSibling;
+    if (kept?.nodeType === Node.ELEMENT_NODE) patch(kept, child);
+    else if (kept && kept.nodeValue !== child.nodeValue) kept.nodeValue = child.nodeValue;
+  }
+  while (place) place = dropped(place);
+}
+
+// What comes after it.
+function dropped(node) {
+  const next = node.nextSibling;
+  node.remove();
+  return next;
+}
+
+// Brings a part of the page up to date. Whoever had the keyboard on something that is gone is put on what was around it.
+function update(part, html) {
+  const held = [];
+  for (let node = document.activeElement; node; node = node.parentElement) held.push(node);
+  const now = part.cloneNode(false);
+  now.innerHTML = html;
+  patch(part, now);
+  if (held[0] && !held[0].isConnected) held.find((node) => node.isConnected && node.hasAttribute("tabindex"))?.focus({ preventScroll: true });
   tick();
 }
 
@@ -47,23 +92,35 @@ function listen(path, events) {
 }
 
 const live = document.getElementById("live");
-if (live) listen(live.dataset.stream, { live: (html) => replace(live, html) });
+if (live) listen(live.dataset.stream, { live: (html) => update(live, html) });
+
+// What is told late stands where it began.
+function tell(story, html) {
+  const now = story.cloneNode(false);
+  now.innerHTML = html;
+  for (const line of [...now.children]) {
+    let after = story.lastElementChild;
+    while (after && Number(after.dataset.at) > Number(line.dataset.at)) after = after.previousElementSibling;
+    after ? after.after(line) : story.prepend(line);
+  }
+}
 
 const story = document.getElementById("story");
 if (story?.dataset.stream) {
+  const facts = document.getElementById("facts");
   listen(story.dataset.stream, {
+    facts: (html) => update(facts, html),
     story: (html) => {
       const below = innerHeight + scrollY >= document.body.scrollHeight - 80;
-      story.insertAdjacentHTML("beforeend", html);
+      tell(story, html);
       if (below) scrollTo(0, document.body.scrollHeight);
     },
-    ended: (_, source) => {
+    ended: ({ told, facts: last }, source) => {
       source.close();
-      document.getElementById("ended").hidden = false;
-      for (const ask of document.querySelectorAll("details.ask")) ask.remove();
-      document.getElementById("listen")?.remove();
-      document.getElementById("pen")?.remove();
+      update(document.getElementById("ended"), told);
       for (const timer of document.querySelectorAll("time.timer")) timer.classList.remove("timer");
+      if (last) update(facts, last);
+      for (const gone of document.querySelectorAll("details.ask, #listen, #pen")) gone.remove();
     },
   });
 }
@@ -81,6 +138,20 @@ if (pen) {
     if (trouble.hidden) say.value = "";
     say.focus();
   };
+}
+
+// The picture of a recording comes by itself, or not at all.
+const drawn = document.querySelector("img.sound");
+if (drawn) {
+  const failed = () => {
+    const told = document.getElementById("undrawn");
+    if (!told) return;
+    told.textContent = told.dataset.told;
+    told.hidden = false;
+    drawn.remove();
+  };
+  drawn.onerror = failed;
+  if (drawn.complete && drawn.naturalWidth === 0) failed();
 }
 
 // Recordings: from any line of the transcript, and from any point of the time axis.

@@ -1,7 +1,7 @@
 //! A call on a time axis: who spoke when and how loud, tools, interruptions, and what else happened.
 
 use super::{figures, plot::places, text};
-use crate::records::{Event, Record, Waveform};
+use crate::records::{Event, Record};
 use maud::{Markup, html};
 
 /// A time from–to, in milliseconds, and what it was.
@@ -17,43 +17,48 @@ struct Lane {
     stretches: Vec<Stretch>,
     /// Moments, by the names of their styles.
     marks: Vec<(u64, &'static str, String)>,
-    sound: Option<Sound>,
 }
 
-/// How loud one side was, while it was recorded.
-struct Sound {
-    from: u64,
-    to: u64,
-    peaks: Vec<u16>,
-}
-
+/// Of a lane without sound, in pixels; the style sheet knows both.
 const LANE_HEIGHT: u64 = 30;
-const BAR_HEIGHT: u64 = 16;
+/// Of the caller's and the agent's where their sound is drawn.
+pub const SOUND_HEIGHT: u64 = 48;
+/// Lanes with sound: the caller's and the agent's.
+pub const SOUNDS: usize = 2;
+/// Below and above a bar.
+const MARGIN: u64 = 7;
 /// Between two times below the axis, the first that leaves at most so many.
 const STEPS_S: [u64; 10] = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800];
 const TICKS_MAX: u64 = 10;
 
-pub fn draw(record: &Record, sound: Option<Waveform>) -> Markup {
+/// How long the axis is, in milliseconds.
+pub fn length(record: &Record) -> u64 {
     let last = record.entries.iter().map(|entry| entry.at_ms).max().unwrap_or(0);
-    let length = last.max((record.seconds * 1_000.0) as u64).max(1);
-    let mut lanes = lanes(record, length);
-    if let (Some(recorded), Some(Waveform { seconds, caller, agent })) = (&record.recording, sound) {
-        let (from, to) = (recorded.began_ms, recorded.began_ms + (seconds * 1_000.0) as u64);
-        for (lane, peaks) in lanes.iter_mut().zip([caller, agent]) {
-            lane.sound = Some(Sound { from, to, peaks });
-        }
-    }
-    let height = LANE_HEIGHT * lanes.len() as u64;
+    last.max((record.seconds * 1_000.0) as u64).max(1)
+}
+
+/// With the sound of both sides behind the first two lanes: a picture of the whole axis, which is loaded apart.
+pub fn draw(record: &Record, sound: Option<&str>) -> Markup {
+    let length = length(record);
+    let lanes = lanes(record, length);
+    let heights: Vec<u64> = (0..lanes.len())
+        .map(|lane| if sound.is_some() && lane < SOUNDS { SOUND_HEIGHT } else { LANE_HEIGHT })
+        .collect();
+    let height: u64 = heights.iter().sum();
+    let tops = heights.iter().scan(0, |top, height| Some(std::mem::replace(top, *top + height)));
     // A long call is wider than a phone.
     let wide = length > 90_000;
     html! {
-        figure.axis.card #timeline data-length=(length) aria-label=(text::TIMELINE) {
+        figure.axis.card.heard[sound.is_some()] #timeline data-length=(length) aria-label=(text::TIMELINE) {
             div.names aria-hidden="true" { @for lane in &lanes { span { (lane.name) } } }
             div.scroll tabindex="0" role="group" aria-label=(text::TIMELINE) {
-                svg.wide[wide] role="img" aria-label=(told(&lanes)) width="100%" height=(height + 22) {
-                    (ticks(length, height))
-                    @for (index, lane) in lanes.iter().enumerate() { (lane.draw(index as u64 * LANE_HEIGHT, length)) }
-                    line.playhead #playhead x1="-9" x2="-9" y1="0" y2=(height) {}
+                div.plane.wide[wide] {
+                    @if let Some(address) = sound { img.sound src=(address) alt=(text::DRAWN) decoding="async"; }
+                    svg role="img" aria-label=(told(&lanes)) width="100%" height=(height + 22) {
+                        (ticks(length, height))
+                        @for ((lane, top), height) in lanes.iter().zip(tops).zip(&heights) { (lane.draw(top, *height, length)) }
+                        line.playhead #playhead x1="-9" x2="-9" y1="0" y2=(height) {}
+                    }
                 }
             }
             (legend(&lanes))
@@ -62,7 +67,7 @@ pub fn draw(record: &Record, sound: Option<Waveform>) -> Markup {
 }
 
 fn lanes(record: &Record, length: u64) -> Vec<Lane> {
-    let lane = |name| Lane { name, stretches: Vec::new(), marks: Vec::new(), sound: None };
+    let lane = |name| Lane { name, stretches: Vec::new(), marks: Vec::new() };
     let (mut caller, mut agent, mut tools, mut events) =
         (lane(text::CALLER), lane(text::AGENT), lane(text::TOOLS), lane(text::EVENTS));
     let (mut caller_from, mut agent_from) = (None, None);
@@ -107,15 +112,13 @@ impl Lane {
         }
     }
 
-    fn draw(&self, top: u64, length: u64) -> Markup {
-        let bar = top + (LANE_HEIGHT - BAR_HEIGHT) / 2;
-        let middle = top + LANE_HEIGHT / 2;
+    fn draw(&self, top: u64, height: u64, length: u64) -> Markup {
+        let middle = top + height / 2;
         html! {
-            line.grid x1="0" x2="100%" y1=(top + LANE_HEIGHT) y2=(top + LANE_HEIGHT) {}
-            @if let Some(sound) = &self.sound { (sound.draw(top, length)) }
+            line.grid x1="0" x2="100%" y1=(top + height) y2=(top + height) {}
             @for Stretch { from, to, style, title } in &self.stretches {
                 @let width = percent(to.saturating_sub(*from), length).max(0.15);
-                rect class=(style) x={ (percent(*from, length)) "%" } width={ (width) "%" } y=(bar) height=(BAR_HEIGHT) rx="3" {
+                rect class=(style) x={ (percent(*from, length)) "%" } width={ (width) "%" } y=(top + MARGIN) height=(height - 2 * MARGIN) rx="3" {
                     title { (title) ", " (figures::offset(*from)) "–" (figures::offset(*to)) }
                 }
             }
@@ -123,23 +126,6 @@ impl Lane {
                 circle.mark.(*style) cx={ (percent(*at, length)) "%" } cy=(middle) r="5" {
                     title { (title) " " (figures::offset(*at)) }
                 }
-            }
-        }
-    }
-}
-
-impl Sound {
-    fn draw(&self, top: u64, length: u64) -> Markup {
-        let columns = self.peaks.len();
-        // Ears hear ratios: the square root shows quiet words as well.
-        let high = |peak: &u16| (f64::from(*peak) / 32_768.0).sqrt();
-        let above = self.peaks.iter().enumerate().map(|(x, peak)| format!("L{x} {:.2}", -high(peak)));
-        let below = self.peaks.iter().enumerate().rev().map(|(x, peak)| format!("L{x} {:.2}", high(peak)));
-        let outline: String = above.chain(below).collect();
-        html! {
-            svg.sound x={ (percent(self.from, length)) "%" } width={ (percent(self.to.saturating_sub(self.from), length)) "%" }
-                y=(top + 1) height=(LANE_HEIGHT - 2) viewBox={ "0 -1 " (columns) " 2" } preserveAspectRatio="none" {
-                path d={ "M0 0" (outline) "Z" } {}
             }
         }
     }

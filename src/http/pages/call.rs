@@ -1,14 +1,15 @@
 //! One call that has ended: why, and everything that is kept of it.
 
-use super::{axis, figures, plot::places, shell, story, text};
+use super::{axis, figures, plot::places, shell, story, text, waveform};
 use crate::{
+    call::EndClass,
     http::{
         api::{Id, private, remove, unread},
         login::{Door, Role, Who},
         routes::Routes,
         site::App,
     },
-    records::{Event, Record, Turn, Used},
+    records::{Ending, Event, NoWaveform, Record, Sound, Turn, Used},
 };
 use axum::{
     extract::State,
@@ -17,6 +18,7 @@ use axum::{
 };
 use maud::{Markup, html};
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
 pub fn add(routes: &mut Routes) {
     routes.page(Method::GET, "/history/{id}", Door::Page(Role::Viewer), page);
@@ -27,11 +29,10 @@ async fn page(State(app): State<App>, who: Who, Id(id): Id) -> Result<Response, 
     let gone = || shell::refusal(&who, StatusCode::NOT_FOUND, text::GONE);
     let Some(reader) = &app.history else { return Ok(gone()) };
     let Some(record) = reader.get(id).await.map_err(|error| unread(&error))? else { return Ok(gone()) };
-    let drawn = match private::sees_all(&who) {
-        true => reader.waveform(&record).await,
-        false => Ok(None),
+    let sound = match record.recording.is_some() && private::sees_all(&who) {
+        true => Some(reader.sound(id).await),
+        false => None,
     };
-    let (sound, undrawn) = drawn.map_or_else(|error| (None, Some(error)), |sound| (sound, None));
     let record = private::record(&who, record);
     let main = html! {
         p.path { a href="/history" { (text::HISTORY) } }
@@ -40,10 +41,12 @@ async fn page(State(app): State<App>, who: Who, Id(id): Id) -> Result<Response, 
             @if who.may(Role::Admin) { (ask(&who, &record)) }
         }
         (head(&who, &record))
-        section aria-labelledby="axis" { h2 #axis { (text::TIMELINE) } (axis::draw(&record, sound))
-                @if let Some(error) = undrawn { p.soft { (text::UNDRAWN) " (" (error) ")" } }
-                @if private::sees_all(&who) { (player(&record)) }
-            }
+        section aria-labelledby="axis" {
+            h2 #axis { (text::TIMELINE) }
+            @let picture = matches!(sound, Some(Ok(_))).then(|| waveform::address(&record));
+            (axis::draw(&record, picture.as_deref()))
+            @if let Some(sound) = &sound { (heard(&record, sound)) }
+        }
         div.columns {
             section aria-labelledby="story-head" {
                 h2 #story-head { (text::TRANSCRIPT) }
@@ -107,20 +110,32 @@ fn head(who: &Who, record: &Record) -> Markup {
     }
 }
 
-/// Scripts begin it where somebody points to.
-fn player(record: &Record) -> Markup {
+/// The recording, and what is wrong with it. Scripts begin it where somebody points to.
+fn heard(record: &Record, sound: &Result<Sound, NoWaveform>) -> Markup {
+    /// The end of a recording is written while its length is told.
+    const CUT_SECONDS: f64 = 1.0;
+    let Some(recorded) = &record.recording else { return html! {} };
+    let address = format!("/api/v1/calls/{}/recording", record.id);
     html! {
-        @if let Some(recorded) = &record.recording {
-            @let address = format!("/api/v1/calls/{}/recording", record.id);
+        @match sound {
+            Ok(sound) if recorded.seconds - sound.seconds() > CUT_SECONDS => p.notice {
+                (text::cut(&figures::duration(sound.seconds()), &figures::duration(recorded.seconds)))
+            },
+            // Scripts say so when the picture does not come.
+            Ok(_) => p.notice #undrawn role="status" hidden data-told={ (text::UNDRAWN) "." } {},
+            Err(NoWaveform::Missing) => p.notice { (text::NO_SOUND) },
+            Err(why) => p.notice { (text::UNDRAWN) ": " (why.to_string()) "." },
+        }
+        @if !matches!(sound, Err(NoWaveform::Missing)) {
             div.player {
                 audio #sound controls preload="metadata" src=(address) data-began=(recorded.began_ms)
                     data-from=(text::PLAY_FROM) aria-label=(text::RECORDING) {}
                 span.soft { (text::SIDES) }
                 a href=(address) download=(recorded.file) { (text::DOWNLOAD) }
             }
-            @for (why, seconds) in &recorded.lost_seconds {
-                p.soft { (text::LOST_SOUND) " " (text::seconds((seconds * 1_000.0) as u64)) " (" (why.replace('_', " ")) ")" }
-            }
+        }
+        @for (why, seconds) in &recorded.lost_seconds {
+            p.soft { (text::LOST_SOUND) " " (text::seconds((seconds * 1_000.0) as u64)) " (" (why.replace('_', " ")) ")" }
         }
     }
 }
@@ -143,18 +158,26 @@ fn stages(turn: &Turn) -> [u64; 4] {
 
 fn waterfall(record: &Record) -> Markup {
     let turns = &record.turns;
-    let used = |turn: &Turn| {
-        let its = record.turn_usage.iter().filter(|used| used.turn == turn.turn).map(|used| &used.used);
+    let cost = |turn: u64| {
+        let its = record.turn_usage.iter().filter(|used| used.turn == turn).map(|used| &used.used);
         figures::cost(its)
     };
-    let costs: Vec<_> = turns.iter().map(used).collect();
-    let priced = costs.iter().any(Option::is_some);
+    // Also what has a price and no answer: the greeting, say.
+    let others: BTreeSet<u64> = record.turn_usage.iter().map(|used| used.turn).collect();
+    let others = others.into_iter().filter(|other| turns.iter().all(|turn| turn.turn != *other));
+    let mut rows: Vec<(u64, Option<&Turn>, Option<String>)> =
+        turns.iter().map(|turn| (turn.turn, Some(turn), cost(turn.turn))).collect();
+    rows.extend(others.filter_map(|other| Some((other, None, Some(cost(other)?)))));
+    rows.sort_by_key(|(turn, ..)| *turn);
+    let priced = rows.iter().any(|(_, _, cost)| cost.is_some());
     let most = turns.iter().map(|turn| stages(turn).iter().sum::<u64>()).max().unwrap_or(0).max(1);
     html! {
-        @if turns.is_empty() { p.empty { (text::NO_TURNS) } } @else {
+        @if turns.is_empty() { p.empty { (unanswered(record)) } } @else {
             ul.legend { @for (style, name) in STAGES.iter().zip(text::STAGES) {
                 li { span.key.(*style) aria-hidden="true" {} (name) }
             } }
+        }
+        @if !rows.is_empty() {
             table.waterfall {
                 thead { tr {
                     th scope="col" { (text::TURN) }
@@ -162,12 +185,47 @@ fn waterfall(record: &Record) -> Markup {
                     th.number scope="col" { (text::WAITED) }
                     @if priced { th.number scope="col" { (text::COST) } }
                 } }
-                tbody { @for (turn, cost) in turns.iter().zip(&costs) { tr {
-                    (waited(turn, most))
+                tbody { @for (number, turn, cost) in &rows { tr {
+                    @match turn {
+                        Some(turn) => (waited(turn, most)),
+                        None => {
+                            th scope="row" { (number) }
+                            td.wide { span.soft { (without_answer(record, *number)) } }
+                            td.number { "–" }
+                        }
+                    }
                     @if priced { td.number { (cost.as_deref().unwrap_or("–")) } }
                 } } }
             }
         }
+    }
+}
+
+/// Why there is no answer in the whole call.
+fn unanswered(record: &Record) -> &'static str {
+    let asks = |event: &Event| match event {
+        Event::CallerSpeaks | Event::Typed => true,
+        Event::Said { speaker, .. } => speaker == "caller",
+        _ => false,
+    };
+    if record.reason.label == Ending::killed().label {
+        text::NOT_KNOWN
+    } else if !record.entries.iter().any(|entry| asks(&entry.event)) {
+        text::NOTHING_ASKED
+    } else if record.reason.class == EndClass::Provider.label() {
+        text::NO_TURNS
+    } else {
+        text::ENDED_FIRST
+    }
+}
+
+/// Why one turn has no answer.
+fn without_answer(record: &Record, turn: u64) -> &'static str {
+    let last = record.turns.iter().all(|answered| answered.turn < turn);
+    match turn {
+        0 => text::GREETING,
+        _ if last && record.reason.class != EndClass::Provider.label() => text::ENDED_BEFORE,
+        _ => text::NO_ANSWER,
     }
 }
 

@@ -178,7 +178,7 @@ fn list(who: &Who, contexts: &BTreeMap<String, ContextView>) -> Markup {
                 } }
                 tbody { @for (name, context) in contexts {
                     tr {
-                        th scope="row" { (name) }
+                        th scope="row" { (name) @if context.default { " " span.role title=(words::DEFAULT_HELP) { (words::DEFAULT) } } }
                         td data-head=(text::PROVIDER) {
                             (context.provider)
                             @if !context.fallbacks.is_empty() {

@@ -13,7 +13,7 @@ use crate::{
         routes::Routes,
         site::App,
     },
-    records::{Hour, Reader, Row},
+    records::{Ending, Hour, Reader, Row},
 };
 use axum::{
     extract::State,
@@ -93,16 +93,17 @@ fn form(who: &Who, filter: &Filter) -> Markup {
 }
 
 fn reasons(chosen: Option<&str>) -> Markup {
-    let all = EndReason::all();
-    let classes: BTreeSet<_> = all.iter().map(|reason| reason.class().label()).collect();
+    // Also the one that only records have.
+    let all: Vec<Ending> = EndReason::all().into_iter().map(Ending::from).chain([Ending::killed()]).collect();
+    let classes: BTreeSet<_> = all.iter().map(|ending| &*ending.class).collect();
     html! {
         select name="reason" {
             option value="" { (text::ANY) }
             @for class in classes {
                 optgroup label=(text::sentence(text::class(class))) {
                     option value=(class) selected[chosen == Some(class)] { (text::ANY) ": " (text::class(class)) }
-                    @for reason in all.iter().filter(|reason| reason.class().label() == class) {
-                        option value=(reason.label()) selected[chosen == Some(&*reason.label())] { (reason.label().replace('_', " ")) }
+                    @for Ending { label, .. } in all.iter().filter(|ending| ending.class == class) {
+                        option value=(label) selected[chosen == Some(label.as_str())] { (label.replace('_', " ")) }
                     }
                 }
             }

@@ -79,7 +79,7 @@ pub fn checks(readiness: &Readiness) -> Markup {
             p.state.good[ready].bad[!ready] { @if ready { (text::READY) } @else { (text::NOT_READY) } }
             ul {
                 @for (name, check) in readiness.checks() {
-                    li.good[check.ok].bad[!check.ok] {
+                    li.good[check.ok].bad[!check.ok] data-key=(name) {
                         span.dot aria-hidden="true" {}
                         strong { (text::check(name)) @if !check.ok { span.hidden { " (" (text::NOT_READY) ")" } } }
                         span.soft { (text::sentence(&check.reason)) }
@@ -116,7 +116,7 @@ fn running(calls: &[ActiveCall], operator: bool) -> Markup {
 fn row(ActiveCall { call, phase, floor, levels, counts }: &ActiveCall, operator: bool) -> Markup {
     let short = figures::short(call.id);
     html! {
-        tr {
+        tr data-key=(call.id) {
             th scope="row" { a #{ "call-" (call.id) } href={ "/live/" (call.id) } title=(call.id) { code { (short) } } }
             td data-head=(text::CONTEXT) { (call.context) }
             td data-head=(text::PROVIDER) { (call.provider) }
@@ -170,7 +170,7 @@ fn ended(calls: &[EndedCall], linked: bool) -> Markup {
                     th.number scope="col" { (text::COST) }
                 } }
                 tbody { @for EndedCall { call, lasted, reason, counts, usage } in calls {
-                    tr {
+                    tr data-key=(call.id) {
                         th scope="row" {
                             @if linked {
                                 a #{ "ended-" (call.id) } href={ "/history/" (call.id) } title=(call.id) { code { (figures::short(call.id)) } }

@@ -21,6 +21,7 @@ mod story;
 mod system;
 pub(super) mod text;
 mod tools;
+mod waveform;
 
 pub(super) use shell::{log_in, refusal};
 
@@ -54,6 +55,7 @@ pub(super) fn add(routes: &mut Routes) {
     running::add(routes);
     history::add(routes);
     call::add(routes);
+    waveform::add(routes);
     contexts::add(routes);
     providers::add(routes);
     tools::add(routes);

@@ -1,25 +1,30 @@
 //! One running call: what happens in it, and its end.
 
 use super::{figures, live::in_json, shell, story, text};
-use crate::http::{
-    api::{
-        Id,
-        conversations::{TEXT_BYTES_MAX, TEXT_CHARS_MAX, Text, write},
-        live::{Story, Transfer, end, transfer, visible},
-        private, watch,
+use crate::{
+    facts::CallId,
+    http::{
+        api::{
+            Id,
+            conversations::{TEXT_BYTES_MAX, TEXT_CHARS_MAX, Text, write},
+            live::{Facts, Story, Telling, Transfer, end, known, transfer, visible},
+            private, watch,
+        },
+        login::{Door, Role, Who},
+        routes::Routes,
+        site::App,
+        view::{ActiveCall, CallHead, EndedCall, LiveEntry},
     },
-    login::{Door, Role, Who},
-    routes::Routes,
-    site::App,
-    view::{ActiveCall, LiveEntry},
+    records::Counts,
 };
 use axum::{
     Form,
     extract::{RawQuery, State},
-    http::{Method, StatusCode},
+    http::{HeaderMap, Method, StatusCode},
     response::{IntoResponse as _, Redirect, Response},
 };
 use maud::{Markup, html};
+use serde::Serialize;
 
 pub fn add(routes: &mut Routes) {
     routes.page(Method::GET, "/live/{id}", Door::Page(Role::Viewer), page);
@@ -31,8 +36,7 @@ pub fn add(routes: &mut Routes) {
 
 /// `?hangup` opens the question whether to hang up.
 async fn page(State(app): State<App>, who: Who, Id(id): Id, RawQuery(query): RawQuery) -> Response {
-    let call = app.view.calls().active.into_iter().find(|active| active.call.id == id);
-    let (Some(call), Some(entries)) = (call, app.view.story(id, 0)) else {
+    let (Some(call), Some(entries)) = (app.view.call(id), app.view.story(id, 0)) else {
         if app.history.is_some() {
             return Redirect::to(&format!("/history/{id}")).into_response();
         }
@@ -43,11 +47,10 @@ async fn page(State(app): State<App>, who: Who, Id(id): Id, RawQuery(query): Raw
     let main = html! {
         p.path { a href="/" { (text::LIVE) } }
         div.title { h1 { (text::CALL) " " code { (figures::short(id)) } } div.asks { (send(&app, &who, &call)) (ask(&who, &call, asked)) } }
-        (head(&call))
+        dl.facts #facts { (facts(&call.clone().into())) }
         @if who.may(Role::Operator) { (sound(&call)) }
-        p.notice #ended role="status" hidden {
-            (text::HAS_ENDED) " " @if app.history.is_some() { a href={ "/history/" (id) } { (text::SEE_RECORD) } }
-        }
+        // Empty until it ends: what comes into it then is read out, when nothing else is.
+        div #ended role="status" {}
         section aria-labelledby="happens" {
             h2 #happens { (text::WHAT_HAPPENS) }
             @if !private::sees_all(&who) { p.soft { (text::NO_WORDS) } }
@@ -95,18 +98,47 @@ async fn write_on(State(app): State<App>, who: Who, Id(id): Id, Form(said): Form
     }
 }
 
-fn head(ActiveCall { call, phase, counts, .. }: &ActiveCall) -> Markup {
+fn facts(Facts { call, phase, floor, counts }: &Facts) -> Markup {
+    standing(call, &html! { time.timer datetime=(call.since) {} }, text::phase(phase), text::floor(floor), counts)
+}
+
+fn standing(call: &CallHead, lasted: &Markup, phase: &str, floor: &str, counts: &Counts) -> Markup {
     html! {
-        dl.facts {
-            div { dt { (text::LASTED) } dd { time.timer datetime=(call.since) {} } }
-            div { dt { (text::SINCE) } dd { (figures::clock(call.since)) } }
-            div { dt { (text::CONTEXT) } dd { (call.context) } }
-            div { dt { (text::PROVIDER) } dd { (call.provider) } }
-            div { dt { (text::DIRECTION) } dd { @if call.written { (text::WRITTEN) } @else { (call.direction.label()) } } }
-            div { dt { (text::STATE) } dd { (text::phase(phase)) } }
-            div { dt { (text::TURNS) } dd { (counts.agent_turns) } }
-        }
+        div { dt { (text::STATE) } dd { (phase) } }
+        div { dt { (text::FLOOR) } dd { (floor) } }
+        div { dt { (text::LASTED) } dd { (lasted) } }
+        div { dt { (text::TURNS) } dd { (counts.agent_turns) } }
+        div { dt { (text::BARGE_INS) } dd { (counts.barge_ins) } }
+        div { dt { (text::CONTEXT) } dd { (call.context) } }
+        div { dt { (text::PROVIDER) } dd { (call.provider) } }
+        div { dt { (text::SINCE) } dd { (figures::clock(call.since)) } }
+        div { dt { (text::DIRECTION) } dd { @if call.written { (text::WRITTEN) } @else { (call.direction.label()) } } }
     }
+}
+
+/// What the page says when the call has ended, and how it stood then.
+#[derive(Serialize)]
+struct Over {
+    told: String,
+    facts: Option<String>,
+}
+
+fn over(app: &App, id: CallId, ended: Option<&EndedCall>) -> String {
+    let told = html! {
+        p.notice {
+            (text::HAS_ENDED)
+            @if let Some(EndedCall { reason, .. }) = ended {
+                " " (figures::ending(reason.class().label(), &reason.label(), reason.describe())) " " (text::sentence(reason.describe())) "."
+            }
+            @if app.history.is_some() { " " a href={ "/history/" (id) } { (text::SEE_RECORD) } }
+        }
+    };
+    let facts = ended.map(|EndedCall { call, lasted, counts, .. }| {
+        let lasted = html! { (figures::duration(lasted.as_secs_f64())) };
+        standing(call, &lasted, text::OVER, text::floor("nobody"), counts).0
+    });
+    // Texts alone.
+    serde_json::to_string(&Over { told: told.0, facts }).unwrap_or_default()
 }
 
 fn send(app: &App, who: &Who, call: &ActiveCall) -> Markup {
@@ -153,13 +185,23 @@ fn ask(who: &Who, call: &ActiveCall, asked: bool) -> Markup {
 }
 
 fn lines(entries: &[LiveEntry]) -> Markup {
+    // As they began: words come later than what they interrupt.
+    let mut entries: Vec<_> = entries.iter().collect();
+    entries.sort_by_key(|entry| entry.entry.at_ms);
     html! { @for entry in entries { @if let Some(line) = story::line(&entry.entry) { (line) } } }
 }
 
-async fn stream(State(app): State<App>, who: Who, Id(call): Id, RawQuery(query): RawQuery) -> Response {
+async fn stream(
+    State(app): State<App>,
+    who: Who,
+    Id(call): Id,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
     let from = query.as_deref().and_then(|query| query.strip_prefix("from=")?.parse().ok()).unwrap_or(0);
-    let make = |entries: &[LiveEntry]| in_json(&lines(entries));
-    watch(app, who.clone(), Story { call, who, next: from, make })
+    const PAGE: Telling =
+        Telling { entries: |entries| in_json(&lines(entries)), facts: |now| in_json(&facts(now)), ended: over };
+    watch(app, who.clone(), Story::new(call, who, known(&headers).unwrap_or(from), &PAGE))
 }
 
 async fn hang_up(State(app): State<App>, who: Who, Id(id): Id) -> Response {

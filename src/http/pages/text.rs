@@ -66,6 +66,7 @@ pub const HANG_UP_ASK: &str = "Hang up this call?";
 pub const HANG_UP_HELP: &str = "The caller is cut off at once, without a word of goodbye.";
 pub const HANG_UP_NOW: &str = "Hang up now";
 pub const HAS_ENDED: &str = "This call has ended.";
+pub const OVER: &str = "ended";
 pub const SEE_RECORD: &str = "See its record";
 pub const NOT_RUNNING: &str = "This call is not running, and no record of it is kept.";
 pub const WHAT_HAPPENS: &str = "What happens";
@@ -109,6 +110,12 @@ pub const TRANSCRIPT: &str = "What happened";
 pub const NOTHING_TOLD: &str = "Nothing is kept of what happened.";
 pub const WATERFALL: &str = "How long the caller waited";
 pub const NO_TURNS: &str = "The agent answered nothing.";
+pub const NOTHING_ASKED: &str = "The caller said nothing that could be answered.";
+pub const ENDED_FIRST: &str = "The call ended before the agent had answered.";
+pub const NOT_KNOWN: &str = "How it went is not known.";
+pub const GREETING: &str = "the greeting";
+pub const ENDED_BEFORE: &str = "the call ended before an answer";
+pub const NO_ANSWER: &str = "no answer of its own";
 pub const TRANSFER: &str = "Transfer";
 pub const TRANSFER_TO: &str = "Send the caller to";
 pub const TRANSFER_HELP: &str = "The agent speaks out first. Where nobody answers, the caller comes back to it.";
@@ -124,7 +131,9 @@ pub const LISTEN: &str = "Listen in";
 pub const LISTEN_HELP: &str = "Secret digits are silent. That you listen is in the log.";
 pub const RECORDING: &str = "Recording of this call";
 pub const SIDES: &str = "Left: caller. Right: what the caller heard.";
+pub const DRAWN: &str = "How loud the caller (above) and the agent (below) were";
 pub const UNDRAWN: &str = "The recording cannot be drawn";
+pub const NO_SOUND: &str = "The recording of this call is not there any more.";
 pub const DOWNLOAD: &str = "Download";
 pub const PLAY_FROM: &str = "Play from";
 pub const LOST_SOUND: &str = "Lost, and silent here:";
@@ -150,6 +159,11 @@ pub const AUDIO: &str = "Audio";
 pub const CAMPAIGN: &str = "Campaign";
 pub const LEAD: &str = "Lead";
 pub const FRAMES: &str = "Frames dropped";
+
+/// Of a recording.
+pub fn cut(there: &str, whole: &str) -> String {
+    format!("The recording was cut off: {there} of {whole} are there.")
+}
 
 /// As the checks are called in `/ready`.
 pub fn check(name: &str) -> &str {

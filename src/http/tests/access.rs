@@ -83,6 +83,7 @@ const TABLE: &[(&str, &str, Option<Role>)] = {
         ("POST", "/live/{id}/hangup", Some(Operator)),
         ("GET", "/history", Some(Viewer)),
         ("GET", "/history/{id}", Some(Viewer)),
+        ("GET", "/history/{id}/waveform.svg", Some(Operator)),
         ("POST", "/history/{id}/delete", Some(Admin)),
         ("GET", "/api/v1/session", Some(Viewer)),
         ("POST", "/api/v1/logout", Some(Viewer)),

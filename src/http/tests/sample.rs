@@ -6,6 +6,11 @@ use super::*;
 pub struct Sample {
     pub readiness: Readiness,
     pub calls: CallsView,
+    /// What has become of the calls.
+    pub since: Mutex<fn(&mut CallsView)>,
+    /// Those who listen hear a call that goes on: at these ends.
+    pub goes_on: AtomicBool,
+    pub listeners: Mutex<Vec<mpsc::Sender<Bytes>>>,
     pub reload: Mutex<Result<ReloadReport, ReloadFailure>>,
     /// A reload waits for this, if set.
     pub hold: Option<Arc<Notify>>,
@@ -33,6 +38,9 @@ impl Default for Sample {
                 accepting: Check::ok("1 of 100 calls"),
             },
             calls: CallsView { active: vec![active("sales")], recent: vec![ended(EndReason::AgentSilent)] },
+            since: Mutex::new(|_| {}),
+            goes_on: AtomicBool::default(),
+            listeners: Mutex::default(),
             reload: Mutex::new(Ok(report)),
             hold: None,
             hung_up: Mutex::default(),
@@ -53,15 +61,20 @@ impl EngineView for Sample {
     }
 
     fn calls(&self) -> CallsView {
-        self.calls.clone()
+        let mut calls = self.calls.clone();
+        (self.since.lock().unwrap())(&mut calls);
+        calls
+    }
+
+    fn call(&self, id: CallId) -> Option<ActiveCall> {
+        self.calls().active.into_iter().find(|active| active.call.id == id)
     }
 
     fn story(&self, id: CallId, from: u64) -> Option<Vec<LiveEntry>> {
         let said = Event::Said { speaker: "caller".into(), text: "My secret wish.".into() };
         let all = [Event::Answered, said].into_iter().zip(0..);
         let entry = |(event, number)| LiveEntry { number, entry: Entry { at_ms: number * 1_000, event } };
-        let runs = self.calls.active.iter().any(|active| active.call.id == id);
-        runs.then(|| all.map(entry).filter(|entry| entry.number >= from).collect())
+        self.call(id).map(|_| all.map(entry).filter(|entry| entry.number >= from).collect())
     }
 
     fn hang_up(&self, id: CallId) -> bool {
@@ -71,12 +84,13 @@ impl EngineView for Sample {
     }
 
     fn listen(&self, id: CallId) -> Result<mpsc::Receiver<Bytes>, NoListening> {
-        if self.calls.active.iter().all(|active| active.call.id != id) {
-            return Err(NoListening::NotRunning);
-        }
+        self.call(id).ok_or(NoListening::NotRunning)?;
         let (parts, heard) = mpsc::channel(2);
         for part in ["RIFF", "and so on"] {
             parts.try_send(Bytes::from_static(part.as_bytes())).unwrap();
+        }
+        if self.goes_on.load(Ordering::SeqCst) {
+            self.listeners.lock().unwrap().push(parts);
         }
         Ok(heard)
     }
@@ -211,6 +225,7 @@ impl EngineView for Sample {
 
     fn contexts(&self) -> BTreeMap<String, ContextView> {
         let sales = ContextView {
+            default: true,
             provider: "main".into(),
             fallbacks: vec!["ill".into()],
             tools: vec!["hangup_call".into(), "mcp_clock_now".into()],

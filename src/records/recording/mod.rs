@@ -14,7 +14,7 @@ pub use counters::RecordingCounters;
 pub(super) use folder::{delete, expire};
 pub use folder::{file_name, open_recording, recording_file};
 pub use listener::{Listener, Unheard};
-pub use wav::Waveform;
+pub use wav::{Sound, Waveform};
 
 use super::record::Recorded;
 use crate::{audio::Format, call::Recording, facts::CallId};

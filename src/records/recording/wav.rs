@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, BufReader, Read as _, Seek as _, SeekFrom},
+    io::{self, Read as _, Seek as _, SeekFrom},
 };
 
 /// Bytes before the samples.
@@ -13,6 +13,8 @@ pub const SAMPLE: u64 = 4;
 pub const DATA_MAX: u64 = u32::MAX as u64 - HEAD;
 /// Columns of a waveform: more than any screen has.
 const COLUMNS_MAX: usize = 10_000;
+/// Bytes that are read at once, however long the call was.
+const PIECE: usize = 64 * 1024;
 
 /// What stands before so many bytes of samples.
 pub fn head(rate: u32, data: u64) -> [u8; HEAD as usize] {
@@ -45,37 +47,66 @@ pub struct Waveform {
     pub agent: Vec<u16>,
 }
 
-impl Waveform {
-    /// Reads through a recording, which may still be growing; there are as many columns as wanted, 10,000 at most, or one
-    /// per sample of a very short one.
+/// What can be told of a recording without reading through it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sound {
+    rate: u32,
+    samples: u64,
+}
+
+impl Sound {
+    /// Reads the head; what the head promises beyond the end of the file is not there.
     ///
     /// # Errors
-    /// When the file cannot be read, or is no recording of this engine's.
-    pub fn read(file: &mut File, columns: usize) -> io::Result<Self> {
+    /// When the file cannot be read, or (`InvalidData`, `UnexpectedEof`) is no recording of this engine's.
+    pub fn of(file: &mut File) -> io::Result<Self> {
         let length = file.metadata()?.len();
         file.seek(SeekFrom::Start(0))?;
-        // 64 kB at a time, however long the call was.
-        let mut reader = BufReader::with_capacity(64 * 1024, file);
         let mut found = [0; HEAD as usize];
-        reader.read_exact(&mut found)?;
+        file.read_exact(&mut found)?;
         let number = |at: usize| u32::from_le_bytes([found[at], found[at + 1], found[at + 2], found[at + 3]]);
-        let (rate, data) = (number(24), u64::from(number(40)).min(length - HEAD));
-        if rate == 0 || found != head(rate, u64::from(number(40))) {
+        let (rate, promised) = (number(24), u64::from(number(40)));
+        if rate == 0 || found != head(rate, promised) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "this file is no recording of a call"));
         }
-        let samples = data / SAMPLE;
+        Ok(Self { rate, samples: promised.min(length.saturating_sub(HEAD)) / SAMPLE })
+    }
+
+    pub fn seconds(self) -> f64 {
+        self.samples as f64 / f64::from(self.rate)
+    }
+}
+
+impl Waveform {
+    /// Reads through a recording, which may still be growing, 64 kB at a time; there are as many columns as wanted, 10,000
+    /// at most, or one per sample of a very short one.
+    ///
+    /// # Errors
+    /// As those of [`Sound::of`].
+    pub fn read(file: &mut File, columns: usize) -> io::Result<Self> {
+        let sound = Sound::of(file)?;
+        let samples = sound.samples;
         let columns = (columns.clamp(1, COLUMNS_MAX) as u64).min(samples);
         let mut peaks = [vec![0; columns as usize], vec![0; columns as usize]];
-        let mut pair = [0; SAMPLE as usize];
-        for sample in 0..samples {
-            reader.read_exact(&mut pair)?;
-            let column = (sample * columns / samples) as usize;
-            for (side, bytes) in peaks.iter_mut().zip(pair.chunks_exact(2)) {
-                let peak = i16::from_le_bytes([bytes[0], bytes[1]]).unsigned_abs();
-                side[column] = side[column].max(peak);
+        let mut piece = vec![0; PIECE];
+        let mut sample = 0;
+        for column in 0..columns {
+            let end = ((column + 1) * samples).div_ceil(columns);
+            let mut loudest = [0; 2];
+            while sample < end {
+                let bytes = ((end - sample) * SAMPLE).min(PIECE as u64) as usize;
+                file.read_exact(&mut piece[..bytes])?;
+                for pair in piece[..bytes].chunks_exact(SAMPLE as usize) {
+                    loudest[0] = i16::from_le_bytes([pair[0], pair[1]]).unsigned_abs().max(loudest[0]);
+                    loudest[1] = i16::from_le_bytes([pair[2], pair[3]]).unsigned_abs().max(loudest[1]);
+                }
+                sample += bytes as u64 / SAMPLE;
+            }
+            for (side, peak) in peaks.iter_mut().zip(loudest) {
+                side[column as usize] = peak;
             }
         }
         let [caller, agent] = peaks;
-        Ok(Self { seconds: samples as f64 / f64::from(rate), caller, agent })
+        Ok(Self { seconds: sound.seconds(), caller, agent })
     }
 }

@@ -37,6 +37,7 @@ pub const HELP: &str = "Keys at the cursor";
 pub const ROOT: &str = "the whole file";
 pub const ANY_NAME: &str = "a name of your choice";
 pub const DEFAULT: &str = "default";
+pub const DEFAULT_HELP: &str = "Calls that name no context come here.";
 pub const REQUIRED: &str = "required";
 
 pub const VERSIONS: &str = "Versions";

@@ -1,0 +1,242 @@
+//! What goes on as long as a call does, for each role; and that nothing of it is left behind.
+
+use super::{
+    access::{Desk, Login},
+    *,
+};
+use futures_util::StreamExt as _;
+use serde_json::Value;
+use tokio::time::timeout;
+
+/// Longer than any pause of a stream that goes on.
+const MOMENT: Duration = Duration::from_secs(60);
+
+/// Somebody's open stream.
+struct Open {
+    body: axum::body::BodyDataStream,
+    /// What came and was not read.
+    rest: String,
+}
+
+/// `Err`: it was refused.
+async fn open(desk: &Desk, login: &Login, path: &str, headers: &[(&str, &str)]) -> Result<Open, StatusCode> {
+    let mut request = Request::get(path).header("host", "127.0.0.1:15000").header("cookie", &*login.cookie);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let answer = desk.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    match answer.status() {
+        StatusCode::OK => Ok(Open { body: answer.into_body().into_data_stream(), rest: String::new() }),
+        refused => Err(refused),
+    }
+}
+
+impl Open {
+    /// The next piece as it came; `None`: it has ended.
+    async fn piece(&mut self) -> Option<Bytes> {
+        let piece = timeout(MOMENT, self.body.next()).await.expect("something comes, or it ends");
+        piece.map(|piece| piece.unwrap())
+    }
+
+    /// The next event with its name and its data; `None`: it has ended.
+    async fn event(&mut self) -> Option<(String, Value)> {
+        loop {
+            if let Some((event, rest)) = self.rest.split_once("\n\n") {
+                let (event, rest) = (event.to_owned(), rest.to_owned());
+                self.rest = rest;
+                let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+                // The others keep the connection alive.
+                let Some(name) = field("event:") else { continue };
+                return Some((name.to_owned(), serde_json::from_str(field("data:").unwrap()).unwrap()));
+            }
+            let piece = self.piece().await?;
+            self.rest.push_str(std::str::from_utf8(&piece).unwrap());
+        }
+    }
+}
+
+/// The one call that runs.
+fn running(desk: &Desk) -> CallId {
+    desk.engine.calls.active[0].call.id
+}
+
+fn then(desk: &Desk, what: fn(&mut CallsView)) {
+    *desk.engine.since.lock().unwrap() = what;
+}
+
+/// Operators read the words; viewers that something happens, who speaks, and why it ended.
+#[tokio::test(start_paused = true)]
+async fn a_running_call_tells_its_facts_its_story_and_its_end_and_words_to_operators_alone() {
+    for (role, entries) in [(Role::Viewer, 1), (Role::Operator, 2)] {
+        let desk = Desk::new();
+        let login = desk.log_in(role).await;
+        let id = running(&desk);
+        let mut stream = open(&desk, &login, &format!("/api/v1/live/{id}/events"), &[]).await.unwrap();
+        let (name, facts) = stream.event().await.unwrap();
+        assert_eq!((&*name, &facts["floor"], &facts["counts"]["agent_turns"]), ("facts", &json!("agent"), &json!(3)));
+        assert!(facts.get("levels").is_none(), "levels never stand still: {facts}");
+        let (name, story) = stream.event().await.unwrap();
+        assert_eq!((&*name, story.as_array().unwrap().len()), ("story", entries), "{role}: {story}");
+        assert_eq!(story.to_string().contains("secret wish"), role != Role::Viewer, "{role}: {story}");
+        then(&desk, |calls| {
+            calls.active[0].floor = "caller";
+            calls.active[0].phase = "leaving";
+            calls.active[0].counts.agent_turns = 4;
+        });
+        let (name, facts) = stream.event().await.unwrap();
+        let told = [&facts["floor"], &facts["phase"], &facts["counts"]["agent_turns"]];
+        assert_eq!((&*name, told), ("facts", [&json!("caller"), &json!("leaving"), &json!(4)]));
+        then(&desk, |calls| {
+            let call = calls.active.remove(0).call;
+            calls.recent.insert(0, EndedCall { call, ..ended(EndReason::CallerHungUp) });
+        });
+        let (name, end) = stream.event().await.unwrap();
+        assert_eq!((&*name, &end["reason"]["label"], &end["id"]), ("ended", &json!("caller_hung_up"), &json!(id)));
+        assert_eq!(stream.event().await, None, "there is nothing more to tell");
+        let path = format!("/api/v1/live/{id}/events");
+        assert_eq!(open(&desk, &login, &path, &[]).await.err(), Some(StatusCode::NOT_FOUND));
+    }
+}
+
+/// What the page puts in its places: how the call stands, and at its end the reason and the way to the record.
+#[tokio::test(start_paused = true)]
+async fn the_page_of_a_running_call_is_told_who_speaks_and_why_it_ended() {
+    let desk = Desk::new();
+    let login = desk.log_in(Role::Viewer).await;
+    let id = running(&desk);
+    let page = ask(&desk.router, Method::GET, &format!("/live/{id}"), &[("cookie", &login.cookie)]).await.text;
+    assert!(page.contains(r#"<div id="ended" role="status"></div>"#), "what comes into it is read out: {page}");
+    let mut stream = open(&desk, &login, &format!("/live/{id}/stream?from=2"), &[]).await.unwrap();
+    let (name, facts) = stream.event().await.unwrap();
+    let facts = facts.as_str().unwrap();
+    assert_eq!(name, "facts", "nothing that the page has already");
+    assert!(page.contains(facts), "as the page was made:\n{page}\n{facts}");
+    assert!(facts.contains("<dt>Who speaks</dt><dd>agent</dd>"), "{facts}");
+    then(&desk, |calls| {
+        let call = calls.active.remove(0).call;
+        calls.recent.insert(0, EndedCall { call, ..ended(EndReason::CallerHungUp) });
+    });
+    let (name, end) = stream.event().await.unwrap();
+    let [told, facts] = ["told", "facts"].map(|part| end[part].as_str().unwrap());
+    assert_eq!(name, "ended");
+    for part in ["This call has ended.", "caller hung up", &format!("href=\"/history/{id}\"")] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    for part in ["<dt>State</dt><dd>ended</dd>", "<dt>Lasted</dt><dd>1:23</dd>"] {
+        assert!(facts.contains(part), "{part}: {facts}");
+    }
+    assert_eq!(stream.event().await, None);
+}
+
+/// So many have ended in this moment that the engine does not know this one any more.
+#[tokio::test(start_paused = true)]
+async fn an_end_that_is_forgotten_is_an_end_all_the_same() {
+    let desk = Desk::new();
+    let login = desk.log_in(Role::Operator).await;
+    let id = running(&desk);
+    let mut api = open(&desk, &login, &format!("/api/v1/live/{id}/events"), &[]).await.unwrap();
+    let mut page = open(&desk, &login, &format!("/live/{id}/stream"), &[]).await.unwrap();
+    then(&desk, |calls| drop(calls.active.remove(0)));
+    assert_eq!(api.event().await, Some(("ended".into(), json!({}))));
+    let (_, end) = page.event().await.unwrap();
+    assert_eq!(end["facts"], Value::Null);
+    assert!(end["told"].as_str().unwrap().contains("This call has ended."));
+}
+
+/// Browsers dial again by themselves, and say what they were told last.
+#[tokio::test(start_paused = true)]
+async fn whose_connection_broke_off_is_told_nothing_twice() {
+    let desk = Desk::new();
+    let login = desk.log_in(Role::Operator).await;
+    let id = running(&desk);
+    for path in [format!("/live/{id}/stream?from=0"), format!("/api/v1/live/{id}/events")] {
+        let mut first = open(&desk, &login, &path, &[]).await.unwrap();
+        first.event().await.unwrap();
+        let told = first.piece().await.unwrap();
+        assert!(std::str::from_utf8(&told).unwrap().contains("id: 2"), "{told:?}");
+        let mut again = open(&desk, &login, &path, &[("last-event-id", "2")]).await.unwrap();
+        assert_eq!(again.event().await.unwrap().0, "facts");
+        then(&desk, |calls| calls.active[0].floor = "both");
+        assert_eq!(again.event().await.unwrap().0, "facts", "there is nothing new in its story");
+        then(&desk, |_| {});
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_live_page_has_buttons_for_operators_and_news_only_when_there_are_any() {
+    for (role, button) in [(Role::Viewer, false), (Role::Operator, true)] {
+        let desk = Desk::new();
+        let login = desk.log_in(role).await;
+        let mut stream = open(&desk, &login, "/stream", &[]).await.unwrap();
+        let (name, first) = stream.event().await.unwrap();
+        let first = first.as_str().unwrap().to_owned();
+        assert_eq!((&*name, first.contains("?hangup")), ("live", button), "{role}");
+        for private in ["secret wish", "+1555"] {
+            assert!(!first.contains(private), "{role} {private}");
+        }
+        let quiet = timeout(Duration::from_secs(10), stream.event()).await;
+        assert!(quiet.is_err(), "nothing has changed: {quiet:?}");
+        then(&desk, |calls| calls.active[0].floor = "caller");
+        let (_, second) = stream.event().await.unwrap();
+        assert!(second.as_str().unwrap().contains("floor caller"), "{second}");
+    }
+}
+
+/// A voice is more private than words.
+#[tokio::test]
+async fn viewers_do_not_listen_in() {
+    let desk = Desk::new();
+    let id = running(&desk);
+    let path = format!("/api/v1/live/{id}/audio");
+    desk.engine.goes_on.store(true, Ordering::SeqCst);
+    let viewer = desk.log_in(Role::Viewer).await;
+    assert_eq!(open(&desk, &viewer, &path, &[]).await.err(), Some(StatusCode::FORBIDDEN));
+    assert!(desk.engine.listeners.lock().unwrap().is_empty(), "the call is not even asked");
+    let page = ask(&desk.router, Method::GET, &format!("/live/{id}"), &[("cookie", &viewer.cookie)]).await.text;
+    assert!(!page.contains("/audio"), "{page}");
+    let operator = desk.log_in(Role::Operator).await;
+    assert!(open(&desk, &operator, &path, &[]).await.is_ok());
+}
+
+/// Issue 7: a browser that goes away in the middle of listening.
+#[tokio::test(start_paused = true)]
+async fn a_browser_that_goes_away_leaves_nothing_behind() {
+    let mut watchers = None;
+    let desk = Desk::with(|site| watchers = Some(site.counters.watchers.clone()));
+    let watchers = watchers.unwrap();
+    let login = desk.log_in(Role::Operator).await;
+    let id = running(&desk);
+    desk.engine.goes_on.store(true, Ordering::SeqCst);
+    let mut heard = open(&desk, &login, &format!("/api/v1/live/{id}/audio"), &[]).await.unwrap();
+    let mut told = open(&desk, &login, &format!("/live/{id}/stream"), &[]).await.unwrap();
+    let mut live = open(&desk, &login, "/stream", &[]).await.unwrap();
+    assert_eq!(heard.piece().await.unwrap(), "RIFF");
+    told.event().await.unwrap();
+    live.event().await.unwrap();
+    assert_eq!(watchers.get(), 3);
+    let sound = desk.engine.listeners.lock().unwrap().pop().unwrap();
+    drop((heard, told, live));
+    timeout(MOMENT, sound.closed()).await.expect("the call knows that nobody listens any more");
+    assert_eq!(watchers.get(), 0, "their places are free");
+}
+
+/// Also of a call that makes no sound.
+#[tokio::test(start_paused = true)]
+async fn with_the_session_everything_ends_that_it_has_open() {
+    let desk = Desk::new();
+    let login = desk.log_in(Role::Operator).await;
+    let id = running(&desk);
+    desk.engine.goes_on.store(true, Ordering::SeqCst);
+    let mut heard = open(&desk, &login, &format!("/api/v1/live/{id}/audio"), &[]).await.unwrap();
+    let mut told = open(&desk, &login, &format!("/api/v1/live/{id}/events"), &[]).await.unwrap();
+    let mut live = open(&desk, &login, "/stream", &[]).await.unwrap();
+    for part in ["RIFF", "and so on"] {
+        assert_eq!(heard.piece().await.unwrap(), part);
+    }
+    let headers = [("cookie", &*login.cookie), ("x-csrf-token", &*login.csrf)];
+    assert_eq!(desk.post("/logout", &headers, String::new()).await.status, StatusCode::SEE_OTHER);
+    assert_eq!(heard.piece().await, None);
+    while told.event().await.is_some() {}
+    while live.event().await.is_some() {}
+    assert_eq!(open(&desk, &login, "/stream", &[]).await.err(), Some(StatusCode::SEE_OTHER));
+}
