@@ -122,7 +122,11 @@ impl Stage {
 
 async fn demo(arguments: &DemoArguments, config: Config, stage: Stage) -> anyhow::Result<()> {
     let voices = speech::render_all(&LINES, "en-us+f3").await?;
+    if let Some(folder) = stage.recording.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
     let config = alone(config, arguments.keep, &stage);
+    let kept = if config.records.is_some() { ", where History has the call" } else { "" };
     let accounts = config.http.accounts.clone();
     let engine = serve::start(&arguments.config, config, Metrics::new(env!("CARGO_PKG_VERSION"))).await?;
     println!("offhook is up: AudioSocket on {}, pages on http://{}/", engine.audiosocket_addr(), engine.http_addr());
@@ -148,7 +152,7 @@ async fn demo(arguments: &DemoArguments, config: Config, stage: Stage) -> anyhow
         if let Err(error) = &called {
             println!("\noffhook demo: {error:#}");
         }
-        println!("\nThe engine stays up: http://{}/, the call is in its History.", engine.http_addr());
+        println!("\nThe engine stays up: http://{}/{kept}.", engine.http_addr());
         let again = if enters.is_some() { "Enter: the caller dials again, to be seen on Live. " } else { "" };
         println!("{again}Ctrl-C ends it.");
         tokio::select! {
@@ -316,9 +320,6 @@ async fn converse(
 }
 
 fn record(path: &Path, caller: &Caller) -> anyhow::Result<()> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
     let spec = hound::WavSpec {
         channels: 2,
         sample_rate: 8_000,
