@@ -18,7 +18,8 @@ demo: ## one call by a synthetic caller, no Asterisk and no key needed; KEEP=1 k
 test: setup ## every test, with a real Asterisk and real phones
 	@CARGO=$(CARGO) tests/lab/run_tests.py --locked
 
-pbx: setup ## a real Asterisk with offhook attached, for your softphone (PBX_BIND=ADDRESS for one on another machine)
+pbx: ## a real Asterisk with offhook attached, for your softphone (PBX_BIND=ADDRESS for one on another machine)
+	@tests/lab/setup.sh pbx
 	@$(CARGO) build
 	@tests/lab/pbx.sh
 

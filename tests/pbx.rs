@@ -1,24 +1,20 @@
-//! `make pbx` as its users meet it: it says what to dial, somebody answers there, and Ctrl-C leaves
-//! nothing behind.
+//! `make pbx` as its users meet it: it says what to dial and who logs in where, somebody answers there, the call is seen on the
+//! page, and Ctrl-C leaves nothing behind.
 
 mod support;
 
 use std::{
-    fs::File,
     path::{Path, PathBuf},
-    process::{ExitStatus, Stdio},
     time::Duration,
 };
 use support::{
     audio::silence,
     phone::Phone,
+    terminal::{Browser, Terminal},
     tied::{free_ports, lab},
 };
 use tempfile::TempDir;
-use tokio::{
-    process::{Child, Command},
-    time::{Instant, sleep, timeout},
-};
+use tokio::time::{Instant, sleep};
 
 const UP_WITHIN: Duration = Duration::from_secs(20);
 const DOWN_WITHIN: Duration = Duration::from_secs(10);
@@ -27,7 +23,7 @@ const RTP_PORTS: u16 = 20;
 
 /// The script with all that it starts.
 struct Pbx {
-    child: Child,
+    terminal: Terminal,
     directory: TempDir,
     http: u16,
     sip: u16,
@@ -50,62 +46,44 @@ impl Pbx {
         std::fs::write(&config, yaml).expect("a file in the test's own directory");
         let temporary = directory.path().join("tmp");
         std::fs::create_dir(&temporary).expect("a directory in the test's own one");
-        let said = File::create(directory.path().join("said")).expect("a file in the test's own directory");
         // The script runs what cargo has built: target/debug/offhook.
         let target = Path::new(env!("CARGO_BIN_EXE_offhook")).ancestors().nth(2).expect("target/debug/offhook");
-        // Who starts these tests in the background may have them ignore Ctrl-C, which a shell cannot undo.
-        let child = Command::new("env")
-            .arg("--default-signal=INT")
-            .arg(lab().join("pbx.sh"))
-            .env("CARGO_TARGET_DIR", target)
-            .env("TMPDIR", &temporary)
-            .env("CONFIG", &config)
-            .env("PBX_SIP_PORT", sip.to_string())
-            .env("PBX_HTTP_PORT", ari.to_string())
-            .env("LAB_RTP_FIRST", rtp.to_string())
-            .env("LAB_RTP_LAST", (rtp + RTP_PORTS - 1).to_string())
-            .stdin(Stdio::null())
-            .stdout(said.try_clone().expect("a second handle"))
-            .stderr(said)
-            .spawn()
-            .expect("bash runs");
-        Self { child, directory, http, sip }
+        let env = [
+            ("CARGO_TARGET_DIR", target.display().to_string()),
+            ("TMPDIR", temporary.display().to_string()),
+            ("CONFIG", config.display().to_string()),
+            ("PBX_SIP_PORT", sip.to_string()),
+            ("PBX_HTTP_PORT", ari.to_string()),
+            ("LAB_RTP_FIRST", rtp.to_string()),
+            ("LAB_RTP_LAST", (rtp + RTP_PORTS - 1).to_string()),
+        ];
+        let script = lab().join("pbx.sh").display().to_string();
+        let terminal = Terminal::start(&script, root, &env, directory.path().join("said"));
+        Self { terminal, directory, http, sip }
     }
 
-    fn said(&self) -> String {
-        std::fs::read_to_string(self.directory.path().join("said")).unwrap_or_default()
+    fn page(&self) -> String {
+        format!("http://127.0.0.1:{}", self.http)
     }
 
     async fn wait_ready(&mut self) {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let url = format!("http://127.0.0.1:{}/ready", self.http);
-        let until = Instant::now() + UP_WITHIN;
-        let ready = async || reqwest::get(&url).await.is_ok_and(|answer| answer.status() == 200);
         // What to dial is said once somebody answers there.
-        while !(ready().await && self.said().contains("desk")) {
-            let ended = self.child.try_wait().expect("its own child");
-            assert!(ended.is_none(), "it ended with {ended:?}:\n{}", self.said());
-            assert!(Instant::now() < until, "not ready within {UP_WITHIN:?}:\n{}", self.said());
+        self.terminal.wait_said("Ctrl-C stops both.", UP_WITHIN).await;
+        let answer = reqwest::get(format!("{}/ready", self.page())).await.expect("an answer");
+        assert_eq!(answer.status(), 200, "{}", self.terminal.said());
+    }
+
+    /// A phone that dials the default agent and has heard its greeting.
+    async fn call(&self) -> Phone {
+        let phone = Phone::call(self.sip, "7000", silence(Duration::from_secs(60))).await;
+        let until = Instant::now() + UP_WITHIN;
+        let heard = || phone.heard().loud_spans().iter().map(|span| span.length()).sum::<Duration>();
+        while heard() < Duration::from_millis(600) {
+            assert!(Instant::now() < until, "no greeting:\n{}", self.terminal.said());
             sleep(ASK_EVERY).await;
         }
-    }
-
-    /// Ctrl-C: what the script starts has sessions of its own, so the terminal tells the script alone.
-    fn interrupt(&self) {
-        signal("INT", &[self.child.id().expect("it runs").to_string()]);
-    }
-
-    async fn wait_said(&self, words: &str) {
-        let until = Instant::now() + DOWN_WITHIN;
-        while !self.said().contains(words) {
-            assert!(Instant::now() < until, "{words:?} is not said:\n{}", self.said());
-            sleep(ASK_EVERY).await;
-        }
-    }
-
-    async fn wait_exit(&mut self) -> ExitStatus {
-        let ended = timeout(DOWN_WITHIN, self.child.wait()).await;
-        ended.unwrap_or_else(|_| panic!("it still runs:\n{}", self.said())).expect("its own child")
+        phone
     }
 
     /// Processes of the script's that are there now: those that have its environment.
@@ -138,26 +116,38 @@ fn signal(name: &str, processes: &[String]) {
 async fn it_says_what_to_dial_somebody_answers_there_and_ctrl_c_leaves_nothing() {
     let mut pbx = Pbx::start();
     pbx.wait_ready().await;
-    let said = pbx.said();
-    for part in
-        ["Asterisk 2", "are up", "user softphone", "password ", &format!("127.0.0.1:{}", pbx.sip), "7000", "7080"]
+    let said = pbx.terminal.said();
+    let (sip, page) = (format!("127.0.0.1:{}", pbx.sip), pbx.page());
+    let (live, history, system) = (format!("{page}/ "), format!("{page}/history"), format!("{page}/system"));
+    for part in ["Asterisk 2", "are up", "user softphone", "password ", &sip, "7000", "7080", &live, &history, &system]
     {
         assert!(said.contains(part), "{part:?} is missing:\n{said}");
     }
-    let mut phone = Phone::call(pbx.sip, "7000", silence(Duration::from_secs(60))).await;
-    let until = Instant::now() + UP_WITHIN;
-    while phone.heard().loud_spans().iter().map(|span| span.length()).sum::<Duration>() < Duration::from_millis(600) {
-        assert!(Instant::now() < until, "no greeting:\n{}", pbx.said());
-        sleep(ASK_EVERY).await;
-    }
+
+    // Log in with what stands above the SIP account, and see the call.
+    let password = pbx.terminal.password().unwrap_or_else(|| panic!("no password:\n{said}"));
+    let browser = Browser::log_in(&page, &password).await;
+    assert_eq!(browser.json("/api/v1/live").await["checks"]["ari"]["ok"], true);
+    let mut phone = pbx.call().await;
+    let live = browser.wait_live(UP_WITHIN).await;
+    assert_eq!(live["context"], "support");
+    let id = live["id"].as_str().expect("an id").to_owned();
+    phone.hang_up().await;
+    let record = browser.wait_record(&id, DOWN_WITHIN).await;
+    assert_eq!(record["reason"]["label"], "caller_hung_up");
+    assert!(record["entries"].to_string().contains("this is support. How can I help?"), "{record}");
+    assert!(browser.text("/history").await.contains(&id));
+
     // The call may finish; a second Ctrl-C ends it.
-    pbx.interrupt();
-    pbx.wait_said("draining").await;
-    assert!(phone.seen().ended.is_none(), "{}", pbx.said());
-    pbx.interrupt();
-    let status = pbx.wait_exit().await;
-    assert_eq!(status.code(), Some(0), "{}", pbx.said());
-    assert!(pbx.said().contains("Stopped."), "{}", pbx.said());
+    let mut phone = pbx.call().await;
+    pbx.terminal.ctrl_c().await;
+    pbx.terminal.wait_said("draining", DOWN_WITHIN).await;
+    assert!(phone.seen().ended.is_none(), "{}", pbx.terminal.said());
+    pbx.terminal.ctrl_c().await;
+    let status = pbx.terminal.wait_exit(DOWN_WITHIN).await;
+    let said = pbx.terminal.said();
+    assert_eq!(status.code(), Some(0), "{said}");
+    assert!(said.contains("Stopped."), "{said}");
     phone.wait_ended(DOWN_WITHIN).await;
     assert_eq!(pbx.processes(), Vec::<String>::new());
     let left: Vec<_> = std::fs::read_dir(pbx.directory.path().join("tmp")).expect("its own").flatten().collect();

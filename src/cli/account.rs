@@ -75,7 +75,11 @@ fn act(arguments: &AccountArguments) -> anyhow::Result<()> {
             let all = accounts.list()?;
             all.iter().for_each(|(name, role)| println!("{name:<24}  {role}"));
             if all.is_empty() {
-                eprintln!("{} has no accounts; `offhook run` makes the first one", file.display());
+                let first = accounts.command("add admin --role admin");
+                eprintln!(
+                    "{} has no accounts; `offhook run` in a terminal makes the first one, and so does `{first}`",
+                    file.display()
+                );
             }
         }
         Action::Add { name, role, password } => {

@@ -2,7 +2,8 @@
 //!
 //! The engine runs as always; a synthetic caller connects by AudioSocket as Asterisk would, listens
 //! with its own ears, speaks, is understood, interrupts, and is said goodbye to. A call in which a sentence is not
-//! understood or a tool fails is a failure of the demo.
+//! understood or a tool fails is a failure of the demo. With `--keep` the engine stays up, its calls are on the page, and the
+//! caller dials again at each Enter.
 
 use super::{
     caller::{Caller, FORMAT},
@@ -19,13 +20,14 @@ use offhook::{
     telemetry::Metrics,
 };
 use std::{
+    io::IsTerminal as _,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
 };
 use tokio::{
-    sync::broadcast,
+    sync::{broadcast, mpsc},
     time::{Instant, timeout},
 };
 use uuid::Uuid;
@@ -38,7 +40,7 @@ pub struct DemoArguments {
     /// Where the recording goes.
     #[arg(long, value_name = "FILE", default_value = "target/demo/call.wav")]
     recording: PathBuf,
-    /// Keep the engine up after the call, for a look at its pages.
+    /// Keep the engine up after the call, for a look at its pages; records of its calls are kept beside the recording.
     #[arg(long)]
     keep: bool,
 }
@@ -65,15 +67,15 @@ pub fn run(arguments: &DemoArguments) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let id = match walk_in_id(&config) {
-        Ok(id) => id,
+    let stage = match Stage::new(arguments, &config) {
+        Ok(stage) => stage,
         Err(missing) => {
             eprintln!("{}: {missing}", arguments.config.display());
             return ExitCode::FAILURE;
         }
     };
     serve::block_on(async {
-        match demo(arguments, config, id).await {
+        match demo(arguments, config, stage).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("offhook demo: {error:#}");
@@ -83,65 +85,135 @@ pub fn run(arguments: &DemoArguments) -> ExitCode {
     })
 }
 
-async fn demo(arguments: &DemoArguments, config: Config, id: Uuid) -> anyhow::Result<()> {
+/// What all calls of the demo have in common.
+struct Stage {
+    /// How a UUID begins that chooses the demo's context.
+    prefix: [u8; 4],
+    /// Whether the agent tells what it has understood; a script understands nothing.
+    hears: bool,
+    recording: PathBuf,
+}
+
+impl Stage {
+    fn new(arguments: &DemoArguments, config: &Config) -> anyhow::Result<Self> {
+        let context = config.contexts.get(CONTEXT);
+        let prefix = context.and_then(|context| context.audiosocket_id);
+        let missing = || anyhow::anyhow!("the configuration needs contexts.{CONTEXT}.audiosocket_id");
+        let provider = context.and_then(|context| config.providers.get(&context.provider));
+        Ok(Self {
+            prefix: prefix.ok_or_else(missing)?,
+            hears: provider.is_some_and(|provider| provider.kind != "scripted"),
+            recording: arguments.recording.clone(),
+        })
+    }
+
+    /// As the dialplan would make one.
+    fn walk_in_id(&self) -> Uuid {
+        let mut bytes = *Uuid::new_v4().as_bytes();
+        bytes[..4].copy_from_slice(&self.prefix);
+        Uuid::from_bytes(bytes)
+    }
+
+    /// Where the records of an engine go that stays up.
+    fn records(&self) -> PathBuf {
+        self.recording.parent().unwrap_or(Path::new("")).join("records")
+    }
+}
+
+async fn demo(arguments: &DemoArguments, config: Config, stage: Stage) -> anyhow::Result<()> {
     let voices = speech::render_all(&LINES, "en-us+f3").await?;
-    let hears = hears(&config);
-    let config = alone(config, arguments.keep);
+    if let Some(folder) = stage.recording.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let config = alone(config, arguments.keep, &stage);
+    let kept = if config.records.is_some() { ", where History has the call" } else { "" };
     let accounts = config.http.accounts.clone();
     let engine = serve::start(&arguments.config, config, Metrics::new(env!("CARGO_PKG_VERSION"))).await?;
     println!("offhook is up: AudioSocket on {}, pages on http://{}/", engine.audiosocket_addr(), engine.http_addr());
+    if !arguments.keep {
+        let called = call(&engine, &stage, &voices).await;
+        engine.stop().await;
+        return called;
+    }
+    let mut stop = serve::Stop::new()?;
+    // Before the call, so that whoever logs in sees it live.
+    if std::io::stdout().is_terminal() {
+        serve::welcome(&accounts, engine.http_addr());
+    } else {
+        println!("Log in as admin. Without its password: {}", Accounts::new(&accounts).rescue());
+    }
+    let mut enters = enters();
+    let mut called = Ok(());
+    loop {
+        tokio::select! {
+            ended = call(&engine, &stage, &voices) => called = ended,
+            () = stop.asked() => break,
+        }
+        if let Err(error) = &called {
+            println!("\noffhook demo: {error:#}");
+        }
+        println!("\nThe engine stays up: http://{}/{kept}.", engine.http_addr());
+        let again = if enters.is_some() { "Enter: the caller dials again, to be seen on Live. " } else { "" };
+        println!("{again}Ctrl-C ends it.");
+        tokio::select! {
+            Some(()) = async { enters.as_mut()?.recv().await } => {}
+            () = stop.asked() => break,
+        }
+    }
+    engine.stop().await;
+    called
+}
+
+/// Each Enter in the terminal that the demo was started from, where there is one.
+fn enters() -> Option<mpsc::Receiver<()>> {
+    let keys = std::io::stdin();
+    // Whoever reads in the background is stopped, with its engine.
+    let in_front = || rustix::termios::tcgetpgrp(&keys).is_ok_and(|group| group == rustix::process::getpgrp());
+    if !keys.is_terminal() || !in_front() {
+        return None;
+    }
+    let (enter, enters) = mpsc::channel(1);
+    // Not tokio's reader, for which the runtime would wait when the demo ends.
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        while keys.read_line(&mut line).is_ok_and(|bytes| bytes > 0) && enter.blocking_send(()).is_ok() {
+            line.clear();
+        }
+    });
+    Some(enters)
+}
+
+/// One call from its beginning to its end, told while it lasts and measured.
+async fn call(engine: &Engine, stage: &Stage, voices: &[Vec<i16>]) -> anyhow::Result<()> {
     engine.tools_there(CONTEXT, SERVERS_MAX).await;
     println!("A caller dials in.\n");
     let mut notes = engine.watch_calls();
     let began = Instant::now();
-    let mut caller = Caller::connect(engine.audiosocket_addr(), id).await?;
-    let call = timeout(CALL_MAX, converse(&mut caller, &voices, &mut notes, began));
+    let mut caller = Caller::connect(engine.audiosocket_addr(), stage.walk_in_id()).await?;
+    let call = timeout(CALL_MAX, converse(&mut caller, voices, &mut notes, began));
     let seen = call.await.map_err(|_| anyhow::anyhow!("the call did not end within {CALL_MAX:?}"))??;
     timeout(Duration::from_secs(5), engine.calls().none_left()).await?;
-    record(&arguments.recording, &caller)?;
-    report(&engine, &caller, &seen, &arguments.recording);
-    let failures = seen.failures(hears);
-    if arguments.keep {
-        let mut stop = serve::Stop::new()?;
-        serve::welcome(&accounts, engine.http_addr());
-        if Accounts::new(&accounts).list().is_ok_and(|all| all.is_empty()) {
-            let file = accounts.display();
-            println!("Nobody can log in yet; make an account: offhook account add NAME --role admin --accounts {file}");
-        }
-        println!("The engine stays up: http://{}/  (Ctrl-C ends it)", engine.http_addr());
-        stop.asked().await;
-    }
-    engine.stop().await;
+    record(&stage.recording, &caller)?;
+    report(engine, &caller, &seen, &stage.recording);
+    let failures = seen.failures(stage.hears);
     anyhow::ensure!(failures.is_empty(), "{}", failures.join("; "));
     Ok(())
 }
 
 /// The caller is in this process, and the call is nobody else's: no Asterisk, and no port that another program may have.
-/// Only whoever keeps the engine up finds its pages where the configuration says.
-fn alone(mut config: Config, keep: bool) -> Config {
+/// Only whoever keeps the engine up finds its pages where the configuration says, and records of its calls: there can be
+/// other demos beside it, and a folder of records is one engine's.
+fn alone(mut config: Config, keep: bool, stage: &Stage) -> Config {
     let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     config.asterisk = None;
     config.media.audiosocket.bind = anywhere;
-    if !keep {
+    if keep {
+        config.records.iter_mut().for_each(|records| records.directory = stage.records());
+    } else {
         config.http.bind = anywhere;
+        config.records = None;
     }
     config
-}
-
-/// Whether the agent tells what it has understood; a script understands nothing.
-fn hears(config: &Config) -> bool {
-    let provider = config.contexts.get(CONTEXT).and_then(|context| config.providers.get(&context.provider));
-    provider.is_some_and(|provider| provider.kind != "scripted")
-}
-
-/// A UUID that chooses the demo's context, as the dialplan would make one.
-fn walk_in_id(config: &Config) -> anyhow::Result<Uuid> {
-    let context = config.contexts.get(CONTEXT);
-    let prefix = context.and_then(|context| context.audiosocket_id);
-    let prefix = prefix.ok_or_else(|| anyhow::anyhow!("the configuration needs contexts.{CONTEXT}.audiosocket_id"))?;
-    let mut bytes = *Uuid::new_v4().as_bytes();
-    bytes[..4].copy_from_slice(&prefix);
-    Ok(Uuid::from_bytes(bytes))
 }
 
 /// What the caller measured with its own ears, and what the engine told of the call.
@@ -248,9 +320,6 @@ async fn converse(
 }
 
 fn record(path: &Path, caller: &Caller) -> anyhow::Result<()> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
     let spec = hound::WavSpec {
         channels: 2,
         sample_rate: 8_000,

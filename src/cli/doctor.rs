@@ -3,7 +3,7 @@
 use super::serve;
 use clap::Args;
 use offhook::{
-    config::Config,
+    config::{self, Config},
     doctor::{self, Extent, Finding, Grade},
 };
 use serde_json::json;
@@ -61,12 +61,17 @@ pub fn run(arguments: &DoctorArguments) -> ExitCode {
 /// The configuration if there is one, and what `offhook check` says of it.
 fn read(file: &Path) -> (Option<Config>, Vec<Finding>) {
     const AREA: &str = "config";
-    let problem =
-        |says: String| Finding::problem(AREA, says, "correct this line; docs/configuration.md describes every key");
+    let problem = |found: &config::Problem| {
+        let remedy = match found.message.ends_with("is not set") {
+            true => "export it in this shell; what a file of variables has, by `set -a; . FILE; set +a`",
+            false => "correct this line; docs/configuration.md describes every key",
+        };
+        Finding::problem(AREA, found.to_string(), remedy)
+    };
     let warning = |says: String| Finding::warning(AREA, says, "see that line");
     let config = match serve::load(file) {
         Ok(config) => config,
-        Err(problems) => return (None, problems.iter().map(|found| problem(found.to_string())).collect()),
+        Err(problems) => return (None, problems.iter().map(problem).collect()),
     };
     let mut findings: Vec<Finding> = config.warnings.iter().map(|found| warning(found.to_string())).collect();
     match offhook::engine::check(config.clone()) {
@@ -79,7 +84,7 @@ fn read(file: &Path) -> (Option<Config>, Vec<Finding>) {
             (Some(config), findings)
         }
         Err(problems) => {
-            findings.extend(problems.iter().map(|found| problem(found.to_string())));
+            findings.extend(problems.iter().map(problem));
             (None, findings)
         }
     }

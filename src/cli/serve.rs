@@ -77,20 +77,18 @@ async fn serve(file: &Path, config: Config, metrics: Metrics) -> anyhow::Result<
 /// elsewhere becomes a log.
 pub fn welcome(accounts: &Path, page: std::net::SocketAddr) {
     let book = Accounts::new(accounts);
-    let file = accounts.display();
     if !std::io::stdout().is_terminal() {
         if book.list().is_ok_and(|all| all.is_empty()) {
-            warn!(
-                "nobody can log in to the page yet; make an account: offhook account add NAME --role admin --accounts {file}"
-            );
+            warn!("nobody can log in to the page yet; make an account: {}", book.command("add NAME --role admin"));
         }
         return;
     }
     match book.first() {
-        Ok(None) => {}
+        Ok(None) => println!("\nThe page is at http://{page}/. Without a password for it: {}\n", book.rescue()),
         Ok(Some(password)) => println!(
             "\nThe page is at http://{page}/ and nobody has an account there yet. Log in as\n\n    name      admin\n    \
-             password  {password}\n\nThis is told once. Accounts are in {file}; change them with: offhook account\n",
+             password  {password}\n\nThis is told once. Another one: {}\n",
+            book.rescue()
         ),
         // Calls are more important than the page.
         Err(error) => eprintln!("offhook: nobody can log in to the page yet: {error}"),

@@ -84,7 +84,8 @@ pub fn load(path: &std::path::Path, env: Env, catalog: &Catalog) -> Result<Confi
             .inspect(|config| config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"))),
         Err(message) => {
             let mut report = Report::new(&name);
-            report.add(0, &Path::default(), message, None);
+            let elsewhere = "name another file, as `--config FILE`, or let `offhook init` write one";
+            report.add(0, &Path::default(), message, (!path.exists()).then(|| elsewhere.to_owned()));
             Err(report.into_problems())
         }
     }

@@ -89,7 +89,7 @@ fn refusal(place: &str, asterisk: &AsteriskConfig, error: &AriError) -> Finding 
         ),
         Fault::Unreachable(why) => (
             format!("nobody answers at {place}: {why}"),
-            "is Asterisk running, does http.conf have `enabled = yes` with this address and port (`asterisk -rx 'http show status'`), is a firewall in between?".into(),
+            "start Asterisk; where it runs, give http.conf `enabled = yes` with this address and port (`asterisk -rx 'http show status'`), and let it through a firewall in between".into(),
         ),
         Fault::NotFound | Fault::Refused { .. } | Fault::Unreadable(_) | Fault::Conflict { .. } => (
             format!("somebody answers at {place}, but not as ARI: {}", error.fault),

@@ -50,7 +50,7 @@ use crate::{
         hub::{MediaHub, WalkIn},
     },
     call::EndReason,
-    config::{Config, Tenant},
+    config::Config,
     http,
     outbound::{
         Outbound, OutboundCounters,
@@ -66,11 +66,10 @@ use crate::{
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use generation::Generation;
-use secrecy::SecretString;
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 use tokio::{
@@ -113,6 +112,8 @@ pub(crate) struct Shared {
     generation: ArcSwap<Generation>,
     source: Source,
     reloading: Mutex<()>,
+    /// There as soon as the page is.
+    doors: OnceLock<workshop::Doors>,
     /// Reaches the operator's services for the tools.
     outbound: Outbound,
     /// The configuration whose addresses are bound.
@@ -146,21 +147,14 @@ pub(crate) struct Ari {
     pub state: watch::Receiver<AriState>,
 }
 
-/// Tenants with their tokens.
-fn tokens(config: &Config) -> Vec<(String, SecretString)> {
-    let pairs = |(name, tenant): (&String, &Tenant)| -> Vec<_> {
-        tenant.tokens.iter().map(|token| (name.clone(), token.clone())).collect()
-    };
-    config.tenants.iter().flat_map(pairs).collect()
-}
-
 /// The page with its API, and the API of the tenants' tools.
 fn page_and_apis(shared: &Arc<Shared>, port: u16) -> anyhow::Result<axum::Router> {
     let config = &shared.bound;
-    let registry = Arc::new(workshop::EngineTools::default());
-    registry.attach(shared);
-    let store = Arc::new(workshop::open(config, registry).map_err(anyhow::Error::msg)?);
-    let of_tenants = http::tools_router(store.clone(), http::Tokens::new(tokens(config))?);
+    let doors = workshop::Doors::open(shared).map_err(anyhow::Error::msg)?;
+    let store = Arc::new(doors.store.clone());
+    let of_tenants = http::tools_router(store.clone(), doors.tokens.clone());
+    // There is one page.
+    let _ = shared.doors.set(doors);
     let site = http::Site {
         view: Arc::new(view::View(Arc::clone(shared))),
         tools: store,
@@ -243,6 +237,7 @@ impl Engine {
         let shared = Arc::new(Shared {
             source,
             reloading: Mutex::default(),
+            doors: OnceLock::new(),
             outbound,
             bound: generation.config.clone(),
             live,

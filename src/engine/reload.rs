@@ -6,8 +6,8 @@ use super::{
     workshop::{self, Workshop},
 };
 use crate::{
-    config::{self, Config, Lines, MailConfig, McpServer, McpTransport, Problem, ProviderConfig, Tenant},
-    http::{self, ReloadFailure, ReloadReport},
+    config::{self, Config, Lines, MailConfig, McpServer, McpTransport, Problem, ProviderConfig},
+    http::{ReloadFailure, ReloadReport},
     mcp, provider,
     remote::wards::place,
     telemetry::Reload,
@@ -85,7 +85,7 @@ pub(super) fn tell_tools(generation: &Generation) {
 /// Every part that could not be built.
 pub fn check(config: Config) -> Result<Vec<Problem>, Vec<Problem>> {
     let lines = config.lines.clone();
-    let tokens = http::Tokens::new(super::tokens(&config)).err();
+    let tokens = workshop::tokens(&config).err();
     let tokens = tokens.map(|error| lines.problem("tenants", error.to_string()));
     let definitions = match workshop::read(&config) {
         Ok(definitions) => definitions,
@@ -168,6 +168,9 @@ impl Shared {
 
     fn load_next(&self) -> Result<ReloadReport, ReloadFailure> {
         let refused = |problems: Vec<String>| ReloadFailure { problems };
+        // A change of a tool takes this lock first as well, then the next.
+        let doors = self.doors.get();
+        let hold = doors.map(|doors| doors.store.hold());
         // SIGHUP and POST at once: one after the other.
         let _one = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let Source::File(path) = &self.source else {
@@ -179,8 +182,16 @@ impl Shared {
         let mut workshop = self.workshop(&config);
         workshop.definitions = workshop::read(&config).map_err(refused)?;
         let lines = config.lines.clone();
+        let of_tenants =
+            |error: &dyn std::fmt::Display| refused(in_words(&[lines.problem("tenants", error.to_string())]));
+        let tokens = workshop::tokens(&config).map_err(|error| of_tenants(&error))?;
         let next = Generation::build(before.number + 1, config, &workshop)
             .map_err(|errors| refused(in_words(&told(&lines, &errors))))?;
+        if let (Some(doors), Some(hold)) = (doors, &hold) {
+            // The last that can fail.
+            hold.move_to(workshop::folders(&next.config)).map_err(|error| of_tenants(&error))?;
+            doors.tokens.replace(&tokens);
+        }
         let changed = changed(&before.config, &next.config);
         let needs_restart = needs_restart(&self.bound, &next.config);
         let generation = next.number;
@@ -272,7 +283,6 @@ fn needs_restart(bound: &Config, after: &Config) -> Vec<String> {
         ("asterisk", differs(&bound.asterisk, &after.asterisk)),
         ("media.audiosocket", differs(&bound.media.audiosocket, &after.media.audiosocket)),
         ("media.rtp", differs(&bound.media.rtp, &after.media.rtp)),
-        ("tenants", places_and_tokens(bound) != places_and_tokens(after)),
         ("http", differs(&bound.http, &after.http) || admin(bound) != admin(after)),
         ("mail", differs(&server(bound), &server(after))),
         ("records", bound.records != after.records),
@@ -286,12 +296,6 @@ fn admin(config: &Config) -> Option<&str> {
 
 fn mcp_secrets(config: &Config) -> Vec<&str> {
     config.mcp.servers.values().flat_map(McpServer::secrets).map(|secret| secret.expose_secret()).collect()
-}
-
-/// What of the tenants is bound when the engine starts.
-fn places_and_tokens(config: &Config) -> Vec<(String, PathBuf, Vec<String>)> {
-    let tokens = |tenant: &Tenant| tenant.tokens.iter().map(|token| token.expose_secret().to_owned()).collect();
-    config.tenants.iter().map(|(name, tenant)| (name.clone(), tenant.folder.clone(), tokens(tenant))).collect()
 }
 
 #[cfg(test)]

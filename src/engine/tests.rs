@@ -168,6 +168,43 @@ async fn a_reload_changes_how_much_of_a_result_is_told() {
     engine.stop().await;
 }
 
+/// A tenant that a reload brings is as good as one of the start: its tools are changed by its token and on the page.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_that_a_reload_brings_has_its_tools_changed_without_a_restart() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("offhook.yaml");
+    let yaml =
+        |tenants: &str| format!("{YAML}tenants:\n  acme: {{ tools: acme, tokens: [token-of-the-acme] }}\n{tenants}");
+    std::fs::write(&path, yaml("")).unwrap();
+    let config = config::load(&path, &|_| None, &provider::catalog()).unwrap();
+    let engine = Engine::start(Source::File(path.clone()), config, Metrics::new("test")).await.unwrap();
+    let client = reqwest::Client::new();
+    let create = async |token: &str| {
+        let tool = serde_json::json!({ "name": "greet", "description": "Greets.", "actions": [] });
+        let url = format!("http://{}/api/v1/tools", engine.http_addr());
+        client.post(url).bearer_auth(token).json(&tool).send().await.unwrap().status().as_u16()
+    };
+    assert_eq!(create("token-of-the-bolt").await, 401);
+
+    // Refused whole: neither the tenant nor the token is there afterwards.
+    std::fs::write(&path, yaml("  bolt: { tools: bolt, tokens: [short] }\n")).unwrap();
+    let refused = engine.shared.reload().unwrap_err();
+    assert!(refused.problems[0].contains("the token of tenant \"bolt\" is shorter"), "{:?}", refused.problems);
+    std::fs::write(&path, yaml("  bolt: { tools: bolt, tokens: [token-of-the-bolt] }\n")).unwrap();
+    let report = engine.shared.reload().unwrap_or_else(|failure| panic!("{:?}", failure.problems));
+    assert_eq!((report.changed, report.needs_restart), (vec!["tenants".to_owned()], vec![]));
+    assert_eq!(create("token-of-the-bolt").await, 201);
+    assert!(folder.path().join("bolt/greet.json").exists());
+    assert_eq!(engine.shared.generation.load().definitions["bolt"].len(), 1, "new calls have it");
+    assert_eq!(create("token-of-the-acme").await, 201);
+
+    std::fs::write(&path, YAML).unwrap();
+    engine.shared.reload().unwrap_or_else(|failure| panic!("{:?}", failure.problems));
+    assert_eq!(create("token-of-the-bolt").await, 401, "it is gone with its tenant");
+    engine.stop().await;
+}
+
 /// What only shows when it is built is told as well: before anything is written.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_published_is_the_next_generation_and_what_cannot_be_built_is_not_published() {

@@ -9,7 +9,7 @@ use crate::{
     asterisk::ari::AriClient,
     config::{Config, Tenant},
     facts::CallFacts,
-    http::{Answer, Problem, Trial},
+    http::{Answer, Problem, TokenError, Tokens, Trial},
     mcp::Offer,
     remote::wards::Wards,
     speech::Studio,
@@ -81,13 +81,34 @@ pub(super) fn read(config: &Config) -> Result<Definitions, Vec<String>> {
     read_from(&store.map_err(|error| vec![format!("tenants: {error}")])?, config)
 }
 
-/// For an engine that starts: folders are made, and what a crash has left is cleared away.
-pub(super) fn open(config: &Config, registry: Arc<EngineTools>) -> Result<FileToolStore, String> {
-    FileToolStore::open(folders(config), registry).map_err(|error| format!("tenants: {error}"))
+pub(super) fn folders(config: &Config) -> BTreeMap<String, PathBuf> {
+    config.tenants.iter().map(|(name, tenant)| (name.clone(), tenant.folder.clone())).collect()
 }
 
-fn folders(config: &Config) -> BTreeMap<String, PathBuf> {
-    config.tenants.iter().map(|(name, tenant)| (name.clone(), tenant.folder.clone())).collect()
+/// The tools of tenants as they are changed over HTTP, and who may: of the configuration that was loaded last.
+pub(super) struct Doors {
+    pub store: FileToolStore,
+    pub tokens: Tokens,
+}
+
+impl Doors {
+    /// For an engine that starts: folders are made, and what a crash has left is cleared away.
+    pub fn open(shared: &Arc<Shared>) -> Result<Self, String> {
+        let registry = Arc::new(EngineTools::default());
+        registry.attach(shared);
+        let store =
+            FileToolStore::open(folders(&shared.bound), registry).map_err(|error| format!("tenants: {error}"))?;
+        Ok(Self { store, tokens: tokens(&shared.bound).map_err(|error| format!("tenants: {error}"))? })
+    }
+}
+
+/// # Errors
+/// Every tenant whose token protects nothing.
+pub(super) fn tokens(config: &Config) -> Result<Tokens, TokenError> {
+    let pairs = |(name, tenant): (&String, &Tenant)| -> Vec<_> {
+        tenant.tokens.iter().map(|token| (name.clone(), token.clone())).collect()
+    };
+    Tokens::new(config.tenants.iter().flat_map(pairs))
 }
 
 pub(super) fn read_from(store: &FileToolStore, config: &Config) -> Result<Definitions, Vec<String>> {

@@ -59,7 +59,7 @@ struct Inner {
 
 /// The endpoints, to be merged into [`super::router`].
 pub fn tools_router(store: Arc<dyn ToolStore>, tokens: Tokens) -> Router {
-    let rates = tokens.rates();
+    let rates = Tokens::rates();
     let inner = Inner { store, tokens, rates, trials: Trials::default() };
     Router::new()
         .route("/api/v1/tools", get(list).post(create))

@@ -14,6 +14,7 @@ use crate::{
     http::{Answer, Problem, Seen, StoreError, StoredTool, ToolStore, Trial},
     tool::BUILT_IN,
 };
+use arc_swap::ArcSwap;
 pub use configuration::{FileConfiguration, Loader};
 use files::{Folder, Found, is_name};
 use jiff::Timestamp;
@@ -23,7 +24,7 @@ use std::{
     collections::BTreeMap,
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use uuid::Uuid;
 
@@ -70,8 +71,11 @@ pub struct FileToolStore {
     inner: Arc<Inner>,
 }
 
+/// By tenant.
+type Folders = BTreeMap<String, Arc<Folder>>;
+
 struct Inner {
-    folders: BTreeMap<String, Folder>,
+    folders: ArcSwap<Folders>,
     registry: Arc<dyn ToolRegistry>,
     /// Held while a change is made and published.
     change: Mutex<()>,
@@ -109,15 +113,15 @@ impl FileToolStore {
         registry: Arc<dyn ToolRegistry>,
         open: fn(&Path) -> io::Result<Folder>,
     ) -> Result<Self, OpenError> {
-        let mut opened: BTreeMap<String, Folder> = BTreeMap::new();
-        for (tenant, path) in folders {
-            let folder = open(&path).map_err(|error| OpenError::Folder(path, error))?;
-            if let Some((other, _)) = opened.iter().find(|(_, other)| other.root() == folder.root()) {
-                return Err(OpenError::Shared(other.clone(), tenant));
-            }
-            opened.insert(tenant, folder);
-        }
-        Ok(Self { inner: Arc::new(Inner { folders: opened, registry, change: Mutex::new(()), salt: Uuid::new_v4() }) })
+        let folders = ArcSwap::from_pointee(opened(folders, open)?);
+        Ok(Self { inner: Arc::new(Inner { folders, registry, change: Mutex::new(()), salt: Uuid::new_v4() }) })
+    }
+
+    /// Holds up all changes until it is dropped. A reload takes it before it reads anything: a change that is under way would
+    /// else be published with folders and files of the configuration before.
+    #[must_use]
+    pub fn hold(&self) -> Hold<'_> {
+        Hold { inner: &self.inner, _change: self.inner.change.lock().unwrap_or_else(PoisonError::into_inner) }
     }
 
     /// All tools of a tenant, for a start or a reload. Reads files: not for a thread that carries calls.
@@ -125,7 +129,7 @@ impl FileToolStore {
     /// # Errors
     /// When the folder cannot be read.
     pub fn tools(&self, tenant: &str) -> Result<Tools, StoreError> {
-        self.inner.tools(self.inner.folder(tenant)?)
+        self.inner.tools(&*self.inner.folder(tenant)?)
     }
 
     /// Off the threads that carry calls, and to its end once begun.
@@ -143,9 +147,38 @@ impl FileToolStore {
     }
 }
 
+/// Nothing is changed while it is there.
+pub struct Hold<'a> {
+    inner: &'a Inner,
+    _change: MutexGuard<'a, ()>,
+}
+
+impl Hold<'_> {
+    /// Where each tenant's tools are from now on; folders are made if need be.
+    ///
+    /// # Errors
+    /// As [`FileToolStore::open`]; nothing is moved then.
+    pub fn move_to(&self, folders: BTreeMap<String, PathBuf>) -> Result<(), OpenError> {
+        self.inner.folders.store(Arc::new(opened(folders, Folder::open)?));
+        Ok(())
+    }
+}
+
+fn opened(folders: BTreeMap<String, PathBuf>, open: fn(&Path) -> io::Result<Folder>) -> Result<Folders, OpenError> {
+    let mut opened = Folders::new();
+    for (tenant, path) in folders {
+        let folder = open(&path).map_err(|error| OpenError::Folder(path, error))?;
+        if let Some((other, _)) = opened.iter().find(|(_, other)| other.root() == folder.root()) {
+            return Err(OpenError::Shared(other.clone(), tenant));
+        }
+        opened.insert(tenant, Arc::new(folder));
+    }
+    Ok(opened)
+}
+
 impl ToolStore for FileToolStore {
     fn tenants(&self) -> Vec<String> {
-        self.inner.folders.keys().cloned().collect()
+        self.inner.folders.load().keys().cloned().collect()
     }
 
     fn list(&self, tenant: &str) -> Answer<Vec<StoredTool>> {
@@ -196,8 +229,8 @@ impl ToolStore for FileToolStore {
 }
 
 impl Inner {
-    fn folder(&self, tenant: &str) -> Result<&Folder, StoreError> {
-        self.folders.get(tenant).ok_or_else(|| {
+    fn folder(&self, tenant: &str) -> Result<Arc<Folder>, StoreError> {
+        self.folders.load().get(tenant).cloned().ok_or_else(|| {
             tracing::error!(tenant, "a token names a tenant that has no folder for tools");
             StoreError::Storage
         })
@@ -298,7 +331,7 @@ impl Inner {
         let folder = self.folder(tenant)?;
         folder.remove(name).map_err(storage)?;
         tracing::info!(target: "journal", tenant, tool = name, change = "deleted", "tool changed");
-        self.publish(tenant, folder)
+        self.publish(tenant, &folder)
     }
 
     /// All that is wrong with a definition whose name is none.
@@ -336,7 +369,7 @@ impl Inner {
     }
 
     /// Changes follow one another.
-    fn begin(&self, tenant: &str) -> Result<std::sync::MutexGuard<'_, ()>, StoreError> {
+    fn begin(&self, tenant: &str) -> Result<MutexGuard<'_, ()>, StoreError> {
         let change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
         if self.registry.is_locked(tenant) { Err(StoreError::Locked) } else { Ok(change) }
     }
@@ -363,7 +396,7 @@ impl Inner {
         let folder = self.folder(tenant)?;
         folder.write(name, &text).map_err(storage)?;
         tracing::info!(target: "journal", tenant, tool = name, change, "tool changed");
-        self.publish(tenant, folder)?;
+        self.publish(tenant, &folder)?;
         Ok(shown(tenant, name, self.existing(tenant, name)?))
     }
 

@@ -439,3 +439,25 @@ fn two_tenants_cannot_share_a_folder() {
     assert!(matches!(open(&link), Err(OpenError::Shared(..))));
     assert!(matches!(open(Path::new("/proc/nothing")), Err(OpenError::Folder(..))));
 }
+
+/// A reload brings tenants, and takes and moves them; a change waits until it is through.
+#[tokio::test(flavor = "multi_thread")]
+async fn tenants_that_a_reload_brings_can_be_changed_at_once() {
+    let stage = Stage::new().await;
+    let folder = |name: &str| (name.to_owned(), stage.dir.path().join(name));
+    let tool = |name: &str| json!({ "name": name, "description": "A test.", "actions": [] });
+    let hold = stage.store.hold();
+    let waits = tokio::spawn(stage.store.create("hotel", tool("waits")));
+    let shared = [folder("clinic"), ("hotel".to_owned(), folder("clinic").1)];
+    assert!(matches!(hold.move_to(shared.into()), Err(OpenError::Shared(..))));
+    assert_eq!(stage.store.tenants(), ["clinic", "hotel"], "what cannot be opened moves nothing");
+    hold.move_to([("hotel".to_owned(), stage.dir.path().join("moved")), folder("zoo")].into()).unwrap();
+    assert!(!waits.is_finished());
+    drop(hold);
+    waits.await.unwrap().unwrap();
+    assert!(stage.dir.path().join("moved/waits.json").exists() && !stage.dir.path().join("hotel/waits.json").exists());
+    assert_eq!(stage.store.tenants(), ["hotel", "zoo"]);
+    stage.store.create("zoo", tool("feed")).await.unwrap();
+    assert!(stage.dir.path().join("zoo/feed.json").exists());
+    assert!(matches!(stage.store.create("clinic", tool("late")).await, Err(StoreError::Storage)));
+}

@@ -176,7 +176,7 @@ async fn a_wrong_password_and_an_asterisk_that_is_not_there_are_told_apart() {
         &nobody,
         &[
             "problem asterisk nobody answers at 127.0.0.1:1: Connection refused",
-            "is Asterisk running, does http.conf have `enabled = yes`",
+            "start Asterisk; where it runs, give http.conf `enabled = yes`",
         ],
     );
     for ran in [wrong, nobody] {

@@ -93,6 +93,12 @@ async fn from_a_few_flags_to_a_call_that_is_answered() {
     phone.dtmf('9').await;
     assert_eq!(engine.wait_end_reason(SOON).await, "agent_hung_up", "{}", engine.log());
     asterisk.wait_empty(SOON).await;
+    // The file keeps what happened.
+    let records = engine.folder().join("records").display().to_string();
+    let until = Instant::now() + SOON;
+    while !offhook(home.path(), &["calls", "--records", &records], &[], "").await.out.contains("agent_hung_up") {
+        assert!(Instant::now() < until, "no record:\n{}", engine.log());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

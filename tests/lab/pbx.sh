@@ -5,6 +5,7 @@
 #   PBX_SIP_PORT=5060    port for SIP, UDP
 #   PBX_HTTP_PORT=8088   port for Asterisk's HTTP server, which ARI uses; on 127.0.0.1
 #   CONFIG=FILE          offhook's configuration (config/asterisk.yaml)
+#   OFFHOOK_STATE=FOLDER where the records of calls stay (gone with Asterisk, where it is not set)
 #
 # Ends with offhook's exit code, or with 0 after Ctrl-C.
 set -euo pipefail
@@ -57,6 +58,7 @@ need tcp "${pages##*:}" "is another offhook running? Another port: http.bind in 
 [ -z "$busy" ] || exit 1
 
 directory=$(mktemp -d -t offhook-pbx-XXXXXX)
+export OFFHOOK_STATE=${OFFHOOK_STATE:-$directory}
 asterisk=
 engine=
 stop() {
@@ -132,10 +134,13 @@ offhook and $(tests/lab/asterisk.sh version) are up, with the contexts of $confi
          7080  support by AudioSocket(), without ARI: no caller's name, no transfer
          7100  7101  7102  the default agent, support and sales as in FreePBX
          desk  a human, 1700 Hz                    echo  your own voice
-  offhook's page      http://$pages/
+  offhook's page      http://$pages/          Live: the call while it lasts
+                      http://$pages/history   History: what was said in it, and why it ended
+                      http://$pages/system    System: whether Asterisk is connected
   Asterisk's console  tests/lab/asterisk.sh cli $directory core show channels
   Its log             $directory/log/messages
 
+$([ "$OFFHOOK_STATE" != "$directory" ] || echo "Records of the calls go with Ctrl-C; OFFHOOK_STATE=FOLDER make pbx keeps them.")
 $([ "$bind" != 127.0.0.1 ] || echo "For a softphone on another machine: PBX_BIND=<this machine's address> make pbx. ")Ctrl-C stops both.
 
 T

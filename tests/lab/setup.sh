@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# setup.sh build|demo|bench|all: installs what is missing on a Debian machine; quick when nothing is.
+# setup.sh build|demo|pbx|bench|all: installs what is missing on a Debian machine; quick when nothing is.
 #
 #   build   what compiling needs: a linker
 #   bench   and sipp, which makes a hundred calls, the Asterisk that carries them (provision.sh), espeak-ng and sox,
 #           which make the labelled set of turn-taking
 #   demo    and espeak-ng and pocketsphinx, the voices and the ears of `offhook demo`
+#   pbx     and Asterisk (provision.sh), and the authorities that vendors' certificates are from
 #   all     and what the tests need: Asterisk and baresip (provision.sh), openssl, sox, libfaketime, iproute2,
 #           Python with the vendors' SDKs and a mail server, MCP clients and servers of other people, Prometheus,
 #           a browser
@@ -102,13 +103,13 @@ node_packages() {
   cp "$wanted" "$directory/installed.json"
 }
 
-what=${1:?build, demo, bench or all}
+what=${1:?build, demo, pbx, bench or all}
 command -v cargo >/dev/null || lab_die "no cargo: install a Rust toolchain first, https://rustup.rs"
 
 missing=()
 want cc gcc libc6-dev
 case $what in
-  demo | all)
+  demo | pbx | all)
     want espeak-ng espeak-ng
     want pocketsphinx_continuous pocketsphinx
     have_package pocketsphinx-en-us || missing+=(pocketsphinx-en-us)
@@ -122,10 +123,12 @@ esac
 case $what in
   bench | all) want sox sox ;;
 esac
+case $what in
+  pbx | all) have_package ca-certificates || missing+=(ca-certificates) ;;
+esac
 if [ "$what" = all ]; then
   have_package python3-venv || missing+=(python3 python3-venv)
   have_package libfaketime || missing+=(libfaketime)
-  have_package ca-certificates || missing+=(ca-certificates)
   want openssl openssl
   # Vendors that vanish do so in a network of the test's own.
   want ip iproute2
@@ -140,11 +143,10 @@ if [ "$what" = all ]; then
 fi
 [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}"
 
-if [ "$what" = bench ]; then
-  tests/lab/provision.sh
-fi
+case $what in
+  pbx | bench | all) tests/lab/provision.sh ;;
+esac
 if [ "$what" = all ]; then
-  tests/lab/provision.sh
   python_environment "${CARGO_TARGET_DIR:-target}/venv"
   node_packages "${CARGO_TARGET_DIR:-target}/npm"
   prometheus_tree "${CARGO_TARGET_DIR:-target}/prometheus"

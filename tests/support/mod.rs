@@ -19,6 +19,7 @@ pub mod python;
 pub mod service;
 pub mod stage;
 pub mod stages;
+pub mod terminal;
 pub mod tied;
 pub mod vendor;
 pub mod wyoming;

@@ -23,6 +23,12 @@ pub fn children(parent: u32) -> Vec<Process> {
     own.map(|pid| Process { pid, command: command(pid) }).collect()
 }
 
+/// These, and what they have started.
+pub fn descendants(parent: u32) -> Vec<Process> {
+    let below = |child: Process| descendants(child.pid).into_iter().chain([child]).collect::<Vec<_>>();
+    children(parent).into_iter().flat_map(below).collect()
+}
+
 /// The only child of this process whose command line holds `mark`.
 pub fn child(parent: u32, mark: &str) -> u32 {
     let all = children(parent);

@@ -106,7 +106,8 @@ impl Files {
         format!(
             "\nWritten: {}\n\nNext, on the machine of Asterisk:\n  1. do what {} says\n  2. {dialplan}\nand here:\n  3. {known}\n  \
              4. offhook doctor --config {config}\n  5. offhook run --config {config}\nThen dial {}, and \
-             see the call on http://{}/ (the first start prints the password of `admin`, once).\n",
+             see the call on http://{}/ while it lasts, and in its History afterwards (the first start prints the \
+             password of `admin`, once).\n",
             named.join(", "),
             at(SETTINGS),
             answers.extension,

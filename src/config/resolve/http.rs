@@ -23,7 +23,8 @@ impl Resolver<'_> {
         HttpConfig {
             bind: self.parsed(raw.bind, defaults::HTTP_BIND, &at.key("bind")),
             admin_token: raw.admin_token.map(Into::into),
-            accounts: self.folder.join(accounts),
+            // `.` in between, as a variable's default brings it, is left out.
+            accounts: self.folder.join(accounts).components().collect(),
             public_url,
         }
     }

@@ -16,7 +16,8 @@ impl Resolver<'_> {
             self.problem(&Path::default().key("records").key("recordings_keep_days"), message, Some(hint));
         }
         RecordsConfig {
-            directory: folder.join(raw.directory.unwrap_or_default()),
+            // As told: without the `.` that a variable's default brings.
+            directory: folder.join(raw.directory.unwrap_or_default()).components().collect(),
             keep: Duration::from_secs(keep * DAY),
             keep_recordings: Duration::from_secs(recordings.min(keep) * DAY),
             words: raw.words.unwrap_or(true),

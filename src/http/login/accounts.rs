@@ -12,7 +12,7 @@ use std::{
     collections::BTreeMap,
     fmt, fs, io,
     io::{Read as _, Write as _},
-    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown},
     path::{Path, PathBuf},
     str::FromStr,
     sync::{Arc, Mutex, PoisonError},
@@ -100,7 +100,7 @@ pub enum AccountError {
     Name,
     #[error("there is an account of this name")]
     Exists,
-    #[error("there is no account of this name")]
+    #[error("there is no account of this name; `offhook account list` tells all")]
     Unknown,
     #[error("this is the last account with the role admin: make another one first")]
     LastAdmin,
@@ -125,6 +125,21 @@ impl Accounts {
 
     pub fn path(&self) -> &Path {
         &self.file
+    }
+
+    /// What is typed in a shell to do something to these accounts, such as `list`: the program and the file as this process was
+    /// told them, so it has to be typed in the folder where that was started.
+    pub fn command(&self, action: &str) -> String {
+        let called = std::env::args().next().unwrap_or_default();
+        // A program that has this engine inside has a name of its own.
+        let program = if Path::new(&called).ends_with("offhook") { quoted(&called) } else { "offhook".into() };
+        format!("{program} account {action} --accounts {}", quoted(&self.shown()))
+    }
+
+    /// The command that lets somebody in who has no password, as far as is known: the first account, or another password.
+    pub fn rescue(&self) -> String {
+        let nobody = self.book.load().accounts.is_empty() && self.list().is_ok_and(|all| all.is_empty());
+        self.command(&if nobody { format!("add {FIRST} --role admin") } else { format!("password {FIRST}") })
     }
 
     /// Makes the first account where there is none, and returns its password, which is nowhere else.
@@ -251,6 +266,12 @@ impl Accounts {
         let write = || -> io::Result<()> {
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
             file.as_file().set_permissions(fs::Permissions::from_mode(0o600))?;
+            // Root may change it for an engine that is somebody else, who has to be able to read it.
+            if rustix::process::geteuid().is_root()
+                && let Ok(before) = fs::metadata(&self.file).or_else(|_| fs::metadata(folder))
+            {
+                fchown(file.as_file(), Some(before.uid()), Some(before.gid()))?;
+            }
             writeln!(file, "{text}")?;
             file.as_file().sync_all()?;
             file.persist(&self.file)?;
@@ -258,6 +279,12 @@ impl Accounts {
         };
         write().map_err(self.file_error())
     }
+}
+
+/// As a shell reads it back.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    if text.chars().all(plain) { text.into() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 #[cfg(test)]
@@ -326,6 +353,34 @@ mod tests {
         accounts.look();
         assert!(accounts.get("ada").is_none());
         assert_eq!(fs::read_to_string(&file).unwrap(), "{\"accounts\": 7}");
+    }
+
+    /// `sudo offhook account …`, while the engine is a user of its own.
+    #[test]
+    fn the_file_stays_its_owners_and_a_new_one_is_the_folders() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can make files somebody else's");
+            return;
+        }
+        let (folder, accounts) = accounts();
+        let file = folder.path().join("accounts.json");
+        fchown(fs::File::open(folder.path()).unwrap(), Some(4_711), Some(4_712)).unwrap();
+        let owner = || fs::metadata(&file).map(|file| (file.uid(), file.gid(), file.permissions().mode() & 0o777));
+        accounts.add("ada", Role::Admin, PASSWORD).unwrap();
+        assert_eq!(owner().unwrap(), (4_711, 4_712, 0o600));
+        std::os::unix::fs::chown(&file, Some(4_713), Some(4_714)).unwrap();
+        accounts.set_password("ada", PASSWORD).unwrap();
+        assert_eq!(owner().unwrap(), (4_713, 4_714, 0o600));
+    }
+
+    #[test]
+    fn commands_name_the_file_so_that_a_shell_finds_it() {
+        let accounts = Accounts::new(Path::new("/srv/my phone's/accounts.json"));
+        assert_eq!(accounts.command("list"), r"offhook account list --accounts '/srv/my phone'\''s/accounts.json'");
+        assert!(accounts.rescue().starts_with("offhook account add admin --role admin --accounts "));
+        let (_folder, accounts) = self::accounts();
+        accounts.first().unwrap();
+        assert!(accounts.rescue().starts_with("offhook account password admin --accounts "));
     }
 
     #[test]

@@ -249,7 +249,7 @@ fn network(address: IpAddr) -> IpAddr {
 }
 
 /// A program on this machine, and nothing that a server here passes on for somebody else.
-fn is_local(request: &Parts) -> bool {
+pub(super) fn is_local(request: &Parts) -> bool {
     let passed_on = ["x-forwarded-for", "forwarded", "x-real-ip", "via"];
     let peer = request.extensions.get::<ConnectInfo<Peer>>();
     peer.is_some_and(|peer| peer.0.0.ip().to_canonical().is_loopback())

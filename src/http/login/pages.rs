@@ -2,7 +2,7 @@
 
 use super::{
     accounts::Role,
-    door::{Refused, Who},
+    door::{Refused, Who, is_local},
     sessions::LIFE_MAX,
 };
 use crate::http::{
@@ -17,12 +17,12 @@ use axum::{
         FromRequest as _, Query, Request, State,
         rejection::{FormRejection, QueryRejection},
     },
-    http::{HeaderValue, StatusCode, header},
+    http::{HeaderValue, StatusCode, header, request::Parts},
     response::{IntoResponse as _, Redirect, Response},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// Where somebody wanted to go before the log-in came in between.
 #[derive(Deserialize, Default)]
@@ -53,27 +53,43 @@ pub(in crate::http) struct Session {
     csrf_token: String,
 }
 
-pub(in crate::http) async fn log_in_page(who: Option<Who>, wanted: Result<Query<Wanted>, QueryRejection>) -> Response {
+pub(in crate::http) async fn log_in_page(
+    State(app): State<App>,
+    who: Option<Who>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+    parts: Parts,
+) -> Response {
     let next = wanted.ok().and_then(|Query(wanted)| wanted.next);
     if who.is_some() {
         return Redirect::to(&own_path(next.as_deref())).into_response();
     }
-    pages::log_in(StatusCode::OK, next.as_deref(), None)
+    pages::log_in(StatusCode::OK, next.as_deref(), None, &rescue(&app, &parts).await)
+}
+
+/// How somebody gets in who has no password. Where the file of accounts is, is told on its machine alone.
+async fn rescue(app: &App, parts: &Parts) -> String {
+    if !is_local(parts) {
+        return "offhook account password admin".to_owned();
+    }
+    let accounts = Arc::clone(&app.gatekeeper.accounts);
+    // It may read the file.
+    tokio::task::spawn_blocking(move || accounts.rescue()).await.unwrap_or_default()
 }
 
 pub(in crate::http) async fn log_in(State(app): State<App>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let address = app.gatekeeper.address(&parts);
+    let rescue = rescue(&app, &parts).await;
     let form: Result<Form<LogInForm>, FormRejection> = Form::from_request(Request::from_parts(parts, body), &app).await;
     let Ok(Form(form)) = form else {
-        return pages::log_in(StatusCode::BAD_REQUEST, None, Some(text::LOG_IN_INCOMPLETE));
+        return pages::log_in(StatusCode::BAD_REQUEST, None, Some(text::LOG_IN_INCOMPLETE), &rescue);
     };
     let next = form.next.as_deref();
     match app.gatekeeper.try_password(address, form.name.trim(), form.password).await {
         Ok(id) => with_cookie(Redirect::to(&own_path(next)).into_response(), &app, &id, LIFE_MAX),
         Err(refused) => {
             let (status, why) = refused.words();
-            refused.wait(pages::log_in(status, next, Some(why)))
+            refused.wait(pages::log_in(status, next, Some(why), &rescue))
         }
     }
 }

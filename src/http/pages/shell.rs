@@ -62,7 +62,8 @@ pub fn csrf(who: &Who) -> Markup {
     html! { input type="hidden" name=(CSRF_FIELD) value=(who.csrf()); }
 }
 
-pub fn log_in(status: StatusCode, next: Option<&str>, wrong: Option<&str>) -> Response {
+/// `rescue`: the command for somebody without a password.
+pub fn log_in(status: StatusCode, next: Option<&str>, wrong: Option<&str>, rescue: &str) -> Response {
     let main = html! {
         main.door #main tabindex="-1" {
             form.card method="post" action="/login" {
@@ -73,7 +74,7 @@ pub fn log_in(status: StatusCode, next: Option<&str>, wrong: Option<&str>) -> Re
                 label { span { (text::PASSWORD) } input name="password" type="password" autocomplete="current-password" required; }
                 @if let Some(next) = next { input type="hidden" name="next" value=(next); }
                 button { (text::LOG_IN) }
-                details.soft { summary { (text::FIRST_TIME) } p { (text::FIRST_TIME_HELP) } p { code { "offhook account password admin" } } }
+                details.soft { summary { (text::FIRST_TIME) } p { (text::FIRST_TIME_HELP) } p { code { (rescue) } } p { (text::FIRST_TIME_WHERE) } }
             }
         }
     };

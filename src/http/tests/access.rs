@@ -307,3 +307,23 @@ async fn short_addresses_are_open_to_this_machine_alone_and_only_without_a_token
     assert_eq!(status(from(LOOPBACK, closed), &[]).await, StatusCode::UNAUTHORIZED);
     assert_eq!(ask(&from(LOOPBACK, open()), Method::GET, "/api/v1/live", &[]).await.status, StatusCode::UNAUTHORIZED);
 }
+
+/// Where the file of accounts is helps whoever sits at the machine, and is nobody else's business.
+#[tokio::test]
+async fn the_log_in_tells_the_whole_command_for_a_password_on_this_machine_alone() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("accounts.json");
+    let accounts = || Arc::new(Accounts::new(&file));
+    let page = async |address, headers: &[(&str, &str)]| {
+        let router = from(address, site(Arc::new(Sample::default()), accounts(), None, None));
+        ask(&router, Method::GET, "/login", headers).await.text
+    };
+    let first = format!("<code>offhook account add admin --role admin --accounts {}</code>", file.display());
+    assert!(page(LOOPBACK, &[]).await.contains(&first));
+    accounts().first().unwrap();
+    let another = format!("<code>offhook account password admin --accounts {}</code>", file.display());
+    assert!(page(LOOPBACK, &[]).await.contains(&another));
+    for told in [page([10, 0, 0, 7], &[]).await, page(LOOPBACK, &[("x-forwarded-for", "10.0.0.7")]).await] {
+        assert!(told.contains("<code>offhook account password admin</code>") && !told.contains("accounts.json"));
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::{ToolsApi, problem};
 use crate::http::rate::Rates;
+use arc_swap::ArcSwap;
 use axum::{
     extract::FromRequestParts,
     http::{HeaderValue, StatusCode, header, request::Parts},
@@ -9,6 +10,7 @@ use axum::{
 };
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
+use std::sync::Arc;
 use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
 use tokio::time::Instant;
 
@@ -19,8 +21,16 @@ const TOKEN_BYTES_MIN: usize = 16;
 const BURST: u32 = 100;
 const PER_SECOND: f64 = 10.0;
 
-/// The tokens of all tenants. There is no default token: without any, every answer is 401.
-pub struct Tokens {
+/// Tenants that have a bucket of their own. Only who has a right token gets one.
+const RATES_MAX: usize = 1_024;
+
+/// The tokens of all tenants. There is no default token: without any, every answer is 401. Clones are the same tokens, also
+/// once a reload has replaced them.
+#[derive(Clone)]
+pub struct Tokens(Arc<ArcSwap<Known>>);
+
+#[derive(Default)]
+struct Known {
     tenants: Vec<String>,
     /// Hashes, so that all comparisons take the same time whatever the lengths; and the tenant's index.
     tokens: Vec<([u8; 32], u32)>,
@@ -41,7 +51,7 @@ impl Tokens {
     /// # Errors
     /// When a token is too short, or names two tenants.
     pub fn new(pairs: impl IntoIterator<Item = (String, SecretString)>) -> Result<Self, TokenError> {
-        let mut all = Self { tenants: Vec::new(), tokens: Vec::new() };
+        let mut all = Known::default();
         for (tenant, token) in pairs {
             let token = token.expose_secret().as_bytes();
             if token.len() < TOKEN_BYTES_MIN {
@@ -58,9 +68,25 @@ impl Tokens {
             });
             all.tokens.push((token, u32::try_from(index).unwrap_or(u32::MAX)));
         }
-        Ok(all)
+        Ok(Self(Arc::new(ArcSwap::from_pointee(all))))
     }
 
+    /// These are the tokens from now on, for all clones.
+    pub fn replace(&self, next: &Self) {
+        self.0.store(next.0.load_full());
+    }
+
+    fn tenant_of(&self, hash: &[u8; 32]) -> Option<String> {
+        self.0.load().tenant_of(hash).map(str::to_owned)
+    }
+
+    /// A bucket for each tenant.
+    pub(super) fn rates() -> Rates<String> {
+        Rates::new(BURST, PER_SECOND, RATES_MAX)
+    }
+}
+
+impl Known {
     /// Looks at every token, so that time tells nothing about which is nearly right.
     fn tenant_of(&self, hash: &[u8; 32]) -> Option<&str> {
         let (mut found, mut tenant) = (Choice::from(0), u32::MAX);
@@ -70,11 +96,6 @@ impl Tokens {
             found |= same;
         }
         bool::from(found).then(|| self.tenants.get(tenant as usize).map(String::as_str)).flatten()
-    }
-
-    /// A bucket for each tenant.
-    pub(super) fn rates(&self) -> Rates<String> {
-        Rates::new(BURST, PER_SECOND, self.tenants.len())
     }
 }
 
@@ -96,13 +117,13 @@ impl FromRequestParts<ToolsApi> for Tenant {
             answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             return Err(answer);
         };
-        if api.inner.rates.take(tenant.to_owned(), Instant::now()).is_err() {
+        if api.inner.rates.take(tenant.clone(), Instant::now()).is_err() {
             tracing::warn!(tenant, "too many requests to the tools API");
             let mut answer = problem(StatusCode::TOO_MANY_REQUESTS, "too many requests; try again in a second");
             answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
             return Err(answer);
         }
-        Ok(Self(tenant.to_owned()))
+        Ok(Self(tenant))
     }
 }
 
@@ -120,7 +141,7 @@ mod tests {
         Tokens::new(pairs.iter().map(|(tenant, token)| ((*tenant).to_owned(), (*token).into())))
     }
 
-    fn tenant<'a>(tokens: &'a Tokens, token: &str) -> Option<&'a str> {
+    fn tenant(tokens: &Tokens, token: &str) -> Option<String> {
         tokens.tenant_of(&Sha256::digest(token).into())
     }
 
@@ -129,12 +150,21 @@ mod tests {
     fn a_token_names_its_tenant_and_no_other_does() {
         let tokens =
             tokens(&[("a", "0123456789abcdef"), ("b", "fedcba9876543210"), ("a", "a second token of a")]).unwrap();
-        assert_eq!(tenant(&tokens, "0123456789abcdef"), Some("a"));
-        assert_eq!(tenant(&tokens, "fedcba9876543210"), Some("b"));
-        assert_eq!(tenant(&tokens, "a second token of a"), Some("a"));
+        assert_eq!(tenant(&tokens, "0123456789abcdef"), Some("a".into()));
+        assert_eq!(tenant(&tokens, "fedcba9876543210"), Some("b".into()));
+        assert_eq!(tenant(&tokens, "a second token of a"), Some("a".into()));
         for wrong in ["", "0123456789abcde", "0123456789abcdefg", "0123456789ABCDEF"] {
             assert_eq!(tenant(&tokens, wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_a_reload_brings_holds_for_every_clone() {
+        let tokens = tokens(&[("a", "0123456789abcdef")]).unwrap();
+        let clone = tokens.clone();
+        tokens.replace(&self::tokens(&[("b", "fedcba9876543210")]).unwrap());
+        assert_eq!(tenant(&clone, "fedcba9876543210"), Some("b".into()));
+        assert_eq!(tenant(&clone, "0123456789abcdef"), None, "a token that is taken out opens nothing any more");
     }
 
     #[test]
