@@ -32,6 +32,7 @@ async fn both_sides_hear_each_other_over_every_leg() {
     }
 }
 
+/// T4: measured at the telephone.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_agent_stops_when_the_caller_speaks_and_hears_every_word() {
     for leg in LEGS {

@@ -15,6 +15,7 @@ pub mod openai_shapes;
 pub mod own_net;
 pub mod phone;
 pub mod processes;
+pub mod proxy;
 pub mod python;
 pub mod service;
 pub mod stage;
@@ -28,3 +29,6 @@ pub mod wyoming;
 pub mod caller;
 #[path = "../../src/cli/speech.rs"]
 pub mod speech;
+// The soak's telephone.
+#[path = "../../src/cli/bench/soak/telephone.rs"]
+pub mod telephone;
