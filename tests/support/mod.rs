@@ -29,6 +29,3 @@ pub mod wyoming;
 pub mod caller;
 #[path = "../../src/cli/speech.rs"]
 pub mod speech;
-// The soak's telephone.
-#[path = "../../src/cli/bench/soak/telephone.rs"]
-pub mod telephone;

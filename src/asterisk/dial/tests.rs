@@ -116,7 +116,7 @@ async fn two_who_answer_in_the_same_moment_are_one_winner_and_one_who_is_hung_up
 /// T14: it is asked whether it rings.
 #[tokio::test]
 async fn a_telephone_that_rings_though_the_answer_to_the_request_was_lost_may_be_answered() {
-    let lost = |stage: &Stage, request| drop(stage.fake.now().answers.insert(request, Answers::Lost));
+    let lost = |stage: &Stage, request| _ = stage.fake.now().answers.insert(request, Answers::Lost);
     let mut call = Call::ringing_where(&["PJSIP/100"], LONG, lost).await;
     call.until_called(1).await;
     call.stage.fake.now().rings(&call.dialled(0));
@@ -129,7 +129,7 @@ async fn a_telephone_that_rings_though_the_answer_to_the_request_was_lost_may_be
 /// T14: it is asked whether it rings.
 #[tokio::test]
 async fn a_request_that_was_lost_on_its_way_rings_nobody_and_the_caller_does_not_wait() {
-    let cut = |stage: &Stage, request| drop(stage.fake.now().faults.insert(request, 0));
+    let cut = |stage: &Stage, request| _ = stage.fake.now().faults.insert(request, 0);
     let mut call = Call::ringing_where(&["PJSIP/100"], LONG, cut).await;
     assert_eq!(call.dialling.next().await, Progress::Failed(TransferFault::Unreachable));
     call.caller_is_in(&call.stage.ari.names().bridge(call.call));

@@ -251,7 +251,8 @@ impl Telephone {
     /// Somebody has answered; also when that crossed a CANCEL, or is told once more.
     async fn answered(&mut self, text: &str) -> io::Result<()> {
         header(text, "To").unwrap_or_default().clone_into(&mut self.to);
-        let ack = self.identity.request("ACK", 1, &self.to);
+        // Of a transaction of its own, unlike the ACK of a refusal (RFC 3261, 17.1.1.3).
+        let ack = self.identity.request("ACK", 1, &self.to).replacen(";rport", "ack;rport", 1);
         self.sip.send_to(ack.as_bytes(), self.asterisk).await?;
         if !matches!(self.stage, Stage::Dialling | Stage::Cancelling) {
             return Ok(());
