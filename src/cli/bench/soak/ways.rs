@@ -75,11 +75,13 @@ static WAYS: [Course; 20] = [
     Course {
         hears: GREETING + ECHO,
         says: Says::Tone,
+        // It is also the call that stays, for as long as a day.
+        more: "limits: { call: 24h }",
         ..way(
             "echo",
             Ends::ByCaller,
             Leaves::Heard(GREETING + ECHO),
-            "[{ tone: { hertz: 1000, for: 100ms } }, { echo: 24h }]",
+            "[{ tone: { hertz: 1000, for: 100ms } }, { echo: 1h }, repeat]",
         )
     },
     Course { hears: 5, ..way("caller", Ends::ByCaller, Leaves::Heard(5), LONG) },
