@@ -5,7 +5,7 @@ CARGO ?= cargo
 BUILT = $${CARGO_TARGET_DIR:-target}
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pbx bench check screenshots setup fmt clippy docs licences
+.PHONY: help demo test pbx bench soak check screenshots setup fmt clippy docs licences
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -28,6 +28,12 @@ bench: ## calls on one core against a floor measured in the same run, and every 
 	@$(CARGO) build --release
 	@tests/fixtures/turn_taking/generate.py target/turn_taking
 	@missed=0; for part in '' turns barge-in greeting failover records recording page; do $(BUILT)/release/offhook bench $$part || missed=1; done; exit $$missed
+
+soak: setup ## calls that end in every way and calls that stay for MINUTES=60, by a real Asterisk: is anything left of them?
+	@tests/lab/setup.sh bench
+	@$(CARGO) build --release
+	@$(BUILT)/release/offhook bench soak --only echo --calls 500
+	@$(BUILT)/release/offhook bench soak --calls 1000 --steady $(or $(STEADY),100) --minutes $(or $(MINUTES),60)
 
 check: setup fmt clippy docs licences ## formatting, lints, documentation, licences
 

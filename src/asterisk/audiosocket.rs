@@ -13,6 +13,8 @@
 
 mod codec;
 
+#[cfg(test)]
+pub(super) use codec::RATES;
 pub use codec::{Codec, CodecError, Frame, MAX_PAYLOAD};
 
 use super::{

@@ -10,7 +10,7 @@
 //! caller is either in the bridge of their call, or in a pair that [`EventRouter`] watches.
 
 use super::{
-    ari::{AriClient, Originate},
+    ari::{AriClient, AriError, Fault, Originate},
     events::{Dialled, DialledCalls, EventRouter, Presence},
 };
 use crate::{call::TransferFault, config::RingGroup, facts::CallId, redact::Redacted};
@@ -116,11 +116,19 @@ impl Ringing {
             self.ari.cleanups().spawn(async move {
                 let (caller_id, originator) = (caller_id.reveal().as_deref(), &*caller);
                 let to = Originate { endpoint: &endpoint, caller_id, limit, originator, variables: &variables };
-                let result = ari.originate(&channel, &to).await;
-                if let Err(error) = &result {
-                    tracing::warn!(%error, "an endpoint of the destination could not be called");
+                match ari.originate(&channel, &to).await {
+                    Ok(()) => true,
+                    // It may ring all the same, and then its events tell the rest.
+                    Err(AriError { fault: Fault::OutcomeUnknown(_), .. })
+                        if ari.is_there(&channel).await == Ok(true) =>
+                    {
+                        true
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "an endpoint of the destination could not be called");
+                        false
+                    }
                 }
-                result.is_ok()
             })
         };
         dial.group.endpoints.iter().zip(calls.channels()).map(one).collect()

@@ -1,6 +1,10 @@
 //! An Asterisk for tests: it holds channels and bridges, answers ARI as the real one was seen to
 //! answer (22.10), and can misbehave on request, which the real one cannot.
 
+mod stage;
+
+pub(super) use stage::{Stage, fast};
+
 use base64::{Engine, prelude::BASE64_STANDARD};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
@@ -37,6 +41,15 @@ pub(super) enum Manner {
     RefusesUpgrade,
 }
 
+/// What happens to the answer of a request that is carried out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answers {
+    /// The connection ends instead.
+    Lost,
+    /// It never comes, and the connection stays.
+    Never,
+}
+
 /// A ping whose pong says that all events before it were read.
 const HEARD: &str = "heard";
 /// A pong that comes later does not come: the socket was lost.
@@ -48,6 +61,10 @@ pub(super) struct Asterisk {
     pub(super) manner: Manner,
     /// `METHOD last-path-part` → status to answer with instead of doing it; 0 cuts the connection.
     pub(super) faults: BTreeMap<&'static str, u16>,
+    /// `METHOD last-path-part` → what becomes of the answer, once; the request itself is carried out.
+    pub(super) answers: BTreeMap<&'static str, Answers>,
+    /// Each connection is closed as soon as it is idle, and nobody is told before.
+    pub(super) closes_idle: bool,
     /// Places `DIALPLAN_EXISTS` denies.
     pub(super) missing_places: bool,
     /// The caller hangs up just before the request of this number (from 0) is carried out.
@@ -116,6 +133,8 @@ impl FakeAri {
             bridges: BTreeMap::new(),
             manner: Manner::Good,
             faults: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            closes_idle: false,
             missing_places: false,
             caller_leaves_at: None,
             leaves_after: None,
@@ -288,10 +307,12 @@ impl Asterisk {
 
     fn external_media(&mut self, body: &Value) -> (u16, Value) {
         let id = body["channelId"].as_str().unwrap().to_owned();
-        if self.channels.insert(id.clone(), Channel { answered: true, ..Channel::default() }).is_some() {
+        let vars = [("UNICASTRTP_LOCAL_ADDRESS", "127.0.0.1"), ("UNICASTRTP_LOCAL_PORT", "23456")];
+        let variables: BTreeMap<String, String> = vars.map(|(name, value)| (name.into(), value.into())).into();
+        let vars = json!(variables);
+        if self.channels.insert(id.clone(), Channel { answered: true, variables, ..Channel::default() }).is_some() {
             return (500, json!({ "message": "id used" }));
         }
-        let vars = json!({ "UNICASTRTP_LOCAL_ADDRESS": "127.0.0.1", "UNICASTRTP_LOCAL_PORT": "23456" });
         (200, json!({ "id": id, "channelvars": vars }))
     }
 
@@ -423,14 +444,24 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<Asterisk>>) {
         if stream.read_exact(&mut request).await.is_err() {
             return;
         }
-        let (status, answer, late) = match status {
+        let (status, answer, comes) = match status {
             0 => carry_out(&head, &request[head.len()..], &state),
-            refused => (refused, answer, false),
+            refused => (refused, answer, Comes::AtOnce),
         };
-        if late {
-            // The event overtakes the answer.
-            let heard = state.lock().unwrap().heard.clone();
-            let _ = tokio::time::timeout(HEARD_MAX, heard.notified()).await;
+        match comes {
+            Comes::AtOnce => {}
+            Comes::Late => {
+                // The event overtakes the answer.
+                let heard = state.lock().unwrap().heard.clone();
+                let _ = tokio::time::timeout(HEARD_MAX, heard.notified()).await;
+            }
+            Comes::Not(answers) => {
+                state.lock().unwrap().media_starts();
+                if answers == Answers::Never {
+                    std::future::pending::<()>().await;
+                }
+                return;
+            }
         }
         if status == 0 {
             return;
@@ -441,11 +472,21 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<Asterisk>>) {
             return;
         }
         state.lock().unwrap().media_starts();
+        if state.lock().unwrap().closes_idle {
+            return;
+        }
     }
 }
 
-/// Status and body of the answer, and whether it comes late.
-fn carry_out(head: &str, body: &[u8], state: &Mutex<Asterisk>) -> (u16, Value, bool) {
+/// When an answer comes.
+enum Comes {
+    AtOnce,
+    Late,
+    Not(Answers),
+}
+
+/// Status and body of the answer, and when it comes.
+fn carry_out(head: &str, body: &[u8], state: &Mutex<Asterisk>) -> (u16, Value, Comes) {
     let mut words = head.split(' ');
     let (method, target) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -453,7 +494,13 @@ fn carry_out(head: &str, body: &[u8], state: &Mutex<Asterisk>) -> (u16, Value, b
     let body = serde_json::from_slice(body).unwrap_or_default();
     let mut state = state.lock().unwrap();
     let (status, answer) = state.request(method, &path, query, &body);
-    (status, answer, state.leaves_after_request(method, &path))
+    let name = format!("{method} {}", path.last().unwrap_or(&""));
+    let comes = match state.answers.remove(&*name) {
+        Some(answers) => Comes::Not(answers),
+        None if state.leaves_after_request(method, &path) => Comes::Late,
+        None => Comes::AtOnce,
+    };
+    (status, answer, comes)
 }
 
 async fn events(stream: TcpStream, manner: Manner, state: Arc<Mutex<Asterisk>>) {
@@ -482,67 +529,5 @@ async fn events(stream: TcpStream, manner: Manner, state: Arc<Mutex<Asterisk>>) 
                 _ => return,
             },
         }
-    }
-}
-
-/// A fake Asterisk with an engine's control side attached to it.
-pub(super) struct Stage {
-    pub(super) fake: FakeAri,
-    pub(super) ari: super::ari::AriClient,
-    pub(super) router: super::events::EventRouter,
-    pub(super) arrivals: mpsc::Receiver<super::events::Arrival>,
-    pub(super) state: tokio::sync::watch::Receiver<super::events::AriState>,
-    pub(super) stop: tokio_util::sync::CancellationToken,
-    _socket: JoinSet<()>,
-}
-
-/// As the real clockwork, and faster. What is dead is given a second: on a busy machine a live one takes long.
-pub(super) fn fast() -> super::events::Timing {
-    super::events::Timing {
-        connect_max: Duration::from_millis(500),
-        ping_every: Duration::from_millis(100),
-        dead_after: Duration::from_secs(1),
-        write_max: Duration::from_millis(500),
-        backoff_first: Duration::from_millis(10),
-        backoff_max: Duration::from_millis(200),
-        healthy_after: Duration::from_secs(1),
-        replaced_wait: Duration::from_secs(60),
-    }
-}
-
-impl Stage {
-    /// Attaches without waiting for the connection.
-    pub(super) fn attach(fake: FakeAri, config: &crate::config::AsteriskConfig) -> Self {
-        let counters = super::ari::AriCounters::new(&prometheus::Registry::new()).unwrap();
-        let ari = super::ari::AriClient::new(config, counters).unwrap();
-        let (socket, arrivals, state) = super::events::EventSocket::new(ari.clone(), fast());
-        let (router, stop) = (socket.router(), tokio_util::sync::CancellationToken::new());
-        let mut task = JoinSet::new();
-        task.spawn(socket.run(stop.clone()));
-        Self { fake, ari, router, arrivals, state, stop, _socket: task }
-    }
-
-    pub(super) async fn up() -> Self {
-        let fake = FakeAri::start().await;
-        let config = fake.config();
-        let mut stage = Self::attach(fake, &config);
-        stage.reaches(super::events::AriState::Up).await;
-        stage
-    }
-
-    pub(super) async fn reaches(&mut self, wanted: super::events::AriState) {
-        let reached =
-            tokio::time::timeout(Duration::from_secs(5), self.state.wait_for(|state| *state == wanted)).await.is_ok();
-        assert!(reached, "never {wanted:?}, but {:?}", *self.state.borrow());
-    }
-
-    pub(super) async fn arrival(&mut self) -> super::events::Arrival {
-        let arrival = tokio::time::timeout(Duration::from_secs(5), self.arrivals.recv()).await;
-        arrival.expect("an arrival in time").expect("the socket's task lives")
-    }
-
-    pub(super) async fn caller(&mut self) -> super::events::Arrival {
-        self.fake.now().call_in("caller");
-        self.arrival().await
     }
 }

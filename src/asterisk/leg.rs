@@ -16,7 +16,7 @@ use std::time::Duration;
 /// request wait for ever; then the rest is left to the next reconcile.
 pub const TEAR_DOWN_MAX: Duration = Duration::from_secs(5);
 /// After a `continue` whose answer was lost, the caller's `StasisEnd` tells whether it happened; it
-/// comes a millisecond after.
+/// comes a millisecond after. Without one, Asterisk is asked.
 const TRANSFER_PROOF_MAX: Duration = Duration::from_millis(500);
 
 /// The channel variable by which the dialplan learns why a caller comes back.
@@ -98,7 +98,7 @@ impl AriLeg {
         self.courtesy(self.ari.ring(caller).await);
         let place = Some((&*to.context, &*to.extension, to.priority));
         let Err(error) = self.ari.continue_in_dialplan(caller, place).await else { return Ok(()) };
-        if matches!(error.fault, Fault::OutcomeUnknown(_)) && self.leaves_within(TRANSFER_PROOF_MAX).await {
+        if matches!(error.fault, Fault::OutcomeUnknown(_)) && self.has_left().await {
             return Ok(());
         }
         let _ = self.ari.ring_stop(caller).await;
@@ -160,8 +160,14 @@ impl AriLeg {
         }
     }
 
-    async fn leaves_within(&self, limit: Duration) -> bool {
-        tokio::time::timeout(limit, self.registration().caller_gone()).await == Ok(Gone::Left)
+    /// By the event, or by Asterisk's own word where no event came.
+    async fn has_left(&self) -> bool {
+        if tokio::time::timeout(TRANSFER_PROOF_MAX, self.registration().caller_gone()).await == Ok(Gone::Left) {
+            return true;
+        }
+        let caller = self.caller();
+        let application = self.ari.application().await;
+        matches!(application, Ok(Some(application)) if !application.channel_ids.iter().any(|id| id == caller))
     }
 }
 

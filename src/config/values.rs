@@ -5,7 +5,8 @@ use crate::audio::{Encoding, Format, RingTone};
 use std::{fmt, net::SocketAddr, ops::RangeInclusive, str::FromStr, time::Duration};
 
 /// Every [`AudioChoice`] as it is written.
-pub(super) const AUDIO_CHOICES: [&str; 4] = ["audiosocket/slin", "audiosocket/slin16", "rtp/ulaw", "rtp/alaw"];
+pub(super) const AUDIO_CHOICES: [&str; 6] =
+    ["audiosocket/slin", "audiosocket/slin16", "audiosocket/slin24", "audiosocket/slin48", "rtp/ulaw", "rtp/alaw"];
 
 /// Every ringing tone as it is written.
 pub(super) const RING_TONES: [&str; 2] = [RingTone::Etsi.label(), RingTone::Us.label()];
@@ -42,7 +43,7 @@ impl FromStr for AudioChoice {
             let (transport, format) = text.split_once('/')?;
             let format: Format = format.parse().ok()?;
             let transport = match (transport, format.encoding, format.rate) {
-                ("audiosocket", Encoding::Linear, 8_000 | 16_000) => Transport::AudioSocket,
+                ("audiosocket", Encoding::Linear, 8_000 | 16_000 | 24_000 | 48_000) => Transport::AudioSocket,
                 ("rtp", Encoding::Mulaw | Encoding::Alaw, _) => Transport::Rtp,
                 _ => return None,
             };
@@ -129,9 +130,9 @@ mod tests {
 
     #[test]
     fn a_transport_refuses_formats_it_does_not_carry() {
-        for text in ["audiosocket/ulaw", "rtp/slin", "audiosocket/slin24", "rtp", "", "rtp/opus", "RTP/ulaw", "slin"] {
+        for text in ["audiosocket/ulaw", "rtp/slin", "audiosocket/slin12", "rtp", "", "rtp/opus", "RTP/ulaw", "slin"] {
             let error = text.parse::<AudioChoice>().unwrap_err().to_string();
-            assert!(error.ends_with("there are: audiosocket/slin, audiosocket/slin16, rtp/ulaw, rtp/alaw"), "{error}");
+            assert!(error.ends_with(&format!("there are: {}", AUDIO_CHOICES.join(", "))), "{error}");
         }
     }
 

@@ -12,7 +12,7 @@ const LEGS: [&str; 4] = ["audiosocket/slin", "audiosocket/slin16", "rtp/ulaw", "
 
 #[tokio::test(flavor = "multi_thread")]
 async fn both_sides_hear_each_other_over_every_leg() {
-    for leg in LEGS {
+    for leg in LEGS.into_iter().chain(["audiosocket/slin24", "audiosocket/slin48"]) {
         let script = "- tone: { hertz: 440, for: 1s }\n- echo: 20s";
         let (asterisk, offhook) = pbx(script, &format!("    audio: {leg}\n")).await;
         let says = silence(ms(2500)) + tone(CALLER_HZ, ms(1000)) + silence(ms(20_000));
@@ -32,6 +32,7 @@ async fn both_sides_hear_each_other_over_every_leg() {
     }
 }
 
+/// T4: measured at the telephone.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_agent_stops_when_the_caller_speaks_and_hears_every_word() {
     for leg in LEGS {

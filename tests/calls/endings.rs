@@ -31,6 +31,7 @@ async fn the_agent_says_goodbye_and_hangs_up_after_it_was_heard() {
     }
 }
 
+/// T5, T6: on the real Asterisk.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_caller_hangs_up() {
     for leg in ["audiosocket/slin", "rtp/ulaw"] {

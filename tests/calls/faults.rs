@@ -41,6 +41,7 @@ async fn a_wrong_password_is_said_on_the_ready_page_and_tried_again_in_peace() {
     assert!(!offhook.log().contains(asterisk.ari_password()));
 }
 
+/// T11: crashed, with a call by AudioSocket.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_asterisk_that_comes_later_or_comes_again_finds_the_engine_waiting() {
     let mut asterisk = Asterisk::start(Options::default()).await;
@@ -65,6 +66,7 @@ async fn an_asterisk_that_comes_later_or_comes_again_finds_the_engine_waiting() 
     asterisk.wait_empty(SOON).await;
 }
 
+/// T11: crashed, with a call by RTP.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_rtp_call_whose_asterisk_died_ends_when_asterisk_is_back() {
     let (mut asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, "    audio: rtp/ulaw\n").await;
@@ -74,6 +76,7 @@ async fn an_rtp_call_whose_asterisk_died_ends_when_asterisk_is_back() {
     assert_eq!(offhook.wait_end_reason(SOON).await, "channel_gone");
 }
 
+/// T17: who came in.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_left_by_an_engine_that_died_goes_to_a_human_when_the_next_one_comes() {
     let asterisk = Asterisk::start(Options::default()).await;

@@ -246,6 +246,7 @@ async fn one_round(asterisk: &Asterisk) {
         .await;
 }
 
+/// T6, T19: three rounds of every way.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_that_end_in_every_way_leave_nothing_behind() {
     let refuses = OpenAiServer::start(Behaviour { opening: Opening::Refuse(401), ..Behaviour::default() }).await;

@@ -199,7 +199,17 @@ impl Asterisk {
         self.process.kill().await;
     }
 
-    /// Starts it again after [`Self::kill`], with the same ports and passwords.
+    /// Asks it to end, as a service manager does. Calls are hung up and sockets closed politely.
+    pub async fn stop(&mut self) {
+        self.process.stop().await;
+    }
+
+    /// The port of ARI, on 127.0.0.1.
+    pub fn http_port(&self) -> u16 {
+        self.http_port
+    }
+
+    /// Starts it again after [`Self::kill`] or [`Self::stop`], with the same ports and passwords.
     pub async fn start_again(&mut self) {
         self.process = spawn(self.directory.path(), &self.env);
         self.wait_booted().await;

@@ -15,6 +15,7 @@ pub mod openai_shapes;
 pub mod own_net;
 pub mod phone;
 pub mod processes;
+pub mod proxy;
 pub mod python;
 pub mod service;
 pub mod stage;

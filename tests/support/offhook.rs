@@ -41,12 +41,14 @@ impl Place {
 
     /// The sections of a configuration that say where things are.
     pub fn yaml(&self, asterisk: Option<&Asterisk>) -> String {
-        let asterisk = asterisk.map_or_else(String::new, |asterisk| {
-            format!(
-                "asterisk: {{ url: \"{}\", username: offhook, password: \"{}\", app: offhook }}\n",
-                asterisk.ari_url(),
-                asterisk.ari_password()
-            )
+        let asterisk = asterisk.map(|asterisk| (asterisk.ari_url(), asterisk.ari_password()));
+        self.yaml_of(asterisk.as_ref().map(|(url, password)| (&**url, *password)))
+    }
+
+    /// The same where ARI is found at `url`, with this password.
+    pub fn yaml_of(&self, asterisk: Option<(&str, &str)>) -> String {
+        let asterisk = asterisk.map_or_else(String::new, |(url, password)| {
+            format!("asterisk: {{ url: \"{url}\", username: offhook, password: \"{password}\", app: offhook }}\n")
         });
         let media = self.media();
         format!("{asterisk}http: {{ bind: \"127.0.0.1:{}\" }}\nmedia:\n{media}{CALLERS_ARE_TONES}", self.http)

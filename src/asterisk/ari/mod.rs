@@ -27,7 +27,7 @@ use reqwest::{
 use secrecy::ExposeSecret;
 use serde_json::Value;
 use std::{fmt, sync::Arc, time::Duration};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
 
 /// A TCP (and TLS) connection on a local network takes milliseconds; two seconds allow one lost
@@ -62,6 +62,8 @@ struct Inner {
     permits: Semaphore,
     /// Clean-ups that outlive the future that began them.
     cleanups: TaskTracker,
+    /// Something that was to go may still be there.
+    untidy: Notify,
 }
 
 /// Why a client cannot be made.
@@ -118,6 +120,7 @@ impl AriClient {
             counters,
             permits: Semaphore::new(REQUESTS_AT_ONCE),
             cleanups: TaskTracker::new(),
+            untidy: Notify::new(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -135,6 +138,15 @@ impl AriClient {
     pub async fn settled(&self, within: Duration) -> bool {
         self.inner.cleanups.close();
         tokio::time::timeout(within, self.inner.cleanups.wait()).await.is_ok()
+    }
+
+    /// Comes when something could not be removed, or nobody knows whether it was.
+    pub(super) async fn untidied(&self) {
+        self.inner.untidy.notified().await;
+    }
+
+    pub(super) fn untidy(&self) {
+        self.inner.untidy.notify_one();
     }
 
     pub(super) fn cleanups(&self) -> &TaskTracker {

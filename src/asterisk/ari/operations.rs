@@ -13,6 +13,10 @@ use std::{
 };
 use uuid::Uuid;
 
+/// Variables of an RTP media channel: where Asterisk listens.
+const RTP_ADDRESS: &str = "UNICASTRTP_LOCAL_ADDRESS";
+const RTP_PORT: &str = "UNICASTRTP_LOCAL_PORT";
+
 /// How Asterisk shall carry a media channel's audio to us.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MediaWire {
@@ -123,7 +127,7 @@ impl AriClient {
     /// Hangs up with a reason ARI knows: `normal`, `busy`, `congestion`, `no_answer`. A channel
     /// that has gone already is a success.
     pub async fn hang_up(&self, channel: &str, reason: &str) -> Result<(), AriError> {
-        gone_is_fine(self.delete(Operation::HangUp, &["channels", channel], &[("reason", reason)]).await)
+        self.gone(self.delete(Operation::HangUp, &["channels", channel], &[("reason", reason)]).await)
     }
 
     pub async fn set_variable(&self, channel: &str, name: &str, value: &str) -> Result<(), AriError> {
@@ -160,8 +164,22 @@ impl AriClient {
 
     /// Makes the media channel of a call. Its `StasisStart` comes after this answer, and it can be
     /// bridged only after that.
+    ///
+    /// An answer that is lost is no reason to turn the caller away: whether the channel was made is told by its start,
+    /// and where it listens can be asked.
     pub async fn create_media(&self, call: CallId, wire: &MediaWire, format: Format) -> Result<MediaChannel, AriError> {
-        self.external_media(self.names().media_channel(call), wire, format).await
+        let id = self.names().media_channel(call);
+        match (self.external_media(id.clone(), wire, format).await, wire) {
+            (Err(AriError { fault: Fault::OutcomeUnknown(_), .. }), MediaWire::AudioSocket { .. }) => {
+                Ok(MediaChannel { id, rtp_peer: None })
+            }
+            (Err(error @ AriError { fault: Fault::OutcomeUnknown(_), .. }), MediaWire::Rtp { .. }) => {
+                let told = self.variables(&id, &[RTP_ADDRESS, RTP_PORT]).await;
+                let told = told.into_iter().map(|(name, value)| (name, Value::String(value))).collect();
+                rtp_peer(&told).map(|peer| MediaChannel { id, rtp_peer: Some(peer) }).ok_or(error)
+            }
+            (made, _) => made,
+        }
     }
 
     /// The same under an id of the asker's.
@@ -262,7 +280,7 @@ impl AriClient {
 
     /// A bridge that has gone already is a success.
     pub async fn delete_bridge(&self, bridge: &str) -> Result<(), AriError> {
-        gone_is_fine(self.delete(Operation::DeleteBridge, &["bridges", bridge], &[]).await)
+        self.gone(self.delete(Operation::DeleteBridge, &["bridges", bridge], &[]).await)
     }
 
     pub async fn list_channels(&self) -> Result<Vec<ChannelInfo>, AriError> {
@@ -271,6 +289,11 @@ impl AriClient {
 
     pub async fn list_bridges(&self) -> Result<Vec<BridgeInfo>, AriError> {
         self.get(Operation::ListBridges, &["bridges"]).await
+    }
+
+    /// Whether this channel exists.
+    pub async fn is_there(&self, channel: &str) -> Result<bool, AriError> {
+        self.list_channels().await.map(|all| all.iter().any(|one| one.id == channel))
     }
 
     /// `None`: Asterisk does not know the application, as nobody has ever connected for it.
@@ -311,6 +334,18 @@ impl AriClient {
         Ok(running.map(|module| module.name.trim_end_matches(".so").to_owned()).collect())
     }
 
+    /// What was gone already is fine; what may still be there is looked for later.
+    fn gone(&self, removed: Result<(), AriError>) -> Result<(), AriError> {
+        match removed {
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => {
+                self.untidy();
+                Err(error)
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
     async fn post(&self, operation: Operation, path: &[&str], body: Value) -> Result<(), AriError> {
         self.request(operation, Request::post(path).body(body)).await.map(drop)
     }
@@ -321,13 +356,6 @@ impl AriClient {
 
     async fn get<T: DeserializeOwned>(&self, operation: Operation, path: &[&str]) -> Result<T, AriError> {
         read(operation, &self.request(operation, Request::get(path)).await?)
-    }
-}
-
-fn gone_is_fine(result: Result<(), AriError>) -> Result<(), AriError> {
-    match result {
-        Err(error) if error.is_not_found() => Ok(()),
-        other => other,
     }
 }
 
@@ -342,8 +370,8 @@ fn read<T: DeserializeOwned>(operation: Operation, body: &[u8]) -> Result<T, Ari
 /// Asterisk tells the address it bound; a wildcard is no address to send to.
 fn rtp_peer(variables: &BTreeMap<String, Value>) -> Option<SocketAddr> {
     let variable = |name| variables.get(name).and_then(Value::as_str);
-    let address: IpAddr = variable("UNICASTRTP_LOCAL_ADDRESS")?.parse().ok()?;
-    let port = variable("UNICASTRTP_LOCAL_PORT")?.parse().ok()?;
+    let address: IpAddr = variable(RTP_ADDRESS)?.parse().ok()?;
+    let port = variable(RTP_PORT)?.parse().ok()?;
     (!address.is_unspecified() && port != 0).then(|| SocketAddr::new(address, port))
 }
 

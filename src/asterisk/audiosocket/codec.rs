@@ -20,7 +20,8 @@ pub(super) const DIGIT: u8 = 0x03;
 const AUDIO: u8 = 0x10;
 const ERROR: u8 = 0xff;
 /// Samples per second of the kinds 0x10, 0x11, …
-pub(super) const RATES: [u32; 9] = [8_000, 12_000, 16_000, 24_000, 32_000, 44_100, 48_000, 96_000, 192_000];
+pub(in crate::asterisk) const RATES: [u32; 9] =
+    [8_000, 12_000, 16_000, 24_000, 32_000, 44_100, 48_000, 96_000, 192_000];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {

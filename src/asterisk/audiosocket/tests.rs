@@ -95,6 +95,7 @@ fn a_frame_beyond_the_limit_is_an_error_as_soon_as_its_header_is_seen() {
     assert!(Codec.encode(Frame::Audio { rate: 8_000, samples }, &mut BytesMut::new()).is_err());
 }
 
+/// T7: no frame of another kind.
 #[test]
 fn what_is_not_of_the_protocol_cannot_be_sent() {
     for frame in [

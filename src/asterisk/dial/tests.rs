@@ -1,7 +1,7 @@
 use super::*;
 use crate::asterisk::{
     events::AriState,
-    fake::Stage,
+    fake::{Answers, Stage},
     leg::{AriLeg, Ending},
 };
 
@@ -15,9 +15,15 @@ struct Call {
 
 impl Call {
     async fn ringing(endpoints: &[&str], limit: Duration) -> Self {
+        Self::ringing_where(endpoints, limit, |_, _| ()).await
+    }
+
+    /// The same where Asterisk was told how to misbehave when the first endpoint is called.
+    async fn ringing_where(endpoints: &[&str], limit: Duration, misbehave: impl Fn(&Stage, &'static str)) -> Self {
         let mut stage = Stage::up().await;
         let arrival = stage.caller().await;
         let call = CallId::random();
+        misbehave(&stage, format!("POST {}", stage.ari.names().dialled_channel(call, 0)).leak());
         stage.ari.create_bridge(call).await.unwrap();
         stage.ari.add_channels(call, &["caller"]).await.unwrap();
         let leg = AriLeg::new(stage.ari.clone(), call, arrival.registration);
@@ -105,6 +111,28 @@ async fn two_who_answer_in_the_same_moment_are_one_winner_and_one_who_is_hung_up
     while call.dialling.next().await != Progress::HandedOn {}
     call.settled().await;
     assert_eq!(call.channels().len(), 2, "{:?}", call.channels());
+}
+
+/// T14: it is asked whether it rings.
+#[tokio::test]
+async fn a_telephone_that_rings_though_the_answer_to_the_request_was_lost_may_be_answered() {
+    let lost = |stage: &Stage, request| _ = stage.fake.now().answers.insert(request, Answers::Lost);
+    let mut call = Call::ringing_where(&["PJSIP/100"], LONG, lost).await;
+    call.until_called(1).await;
+    call.stage.fake.now().rings(&call.dialled(0));
+    assert_eq!(call.dialling.next().await, Progress::Ringing);
+    call.stage.fake.now().answers(&call.dialled(0));
+    assert_eq!(call.dialling.next().await, Progress::HandedOn);
+    call.caller_is_in(&call.stage.ari.names().pair_bridge(call.call));
+}
+
+/// T14: it is asked whether it rings.
+#[tokio::test]
+async fn a_request_that_was_lost_on_its_way_rings_nobody_and_the_caller_does_not_wait() {
+    let cut = |stage: &Stage, request| _ = stage.fake.now().faults.insert(request, 0);
+    let mut call = Call::ringing_where(&["PJSIP/100"], LONG, cut).await;
+    assert_eq!(call.dialling.next().await, Progress::Failed(TransferFault::Unreachable));
+    call.caller_is_in(&call.stage.ari.names().bridge(call.call));
 }
 
 #[tokio::test]
@@ -250,6 +278,7 @@ async fn what_asterisk_does_not_connect_brings_the_caller_back() {
     assert_eq!(call.stage.ari.counters().handed_on.get(), 0);
 }
 
+/// T17: of channels that are called.
 #[tokio::test]
 async fn an_answer_that_no_event_told_of_is_found_when_events_flow_again() {
     let mut call = Call::ringing(&["PJSIP/100"], LONG).await;
@@ -272,6 +301,7 @@ async fn handed_on() -> (Stage, CallId, String) {
     (stage, call, winner)
 }
 
+/// T17: of callers who were handed on.
 #[tokio::test]
 async fn who_was_left_alone_while_no_events_flowed_is_let_go_when_they_do() {
     let (mut stage, _, winner) = handed_on().await;

@@ -5,6 +5,9 @@
 //!   by a wait that grows.
 //! - A caller's end is never lost: it is kept apart from the queues, and after each reconnect
 //!   Asterisk is asked for what was missed.
+//! - What a clean-up could not remove is looked for again, without waiting for the next reconnect.
+//! - Who has our application's name and calls of its own is left to it for a while; what became of ours meanwhile is
+//!   asked for.
 //! - Nothing that Asterisk sends ends the task.
 
 mod backoff;
@@ -118,6 +121,10 @@ pub struct Timing {
     pub healthy_after: Duration,
     /// Two engines with one application name would otherwise take it from each other in turns.
     pub replaced_wait: Duration,
+    /// After a clean-up that failed, until what it left is looked for. Doubles while it is still there.
+    pub tidy_first: Duration,
+    /// Something that Asterisk does not let go is asked for so often, and logged.
+    pub tidy_max: Duration,
 }
 
 impl Default for Timing {
@@ -131,9 +138,13 @@ impl Default for Timing {
             backoff_max: Duration::from_secs(10),
             healthy_after: Duration::from_secs(30),
             replaced_wait: Duration::from_secs(60),
+            tidy_first: Duration::from_secs(2),
+            tidy_max: Duration::from_secs(300),
         }
     }
 }
 
+#[cfg(test)]
+mod stress;
 #[cfg(test)]
 mod tests;

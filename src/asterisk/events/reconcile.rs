@@ -8,7 +8,7 @@
 
 use super::router::{Chore, EventRouter};
 use crate::{
-    asterisk::ari::{AriClient, AriError, BridgeInfo, ChannelInfo},
+    asterisk::ari::{Application, AriClient, AriError, BridgeInfo, ChannelInfo},
     facts::CallId,
 };
 use std::collections::{HashMap, HashSet};
@@ -18,6 +18,27 @@ pub(super) async fn in_application(ari: &AriClient) -> Result<Vec<String>, AriEr
     let application = ari.application().await?;
     let channels = application.map(|application| application.channel_ids).unwrap_or_default();
     Ok(channels.into_iter().filter(|channel| !ari.names().is_ours(channel)).collect())
+}
+
+/// What no event tells while another engine has our application: calls whose caller is no longer in it are over.
+pub(super) async fn notice_lost(ari: &AriClient, router: &EventRouter) -> Result<(), AriError> {
+    let present = router.present();
+    if !present.is_empty() {
+        let ours = channels_of(ari.application().await?);
+        let lost = present.iter().filter(|stay| !ours.contains(&stay.channel));
+        lost.for_each(|stay| router.lost(stay));
+    }
+    Ok(())
+}
+
+/// Whether another engine of our name has calls, which would end if we took the application from it.
+pub(super) async fn others_have_calls(ari: &AriClient, router: &EventRouter) -> Result<bool, AriError> {
+    let channels = ari.list_channels().await?;
+    Ok(channels.iter().any(|channel| ari.names().is_ours(&channel.id) && !router.knows(&channel.id)))
+}
+
+fn channels_of(application: Option<Application>) -> HashSet<String> {
+    application.map(|application| application.channel_ids).unwrap_or_default().into_iter().collect()
 }
 
 /// To be asked while events flow; they are dispatched meanwhile.
@@ -32,8 +53,7 @@ pub(super) async fn reconcile(
     let (dialled, pairs) = (router.dialled(), router.pairs());
     let (application, channels, bridges) =
         futures_util::try_join!(ari.application(), ari.list_channels(), ari.list_bridges())?;
-    let ours: HashSet<_> =
-        application.map(|application| application.channel_ids).unwrap_or_default().into_iter().collect();
+    let ours = channels_of(application);
 
     let (mut known, mut lost) = (HashSet::new(), 0);
     for stay in &present {

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::{
     net::TcpStream,
     sync::{mpsc, watch},
-    time::{Instant, MissedTickBehavior, interval, timeout},
+    time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout},
 };
 use tokio_tungstenite::{
     MaybeTlsStream, WebSocketStream, connect_async_with_config,
@@ -37,6 +37,14 @@ const READ_BUFFER_BYTES: usize = 16 * 1024;
 /// Removals and refusals under way at once. What does not fit is found by the next reconcile.
 const CHORES_MAX: usize = 256;
 
+/// Waits of [`Timing::replaced_wait`] in which another engine's calls are spared. What looks like its calls may be
+/// the remains of one that crashed, and without events nobody is answered here.
+const STAND_BYS_MAX: usize = 10;
+
+/// What could not be removed so soon after a look is most likely what that look has found.
+const TIDY_AGAIN: Duration = Duration::from_secs(15);
+
+type Look<'a> = BoxFuture<'a, Result<Vec<Chore>, AriError>>;
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 type Chores = FuturesUnordered<BoxFuture<'static, ()>>;
 
@@ -73,9 +81,32 @@ impl EventSocket {
                 _ => backoff.after(began.elapsed(), &self.timing),
             };
             self.lost(loss, &cause, wait);
+            let waited = async {
+                match loss {
+                    Loss::Replaced => self.stand_by(wait).await,
+                    _ => sleep(wait).await,
+                }
+            };
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(wait) => {}
+                () = waited => {}
+            }
+        }
+    }
+
+    /// Another engine has our application. Its calls would end if we took it back, so it is left to it while it has
+    /// some, up to [`STAND_BYS_MAX`] times `wait`. Of our own calls no event tells any more: they are asked for.
+    async fn stand_by(&self, wait: Duration) {
+        for _ in 0..STAND_BYS_MAX {
+            let until = Instant::now() + wait;
+            while Instant::now() < until {
+                sleep_until(until.min(Instant::now() + self.timing.ping_every)).await;
+                if let Err(error) = reconcile::notice_lost(&self.ari, &self.router).await {
+                    tracing::debug!(%error, "what became of the calls could not be asked");
+                }
+            }
+            if !matches!(reconcile::others_have_calls(&self.ari, &self.router).await, Ok(true)) {
+                return;
             }
         }
     }
@@ -104,8 +135,8 @@ impl EventSocket {
             () = stop.cancelled() => return Ok(()),
             opened = self.open() => opened?,
         };
-        let mut catching_up = Box::pin(reconcile::reconcile(&self.ari, &self.router, before).fuse());
-        let mut caught_up = false;
+        let mut look = Some(reconcile::reconcile(&self.ari, &self.router, before).boxed());
+        let (mut caught_up, mut looked_at, mut tidy_wait) = (false, Instant::now(), self.timing.tidy_first);
         let mut chores = Chores::new();
         let mut ping = interval(self.timing.ping_every);
         ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -122,13 +153,23 @@ impl EventSocket {
                         self.take_on(chore, &mut chores);
                     }
                 }
-                done = &mut catching_up, if !caught_up => {
-                    for chore in done? {
-                        self.take_on(chore, &mut chores);
+                found = looked(&mut look) => {
+                    look = None;
+                    looked_at = Instant::now();
+                    match found {
+                        Ok(found) => found.into_iter().for_each(|chore| self.take_on(chore, &mut chores)),
+                        Err(error) if caught_up => self.look_again_after(&error),
+                        Err(error) => return Err(error.into()),
                     }
-                    caught_up = true;
-                    self.state.send_replace(AriState::Up);
-                    tracing::info!(app = self.ari.names().app(), "ARI events flow");
+                    if !std::mem::replace(&mut caught_up, true) {
+                        self.state.send_replace(AriState::Up);
+                        tracing::info!(app = self.ari.names().app(), "ARI events flow");
+                    }
+                }
+                () = self.ari.untidied(), if look.is_none() => {
+                    let again = looked_at.elapsed() < TIDY_AGAIN;
+                    tidy_wait = if again { self.timing.tidy_max.min(tidy_wait * 2) } else { self.timing.tidy_first };
+                    look = Some(self.tidy(tidy_wait).boxed());
                 }
                 Some(()) = chores.next() => {}
                 _ = ping.tick() => {
@@ -140,6 +181,19 @@ impl EventSocket {
                 }
             }
         }
+    }
+
+    /// Looks for what a clean-up has left. Whoever comes in while this waits is known when it looks.
+    async fn tidy(&self, wait: Duration) -> Result<Vec<Chore>, AriError> {
+        let before = reconcile::in_application(&self.ari).await;
+        sleep(wait).await;
+        reconcile::reconcile(&self.ari, &self.router, before?).await
+    }
+
+    /// Events flow, so this is no reason to give up the socket.
+    fn look_again_after(&self, error: &AriError) {
+        tracing::debug!(%error, "what a clean-up has left could not be looked for");
+        self.ari.untidy();
     }
 
     async fn open(&self) -> Result<(Socket, Vec<String>), End> {
@@ -212,6 +266,14 @@ impl EventSocket {
             }
             .boxed(),
         );
+    }
+}
+
+/// What was found; never, when nobody looks.
+async fn looked(look: &mut Option<Look<'_>>) -> Result<Vec<Chore>, AriError> {
+    match look {
+        Some(look) => look.await,
+        None => std::future::pending().await,
     }
 }
 

@@ -48,6 +48,7 @@ async fn an_asterisk_that_is_not_there_yet_is_waited_for() {
     stage.caller().await;
 }
 
+/// T9: closed and broken.
 #[tokio::test]
 async fn a_server_that_closes_politely_in_a_loop_is_asked_a_few_times_only() {
     for (manner, loss) in [(Manner::ClosesPolitely, Loss::Closed), (Manner::Drops, Loss::Dropped)] {
@@ -63,6 +64,7 @@ async fn a_server_that_closes_politely_in_a_loop_is_asked_a_few_times_only() {
     }
 }
 
+/// T10: noticed.
 #[tokio::test]
 async fn a_half_open_connection_is_noticed_by_its_missing_pongs() {
     let fake = FakeAri::start().await;
@@ -74,6 +76,7 @@ async fn a_half_open_connection_is_noticed_by_its_missing_pongs() {
     stage.reaches(AriState::Up).await;
 }
 
+/// T10: left alone.
 #[tokio::test]
 async fn a_quiet_but_living_connection_stays() {
     let stage = Stage::up().await;
@@ -90,6 +93,7 @@ async fn a_refused_upgrade_is_told_as_such() {
     Stage::attach(fake, &config).reaches(AriState::Down(Loss::Refused)).await;
 }
 
+/// T12: no fight.
 #[tokio::test]
 async fn a_replaced_application_is_not_fought_for() {
     let mut stage = Stage::up().await;
@@ -110,6 +114,7 @@ async fn garbage_is_counted_and_the_next_event_heard() {
     assert_eq!(stage.fake.now().upgrades, 1);
 }
 
+/// T13: in order.
 #[tokio::test]
 async fn keys_come_in_order_and_the_end_comes_last() {
     let mut stage = Stage::up().await;
@@ -126,6 +131,7 @@ async fn keys_come_in_order_and_the_end_comes_last() {
     assert_eq!(next(&mut arrival.events).await, None);
 }
 
+/// T13: beyond the limit.
 #[tokio::test]
 async fn a_flood_of_keys_is_counted_and_does_not_hide_the_end() {
     let mut stage = Stage::up().await;
@@ -181,6 +187,7 @@ async fn callers_the_engine_does_not_take_go_back_to_the_dialplan() {
     assert_eq!(stage.router.len(), router::ARRIVALS);
 }
 
+/// T17: who left.
 #[tokio::test]
 async fn after_a_gap_calls_learn_that_their_channels_have_gone() {
     let mut stage = Stage::up().await;
@@ -199,6 +206,7 @@ async fn after_a_gap_calls_learn_that_their_channels_have_gone() {
     assert_eq!(next(&mut stays.events).await, Some(ChannelEvent::CallerGone(Gone::Left)));
 }
 
+/// T17: the media.
 #[tokio::test]
 async fn after_a_gap_a_missing_media_channel_is_told_too() {
     let mut stage = Stage::up().await;
@@ -212,6 +220,7 @@ async fn after_a_gap_a_missing_media_channel_is_told_too() {
     assert!(!arrival.registration.caller_is_gone());
 }
 
+/// T17: who stands stays.
 #[tokio::test]
 async fn a_media_channel_still_being_made_is_not_taken_for_lost() {
     let mut stage = Stage::up().await;
@@ -224,6 +233,7 @@ async fn a_media_channel_still_being_made_is_not_taken_for_lost() {
     assert!(waiting.is_err(), "{waiting:?}");
 }
 
+/// T17: of an earlier process.
 #[tokio::test]
 async fn what_an_earlier_process_left_is_cleared_away_and_its_callers_are_offered() {
     let fake = FakeAri::start().await;
@@ -253,6 +263,7 @@ async fn what_an_earlier_process_left_is_cleared_away_and_its_callers_are_offere
     assert_eq!(bridges, ["conference".into(), others.bridge(call)]);
 }
 
+/// T17: once.
 #[tokio::test]
 async fn a_caller_who_is_offered_already_is_not_offered_again_after_a_gap() {
     let mut stage = Stage::up().await;
@@ -265,6 +276,7 @@ async fn a_caller_who_is_offered_already_is_not_offered_again_after_a_gap() {
     assert!(!first.registration.caller_is_gone());
 }
 
+/// T6: also the late one.
 #[tokio::test]
 async fn a_media_channel_that_starts_after_its_call_is_removed() {
     let stage = Stage::up().await;

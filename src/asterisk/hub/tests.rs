@@ -3,9 +3,11 @@
 use super::*;
 use crate::{
     asterisk::{
+        audiosocket::RATES,
         counters::{Discard, Filler},
         media::MediaEvent,
     },
+    audio::Encoding,
     config::{AudioChoice, AudioSocketConfig, RtpConfig, Transport},
 };
 use bytes::Bytes;
@@ -104,6 +106,7 @@ fn audio(format: Format, byte: u8) -> Bytes {
     vec![byte; format.frame_bytes()].into()
 }
 
+/// T1: so that no channel waits for a frame with its lock held.
 #[tokio::test]
 async fn silence_flows_from_the_first_moment_every_20_ms_until_the_call_plays() {
     let lab = Lab::start().await;
@@ -125,6 +128,24 @@ async fn silence_flows_from_the_first_moment_every_20_ms_until_the_call_plays() 
     lab.is_idle().await;
 }
 
+/// The kinds 0x10 to 0x18, which Asterisk 22.10 has for its own rates.
+#[tokio::test]
+async fn every_rate_that_asterisk_has_a_kind_for_is_carried_both_ways() {
+    let lab = Lab::start().await;
+    for rate in RATES {
+        let format = Format { encoding: Encoding::Linear, rate };
+        let (mut leg, mut asterisk) = lab.call(format).await;
+        let samples = audio(format, 0);
+        assert_eq!(frame(&mut asterisk).await, Some(Frame::Audio { rate, samples }), "silence at {rate} Hz");
+        assert!(leg.sender.play(audio(format, 7)), "{rate} Hz");
+        assert_eq!(loud_frame(&mut asterisk).await, Some(Frame::Audio { rate, samples: audio(format, 7) }));
+        asterisk.send(Frame::Audio { rate, samples: audio(format, 9) }).await.unwrap();
+        assert_eq!(event(&mut leg).await, Some(MediaEvent::Audio(audio(format, 9))), "{rate} Hz");
+    }
+    lab.is_idle().await;
+}
+
+/// T1: also in mid-call.
 #[tokio::test]
 async fn a_call_that_stops_playing_is_stood_in_for_with_silence() {
     let lab = Lab::start().await;
@@ -137,7 +158,7 @@ async fn a_call_that_stops_playing_is_stood_in_for_with_silence() {
     assert!(lab.counters.filler(Filler::Starved).get() >= 1);
 }
 
-/// Asterisk gives a payload 5 ms to follow its header. A reader that runs beside the writer, always
+/// T7: one write. Asterisk gives a payload 5 ms to follow its header. A reader that runs beside the writer, always
 /// waiting for bytes, sees every write by itself.
 #[tokio::test]
 async fn every_frame_is_one_write() {
@@ -243,6 +264,7 @@ async fn the_callers_hang_up_is_the_end_of_the_stream() {
     lab.is_idle().await;
 }
 
+/// T2: what is dropped is closed.
 #[tokio::test]
 async fn dropping_the_leg_closes_at_once_after_what_was_played() {
     let lab = Lab::start().await;
@@ -348,6 +370,7 @@ async fn a_peer_that_does_not_read_is_refused_frames_then_given_up_and_no_frame_
     lab.is_idle().await;
 }
 
+/// T7: no frame of no bytes.
 #[tokio::test]
 async fn frames_that_would_end_the_call_are_not_sent() {
     let lab = Lab::start().await;
@@ -453,6 +476,7 @@ async fn a_format_that_audiosocket_does_not_carry_closes_the_connection() {
     lab.is_idle().await;
 }
 
+/// T1: also where the dialplan connects.
 #[tokio::test]
 async fn a_call_nobody_expects_is_offered_to_the_engine_with_silence_already_flowing() {
     let mut lab = Lab::start().await;

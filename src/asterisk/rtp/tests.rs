@@ -176,6 +176,7 @@ fn socket() -> StdSocket {
     socket
 }
 
+/// T8: to where Asterisk said that it listens, before a packet came from there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silence_reaches_asterisk_before_anything_else_and_frames_leave_at_once() {
     for (format, payload_type) in [(Format::ULAW, 0), (Format::ALAW, 8)] {
@@ -264,6 +265,7 @@ async fn a_port_that_nobody_opens_and_a_leg_that_is_dropped_leave_nothing() {
     }
 }
 
+/// T3: refused at once.
 #[tokio::test]
 async fn formats_without_a_static_payload_type_are_refused_before_a_port_is_taken() {
     let lab = Lab::start().await;

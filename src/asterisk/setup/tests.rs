@@ -1,7 +1,7 @@
 use super::*;
 use crate::asterisk::{
     events::{ChannelEvent, Gone},
-    fake::{FakeAri, Stage},
+    fake::{Answers, FakeAri, Stage},
     leg::TransferError,
 };
 use crate::config::Place;
@@ -119,6 +119,7 @@ async fn standing(stage: &mut Stage, ports: &Ports) -> (AriLeg, Path, crate::ast
     (leg, path, arrival.events)
 }
 
+/// T2, T6: in this order.
 #[tokio::test]
 async fn a_set_up_call_has_caller_and_media_in_one_bridge_and_leaves_nothing() {
     for transport in [Transport::AudioSocket, Transport::Rtp] {
@@ -186,6 +187,7 @@ async fn a_refused_bridge_is_a_failed_set_up() {
     assert_clean(&stage, &ports, "bridge").await;
 }
 
+/// T14: never twice what may be done once.
 #[tokio::test]
 async fn a_request_whose_answer_is_lost_is_made_once_more_only_if_that_is_harmless() {
     let cases = [
@@ -202,6 +204,50 @@ async fn a_request_whose_answer_is_lost_is_made_once_more_only_if_that_is_harmle
         let made = stage.fake.now().requests.iter().filter(|request| request.ends_with(end)).count();
         assert_eq!(made, times, "{request}");
         assert_clean(&stage, &ports, request).await;
+    }
+}
+
+/// T14: whether it happened is looked up, and the caller is not turned away for an answer.
+#[tokio::test]
+async fn a_request_that_was_carried_out_and_whose_answer_is_lost_costs_the_caller_nothing() {
+    for transport in [Transport::AudioSocket, Transport::Rtp] {
+        for request in ["POST externalMedia", "POST answer", "POST addChannel", "POST <bridge>"] {
+            let mut stage = Stage::up().await;
+            let ports = Ports::of(&stage);
+            let plan = plan(transport);
+            let bridge: &'static str = format!("POST {}", stage.ari.names().bridge(plan.call)).leak();
+            stage.fake.now().answers.insert(if request == "POST <bridge>" { bridge } else { request }, Answers::Lost);
+            let arrival = stage.caller().await;
+            let made = set_up(&stage.ari, &ports, arrival.registration, plan, at_once()).await;
+            let (leg, path) = made.unwrap_or_else(|error| panic!("{transport:?}, {request}: {error}"));
+            assert!(stage.fake.now().bridges.values().all(|members| members.len() == 2), "{transport:?}, {request}");
+            leg.tear_down(Ending::HangUp, path).await;
+            assert_clean(&stage, &ports, request).await;
+        }
+    }
+}
+
+/// T16: 409 and 422 where a channel left between two events, 404 where it is gone.
+#[tokio::test]
+async fn a_conflict_at_any_step_is_a_caller_who_left_if_they_did_and_else_a_failed_set_up() {
+    for status in [404, 409, 422] {
+        for (request, step) in [("POST answer", SetupStep::Answer), ("POST addChannel", SetupStep::Bridge)] {
+            for leaves in [true, false] {
+                let mut stage = Stage::up().await;
+                let ports = Ports::of(&stage);
+                stage.fake.now().faults.insert(request, status);
+                if leaves {
+                    stage.fake.now().leaves_after = Some(request);
+                }
+                let arrival = stage.caller().await;
+                let registration = arrival.registration;
+                let ended = set_up(&stage.ari, &ports, registration, plan(Transport::AudioSocket), at_once()).await;
+                let expected = if leaves { SetupError::CallerLeft } else { SetupError::Failed(step) };
+                let after = format!("{request} {status}, leaves: {leaves}");
+                assert_eq!(ended.map(drop), Err(expected), "{after}");
+                assert_clean(&stage, &ports, &after).await;
+            }
+        }
     }
 }
 
@@ -317,6 +363,7 @@ const STEPS: usize = 4;
 /// Those before the media is waited for.
 const PREPARED: usize = 2;
 
+/// T2, T6: from any step on.
 #[tokio::test]
 async fn a_caller_who_hangs_up_at_any_step_leaves_nothing() {
     for transport in [Transport::AudioSocket, Transport::Rtp] {
@@ -334,6 +381,7 @@ async fn a_caller_who_hangs_up_at_any_step_leaves_nothing() {
     }
 }
 
+/// T2, T6: also where nobody waits for it.
 #[tokio::test]
 async fn a_set_up_dropped_at_any_step_leaves_nothing_and_gives_the_caller_back() {
     for step in 0..=STEPS {
@@ -437,6 +485,7 @@ async fn a_transferred_caller_leaves_ringing_and_the_rest_is_cleared_away() {
     assert!(stage.fake.now().channels.contains_key("caller"));
 }
 
+/// T16: the call goes on.
 #[tokio::test]
 async fn a_transfer_that_is_refused_leaves_the_call_as_it_was() {
     for status in [404, 409, 500, 0] {
@@ -453,6 +502,25 @@ async fn a_transfer_that_is_refused_leaves_the_call_as_it_was() {
         }
         leg.tear_down(Ending::HangUp, path).await;
         assert_clean(&stage, &ports, "refused transfer").await;
+    }
+}
+
+/// T14: by the event, or by asking.
+#[tokio::test]
+async fn a_transfer_that_happened_and_whose_answer_is_lost_has_happened() {
+    for told in [true, false] {
+        let mut stage = Stage::up().await;
+        let ports = Ports::of(&stage);
+        let (leg, path, _events) = standing(&mut stage, &ports).await;
+        stage.fake.now().answers.insert("POST continue", Answers::Lost);
+        if !told {
+            // Not even by the event.
+            stage.fake.now().cut();
+        }
+        assert_eq!(leg.transfer(&destination()).await, Ok(()), "told by the event: {told}");
+        leg.tear_down(Ending::CallerGone, path).await;
+        let fake = stage.fake.now();
+        assert!(fake.channels["caller"].continued.is_some(), "told by the event: {told}");
     }
 }
 

@@ -15,7 +15,7 @@ use std::{
     fs,
     net::{Ipv4Addr, UdpSocket},
     path::{Path, PathBuf},
-    process::Stdio,
+    process::{ExitStatus, Stdio},
     sync::Arc,
     time::Duration,
 };
@@ -64,22 +64,26 @@ const WAYS: [Way; 2] = [
 
 /// Why this part is left out, if it is.
 pub async fn missing() -> Option<String> {
-    let runs = |program: PathBuf, argument: &'static str| async move {
-        let tried = Command::new(program).arg(argument).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        timeout(COMMAND_WITHIN, tried).await.ok()?.ok()
-    };
-    if !runs(Path::new(LAB).join("asterisk.sh"), "version").await.is_some_and(|status| status.success()) {
-        return Some("no Asterisk in the lab: `make setup` puts one there".into());
+    if let Some(why) = no_lab().await {
+        return Some(why);
     }
     // sipp says its version with an exit code of its own.
-    if runs("sipp".into(), "-v").await.is_none() {
-        return Some("no sipp: it is in Debian's package sip-tester".into());
-    }
-    None
+    runs("sipp".into(), "-v").await.is_none().then(|| "no sipp: it is in Debian's package sip-tester".into())
+}
+
+/// Why there is no real Asterisk, if there is none.
+pub async fn no_lab() -> Option<String> {
+    let there = runs(Path::new(LAB).join("asterisk.sh"), "version").await.is_some_and(|status| status.success());
+    (!there).then(|| "no Asterisk in the lab: `make setup` puts one there".into())
+}
+
+async fn runs(program: PathBuf, argument: &str) -> Option<ExitStatus> {
+    let tried = Command::new(program).arg(argument).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    timeout(COMMAND_WITHIN, tried).await.ok()?.ok()
 }
 
 /// A real Asterisk of the bench's own; it ends when the pipe to `tied.sh` closes.
-struct Asterisk {
+pub struct Asterisk {
     folder: PathBuf,
     http: u16,
     sip: u16,
@@ -90,7 +94,13 @@ struct Asterisk {
 
 impl Asterisk {
     async fn start(folder: PathBuf) -> anyhow::Result<Self> {
+        Self::start_with(folder, "").await
+    }
+
+    /// The same with more dialplan, as whole contexts.
+    pub async fn start_with(folder: PathBuf, dialplan: &str) -> anyhow::Result<Self> {
         fs::create_dir_all(folder.join("etc"))?;
+        fs::write(folder.join("etc/extensions_extra.conf"), dialplan)?;
         let (http, sip) = (free_address()?.port(), free_udp_port()?);
         let password = uuid::Uuid::new_v4().simple().to_string();
         let log = fs::File::create(folder.join("console"))?;
@@ -128,7 +138,29 @@ impl Asterisk {
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    async fn stop(mut self) {
+    /// Of SIP, on 127.0.0.1.
+    pub fn sip(&self) -> u16 {
+        self.sip
+    }
+
+    /// The engine's section about it.
+    pub fn configuration(&self) -> String {
+        format!(
+            "asterisk: {{ url: \"http://127.0.0.1:{}\", username: {ARI_USER}, password: \"{}\" }}\n",
+            self.http, self.password
+        )
+    }
+
+    /// Channels and bridges that exist now; `None`: its console does not answer.
+    pub async fn open(&self) -> Option<(usize, usize)> {
+        let channels = self.cli("core show channels concise").await?;
+        let bridges = self.cli("bridge show all").await?;
+        let channels = channels.lines().filter(|line| line.contains('!')).count();
+        let bridges = bridges.lines().filter(|line| !line.starts_with("Bridge-ID") && !line.trim().is_empty()).count();
+        Some((channels, bridges))
+    }
+
+    pub async fn stop(mut self) {
         self.pipe = None;
         // `tied.sh` needs two seconds for a program that will not end.
         let _ = timeout(COMMAND_WITHIN, self.script.wait()).await;
@@ -174,10 +206,7 @@ async fn call(
     let vendor = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let agent = way.kind.agent().replace("@PROVIDER@", &vendor.local_addr()?.to_string());
     let _sessions = peer::serve_all(way.kind.provider(), vendor, Arc::default(), Play::Answers);
-    let more = format!(
-        "asterisk: {{ url: \"http://127.0.0.1:{}\", username: {ARI_USER}, password: \"{}\" }}\n",
-        asterisk.http, asterisk.password
-    );
+    let more = asterisk.configuration();
     let context = format!(", audio: {}", way.audio);
     let setup = Setup { more: &more, context: &context, ..Setup::of(&agent) };
     let system = System::engine(&setup, calls, cores, folder).await?;

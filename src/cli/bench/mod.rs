@@ -19,6 +19,7 @@ mod records;
 mod report;
 mod run;
 mod samples;
+mod soak;
 mod stages;
 mod system;
 mod tools;
@@ -73,6 +74,8 @@ enum Part {
     BargeIn(barge_in::BargeInArguments),
     /// From the answer of a call to the first sound of its greeting.
     Greeting(greeting::GreetingArguments),
+    /// Calls that end in every way, and calls that stay, through a real Asterisk: what is left of them?
+    Soak(soak::SoakArguments),
     /// The silence that callers hear when their agent's session ends in mid-call.
     Failover(failover::FailoverArguments),
 }
@@ -88,6 +91,7 @@ pub fn run(arguments: &BenchArguments) -> ExitCode {
         Some(Part::Page(arguments)) => return on_cores(|cores| page::bench(arguments, cores)),
         Some(Part::BargeIn(arguments)) => return on_cores(|cores| barge_in::bench(arguments, cores)),
         Some(Part::Greeting(arguments)) => return on_cores(|cores| greeting::bench(arguments, cores)),
+        Some(Part::Soak(arguments)) => return on_cores(|cores| soak::bench(arguments, cores)),
         Some(Part::Failover(arguments)) => return on_cores(|cores| failover::bench(arguments, cores)),
         None => {}
     }

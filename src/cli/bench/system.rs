@@ -189,13 +189,12 @@ impl System {
     }
 
     pub async fn engine(setup: &Setup<'_>, calls: usize, cores: Option<Cores>, folder: &Path) -> anyhow::Result<Self> {
-        let [audiosocket, pages] = [free_address()?, free_address()?];
+        let audiosocket = free_address()?;
         let id: String = CONTEXT_ID.iter().map(|byte| format!("{byte:02x}")).collect();
         let Setup { agent, others, context, more } = setup;
         // The callers are tones, so it is the provider who says when they speak. The ears listen all the same.
         let config = format!(
             "media: {{ audiosocket: {{ bind: \"{audiosocket}\" }} }}\n\
-             http: {{ bind: \"{pages}\", admin_token: {TOKEN} }}\n\
              limits: {{ calls: {calls} }}\n\
              default_context: bench\n\
              turns: {{ owner: provider }}\n\
@@ -203,8 +202,19 @@ impl System {
              contexts: {{ bench: {{ prompt: You are measured., provider: agent, audiosocket_id: \"{id}\"{context} }} }}\n\
              {more}"
         );
+        Self::run(&config, audiosocket, cores, folder).await
+    }
+
+    /// An engine of this configuration, in which the section `http` is left out.
+    pub async fn run(
+        config: &str,
+        audiosocket: SocketAddr,
+        cores: Option<Cores>,
+        folder: &Path,
+    ) -> anyhow::Result<Self> {
+        let pages = free_address()?;
         let (file, log) = (folder.join("engine.yaml"), folder.join("engine.log"));
-        fs::write(&file, config)?;
+        fs::write(&file, format!("http: {{ bind: \"{pages}\", admin_token: {TOKEN} }}\n{config}"))?;
         let child = spawn(cores, &["run", "--config", &file.display().to_string()], &log)?;
         let pid = child.id().context("the engine has ended")?;
         // Nothing is written there; held open, a write could not fail either.

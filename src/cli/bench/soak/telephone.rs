@@ -1,0 +1,380 @@
+//! A telephone in a few hundred lines, of which a thousand fit into one process: SIP over UDP (RFC 3261), µ-law over RTP
+//! (RFC 3550). It dials, talks, listens and leaves at the moment that it was told to. Nothing of it checks the other side's
+//! protocol: Asterisk is trusted to speak it.
+
+use offhook::audio::{FRAME, Format};
+use std::{f32::consts::TAU, io, net::SocketAddr, time::Duration};
+use tokio::{
+    net::UdpSocket,
+    time::{Instant, MissedTickBehavior, interval, sleep_until},
+};
+
+/// What was not answered is sent again so often (RFC 3261, T1).
+const AGAIN: Duration = Duration::from_millis(500);
+/// After that long without an answer to a BYE or CANCEL the telephone goes all the same.
+const PART_WITHIN: Duration = Duration::from_secs(8);
+const DATAGRAM: usize = 4_096;
+/// Above it a packet is sound; what coders make of silence is far below.
+const LOUD_PEAK: u16 = 2_000;
+const TONE_PEAK: f32 = 12_000.0;
+
+/// What the caller says from the answer on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Says {
+    /// Not one packet: a telephone that suppresses silence.
+    Nothing,
+    Silence,
+    /// 500 Hz.
+    Tone,
+}
+
+/// When the caller hangs up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leaves {
+    /// As soon as it rings.
+    BeforeAnswer,
+    AtAnswer,
+    /// After so many packets with sound.
+    Heard(u32),
+    /// So long after the answer.
+    After(Duration),
+    /// Stays until the other side hangs up.
+    Never,
+}
+
+/// One call to be made.
+#[derive(Debug, Clone, Copy)]
+pub struct Order<'a> {
+    pub asterisk: SocketAddr,
+    pub extension: &'a str,
+    pub says: Says,
+    pub leaves: Leaves,
+    /// The caller gives up after so long, whatever they were waiting for.
+    pub limit: Duration,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Of the final answer to the INVITE; 0: none came.
+    pub status: u16,
+    /// Packets of audio that came.
+    pub packets: u32,
+    /// Those with sound.
+    pub loud: u32,
+    /// From the answer to the first packet with sound.
+    pub heard_after: Option<Duration>,
+    /// The limit passed.
+    pub gave_up: bool,
+}
+
+/// Makes the call and returns when it is over.
+///
+/// # Errors
+/// When no socket can be opened or used.
+pub async fn call(order: &Order<'_>) -> io::Result<Outcome> {
+    let mut telephone = Telephone::new(order).await?;
+    telephone.run(order).await?;
+    Ok(telephone.outcome)
+}
+
+/// How far the call is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Dialling,
+    /// CANCEL has been sent.
+    Cancelling,
+    Up,
+    /// BYE has been sent.
+    Leaving,
+    Over,
+}
+
+struct Telephone {
+    sip: UdpSocket,
+    rtp: UdpSocket,
+    asterisk: SocketAddr,
+    /// Where the other side's audio is expected.
+    media: Option<SocketAddr>,
+    /// `From`, `Call-ID`, the address in `Via` and `Contact`.
+    identity: Identity,
+    /// With the other side's tag, once there is one.
+    to: String,
+    stage: Stage,
+    answered: Option<Instant>,
+    /// The request that waits for its answer, and when it is sent again.
+    pending: Option<(String, Instant)>,
+    packet: Packet,
+    outcome: Outcome,
+}
+
+struct Identity {
+    call: String,
+    local: SocketAddr,
+    media: u16,
+    extension: String,
+    asterisk: SocketAddr,
+}
+
+impl Telephone {
+    async fn new(order: &Order<'_>) -> io::Result<Self> {
+        let here = SocketAddr::new(order.asterisk.ip(), 0);
+        let (sip, rtp) = (UdpSocket::bind(here).await?, UdpSocket::bind(here).await?);
+        let identity = Identity {
+            call: uuid::Uuid::new_v4().simple().to_string(),
+            local: sip.local_addr()?,
+            media: rtp.local_addr()?.port(),
+            extension: order.extension.to_owned(),
+            asterisk: order.asterisk,
+        };
+        let to = format!("<sip:{}@{}>", order.extension, order.asterisk);
+        Ok(Self {
+            sip,
+            rtp,
+            asterisk: order.asterisk,
+            media: None,
+            identity,
+            to,
+            stage: Stage::Dialling,
+            answered: None,
+            pending: None,
+            packet: Packet::new(order.says),
+            outcome: Outcome::default(),
+        })
+    }
+
+    async fn run(&mut self, order: &Order<'_>) -> io::Result<()> {
+        let invite = self.identity.request("INVITE", 1, &self.to);
+        self.ask(invite).await?;
+        let mut gives_up = Instant::now() + order.limit;
+        let mut clock = interval(FRAME);
+        clock.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let (mut message, mut audio) = (vec![0; DATAGRAM], vec![0; DATAGRAM]);
+        while self.stage != Stage::Over {
+            let again = self.pending.as_ref().map_or(gives_up, |(_, again)| *again);
+            tokio::select! {
+                read = self.sip.recv_from(&mut message) => {
+                    let (length, _) = read?;
+                    let text = String::from_utf8_lossy(&message[..length]).into_owned();
+                    self.hear(&text, order).await?;
+                }
+                read = self.rtp.recv(&mut audio), if self.stage == Stage::Up => {
+                    // ICMP may tell that Asterisk has closed its port; the BYE is on its way.
+                    if let Ok(length) = read {
+                        self.listen(&audio[..length]);
+                    }
+                }
+                _ = clock.tick(), if self.stage == Stage::Up => self.talk().await,
+                () = sleep_until(again.min(gives_up)) => {
+                    if Instant::now() >= gives_up {
+                        if matches!(self.stage, Stage::Cancelling | Stage::Leaving) {
+                            return Ok(());
+                        }
+                        self.outcome.gave_up = true;
+                        self.part().await?;
+                        gives_up = Instant::now() + PART_WITHIN;
+                    } else if let Some((request, again)) = &mut self.pending {
+                        *again = Instant::now() + AGAIN;
+                        self.sip.send_to(request.as_bytes(), self.asterisk).await?;
+                    }
+                }
+            }
+            if self.stage == Stage::Up && self.is_done(order.leaves) {
+                self.part().await?;
+                gives_up = Instant::now() + PART_WITHIN;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_done(&self, leaves: Leaves) -> bool {
+        match leaves {
+            Leaves::BeforeAnswer | Leaves::AtAnswer => true,
+            Leaves::Heard(loud) => self.outcome.loud >= loud,
+            Leaves::After(length) => self.answered.is_some_and(|since| since.elapsed() >= length),
+            Leaves::Never => false,
+        }
+    }
+
+    /// Hangs up, or takes back what has not been answered.
+    async fn part(&mut self) -> io::Result<()> {
+        let request = match self.stage {
+            Stage::Up => {
+                self.stage = Stage::Leaving;
+                self.identity.request("BYE", 2, &self.to)
+            }
+            Stage::Dialling => {
+                self.stage = Stage::Cancelling;
+                let to = format!("<sip:{}@{}>", self.identity.extension, self.asterisk);
+                self.identity.request("CANCEL", 1, &to)
+            }
+            Stage::Cancelling | Stage::Leaving | Stage::Over => return Ok(()),
+        };
+        self.ask(request).await
+    }
+
+    async fn ask(&mut self, request: String) -> io::Result<()> {
+        self.sip.send_to(request.as_bytes(), self.asterisk).await?;
+        self.pending = Some((request, Instant::now() + AGAIN));
+        Ok(())
+    }
+
+    async fn hear(&mut self, text: &str, order: &Order<'_>) -> io::Result<()> {
+        let Some(rest) = text.strip_prefix("SIP/2.0 ") else { return self.obey(text).await };
+        let status: u16 = rest.get(..3).and_then(|code| code.parse().ok()).unwrap_or(0);
+        let about = header(text, "CSeq").unwrap_or_default().to_owned();
+        match (about.split_whitespace().last().unwrap_or_default(), status) {
+            // It has arrived; what is told of it next comes by itself.
+            ("INVITE", 100..=199) if self.stage == Stage::Dialling => {
+                self.pending = None;
+                if status > 100 && order.leaves == Leaves::BeforeAnswer {
+                    self.part().await?;
+                }
+            }
+            ("INVITE", 100..=199) => {}
+            ("INVITE", 200..=299) => self.answered(text).await?,
+            ("INVITE", _) => {
+                let to = header(text, "To").unwrap_or_default().to_owned();
+                self.outcome.status = status;
+                let ack = self.identity.request("ACK", 1, &to);
+                self.sip.send_to(ack.as_bytes(), self.asterisk).await?;
+                self.stage = Stage::Over;
+            }
+            ("BYE", _) => self.stage = Stage::Over,
+            // The INVITE's own answer follows.
+            ("CANCEL", _) => self.pending = None,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Somebody has answered; also when that crossed a CANCEL, or is told once more.
+    async fn answered(&mut self, text: &str) -> io::Result<()> {
+        header(text, "To").unwrap_or_default().clone_into(&mut self.to);
+        // Of a transaction of its own, unlike the ACK of a refusal (RFC 3261, 17.1.1.3).
+        let ack = self.identity.request("ACK", 1, &self.to).replacen(";rport", "ack;rport", 1);
+        self.sip.send_to(ack.as_bytes(), self.asterisk).await?;
+        if !matches!(self.stage, Stage::Dialling | Stage::Cancelling) {
+            return Ok(());
+        }
+        self.outcome.status = 200;
+        let port = text.lines().find_map(|line| line.strip_prefix("m=audio ")?.split(' ').next()?.parse().ok());
+        self.media = port.map(|port| SocketAddr::new(self.asterisk.ip(), port));
+        self.answered = Some(Instant::now());
+        self.pending = None;
+        let unwanted = self.stage == Stage::Cancelling;
+        self.stage = Stage::Up;
+        if unwanted { self.part().await } else { Ok(()) }
+    }
+
+    /// Does what Asterisk asks for: whatever it is, it may have it.
+    async fn obey(&mut self, text: &str) -> io::Result<()> {
+        let method = text.split(' ').next().unwrap_or_default();
+        if method == "ACK" {
+            return Ok(());
+        }
+        let kept = ["via", "from", "to", "call-id", "cseq"];
+        let lines = text.lines().skip(1).take_while(|line| !line.is_empty());
+        let lines = lines.filter(|line| {
+            line.split_once(':').is_some_and(|(name, _)| kept.contains(&name.trim().to_ascii_lowercase().as_str()))
+        });
+        let head: String = lines.map(|line| format!("{line}\r\n")).collect();
+        let body = if method == "INVITE" { self.identity.description() } else { String::new() };
+        let answer = format!(
+            "SIP/2.0 200 OK\r\n{head}Contact: <sip:soak@{}>\r\n{}Content-Length: {}\r\n\r\n{body}",
+            self.identity.local,
+            if body.is_empty() { "" } else { "Content-Type: application/sdp\r\n" },
+            body.len()
+        );
+        self.sip.send_to(answer.as_bytes(), self.asterisk).await?;
+        if method == "BYE" {
+            self.stage = Stage::Over;
+        }
+        Ok(())
+    }
+
+    fn listen(&mut self, packet: &[u8]) {
+        // Version 2, no padding, no extension, no CSRC, payload type 0: all that Asterisk sends here.
+        let Some(payload) = packet.get(12..).filter(|_| packet[0] == 0x80 && packet[1] & 0x7f == 0) else { return };
+        self.outcome.packets += 1;
+        let mut samples = Vec::with_capacity(payload.len());
+        Format::ULAW.decode(payload, &mut samples);
+        if samples.iter().any(|sample| sample.unsigned_abs() > LOUD_PEAK) {
+            self.outcome.loud += 1;
+            if self.outcome.heard_after.is_none() {
+                self.outcome.heard_after = self.answered.map(|since| since.elapsed());
+            }
+        }
+    }
+
+    async fn talk(&mut self) {
+        if let (Some(media), Some(packet)) = (self.media, self.packet.next()) {
+            // A packet that is lost is lost.
+            let _ = self.rtp.send_to(packet, media).await;
+        }
+    }
+}
+
+impl Identity {
+    /// The requests of one call; an ACK or a CANCEL belongs to the INVITE of its number.
+    fn request(&self, method: &str, number: u32, to: &str) -> String {
+        let Self { call, local, extension, asterisk, .. } = self;
+        let body = if method == "INVITE" { self.description() } else { String::new() };
+        let kind = if body.is_empty() { "" } else { "Content-Type: application/sdp\r\n" };
+        format!(
+            "{method} sip:{extension}@{asterisk} SIP/2.0\r\nVia: SIP/2.0/UDP {local};branch=z9hG4bK{call}{number};rport\r\n\
+             Max-Forwards: 70\r\nFrom: <sip:soak@{local}>;tag={call}\r\nTo: {to}\r\nCall-ID: {call}\r\nCSeq: {number} \
+             {method}\r\nContact: <sip:soak@{local}>\r\n{kind}Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    }
+
+    fn description(&self) -> String {
+        let ip = self.local.ip();
+        format!(
+            "v=0\r\no=soak 1 1 IN IP4 {ip}\r\ns=-\r\nc=IN IP4 {ip}\r\nt=0 0\r\nm=audio {} RTP/AVP 0\r\n\
+             a=rtpmap:0 PCMU/8000\r\na=ptime:20\r\n",
+            self.media
+        )
+    }
+}
+
+fn header<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let lines = text.lines().skip(1).take_while(|line| !line.is_empty());
+    let mut named = lines.filter_map(|line| line.split_once(':'));
+    named.find(|(key, _)| key.trim().eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+}
+
+/// The packets of one stream.
+struct Packet {
+    /// Header and payload; the payload is the same in all.
+    bytes: Option<Vec<u8>>,
+    sequence: u16,
+    timestamp: u32,
+}
+
+impl Packet {
+    fn new(says: Says) -> Self {
+        let format = Format::ULAW;
+        // 500 Hz has whole periods in a frame.
+        let sample = |at: usize| (TONE_PEAK * (TAU * 500.0 * at as f32 / format.rate as f32).sin()) as i16;
+        let mut payload = Vec::new();
+        match says {
+            Says::Nothing => return Self { bytes: None, sequence: 0, timestamp: 0 },
+            Says::Silence => payload.resize(format.frame_bytes(), format.silence()),
+            Says::Tone => format.encode(&(0..format.frame_bytes()).map(sample).collect::<Vec<_>>(), &mut payload),
+        }
+        let ssrc: u32 = rand::random();
+        let bytes = [&[0x80, 0, 0, 0, 0, 0, 0, 0][..], &ssrc.to_be_bytes(), &payload].concat();
+        Self { bytes: Some(bytes), sequence: rand::random(), timestamp: rand::random() }
+    }
+
+    fn next(&mut self) -> Option<&[u8]> {
+        let bytes = self.bytes.as_mut()?;
+        bytes[2..4].copy_from_slice(&self.sequence.to_be_bytes());
+        bytes[4..8].copy_from_slice(&self.timestamp.to_be_bytes());
+        self.sequence = self.sequence.wrapping_add(1);
+        self.timestamp = self.timestamp.wrapping_add(Format::ULAW.frame_bytes() as u32);
+        Some(bytes)
+    }
+}

@@ -1,0 +1,166 @@
+//! The wire between offhook and Asterisk at its worst: cut, half open, held up; Asterisk restarted politely; and a second
+//! engine of the same name.
+
+use crate::{
+    AGENT_HZ, SOON, agent, ms,
+    support::{
+        asterisk::{Asterisk, DESK_HZ, Options},
+        audio::silence,
+        offhook::{Offhook, Place},
+        phone::Phone,
+        proxy::Proxy,
+    },
+};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+const FOR_A_MINUTE: &str = "- tone: { hertz: 440, for: 60s }";
+/// A half-open events socket is noticed by two pings without an answer: 12 s, and up to 5 s until the next ping.
+const NOTICED: Duration = Duration::from_secs(25);
+
+/// An engine that reaches its Asterisk through a proxy; calls by AudioSocket, and by RTP at 7001.
+async fn behind_a_proxy() -> (Asterisk, Proxy, Offhook) {
+    let asterisk = Asterisk::start(Options::default()).await;
+    let proxy = Proxy::to(asterisk.http_port()).await;
+    let place = Place::free();
+    let rtp = "  support: { prompt: You are a test., provider: script, audio: rtp/ulaw }\n";
+    let yaml = place.yaml_of(Some((&proxy.url(), asterisk.ari_password())));
+    let offhook = Offhook::start(place, &format!("{yaml}{}{rtp}", agent(FOR_A_MINUTE, ""))).await;
+    offhook.wait_ready(true).await;
+    (asterisk, proxy, offhook)
+}
+
+async fn dial(asterisk: &Asterisk, extension: &str) -> Phone {
+    let phone = Phone::call(asterisk.sip_port(), extension, silence(ms(90_000))).await;
+    phone.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
+    phone
+}
+
+/// Waits until so many phones are in a call.
+async fn wait_phones(asterisk: &Asterisk, phones: usize) {
+    let until = Instant::now() + SOON;
+    while asterisk.channels().await.iter().filter(|name| name.starts_with("PJSIP/")).count() != phones {
+        assert!(Instant::now() < until, "not {phones} phones in Asterisk: {:?}", asterisk.channels().await);
+        sleep(ms(20)).await;
+    }
+}
+
+/// Everything of every call is gone, here and there.
+async fn nothing_is_left(asterisk: &Asterisk, offhook: &Offhook) {
+    offhook.wait_active(0, SOON).await;
+    asterisk.wait_empty(SOON).await;
+    assert_eq!(offhook.metric("offhook_media_open").await, 0.0);
+}
+
+/// T9: three times.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_go_on_without_a_hole_while_the_wire_to_asterisk_is_cut_again_and_again() {
+    let (asterisk, proxy, offhook) = behind_a_proxy().await;
+    let (mut one, mut other) = (dial(&asterisk, "7000").await, dial(&asterisk, "7001").await);
+    for cut in 1..=3 {
+        proxy.cut();
+        offhook.wait_metric("offhook_ari_reconnects_total", f64::from(cut), SOON).await;
+        offhook.wait_ready(true).await;
+    }
+    for phone in [&mut one, &mut other] {
+        phone.wait_to_hear(AGENT_HZ, ms(2_000), SOON).await;
+        phone.hang_up().await;
+        let heard = phone.heard();
+        let spans = heard.spans_of(AGENT_HZ);
+        assert_eq!(spans.len(), 1, "one tone from the first moment to the last: {spans:?}");
+    }
+    for ended in offhook.wait_ended(2, SOON).await {
+        assert_eq!(ended["reason"]["label"], "caller_hung_up");
+    }
+    nothing_is_left(&asterisk, &offhook).await;
+}
+
+/// T10, T17: by AudioSocket and RTP.
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_who_leave_while_the_wire_is_half_open_leave_nothing_behind() {
+    let (asterisk, proxy, offhook) = behind_a_proxy().await;
+    let (mut leaves, mut goes_too) = (dial(&asterisk, "7000").await, dial(&asterisk, "7001").await);
+    let mut stays = dial(&asterisk, "7001").await;
+    proxy.half_open();
+    // Of the first the engine learns by its socket and cannot clear it away; of the second it hears nothing at all.
+    leaves.hang_up().await;
+    goes_too.hang_up().await;
+    offhook.wait_metric("offhook_ari_reconnects_total{reason=\"timed_out\"}", 1.0, NOTICED).await;
+    offhook.wait_ready(true).await;
+    let ended = offhook.wait_ended(2, SOON).await;
+    let labels: Vec<_> = ended.iter().map(|call| call["reason"]["label"].as_str().unwrap_or_default()).collect();
+    assert!(labels.contains(&"channel_gone"), "found missing after the gap: {labels:?}");
+    offhook.wait_active(1, SOON).await;
+    wait_phones(&asterisk, 1).await;
+    stays.hang_up().await;
+    nothing_is_left(&asterisk, &offhook).await;
+}
+
+/// T13: held back for seconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn events_that_come_late_and_all_at_once_are_taken_in_their_order() {
+    let (asterisk, proxy, offhook) = behind_a_proxy().await;
+    let mut leaves = dial(&asterisk, "7001").await;
+    let mut presses = dial(&asterisk, "7001").await;
+    proxy.hold();
+    for key in ['1', '5', '#'] {
+        presses.dtmf(key).await;
+    }
+    leaves.hang_up().await;
+    presses.hang_up().await;
+    // Comes in when the engine still believes the others to be there.
+    let mut comes = Phone::call(asterisk.sip_port(), "7000", silence(ms(30_000))).await;
+    wait_phones(&asterisk, 1).await;
+    assert_eq!(offhook.json("calls").await["active"].as_array().map(Vec::len), Some(2), "nothing was heard yet");
+    proxy.release();
+    let ended = offhook.wait_ended(2, SOON).await;
+    let pressed = ended.iter().find(|call| call["counts"]["keys"] == 3);
+    assert!(pressed.is_some_and(|call| call["reason"]["label"] == "caller_hung_up"), "keys before the end: {ended:?}");
+    assert_eq!(offhook.metric("offhook_ari_events_malformed_total").await, 0.0);
+    comes.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
+    comes.hang_up().await;
+    nothing_is_left(&asterisk, &offhook).await;
+}
+
+/// T11: politely.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_asterisk_that_is_restarted_politely_ends_its_calls_and_takes_the_next() {
+    let mut asterisk = Asterisk::start(Options::default()).await;
+    let rtp = "  support: { prompt: You are a test., provider: script, audio: rtp/ulaw }\n";
+    let offhook = Offhook::attached(&asterisk, &format!("{}{rtp}", agent(FOR_A_MINUTE, ""))).await;
+    let (_one, _other) = (dial(&asterisk, "7000").await, dial(&asterisk, "7001").await);
+    asterisk.stop().await;
+    offhook.wait_ready(false).await;
+    asterisk.start_again().await;
+    offhook.wait_ready(true).await;
+    offhook.wait_ended(2, SOON).await;
+    nothing_is_left(&asterisk, &offhook).await;
+    let mut next = dial(&asterisk, "7001").await;
+    next.hang_up().await;
+    nothing_is_left(&asterisk, &offhook).await;
+}
+
+/// T12: two real engines.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_engine_of_the_same_name_is_told_on_the_ready_page_and_the_callers_of_the_first_reach_a_human() {
+    let asterisk = Asterisk::start(Options::default()).await;
+    let rtp = "  support: { prompt: You are a test., provider: script, audio: rtp/ulaw }\n";
+    let agents = format!("{}{rtp}", agent(FOR_A_MINUTE, ""));
+    let first = Offhook::attached(&asterisk, &agents).await;
+    let (mut by_socket, mut by_rtp) = (dial(&asterisk, "7000").await, dial(&asterisk, "7001").await);
+    let second = Offhook::attached(&asterisk, &agents).await;
+    let body = first.wait_ready(false).await;
+    assert!(body.contains("asterisk.app"), "{body}");
+    for phone in [&mut by_socket, &mut by_rtp] {
+        phone.wait_to_hear(DESK_HZ, ms(300), SOON).await;
+        phone.hang_up().await;
+    }
+    // No event told the first engine; it asks.
+    first.wait_active(0, SOON).await;
+    assert_eq!(first.metric("offhook_ari_reconnects_total{reason=\"replaced\"}").await, 1.0, "it does not fight");
+    assert_eq!(first.metric("offhook_media_open").await, 0.0);
+    let mut next = dial(&asterisk, "7000").await;
+    second.wait_active(1, SOON).await;
+    next.hang_up().await;
+    nothing_is_left(&asterisk, &second).await;
+}
