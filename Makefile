@@ -5,7 +5,7 @@ CARGO ?= cargo
 BUILT = $${CARGO_TARGET_DIR:-target}
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pbx bench check screenshots setup fmt clippy docs licences
+.PHONY: help demo test pbx bench fuzz check screenshots setup fmt clippy docs licences
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -27,6 +27,10 @@ bench: ## calls on one core against a floor measured in the same run, and every 
 	@$(CARGO) build --release
 	@tests/fixtures/turn_taking/generate.py target/turn_taking
 	@missed=0; for part in '' turns barge-in greeting failover records recording page; do $(BUILT)/release/offhook bench $$part || missed=1; done; exit $$missed
+
+fuzz: ## parsers fed with changed input: TARGET=rtp MINUTES=10; without TARGET each of them, an hour by default
+	@tests/lab/setup.sh fuzz
+	@CARGO="$(CARGO)" tests/fuzz/fuzz.sh $(or $(TARGET),all) $(or $(MINUTES),$(if $(TARGET),10,60))
 
 check: setup fmt clippy docs licences ## formatting, lints, documentation, licences
 

@@ -5,7 +5,8 @@ use crate::audio::{Encoding, Format, RingTone};
 use std::{fmt, net::SocketAddr, ops::RangeInclusive, str::FromStr, time::Duration};
 
 /// Every [`AudioChoice`] as it is written.
-pub(super) const AUDIO_CHOICES: [&str; 4] = ["audiosocket/slin", "audiosocket/slin16", "rtp/ulaw", "rtp/alaw"];
+pub(super) const AUDIO_CHOICES: [&str; 5] =
+    ["audiosocket/slin", "audiosocket/slin16", "rtp/ulaw", "rtp/alaw", "rtp/slin16"];
 
 /// Every ringing tone as it is written.
 pub(super) const RING_TONES: [&str; 2] = [RingTone::Etsi.label(), RingTone::Us.label()];
@@ -36,14 +37,14 @@ impl FromStr for AudioChoice {
     type Err = UnknownAudio;
 
     /// `transport/format`, as in `media.default` and in the channel variable `AI_AUDIO`. AudioSocket
-    /// carries linear audio only; RTP is offered with G.711 only.
+    /// carries linear audio only; RTP what Asterisk understands of us: G.711, and G.722 for a leg of 16 kHz.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parse = || {
             let (transport, format) = text.split_once('/')?;
             let format: Format = format.parse().ok()?;
             let transport = match (transport, format.encoding, format.rate) {
                 ("audiosocket", Encoding::Linear, 8_000 | 16_000) => Transport::AudioSocket,
-                ("rtp", Encoding::Mulaw | Encoding::Alaw, _) => Transport::Rtp,
+                ("rtp", Encoding::Mulaw | Encoding::Alaw, _) | ("rtp", Encoding::Linear, 16_000) => Transport::Rtp,
                 _ => return None,
             };
             Some(Self { transport, format })
@@ -131,7 +132,10 @@ mod tests {
     fn a_transport_refuses_formats_it_does_not_carry() {
         for text in ["audiosocket/ulaw", "rtp/slin", "audiosocket/slin24", "rtp", "", "rtp/opus", "RTP/ulaw", "slin"] {
             let error = text.parse::<AudioChoice>().unwrap_err().to_string();
-            assert!(error.ends_with("there are: audiosocket/slin, audiosocket/slin16, rtp/ulaw, rtp/alaw"), "{error}");
+            assert!(
+                error.ends_with("there are: audiosocket/slin, audiosocket/slin16, rtp/ulaw, rtp/alaw, rtp/slin16"),
+                "{error}"
+            );
         }
     }
 
