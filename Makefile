@@ -5,7 +5,7 @@ CARGO ?= cargo
 BUILT = $${CARGO_TARGET_DIR:-target}
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pbx bench soak check screenshots setup fmt clippy docs licences
+.PHONY: help demo test pbx bench soak fuzz check screenshots setup fmt clippy docs licences
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -34,6 +34,10 @@ soak: setup ## calls that end in every way and calls that stay for MINUTES=60, b
 	@$(CARGO) build --release
 	@$(BUILT)/release/offhook bench soak --only echo --calls 500
 	@$(BUILT)/release/offhook bench soak --calls 1000 --steady $(or $(STEADY),100) --minutes $(or $(MINUTES),60)
+
+fuzz: ## parsers fed with changed input: TARGET=rtp MINUTES=10; without TARGET each of them, an hour by default
+	@tests/lab/setup.sh fuzz
+	@CARGO="$(CARGO)" tests/fuzz/fuzz.sh $(or $(TARGET),all) $(or $(MINUTES),$(if $(TARGET),10,60))
 
 check: setup fmt clippy docs licences ## formatting, lints, documentation, licences
 

@@ -28,6 +28,9 @@ pub mod config;
 pub mod doctor;
 pub mod engine;
 pub mod facts;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod gate;
 pub mod http;
 pub mod llm;

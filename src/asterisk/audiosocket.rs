@@ -12,10 +12,14 @@
 //!   queue, and a frame that does not fit is refused rather than played late.
 
 mod codec;
+#[cfg(any(test, fuzzing))]
+mod fuzz;
 
 #[cfg(test)]
 pub(super) use codec::RATES;
 pub use codec::{Codec, CodecError, Frame, MAX_PAYLOAD};
+#[cfg(any(test, fuzzing))]
+pub use fuzz::fuzz;
 
 use super::{
     counters::{Discard, Filler, MediaCounters},

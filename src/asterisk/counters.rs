@@ -140,6 +140,7 @@ pub struct MediaCounters {
     refused: [IntCounter; Refusal::ALL.len()],
     socket_faults: [IntCounter; SocketFault::ALL.len()],
     lost: IntCounter,
+    concealed: IntCounter,
 }
 
 struct ByTransport {
@@ -157,6 +158,11 @@ impl MediaCounters {
             "RTP packets of callers missing from the sequence (a late one counts here as well)",
         )?;
         registry.register(Box::new(lost.clone()))?;
+        let concealed = IntCounter::new(
+            "offhook_media_rtp_packets_concealed_total",
+            "Lost RTP packets of callers in whose place the sound before them was repeated, fading",
+        )?;
+        registry.register(Box::new(concealed.clone()))?;
         Ok(Self {
             sent: ByTransport::new(registry, "offhook_media_frames_sent_total", "Frames sent for the call")?,
             received: ByTransport::new(
@@ -193,6 +199,7 @@ impl MediaCounters {
                 SocketFault::ALL.map(SocketFault::label),
             )?,
             lost,
+            concealed,
         })
     }
 
@@ -218,6 +225,11 @@ impl MediaCounters {
 
     pub fn socket_faults(&self, operation: SocketFault) -> &IntCounter {
         &self.socket_faults[operation as usize]
+    }
+
+    /// Lost RTP packets that were made up for.
+    pub fn concealed(&self) -> &IntCounter {
+        &self.concealed
     }
 
     /// RTP packets missing from the sequence.
@@ -267,7 +279,7 @@ mod tests {
         let discarded = families.iter().find(|family| family.name() == "offhook_media_discarded_total").unwrap();
         assert_eq!(discarded.get_metric().len(), Discard::ALL.len());
         assert!(discarded.get_metric().iter().all(|metric| metric.get_counter().get_value() == 1.0));
-        assert_eq!(families.len(), 7);
+        assert_eq!(families.len(), 8);
     }
 
     #[test]

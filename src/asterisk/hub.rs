@@ -151,12 +151,14 @@ impl MediaHub {
     ///
     /// When no port is free, the socket cannot be opened, or RTP does not carry the format.
     pub fn bind_rtp(&self, format: Format) -> Result<BoundRtp, BindError> {
-        let payload_type = rtp::payload_type(format).ok_or(BindError::Format(format))?;
+        if !rtp::carries(format) {
+            return Err(BindError::Format(format));
+        }
         let (socket, lease) = self.ports.bind()?;
         let socket = UdpSocket::from_std(socket)
             .map_err(|source| BindError::Socket { address: self.ports.address(), source })?;
         let (pulse, counters) = (self.shared.pulse.clone(), self.shared.counters.clone());
-        Ok(BoundRtp { socket, lease, format, payload_type, pulse, counters })
+        Ok(BoundRtp { socket, lease, format, pulse, counters })
     }
 
     /// What would keep the next call from being heard, if anything.

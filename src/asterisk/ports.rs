@@ -22,7 +22,7 @@ pub enum BindError {
     PortsExhausted { first: u16, last: u16 },
     #[error("could not open a UDP socket on {address}: {source}")]
     Socket { address: IpAddr, source: io::Error },
-    #[error("{0} cannot be carried by RTP with a static payload type; use ulaw or alaw")]
+    #[error("RTP with Asterisk does not carry {0}; use ulaw, alaw or slin16")]
     Format(crate::audio::Format),
 }
 

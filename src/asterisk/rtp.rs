@@ -1,5 +1,5 @@
-//! RTP (RFC 3550) with an ExternalMedia channel: G.711, one UDP socket per call. The packets on
-//! top, the leg's socket below.
+//! RTP (RFC 3550) with an ExternalMedia channel, one UDP socket per call: G.711, or wideband. Here is the leg's
+//! socket; `payload` is what packets carry, `outgoing` and `incoming` are the two directions.
 //!
 //! Asterisk tells the address it sends from and listens on (`UNICASTRTP_LOCAL_ADDRESS`,
 //! `UNICASTRTP_LOCAL_PORT`) with the channel's creation, so a leg exists only with that address
@@ -9,6 +9,16 @@
 //! of the other side is no reason to end a call. RTP has no end of its own; the events of the
 //! channel tell when the call is over.
 
+#[cfg(any(test, fuzzing))]
+mod fuzz;
+mod incoming;
+mod outgoing;
+mod payload;
+
+#[cfg(any(test, fuzzing))]
+pub use fuzz::fuzz;
+pub(super) use payload::carries;
+
 use super::{
     counters::{Discard, MediaCounters, SocketFault},
     media::{MediaEvent, MediaEvents, MediaLeg, MediaSender},
@@ -16,171 +26,26 @@ use super::{
     pulse::{Beat, Pulse, Quiet},
 };
 use crate::{
-    audio::{Encoding, FRAME, Format},
+    audio::{FRAME, Format},
     config::Transport,
 };
 use bytes::Bytes;
-use rtp_rs::{RtpPacketBuilder, RtpReader, Seq};
+use incoming::Incoming;
+use outgoing::Packetizer;
 use socket2::{SockAddr, SockRef};
 use std::{
+    collections::VecDeque,
     io,
     net::SocketAddr,
     sync::{Arc, Mutex, PoisonError, Weak},
 };
-use tokio::net::UdpSocket;
+use tokio::{
+    net::UdpSocket,
+    time::{Instant, sleep, timeout_at},
+};
 
 /// More than an Ethernet packet carries; what fills this buffer was cut off.
 const PACKET: usize = 2_048;
-
-/// 160 ms of G.711. Asterisk passes any size on as one packet, and phones take 20 to 60 ms.
-const MAX_PAYLOAD: usize = 1_280;
-
-/// RFC 3551, table 4. `None`: this format has no number that Asterisk understands both ways.
-pub(super) const fn payload_type(format: Format) -> Option<u8> {
-    match format.encoding {
-        Encoding::Mulaw => Some(0),
-        Encoding::Alaw => Some(8),
-        Encoding::Linear => None,
-    }
-}
-
-/// Writes the packets of one direction.
-struct Packetizer {
-    payload_type: u8,
-    ssrc: u32,
-    sequence: u16,
-    timestamp: u32,
-    /// The next packet is the first; it carries the marker bit (RFC 3551, section 4.1).
-    first: bool,
-    packet: Vec<u8>,
-}
-
-impl Packetizer {
-    /// SSRC, sequence number and timestamp begin at random (RFC 3550, section 5.1).
-    fn new(payload_type: u8) -> Self {
-        Self {
-            payload_type,
-            ssrc: rand::random(),
-            sequence: rand::random(),
-            timestamp: rand::random(),
-            first: true,
-            packet: vec![0; PACKET],
-        }
-    }
-
-    /// The packet of the next 20 ms (one byte of G.711 is one tick of the 8 kHz clock). `None`: no
-    /// bytes, or more than [`MAX_PAYLOAD`].
-    fn packet(&mut self, payload: &[u8]) -> Option<&[u8]> {
-        if payload.is_empty() || payload.len() > MAX_PAYLOAD {
-            return None;
-        }
-        let length = RtpPacketBuilder::new()
-            .payload_type(self.payload_type)
-            .marked(self.first)
-            .sequence(Seq::from(self.sequence))
-            .ssrc(self.ssrc)
-            .timestamp(self.timestamp)
-            .payload(payload)
-            .build_into(&mut self.packet)
-            .ok()?;
-        // A packet that is not sent leaves a gap in time, not in the sequence.
-        self.timestamp = self.timestamp.wrapping_add(payload.len() as u32);
-        Some(&self.packet[..length])
-    }
-
-    /// The packet has left.
-    fn sent(&mut self) {
-        self.sequence = self.sequence.wrapping_add(1);
-        self.first = false;
-    }
-}
-
-/// Reads the packets of one direction, and keeps them in order.
-struct Depacketizer {
-    payload_type: u8,
-    ssrc: Option<u32>,
-    order: Order,
-}
-
-/// What arrived: the payload, and how many packets before it did not.
-#[derive(Debug, PartialEq, Eq)]
-struct Arrived<'a> {
-    payload: &'a [u8],
-    lost: u16,
-}
-
-impl Depacketizer {
-    fn new(payload_type: u8) -> Self {
-        Self { payload_type, ssrc: None, order: Order::default() }
-    }
-
-    fn read<'a>(&mut self, packet: &'a [u8]) -> Result<Arrived<'a>, Discard> {
-        let reader = RtpReader::new(packet).map_err(|_| Discard::Malformed)?;
-        // Comfort noise and telephone events are not audio.
-        if reader.payload_type() != self.payload_type {
-            return Err(Discard::PayloadType);
-        }
-        if reader.payload().is_empty() {
-            return Err(Discard::Malformed);
-        }
-        if self.ssrc != Some(reader.ssrc()) {
-            // Asterisk began a new stream, on its own address.
-            self.ssrc = Some(reader.ssrc());
-            self.order = Order::default();
-        }
-        let lost = self.order.place(reader.sequence_number().into())?;
-        Ok(Arrived { payload: reader.payload(), lost })
-    }
-}
-
-/// Where a packet stands in the sequence. After RFC 3550, appendix A.1: a jump is believed when
-/// the packet after it follows on.
-#[derive(Debug, Default)]
-struct Order {
-    highest: Option<u16>,
-    /// Bit n: `highest - n` has been passed on.
-    passed: u64,
-    /// What would confirm a jump.
-    after_jump: Option<u16>,
-}
-
-/// Packets that may be missing before a gap counts as a jump: two seconds.
-const MAX_GAP: u16 = 100;
-/// How far back a packet is known as late or as a duplicate: the bits of [`Order::passed`].
-const WINDOW: u16 = 64;
-
-impl Order {
-    /// How many packets are missing before this one, or why it must not be passed on.
-    fn place(&mut self, sequence: u16) -> Result<u16, Discard> {
-        let Some(highest) = self.highest else {
-            self.restart(sequence);
-            return Ok(0);
-        };
-        let ahead = sequence.wrapping_sub(highest);
-        let behind = highest.wrapping_sub(sequence);
-        if (1..=MAX_GAP).contains(&ahead) {
-            self.highest = Some(sequence);
-            self.passed = self.passed.checked_shl(u32::from(ahead)).unwrap_or(0) | 1;
-            self.after_jump = None;
-            Ok(ahead - 1)
-        } else if behind < WINDOW {
-            let bit = 1 << behind;
-            let known = self.passed & bit != 0;
-            self.passed |= bit;
-            Err(if known { Discard::Duplicate } else { Discard::Late })
-        } else if self.after_jump == Some(sequence) {
-            self.restart(sequence);
-            Ok(0)
-        } else {
-            self.after_jump = Some(sequence.wrapping_add(1));
-            Err(Discard::Late)
-        }
-    }
-
-    fn restart(&mut self, sequence: u16) {
-        *self = Self { highest: Some(sequence), passed: 1, after_jump: None };
-    }
-}
 
 /// A port of ours, before Asterisk has told where it is itself. What Asterisk sends meanwhile waits
 /// in the socket.
@@ -188,7 +53,6 @@ pub struct BoundRtp {
     pub(super) socket: UdpSocket,
     pub(super) lease: PortLease,
     pub(super) format: Format,
-    pub(super) payload_type: u8,
     pub(super) pulse: Arc<Pulse>,
     pub(super) counters: Arc<MediaCounters>,
 }
@@ -205,7 +69,7 @@ impl BoundRtp {
             socket: self.socket,
             peer: canonical(peer),
             peer_address: peer.into(),
-            out: Mutex::new(Packetizer::new(self.payload_type)),
+            out: Mutex::new(Packetizer::new(self.format)),
             quiet: Quiet::new(),
             silence: vec![self.format.silence(); self.format.frame_bytes()].into(),
             counters: self.counters,
@@ -216,7 +80,8 @@ impl BoundRtp {
         self.pulse.add(for_pulse);
         let receiver = Receiver {
             line: line.clone(),
-            depacketizer: Depacketizer::new(self.payload_type),
+            incoming: Incoming::new(self.format),
+            ready: VecDeque::new(),
             buffer: vec![0; PACKET],
             stranger_told: false,
         };
@@ -289,7 +154,9 @@ impl Beat for Line {
 /// The call's ear on an RTP leg, read by the call's own task.
 pub struct Receiver {
     line: Arc<Line>,
-    depacketizer: Depacketizer,
+    incoming: Incoming,
+    /// Audio whose turn has come; never more than one packet brings out.
+    ready: VecDeque<Bytes>,
     buffer: Vec<u8>,
     stranger_told: bool,
 }
@@ -298,49 +165,60 @@ impl Receiver {
     /// See [`MediaEvents::next`].
     pub(super) async fn next(&mut self) -> MediaEvent {
         loop {
-            let received = self.line.socket.recv_from(&mut self.buffer).await;
-            let (length, from) = match received {
-                Ok(received) => received,
+            if let Some(audio) = self.ready.pop_front() {
+                return MediaEvent::Audio(audio);
+            }
+            let packet = self.line.socket.recv_from(&mut self.buffer);
+            let received = match self.incoming.deadline() {
+                None => packet.await,
+                Some(deadline) => match timeout_at(deadline, packet).await {
+                    Ok(received) => received,
+                    Err(_) => {
+                        self.incoming.late(Instant::now(), &mut self.ready);
+                        self.count();
+                        continue;
+                    }
+                },
+            };
+            match received {
+                Ok((length, from)) => self.take(length, from),
                 Err(error) => {
                     self.line.counters.socket_faults(SocketFault::Receive).inc();
                     tracing::debug!(%error, "could not receive RTP; going on");
                     // A fault that stays must not become a busy loop.
-                    tokio::time::sleep(FRAME).await;
-                    continue;
+                    sleep(FRAME).await;
                 }
-            };
-            if let Some(audio) = self.take(length, from) {
-                return MediaEvent::Audio(audio);
             }
         }
     }
 
-    /// The audio in what was received, if it is to be heard.
-    fn take(&mut self, length: usize, from: SocketAddr) -> Option<Bytes> {
-        let counters = &self.line.counters;
+    fn take(&mut self, length: usize, from: SocketAddr) {
         if canonical(from) != self.line.peer {
-            counters.discarded(Discard::Stranger).inc();
+            self.line.counters.discarded(Discard::Stranger).inc();
             if !std::mem::replace(&mut self.stranger_told, true) {
                 let expected = self.line.peer;
                 tracing::warn!(%from, %expected, "RTP from an address that Asterisk did not tell; ignored");
             }
-            return None;
+            return;
         }
-        if length == PACKET {
-            counters.discarded(Discard::Malformed).inc();
-            return None;
+        let taken = if length == PACKET {
+            Err(Discard::Malformed)
+        } else {
+            self.incoming.take(&self.buffer[..length], Instant::now(), &mut self.ready)
+        };
+        if let Err(cause) = taken {
+            self.line.counters.discarded(cause).inc();
         }
-        match self.depacketizer.read(&self.buffer[..length]) {
-            Ok(arrived) => {
-                counters.received(Transport::Rtp).inc();
-                counters.lost().inc_by(u64::from(arrived.lost));
-                Some(Bytes::copy_from_slice(arrived.payload))
-            }
-            Err(cause) => {
-                counters.discarded(cause).inc();
-                None
-            }
-        }
+        self.count();
+    }
+
+    /// Enters what has become of the packets since this was last asked.
+    fn count(&mut self) {
+        let (counters, tally) = (&self.line.counters, self.incoming.tally());
+        counters.received(Transport::Rtp).inc_by(tally.received);
+        counters.lost().inc_by(tally.lost);
+        counters.concealed().inc_by(tally.concealed);
+        counters.discarded(Discard::Malformed).inc_by(tally.malformed);
     }
 }
 

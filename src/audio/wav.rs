@@ -61,6 +61,21 @@ pub(super) fn with_true_length(wav: &[u8]) -> Cow<'_, [u8]> {
     wav.into()
 }
 
+/// Any beginning of a file: a head is known once it is there and is the same with more behind it.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    let head = WavHead::read(data);
+    let Ok(Some(head)) = head else { return };
+    assert!(head.start <= data.len());
+    let more = [data, &[0; 16]].concat();
+    assert!(matches!(WavHead::read(&more), Ok(Some(same)) if same == head), "another head with more behind it");
+    assert!(matches!(WavHead::read(&data[..head.start]), Ok(Some(same)) if same == head), "another head by itself");
+    assert!((8_000..=48_000).contains(&head.format.rate), "{:?}", head.format);
+    if let Ok(clip) = super::Clip::from_wav(data) {
+        assert!(clip.length() <= head.format.duration_of(data.len()), "a clip that is longer than its file");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,8 +5,15 @@ use crate::audio::{Encoding, Format, RingTone};
 use std::{fmt, net::SocketAddr, ops::RangeInclusive, str::FromStr, time::Duration};
 
 /// Every [`AudioChoice`] as it is written.
-pub(super) const AUDIO_CHOICES: [&str; 6] =
-    ["audiosocket/slin", "audiosocket/slin16", "audiosocket/slin24", "audiosocket/slin48", "rtp/ulaw", "rtp/alaw"];
+pub(super) const AUDIO_CHOICES: [&str; 7] = [
+    "audiosocket/slin",
+    "audiosocket/slin16",
+    "audiosocket/slin24",
+    "audiosocket/slin48",
+    "rtp/ulaw",
+    "rtp/alaw",
+    "rtp/slin16",
+];
 
 /// Every ringing tone as it is written.
 pub(super) const RING_TONES: [&str; 2] = [RingTone::Etsi.label(), RingTone::Us.label()];
@@ -37,14 +44,14 @@ impl FromStr for AudioChoice {
     type Err = UnknownAudio;
 
     /// `transport/format`, as in `media.default` and in the channel variable `AI_AUDIO`. AudioSocket
-    /// carries linear audio only; RTP is offered with G.711 only.
+    /// carries linear audio only; RTP what Asterisk understands of us: G.711, and G.722 for a leg of 16 kHz.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parse = || {
             let (transport, format) = text.split_once('/')?;
             let format: Format = format.parse().ok()?;
             let transport = match (transport, format.encoding, format.rate) {
                 ("audiosocket", Encoding::Linear, 8_000 | 16_000 | 24_000 | 48_000) => Transport::AudioSocket,
-                ("rtp", Encoding::Mulaw | Encoding::Alaw, _) => Transport::Rtp,
+                ("rtp", Encoding::Mulaw | Encoding::Alaw, _) | ("rtp", Encoding::Linear, 16_000) => Transport::Rtp,
                 _ => return None,
             };
             Some(Self { transport, format })

@@ -143,16 +143,19 @@ pub(super) fn audio_choices(config: &Config) -> Vec<AudioChoice> {
 
 /// The modules of one way of carrying audio.
 pub(super) fn modules_of(choice: AudioChoice) -> Vec<&'static str> {
-    let codec = match choice.format.encoding {
-        Encoding::Mulaw => Some("codec_ulaw"),
-        Encoding::Alaw => Some("codec_alaw"),
-        Encoding::Linear => (choice.format.rate != 8_000).then_some("codec_resample"),
+    let codecs: &[&str] = match (choice.transport, choice.format.encoding) {
+        (_, Encoding::Mulaw) => &["codec_ulaw"],
+        (_, Encoding::Alaw) => &["codec_alaw"],
+        // It sends samples, and hears G.722.
+        (Transport::Rtp, Encoding::Linear) => &["codec_resample", "codec_g722"],
+        (Transport::AudioSocket, Encoding::Linear) if choice.format.rate == 8_000 => &[],
+        (Transport::AudioSocket, Encoding::Linear) => &["codec_resample"],
     };
     let transport: &[&str] = match choice.transport {
         Transport::AudioSocket => &["res_audiosocket", "chan_audiosocket"],
         Transport::Rtp => &["res_rtp_asterisk", "res_rtp_multicast", "chan_rtp"],
     };
-    transport.iter().copied().chain(codec).collect()
+    transport.iter().chain(codecs).copied().collect()
 }
 
 /// Modules that the configuration needs and that do not run.

@@ -143,7 +143,7 @@ contexts:
 
     #[test]
     fn what_is_unknown_is_said_and_the_call_goes_on_without_it() {
-        let call = wish("nosuch\n+15550199", "nosuch", "", "rtp/slin16");
+        let call = wish("nosuch\n+15550199", "nosuch", "", "rtp/slin24");
         let granted = grant(&generation(YAML), call).unwrap_or_else(|_| panic!("the default takes it"));
         assert_eq!((granted.context.name.as_str(), granted.provider_name.as_str()), ("front", "one"));
         let variables: Vec<_> = granted.refused.iter().map(|refused| refused.variable).collect();

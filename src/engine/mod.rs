@@ -20,6 +20,8 @@ mod call_task;
 mod calls;
 mod clips;
 mod ears;
+#[cfg(any(test, fuzzing))]
+mod fuzz;
 mod generation;
 mod inventory;
 mod line;
@@ -38,6 +40,8 @@ mod view;
 mod workshop;
 
 pub use call_task::CallNote;
+#[cfg(any(test, fuzzing))]
+pub use fuzz::fuzz;
 pub use generation::BuildError;
 pub use live::LiveCalls;
 pub use reload::{Source, check, environment};

@@ -6,6 +6,9 @@
 pub mod attendant;
 pub mod openai_chat;
 
+#[cfg(any(test, fuzzing))]
+pub use openai_chat::answer::fuzz;
+
 use crate::{
     call::Usage,
     remote::{Fault, kinds::Kind},

@@ -10,7 +10,7 @@
 //! - What the model thinks may stand in the answer, between tags (`thoughts`).
 //! - Every call in the history wants exactly one result right behind it (`history`).
 
-mod answer;
+pub(super) mod answer;
 mod history;
 mod options;
 #[cfg(test)]

@@ -29,6 +29,8 @@ mod tool;
 pub use counters::{CallEnd, McpCounters};
 pub use fleet::{Fleet, Guest, LeftOut, Offer, ServerStatus, TestReport, Tested, ToolStatus};
 pub use process::find as find_program;
+#[cfg(any(test, fuzzing))]
+pub use pump::fuzz;
 pub use server::State;
 pub use tool::McpTool;
 

@@ -304,6 +304,28 @@ fn id_after(text: &str) -> Option<u64> {
     text[..end].parse().ok()
 }
 
+/// Any output of a server: messages pass unchanged, nothing else does, and none that is deeper than the protocol reads.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    use futures_util::FutureExt as _;
+
+    // More lines at once are read at a pace, which needs a clock.
+    let lines: Vec<&[u8]> = data.split_inclusive(|byte| *byte == b'\n').take(LINES_PER_WINDOW / 2).collect();
+    let printed = lines.concat();
+    let mut passed = Vec::new();
+    let end = messages(&*printed, &mut passed, Output::new("fuzz", [])).now_or_never();
+    assert_eq!(end, Some(PumpEnd::Closed), "it waits for nothing");
+    let mut rest = lines.iter();
+    for message in passed.split_inclusive(|byte| *byte == b'\n') {
+        assert!(depth(message) <= DEPTH_MAX);
+        let is_own =
+            message.starts_with(b"{\"jsonrpc\":\"2.0\",\"id\":") && message.windows(6).any(|at| at == b"-32097");
+        assert!(is_own || rest.any(|line| *line == message), "a message that nobody printed, or out of order");
+    }
+    let whole = lines.iter().filter(|line| line.ends_with(b"\n")).count();
+    assert!(passed.split(|byte| *byte == b'\n').count() <= whole + 1);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -151,6 +151,27 @@ pub(super) fn kept(headers: &HeaderMap) -> Vec<(String, String)> {
     kept
 }
 
+/// Any answer: the first line stands for `Retry-After`, the second for the content type, the rest is the body.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    let mut parts = data.splitn(3, |byte| *byte == b'\n');
+    let mut headers = HeaderMap::new();
+    for name in [RETRY_AFTER, CONTENT_TYPE] {
+        if let Ok(value) = reqwest::header::HeaderValue::from_bytes(parts.next().unwrap_or_default()) {
+            headers.append(name, value);
+        }
+    }
+    let body = parts.next().unwrap_or_default();
+    let failure = Failure::status(StatusCode::TOO_MANY_REQUESTS, &headers, Timestamp::UNIX_EPOCH);
+    let pause = super::delay(failure.again, Duration::from_millis(500), 30);
+    assert!(pause.is_some_and(|pause| pause <= super::DELAY_MAX), "{pause:?}");
+    let kept = kept(&headers);
+    assert!(kept.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() <= 3 * HEADER_BYTES_MAX);
+    if let Value::String(text) = value(&headers, body) {
+        assert!(text.len() <= 3 * body.len(), "{} bytes of {}", text.len(), body.len());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,8 @@ mod remote_gate;
 mod request;
 mod resolve;
 
+#[cfg(any(test, fuzzing))]
+pub use answer::fuzz;
 pub use counters::{OutboundCounters, Outcome};
 pub use remote_gate::RemoteGate;
 

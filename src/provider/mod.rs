@@ -10,6 +10,8 @@ mod asides;
 mod counters;
 mod deepgram;
 mod elevenlabs;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod gemini;
 mod openai;
 mod pipeline;

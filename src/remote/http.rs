@@ -16,6 +16,8 @@ use tokio::time::timeout;
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// For what a service says of its fault: its name is looked for, no more.
 const FAULT_BYTES_MAX: usize = 16 << 10;
+/// Nobody waits for longer, and a clock that is asked for the end of time panics.
+pub(super) const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// The status is known by then, and somebody waits to ask another service.
 const FAULT_MAX: Duration = Duration::from_secs(1);
 
@@ -92,7 +94,20 @@ pub fn fault(error: reqwest::Error) -> Fault {
 
 /// `Retry-After` in seconds. The other form, a date, is as good as its clock; vendors of this kind do not write it.
 pub(super) fn seconds(written: &str) -> Option<Duration> {
-    written.trim().parse().ok().map(Duration::from_secs)
+    written.trim().parse().ok().map(|seconds| Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
+}
+
+/// Any body as the one of a refusal; its first line stands for `Retry-After`.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    let mut parts = data.splitn(2, |byte| *byte == b'\n');
+    let (header, body) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let retry_after = seconds(&String::from_utf8_lossy(header));
+    assert!(retry_after.is_none_or(|pause| pause <= RETRY_AFTER_MAX), "{retry_after:?}");
+    let code = told(body);
+    let fault = Fault::Refused { status: 429, code: code.clone(), retry_after };
+    assert!(fault.to_string().len() <= 200, "a fault repeats what was said: {fault}");
+    let _ = (fault.pause(), fault.loss(), code.as_deref().and_then(super::lasting));
 }
 
 #[cfg(test)]
@@ -100,6 +115,16 @@ mod tests {
     use super::*;
     use crate::call::AgentLoss;
     use serde_json::json;
+
+    /// A deadline is made of it: the clock must be able to reach there.
+    #[test]
+    fn who_asks_for_the_end_of_time_is_waited_for_no_longer_than_a_day() {
+        assert_eq!(seconds(" 3 "), Some(Duration::from_secs(3)));
+        assert_eq!(seconds(&u64::MAX.to_string()), Some(RETRY_AFTER_MAX));
+        for nonsense in ["", "-1", "1.5", "soon", "18446744073709551616"] {
+            assert_eq!(seconds(nonsense), None, "{nonsense}");
+        }
+    }
 
     #[test]
     fn a_fault_that_lasts_is_known_by_its_code_or_by_its_type() {

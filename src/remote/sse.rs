@@ -57,6 +57,23 @@ impl Reader {
     }
 }
 
+/// Any body as events: the same however it is cut (the first byte says how), and none of them longer than the body.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    let Some((&size, body)) = data.split_first() else { return };
+    let read = |size: usize| {
+        let mut reader = Reader::default();
+        let events: Result<Vec<_>, Fault> = body.chunks(size).map(|piece| reader.read(piece)).collect();
+        assert!(reader.line.len() <= LINE_BYTES_MAX);
+        events.map(|events| events.concat())
+    };
+    let events = read(body.len().max(1));
+    assert_eq!(read(usize::from(size).max(1)), events, "in pieces of {size}");
+    // What is no UTF-8 becomes three bytes for one.
+    let told: usize = events.iter().flatten().map(String::len).sum();
+    assert!(told <= 3 * body.len(), "{told} bytes of {}", body.len());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

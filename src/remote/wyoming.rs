@@ -164,6 +164,36 @@ impl Connection {
     }
 }
 
+/// Any stream as events: the same however it is cut (the first byte says how), and what is written is read again.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    let Some((&size, stream)) = data.split_first() else { return };
+    let read = |size: usize| {
+        let (mut buffer, mut events) = (BytesMut::new(), Vec::new());
+        for piece in stream.chunks(size) {
+            buffer.extend_from_slice(piece);
+            loop {
+                match Event::decode(&mut buffer) {
+                    Ok(Some(event)) => events.push(event),
+                    Ok(None) => break,
+                    Err(fault) => return (events, Some(fault)),
+                }
+            }
+            assert!(buffer.capacity() <= 2 * (LINE_BYTES_MAX + DATA_BYTES_MAX + PAYLOAD_BYTES_MAX + stream.len()));
+        }
+        (events, None)
+    };
+    let (events, fault) = read(stream.len().max(1));
+    assert_eq!(read(usize::from(size).max(1)), (events.clone(), fault), "in pieces of {size}");
+    for event in events {
+        assert!(event.payload.len() <= stream.len());
+        let _ = event.fault();
+        let again = Event::decode(&mut BytesMut::from(&event.encode()[..]));
+        // What came in the line alone may be longer than a block of data may be.
+        assert!(again == Ok(Some(event)) || matches!(again, Err(Fault::TooLarge(_))), "{again:?}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

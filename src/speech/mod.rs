@@ -16,6 +16,8 @@ mod wyoming;
 
 pub use counters::SpeechCounters;
 pub use espeak::{Espeak, is_installed};
+#[cfg(any(test, fuzzing))]
+pub use stream::fuzz;
 pub use studio::{Speaker, Studio, TextFailed};
 
 use crate::{

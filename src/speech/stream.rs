@@ -291,3 +291,29 @@ impl Patience {
         Duration::from_millis(self.timeout_ms)
     }
 }
+
+/// Any body as a WAV file: the same samples however it comes (the first byte says how), and whole ones alone.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    let Some((&size, body)) = data.split_first() else { return };
+    let read = |size: usize| {
+        let (mut file, mut heard) = (Wav::Head(Vec::new()), Vec::new());
+        for piece in body.chunks(size) {
+            match file.push(Bytes::copy_from_slice(piece)) {
+                Ok(Some(sound)) => {
+                    assert_eq!(sound.audio.len() % sound.format.bytes_per_sample(), 0, "half a sample");
+                    heard.extend_from_slice(&sound.audio);
+                }
+                Ok(None) => {}
+                Err(_) => return None,
+            }
+            if let Wav::Head(head) = &file {
+                assert!(head.len() <= HEAD_BYTES_MAX, "a head without an end is gathered");
+            }
+        }
+        Some(heard)
+    };
+    let heard = read(body.len().max(1));
+    assert_eq!(read(usize::from(size).max(1)), heard, "in pieces of {size}");
+    assert!(heard.is_none_or(|heard| heard.len() <= body.len()));
+}

@@ -4,8 +4,8 @@
 //! <https://developers.deepgram.com/reference/speech-to-text/listen-flux>. The two have an address and a key in
 //! common, and not much more: each has its own file for what it says.
 
-mod flux;
-mod nova;
+pub(super) mod flux;
+pub(super) mod nova;
 #[cfg(test)]
 mod tests;
 

@@ -4,6 +4,8 @@
 //! listener hears the line all the time and answers each turn with its words.
 
 mod deepgram;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod lead;
 mod openai_realtime;
 mod openai_transcription;

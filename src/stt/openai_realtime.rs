@@ -6,6 +6,11 @@
 //! down what is committed. Only turns are sent: the buffer would keep everything else, too. Less than 0.1 s cannot be
 //! committed. A session lasts 60 minutes at most.
 
+#[cfg(any(test, fuzzing))]
+pub(super) fn for_fuzzing(format: Format, turn_max: Duration) -> impl Codec {
+    Transcriber::new(format, turn_max, Duration::from_secs(3_300), json!({}))
+}
+
 #[cfg(test)]
 mod tests;
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# setup.sh build|demo|pbx|bench|all: installs what is missing on a Debian machine; quick when nothing is.
+# setup.sh build|demo|pbx|bench|fuzz|all: installs what is missing on a Debian machine; quick when nothing is.
 #
 #   build   what compiling needs: a linker
 #   bench   and sipp, which makes a hundred calls, the Asterisk that carries them (provision.sh), espeak-ng and sox,
 #           which make the labelled set of turn-taking
+#   fuzz    and a C++ compiler, for libFuzzer
 #   demo    and espeak-ng and pocketsphinx, the voices and the ears of `offhook demo`
 #   pbx     and Asterisk (provision.sh), and the authorities that vendors' certificates are from
 #   all     and what the tests need: Asterisk and baresip (provision.sh), openssl, sox, libfaketime, iproute2,
@@ -103,7 +104,7 @@ node_packages() {
   cp "$wanted" "$directory/installed.json"
 }
 
-what=${1:?build, demo, pbx, bench or all}
+what=${1:?build, demo, pbx, bench, fuzz or all}
 command -v cargo >/dev/null || lab_die "no cargo: install a Rust toolchain first, https://rustup.rs"
 
 missing=()
@@ -119,6 +120,7 @@ case $what in
     want espeak-ng espeak-ng
     want python3 python3
     ;;
+  fuzz) want c++ g++ ;;
 esac
 case $what in
   bench | all) want sox sox ;;

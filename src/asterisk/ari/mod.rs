@@ -7,12 +7,16 @@
 
 mod counters;
 mod error;
+#[cfg(any(test, fuzzing))]
+mod fuzz;
 mod names;
 mod operations;
 
 pub use counters::AriCounters;
 pub(crate) use counters::{Orphan, Queue};
 pub use error::{AriError, Fault, Operation};
+#[cfg(any(test, fuzzing))]
+pub use fuzz::fuzz;
 pub use names::Names;
 pub use operations::{About, Application, BridgeInfo, ChannelInfo, MediaChannel, MediaWire, Originate};
 

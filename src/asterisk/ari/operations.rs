@@ -359,7 +359,7 @@ impl AriClient {
     }
 }
 
-fn read<T: DeserializeOwned>(operation: Operation, body: &[u8]) -> Result<T, AriError> {
+pub(super) fn read<T: DeserializeOwned>(operation: Operation, body: &[u8]) -> Result<T, AriError> {
     // serde's own words may quote the document; its class and place do not.
     serde_json::from_slice(body).map_err(|error| AriError {
         operation,
@@ -368,7 +368,7 @@ fn read<T: DeserializeOwned>(operation: Operation, body: &[u8]) -> Result<T, Ari
 }
 
 /// Asterisk tells the address it bound; a wildcard is no address to send to.
-fn rtp_peer(variables: &BTreeMap<String, Value>) -> Option<SocketAddr> {
+pub(super) fn rtp_peer(variables: &BTreeMap<String, Value>) -> Option<SocketAddr> {
     let variable = |name| variables.get(name).and_then(Value::as_str);
     let address: IpAddr = variable(RTP_ADDRESS)?.parse().ok()?;
     let port = variable(RTP_PORT)?.parse().ok()?;

@@ -1,5 +1,6 @@
 use super::{
     codec::{DIGIT, ID, RATES},
+    fuzz::decode_pieces,
     *,
 };
 use proptest::prelude::*;
@@ -8,22 +9,6 @@ use uuid::Uuid;
 
 fn decode_all(bytes: &[u8]) -> (Vec<Frame>, bool) {
     decode_pieces([bytes])
-}
-
-/// What a receiver makes of a stream that arrives in these pieces, and whether it gave up.
-fn decode_pieces<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Frame>, bool) {
-    let (mut inbox, mut frames) = (BytesMut::new(), Vec::new());
-    for piece in pieces {
-        inbox.extend_from_slice(piece);
-        loop {
-            match Codec.decode(&mut inbox) {
-                Ok(Some(frame)) => frames.push(frame),
-                Ok(None) => break,
-                Err(_) => return (frames, true),
-            }
-        }
-    }
-    (frames, false)
 }
 
 fn encoded(frames: impl IntoIterator<Item = Frame>) -> BytesMut {

@@ -177,6 +177,30 @@ fn started(channel: RawChannel, args: Vec<String>) -> Started {
     }
 }
 
+/// Any text as an event: whoever is named has a name, and nothing is longer than the event.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let channel = match Event::read(&text) {
+        Ok(Event::StasisStart(start)) => {
+            let told: usize = start.variables.iter().map(|(name, value)| name.len() + value.len()).sum();
+            assert!(told + start.args.iter().map(String::len).sum::<usize>() <= 3 * text.len());
+            assert!(start.variables.values().all(|value| !value.is_empty()), "an empty variable counts as set");
+            start.channel
+        }
+        Ok(
+            Event::StasisEnd { channel }
+            | Event::ChannelDestroyed { channel, .. }
+            | Event::Ringing { channel }
+            | Event::Busy { channel }
+            | Event::ChannelHangupRequest { channel }
+            | Event::ChannelDtmfReceived { channel, .. },
+        ) => channel,
+        Ok(Event::ApplicationReplaced | Event::Other) | Err(Malformed) => return,
+    };
+    assert!(!channel.is_empty(), "a channel without a name");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

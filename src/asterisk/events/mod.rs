@@ -19,6 +19,8 @@ mod router;
 mod socket;
 
 pub use dialled::{Dialled, DialledCalls};
+#[cfg(any(test, fuzzing))]
+pub use event::fuzz;
 pub use router::{Arrival, CallEvents, ChannelEvent, EventRouter, Gone, Presence, Registration};
 pub use socket::EventSocket;
 

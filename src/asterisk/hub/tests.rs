@@ -1,5 +1,7 @@
 //! Over real loopback sockets: the tests are Asterisk's side.
 
+mod hardships;
+
 use super::*;
 use crate::{
     asterisk::{

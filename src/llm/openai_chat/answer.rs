@@ -249,3 +249,26 @@ fn told(error: &Value) -> Fault {
     });
     Fault::Refused { status, code, retry_after: None }
 }
+
+/// Lines as the events of one answer: what is said and called is bounded by what came, and calls are whole.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    let (mut answer, mut said, mut came) = (Answer::default(), 0, 0);
+    for event in data.split(|byte| *byte == b'\n') {
+        let event = String::from_utf8_lossy(event);
+        came += event.len();
+        let Ok(news) = answer.take(&event) else { return };
+        said += news.text.len();
+        assert!(said <= came, "{said} bytes are said of {came}");
+        if answer.is_done() {
+            break;
+        }
+    }
+    let finish = answer.finish();
+    let Ok(calls) = answer.calls() else { return };
+    assert!(calls.len() <= CALLS_MAX && (calls.is_empty() || finish == Some(Finish::Stop)));
+    assert!(calls.iter().all(|call| !call.name.is_empty() && !call.id.is_empty()));
+    let called: usize = calls.iter().map(|call| call.name.len() + call.arguments.len()).sum();
+    assert!(called <= 2 * came, "{called} bytes are called of {came}");
+    assert_eq!(answer.calls(), Ok(Vec::new()), "calls are told once");
+}

@@ -62,7 +62,7 @@ struct Ended {
     look: Instant,
 }
 
-pub(super) struct Flux {
+pub(in crate::stt) struct Flux {
     clock: AudioClock,
     /// From the end of a turn to its words.
     turn_max: Duration,
@@ -81,7 +81,7 @@ pub(super) struct Flux {
 }
 
 impl Flux {
-    pub(super) fn new(format: Format, turn_max: Duration) -> Self {
+    pub(in crate::stt) fn new(format: Format, turn_max: Duration) -> Self {
         Self {
             clock: AudioClock::new(format),
             turn_max,

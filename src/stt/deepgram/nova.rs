@@ -136,7 +136,7 @@ impl Turn {
     }
 }
 
-pub(super) struct Nova {
+pub(in crate::stt) struct Nova {
     clock: AudioClock,
     /// From the end of a turn to its words.
     turn_max: Duration,
@@ -153,7 +153,7 @@ pub(super) struct Nova {
 }
 
 impl Nova {
-    pub(super) fn new(format: crate::audio::Format, turn_max: Duration) -> Self {
+    pub(in crate::stt) fn new(format: crate::audio::Format, turn_max: Duration) -> Self {
         Self {
             clock: AudioClock::new(format),
             turn_max,

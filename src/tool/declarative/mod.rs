@@ -21,6 +21,24 @@ mod transform;
 mod validate;
 mod write;
 
+/// Any JSON as a definition: what is accepted is written and read again as the same, and complaints are few.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    let Ok(value) = serde_json::from_slice::<serde_json::Value>(data) else { return };
+    let surroundings = std::sync::Arc::<Surroundings>::default();
+    match Definition::read(&value, &surroundings) {
+        Ok(definition) => {
+            let written = definition.to_json();
+            match Definition::read(&written, &surroundings) {
+                Ok(again) => assert_eq!(again, definition, "written as {written}"),
+                Err(problems) => panic!("{written} is refused: {problems:?}"),
+            }
+            let _ = definition.spec();
+        }
+        Err(problems) => assert!((1..=100).contains(&problems.len()), "{} problems", problems.len()),
+    }
+}
+
 #[cfg(test)]
 mod tests;
 
