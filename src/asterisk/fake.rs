@@ -291,7 +291,10 @@ impl Asterisk {
         if self.channels.insert(id.clone(), Channel { answered: true, ..Channel::default() }).is_some() {
             return (500, json!({ "message": "id used" }));
         }
-        let vars = json!({ "UNICASTRTP_LOCAL_ADDRESS": "127.0.0.1", "UNICASTRTP_LOCAL_PORT": "23456" });
+        let vars = match body["transport"].as_str() {
+            Some("websocket") => json!({ "MEDIA_WEBSOCKET_CONNECTION_ID": "3f2a" }),
+            _ => json!({ "UNICASTRTP_LOCAL_ADDRESS": "127.0.0.1", "UNICASTRTP_LOCAL_PORT": "23456" }),
+        };
         (200, json!({ "id": id, "channelvars": vars }))
     }
 

@@ -51,6 +51,7 @@ impl Format {
     pub const SLIN8: Self = Self { encoding: Encoding::Linear, rate: 8_000 };
     pub const SLIN16: Self = Self { encoding: Encoding::Linear, rate: 16_000 };
     pub const SLIN24: Self = Self { encoding: Encoding::Linear, rate: 24_000 };
+    pub const SLIN48: Self = Self { encoding: Encoding::Linear, rate: 48_000 };
 
     pub const fn bytes_per_sample(self) -> usize {
         match self.encoding {
@@ -106,6 +107,7 @@ impl Format {
             (Encoding::Alaw, _) => "alaw",
             (Encoding::Linear, 16_000) => "slin16",
             (Encoding::Linear, 24_000) => "slin24",
+            (Encoding::Linear, 48_000) => "slin48",
             (Encoding::Linear, _) => "slin",
         }
     }
@@ -118,7 +120,7 @@ impl fmt::Display for Format {
 }
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("unknown audio format \"{0}\"; known: ulaw, alaw, slin, slin16, slin24")]
+#[error("unknown audio format \"{0}\"; known: ulaw, alaw, slin, slin16, slin24, slin48")]
 pub struct UnknownFormat(String);
 
 impl FromStr for Format {
@@ -131,6 +133,7 @@ impl FromStr for Format {
             "slin" => Ok(Self::SLIN8),
             "slin16" => Ok(Self::SLIN16),
             "slin24" => Ok(Self::SLIN24),
+            "slin48" => Ok(Self::SLIN48),
             _ => Err(UnknownFormat(name.to_owned())),
         }
     }

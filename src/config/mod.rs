@@ -198,6 +198,7 @@ pub struct AudioChoice {
 pub enum Transport {
     AudioSocket,
     Rtp,
+    WebSocket,
 }
 
 #[derive(Debug, Clone)]

@@ -5,7 +5,18 @@ use crate::audio::{Encoding, Format, RingTone};
 use std::{fmt, net::SocketAddr, ops::RangeInclusive, str::FromStr, time::Duration};
 
 /// Every [`AudioChoice`] as it is written.
-pub(super) const AUDIO_CHOICES: [&str; 4] = ["audiosocket/slin", "audiosocket/slin16", "rtp/ulaw", "rtp/alaw"];
+pub(super) const AUDIO_CHOICES: [&str; 10] = [
+    "audiosocket/slin",
+    "audiosocket/slin16",
+    "rtp/ulaw",
+    "rtp/alaw",
+    "websocket/slin",
+    "websocket/slin16",
+    "websocket/slin24",
+    "websocket/slin48",
+    "websocket/ulaw",
+    "websocket/alaw",
+];
 
 /// Every ringing tone as it is written.
 pub(super) const RING_TONES: [&str; 2] = [RingTone::Etsi.label(), RingTone::Us.label()];
@@ -18,6 +29,7 @@ impl Transport {
         match self {
             Self::AudioSocket => "audiosocket",
             Self::Rtp => "rtp",
+            Self::WebSocket => "websocket",
         }
     }
 }
@@ -36,7 +48,7 @@ impl FromStr for AudioChoice {
     type Err = UnknownAudio;
 
     /// `transport/format`, as in `media.default` and in the channel variable `AI_AUDIO`. AudioSocket
-    /// carries linear audio only; RTP is offered with G.711 only.
+    /// carries linear audio only; RTP is offered with G.711 only; a WebSocket carries both.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parse = || {
             let (transport, format) = text.split_once('/')?;
@@ -44,6 +56,7 @@ impl FromStr for AudioChoice {
             let transport = match (transport, format.encoding, format.rate) {
                 ("audiosocket", Encoding::Linear, 8_000 | 16_000) => Transport::AudioSocket,
                 ("rtp", Encoding::Mulaw | Encoding::Alaw, _) => Transport::Rtp,
+                ("websocket", ..) => Transport::WebSocket,
                 _ => return None,
             };
             Some(Self { transport, format })
@@ -129,9 +142,14 @@ mod tests {
 
     #[test]
     fn a_transport_refuses_formats_it_does_not_carry() {
-        for text in ["audiosocket/ulaw", "rtp/slin", "audiosocket/slin24", "rtp", "", "rtp/opus", "RTP/ulaw", "slin"] {
+        let others = ["websocket/slin12", "websocket/opus", "websocket"];
+        let known = ["audiosocket/ulaw", "rtp/slin", "audiosocket/slin24", "rtp", "", "rtp/opus", "RTP/ulaw", "slin"];
+        for text in known.into_iter().chain(others) {
             let error = text.parse::<AudioChoice>().unwrap_err().to_string();
-            assert!(error.ends_with("there are: audiosocket/slin, audiosocket/slin16, rtp/ulaw, rtp/alaw"), "{error}");
+            assert!(
+                error.contains("there are: audiosocket/slin, audiosocket/slin16, rtp/ulaw, rtp/alaw, websocket/slin, "),
+                "{error}"
+            );
         }
     }
 

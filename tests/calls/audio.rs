@@ -8,7 +8,7 @@ use crate::{
     },
 };
 
-const LEGS: [&str; 4] = ["audiosocket/slin", "audiosocket/slin16", "rtp/ulaw", "rtp/alaw"];
+const LEGS: [&str; 5] = ["audiosocket/slin", "audiosocket/slin16", "rtp/ulaw", "rtp/alaw", "websocket/slin16"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn both_sides_hear_each_other_over_every_leg() {
