@@ -52,12 +52,12 @@ const READ: usize = 2_048;
 /// What the system may hold of ours that Asterisk has not taken: some ten frames at 16 kHz (the
 /// kernel doubles the number, and counts its own book-keeping). More would be a backlog that counts
 /// as played while nobody hears it.
-const SEND_BUFFER: usize = 16_384;
+pub(super) const SEND_BUFFER: usize = 16_384;
 
 /// Refused frames in a row, 20 ms each, after which the other side is given up: 5 s without
 /// Asterisk reading anything is a hung process or a dead network, and TCP itself would take
 /// minutes to say so.
-const STALLED_FRAMES: u32 = 250;
+pub(super) const STALLED_FRAMES: u32 = 250;
 
 /// How long a polite hang-up waits for Asterisk to close. It answers within milliseconds.
 const HANG_UP_WAIT: Duration = Duration::from_secs(1);

@@ -23,14 +23,18 @@ pub enum Discard {
     Late,
     /// RTP that was already passed on.
     Duplicate,
-    /// An AudioSocket frame of a kind that this version does not know, or at the wrong time.
+    /// A frame of AudioSocket or an event of a WebSocket that this version does not know, or at the wrong time.
     UnknownKind,
-    /// An AudioSocket error frame; it has no audio, and the call goes on.
+    /// An AudioSocket error frame, or the same of a WebSocket; it has no audio, and the call goes on.
     ErrorFrame,
+    /// Towards the caller: Asterisk holds so much that it asked for a pause (WebSocket).
+    PeerFull,
+    /// Towards the caller: silence left out since Asterisk was behind, so that it catches up (WebSocket).
+    Behind,
 }
 
 impl Discard {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::SocketFull,
         Self::NotSent,
         Self::FrameSize,
@@ -41,6 +45,8 @@ impl Discard {
         Self::Duplicate,
         Self::UnknownKind,
         Self::ErrorFrame,
+        Self::PeerFull,
+        Self::Behind,
     ];
 
     pub const fn label(self) -> &'static str {
@@ -55,20 +61,22 @@ impl Discard {
             Self::Duplicate => "duplicate",
             Self::UnknownKind => "unknown_kind",
             Self::ErrorFrame => "error_frame",
+            Self::PeerFull => "peer_full",
+            Self::Behind => "behind",
         }
     }
 }
 
-/// Why an AudioSocket connection never became a call's leg.
+/// Why an AudioSocket or WebSocket connection never became a call's leg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// Closed or broken before it said who it is.
     Closed,
     /// Said nothing in time.
     Silent,
-    /// Its first frame was not a UUID.
+    /// What it said first was not which call it is.
     NotAnId,
-    /// Its first bytes were not AudioSocket.
+    /// Its first bytes were not of the protocol.
     Malformed,
     /// Its call had given up waiting.
     TooLate,
@@ -146,6 +154,7 @@ pub struct MediaCounters {
 struct ByTransport {
     audiosocket: IntCounter,
     rtp: IntCounter,
+    websocket: IntCounter,
 }
 
 impl MediaCounters {
@@ -187,7 +196,7 @@ impl MediaCounters {
             refused: family(
                 registry,
                 "offhook_media_connections_refused_total",
-                "AudioSocket connections that did not become a call's leg",
+                "AudioSocket and WebSocket connections that did not become a call's leg",
                 "cause",
                 Refusal::ALL.map(Refusal::label),
             )?,
@@ -240,14 +249,16 @@ impl MediaCounters {
 
 impl ByTransport {
     fn new(registry: &Registry, name: &str, help: &str) -> prometheus::Result<Self> {
-        let [audiosocket, rtp] = family(registry, name, help, "transport", ["audiosocket", "rtp"])?;
-        Ok(Self { audiosocket, rtp })
+        let transports = [Transport::AudioSocket, Transport::Rtp, Transport::WebSocket].map(Transport::label);
+        let [audiosocket, rtp, websocket] = family(registry, name, help, "transport", transports)?;
+        Ok(Self { audiosocket, rtp, websocket })
     }
 
     fn of(&self, transport: Transport) -> &IntCounter {
         match transport {
             Transport::AudioSocket => &self.audiosocket,
             Transport::Rtp => &self.rtp,
+            Transport::WebSocket => &self.websocket,
         }
     }
 }

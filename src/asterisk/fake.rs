@@ -313,6 +313,10 @@ impl Asterisk {
         if self.channels.insert(id.clone(), Channel { answered: true, variables, ..Channel::default() }).is_some() {
             return (500, json!({ "message": "id used" }));
         }
+        let vars = match body["transport"].as_str() {
+            Some("websocket") => json!({ "MEDIA_WEBSOCKET_CONNECTION_ID": "3f2a" }),
+            _ => vars,
+        };
         (200, json!({ "id": id, "channelvars": vars }))
     }
 

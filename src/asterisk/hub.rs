@@ -1,8 +1,10 @@
-//! Where media legs come from: one AudioSocket listener and one range of RTP ports for all calls.
+//! Where media legs come from: one AudioSocket listener and one range of RTP ports for all calls, and connections to
+//! Asterisk.
 
 pub use super::{
     ports::{BindError, even_ports_free},
     rtp::BoundRtp,
+    websocket::Unconnected,
 };
 
 use super::{
@@ -12,10 +14,11 @@ use super::{
     ports::PortPool,
     pulse::Pulse,
     rtp,
-    setup::{ExpectedAudio, MediaPorts, RtpPort},
+    setup::{ExpectedAudio, MediaPorts, RtpPort, WebSocketPort},
 };
 use crate::{audio::Format, config::MediaConfig};
 use bytes::BytesMut;
+use reqwest::Url;
 use std::{
     collections::HashMap,
     io,
@@ -81,6 +84,8 @@ pub struct OpenMedia {
     pub expected: usize,
     /// UDP ports in use.
     pub rtp_ports: usize,
+    /// WebSocket connections that are a call's leg, or are about to be.
+    pub websocket_legs: usize,
 }
 
 struct Shared {
@@ -91,6 +96,7 @@ struct Shared {
     /// Connections that have not said their UUID.
     unidentified: Arc<AtomicUsize>,
     open_legs: Arc<AtomicUsize>,
+    open_websockets: Arc<AtomicUsize>,
     /// The last accept worked.
     accepting: AtomicBool,
 }
@@ -124,6 +130,7 @@ impl MediaHub {
             accepting: AtomicBool::new(true),
             unidentified: Arc::default(),
             open_legs: Arc::default(),
+            open_websockets: Arc::default(),
         });
         let token = CancellationToken::new();
         tokio::spawn(token.clone().run_until_cancelled_owned(accept(listener, shared.clone(), token.clone())));
@@ -161,6 +168,12 @@ impl MediaHub {
         Ok(BoundRtp { socket, lease, format, pulse, counters })
     }
 
+    /// A leg that will be a WebSocket to Asterisk.
+    pub fn websocket(&self, format: Format) -> Unconnected {
+        let Shared { counters, open_websockets, .. } = &*self.shared;
+        Unconnected { format, counters: Arc::clone(counters), open: Tally::new(open_websockets) }
+    }
+
     /// What would keep the next call from being heard, if anything.
     pub fn trouble(&self) -> Option<&'static str> {
         if !self.shared.accepting.load(Relaxed) {
@@ -178,6 +191,7 @@ impl MediaHub {
             unidentified: self.shared.unidentified.load(Relaxed),
             expected: self.shared.expected().len(),
             rtp_ports: self.ports.leased(),
+            websocket_legs: self.shared.open_websockets.load(Relaxed),
         }
     }
 
@@ -217,6 +231,7 @@ impl MediaPorts for MediaHub {
     type Leg = MediaLeg;
     type Expected = Expected;
     type Rtp = BoundRtp;
+    type WebSocket = Unconnected;
 
     fn expect_audiosocket(&self, id: Uuid, format: Format) -> Expected {
         Self::expect_audiosocket(self, id, format)
@@ -224,6 +239,10 @@ impl MediaPorts for MediaHub {
 
     fn bind_rtp(&self, format: Format) -> Option<BoundRtp> {
         Self::bind_rtp(self, format).inspect_err(|error| tracing::warn!(%error, "no local port for the media")).ok()
+    }
+
+    fn websocket(&self, format: Format) -> Unconnected {
+        Self::websocket(self, format)
     }
 }
 
@@ -244,6 +263,14 @@ impl RtpPort for BoundRtp {
 
     fn open(self, peer: SocketAddr) -> MediaLeg {
         Self::open(self, peer)
+    }
+}
+
+impl WebSocketPort for Unconnected {
+    type Leg = MediaLeg;
+
+    async fn connect(self, url: Url, channel: String, within: Duration) -> Option<MediaLeg> {
+        Self::connect(self, &url, &channel, within).await
     }
 }
 

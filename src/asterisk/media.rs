@@ -7,7 +7,8 @@ use bytes::Bytes;
 ///
 /// Until the first [`MediaSender::play`] the leg sends silence by itself every 20 ms; from then on
 /// the call core's clock paces it, one frame per tick. A core that pauses for more than 60 ms is
-/// stood in for with silence again, since an AudioSocket channel that hears nothing can go deaf.
+/// stood in for with silence again, since an AudioSocket channel that hears nothing can go deaf. A
+/// WebSocket needs neither: there Asterisk makes the silence.
 ///
 /// Dropping the leg closes its socket at once; see [`MediaLeg::hang_up`] for the polite way.
 pub struct MediaLeg {
@@ -33,6 +34,7 @@ pub enum MediaEvent {
 pub enum MediaEvents {
     AudioSocket(super::audiosocket::Receiver),
     Rtp(super::rtp::Receiver),
+    WebSocket(super::websocket::Receiver),
 }
 
 impl MediaEvents {
@@ -41,6 +43,7 @@ impl MediaEvents {
         match self {
             Self::AudioSocket(receiver) => receiver.next().await,
             Self::Rtp(receiver) => Some(receiver.next().await),
+            Self::WebSocket(receiver) => receiver.next().await,
         }
     }
 }
@@ -49,6 +52,7 @@ impl MediaEvents {
 pub enum MediaSender {
     AudioSocket(super::audiosocket::Sender),
     Rtp(super::rtp::Sender),
+    WebSocket(super::websocket::Sender),
 }
 
 impl MediaSender {
@@ -59,27 +63,35 @@ impl MediaSender {
         match self {
             Self::AudioSocket(sender) => sender.play(frame),
             Self::Rtp(sender) => sender.play(frame),
+            Self::WebSocket(sender) => sender.play(frame),
+        }
+    }
+
+    /// Has thrown away what was played and is not heard yet. Only a WebSocket has a buffer to hold any.
+    pub fn flush(&mut self) {
+        if let Self::WebSocket(sender) = self {
+            sender.flush();
         }
     }
 }
 
 impl MediaLeg {
     /// Ends the leg so that a dialplan which waits in `AudioSocket()` hangs up: Asterisk ends the
-    /// caller's channel when the connection is reset, and only then. RTP just closes.
+    /// caller's channel when the connection is reset, and only then. The others just close.
     pub fn reset(self) {
         match self.sender {
             MediaSender::AudioSocket(sender) => sender.reset(),
-            MediaSender::Rtp(_) => {}
+            MediaSender::Rtp(_) | MediaSender::WebSocket(_) => {}
         }
     }
 
     /// Ends the leg so that a dialplan which waits in `AudioSocket()` goes on: a hang-up frame, no
     /// more writing, then reading until Asterisk closes, for a second at most. A plain close would
-    /// end the caller's channel whenever Asterisk happens to be writing. RTP just closes.
+    /// end the caller's channel whenever Asterisk happens to be writing. The others just close.
     pub async fn hang_up(self) {
         match self.sender {
             MediaSender::AudioSocket(sender) => sender.hang_up(self.events).await,
-            MediaSender::Rtp(_) => {}
+            MediaSender::Rtp(_) | MediaSender::WebSocket(_) => {}
         }
     }
 }

@@ -4,7 +4,8 @@
 //! - [`setup`]: answer → media → bridge; [`leg`]: what stands then, and its undoing
 //! - [`probe`]: calls of our own, to hear whether sound passes
 //! - [`dial`]: ringing others for a caller; [`extension_status`]: a tool that asks whether they are free
-//! - [`media`]: what every media leg offers; [`audiosocket`], [`rtp`]: the legs; [`hub`]: where legs come from
+//! - [`media`]: what every media leg offers; [`audiosocket`], [`rtp`], [`websocket`]: the legs; [`hub`]: where
+//!   legs come from
 
 pub mod ari;
 pub mod audiosocket;
@@ -20,6 +21,7 @@ pub mod probe;
 mod pulse;
 pub mod rtp;
 pub mod setup;
+pub mod websocket;
 
 #[cfg(test)]
 mod fake;

@@ -14,7 +14,7 @@ use super::{
     ari::{AriClient, AriConfigError, AriCounters, AriError, CONNECT_MAX},
     counters::MediaCounters,
     events::{AriState, Arrival, EventSocket, Loss, Timing},
-    hub::{BoundRtp, Expected, MediaHub},
+    hub::MediaHub,
     leg::Ending,
     media::MediaLeg,
     setup::{MEDIA_CONNECT_MAX, MEDIA_START_MAX, Plan, Port, SetupError, Wish, set_up},
@@ -142,7 +142,7 @@ impl Probe {
         let failed = |step| move || ProbeError::Step(step, None);
         let plan = Plan::new(CallId::random(), true, choice, &self.media);
         let far = Plan { call: CallId::random(), ..plan.clone() };
-        let port = Port::<Expected, BoundRtp>::reserve(&self.hub, &far).ok_or_else(failed(SetupStep::MediaSocket))?;
+        let port = Port::<MediaHub>::reserve(&self.hub, &far).ok_or_else(failed(SetupStep::MediaSocket))?;
         let channel = format!("{}-caller-{}", self.ari.names().app(), far.call);
         let caller = Caller { ari: self.ari.clone(), channel: channel.clone() };
         let made = self.ari.external_media(channel.clone(), &port.wire(&far), choice.format).await;
@@ -156,7 +156,7 @@ impl Probe {
             }
         });
         let arrival = arrival.await.ok_or_else(failed(SetupStep::MediaChannel))?;
-        let connecting = within(MEDIA_CONNECT_MAX + CONNECT_MAX, port.open(made.rtp_peer));
+        let connecting = within(MEDIA_CONNECT_MAX + CONNECT_MAX, port.open(&self.ari, made));
         let phone = connecting.await.ok_or_else(failed(SetupStep::MediaConnect))?;
         let (_wish, wish) = watch::channel(Wish::Answer);
         match set_up(&self.ari, &self.hub, arrival.registration, plan, wish).await {

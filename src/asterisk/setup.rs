@@ -7,7 +7,7 @@
 //! of it is left.
 
 use super::{
-    ari::{AriClient, AriError, MediaWire},
+    ari::{AriClient, AriError, MediaChannel, MediaWire},
     events::Registration,
     leg::{self, AriLeg, Ending},
 };
@@ -17,6 +17,7 @@ use crate::{
     config::{AudioChoice, MediaConfig, Transport},
     facts::CallId,
 };
+use reqwest::Url;
 use std::{future::Future, net::SocketAddr, time::Duration};
 use tokio::{
     sync::{oneshot, watch},
@@ -27,18 +28,19 @@ use uuid::Uuid;
 
 /// The media channel enters Stasis about a millisecond after it was made.
 pub const MEDIA_START_MAX: Duration = Duration::from_secs(2);
-/// Asterisk connects an AudioSocket while it makes the channel.
+/// Asterisk connects an AudioSocket while it makes the channel, and answers a WebSocket at once.
 pub const MEDIA_CONNECT_MAX: Duration = Duration::from_secs(2);
 /// A request that failed because the caller hung up may be answered a moment before the event that
 /// says so.
 const CALLER_LEAVES_MAX: Duration = Duration::from_millis(50);
 
 /// The local ends of audio paths.
-pub trait MediaPorts {
+pub trait MediaPorts: 'static {
     /// An open audio path. Dropping it closes its socket.
     type Leg: Send + 'static;
     type Expected: ExpectedAudio<Leg = Self::Leg>;
     type Rtp: RtpPort<Leg = Self::Leg>;
+    type WebSocket: WebSocketPort<Leg = Self::Leg>;
 
     /// Takes the AudioSocket connection that names itself by `id`, from now until the returned
     /// guard is dropped.
@@ -46,6 +48,9 @@ pub trait MediaPorts {
 
     /// A bound local port; `None` when all are taken.
     fn bind_rtp(&self, format: Format) -> Option<Self::Rtp>;
+
+    /// A connection to be made.
+    fn websocket(&self, format: Format) -> Self::WebSocket;
 }
 
 pub trait ExpectedAudio: Send + 'static {
@@ -63,6 +68,13 @@ pub trait RtpPort: Send + 'static {
     fn open(self, peer: SocketAddr) -> Self::Leg;
 }
 
+pub trait WebSocketPort: Send + 'static {
+    type Leg;
+
+    /// The connection that carries the audio of `channel`, or `None` when it did not come about within `within`.
+    fn connect(self, url: Url, channel: String, within: Duration) -> impl Future<Output = Option<Self::Leg>> + Send;
+}
+
 /// What a call needs to know to be set up.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -71,7 +83,7 @@ pub struct Plan {
     pub answered: bool,
     pub format: Format,
     pub transport: Transport,
-    /// The address (RTP) or `host:port` (AudioSocket) that Asterisk is told.
+    /// The address (RTP) or `host:port` (AudioSocket) that Asterisk is told; nothing for a WebSocket, which goes to Asterisk.
     pub advertise: String,
 }
 
@@ -80,6 +92,7 @@ impl Plan {
         let advertise = match choice.transport {
             Transport::AudioSocket => media.audiosocket.advertise.clone(),
             Transport::Rtp => media.rtp.advertise.clone(),
+            Transport::WebSocket => String::new(),
         };
         Self { call, answered, format: choice.format, transport: choice.transport, advertise }
     }
@@ -122,7 +135,7 @@ pub async fn set_up<M: MediaPorts>(
     plan: Plan,
     wish: watch::Receiver<Wish>,
 ) -> Result<(AriLeg, M::Leg), SetupError> {
-    let port = Port::reserve(media, &plan).ok_or(SetupError::Failed(SetupStep::MediaSocket))?;
+    let port = Port::<M>::reserve(media, &plan).ok_or(SetupError::Failed(SetupStep::MediaSocket))?;
     // In a task of its own, as a request that was sent cannot be called back: were this future
     // dropped between sending and answer, the undoing could overtake the doing.
     let (result, receiver) = oneshot::channel();
@@ -134,20 +147,19 @@ pub async fn set_up<M: MediaPorts>(
 }
 
 /// A local end of an audio path, reserved and not yet connected.
-pub(super) enum Port<E, R> {
-    AudioSocket(E),
-    Rtp(R),
+pub(super) enum Port<M: MediaPorts> {
+    AudioSocket(M::Expected),
+    Rtp(M::Rtp),
+    WebSocket(M::WebSocket),
 }
 
-impl<L, E: ExpectedAudio<Leg = L>, R: RtpPort<Leg = L>> Port<E, R> {
+impl<M: MediaPorts> Port<M> {
     /// `None`: every port is taken.
-    pub(super) fn reserve<M>(media: &M, plan: &Plan) -> Option<Self>
-    where
-        M: MediaPorts<Leg = L, Expected = E, Rtp = R>,
-    {
+    pub(super) fn reserve(media: &M, plan: &Plan) -> Option<Self> {
         match plan.transport {
             Transport::AudioSocket => Some(Self::AudioSocket(media.expect_audiosocket(plan.call.0, plan.format))),
             Transport::Rtp => media.bind_rtp(plan.format).map(Self::Rtp),
+            Transport::WebSocket => Some(Self::WebSocket(media.websocket(plan.format))),
         }
     }
 
@@ -155,14 +167,20 @@ impl<L, E: ExpectedAudio<Leg = L>, R: RtpPort<Leg = L>> Port<E, R> {
         match self {
             Self::AudioSocket(_) => MediaWire::AudioSocket { host: plan.advertise.clone(), id: plan.call.0 },
             Self::Rtp(port) => MediaWire::Rtp { host: host_and_port(&plan.advertise, port.local_port()) },
+            Self::WebSocket(_) => MediaWire::WebSocket,
         }
     }
 
-    pub(super) async fn open(self, peer: Option<SocketAddr>) -> Option<L> {
+    /// The open path to a channel that Asterisk has made.
+    pub(super) async fn open(self, ari: &AriClient, made: MediaChannel) -> Option<M::Leg> {
         match self {
             Self::AudioSocket(expected) => expected.leg(MEDIA_CONNECT_MAX).await,
             // Asterisk sends only once the caller does, so an address cannot be waited for.
-            Self::Rtp(port) => peer.map(|peer| port.open(peer)),
+            Self::Rtp(port) => made.rtp_peer.map(|peer| port.open(peer)),
+            Self::WebSocket(port) => {
+                let url = ari.media_endpoint(&made.connection?);
+                port.connect(url, made.id, MEDIA_CONNECT_MAX).await
+            }
         }
     }
 }
@@ -191,12 +209,7 @@ enum Stop {
 type Outcome<L> = Result<(AriLeg, L), SetupError>;
 
 impl Setup {
-    async fn run<L, E, R>(mut self, port: Port<E, R>, result: oneshot::Sender<Outcome<L>>)
-    where
-        L: Send,
-        E: ExpectedAudio<Leg = L>,
-        R: RtpPort<Leg = L>,
-    {
+    async fn run<M: MediaPorts>(mut self, port: Port<M>, result: oneshot::Sender<Outcome<M::Leg>>) {
         let stop = match self.steps(port).await {
             Ok(media) => {
                 let ending = self.ending();
@@ -236,11 +249,7 @@ impl Setup {
 
     /// The steps in order. The local end is dropped before this returns an error, and with it an
     /// AudioSocket connection, so that the media channel can be deleted.
-    async fn steps<L, E, R>(&mut self, port: Port<E, R>) -> Result<L, Stop>
-    where
-        E: ExpectedAudio<Leg = L>,
-        R: RtpPort<Leg = L>,
-    {
+    async fn steps<M: MediaPorts>(&mut self, port: Port<M>) -> Result<M::Leg, Stop> {
         let (ari, plan) = (&self.ari, &self.plan);
         let media_id = ari.names().media_channel(plan.call);
         self.registration.expect_media(&media_id);
@@ -263,7 +272,7 @@ impl Setup {
             let here = timeout(MEDIA_START_MAX, self.registration.media_here()).await;
             if matches!(here, Ok(Ok(()))) { Ok(()) } else { Err(Stop::Failed(SetupStep::MediaChannel, None)) }
         };
-        let connected = async { port.open(media.rtp_peer).await.ok_or(Stop::Failed(SetupStep::MediaConnect, None)) };
+        let connected = async { port.open(ari, media).await.ok_or(Stop::Failed(SetupStep::MediaConnect, None)) };
         let ready = async { futures_util::future::try_join(here, connected).await.map(|((), media)| media) };
         let media = self.unless_over(ready).await?;
         if !plan.answered {

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum LegCommand {
-    /// One 20 ms frame for the caller. It leaves at once: neither AudioSocket nor RTP has a buffer
-    /// in Asterisk, so what was sent is what is heard.
+    /// One 20 ms frame for the caller. It leaves at once, and what was sent is what is heard: neither
+    /// AudioSocket nor RTP has a buffer in Asterisk, and a WebSocket's is kept at a frame or two.
     Play(Bytes),
+    /// What was played so far is not wanted any more: whatever a buffer still holds of it is thrown away.
+    Flush,
     /// The agent has something to say: answer the caller, who hears ringing so far.
     Answer,
     /// End the caller's channel.

@@ -353,7 +353,7 @@ impl CallMachine {
         out.push(Output::Note(Note::TransferFailed(fault)));
         // Whatever was left to be said was meant for somebody who is on the way out.
         self.track.stop_ringing();
-        let (interrupted, _) = self.track.cut(self.response.as_ref().map(|response| &response.id), now);
+        let (interrupted, _) = self.track.cut(self.response.as_ref().map(|response| &response.id), now, out);
         self.tell_interrupted(interrupted, true, out);
         let lost = self.lost_untold.take();
         // Without slots there is no path any more on which anybody could be heard.
@@ -408,7 +408,7 @@ impl CallMachine {
                 }
             }
             Timer::CallMax => {
-                let (interrupted, _) = self.track.cut(self.response.as_ref().map(|response| &response.id), now);
+                let (interrupted, _) = self.track.cut(self.response.as_ref().map(|response| &response.id), now, out);
                 self.tell_interrupted(interrupted, true, out);
                 self.leave(Departure::HangUp(EndReason::CallTooLong), now);
                 // Nobody may keep the call alive by talking on.

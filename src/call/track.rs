@@ -165,18 +165,32 @@ impl Track {
     }
 
     /// The caller takes the floor from an agent who may be speaking.
-    pub fn caller_speaks(&mut self, active: Option<&ResponseId>, now: Instant) -> (Interrupted, Vec<ClipHeard>) {
+    pub fn caller_speaks(
+        &mut self,
+        active: Option<&ResponseId>,
+        now: Instant,
+        out: &mut Vec<Output>,
+    ) -> (Interrupted, Vec<ClipHeard>) {
         self.floor = Floor::Caller;
-        self.cut(active, now)
+        self.cut(active, now, out)
     }
 
     /// Cuts off whatever is being said, but for what is protected.
-    pub fn cut(&mut self, active: Option<&ResponseId>, now: Instant) -> (Interrupted, Vec<ClipHeard>) {
+    pub fn cut(
+        &mut self,
+        active: Option<&ResponseId>,
+        now: Instant,
+        out: &mut Vec<Output>,
+    ) -> (Interrupted, Vec<ClipHeard>) {
         self.loudness = Loudness::Full;
         let interrupted = self.playout.interrupt(active);
         let clips = self.clips.interrupt(self.format);
         if !interrupted.cuts.is_empty() || !clips.is_empty() {
             self.interrupted = Some(now);
+            // What is protected is heard on, and to its end.
+            if self.clips.is_empty() {
+                out.push(Output::ToLeg(LegCommand::Flush));
+            }
         }
         (interrupted, clips)
     }

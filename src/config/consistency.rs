@@ -173,13 +173,14 @@ impl Check<'_> {
         const HINT: &str = "add the section asterisk";
 
         let config = self.config;
-        if config.media.default.transport == Transport::Rtp {
+        // AudioSocket alone is a door of its own.
+        if config.media.default.transport != Transport::AudioSocket {
             let path = Path::default().key("media").key("default");
             self.problem(&path, format!("{} needs ARI", config.media.default), HINT);
         }
         for (name, context) in &config.contexts {
             let path = Path::default().key("contexts").key(name);
-            if let Some(audio) = context.audio.filter(|audio| audio.transport == Transport::Rtp) {
+            if let Some(audio) = context.audio.filter(|audio| audio.transport != Transport::AudioSocket) {
                 self.problem(&path.key("audio"), format!("{audio} needs ARI"), HINT);
             }
             for tool in NEEDS_ARI {

@@ -199,6 +199,7 @@ pub struct AudioChoice {
 pub enum Transport {
     AudioSocket,
     Rtp,
+    WebSocket,
 }
 
 #[derive(Debug, Clone)]

@@ -115,7 +115,8 @@ pub(super) struct Asterisk {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Media {
-    /// Transport and format for contexts and calls that name none. `AI_AUDIO` overrides it per call.
+    /// Transport and format for contexts and calls that name none. `AI_AUDIO` overrides it per call. A WebSocket goes to
+    /// Asterisk's HTTP server, at `asterisk.url`: there is nothing else to set.
     #[schemars(extend("default" = defaults::AUDIO))]
     pub default: Option<AudioText>,
     /// What a caller hears while a destination's telephones ring: `etsi`, 425 Hz once in five seconds,

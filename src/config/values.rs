@@ -5,7 +5,7 @@ use crate::audio::{Encoding, Format, RingTone};
 use std::{fmt, net::SocketAddr, ops::RangeInclusive, str::FromStr, time::Duration};
 
 /// Every [`AudioChoice`] as it is written.
-pub(super) const AUDIO_CHOICES: [&str; 7] = [
+pub(super) const AUDIO_CHOICES: [&str; 13] = [
     "audiosocket/slin",
     "audiosocket/slin16",
     "audiosocket/slin24",
@@ -13,6 +13,12 @@ pub(super) const AUDIO_CHOICES: [&str; 7] = [
     "rtp/ulaw",
     "rtp/alaw",
     "rtp/slin16",
+    "websocket/slin",
+    "websocket/slin16",
+    "websocket/slin24",
+    "websocket/slin48",
+    "websocket/ulaw",
+    "websocket/alaw",
 ];
 
 /// Every ringing tone as it is written.
@@ -26,6 +32,7 @@ impl Transport {
         match self {
             Self::AudioSocket => "audiosocket",
             Self::Rtp => "rtp",
+            Self::WebSocket => "websocket",
         }
     }
 }
@@ -44,7 +51,8 @@ impl FromStr for AudioChoice {
     type Err = UnknownAudio;
 
     /// `transport/format`, as in `media.default` and in the channel variable `AI_AUDIO`. AudioSocket
-    /// carries linear audio only; RTP what Asterisk understands of us: G.711, and G.722 for a leg of 16 kHz.
+    /// carries linear audio only; RTP what Asterisk understands of us: G.711, and G.722 for a leg of 16 kHz; a WebSocket carries
+    /// linear audio and G.711.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parse = || {
             let (transport, format) = text.split_once('/')?;
@@ -52,6 +60,7 @@ impl FromStr for AudioChoice {
             let transport = match (transport, format.encoding, format.rate) {
                 ("audiosocket", Encoding::Linear, 8_000 | 16_000 | 24_000 | 48_000) => Transport::AudioSocket,
                 ("rtp", Encoding::Mulaw | Encoding::Alaw, _) | ("rtp", Encoding::Linear, 16_000) => Transport::Rtp,
+                ("websocket", ..) => Transport::WebSocket,
                 _ => return None,
             };
             Some(Self { transport, format })
@@ -137,7 +146,9 @@ mod tests {
 
     #[test]
     fn a_transport_refuses_formats_it_does_not_carry() {
-        for text in ["audiosocket/ulaw", "rtp/slin", "audiosocket/slin12", "rtp", "", "rtp/opus", "RTP/ulaw", "slin"] {
+        let others = ["websocket/slin12", "websocket/opus", "websocket"];
+        let known = ["audiosocket/ulaw", "rtp/slin", "audiosocket/slin12", "rtp", "", "rtp/opus", "RTP/ulaw", "slin"];
+        for text in known.into_iter().chain(others) {
             let error = text.parse::<AudioChoice>().unwrap_err().to_string();
             assert!(error.ends_with(&format!("there are: {}", AUDIO_CHOICES.join(", "))), "{error}");
         }

@@ -29,15 +29,6 @@ const QUICK: Duration = Duration::from_millis(150);
 /// What the shipped examples of a dialplan call the place that leads to offhook.
 const EXAMPLES: [(&str, &str); 2] = [("offhook", "7000"), ("offhook-default", "s")];
 
-/// As the configuration writes it.
-pub(super) fn name(choice: AudioChoice) -> String {
-    let transport = match choice.transport {
-        Transport::AudioSocket => "audiosocket",
-        Transport::Rtp => "rtp",
-    };
-    format!("{transport}/{}", choice.format)
-}
-
 pub(super) async fn examine(
     config: &Config,
     asterisk: &AsteriskConfig,
@@ -52,23 +43,20 @@ pub(super) async fn examine(
         }
     };
     let (mut findings, mut places) = (Vec::new(), None);
-    for (choice, used) in all(config) {
+    for (choice, used) in all(config, modules) {
         let absent: Vec<_> = modules_of(choice).into_iter().filter(|module| !modules.contains(*module)).collect();
         // An Asterisk that does not tell its modules is tried.
         if !modules.is_empty() && !absent.is_empty() {
-            let says = format!("{}: no test call, since Asterisk has no {}", name(choice), absent.join(", "));
-            let found = Finding::problem(
-                AREA,
-                says,
-                format!("load the module, or use another transport than {}", name(choice)),
-            );
+            let says = format!("{choice}: no test call, since Asterisk has no {}", absent.join(", "));
+            let found =
+                Finding::problem(AREA, says, format!("load the module, or use another transport than {choice}"));
             findings.push(if used { found } else { found.mild() });
             continue;
         }
         let calling = timeout(CALL_MAX, one(&mut probe, choice, config, &mut places));
         let Some(tried) = stop.run_until_cancelled(calling).await else { break };
         let found = tried.unwrap_or_else(|_| {
-            let says = format!("{}: the test call was not over within {} s", name(choice), CALL_MAX.as_secs());
+            let says = format!("{choice}: the test call was not over within {} s", CALL_MAX.as_secs());
             Finding::problem(AREA, says, "is Asterisk overloaded? `asterisk -rx 'core show channels'`")
         });
         findings.push(if used { found } else { found.mild() });
@@ -82,11 +70,19 @@ pub(super) async fn examine(
 }
 
 /// What is configured, and the transports that are not, which AI_AUDIO may still choose.
-fn all(config: &Config) -> Vec<(AudioChoice, bool)> {
+fn all(config: &Config, modules: &BTreeSet<String>) -> Vec<(AudioChoice, bool)> {
     let mut choices: Vec<_> = audio_choices(config).into_iter().map(|choice| (choice, true)).collect();
-    for (transport, format) in [(Transport::AudioSocket, Format::SLIN8), (Transport::Rtp, Format::ULAW)] {
-        if choices.iter().all(|(choice, _)| choice.transport != transport) {
-            choices.push((AudioChoice { transport, format }, false));
+    let others = [
+        (Transport::AudioSocket, Format::SLIN8),
+        (Transport::Rtp, Format::ULAW),
+        (Transport::WebSocket, Format::SLIN16),
+    ];
+    for (transport, format) in others {
+        let choice = AudioChoice { transport, format };
+        // An Asterisk before 22.8 has no such transport, and nothing is wrong with it for that.
+        let unknown = transport == Transport::WebSocket && !modules.contains("chan_websocket");
+        if !unknown && choices.iter().all(|(known, _)| known.transport != transport) {
+            choices.push((choice, false));
         }
     }
     choices
@@ -97,6 +93,9 @@ async fn one(probe: &mut Probe, choice: AudioChoice, config: &Config, places: &m
     let advertise = match choice.transport {
         Transport::AudioSocket => probe.audiosocket().to_owned(),
         Transport::Rtp => config.media.rtp.advertise.clone(),
+        Transport::WebSocket => {
+            format!("the WebSocket at {}/media", config.asterisk.as_ref().map_or("", |asterisk| &asterisk.url))
+        }
     };
     let mut call = match probe.call(choice).await {
         Ok(call) => call,
@@ -111,9 +110,7 @@ async fn one(probe: &mut Probe, choice: AudioChoice, config: &Config, places: &m
 }
 
 fn judge(choice: AudioChoice, advertise: &str, own_port: bool, sound: &Sound) -> Finding {
-    let name = name(choice);
-    let setting = setting(choice.transport);
-    let firewall = firewall(choice.transport, own_port);
+    let name = choice;
     match (sound.heard.delay, sound.spoken.delay) {
         (Some(there), Some(back)) => {
             let (round, share) = (there + back, sound.heard.share.min(sound.spoken.share));
@@ -140,19 +137,24 @@ fn judge(choice: AudioChoice, advertise: &str, own_port: bool, sound: &Sound) ->
         (None, _) => Finding::problem(
             AREA,
             format!("{name}: a test call stands, but nothing that Asterisk sends to {advertise} arrives"),
-            format!("{setting} must be an address at which Asterisk reaches this machine{firewall}"),
+            unreached(choice.transport, own_port),
         ),
         (Some(_), None) => Finding::problem(
             AREA,
             format!("{name}: a test call stands, but nothing that is sent to Asterisk is heard"),
-            format!("let this machine reach Asterisk's ports (rtp.conf: rtpstart to rtpend){firewall}"),
+            match choice.transport {
+                Transport::WebSocket => "see Asterisk's log of this moment".to_owned(),
+                transport => {
+                    let firewall = firewall(transport, own_port);
+                    format!("let this machine reach Asterisk's ports (rtp.conf: rtpstart to rtpend){firewall}")
+                }
+            },
         ),
     }
 }
 
 fn failure(choice: AudioChoice, advertise: &str, own_port: bool, error: &ProbeError) -> Finding {
-    let name = name(choice);
-    let (setting, firewall) = (setting(choice.transport), firewall(choice.transport, own_port));
+    let name = choice;
     let (says, remedy) = match error {
         ProbeError::Step(_, Some(error)) if error.fault == Fault::Unauthorized => (
             format!("{name}: the ARI user may look, but not act"),
@@ -165,7 +167,7 @@ fn failure(choice: AudioChoice, advertise: &str, own_port: bool, error: &ProbeEr
             let said = said.as_ref().map(|error| format!(" ({})", error.fault)).unwrap_or_default();
             (
                 format!("{name}: Asterisk opens no audio path to {advertise}{said}"),
-                format!("{setting} must be an address at which Asterisk reaches this machine{firewall}"),
+                unreached(choice.transport, own_port),
             )
         }
         ProbeError::Step(step, said) => {
@@ -180,11 +182,19 @@ fn failure(choice: AudioChoice, advertise: &str, own_port: bool, error: &ProbeEr
     Finding::problem(AREA, says, remedy)
 }
 
-const fn setting(transport: Transport) -> &'static str {
-    match transport {
+/// What to do where Asterisk and we do not come together.
+fn unreached(transport: Transport, own_port: bool) -> String {
+    let setting = match transport {
         Transport::AudioSocket => "media.audiosocket.advertise (or .bind)",
         Transport::Rtp => "media.rtp.advertise (or .bind)",
-    }
+        Transport::WebSocket => {
+            return "asterisk.url must lead to Asterisk, or to a proxy that passes /media on like /ari, and Asterisk must be 22.8 \
+                    or later (or 20.18, 23.2)"
+                .into();
+        }
+    };
+    let firewall = firewall(transport, own_port);
+    format!("{setting} must be an address at which Asterisk reaches this machine{firewall}")
 }
 
 fn firewall(transport: Transport, own_port: bool) -> &'static str {
@@ -194,6 +204,7 @@ fn firewall(transport: Transport, own_port: bool) -> &'static str {
         }
         (Transport::AudioSocket, false) => ", and a firewall in between must let its port through (TCP)",
         (Transport::Rtp, _) => ", and a firewall in between must let media.rtp.ports through (UDP)",
+        (Transport::WebSocket, _) => "",
     }
 }
 

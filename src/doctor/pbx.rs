@@ -154,6 +154,7 @@ pub(super) fn modules_of(choice: AudioChoice) -> Vec<&'static str> {
     let transport: &[&str] = match choice.transport {
         Transport::AudioSocket => &["res_audiosocket", "chan_audiosocket"],
         Transport::Rtp => &["res_rtp_asterisk", "res_rtp_multicast", "chan_rtp"],
+        Transport::WebSocket => &["res_http_websocket", "res_websocket_client", "chan_websocket"],
     };
     transport.iter().chain(codecs).copied().collect()
 }
@@ -163,7 +164,7 @@ fn missing(config: &Config, modules: &BTreeSet<String>) -> Vec<Finding> {
     let mut needed: BTreeMap<&str, String> =
         ALWAYS.iter().map(|(module, purpose)| (*module, (*purpose).to_owned())).collect();
     for choice in audio_choices(config) {
-        let purpose = super::calls::name(choice);
+        let purpose = choice.to_string();
         needed.extend(modules_of(choice).into_iter().map(|module| (module, purpose.clone())));
     }
     if config.contexts.values().any(|context| context.audiosocket_id.is_some()) {

@@ -219,6 +219,7 @@ impl Line {
     pub fn command(&mut self, command: LegCommand) {
         match command {
             LegCommand::Play(frame) => drop(self.play(frame)),
+            LegCommand::Flush => self.media.iter_mut().for_each(|media| media.sender.flush()),
             // Who came by the dialplan is answered already.
             LegCommand::Answer => {
                 if let Control::SettingUp { wish, .. } = &self.control {

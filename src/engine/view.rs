@@ -101,6 +101,7 @@ impl EngineView for View {
             ("unidentified", open.unidentified),
             ("expected", open.expected),
             ("rtp_port", open.rtp_ports),
+            ("websocket_leg", open.websocket_legs),
         ];
         self.0.metrics.open(tasks, media);
         self.0.metrics.ready(self.readiness().checks().map(|(name, check)| (name, check.ok)));
@@ -211,6 +212,13 @@ impl EngineView for View {
         };
         let bind = format!("{} {first}–{last}", rtp.bind);
         let rtp = MediaView { transport: "rtp", bind, open: open.rtp_ports, most: Some(ports) };
+        // This one listens nowhere: it goes to Asterisk.
+        let websocket = shared.bound.asterisk.as_ref().map(|asterisk| MediaView {
+            transport: "websocket",
+            bind: format!("→ {}", asterisk.url),
+            open: open.websocket_legs,
+            most: None,
+        });
         SystemView {
             about: self.about(),
             readiness: self.readiness(),
@@ -222,7 +230,7 @@ impl EngineView for View {
                 Source::File(file) => Some(file.display().to_string()),
                 _ => None,
             },
-            media: vec![audiosocket, rtp],
+            media: [audiosocket, rtp].into_iter().chain(websocket).collect(),
         }
     }
 

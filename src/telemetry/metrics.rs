@@ -319,7 +319,7 @@ impl Metrics {
     }
 
     /// What is open now, asked for at each scrape.
-    pub fn open(&self, tasks: usize, media: [(&'static str, usize); 4]) {
+    pub fn open(&self, tasks: usize, media: [(&'static str, usize); 5]) {
         self.0.standing.open(tasks, media);
     }
 

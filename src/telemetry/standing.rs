@@ -10,7 +10,7 @@ const OPEN: Definition = Definition::labelled(
     "offhook_media_open",
     &["kind"],
     "What calls hold open: AudioSocket legs, connections that have not named their call, calls that wait for their \
-     connection, RTP ports.",
+     connection, RTP ports, WebSocket legs.",
 );
 const READY: Definition = Definition::labelled(
     "offhook_ready",
@@ -41,7 +41,7 @@ impl Standing {
         }
     }
 
-    pub(super) fn open(&self, tasks: usize, media: [(&'static str, usize); 4]) {
+    pub(super) fn open(&self, tasks: usize, media: [(&'static str, usize); 5]) {
         self.tasks.set(whole(tasks));
         for (kind, count) in media {
             self.open.with_label_values(&[kind]).set(whole(count));

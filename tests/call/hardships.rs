@@ -179,6 +179,18 @@ fn what_an_interruption_throws_away_is_counted() {
     assert!(stage.measures().contains(&Measure::Interrupted(4_000 * 8)));
 }
 
+/// A leg may hold a frame or two that left already.
+#[test]
+fn an_interruption_empties_what_holds_the_agents_words_once() {
+    let mut stage = Stage::answered(rules());
+    stage.reply("r1", 5_000).after(990);
+    assert_eq!(stage.flushes(), 0);
+    stage.agent(AgentEvent::CallerSpeechStarted { utterance: None }).after(500);
+    assert_eq!(stage.flushes(), 1);
+    stage.agent(AgentEvent::CallerSpeechStarted { utterance: None }).after(500);
+    assert_eq!(stage.flushes(), 1, "there is nothing to interrupt any more");
+}
+
 #[test]
 fn the_apology_is_no_answer_to_measure_the_agent_by() {
     let mut stage = Stage::answered(rules());

@@ -544,15 +544,20 @@ impl Stage {
             .filter_map(|(_, output)| if let Output::ToAgent(command) = output { Some(command) } else { None })
     }
 
+    /// What was asked of the leg besides sound.
     pub fn leg_commands(&self) -> Vec<&LegCommand> {
         self.seen
             .iter()
             .filter_map(|(_, output)| match output {
-                Output::ToLeg(LegCommand::Play(_)) => None,
+                Output::ToLeg(LegCommand::Play(_) | LegCommand::Flush) => None,
                 Output::ToLeg(command) => Some(command),
                 _ => None,
             })
             .collect()
+    }
+
+    pub fn flushes(&self) -> usize {
+        self.seen.iter().filter(|(_, output)| matches!(output, Output::ToLeg(LegCommand::Flush))).count()
     }
 
     pub fn notes(&self) -> Vec<&Note> {

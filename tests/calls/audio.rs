@@ -8,7 +8,8 @@ use crate::{
     },
 };
 
-const LEGS: [&str; 5] = ["audiosocket/slin", "audiosocket/slin16", "rtp/ulaw", "rtp/alaw", "rtp/slin16"];
+const LEGS: [&str; 6] =
+    ["audiosocket/slin", "audiosocket/slin16", "rtp/ulaw", "rtp/alaw", "rtp/slin16", "websocket/slin16"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn both_sides_hear_each_other_over_every_leg() {

@@ -28,6 +28,7 @@ mod telephony;
 mod tls;
 mod tools;
 mod walk_ins;
+mod websocket;
 
 use std::time::Duration;
 use support::{asterisk::Asterisk, asterisk::Options, offhook::Offhook, openai_server::OpenAiServer};

@@ -159,21 +159,32 @@ impl AriClient {
 
     /// The address of the events socket and the header that opens it.
     pub(super) fn events_endpoint(&self) -> (Url, HeaderValue) {
-        let mut url = self.url(&["events"]);
-        let scheme = if url.scheme() == "https" { "wss" } else { "ws" };
-        url.set_scheme(scheme).expect("http and ws are both special schemes, so either may become the other");
+        let mut url = self.socket(&["ari", "events"]);
         url.query_pairs_mut().append_pair("app", self.inner.names.app()).append_pair("subscribeAll", "false");
         (url, self.inner.authorization.clone())
     }
 
+    /// Where the audio of a media channel by WebSocket is, by the id that Asterisk gave the connection: beside `/ari`, at the
+    /// same server. The id is all that opens it.
+    pub(super) fn media_endpoint(&self, connection: &str) -> Url {
+        self.socket(&["media", connection])
+    }
+
+    fn socket(&self, path: &[&str]) -> Url {
+        let mut url = self.at(path);
+        let scheme = if url.scheme() == "https" { "wss" } else { "ws" };
+        url.set_scheme(scheme).expect("http and ws are both special schemes, so either may become the other");
+        url
+    }
+
     fn url(&self, path: &[&str]) -> Url {
+        self.at(&[&["ari"][..], path].concat())
+    }
+
+    fn at(&self, path: &[&str]) -> Url {
         let mut url = self.inner.base.clone();
         // `push` encodes: an id cannot leave its place in the path.
-        url.path_segments_mut()
-            .expect("`new` refuses addresses that cannot be a base")
-            .pop_if_empty()
-            .push("ari")
-            .extend(path);
+        url.path_segments_mut().expect("`new` refuses addresses that cannot be a base").pop_if_empty().extend(path);
         url
     }
 

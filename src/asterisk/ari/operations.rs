@@ -24,6 +24,8 @@ pub enum MediaWire {
     AudioSocket { host: String, id: Uuid },
     /// Asterisk sends packets to `host` (`address:port`).
     Rtp { host: String },
+    /// Asterisk waits for a connection at [`MediaChannel::connection`].
+    WebSocket,
 }
 
 /// A media channel Asterisk has made.
@@ -32,6 +34,8 @@ pub struct MediaChannel {
     pub id: String,
     /// Where Asterisk expects our packets (`UNICASTRTP_LOCAL_ADDRESS` and `_PORT`); RTP only.
     pub rtp_peer: Option<SocketAddr>,
+    /// What a WebSocket to this channel is asked for by (`MEDIA_WEBSOCKET_CONNECTION_ID`).
+    pub connection: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -201,6 +205,10 @@ impl AriClient {
             MediaWire::Rtp { host } => json!({
                 "external_host": host, "encapsulation": "rtp", "transport": "udp",
             }),
+            MediaWire::WebSocket => json!({
+                "external_host": "INCOMING", "encapsulation": "none", "transport": "websocket",
+                "connection_type": "server", "transport_data": "f(json)",
+            }),
         };
         if let (Value::Object(body), Value::Object(fields)) = (&mut body, fields) {
             body.extend(fields);
@@ -208,7 +216,8 @@ impl AriClient {
         let path = ["channels", "externalMedia"];
         let answer = self.request(Operation::CreateMedia, Request::post(&path).body(body)).await?;
         let answer: Answer = read(Operation::CreateMedia, &answer)?;
-        Ok(MediaChannel { id, rtp_peer: rtp_peer(&answer.channelvars) })
+        let connection = answer.channelvars.get("MEDIA_WEBSOCKET_CONNECTION_ID").and_then(Value::as_str);
+        Ok(MediaChannel { id, rtp_peer: rtp_peer(&answer.channelvars), connection: connection.map(str::to_owned) })
     }
 
     /// Calls an endpoint into our application, under an id of our own. Its `StasisStart` comes when it

@@ -55,6 +55,7 @@ impl MediaPorts for Ports {
     type Leg = Path;
     type Expected = Reserved;
     type Rtp = Reserved;
+    type WebSocket = Reserved;
 
     fn expect_audiosocket(&self, _: Uuid, _: Format) -> Reserved {
         self.reserve()
@@ -62,6 +63,10 @@ impl MediaPorts for Ports {
 
     fn bind_rtp(&self, _: Format) -> Option<Reserved> {
         self.open.then(|| self.reserve())
+    }
+
+    fn websocket(&self, _: Format) -> Reserved {
+        self.reserve()
     }
 }
 
@@ -83,6 +88,16 @@ impl RtpPort for Reserved {
     fn open(self, peer: SocketAddr) -> Path {
         assert_eq!(peer, "127.0.0.1:23456".parse().unwrap());
         self.0.path()
+    }
+}
+
+impl WebSocketPort for Reserved {
+    type Leg = Path;
+
+    async fn connect(self, url: Url, channel: String, _: Duration) -> Option<Path> {
+        assert!(url.as_str().starts_with("ws://127.0.0.1:") && url.path() == "/media/3f2a", "{url}");
+        assert!(channel.starts_with("offhook-media-"), "{channel}");
+        self.0.connects.then(|| self.0.path())
     }
 }
 
@@ -122,7 +137,7 @@ async fn standing(stage: &mut Stage, ports: &Ports) -> (AriLeg, Path, crate::ast
 /// T2, T6: in this order.
 #[tokio::test]
 async fn a_set_up_call_has_caller_and_media_in_one_bridge_and_leaves_nothing() {
-    for transport in [Transport::AudioSocket, Transport::Rtp] {
+    for transport in [Transport::AudioSocket, Transport::Rtp, Transport::WebSocket] {
         let mut stage = Stage::up().await;
         let ports = Ports::of(&stage);
         let arrival = stage.caller().await;

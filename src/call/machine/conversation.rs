@@ -232,7 +232,7 @@ impl CallMachine {
         self.await_the_turns_end(now);
         out.push(Output::Note(Note::CallerSpeaks));
         let active = self.response.as_ref().map(|response| &response.id);
-        let (interrupted, clips) = self.track.caller_speaks(active, now);
+        let (interrupted, clips) = self.track.caller_speaks(active, now, out);
         let cut = !interrupted.cuts.is_empty();
         let unheard = self.unheard(&interrupted);
         // The last second of a question can be missed; more is a question that was not heard.

@@ -59,7 +59,7 @@ impl CallMachine {
     /// Who presses a key has heard enough of the menu.
     fn on_menu_key(&mut self, digit: char, now: Instant, out: &mut Vec<Output>) {
         if !self.track.is_protected() {
-            let (interrupted, clips) = self.track.cut(self.response.as_ref().map(|response| &response.id), now);
+            let (interrupted, clips) = self.track.cut(self.response.as_ref().map(|response| &response.id), now, out);
             let unheard = self.unheard(&interrupted);
             self.tell_interrupted(interrupted, true, out);
             self.tell_clips_were_cut(clips, out);

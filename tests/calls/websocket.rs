@@ -1,0 +1,155 @@
+//! Calls whose audio goes by WebSocket: what is different there. `audio.rs` has what every leg does.
+
+use crate::{
+    AGENT_HZ, CALLER_HZ, SOON, agent, ms, pbx,
+    support::{
+        asterisk::{Asterisk, DESK_HZ, Options},
+        audio::{silence, tone},
+        offhook::{Offhook, Place},
+        phone::Phone,
+    },
+};
+
+const AUDIO: &str = "    audio: websocket/slin16\n";
+const AGENT_FOR_A_MINUTE: &str = "- tone: { hertz: 440, for: 60s }";
+const SENT: &str = "offhook_media_frames_sent_total{transport=\"websocket\"}";
+const DISCARDED: &str = "offhook_media_discarded_total";
+
+async fn dial(asterisk: &Asterisk) -> Phone {
+    Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await
+}
+
+/// Nothing of any call is left, on either side.
+async fn assert_clean(asterisk: &Asterisk, offhook: &Offhook) {
+    asterisk.wait_empty(SOON).await;
+    offhook.wait_active(0, SOON).await;
+    assert_eq!(offhook.metric("offhook_media_open").await, 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_sides_hear_each_other_in_every_format() {
+    for format in ["slin", "slin24", "slin48", "ulaw", "alaw"] {
+        let script = "- tone: { hertz: 440, for: 1s }\n- echo: 20s";
+        let (asterisk, offhook) = pbx(script, &format!("    audio: websocket/{format}\n")).await;
+        let says = silence(ms(2500)) + tone(CALLER_HZ, ms(1000)) + silence(ms(20_000));
+        let mut phone = Phone::call(asterisk.sip_port(), "7000", says).await;
+        phone.wait_to_hear(AGENT_HZ, ms(900), SOON).await;
+        phone.wait_to_hear(CALLER_HZ, ms(900), SOON).await;
+        phone.hang_up().await;
+        let heard = phone.heard();
+        for hz in [AGENT_HZ, CALLER_HZ] {
+            let spans = heard.spans_of(hz);
+            assert_eq!(spans.len(), 1, "{format}: {hz} Hz without a hole: {spans:?}");
+            assert!(spans[0].length().abs_diff(ms(1000)) <= ms(100), "{format}: {hz} Hz: {spans:?}");
+        }
+        assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up", "{format}");
+        assert!(offhook.metric(SENT).await >= 100.0, "{format}");
+        assert_eq!(offhook.metric(DISCARDED).await, 0.0, "{format}");
+        assert_clean(&asterisk, &offhook).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_agents_goodbye_is_heard_to_its_end_before_it_hangs_up() {
+    let script = "- tone: { hertz: 440, for: 1s }\n- call: { tool: hangup_call }\n- listen: {}";
+    let (asterisk, offhook) = pbx(script, AUDIO).await;
+    let mut phone = dial(&asterisk).await;
+    phone.wait_ended(SOON).await;
+    assert_eq!(offhook.wait_end_reason(SOON).await, "agent_hung_up");
+    let heard = phone.heard().time_of(AGENT_HZ);
+    assert!(heard >= ms(940), "of a second of tone: {heard:?}");
+    assert_clean(&asterisk, &offhook).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_is_transferred_and_the_leg_goes() {
+    let script = "- tone: { hertz: 440, for: 600ms }\n- call: { tool: transfer, arguments: { destination: desk } }\n\
+                  - listen: {}";
+    let (asterisk, offhook) = pbx(script, AUDIO).await;
+    let mut phone = dial(&asterisk).await;
+    phone.wait_to_hear(DESK_HZ, ms(500), SOON).await;
+    assert_eq!(offhook.wait_end_reason(SOON).await, "transferred");
+    let channels = asterisk.channels().await;
+    assert!(channels.iter().all(|channel| !channel.starts_with("WebSocket/")), "{channels:?}");
+    assert_eq!(offhook.metric("offhook_media_open").await, 0.0);
+    phone.hang_up().await;
+    assert_clean(&asterisk, &offhook).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_media_channel_asterisk_ends_is_over_and_leaves_nothing() {
+    let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, AUDIO).await;
+    let phone = dial(&asterisk).await;
+    phone.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
+    let channels = asterisk.channels().await;
+    let media = channels.iter().find(|channel| channel.starts_with("WebSocket/")).expect("a media channel");
+    asterisk.cli(&format!("channel request hangup {media}")).await;
+    assert_eq!(offhook.wait_end_reason(SOON).await, "media_lost");
+    drop(phone);
+    assert_eq!(offhook.metric("offhook_media_open").await, 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_asterisk_died_ends_at_once_and_the_next_one_is_fine() {
+    let (mut asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, AUDIO).await;
+    let phone = dial(&asterisk).await;
+    phone.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
+    asterisk.kill().await;
+    let ended = offhook.wait_ended(1, SOON).await;
+    assert_eq!(ended[0]["reason"]["class"], "asterisk");
+    offhook.wait_ready(false).await;
+    asterisk.start_again().await;
+    offhook.wait_ready(true).await;
+    let mut again = dial(&asterisk).await;
+    again.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
+    again.hang_up().await;
+    assert_clean(&asterisk, &offhook).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_an_engine_that_died_in_mid_call_asterisk_keeps_no_media_channel() {
+    let asterisk = Asterisk::start(Options::default()).await;
+    let place = Place::free();
+    let yaml = format!("{}{}", place.yaml(Some(&asterisk)), agent(AGENT_FOR_A_MINUTE, AUDIO));
+    let mut offhook = Offhook::start(place, &yaml).await;
+    offhook.wait_ready(true).await;
+    let mut phone = dial(&asterisk).await;
+    phone.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
+    offhook.signal("KILL").await;
+    offhook.wait_exit(SOON).await;
+    let until = tokio::time::Instant::now() + SOON;
+    while asterisk.channels().await.iter().any(|channel| channel.starts_with("WebSocket/")) {
+        assert!(tokio::time::Instant::now() < until, "its media channel is still there");
+    }
+    // The caller waits for the next engine, who sends them on.
+    phone.hang_up().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stall_of_the_engine_is_caught_up_with_in_the_next_silence() {
+    let script = "- tone: { hertz: 440, for: 2s }\n- pause: 3s\n- tone: { hertz: 440, for: 60s }";
+    let (asterisk, offhook) = pbx(script, AUDIO).await;
+    let mut phone = dial(&asterisk).await;
+    phone.wait_to_hear(AGENT_HZ, ms(500), SOON).await;
+    // Stopped for less than what a call gives up: the frames of that time follow in one burst, and Asterisk keeps them.
+    offhook.signal("STOP").await;
+    tokio::time::sleep(ms(300)).await;
+    offhook.signal("CONT").await;
+    phone.wait_to_hear(AGENT_HZ, ms(2_300), SOON).await;
+    let left_out = offhook.metric("offhook_media_discarded_total{cause=\"behind\"}").await;
+    assert!(left_out >= 2.0, "{left_out} silent frames were left out");
+    phone.hang_up().await;
+    assert_clean(&asterisk, &offhook).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_asterisk_without_the_module_lets_the_caller_go_on_in_the_dialplan() {
+    let asterisk = Asterisk::start(Options { without: vec!["chan_websocket"], ..Options::default() }).await;
+    let offhook = Offhook::attached(&asterisk, &agent(AGENT_FOR_A_MINUTE, AUDIO)).await;
+    let mut phone = dial(&asterisk).await;
+    phone.wait_to_hear(DESK_HZ, ms(300), SOON).await;
+    phone.hang_up().await;
+    let ended = offhook.wait_ended(1, SOON).await;
+    assert_eq!(ended[0]["reason"]["label"], "setup_media_channel", "{ended:?}");
+    assert_clean(&asterisk, &offhook).await;
+}
