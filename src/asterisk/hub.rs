@@ -159,6 +159,11 @@ impl MediaHub {
         Ok(BoundRtp { socket, lease, format, payload_type, pulse, counters })
     }
 
+    /// What the legs count.
+    pub fn counters(&self) -> &MediaCounters {
+        &self.shared.counters
+    }
+
     /// What would keep the next call from being heard, if anything.
     pub fn trouble(&self) -> Option<&'static str> {
         if !self.shared.accepting.load(Relaxed) {

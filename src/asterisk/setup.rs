@@ -320,4 +320,4 @@ impl Setup {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -14,7 +14,7 @@ pub use counters::AriCounters;
 pub(crate) use counters::{Orphan, Queue};
 pub use error::{AriError, Fault, Operation};
 pub use names::Names;
-pub use operations::{About, Application, BridgeInfo, ChannelInfo, MediaChannel, MediaWire, Originate};
+pub use operations::{About, Application, BridgeInfo, ChannelInfo, MediaChannel, MediaWire, Originate, RtpPackets};
 
 use crate::config::AsteriskConfig;
 use base64::{Engine, prelude::BASE64_STANDARD};

@@ -16,6 +16,7 @@ mod router;
 mod socket;
 
 pub use dialled::{Dialled, DialledCalls};
+pub(in crate::asterisk) use router::here;
 pub use router::{Arrival, CallEvents, ChannelEvent, EventRouter, Gone, Presence, Registration};
 pub use socket::EventSocket;
 
