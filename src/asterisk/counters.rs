@@ -2,7 +2,8 @@
 //! dashboard sees a zero and not a gap.
 
 use crate::config::Transport;
-use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
+use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry};
+use std::time::Duration;
 
 /// Audio that was thrown away, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -138,6 +139,91 @@ impl SocketFault {
     }
 }
 
+/// What is wrong with a call's audio path while the caller is still there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PathFault {
+    /// Its socket was closed by the other side, or broke.
+    Closed,
+    /// What came was not the protocol.
+    Broken,
+    /// Asterisk's media channel ended.
+    ChannelGone,
+    /// Asterisk hears the caller, and nothing of it arrives here.
+    Deaf,
+    /// Nothing arrives here, and of what is sent Asterisk passes nothing on.
+    Dead,
+}
+
+impl PathFault {
+    pub const ALL: [Self; 5] = [Self::Closed, Self::Broken, Self::ChannelGone, Self::Deaf, Self::Dead];
+
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Broken => "broken",
+            Self::ChannelGone => "channel_gone",
+            Self::Deaf => "deaf",
+            Self::Dead => "dead",
+        }
+    }
+}
+
+/// What became of an audio path that was to be replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RepairEnd {
+    Repaired,
+    Failed,
+    /// The call had used up its repairs.
+    Exhausted,
+    /// The call ended meanwhile.
+    GivenUp,
+}
+
+impl RepairEnd {
+    pub const ALL: [Self; 4] = [Self::Repaired, Self::Failed, Self::Exhausted, Self::GivenUp];
+
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Repaired => "repaired",
+            Self::Failed => "failed",
+            Self::Exhausted => "exhausted",
+            Self::GivenUp => "given_up",
+        }
+    }
+}
+
+/// What the first seconds of an audio path make suspect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Suspicion {
+    /// Loud, and no sound: bytes of another codec.
+    Noise,
+    /// Packets whose length is no packet time.
+    FrameSize,
+}
+
+impl Suspicion {
+    pub const ALL: [Self; 2] = [Self::Noise, Self::FrameSize];
+
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Noise => "noise",
+            Self::FrameSize => "frame_size",
+        }
+    }
+
+    /// For the operator, with the remedy.
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::Noise => {
+                "what arrives of the caller is noise, as another codec's bytes are: run `offhook media-test`, and let nothing                  between Asterisk and offhook change the audio"
+            }
+            Self::FrameSize => {
+                "audio arrives in packets of no usual length: is the leg's rate another than was asked for? `core show                  channel` tells its format"
+            }
+        }
+    }
+}
+
 /// One value serves all legs. Counters are resolved once: a frame costs one atomic addition and no
 /// look-up by label.
 pub struct MediaCounters {
@@ -149,6 +235,13 @@ pub struct MediaCounters {
     socket_faults: [IntCounter; SocketFault::ALL.len()],
     lost: IntCounter,
     concealed: IntCounter,
+    jitter: HistogramVec,
+    queue: HistogramVec,
+    drift: HistogramVec,
+    suspected: [IntCounter; Suspicion::ALL.len()],
+    faults: [IntCounter; PathFault::ALL.len()],
+    repairs: [IntCounter; RepairEnd::ALL.len()],
+    repaired_within: Histogram,
 }
 
 struct ByTransport {
@@ -209,7 +302,88 @@ impl MediaCounters {
             )?,
             lost,
             concealed,
+            jitter: by_transport(
+                registry,
+                "offhook_media_jitter_seconds",
+                "Jitter of callers' audio as it arrives, once a second for each leg (RFC 3550, section 6.4.1)",
+                &[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1],
+            )?,
+            queue: by_transport(
+                registry,
+                "offhook_media_queue_frames",
+                "Packets of a caller that had waited and came together, the most in each second",
+                &[1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 50.0],
+            )?,
+            drift: by_transport(
+                registry,
+                "offhook_media_drift_ppm",
+                "How far callers' clocks are from ours, in parts per million, for each minute or more without a pause",
+                &[10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1_000.0],
+            )?,
+            suspected: family(
+                registry,
+                "offhook_media_suspect_total",
+                "Legs whose first seconds make suspect that they are of another codec or rate",
+                "what",
+                Suspicion::ALL.map(Suspicion::label),
+            )?,
+            faults: family(
+                registry,
+                "offhook_media_faults_total",
+                "Audio paths that broke while the caller was still there",
+                "fault",
+                PathFault::ALL.map(PathFault::label),
+            )?,
+            repairs: family(
+                registry,
+                "offhook_media_repairs_total",
+                "What became of audio paths that were to be replaced in mid-call",
+                "outcome",
+                RepairEnd::ALL.map(RepairEnd::label),
+            )?,
+            repaired_within: {
+                let options = HistogramOpts::new(
+                    "offhook_media_repair_seconds",
+                    "From the moment a broken audio path is noticed until another one stands",
+                );
+                let histogram =
+                    Histogram::with_opts(options.buckets(vec![0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0]))?;
+                registry.register(Box::new(histogram.clone()))?;
+                histogram
+            },
         })
+    }
+
+    /// Jitter of one leg, in seconds.
+    pub fn cadence(&self, transport: Transport, jitter: f64) {
+        self.jitter.with_label_values(&[transport.label()]).observe(jitter);
+    }
+
+    /// Packets that came together over one leg.
+    pub fn queue(&self, transport: Transport, packets: u32) {
+        self.queue.with_label_values(&[transport.label()]).observe(f64::from(packets));
+    }
+
+    /// A caller's clock against ours; which of the two is fast does not matter to a histogram.
+    pub fn drift(&self, transport: Transport, ppm: f64) {
+        self.drift.with_label_values(&[transport.label()]).observe(ppm.abs());
+    }
+
+    pub fn suspected(&self, what: Suspicion) -> &IntCounter {
+        &self.suspected[what as usize]
+    }
+
+    pub fn faults(&self, fault: PathFault) -> &IntCounter {
+        &self.faults[fault as usize]
+    }
+
+    pub fn repairs(&self, end: RepairEnd) -> &IntCounter {
+        &self.repairs[end as usize]
+    }
+
+    pub fn repaired(&self, within: Duration) {
+        self.repairs(RepairEnd::Repaired).inc();
+        self.repaired_within.observe(within.as_secs_f64());
     }
 
     pub fn sent(&self, transport: Transport) -> &IntCounter {
@@ -263,6 +437,15 @@ impl ByTransport {
     }
 }
 
+fn by_transport(registry: &Registry, name: &str, help: &str, buckets: &[f64]) -> prometheus::Result<HistogramVec> {
+    let vec = HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), &["transport"])?;
+    registry.register(Box::new(vec.clone()))?;
+    for transport in [Transport::AudioSocket, Transport::Rtp] {
+        vec.with_label_values(&[transport.label()]);
+    }
+    Ok(vec)
+}
+
 fn family<const N: usize>(
     registry: &Registry,
     name: &str,
@@ -290,7 +473,7 @@ mod tests {
         let discarded = families.iter().find(|family| family.name() == "offhook_media_discarded_total").unwrap();
         assert_eq!(discarded.get_metric().len(), Discard::ALL.len());
         assert!(discarded.get_metric().iter().all(|metric| metric.get_counter().get_value() == 1.0));
-        assert_eq!(families.len(), 8);
+        assert_eq!(families.len(), 15);
     }
 
     #[test]

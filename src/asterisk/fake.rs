@@ -356,7 +356,7 @@ impl Asterisk {
         let waiting: Vec<_> = self
             .channels
             .iter()
-            .filter(|(id, c)| id.contains("-media-") && !c.in_stasis)
+            .filter(|(id, c)| id.contains("-media") && !c.in_stasis)
             .map(|(id, _)| id.clone())
             .collect();
         for id in waiting.into_iter().filter(|_| !self.media_never_starts) {

@@ -174,6 +174,11 @@ impl MediaHub {
         Unconnected { format, counters: Arc::clone(counters), open: Tally::new(open_websockets) }
     }
 
+    /// What the legs count.
+    pub fn counters(&self) -> &MediaCounters {
+        &self.shared.counters
+    }
+
     /// What would keep the next call from being heard, if anything.
     pub fn trouble(&self) -> Option<&'static str> {
         if !self.shared.accepting.load(Relaxed) {

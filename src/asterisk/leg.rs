@@ -10,6 +10,7 @@ use crate::{
     config::{Mailbox, Place},
     facts::CallId,
 };
+use futures_util::future::join_all;
 use std::time::Duration;
 
 /// Clearing a call away takes a few milliseconds. A channel whose lock Asterisk holds can make a
@@ -150,7 +151,11 @@ impl AriLeg {
         let _ = self.ari.cleanups().spawn(clearing).await;
     }
 
-    fn registration(&self) -> &Registration {
+    pub(super) fn ari(&self) -> &AriClient {
+        &self.ari
+    }
+
+    pub(super) fn registration(&self) -> &Registration {
         self.registration.as_ref().expect("only `tear_down` and `drop` take it, and they end the leg")
     }
 
@@ -205,20 +210,20 @@ pub async fn decline(ari: &AriClient, channel: &str, status: &str) -> Result<(),
 /// Removes what a set-up made, whether it was made or not. The registration goes last: while it
 /// stands, nobody takes the call's channels for orphans.
 pub(super) async fn clear(ari: AriClient, call: CallId, ending: Ending, registration: Registration) {
-    let caller = registration.caller();
+    let (caller, media) = (registration.caller(), registration.media_channels());
     let clearing = async {
         match ending {
             Ending::HangUp => {
-                let ((), hung_up) = tokio::join!(remove(&ari, call), ari.hang_up(caller, "normal"));
+                let ((), hung_up) = tokio::join!(remove(&ari, call, &media), ari.hang_up(caller, "normal"));
                 hung_up
             }
             Ending::CallerGone => {
-                remove(&ari, call).await;
+                remove(&ari, call, &media).await;
                 Ok(())
             }
             Ending::ReturnToDialplan { status } => {
                 let given_back = decline(&ari, caller, status).await;
-                remove(&ari, call).await;
+                remove(&ari, call, &media).await;
                 given_back
             }
         }
@@ -233,11 +238,12 @@ pub(super) async fn clear(ari: AriClient, call: CallId, ending: Ending, registra
     }
 }
 
-/// Removes the media channel and the bridge of a call.
-pub(super) async fn remove(ari: &AriClient, call: CallId) {
-    let (media, bridge) = (ari.names().media_channel(call), ari.names().bridge(call));
-    let (channel, bridge) = tokio::join!(ari.hang_up(&media, "normal"), ari.delete_bridge(&bridge));
-    for error in [channel, bridge].into_iter().filter_map(Result::err) {
+/// Removes the media channels and the bridge of a call.
+async fn remove(ari: &AriClient, call: CallId, media: &[String]) {
+    let bridge = ari.names().bridge(call);
+    let channels = join_all(media.iter().map(|channel| ari.hang_up(channel, "normal")));
+    let (channels, bridge) = tokio::join!(channels, ari.delete_bridge(&bridge));
+    for error in channels.into_iter().chain([bridge]).filter_map(Result::err) {
         tracing::warn!(call_id = %call, %error, "a part of the call could not be removed");
     }
 }

@@ -8,7 +8,7 @@
 
 mod tone;
 
-pub use tone::Way;
+pub use tone::{Way, sent_level};
 
 use super::{
     ari::{AriClient, AriConfigError, AriCounters, AriError, CONNECT_MAX},
@@ -38,6 +38,8 @@ use uuid::Uuid;
 const EVENTS_MAX: Duration = Duration::from_secs(8);
 /// A channel that was deleted goes within milliseconds.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Asterisk rings at once, and the first packet of it travels.
+const RINGING_MAX: Duration = Duration::from_millis(600);
 /// What was dropped in the middle is cleared away within this.
 const CLEAR_AWAY_MAX: Duration = Duration::from_secs(6);
 
@@ -67,6 +69,8 @@ pub struct Sound {
     pub heard: Way,
     /// Our end → caller.
     pub spoken: Way,
+    /// Nothing of the call arrives here, but what Asterisk plays by itself does: it is our sound that does not arrive there.
+    pub asterisk_alone: bool,
 }
 
 /// A connection to Asterisk for test calls, one after the other.
@@ -194,10 +198,22 @@ impl Probe {
 }
 
 impl Standing<'_> {
-    /// A second of tone from each end to the other.
+    /// A second of tone from each end to the other. Both ends are ours, so when neither hears anything Asterisk is asked to
+    /// ring: it sends only what it is sent, unless the sound is its own.
     pub async fn listen(&mut self) -> Sound {
         let (heard, spoken) = tone::exchange(&mut self.phone, &mut self.leg).await;
-        Sound { heard, spoken }
+        let asterisk_alone = !heard.arrived && !spoken.arrived && self.hears_ringing().await;
+        Sound { heard, spoken, asterisk_alone }
+    }
+
+    /// Takes the caller out of the bridge for it, so nothing is heard after this.
+    async fn hears_ringing(&mut self) -> bool {
+        let (ari, channel) = (&self.probe.ari, &self.caller.channel);
+        let rings = async {
+            ari.remove_channel(self.call.call(), channel).await?;
+            ari.ring(channel).await
+        };
+        rings.await.is_ok() && tone::anything(&mut self.phone, RINGING_MAX).await
     }
 
     /// Whether the dialplan knows this place; `None` when Asterisk cannot say.

@@ -329,4 +329,4 @@ impl Setup {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

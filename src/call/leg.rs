@@ -40,6 +40,8 @@ pub enum LegEvent {
     CallerVanished,
     /// The audio path broke while the call stood.
     MediaLost,
+    /// The audio path broke, and another one has taken its place: what was said meanwhile was not heard. Why is a label.
+    PathReplaced { why: &'static str },
     /// The destination's endpoints are being called; what becomes of it is told within `limit`.
     Dialling { limit: Duration },
     /// One of them rings.

@@ -309,6 +309,7 @@ impl CallMachine {
                     self.timers.set(Timer::LegAnswer, now + MEDIA_LOST_GRACE);
                 }
             }
+            LegEvent::PathReplaced { why } => out.push(Output::Note(Note::PathReplaced { why })),
             LegEvent::Transferred => match self.phase {
                 Phase::Transferring(reason) => self.end(reason, out),
                 _ => self.end(EndReason::Transferred, out),

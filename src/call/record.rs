@@ -70,6 +70,10 @@ pub enum Note {
     },
     /// The line's echo is too heavy for interruptions by voice (or is not any more).
     HalfDuplex(bool),
+    /// The audio path to Asterisk broke, and another one has taken its place.
+    PathReplaced {
+        why: &'static str,
+    },
     /// Another session takes the call on.
     Dialling(Dialling),
     /// It has the call.

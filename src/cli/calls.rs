@@ -260,6 +260,7 @@ fn words(event: &Event) -> Option<String> {
         Event::Sentence { purpose } => format!("the engine says a sentence ({purpose})"),
         Event::HalfDuplex { on: true } => "the line's echo is too heavy for interruptions by voice".into(),
         Event::HalfDuplex { on: false } => "the line's echo is gone".into(),
+        Event::PathReplaced { why } => format!("the audio path broke ({why}); another one took its place"),
         Event::Dialling { why } => format!("another session is dialled ({why})"),
         Event::TookOver { provider, .. } => format!("it goes on with {provider}"),
         Event::HandedOff { context } => format!("handed to {context}"),

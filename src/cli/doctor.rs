@@ -94,8 +94,8 @@ pub fn healthy(findings: &[Finding]) -> bool {
     findings.iter().all(|finding| finding.grade != Grade::Problem)
 }
 
-/// One line for each, the remedy below it, and a last line that sums up.
-pub fn told(findings: &[Finding]) -> String {
+/// One line for each, and the remedy below it.
+pub fn lines(findings: &[Finding]) -> String {
     let mut text = String::new();
     for Finding { area, grade, says, remedy } in findings {
         text += &format!("{:<8} {area:<9} {says}\n", grade.label());
@@ -103,6 +103,12 @@ pub fn told(findings: &[Finding]) -> String {
             text += &format!("{:18} → {remedy}\n", "");
         }
     }
+    text
+}
+
+/// The same with a last line that sums up.
+pub fn told(findings: &[Finding]) -> String {
+    let mut text = lines(findings);
     let count = |grade| findings.iter().filter(|finding| finding.grade == grade).count();
     let (problems, warnings) = (count(Grade::Problem), count(Grade::Warning));
     text += &match (problems, warnings) {

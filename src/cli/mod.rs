@@ -8,6 +8,7 @@ mod demo;
 mod doctor;
 mod gate;
 mod init;
+mod media_test;
 mod serve;
 mod speech;
 mod transcript;
@@ -33,6 +34,7 @@ FIRST STEPS
   offhook demo                      watch an agent work: no Asterisk, no key
   offhook init                      a configuration of your own, tested while it is made
   offhook doctor --config FILE      what is wrong with the installation; places test calls, leaves nothing behind
+  offhook media-test --config FILE  is a caller heard over each audio path, how soon, and how well
   offhook check FILE                every mistake of a configuration at once, each with its line
   offhook run --config FILE         take calls
   offhook account list              who may log in to the page
@@ -83,6 +85,8 @@ enum Command {
     Init(init::InitArguments),
     /// What is wrong with an installation, from Asterisk's modules to a test call, and what to do about it.
     Doctor(doctor::DoctorArguments),
+    /// A test call over each way of carrying audio: verdict, delay, loss and level each way, and what to do about a fault.
+    MediaTest(media_test::MediaTestArguments),
     /// May this tool run? The gate of Agent Action Contract v1 as a service, as an MCP server, or over a file.
     Gate(gate::GateArguments),
     /// What a call costs, beside a floor measured in the same run.
@@ -111,6 +115,7 @@ pub fn run() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Init(arguments) => init::run(arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::MediaTest(arguments) => media_test::run(&arguments),
         Command::Gate(arguments) => gate::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::BenchFloor(arguments) => bench::run_floor(&arguments),

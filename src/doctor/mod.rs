@@ -8,8 +8,11 @@ mod addresses;
 mod agents;
 mod calls;
 mod machine;
+mod media;
 mod pbx;
 mod services;
+
+pub use media::{MediaTest, Path, TRIED, Trial, media_test};
 
 use crate::config::Config;
 use serde::Serialize;

@@ -43,14 +43,9 @@ pub(super) async fn examine(
     running: bool,
 ) -> (Vec<Finding>, Option<BTreeSet<String>>) {
     let place = place(&asterisk.url);
-    let counters = AriCounters::new(&Registry::new());
-    let client = counters.map_err(|error| error.to_string());
-    let client = client.and_then(|counters| AriClient::new(asterisk, counters).map_err(|error| error.to_string()));
-    let ari = match client {
+    let ari = match client(asterisk) {
         Ok(ari) => ari,
-        Err(error) => {
-            return (vec![Finding::problem(AREA, error, "write asterisk.url like http://127.0.0.1:8088")], None);
-        }
+        Err(finding) => return (vec![finding], None),
     };
     let about = match ari.about().await {
         Ok(about) => about,
@@ -70,6 +65,24 @@ pub(super) async fn examine(
     findings.push(application(&ari, asterisk, running).await);
     findings.extend(telephones(&ari, config).await);
     (findings, Some(modules))
+}
+
+/// The modules that run; none where Asterisk does not tell them.
+///
+/// # Errors
+/// Why it can be asked for nothing at all.
+pub(super) async fn modules(asterisk: &AsteriskConfig) -> Result<BTreeSet<String>, Finding> {
+    let ari = client(asterisk)?;
+    match ari.about().await {
+        Ok(_) => Ok(ari.modules().await.unwrap_or_default()),
+        Err(error) => Err(refusal(&place(&asterisk.url), asterisk, &error)),
+    }
+}
+
+fn client(asterisk: &AsteriskConfig) -> Result<AriClient, Finding> {
+    let counters = AriCounters::new(&Registry::new()).map_err(|error| error.to_string());
+    let client = counters.and_then(|counters| AriClient::new(asterisk, counters).map_err(|error| error.to_string()));
+    client.map_err(|error| Finding::problem(AREA, error, "write asterisk.url like http://127.0.0.1:8088"))
 }
 
 /// Host and port of an address; never what else it may hold.

@@ -2,10 +2,14 @@
 //!
 //! A line reports [`LegEvent`]s and takes [`LegCommand`]s without waiting. What a command makes of
 //! the caller is remembered and done in [`Line::clear_away`], which always ends in bounded time.
+//! An audio path that breaks under a call by ARI is replaced, and the core sees a gap at most.
+
+mod care;
 
 use crate::{
     asterisk::{
         ari::AriClient,
+        counters::PathFault,
         dial::{Dial, Dialling, Progress},
         events::{CallEvents, ChannelEvent, Gone},
         hub::MediaHub,
@@ -19,6 +23,7 @@ use crate::{
     redact::Redacted,
 };
 use bytes::Bytes;
+use care::{Care, Cared};
 use futures_util::{FutureExt as _, future::BoxFuture};
 use std::{collections::BTreeMap, future::pending, sync::Arc};
 use tokio::{
@@ -30,6 +35,8 @@ use tracing::warn;
 pub(super) struct Line {
     control: Control,
     media: Option<MediaLeg>,
+    /// Of a call by ARI, while its path can be replaced.
+    care: Option<Care>,
     /// Reported before anything else; the rest of the line may have more to say.
     announce: Option<LegEvent>,
     ending: Ending,
@@ -110,16 +117,17 @@ impl Line {
             caller_gone: false,
         };
         let registration = arrival.registration;
+        let care = Some(Care::new(Arc::clone(&media), ari.clone(), held.caller.clone(), plan.clone()));
         let (wish, wished) = watch::channel(Wish::Ring);
         let setup = async move { set_up(&ari, &*media, registration, plan, wished).await }.boxed();
         let control = Control::SettingUp { setup, wish, held };
-        Self { control, media: None, announce: None, ending: Ending::HangUp }
+        Self { control, media: None, care, announce: None, ending: Ending::HangUp }
     }
 
     /// A caller who is connected already.
     pub fn walk_in(media: MediaLeg) -> Self {
         let (media, announce) = (Some(media), Some(LegEvent::Up));
-        Self { control: Control::Dialplan, media, announce, ending: Ending::HangUp }
+        Self { control: Control::Dialplan, media, care: None, announce, ending: Ending::HangUp }
     }
 
     /// Somebody who writes, whose audio is silence.
@@ -128,7 +136,8 @@ impl Line {
         frames.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let silence = Bytes::from(vec![format.silence(); format.frame_bytes()]);
         let announce = Some(LegEvent::Up);
-        Self { control: Control::Written { frames, silence }, media: None, announce, ending: Ending::HangUp }
+        let control = Control::Written { frames, silence };
+        Self { control, media: None, care: None, announce, ending: Ending::HangUp }
     }
 
     /// The next thing that happened; it may be dropped and asked again without losing one.
@@ -140,6 +149,7 @@ impl Line {
             let event = tokio::select! {
                 biased;
                 event = self.control.event() => event,
+                cared = cared(&mut self.care) => Happening::Cared(cared),
                 event = media_event(&mut self.media) => Happening::Media(event),
             };
             if let Some(event) = self.happened(event) {
@@ -157,7 +167,7 @@ impl Line {
                 // Who went while nobody could see it went for a reason nobody knows.
                 Some(if how == Gone::Lost { LegEvent::CallerVanished } else { LegEvent::CallerLeft })
             }
-            Happening::Channel(ChannelEvent::MediaGone(_)) => Some(LegEvent::MediaLost),
+            Happening::Channel(ChannelEvent::MediaGone(_)) => self.broken(PathFault::ChannelGone),
             Happening::SetUp(result) => Some(self.set_up(*result)),
             Happening::Transferred(Ok(())) => {
                 self.ending = Ending::CallerGone;
@@ -176,16 +186,49 @@ impl Line {
                 self.control.end_dialling();
                 Some(LegEvent::TransferFailed(fault))
             }
-            Happening::Media(MediaEvent::Audio(audio)) => Some(LegEvent::Audio(audio)),
+            // Somebody on the way to somebody else is out of the bridge soon, where nobody hears them.
+            Happening::Cared(Cared::Fault(fault)) => self.control.is_idle().then(|| self.broken(fault)).flatten(),
+            Happening::Cared(Cared::Repaired(media, fault)) => {
+                self.media = Some(*media);
+                self.control.media_is_back();
+                Some(LegEvent::PathReplaced { why: fault.label() })
+            }
+            Happening::Cared(Cared::Failed) => {
+                self.care = None;
+                Some(LegEvent::MediaLost)
+            }
+            Happening::Media(MediaEvent::Audio(audio)) => {
+                self.care.iter_mut().for_each(|care| care.hears(&audio));
+                Some(LegEvent::Audio(audio))
+            }
             // With ARI the same key comes as an event of the channel, on every transport alike.
             Happening::Media(MediaEvent::Digit(digit)) => by_dialplan.then_some(LegEvent::Digit(digit)),
-            Happening::Media(event @ (MediaEvent::Closed | MediaEvent::Broken)) => {
+            // For a dialplan call the end of the socket is the end of the call.
+            Happening::Media(MediaEvent::Closed) if by_dialplan => {
                 self.media = None;
-                // For a dialplan call the end of the socket is the end of the call.
-                let left = by_dialplan && event == MediaEvent::Closed;
-                Some(if left { LegEvent::CallerLeft } else { LegEvent::MediaLost })
+                Some(LegEvent::CallerLeft)
             }
+            Happening::Media(MediaEvent::Closed) => self.broken(PathFault::Closed),
+            Happening::Media(MediaEvent::Broken) => self.broken(PathFault::Broken),
         }
+    }
+
+    /// The audio path is of no use any more; the caller gets another one, unless they are on their way out.
+    fn broken(&mut self, fault: PathFault) -> Option<LegEvent> {
+        if self.care.as_ref().is_some_and(Care::is_repairing) {
+            return None;
+        }
+        self.media = None;
+        let stays = self.ending != Ending::CallerGone;
+        if let (Control::Up { leg, transfer, .. }, Some(care)) = (&self.control, &mut self.care)
+            && stays
+            && !matches!(transfer, Some(Transfer::Continue(_)))
+            && care.repair(leg, fault)
+        {
+            return None;
+        }
+        self.care = None;
+        Some(LegEvent::MediaLost)
     }
 
     fn set_up(&mut self, result: Result<(AriLeg, MediaLeg), SetupError>) -> LegEvent {
@@ -213,7 +256,16 @@ impl Line {
 
     /// Sends one frame; `false` when it was lost.
     pub fn play(&mut self, frame: Bytes) -> bool {
-        self.media.as_mut().is_none_or(|media| media.sender.play(frame))
+        match (&mut self.media, &mut self.care) {
+            (Some(media), care) => {
+                let left = media.sender.play(frame);
+                care.iter_mut().for_each(|care| care.plays(left));
+                left
+            }
+            // Nobody hears it.
+            (None, Some(care)) => !care.is_repairing(),
+            (None, None) => true,
+        }
     }
 
     pub fn command(&mut self, command: LegCommand) {
@@ -292,6 +344,7 @@ impl Line {
         if reason == EndReason::EngineFault || unserved {
             self.part(Ending::ReturnToDialplan { status: "FAILED" });
         }
+        self.care = None;
         let (media, ending) = (self.media.take(), self.ending);
         match self.control {
             // Its undoing runs by itself.
@@ -340,6 +393,7 @@ enum Happening {
     SetUp(Box<Result<(AriLeg, MediaLeg), SetupError>>),
     Transferred(Result<(), TransferError>),
     Dialled(Progress),
+    Cared(Cared),
     Media(MediaEvent),
 }
 
@@ -363,6 +417,18 @@ impl Control {
                 frames.tick().await;
                 Happening::Media(MediaEvent::Audio(silence.clone()))
             }
+        }
+    }
+
+    /// The caller is in the call, and not on the way to somebody else.
+    fn is_idle(&self) -> bool {
+        matches!(self, Self::Up { transfer: None, .. })
+    }
+
+    /// Another media channel stands in for the one that went.
+    fn media_is_back(&mut self) {
+        if let Self::Up { held, .. } = self {
+            held.events.media_is_back();
         }
     }
 
@@ -395,6 +461,13 @@ impl Held {
             // Everything has been told.
             None => pending().await,
         }
+    }
+}
+
+async fn cared(care: &mut Option<Care>) -> Cared {
+    match care {
+        Some(care) => care.next().await,
+        None => pending().await,
     }
 }
 

@@ -8,9 +8,9 @@ use crate::{
     doctor,
     facts::CallId,
     http::{
-        About, ActiveCall, AuditLine, CallsView, Check, ContextView, EngineView, Finding, LiveEntry, McpStatus, McpTest, MediaView,
-        NoConversation, NoListening, NoTransfer, NoWriting, ProviderView, Readiness, ReloadFailure, ReloadReport,
-        SystemView, TenantTools,
+        About, ActiveCall, AuditLine, CallsView, Check, ContextView, EngineView, Finding, LiveEntry, McpStatus, McpTest,
+        MediaTest, MediaView, NoConversation, NoListening, NoTransfer, NoWriting, ProviderView, Readiness,
+        ReloadFailure, ReloadReport, SystemView, TenantTools, TestCall, TestPath,
     },
     remote::health::Breaker,
 };
@@ -135,11 +135,22 @@ impl EngineView for View {
             let examined = spawn_blocking(move || {
                 runtime.block_on(doctor::examine(&config, doctor::Extent::default(), &CancellationToken::new()))
             });
-            let view = |found: doctor::Finding| {
-                let doctor::Finding { area, grade, says, remedy } = found;
-                Finding { area, grade: grade.label(), says, remedy }
-            };
-            examined.await.unwrap_or_default().into_iter().map(view).collect()
+            examined.await.unwrap_or_default().into_iter().map(found).collect()
+        }
+        .boxed()
+    }
+
+    fn media_test(&self) -> BoxFuture<'static, MediaTest> {
+        let config = self.0.generation.load().config.clone();
+        async move {
+            let runtime = Handle::current();
+            let tested =
+                spawn_blocking(move || runtime.block_on(doctor::media_test(&config, None, &CancellationToken::new())));
+            let test = tested.await.unwrap_or_default();
+            let ok = test.passed();
+            let doctor::MediaTest { findings, trials } = test;
+            let (calls, findings) = (trials.into_iter().map(tried), findings.into_iter().map(found));
+            MediaTest { ok, calls: calls.collect(), findings: findings.collect() }
         }
         .boxed()
     }
@@ -239,4 +250,19 @@ impl EngineView for View {
             info!("new calls are {}", if taken { "taken again" } else { "declined from now on, by an operator" });
         }
     }
+}
+
+fn found(found: doctor::Finding) -> Finding {
+    let doctor::Finding { area, grade, says, remedy } = found;
+    Finding { area, grade: grade.label(), says, remedy }
+}
+
+fn tried(trial: doctor::Trial) -> TestCall {
+    let path = |path: doctor::Path| {
+        let doctor::Path { delay_ms, loss_percent, level_dbov, sent_dbov } = path;
+        TestPath { delay_ms, loss_percent, level_dbov, sent_dbov }
+    };
+    let doctor::Trial { audio, configured, grade, says, remedy, from_caller, to_caller } = trial;
+    let (from_caller, to_caller) = (from_caller.map(path), to_caller.map(path));
+    TestCall { audio, configured, grade: grade.label(), says, remedy, from_caller, to_caller }
 }

@@ -37,12 +37,14 @@ pub(super) const PUBLICATIONS: [(&str, &str); 10] = [
     ("DELETE", "/api/v1/mcp/servers/{server}"),
 ];
 /// Where a server is tested or the installation examined.
-pub(super) const TESTS: [(&str, &str); 5] = [
+pub(super) const TESTS: [(&str, &str); 7] = [
     ("POST", "/mcp"),
     ("POST", "/mcp/test/{id}"),
     ("POST", "/system/examine"),
+    ("POST", "/system/media-test"),
     ("POST", "/api/v1/mcp/{server}/test"),
     ("POST", "/api/v1/system/examine"),
+    ("POST", "/api/v1/system/media-test"),
 ];
 
 /// Everything on a page is ours, and nothing may frame it or be loaded by it.

@@ -41,9 +41,9 @@ pub use tools_api::{
 };
 pub use view::{
     About, ActiveCall, AuditLine, CallHead, CallsView, Check, ContextView, EndedCall, EngineView, Finding, Levels,
-    LiveEntry, McpServerView, McpStatus, McpTest, McpTestedTool, McpToolView, MediaView, NoConversation, NoListening,
-    NoTransfer, NoWriting, ProviderView, Readiness, RegisteredTool, ReloadFailure, ReloadReport, SystemView,
-    TenantTools, ToolFigures, ToolPolicyView,
+    LiveEntry, McpServerView, McpStatus, McpTest, McpTestedTool, McpToolView, MediaTest, MediaView, NoConversation,
+    NoListening, NoTransfer, NoWriting, ProviderView, Readiness, RegisteredTool, ReloadFailure, ReloadReport,
+    SystemView, TenantTools, TestCall, TestPath, ToolFigures, ToolPolicyView,
 };
 
 use axum::{

@@ -64,6 +64,8 @@ pub trait EngineView: Send + Sync + 'static {
     fn mcp_test(&self, id: String) -> BoxFuture<'static, McpTest>;
     /// Looks at the installation, and places a test call over each kind of audio path. Takes a minute at most.
     fn examine(&self) -> BoxFuture<'static, Vec<Finding>>;
+    /// A test call over each kind of audio path: what arrives of a tone, each way. Takes half a minute at most.
+    fn media_test(&self) -> BoxFuture<'static, MediaTest>;
     /// The tools of the running generation, by tenant; those of contexts without one come first.
     fn tools(&self) -> Vec<TenantTools>;
     /// The last audit lines of a tool in calls of a tenant's contexts, the newest first.
@@ -102,6 +104,46 @@ pub struct Finding {
     pub grade: &'static str,
     pub says: String,
     pub remedy: Option<String>,
+}
+
+/// What test calls over each kind of audio path have shown.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
+pub struct MediaTest {
+    /// No call that a context needs has failed.
+    pub ok: bool,
+    pub calls: Vec<TestCall>,
+    /// What keeps test calls from being placed, or was left behind.
+    pub findings: Vec<Finding>,
+}
+
+/// One test call.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct TestCall {
+    /// `rtp/ulaw`, say.
+    pub audio: String,
+    /// A context, or `media.default`, uses it.
+    pub configured: bool,
+    /// `ok`, `warning` or `problem`.
+    pub grade: &'static str,
+    pub says: String,
+    pub remedy: Option<String>,
+    /// Caller → offhook; absent where no call stood.
+    pub from_caller: Option<TestPath>,
+    /// offhook → caller.
+    pub to_caller: Option<TestPath>,
+}
+
+/// One direction of a test call.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct TestPath {
+    /// Until the tone is heard; absent where it was not.
+    pub delay_ms: Option<f64>,
+    /// Of the tone, what did not arrive.
+    pub loss_percent: f64,
+    /// How loud it arrives, in dBov.
+    pub level_dbov: Option<f64>,
+    /// How loud it was sent.
+    pub sent_dbov: f64,
 }
 
 /// One entry of `contexts`.

@@ -188,6 +188,7 @@ impl Event {
             Note::Spoke { purpose } => Self::Sentence { purpose: (*purpose).into() },
             Note::FalseAlarm { why } => Self::FalseAlarm { why: (*why).into() },
             Note::HalfDuplex(on) => Self::HalfDuplex { on: *on },
+            Note::PathReplaced { why } => Self::PathReplaced { why: (*why).into() },
             Note::Dialling(Dialling::Rollover) => Self::Dialling { why: "rollover".into() },
             Note::Dialling(Dialling::Recovery(loss)) => Self::Dialling { why: loss.label().into() },
             Note::TookOver { provider, resumed } => Self::TookOver { provider: provider.clone(), resumed: *resumed },

@@ -176,6 +176,10 @@ pub enum Event {
     HalfDuplex {
         on: bool,
     },
+    /// The audio path to Asterisk broke, and another one has taken its place.
+    PathReplaced {
+        why: String,
+    },
     /// Another session was dialled to carry the call on.
     Dialling {
         why: String,

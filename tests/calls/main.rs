@@ -18,6 +18,7 @@ mod privacy;
 mod providers;
 mod recordings;
 mod records;
+mod repairs;
 mod ringing;
 mod routing;
 mod self_hosted;

@@ -6,6 +6,7 @@ mod support;
 
 mod doctor;
 mod init;
+mod media_test;
 mod welcome;
 
 use std::{path::Path, process::Stdio, time::Duration};

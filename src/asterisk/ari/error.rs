@@ -12,6 +12,7 @@ pub enum Operation {
     HangUp,
     SetVariable,
     ReadVariable,
+    RtpStatistics,
     CreateMedia,
     CreateBridge,
     AddChannels,
@@ -27,7 +28,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Answer,
         Self::Ring,
         Self::RingStop,
@@ -35,6 +36,7 @@ impl Operation {
         Self::HangUp,
         Self::SetVariable,
         Self::ReadVariable,
+        Self::RtpStatistics,
         Self::CreateMedia,
         Self::CreateBridge,
         Self::AddChannels,
@@ -58,6 +60,7 @@ impl Operation {
             Self::HangUp => "hang_up",
             Self::SetVariable => "set_variable",
             Self::ReadVariable => "read_variable",
+            Self::RtpStatistics => "rtp_statistics",
             Self::CreateMedia => "create_media",
             Self::CreateBridge => "create_bridge",
             Self::AddChannels => "add_channels",
@@ -81,9 +84,17 @@ impl Operation {
     }
 
     /// Whether "no such thing" is an everyday answer: what was to go has gone, the variable is not
-    /// set, the application has never connected.
+    /// set, the caller does not come by RTP, the application has never connected.
     pub(super) const fn expects_missing(self) -> bool {
-        matches!(self, Self::HangUp | Self::DeleteBridge | Self::ReadVariable | Self::Application | Self::RemoveChannel)
+        matches!(
+            self,
+            Self::HangUp
+                | Self::DeleteBridge
+                | Self::ReadVariable
+                | Self::RtpStatistics
+                | Self::Application
+                | Self::RemoveChannel
+        )
     }
 }
 

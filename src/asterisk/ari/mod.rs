@@ -18,7 +18,7 @@ pub use error::{AriError, Fault, Operation};
 #[cfg(any(test, fuzzing))]
 pub use fuzz::fuzz;
 pub use names::Names;
-pub use operations::{About, Application, BridgeInfo, ChannelInfo, MediaChannel, MediaWire, Originate};
+pub use operations::{About, Application, BridgeInfo, ChannelInfo, MediaChannel, MediaWire, Originate, RtpPackets};
 
 use crate::config::AsteriskConfig;
 use base64::{Engine, prelude::BASE64_STANDARD};

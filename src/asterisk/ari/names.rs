@@ -5,7 +5,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// Makes and recognises the ids of this engine's media channels and bridges:
-/// `offhook-<app>-media-<call>`, `offhook-<app>-bridge-<call>`, and for a transfer
+/// `offhook-<app>-media-<call>` (`media<number>` where it replaces one that broke), `offhook-<app>-bridge-<call>`, and for
+/// a transfer
 /// `offhook-<app>-dial<number>-<call>` and `offhook-<app>-pair-<call>`.
 ///
 /// The application's name is part of them, so that two engines with different applications may
@@ -29,6 +30,11 @@ impl Names {
         format!("offhook-{}-media-{call}", self.app)
     }
 
+    /// The `number`th media channel (from 1) that takes the place of one that broke.
+    pub fn next_media_channel(&self, call: CallId, number: usize) -> String {
+        format!("offhook-{}-media{number}-{call}", self.app)
+    }
+
     pub fn bridge(&self, call: CallId) -> String {
         format!("offhook-{}-bridge-{call}", self.app)
     }
@@ -45,7 +51,7 @@ impl Names {
 
     /// The call whose media channel has this id; `None` for every channel that is not ours.
     pub fn call_of_media(&self, channel: &str) -> Option<CallId> {
-        self.call_of(channel, "media")
+        self.call_of(channel, "media").or_else(|| self.call_of_numbered(channel, "media"))
     }
 
     /// The call whose bridge has this id; `None` for every bridge that is not ours.
@@ -55,10 +61,7 @@ impl Names {
 
     /// The call for which this channel was called.
     pub fn call_of_dialled(&self, channel: &str) -> Option<CallId> {
-        let rest = channel.strip_prefix("offhook-")?.strip_prefix(&*self.app)?.strip_prefix("-dial")?;
-        let (number, _) = rest.split_once('-')?;
-        let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-        digits.then(|| self.call_of(channel, &format!("dial{number}"))).flatten()
+        self.call_of_numbered(channel, "dial")
     }
 
     /// The call whose caller was handed on in this bridge.
@@ -69,6 +72,13 @@ impl Names {
     /// Whether offhook made this channel.
     pub fn is_ours(&self, channel: &str) -> bool {
         self.call_of_media(channel).or_else(|| self.call_of_dialled(channel)).is_some()
+    }
+
+    fn call_of_numbered(&self, id: &str, kind: &str) -> Option<CallId> {
+        let rest = id.strip_prefix("offhook-")?.strip_prefix(&*self.app)?.strip_prefix('-')?.strip_prefix(kind)?;
+        let (number, _) = rest.split_once('-')?;
+        let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        digits.then(|| self.call_of(id, &format!("{kind}{number}"))).flatten()
     }
 
     fn call_of(&self, id: &str, kind: &str) -> Option<CallId> {
@@ -88,6 +98,7 @@ mod tests {
     fn an_engine_knows_its_own_ids() {
         let (names, call) = (Names::new("offhook"), CallId::random());
         assert_eq!(names.call_of_media(&names.media_channel(call)), Some(call));
+        assert_eq!(names.call_of_media(&names.next_media_channel(call, 3)), Some(call));
         assert_eq!(names.call_of_bridge(&names.bridge(call)), Some(call));
         assert_eq!(names.call_of_bridge(&names.media_channel(call)), None);
         assert_eq!(names.call_of_dialled(&names.dialled_channel(call, 12)), Some(call));

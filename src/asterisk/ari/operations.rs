@@ -54,6 +54,17 @@ pub struct BridgeInfo {
     pub channels: Vec<String>,
 }
 
+/// Packets of a caller's own audio, since their channel began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct RtpPackets {
+    /// That Asterisk has received of them.
+    #[serde(rename = "rxcount")]
+    pub received: u64,
+    /// That Asterisk has sent to them.
+    #[serde(rename = "txcount")]
+    pub sent: u64,
+}
+
 /// How an endpoint is called.
 #[derive(Debug)]
 pub struct Originate<'a> {
@@ -164,6 +175,12 @@ impl AriClient {
             .filter_map(|(name, value)| Some(((*name).to_owned(), value.ok()??)))
             .filter(|(_, value)| !value.is_empty())
             .collect()
+    }
+
+    /// What passes between Asterisk and a caller, whatever passes between Asterisk and us. An error where the caller does not
+    /// come by RTP.
+    pub async fn rtp_packets(&self, channel: &str) -> Result<RtpPackets, AriError> {
+        self.get(Operation::RtpStatistics, &["channels", channel, "rtp_statistics"]).await
     }
 
     /// Makes the media channel of a call. Its `StasisStart` comes after this answer, and it can be

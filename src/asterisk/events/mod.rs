@@ -21,6 +21,7 @@ mod socket;
 pub use dialled::{Dialled, DialledCalls};
 #[cfg(any(test, fuzzing))]
 pub use event::fuzz;
+pub(in crate::asterisk) use router::here;
 pub use router::{Arrival, CallEvents, ChannelEvent, EventRouter, Gone, Presence, Registration};
 pub use socket::EventSocket;
 

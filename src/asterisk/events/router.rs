@@ -158,7 +158,8 @@ impl EventRouter {
             over: false,
         };
         let caller = Registered { channel: caller.to_owned(), serial };
-        (Registration { router: self.clone(), caller, caller_presence, media, media_route: None }, events)
+        let media_routes = Mutex::default();
+        (Registration { router: self.clone(), caller, caller_presence, media, media_routes }, events)
     }
 
     pub(super) fn dispatch(&self, event: Event) -> Option<Chore> {
@@ -389,7 +390,8 @@ pub struct Registration {
     caller: Registered,
     caller_presence: watch::Receiver<Presence>,
     media: watch::Sender<Presence>,
-    media_route: Option<Registered>,
+    /// The last one is in use; those before it broke.
+    media_routes: Mutex<Vec<Registered>>,
 }
 
 impl Registration {
@@ -398,12 +400,29 @@ impl Registration {
     }
 
     /// Claims the media channel's events. To be called before the channel is asked for, or its
-    /// start could be missed.
-    pub fn expect_media(&mut self, channel: &str) {
-        let serial = self.router.routes().insert(channel, self.media.clone(), None);
-        if let Some(earlier) = self.media_route.replace(Registered { channel: channel.to_owned(), serial }) {
-            self.router.remove(&earlier);
+    /// start could be missed. What becomes of an earlier one is of no interest from now on; it stays ours, so that nobody
+    /// takes its remains, or the call's bridge, for orphans.
+    pub fn expect_media(&self, channel: &str) {
+        let mut all = self.media_routes();
+        let mut routes = self.router.routes();
+        for Registered { channel, serial } in all.iter() {
+            if let Some(route) = routes.by_channel.get_mut(channel).filter(|route| route.serial == *serial) {
+                route.presence = watch::Sender::new(Presence::Gone(Gone::Left));
+            }
         }
+        self.media.send_replace(Presence::Expected);
+        let serial = routes.insert(channel, self.media.clone(), None);
+        all.push(Registered { channel: channel.to_owned(), serial });
+    }
+
+    /// Every media channel that this call has asked for, the one in use last.
+    pub(in crate::asterisk) fn media_channels(&self) -> Vec<String> {
+        self.media_routes().iter().map(|route| route.channel.clone()).collect()
+    }
+
+    fn media_routes(&self) -> MutexGuard<'_, Vec<Registered>> {
+        // A push leaves it whole.
+        self.media_routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(in crate::asterisk) fn router(&self) -> &EventRouter {
@@ -433,12 +452,12 @@ impl Registration {
     /// # Errors
     /// When it ended before that.
     pub async fn media_here(&self) -> Result<(), Gone> {
-        let mut presence = self.media.subscribe();
-        let settled = presence.wait_for(|presence| *presence != Presence::Expected).await;
-        match *settled.expect("`self.media` is a sender of this very channel") {
-            Presence::Gone(how) => Err(how),
-            Presence::Here | Presence::Expected => Ok(()),
-        }
+        here(self.media.subscribe()).await
+    }
+
+    /// Where the media channel is, also when this registration is out of reach.
+    pub(in crate::asterisk) fn media_presence(&self) -> watch::Receiver<Presence> {
+        self.media.subscribe()
     }
 }
 
@@ -451,9 +470,7 @@ impl fmt::Debug for Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         self.router.remove(&self.caller);
-        if let Some(media) = &self.media_route {
-            self.router.remove(media);
-        }
+        self.media_routes().iter().for_each(|media| self.router.remove(media));
     }
 }
 
@@ -484,6 +501,24 @@ impl CallEvents {
         self.media_told |= matches!(event, ChannelEvent::MediaGone(_));
         self.over = matches!(event, ChannelEvent::CallerGone(_));
         Some(event)
+    }
+
+    /// Another media channel has taken the place of the one that went: its end is told too.
+    pub fn media_is_back(&mut self) {
+        self.media_told = false;
+    }
+}
+
+/// Ends when a channel is in Stasis.
+///
+/// # Errors
+/// When it has gone, or when nobody waits for it any more.
+pub(in crate::asterisk) async fn here(mut presence: watch::Receiver<Presence>) -> Result<(), Gone> {
+    let settled = presence.wait_for(|presence| *presence != Presence::Expected).await;
+    match settled.map(|presence| *presence) {
+        Ok(Presence::Gone(how)) => Err(how),
+        Ok(Presence::Here | Presence::Expected) => Ok(()),
+        Err(_) => Err(Gone::Left),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::{
 };
 use bytes::Bytes;
 use std::{f64::consts::TAU, time::Duration};
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 /// Each end has its own pitch, so that neither takes its own echo for the other. Both fill whole periods into a frame.
 const CALLER_HZ: f64 = 1_000.0;
@@ -23,14 +23,31 @@ const AFTER: usize = 25;
 const SHARE: f64 = 0.5;
 /// Below this there is nothing but the noise of codecs.
 const QUIET: f64 = 200.0;
+/// The loudest sample there is, the reference of dBov (RFC 6464, section 3).
+const OVERLOAD: f64 = 32_768.0;
 
 /// What one end heard of the other's tone.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Way {
     /// Of the tone's length, the part that arrived: 1 is all of it.
     pub share: f64,
+    /// Of the tone's length, what arrived as loud as speech and is not the tone.
+    pub garbled: f64,
     /// From sending the first frame until it was heard; `None`: nothing was heard at all.
     pub delay: Option<Duration>,
+    /// How loud the tone arrives, in dBov: 0 is the loudest there is.
+    pub level: Option<f64>,
+    /// Something came, if only silence.
+    pub arrived: bool,
+}
+
+/// How loud the tone is when it is sent, in dBov.
+pub fn sent_level() -> f64 {
+    dbov(PEAK * PEAK / 2.0)
+}
+
+fn dbov(mean_square: f64) -> f64 {
+    10.0 * (mean_square / (OVERLOAD * OVERLOAD)).log10()
 }
 
 struct Ear {
@@ -39,26 +56,40 @@ struct Ear {
     began: Option<Instant>,
     first: Option<Instant>,
     heard: Duration,
+    garbled: Duration,
+    /// Of the packets that held the tone: how many, and their mean squares added up.
+    tones: u32,
+    power: f64,
+    arrived: bool,
     samples: Vec<i16>,
 }
 
 impl Ear {
     fn new(format: Format, hertz: f64) -> Self {
-        Self { format, hertz, began: None, first: None, heard: Duration::ZERO, samples: Vec::new() }
+        let (heard, garbled, samples) = (Duration::ZERO, Duration::ZERO, Vec::new());
+        Self { format, hertz, began: None, first: None, heard, garbled, tones: 0, power: 0.0, arrived: false, samples }
     }
 
     fn hear(&mut self, bytes: &[u8]) {
+        self.arrived = true;
         self.samples.clear();
         self.format.decode(bytes, &mut self.samples);
+        let (power, length) = (mean_square(&self.samples), self.format.duration_of(bytes.len()));
         if share_of(&self.samples, self.hertz, self.format.rate) > SHARE {
             self.first.get_or_insert_with(Instant::now);
-            self.heard += self.format.duration_of(bytes.len());
+            self.heard += length;
+            self.tones += 1;
+            self.power += power;
+        } else if power >= QUIET * QUIET {
+            self.garbled += length;
         }
     }
 
     fn way(&self) -> Way {
         let delay = self.began.zip(self.first).map(|(began, first)| first.saturating_duration_since(began));
-        Way { share: (self.heard.as_secs_f64() / (FRAME * FRAMES as u32).as_secs_f64()).min(1.0), delay }
+        let part = |length: Duration| (length.as_secs_f64() / (FRAME * FRAMES as u32).as_secs_f64()).min(1.0);
+        let level = (self.tones > 0).then(|| dbov(self.power / f64::from(self.tones)));
+        Way { share: part(self.heard), garbled: part(self.garbled), delay, level, arrived: self.arrived }
     }
 }
 
@@ -92,6 +123,20 @@ pub(super) async fn exchange(phone: &mut MediaLeg, engine: &mut MediaLeg) -> (Wa
     (at_engine.way(), at_phone.way())
 }
 
+/// Whether anything arrives within this time.
+pub(super) async fn anything(phone: &mut MediaLeg, within: Duration) -> bool {
+    let arrives = async {
+        loop {
+            match phone.events.next().await {
+                Some(MediaEvent::Audio(_)) => return true,
+                Some(MediaEvent::Digit(_)) => {}
+                Some(MediaEvent::Closed | MediaEvent::Broken) | None => return false,
+            }
+        }
+    };
+    timeout(within, arrives).await.unwrap_or(false)
+}
+
 /// `false` after the last event.
 fn take(event: Option<MediaEvent>, ear: &mut Ear) -> bool {
     match event {
@@ -111,17 +156,21 @@ fn tone(format: Format, hertz: f64) -> Bytes {
     bytes.into()
 }
 
+fn mean_square(samples: &[i16]) -> f64 {
+    let sum: f64 = samples.iter().map(|&sample| f64::from(sample) * f64::from(sample)).sum();
+    sum / (samples.len().max(1) as f64)
+}
+
 /// Of the samples' power, the part at this pitch.
 fn share_of(samples: &[i16], hertz: f64, rate: u32) -> f64 {
-    let (mut cosine, mut sine, mut power) = (0.0, 0.0, 0.0);
+    let (mut cosine, mut sine) = (0.0, 0.0);
     for (at, &sample) in samples.iter().enumerate() {
         let (sample, angle) = (f64::from(sample), TAU * hertz * at as f64 / f64::from(rate));
         cosine += sample * angle.cos();
         sine += sample * angle.sin();
-        power += sample * sample;
     }
-    let count = samples.len() as f64;
-    if power < QUIET * QUIET * count { 0.0 } else { 2.0 * (cosine * cosine + sine * sine) / (count * power) }
+    let (count, power) = (samples.len() as f64, mean_square(samples));
+    if power < QUIET * QUIET { 0.0 } else { 2.0 * (cosine * cosine + sine * sine) / (count * count * power) }
 }
 
 #[cfg(test)]
@@ -136,6 +185,19 @@ mod tests {
                 ear.hear(&tone(format, pitch));
                 assert_eq!(ear.heard, heard, "{format} at {pitch} Hz");
             }
+        }
+    }
+
+    #[test]
+    fn a_level_is_told_as_it_was_sent_and_another_pitch_is_garbled_sound() {
+        for format in [Format::ULAW, Format::ALAW, Format::SLIN8, Format::SLIN16] {
+            let mut ear = Ear::new(format, CALLER_HZ);
+            ear.hear(&tone(format, CALLER_HZ));
+            let level = ear.way().level.expect("it was heard");
+            assert!((level - sent_level()).abs() < 0.3, "{format}: {level} of {}", sent_level());
+            assert_eq!((ear.way().garbled, ear.way().share), (0.0, 0.02));
+            ear.hear(&tone(format, ENGINE_HZ));
+            assert_eq!((ear.way().garbled, ear.way().share), (0.02, 0.02));
         }
     }
 }

@@ -12,14 +12,14 @@ use std::sync::{
 
 /// Audio paths that open by themselves and are counted.
 #[derive(Clone)]
-struct Ports {
+pub(in crate::asterisk) struct Ports {
     fake: FakeAri,
     open: bool,
-    connects: bool,
-    reserved: Arc<AtomicUsize>,
+    pub(in crate::asterisk) connects: bool,
+    pub(in crate::asterisk) reserved: Arc<AtomicUsize>,
 }
 
-struct Reserved(Ports);
+pub(in crate::asterisk) struct Reserved(Ports);
 
 impl Drop for Reserved {
     fn drop(&mut self) {
@@ -27,7 +27,7 @@ impl Drop for Reserved {
     }
 }
 
-struct Path(Ports);
+pub(in crate::asterisk) struct Path(Ports);
 
 impl Drop for Path {
     fn drop(&mut self) {
@@ -36,7 +36,7 @@ impl Drop for Path {
 }
 
 impl Ports {
-    fn of(stage: &Stage) -> Self {
+    pub(in crate::asterisk) fn of(stage: &Stage) -> Self {
         Self { fake: stage.fake.clone(), open: true, connects: true, reserved: Arc::default() }
     }
 
@@ -101,12 +101,12 @@ impl WebSocketPort for Reserved {
     }
 }
 
-fn plan(transport: Transport) -> Plan {
+pub(in crate::asterisk) fn plan(transport: Transport) -> Plan {
     Plan { call: CallId::random(), answered: false, format: Format::SLIN16, transport, advertise: "127.0.0.1:9".into() }
 }
 
 /// The agent has something to say from the start.
-fn at_once() -> watch::Receiver<Wish> {
+pub(in crate::asterisk) fn at_once() -> watch::Receiver<Wish> {
     watch::channel(Wish::Answer).1
 }
 

@@ -13,7 +13,7 @@ pub(super) mod registry;
 mod stream;
 
 pub(super) use calls::{Filter, Format, remove, search};
-pub(super) use operations::examine;
+pub(super) use operations::{examine, media_test};
 pub(super) use stream::{Places, Watcher, watch};
 
 use super::{

@@ -8,7 +8,7 @@ use crate::{
         problem,
         routes::{Content, Doc, Routes, schema},
         site::App,
-        view::{ContextView, Finding, McpStatus, ProviderView, ReloadReport, SystemView},
+        view::{ContextView, Finding, McpStatus, MediaTest, ProviderView, ReloadReport, SystemView},
     },
     telemetry,
 };
@@ -67,6 +67,13 @@ pub fn add(routes: &mut Routes) {
     .answer(200, "What was found.", Content::Json(schema::<Vec<Finding>>))
     .answer(409, "Another examination is under way.", Content::Nothing);
     routes.api(Method::POST, "/api/v1/system/examine", Door::Api(Role::Admin), examined, doc);
+    let doc = Doc::new(
+        "Places a test call over each kind of audio path, with a tone each way: verdict, delay, loss and level for each \
+         direction, and what to do about a fault. Calls that run are not disturbed.",
+    )
+    .answer(200, "What arrived.", Content::Json(schema::<MediaTest>))
+    .answer(409, "Another examination is under way.", Content::Nothing);
+    routes.api(Method::POST, "/api/v1/system/media-test", Door::Api(Role::Admin), media_tested, doc);
     let doc = Doc::new("The last lines of the log. They hold no words and no numbers of callers.").answer(
         200,
         "The newest last.",
@@ -98,6 +105,23 @@ pub async fn examine(app: &App) -> Result<Vec<Finding>, &'static str> {
     let findings = app.view.examine().await;
     drop(permit);
     Ok(findings)
+}
+
+/// The same for the audio paths alone.
+///
+/// # Errors
+/// Another one is under way.
+pub async fn media_test(app: &App) -> Result<MediaTest, &'static str> {
+    let Ok(permit) = Arc::clone(&app.examining).try_acquire_owned() else {
+        return Err("another examination is under way; its test calls would disturb each other");
+    };
+    let test = app.view.media_test().await;
+    drop(permit);
+    Ok(test)
+}
+
+async fn media_tested(State(app): State<App>) -> Result<Json<MediaTest>, Response> {
+    media_test(&app).await.map(Json).map_err(|why| problem(StatusCode::CONFLICT, why))
 }
 
 async fn examined(State(app): State<App>) -> Result<Json<Vec<Finding>>, Response> {

@@ -6,12 +6,12 @@ use super::{
 };
 use crate::{
     http::{
-        api::examine,
+        api::{examine, media_test},
         login::{Door, Role, Who},
         plain::{Reloaded, load_anew},
         routes::Routes,
         site::App,
-        view::{MediaView, ReloadReport, SystemView},
+        view::{MediaView, ReloadReport, SystemView, TestCall},
     },
     telemetry,
 };
@@ -28,6 +28,7 @@ pub fn add(routes: &mut Routes) {
     routes.page(Method::GET, "/system", Door::Page(Role::Viewer), page);
     routes.page(Method::POST, "/system", Door::Page(Role::Admin), act);
     routes.page(Method::POST, "/system/examine", Door::Page(Role::Admin), examined);
+    routes.page(Method::POST, "/system/media-test", Door::Page(Role::Admin), media_tested);
 }
 
 /// What a button of this page asks for.
@@ -83,6 +84,45 @@ async fn examined(State(app): State<App>, who: Who) -> Response {
         }
     };
     show(&app, &who, &told).into_response()
+}
+
+/// What `offhook media-test` tells in a terminal.
+async fn media_tested(State(app): State<App>, who: Who) -> Response {
+    let test = match media_test(&app).await {
+        Ok(test) => test,
+        Err(why) => return shell::refusal(&who, StatusCode::CONFLICT, why),
+    };
+    let told = html! {
+        section.report.card role="status" aria-labelledby="tested" {
+            h2 #tested { (words::MEDIA_TESTED) }
+            @if test.ok { p { strong { (words::MEDIA_WORKS) } } }
+            ul.findings {
+                @for found in &test.findings {
+                    li.(found.grade) { span.tag { (found.grade) } " " (found.says) @if let Some(remedy) = &found.remedy { p.soft { (remedy) } } }
+                }
+                @for call in &test.calls { (tested(call)) }
+            }
+        }
+    };
+    show(&app, &who, &told).into_response()
+}
+
+fn tested(call: &TestCall) -> Markup {
+    html! {
+        li.(call.grade) {
+            span.tag { (call.grade) } " " strong { (call.audio) } " " (call.says)
+            @for (way, path) in [(words::FROM_CALLER, &call.from_caller), (words::TO_CALLER, &call.to_caller)] {
+                @if let Some(path) = path {
+                    p { (way) ": "
+                        @match path.delay_ms { Some(delay) => { (format!("{delay:.1} ms")) } None => { (words::NOT_HEARD) } }
+                        (format!(" · {:.1} % ", path.loss_percent)) (words::LOST)
+                        @if let Some(level) = path.level_dbov { (format!(" · {level:.1} dBov")) }
+                    }
+                }
+            }
+            @if let Some(remedy) = &call.remedy { p.soft { (remedy) } }
+        }
+    }
 }
 
 fn reloaded(outcome: Reloaded) -> (StatusCode, Markup) {
@@ -160,6 +200,11 @@ fn actions(who: &Who, system: &SystemView) -> Markup {
                 (shell::csrf(who))
                 button.quiet { (words::EXAMINE) }
                 p.soft { (words::EXAMINE_HELP) }
+            }
+            form.act method="post" action="/system/media-test" {
+                (shell::csrf(who))
+                button.quiet { (words::MEDIA_TEST) }
+                p.soft { (words::MEDIA_TEST_HELP) }
             }
             (button("reload", words::RELOAD_FILE, words::RELOAD_HELP, "quiet"))
             @if system.draining {

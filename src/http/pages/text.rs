@@ -241,6 +241,9 @@ pub fn event(event: &Event) -> Option<(&'static str, String)> {
             ("trouble", "The line's echo is too heavy for interruptions by voice.".into())
         }
         Event::HalfDuplex { on: false } => ("plain", "The line's echo is gone.".into()),
+        Event::PathReplaced { why } => {
+            ("trouble", format!("The audio path broke ({why}); another one took its place."))
+        }
         Event::Dialling { why } => ("trouble", format!("Another session is dialled ({why}).")),
         Event::TookOver { provider, .. } => ("plain", format!("It goes on with {provider}.")),
         Event::HandedOff { context } => ("plain", format!("The call is handed to {context}.")),

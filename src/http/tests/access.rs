@@ -96,6 +96,8 @@ const TABLE: &[(&str, &str, Option<Role>)] = {
         ("GET", "/api/v1/live/{id}/audio", Some(Operator)),
         ("POST", "/api/v1/system/examine", Some(Admin)),
         ("POST", "/system/examine", Some(Admin)),
+        ("POST", "/api/v1/system/media-test", Some(Admin)),
+        ("POST", "/system/media-test", Some(Admin)),
         ("GET", "/api/v1/live/{id}/transfer", Some(Operator)),
         ("POST", "/api/v1/live/{id}/transfer", Some(Operator)),
         ("POST", "/live/{id}/transfer", Some(Operator)),

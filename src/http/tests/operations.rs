@@ -71,6 +71,22 @@ async fn an_admin_has_the_installation_examined_one_at_a_time() {
 }
 
 #[tokio::test]
+async fn an_admin_has_the_audio_paths_tested_and_sees_each_direction() {
+    let desk = Desk::new();
+    let told = act(&desk, "/system/media-test", "").await;
+    assert_eq!(told.status, StatusCode::OK);
+    for part in ["rtp/ulaw", "21.4 ms", "1.5 %", "-15.3 dBov", "not heard", "let this machine reach Asterisk"] {
+        assert!(told.text.contains(part), "{part}: {}", told.text);
+    }
+    let login = desk.log_in(Role::Admin).await;
+    let headers = [("cookie", &*login.cookie), ("x-csrf-token", &*login.csrf)];
+    let told = ask(&desk.router, Method::POST, "/api/v1/system/media-test", &headers).await.json();
+    assert_eq!((&told["ok"], &told["calls"][0]["grade"]), (&false.into(), &"problem".into()));
+    assert_eq!(told["calls"][0]["from_caller"]["delay_ms"], 21.4);
+    assert_eq!(told["calls"][0]["to_caller"]["loss_percent"], 100.0);
+}
+
+#[tokio::test]
 async fn an_admin_loads_the_configuration_anew_and_sees_what_changed_or_all_that_is_wrong() {
     let desk = Desk::new();
     let done = act(&desk, "/system", "action=reload").await;

@@ -135,6 +135,20 @@ impl EngineView for Sample {
         })
     }
 
+    fn media_test(&self) -> BoxFuture<'static, MediaTest> {
+        let path = |delay| TestPath { delay_ms: delay, loss_percent: 1.5, level_dbov: Some(-15.3), sent_dbov: -15.3 };
+        let call = TestCall {
+            audio: "rtp/ulaw".into(),
+            configured: true,
+            grade: "problem",
+            says: "nothing that is sent to Asterisk is heard".into(),
+            remedy: Some("let this machine reach Asterisk's ports".into()),
+            from_caller: Some(path(Some(21.4))),
+            to_caller: Some(TestPath { level_dbov: None, loss_percent: 100.0, ..path(None) }),
+        };
+        Box::pin(async { MediaTest { ok: false, calls: vec![call], findings: Vec::new() } })
+    }
+
     fn metrics_text(&self) -> String {
         telemetry::Metrics::new("1.2.3").text()
     }

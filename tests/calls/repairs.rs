@@ -1,0 +1,234 @@
+//! Audio paths that break under a call: the caller hears a gap, and the call goes on over another path.
+
+use crate::{
+    AGENT_HZ, SOON, agent, ms, pbx,
+    support::{
+        asterisk::{ARI_USER, Asterisk, DESK_HZ, Options},
+        audio::{Sound, silence},
+        offhook::{Offhook, Place},
+        phone::Phone,
+    },
+};
+use serde_json::Value;
+use std::time::Duration;
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    sync::broadcast,
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+
+const AGENT_FOR_A_MINUTE: &str = "- tone: { hertz: 440, for: 60s }";
+/// What the caller may miss.
+const GAP_MAX: Duration = Duration::from_secs(2);
+const REPAIRED: &str = "offhook_media_repairs_total{outcome=\"repaired\"}";
+
+/// Between Asterisk and offhook: passes connections on, and can fail them.
+struct Relay {
+    port: u16,
+    orders: broadcast::Sender<Order>,
+    accepting: JoinSet<()>,
+}
+
+#[derive(Clone, Copy)]
+enum Order {
+    Close,
+    /// Nothing passes any more, and nothing is closed.
+    Stall,
+}
+
+impl Relay {
+    async fn start(to: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let port = listener.local_addr().expect("bound").port();
+        let (orders, _) = broadcast::channel(4);
+        let mut accepting = JoinSet::new();
+        let given = orders.clone();
+        accepting.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((theirs, _)) = listener.accept().await {
+                let orders = given.subscribe();
+                connections.spawn(pass_on(theirs, to, orders));
+            }
+        });
+        Self { port, orders, accepting }
+    }
+
+    fn order(&self, order: Order) {
+        self.orders.send(order).expect("a connection that listens");
+    }
+}
+
+async fn pass_on(mut theirs: TcpStream, to: u16, mut orders: broadcast::Receiver<Order>) {
+    let mut ours = TcpStream::connect(("127.0.0.1", to)).await.expect("offhook listens");
+    // As Asterisk and offhook do: whole frames at once.
+    theirs.set_nodelay(true).and_then(|()| ours.set_nodelay(true)).expect("open sockets");
+    tokio::select! {
+        _ = copy_bidirectional(&mut theirs, &mut ours) => {}
+        order = orders.recv() => match order {
+            Ok(Order::Stall) => std::future::pending().await,
+            Ok(Order::Close) | Err(_) => {}
+        },
+    }
+}
+
+/// An engine whose AudioSocket connections come through a relay.
+async fn relayed() -> (Relay, Asterisk, Offhook) {
+    let asterisk = Asterisk::start(Options::default()).await;
+    let place = Place::free();
+    let relay = Relay::start(place.audiosocket).await;
+    let own = format!("bind: \"127.0.0.1:{}\"", place.audiosocket);
+    let through = format!("{own}, advertise: \"127.0.0.1:{}\"", relay.port);
+    let yaml = format!("{}{}", place.yaml(Some(&asterisk)), agent(AGENT_FOR_A_MINUTE, "")).replace(&own, &through);
+    let offhook = Offhook::start(place, &yaml).await;
+    offhook.wait_ready(true).await;
+    (relay, asterisk, offhook)
+}
+
+async fn dial(asterisk: &Asterisk) -> Phone {
+    let phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
+    phone.wait_to_hear(AGENT_HZ, ms(500), SOON).await;
+    phone
+}
+
+/// The longest time in which the agent was not heard, between two in which it was.
+fn longest_gap(heard: &Sound) -> Duration {
+    let spans = heard.spans_of(AGENT_HZ);
+    spans.windows(2).map(|two| two[1].begin - two[0].end).max().unwrap_or_default()
+}
+
+/// The caller hears the agent again within the limit, offhook hears the caller, and it is the same session.
+async fn goes_on(offhook: &Offhook, phone: &Phone, transport: &str, repairs: f64) {
+    offhook.wait_metric(REPAIRED, repairs, SOON).await;
+    let so_far = phone.heard().time_of(AGENT_HZ);
+    phone.wait_to_hear(AGENT_HZ, so_far + ms(1_000), SOON).await;
+    let gap = longest_gap(&phone.heard());
+    assert!(gap <= GAP_MAX, "a gap of {gap:?}");
+    let received = format!("offhook_media_frames_received_total{{transport=\"{transport}\"}}");
+    let before = offhook.metric(&received).await;
+    offhook.wait_metric(&received, before + 20.0, SOON).await;
+    offhook.wait_active(1, SOON).await;
+}
+
+async fn hang_up(mut phone: Phone, offhook: &Offhook, asterisk: &Asterisk) {
+    phone.hang_up().await;
+    assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
+    asterisk.wait_empty(SOON).await;
+    offhook.wait_active(0, SOON).await;
+    for kind in ["audiosocket_legs", "rtp_ports", "audiosocket", "rtp"] {
+        let open = offhook.metric(&format!("offhook_media_open{{kind=\"{kind}\"}}")).await;
+        assert_eq!(open, 0.0, "{kind} left open");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_is_closed_in_mid_call_is_replaced_and_the_agent_goes_on() {
+    let (relay, asterisk, offhook) = relayed().await;
+    let phone = dial(&asterisk).await;
+    relay.order(Order::Close);
+    goes_on(&offhook, &phone, "audiosocket", 1.0).await;
+    assert_eq!(offhook.metric("offhook_media_faults_total{fault=\"closed\"}").await, 1.0);
+    // Again, with what took its place.
+    relay.order(Order::Close);
+    goes_on(&offhook, &phone, "audiosocket", 2.0).await;
+    let gap = longest_gap(&phone.heard());
+    assert!(gap <= ms(500), "a close is noticed at once: {gap:?}");
+    hang_up(phone, &offhook, &asterisk).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_stalls_is_noticed_by_the_caller_s_packets_and_replaced() {
+    let (relay, asterisk, offhook) = relayed().await;
+    let phone = dial(&asterisk).await;
+    relay.order(Order::Stall);
+    goes_on(&offhook, &phone, "audiosocket", 1.0).await;
+    hang_up(phone, &offhook, &asterisk).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_media_channel_that_ends_in_mid_call_is_replaced_over_each_transport() {
+    for (transport, leg, prefix) in
+        [("audiosocket", "audiosocket/slin16", "AudioSocket/"), ("rtp", "rtp/ulaw", "UnicastRTP/")]
+    {
+        let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, &format!("    audio: {leg}\n")).await;
+        let phone = dial(&asterisk).await;
+        let channels = asterisk.channels().await;
+        let media = channels.iter().find(|name| name.starts_with(prefix)).expect("a media channel");
+        asterisk.cli(&format!("channel request hangup {media}")).await;
+        goes_on(&offhook, &phone, transport, 1.0).await;
+        let gap = longest_gap(&phone.heard());
+        assert!(gap <= ms(500), "{leg}: an end is told at once: {gap:?}");
+        hang_up(phone, &offhook, &asterisk).await;
+    }
+}
+
+/// The media channel stays up, and Asterisk sends nothing over it any more.
+async fn mute(asterisk: &Asterisk) {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let (client, url) = (reqwest::Client::new(), asterisk.ari_url());
+    let ask = |request: reqwest::RequestBuilder| request.basic_auth(ARI_USER, Some(asterisk.ari_password())).send();
+    let channels = ask(client.get(format!("{url}/ari/channels"))).await.expect("ARI answers");
+    let channels: Value = serde_json::from_str(&channels.text().await.expect("a body")).expect("JSON");
+    let ids = channels.as_array().expect("a list").iter().filter_map(|channel| channel["id"].as_str());
+    let media = ids.filter(|id| id.contains("-media")).next_back().expect("a media channel");
+    let muted = ask(client.post(format!("{url}/ari/channels/{media}/mute?direction=out"))).await.expect("ARI answers");
+    assert!(muted.status().is_success(), "{}", muted.status());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn audio_that_stops_while_the_caller_is_heard_by_asterisk_is_replaced_over_each_transport() {
+    for (transport, leg) in [("rtp", "rtp/ulaw"), ("audiosocket", "audiosocket/slin")] {
+        let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, &format!("    audio: {leg}\n")).await;
+        let phone = dial(&asterisk).await;
+        let began = Instant::now();
+        mute(&asterisk).await;
+        offhook.wait_metric(REPAIRED, 1.0, SOON).await;
+        let took = began.elapsed();
+        assert!(took <= GAP_MAX, "{leg}: the agent was deaf for {took:?}");
+        assert_eq!(offhook.metric("offhook_media_faults_total{fault=\"deaf\"}").await, 1.0, "{leg}");
+        goes_on(&offhook, &phone, transport, 1.0).await;
+        hang_up(phone, &offhook, &asterisk).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_whose_phone_sends_nothing_is_no_fault() {
+    let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, "").await;
+    // When its second is over, the phone falls silent.
+    let phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(1_000))).await;
+    phone.wait_to_hear(AGENT_HZ, ms(5_000), SOON).await;
+    assert_eq!(offhook.metric("offhook_media_repairs_total").await, 0.0);
+    hang_up(phone, &offhook, &asterisk).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_that_breaks_again_and_again_ends_the_call_at_a_human() {
+    let (relay, asterisk, offhook) = relayed().await;
+    let mut phone = dial(&asterisk).await;
+    for repairs in 1..=5 {
+        relay.order(Order::Close);
+        offhook.wait_metric(REPAIRED, f64::from(repairs), SOON).await;
+        // A new path stands before its first frame has come.
+        sleep(ms(200)).await;
+    }
+    relay.order(Order::Close);
+    phone.wait_to_hear(DESK_HZ, ms(300), SOON).await;
+    assert_eq!(offhook.metric("offhook_media_repairs_total{outcome=\"exhausted\"}").await, 1.0);
+    phone.hang_up().await;
+    assert_eq!(offhook.wait_end_reason(SOON).await, "media_lost");
+    asterisk.wait_empty(SOON).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_no_other_path_can_be_had_the_call_ends_at_a_human_as_well() {
+    let (mut relay, asterisk, offhook) = relayed().await;
+    let mut phone = dial(&asterisk).await;
+    // Nobody listens any more at the address that Asterisk is told, and what stood is closed.
+    relay.accepting.shutdown().await;
+    phone.wait_to_hear(DESK_HZ, ms(300), SOON).await;
+    assert_eq!(offhook.metric("offhook_media_repairs_total{outcome=\"failed\"}").await, 1.0);
+    phone.hang_up().await;
+    assert_eq!(offhook.wait_end_reason(SOON).await, "media_lost");
+    asterisk.wait_empty(SOON).await;
+}
