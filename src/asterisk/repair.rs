@@ -8,7 +8,7 @@ use super::{
     ari::{AriClient, AriError},
     events::{Presence, here},
     leg::AriLeg,
-    setup::{ExpectedAudio, MEDIA_START_MAX, MediaPorts, Plan, Port, RtpPort},
+    setup::{MEDIA_START_MAX, MediaPorts, Plan, Port},
 };
 use crate::{audio::Format, call::SetupStep, facts::CallId};
 use std::future::Future;
@@ -46,7 +46,7 @@ impl AriLeg {
         let channel = ari.names().next_media_channel(self.call(), earlier.len());
         // Under an id of its own: a connection for the old one may still be on its way.
         let plan = Plan { call: CallId::random(), ..plan.clone() };
-        let port = Port::<M::Expected, M::Rtp>::reserve(media, &plan).ok_or(SetupStep::MediaSocket)?;
+        let port = Port::<M>::reserve(media, &plan).ok_or(SetupStep::MediaSocket)?;
         registration.expect_media(&channel);
         if let Some(broken) = earlier.last().cloned() {
             let ari = ari.clone();
@@ -78,12 +78,7 @@ struct Replacement {
 type Stop = Option<(SetupStep, Option<AriError>)>;
 
 impl Replacement {
-    async fn run<L, E, R>(self, port: Port<E, R>, plan: Plan, result: oneshot::Sender<Result<L, SetupStep>>)
-    where
-        L: Send,
-        E: ExpectedAudio<Leg = L>,
-        R: RtpPort<Leg = L>,
-    {
+    async fn run<M: MediaPorts>(self, port: Port<M>, plan: Plan, result: oneshot::Sender<Result<M::Leg, SetupStep>>) {
         let told = match self.steps(port, &plan).await {
             Ok(leg) => result.send(Ok(leg)),
             Err(stop) => {
@@ -104,18 +99,14 @@ impl Replacement {
     }
 
     /// The local end is dropped before this returns an error, so that the channel can be deleted.
-    async fn steps<L, E, R>(&self, port: Port<E, R>, plan: &Plan) -> Result<L, Stop>
-    where
-        E: ExpectedAudio<Leg = L>,
-        R: RtpPort<Leg = L>,
-    {
+    async fn steps<M: MediaPorts>(&self, port: Port<M>, plan: &Plan) -> Result<M::Leg, Stop> {
         let made = self.ari.external_media(self.channel.clone(), &port.wire(plan), self.format).await;
         let made = made.map_err(|error| Some((SetupStep::MediaChannel, Some(error))))?;
         let in_stasis = async {
             let here = timeout(MEDIA_START_MAX, here(self.presence.clone())).await;
             if matches!(here, Ok(Ok(()))) { Ok(()) } else { Err(Some((SetupStep::MediaChannel, None))) }
         };
-        let connected = async { port.open(made.rtp_peer).await.ok_or(Some((SetupStep::MediaConnect, None))) };
+        let connected = async { port.open(&self.ari, made).await.ok_or(Some((SetupStep::MediaConnect, None))) };
         let ready = async { futures_util::future::try_join(in_stasis, connected).await.map(|((), leg)| leg) };
         let leg = self.unless_given_up(ready).await?;
         let joined = async {

@@ -162,7 +162,7 @@ pub(super) fn modules_of(choice: AudioChoice) -> Vec<&'static str> {
         // It sends samples, and hears G.722.
         (Transport::Rtp, Encoding::Linear) => &["codec_resample", "codec_g722"],
         (Transport::AudioSocket, Encoding::Linear) if choice.format.rate == 8_000 => &[],
-        (Transport::AudioSocket, Encoding::Linear) => &["codec_resample"],
+        (Transport::AudioSocket | Transport::WebSocket, Encoding::Linear) => &["codec_resample"],
     };
     let transport: &[&str] = match choice.transport {
         Transport::AudioSocket => &["res_audiosocket", "chan_audiosocket"],

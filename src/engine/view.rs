@@ -8,8 +8,8 @@ use crate::{
     doctor,
     facts::CallId,
     http::{
-        About, ActiveCall, AuditLine, CallsView, Check, ContextView, EngineView, Finding, LiveEntry, McpStatus, McpTest,
-        MediaTest, MediaView, NoConversation, NoListening, NoTransfer, NoWriting, ProviderView, Readiness,
+        About, ActiveCall, AuditLine, CallsView, Check, ContextView, EngineView, Finding, LiveEntry, McpStatus,
+        McpTest, MediaTest, MediaView, NoConversation, NoListening, NoTransfer, NoWriting, ProviderView, Readiness,
         ReloadFailure, ReloadReport, SystemView, TenantTools, TestCall, TestPath,
     },
     remote::health::Breaker,

@@ -13,6 +13,8 @@ use std::{
 };
 use uuid::Uuid;
 
+/// Variable of a WebSocket media channel: what a connection to it is asked for by.
+const WEBSOCKET_CONNECTION: &str = "MEDIA_WEBSOCKET_CONNECTION_ID";
 /// Variables of an RTP media channel: where Asterisk listens.
 const RTP_ADDRESS: &str = "UNICASTRTP_LOCAL_ADDRESS";
 const RTP_PORT: &str = "UNICASTRTP_LOCAL_PORT";
@@ -36,6 +38,13 @@ pub struct MediaChannel {
     pub rtp_peer: Option<SocketAddr>,
     /// What a WebSocket to this channel is asked for by (`MEDIA_WEBSOCKET_CONNECTION_ID`).
     pub connection: Option<String>,
+}
+
+impl MediaChannel {
+    fn of(id: String, told: &BTreeMap<String, Value>) -> Self {
+        let connection = told.get(WEBSOCKET_CONNECTION).and_then(Value::as_str).map(str::to_owned);
+        Self { id, rtp_peer: rtp_peer(told), connection }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -185,26 +194,43 @@ impl AriClient {
 
     /// Makes the media channel of a call. Its `StasisStart` comes after this answer, and it can be
     /// bridged only after that.
-    ///
-    /// An answer that is lost is no reason to turn the caller away: whether the channel was made is told by its start,
-    /// and where it listens can be asked.
     pub async fn create_media(&self, call: CallId, wire: &MediaWire, format: Format) -> Result<MediaChannel, AriError> {
-        let id = self.names().media_channel(call);
-        match (self.external_media(id.clone(), wire, format).await, wire) {
-            (Err(AriError { fault: Fault::OutcomeUnknown(_), .. }), MediaWire::AudioSocket { .. }) => {
-                Ok(MediaChannel { id, rtp_peer: None })
-            }
-            (Err(error @ AriError { fault: Fault::OutcomeUnknown(_), .. }), MediaWire::Rtp { .. }) => {
-                let told = self.variables(&id, &[RTP_ADDRESS, RTP_PORT]).await;
-                let told = told.into_iter().map(|(name, value)| (name, Value::String(value))).collect();
-                rtp_peer(&told).map(|peer| MediaChannel { id, rtp_peer: Some(peer) }).ok_or(error)
-            }
-            (made, _) => made,
-        }
+        self.external_media(self.names().media_channel(call), wire, format).await
     }
 
     /// The same under an id of the asker's.
+    ///
+    /// An answer that is lost is no reason to turn the caller away: whether the channel was made is told by its start,
+    /// and where its audio goes can be asked.
     pub async fn external_media(&self, id: String, wire: &MediaWire, format: Format) -> Result<MediaChannel, AriError> {
+        match self.ask_for_media(&id, wire, format).await {
+            Ok(told) => Ok(MediaChannel::of(id, &told)),
+            Err(error @ AriError { fault: Fault::OutcomeUnknown(_), .. }) => {
+                let told = match wire {
+                    MediaWire::AudioSocket { .. } => BTreeMap::new(),
+                    MediaWire::Rtp { .. } => self.variables(&id, &[RTP_ADDRESS, RTP_PORT]).await,
+                    MediaWire::WebSocket => self.variables(&id, &[WEBSOCKET_CONNECTION]).await,
+                };
+                let told = told.into_iter().map(|(name, value)| (name, Value::String(value))).collect();
+                let made = MediaChannel::of(id, &told);
+                let usable = match wire {
+                    MediaWire::AudioSocket { .. } => true,
+                    MediaWire::Rtp { .. } => made.rtp_peer.is_some(),
+                    MediaWire::WebSocket => made.connection.is_some(),
+                };
+                if usable { Ok(made) } else { Err(error) }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The variables of a media channel that was made.
+    async fn ask_for_media(
+        &self,
+        id: &str,
+        wire: &MediaWire,
+        format: Format,
+    ) -> Result<BTreeMap<String, Value>, AriError> {
         #[derive(Deserialize)]
         struct Answer {
             #[serde(default)]
@@ -233,8 +259,7 @@ impl AriClient {
         let path = ["channels", "externalMedia"];
         let answer = self.request(Operation::CreateMedia, Request::post(&path).body(body)).await?;
         let answer: Answer = read(Operation::CreateMedia, &answer)?;
-        let connection = answer.channelvars.get("MEDIA_WEBSOCKET_CONNECTION_ID").and_then(Value::as_str);
-        Ok(MediaChannel { id, rtp_peer: rtp_peer(&answer.channelvars), connection: connection.map(str::to_owned) })
+        Ok(answer.channelvars)
     }
 
     /// Calls an endpoint into our application, under an id of our own. Its `StasisStart` comes when it

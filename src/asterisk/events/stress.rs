@@ -148,7 +148,7 @@ async fn a_caller_whom_nobody_could_hang_up_or_send_back_is_offered_again() {
 #[tokio::test]
 async fn tidying_up_touches_no_running_call() {
     let mut stage = Stage::up().await;
-    let mut arrival = stage.caller().await;
+    let arrival = stage.caller().await;
     let (call, other) = (CallId::random(), CallId::random());
     let (media, left) = (stage.ari.names().media_channel(call), stage.ari.names().media_channel(other));
     arrival.registration.expect_media(&media);
