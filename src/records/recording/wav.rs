@@ -37,6 +37,13 @@ pub fn head(rate: u32, data: u64) -> [u8; HEAD as usize] {
     head
 }
 
+/// The rate of a recording of this engine's, whatever it says of its length; `None`: this is no head of one.
+pub fn rate(found: &[u8; HEAD as usize]) -> Option<u32> {
+    let number = |at: usize| u32::from_le_bytes([found[at], found[at + 1], found[at + 2], found[at + 3]]);
+    let rate = number(24);
+    (rate > 0 && *found == head(rate, u64::from(number(40)))).then_some(rate)
+}
+
 /// How loud both sides were over time: of each column the highest sample, 0 to 32,768.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Waveform {
@@ -58,11 +65,11 @@ impl Waveform {
         let mut reader = BufReader::with_capacity(64 * 1024, file);
         let mut found = [0; HEAD as usize];
         reader.read_exact(&mut found)?;
-        let number = |at: usize| u32::from_le_bytes([found[at], found[at + 1], found[at + 2], found[at + 3]]);
-        let (rate, data) = (number(24), u64::from(number(40)).min(length - HEAD));
-        if rate == 0 || found != head(rate, u64::from(number(40))) {
+        let Some(rate) = rate(&found) else {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "this file is no recording of a call"));
-        }
+        };
+        let told = u32::from_le_bytes([found[40], found[41], found[42], found[43]]);
+        let data = u64::from(told).min(length.saturating_sub(HEAD));
         let samples = data / SAMPLE;
         let columns = (columns.clamp(1, COLUMNS_MAX) as u64).min(samples);
         let mut peaks = [vec![0; columns as usize], vec![0; columns as usize]];
