@@ -490,9 +490,10 @@ capacity = dashboard(
         "Records": [
             over_time("Waiting for the archive", "Records in the spool. A line that climbs: the database is slow, full or locked (docs/records.md).",
                       (f"sum by (instance) (offhook_records_waiting{{{ENGINE}}})", "{{instance}}"), unit="short"),
-            over_time("Taken, expired, lost", "What became of records; lost ones cannot be had again.",
+            over_time("Taken, expired, lost", "What became of records; lost ones cannot be had again. A beginning that is lost costs a record only if the engine is killed.",
                       (rate("offhook_records_total", times=60), "taken"), (rate("offhook_records_expired_total", times=60), "expired"),
-                      (rate("offhook_records_retries_total", "step", times=60), "tried again: {{step}}"), (rate("offhook_records_lost_total", "why", times=60), "lost: {{why}}"), unit="cpm"),
+                      (rate("offhook_records_retries_total", "step", times=60), "tried again: {{step}}"), (rate("offhook_records_lost_total", "why", times=60), "lost: {{why}}"),
+                      (rate("offhook_record_beginnings_lost_total", "why", times=60), "beginnings lost: {{why}}"), unit="cpm"),
         ],
         "Recordings": [
             over_time("Being written", "Recordings of running calls, and parts of them, of a second each, that wait for the disk. A second line that climbs: the disk is too slow.",

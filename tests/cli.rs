@@ -1,6 +1,10 @@
 //! The command line as its users and their scripts meet it: exit codes, and what is said where.
 
-use offhook::{config, provider};
+use offhook::{
+    config, provider,
+    records::{Archive as _, Record, Sqlite},
+};
+use serde_json::json;
 use std::{
     net::TcpListener,
     path::Path,
@@ -223,6 +227,44 @@ fn a_port_in_use_is_exit_code_3_and_says_which_setting_names_it() {
         assert!(said.contains(&format!("{setting} {address}")), "{said}");
         assert!(said.contains("in use"), "{said}");
     }
+}
+
+#[test]
+fn a_second_engine_on_one_folder_of_records_is_exit_code_3_and_says_what_to_do() {
+    let folder = TempDir::new().expect("a temporary directory");
+    let spool = folder.path().join("spool");
+    std::fs::create_dir(&spool).expect("a folder of the test's own");
+    let lock = std::fs::File::create(spool.join(".lock")).expect("a folder of the test's own");
+    lock.try_lock().expect("nobody else has it");
+    let yaml = installation("127.0.0.1:0", "127.0.0.1:0");
+    let file = File::new(&format!("{yaml}records: {{ directory: \"{}\" }}\n", folder.path().display()));
+    let output = offhook(&["run", "--config", &file.path()]);
+    assert_eq!(code(&output), 3, "{output:?}");
+    let said = err(&output);
+    let place = folder.path().display().to_string();
+    assert!(["another engine", "records.directory", &place].iter().all(|part| said.contains(part)), "{said}");
+}
+
+/// Whoever calls chooses what their number is.
+#[test]
+fn a_table_of_calls_holds_nothing_that_a_spreadsheet_would_run() {
+    let folder = TempDir::new().expect("a temporary directory");
+    let record = json!({
+        "id": "0e3f2c9a-7b1d-4a3e-9f65-1c2d3e4f5a6b", "began": "2026-11-20T10:00:00Z", "seconds": 3.0,
+        "direction": "inbound", "caller_number": "=1+1", "dialled_number": "+4930", "context": "front",
+        "provider": "main", "generation": 1, "transport": "rtp", "format": "ulaw",
+        "reason": { "label": "caller_hung_up", "class": "normal", "description": "the caller hung up" },
+        "counts": {
+            "agent_turns": 0, "barge_ins": 0, "tool_calls": 0, "keys": 0, "slots_missed": 0, "frames_dropped": 0,
+        },
+        "turns": [], "entries": [], "usage": [],
+    });
+    let record: Record = serde_json::from_value(record).expect("a record");
+    let mut archive = Sqlite::open(&folder.path().join("calls.sqlite3")).expect("a new archive");
+    archive.put(&[record]).expect("a new archive takes records");
+    let output = offhook(&["calls", "--format", "csv", "--records", &folder.path().display().to_string()]);
+    assert_eq!(code(&output), 0, "{output:?}");
+    assert!(out(&output).contains(",'=1+1,+4930,"), "{}", out(&output));
 }
 
 #[test]

@@ -145,7 +145,7 @@ fn list(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
         for row in &rows {
             match arguments.format {
                 Layout::Table => line(&mut out, row)?,
-                Layout::Csv => table.serialize(row)?,
+                Layout::Csv => table.serialize(row.clone().for_spreadsheets())?,
                 Layout::Json => {
                     if let Some(record) = archive.get(row.id)? {
                         writeln!(out, "{}", serde_json::to_string(&record)?)?;
@@ -177,11 +177,20 @@ fn one(arguments: &CallArguments) -> anyhow::Result<ExitCode> {
     let folder = arguments.place.folder()?;
     let unknown = format!("no record of call {} is kept in {}", arguments.id, folder.display());
     if arguments.delete {
-        anyhow::ensure!(records::delete(&folder, arguments.id)?, unknown);
+        let deleted = records::delete(&folder, arguments.id)?;
+        anyhow::ensure!(deleted.found, unknown);
         println!(
             "everything that was kept of call {} is deleted, its recording included; log lines are not part of it",
             arguments.id
         );
+        if deleted.stands {
+            println!("the call has not ended; nothing more of it is kept when it does");
+        }
+        if deleted.lingers {
+            println!(
+                "somebody is reading the archive: its journal holds what was deleted until an engine that runs clears it"
+            );
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let record = match records::read(&folder)? {

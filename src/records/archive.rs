@@ -6,10 +6,12 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::io;
+use tokio::time::Instant;
 
 /// Records of ended calls, for as long as they are kept. The methods wait for the database.
 pub trait Archive: Send {
-    /// All of them or none. One that is there already stays as it is.
+    /// All of them or none. One that is there already stays as it is, but one that says no more than that the engine was killed
+    /// ([`Ending::killed`](super::Ending::killed)): the call's own record takes its place.
     ///
     /// # Errors
     /// When the database is locked, full, or gone.
@@ -31,7 +33,7 @@ pub trait Archive: Send {
     /// When the database cannot be read, or holds something else under this id.
     fn get(&self, id: CallId) -> Result<Option<Record>, ArchiveError>;
 
-    /// `false`: there was none. Nothing of it stays in the file.
+    /// `false`: there was none. What was deleted can stay in the files until [`tidy`](Self::tidy).
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -42,6 +44,40 @@ pub trait Archive: Send {
     /// # Errors
     /// When the database cannot be written.
     fn expire(&mut self, before: Timestamp, max: usize) -> Result<usize, ArchiveError>;
+
+    /// Gives back the room of what was deleted, so that nothing of it stays in the files; `false`: somebody is reading, and it
+    /// is to be tried again later.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    fn tidy(&mut self) -> Result<bool, ArchiveError>;
+
+    /// What is asked from now on fails when it is not answered by then.
+    ///
+    /// # Errors
+    /// When the database takes no such limit.
+    fn answer_before(&mut self, deadline: Instant) -> Result<(), ArchiveError>;
+}
+
+/// How an archive is reached: what another database brings along beside [`Archive`].
+pub trait Access: Send + Sync {
+    /// For the engine, who writes: made where it is missing, and brought up to date.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or is of a later version.
+    fn open(&self) -> Result<Box<dyn Archive>, ArchiveError>;
+
+    /// For whoever writes beside the engine; `None` where no record was ever kept.
+    ///
+    /// # Errors
+    /// When there is one and it cannot be opened.
+    fn existing(&self) -> Result<Option<Box<dyn Archive>>, ArchiveError>;
+
+    /// For reading beside whoever writes, who does not wait for it.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    fn read_only(&self) -> Result<Box<dyn Archive>, ArchiveError>;
 }
 
 /// Which calls; what is `None` excludes nothing.
@@ -85,6 +121,23 @@ pub struct Row {
     pub currency: Option<String>,
 }
 
+impl Row {
+    /// As it may stand in a table: a spreadsheet takes texts that begin in certain ways for formulas, and callers choose what
+    /// their number is. Such a text is quoted (OWASP, "CSV Injection"); a number with its plus sign stays as it is.
+    #[must_use]
+    pub fn for_spreadsheets(mut self) -> Self {
+        let numbers = [&mut self.caller_number, &mut self.dialled_number].into_iter().flatten();
+        let names = [&mut self.direction, &mut self.context, &mut self.provider, &mut self.reason, &mut self.class];
+        for text in numbers.chain(names).chain(&mut self.currency) {
+            let number = text.strip_prefix('+').is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+            if !number && text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) {
+                text.insert(0, '\'');
+            }
+        }
+        self
+    }
+}
+
 /// The calls of one class of reasons that began within one hour.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Hour {
@@ -97,17 +150,20 @@ pub struct Hour {
     pub currency: Option<String>,
 }
 
+/// What a database said, whichever it is.
+pub type DatabaseError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Why the archive did not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     #[error("the archive of calls {file} cannot be opened: {error}")]
-    Open { file: String, error: rusqlite::Error },
+    Open { file: String, error: DatabaseError },
     #[error(
         "the archive of calls {file} has schema {found}, and this version of offhook knows {known} at most: it was written by a later version"
     )]
     Newer { file: String, found: i64, known: i64 },
     #[error("the archive of calls did not answer as it should: {0}")]
-    Database(#[from] rusqlite::Error),
+    Database(DatabaseError),
     #[error("the archive of calls holds no record that this version can read under this id: {0}")]
     Unreadable(serde_json::Error),
     #[error("the spool of records cannot be read or written: {0}")]

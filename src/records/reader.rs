@@ -1,7 +1,7 @@
 //! Records as the page reads them: beside the writer, a few questions at a time, each within a limit.
 
 use super::{
-    Archive as _, ArchiveError, Hour, Record, Row, Search, Sound, Sqlite, Waveform, archive_file, delete,
+    Access, Archive, ArchiveError, Deleted, Hour, Record, Row, Search, Sound, SqliteFile, Waveform, deletion::delete_by,
     open_recording, recording_file,
 };
 use crate::facts::CallId;
@@ -72,18 +72,24 @@ pub struct Reader {
 
 struct Inner {
     directory: PathBuf,
+    access: Box<dyn Access>,
     turns: Arc<Semaphore>,
     looks: Arc<Semaphore>,
     /// Connections that nobody uses.
-    idle: Mutex<Vec<Sqlite>>,
+    idle: Mutex<Vec<Box<dyn Archive>>>,
 }
 
 impl Reader {
     /// Of the records below this folder, which somebody else keeps.
     pub fn new(directory: &Path) -> Self {
+        Self::by(directory, Box::new(SqliteFile::below(directory)))
+    }
+
+    /// Of an archive that is reached so; its recordings are below this folder.
+    pub(super) fn by(directory: &Path, access: Box<dyn Access>) -> Self {
         let (turns, looks) = (Semaphore::new(AT_ONCE), Semaphore::new(LOOKS_AT_ONCE));
         let (directory, idle) = (directory.to_owned(), Mutex::default());
-        Self { inner: Arc::new(Inner { directory, turns: turns.into(), looks: looks.into(), idle }) }
+        Self { inner: Arc::new(Inner { directory, access, turns: turns.into(), looks: looks.into(), idle }) }
     }
 
     /// # Errors
@@ -136,25 +142,25 @@ impl Reader {
         self.in_turn(&self.inner.looks, look).await
     }
 
-    /// Deletes what is kept of a call, wherever it is; `false` where nothing was.
+    /// Deletes what is kept of a call, wherever it is.
     ///
     /// # Errors
     /// When the archive cannot be written.
-    pub async fn delete(&self, id: CallId) -> Result<bool, ReadError> {
+    pub async fn delete(&self, id: CallId) -> Result<Deleted, ReadError> {
         let inner = Arc::clone(&self.inner);
-        self.in_turn(&self.inner.turns, move || Ok(delete(&inner.directory, id)?)).await
+        self.in_turn(&self.inner.turns, move || Ok(delete_by(&*inner.access, &inner.directory, id)?)).await
     }
 
     async fn ask<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&Sqlite) -> Result<T, ArchiveError> + Send + 'static,
+        question: impl FnOnce(&dyn Archive) -> Result<T, ArchiveError> + Send + 'static,
     ) -> Result<T, ReadError> {
         let inner = Arc::clone(&self.inner);
         self.in_turn(&self.inner.turns, move || {
             let idle = inner.idle().pop();
-            let mut archive = idle.map_or_else(|| Sqlite::read_only(&archive_file(&inner.directory)), Ok)?;
+            let mut archive = idle.map_or_else(|| inner.access.read_only(), Ok)?;
             archive.answer_before(Instant::now() + ANSWER_MAX)?;
-            let answer = question(&archive)?;
+            let answer = question(&*archive)?;
             // One that failed is not used again.
             inner.idle().push(archive);
             Ok(answer)
@@ -186,7 +192,7 @@ fn drawable(directory: &Path, id: CallId) -> Result<(File, Sound), NoWaveform> {
 }
 
 impl Inner {
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Sqlite>> {
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Box<dyn Archive>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

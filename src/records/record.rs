@@ -80,12 +80,15 @@ pub struct Ending {
     pub description: String,
 }
 
+/// See [`Ending::killed`].
+pub(super) const KILLED: &str = "engine_killed";
+
 impl Ending {
     /// Of a call whose end nobody could write down.
     pub fn killed() -> Self {
         let description =
             "the engine was killed, or its machine failed, while the call stood; how it went is not known";
-        Self { label: "engine_killed".into(), class: "engine".into(), description: description.into() }
+        Self { label: KILLED.into(), class: "engine".into(), description: description.into() }
     }
 }
 

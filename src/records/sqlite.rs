@@ -4,15 +4,25 @@
 //! was said in an index of words that holds no text. Rows are numbered as they come in, which is about as calls end, and a
 //! list goes on behind a row's number.
 
-use super::{Archive, ArchiveError, Hour, Record, Row, Search, record::Event};
+use super::{
+    Access, Archive, ArchiveError, Hour, Record, Row, Search,
+    record::{Event, KILLED},
+};
 use crate::facts::CallId;
 use jiff::Timestamp;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior, params, types::Value};
-use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt as _, path::Path, time::Duration};
+use std::{
+    fs::OpenOptions,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 use tokio::time::Instant;
 
 /// How long somebody else may hold the file before that counts as a failure.
 const BUSY_MAX: Duration = Duration::from_secs(5);
+/// How long the journal waits for those who read: whoever deletes waits as long, and it is tried again.
+const READERS_MAX: Duration = Duration::from_secs(1);
 /// Rows in one list.
 const LIMIT_MAX: usize = 1_000;
 /// Steps of the database's machine, a hundred thousand a millisecond or so, between two looks at the clock.
@@ -59,7 +69,7 @@ impl Sqlite {
     /// When it cannot be opened, is no database, or is of a later version.
     pub fn open(file: &Path) -> Result<Self, ArchiveError> {
         let shown = file.display().to_string();
-        let failed = |error| ArchiveError::Open { file: shown.clone(), error };
+        let failed = |error: rusqlite::Error| ArchiveError::Open { file: shown.clone(), error: error.into() };
         // The database would make it readable for others.
         let made = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(file);
         made.map_err(|error| ArchiveError::Failed(format!("{shown} cannot be opened: {error}")))?;
@@ -76,25 +86,54 @@ impl Sqlite {
         Ok(Self { connection })
     }
 
+    /// A disk that is full from here on: the file has so many pages at most, or as many as it has already.
+    #[cfg(test)]
+    pub(super) fn limit_to(&self, pages: u32) {
+        self.connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).unwrap();
+    }
+
     /// For reading beside whoever writes, who does not wait for it. The file is there, and of this version.
     ///
     /// # Errors
     /// When it cannot be opened.
     pub fn read_only(file: &Path) -> Result<Self, ArchiveError> {
-        let failed = |error| ArchiveError::Open { file: file.display().to_string(), error };
+        let failed =
+            |error: rusqlite::Error| ArchiveError::Open { file: file.display().to_string(), error: error.into() };
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
         connection.busy_timeout(BUSY_MAX).map_err(failed)?;
         Ok(Self { connection })
     }
+}
 
-    /// What is asked from now on fails when it is not answered by then.
-    ///
-    /// # Errors
-    /// When the database takes no such limit.
-    pub fn answer_before(&mut self, deadline: Instant) -> Result<(), ArchiveError> {
-        let over = move || Instant::now() > deadline;
-        Ok(self.connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(over))?)
+/// The archive below a folder of records.
+pub struct SqliteFile {
+    file: PathBuf,
+}
+
+impl SqliteFile {
+    pub fn below(directory: &Path) -> Self {
+        Self { file: directory.join("calls.sqlite3") }
+    }
+}
+
+impl Access for SqliteFile {
+    fn open(&self) -> Result<Box<dyn Archive>, ArchiveError> {
+        Ok(Box::new(Sqlite::open(&self.file)?))
+    }
+
+    fn existing(&self) -> Result<Option<Box<dyn Archive>>, ArchiveError> {
+        if self.file.exists() { self.open().map(Some) } else { Ok(None) }
+    }
+
+    fn read_only(&self) -> Result<Box<dyn Archive>, ArchiveError> {
+        Ok(Box::new(Sqlite::read_only(&self.file)?))
+    }
+}
+
+impl From<rusqlite::Error> for ArchiveError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Database(error.into())
     }
 }
 
@@ -165,7 +204,6 @@ impl Archive for Sqlite {
         let row: Option<i64> = step.query_row(found, [id.to_string()], |row| row.get(0)).optional()?;
         remove(&step, &row.into_iter().collect::<Vec<_>>())?;
         step.commit()?;
-        self.give_back()?;
         Ok(row.is_some())
     }
 
@@ -178,25 +216,35 @@ impl Archive for Sqlite {
         };
         remove(&step, &rows)?;
         step.commit()?;
-        if !rows.is_empty() {
-            self.give_back()?;
-        }
         Ok(rows.len())
     }
-}
 
-impl Sqlite {
     /// Free pages go back to the disk, and what was deleted does not stay in the journal.
-    fn give_back(&self) -> Result<(), ArchiveError> {
-        let mut vacuum = self.connection.prepare_cached(&format!("PRAGMA incremental_vacuum({VACUUM_PAGES})"))?;
-        let mut pages = vacuum.query([])?;
-        while pages.next()?.is_some() {}
-        self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-        Ok(())
+    fn tidy(&mut self) -> Result<bool, ArchiveError> {
+        let free: i64 = self.connection.pragma_query_value(None, "freelist_count", |row| row.get(0))?;
+        if free > 0 {
+            let mut vacuum = self.connection.prepare_cached(&format!("PRAGMA incremental_vacuum({VACUUM_PAGES})"))?;
+            let mut pages = vacuum.query([])?;
+            while pages.next()?.is_some() {}
+        }
+        self.connection.busy_timeout(READERS_MAX)?;
+        let busy = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
+        self.connection.busy_timeout(BUSY_MAX)?;
+        Ok(busy? == 0)
+    }
+
+    fn answer_before(&mut self, deadline: Instant) -> Result<(), ArchiveError> {
+        let over = move || Instant::now() > deadline;
+        Ok(self.connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(over))?)
     }
 }
 
 fn insert(step: &Transaction<'_>, record: &Record) -> Result<(), ArchiveError> {
+    if record.reason.label != KILLED {
+        // It holds no words, so none are left in their index.
+        let mut killed = step.prepare_cached("DELETE FROM calls WHERE id = ? AND reason = ?")?;
+        killed.execute(params![record.id.to_string(), KILLED])?;
+    }
     let costs: Vec<_> = record.usage.iter().filter_map(|used| used.cost.as_ref()).collect();
     let currency = costs.first().map(|cost| cost.currency.as_str());
     let currency = currency.filter(|currency| costs.iter().all(|cost| cost.currency == *currency));

@@ -1,7 +1,7 @@
 //! What is kept of a call, as its operator reads it in the terminal.
 
 use crate::{
-    SOON, ms,
+    AGENT_HZ, SOON, agent, ms,
     support::{
         asterisk::{Asterisk, Options},
         audio::silence,
@@ -9,10 +9,14 @@ use crate::{
         phone::Phone,
     },
 };
+use rusqlite::Connection;
 use serde_json::Value;
 use std::process::Output;
 use tempfile::TempDir;
-use tokio::process::Command;
+use tokio::{
+    process::Command,
+    time::{sleep, timeout},
+};
 
 const AGENTS: &str = "default_context: front\n\
      providers: { script: { scripted: { script: [ { say: \"Zanzibar it is.\" }, { call: { tool: check_extension_status, \
@@ -66,4 +70,52 @@ async fn a_call_is_found_by_its_words_told_as_it_went_exported_and_deleted() {
     for private in ["Zanzibar", "15550199", "Byron"] {
         assert!(!engine.log().contains(private), "{private} reached the log");
     }
+}
+
+/// Somebody writes to the database and does not come to an end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_beside_a_locked_database_is_undisturbed_and_its_record_arrives_when_the_lock_goes() {
+    let folder = TempDir::with_prefix("offhook-records-").expect("a temporary directory");
+    let asterisk = Asterisk::start(Options::default()).await;
+    let context = format!("records: {{ directory: \"{}\" }}\n", folder.path().display());
+    let engine = Offhook::attached(&asterisk, &agent("- tone: { hertz: 440, for: 3s }\n- listen: {}", &context)).await;
+    let other = Connection::open(folder.path().join("calls.sqlite3")).expect("the engine has made it");
+    other.execute_batch("BEGIN IMMEDIATE").expect("nobody else writes");
+    let mut caller = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
+    caller.wait_to_hear(AGENT_HZ, ms(2_900), SOON).await;
+    caller.hang_up().await;
+    assert_eq!(engine.wait_end_reason(SOON).await, "caller_hung_up");
+    let tones = caller.heard().spans_of(AGENT_HZ);
+    assert_eq!(tones.len(), 1, "{tones:?}");
+    engine.wait_metric("offhook_records_waiting", 1.0, SOON).await;
+    engine.wait_metric("offhook_records_retries_total{step=\"archive\"}", 1.0, SOON).await;
+    assert_eq!(engine.metric("offhook_records_total").await, 0.0);
+    other.execute_batch("COMMIT").expect("it is ours");
+    engine.wait_metric("offhook_records_total", 1.0, ms(60_000)).await;
+    assert_eq!(engine.metric("offhook_records_waiting").await, 0.0);
+    assert_eq!(engine.metric("offhook_records_lost_total{why=\"full\"}").await, 0.0);
+}
+
+/// By whoever asks for it in the terminal, beside the engine.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_call_that_is_deleted_while_it_stands_nothing_is_kept() {
+    let folder = TempDir::with_prefix("offhook-records-").expect("a temporary directory");
+    let asterisk = Asterisk::start(Options::default()).await;
+    let context = format!("records: {{ directory: \"{}\" }}\n", folder.path().display());
+    let engine = Offhook::attached(&asterisk, &agent("- tone: { hertz: 440, for: 60s }", &context)).await;
+    let mut caller = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
+    caller.wait_to_hear(AGENT_HZ, ms(500), SOON).await;
+    let id = engine.json("calls").await["active"][0]["id"].as_str().expect("an id").to_owned();
+    let told = text(&offhook(&folder, &["call", &id, "--delete"]).await);
+    assert!(told.contains("has not ended"), "{told}");
+    caller.hang_up().await;
+    assert_eq!(engine.wait_end_reason(SOON).await, "caller_hung_up");
+    let over = async {
+        while !engine.log().contains("nothing of it is kept") {
+            sleep(ms(20)).await;
+        }
+    };
+    timeout(SOON, over).await.expect("its record is met");
+    assert!(!text(&offhook(&folder, &["calls"]).await).contains(&id));
+    assert_eq!(engine.metric("offhook_records_total").await, 0.0);
 }

@@ -8,7 +8,7 @@ use crate::{
         routes::{Content, Doc, Routes, schema},
         site::App,
     },
-    records::{Reader, Record, Row, Search},
+    records::{Hour, Reader, Record, Row, Search},
 };
 use axum::{
     Json,
@@ -18,7 +18,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use futures_util::stream;
-use jiff::{Timestamp, civil, tz::TimeZone};
+use jiff::{SignedDuration, Timestamp, civil, tz::TimeZone};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tower_http::services::ServeFile;
@@ -28,6 +28,9 @@ const LIMIT: usize = 50;
 const LIMIT_MAX: usize = 1_000;
 /// Calls that an export reads at once; between two, others have their turn.
 const EXPORT_STEP: usize = 200;
+/// Without a beginning, what the plots of the page show; and as much as one answer tells, some megabytes at most.
+const HOURS_DAYS: i64 = 30;
+const HOURS_DAYS_MAX: i64 = 92;
 /// Longer texts are no search.
 const TEXT_BYTES_MAX: usize = 200;
 
@@ -67,6 +70,23 @@ pub enum Format {
     Jsonl,
 }
 
+/// From when to when calls are counted.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Span {
+    /// Calls that began at this time or later, as in a search; without it, 30 days before `until`. The hour counts whole.
+    pub since: Option<String>,
+    /// Calls that began before it; without it, now. The hour counts whole.
+    pub until: Option<String>,
+}
+
+/// Calls and costs by the hour.
+#[derive(Serialize, JsonSchema)]
+pub struct Hours {
+    /// In order; one for each class of reasons and each currency that an hour has calls of.
+    pub items: Vec<Hour>,
+}
+
 /// A page of a list of calls, the newest first.
 #[derive(Serialize, JsonSchema)]
 pub struct CallsPage {
@@ -81,6 +101,10 @@ pub fn add(routes: &mut Routes) {
         .query::<Filter>()
         .answer(200, "The calls.", page);
     routes.api(Method::GET, "/api/v1/calls", Door::Api(Role::Viewer), list, doc);
+    let doc = Doc::new("How many calls began in each hour, how long they were, why they ended, and what they cost; of 92 days at most.")
+        .query::<Span>()
+        .answer(200, "The hours that have calls.", Content::Json(schema::<Hours>));
+    routes.api(Method::GET, "/api/v1/calls/hours", Door::Api(Role::Viewer), hours, doc);
     let doc = Doc::new("Everything that is kept of a call. Viewers are told no words, names and numbers.").answer(
         200,
         "The record.",
@@ -92,15 +116,15 @@ pub fn add(routes: &mut Routes) {
         .answer(206, "The part that the header Range asks for.", Content::File("audio/wav"))
         .answer(416, "The header Range asks for what is not there.", Content::Nothing);
     routes.api(Method::GET, "/api/v1/calls/{id}/recording", Door::Api(Role::Operator), recording, doc);
-    let doc = Doc::new("Deletes everything that is kept of a call.").answer(204, "It is deleted.", Content::Nothing);
+    let what =
+        "Deletes everything that is kept of a call; of one that has not ended, also what would be kept when it does.";
+    let doc = Doc::new(what).answer(204, "It is deleted.", Content::Nothing);
     routes.api(Method::DELETE, "/api/v1/calls/{id}", Door::Api(Role::Admin), delete, doc);
 }
 
 /// What a filter asks for, or what is wrong with it.
 pub fn search(who: &Who, filter: &Filter) -> Result<Search, (StatusCode, String)> {
     let bad = |text: String| (StatusCode::BAD_REQUEST, text);
-    let given =
-        |text: &Option<String>| text.as_deref().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
     let texts = [
         ("context", given(&filter.context)),
         ("provider", given(&filter.provider)),
@@ -117,18 +141,14 @@ pub fn search(who: &Who, filter: &Filter) -> Result<Search, (StatusCode, String)
     if (number.is_some() || words.is_some()) && !private::sees_all(who) {
         return Err((StatusCode::FORBIDDEN, "only operators may search for numbers and words".into()));
     }
-    let moment = |name: &str, text: Option<String>| {
-        text.map(|text| time(&text).ok_or_else(|| bad(format!("{name} is no time such as 2026-11-20T14:30"))))
-            .transpose()
-    };
     let after = given(&filter.cursor).map(|cursor| cursor.parse().ok().filter(|row: &i64| *row > 0));
     let limit = filter.limit.unwrap_or(LIMIT);
     if !(1..=LIMIT_MAX).contains(&limit) {
         return Err(bad(format!("limit is a number from 1 to {LIMIT_MAX}")));
     }
     Ok(Search {
-        since: moment("since", given(&filter.since))?,
-        until: moment("until", given(&filter.until))?,
+        since: moment("since", &filter.since)?,
+        until: moment("until", &filter.until)?,
         context,
         provider,
         reason,
@@ -140,6 +160,15 @@ pub fn search(who: &Who, filter: &Filter) -> Result<Search, (StatusCode, String)
         },
         limit,
     })
+}
+
+fn given(text: &Option<String>) -> Option<String> {
+    text.as_deref().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+fn moment(name: &str, text: &Option<String>) -> Result<Option<Timestamp>, (StatusCode, String)> {
+    let bad = || (StatusCode::BAD_REQUEST, format!("{name} is no time such as 2026-11-20T14:30"));
+    given(text).map(|text| time(&text).ok_or_else(bad)).transpose()
 }
 
 /// A day or a time where the engine runs, or a time with its zone.
@@ -198,21 +227,9 @@ fn export(reader: Reader, who: Who, search: Search, format: Format) -> Response 
 fn csv(who: &Who, rows: Vec<Row>, headers: bool) -> std::io::Result<Vec<u8>> {
     let mut table = csv::WriterBuilder::new().has_headers(headers).from_writer(Vec::new());
     for row in rows {
-        table.serialize(harmless(private::row(who, row))).map_err(std::io::Error::other)?;
+        table.serialize(private::row(who, row).for_spreadsheets()).map_err(std::io::Error::other)?;
     }
     table.into_inner().map_err(|error| std::io::Error::other(error.to_string()))
-}
-
-/// A spreadsheet takes some texts for formulas, and callers choose what their number is.
-fn harmless(mut row: Row) -> Row {
-    for text in [&mut row.caller_number, &mut row.dialled_number].into_iter().flatten() {
-        // A number may begin with a plus sign: only what is none is quoted.
-        let number = text.strip_prefix('+').unwrap_or(text).chars().all(|c| c.is_ascii_digit());
-        if !number && text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
-            text.insert(0, '\'');
-        }
-    }
-    row
 }
 
 async fn lines(reader: &Reader, who: &Who, rows: Vec<Row>) -> std::io::Result<Vec<u8>> {
@@ -223,6 +240,20 @@ async fn lines(reader: &Reader, who: &Who, rows: Vec<Row>) -> std::io::Result<Ve
         text.push(b'\n');
     }
     Ok(text)
+}
+
+async fn hours(State(app): State<App>, Params(span): Params<Span>) -> Result<Json<Hours>, Response> {
+    let told = |(status, why): (StatusCode, String)| problem(status, &why);
+    let until = moment("until", &span.until).map_err(told)?.unwrap_or_else(Timestamp::now);
+    let days = |days: i64| until.checked_sub(SignedDuration::from_hours(24 * days)).unwrap_or(Timestamp::MIN);
+    let since = moment("since", &span.since).map_err(told)?.unwrap_or_else(|| days(HOURS_DAYS));
+    if since < days(HOURS_DAYS_MAX) {
+        let why = format!("from since to until are more than {HOURS_DAYS_MAX} days: ask for them in parts");
+        return Err(problem(StatusCode::BAD_REQUEST, &why));
+    }
+    let reader = app.history.as_ref().ok_or_else(no_records)?;
+    let items = reader.hours(since, until).await.map_err(|error| unread(&error))?;
+    Ok(Json(Hours { items }))
 }
 
 async fn show(State(app): State<App>, who: Who, Id(id): Id) -> Result<Json<Record>, Response> {
@@ -256,8 +287,9 @@ async fn delete(State(app): State<App>, who: Who, Id(id): Id) -> Result<StatusCo
 /// Deletes on behalf of somebody, who is named in the log.
 pub async fn remove(app: &App, who: &Who, id: crate::facts::CallId) -> Result<bool, Response> {
     let deleted = app.history.as_ref().ok_or_else(no_records)?.delete(id).await.map_err(|error| unread(&error))?;
-    if deleted {
-        tracing::info!(call_id = %id, account = who.name, "the record of a call was deleted");
+    if deleted.found {
+        let (stands, lingers) = (deleted.stands, deleted.lingers);
+        tracing::info!(call_id = %id, account = who.name, stands, lingers, "the record of a call was deleted");
     }
-    Ok(deleted)
+    Ok(deleted.found)
 }

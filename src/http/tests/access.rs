@@ -93,6 +93,7 @@ const TABLE: &[(&str, &str, Option<Role>)] = {
         ("POST", "/api/v1/live/{id}/hangup", Some(Operator)),
         ("GET", "/api/v1/calls", Some(Viewer)),
         ("GET", "/api/v1/calls/{id}", Some(Viewer)),
+        ("GET", "/api/v1/calls/hours", Some(Viewer)),
         ("GET", "/api/v1/live/{id}/audio", Some(Operator)),
         ("POST", "/api/v1/system/examine", Some(Admin)),
         ("POST", "/system/examine", Some(Admin)),

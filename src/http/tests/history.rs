@@ -116,6 +116,25 @@ async fn exports_hold_all_of_them_and_nothing_that_a_spreadsheet_would_run() {
     assert_eq!((lines.lines().count(), first.id), (30, records[449].id));
 }
 
+/// The figures of the page's plots.
+#[tokio::test]
+async fn calls_and_costs_are_told_by_the_hour() {
+    let (desk, _) = desk_with(90);
+    let login = desk.log_in(Role::Viewer).await;
+    let hours = "/api/v1/calls/hours?since=2026-11-20T10:30:00Z&until=2026-11-20T12:00:00Z";
+    let told = get(&desk, &login, hours).await.json();
+    let items = told["items"].as_array().unwrap();
+    let calls: Vec<_> = items.iter().map(|hour| (hour["began"].as_str().unwrap(), hour["calls"].as_u64())).collect();
+    assert_eq!(calls, [("2026-11-20T10:00:00Z", Some(60)), ("2026-11-20T11:00:00Z", Some(30))], "the first hour whole");
+    assert_eq!((&items[0]["class"], &items[0]["seconds"]), (&"provider".into(), &1_800.0.into()), "{told}");
+    assert!(items[0]["cost"].is_number() && items[0]["currency"].is_string(), "{told}");
+    for (wrong, why) in [("since=now", "since is no time"), ("since=2020-01-01", "92 days"), ("hours=9", "hours")] {
+        let refused = get(&desk, &login, &format!("/api/v1/calls/hours?{wrong}")).await;
+        assert!(refused.status == StatusCode::BAD_REQUEST && refused.text.contains(why), "{wrong}: {}", refused.text);
+    }
+    assert_eq!(get(&desk, &login, "/api/v1/calls/hours").await.status, StatusCode::OK);
+}
+
 /// In no answer of whatever address is a word, a name or a number.
 #[tokio::test]
 async fn viewers_see_figures_and_nothing_private() {
@@ -316,6 +335,21 @@ async fn a_deleted_call_is_gone() {
     let done = desk.post(&format!("/history/{}/delete", records[1].id), &form, format!("csrf={}", login.csrf)).await;
     assert_eq!(done.headers["location"], "/history");
     assert_eq!(get(&desk, &login, "/api/v1/calls").await.json()["items"], json!([]));
+}
+
+/// It is answered as one that has ended: nothing is there any more, and nothing will be.
+#[tokio::test]
+async fn the_deletion_of_a_call_that_stands_is_remembered() {
+    let desk = Desk::new();
+    let login = desk.log_in(Role::Admin).await;
+    let (id, spool) = (CallId::random(), desk.folder.path().join("spool"));
+    std::fs::create_dir(&spool).unwrap();
+    std::fs::write(spool.join(format!("000001763632800-{id}.begun")), "{}").unwrap();
+    let headers = [("cookie", &*login.cookie), ("x-csrf-token", &*login.csrf)];
+    let path = format!("/api/v1/calls/{id}");
+    assert_eq!(ask(&desk.router, Method::DELETE, &path, &headers).await.status, StatusCode::NO_CONTENT);
+    let left: Vec<_> = std::fs::read_dir(&spool).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(left, [format!("{id}.deleted").as_str()]);
 }
 
 #[tokio::test]

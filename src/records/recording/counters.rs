@@ -7,7 +7,7 @@ const MADE: Definition = Definition::labelled(
     "offhook_recordings_total",
     &["outcome"],
     "Recordings of calls that have ended: whole, with silence in it where sound was lost (incomplete), or deleted during \
-     the call because the caller did not want it (discarded).",
+     the call because the caller or somebody else asked for it (discarded).",
 );
 const LOST: Definition = Definition::labelled(
     "offhook_recording_lost_seconds_total",

@@ -64,7 +64,7 @@ pub(in crate::records) fn expire(directory: &Path, before: SystemTime) -> io::Re
     Ok(expired)
 }
 
-fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+pub(super) fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         result => result.map(Some),

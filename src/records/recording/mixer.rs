@@ -12,7 +12,7 @@ use std::ops::Range;
 /// So much is handed on at once.
 const PART_MS: usize = 1_000;
 /// For so long late audio still finds its place.
-const HOLD_MS: usize = 500;
+pub(super) const HOLD_MS: usize = 500;
 /// Audio that is ahead of the slots by more comes from a clock that is faster than they are.
 const AHEAD_MAX_MS: usize = 60;
 

@@ -5,6 +5,7 @@
 
 mod counters;
 mod folder;
+mod left;
 mod listener;
 mod mixer;
 mod wav;
@@ -13,6 +14,7 @@ mod writer;
 pub use counters::RecordingCounters;
 pub(super) use folder::{delete, expire};
 pub use folder::{file_name, open_recording, recording_file};
+pub(super) use left::complete;
 pub use listener::{Listener, Unheard};
 pub use wav::{Sound, Waveform};
 
@@ -181,7 +183,11 @@ impl Recorder {
             timeout(END_MAX, async { self.orders.send(end).await.is_ok().then_some(written.await.ok()).flatten() });
         let mut lost = self.lost;
         match answer.await.ok().flatten() {
-            Some(losses) => lost.extend(losses),
+            Some(None) => {
+                self.counters.made("discarded");
+                return None;
+            }
+            Some(Some(losses)) => lost.extend(losses),
             // What became of it nobody knows yet.
             None => drop(lost.insert(Lost::Disk, seconds)),
         }

@@ -39,6 +39,13 @@ pub fn head(rate: u32, data: u64) -> [u8; HEAD as usize] {
     head
 }
 
+/// The rate of a recording of this engine's, whatever it says of its length; `None`: this is no head of one.
+pub fn rate(found: &[u8; HEAD as usize]) -> Option<u32> {
+    let number = |at: usize| u32::from_le_bytes([found[at], found[at + 1], found[at + 2], found[at + 3]]);
+    let rate = number(24);
+    (rate > 0 && *found == head(rate, u64::from(number(40)))).then_some(rate)
+}
+
 /// How loud both sides were over time: of each column the highest sample, 0 to 32,768.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Waveform {
@@ -64,11 +71,10 @@ impl Sound {
         file.seek(SeekFrom::Start(0))?;
         let mut found = [0; HEAD as usize];
         file.read_exact(&mut found)?;
-        let number = |at: usize| u32::from_le_bytes([found[at], found[at + 1], found[at + 2], found[at + 3]]);
-        let (rate, promised) = (number(24), u64::from(number(40)));
-        if rate == 0 || found != head(rate, promised) {
+        let Some(rate) = rate(&found) else {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "this file is no recording of a call"));
-        }
+        };
+        let promised = u64::from(u32::from_le_bytes([found[40], found[41], found[42], found[43]]));
         Ok(Self { rate, samples: promised.min(length.saturating_sub(HEAD)) / SAMPLE })
     }
 

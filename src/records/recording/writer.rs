@@ -8,12 +8,12 @@ use super::{
     mixer::Piece,
     wav,
 };
-use crate::{audio::Format, facts::CallId};
+use crate::{audio::Format, facts::CallId, records::spool};
 use std::{
     collections::{BTreeMap, HashMap},
     fs::File,
     io,
-    os::unix::fs::FileExt as _,
+    os::unix::fs::{FileExt as _, MetadataExt as _},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -37,8 +37,8 @@ pub(super) struct Part {
 
 pub(super) enum Order {
     Write(Part),
-    /// The last part of it; what was lost of it on the way to the disk is told.
-    End(Part, oneshot::Sender<Losses>),
+    /// The last part of it; what was lost of it on the way to the disk is told, or that it was deleted meanwhile.
+    End(Part, oneshot::Sender<Option<Losses>>),
     Discard(CallId),
 }
 
@@ -59,6 +59,8 @@ pub(super) struct Writer {
 struct Tape {
     /// `None`: it could not be made yet.
     file: Option<File>,
+    /// Somebody has deleted it, so nothing more is written.
+    deleted: bool,
     /// Where the next sample belongs, in bytes of samples.
     end: u64,
     /// What the head says.
@@ -95,7 +97,7 @@ impl Writer {
         tape.end += data_bytes(part.format, part.skip);
         let (at, bytes) = (tape.end, self.data.len() as u64);
         tape.end += bytes;
-        if bytes == 0 {
+        if bytes == 0 || tape.is_deleted(&self.directory, part.call) {
             return;
         }
         let seconds = bytes as f64 / (wav::SAMPLE * u64::from(part.format.rate)) as f64;
@@ -118,10 +120,14 @@ impl Writer {
         self.counters.lost(why, seconds);
     }
 
-    fn end(&mut self, part: &Part) -> Losses {
-        let Some(mut tape) = self.tapes.remove(&part.call) else { return Losses::new() };
+    /// `None`: it was deleted meanwhile.
+    fn end(&mut self, part: &Part) -> Option<Losses> {
+        let Some(mut tape) = self.tapes.remove(&part.call) else { return Some(Losses::new()) };
+        if tape.is_deleted(&self.directory, part.call) {
+            return None;
+        }
         tape.fill_up(part.format.rate);
-        tape.lost
+        Some(tape.lost)
     }
 
     fn discard(&mut self, call: CallId) {
@@ -136,6 +142,18 @@ impl Writer {
 }
 
 impl Tape {
+    /// Whether it was deleted during the call: the file is gone, or the call's deletion is remembered before there was one.
+    fn is_deleted(&mut self, directory: &Path, call: CallId) -> bool {
+        let gone = || match &self.file {
+            Some(file) => file.metadata().is_ok_and(|facts| facts.nlink() == 0),
+            None => spool::is_deleted(directory, call),
+        };
+        if !self.deleted && gone() {
+            (self.deleted, self.file) = (true, None);
+        }
+        self.deleted
+    }
+
     fn put(&mut self, directory: &Path, part: &Part, at: u64, data: &[u8]) -> io::Result<()> {
         if self.file.is_none() {
             self.file = Some(folder::create(directory, part.call)?);
@@ -195,7 +213,7 @@ mod tests {
         writer.write(&part(call, 0x30));
         let last = Part { skip: 4_000, piece: Piece { caller: Vec::new(), agent: Vec::new() }, ..part(call, 0) };
         writer.write(&last);
-        assert_eq!(writer.end(&last), [(Lost::Disk, 1.0)].into());
+        assert_eq!(writer.end(&last), Some([(Lost::Disk, 1.0)].into()));
         assert_eq!(seconds(), 3.5, "what is left out at its end is in it as well");
         let heard: Vec<bool> = fs::read(&path).unwrap()[44..].chunks(16_000).map(|half| half[0] != 0).collect();
         assert_eq!(heard, [true, true, false, false, true, true, false]);
@@ -211,7 +229,7 @@ mod tests {
         writer.write(&Part { skip: wav::DATA_MAX / 4 - 12_000, ..part(call, 0x20) });
         let last = part(call, 0x30);
         writer.write(&last);
-        assert_eq!(writer.end(&last), [(Lost::Length, 2.0)].into());
+        assert_eq!(writer.end(&last), Some([(Lost::Length, 2.0)].into()));
         let path = folder.path().join("recordings").join(folder::file_name(call));
         assert_eq!(fs::metadata(path).unwrap().len(), u64::from(u32::MAX));
     }

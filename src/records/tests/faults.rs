@@ -1,0 +1,190 @@
+//! Disks and databases that are slow, full, locked, or hold what they should not.
+
+use super::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// An archive that does what a test says.
+struct Moody {
+    works: Arc<AtomicBool>,
+    /// Where it does not work, there is no room; else it says no.
+    fills: bool,
+    archive: Sqlite,
+}
+
+impl Archive for Moody {
+    fn put(&mut self, records: &[Record]) -> Result<(), ArchiveError> {
+        let works = records.is_empty() || self.works.load(Ordering::SeqCst);
+        if works || self.fills {
+            self.archive.limit_to(if works { u32::MAX - 1 } else { 1 });
+            return self.archive.put(records);
+        }
+        Err(ArchiveError::Failed("the test says no".into()))
+    }
+
+    fn find(&self, search: &Search) -> Result<Vec<Row>, ArchiveError> {
+        self.archive.find(search)
+    }
+
+    fn hours(&self, since: Timestamp, until: Timestamp) -> Result<Vec<Hour>, ArchiveError> {
+        self.archive.hours(since, until)
+    }
+
+    fn get(&self, id: CallId) -> Result<Option<Record>, ArchiveError> {
+        self.archive.get(id)
+    }
+
+    fn delete(&mut self, id: CallId) -> Result<bool, ArchiveError> {
+        self.archive.delete(id)
+    }
+
+    fn expire(&mut self, before: Timestamp, max: usize) -> Result<usize, ArchiveError> {
+        self.archive.expire(before, max)
+    }
+
+    fn tidy(&mut self) -> Result<bool, ArchiveError> {
+        self.archive.tidy()
+    }
+
+    fn answer_before(&mut self, deadline: tokio::time::Instant) -> Result<(), ArchiveError> {
+        self.archive.answer_before(deadline)
+    }
+}
+
+/// The engine may even be stopped meanwhile.
+#[tokio::test]
+async fn a_database_that_takes_nothing_loses_no_record() {
+    let folder = TempDir::new().unwrap();
+    let config = config(&folder);
+    let (works, file) = (Arc::new(AtomicBool::new(false)), archive_file(&config.directory));
+    let spool = || Spool::open(&config.directory).unwrap();
+    let moody = |spool| {
+        let archive = Sqlite::open(&file).unwrap();
+        let (_registry, counters) = counters();
+        let archive = Moody { works: Arc::clone(&works), fills: false, archive };
+        (Records::with(spool, Box::new(archive), &config, counters.clone()).unwrap(), counters)
+    };
+    let (records, counters) = moody(spool());
+    let now = Timestamp::now().to_string();
+    let [first, second, third] = [(); 3].map(|()| record(&config, &now, SECRET, EndReason::CallerHungUp));
+    for record in [&first, &second] {
+        records.keep(record.clone());
+    }
+    let retries = |counters: &RecordCounters| counters.retries.with_label_values(&["archive"]).get();
+    until("it was tried", || retries(&counters) >= 1 && counters.waiting.get() == 2).await;
+    records.keep(third.clone());
+    records.finish(Duration::from_secs(10)).await;
+    assert_eq!((counters.kept.get(), counters.lost.with_label_values(&["stopped"]).get()), (0, 0));
+    // One of them is deleted on request before it ever reached the archive.
+    assert!(delete(&config.directory, second.id).unwrap().found);
+    works.store(true, Ordering::SeqCst);
+    let (records, counters) = moody(spool());
+    until("they are archived", || counters.kept.get() == 2).await;
+    records.finish(Duration::from_secs(5)).await;
+    let archive = read(&config.directory).unwrap().unwrap();
+    assert_eq!([&first, &second, &third].map(|record| archive.get(record.id).unwrap().is_some()), [true, false, true]);
+    assert_eq!(spool().count().unwrap(), 0);
+}
+
+/// Somebody else writes to the file all the time.
+#[tokio::test]
+async fn a_locked_database_is_asked_again() {
+    let folder = TempDir::new().unwrap();
+    let config = config(&folder);
+    let (_registry, counters) = counters();
+    let records = Records::start(&config, counters.clone()).unwrap();
+    let other = rusqlite::Connection::open(archive_file(&config.directory)).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    records.keep(record(&config, &Timestamp::now().to_string(), SECRET, EndReason::CallerHungUp));
+    until("it is locked", || counters.retries.with_label_values(&["archive"]).get() >= 1).await;
+    assert_eq!(counters.kept.get(), 0);
+    other.execute_batch("COMMIT").unwrap();
+    until("it is archived", || counters.kept.get() == 1).await;
+    records.finish(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_disk_that_takes_nothing_is_waited_for_within_bounds_and_what_is_lost_is_counted() {
+    let folder = TempDir::new().unwrap();
+    let config = config(&folder);
+    let (_registry, counters) = counters();
+    let records = Records::start(&config, counters.clone()).unwrap();
+    let spool = config.directory.join("spool");
+    fs::remove_dir_all(&spool).unwrap();
+    let now = Timestamp::now().to_string();
+    let retried = || counters.retries.with_label_values(&["spool"]).get() >= 1;
+    records.keep(record(&config, &now, "first", EndReason::CallerHungUp));
+    until("it is tried", retried).await;
+    for _ in 0..=WAITING_MAX {
+        records.keep(record(&config, &now, "more", EndReason::CallerHungUp));
+    }
+    let lost = |why: &str| counters.lost.with_label_values(&[why]).get();
+    assert_eq!(lost("full"), 1, "one was under way, and so many wait");
+    fs::create_dir(&spool).unwrap();
+    until("all are archived", || counters.kept.get() == WAITING_MAX as u64 + 1).await;
+    records.finish(Duration::from_secs(5)).await;
+    assert_eq!((lost("full"), lost("stopped")), (1, 0));
+}
+
+#[tokio::test]
+async fn a_file_that_holds_no_record_is_put_aside_and_half_a_file_is_nobodys() {
+    let folder = TempDir::new().unwrap();
+    let config = config(&folder);
+    let spool = config.directory.join("spool");
+    fs::create_dir_all(&spool).unwrap();
+    fs::write(spool.join("0-a.json"), "{\"id\": 7}").unwrap();
+    fs::write(spool.join("0-b.part"), "{\"id\":").unwrap();
+    let (_registry, counters) = counters();
+    let records = Records::start(&config, counters.clone()).unwrap();
+    records.keep(record(&config, &Timestamp::now().to_string(), SECRET, EndReason::CallerHungUp));
+    until("the record is archived", || counters.kept.get() == 1).await;
+    records.finish(Duration::from_secs(5)).await;
+    assert_eq!(counters.lost.with_label_values(&["unreadable"]).get(), 1);
+    assert_eq!(spooled(&config), ["0-a.unreadable"]);
+}
+
+/// The disk of the database, while that of the spool has room.
+#[tokio::test]
+async fn a_full_database_is_asked_again_until_it_has_room() {
+    let folder = TempDir::new().unwrap();
+    let config = config(&folder);
+    let (_registry, counters) = counters();
+    let spool = Spool::open(&config.directory).unwrap();
+    let works = Arc::new(AtomicBool::new(false));
+    let archive = Sqlite::open(&archive_file(&config.directory)).unwrap();
+    let archive = Moody { works: Arc::clone(&works), fills: true, archive };
+    let records = Records::with(spool, Box::new(archive), &config, counters.clone()).unwrap();
+    // More than the pages that are there hold.
+    let words = [SECRET; 10_000].join(" ");
+    records.keep(record(&config, &Timestamp::now().to_string(), &words, EndReason::CallerHungUp));
+    let retries = || counters.retries.with_label_values(&["archive"]).get();
+    until("it is tried", || retries() >= 2).await;
+    assert_eq!((spooled(&config).len(), counters.waiting.get(), counters.kept.get()), (1, 1, 0));
+    works.store(true, Ordering::SeqCst);
+    until("it is archived", || counters.kept.get() == 1).await;
+    records.finish(Duration::from_secs(5)).await;
+    let archive = read(&config.directory).unwrap().unwrap();
+    assert_eq!(found(&*archive, Search { words: Some(SECRET.into()), ..Search::default() }).len(), 1);
+}
+
+#[tokio::test]
+async fn beginnings_that_are_not_written_down_are_counted_for_themselves() {
+    let folder = TempDir::new().unwrap();
+    let config = config(&folder);
+    let (records, counters) = started(&config);
+    fs::remove_dir_all(config.directory.join("spool")).unwrap();
+    let lost = |why: &str| counters.beginnings_lost.with_label_values(&[why]).get();
+    records.begun(beginning(&config));
+    until("it is tried", || lost("disk") == 1).await;
+    let retries = || counters.retries.with_label_values(&["spool"]).get();
+    assert_eq!(retries(), 0, "once is enough");
+    // The end of a call is tried again and again, and everything else waits behind it.
+    records.keep(record(&config, &Timestamp::now().to_string(), SECRET, EndReason::CallerHungUp));
+    until("it is tried", || retries() >= 1).await;
+    for _ in 0..=WAITING_MAX {
+        records.begun(beginning(&config));
+    }
+    assert_eq!((lost("full"), counters.lost.with_label_values(&["full"]).get()), (1, 0));
+    records.finish(Duration::from_millis(10)).await;
+    let stopped = counters.lost.with_label_values(&["stopped"]).get();
+    assert_eq!((lost("stopped"), stopped), (WAITING_MAX as u64, 1), "the one that is under way is a record");
+}

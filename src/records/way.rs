@@ -1,0 +1,261 @@
+//! The two steps of a record: from memory to the spool, from the spool to the archive; and what is deleted there in time.
+
+use super::{Archive, ArchiveError, Line, Queue, Record, RecordCounters, recording, spool::Spool};
+use crate::{config::RecordsConfig, facts::CallId};
+use jiff::Timestamp;
+use std::{
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering::SeqCst},
+    time::{Duration, SystemTime},
+};
+use tokio::{
+    sync::{Notify, mpsc},
+    task::spawn_blocking,
+    time::{interval, sleep},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+/// So many go into the archive in one transaction.
+const BATCH: usize = 100;
+/// After a failure, and twice as long after each further one.
+const RETRY_FIRST: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(30);
+/// The archive is asked to forget what is old so often.
+const EXPIRE_EVERY: Duration = Duration::from_secs(600);
+/// At once, so that nobody waits long for the database; the rest follows with the next round.
+const EXPIRE_BATCH: usize = 1_000;
+/// What others have deleted leaves the journal that often; after a failure, as often as anything is tried again.
+pub(super) const TIDY_EVERY: Duration = Duration::from_secs(60);
+
+/// One record after the other, each as often as it takes.
+pub(super) struct ToSpool {
+    pub lines: mpsc::Receiver<Line>,
+    pub queue: Arc<Queue>,
+    pub spool: Arc<Spool>,
+    pub written: Arc<Notify>,
+    /// Nothing more will come.
+    pub stop: CancellationToken,
+    /// Everything is in the spool.
+    pub done: CancellationToken,
+    pub counters: RecordCounters,
+}
+
+impl ToSpool {
+    pub async fn run(mut self) {
+        let _done = self.done.clone().drop_guard();
+        loop {
+            let line = tokio::select! {
+                biased;
+                line = self.lines.recv() => line,
+                () = self.stop.cancelled(), if !self.lines.is_closed() => {
+                    // What is waiting still comes.
+                    self.lines.close();
+                    continue;
+                }
+            };
+            let record = match line {
+                None => return,
+                Some(Line::Begun(record)) => {
+                    self.begin(record).await;
+                    self.queue.begun.fetch_sub(1, SeqCst);
+                    continue;
+                }
+                Some(Line::Ended(record)) => record,
+            };
+            let mut retry = Retry::default();
+            let kept = loop {
+                match self.put(&record).await {
+                    Ok(kept) => break kept,
+                    Err(error) => warn!(%error, "the spool of records cannot be written; it is tried again"),
+                }
+                self.counters.again("spool");
+                sleep(retry.next()).await;
+            };
+            self.queue.ended.fetch_sub(1, SeqCst);
+            self.counters.waiting.add(i64::from(kept));
+            self.written.notify_one();
+        }
+    }
+
+    /// Once: its end is what counts.
+    async fn begin(&self, record: Box<Record>) {
+        let spool = Arc::clone(&self.spool);
+        if let Err(error) = blocking(move || spool.begin(&record).map_err(ArchiveError::Spool)).await {
+            warn!(%error, "the spool of records cannot be written; if the engine is killed, a call will have no record");
+            self.counters.lost_beginnings("disk", 1);
+        }
+    }
+
+    async fn put(&self, record: &Arc<Record>) -> Result<bool, ArchiveError> {
+        let (spool, record) = (Arc::clone(&self.spool), Arc::clone(record));
+        blocking(move || spool.put(&record).map_err(ArchiveError::Spool)).await
+    }
+}
+
+/// On a thread that may wait for a disk.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ArchiveError> + Send + 'static,
+) -> Result<T, ArchiveError> {
+    spawn_blocking(work).await.unwrap_or_else(|error| Err(ArchiveError::Failed(error.to_string())))
+}
+
+/// What is in the spool, a batch after the other.
+pub(super) struct ToArchive {
+    pub spool: Arc<Spool>,
+    pub archive: Arc<Mutex<Box<dyn Archive>>>,
+    /// Of an earlier engine's calls, what it may not have seen deleted.
+    pub deleted: Vec<CallId>,
+    pub written: Arc<Notify>,
+    /// Nothing more will be written.
+    pub spooled: CancellationToken,
+    pub config: RecordsConfig,
+    pub counters: RecordCounters,
+}
+
+impl ToArchive {
+    pub async fn run(mut self) {
+        let (mut expiry, mut tidying) = (interval(EXPIRE_EVERY), interval(TIDY_EVERY));
+        let (mut retry, mut again) = (Retry::default(), Retry::default());
+        loop {
+            let last = self.spooled.is_cancelled();
+            let wait = match self.empty_the_spool().await {
+                Ok(()) => {
+                    retry = Retry::default();
+                    None
+                }
+                Err(error) => {
+                    self.counters.again("archive");
+                    warn!(%error, "the archive of records does not take them; they stay in the spool until it does");
+                    Some(retry.next())
+                }
+            };
+            if last {
+                return;
+            }
+            match wait {
+                Some(wait) => tokio::select! {
+                    () = sleep(wait) => {}
+                    () = self.spooled.cancelled() => {}
+                },
+                None => tokio::select! {
+                    () = self.written.notified() => {}
+                    () = self.spooled.cancelled() => {}
+                    _ = expiry.tick() => {
+                        self.expire().await;
+                        tidying.reset_immediately();
+                    }
+                    _ = tidying.tick() => match self.tidy().await {
+                        true => again = Retry::default(),
+                        false => tidying.reset_after(again.next()),
+                    },
+                },
+            }
+        }
+    }
+
+    async fn empty_the_spool(&mut self) -> Result<(), ArchiveError> {
+        self.delete_again().await?;
+        loop {
+            let (spool, archive) = (Arc::clone(&self.spool), Arc::clone(&self.archive));
+            let moved = blocking(move || {
+                let batch = spool.batch(BATCH).map_err(ArchiveError::Spool)?;
+                let mut archive = archive.lock().unwrap_or_else(PoisonError::into_inner);
+                archive.put(&batch.records)?;
+                for deleted in spool.forget(&batch).map_err(ArchiveError::Spool)? {
+                    archive.delete(deleted)?;
+                    spool.forget_deletion(deleted).map_err(ArchiveError::Spool)?;
+                }
+                Ok((batch.records.len(), batch.unreadable, spool.count().map_err(ArchiveError::Spool)?))
+            });
+            let (kept, unreadable, left) = moved.await?;
+            self.counters.kept.inc_by(kept as u64);
+            self.counters.lost("unreadable", unreadable);
+            self.counters.waiting.set(left as i64);
+            if kept + unreadable == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What was deleted while an engine that was killed moved it.
+    async fn delete_again(&mut self) -> Result<(), ArchiveError> {
+        if self.deleted.is_empty() {
+            return Ok(());
+        }
+        let (spool, archive, deleted) = (Arc::clone(&self.spool), Arc::clone(&self.archive), self.deleted.clone());
+        blocking(move || {
+            let mut archive = archive.lock().unwrap_or_else(PoisonError::into_inner);
+            for id in deleted {
+                archive.delete(id)?;
+                spool.forget_deletion(id).map_err(ArchiveError::Spool)?;
+            }
+            Ok(())
+        })
+        .await?;
+        self.deleted.clear();
+        Ok(())
+    }
+
+    /// `false`: it is to be tried again.
+    async fn tidy(&self) -> bool {
+        let archive = Arc::clone(&self.archive);
+        let tidied = blocking(move || archive.lock().unwrap_or_else(PoisonError::into_inner).tidy()).await;
+        match tidied {
+            Ok(true) => return true,
+            Ok(false) => info!("somebody reads the archive of records: what was deleted leaves its journal later"),
+            Err(error) => warn!(%error, "what was deleted may still be in the archive's journal; it is tried again"),
+        }
+        self.counters.again("journal");
+        false
+    }
+
+    async fn expire(&self) {
+        self.expire_recordings().await;
+        loop {
+            let Ok(before) = Timestamp::now().checked_sub(self.config.keep) else { return };
+            let archive = Arc::clone(&self.archive);
+            let expired =
+                blocking(move || archive.lock().unwrap_or_else(PoisonError::into_inner).expire(before, EXPIRE_BATCH));
+            match expired.await {
+                Ok(0) => return,
+                Ok(count) => {
+                    self.counters.expired.inc_by(count as u64);
+                    info!(records = count, "old records were deleted");
+                }
+                Err(error) => return warn!(%error, "old records could not be deleted; it is tried again later"),
+            }
+        }
+    }
+}
+
+impl ToArchive {
+    async fn expire_recordings(&self) {
+        let Some(before) = SystemTime::now().checked_sub(self.config.keep_recordings) else { return };
+        let (directory, spool) = (self.config.directory.clone(), Arc::clone(&self.spool));
+        let of_deletions = SystemTime::now().checked_sub(self.config.keep);
+        let expired = blocking(move || {
+            of_deletions.map_or(Ok(()), |before| spool.expire_deletions(before)).map_err(ArchiveError::Spool)?;
+            recording::expire(&directory, before).map_err(ArchiveError::Recording)
+        });
+        match expired.await {
+            Ok(0) => {}
+            Ok(count) => {
+                self.counters.recordings.expired.inc_by(count as u64);
+                info!(recordings = count, "old recordings were deleted");
+            }
+            Err(error) => warn!(%error, "old recordings could not be deleted; it is tried again later"),
+        }
+    }
+}
+
+/// How long until the next attempt.
+#[derive(Default)]
+struct Retry(u32);
+
+impl Retry {
+    fn next(&mut self) -> Duration {
+        let wait = RETRY_FIRST.saturating_mul(1 << self.0.min(16)).min(RETRY_MAX);
+        self.0 += 1;
+        wait
+    }
+}
