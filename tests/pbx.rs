@@ -132,6 +132,12 @@ async fn it_says_what_to_dial_somebody_answers_there_and_ctrl_c_leaves_nothing()
     let live = browser.wait_live(UP_WITHIN).await;
     assert_eq!(live["context"], "support");
     let id = live["id"].as_str().expect("an id").to_owned();
+    // What was said is known once it was heard.
+    let until = Instant::now() + UP_WITHIN;
+    while browser.wait_live(UP_WITHIN).await["floor"] == "agent" {
+        assert!(Instant::now() < until, "the greeting does not end:\n{}", pbx.terminal.said());
+        sleep(ASK_EVERY).await;
+    }
     phone.hang_up().await;
     let record = browser.wait_record(&id, DOWN_WITHIN).await;
     assert_eq!(record["reason"]["label"], "caller_hung_up");

@@ -366,7 +366,7 @@ async fn mistakes_and_missing_secrets_are_told_with_their_lines_before_anything_
     );
     let ran = Installation::new(&yaml).doctor(&[], &[]).await;
     assert_eq!(ran.code, 1);
-    only(&ran, &["problem config offhook.yaml:1: asterisk.password: ", "NO_SUCH_SECRET", "→ correct this line"]);
+    only(&ran, &["problem config offhook.yaml:1: asterisk.password: ", "NO_SUCH_SECRET", "→ export it in this shell"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
