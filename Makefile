@@ -32,7 +32,7 @@ bench: ## calls on one core against a floor measured in the same run, and every 
 soak: setup ## calls that end in every way and calls that stay for MINUTES=60, by a real Asterisk: is anything left of them?
 	@tests/lab/setup.sh bench
 	@$(CARGO) build --release
-	@$(BUILT)/release/offhook bench soak --only echo --calls 500
+	@$(BUILT)/release/offhook bench soak --only echo-a --calls 500
 	@$(BUILT)/release/offhook bench soak --calls 1000 --steady $(or $(STEADY),100) --minutes $(or $(MINUTES),60)
 
 fuzz: ## parsers fed with changed input: TARGET=rtp MINUTES=10; without TARGET each of them, an hour by default

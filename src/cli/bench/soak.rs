@@ -27,7 +27,7 @@ pub struct SoakArguments {
     /// Short calls at the same time.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=150))]
     at_once: u16,
-    /// Only these ways to end, by name; `echo` is the call on which a deaf channel would show.
+    /// Only these ways to end, by name; `echo-a` is the call on which a deaf AudioSocket channel would show.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
     /// After the short calls, so many that all stay up.

@@ -123,7 +123,8 @@ static WAYS: [Course; 20] = [
         "rung",
         Ends::ByEngine,
         Leaves::Never,
-        "[{ tone: { hertz: 440, for: 300ms } }, { call: { tool: transfer, arguments: { destination: rung } } }]",
+        "[{ tone: { hertz: 440, for: 300ms } }, { call: { tool: transfer, arguments: { destination: rung } } }, \
+         { pause: 500ms }, { call: { tool: hangup_call } }]",
     ),
     way(
         "busy",
@@ -164,16 +165,17 @@ static WAYS: [Course; 20] = [
     Course { legs: &[Leg::None], ..way("declined", Ends::Unanswered, Leaves::Never, "") },
 ];
 
-/// All ways, or those of these names.
+/// All ways, or those of these names: `echo` over both legs, `echo-a` over AudioSocket alone.
 ///
 /// # Errors
 /// When there is none of a name.
 pub fn of(only: &[String]) -> anyhow::Result<Vec<Way>> {
     let known = || WAYS.iter().map(|course| course.name).collect::<Vec<_>>().join(", ");
-    if let Some(unknown) = only.iter().find(|name| !WAYS.iter().any(|course| course.name == **name)) {
+    let called = |way: &Way, name: &str| way.course.name == name || way.name == name;
+    if let Some(unknown) = only.iter().find(|name| !all().any(|way| called(&way, name))) {
         anyhow::bail!("no way to end is called {unknown:?}; there are: {}", known());
     }
-    let wanted = |way: &Way| only.is_empty() || only.iter().any(|name| name == way.course.name);
+    let wanted = |way: &Way| only.is_empty() || only.iter().any(|name| called(way, name));
     Ok(all().filter(wanted).collect())
 }
 
@@ -276,6 +278,7 @@ mod tests {
             assert!(plan.contains(&format!("exten => {},1,", way.extension)), "{}", way.name);
             assert_eq!(yaml.contains(&format!("\n  {}: {{ prompt", way.name)), way.leg != Leg::None, "{}", way.name);
         }
-        assert!(of(&["echo".into()]).unwrap().len() == 2 && of(&["nosuch".into()]).is_err());
+        let found = |name: &str| of(&[name.into()]).map_or(0, |ways| ways.len());
+        assert_eq!(["echo", "echo-a", "walk_agent", "nosuch"].map(found), [2, 1, 1, 0]);
     }
 }
