@@ -20,7 +20,8 @@ fn everything() -> Metrics {
     let metrics = Metrics::new("<version>");
     metrics.know(["<tool>"], ["<provider>"]);
     metrics.know_price("<provider>", "<currency>");
-    metrics.open(0, [("audiosocket_leg", 0), ("expected", 0), ("rtp_port", 0), ("unidentified", 0)]);
+    metrics
+        .open(0, [("audiosocket_leg", 0), ("expected", 0), ("rtp_port", 0), ("unidentified", 0), ("websocket_leg", 0)]);
     metrics.ready([("ari", true), ("media", true), ("providers", true), ("accepting", true)]);
     AriCounters::new(metrics.registry()).unwrap();
     MediaCounters::new(metrics.registry()).unwrap();

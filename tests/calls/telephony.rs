@@ -308,7 +308,7 @@ async fn keys_reach_the_far_end_in_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_farewell_is_heard_to_its_last_syllable_before_the_line_drops() {
-    for leg in ["audiosocket/slin", "audiosocket/slin16", "rtp/ulaw", "rtp/alaw"] {
+    for leg in ["audiosocket/slin", "audiosocket/slin16", "rtp/ulaw", "rtp/alaw", "websocket/slin16"] {
         let asterisk = Asterisk::start(Options::default()).await;
         let agents = agent("tool: hangup_call", "hangup_call", "")
             .replace("prompt: A test", &format!("prompt: A test, audio: {leg}"))

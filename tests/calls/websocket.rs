@@ -50,18 +50,6 @@ async fn both_sides_hear_each_other_in_every_format() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_agents_goodbye_is_heard_to_its_end_before_it_hangs_up() {
-    let script = "- tone: { hertz: 440, for: 1s }\n- call: { tool: hangup_call }\n- listen: {}";
-    let (asterisk, offhook) = pbx(script, AUDIO).await;
-    let mut phone = dial(&asterisk).await;
-    phone.wait_ended(SOON).await;
-    assert_eq!(offhook.wait_end_reason(SOON).await, "agent_hung_up");
-    let heard = phone.heard().time_of(AGENT_HZ);
-    assert!(heard >= ms(940), "of a second of tone: {heard:?}");
-    assert_clean(&asterisk, &offhook).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_caller_is_transferred_and_the_leg_goes() {
     let script = "- tone: { hertz: 440, for: 600ms }\n- call: { tool: transfer, arguments: { destination: desk } }\n\
                   - listen: {}";
