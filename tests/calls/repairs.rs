@@ -125,7 +125,8 @@ async fn a_connection_that_is_closed_in_mid_call_is_replaced_and_the_agent_goes_
     let phone = dial(&asterisk).await;
     relay.order(Order::Close);
     goes_on(&offhook, &phone, "audiosocket", 1.0).await;
-    assert_eq!(offhook.metric("offhook_media_faults_total{fault=\"closed\"}").await, 1.0);
+    // By the socket, or by the end of Asterisk's channel, whichever is told first; never by both.
+    assert_eq!(offhook.metric("offhook_media_faults_total").await, 1.0);
     // Again, with what took its place.
     relay.order(Order::Close);
     goes_on(&offhook, &phone, "audiosocket", 2.0).await;
