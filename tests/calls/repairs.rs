@@ -31,7 +31,7 @@ struct Relay {
     accepting: JoinSet<()>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 enum Order {
     Close,
     /// Nothing passes any more, and nothing is closed.
@@ -116,10 +116,7 @@ async fn hang_up(mut phone: Phone, offhook: &Offhook, asterisk: &Asterisk) {
     assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
     asterisk.wait_empty(SOON).await;
     offhook.wait_active(0, SOON).await;
-    for kind in ["audiosocket_legs", "rtp_ports", "audiosocket", "rtp"] {
-        let open = offhook.metric(&format!("offhook_media_open{{kind=\"{kind}\"}}")).await;
-        assert_eq!(open, 0.0, "{kind} left open");
-    }
+    assert_eq!(offhook.metric("offhook_media_open{").await, 0.0, "sockets left open");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,7 +125,8 @@ async fn a_connection_that_is_closed_in_mid_call_is_replaced_and_the_agent_goes_
     let phone = dial(&asterisk).await;
     relay.order(Order::Close);
     goes_on(&offhook, &phone, "audiosocket", 1.0).await;
-    assert_eq!(offhook.metric("offhook_media_faults_total{fault=\"closed\"}").await, 1.0);
+    // By the socket, or by the end of Asterisk's channel, whichever is told first; never by both.
+    assert_eq!(offhook.metric("offhook_media_faults_total").await, 1.0);
     // Again, with what took its place.
     relay.order(Order::Close);
     goes_on(&offhook, &phone, "audiosocket", 2.0).await;
@@ -195,11 +193,13 @@ async fn audio_that_stops_while_the_caller_is_heard_by_asterisk_is_replaced_over
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_whose_phone_sends_nothing_is_no_fault() {
     let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, "").await;
-    // When its second is over, the phone falls silent.
-    let phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(1_000))).await;
-    phone.wait_to_hear(AGENT_HZ, ms(5_000), SOON).await;
+    let mut phone = dial(&asterisk).await;
+    // Nobody tells Asterisk, which goes on sending.
+    phone.vanish().await;
+    offhook.wait_metric("offhook_caller_gap_frames_total", 150.0, SOON).await;
+    assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0);
     assert_eq!(offhook.metric("offhook_media_repairs_total").await, 0.0);
-    hang_up(phone, &offhook, &asterisk).await;
+    offhook.wait_active(1, SOON).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -56,7 +56,8 @@ async fn delay_loss_and_level_are_told_for_each_direction_of_each_transport() {
         assert_eq!(call["grade"], "ok", "{call}");
         for way in ["from_caller", "to_caller"] {
             let figure = |name: &str| call[way][name].as_f64().unwrap_or_else(|| panic!("{name} of {way}: {call}"));
-            assert!((1.0..150.0).contains(&figure("delay_ms")), "{call}");
+            let delay = figure("delay_ms");
+            assert!(delay > 0.0 && delay < 150.0, "{call}");
             assert!(figure("loss_percent") <= 10.0, "{call}");
             assert!((figure("level_dbov") - figure("sent_dbov")).abs() < 1.0, "{call}");
         }
