@@ -25,6 +25,15 @@ impl WavHead {
             Err(error) => return Err(error.into()),
         };
         let format = format(wav.spec())?;
+        let block = block_bytes(bytes);
+        if block != Some(2) {
+            // 16 of more bits: what is told of the bits is true, and the samples are elsewhere.
+            return Err(ClipError::Shape {
+                bits: block.unwrap_or(0).saturating_mul(8),
+                channels: 1,
+                rate: format.rate,
+            });
+        }
         let start = wav.into_inner().position() as usize;
         let Some([.., a, b, c, d]) = bytes.get(..start) else { return Ok(None) };
         let length = Some(u32::from_le_bytes([*a, *b, *c, *d])).filter(|&length| length > 0);
@@ -41,23 +50,36 @@ pub(super) fn format(spec: hound::WavSpec) -> Result<Format, ClipError> {
     }
 }
 
-/// The same file, its `data` chunk as long as what is there.
-pub(super) fn with_true_length(wav: &[u8]) -> Cow<'_, [u8]> {
+/// The chunks of a file: where each begins behind its head, its name, and its length as it is written.
+fn chunks(wav: &[u8]) -> impl Iterator<Item = (usize, [u8; 4], usize)> {
     // Behind "RIFF", the length of all, "WAVE".
-    let mut at = 12;
-    while let Some([id @ .., a, b, c, d]) = wav.get(at..at + CHUNK_HEAD) {
-        let length = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
-        let rest = wav.len() - at - CHUNK_HEAD;
-        if id == b"data" && length > rest {
-            let mut wav = wav.to_vec();
-            // Whole samples.
-            let there = u32::try_from(rest & !1).unwrap_or(u32::MAX);
-            wav[at + 4..at + CHUNK_HEAD].copy_from_slice(&there.to_le_bytes());
-            return wav.into();
-        }
+    let mut at = 12_usize;
+    std::iter::from_fn(move || {
+        let [i, d, e, n, a, b, c, f] = *wav.get(at..at.checked_add(CHUNK_HEAD)?)? else { return None };
+        let (start, length) = (at + CHUNK_HEAD, u32::from_le_bytes([a, b, c, f]) as usize);
         // Chunks begin at even places.
-        at = at.saturating_add(CHUNK_HEAD + length + length % 2);
+        at = start.saturating_add(length + length % 2);
+        Some((start, [i, d, e, n], length))
+    })
+}
+
+/// Bytes of one sample of every channel, if they are told by now.
+fn block_bytes(wav: &[u8]) -> Option<u16> {
+    let (format, ..) = chunks(wav).find(|(_, id, _)| id == b"fmt ")?;
+    let [low, high] = *wav.get(format + 12..format + 14)? else { return None };
+    Some(u16::from_le_bytes([low, high]))
+}
+
+/// The same file, its `data` chunk as long as the whole samples that are there.
+pub(super) fn with_true_length(wav: &[u8]) -> Cow<'_, [u8]> {
+    let Some((start, _, length)) = chunks(wav).find(|(_, id, _)| id == b"data") else { return wav.into() };
+    let there = length.min(wav.len() - start) & !1;
+    if there == length {
+        return wav.into();
     }
+    let mut wav = wav.to_vec();
+    let there = u32::try_from(there).unwrap_or(u32::MAX - 1);
+    wav[start - 4..start].copy_from_slice(&there.to_le_bytes());
     wav.into()
 }
 
@@ -105,6 +127,26 @@ mod tests {
                     assert_eq!(WavHead::read(&with_samples[..cut]).unwrap(), expected, "{cut} bytes, length {written}");
                 }
             }
+        }
+    }
+
+    /// Found by the fuzzer's property that a stream means the same however it is cut.
+    #[test]
+    fn half_a_sample_at_the_end_is_left_out_whether_it_has_come_or_not() {
+        for data in [&b""[..], b"ab", b"abc", b"abcd"] {
+            let wav = [&file(8_000, b"", 3)[..], data].concat();
+            assert!(matches!(WavHead::read(&wav), Ok(Some(WavHead { length: Some(3), .. }))), "{} bytes", data.len());
+        }
+    }
+
+    #[test]
+    fn samples_in_wider_places_than_their_bits_are_refused_and_not_played_as_noise() {
+        let mut wav = file(8_000, b"", 8);
+        wav[28..32].copy_from_slice(&32_000_u32.to_le_bytes());
+        wav[32..34].copy_from_slice(&4_u16.to_le_bytes());
+        for data in [&b""[..], b"abcd"] {
+            let wav = [&wav[..], data].concat();
+            assert!(matches!(WavHead::read(&wav), Err(ClipError::Shape { bits: 32, .. })), "{} bytes", data.len());
         }
     }
 

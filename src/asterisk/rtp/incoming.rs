@@ -97,7 +97,10 @@ impl Incoming {
             Some(1..=CONCEALED_MAX) => return self.hold(packet, now),
             // The stream goes on: what waits goes first.
             Some(1..) => self.give_up(ready),
-            None if self.order.confirms_jump(sequence) => self.give_up(ready),
+            None if self.order.confirms_jump(sequence) => {
+                self.give_up(ready);
+                self.order = Order::default();
+            }
             Some(0) | None => {}
         }
         self.pass(packet, ready)?;
