@@ -11,6 +11,8 @@ mod machine;
 mod pbx;
 mod services;
 
+pub use pbx::place_of_ari;
+
 use crate::config::Config;
 use serde::Serialize;
 use std::{future::Future, time::Duration};

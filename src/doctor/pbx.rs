@@ -42,7 +42,7 @@ pub(super) async fn examine(
     asterisk: &AsteriskConfig,
     running: bool,
 ) -> (Vec<Finding>, Option<BTreeSet<String>>) {
-    let place = place(&asterisk.url);
+    let place = place_of_ari(&asterisk.url);
     let counters = AriCounters::new(&Registry::new());
     let client = counters.map_err(|error| error.to_string());
     let client = client.and_then(|counters| AriClient::new(asterisk, counters).map_err(|error| error.to_string()));
@@ -73,7 +73,7 @@ pub(super) async fn examine(
 }
 
 /// Host and port of an address; never what else it may hold.
-fn place(url: &str) -> String {
+pub fn place_of_ari(url: &str) -> String {
     let parsed = url::Url::parse(url).ok();
     let place = parsed.and_then(|url| Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?)));
     place.unwrap_or_else(|| "asterisk.url".into())
@@ -263,8 +263,8 @@ mod tests {
 
     #[test]
     fn an_address_is_shown_without_what_it_may_hold() {
-        assert_eq!(place("https://user:secret@pbx:8089/prefix?x=secret"), "pbx:8089");
-        assert_eq!(place("http://[fd00::1]"), "[fd00::1]:80");
-        assert_eq!(place("secret"), "asterisk.url");
+        assert_eq!(place_of_ari("https://user:secret@pbx:8089/prefix?x=secret"), "pbx:8089");
+        assert_eq!(place_of_ari("http://[fd00::1]"), "[fd00::1]:80");
+        assert_eq!(place_of_ari("secret"), "asterisk.url");
     }
 }

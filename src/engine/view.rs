@@ -8,9 +8,9 @@ use crate::{
     doctor,
     facts::CallId,
     http::{
-        About, AuditLine, CallsView, Check, ContextView, EngineView, Finding, LiveEntry, McpStatus, McpTest, MediaView,
-        NoConversation, NoListening, NoTransfer, NoWriting, ProviderView, Readiness, ReloadFailure, ReloadReport,
-        SystemView, TenantTools,
+        About, AsteriskView, AuditLine, CallsView, Check, ContextView, EngineView, Finding, LiveEntry, McpStatus,
+        McpTest, MediaView, NoConversation, NoListening, NoTransfer, NoWriting, ProviderView, Readiness, ReloadFailure,
+        ReloadReport, SystemView, TenantTools,
     },
     remote::health::Breaker,
 };
@@ -217,6 +217,10 @@ impl EngineView for View {
                 Source::File(file) => Some(file.display().to_string()),
                 _ => None,
             },
+            asterisk: shared.bound.asterisk.as_ref().map(|asterisk| AsteriskView {
+                address: doctor::place_of_ari(&asterisk.url),
+                app: asterisk.app.clone(),
+            }),
             media: vec![audiosocket, rtp],
         }
     }
