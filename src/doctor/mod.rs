@@ -13,6 +13,7 @@ mod pbx;
 mod services;
 
 pub use media::{MediaTest, Path, TRIED, Trial, media_test};
+pub use pbx::place_of_ari;
 
 use crate::config::Config;
 use serde::Serialize;

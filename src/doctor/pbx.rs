@@ -42,7 +42,7 @@ pub(super) async fn examine(
     asterisk: &AsteriskConfig,
     running: bool,
 ) -> (Vec<Finding>, Option<BTreeSet<String>>) {
-    let place = place(&asterisk.url);
+    let place = place_of_ari(&asterisk.url);
     let ari = match client(asterisk) {
         Ok(ari) => ari,
         Err(finding) => return (vec![finding], None),
@@ -75,7 +75,7 @@ pub(super) async fn modules(asterisk: &AsteriskConfig) -> Result<BTreeSet<String
     let ari = client(asterisk)?;
     match ari.about().await {
         Ok(_) => Ok(ari.modules().await.unwrap_or_default()),
-        Err(error) => Err(refusal(&place(&asterisk.url), asterisk, &error)),
+        Err(error) => Err(refusal(&place_of_ari(&asterisk.url), asterisk, &error)),
     }
 }
 
@@ -86,7 +86,7 @@ fn client(asterisk: &AsteriskConfig) -> Result<AriClient, Finding> {
 }
 
 /// Host and port of an address; never what else it may hold.
-fn place(url: &str) -> String {
+pub fn place_of_ari(url: &str) -> String {
     let parsed = url::Url::parse(url).ok();
     let place = parsed.and_then(|url| Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?)));
     place.unwrap_or_else(|| "asterisk.url".into())
@@ -280,8 +280,8 @@ mod tests {
 
     #[test]
     fn an_address_is_shown_without_what_it_may_hold() {
-        assert_eq!(place("https://user:secret@pbx:8089/prefix?x=secret"), "pbx:8089");
-        assert_eq!(place("http://[fd00::1]"), "[fd00::1]:80");
-        assert_eq!(place("secret"), "asterisk.url");
+        assert_eq!(place_of_ari("https://user:secret@pbx:8089/prefix?x=secret"), "pbx:8089");
+        assert_eq!(place_of_ari("http://[fd00::1]"), "[fd00::1]:80");
+        assert_eq!(place_of_ari("secret"), "asterisk.url");
     }
 }

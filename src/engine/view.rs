@@ -8,9 +8,9 @@ use crate::{
     doctor,
     facts::CallId,
     http::{
-        About, ActiveCall, AuditLine, CallsView, Check, ContextView, EngineView, Finding, LiveEntry, McpStatus,
-        McpTest, MediaTest, MediaView, NoConversation, NoListening, NoTransfer, NoWriting, ProviderView, Readiness,
-        ReloadFailure, ReloadReport, SystemView, TenantTools, TestCall, TestPath,
+        About, ActiveCall, AsteriskView, AuditLine, CallsView, Check, ContextView, EngineView, Finding, LiveEntry,
+        McpStatus, McpTest, MediaTest, MediaView, NoConversation, NoListening, NoTransfer, NoWriting, ProviderView,
+        Readiness, ReloadFailure, ReloadReport, SystemView, TenantTools, TestCall, TestPath,
     },
     remote::health::Breaker,
 };
@@ -241,6 +241,10 @@ impl EngineView for View {
                 Source::File(file) => Some(file.display().to_string()),
                 _ => None,
             },
+            asterisk: shared.bound.asterisk.as_ref().map(|asterisk| AsteriskView {
+                address: doctor::place_of_ari(&asterisk.url),
+                app: asterisk.app.clone(),
+            }),
             media: [audiosocket, rtp].into_iter().chain(websocket).collect(),
         }
     }

@@ -40,10 +40,10 @@ pub use tools_api::{
     Answer, Problem, Seen, StoreError, StoredTool, TokenError, Tokens, ToolStore, Trial, tools_router,
 };
 pub use view::{
-    About, ActiveCall, AuditLine, CallHead, CallsView, Check, ContextView, EndedCall, EngineView, Finding, Levels,
-    LiveEntry, McpServerView, McpStatus, McpTest, McpTestedTool, McpToolView, MediaTest, MediaView, NoConversation,
-    NoListening, NoTransfer, NoWriting, ProviderView, Readiness, RegisteredTool, ReloadFailure, ReloadReport,
-    SystemView, TenantTools, TestCall, TestPath, ToolFigures, ToolPolicyView,
+    About, ActiveCall, AsteriskView, AuditLine, CallHead, CallsView, Check, ContextView, EndedCall, EngineView,
+    Finding, Levels, LiveEntry, McpServerView, McpStatus, McpTest, McpTestedTool, McpToolView, MediaTest, MediaView,
+    NoConversation, NoListening, NoTransfer, NoWriting, ProviderView, Readiness, RegisteredTool, ReloadFailure,
+    ReloadReport, SystemView, TenantTools, TestCall, TestPath, ToolFigures, ToolPolicyView,
 };
 
 use axum::{

@@ -176,8 +176,19 @@ pub struct SystemView {
     pub reload_pending: bool,
     /// The file that a reload reads; `None`: the configuration is part of the program.
     pub configuration: Option<String>,
+    /// `None`: calls come by AudioSocket() alone.
+    pub asterisk: Option<AsteriskView>,
     /// Where calls' audio comes in, and how much of it is in use.
     pub media: Vec<MediaView>,
+}
+
+/// The Asterisk that the engine is configured for; whether it is connected, [`Readiness::ari`] tells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct AsteriskView {
+    /// Host and port of ARI.
+    pub address: String,
+    /// The application that the dialplan hands calls to: `Stasis(NAME)`.
+    pub app: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

@@ -1,6 +1,6 @@
 //! Turns that offhook itself finds: interruptions that can be taken back, and what the agent hears of them.
 
-use crate::stage::{AGENT, GREETING, SPEECH, Stage, clips, rules, spoken};
+use crate::stage::{AGENT, GREETING, MOMENT, SPEECH, Stage, clips, rules, spoken};
 use bytes::Bytes;
 use offhook::{
     audio::Format,
@@ -221,6 +221,28 @@ fn the_wait_is_counted_from_the_last_sound_of_the_caller() {
     let total = times.total().as_millis();
     assert!((890..=940).contains(&total), "{total} ms: {times:?}");
     assert!(times.endpointing.as_millis() >= 560, "{times:?}");
+}
+
+/// Whose server finds ends of turns sooner than our ears do.
+#[test]
+fn a_wait_is_counted_from_the_turn_that_is_answered_and_not_from_the_one_before() {
+    let mut stage = Stage::answered(rules());
+    stage.reply("greeting", 300);
+    quiet(&mut stage, 800);
+    for answer in ["first", "second"] {
+        stage.agent(AgentEvent::CallerSpeechStarted { utterance: None });
+        speaks(&mut stage, 600);
+        quiet(&mut stage, 300);
+        stage.agent(AgentEvent::CallerSpeechStopped);
+        quiet(&mut stage, 100);
+        stage.reply(answer, 300);
+        quiet(&mut stage, 3_000);
+    }
+    let total =
+        |measure: Measure| if let Measure::Turn(times) = measure { Some(times.total().as_millis()) } else { None };
+    let waits: Vec<u128> = stage.measures().into_iter().filter_map(total).collect();
+    assert!(waits.len() == 2 && waits.iter().all(|wait| (390..=440).contains(wait)), "{waits:?} ms");
+    assert!(stage.heard(MOMENT).is_empty(), "nobody has waited for so long that they are told to");
 }
 
 /// Who finds the turns itself can be sooner with its answer than our ears with the end of the turn.

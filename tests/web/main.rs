@@ -6,12 +6,16 @@
 mod support;
 
 mod api;
+mod beside_asterisk;
 mod past;
 
 use offhook::http::{Accounts, Role};
 use std::{path::Path, process::Stdio, time::Duration};
 use support::{
+    asterisk::{Asterisk, Options},
+    audio::{silence, speech},
     offhook::{Launch, Offhook, Place},
+    phone::Phone,
     python::target,
 };
 use tokio::{process::Command, time::timeout};
@@ -56,6 +60,10 @@ const TOOL: &str = r#"{
 
 /// An engine with past calls, and an account for each role.
 async fn engine(calls: u32) -> Offhook {
+    engine_with(calls, AGENTS, None).await
+}
+
+async fn engine_with(calls: u32, agents: &str, asterisk: Option<&Asterisk>) -> Offhook {
     let folder = tempfile::TempDir::with_prefix("offhook-web-").expect("a temporary directory");
     let accounts = Accounts::new(&folder.path().join("accounts.json"));
     for role in Role::ALL {
@@ -66,13 +74,11 @@ async fn engine(calls: u32) -> Offhook {
     std::fs::write(tools.join("opening_hours.json"), TOOL).expect("the test's own folder");
     past::keep(&folder.path().join("records"), calls);
     let place = Place::free();
+    let http = format!("http: {{ bind: \"127.0.0.1:{}\"", place.http);
     let yaml = format!(
-        "http: {{ bind: \"127.0.0.1:{}\", accounts: accounts.json, admin_token: {TOKEN} }}\n\
-         records: {{ directory: records }}\ntenants: {{ town: {{ tools: tools, trusted: true }} }}\n\
-         media:\n{}turns: {{ owner: provider }}\n{}{}",
-        place.http,
-        place.media(),
-        AGENTS.trim_start(),
+        "{}records: {{ directory: records }}\ntenants: {{ town: {{ tools: tools, trusted: true }} }}\n{}{}",
+        place.yaml(asterisk).replace(&http, &format!("{http}, accounts: accounts.json, admin_token: {TOKEN}")),
+        agents.trim_start(),
         mcp(),
     );
     Offhook::launch_in(folder, place, &yaml, Launch::default()).await
@@ -91,8 +97,8 @@ fn mcp() -> String {
     )
 }
 
-/// Runs a script of this folder with a browser.
-async fn browse(script: &str, engine: &Offhook, more: &[(&str, String)]) {
+/// A script of this folder, which finds a browser and this engine.
+fn node(script: &str, engine: &Offhook) -> Command {
     let modules = target().join("npm/node_modules/playwright-core");
     assert!(modules.exists(), "{} is missing: run `make setup`", modules.display());
     let mut command = Command::new("node");
@@ -103,9 +109,14 @@ async fn browse(script: &str, engine: &Offhook, more: &[(&str, String)]) {
         .env("AUDIOSOCKET", engine.audiosocket())
         .env("PASSWORD", PASSWORD)
         .env("PROFILE", engine.folder().join("browser"))
-        .envs(more.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::null())
         .kill_on_drop(true);
+    command
+}
+
+/// Runs a script of this folder with a browser.
+async fn browse(script: &str, engine: &Offhook, more: &[(&str, String)]) {
+    let mut command = node(script, engine);
+    command.envs(more.iter().map(|(name, value)| (name, value))).stdin(Stdio::null());
     let output = timeout(JOURNEY_MAX, command.output()).await.expect("it ends in time").expect("a node that runs");
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && said.contains("all as it should be"), "{said}\n{}", engine.log());
@@ -127,11 +138,45 @@ async fn people_use_the_page() {
     }
 }
 
-/// The pictures of the guide.
+/// What the pictures show besides: who answers as many callers as the plots of *Providers* need, and where an operator can
+/// send a caller. Their pauses stand for the time that a model takes.
+fn pictured() -> String {
+    let script = |pauses: &[u32]| -> String {
+        let turn = |pause: &u32| format!(", {{ listen: {{}} }}, {{ pause: {pause}ms }}, {{ say: Yes. }}");
+        pauses.iter().map(turn).collect()
+    };
+    let clerk = script(&[120, 60, 210, 140, 90, 160, 340, 110, 80, 900]);
+    let guide = script(&[420, 300, 610, 480, 350, 1_100, 520, 390, 700, 450]);
+    let providers = format!(
+        "  clerk: {{ scripted: {{ script: [{{ say: Hello. }}{clerk}, silence] }} }}\n  \
+         guide: {{ scripted: {{ script: [{{ say: Hello. }}{guide}, silence] }} }}\n  spare:"
+    );
+    let contexts = "  loans: { prompt: A test, provider: clerk, fallbacks: [spare], audiosocket_id: \"0ff40003\" }\n  \
+                    tours: { prompt: A test, provider: guide, fallbacks: [spare], audiosocket_id: \"0ff40004\" }\n  books:";
+    let prices = ["clerk", "guide"].map(|provider| {
+        format!(
+            ", {provider}: {{ currency: EUR, source: A test, date: \"2026-11-20\", per_minute: {{ connected: 0.05 }} }}"
+        )
+    });
+    let desk = "destinations: { desk: { description: The desk, context: lab-targets, extension: desk } }\n";
+    let agents = AGENTS.replace("  spare:", &providers).replace("  books:", contexts);
+    let agents = agents.replace("0.05 } } }", &format!("0.05 }} }}{} }}", prices.concat()));
+    format!("default_context: library\n{desk}{}", agents.trim_start())
+}
+
+/// The pictures of the guide, beside a real Asterisk with a telephone.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_has_its_picture_taken() {
     let Some(pictures) = std::env::var_os("OFFHOOK_SCREENSHOTS") else { return };
-    let engine = engine(900).await;
+    let asterisk = Asterisk::start(Options::default()).await;
+    let engine = engine_with(900, &pictured(), Some(&asterisk)).await;
     let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join(pictures).display().to_string();
-    browse("pictures.mjs", &engine, &[("PICTURES", pictures)]).await;
+    let ada = Phone::call_as(asterisk.sip_port(), "7000", silence(JOURNEY_MAX), "Ada Byron", "+4930555019").await;
+    let words = engine.folder().join("words");
+    let samples = speech(Duration::from_millis(1_200)).samples;
+    let bytes: Vec<u8> = samples.into_iter().flat_map(i16::to_le_bytes).collect();
+    std::fs::write(&words, bytes).expect("the test's own folder");
+    let told = [("PICTURES", pictures), ("WORDS", words.display().to_string())];
+    browse("pictures.mjs", &engine, &told).await;
+    drop(ada);
 }

@@ -1,12 +1,50 @@
-// Takes the pictures of the guide: each page at a desk, light and dark, and on a phone.
+// Takes the pictures of the guide: each page at a desk, light and dark, and on a phone. A telephone has called already.
 
+import { readFileSync } from "node:fs";
+import { connect } from "node:net";
+import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { PAGE, PHONE, WIDE, browser, call, logIn } from "./desk.mjs";
 
 const { PICTURES } = process.env;
+// On a phone a list of fifty calls is as long as a street; nobody needs all of it in a picture.
+const HEIGHT_MAX = 2600;
 
+// What a caller says, at 8 kHz.
+const words = readFileSync(process.env.WORDS);
+
+// Somebody who says it every four seconds, ten times, and hangs up.
+async function talks(prefix, late) {
+  const [host, port] = process.env.AUDIOSOCKET.split(":");
+  const socket = connect(Number(port), host);
+  await new Promise((ready, failed) => socket.once("connect", ready).once("error", failed));
+  socket.on("error", () => {}).on("data", () => {});
+  const id = Buffer.from(prefix + randomUUID().replaceAll("-", "").slice(8), "hex");
+  socket.write(Buffer.concat([Buffer.from([1, 0, 16]), id]));
+  const frame = (samples) => Buffer.concat([Buffer.from([0x10, 0x01, 0x40]), samples]);
+  const quiet = frame(Buffer.alloc(320));
+  const began = Date.now();
+  let sent = 0;
+  await new Promise((over) => {
+    socket.once("close", over);
+    const clock = setInterval(() => {
+      // As many as the time that has passed asks for: a timer of a browser's language is late now and then.
+      for (; sent * 20 < Date.now() - began; sent++) {
+        const at = sent * 20 - 2000 - late;
+        const word = at >= 0 && at < 40_000 ? words.subarray((at % 4000) * 16, (at % 4000) * 16 + 320) : [];
+        socket.write(word.length === 320 ? frame(word) : quiet);
+      }
+      if (sent * 20 > 44_000 + late) {
+        clearInterval(clock);
+        socket.end(Buffer.from([0, 0, 0]));
+      }
+    }, 20);
+  });
+}
+
+await Promise.all([0, 400, 800, 1200].flatMap((late) => [talks("0ff40003", late), talks("0ff40004", late + 200)]));
 const callers = [];
-for (const context of ["library", "reservations", "library", "library"]) {
+for (const context of ["library", "reservations", "library"]) {
   callers.push(await call(context));
 }
 
@@ -17,7 +55,12 @@ for (const [name, options] of [
 ]) {
   const context = await browser(options);
   const page = context.pages()[0];
-  const take = (what, whole = true) => page.screenshot({ path: join(PICTURES, `page-${what}${name}.png`), fullPage: whole });
+  const take = async (what, whole = true) => {
+    const path = join(PICTURES, `page-${what}${name}.png`);
+    const [width, height] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.scrollHeight]);
+    const clip = whole && height > HEIGHT_MAX && options.viewport === PHONE ? { x: 0, y: 0, width, height: HEIGHT_MAX } : undefined;
+    await page.screenshot({ path, fullPage: whole, clip });
+  };
   await page.goto(PAGE + "/login");
   await take("log-in", false);
   await logIn(page, "admin");
@@ -58,6 +101,9 @@ for (const [name, options] of [
     await page.goto(`${PAGE}/${where}`);
     await take(where);
   }
+  await page.getByRole("button", { name: "Examine the installation" }).click();
+  await page.getByRole("heading", { name: "What was found" }).waitFor({ timeout: 90_000 });
+  await take("examination");
   await page.goto(PAGE + "/contexts");
   await page.locator("#help dl").waitFor();
   const text = await page.locator("#text").inputValue();

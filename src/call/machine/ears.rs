@@ -45,8 +45,8 @@ pub(super) struct Hearing {
     unanswered: Vec<u8>,
     /// Bytes of all that is not answered which are not kept any more.
     forgotten: usize,
-    /// When the caller was last heard to speak, in the turn that ended last.
-    last_voiced: Option<Instant>,
+    /// When the caller's last turn was over.
+    ended: Option<Instant>,
     /// Our own ears hear the caller, whoever owns the turns.
     voice: bool,
 }
@@ -93,7 +93,7 @@ impl Hearing {
             turn: Turn::None,
             unanswered: Vec::new(),
             forgotten: 0,
-            last_voiced: None,
+            ended: None,
             voice: false,
         };
         hearing.new_agent(agent);
@@ -274,10 +274,7 @@ impl CallMachine {
     fn on_turn_event(&mut self, event: TurnEvent, now: Instant, out: &mut Vec<Output>) {
         match event {
             TurnEvent::Began { .. } => self.ears.voice = true,
-            TurnEvent::Ended { last_voiced } => {
-                self.ears.voice = false;
-                self.ears.last_voiced = Some(last_voiced);
-            }
+            TurnEvent::Ended { .. } => self.ears.voice = false,
             _ => {}
         }
         // The provider may miss the end of what it has heard the beginning of.
@@ -348,6 +345,7 @@ impl CallMachine {
     /// The caller's turn is over, whoever found it.
     fn on_turn_ended(&mut self, last_voiced: Instant, now: Instant, out: &mut Vec<Output>) {
         self.ears.turn = Turn::Unanswered;
+        self.ears.ended = Some(now);
         self.ears.keep_turn(self.plan.format);
         self.track.caller_stopped();
         self.waiting.caller_stopped(last_voiced);
@@ -391,7 +389,9 @@ impl CallMachine {
 
     pub(super) fn on_speech_stopped(&mut self, now: Instant, out: &mut Vec<Output>) {
         if !self.ears.own_turns() || self.ears.turn == (Turn::Open { ours: false }) {
-            let last_voiced = self.ears.last_voiced.take().unwrap_or(now);
+            // The provider can be sooner than our ears: what they heard last may belong to the turn before.
+            let of_this_turn = |at: &Instant| self.ears.ended.is_none_or(|ended| *at > ended);
+            let last_voiced = self.ears.taker.last_voiced().filter(of_this_turn).unwrap_or(now);
             self.on_turn_ended(last_voiced, now, out);
         }
     }

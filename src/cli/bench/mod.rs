@@ -9,6 +9,7 @@ mod failover;
 mod floor;
 mod gate;
 mod greeting;
+mod hour;
 mod load;
 mod mcp;
 mod page;

@@ -1,6 +1,7 @@
 //! What the page costs: how long a browser waits for it, and what it takes from the calls when somebody watches them.
 
 use super::{
+    hour,
     process::Cores,
     records,
     report::Bars,
@@ -11,6 +12,7 @@ use super::{
 };
 use anyhow::Context as _;
 use clap::Args;
+use jiff::Timestamp;
 use std::{path::Path, time::Duration};
 use tokio::time::Instant;
 
@@ -106,17 +108,20 @@ async fn watch(system: &System, window: Duration) -> anyhow::Result<usize> {
 /// Every page with all that it is made of, one part after the other, among calls that run and calls that have ended.
 async fn loads(arguments: &PageArguments, cores: Option<Cores>, folder: &Path, bars: &mut Bars) -> anyhow::Result<()> {
     say(&format!("{} records of calls are made ", arguments.records));
-    let archive = folder.join("records/calls.sqlite3");
-    let newest = records::fill(&archive, arguments.records)?;
+    let directory = folder.join("records");
+    let newest = records::fill(&directory.join("calls.sqlite3"), arguments.records)?;
+    let hour = hour::keep(&directory, &records::record(arguments.records, Timestamp::now()))?.id;
     say("done\n");
     let plan = Plan { calls: arguments.live.into(), window: Duration::from_secs(2), cores, extra: PLAIN };
-    let one = format!("history/{newest}");
+    let [one, hour, waveform] =
+        [format!("history/{newest}"), format!("history/{hour}"), format!("history/{hour}/waveform.svg")];
     let pages = [
         ("floor: whether the engine is up", "live"),
         ("Live", ""),
         ("History", "history"),
         ("History, a search for words", "history?words=seldom"),
         ("one call", &one),
+        ("one call, a recorded hour", &hour),
         ("Contexts", "contexts"),
         ("Providers", "providers"),
         ("Tools", "tools"),
@@ -136,23 +141,49 @@ async fn loads(arguments: &PageArguments, cores: Option<Cores>, folder: &Path, b
                 took.push(began.elapsed());
             }
         }
-        Ok(took)
+        let mut drawn = Vec::new();
+        while drawn.len() < TIMES {
+            let began = Instant::now();
+            let Some(answer) = there(system.ask(&client, &waveform).await)? else { break };
+            answer.bytes().await?;
+            drawn.push(began.elapsed());
+        }
+        Ok((took, drawn))
     };
-    let (_, took) = run::measure_beside(KIND, &plan, folder, || say("."), beside).await?;
+    let (_, (took, drawn)) = run::measure_beside(KIND, &plan, folder, || say("."), beside).await?;
     say(" done\n");
     println!("\n{} live calls, {} records, {TIMES} times each, in ms\n", arguments.live, arguments.records);
     println!("                                       first      p50      max    ratio");
-    let ms = |took: &[Duration], percent: f64| percentile(took, percent).unwrap_or(f64::INFINITY);
-    let floor = ms(&took[0], 50.0);
-    for ((name, _), took) in pages.iter().zip(&took) {
-        let (first, half, most) = (took[0].as_secs_f64() * 1_000.0, ms(took, 50.0), ms(took, 100.0));
-        println!("{name:36}{first:8.1} {half:8.1} {most:8.1} {:8.1}", half / floor);
-        if *name != pages[0].0 {
-            let (value, bar) = (format!("{most:.0} ms"), format!("{} ms", READY_MAX.as_millis()));
-            bars.bar(&format!("the page {name}"), &value, &bar, most <= READY_MAX.as_millis() as f64, false);
-        }
+    let floor = percentile(&took[0], 50.0).unwrap_or(f64::INFINITY);
+    let most: Vec<f64> = pages.iter().zip(&took).map(|((name, _), took)| line(name, took, floor)).collect();
+    match drawn.is_empty() {
+        true => println!("The waveform of a recorded hour is part of its page."),
+        false => _ = line("the hour's waveform, loaded apart", &drawn, floor),
+    }
+    println!();
+    for ((name, _), most) in pages.iter().zip(most).skip(1) {
+        let (value, bar) = (format!("{most:.0} ms"), format!("{} ms", READY_MAX.as_millis()));
+        bars.bar(&format!("the page {name}"), &value, &bar, most <= READY_MAX.as_millis() as f64, false);
     }
     Ok(())
+}
+
+/// An answer, or nothing where the engine has no such address.
+fn there(answer: anyhow::Result<reqwest::Response>) -> anyhow::Result<Option<reqwest::Response>> {
+    match answer {
+        Err(error) if error.downcast_ref().and_then(reqwest::Error::status) == Some(reqwest::StatusCode::NOT_FOUND) => {
+            Ok(None)
+        }
+        answer => answer.map(Some),
+    }
+}
+
+/// One line of the table; the longest of the times in ms.
+fn line(name: &str, took: &[Duration], floor: f64) -> f64 {
+    let first = took.first().map_or(f64::INFINITY, |first| first.as_secs_f64() * 1_000.0);
+    let [half, most] = [50.0, 100.0].map(|percent| percentile(took, percent).unwrap_or(f64::INFINITY));
+    println!("{name:36}{first:8.1} {half:8.1} {most:8.1} {:8.1}", half / floor);
+    most
 }
 
 /// What a page is made of besides.

@@ -151,7 +151,7 @@ fn line(name: &str, answers: &Answers, floor: &Answers) {
 }
 
 /// A call of three minutes.
-fn record(number: u32, began: Timestamp) -> Record {
+pub fn record(number: u32, began: Timestamp) -> Record {
     let reason = if number.is_multiple_of(1_000) { EndReason::EngineFault } else { EndReason::CallerHungUp };
     let context = if number.is_multiple_of(3) { "front" } else { "sales" };
     let rare = match number {

@@ -31,6 +31,9 @@ pub fn add(routes: &mut Routes) {
     routes.page(Method::POST, "/system/media-test", Door::Page(Role::Admin), media_tested);
 }
 
+/// Grades of findings, the worst first.
+const GRADES: [&str; 3] = ["problem", "warning", "ok"];
+
 /// What a button of this page asks for.
 #[derive(Deserialize)]
 struct Asked {
@@ -67,17 +70,20 @@ async fn act(State(app): State<App>, who: Who, form: Result<Form<Asked>, FormRej
 
 /// What `offhook doctor` tells in a terminal.
 async fn examined(State(app): State<App>, who: Who) -> Response {
-    let findings = match examine(&app).await {
+    let mut findings = match examine(&app).await {
         Ok(findings) => findings,
         Err(why) => return shell::refusal(&who, StatusCode::CONFLICT, why),
     };
+    // What somebody has to do something about stands first.
+    findings.sort_by_key(|found| GRADES.iter().position(|grade| *grade == found.grade));
     let told = html! {
         section.report.card role="status" aria-labelledby="found" {
             h2 #found { (words::FOUND) }
             @if findings.iter().all(|found| found.grade == "ok") { p { strong { (words::ALL_WELL) } } }
             ul.findings { @for found in &findings {
                 li.(found.grade) {
-                    span.tag { (found.grade) } " " strong { (found.area) } " " (found.says)
+                    span.tag { (found.grade) } " " strong { (found.area) } " "
+                    p { (found.says) }
                     @if let Some(remedy) = &found.remedy { p.soft { (remedy) } }
                 }
             } }
@@ -178,6 +184,9 @@ fn facts(system: &SystemView) -> Markup {
             div { dt { (words::VERSION) } dd { (system.about.version) } }
             div { dt { (words::UP_SINCE) } dd { (figures::moment(system.about.started)) } }
             div { dt { (text::GENERATION) } dd { (system.about.generation) } }
+            @if let Some(asterisk) = &system.asterisk {
+                div { dt { (words::ASTERISK) } dd { (asterisk.address) " " span.soft { "Stasis(" (asterisk.app) ")" } } }
+            }
             div.wide { dt { (words::FILE) } dd { (system.configuration.as_deref().unwrap_or(words::BUILT_IN)) } }
         }
     }

@@ -56,6 +56,10 @@ async fn an_admin_has_the_installation_examined_one_at_a_time() {
     for part in ["a test call is heard both ways", "the clocks differ by 3 s", "run a time service on both"] {
         assert!(found.text.contains(part), "{part}: {}", found.text);
     }
+    let place = |part: &str| found.text.find(part);
+    assert!(place("the clocks differ") < place("heard both ways"), "what is wrong stands first: {}", found.text);
+    let page = page(&desk, Role::Viewer, "/system").await;
+    assert!(page.contains("10.0.0.5:8088") && page.contains("Stasis(offhook)"), "{page}");
     let hold = Arc::new(Notify::new());
     let desk = Desk::with(|site| site.view = Arc::new(Sample { hold: Some(Arc::clone(&hold)), ..Sample::default() }));
     let login = desk.log_in(Role::Admin).await;

@@ -260,6 +260,7 @@ impl EngineView for Sample {
             draining: self.draining.load(Ordering::SeqCst),
             reload_pending: false,
             configuration: Some("/etc/offhook/offhook.yaml".into()),
+            asterisk: Some(AsteriskView { address: "10.0.0.5:8088".into(), app: "offhook".into() }),
             media: vec![media],
         }
     }

@@ -45,6 +45,7 @@ pub const SYSTEM: &str = "System";
 pub const CAPACITY: &str = "Calls";
 pub const VERSION: &str = "Version";
 pub const UP_SINCE: &str = "Up since";
+pub const ASTERISK: &str = "Asterisk";
 pub const FILE: &str = "Configuration file";
 pub const BUILT_IN: &str = "part of the program";
 pub const MEDIA: &str = "Where audio comes in";
