@@ -1,8 +1,8 @@
 //! Records as the page reads them: beside the writer, a few questions at a time, each within a limit.
 
 use super::{
-    Access, Archive, ArchiveError, Deleted, Hour, Record, Row, Search, Sound, SqliteFile, Waveform, deletion::delete_by,
-    open_recording, recording_file,
+    Access, Archive, ArchiveError, Deleted, Hour, Record, Row, Search, Sound, SqliteFile, Waveform,
+    deletion::delete_by, open_recording, recording_file,
 };
 use crate::facts::CallId;
 use jiff::Timestamp;
