@@ -6,7 +6,7 @@ use jiff::{Timestamp, Zoned, civil, tz::TimeZone};
 use offhook::{
     config,
     facts::CallId,
-    records::{self, Archive as _, Event, Record, Row, Search},
+    records::{self, Event, Record, Row, Search},
 };
 use std::{
     io::{self, Write},

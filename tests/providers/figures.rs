@@ -7,7 +7,7 @@ use crate::{
 };
 use futures_util::future::join_all;
 use offhook::{
-    records::{self, Archive as _, TurnUsed, Used},
+    records::{self, TurnUsed, Used},
     telemetry::LogCapture,
 };
 use std::{collections::BTreeMap, sync::LazyLock, time::Duration};
