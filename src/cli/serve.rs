@@ -57,8 +57,9 @@ async fn serve(file: &Path, config: Config, metrics: Metrics) -> anyhow::Result<
     let mut reload = signal(SignalKind::hangup())?;
     let mut stop = Stop::new()?;
     let (page, accounts) = (config.http.bind, config.http.accounts.clone());
-    let engine = start(file, config, metrics).await?;
+    // Before calls are taken: whoever waits until they are has it above.
     welcome(&accounts, page);
+    let engine = start(file, config, metrics).await?;
     loop {
         tokio::select! {
             _ = reload.recv() => engine.reload(),

@@ -35,7 +35,7 @@ async fn the_first_start_in_a_terminal_tells_a_password_that_opens_the_page() {
     let page = format!("http://127.0.0.1:{}", place.http);
     for first in [true, false] {
         let mut terminal = Terminal::start(&command, folder.path(), &[], folder.path().join("said"));
-        let said = terminal.wait_said(" account password admin --accounts accounts.json\n", SOON).await;
+        let said = terminal.wait_said("offhook is up", SOON).await;
         assert!(said.contains(&format!("The page is at {page}/")), "{said}");
         let password = terminal.password();
         assert_eq!(password.is_some(), first, "it is told once: {said}");
