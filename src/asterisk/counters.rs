@@ -305,19 +305,19 @@ impl MediaCounters {
             jitter: by_transport(
                 registry,
                 "offhook_media_jitter_seconds",
-                "Jitter of callers' audio as it arrives, once a second for each leg (RFC 3550, section 6.4.1)",
+                "Jitter of callers' audio as it arrives, once a second for each leg (RFC 3550, section 6.4.1).",
                 &[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1],
             )?,
             queue: by_transport(
                 registry,
                 "offhook_media_queue_frames",
-                "Packets of a caller that had waited and came together, the most in each second",
+                "Packets of a caller that had waited and came together, the most in each second.",
                 &[1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 50.0],
             )?,
             drift: by_transport(
                 registry,
                 "offhook_media_drift_ppm",
-                "How far callers' clocks are from ours, in parts per million, for each minute or more without a pause",
+                "How far callers' clocks are from ours, in parts per million, for each minute or more without a pause.",
                 &[10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1_000.0],
             )?,
             suspected: family(
@@ -344,7 +344,7 @@ impl MediaCounters {
             repaired_within: {
                 let options = HistogramOpts::new(
                     "offhook_media_repair_seconds",
-                    "From the moment a broken audio path is noticed until another one stands",
+                    "From the moment a broken audio path is noticed until another one stands.",
                 );
                 let histogram =
                     Histogram::with_opts(options.buckets(vec![0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0]))?;

@@ -168,8 +168,8 @@ async fn mute(asterisk: &Asterisk) {
     let ask = |request: reqwest::RequestBuilder| request.basic_auth(ARI_USER, Some(asterisk.ari_password())).send();
     let channels = ask(client.get(format!("{url}/ari/channels"))).await.expect("ARI answers");
     let channels: Value = serde_json::from_str(&channels.text().await.expect("a body")).expect("JSON");
-    let ids = channels.as_array().expect("a list").iter().filter_map(|channel| channel["id"].as_str());
-    let media = ids.filter(|id| id.contains("-media")).next_back().expect("a media channel");
+    let mut ids = channels.as_array().expect("a list").iter().filter_map(|channel| channel["id"].as_str());
+    let media = ids.rfind(|id| id.contains("-media")).expect("a media channel");
     let muted = ask(client.post(format!("{url}/ari/channels/{media}/mute?direction=out"))).await.expect("ARI answers");
     assert!(muted.status().is_success(), "{}", muted.status());
 }
