@@ -190,7 +190,7 @@ async fn a_tenant_that_a_reload_brings_has_its_tools_changed_without_a_restart()
     // Refused whole: neither the tenant nor the token is there afterwards.
     std::fs::write(&path, yaml("  bolt: { tools: bolt, tokens: [short] }\n")).unwrap();
     let refused = engine.shared.reload().unwrap_err();
-    assert!(refused.problems[0].contains("the token of tenant \"bolt\" is shorter"), "{:?}", refused.problems);
+    assert!(refused.problems[0].contains("tenants.bolt.tokens[0]: is shorter"), "{:?}", refused.problems);
     std::fs::write(&path, yaml("  bolt: { tools: bolt, tokens: [token-of-the-bolt] }\n")).unwrap();
     let report = engine.shared.reload().unwrap_or_else(|failure| panic!("{:?}", failure.problems));
     assert_eq!((report.changed, report.needs_restart), (vec!["tenants".to_owned()], vec![]));
