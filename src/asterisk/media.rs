@@ -33,7 +33,8 @@ pub enum MediaEvent {
 /// buffers are bounded.
 pub enum MediaEvents {
     AudioSocket(super::audiosocket::Receiver),
-    Rtp(super::rtp::Receiver),
+    /// Boxed: the order of its packets is a good deal to move about.
+    Rtp(Box<super::rtp::Receiver>),
     WebSocket(super::websocket::Receiver),
 }
 

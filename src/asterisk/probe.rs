@@ -163,7 +163,7 @@ impl Probe {
         let connecting = within(MEDIA_CONNECT_MAX + CONNECT_MAX, port.open(&self.ari, made));
         let phone = connecting.await.ok_or_else(failed(SetupStep::MediaConnect))?;
         let (_wish, wish) = watch::channel(Wish::Answer);
-        match set_up(&self.ari, &self.hub, arrival.registration, plan, wish).await {
+        match Box::pin(set_up(&self.ari, &self.hub, arrival.registration, plan, wish)).await {
             Ok((call, leg)) => Ok(Standing { probe: self, phone, leg, call, caller }),
             Err(SetupError::Failed(step)) => Err(ProbeError::Step(step, None)),
             // Its own end is here and stands: Asterisk has let go of the channel.

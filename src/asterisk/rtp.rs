@@ -85,7 +85,7 @@ impl BoundRtp {
             buffer: vec![0; PACKET],
             stranger_told: false,
         };
-        let (sender, events) = (MediaSender::Rtp(Sender { line }), MediaEvents::Rtp(receiver));
+        let (sender, events) = (MediaSender::Rtp(Sender { line }), MediaEvents::Rtp(Box::new(receiver)));
         MediaLeg { format: self.format, sender, events }
     }
 }

@@ -43,7 +43,7 @@ pub(super) async fn place(
     stop: &CancellationToken,
     meanwhile: impl AsyncFn(&Standing<'_>),
 ) -> (Vec<Finding>, Vec<Trial>) {
-    let mut probe = match Probe::connect(APP, asterisk, &config.media).await {
+    let mut probe = match Box::pin(Probe::connect(APP, asterisk, &config.media)).await {
         Ok(probe) => probe,
         Err(error) => {
             let remedy = "without a connection there are no test calls, and no real ones either";
@@ -53,7 +53,8 @@ pub(super) async fn place(
     };
     let mut trials = Vec::new();
     for choice in choices {
-        let trying = media::try_one(&mut probe, *choice, (config, modules), &meanwhile);
+        // A call with all of its parts is too much for the stack of the engine's threads in a debug build.
+        let trying = Box::pin(media::try_one(&mut probe, *choice, (config, modules), &meanwhile));
         let Some(trial) = stop.run_until_cancelled(trying).await else { break };
         trials.push(trial);
     }

@@ -161,7 +161,7 @@ pub(super) async fn try_one(
         let remedy = format!("load the module, or use another transport than {choice}");
         return Trial::new(choice, configured, Finding::problem(AREA, says, remedy), None);
     }
-    let calling = timeout(CALL_MAX, one(probe, choice, config, meanwhile));
+    let calling = timeout(CALL_MAX, Box::pin(one(probe, choice, config, meanwhile)));
     let (found, sound) = calling.await.unwrap_or_else(|_| {
         let says = format!("{choice}: the test call was not over within {} s", CALL_MAX.as_secs());
         (Finding::problem(AREA, says, "is Asterisk overloaded? `asterisk -rx 'core show channels'`"), None)
@@ -183,7 +183,7 @@ async fn one(
             format!("the WebSocket at {}/media", config.asterisk.as_ref().map_or("", |asterisk| &asterisk.url))
         }
     };
-    let mut call = match probe.call(choice).await {
+    let mut call = match Box::pin(probe.call(choice)).await {
         Ok(call) => call,
         Err(error) => return (failure(choice, &advertise, own_port, &error), None),
     };

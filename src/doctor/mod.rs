@@ -92,8 +92,8 @@ pub async fn examine(config: &Config, extent: Extent, stop: &CancellationToken) 
             false => Vec::new(),
             true => {
                 let (agents, services) = tokio::join!(
-                    bounded("provider", "the providers", agents::examine(config)),
-                    bounded("service", "the services", services::examine(config)),
+                    bounded("provider", "the providers", Box::pin(agents::examine(config))),
+                    bounded("service", "the services", Box::pin(services::examine(config))),
                 );
                 [agents, services].concat()
             }
@@ -119,9 +119,9 @@ async fn asterisk(config: &Config, running: bool, stop: &CancellationToken) -> V
             "there is no section asterisk: calls come by AudioSocket() alone, untested",
         )];
     };
-    let (mut findings, modules) = pbx::examine(config, asterisk, running).await;
+    let (mut findings, modules) = Box::pin(pbx::examine(config, asterisk, running)).await;
     if let Some(modules) = modules {
-        findings.extend(calls::examine(config, asterisk, &modules, stop).await);
+        findings.extend(Box::pin(calls::examine(config, asterisk, &modules, stop)).await);
     }
     findings
 }

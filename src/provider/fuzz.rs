@@ -146,7 +146,7 @@ fn command(
     summarises: bool,
 ) -> Option<AgentCommand> {
     let text = || String::from_utf8_lossy(rest).into_owned();
-    let reply = if rest.len() % 2 == 0 { Reply::Wanted } else { Reply::NotNow };
+    let reply = if rest.len().is_multiple_of(2) { Reply::Wanted } else { Reply::NotNow };
     Some(match which {
         b'a' => AgentCommand::Audio(vec![leg.silence(); leg.frame_bytes()].into()),
         b'g' => AgentCommand::Greet { text: (!rest.is_empty()).then(text) },
@@ -186,7 +186,8 @@ mod tests {
             message
         };
         let part = json!({ "inlineData": { "mimeType": "audio/pcm;rate=24000", "data": sound } });
-        let messages: [(fn(&[u8]), Value); 8] = [
+        type Run = fn(&[u8]);
+        let messages: [(Run, Value); 8] = [
             (openai_realtime, openai("response.output_audio.delta", "delta", &sound)),
             (openai_realtime, openai("conversation.item.input_audio_transcription.completed", "transcript", &text)),
             (openai_realtime, openai(&text, "delta", "")),

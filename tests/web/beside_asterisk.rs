@@ -105,7 +105,7 @@ async fn an_operator_sends_a_caller_to_a_person_and_hangs_another_up() {
     let mut ada = caller(&asterisk).await;
     desk.does("sees a call").await;
     desk.does("transfers it").await;
-    ann.wait_ringing(SOON).await;
+    ann.wait_established(SOON).await;
     ada.wait_to_hear(ANN_HZ, ms(1_000), SOON).await;
     ann.wait_to_hear(CALLER_HZ, ms(1_000), SOON).await;
     desk.does("sees that it was transferred").await;

@@ -118,7 +118,7 @@ async function listensIn(page) {
 }
 
 async function searches(page) {
-  await page.getByRole("link", { name: "History" }).click();
+  await page.getByRole("navigation", { name: "Main" }).getByRole("link", { name: "History" }).click();
   await page.getByRole("heading", { name: "History", level: 1 }).waitFor();
   await look(page, "history");
   await page.getByLabel("Words that were said").fill("sunday");

@@ -272,7 +272,7 @@ async fn a_wideband_call_hears_samples_and_answers_in_g722() {
 async fn a_port_that_serves_again_right_after_a_call_turns_the_old_calls_packets_away() {
     let only = loop {
         let port = socket().local_addr().unwrap().port();
-        if port % 2 == 0 {
+        if port.is_multiple_of(2) {
             break port;
         }
     };
