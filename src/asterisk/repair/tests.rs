@@ -11,10 +11,7 @@ use crate::{
     call::SetupStep,
     config::Transport,
 };
-use std::{
-    sync::atomic::Ordering,
-    time::{Duration, Instant},
-};
+use std::{sync::atomic::Ordering, time::Duration};
 
 struct Standing {
     stage: Stage,
@@ -121,7 +118,7 @@ async fn a_call_that_ends_during_a_repair_leaves_nothing_of_it_whenever_that_is(
             let wanted = call.stage.ari.names().next_media_channel(call.plan.call, 1);
             call.stage.fake.until("the channel was made", |fake| fake.channels.contains_key(&wanted)).await;
         }
-        let began = Instant::now();
+        let began = tokio::time::Instant::now();
         drop(repair);
         call.end().await;
         assert!(began.elapsed() < Duration::from_secs(2), "{step}: {:?}", began.elapsed());
