@@ -159,9 +159,11 @@ impl Probe {
                 }
             }
         });
-        let arrival = arrival.await.ok_or_else(failed(SetupStep::MediaChannel))?;
-        let connecting = within(MEDIA_CONNECT_MAX + CONNECT_MAX, port.open(&self.ari, made));
-        let phone = connecting.await.ok_or_else(failed(SetupStep::MediaConnect))?;
+        let connecting = within(MEDIA_CONNECT_MAX + CONNECT_MAX, Box::pin(port.open(&self.ari, made)));
+        // Side by side: a channel of a WebSocket arrives when somebody is connected to it.
+        let (arrival, phone) = tokio::join!(arrival, connecting);
+        let arrival = arrival.ok_or_else(failed(SetupStep::MediaChannel))?;
+        let phone = phone.ok_or_else(failed(SetupStep::MediaConnect))?;
         let (_wish, wish) = watch::channel(Wish::Answer);
         match Box::pin(set_up(&self.ari, &self.hub, arrival.registration, plan, wish)).await {
             Ok((call, leg)) => Ok(Standing { probe: self, phone, leg, call, caller }),

@@ -81,7 +81,7 @@ const steps = {
   "examines: nobody answers": async () => {
     const findings = await examines();
     found(findings, "problem", "nobody answers at 127.0.0.1:");
-    found(findings, "problem", "is Asterisk running");
+    found(findings, "problem", "start Asterisk");
   },
   "sees Asterisk connected": async () => {
     await page.goto(PAGE + "/");
