@@ -1,4 +1,4 @@
-//! chan_websocket: a call's audio as binary messages, what is said about it as [text](control).
+//! chan_websocket: a call's audio as binary messages, what is said about it as text.
 //!
 //! We connect to Asterisk, at the HTTP server that ARI has as well, so nothing is listened on and nothing is configured.
 //! The connection is named by an id that Asterisk makes; `MEDIA_START` tells which channel it is.
