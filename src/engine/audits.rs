@@ -10,6 +10,8 @@ use std::{
 
 /// Enough to see a pattern; a line has half a kilobyte.
 const LINES_MAX: usize = 20;
+/// Of all tools together: as many as fit on a page.
+const LAST_MAX: usize = 50;
 /// Names are those of the configuration; what a model made up has one name for all.
 const TOOLS_MAX: usize = 4_096;
 
@@ -40,6 +42,16 @@ impl LastAudits {
         let key = (tenant.map(str::to_owned), tool.to_owned());
         all.get(&key).into_iter().flatten().cloned().collect()
     }
+
+    /// Of all tools, the newest first.
+    pub fn last(&self, tenant: Option<&str>) -> Vec<AuditLine> {
+        let all = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_tenant = all.iter().filter(|((whose, _), _)| whose.as_deref() == tenant);
+        let mut lines: Vec<_> = of_tenant.flat_map(|(_, lines)| lines).cloned().collect();
+        lines.sort_by_key(|line| std::cmp::Reverse(line.at));
+        lines.truncate(LAST_MAX);
+        lines
+    }
 }
 
 #[cfg(test)]
@@ -64,5 +76,22 @@ mod tests {
         };
         assert_eq!(turns(Some("clinic"), "book"), (10..30).rev().collect::<Vec<_>>());
         assert_eq!((turns(None, "book"), turns(None, "other")), (vec![77], vec![]));
+    }
+
+    #[test]
+    fn the_last_lines_of_all_tools_stand_in_the_order_of_time() {
+        let audits = LastAudits::default();
+        let tools = ["book", "ask", "ring"];
+        for turn in 0..90 {
+            let line = Audit {
+                tool_id: tools[turn % 3].into(),
+                ..Audit::new("c1".into(), "s1", Mode::Voice, "1.0.00000000", turn as u64)
+            };
+            audits.keep(Some("clinic"), &line);
+        }
+        let turns: Vec<_> =
+            audits.last(Some("clinic")).iter().map(|line| line.audit["turn"].as_u64().unwrap()).collect();
+        assert_eq!(turns, (40..90).rev().collect::<Vec<_>>());
+        assert!(audits.last(None).is_empty(), "another tenant's calls are its own");
     }
 }

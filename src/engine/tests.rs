@@ -260,18 +260,18 @@ async fn the_registry_shows_a_tool_with_its_contexts_its_calls_and_their_audit()
     let mut caller = connect(&engine, 1).await;
     let view = View(Arc::clone(&engine.shared));
     let until_audited = async {
-        while view.tool_audits(None, HANGUP_CALL).is_empty() {
+        while view.tool_audits(None, Some(HANGUP_CALL)).is_empty() {
             caller.next().await;
         }
     };
     timeout(SOON, until_audited).await.unwrap();
-    let audit = view.tool_audits(None, HANGUP_CALL);
+    let audit = view.tool_audits(None, Some(HANGUP_CALL));
     assert_eq!((&audit[0].audit["toolId"], &audit[0].audit["ok"]), (&HANGUP_CALL.into(), &true.into()));
     let registries = view.tools();
     let tool = registries[0].tools.iter().find(|tool| tool.name == HANGUP_CALL).unwrap();
     assert_eq!((tool.contexts.as_slice(), tool.kind), (&["breaks".to_owned()][..], "builtin"));
     assert_eq!((tool.policy.access, tool.policy.standing_approval), ("write", true));
     assert_eq!(tool.figures.outcomes, [("done".to_owned(), 1)].into());
-    assert!(view.tool_audits(Some("acme"), HANGUP_CALL).is_empty(), "another tenant's calls are its own");
+    assert!(view.tool_audits(Some("acme"), Some(HANGUP_CALL)).is_empty(), "another tenant's calls are its own");
     engine.stop().await;
 }

@@ -159,8 +159,8 @@ impl EngineView for View {
         self.0.inventory()
     }
 
-    fn tool_audits(&self, tenant: Option<&str>, tool: &str) -> Vec<AuditLine> {
-        self.0.audits.of(tenant, tool)
+    fn tool_audits(&self, tenant: Option<&str>, tool: Option<&str>) -> Vec<AuditLine> {
+        tool.map_or_else(|| self.0.audits.last(tenant), |tool| self.0.audits.of(tenant, tool))
     }
 
     fn providers(&self) -> BTreeMap<String, ProviderView> {
@@ -244,14 +244,15 @@ impl EngineView for View {
             asterisk: shared.bound.asterisk.as_ref().map(|asterisk| AsteriskView {
                 address: doctor::place_of_ari(&asterisk.url),
                 app: asterisk.app.clone(),
+                lost: shared.ari.as_ref().map_or(0, |ari| ari.client.counters().losses()),
             }),
             media: [audiosocket, rtp].into_iter().chain(websocket).collect(),
         }
     }
 
-    fn take_calls(&self, taken: bool) {
+    fn take_calls(&self, taken: bool, by: &str) {
         if self.0.draining.send_replace(!taken) == taken {
-            info!("new calls are {}", if taken { "taken again" } else { "declined from now on, by an operator" });
+            info!(by, "new calls are {}", if taken { "taken again" } else { "declined from now on" });
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What orchestrators, scrapers and scripts ask for, at short addresses: health, metrics, calls, reload, MCP servers.
 
 use super::{
-    login::{Door, Role},
+    login::{Door, Role, Who},
     problem,
     routes::Routes,
     site::App,
@@ -18,6 +18,7 @@ use axum::{
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
+use tracing::info;
 
 pub(super) fn add(routes: &mut Routes) {
     routes.page(Method::GET, "/live", Door::Machines, live);
@@ -58,8 +59,9 @@ pub(super) enum Reloaded {
 }
 
 /// Loads the configuration anew, once at a time.
-pub(super) async fn load_anew(app: App) -> Reloaded {
+pub(super) async fn load_anew(app: App, by: &str) -> Reloaded {
     let Ok(permit) = app.reloading.try_acquire_owned() else { return Reloaded::Busy };
+    info!(by, "the configuration is to be loaded anew");
     let reload = app.view.reload();
     // A task of its own, because this handler is dropped when the client goes away.
     let done = tokio::spawn(async move {
@@ -74,11 +76,11 @@ pub(super) async fn load_anew(app: App) -> Reloaded {
     }
 }
 
-pub(super) async fn reload(State(app): State<App>, body: Result<Bytes, BytesRejection>) -> Response {
+pub(super) async fn reload(State(app): State<App>, who: Who, body: Result<Bytes, BytesRejection>) -> Response {
     if let Err(rejection) = body {
         return problem(rejection.status(), "a reload takes no body");
     }
-    match load_anew(app).await {
+    match load_anew(app, &who.name).await {
         Reloaded::Done(report) => {
             let status = if report.reload_pending { StatusCode::ACCEPTED } else { StatusCode::OK };
             (status, Json(report)).into_response()

@@ -68,15 +68,15 @@ pub trait EngineView: Send + Sync + 'static {
     fn media_test(&self) -> BoxFuture<'static, MediaTest>;
     /// The tools of the running generation, by tenant; those of contexts without one come first.
     fn tools(&self) -> Vec<TenantTools>;
-    /// The last audit lines of a tool in calls of a tenant's contexts, the newest first.
-    fn tool_audits(&self, tenant: Option<&str>, tool: &str) -> Vec<AuditLine>;
+    /// The last audit lines of a tool, or of all tools, in calls of a tenant's contexts, the newest first.
+    fn tool_audits(&self, tenant: Option<&str>, tool: Option<&str>) -> Vec<AuditLine>;
     /// The providers of the configuration, by their names.
     fn providers(&self) -> BTreeMap<String, ProviderView>;
     /// The contexts of the configuration, by their names.
     fn contexts(&self) -> BTreeMap<String, ContextView>;
     fn system(&self) -> SystemView;
-    /// Whether new calls are taken; those that run go on either way.
-    fn take_calls(&self, taken: bool);
+    /// Whether new calls are taken, as an account has asked for; those that run go on either way.
+    fn take_calls(&self, taken: bool, by: &str);
 }
 
 /// One entry of `providers`.
@@ -189,6 +189,8 @@ pub struct AsteriskView {
     pub address: String,
     /// The application that the dialplan hands calls to: `Stasis(NAME)`.
     pub app: String,
+    /// How often the connection for events ended, or could not be made, since the engine started.
+    pub lost: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

@@ -62,6 +62,14 @@ impl Orphan {
 }
 
 impl AriCounters {
+    /// Ends of the events socket, failed attempts included.
+    pub fn losses(&self) -> u64 {
+        crate::asterisk::events::Loss::ALL
+            .iter()
+            .map(|loss| self.reconnects.with_label_values(&[loss.label()]).get())
+            .sum()
+    }
+
     /// # Errors
     /// When one of the names is registered already.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {

@@ -3,7 +3,7 @@
 use super::Body;
 use crate::{
     http::{
-        login::{Door, Role},
+        login::{Door, Role, Who},
         plain::{McpTestReport, mcp_status, mcp_test, reload},
         problem,
         routes::{Content, Doc, Routes, schema},
@@ -144,7 +144,7 @@ async fn log() -> Json<Log> {
     Json(Log { lines: telemetry::last_lines() })
 }
 
-async fn take(State(app): State<App>, Body(taking): Body<Taking>) -> Json<Taking> {
-    app.view.take_calls(taking.taken);
+async fn take(State(app): State<App>, who: Who, Body(taking): Body<Taking>) -> Json<Taking> {
+    app.view.take_calls(taking.taken, &who.name);
     Json(taking)
 }

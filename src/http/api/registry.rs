@@ -38,6 +38,12 @@ struct RegistryView {
     registries: Vec<TenantTools>,
 }
 
+#[derive(Serialize, JsonSchema)]
+struct LastCalls {
+    /// The newest first, fifty at most.
+    lines: Vec<AuditLine>,
+}
+
 /// One tool.
 #[derive(Serialize, JsonSchema)]
 pub struct ToolView {
@@ -61,6 +67,15 @@ pub fn add(routes: &mut Routes) {
         Content::Json(schema::<ToolView>),
     );
     routes.api(Method::GET, "/api/v1/registry/{tool}", Door::Api(Role::Viewer), show, doc);
+    let doc = Doc::new("The last audit lines of all tools, refused calls and made-up names among them.")
+        .query::<Whose>()
+        .answer(200, "Since the engine started.", Content::Json(schema::<LastCalls>));
+    routes.api(Method::GET, "/api/v1/audit", Door::Api(Role::Viewer), audit, doc);
+}
+
+async fn audit(State(app): State<App>, Params(whose): Params<Whose>) -> Json<LastCalls> {
+    let tenant = whose.tenant.filter(|tenant| !tenant.is_empty());
+    Json(LastCalls { lines: app.view.tool_audits(tenant.as_deref(), None) })
 }
 
 async fn list(State(app): State<App>, Params(wanted): Params<Wanted>) -> Json<RegistryView> {
@@ -98,6 +113,6 @@ fn is_like(tool: &RegisteredTool, search: &str) -> bool {
 pub fn one(app: &App, tenant: Option<&str>, name: &str) -> Option<ToolView> {
     let registry = app.view.tools().into_iter().find(|registry| registry.tenant.as_deref() == tenant)?;
     let tool = registry.tools.into_iter().find(|tool| tool.name == name)?;
-    let audit = app.view.tool_audits(tenant, name);
+    let audit = app.view.tool_audits(tenant, Some(name));
     Some(ToolView { tool, registry_version: registry.version, audit })
 }

@@ -58,11 +58,11 @@ async fn act(State(app): State<App>, who: Who, form: Result<Form<Asked>, FormRej
     };
     match action {
         Action::Reload => {
-            let (status, told) = reloaded(load_anew(app.clone()).await);
+            let (status, told) = reloaded(load_anew(app.clone(), &who.name).await);
             (status, show(&app, &who, &told)).into_response()
         }
         Action::Drain | Action::Take => {
-            app.view.take_calls(matches!(action, Action::Take));
+            app.view.take_calls(matches!(action, Action::Take), &who.name);
             Redirect::to("/system").into_response()
         }
     }
@@ -186,6 +186,7 @@ fn facts(system: &SystemView) -> Markup {
             div { dt { (text::GENERATION) } dd { (system.about.generation) } }
             @if let Some(asterisk) = &system.asterisk {
                 div { dt { (words::ASTERISK) } dd { (asterisk.address) " " span.soft { "Stasis(" (asterisk.app) ")" } } }
+                div { dt { (words::ASTERISK_LOST) } dd { (asterisk.lost) } }
             }
             div.wide { dt { (words::FILE) } dd { (system.configuration.as_deref().unwrap_or(words::BUILT_IN)) } }
         }

@@ -49,7 +49,10 @@ async fn page(State(app): State<App>, who: Who, Params(wanted): Params<Wanted>) 
         (filter(&tenants, &tenant, wanted.search.as_deref()))
         @match &registry {
             None => { p.empty { (words::NONE_FOUND) } }
-            Some(registry) => { (list(&tenant, registry)) }
+            Some(registry) => {
+                (list(&tenant, registry))
+                (one::last_calls(words::AUDIT_OF_ALL, &app.view.tool_audits(registry.tenant.as_deref(), None)))
+            }
         }
     };
     shell::page(&who, "/tools", text::TOOLS, &main)

@@ -125,6 +125,7 @@ const TABLE: &[(&str, &str, Option<Role>)] = {
         ("POST", "/system", Some(Admin)),
         ("GET", "/api/v1/registry", Some(Viewer)),
         ("GET", "/api/v1/registry/{tool}", Some(Viewer)),
+        ("GET", "/api/v1/audit", Some(Viewer)),
         ("GET", "/api/v1/tenants/{tenant}/tools", Some(Admin)),
         ("POST", "/api/v1/tenants/{tenant}/tools", Some(Admin)),
         ("GET", "/api/v1/tenants/{tenant}/tools/{tool}", Some(Admin)),

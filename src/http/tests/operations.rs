@@ -124,7 +124,11 @@ async fn the_same_is_there_for_programs() {
     assert_eq!(get("/api/v1/mcp").await["servers"]["clock"]["restarts"], 2);
     let system = get("/api/v1/system").await;
     assert_eq!((&system["calls_max"], &system["media"][0]["most"]), (&json!(50), &json!(100)));
+    assert_eq!(system["asterisk"]["lost"], 2);
     assert!(get("/api/v1/log").await["lines"].is_array());
+    let audit = get("/api/v1/audit?tenant=clinic").await;
+    let tools: Vec<_> = audit["lines"].as_array().unwrap().iter().map(|line| &line["audit"]["toolId"]).collect();
+    assert_eq!(tools, ["book", "made_up"]);
     let json = [("authorization", &*token), ("content-type", "application/json")];
     let taken = desk.post("/api/v1/calls/taken", &json, json!({ "taken": false }).to_string()).await;
     assert_eq!((taken.status, taken.json()), (StatusCode::OK, json!({ "taken": false })));

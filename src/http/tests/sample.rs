@@ -205,8 +205,11 @@ impl EngineView for Sample {
         tools::registries()
     }
 
-    fn tool_audits(&self, tenant: Option<&str>, tool: &str) -> Vec<AuditLine> {
-        tools::audits(tenant, tool)
+    fn tool_audits(&self, tenant: Option<&str>, tool: Option<&str>) -> Vec<AuditLine> {
+        tool.map_or_else(
+            || ["book", "made_up"].into_iter().flat_map(|tool| tools::audits(tenant, tool)).collect(),
+            |tool| tools::audits(tenant, tool),
+        )
     }
 
     fn providers(&self) -> BTreeMap<String, ProviderView> {
@@ -260,12 +263,13 @@ impl EngineView for Sample {
             draining: self.draining.load(Ordering::SeqCst),
             reload_pending: false,
             configuration: Some("/etc/offhook/offhook.yaml".into()),
-            asterisk: Some(AsteriskView { address: "10.0.0.5:8088".into(), app: "offhook".into() }),
+            asterisk: Some(AsteriskView { address: "10.0.0.5:8088".into(), app: "offhook".into(), lost: 2 }),
             media: vec![media],
         }
     }
 
-    fn take_calls(&self, taken: bool) {
+    fn take_calls(&self, taken: bool, by: &str) {
+        assert!(!by.is_empty(), "somebody asked for it");
         self.draining.store(!taken, Ordering::SeqCst);
     }
 }

@@ -171,6 +171,7 @@ async fn the_registry_shows_each_tool_with_its_kind_its_access_and_its_figures()
     {
         assert!(page.contains(shown), "{shown}: {page}");
     }
+    assert!(page.contains("The last calls of all tools") && page.contains("made_up"), "refused calls as well: {page}");
     assert!(page.contains("Does &lt;book_visit&gt;.") && !page.contains("And more"), "one sentence, as text");
     assert!(!page.contains("New declarative tool"), "viewers make none");
     assert!(get(&desk, Role::Admin, "/tools?tenant=clinic").await.text.contains("New declarative tool"));

@@ -46,6 +46,7 @@ pub const CAPACITY: &str = "Calls";
 pub const VERSION: &str = "Version";
 pub const UP_SINCE: &str = "Up since";
 pub const ASTERISK: &str = "Asterisk";
+pub const ASTERISK_LOST: &str = "Connections to Asterisk lost or failed";
 pub const FILE: &str = "Configuration file";
 pub const BUILT_IN: &str = "part of the program";
 pub const MEDIA: &str = "Where audio comes in";

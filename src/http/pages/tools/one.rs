@@ -47,7 +47,7 @@ pub async fn page(
         (policy(&tool.policy))
         (parameters(&tool.parameters))
         (outcomes(tool))
-        (last_calls(audit))
+        (last_calls(words::AUDIT, audit))
     };
     shell::page(&who, "/tools", &tool.name, &main).into_response()
 }
@@ -167,10 +167,10 @@ fn outcomes(tool: &RegisteredTool) -> Markup {
     }
 }
 
-fn last_calls(audit: &[AuditLine]) -> Markup {
+pub fn last_calls(head: &str, audit: &[AuditLine]) -> Markup {
     html! {
         section aria-labelledby="audit" {
-            h2 #audit { (words::AUDIT) }
+            h2 #audit { (head) }
             p.soft { (words::AUDIT_HELP) }
             @if audit.is_empty() { p.empty { (words::NO_CALLS) } } @else {
                 ul.tools { @for line in audit { li { (call::tool(&figures::moment(line.at), &line.audit)) } } }
