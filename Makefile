@@ -23,11 +23,11 @@ pbx: ## a real Asterisk with offhook attached, for your softphone (PBX_BIND=ADDR
 	@$(CARGO) build
 	@tests/lab/pbx.sh
 
-bench: ## calls on one core against a floor measured in the same run, and every figure with a bar
+bench: setup ## calls on one core against a floor measured in the same run, and every figure with a bar
 	@tests/lab/setup.sh bench
 	@$(CARGO) build --release
 	@tests/fixtures/turn_taking/generate.py target/turn_taking
-	@missed=0; for part in '' turns barge-in greeting failover records recording page; do $(BUILT)/release/offhook bench $$part || missed=1; done; exit $$missed
+	@missed=0; for part in '' turns barge-in greeting failover records recording 'page --browser tests/web/ready.mjs'; do $(BUILT)/release/offhook bench $$part || missed=1; done; exit $$missed
 
 soak: setup ## calls that end in every way and calls that stay for MINUTES=60, by a real Asterisk: is anything left of them?
 	@tests/lab/setup.sh bench

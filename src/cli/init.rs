@@ -7,8 +7,8 @@ use super::{doctor, serve};
 use ask::Asker;
 use clap::{Args, ValueEnum};
 use offhook::{
-    config::{self, Config},
-    doctor::{Extent, Finding},
+    config::{self, Config, Problem},
+    doctor::{Extent, Finding, Grade},
 };
 use secrecy::{ExposeSecret as _, SecretString};
 use std::{
@@ -168,10 +168,12 @@ fn init(arguments: InitArguments) -> anyhow::Result<ExitCode> {
     };
     let plan = write::Files::new(&folder, &answers, write_secrets.then_some(&secrets))?;
     plan.in_the_way(force)?;
-    let Some(config) = checked(&plan, &secrets) else { return Ok(ExitCode::from(2)) };
+    let Some((config, mut findings)) = checked(&plan, &secrets) else { return Ok(ExitCode::from(2)) };
     plan.write(force)?;
-    let findings = if offline { Vec::new() } else { tested(&config) };
     if !offline {
+        findings.extend(tested(&config));
+    }
+    if !offline || !findings.is_empty() {
         print!("{}", doctor::told(&findings));
     }
     print!("{}", plan.next_steps(&answers, &secrets));
@@ -261,25 +263,28 @@ fn secrets(answers: &Answers, offline: bool, written: bool, asker: &mut Asker) -
     Ok(secrets)
 }
 
-/// The configuration as `offhook check` reads it; `None`: its mistakes are told.
-fn checked(plan: &write::Files, secrets: &Secrets) -> Option<Config> {
+/// The configuration as `offhook check` reads it, and what this machine lacks for it; `None`: its mistakes are told.
+fn checked(plan: &write::Files, secrets: &Secrets) -> Option<(Config, Vec<Finding>)> {
     let env = |name: &str| {
         let known = secrets.get(name).map(|secret| secret.expose_secret().to_owned());
         known.or_else(|| std::env::var(name).ok()).or_else(|| is_ours(name).then(|| UNKNOWN.to_owned()))
     };
-    let problems = match config::load_str(&plan.config_name(), plan.yaml(), &env, &offhook::provider::catalog()) {
-        Ok(config) => match offhook::engine::check(config.clone()) {
-            Ok(warnings) => {
-                let own = config.warnings.iter().map(ToString::to_string);
-                own.chain(warnings.iter().map(ToString::to_string)).for_each(|warning| eprintln!("warning: {warning}"));
-                return Some(config);
-            }
-            Err(problems) => problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
-        },
-        Err(problems) => problems.to_string(),
+    let config = match config::load_str(&plan.config_name(), plan.yaml(), &env, &offhook::provider::catalog()) {
+        Ok(config) => config,
+        Err(problems) => {
+            eprintln!("{problems}\noffhook init: these answers make no configuration; nothing was written");
+            return None;
+        }
     };
-    eprintln!("{problems}\noffhook init: these answers make no configuration; nothing was written");
-    None
+    // The answers are right where only a program is missing: nobody should have to give them again.
+    let (warnings, lacking) = match offhook::engine::check(config.clone()) {
+        Ok(warnings) => (warnings, Vec::new()),
+        Err(problems) => (Vec::new(), problems),
+    };
+    config.warnings.iter().chain(&warnings).for_each(|warning| eprintln!("warning: {warning}"));
+    let problem =
+        |problem: &Problem| Finding { area: "machine", grade: Grade::Problem, says: problem.to_string(), remedy: None };
+    Some((config, lacking.iter().map(problem).collect()))
 }
 
 fn is_ours(variable: &str) -> bool {

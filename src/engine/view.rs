@@ -252,7 +252,7 @@ impl EngineView for View {
 
     fn take_calls(&self, taken: bool, by: &str) {
         if self.0.draining.send_replace(!taken) == taken {
-            info!(by, "new calls are {}", if taken { "taken again" } else { "declined from now on" });
+            info!(account = by, "new calls are {}", if taken { "taken again" } else { "declined from now on" });
         }
     }
 }

@@ -61,7 +61,7 @@ pub(super) enum Reloaded {
 /// Loads the configuration anew, once at a time.
 pub(super) async fn load_anew(app: App, by: &str) -> Reloaded {
     let Ok(permit) = app.reloading.try_acquire_owned() else { return Reloaded::Busy };
-    info!(by, "the configuration is to be loaded anew");
+    info!(account = by, "the configuration is to be loaded anew");
     let reload = app.view.reload();
     // A task of its own, because this handler is dropped when the client goes away.
     let done = tokio::spawn(async move {

@@ -313,11 +313,12 @@ fn query(search: &Search) -> (String, Vec<Value>) {
     if let Some(row) = search.after {
         add("row < ?", Value::Integer(row));
     }
+    // With the plus no index is used for them: it would have every call of the time sorted, to give the newest few.
     if let Some(since) = search.since {
-        add("began >= ?", Value::Integer(since.as_millisecond()));
+        add("+began >= ?", Value::Integer(since.as_millisecond()));
     }
     if let Some(until) = search.until {
-        add("began < ?", Value::Integer(until.as_millisecond()));
+        add("+began < ?", Value::Integer(until.as_millisecond()));
     }
     if let Some(context) = &search.context {
         add("context = ?", Value::Text(context.clone()));

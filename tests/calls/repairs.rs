@@ -146,9 +146,11 @@ async fn a_connection_that_stalls_is_noticed_by_the_caller_s_packets_and_replace
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_media_channel_that_ends_in_mid_call_is_replaced_over_each_transport() {
-    for (transport, leg, prefix) in
-        [("audiosocket", "audiosocket/slin16", "AudioSocket/"), ("rtp", "rtp/ulaw", "UnicastRTP/")]
-    {
+    for (transport, leg, prefix) in [
+        ("audiosocket", "audiosocket/slin16", "AudioSocket/"),
+        ("rtp", "rtp/ulaw", "UnicastRTP/"),
+        ("websocket", "websocket/slin16", "WebSocket/"),
+    ] {
         let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, &format!("    audio: {leg}\n")).await;
         let phone = dial(&asterisk).await;
         let channels = asterisk.channels().await;

@@ -65,19 +65,6 @@ async fn a_caller_is_transferred_and_the_leg_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_whose_media_channel_asterisk_ends_is_over_and_leaves_nothing() {
-    let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, AUDIO).await;
-    let phone = dial(&asterisk).await;
-    phone.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
-    let channels = asterisk.channels().await;
-    let media = channels.iter().find(|channel| channel.starts_with("WebSocket/")).expect("a media channel");
-    asterisk.cli(&format!("channel request hangup {media}")).await;
-    assert_eq!(offhook.wait_end_reason(SOON).await, "media_lost");
-    drop(phone);
-    assert_eq!(offhook.metric("offhook_media_open").await, 0.0);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_call_whose_asterisk_died_ends_at_once_and_the_next_one_is_fine() {
     let (mut asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, AUDIO).await;
     let phone = dial(&asterisk).await;

@@ -195,6 +195,18 @@ async fn answers_may_come_from_a_terminal_s_lines_and_secrets_are_kept_from_othe
     assert!(read(home.path(), "made/offhook.yaml").contains(r##"greeting: "All costs $${1} #!""##));
 }
 
+/// Nobody has to answer everything again because a package is missing.
+#[tokio::test]
+async fn where_only_a_program_is_missing_the_files_are_written_and_it_is_named() {
+    let (home, empty) = (folder(), folder());
+    let path = [("PATH", empty.path().display().to_string())];
+    let ran = offhook(home.path(), &["init", "--yes", "--offline", "--output", "made"], &path, "").await;
+    assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+    let named = ran.out.contains("pocketsphinx_continuous is not installed; apt install pocketsphinx");
+    assert!(named && ran.out.contains("The files are written all the same"), "{}", ran.out);
+    assert!(read(home.path(), "made/offhook.yaml").contains("attendant"));
+}
+
 #[tokio::test]
 async fn answers_that_make_no_configuration_write_nothing() {
     let home = folder();

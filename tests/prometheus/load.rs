@@ -4,9 +4,12 @@
 use crate::{
     dashboards::{Query, list, queries, text},
     support::{
+        asterisk::{Asterisk, Options},
         attendant::ATTENDANT,
+        audio::silence,
         caller::Caller,
         offhook::{Launch, Offhook, Place},
+        phone::Phone,
         python::target,
         speech,
         tied::{Tied, free_ports},
@@ -38,13 +41,16 @@ const LINES: [&str; 3] = ["When are you open?", "What is the weather?", "Goodbye
 const PATIENCE: Duration = Duration::from_millis(1_500);
 const PAUSE: Duration = Duration::from_millis(700);
 
-/// Beside the attendant an agent whose vendor nobody reaches, and an Asterisk that is not there.
-fn configuration(place: &Place) -> String {
+/// A minute is what it takes to tell how two clocks differ.
+const LONG_CALL: Duration = Duration::from_secs(62);
+
+/// Beside the attendant an agent whose vendor nobody reaches.
+fn configuration(place: &Place, asterisk: &Asterisk) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let program = Path::new(env!("CARGO_BIN_EXE_offhook")).with_file_name("aviation_atis");
     assert!(program.exists(), "{} is missing: run `cargo build` first", program.display());
     let (file, samples) = (root.join("config/aviation_atis.yaml"), root.join("mcp_servers/aviation_atis/samples"));
-    let gone = free_ports(2);
+    let gone = free_ports(1);
     let services = ATTENDANT
         .replace("when are you open, goodbye]", "when are you open, what is the weather, goodbye]")
         .replace(
@@ -61,7 +67,7 @@ fn configuration(place: &Place) -> String {
             ),
         );
     format!(
-        "{}asterisk: {{ url: \"http://127.0.0.1:{}\", username: u, password: p }}\n{services}\
+        "{}{services}\
          records: {{ directory: records }}\n\
          prices: {{ house: {{ currency: EUR, date: 2026-11-20, source: the test, per_minute: {{ connected: 1 }} }} }}\n\
          mcp:\n  servers:\n    atis: {{ command: [{program:?}, --config, {file:?}, --offline, {samples:?}, --now, \
@@ -70,8 +76,7 @@ fn configuration(place: &Place) -> String {
          contexts:\n  front: {{ prompt: A test., greeting: Good morning., provider: house, tools: [hangup_call, mcp_atis], \
          audiosocket_id: \"0ff40001\", turns: {{ owner: offhook }} }}\n  relay: {{ prompt: A test., provider: gone, \
          fallbacks: [script], tools: [hangup_call], audiosocket_id: \"0ff40002\" }}\n",
-        place.yaml(None),
-        gone + 1,
+        place.yaml(Some(asterisk)),
     )
 }
 
@@ -103,6 +108,18 @@ async fn call(engine: &str, prefix: u32, voices: &[Vec<i16>]) {
             return;
         }
     }
+}
+
+/// A telephone that stays for more than a minute, and whose audio path breaks then.
+async fn long_call(asterisk: &Asterisk, engine: &Offhook) {
+    let mut phone = Phone::call(asterisk.sip_port(), "7000", silence(LONG_CALL + SOON)).await;
+    phone.wait_established(SOON).await;
+    sleep(LONG_CALL).await;
+    let channels = asterisk.channels().await;
+    let media = channels.iter().find(|name| name.starts_with("AudioSocket/")).expect("a media channel");
+    asterisk.cli(&format!("channel request hangup {media}")).await;
+    engine.wait_metric("offhook_media_repairs_total{outcome=\"repaired\"}", 1.0, SOON).await;
+    phone.hang_up().await;
 }
 
 struct Prometheus {
@@ -207,7 +224,8 @@ async fn fault(prometheus: &Prometheus, query: &Query, since: Timestamp) -> Opti
 #[tokio::test(flavor = "multi_thread")]
 async fn every_query_of_every_dashboard_is_answered_after_a_real_load() {
     let place = Place::free();
-    let (http, yaml) = (place.http, configuration(&place));
+    let mut asterisk = Asterisk::start(Options::default()).await;
+    let (http, yaml) = (place.http, configuration(&place, &asterisk));
     let since = Timestamp::now();
     let engine = Offhook::launch(place, &yaml, Launch { log: "info", ..Launch::default() }).await;
     let mut prometheus = Prometheus::start(http).await;
@@ -219,8 +237,12 @@ async fn every_query_of_every_dashboard_is_answered_after_a_real_load() {
     let voices = speech::render_all(&LINES, "en-us+f3").await.expect("espeak-ng speaks");
     let address = engine.audiosocket();
     let calls = [0x0ff4_0001, 0x0ff4_0001, 0x0ff4_0002, 0x0ff4_0002].map(|prefix| call(&address, prefix, &voices));
-    timeout(CALL_MAX + SOON, join_all(calls)).await.expect("calls that end");
-    engine.wait_ended(4, SOON).await;
+    let of_dialplan = timeout(CALL_MAX + SOON, join_all(calls));
+    let (ended, ()) = tokio::join!(of_dialplan, long_call(&asterisk, &engine));
+    ended.expect("calls that end");
+    engine.wait_ended(5, SOON).await;
+    asterisk.kill().await;
+    engine.wait_ready(false).await;
     prometheus.wait_scraped().await;
 
     // It was a load: what the figures below are made of has happened.
@@ -244,7 +266,13 @@ async fn every_query_of_every_dashboard_is_answered_after_a_real_load() {
     }
     assert!(faults.is_empty(), "{} of {} queries:\n{}", faults.len(), queries.len(), faults.join("\n"));
 
-    // The rules too are evaluated without a fault, and the Asterisk that is not there is noticed.
+    // The rules too are evaluated without a fault, and the Asterisk that is gone is noticed.
+    let noticed = "ALERTS{alertname=\"OffhookNotReady\"}";
+    prometheus
+        .wait("the Asterisk that is gone is noticed", async |this| {
+            this.api("query", &[("query", noticed)]).await.is_ok_and(|data| !list(&data["result"]).is_empty())
+        })
+        .await;
     let rules = prometheus.api("rules", &[]).await.expect("rules");
     let rules: Vec<_> = list(&rules["groups"]).iter().flat_map(|group| list(&group["rules"])).collect();
     assert!(!rules.is_empty());

@@ -70,6 +70,19 @@ const steps = {
     for (const path of ["audiosocket/slin", "rtp/ulaw"]) found(findings, "ok", `${path}: a test call is heard both ways`);
     found(findings, "ok", "destinations.ann: desk@lab-targets exists");
   },
+  "tests the audio paths": async () => {
+    await page.goto(PAGE + "/system");
+    await page.getByRole("button", { name: "Test the audio paths" }).click();
+    await page.getByRole("heading", { name: "What arrived" }).waitFor({ timeout: 60_000 });
+    await fits(page, "system, audio tested");
+    await accessible(page, "system, audio tested");
+    for (const path of ["audiosocket/slin", "rtp/ulaw", "websocket/slin16"]) {
+      const told = page.locator(".findings li.ok", { hasText: path });
+      check((await told.count()) === 1, `${path}: ${await page.locator(".findings").textContent()}`);
+      for (const way of ["Caller → offhook", "offhook → caller"]) await told.getByText(way, { exact: false }).first().waitFor();
+    }
+    await page.getByText("The audio paths work.").waitFor();
+  },
   "examines: a module is missing": async () => {
     const findings = await examines();
     check((await page.getByText("All is well.").count()) === 0, "all is not well");

@@ -132,6 +132,7 @@ async fn an_admin_examines_the_installation_and_sees_asterisk_go_and_come_back()
     let (mut asterisk, engine) = installation(Options::default(), "desk").await;
     let mut desk = Desk::open(&engine, Role::Admin).await;
     desk.does("examines: all is well").await;
+    desk.does("tests the audio paths").await;
     asterisk.cli("module unload func_dialplan.so").await;
     asterisk.cli("module unload app_audiosocket.so").await;
     desk.does("examines: a module is missing").await;
@@ -167,6 +168,12 @@ async fn a_program_examines_the_installation_and_hangs_a_call_up() {
     assert_eq!((&wrong[0]["grade"], &wrong[0]["area"]), (&json!("warning"), &json!("call")));
     assert!(says(wrong[0]).contains("rtp/ulaw: no test call, since Asterisk has no chan_rtp"), "{wrong:#?}");
     assert!(wrong[0]["remedy"].as_str().is_some_and(|remedy| remedy.contains("load the module")), "{wrong:#?}");
+
+    let (status, tested) = engine.request("POST", "api/v1/system/media-test", TOKEN, None).await;
+    let grades: Vec<_> =
+        tested["calls"].as_array().expect("calls").iter().map(|call| (&call["audio"], &call["grade"])).collect();
+    let well = |audio| grades.contains(&(&json!(audio), &json!("ok")));
+    assert!(status == 200 && well("audiosocket/slin") && well("websocket/slin16"), "{tested:#}");
 
     // The call that runs was left alone.
     let (_, live) = engine.request("GET", "api/v1/live", TOKEN, None).await;

@@ -219,6 +219,10 @@ async function runsTheEngine(page) {
   await look(page, "MCP, tested");
   await page.getByRole("link", { name: "System" }).click();
   await page.getByText("offhook is up").first().waitFor();
+  await page.goto(PAGE + "/mcp");
+  await page.getByRole("button", { name: "Load the configuration anew" }).click();
+  await page.getByText("The configuration is in force.").waitFor();
+  await page.goto(PAGE + "/system");
   await look(page, "system");
   await page.getByRole("button", { name: "Examine the installation" }).click();
   await page.getByRole("heading", { name: "What was found" }).waitFor();

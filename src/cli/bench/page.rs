@@ -1,4 +1,4 @@
-//! What the page costs: how long a browser waits for it, and what it takes from the calls when somebody watches them.
+//! What the page costs: how long somebody waits for it, and what it takes from the calls when somebody watches them.
 
 use super::{
     hour,
@@ -13,8 +13,12 @@ use super::{
 use anyhow::Context as _;
 use clap::Args;
 use jiff::Timestamp;
-use std::{path::Path, time::Duration};
-use tokio::time::Instant;
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+use tokio::{process::Command, time::Instant};
 
 #[derive(Args)]
 pub struct PageArguments {
@@ -33,6 +37,9 @@ pub struct PageArguments {
     /// How often calls that are watched and calls that are not take turns.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=20))]
     rounds: u8,
+    /// A script for node that opens pages in a browser: tests/web/ready.mjs. Without one, pages are loaded and not drawn.
+    #[arg(long, value_name = "SCRIPT")]
+    browser: Option<PathBuf>,
 }
 
 /// Of a core, at 100 calls.
@@ -41,6 +48,8 @@ const WATCHING_MAX: f64 = 2.0;
 const READY_MAX: Duration = Duration::from_millis(300);
 /// How often each page is loaded.
 const TIMES: usize = 20;
+/// A browser that starts, and opens each page that often.
+const BROWSER_WITHIN: Duration = Duration::from_secs(180);
 /// The vendor whose calls cost least: the page's part of them is the largest.
 const KIND: Kind = Kind::Deepgram;
 const PLAIN: Extra = Extra { context: "", turns: None, more: "records: { directory: records }\n" };
@@ -148,9 +157,13 @@ async fn loads(arguments: &PageArguments, cores: Option<Cores>, folder: &Path, b
             answer.bytes().await?;
             drawn.push(began.elapsed());
         }
-        Ok((took, drawn))
+        let seen = match &arguments.browser {
+            Some(script) => Some(seen(system, script, &pages.map(|(_, page)| page)[1..]).await?),
+            None => None,
+        };
+        Ok((took, drawn, seen))
     };
-    let (_, (took, drawn)) = run::measure_beside(KIND, &plan, folder, || say("."), beside).await?;
+    let (_, (took, drawn, seen)) = run::measure_beside(KIND, &plan, folder, || say("."), beside).await?;
     say(" done\n");
     println!("\n{} live calls, {} records, {TIMES} times each, in ms\n", arguments.live, arguments.records);
     println!("                                       first      p50      max    ratio");
@@ -161,11 +174,44 @@ async fn loads(arguments: &PageArguments, cores: Option<Cores>, folder: &Path, b
         false => _ = line("the hour's waveform, loaded apart", &drawn, floor),
     }
     println!();
-    for ((name, _), most) in pages.iter().zip(most).skip(1) {
+    let mut bar = |name: &str, most: f64| {
         let (value, bar) = (format!("{most:.0} ms"), format!("{} ms", READY_MAX.as_millis()));
-        bars.bar(&format!("the page {name}"), &value, &bar, most <= READY_MAX.as_millis() as f64, false);
+        bars.bar(name, &value, &bar, most <= READY_MAX.as_millis() as f64, false);
+    };
+    for ((name, _), most) in pages.iter().zip(most).skip(1) {
+        bar(&format!("the page {name}"), most);
+    }
+    if let Some(seen) = seen {
+        println!("\nin a browser, until all is loaded and painted    p50      max    ratio");
+        let names = pages.iter().skip(1).map(|(name, _)| *name);
+        let most: Vec<_> = names.zip(&seen).map(|(name, took)| (name, line(name, took, floor), took)).collect();
+        println!();
+        for (name, _, took) in most {
+            // The first of all is the browser's own start.
+            let half = percentile(took, 50.0).unwrap_or(f64::INFINITY);
+            bar(&format!("the page {name} in a browser, p50"), half);
+        }
     }
     Ok(())
+}
+
+/// How long a browser needed for each page, as a script tells it.
+async fn seen(system: &System, script: &Path, pages: &[&str]) -> anyhow::Result<Vec<Vec<Duration>>> {
+    let modules = std::env::current_dir()?.join("target/npm/node_modules");
+    let profile = tempfile::TempDir::with_prefix("offhook-bench-")?;
+    let mut command = Command::new("node");
+    let (address, token) = system.page_for_browsers()?;
+    command.arg(script).env("NODE_MODULES", modules).env("PAGE", address).env("TOKEN", token);
+    command.env("PAGES", serde_json::to_string(pages)?).env("TIMES", TIMES.to_string());
+    command.env("PROFILE", profile.path().join("browser")).stdin(Stdio::null()).kill_on_drop(true);
+    let output =
+        tokio::time::timeout(BROWSER_WITHIN, command.output()).await.context("the browser takes too long")??;
+    let told = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "the browser's script failed (make setup installs what it needs): {told}");
+    let lines: Vec<Vec<f64>> =
+        String::from_utf8(output.stdout)?.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    anyhow::ensure!(lines.len() == pages.len(), "{} pages of {} were opened", lines.len(), pages.len());
+    Ok(lines.iter().map(|took| took.iter().map(|ms| Duration::from_secs_f64(ms / 1_000.0)).collect()).collect())
 }
 
 /// An answer, or nothing where the engine has no such address.

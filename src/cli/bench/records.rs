@@ -63,7 +63,8 @@ fn bench(arguments: &RecordsArguments) -> anyhow::Result<Bars> {
     line("floor: one record by its id", &floor, &floor);
     let middle = now - EVERY * i32::try_from(arguments.records / 2).unwrap_or(i32::MAX);
     let mut rows = Vec::new();
-    for (name, search) in searches(middle) {
+    let first = now - EVERY * i32::try_from(arguments.records).unwrap_or(i32::MAX);
+    for (name, search) in searches(first, middle) {
         let answers = asked(arguments.times, || Ok(archive.find(&Search { limit: LIMIT, ..search.clone() })?.len()))?;
         line(name, &answers, &floor);
         rows.push((name, answers.ms(99.0)));
@@ -96,12 +97,25 @@ pub fn fill(file: &Path, count: u32) -> anyhow::Result<CallId> {
 }
 
 /// What operators ask, the worst cases among it: what nothing matches is looked for everywhere.
-fn searches(middle: Timestamp) -> Vec<(&'static str, Search)> {
+fn searches(first: Timestamp, middle: Timestamp) -> Vec<(&'static str, Search)> {
     let text = |text: &str| Some(text.to_owned());
     let [everywhere, sometimes, seldom] = WORDS.map(text);
     vec![
         ("the newest", Search::default()),
         ("a page from the middle", Search { until: Some(middle), ..Search::default() }),
+        (
+            "a time that is all there is",
+            Search { since: Some(first), until: Some(Timestamp::MAX), ..Search::default() },
+        ),
+        (
+            "an hour long ago, of a context",
+            Search {
+                since: Some(first),
+                until: Some(first + SignedDuration::from_hours(1)),
+                context: text("front"),
+                ..Search::default()
+            },
+        ),
         (
             "the first calls of all",
             Search { after: Some(i64::try_from(LIMIT).unwrap_or_default()), ..Search::default() },

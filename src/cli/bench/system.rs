@@ -243,6 +243,12 @@ impl System {
         Ok(client.get(format!("http://{pages}/{path}")).bearer_auth(TOKEN).send().await?.error_for_status()?)
     }
 
+    /// Where a browser finds the pages, and the token that they want.
+    pub fn page_for_browsers(&self) -> anyhow::Result<(String, &'static str)> {
+        let pages = self.pages.context("the floor has no pages")?;
+        Ok((format!("http://{pages}"), TOKEN))
+    }
+
     /// An engine's metrics; `None` for the floor.
     pub async fn metrics(&self) -> anyhow::Result<Option<Metrics>> {
         match self.pages {

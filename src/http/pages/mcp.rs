@@ -4,14 +4,14 @@ mod draft;
 mod editor;
 
 use super::{
-    shell,
+    shell, system,
     text::{self, operations as words, servers},
     tools::encoded,
 };
 use crate::http::{
     api::mcp_servers::BODY_BYTES_MAX,
     login::{Door, Role, Who},
-    plain::{McpTestReport, try_server},
+    plain::{McpTestReport, load_anew, try_server},
     routes::Routes,
     site::App,
     view::{McpServerView, McpToolView},
@@ -28,6 +28,7 @@ use serde::Deserialize;
 pub fn add(routes: &mut Routes) {
     routes.page(Method::GET, "/mcp", Door::Page(Role::Viewer), page);
     routes.page(Method::POST, "/mcp", Door::Page(Role::Admin), test);
+    routes.page(Method::POST, "/mcp/reload", Door::Page(Role::Admin), reload);
     routes.page(Method::GET, "/mcp/editor", Door::Page(Role::Admin), editor::page);
     // A form sends up to three bytes for each.
     routes.long_form("/mcp/editor", Door::Page(Role::Admin), 3 * BODY_BYTES_MAX, editor::act);
@@ -41,7 +42,13 @@ struct Asked {
 type Tested = (String, Result<McpTestReport, &'static str>);
 
 async fn page(State(app): State<App>, who: Who) -> Markup {
-    show(&app, &who, None)
+    show(&app, &who, None, &html! {})
+}
+
+/// The file, loaded anew: servers that it has changed are started again, the others are left alone.
+async fn reload(State(app): State<App>, who: Who) -> Response {
+    let (status, told) = system::reloaded(load_anew(app.clone(), &who.name).await);
+    (status, show(&app, &who, None, &told)).into_response()
 }
 
 /// Tests a server, and shows what came of it among the others.
@@ -53,10 +60,10 @@ async fn test(State(app): State<App>, who: Who, form: Result<Form<Asked>, FormRe
         Ok(report) => (StatusCode::OK, Ok(report)),
         Err((status, why)) => (status, Err(why)),
     };
-    (status, show(&app, &who, Some((server, result)))).into_response()
+    (status, show(&app, &who, Some((server, result)), &html! {})).into_response()
 }
 
-fn show(app: &App, who: &Who, tested: Option<Tested>) -> Markup {
+fn show(app: &App, who: &Who, tested: Option<Tested>, told: &Markup) -> Markup {
     let status = app.view.mcp_status();
     let of = |id: &str| tested.as_ref().filter(|(server, _)| server == id).map(|(_, result)| result);
     // A server that is gone meanwhile has no section of its own.
@@ -64,8 +71,14 @@ fn show(app: &App, who: &Who, tested: Option<Tested>) -> Markup {
     let main = html! {
         div.title {
             h1 { (words::MCP_TITLE) }
-            @if who.may(Role::Admin) { a.button href="/mcp/editor" { (servers::ADD) } }
+            @if who.may(Role::Admin) {
+                div.buttons {
+                    form method="post" action="/mcp/reload" { (shell::csrf(who)) button.quiet { (words::RELOAD_FILE) } }
+                    a.button href="/mcp/editor" { (servers::ADD) }
+                }
+            }
         }
+        (told)
         @if status.reload_pending { p.notice role="status" { (words::PENDING) } }
         @if let Some((_, Err(why))) = nowhere { p.notice.bad role="alert" { (text::sentence(why)) } }
         @if !status.enabled || status.servers.is_empty() {

@@ -131,7 +131,7 @@ fn tested(call: &TestCall) -> Markup {
     }
 }
 
-fn reloaded(outcome: Reloaded) -> (StatusCode, Markup) {
+pub fn reloaded(outcome: Reloaded) -> (StatusCode, Markup) {
     let bad = |what: &str| html! { p.notice.bad role="alert" { (what) } };
     match outcome {
         Reloaded::Done(report) => (StatusCode::OK, done(&report)),

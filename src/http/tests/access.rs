@@ -116,6 +116,7 @@ const TABLE: &[(&str, &str, Option<Role>)] = {
         ("POST", "/tool-editor", Some(Admin)),
         ("GET", "/mcp", Some(Viewer)),
         ("POST", "/mcp", Some(Admin)),
+        ("POST", "/mcp/reload", Some(Admin)),
         ("GET", "/mcp/editor", Some(Admin)),
         ("POST", "/mcp/editor", Some(Admin)),
         ("GET", "/api/v1/mcp/servers/{server}", Some(Admin)),
