@@ -52,6 +52,7 @@ fn configuration(place: &Place, asterisk: &Asterisk) -> String {
     let (file, samples) = (root.join("config/aviation_atis.yaml"), root.join("mcp_servers/aviation_atis/samples"));
     let gone = free_ports(1);
     let services = ATTENDANT
+        .replace("default_context: front", "default_context: steady")
         .replace("when are you open, goodbye]", "when are you open, what is the weather, goodbye]")
         .replace(
             "        - { hears: [goodbye]",
@@ -62,8 +63,8 @@ fn configuration(place: &Place, asterisk: &Asterisk) -> String {
             "providers: {",
             &format!(
                 "providers: {{ script: {{ scripted: {{ voice: tone, script: [{{ say: Hello }}, {{ listen: {{}} }}, {{ \
-                 hang_up: Goodbye }}] }} }}, gone: {{ openai_realtime: {{ api_key: k, base_url: \"ws://127.0.0.1:{gone}\" \
-                 }} }},"
+                 hang_up: Goodbye }}] }} }}, steady: {{ scripted: {{ script: [{{ tone: {{ hertz: 440, for: 90s }} }}] }} }}, \
+                 gone: {{ openai_realtime: {{ api_key: k, base_url: \"ws://127.0.0.1:{gone}\" }} }},"
             ),
         );
     format!(
@@ -73,7 +74,8 @@ fn configuration(place: &Place, asterisk: &Asterisk) -> String {
          mcp:\n  servers:\n    atis: {{ command: [{program:?}, --config, {file:?}, --offline, {samples:?}, --now, \
          \"2026-11-20T14:00:00Z\"], defaults: {{ access: public_read }}, tools: [{{ name: get_atis, expose_as: mcp_atis, \
          speech_field: atis_text }}] }}\n\
-         contexts:\n  front: {{ prompt: A test., greeting: Good morning., provider: house, tools: [hangup_call, mcp_atis], \
+         contexts:\n  steady: {{ prompt: A test., provider: steady }}\n  \
+         front: {{ prompt: A test., greeting: Good morning., provider: house, tools: [hangup_call, mcp_atis], \
          audiosocket_id: \"0ff40001\", turns: {{ owner: offhook }} }}\n  relay: {{ prompt: A test., provider: gone, \
          fallbacks: [script], tools: [hangup_call], audiosocket_id: \"0ff40002\" }}\n",
         place.yaml(Some(asterisk)),
@@ -171,7 +173,8 @@ impl Prometheus {
 
     /// Waits for a scrape of what the engine has counted by now.
     async fn wait_scraped(&mut self) {
-        let now = Timestamp::now().as_second().to_string();
+        // To the millisecond: in the same second there may have been one before.
+        let now = Timestamp::now().as_millisecond() as f64 / 1_000.0;
         self.wait("a scrape", async |this| {
             let query = format!("timestamp(up{{job=\"offhook\"}}) > {now} and up == 1");
             this.api("query", &[("query", &query)]).await.is_ok_and(|data| !list(&data["result"]).is_empty())
@@ -243,7 +246,10 @@ async fn every_query_of_every_dashboard_is_answered_after_a_real_load() {
     engine.wait_ended(5, SOON).await;
     asterisk.kill().await;
     engine.wait_ready(false).await;
-    prometheus.wait_scraped().await;
+    // A range is asked for in steps of a scrape: what was counted last is in the step after it.
+    for _ in 0..2 {
+        prometheus.wait_scraped().await;
+    }
 
     // It was a load: what the figures below are made of has happened.
     for counted in [
