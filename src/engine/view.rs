@@ -4,15 +4,19 @@ use super::{Shared, Source, calls};
 use crate::{
     asterisk::events::AriState,
     call::EndReason,
-    config::{Context, ProviderConfig},
+    config::{Config, Context, Named, ProviderConfig},
     doctor,
     facts::CallId,
     http::{
         About, ActiveCall, AsteriskView, AuditLine, CallsView, Check, ContextView, EngineView, Finding, LiveEntry,
         McpStatus, McpTest, MediaTest, MediaView, NoConversation, NoListening, NoTransfer, NoWriting, ProviderView,
-        Readiness, ReloadFailure, ReloadReport, SystemView, TenantTools, TestCall, TestPath,
+        Readiness, ReloadFailure, ReloadReport, ServiceView, SystemView, TenantTools, TestCall, TestPath,
     },
-    remote::health::Breaker,
+    provider,
+    remote::{
+        health::{Breaker, Health},
+        wards::place,
+    },
 };
 use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
@@ -174,14 +178,11 @@ impl EngineView for View {
             };
             let view = ProviderView {
                 kind: entry.kind.clone(),
-                state: match self.0.health.breaker(name) {
-                    Breaker::Closed => "asked",
-                    Breaker::HalfOpen => "tried",
-                    Breaker::Open => "left_alone",
-                },
+                state: state(self.0.health.breaker(name)),
                 contexts: contexts(&|context| context.provider == *name),
                 fallback_of: contexts(&|context| context.fallbacks.contains(name)),
                 calls: running.iter().filter(|call| call.call.provider == *name).count(),
+                services: services(&generation.config, entry, &self.0.health),
                 figures: figures.remove(name).unwrap_or_default(),
             };
             (name.clone(), view)
@@ -255,6 +256,28 @@ impl EngineView for View {
             info!(by, "new calls are {}", if taken { "taken again" } else { "declined from now on" });
         }
     }
+}
+
+fn state(breaker: Breaker) -> &'static str {
+    match breaker {
+        Breaker::Closed => "asked",
+        Breaker::HalfOpen => "tried",
+        Breaker::Open => "left_alone",
+    }
+}
+
+/// What a pipeline names of other sections, each with its own breaker.
+fn services(config: &Config, provider: &ProviderConfig, health: &Health) -> Vec<ServiceView> {
+    let view = |Named { section, name, .. }: Named| {
+        let of = match section {
+            "stt" => &config.services.stt,
+            "llm" => &config.services.llm,
+            _ => &config.services.voices,
+        };
+        let kind = of.get(&name)?.kind.clone();
+        Some(ServiceView { section, kind, state: state(health.breaker(&place(section, &name))), name })
+    };
+    provider::names(&provider.kind, &provider.options).into_iter().filter_map(view).collect()
 }
 
 fn found(found: doctor::Finding) -> Finding {
