@@ -294,3 +294,35 @@ fn tried(trial: doctor::Trial) -> TestCall {
     let (from_caller, to_caller) = (from_caller.map(path), to_caller.map(path));
     TestCall { audio, configured, grade: grade.label(), says, remedy, from_caller, to_caller }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{call::AgentLoss, config};
+
+    #[test]
+    fn each_service_of_a_pipeline_is_told_with_its_own_state() {
+        let yaml = "stt: { ears: { wyoming_transcribe: { address: \"127.0.0.1:1\" } } }\n\
+                    llm: { house: { openai_chat: { model: m } }, spare: { openai_chat: { model: n } } }\n\
+                    voices: { piper: { wyoming_speech: { address: \"127.0.0.1:2\" } } }\n\
+                    providers: { one: { pipeline: { stt: ears, llm: [house, spare], tts: piper } }, two: { scripted: { script: [silence] } } }\n\
+                    contexts: { a: { prompt: Test, provider: one, audiosocket_id: \"00000001\" } }\n";
+        let config = config::load_str("test.yaml", yaml, &|_| None, &provider::catalog())
+            .unwrap_or_else(|problems| panic!("{problems}"));
+        let health = Health::default();
+        health.failed("llm.house", AgentLoss::Unauthorized);
+        // A provider of the same name is another thing.
+        health.failed("piper", AgentLoss::Unauthorized);
+        let told = |provider: &str| services(&config, &config.providers[provider], &health);
+        let told_of: Vec<_> = told("one").into_iter().map(|one| (one.section, one.name, one.kind, one.state)).collect();
+        let service = |section, name: &str, kind: &str, state| (section, name.to_owned(), kind.to_owned(), state);
+        let expected = [
+            service("stt", "ears", "wyoming_transcribe", "asked"),
+            service("llm", "house", "openai_chat", "left_alone"),
+            service("llm", "spare", "openai_chat", "asked"),
+            service("voices", "piper", "wyoming_speech", "asked"),
+        ];
+        assert_eq!(told_of, expected);
+        assert!(told("two").is_empty());
+    }
+}
