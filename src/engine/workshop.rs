@@ -23,7 +23,7 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::{Arc, OnceLock, PoisonError, Weak},
     time::Duration,
@@ -223,7 +223,12 @@ impl ToolRegistry for EngineTools {
                 }),
                 crate::tool::ToolOutcome::Collect(_) => Value::Null,
             };
-            Ok(json!({ "live": trial.live, "outcome": outcome, "trace": report.trace }))
+            let missing = report.notes.iter().filter_map(|note| match note {
+                Note::Missing { path } => Some(path.as_str()),
+                _ => None,
+            });
+            let missing: BTreeSet<&str> = missing.collect();
+            Ok(json!({ "live": trial.live, "outcome": outcome, "trace": report.trace, "missing": missing }))
         }
         .boxed()
     }

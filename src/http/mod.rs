@@ -43,7 +43,7 @@ pub use view::{
     About, ActiveCall, AsteriskView, AuditLine, CallHead, CallsView, Check, ContextView, EndedCall, EngineView,
     Finding, Levels, LiveEntry, McpServerView, McpStatus, McpTest, McpTestedTool, McpToolView, MediaTest, MediaView,
     NoConversation, NoListening, NoTransfer, NoWriting, ProviderView, Readiness, RegisteredTool, ReloadFailure,
-    ReloadReport, SystemView, TenantTools, TestCall, TestPath, ToolFigures, ToolPolicyView,
+    ReloadReport, ServiceView, SystemView, TenantTools, TestCall, TestPath, ToolFigures, ToolPolicyView,
 };
 
 use axum::{

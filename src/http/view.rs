@@ -92,7 +92,21 @@ pub struct ProviderView {
     pub fallback_of: Vec<String>,
     /// Calls that it has now.
     pub calls: usize,
+    /// What a pipeline is made of, in the order in which they are asked; none of other kinds.
+    pub services: Vec<ServiceView>,
     pub figures: ProviderFigures,
+}
+
+/// A listener, a model or a voice of a pipeline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ServiceView {
+    /// `stt`, `llm` or `voices`.
+    pub section: &'static str,
+    pub name: String,
+    /// `deepgram_listen`, say.
+    pub kind: String,
+    /// As that of a provider: `asked`, `tried` or `left_alone`.
+    pub state: &'static str,
 }
 
 /// Something of the installation that was looked at.

@@ -22,8 +22,8 @@ const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(30);
 /// The archive is asked to forget what is old so often.
 const EXPIRE_EVERY: Duration = Duration::from_secs(600);
-/// At once, so that nobody waits long for the database; the rest follows with the next round.
-const EXPIRE_BATCH: usize = 1_000;
+/// At once, so that nobody waits long for the database, which takes a second for them; the next ones follow.
+const EXPIRE_BATCH: usize = 100;
 /// What others have deleted leaves the journal that often; after a failure, as often as anything is tried again.
 pub(super) const TIDY_EVERY: Duration = Duration::from_secs(60);
 

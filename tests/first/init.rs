@@ -131,8 +131,8 @@ async fn every_provider_and_every_dialplan_makes_a_configuration_without_mistake
     let env: Vec<(&str, String)> = keys.map(|name| (name, "some-secret".to_owned())).into();
     let kinds = ["openai_realtime", "gemini_live", "deepgram_agent", "elevenlabs_agent", "pipeline", "attendant"];
     for kind in kinds {
-        for (pbx, transport) in [("asterisk", "rtp"), ("freepbx", "audiosocket")] {
-            let made = format!("{kind}-{pbx}");
+        for (pbx, transport) in [("asterisk", "rtp"), ("freepbx", "audiosocket"), ("asterisk", "websocket")] {
+            let made = format!("{kind}-{pbx}-{transport}");
             let line = format!(
                 "init --yes --offline --provider {kind} --agent-id agent_1 --pbx {pbx} --transport {transport} --bind 0.0.0.0 \
                  --advertise offhook.internal --ari-url https://pbx.internal:8089 --output {made}"
@@ -147,7 +147,25 @@ async fn every_provider_and_every_dialplan_makes_a_configuration_without_mistake
             assert!(dialplan.contains(&format!("\n[{target}]\nexten => reception,1,")), "{made}: {dialplan}");
             assert!(dialplan.contains("Stasis(offhook,reception)"), "{made}: {dialplan}");
             assert!(!yaml.contains('@'), "{made}: a gap in {yaml}");
+            assert!(yaml.contains(&format!("\n  default: {transport}/")), "{made}: {yaml}");
         }
+    }
+}
+
+/// Nothing comes to this machine, and Asterisk has to be reached from it.
+#[tokio::test]
+async fn audio_by_websocket_is_asked_no_address_and_asterisk_listens_for_the_machine_of_offhook() {
+    for (url, listens) in [("https://pbx.internal:8089", "0.0.0.0"), ("http://127.0.0.1:8088", "127.0.0.1")] {
+        let home = folder();
+        // Provider, URL, user, transport, name, sentence, extension, folder.
+        let lines = format!("attendant\n{url}\n\nwebsocket\n\n\n\nmade\n");
+        let ran = offhook(home.path(), &["init", "--offline"], &[], &lines).await;
+        assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+        assert!(!ran.out.contains("that audio comes to"), "{}", ran.out);
+        let yaml = read(home.path(), "made/offhook.yaml");
+        assert!(yaml.contains("\n  default: websocket/slin16 ") && yaml.contains("bind: 127.0.0.1:9092\n"), "{yaml}");
+        let settings = read(home.path(), "made/asterisk_settings.txt");
+        assert!(settings.contains(&format!("\nbindaddr = {listens}\n")), "{settings}");
     }
 }
 

@@ -168,6 +168,7 @@ fn config(answers: &Answers) -> String {
     let (format, rate) = match answers.transport {
         Carrier::Audiosocket => ("audiosocket/slin", "16-bit samples over one TCP port"),
         Carrier::Rtp => ("rtp/ulaw", "u-law over a UDP port for each call"),
+        Carrier::Websocket => ("websocket/slin16", "wideband samples over a WebSocket to Asterisk's own HTTP server"),
     };
     let host = |address: IpAddr| match address {
         IpAddr::V4(address) => address.to_string(),
@@ -264,8 +265,18 @@ fn dialplan(answers: &Answers) -> String {
     }
 }
 
+/// Whether ARI is on this machine, as far as its address says.
+fn is_here(ari_url: &str) -> bool {
+    match url::Url::parse(ari_url).ok().as_ref().and_then(url::Url::host) {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
 fn settings(answers: &Answers) -> String {
-    let local = answers.bind.is_loopback();
+    let local = answers.bind.is_loopback() && is_here(&answers.ari_url);
     let bind = if local { "127.0.0.1" } else { "0.0.0.0" };
     let remote = match local {
         true => "",

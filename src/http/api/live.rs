@@ -42,6 +42,15 @@ pub struct Live {
     pub recent: Vec<EndedCall>,
 }
 
+/// One running call.
+#[derive(Serialize, JsonSchema)]
+struct Running {
+    #[serde(flatten)]
+    call: ActiveCall,
+    /// What happened in it, the last 300 things.
+    entries: Vec<LiveEntry>,
+}
+
 #[derive(Serialize, JsonSchema)]
 struct Ending {
     ended: bool,
@@ -51,6 +60,12 @@ pub fn add(routes: &mut Routes) {
     let snapshot = Content::Json(schema::<Live>);
     let doc = Doc::new("How things are: readiness, running calls, the last endings.").answer(200, "Now.", snapshot);
     routes.api(Method::GET, "/api/v1/live", Door::Api(Role::Viewer), live, doc);
+    let doc = Doc::new("A running call as it is now. Viewers are told no words.").answer(
+        200,
+        "How it stands, and what happened in it.",
+        Content::Json(schema::<Running>),
+    );
+    routes.api(Method::GET, "/api/v1/live/{id}", Door::Api(Role::Viewer), one, doc);
     let events = Content::Events;
     let doc =
         Doc::new("The same as server-sent events of the name `live`, each the whole of it, five a second at most.")
@@ -242,6 +257,11 @@ fn text_of(value: &impl Serialize) -> String {
 
 async fn live(State(app): State<App>) -> Json<Live> {
     Json(Live::now(&app))
+}
+
+async fn one(State(app): State<App>, who: Who, Id(id): Id) -> Response {
+    let (Some(call), Some(entries)) = (app.view.call(id), app.view.story(id, 0)) else { return not_running() };
+    Json(Running { call, entries: visible(&who, entries) }).into_response()
 }
 
 async fn events_of_all(State(app): State<App>, who: Who) -> Response {

@@ -55,7 +55,9 @@ pub fn document_of(listed: &[Listed]) -> Value {
         "info": {
             "title": "offhook",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Calls as they happen, and calls that have ended. The API of tenants' tools is another one: docs/tools-api.md.",
+            "description": "What the page does, for programs (docs/web.md): calls as they happen and calls that have ended, conversations in \
+                writing, the configuration with its versions, tools and their dry runs, MCP servers, providers, and the engine itself. \
+                The API of tenants' tools is another one: docs/tools-api.md.",
         },
         "paths": paths,
         "components": {

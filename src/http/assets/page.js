@@ -94,6 +94,18 @@ function listen(path, events) {
 const live = document.getElementById("live");
 if (live) listen(live.dataset.stream, { live: (html) => update(live, html) });
 
+// Whether calls are taken, on a page without a stream: now and then, while somebody looks.
+const CHECK_EVERY_MS = 5_000;
+const checks = document.getElementById("checks");
+if (checks) setInterval(async () => {
+  if (document.hidden) return;
+  const answer = await fetch(checks.dataset.fresh).catch(() => null);
+  if (!answer?.ok) return;
+  const now = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("checks");
+  // Whose session is over is shown the log-in, which has none.
+  if (now) update(checks, now.innerHTML);
+}, CHECK_EVERY_MS);
+
 // What is told late stands where it began.
 function tell(story, html) {
   const now = story.cloneNode(false);

@@ -11,7 +11,7 @@ use crate::{
         login::{Door, Role, Who},
         routes::Routes,
         site::App,
-        view::ProviderView,
+        view::{ProviderView, ServiceView},
     },
     telemetry::ProviderFigures,
 };
@@ -56,8 +56,20 @@ fn section(index: usize, name: &str, provider: &ProviderView) -> Markup {
                     (figures::or_dash(Some(&list(figures.costs.iter().map(|(currency, amount)| figures::money(*amount, currency))))))
                 } }
                 div { dt { (words::USED_BY) } dd { (figures::or_dash(Some(&used_by(provider)))) } }
+                @if !provider.services.is_empty() { div.wide { dt { (words::MADE_OF) } dd { (made_of(&provider.services)) } } }
             }
             (waits(&id, figures))
+        }
+    }
+}
+
+/// The services of a pipeline: one that fails is left alone by itself, and the next of its section is asked.
+fn made_of(services: &[ServiceView]) -> Markup {
+    html! {
+        @for (index, service) in services.iter().enumerate() {
+            @if index > 0 { br; }
+            (words::section(service.section)) " " strong { (service.name) } " " span.soft { (service.kind) } " "
+            span.tag.(mark(service.state)) { (words::health(service.state)) }
         }
     }
 }

@@ -167,7 +167,7 @@ fn show(app: &App, who: &Who, told: &Markup) -> Markup {
     let main = html! {
         div.title { h1 { (words::SYSTEM) } }
         (told)
-        (live::checks(&system.readiness))
+        div #checks data-fresh="/system" { (live::checks(&system.readiness)) }
         (facts(&system))
         @if who.may(Role::Admin) { (actions(who, &system)) }
         (media(&system.media))

@@ -89,6 +89,7 @@ const TABLE: &[(&str, &str, Option<Role>)] = {
         ("POST", "/api/v1/logout", Some(Viewer)),
         ("GET", "/api/v1/live", Some(Viewer)),
         ("GET", "/api/v1/events", Some(Viewer)),
+        ("GET", "/api/v1/live/{id}", Some(Viewer)),
         ("GET", "/api/v1/live/{id}/events", Some(Viewer)),
         ("POST", "/api/v1/live/{id}/hangup", Some(Operator)),
         ("GET", "/api/v1/calls", Some(Viewer)),

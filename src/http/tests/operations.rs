@@ -25,6 +25,13 @@ async fn providers_show_their_health_what_callers_waited_and_what_they_cost() {
         assert!(page.contains(shown), "{shown}: {page}");
     }
     assert!(page.contains("&lt;night&gt;") && !page.contains("<night>"), "names stay text");
+    // A pipeline of which one service is left alone.
+    for shown in [
+        r#"listener <strong>ears</strong> <span class="soft">deepgram_listen</span> <span class="tag provider">left alone</span>"#,
+        r#"model <strong>house</strong> <span class="soft">openai_chat</span> <span class="tag normal">in use</span>"#,
+    ] {
+        assert!(page.contains(shown), "{shown}: {page}");
+    }
 }
 
 #[tokio::test]
@@ -60,6 +67,8 @@ async fn an_admin_has_the_installation_examined_one_at_a_time() {
     assert!(place("the clocks differ") < place("heard both ways"), "what is wrong stands first: {}", found.text);
     let page = page(&desk, Role::Viewer, "/system").await;
     assert!(page.contains("10.0.0.5:8088") && page.contains("Stasis(offhook)"), "{page}");
+    let fresh = r#"<div id="checks" data-fresh="/system"><section class="checks""#;
+    assert!(page.contains(fresh), "the place that scripts keep fresh: {page}");
     let hold = Arc::new(Notify::new());
     let desk = Desk::with(|site| site.view = Arc::new(Sample { hold: Some(Arc::clone(&hold)), ..Sample::default() }));
     let login = desk.log_in(Role::Admin).await;
@@ -121,6 +130,8 @@ async fn the_same_is_there_for_programs() {
     let token = format!("Bearer {}", access::TOKEN);
     let get = async |path: &str| ask(&desk.router, Method::GET, path, &[("authorization", &token)]).await.json();
     assert_eq!(get("/api/v1/providers").await["main"]["figures"]["losses"], json!({ "stalled": 2 }));
+    let ears = json!({ "section": "stt", "name": "ears", "kind": "deepgram_listen", "state": "left_alone" });
+    assert_eq!(get("/api/v1/providers").await["ill"]["services"][0], ears);
     assert_eq!(get("/api/v1/mcp").await["servers"]["clock"]["restarts"], 2);
     let system = get("/api/v1/system").await;
     assert_eq!((&system["calls_max"], &system["media"][0]["most"]), (&json!(50), &json!(100)));

@@ -227,14 +227,25 @@ impl EngineView for Sample {
             contexts: vec!["sales".into()],
             fallback_of: vec!["night".into()],
             calls: 1,
+            services: vec![],
             figures,
         };
+        let service = |section, name: &str, kind: &str, state| ServiceView {
+            section,
+            name: name.into(),
+            kind: kind.into(),
+            state,
+        };
         let ill = ProviderView {
-            kind: "gemini_live".into(),
+            kind: "pipeline".into(),
             state: "left_alone",
             contexts: vec!["<night>".into()],
             fallback_of: vec![],
             calls: 0,
+            services: vec![
+                service("stt", "ears", "deepgram_listen", "left_alone"),
+                service("llm", "house", "openai_chat", "asked"),
+            ],
             figures: telemetry::ProviderFigures::default(),
         };
         [("main".to_owned(), main), ("ill".to_owned(), ill)].into()

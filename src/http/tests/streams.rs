@@ -98,6 +98,28 @@ async fn a_running_call_tells_its_facts_its_story_and_its_end_and_words_to_opera
     }
 }
 
+/// For whoever wants no stream.
+#[tokio::test]
+async fn a_running_call_is_told_as_it_is_now_and_its_words_to_operators_alone() {
+    let desk = Desk::new();
+    let path = format!("/api/v1/live/{}", running(&desk));
+    for (role, entries) in [(Role::Viewer, 1), (Role::Operator, 2)] {
+        let login = desk.log_in(role).await;
+        let told = ask(&desk.router, Method::GET, &path, &[("cookie", &login.cookie)]).await;
+        assert_eq!(told.status, StatusCode::OK, "{}", told.text);
+        let call = told.json();
+        assert_eq!(
+            [&call["floor"], &call["levels"]["agent"], &call["counts"]["agent_turns"]],
+            [&json!("agent"), &json!(70), &json!(3)]
+        );
+        assert_eq!(call["entries"].as_array().unwrap().len(), entries, "{role}: {call}");
+        assert_eq!(told.text.contains("secret wish"), role != Role::Viewer, "{role}: {call}");
+        let nobody = format!("/api/v1/live/{}", CallId::random());
+        let none = ask(&desk.router, Method::GET, &nobody, &[("cookie", &login.cookie)]).await;
+        assert_eq!(none.status, StatusCode::NOT_FOUND);
+    }
+}
+
 /// What the page puts in its places: how the call stands, and at its end the reason and the way to the record.
 #[tokio::test(start_paused = true)]
 async fn the_page_of_a_running_call_is_told_who_speaks_and_why_it_ended() {

@@ -28,7 +28,11 @@ impl ToolRegistry for Workbench {
         let step = json!({ "action": "actions[0]", "type": "respond", "success": true, "spoken": "Hello <you>." });
         let outcome = json!({ "ok": true, "message": format!("{tenant} {}", trial.params["day"]), "data": null });
         let kept_secret = secret == "Bearer s3cret";
-        let trace = json!({ "live": trial.live, "outcome": outcome, "trace": [step], "kept_secret": kept_secret });
+        let call = json!({ "action": "actions[1]", "type": "api_call", "success": true });
+        let missing: &[&str] = if trial.live { &[] } else { &["result.body.<from>"] };
+        let trace = json!({
+            "live": trial.live, "outcome": outcome, "trace": [step, call], "missing": missing, "kept_secret": kept_secret,
+        });
         Box::pin(async move { Ok(trace) })
     }
 
@@ -352,6 +356,11 @@ async fn a_dry_run_takes_what_stands_in_the_form() {
         assert!(run.text.contains(shown), "{shown}: {}", run.text);
     }
     assert!(!run.text.contains("s3cret"));
+    let told =
+        |text: &str| text.contains("No external service was called") && text.contains("result.body.&lt;from&gt;");
+    assert!(told(&run.text), "what is empty for want of a call is told: {}", run.text);
+    let live = send_form(&desk, &[&fields(r#"{ "day": 1 }"#)[..], &[("live", "on")]].concat()).await;
+    assert!(live.status == StatusCode::OK && !told(&live.text) && !live.text.contains("was called"), "{}", live.text);
     let wrong = send_form(&desk, &fields("[1]")).await;
     assert!(
         wrong.status == StatusCode::UNPROCESSABLE_ENTITY && wrong.text.contains("<code>params</code>"),

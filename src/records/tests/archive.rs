@@ -81,10 +81,16 @@ fn an_archive_of_an_earlier_version_is_brought_up_to_date_with_what_it_holds() {
     drop(old);
     let file = folder.path().join("calls.sqlite3");
     let first = rusqlite::Connection::open(&file).unwrap();
-    first.execute_batch("DROP INDEX calls_hours; PRAGMA user_version = 1").unwrap();
+    let as_it_was = "
+        DROP INDEX calls_hours; DROP TABLE words; DROP VIEW spoken;
+        CREATE VIRTUAL TABLE words USING fts5 (said, content = '', contentless_delete = 1);
+        INSERT INTO words (rowid, said) VALUES (1, 'Hello.');
+        PRAGMA user_version = 1";
+    first.execute_batch(as_it_was).unwrap();
     drop(first);
     let archive = Sqlite::open(&file).unwrap();
     assert_eq!(found(&archive, Search::default()), [kept.id]);
+    assert_eq!(found(&archive, Search { words: Some("hello".into()), ..Search::default() }), [kept.id]);
     let indexes = "SELECT count(*) FROM sqlite_schema WHERE name = 'calls_hours'";
     let made: i64 = rusqlite::Connection::open(&file).unwrap().query_row(indexes, [], |row| row.get(0)).unwrap();
     assert_eq!(made, 1);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::call::Recording;
 use crate::records::way::TIDY_EVERY;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 #[test]
 fn nothing_of_a_deleted_call_stays_in_a_file() {
@@ -17,6 +18,48 @@ fn nothing_of_a_deleted_call_stays_in_a_file() {
     assert!(!is_in_a_file(folder.path(), SECRET) && !is_in_a_file(folder.path(), &gone.id.to_string()));
     assert_eq!(found(&archive, Search { words: Some("love".into()), ..Search::default() }), []);
     assert_eq!(found(&archive, Search::default()), [kept.id]);
+}
+
+/// Words of one call, which stand between those of others, in an index of many pages that was never merged. What is deleted
+/// is not only not found: it is not in the bytes.
+#[test]
+fn the_words_of_a_deleted_call_leave_the_index_at_once_and_those_of_others_stay() {
+    let folder = TempDir::new().unwrap();
+    let (config, mut archive) = (config(&folder), archive(&folder));
+    // None like another, and none beside the next of its call.
+    let word = |call: usize, at: usize| {
+        let mut hasher = DefaultHasher::new();
+        (call, at).hash(&mut hasher);
+        format!("{:016x}", hasher.finish())
+    };
+    let words = |call: usize| (0..40).map(move |at| word(call, at));
+    let calls: Vec<Record> = (0..300)
+        .map(|call| {
+            let words = words(call).collect::<Vec<_>>().join(" ");
+            record(&config, "2026-11-19T10:00:00Z", &words, EndReason::CallerHungUp)
+        })
+        .collect();
+    calls.chunks(10).for_each(|calls| archive.put(calls).unwrap());
+    assert!(archive.tidy().unwrap());
+    let left = |call: usize| {
+        let bytes: Vec<Vec<u8>> = all_files(folder.path()).iter().map(|file| fs::read(file).unwrap()).collect();
+        let is_there = |end: &str| bytes.iter().any(|file| file.windows(end.len()).any(|part| part == end.as_bytes()));
+        // What neighbours in the index begin with alike stands there once.
+        words(call).filter(|word| is_there(&word[word.len() - 9..])).count()
+    };
+    let by_a_word =
+        |archive: &Sqlite, call: usize| found(archive, Search { words: words(call).nth(7), ..Search::default() });
+    let gone = [0, 7, 150, 151, 299];
+    assert!(gone.iter().all(|call| left(*call) == 40), "they are seen where they are");
+    for call in gone {
+        assert!(archive.delete(calls[call].id).unwrap() && archive.tidy().unwrap());
+        assert_eq!((left(call), by_a_word(&archive, call)), (0, vec![]), "call {call}");
+    }
+    for call in (0..300).filter(|call| !gone.contains(call)) {
+        assert_eq!(by_a_word(&archive, call), [calls[call].id]);
+    }
+    let file = rusqlite::Connection::open(folder.path().join("calls.sqlite3")).unwrap();
+    file.execute_batch("INSERT INTO words (words) VALUES ('integrity-check')").unwrap();
 }
 
 /// With a record or without one, as after an engine was killed.

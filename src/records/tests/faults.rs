@@ -1,18 +1,49 @@
 //! Disks and databases that are slow, full, locked, or hold what they should not.
 
 use super::*;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{
+    Mutex,
+    atomic::{AtomicBool, Ordering},
+    mpsc,
+};
+use tokio::{sync::mpsc as channel, task::yield_now, time::Instant};
 
 /// An archive that does what a test says.
 struct Moody {
     works: Arc<AtomicBool>,
     /// Where it does not work, there is no room; else it says no.
     fills: bool,
+    /// What it is asked takes as long as the test likes.
+    hold: Option<Hold>,
     archive: Sqlite,
+}
+
+#[derive(Clone)]
+struct Hold {
+    deadline: Option<Instant>,
+    /// Told whenever a question begins, by when it has to be answered.
+    asked: channel::UnboundedSender<Option<Instant>>,
+    go: Arc<Mutex<mpsc::Receiver<()>>>,
+}
+
+impl Hold {
+    /// With what hears of questions; they are answered when the last part is dropped.
+    fn new() -> (Self, channel::UnboundedReceiver<Option<Instant>>, mpsc::Sender<()>) {
+        let ((asked, heard), (go, wait)) = (channel::unbounded_channel(), mpsc::channel());
+        (Self { deadline: None, asked, go: Arc::new(Mutex::new(wait)) }, heard, go)
+    }
+
+    fn wait(&self) {
+        let _ = self.asked.send(self.deadline);
+        let _ = self.go.lock().unwrap().recv();
+    }
 }
 
 impl Archive for Moody {
     fn put(&mut self, records: &[Record]) -> Result<(), ArchiveError> {
+        if let Some(hold) = self.hold.as_ref().filter(|_| !records.is_empty()) {
+            hold.wait();
+        }
         let works = records.is_empty() || self.works.load(Ordering::SeqCst);
         if works || self.fills {
             self.archive.limit_to(if works { u32::MAX - 1 } else { 1 });
@@ -30,6 +61,7 @@ impl Archive for Moody {
     }
 
     fn get(&self, id: CallId) -> Result<Option<Record>, ArchiveError> {
+        self.hold.iter().for_each(Hold::wait);
         self.archive.get(id)
     }
 
@@ -45,9 +77,98 @@ impl Archive for Moody {
         self.archive.tidy()
     }
 
-    fn answer_before(&mut self, deadline: tokio::time::Instant) -> Result<(), ArchiveError> {
+    fn answer_before(&mut self, deadline: Instant) -> Result<(), ArchiveError> {
+        self.hold.iter_mut().for_each(|hold| hold.deadline = Some(deadline));
         self.archive.answer_before(deadline)
     }
+}
+
+/// Such archives of one file, for reading.
+struct Slow(PathBuf, Hold);
+
+impl Access for Slow {
+    fn open(&self) -> Result<Box<dyn Archive>, ArchiveError> {
+        let archive = Sqlite::open(&self.0)?;
+        Ok(Box::new(Moody { works: Arc::new(true.into()), fills: false, hold: Some(self.1.clone()), archive }))
+    }
+
+    fn existing(&self) -> Result<Option<Box<dyn Archive>>, ArchiveError> {
+        self.open().map(Some)
+    }
+
+    fn read_only(&self) -> Result<Box<dyn Archive>, ArchiveError> {
+        self.open()
+    }
+}
+
+/// Whoever keeps a record does not wait, and what comes meanwhile is on the disk already.
+#[tokio::test]
+async fn a_slow_database_holds_up_nobody_and_loses_no_record() {
+    let folder = TempDir::new().unwrap();
+    let config = config(&folder);
+    let (_registry, counters) = counters();
+    let (hold, mut asked, go) = Hold::new();
+    let spool = Spool::open(&config.directory).unwrap();
+    let archive = Slow(archive_file(&config.directory), hold).open().unwrap();
+    let records = Records::with(spool, archive, &config, counters.clone()).unwrap();
+    let keep = || records.keep(record(&config, &Timestamp::now().to_string(), SECRET, EndReason::CallerHungUp));
+    keep();
+    asked.recv().await.unwrap();
+    (0..9).for_each(|_| keep());
+    until("all are in the spool", || spooled(&config).len() == 10).await;
+    let retries = counters.retries.with_label_values(&["archive"]).get();
+    assert_eq!((counters.kept.get(), counters.waiting.get(), retries), (0, 10, 0));
+    drop(go);
+    until("all are archived", || counters.kept.get() == 10).await;
+    records.finish(Duration::from_secs(5)).await;
+    assert_eq!(found(&*read(&config.directory).unwrap().unwrap(), Search::default()).len(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_waits_five_seconds_for_its_turn_and_is_told_then_that_too_many_are_asked() {
+    let folder = TempDir::new().unwrap();
+    let (hold, mut asked, go) = Hold::new();
+    let reader = Reader::by(folder.path(), Box::new(Slow(archive_file(folder.path()), hold)));
+    let ask = || {
+        let reader = reader.clone();
+        tokio::spawn(async move { reader.get(CallId::random()).await })
+    };
+    let under_way = [ask(), ask()];
+    for _ in &under_way {
+        let deadline = asked.recv().await.unwrap().expect("an answer has to come in time");
+        assert_eq!(deadline - Instant::now(), Duration::from_secs(5));
+    }
+    let third = ask();
+    yield_now().await;
+    tokio::time::advance(Duration::from_millis(4_900)).await;
+    yield_now().await;
+    assert!(!third.is_finished());
+    tokio::time::advance(Duration::from_millis(200)).await;
+    let refused = third.await.unwrap();
+    assert!(matches!(refused, Err(ReadError::Busy)), "{:?}", refused.err());
+    drop(go);
+    for answer in under_way.into_iter().chain([ask()]) {
+        assert!(matches!(answer.await.unwrap(), Ok(None)));
+    }
+}
+
+/// What takes longer than it may is broken off, in the middle of it.
+#[tokio::test(start_paused = true)]
+async fn a_question_that_is_not_answered_in_time_is_given_up() {
+    let folder = TempDir::new().unwrap();
+    let mut archive = archive(&folder);
+    let many = "
+        WITH RECURSIVE one (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM one WHERE n < 20000)
+        INSERT INTO calls (id, began, seconds, direction, context, provider, reason, class, turns, tool_calls)
+        SELECT 'call ' || n, n, 1, 'inbound', 'front', 'main', 'caller_hung_up', 'caller', 1, 0 FROM one";
+    rusqlite::Connection::open(folder.path().join("calls.sqlite3")).unwrap().execute_batch(many).unwrap();
+    // Each row is looked at, and none is it.
+    let search = Search { number: Some("4711".into()), limit: 10, ..Search::default() };
+    archive.answer_before(Instant::now() + Duration::from_secs(5)).unwrap();
+    assert!(archive.find(&search).unwrap().is_empty());
+    tokio::time::advance(Duration::from_secs(6)).await;
+    let error = archive.find(&search).err().expect("it is too late").to_string();
+    assert!(error.contains("interrupted"), "{error}");
 }
 
 /// The engine may even be stopped meanwhile.
@@ -60,7 +181,7 @@ async fn a_database_that_takes_nothing_loses_no_record() {
     let moody = |spool| {
         let archive = Sqlite::open(&file).unwrap();
         let (_registry, counters) = counters();
-        let archive = Moody { works: Arc::clone(&works), fills: false, archive };
+        let archive = Moody { works: Arc::clone(&works), fills: false, hold: None, archive };
         (Records::with(spool, Box::new(archive), &config, counters.clone()).unwrap(), counters)
     };
     let (records, counters) = moody(spool());
@@ -151,7 +272,7 @@ async fn a_full_database_is_asked_again_until_it_has_room() {
     let spool = Spool::open(&config.directory).unwrap();
     let works = Arc::new(AtomicBool::new(false));
     let archive = Sqlite::open(&archive_file(&config.directory)).unwrap();
-    let archive = Moody { works: Arc::clone(&works), fills: true, archive };
+    let archive = Moody { works: Arc::clone(&works), fills: true, hold: None, archive };
     let records = Records::with(spool, Box::new(archive), &config, counters.clone()).unwrap();
     // More than the pages that are there hold.
     let words = [SECRET; 10_000].join(" ");

@@ -14,6 +14,7 @@ pub const HOW_LONG: &str = "How long callers waited";
 pub const SINCE_START: &str = "since the engine started";
 pub const WAIT: &str = "Wait";
 pub const ANSWERED: &str = "Answers";
+pub const MADE_OF: &str = "Made of";
 pub const NO_ANSWERS: &str = "It has not answered anybody yet.";
 pub const SERVICES: &str =
     "A provider that fails is left alone for a while, then one call tries it again; its callers go to the fallbacks.";
@@ -80,6 +81,16 @@ pub const DRAINING: &str = "New calls are declined.";
 pub const LOG: &str = "The end of the log";
 pub const LOG_EMPTY: &str = "Nothing was logged yet.";
 pub const NEW_CALLS: &str = "New calls";
+
+/// Where a service of a pipeline stands in the configuration.
+pub fn section(section: &str) -> &str {
+    match section {
+        "stt" => "listener",
+        "llm" => "model",
+        "voices" => "voice",
+        other => other,
+    }
+}
 
 /// A breaker's state.
 pub fn health(state: &str) -> &str {

@@ -91,6 +91,9 @@ pub const RAN: &str = "It worked.";
 pub const RAN_NOT: &str = "It did not work.";
 pub const RESULT: &str = "What came of it";
 pub const STEPS: &str = "Step by step";
+pub const NOT_CALLED: &str = "No external service was called: what its answer would have filled in is empty in this result, and conditions on it \
+     held or failed without it. Tick the box above to call it.";
+pub const EMPTY: &str = "Empty, for there was no such value:";
 pub const NO_STEPS: &str = "No action was run.";
 pub const AS_JSON: &str = "All of it as JSON";
 

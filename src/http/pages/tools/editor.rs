@@ -255,10 +255,16 @@ fn report(trace: &Value) -> Markup {
     let ok = outcome["ok"] == true;
     let error = trace["error"].as_str();
     let message = outcome["message"].as_str().or_else(|| outcome["error"]["message"].as_str()).or(error);
+    let unsent = trace["live"] == false && steps.iter().any(|step| step["type"] == "api_call");
+    let missing: Vec<&str> = trace["missing"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     html! {
         div.report role="status" {
             p { strong { @if ok { (words::RAN) } @else { (words::RAN_NOT) } } }
             @if let Some(message) = message { p { (words::RESULT) ": " (message) } }
+            @if unsent { p.notice { (words::NOT_CALLED) } }
+            @if !missing.is_empty() {
+                p.soft { (words::EMPTY) @for (index, path) in missing.iter().enumerate() { @if index > 0 { "," } " " code { (path) } } "." }
+            }
             h3 { (words::STEPS) }
             @if steps.is_empty() { p.soft { (words::NO_STEPS) } } @else {
                 ol.steps { @for step in steps { li { (one_step(step)) } } }
