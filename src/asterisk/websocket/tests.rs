@@ -1,5 +1,7 @@
 //! Over real loopback sockets: the tests are Asterisk's side.
 
+mod passed_through;
+
 use super::*;
 use crate::asterisk::hub::tests::{Lab, event, eventually};
 use serde_json::{Value, json};
@@ -85,7 +87,7 @@ fn start(channel: &str, format: &str, size: usize) -> Value {
 async fn call(lab: &Lab, format: Format) -> (MediaLeg, Asterisk) {
     let server = Server::start().await;
     let url = server.url();
-    let (leg, asterisk) = tokio::join!(lab.hub.websocket(format).connect(&url, CHANNEL, PATIENCE), async {
+    let (leg, asterisk) = tokio::join!(lab.hub.websocket(format).connect(&url, CHANNEL, Coding::Plain, PATIENCE), async {
         let mut asterisk = server.connection().await;
         asterisk.says_start(format).await;
         asterisk
@@ -97,7 +99,7 @@ async fn call(lab: &Lab, format: Format) -> (MediaLeg, Asterisk) {
 async fn refused(lab: &Lab, within: Duration, answer: impl AsyncFnOnce(TcpStream)) -> bool {
     let server = Server::start().await;
     let url = server.url();
-    let (leg, ()) = tokio::join!(lab.hub.websocket(Format::SLIN8).connect(&url, CHANNEL, within), async {
+    let (leg, ()) = tokio::join!(lab.hub.websocket(Format::SLIN8).connect(&url, CHANNEL, Coding::Plain, within), async {
         let (stream, _) = server.0.accept().await.unwrap();
         answer(stream).await;
     });
@@ -225,7 +227,7 @@ async fn an_asterisk_that_is_silent_refuses_or_leaves_is_given_up_in_time() {
     );
     assert!(refused(&lab, PATIENCE, async |stream| drop(stream)).await);
     let gone = Server::start().await.url();
-    assert!(lab.hub.websocket(Format::SLIN8).connect(&gone, CHANNEL, PATIENCE).await.is_none(), "nobody listens");
+    assert!(lab.hub.websocket(Format::SLIN8).connect(&gone, CHANNEL, Coding::Plain, PATIENCE).await.is_none(), "nobody listens");
     assert_eq!(lab.counters.refused(Refusal::Closed).get(), 3);
     lab.is_idle().await;
 }
