@@ -101,7 +101,7 @@ impl WebSocketPort for Reserved {
 
     async fn connect(self, url: Url, channel: String, coding: Coding, _: Duration) -> Option<Path> {
         assert!(url.as_str().starts_with("ws://127.0.0.1:") && url.path() == "/media/3f2a", "{url}");
-        assert!(channel.contains("-media-"), "{channel}");
+        assert!(channel.contains("-media"), "{channel}");
         self.0.codings.lock().unwrap().push(coding);
         self.0.connects.then(|| self.0.path())
     }
