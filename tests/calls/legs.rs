@@ -74,6 +74,7 @@ struct Seen {
 /// 50 frames a second, as far as a busy machine lets a second be measured.
 const PER_SECOND: f64 = 50.0;
 
+/// T23: each of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_seen_of_each_leg_is_what_the_page_tells() {
     let mut calls = JoinSet::new();

@@ -142,6 +142,7 @@ async fn a_connection_that_is_closed_in_mid_call_is_replaced_and_the_agent_goes_
     hang_up(phone, &offhook, &asterisk).await;
 }
 
+/// T22: stalled.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_stalls_is_noticed_by_the_caller_s_packets_and_replaced() {
     let (relay, asterisk, offhook) = relayed().await;
@@ -151,6 +152,7 @@ async fn a_connection_that_stalls_is_noticed_by_the_caller_s_packets_and_replace
     hang_up(phone, &offhook, &asterisk).await;
 }
 
+/// T22: dead.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_peer_that_reads_nothing_any_more_is_dead_though_the_caller_is_heard_and_is_replaced() {
     let (relay, asterisk, offhook) = relayed().await;
@@ -190,6 +192,7 @@ fn close_ports(pid: u32) {
     sockets[0].connect(&std::net::SocketAddr::from((Ipv4Addr::LOCALHOST, 9)).into()).expect("a socket of UDP");
 }
 
+/// T22: a closed port.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_rtp_port_that_is_closed_in_mid_call_is_noticed_and_another_one_opened() {
     let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, "    audio: rtp/ulaw\n").await;
@@ -204,6 +207,7 @@ async fn an_rtp_port_that_is_closed_in_mid_call_is_noticed_and_another_one_opene
     hang_up(phone, &offhook, &asterisk).await;
 }
 
+/// T22: on hold.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_on_hold_is_no_fault_and_is_heard_again_afterwards() {
     for (transport, leg) in [("rtp", "rtp/ulaw"), ("audiosocket", "audiosocket/slin")] {
@@ -223,6 +227,7 @@ async fn a_caller_on_hold_is_no_fault_and_is_heard_again_afterwards() {
     }
 }
 
+/// T22: an ended channel.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_media_channel_that_ends_in_mid_call_is_replaced_over_each_transport() {
     for (transport, leg, prefix) in
@@ -253,6 +258,7 @@ async fn mute(asterisk: &Asterisk) {
     assert!(muted.status().is_success(), "{}", muted.status());
 }
 
+/// T22: one-way silence.
 #[tokio::test(flavor = "multi_thread")]
 async fn audio_that_stops_while_the_caller_is_heard_by_asterisk_is_replaced_over_each_transport() {
     for (transport, leg) in [("rtp", "rtp/ulaw"), ("audiosocket", "audiosocket/slin")] {
@@ -269,6 +275,7 @@ async fn audio_that_stops_while_the_caller_is_heard_by_asterisk_is_replaced_over
     }
 }
 
+/// T22: a silent phone.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_whose_phone_sends_nothing_is_no_fault() {
     let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, "").await;

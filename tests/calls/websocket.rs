@@ -38,7 +38,7 @@ async fn media_format(asterisk: &Asterisk) -> String {
     formats.trim().to_owned()
 }
 
-/// Not translated anywhere: this Asterisk has no Opus of its own.
+/// T20: not translated anywhere, since this Asterisk has no Opus of its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_who_speaks_opus_and_the_agent_hear_each_other() {
     let script = "- tone: { hertz: 440, for: 1s }\n- echo: 20s";
@@ -67,6 +67,7 @@ async fn a_caller_who_speaks_opus_and_the_agent_hear_each_other() {
     assert_clean(&asterisk, &offhook).await;
 }
 
+/// T20: somebody else.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_without_opus_gets_samples_where_opus_is_configured() {
     let script = "- tone: { hertz: 440, for: 1s }\n- echo: 20s";

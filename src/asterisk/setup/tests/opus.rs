@@ -37,6 +37,7 @@ async fn codings(formats: Option<&str>, later: &str) -> (Vec<String>, Vec<Coding
     (vec![first, second], codings)
 }
 
+/// T20: by the formats of the channel.
 #[tokio::test]
 async fn opus_is_carried_where_the_phone_speaks_it_and_samples_where_it_does_not() {
     use Coding::{NoOpus, Opus};
@@ -57,6 +58,7 @@ async fn opus_is_carried_where_the_phone_speaks_it_and_samples_where_it_does_not
     }
 }
 
+/// T20: in mid-call.
 #[tokio::test]
 async fn a_phone_that_changes_its_codec_in_mid_call_gets_a_path_that_fits() {
     let (asked, codings) = codings(Some("(opus)"), "(ulaw)").await;

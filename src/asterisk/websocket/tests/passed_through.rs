@@ -24,6 +24,7 @@ fn packets(count: u16) -> Vec<Bytes> {
     (0..count).map(|_| writer.packet(&frame).unwrap()).collect()
 }
 
+/// T21: one message is one packet.
 #[tokio::test]
 async fn the_call_hears_samples_and_the_caller_packets_one_a_message() {
     let lab = Lab::start().await;
@@ -63,7 +64,7 @@ async fn what_is_no_packet_is_counted_and_made_up_for() {
     assert_eq!(lab.counters.discarded(Discard::Malformed).get(), 3);
 }
 
-/// Asterisk answers FLUSH_MEDIA with "not supported in passthrough mode".
+/// T21: Asterisk answers FLUSH_MEDIA with "not supported in passthrough mode".
 #[tokio::test]
 async fn who_interrupts_flushes_nothing_and_silence_alone_is_left_out() {
     let lab = Lab::start().await;
@@ -86,6 +87,7 @@ async fn who_interrupts_flushes_nothing_and_silence_alone_is_left_out() {
     assert_eq!((texts, packets), (0, 2));
 }
 
+/// T21: far behind.
 #[tokio::test]
 async fn an_asterisk_that_is_full_cannot_be_emptied_and_the_leg_closes_for_another_one() {
     let lab = Lab::start().await;

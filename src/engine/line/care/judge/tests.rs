@@ -83,6 +83,7 @@ const fn seconds(seconds: u64) -> Duration {
 /// Faults are told within this, so that a repair and the first frame after it fit two seconds.
 const SOON: Duration = Duration::from_millis(1_500);
 
+/// T22: noticed in time.
 #[test]
 fn a_dead_path_is_told_within_a_second_and_a_half_whether_or_not_the_phone_sends() {
     let silent = Passes { phone_to_asterisk: false, ..DEAD };
@@ -95,6 +96,7 @@ fn a_dead_path_is_told_within_a_second_and_a_half_whether_or_not_the_phone_sends
     }
 }
 
+/// T22: on hold.
 #[test]
 fn a_caller_on_hold_is_no_fault_however_long_and_whatever_happens_at_both_ends_of_it() {
     // Times that are no multiple of any other, so that hold begins and ends in every moment of a look.
@@ -135,6 +137,7 @@ fn a_path_over_which_nothing_ever_came_is_told_once_and_not_replaced() {
     assert_eq!(world.told.iter().map(|(verdict, _)| verdict).collect::<Vec<_>>(), [&Verdict::NeverWorked(PathFault::Deaf)]);
 }
 
+/// T22: silent.
 #[test]
 fn a_silent_phone_is_no_fault_and_is_looked_at_less_and_less() {
     let mute = Passes { phone_to_asterisk: false, asterisk_to_us: false, ..TALK };
