@@ -248,7 +248,10 @@ fn the_program_needs_no_library_that_the_image_does_not_have() {
         "libopus.so.0",
     ];
     let strange: Vec<_> = listed.lines().filter_map(name).filter(|name| !of_image.contains(&name.as_str())).collect();
-    assert!(read("Dockerfile").contains("--no-install-recommends ca-certificates libopus0 "), "libopus is not in the image");
+    assert!(
+        read("Dockerfile").contains("--no-install-recommends ca-certificates libopus0 "),
+        "libopus is not in the image"
+    );
     assert!(listed.contains("libc.so.6") && strange.is_empty(), "{listed}");
 }
 

@@ -88,15 +88,8 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    pub const ALL: [Self; 7] = [
-        Self::Closed,
-        Self::Silent,
-        Self::NotAnId,
-        Self::Malformed,
-        Self::TooLate,
-        Self::NotWanted,
-        Self::NoCodec,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Closed, Self::Silent, Self::NotAnId, Self::Malformed, Self::TooLate, Self::NotWanted, Self::NoCodec];
 
     pub const fn label(self) -> &'static str {
         match self {

@@ -313,7 +313,11 @@ impl Asterisk {
         let variables: BTreeMap<String, String> = vars.map(|(name, value)| (name.into(), value.into())).into();
         let vars = json!(variables);
         let media = Some(body.clone());
-        if self.channels.insert(id.clone(), Channel { answered: true, variables, media, ..Channel::default() }).is_some() {
+        if self
+            .channels
+            .insert(id.clone(), Channel { answered: true, variables, media, ..Channel::default() })
+            .is_some()
+        {
             return (500, json!({ "message": "id used" }));
         }
         let vars = match body["transport"].as_str() {

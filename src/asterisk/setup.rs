@@ -309,7 +309,8 @@ impl Setup {
             let here = timeout(MEDIA_START_MAX, self.registration.media_here()).await;
             if matches!(here, Ok(Ok(()))) { Ok(()) } else { Err(Stop::Failed(SetupStep::MediaChannel, None)) }
         };
-        let connected = async { port.open(ari, media, coding).await.ok_or(Stop::Failed(SetupStep::MediaConnect, None)) };
+        let connected =
+            async { port.open(ari, media, coding).await.ok_or(Stop::Failed(SetupStep::MediaConnect, None)) };
         let ready = async { futures_util::future::try_join(here, connected).await.map(|((), media)| media) };
         let media = self.unless_over(ready).await?;
         if !plan.answered {

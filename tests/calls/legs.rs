@@ -95,7 +95,8 @@ async fn what_is_seen_of_each_leg_is_what_the_page_tells() {
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     // A later Asterisk in which all is the same is no fault.
-    let rows = |page: &str| page.lines().filter(|line| !line.starts_with("Seen with")).map(str::to_owned).collect::<Vec<_>>();
+    let rows =
+        |page: &str| page.lines().filter(|line| !line.starts_with("Seen with")).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(rows(&written), rows(&page), "docs/legs.md tells something else; OFFHOOK_BLESS=1 writes what was seen");
 }
 
@@ -270,7 +271,11 @@ fn page(version: &str, rows: impl Iterator<Item = (Seen, (&'static str, Wide))>)
         let Words { flush, marks, paced_by, lost } = words(leg.split('/').next().unwrap_or_default(), opus);
         let caller = if codec == Wide::Opus { "Opus" } else { "G.722" };
         // Asterisk understands nothing else of us at 16 kHz.
-        let both = if leg == "rtp/slin16" { "`slin16` from it, `g722` to it".to_owned() } else { format!("`{}`", seen.carried) };
+        let both = if leg == "rtp/slin16" {
+            "`slin16` from it, `g722` to it".to_owned()
+        } else {
+            format!("`{}`", seen.carried)
+        };
         let wideband = if seen.wideband { "yes" } else { "no" };
         let repaired = if seen.repaired { "another one within 2 s" } else { "**the call**" };
         let marks = if seen.nothing_waits { marks } else { "**frames wait in Asterisk**" };

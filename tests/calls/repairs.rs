@@ -167,10 +167,14 @@ async fn a_peer_that_reads_nothing_any_more_is_dead_though_the_caller_is_heard_a
 /// The UDP sockets of a process.
 fn udp_sockets(pid: u32) -> Vec<Socket> {
     let table = std::fs::read_to_string(format!("/proc/{pid}/net/udp")).expect("the kernel's table");
-    let inodes: Vec<String> =
-        table.lines().skip(1).filter_map(|line| Some(format!("socket:[{}]", line.split_whitespace().nth(9)?))).collect();
+    let inodes: Vec<String> = table
+        .lines()
+        .skip(1)
+        .filter_map(|line| Some(format!("socket:[{}]", line.split_whitespace().nth(9)?)))
+        .collect();
     let process = rustix::process::Pid::from_raw(pid.try_into().expect("a process")).expect("not 0");
-    let process = rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty()).expect("a process that runs");
+    let process =
+        rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty()).expect("a process that runs");
     let files = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("its files").flatten();
     let ours = files.filter(|file| {
         let target = std::fs::read_link(file.path()).unwrap_or_default();

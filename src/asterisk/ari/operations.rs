@@ -1,7 +1,8 @@
 //! The requests themselves, one function each.
 
 use super::{AriClient, AriError, Fault, Operation, Request};
-use crate::{asterisk::media::Coding, audio::Format, facts::CallId};
+use crate::asterisk::media::Coding;
+use crate::{audio::Format, facts::CallId};
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use serde::{Deserialize, de::DeserializeOwned};

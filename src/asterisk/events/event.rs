@@ -157,7 +157,9 @@ impl Raw {
                 Event::Ringing { channel: channel.id }
             }
             "ChannelHangupRequest" => Event::ChannelHangupRequest { channel: channel.id },
-            "ChannelHold" | "ChannelUnhold" => Event::ChannelHeld { channel: channel.id, held: self.kind == "ChannelHold" },
+            "ChannelHold" | "ChannelUnhold" => {
+                Event::ChannelHeld { channel: channel.id, held: self.kind == "ChannelHold" }
+            }
             "ChannelDtmfReceived" => {
                 let digit = self.digit.and_then(|digit| digit.chars().next()).ok_or(Malformed)?;
                 Event::ChannelDtmfReceived { channel: channel.id, digit }

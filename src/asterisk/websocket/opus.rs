@@ -120,7 +120,8 @@ mod tests {
     use std::f64::consts::TAU;
 
     fn tone(hertz: f64, frame: usize) -> Vec<u8> {
-        let sample = |at: usize| ((TAU * hertz * (frame * FRAME_SAMPLES + at) as f64 / 16_000.0).sin() * 8_000.0) as i16;
+        let sample =
+            |at: usize| ((TAU * hertz * (frame * FRAME_SAMPLES + at) as f64 / 16_000.0).sin() * 8_000.0) as i16;
         let samples: Vec<i16> = (0..FRAME_SAMPLES).map(sample).collect();
         let mut bytes = Vec::new();
         FORMAT.encode(&samples, &mut bytes);

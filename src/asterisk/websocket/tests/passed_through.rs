@@ -9,11 +9,12 @@ const FORMAT: Format = Format::SLIN16;
 async fn opus_call(lab: &Lab) -> (MediaLeg, Asterisk) {
     let server = Server::start().await;
     let url = server.url();
-    let (leg, asterisk) = tokio::join!(lab.hub.websocket(FORMAT).connect(&url, CHANNEL, Coding::Opus, PATIENCE), async {
-        let mut asterisk = server.connection().await;
-        asterisk.say(start(CHANNEL, "opus", 0)).await;
-        asterisk
-    });
+    let (leg, asterisk) =
+        tokio::join!(lab.hub.websocket(FORMAT).connect(&url, CHANNEL, Coding::Opus, PATIENCE), async {
+            let mut asterisk = server.connection().await;
+            asterisk.say(start(CHANNEL, "opus", 0)).await;
+            asterisk
+        });
     (leg.expect("a leg"), asterisk)
 }
 
@@ -46,7 +47,10 @@ async fn the_call_hears_samples_and_the_caller_packets_one_a_message() {
     assert!(!leg.sender.play(audio(Format::SLIN8, 1)), "a frame of another length");
     assert_eq!(lab.counters.discarded(Discard::FrameSize).get(), 1);
     assert_eq!(lab.counters.opus(OpusEnd::Spoken).get(), 1);
-    assert_eq!((lab.counters.sent(Transport::WebSocket).get(), lab.counters.received(Transport::WebSocket).get()), (10, 10));
+    assert_eq!(
+        (lab.counters.sent(Transport::WebSocket).get(), lab.counters.received(Transport::WebSocket).get()),
+        (10, 10)
+    );
     drop(leg);
     lab.is_idle().await;
 }
@@ -103,7 +107,9 @@ async fn an_asterisk_that_is_full_cannot_be_emptied_and_the_leg_closes_for_anoth
 #[tokio::test]
 async fn a_connection_of_another_codec_is_no_leg() {
     let lab = Lab::start().await;
-    for (coding, format, size) in [(Coding::Opus, "slin16", 640), (Coding::NoOpus, "opus", 0), (Coding::Plain, "opus", 0)] {
+    for (coding, format, size) in
+        [(Coding::Opus, "slin16", 640), (Coding::NoOpus, "opus", 0), (Coding::Plain, "opus", 0)]
+    {
         let server = Server::start().await;
         let url = server.url();
         let (leg, ()) = tokio::join!(lab.hub.websocket(FORMAT).connect(&url, CHANNEL, coding, PATIENCE), async {

@@ -134,7 +134,10 @@ fn a_path_that_died_while_the_caller_was_on_hold_is_told_soon_after() {
 fn a_path_over_which_nothing_ever_came_is_told_once_and_not_replaced() {
     let mut world = World::new();
     world.passes(seconds(60), DEAD);
-    assert_eq!(world.told.iter().map(|(verdict, _)| verdict).collect::<Vec<_>>(), [&Verdict::NeverWorked(PathFault::Deaf)]);
+    assert_eq!(
+        world.told.iter().map(|(verdict, _)| verdict).collect::<Vec<_>>(),
+        [&Verdict::NeverWorked(PathFault::Deaf)]
+    );
 }
 
 /// T22: silent.
