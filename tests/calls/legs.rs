@@ -103,7 +103,9 @@ async fn what_is_seen_of_each_leg_is_what_the_page_tells() {
 /// Places one call over this leg, and tries everything in it.
 async fn one_call(leg: &str, codec: Wide) -> (Seen, String) {
     let asterisk = Asterisk::start(Options::default()).await;
-    let offhook = Offhook::attached(&asterisk, &agent(SCRIPT, &format!("    audio: {leg}\n"))).await;
+    // The agent echoes: whoever hears a caller over it would have it pause.
+    let context = format!("    audio: {leg}\n    turns: {{ owner: provider }}\n");
+    let offhook = Offhook::attached(&asterisk, &agent(SCRIPT, &context)).await;
     let says = silence(2 * SECOND) + tone(CALLER_HZ, SECOND) + tone(HIGH_HZ, SECOND) + tone(LAST_HZ, SECOND / 2);
     let mut phone = Phone::call_wide(asterisk.sip_port(), "7000", says, codec).await;
     let mut seen = Seen::default();

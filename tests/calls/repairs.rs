@@ -211,32 +211,14 @@ async fn an_rtp_port_that_is_closed_in_mid_call_is_noticed_and_another_one_opene
     hang_up(phone, &offhook, &asterisk).await;
 }
 
-/// T22: on hold.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_caller_on_hold_is_no_fault_and_is_heard_again_afterwards() {
-    for (transport, leg) in [("rtp", "rtp/ulaw"), ("audiosocket", "audiosocket/slin")] {
-        let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, &format!("    audio: {leg}\n")).await;
-        let mut phone = dial(&asterisk).await;
-        phone.hold().await;
-        // Three seconds of the agent's, which nobody hears.
-        let sent = format!("offhook_media_frames_sent_total{{transport=\"{transport}\"}}");
-        let before = offhook.metric(&sent).await;
-        offhook.wait_metric(&sent, before + 150.0, SOON).await;
-        phone.take_up().await;
-        // The phone's recording begins anew.
-        phone.wait_to_hear(AGENT_HZ, ms(1_000), SOON).await;
-        assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0, "{leg}");
-        assert_eq!(offhook.metric("offhook_media_repairs_total").await, 0.0, "{leg}");
-        hang_up(phone, &offhook, &asterisk).await;
-    }
-}
-
 /// T22: an ended channel.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_media_channel_that_ends_in_mid_call_is_replaced_over_each_transport() {
-    for (transport, leg, prefix) in
-        [("audiosocket", "audiosocket/slin16", "AudioSocket/"), ("rtp", "rtp/ulaw", "UnicastRTP/")]
-    {
+    for (transport, leg, prefix) in [
+        ("audiosocket", "audiosocket/slin16", "AudioSocket/"),
+        ("rtp", "rtp/ulaw", "UnicastRTP/"),
+        ("websocket", "websocket/slin16", "WebSocket/"),
+    ] {
         let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, &format!("    audio: {leg}\n")).await;
         let phone = dial(&asterisk).await;
         let channels = asterisk.channels().await;

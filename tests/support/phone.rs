@@ -181,15 +181,6 @@ impl Phone {
         self.command("ausrc", &format!("aufile,{}", path.display())).await;
     }
 
-    /// Puts the call on hold; [`Self::take_up`] ends that.
-    pub async fn hold(&mut self) {
-        self.command("hold", "").await;
-    }
-
-    pub async fn take_up(&mut self) {
-        self.command("resume", "").await;
-    }
-
     /// Hangs up, and waits until that is done.
     pub async fn hang_up(&mut self) {
         self.command("hangup", "").await;
