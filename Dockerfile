@@ -4,6 +4,10 @@
 # without root, with a read-only root file system and without any capability: see docker-compose.yml.
 
 FROM rust:1.91-slim-bookworm AS build
+# hadolint ignore=DL3008
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends libopus-dev pkg-config \
+ && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
 # What the program says of itself when it starts.
@@ -17,7 +21,7 @@ ARG PROGRAMS="espeak-ng"
 # Versions are Debian's security updates of the day.
 # hadolint ignore=DL3008,SC2086
 RUN apt-get update \
- && apt-get install -y --no-install-recommends ca-certificates $PROGRAMS \
+ && apt-get install -y --no-install-recommends ca-certificates libopus0 $PROGRAMS \
  && rm -rf /var/lib/apt/lists/* /var/log/apt /var/log/dpkg.log \
  && install -d -o 10001 -g 10001 -m 0700 /var/lib/offhook
 COPY --from=build /src/target/release/offhook /src/target/release/aviation_atis /src/target/release/phonebook /usr/local/bin/

@@ -31,6 +31,8 @@ pub const TARGETS: &[Target] = &[
     target("elevenlabs_agent", provider::fuzz::elevenlabs_agent),
     target("gemini_live", provider::fuzz::gemini_live),
     target("mcp_lines", mcp::fuzz),
+    target("media_opus", asterisk::websocket::fuzz_opus),
+    target("media_text", asterisk::websocket::fuzz),
     target("openai_chat", llm::fuzz),
     target("openai_realtime", provider::fuzz::openai_realtime),
     target("refusals", remote::http::fuzz),

@@ -83,11 +83,13 @@ pub enum Refusal {
     TooLate,
     /// Nobody expected it, and the engine had no room to be asked.
     NotWanted,
+    /// libopus had no memory for it.
+    NoCodec,
 }
 
 impl Refusal {
-    pub const ALL: [Self; 6] =
-        [Self::Closed, Self::Silent, Self::NotAnId, Self::Malformed, Self::TooLate, Self::NotWanted];
+    pub const ALL: [Self; 7] =
+        [Self::Closed, Self::Silent, Self::NotAnId, Self::Malformed, Self::TooLate, Self::NotWanted, Self::NoCodec];
 
     pub const fn label(self) -> &'static str {
         match self {
@@ -97,6 +99,27 @@ impl Refusal {
             Self::Malformed => "malformed",
             Self::TooLate => "too_late",
             Self::NotWanted => "not_wanted",
+            Self::NoCodec => "no_codec",
+        }
+    }
+}
+
+/// What became of Opus on a leg that was to carry it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OpusEnd {
+    /// The leg carries the phone's packets.
+    Spoken,
+    /// The caller's phone does not speak it.
+    NotSpoken,
+}
+
+impl OpusEnd {
+    pub const ALL: [Self; 2] = [Self::Spoken, Self::NotSpoken];
+
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Spoken => "spoken",
+            Self::NotSpoken => "not_spoken",
         }
     }
 }
@@ -235,6 +258,8 @@ pub struct MediaCounters {
     socket_faults: [IntCounter; SocketFault::ALL.len()],
     lost: IntCounter,
     concealed: IntCounter,
+    opus: [IntCounter; OpusEnd::ALL.len()],
+    opus_concealed: IntCounter,
     jitter: HistogramVec,
     queue: HistogramVec,
     drift: HistogramVec,
@@ -265,6 +290,11 @@ impl MediaCounters {
             "Lost RTP packets of callers in whose place the sound before them was repeated, fading",
         )?;
         registry.register(Box::new(concealed.clone()))?;
+        let opus_concealed = IntCounter::new(
+            "offhook_media_opus_packets_concealed_total",
+            "Messages of callers' Opus that were no packets, in whose place the sound before them went on, fading",
+        )?;
+        registry.register(Box::new(opus_concealed.clone()))?;
         Ok(Self {
             sent: ByTransport::new(registry, "offhook_media_frames_sent_total", "Frames sent for the call")?,
             received: ByTransport::new(
@@ -302,6 +332,14 @@ impl MediaCounters {
             )?,
             lost,
             concealed,
+            opus: family(
+                registry,
+                "offhook_media_opus_legs_total",
+                "Legs that were to carry Opus: whether the caller's phone speaks it, or samples are carried in its place",
+                "outcome",
+                OpusEnd::ALL.map(OpusEnd::label),
+            )?,
+            opus_concealed,
             jitter: by_transport(
                 registry,
                 "offhook_media_jitter_seconds",
@@ -415,6 +453,15 @@ impl MediaCounters {
         &self.concealed
     }
 
+    pub fn opus(&self, end: OpusEnd) -> &IntCounter {
+        &self.opus[end as usize]
+    }
+
+    /// Packets of Opus that could not be read.
+    pub fn opus_concealed(&self) -> &IntCounter {
+        &self.opus_concealed
+    }
+
     /// RTP packets missing from the sequence.
     pub fn lost(&self) -> &IntCounter {
         &self.lost
@@ -473,7 +520,7 @@ mod tests {
         let discarded = families.iter().find(|family| family.name() == "offhook_media_discarded_total").unwrap();
         assert_eq!(discarded.get_metric().len(), Discard::ALL.len());
         assert!(discarded.get_metric().iter().all(|metric| metric.get_counter().get_value() == 1.0));
-        assert_eq!(families.len(), 15);
+        assert_eq!(families.len(), 17);
     }
 
     #[test]

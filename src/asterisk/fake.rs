@@ -94,6 +94,8 @@ pub(super) struct Channel {
     pub(super) variables: BTreeMap<String, String>,
     /// Keys that were sent to it.
     pub(super) digits: String,
+    /// What a media channel was asked for with.
+    pub(super) media: Option<Value>,
     /// What a channel that we call was called with.
     pub(super) originated: Option<Value>,
     /// Where `continue` sent it.
@@ -310,7 +312,12 @@ impl Asterisk {
         let vars = [("UNICASTRTP_LOCAL_ADDRESS", "127.0.0.1"), ("UNICASTRTP_LOCAL_PORT", "23456")];
         let variables: BTreeMap<String, String> = vars.map(|(name, value)| (name.into(), value.into())).into();
         let vars = json!(variables);
-        if self.channels.insert(id.clone(), Channel { answered: true, variables, ..Channel::default() }).is_some() {
+        let media = Some(body.clone());
+        if self
+            .channels
+            .insert(id.clone(), Channel { answered: true, variables, media, ..Channel::default() })
+            .is_some()
+        {
             return (500, json!({ "message": "id used" }));
         }
         let vars = match body["transport"].as_str() {

@@ -10,7 +10,7 @@ pub use super::{
 use super::{
     audiosocket::{self, Codec, Frame},
     counters::{MediaCounters, Refusal, SocketFault},
-    media::MediaLeg,
+    media::{Coding, MediaLeg},
     ports::PortPool,
     pulse::Pulse,
     rtp,
@@ -274,8 +274,8 @@ impl RtpPort for BoundRtp {
 impl WebSocketPort for Unconnected {
     type Leg = MediaLeg;
 
-    async fn connect(self, url: Url, channel: String, within: Duration) -> Option<MediaLeg> {
-        Self::connect(self, &url, &channel, within).await
+    async fn connect(self, url: Url, channel: String, coding: Coding, within: Duration) -> Option<MediaLeg> {
+        Self::connect(self, &url, &channel, coding, within).await
     }
 }
 

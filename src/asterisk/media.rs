@@ -29,6 +29,17 @@ pub enum MediaEvent {
     Broken,
 }
 
+/// What the messages of a WebSocket leg are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coding {
+    /// The leg's format itself.
+    Plain,
+    /// Packets of Opus, as the caller's phone makes and takes them.
+    Opus,
+    /// Opus was asked for, and the caller's phone does not speak it: the leg's format itself.
+    NoOpus,
+}
+
 /// What comes from Asterisk. It is read only when it is asked for: what a slow call leaves stays in the socket, whose
 /// buffers are bounded.
 pub enum MediaEvents {

@@ -16,7 +16,7 @@ use super::{
     events::{AriState, Arrival, EventSocket, Loss, Timing},
     hub::MediaHub,
     leg::Ending,
-    media::MediaLeg,
+    media::{Coding, MediaLeg},
     setup::{MEDIA_CONNECT_MAX, MEDIA_START_MAX, Plan, Port, SetupError, Wish, set_up},
 };
 use crate::{
@@ -149,7 +149,9 @@ impl Probe {
         let port = Port::<MediaHub>::reserve(&self.hub, &far).ok_or_else(failed(SetupStep::MediaSocket))?;
         let channel = format!("{}-caller-{}", self.ari.names().app(), far.call);
         let caller = Caller { ari: self.ari.clone(), channel: channel.clone() };
-        let made = self.ari.external_media(channel.clone(), &port.wire(&far), choice.format).await;
+        // The caller's end is ours: it speaks what is to be tried.
+        let coding = if choice.opus { Coding::Opus } else { Coding::Plain };
+        let made = self.ari.external_media(channel.clone(), &port.wire(&far, coding), choice.format).await;
         let made = made.map_err(|error| ProbeError::Step(SetupStep::MediaChannel, Some(error)))?;
         let arrival = within(MEDIA_START_MAX, async {
             loop {
@@ -159,7 +161,7 @@ impl Probe {
                 }
             }
         });
-        let connecting = within(MEDIA_CONNECT_MAX + CONNECT_MAX, Box::pin(port.open(&self.ari, made)));
+        let connecting = within(MEDIA_CONNECT_MAX + CONNECT_MAX, Box::pin(port.open(&self.ari, made, coding)));
         // Side by side: a channel of a WebSocket arrives when somebody is connected to it.
         let (arrival, phone) = tokio::join!(arrival, connecting);
         let arrival = arrival.ok_or_else(failed(SetupStep::MediaChannel))?;

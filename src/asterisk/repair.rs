@@ -56,7 +56,8 @@ impl AriLeg {
         let given_up = CancellationToken::new();
         let (presence, format) = (registration.media_presence(), plan.format);
         let (call, token) = (self.call(), given_up.clone());
-        let replacement = Replacement { ari: ari.clone(), call, channel, format, presence, given_up: token };
+        let caller = registration.caller().to_owned();
+        let replacement = Replacement { ari: ari.clone(), call, caller, channel, format, presence, given_up: token };
         let (sender, result) = oneshot::channel();
         // In a task of its own, as a request that was sent cannot be called back.
         ari.cleanups().spawn(replacement.run(port, plan, sender));
@@ -67,6 +68,7 @@ impl AriLeg {
 struct Replacement {
     ari: AriClient,
     call: CallId,
+    caller: String,
     channel: String,
     format: Format,
     presence: watch::Receiver<Presence>,
@@ -100,13 +102,15 @@ impl Replacement {
 
     /// The local end is dropped before this returns an error, so that the channel can be deleted.
     async fn steps<M: MediaPorts>(&self, port: Port<M>, plan: &Plan) -> Result<M::Leg, Stop> {
-        let made = self.ari.external_media(self.channel.clone(), &port.wire(plan), self.format).await;
+        // Asked anew: a phone may have changed its codec meanwhile.
+        let coding = plan.coding(&self.ari, &self.caller).await;
+        let made = self.ari.external_media(self.channel.clone(), &port.wire(plan, coding), self.format).await;
         let made = made.map_err(|error| Some((SetupStep::MediaChannel, Some(error))))?;
         let in_stasis = async {
             let here = timeout(MEDIA_START_MAX, here(self.presence.clone())).await;
             if matches!(here, Ok(Ok(()))) { Ok(()) } else { Err(Some((SetupStep::MediaChannel, None))) }
         };
-        let connected = async { port.open(&self.ari, made).await.ok_or(Some((SetupStep::MediaConnect, None))) };
+        let connected = async { port.open(&self.ari, made, coding).await.ok_or(Some((SetupStep::MediaConnect, None))) };
         let ready = async { futures_util::future::try_join(in_stasis, connected).await.map(|((), leg)| leg) };
         let leg = self.unless_given_up(ready).await?;
         let joined = async {

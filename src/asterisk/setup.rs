@@ -10,6 +10,7 @@ use super::{
     ari::{AriClient, AriError, MediaChannel, MediaWire},
     events::Registration,
     leg::{self, AriLeg, Ending},
+    media::Coding,
 };
 use crate::{
     audio::Format,
@@ -33,6 +34,8 @@ pub const MEDIA_CONNECT_MAX: Duration = Duration::from_secs(2);
 /// A request that failed because the caller hung up may be answered a moment before the event that
 /// says so.
 const CALLER_LEAVES_MAX: Duration = Duration::from_millis(50);
+/// The formats that Asterisk and a channel's far end have agreed upon, the one that is spoken first: `(opus|ulaw)`.
+const NATIVE_FORMATS: &str = "CHANNEL(audionativeformat)";
 
 /// The local ends of audio paths.
 pub trait MediaPorts: 'static {
@@ -71,8 +74,14 @@ pub trait RtpPort: Send + 'static {
 pub trait WebSocketPort: Send + 'static {
     type Leg;
 
-    /// The connection that carries the audio of `channel`, or `None` when it did not come about within `within`.
-    fn connect(self, url: Url, channel: String, within: Duration) -> impl Future<Output = Option<Self::Leg>> + Send;
+    /// The connection that carries the audio of `channel` so, or `None` when it did not come about within `within`.
+    fn connect(
+        self,
+        url: Url,
+        channel: String,
+        coding: Coding,
+        within: Duration,
+    ) -> impl Future<Output = Option<Self::Leg>> + Send;
 }
 
 /// What a call needs to know to be set up.
@@ -83,6 +92,8 @@ pub struct Plan {
     pub answered: bool,
     pub format: Format,
     pub transport: Transport,
+    /// In packets of Opus, where the caller's phone speaks it.
+    pub opus: bool,
     /// The address (RTP) or `host:port` (AudioSocket) that Asterisk is told; nothing for a WebSocket, which goes to Asterisk.
     pub advertise: String,
 }
@@ -94,7 +105,27 @@ impl Plan {
             Transport::Rtp => media.rtp.advertise.clone(),
             Transport::WebSocket => String::new(),
         };
-        Self { call, answered, format: choice.format, transport: choice.transport, advertise }
+        let AudioChoice { transport, format, opus } = choice;
+        Self { call, answered, format, transport, opus, advertise }
+    }
+
+    /// What the leg's messages are to be for this caller.
+    ///
+    /// Asterisk passes Opus on and does not speak it: to a caller of another codec nothing would be heard of it, either way
+    /// (22.10: "No path to translate"). So it is taken only where Asterisk has agreed upon it with the phone, which is the
+    /// first of the channel's formats; those after it the phone might speak, and does not.
+    pub(super) async fn coding(&self, ari: &AriClient, caller: &str) -> Coding {
+        if !self.opus {
+            return Coding::Plain;
+        }
+        match ari.variable(caller, NATIVE_FORMATS).await {
+            Ok(Some(formats)) if is_opus(&formats) => Coding::Opus,
+            told => {
+                let formats = told.ok().flatten();
+                tracing::info!(call_id = %self.call, formats, "this caller's phone speaks no Opus; its audio goes as samples");
+                Coding::NoOpus
+            }
+        }
     }
 }
 
@@ -163,26 +194,31 @@ impl<M: MediaPorts> Port<M> {
         }
     }
 
-    pub(super) fn wire(&self, plan: &Plan) -> MediaWire {
+    /// What Asterisk is asked for; `coding` matters to a WebSocket alone.
+    pub(super) fn wire(&self, plan: &Plan, coding: Coding) -> MediaWire {
         match self {
             Self::AudioSocket(_) => MediaWire::AudioSocket { host: plan.advertise.clone(), id: plan.call.0 },
             Self::Rtp(port) => MediaWire::Rtp { host: host_and_port(&plan.advertise, port.local_port()) },
-            Self::WebSocket(_) => MediaWire::WebSocket,
+            Self::WebSocket(_) => MediaWire::WebSocket(coding),
         }
     }
 
     /// The open path to a channel that Asterisk has made.
-    pub(super) async fn open(self, ari: &AriClient, made: MediaChannel) -> Option<M::Leg> {
+    pub(super) async fn open(self, ari: &AriClient, made: MediaChannel, coding: Coding) -> Option<M::Leg> {
         match self {
             Self::AudioSocket(expected) => expected.leg(MEDIA_CONNECT_MAX).await,
             // Asterisk sends only once the caller does, so an address cannot be waited for.
             Self::Rtp(port) => made.rtp_peer.map(|peer| port.open(peer)),
             Self::WebSocket(port) => {
                 let url = ari.media_endpoint(&made.connection?);
-                port.connect(url, made.id, MEDIA_CONNECT_MAX).await
+                port.connect(url, made.id, coding, MEDIA_CONNECT_MAX).await
             }
         }
     }
+}
+
+fn is_opus(formats: &str) -> bool {
+    formats.trim_matches(['(', ')']).split('|').next() == Some("opus")
 }
 
 /// IPv6 addresses need brackets before a port.
@@ -253,7 +289,8 @@ impl Setup {
         let (ari, plan) = (&self.ari, &self.plan);
         let media_id = ari.names().media_channel(plan.call);
         self.registration.expect_media(&media_id);
-        let wire = port.wire(plan);
+        let coding = plan.coding(ari, self.registration.caller()).await;
+        let wire = port.wire(plan, coding);
         let rings = async {
             // Who hears no ringing is still called; a caller who is gone shows below.
             if !plan.answered && *self.wish.borrow() == Wish::Ring {
@@ -272,7 +309,8 @@ impl Setup {
             let here = timeout(MEDIA_START_MAX, self.registration.media_here()).await;
             if matches!(here, Ok(Ok(()))) { Ok(()) } else { Err(Stop::Failed(SetupStep::MediaChannel, None)) }
         };
-        let connected = async { port.open(ari, media).await.ok_or(Stop::Failed(SetupStep::MediaConnect, None)) };
+        let connected =
+            async { port.open(ari, media, coding).await.ok_or(Stop::Failed(SetupStep::MediaConnect, None)) };
         let ready = async { futures_util::future::try_join(here, connected).await.map(|((), media)| media) };
         let media = self.unless_over(ready).await?;
         if !plan.answered {

@@ -12,19 +12,29 @@
 //! - XOFF means 18 s behind, which no conversation survives: the buffer is emptied, and frames are refused until XON.
 //!
 //! Asterisk plays silence by itself when nothing comes, and a silent peer does it no harm: the pulse is not needed here.
+//!
+//! Packets of [`opus`] it passes on by the same clock and neither cuts nor throws away: such a buffer cannot be emptied. What
+//! waits there is a frame or two, as above, and an XOFF closes the leg, for another one to take its place.
 
 mod control;
+#[cfg(any(test, fuzzing))]
+mod fuzz;
+mod opus;
+
+#[cfg(any(test, fuzzing))]
+pub use fuzz::{fuzz, fuzz_opus};
 
 use super::{
     audiosocket::{SEND_BUFFER, STALLED_FRAMES},
-    counters::{Discard, MediaCounters, Refusal},
+    counters::{Discard, MediaCounters, OpusEnd, Refusal},
     hub::Tally,
-    media::{MediaEvent, MediaEvents, MediaLeg, MediaSender},
+    media::{Coding, MediaEvent, MediaEvents, MediaLeg, MediaSender},
 };
 use crate::{audio::Format, config::Transport};
 use bytes::Bytes;
 use control::{Event, FLUSH, GET_STATUS, Malformed};
 use futures_util::{FutureExt, SinkExt, StreamExt};
+use opus::{Heard, Reader, Writer};
 use reqwest::Url;
 use socket2::SockRef;
 use std::{
@@ -68,10 +78,16 @@ pub struct Unconnected {
 
 impl Unconnected {
     /// Connects, and waits for Asterisk to say that this is the audio of `channel`. `None`: it did not, in time.
-    pub async fn connect(self, url: &Url, channel: &str, within: Duration) -> Option<MediaLeg> {
-        let opened = timeout(within, open(url, channel, self.format)).await;
-        match opened.unwrap_or(Err(Refusal::Silent)) {
-            Ok(socket) => Some(self.leg(socket)),
+    pub async fn connect(self, url: &Url, channel: &str, coding: Coding, within: Duration) -> Option<MediaLeg> {
+        match coding {
+            Coding::Plain => {}
+            Coding::Opus => self.counters.opus(OpusEnd::Spoken).inc(),
+            Coding::NoOpus => self.counters.opus(OpusEnd::NotSpoken).inc(),
+        }
+        let opus = coding == Coding::Opus;
+        let opened = timeout(within, open(url, channel, self.format, opus)).await.unwrap_or(Err(Refusal::Silent));
+        match opened.and_then(|socket| Ok((socket, opus.then(codec).transpose()?))) {
+            Ok((socket, codec)) => Some(self.leg(socket, codec)),
             Err(refusal) => {
                 self.counters.refused(refusal).inc();
                 tracing::warn!(cause = refusal.label(), "a media WebSocket did not become a call's leg");
@@ -80,17 +96,26 @@ impl Unconnected {
         }
     }
 
-    fn leg(self, socket: Socket) -> MediaLeg {
+    fn leg(self, socket: Socket, opus: Option<(Writer, Reader)>) -> MediaLeg {
         let Self { format, counters, open } = self;
         let silence = vec![format.silence(); format.frame_bytes()].into();
-        let out = Mutex::new(Outgoing::new(socket));
+        let (writer, opus) = opus.unzip();
+        let out = Mutex::new(Outgoing::new(socket, writer));
         let wire = Arc::new(Wire { out, silence, counters, _open: open });
         let sender = MediaSender::WebSocket(Sender { wire: Arc::clone(&wire) });
-        MediaLeg { format, sender, events: MediaEvents::WebSocket(Receiver { wire, format, over: false }) }
+        MediaLeg { format, sender, events: MediaEvents::WebSocket(Receiver { wire, format, opus, over: false }) }
     }
 }
 
-async fn open(url: &Url, channel: &str, format: Format) -> Result<Socket, Refusal> {
+/// Both directions of Opus.
+fn codec() -> Result<(Writer, Reader), Refusal> {
+    Writer::new().and_then(|writer| Ok((writer, Reader::new()?))).map_err(|error| {
+        tracing::error!(%error, "libopus gives no codec");
+        Refusal::NoCodec
+    })
+}
+
+async fn open(url: &Url, channel: &str, format: Format, opus: bool) -> Result<Socket, Refusal> {
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER_BYTES)
         .write_buffer_size(0)
@@ -108,7 +133,7 @@ async fn open(url: &Url, channel: &str, format: Format) -> Result<Socket, Refusa
     }
     loop {
         match socket.next().await {
-            Some(Ok(Message::Text(text))) => return is_of(&text, channel, format).map(|()| socket),
+            Some(Ok(Message::Text(text))) => return is_of(&text, channel, format, opus).map(|()| socket),
             Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
             Some(Ok(Message::Binary(_))) => return Err(Refusal::NotAnId),
             Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(Refusal::Closed),
@@ -117,12 +142,14 @@ async fn open(url: &Url, channel: &str, format: Format) -> Result<Socket, Refusa
 }
 
 /// Whether the first words on a connection say that it carries this channel in this format.
-fn is_of(text: &str, channel: &str, expected: Format) -> Result<(), Refusal> {
+fn is_of(text: &str, channel: &str, expected: Format, opus: bool) -> Result<(), Refusal> {
     match Event::read(text).map_err(|Malformed| Refusal::Malformed)? {
         Event::Start { channel_id, format, optimal_frame_size: size } => {
             // A frame of ours must be cut into whole ones of Asterisk's: the rest would be thrown away.
-            let whole = size > 0 && expected.frame_bytes().is_multiple_of(size);
-            if channel_id == channel && format == expected.name() && whole { Ok(()) } else { Err(Refusal::NotAnId) }
+            // Packets have no size, and are not cut.
+            let whole = opus || (size > 0 && expected.frame_bytes().is_multiple_of(size));
+            let name = if opus { "opus" } else { expected.name() };
+            if channel_id == channel && format == name && whole { Ok(()) } else { Err(Refusal::NotAnId) }
         }
         _ => Err(Refusal::NotAnId),
     }
@@ -139,6 +166,8 @@ struct Wire {
 
 struct Outgoing {
     socket: Socket,
+    /// Makes packets of frames.
+    opus: Option<Writer>,
     /// The system has not taken all of what was written.
     unfinished: bool,
     closed: bool,
@@ -180,7 +209,11 @@ impl Wire {
             return Err(cause);
         }
         out.refused_in_a_row = 0;
-        out.write(Message::Binary(frame))?;
+        let message = match &mut out.opus {
+            Some(opus) => opus.packet(&frame).ok_or(Discard::FrameSize)?,
+            None => frame,
+        };
+        out.write(Message::Binary(message))?;
         out.until_status -= 1;
         if out.until_status == 0 {
             out.until_status = STATUS_EVERY;
@@ -191,7 +224,8 @@ impl Wire {
 
     fn flush_asterisk(&self) {
         let mut out = self.lock();
-        if !out.closed {
+        // Of packets Asterisk throws none away: "not supported in passthrough mode".
+        if !out.closed && out.opus.is_none() {
             // What was found too long is empty now. A socket that broke tells its reader.
             out.surplus = 0;
             let _ = out.write(Message::text(FLUSH)).and_then(|()| out.flush());
@@ -213,9 +247,9 @@ impl Wire {
 }
 
 impl Outgoing {
-    fn new(socket: Socket) -> Self {
+    fn new(socket: Socket, opus: Option<Writer>) -> Self {
         let (unfinished, closed, paused) = (false, false, false);
-        Self { socket, unfinished, closed, paused, refused_in_a_row: 0, surplus: 0, until_status: STATUS_EVERY }
+        Self { socket, opus, unfinished, closed, paused, refused_in_a_row: 0, surplus: 0, until_status: STATUS_EVERY }
     }
 
     fn write(&mut self, message: Message) -> Result<(), Discard> {
@@ -297,6 +331,8 @@ impl Drop for Sender {
 pub struct Receiver {
     wire: Arc<Wire>,
     format: Format,
+    /// Makes samples of packets.
+    opus: Option<Reader>,
     /// The last event has been told.
     over: bool,
 }
@@ -318,17 +354,10 @@ impl Receiver {
         }
     }
 
-    fn event(&self, message: Option<Result<Message, Error>>) -> Option<MediaEvent> {
+    fn event(&mut self, message: Option<Result<Message, Error>>) -> Option<MediaEvent> {
         let counters = &self.wire.counters;
         match message {
-            Some(Ok(Message::Binary(audio))) if self.is_whole(&audio) => {
-                counters.received(Transport::WebSocket).inc();
-                Some(MediaEvent::Audio(audio))
-            }
-            Some(Ok(Message::Binary(_))) => {
-                counters.discarded(Discard::Malformed).inc();
-                None
-            }
+            Some(Ok(Message::Binary(audio))) => self.heard(audio).map(MediaEvent::Audio),
             Some(Ok(Message::Text(text))) => self.said(&text),
             // The library answers pings.
             Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => None,
@@ -338,6 +367,28 @@ impl Receiver {
                 counters.discarded(Discard::Malformed).inc();
                 tracing::warn!(%error, "closing a media WebSocket");
                 Some(MediaEvent::Broken)
+            }
+        }
+    }
+
+    fn heard(&mut self, audio: Bytes) -> Option<Bytes> {
+        let whole = self.is_whole(&audio);
+        let counters = &self.wire.counters;
+        let heard = match &mut self.opus {
+            Some(opus) => opus.audio(&audio),
+            None if whole => Heard::Audio(audio),
+            None => {
+                counters.discarded(Discard::Malformed).inc();
+                return None;
+            }
+        };
+        counters.received(Transport::WebSocket).inc();
+        match heard {
+            Heard::Audio(audio) => Some(audio),
+            Heard::Concealed(audio) => {
+                counters.discarded(Discard::Malformed).inc();
+                counters.opus_concealed().inc();
+                Some(audio)
             }
         }
     }
@@ -356,9 +407,14 @@ impl Receiver {
                 self.wire.lock().surplus = surplus;
             }
             Ok(Event::Xoff) => {
-                tracing::warn!("Asterisk does not play the audio of a media WebSocket; what waits is thrown away");
-                self.wire.lock().paused = true;
-                self.wire.flush_asterisk();
+                if self.opus.is_some() {
+                    tracing::warn!("Asterisk does not play the audio of a media WebSocket; closing it");
+                    self.wire.lock().close();
+                } else {
+                    tracing::warn!("Asterisk does not play the audio of a media WebSocket; what waits is thrown away");
+                    self.wire.lock().paused = true;
+                    self.wire.flush_asterisk();
+                }
             }
             Ok(Event::Xon) => self.wire.lock().paused = false,
             Ok(Event::Error { error_text }) => {

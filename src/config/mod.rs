@@ -192,7 +192,10 @@ pub struct MediaConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AudioChoice {
     pub transport: Transport,
+    /// What the call's audio is made of in offhook.
     pub format: Format,
+    /// Over a WebSocket: packets of Opus on the way, where the caller's phone speaks it, and else the format itself.
+    pub opus: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -533,5 +533,5 @@ impl FromConfig for IpAddr {
 
 impl FromConfig for AudioChoice {
     const EXPECTED: &str = "transport/format, such as audiosocket/slin";
-    const STAND_IN: Self = AudioChoice { transport: Transport::AudioSocket, format: Format::SLIN8 };
+    const STAND_IN: Self = AudioChoice { transport: Transport::AudioSocket, format: Format::SLIN8, opus: false };
 }

@@ -5,7 +5,7 @@ use crate::audio::{Encoding, Format, RingTone};
 use std::{fmt, net::SocketAddr, ops::RangeInclusive, str::FromStr, time::Duration};
 
 /// Every [`AudioChoice`] as it is written.
-pub(super) const AUDIO_CHOICES: [&str; 13] = [
+pub(super) const AUDIO_CHOICES: [&str; 14] = [
     "audiosocket/slin",
     "audiosocket/slin16",
     "audiosocket/slin24",
@@ -19,6 +19,7 @@ pub(super) const AUDIO_CHOICES: [&str; 13] = [
     "websocket/slin48",
     "websocket/ulaw",
     "websocket/alaw",
+    "websocket/opus",
 ];
 
 /// Every ringing tone as it is written.
@@ -39,7 +40,8 @@ impl Transport {
 
 impl fmt::Display for AudioChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.transport.label(), self.format)
+        let format = if self.opus { "opus" } else { self.format.name() };
+        write!(f, "{}/{format}", self.transport.label())
     }
 }
 
@@ -52,18 +54,19 @@ impl FromStr for AudioChoice {
 
     /// `transport/format`, as in `media.default` and in the channel variable `AI_AUDIO`. AudioSocket
     /// carries linear audio only; RTP what Asterisk understands of us: G.711, and G.722 for a leg of 16 kHz; a WebSocket carries
-    /// linear audio and G.711.
+    /// linear audio and G.711, and the Opus of callers whose phones speak it, which is 16 kHz here.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parse = || {
             let (transport, format) = text.split_once('/')?;
-            let format: Format = format.parse().ok()?;
+            let opus = (transport, format) == ("websocket", "opus");
+            let format: Format = if opus { Format::SLIN16 } else { format.parse().ok()? };
             let transport = match (transport, format.encoding, format.rate) {
                 ("audiosocket", Encoding::Linear, 8_000 | 16_000 | 24_000 | 48_000) => Transport::AudioSocket,
                 ("rtp", Encoding::Mulaw | Encoding::Alaw, _) | ("rtp", Encoding::Linear, 16_000) => Transport::Rtp,
                 ("websocket", ..) => Transport::WebSocket,
                 _ => return None,
             };
-            Some(Self { transport, format })
+            Some(Self { transport, format, opus })
         };
         parse().ok_or_else(|| UnknownAudio(text.to_owned()))
     }
@@ -146,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_transport_refuses_formats_it_does_not_carry() {
-        let others = ["websocket/slin12", "websocket/opus", "websocket"];
+        let others = ["websocket/slin12", "audiosocket/opus", "websocket"];
         let known = ["audiosocket/ulaw", "rtp/slin", "audiosocket/slin12", "rtp", "", "rtp/opus", "RTP/ulaw", "slin"];
         for text in known.into_iter().chain(others) {
             let error = text.parse::<AudioChoice>().unwrap_err().to_string();

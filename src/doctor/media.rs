@@ -29,9 +29,9 @@ const LEVEL_SLACK_DB: f64 = 6.0;
 
 /// Every transport, with what is tried of it where no context uses it: `AI_AUDIO` may still choose it.
 pub const TRIED: [AudioChoice; 3] = [
-    AudioChoice { transport: Transport::AudioSocket, format: Format::SLIN8 },
-    AudioChoice { transport: Transport::Rtp, format: Format::ULAW },
-    AudioChoice { transport: Transport::WebSocket, format: Format::SLIN16 },
+    AudioChoice { transport: Transport::AudioSocket, format: Format::SLIN8, opus: false },
+    AudioChoice { transport: Transport::Rtp, format: Format::ULAW, opus: false },
+    AudioChoice { transport: Transport::WebSocket, format: Format::SLIN16, opus: false },
 ];
 
 /// What became of one test call.
@@ -332,7 +332,7 @@ fn firewall(transport: Transport, own_port: bool) -> &'static str {
 mod tests {
     use super::*;
 
-    const CHOICE: AudioChoice = AudioChoice { transport: Transport::Rtp, format: Format::ULAW };
+    const CHOICE: AudioChoice = AudioChoice { transport: Transport::Rtp, format: Format::ULAW, opus: false };
 
     fn way(share: f64, garbled: f64, level: f64, arrived: bool) -> Way {
         let heard = (share > 0.0).then_some(());

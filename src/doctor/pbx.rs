@@ -149,7 +149,7 @@ fn clock(ours: Timestamp, theirs: Timestamp) -> Finding {
 pub(super) fn audio_choices(config: &Config) -> Vec<AudioChoice> {
     let own = config.contexts.values().filter_map(|context| context.audio);
     let mut choices: Vec<AudioChoice> = std::iter::once(config.media.default).chain(own).collect();
-    choices.sort_by_key(|choice| (choice.transport, choice.format.name()));
+    choices.sort_by_key(|choice| (choice.transport, choice.format.name(), choice.opus));
     choices.dedup();
     choices
 }

@@ -117,7 +117,7 @@ impl Line {
             caller_gone: false,
         };
         let registration = arrival.registration;
-        let care = Some(Care::new(Arc::clone(&media), ari.clone(), held.caller.clone(), plan.clone()));
+        let care = Some(Care::new(Arc::clone(&media), ari.clone(), &registration, plan.clone()));
         let (wish, wished) = watch::channel(Wish::Ring);
         let setup = async move { set_up(&ari, &*media, registration, plan, wished).await }.boxed();
         let control = Control::SettingUp { setup, wish, held };

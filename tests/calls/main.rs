@@ -9,6 +9,7 @@ mod audio;
 mod endings;
 mod faults;
 mod leaks;
+mod legs;
 mod mail;
 mod mcp;
 mod operators;

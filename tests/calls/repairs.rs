@@ -10,10 +10,11 @@ use crate::{
     },
 };
 use serde_json::Value;
-use std::time::Duration;
+use socket2::Socket;
+use std::{net::Ipv4Addr, time::Duration};
 use tokio::{
-    io::copy_bidirectional,
-    net::{TcpListener, TcpStream},
+    io::{copy, copy_bidirectional},
+    net::{TcpListener, TcpSocket, TcpStream},
     sync::broadcast,
     task::JoinSet,
     time::{Instant, sleep},
@@ -36,6 +37,8 @@ enum Order {
     Close,
     /// Nothing passes any more, and nothing is closed.
     Stall,
+    /// What Asterisk sends still passes; what it is sent, nobody reads.
+    Unread,
 }
 
 impl Relay {
@@ -61,13 +64,17 @@ impl Relay {
 }
 
 async fn pass_on(mut theirs: TcpStream, to: u16, mut orders: broadcast::Receiver<Order>) {
-    let mut ours = TcpStream::connect(("127.0.0.1", to)).await.expect("offhook listens");
+    let ours = TcpSocket::new_v4().expect("a socket");
+    // What nobody reads is not to be held here for long.
+    ours.set_recv_buffer_size(2_048).expect("a small buffer");
+    let mut ours = ours.connect((Ipv4Addr::LOCALHOST, to).into()).await.expect("offhook listens");
     // As Asterisk and offhook do: whole frames at once.
     theirs.set_nodelay(true).and_then(|()| ours.set_nodelay(true)).expect("open sockets");
     tokio::select! {
         _ = copy_bidirectional(&mut theirs, &mut ours) => {}
         order = orders.recv() => match order {
             Ok(Order::Stall) => std::future::pending().await,
+            Ok(Order::Unread) => drop(copy(&mut theirs, &mut ours).await),
             Ok(Order::Close) | Err(_) => {}
         },
     }
@@ -135,6 +142,7 @@ async fn a_connection_that_is_closed_in_mid_call_is_replaced_and_the_agent_goes_
     hang_up(phone, &offhook, &asterisk).await;
 }
 
+/// T22: stalled.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_stalls_is_noticed_by_the_caller_s_packets_and_replaced() {
     let (relay, asterisk, offhook) = relayed().await;
@@ -144,6 +152,66 @@ async fn a_connection_that_stalls_is_noticed_by_the_caller_s_packets_and_replace
     hang_up(phone, &offhook, &asterisk).await;
 }
 
+/// T22: dead.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_reads_nothing_any_more_is_dead_though_the_caller_is_heard_and_is_replaced() {
+    let (relay, asterisk, offhook) = relayed().await;
+    let phone = dial(&asterisk).await;
+    relay.order(Order::Unread);
+    goes_on(&offhook, &phone, "audiosocket", 1.0).await;
+    assert_eq!(offhook.metric("offhook_media_faults_total{fault=\"dead\"}").await, 1.0);
+    assert_eq!(offhook.metric("offhook_media_faults_total").await, 1.0);
+    hang_up(phone, &offhook, &asterisk).await;
+}
+
+/// The UDP sockets of a process.
+fn udp_sockets(pid: u32) -> Vec<Socket> {
+    let table = std::fs::read_to_string(format!("/proc/{pid}/net/udp")).expect("the kernel's table");
+    let inodes: Vec<String> = table
+        .lines()
+        .skip(1)
+        .filter_map(|line| Some(format!("socket:[{}]", line.split_whitespace().nth(9)?)))
+        .collect();
+    let process = rustix::process::Pid::from_raw(pid.try_into().expect("a process")).expect("not 0");
+    let process =
+        rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty()).expect("a process that runs");
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("its files").flatten();
+    let ours = files.filter(|file| {
+        let target = std::fs::read_link(file.path()).unwrap_or_default();
+        inodes.iter().any(|inode| target.as_os_str() == inode.as_str())
+    });
+    ours.map(|file| {
+        let number = file.file_name().to_string_lossy().parse().expect("a number");
+        let flags = rustix::process::PidfdGetfdFlags::empty();
+        Socket::from(rustix::process::pidfd_getfd(&process, number, flags).expect("a file that may be shared"))
+    })
+    .collect()
+}
+
+/// Its packets are refused from now on (ICMP), as by a port that nobody has; no socket of the process notices.
+fn close_ports(pid: u32) {
+    let sockets = udp_sockets(pid);
+    assert_eq!(sockets.len(), 1, "one call by RTP has one port");
+    // A connected socket takes what comes from there alone.
+    sockets[0].connect(&std::net::SocketAddr::from((Ipv4Addr::LOCALHOST, 9)).into()).expect("a socket of UDP");
+}
+
+/// T22: a closed port.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_rtp_port_that_is_closed_in_mid_call_is_noticed_and_another_one_opened() {
+    let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, "    audio: rtp/ulaw\n").await;
+    let phone = dial(&asterisk).await;
+    let began = Instant::now();
+    close_ports(offhook.pid());
+    offhook.wait_metric(REPAIRED, 1.0, SOON).await;
+    let took = began.elapsed();
+    assert!(took <= GAP_MAX, "the agent was deaf for {took:?}");
+    assert_eq!(offhook.metric("offhook_media_faults_total{fault=\"deaf\"}").await, 1.0);
+    goes_on(&offhook, &phone, "rtp", 1.0).await;
+    hang_up(phone, &offhook, &asterisk).await;
+}
+
+/// T22: an ended channel.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_media_channel_that_ends_in_mid_call_is_replaced_over_each_transport() {
     for (transport, leg, prefix) in [
@@ -176,6 +244,7 @@ async fn mute(asterisk: &Asterisk) {
     assert!(muted.status().is_success(), "{}", muted.status());
 }
 
+/// T22: one-way silence.
 #[tokio::test(flavor = "multi_thread")]
 async fn audio_that_stops_while_the_caller_is_heard_by_asterisk_is_replaced_over_each_transport() {
     for (transport, leg) in [("rtp", "rtp/ulaw"), ("audiosocket", "audiosocket/slin")] {
@@ -192,6 +261,7 @@ async fn audio_that_stops_while_the_caller_is_heard_by_asterisk_is_replaced_over
     }
 }
 
+/// T22: a silent phone.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_whose_phone_sends_nothing_is_no_fault() {
     let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, "").await;

@@ -100,12 +100,12 @@ trap 'rm -rf --one-file-system "$work"' EXIT
 mirror=$(apt-get indextargets --format '$(SITE) $(CODENAME) $(COMPONENT)' 'Created-By: Packages' |
   awk '$2 == "bookworm" && $3 == "main" { print $1; exit }')
 
-# base DOCKERFILE: the suite of its last FROM. packages DOCKERFILE: what it installs.
+# base DOCKERFILE: the suite of its last FROM. packages DOCKERFILE: what it installs there.
 base() { sed -n 's/^FROM debian:\([a-z]*\)-slim$/\1/p' "$1" | tail -n 1; }
 packages() {
   local programs
   programs=$(sed -n 's/^ARG PROGRAMS="\(.*\)"$/\1/p' "$1")
-  sed -n 's/.*--no-install-recommends \(.*\) \\$/\1/p' "$1" | sed "s/\$PROGRAMS/$programs/"
+  sed -n 's/.*--no-install-recommends \(.*\) \\$/\1/p' "$1" | tail -n 1 | sed "s/\$PROGRAMS/$programs/"
 }
 # make NAME DOCKERFILE UID VOLUME
 make() {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # setup.sh build|demo|pbx|bench|fuzz|all: installs what is missing on a Debian machine; quick when nothing is.
 #
-#   build   what compiling needs: a linker
+#   build   what compiling needs: a linker, and libopus
 #   bench   and sipp, which makes a hundred calls, the Asterisk that carries them (provision.sh), espeak-ng and sox,
 #           which make the labelled set of turn-taking
 #   fuzz    and a C++ compiler, for libFuzzer
@@ -109,6 +109,8 @@ command -v cargo >/dev/null || lab_die "no cargo: install a Rust toolchain first
 
 missing=()
 want cc gcc libc6-dev
+want pkg-config pkg-config
+pkg-config --exists opus 2>/dev/null || missing+=(libopus-dev)
 case $what in
   demo | pbx | all)
     want espeak-ng espeak-ng

@@ -29,7 +29,7 @@ trap stop EXIT
 mirror=$(apt-get indextargets --format '$(SITE) $(CODENAME) $(COMPONENT)' 'Created-By: Packages' |
   awk '$2 == "bookworm" && $3 == "main" { print $1; exit }')
 lab_say "A Debian of its own into $system"
-debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus,ca-certificates,espeak-ng,curl \
+debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus,ca-certificates,libopus0,espeak-ng,curl \
   bookworm "$system" "${mirror:-http://deb.debian.org/debian}" >"$work/log" 2>&1 ||
   { tail -n 5 "$work/log" >&2; lab_die "debootstrap failed"; }
 chroot "$system" useradd --system --home-dir /var/lib/offhook --shell /usr/sbin/nologin offhook

@@ -138,9 +138,14 @@ impl Sound {
     }
 
     pub fn write_wav(&self, path: &Path) {
+        self.write_wav_at(path, RATE);
+    }
+
+    /// As if it had so many samples per second: faster and higher, where they are more.
+    pub fn write_wav_at(&self, path: &Path, rate: u32) {
         let spec = hound::WavSpec {
             channels: 1,
-            sample_rate: RATE,
+            sample_rate: rate,
             bits_per_sample: 16,
             sample_format: hound::SampleFormat::Int,
         };

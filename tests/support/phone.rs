@@ -12,6 +12,8 @@
 //! - The recording's clock is up to 50 ms ahead of [`Phone::wait_established`].
 //! - The call ends when the sound to say ends; [`TAIL`] of silence follows it, and tests end before.
 //! - While the call lasts the file is behind by up to 210 ms; it is complete after the end of the call.
+//! - A phone for wideband ([`Phone::call_wide`]) plays and records twice as many samples a second, as if they were 8000: in its
+//!   sounds 3000 Hz are 6000, and a second is half of one.
 //! - A new SDP with another address or direction (hold) begins the file anew.
 
 use super::{
@@ -39,6 +41,34 @@ const LONGEST_EVENT: usize = 64 * 1024;
 /// Bytes before the samples in a WAV file as baresip writes it.
 const WAV_HEADER: usize = 44;
 
+/// The rate of a phone, and the codecs that it offers.
+#[derive(Debug, Clone, Copy)]
+struct Voice {
+    rate: u32,
+    /// As baresip calls them; nothing: G.711.
+    codecs: &'static str,
+    /// The module that has them.
+    module: &'static str,
+}
+
+const NARROW: Voice = Voice { rate: 8000, codecs: "", module: "g711" };
+
+/// What a phone for wideband speaks, and nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wide {
+    G722,
+    Opus,
+}
+
+impl Wide {
+    const fn voice(self) -> Voice {
+        match self {
+            Self::G722 => Voice { rate: 16_000, codecs: "G722/16000/1", module: "g722" },
+            Self::Opus => Voice { rate: 16_000, codecs: "opus/48000/2", module: "opus" },
+        }
+    }
+}
+
 /// What the phone has reported so far.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
@@ -62,6 +92,7 @@ pub struct Phone {
     seen: watch::Receiver<Seen>,
     control: OwnedWriteHalf,
     sounds: u32,
+    rate: u32,
 }
 
 impl Phone {
@@ -75,6 +106,16 @@ impl Phone {
     pub async fn call_as(asterisk_sip_port: u16, extension: &str, says: Sound, name: &str, number: &str) -> Self {
         let account = format!("\"{name}\" <sip:{number}@127.0.0.1>;regint=0\n");
         let mut phone = Self::start(&account, says).await;
+        phone.command("dial", &format!("sip:{extension}@127.0.0.1:{asterisk_sip_port}")).await;
+        phone
+    }
+
+    /// The same, from a phone that speaks one wideband codec alone. All of its sounds, those it says and those it has heard,
+    /// are twice as slow and half as high as on the line.
+    pub async fn call_wide(asterisk_sip_port: u16, extension: &str, says: Sound, codec: Wide) -> Self {
+        let voice = codec.voice();
+        let account = format!("\"Wide\" <sip:2025550199@127.0.0.1>;regint=0;audio_codecs={}\n", voice.codecs);
+        let mut phone = Self::start_with(&account, says, voice).await;
         phone.command("dial", &format!("sip:{extension}@127.0.0.1:{asterisk_sip_port}")).await;
         phone
     }
@@ -136,7 +177,7 @@ impl Phone {
     pub async fn say(&mut self, words: Sound) {
         self.sounds += 1;
         let path = self.directory.path().join(format!("say{}.wav", self.sounds));
-        (words + silence(TAIL)).write_wav(&path);
+        (words + silence(TAIL)).write_wav_at(&path, self.rate);
         self.command("ausrc", &format!("aufile,{}", path.display())).await;
     }
 
@@ -175,12 +216,16 @@ impl Phone {
     }
 
     async fn start(account: &str, says: Sound) -> Self {
+        Self::start_with(account, says, NARROW).await
+    }
+
+    async fn start_with(account: &str, says: Sound, voice: Voice) -> Self {
         let directory = TempDir::with_prefix("offhook-phone-").expect("a temporary directory");
         let path = directory.path();
-        (says + silence(TAIL)).write_wav(&path.join("say0.wav"));
+        (says + silence(TAIL)).write_wav_at(&path.join("say0.wav"), voice.rate);
         // SIP by UDP and TCP, and one port further by TLS.
         let (sip_port, control_port, rtp) = (free_ports(2), free_ports(1), free_ports(RTP_PORTS));
-        let config = configuration(path, sip_port, control_port, rtp);
+        let config = configuration(path, sip_port, control_port, rtp, voice);
         for (name, text) in [("config", config.as_str()), ("accounts", account), ("contacts", "")] {
             std::fs::write(path.join(name), text).expect("a file in the test's own directory");
         }
@@ -197,7 +242,7 @@ impl Phone {
         let (reader, control) = stream.into_split();
         let (report, seen) = watch::channel(Seen::default());
         tokio::spawn(follow(reader, report));
-        Self { directory, process, sip_port, seen, control, sounds: 0 }
+        Self { directory, process, sip_port, seen, control, sounds: 0, rate: voice.rate }
     }
 
     /// Sends one command and waits until the phone has taken it.
@@ -232,8 +277,9 @@ impl Drop for Phone {
     }
 }
 
-fn configuration(directory: &Path, sip_port: u16, control_port: u16, rtp: u16) -> String {
+fn configuration(directory: &Path, sip_port: u16, control_port: u16, rtp: u16, voice: Voice) -> String {
     let directory = directory.display();
+    let Voice { rate, module, .. } = voice;
     let mut text = String::new();
     for line in [
         format!("sip_listen 127.0.0.1:{sip_port}"),
@@ -242,14 +288,14 @@ fn configuration(directory: &Path, sip_port: u16, control_port: u16, rtp: u16) -
         format!("audio_source aufile,{directory}/say0.wav"),
         format!("audio_player aufile,{directory}/heard.wav"),
         format!("audio_alert aufile,{directory}/alert.wav"),
-        "ausrc_srate 8000\nausrc_channels 1\nauplay_srate 8000\nauplay_channels 1".to_owned(),
+        format!("ausrc_srate {rate}\nausrc_channels 1\nauplay_srate {rate}\nauplay_channels 1"),
         // On the loopback packets come in order; a jitter buffer would only blur the times by 100 ms.
         "jitter_buffer_type off\naudio_buffer 40-400".to_owned(),
         "poll_method epoll\ncall_max_calls 1".to_owned(),
         // Its own ringing and busy tones would be written over the recording, and a player that is stopped
         // right after its start, as by an answer to the first ring, can crash baresip (its PR 2917).
         format!("ringback_disabled yes\naudio_path {directory}/no-tones"),
-        "module g711.so\nmodule aufile.so".to_owned(),
+        format!("module {module}.so\nmodule aufile.so"),
         "module_app account.so\nmodule_app menu.so\nmodule_app ctrl_tcp.so".to_owned(),
     ] {
         writeln!(text, "{line}").expect("writing to a String");

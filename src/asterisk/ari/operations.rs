@@ -1,6 +1,7 @@
 //! The requests themselves, one function each.
 
 use super::{AriClient, AriError, Fault, Operation, Request};
+use crate::asterisk::media::Coding;
 use crate::{audio::Format, facts::CallId};
 use futures_util::future::join_all;
 use jiff::Timestamp;
@@ -27,7 +28,7 @@ pub enum MediaWire {
     /// Asterisk sends packets to `host` (`address:port`).
     Rtp { host: String },
     /// Asterisk waits for a connection at [`MediaChannel::connection`].
-    WebSocket,
+    WebSocket(Coding),
 }
 
 /// A media channel Asterisk has made.
@@ -209,14 +210,14 @@ impl AriClient {
                 let told = match wire {
                     MediaWire::AudioSocket { .. } => BTreeMap::new(),
                     MediaWire::Rtp { .. } => self.variables(&id, &[RTP_ADDRESS, RTP_PORT]).await,
-                    MediaWire::WebSocket => self.variables(&id, &[WEBSOCKET_CONNECTION]).await,
+                    MediaWire::WebSocket(_) => self.variables(&id, &[WEBSOCKET_CONNECTION]).await,
                 };
                 let told = told.into_iter().map(|(name, value)| (name, Value::String(value))).collect();
                 let made = MediaChannel::of(id, &told);
                 let usable = match wire {
                     MediaWire::AudioSocket { .. } => true,
                     MediaWire::Rtp { .. } => made.rtp_peer.is_some(),
-                    MediaWire::WebSocket => made.connection.is_some(),
+                    MediaWire::WebSocket(_) => made.connection.is_some(),
                 };
                 if usable { Ok(made) } else { Err(error) }
             }
@@ -239,7 +240,7 @@ impl AriClient {
         let mut body = json!({
             "channelId": id,
             "app": self.names().app(),
-            "format": format.name(),
+            "format": if *wire == MediaWire::WebSocket(Coding::Opus) { "opus" } else { format.name() },
         });
         let fields = match wire {
             MediaWire::AudioSocket { host, id } => json!({
@@ -248,7 +249,7 @@ impl AriClient {
             MediaWire::Rtp { host } => json!({
                 "external_host": host, "encapsulation": "rtp", "transport": "udp",
             }),
-            MediaWire::WebSocket => json!({
+            MediaWire::WebSocket(_) => json!({
                 "external_host": "INCOMING", "encapsulation": "none", "transport": "websocket",
                 "connection_type": "server", "transport_data": "f(json)",
             }),

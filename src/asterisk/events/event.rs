@@ -37,6 +37,11 @@ pub(super) enum Event {
         channel: String,
         digit: char,
     },
+    /// The far end put the channel on hold, or took it off. Comes while it is bridged, too.
+    ChannelHeld {
+        channel: String,
+        held: bool,
+    },
     /// Another connection has taken our application; this one will hear nothing more.
     ApplicationReplaced,
     Other,
@@ -115,6 +120,8 @@ impl Event {
                 | "ChannelHangupRequest"
                 | "ChannelDtmfReceived"
                 | "ChannelStateChange"
+                | "ChannelHold"
+                | "ChannelUnhold"
                 | "Dial"
                 | "ApplicationReplaced"
         ) {
@@ -150,6 +157,9 @@ impl Raw {
                 Event::Ringing { channel: channel.id }
             }
             "ChannelHangupRequest" => Event::ChannelHangupRequest { channel: channel.id },
+            "ChannelHold" | "ChannelUnhold" => {
+                Event::ChannelHeld { channel: channel.id, held: self.kind == "ChannelHold" }
+            }
             "ChannelDtmfReceived" => {
                 let digit = self.digit.and_then(|digit| digit.chars().next()).ok_or(Malformed)?;
                 Event::ChannelDtmfReceived { channel: channel.id, digit }
@@ -194,6 +204,7 @@ pub fn fuzz(data: &[u8]) {
             | Event::Ringing { channel }
             | Event::Busy { channel }
             | Event::ChannelHangupRequest { channel }
+            | Event::ChannelHeld { channel, .. }
             | Event::ChannelDtmfReceived { channel, .. },
         ) => channel,
         Ok(Event::ApplicationReplaced | Event::Other) | Err(Malformed) => return,

@@ -132,8 +132,14 @@ struct Route {
     /// Tells this stay of a channel from a later one under the same id.
     serial: u64,
     presence: watch::Sender<Presence>,
-    /// Callers have keys; media channels have none of their own.
-    digits: Option<mpsc::Sender<char>>,
+    /// What callers do; media channels do nothing of their own.
+    caller: Option<CallerSide>,
+}
+
+/// Where what a caller does is told.
+struct CallerSide {
+    digits: mpsc::Sender<char>,
+    held: watch::Sender<bool>,
 }
 
 impl EventRouter {
@@ -149,7 +155,8 @@ impl EventRouter {
         let (digits, digit_receiver) = mpsc::channel(DIGITS);
         let (presence, caller_presence) = watch::channel(Presence::Here);
         let (media, media_presence) = watch::channel(Presence::Expected);
-        let serial = self.routes().insert(caller, presence, Some(digits));
+        let (held, is_held) = watch::channel(false);
+        let serial = self.routes().insert(caller, presence, Some(CallerSide { digits, held }));
         let events = CallEvents {
             digits: digit_receiver,
             caller: caller_presence.clone(),
@@ -159,7 +166,7 @@ impl EventRouter {
         };
         let caller = Registered { channel: caller.to_owned(), serial };
         let media_routes = Mutex::default();
-        (Registration { router: self.clone(), caller, caller_presence, media, media_routes }, events)
+        (Registration { router: self.clone(), caller, caller_presence, is_held, media, media_routes }, events)
     }
 
     pub(super) fn dispatch(&self, event: Event) -> Option<Chore> {
@@ -174,10 +181,15 @@ impl EventRouter {
                 self.routes().dialled.note(&channel, |dialled| dialled.ends(Some(USER_BUSY)));
             }
             Event::ChannelDtmfReceived { channel, digit } => {
-                if let Some(Route { digits: Some(digits), .. }) = self.routes().by_channel.get(&channel)
-                    && let Err(TrySendError::Full(_)) = digits.try_send(digit)
+                if let Some(Route { caller: Some(caller), .. }) = self.routes().by_channel.get(&channel)
+                    && let Err(TrySendError::Full(_)) = caller.digits.try_send(digit)
                 {
                     self.inner.counters.overflowed(Queue::Digits);
+                }
+            }
+            Event::ChannelHeld { channel, held } => {
+                if let Some(Route { caller: Some(caller), .. }) = self.routes().by_channel.get(&channel) {
+                    caller.held.send_replace(held);
                 }
             }
             Event::ApplicationReplaced | Event::Other => {}
@@ -356,10 +368,10 @@ impl EventRouter {
 }
 
 impl Routes {
-    fn insert(&mut self, channel: &str, presence: watch::Sender<Presence>, digits: Option<mpsc::Sender<char>>) -> u64 {
+    fn insert(&mut self, channel: &str, presence: watch::Sender<Presence>, caller: Option<CallerSide>) -> u64 {
         self.last_serial += 1;
         let serial = self.last_serial;
-        self.by_channel.insert(channel.to_owned(), Route { serial, presence, digits });
+        self.by_channel.insert(channel.to_owned(), Route { serial, presence, caller });
         serial
     }
 }
@@ -389,6 +401,7 @@ pub struct Registration {
     router: EventRouter,
     caller: Registered,
     caller_presence: watch::Receiver<Presence>,
+    is_held: watch::Receiver<bool>,
     media: watch::Sender<Presence>,
     /// The last one is in use; those before it broke.
     media_routes: Mutex<Vec<Registered>>,
@@ -432,6 +445,11 @@ impl Registration {
     /// Tells whether the caller has gone, also when this registration is out of reach.
     pub(in crate::asterisk) fn presence(&self) -> watch::Receiver<Presence> {
         self.caller_presence.clone()
+    }
+
+    /// Whether the caller's phone has the call on hold, also when this registration is out of reach.
+    pub fn held(&self) -> watch::Receiver<bool> {
+        self.is_held.clone()
     }
 
     pub fn caller_is_gone(&self) -> bool {

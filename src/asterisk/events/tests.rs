@@ -131,6 +131,20 @@ async fn keys_come_in_order_and_the_end_comes_last() {
     assert_eq!(next(&mut arrival.events).await, None);
 }
 
+#[tokio::test]
+async fn a_phone_that_holds_a_call_is_known_to_until_it_takes_it_up_again() {
+    let mut stage = Stage::up().await;
+    let arrival = stage.caller().await;
+    let mut held = arrival.registration.held();
+    assert!(!*held.borrow());
+    for (kind, is_held) in [("ChannelHold", true), ("ChannelUnhold", false), ("ChannelHold", true)] {
+        stage.fake.now().tell(&json!({ "type": kind, "channel": { "id": "another" }, "musicclass": "default" }));
+        stage.fake.now().tell(&json!({ "type": kind, "channel": { "id": "caller" }, "musicclass": "default" }));
+        let told = timeout(Duration::from_secs(5), held.wait_for(|held| *held == is_held)).await;
+        assert!(told.is_ok(), "{kind}");
+    }
+}
+
 /// T13: beyond the limit.
 #[tokio::test]
 async fn a_flood_of_keys_is_counted_and_does_not_hide_the_end() {

@@ -38,7 +38,7 @@ impl Lab {
         let config = MediaConfig {
             ring_tone: crate::audio::RingTone::Etsi,
             ring_music: None,
-            default: AudioChoice { transport: Transport::AudioSocket, format: Format::SLIN8 },
+            default: AudioChoice { transport: Transport::AudioSocket, format: Format::SLIN8, opus: false },
             audiosocket: AudioSocketConfig { bind: SocketAddr::new(localhost, 0), advertise: String::new() },
             rtp: RtpConfig { bind: localhost, advertise: String::new(), ports },
         };

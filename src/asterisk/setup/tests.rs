@@ -1,3 +1,5 @@
+mod opus;
+
 use super::*;
 use crate::asterisk::{
     events::{ChannelEvent, Gone},
@@ -6,7 +8,7 @@ use crate::asterisk::{
 };
 use crate::config::Place;
 use std::sync::{
-    Arc,
+    Arc, Mutex,
     atomic::{AtomicUsize, Ordering},
 };
 
@@ -17,6 +19,8 @@ pub(in crate::asterisk) struct Ports {
     open: bool,
     pub(in crate::asterisk) connects: bool,
     pub(in crate::asterisk) reserved: Arc<AtomicUsize>,
+    /// Of each WebSocket that was connected.
+    pub(in crate::asterisk) codings: Arc<Mutex<Vec<Coding>>>,
 }
 
 pub(in crate::asterisk) struct Reserved(Ports);
@@ -37,7 +41,8 @@ impl Drop for Path {
 
 impl Ports {
     pub(in crate::asterisk) fn of(stage: &Stage) -> Self {
-        Self { fake: stage.fake.clone(), open: true, connects: true, reserved: Arc::default() }
+        let (reserved, codings) = Default::default();
+        Self { fake: stage.fake.clone(), open: true, connects: true, reserved, codings }
     }
 
     fn reserve(&self) -> Reserved {
@@ -94,15 +99,17 @@ impl RtpPort for Reserved {
 impl WebSocketPort for Reserved {
     type Leg = Path;
 
-    async fn connect(self, url: Url, channel: String, _: Duration) -> Option<Path> {
+    async fn connect(self, url: Url, channel: String, coding: Coding, _: Duration) -> Option<Path> {
         assert!(url.as_str().starts_with("ws://127.0.0.1:") && url.path() == "/media/3f2a", "{url}");
-        assert!(channel.contains("-media-"), "{channel}");
+        assert!(channel.contains("-media"), "{channel}");
+        self.0.codings.lock().unwrap().push(coding);
         self.0.connects.then(|| self.0.path())
     }
 }
 
 pub(in crate::asterisk) fn plan(transport: Transport) -> Plan {
-    Plan { call: CallId::random(), answered: false, format: Format::SLIN16, transport, advertise: "127.0.0.1:9".into() }
+    let (call, advertise) = (CallId::random(), "127.0.0.1:9".into());
+    Plan { call, answered: false, format: Format::SLIN16, transport, opus: false, advertise }
 }
 
 /// The agent has something to say from the start.

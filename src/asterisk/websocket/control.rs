@@ -5,7 +5,7 @@
 use serde::Deserialize;
 
 /// Of Asterisk's own words about a fault, as much as fits a log line.
-const WORDS_MAX: usize = 200;
+pub(super) const WORDS_MAX: usize = 200;
 
 /// What Asterisk says. Fields that are not needed are not read.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

@@ -1,5 +1,7 @@
 //! Over real loopback sockets: the tests are Asterisk's side.
 
+mod passed_through;
+
 use super::*;
 use crate::asterisk::hub::tests::{Lab, event, eventually};
 use serde_json::{Value, json};
@@ -85,11 +87,12 @@ fn start(channel: &str, format: &str, size: usize) -> Value {
 async fn call(lab: &Lab, format: Format) -> (MediaLeg, Asterisk) {
     let server = Server::start().await;
     let url = server.url();
-    let (leg, asterisk) = tokio::join!(lab.hub.websocket(format).connect(&url, CHANNEL, PATIENCE), async {
-        let mut asterisk = server.connection().await;
-        asterisk.says_start(format).await;
-        asterisk
-    });
+    let (leg, asterisk) =
+        tokio::join!(lab.hub.websocket(format).connect(&url, CHANNEL, Coding::Plain, PATIENCE), async {
+            let mut asterisk = server.connection().await;
+            asterisk.says_start(format).await;
+            asterisk
+        });
     (leg.expect("a leg"), asterisk)
 }
 
@@ -97,10 +100,11 @@ async fn call(lab: &Lab, format: Format) -> (MediaLeg, Asterisk) {
 async fn refused(lab: &Lab, within: Duration, answer: impl AsyncFnOnce(TcpStream)) -> bool {
     let server = Server::start().await;
     let url = server.url();
-    let (leg, ()) = tokio::join!(lab.hub.websocket(Format::SLIN8).connect(&url, CHANNEL, within), async {
-        let (stream, _) = server.0.accept().await.unwrap();
-        answer(stream).await;
-    });
+    let (leg, ()) =
+        tokio::join!(lab.hub.websocket(Format::SLIN8).connect(&url, CHANNEL, Coding::Plain, within), async {
+            let (stream, _) = server.0.accept().await.unwrap();
+            answer(stream).await;
+        });
     leg.is_none()
 }
 
@@ -225,7 +229,10 @@ async fn an_asterisk_that_is_silent_refuses_or_leaves_is_given_up_in_time() {
     );
     assert!(refused(&lab, PATIENCE, async |stream| drop(stream)).await);
     let gone = Server::start().await.url();
-    assert!(lab.hub.websocket(Format::SLIN8).connect(&gone, CHANNEL, PATIENCE).await.is_none(), "nobody listens");
+    assert!(
+        lab.hub.websocket(Format::SLIN8).connect(&gone, CHANNEL, Coding::Plain, PATIENCE).await.is_none(),
+        "nobody listens"
+    );
     assert_eq!(lab.counters.refused(Refusal::Closed).get(), 3);
     lab.is_idle().await;
 }

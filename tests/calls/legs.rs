@@ -1,0 +1,295 @@
+//! One call over every audio path, and the page that tells what was seen of them: `docs/legs.md`. `OFFHOOK_BLESS=1` writes it;
+//! without it, the test fails where something else was seen.
+
+use crate::{
+    SOON, agent, ms,
+    support::{
+        asterisk::{Asterisk, Options},
+        audio::{Sound, silence, tone},
+        offhook::Offhook,
+        phone::{Phone, Wide},
+    },
+};
+use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf, time::Duration};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+
+/// Every value of `media.default`, and a caller to try it with. All phones speak wideband, so that it is the leg where it gets
+/// lost.
+pub const LEGS: [(&str, Wide); 15] = [
+    ("audiosocket/slin", Wide::G722),
+    ("audiosocket/slin16", Wide::G722),
+    ("audiosocket/slin24", Wide::G722),
+    ("audiosocket/slin48", Wide::G722),
+    ("rtp/ulaw", Wide::G722),
+    ("rtp/alaw", Wide::G722),
+    ("rtp/slin16", Wide::G722),
+    ("websocket/slin", Wide::G722),
+    ("websocket/slin16", Wide::G722),
+    ("websocket/slin24", Wide::G722),
+    ("websocket/slin48", Wide::G722),
+    ("websocket/ulaw", Wide::G722),
+    ("websocket/alaw", Wide::G722),
+    ("websocket/opus", Wide::Opus),
+    ("websocket/opus", Wide::G722),
+];
+
+/// In sounds of such a phone a second takes two, and everything is half as high.
+const AGENT_HZ: f64 = 220.0;
+const AGENT_AFTER_HZ: f64 = 450.0;
+const CALLER_HZ: f64 = 350.0;
+/// 6 kHz: more than a narrow path can carry.
+const HIGH_HZ: f64 = 3_000.0;
+const LAST_HZ: f64 = 600.0;
+const SECOND: Duration = ms(2_000);
+
+const SCRIPT: &str = "- tone: { hertz: 440, for: 1s }\n- echo: 8s\n- tone: { hertz: 440, for: 60s }\n- listen: {}\n\
+                      - tone: { hertz: 900, for: 60s }";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What was seen of a leg.
+#[derive(Debug, Default)]
+struct Seen {
+    /// The format of Asterisk's media channel, in its own words.
+    carried: String,
+    /// The samples of a call's audio in offhook.
+    samples: String,
+    wideband: bool,
+    /// Keys that the agent was told, of the one that was pressed.
+    keys: u64,
+    /// The agent was not heard any more when it had been interrupted.
+    silenced: bool,
+    /// Of what was sent, nothing waited in Asterisk for longer than three frames.
+    nothing_waits: bool,
+    /// 50 frames left a second.
+    even: bool,
+    /// The agent was heard again over another path, within two seconds.
+    repaired: bool,
+    /// Frames that were thrown away, either way.
+    discarded: f64,
+}
+
+/// 50 frames a second, as far as a busy machine lets a second be measured.
+const PER_SECOND: f64 = 50.0;
+
+/// T23: each of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_seen_of_each_leg_is_what_the_page_tells() {
+    let mut calls = JoinSet::new();
+    for (number, (leg, phone)) in LEGS.into_iter().enumerate() {
+        calls.spawn(async move { (number, one_call(leg, phone).await) });
+    }
+    let mut rows = BTreeMap::new();
+    let mut version = String::new();
+    while let Some(called) = calls.join_next().await {
+        let (number, (seen, asterisk)) = called.expect("a call that was heard");
+        version = asterisk;
+        rows.insert(number, seen);
+    }
+    let page = page(&version, rows.into_values().zip(LEGS));
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/legs.md");
+    if std::env::var_os("OFFHOOK_BLESS").is_some() {
+        std::fs::write(&path, &page).expect("the page can be written");
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    // A later Asterisk in which all is the same is no fault.
+    let rows =
+        |page: &str| page.lines().filter(|line| !line.starts_with("Seen with")).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(rows(&written), rows(&page), "docs/legs.md tells something else; OFFHOOK_BLESS=1 writes what was seen");
+}
+
+/// Places one call over this leg, and tries everything in it.
+async fn one_call(leg: &str, codec: Wide) -> (Seen, String) {
+    let asterisk = Asterisk::start(Options::default()).await;
+    // The agent echoes: whoever hears a caller over it would have it pause.
+    let context = format!("    audio: {leg}\n    turns: {{ owner: provider }}\n");
+    let offhook = Offhook::attached(&asterisk, &agent(SCRIPT, &context)).await;
+    let says = silence(2 * SECOND) + tone(CALLER_HZ, SECOND) + tone(HIGH_HZ, SECOND) + tone(LAST_HZ, SECOND / 2);
+    let mut phone = Phone::call_wide(asterisk.sip_port(), "7000", says, codec).await;
+    let mut seen = Seen::default();
+    hears(leg, &phone, AGENT_HZ, SECOND).await;
+    seen.carried = native_formats(&asterisk).await;
+    // The caller's own words, through the agent and back.
+    hears(leg, &phone, CALLER_HZ, SECOND).await;
+    hears(leg, &phone, LAST_HZ, SECOND / 2).await;
+    let heard = phone.heard();
+    for hz in [AGENT_HZ, CALLER_HZ] {
+        let spans = heard.spans_of(hz);
+        assert_eq!(spans.len(), 1, "{leg}: {hz} Hz without a hole: {spans:?}");
+        assert!(spans[0].length().abs_diff(SECOND) <= ms(200), "{leg}: {hz} Hz: {spans:?}");
+    }
+    seen.wideband = heard.time_of(HIGH_HZ) >= SECOND * 9 / 10;
+    assert!(seen.wideband || heard.time_of(HIGH_HZ) <= SECOND / 10, "{leg}: 6 kHz for {:?}", heard.time_of(HIGH_HZ));
+
+    seen.silenced = interrupts(leg, &mut phone).await;
+    phone.dtmf('5').await;
+    offhook.wait_active_where(|call| call["counts"]["keys"].as_u64() >= Some(1), SOON).await;
+    seen.even = paced(leg, &offhook).await;
+    seen.nothing_waits = offhook.metric("offhook_media_discarded_total{cause=\"behind\"}").await == 0.0;
+    seen.discarded = offhook.metric("offhook_media_discarded_total").await;
+    seen.repaired = repairs(leg, &asterisk, &offhook, &phone).await;
+
+    phone.hang_up().await;
+    let ended = offhook.wait_ended(1, SOON).await;
+    assert_eq!(ended[0]["reason"]["label"], "caller_hung_up", "{leg}");
+    seen.keys = ended[0]["counts"]["keys"].as_u64().expect("a number");
+    seen.samples = samples(&offhook.log());
+    asterisk.wait_empty(SOON).await;
+    assert_eq!(offhook.metric("offhook_media_open{").await, 0.0, "{leg}: sockets left open");
+    let version = asterisk.cli("core show version").await;
+    (seen, version.split_whitespace().take(2).collect::<Vec<_>>().join(" "))
+}
+
+async fn hears(leg: &str, phone: &Phone, hz: f64, length: Duration) {
+    let until = Instant::now() + PATIENCE;
+    while phone.heard().time_of(hz) < length * 9 / 10 {
+        let heard = phone.heard().time_of(hz);
+        assert!(Instant::now() < until, "{leg}: {heard:?} of {hz} Hz heard, not {length:?}");
+        sleep(ms(20)).await;
+    }
+}
+
+/// `NativeFormats: (slin16)` of the media channel.
+async fn native_formats(asterisk: &Asterisk) -> String {
+    let channels = asterisk.channels().await;
+    let media = channels.iter().find(|name| !name.starts_with("PJSIP/")).expect("a media channel");
+    let shown = asterisk.cli(&format!("core show channel {media}")).await;
+    let line = shown.lines().find_map(|line| line.trim().strip_prefix("NativeFormats:"));
+    line.expect("its formats").trim().trim_matches(['(', ')']).to_owned()
+}
+
+/// As the log tells when the call begins.
+fn samples(log: &str) -> String {
+    let line = log.lines().find(|line| line.contains("call began")).expect("a call that began");
+    let (_, format) = line.split_once("audio").expect("its audio");
+    format.trim_start_matches(['=', '"', ':', ' ']).chars().take_while(char::is_ascii_alphanumeric).collect()
+}
+
+/// The caller speaks into the agent's words; whether the agent is silent within a second of the line's.
+async fn interrupts(leg: &str, phone: &mut Phone) -> bool {
+    let so_far = phone.heard().time_of(AGENT_HZ);
+    hears(leg, phone, AGENT_HZ, (so_far + SECOND) * 10 / 9).await;
+    let said = phone.heard().length();
+    phone.say(tone(CALLER_HZ, SECOND * 6 / 10)).await;
+    hears(leg, phone, AGENT_AFTER_HZ, SECOND).await;
+    phone.heard().spans_of(AGENT_HZ).last().expect("it spoke").end <= said + SECOND
+}
+
+/// Whether as many frames leave as a clock of 20 ms wants.
+async fn paced(leg: &str, offhook: &Offhook) -> bool {
+    let transport = leg.split('/').next().expect("a transport");
+    let sent = format!("offhook_media_frames_sent_total{{transport=\"{transport}\"}}");
+    let (before, began) = (offhook.metric(&sent).await, Instant::now());
+    sleep(ms(2_000)).await;
+    let (after, took) = (offhook.metric(&sent).await, began.elapsed());
+    let rate = (after - before) / took.as_secs_f64();
+    (rate - PER_SECOND).abs() <= PER_SECOND / 10.0
+}
+
+/// Asterisk's media channel ends under the call.
+async fn repairs(leg: &str, asterisk: &Asterisk, offhook: &Offhook, phone: &Phone) -> bool {
+    let channels = asterisk.channels().await;
+    let media = channels.iter().find(|name| !name.starts_with("PJSIP/")).expect("a media channel");
+    asterisk.cli(&format!("channel request hangup {media}")).await;
+    offhook.wait_metric("offhook_media_repairs_total{outcome=\"repaired\"}", 1.0, SOON).await;
+    let so_far = phone.heard().time_of(AGENT_AFTER_HZ);
+    hears(leg, phone, AGENT_AFTER_HZ, (so_far + SECOND) * 10 / 9).await;
+    longest_gap(&phone.heard()) <= 2 * SECOND
+}
+
+fn longest_gap(heard: &Sound) -> Duration {
+    let spans = heard.spans_of(AGENT_AFTER_HZ);
+    spans.windows(2).map(|two| two[1].begin - two[0].end).max().unwrap_or_default()
+}
+
+/// What holds for a transport whatever it carries, beside what is seen.
+struct Words {
+    flush: &'static str,
+    marks: &'static str,
+    paced_by: &'static str,
+    lost: &'static str,
+}
+
+const fn words(transport: &str, opus: bool) -> Words {
+    match (transport.as_bytes(), opus) {
+        (b"audiosocket", _) => Words {
+            flush: "nothing to flush",
+            marks: "what has left is heard",
+            paced_by: "offhook",
+            lost: "Asterisk does not read: frames that the socket refuses, never played late",
+        },
+        (b"rtp", _) => Words {
+            flush: "nothing to flush",
+            marks: "what has left is heard",
+            paced_by: "offhook",
+            lost: "packets that the network loses: of the caller, two in a row are concealed",
+        },
+        (_, false) => Words {
+            flush: "`FLUSH_MEDIA`",
+            marks: "what has left is heard, a frame or two later",
+            paced_by: "offhook, then Asterisk's clock",
+            lost: "Asterisk is behind: silence is left out; at XOFF what waits there",
+        },
+        (_, true) => Words {
+            flush: "not possible: a frame or two go on",
+            marks: "what has left is heard, a frame or two later",
+            paced_by: "offhook, then Asterisk's clock",
+            lost: "Asterisk is behind: silence is left out; at XOFF the path is replaced; a packet that cannot be read is concealed",
+        },
+    }
+}
+
+const HEAD: &str = "\
+# The audio paths, one by one
+
+Written by the test `calls::legs`, which places a call over each of them through a real Asterisk: a wideband phone, an agent, a
+tone each way, 6 kHz there and back, a key, an interruption, and the end of Asterisk's media channel in mid-call.
+[telephony.md](telephony.md#how-the-audio-travels) tells which one to choose, and what is done when one breaks.
+
+";
+
+const COLUMNS: &str = "\
+- *to and from Asterisk*: the format of Asterisk's media channel, and what is sent where that is another one. *in offhook*: what the
+  call's audio is made of, before it is converted for the provider.
+- *wideband*: 6 kHz of the caller come back to the caller.
+- *keys*: how often the agent was told of one key that was pressed. They come as events of ARI on every path.
+- *flush*: how what waits is thrown away when the caller interrupts, and whether nothing more of the agent is heard then.
+- *marks*: how offhook knows what of an answer was heard. Asterisk's own marks (`MARK_MEDIA`) are not used.
+- *paced by*: whose clock the agent's audio leaves by.
+- *lost when*: what is not heard in a fault other than the end of the path. *path ends*: what the end of the media channel costs.
+
+";
+
+fn page(version: &str, rows: impl Iterator<Item = (Seen, (&'static str, Wide))>) -> String {
+    let yes = |yes: bool| if yes { "yes" } else { "**no**" };
+    let mut page = format!("{HEAD}Seen with {version}.\n\n");
+    page += "| leg | caller | to and from Asterisk | in offhook | wideband | keys | flush | marks | paced by | lost when | path ends |\n";
+    page += "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
+    for (seen, (leg, codec)) in rows {
+        assert_eq!(seen.discarded, 0.0, "{leg}: frames were thrown away");
+        let opus = seen.carried == "opus";
+        let Words { flush, marks, paced_by, lost } = words(leg.split('/').next().unwrap_or_default(), opus);
+        let caller = if codec == Wide::Opus { "Opus" } else { "G.722" };
+        // Asterisk understands nothing else of us at 16 kHz.
+        let both = if leg == "rtp/slin16" {
+            "`slin16` from it, `g722` to it".to_owned()
+        } else {
+            format!("`{}`", seen.carried)
+        };
+        let wideband = if seen.wideband { "yes" } else { "no" };
+        let repaired = if seen.repaired { "another one within 2 s" } else { "**the call**" };
+        let marks = if seen.nothing_waits { marks } else { "**frames wait in Asterisk**" };
+        let paced = format!("{paced_by}{}", if seen.even { "" } else { " (**uneven**)" });
+        writeln!(
+            page,
+            "| `{leg}` | {caller} | {both} | `{}` | {wideband} | {} | {flush}; silent: {} | {marks} | {paced} | {lost} | {repaired} |",
+            seen.samples,
+            seen.keys,
+            yes(seen.silenced)
+        )
+        .expect("writing to a String");
+    }
+    page + "\n" + COLUMNS.trim_end() + "\n"
+}
