@@ -230,8 +230,13 @@ async function runsTheEngine(page) {
   await look(page, "system, examined");
   await page.getByRole("button", { name: "Load the configuration anew" }).click();
   await page.getByText("The configuration is in force.").waitFor();
+  // Somebody else's window is told by itself.
+  const beside = await page.context().newPage();
+  await beside.goto(PAGE + "/system");
   await page.getByRole("button", { name: "Take no new calls" }).click();
   await page.getByText("New calls are declined.").waitFor();
+  await beside.locator("#checks").getByText("new calls go back to the dialplan").waitFor();
+  await beside.close();
   const declined = await call("library");
   await declined.over();
   await page.getByRole("button", { name: "Take calls again" }).click();
