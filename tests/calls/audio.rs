@@ -1,4 +1,4 @@
-//! Interruptions and keys over every media leg. What else is seen of each of them is in `legs.rs`.
+//! What caller and agent hear of each other, over every media leg. What is seen of each of them for the page is in `legs.rs`.
 
 use crate::{
     AGENT_HZ, CALLER_HZ, SOON, legs, ms, pbx,
@@ -13,6 +13,28 @@ fn all_legs() -> impl Iterator<Item = &'static str> {
     let mut names: Vec<&str> = legs::LEGS.map(|(leg, _)| leg).into();
     names.dedup();
     names.into_iter()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_sides_hear_each_other_over_every_leg() {
+    for leg in all_legs() {
+        let script = "- tone: { hertz: 440, for: 1s }\n- echo: 20s";
+        let (asterisk, offhook) = pbx(script, &format!("    audio: {leg}\n")).await;
+        let says = silence(ms(2500)) + tone(CALLER_HZ, ms(1000)) + silence(ms(20_000));
+        let mut phone = Phone::call(asterisk.sip_port(), "7000", says).await;
+        phone.wait_to_hear(AGENT_HZ, ms(900), SOON).await;
+        phone.wait_to_hear(CALLER_HZ, ms(900), SOON).await;
+        phone.hang_up().await;
+        let heard = phone.heard();
+        let spans = heard.spans_of(AGENT_HZ);
+        assert_eq!(spans.len(), 1, "{leg}: the agent's second of tone without a hole: {spans:?}");
+        assert!(spans[0].length().abs_diff(ms(1000)) <= ms(60), "{leg}: {spans:?}");
+        let spans = heard.spans_of(CALLER_HZ);
+        assert_eq!(spans.len(), 1, "{leg}: the caller's own tone, through the agent and back: {spans:?}");
+        assert!(spans[0].length().abs_diff(ms(1000)) <= ms(100), "{leg}: {spans:?}");
+        assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up", "{leg}");
+        asterisk.wait_empty(SOON).await;
+    }
 }
 
 /// T4: measured at the telephone.
