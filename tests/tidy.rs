@@ -22,7 +22,7 @@ const LAYERS: &[&[&str]] = &[
     &["records"],
     &["remote"],
     &["stt", "llm", "speech"],
-    &["asterisk", "provider", "outbound", "mcp", "http"],
+    &["asterisk", "provider", "outbound", "mcp", "http", "vam"],
     &["store"],
     &["doctor"],
     &["engine"],
