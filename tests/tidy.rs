@@ -22,8 +22,8 @@ const LAYERS: &[&[&str]] = &[
     &["records"],
     &["remote"],
     &["stt", "llm", "speech"],
-    &["asterisk", "provider", "outbound", "mcp", "http", "vam"],
-    &["store"],
+    &["asterisk", "provider", "outbound", "mcp", "http"],
+    &["store", "vam"],
     &["doctor"],
     &["engine"],
 ];

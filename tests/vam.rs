@@ -1,0 +1,197 @@
+//! VAM/1.0 as others meet it: a client in Python, made from the .proto files, an action server over HTTP, and an engine that
+//! takes a telephone call between them.
+
+#[path = "support/python.rs"]
+mod python;
+
+use axum::{Json, Router, extract::State, http::StatusCode, response::IntoResponse as _, routing::post};
+use bytes::Bytes;
+use futures_util::SinkExt as _;
+use offhook::{
+    asterisk::audiosocket::{Codec, Frame},
+    config,
+    engine::{Engine, Source},
+    provider,
+    telemetry::{LogCapture, Metrics},
+};
+use serde_json::{Value, json};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tempfile::TempDir;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    time::{sleep, timeout},
+};
+use tokio_util::codec::Framed;
+use uuid::Uuid;
+
+const TOKEN: &str = "token-of-the-test-4711";
+const PROTO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/proto");
+/// For what takes a machine under load a moment.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// Shaped like an Aadhaar number, a PAN and a telephone number.
+const PRIVATE: [&str; 3] = ["234512346789", "ABCDE1234F", "9876543210"];
+
+/// What an action server was asked, beside its list.
+type Calls = Arc<Mutex<Vec<Value>>>;
+
+/// An action server with the registry's `enam_mandi_price` and a `lookup` of its own.
+async fn action_server() -> (String, Calls) {
+    async fn answer(State(calls): State<Calls>, Json(message): Json<Value>) -> axum::response::Response {
+        let text = json!({ "type": "string" });
+        let tools = json!([
+            {
+                "name": "enam_mandi_price",
+                "description": "Tells the price of a crop at a market.",
+                "inputSchema": {
+                    "type": "object",
+                    "properties": { "crop": text, "mandi": text, "state": text },
+                    "required": ["mandi", "crop"],
+                },
+            },
+            { "name": "lookup", "inputSchema": { "type": "object", "properties": { "note": text } } },
+        ]);
+        let result = match message["method"].as_str().unwrap_or_default() {
+            "initialize" => json!({
+                "protocolVersion": message["params"]["protocolVersion"],
+                "capabilities": { "tools": {} },
+                "serverInfo": { "name": "market", "version": "1" },
+            }),
+            "tools/list" => json!({ "tools": tools }),
+            "tools/call" => {
+                calls.lock().unwrap().push(message["params"].clone());
+                json!({ "content": [{ "type": "text", "text": "{\"modal_price_per_quintal\": 2310}" }] })
+            }
+            _ if message.get("id").is_none() => return StatusCode::ACCEPTED.into_response(),
+            _ => json!({}),
+        };
+        Json(json!({ "jsonrpc": "2.0", "id": message["id"], "result": result })).into_response()
+    }
+    let calls = Calls::default();
+    let router = Router::new().route("/mcp", post(answer)).with_state(Arc::clone(&calls));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let uri = format!("http://{}/mcp", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (uri, calls)
+}
+
+/// An engine that serves VAM; `more`: keys of the section `vam`.
+async fn engine(folder: &Path, more: &str) -> Engine {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let arguments = json!({ "crop": PRIVATE[0], "mandi": PRIVATE[1], "state": PRIVATE[2] });
+    let yaml = format!(
+        "http: {{ bind: \"127.0.0.1:0\" }}\nmedia: {{ audiosocket: {{ bind: \"127.0.0.1:0\" }} }}\n\
+         vam: {{ bind: \"127.0.0.1:0\", tokens: [{TOKEN}], allowed_hosts: [127.0.0.1]{more} }}\n\
+         providers: {{ asks: {{ scripted: {{ script: [{{ call: {{ tool: enam_mandi_price, arguments: {arguments} }} }}, silence] }} }} }}\n\
+         contexts: {{ farm: {{ prompt: A, provider: asks, tools: [enam_mandi_price], audiosocket_id: \"0ff40001\" }} }}\n"
+    );
+    let path = folder.join("offhook.yaml");
+    std::fs::write(&path, yaml).unwrap();
+    let config = config::load(&path, &|_| None, &provider::catalog()).unwrap_or_else(|problems| panic!("{problems}"));
+    Engine::start(Source::Memory, config, Metrics::new("test")).await.unwrap()
+}
+
+/// What a client of Python is answered, one after the other.
+async fn ask(engine: &Engine, certificate: Option<&Path>, requests: Value) -> Vec<Value> {
+    let address = match certificate {
+        None => engine.grpc_addr().unwrap().to_string(),
+        Some(_) => format!("localhost:{}", engine.grpc_addr().unwrap().port()),
+    };
+    let certificate = certificate.map(|file| file.display().to_string());
+    let told = tokio::task::spawn_blocking(move || {
+        let arguments: Vec<&str> = [address.as_str(), PROTO].into_iter().chain(certificate.as_deref()).collect();
+        python::check_lines("grpcio-tools", "check_vam.py", &arguments, &requests.to_string())
+    });
+    let output = told.await.unwrap();
+    assert!(output.status.success(), "{}", python::words_of(&output));
+    String::from_utf8_lossy(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn registers(uri: &str) -> Value {
+    json!({ "method": "RegisterActionServer", "token": TOKEN, "request": {
+        "server_id": "market", "display_name": "Prices", "endpoint_uri": uri, "version": "1.0", "data_residency": "IN_ONLY",
+        "tools": [{ "name": "enam_mandi_price", "is_registry_tool": true }, { "name": "lookup" }, { "name": "missing" }],
+    } })
+}
+
+/// V5, V6, V14, V16, V20: an action server registers over the wire, and a telephone call runs its tool, with the arguments as
+/// they are; nothing of them is in anything that the engine writes.
+#[tokio::test]
+async fn a_telephone_call_runs_a_tool_that_was_registered_by_grpc() {
+    let capture = LogCapture::new();
+    let _guard = capture.start();
+    let folder = TempDir::new().unwrap();
+    let (engine, (uri, calls)) = (engine(folder.path(), "").await, action_server().await);
+    let answers = ask(&engine, None, json!([registers(&uri)])).await;
+    assert_eq!(answers[0]["answer"]["registered_tools"], json!(["enam_mandi_price", "lookup"]), "{answers:?}");
+    assert_eq!(answers[0]["answer"]["rejected_tools"], json!(["missing"]));
+    engine.tools_there("farm", PATIENCE).await;
+
+    let mut id = *Uuid::new_v4().as_bytes();
+    id[..4].copy_from_slice(&[0x0f, 0xf4, 0x00, 0x01]);
+    let mut caller = Framed::new(TcpStream::connect(engine.audiosocket_addr()).await.unwrap(), Codec);
+    caller.send(Frame::Id(Uuid::from_bytes(id))).await.unwrap();
+    let asked = timeout(PATIENCE, async {
+        while calls.lock().unwrap().is_empty() {
+            let samples = Bytes::from(vec![0; 320]);
+            caller.send(Frame::Audio { rate: 8_000, samples }).await.unwrap();
+            sleep(Duration::from_millis(20)).await;
+        }
+        calls.lock().unwrap()[0].clone()
+    });
+    let asked = asked.await.expect("the call runs its tool");
+    assert_eq!(asked["name"], "enam_mandi_price");
+    assert_eq!(asked["arguments"], json!({ "crop": PRIVATE[0], "mandi": PRIVATE[1], "state": PRIVATE[2] }));
+    drop(caller);
+    let metrics = engine.metrics().text();
+    assert!(metrics.contains("offhook_vam_action_servers 1"), "{metrics}");
+    assert!(PRIVATE.iter().all(|number| !metrics.contains(number)));
+    engine.stop().await;
+    let kept = std::fs::read_to_string(folder.path().join("action-servers.json")).unwrap();
+    assert!(PRIVATE.iter().all(|number| !kept.contains(number)));
+    capture.assert_clean(&PRIVATE);
+}
+
+/// V14: what is registered is listed, and gone when it deregisters; a restart changes nothing of either.
+#[tokio::test(flavor = "multi_thread")]
+async fn registrations_are_listed_and_taken_away_over_the_wire() {
+    let folder = TempDir::new().unwrap();
+    let (first, (uri, _)) = (engine(folder.path(), "").await, action_server().await);
+    assert_eq!(ask(&first, None, json!([registers(&uri)])).await[0]["answer"]["success"], true);
+    first.stop().await;
+    let second = engine(folder.path(), "").await;
+    let list = |filter: &str| {
+        json!({ "method": "ListActionServers", "token": TOKEN, "request": { "tool_name_filter": filter } })
+    };
+    let gone = json!({ "method": "DeregisterActionServer", "token": TOKEN, "request": { "server_id": "market" } });
+    let answers = ask(&second, None, json!([list(""), list("lookup"), list("other"), gone, gone, list("")])).await;
+    let servers = |index: usize| answers[index]["answer"]["servers"].as_array().map_or(0, Vec::len);
+    assert_eq!([servers(0), servers(1), servers(2), servers(5)], [1, 1, 0, 0], "{answers:?}");
+    assert_eq!(answers[0]["answer"]["servers"][0]["endpoint_uri"], uri);
+    assert_eq!(answers[0]["answer"]["servers"][0]["tools"][0]["registry_key"], "enam_mandi_price");
+    assert_eq!(answers[3]["answer"]["success"], true);
+    assert_eq!(answers[4]["answer"]["message"], "no server of this id is registered");
+    second.stop().await;
+}
+
+/// Whoever has no token learns nothing, but whether the engine is up; a message that is too long is refused, and the next one
+/// is served.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_comes_in_without_a_token_or_with_too_long_a_message() {
+    let folder = TempDir::new().unwrap();
+    let engine = engine(folder.path(), ", limits: { message_bytes: 65536 }").await;
+    let with = |token: Value| json!({ "method": "ListActionServers", "token": token });
+    let long = json!({ "method": "RegisterActionServer", "token": TOKEN, "request": { "display_name": "x".repeat(70_000) } });
+    let health = json!({ "method": "Check", "request": { "service": "vani.v1.VaniActionService" } });
+    let wrong = TOKEN.replace("4711", "4712");
+    let requests = json!([with(Value::Null), with(wrong.into()), health, long, with(TOKEN.into())]);
+    let answers = ask(&engine, None, requests).await;
+    let codes: Vec<&str> = answers.iter().map(|answer| answer["code"].as_str().unwrap()).collect();
+    assert_eq!(codes, ["UNAUTHENTICATED", "UNAUTHENTICATED", "OK", "OUT_OF_RANGE", "OK"], "{answers:?}");
+    assert_eq!(answers[2]["answer"]["status"], 1, "it serves");
+    assert!(engine.metrics().text().contains("offhook_vam_unauthenticated_total 2"));
+    engine.stop().await;
+}
