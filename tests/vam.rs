@@ -195,3 +195,25 @@ async fn nobody_comes_in_without_a_token_or_with_too_long_a_message() {
     assert!(engine.metrics().text().contains("offhook_vam_unauthenticated_total 2"));
     engine.stop().await;
 }
+
+/// With a certificate, nothing is served in the clear, and who trusts its authority is served.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_with_a_certificate_speaks_tls_alone() {
+    let folder = TempDir::new().unwrap();
+    let (key, certificate) = (folder.path().join("gateway.key"), folder.path().join("gateway.pem"));
+    let made = std::process::Command::new("openssl")
+        .args(["req", "-x509", "-nodes", "-days", "1", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
+        .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
+        .arg(&key)
+        .arg("-out")
+        .arg(&certificate)
+        .output()
+        .expect("openssl, which `make setup` installs");
+    assert!(made.status.success(), "{}", python::words_of(&made));
+    let engine = engine(folder.path(), ", tls: { certificate: gateway.pem, key: gateway.key }").await;
+    let list = json!([{ "method": "ListActionServers", "token": TOKEN }]);
+    assert_eq!(ask(&engine, Some(&certificate), list.clone()).await[0]["code"], "OK");
+    assert_eq!(ask(&engine, None, list).await[0]["code"], "UNAVAILABLE");
+    engine.stop().await;
+}

@@ -148,7 +148,7 @@ impl Resolver<'_> {
                 self.problem(&path, "this name has neither a letter nor a digit", None);
                 continue;
             }
-            if self.has_vam && id.starts_with(ID_PREFIX) {
+            if id.starts_with(ID_PREFIX) {
                 let message = format!("names that begin with {ID_PREFIX} are those of registered action servers");
                 self.problem(&path, message, None);
             }

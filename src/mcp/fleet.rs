@@ -285,6 +285,7 @@ impl Fleet {
         if let Some(server) = server {
             self.changed.send_modify(|version| *version += 1);
             server.stop().await;
+            self.counters.forget_server(id);
         }
     }
 

@@ -24,6 +24,7 @@ mod restarting;
 struct Gateway {
     folder: Arc<TempDir>,
     more: String,
+    registry: Registry,
     fleet: Arc<Fleet>,
     servers: ActionServers,
 }
@@ -40,7 +41,7 @@ impl Gateway {
         let fleet = Arc::new(Fleet::new(Arc::new(McpCounters::new(&registry))).unwrap());
         let config = config(&folder, more);
         let servers = ActionServers::open(&config, Arc::clone(&fleet), VamCounters::new(&registry)).unwrap();
-        Self { folder, more: more.to_owned(), fleet, servers }
+        Self { folder, more: more.to_owned(), registry, fleet, servers }
     }
 
     /// The same after a restart.

@@ -100,3 +100,18 @@ async fn calls_are_kept_from_servers_that_are_not_where_they_may_go() {
     assert!(!gateway.servers.allows_calls_to("vam_one"), "it claims nothing");
     gateway.fleet.stop().await;
 }
+
+/// Servers come and go, and their names fill no metric.
+#[tokio::test]
+async fn a_deregistered_server_leaves_no_metric_behind() {
+    let address = endpoint(json!([tool("lookup")])).await;
+    let gateway = Gateway::new(LOCAL);
+    let of_server = |gateway: &Gateway| {
+        let text = prometheus::TextEncoder::new().encode_to_string(&gateway.registry.gather()).unwrap();
+        text.lines().filter(|line| line.contains("server=\"vam_one\"")).count()
+    };
+    assert!(gateway.register(manifest("one", at(address), Vec::new())).await.success);
+    assert!(of_server(&gateway) > 0);
+    gateway.servers.deregister("one").await.unwrap();
+    assert_eq!(of_server(&gateway), 0);
+}
