@@ -163,9 +163,7 @@ async fn registrations_are_listed_and_taken_away_over_the_wire() {
     assert_eq!(ask(&first, None, json!([registers(&uri)])).await[0]["answer"]["success"], true);
     first.stop().await;
     let second = engine(folder.path(), "").await;
-    let list = |filter: &str| {
-        json!({ "method": "ListActionServers", "token": TOKEN, "request": { "tool_name_filter": filter } })
-    };
+    let list = |filter: &str| json!({ "method": "ListActionServers", "token": TOKEN, "request": { "tool_name_filter": filter } });
     let gone = json!({ "method": "DeregisterActionServer", "token": TOKEN, "request": { "server_id": "market" } });
     let answers = ask(&second, None, json!([list(""), list("lookup"), list("other"), gone, gone, list("")])).await;
     let servers = |index: usize| answers[index]["answer"]["servers"].as_array().map_or(0, Vec::len);
@@ -184,7 +182,8 @@ async fn nobody_comes_in_without_a_token_or_with_too_long_a_message() {
     let folder = TempDir::new().unwrap();
     let engine = engine(folder.path(), ", limits: { message_bytes: 65536 }").await;
     let with = |token: Value| json!({ "method": "ListActionServers", "token": token });
-    let long = json!({ "method": "RegisterActionServer", "token": TOKEN, "request": { "display_name": "x".repeat(70_000) } });
+    let long =
+        json!({ "method": "RegisterActionServer", "token": TOKEN, "request": { "display_name": "x".repeat(70_000) } });
     let health = json!({ "method": "Check", "request": { "service": "vani.v1.VaniActionService" } });
     let wrong = TOKEN.replace("4711", "4712");
     let requests = json!([with(Value::Null), with(wrong.into()), health, long, with(TOKEN.into())]);

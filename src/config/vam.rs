@@ -1,12 +1,7 @@
 //! From the written section `vam` to what its server, and the action servers that register there, are held to.
 
 use super::{
-    McpTransport, defaults,
-    problem::Path,
-    raw_vam as raw,
-    resolve::Resolver,
-    tenant::TOKEN_BYTES_MIN,
-    values,
+    McpTransport, defaults, problem::Path, raw_vam as raw, resolve::Resolver, tenant::TOKEN_BYTES_MIN, values,
 };
 use secrecy::SecretString;
 use std::{
@@ -107,14 +102,14 @@ impl Resolver<'_> {
         let bind: SocketAddr = self.parsed(raw.bind, defaults::VAM_BIND, &at.key("bind"));
         let tls = raw.tls.map(|tls| self.vam_tls(tls, &at.key("tls")));
         if tls.is_none() && !bind.ip().is_loopback() && !self.mentions(&at.key("tls")) {
-            let message = "anybody on the way could read what callers say: without tls this has to be 127.0.0.1 or [::1]";
+            let message =
+                "anybody on the way could read what callers say: without tls this has to be 127.0.0.1 or [::1]";
             self.problem(&at.key("bind"), message, Some("add tls: { certificate: FILE, key: FILE }".into()));
         }
         let (limits, path) = (raw.limits.unwrap_or_default(), at.key("action_timeout"));
         let usual = values::duration(defaults::VAM_ACTION_TIMEOUT).unwrap_or_default();
-        let number = |written: Option<u64>, default: u64| {
-            usize::try_from(written.unwrap_or(default)).unwrap_or(usize::MAX)
-        };
+        let number =
+            |written: Option<u64>, default: u64| usize::try_from(written.unwrap_or(default)).unwrap_or(usize::MAX);
         VamConfig {
             bind,
             tokens: self.vam_tokens(raw.tokens.unwrap_or_default(), &at.key("tokens")),
@@ -196,9 +191,8 @@ impl Resolver<'_> {
                 }
             }
             let high_sensitivity = raw.high_sensitivity.unwrap_or(false);
-            let command = raw.command.map(|command| {
-                self.mcp_stdio(command, raw.cwd, raw.env.unwrap_or_default(), &place)
-            });
+            let command =
+                raw.command.map(|command| self.mcp_stdio(command, raw.cwd, raw.env.unwrap_or_default(), &place));
             servers.insert(id, VamActionServer { command, high_sensitivity });
         }
         servers

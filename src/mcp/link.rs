@@ -204,9 +204,7 @@ fn http(transport: &McpTransport) -> Result<StreamableHttpClientTransport<reqwes
         // A proxy would resolve the name itself, unchecked.
         client = client.no_proxy().dns_resolver(Arc::new(Held(*reach)));
     }
-    let client = client
-        .build()
-        .map_err(|error| format!("the HTTP client cannot be set up: {error}"))?;
+    let client = client.build().map_err(|error| format!("the HTTP client cannot be set up: {error}"))?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
         // The default of 16 would make the seventeenth call wait for the slowest of them.
         .max_concurrent_requests(CALLS_MAX);

@@ -51,7 +51,9 @@ impl Reach {
         match (found.iter().all(|address| is_local(*address)), found.iter().any(|address| is_local(*address))) {
             (true, _) => Ok(Self::Local),
             (false, false) => Ok(Self::Remote),
-            (false, true) => Err("its host has addresses of the local network and others; give it one name for each".into()),
+            (false, true) => {
+                Err("its host has addresses of the local network and others; give it one name for each".into())
+            }
         }
     }
 

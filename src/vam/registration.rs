@@ -175,9 +175,7 @@ impl Endpoint {
     pub fn transport(self, reach: Reach) -> McpTransport {
         match self {
             Self::Stdio(transport) => transport,
-            Self::Http(url) => {
-                McpTransport::Http { url: url.into(), reach, headers: BTreeMap::new(), bearer: None }
-            }
+            Self::Http(url) => McpTransport::Http { url: url.into(), reach, headers: BTreeMap::new(), bearer: None },
         }
     }
 }

@@ -190,7 +190,8 @@ impl ActionServers {
     /// Whether another has a tool of this name.
     fn taken(&self, exposed: &str, id: &str) -> bool {
         let here = self.lock().values().any(|other| {
-            other.id() != id && other.tools.iter().any(|tool| tool.exposed(&other.server_id).as_deref() == Some(exposed))
+            other.id() != id
+                && other.tools.iter().any(|tool| tool.exposed(&other.server_id).as_deref() == Some(exposed))
         });
         here || self.owner.get().and_then(|owner| owner(exposed)).is_some_and(|owner| owner != id)
     }
@@ -230,9 +231,8 @@ impl ActionServers {
 
     /// Those with a tool of this name, or all.
     pub(super) fn list(&self, tool: &str) -> Vec<ActionServerManifest> {
-        let has = |registration: &&Registration| {
-            tool.is_empty() || registration.tools.iter().any(|known| known.name == tool)
-        };
+        let has =
+            |registration: &&Registration| tool.is_empty() || registration.tools.iter().any(|known| known.name == tool);
         self.lock().values().filter(has).map(manifest_of).collect()
     }
 

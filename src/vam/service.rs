@@ -24,7 +24,9 @@ impl VaniActionService for ActionService {
         let registered = tokio::spawn(async move { servers.register(manifest).await }).await;
         match registered {
             Ok(Ok(answer)) => Ok(Response::new(answer)),
-            Ok(Err(Busy)) => Err(Status::resource_exhausted("other registrations are under way; try again in a minute")),
+            Ok(Err(Busy)) => {
+                Err(Status::resource_exhausted("other registrations are under way; try again in a minute"))
+            }
             Err(_) => Err(Status::internal("the registration failed; the gateway's log says why")),
         }
     }
@@ -37,10 +39,9 @@ impl VaniActionService for ActionService {
         let gone = tokio::spawn(async move { servers.deregister(&server_id).await }).await;
         let answer = match gone {
             Ok(Ok(true)) => DeregisterActionServerResponse { success: true, message: String::new() },
-            Ok(Ok(false)) => DeregisterActionServerResponse {
-                success: false,
-                message: "no server of this id is registered".into(),
-            },
+            Ok(Ok(false)) => {
+                DeregisterActionServerResponse { success: false, message: "no server of this id is registered".into() }
+            }
             Ok(Err(why)) => {
                 tracing::warn!(why, "a deregistration could not be kept");
                 return Err(Status::internal("the gateway could not keep the change"));

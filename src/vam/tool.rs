@@ -38,7 +38,10 @@ impl Tool for ActionTool {
             return self.inner.run(call, facts);
         }
         self.servers.counters().denied.inc();
-        tracing::warn!(server = self.server.as_str(), "an action was denied: vam.residency keeps callers' words from there");
+        tracing::warn!(
+            server = self.server.as_str(),
+            "an action was denied: vam.residency keeps callers' words from there"
+        );
         let message = "The action was denied: its server is not where this call's data may go.";
         Box::pin(std::future::ready(ToolOutcome::failed(ToolError::Refused, message)))
     }

@@ -115,7 +115,8 @@ async fn endpoints_that_the_operator_did_not_allow_are_refused() {
 async fn a_redirect_is_not_followed() {
     let real = endpoint(json!([tool("lookup")])).await;
     let target = at(real);
-    let sends_on = Router::new().route("/mcp", post(move || async move { axum::response::Redirect::temporary(&target) }));
+    let sends_on =
+        Router::new().route("/mcp", post(move || async move { axum::response::Redirect::temporary(&target) }));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move { axum::serve(listener, sends_on).await });
@@ -157,7 +158,10 @@ async fn one_name_belongs_to_one_server() {
     let price = || vec![declared("enam_mandi_price", true)];
     assert!(gateway.register(manifest("one", at(address), price())).await.success);
     let other = gateway.register(manifest("two", at(address), price())).await;
-    assert_eq!((other.success, other.message.as_str()), (false, "enam_mandi_price: another tool has this name already"));
+    assert_eq!(
+        (other.success, other.message.as_str()),
+        (false, "enam_mandi_price: another tool has this name already")
+    );
     let like = gateway.register(manifest("One", at(address), Vec::new())).await;
     assert!(!like.success && like.message.contains("too much like \"one\""), "{}", like.message);
     assert!(gateway.register(manifest("one", at(address), vec![declared("lookup", false)])).await.success);
