@@ -50,3 +50,7 @@ pub const VAM_ACTION_SERVERS: u64 = 32;
 pub const VAM_MESSAGE_BYTES: u64 = 4 << 20;
 /// Each costs a file descriptor that calls need too.
 pub const VAM_CONNECTIONS: u64 = 64;
+/// As many as calls.
+pub const VAM_SESSIONS: u64 = CALLS;
+/// Longer than `limits.call` of any context that says nothing.
+pub const VAM_SESSION_TTL: &str = "1h";

@@ -53,7 +53,7 @@ pub use schema::{schema, schema_text};
 pub use speech::{Greeter, Line, Speech};
 pub use tenant::Tenant;
 pub use values::UnknownAudio;
-pub use vam::{Residency, VamActionServer, VamConfig, VamLimits, VamTls};
+pub use vam::{Residency, VamActionServer, VamConfig, VamLimits, VamSessions, VamTls};
 
 use crate::{
     audio::{Format, RingTone},

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Vam {
-    /// Where action servers register themselves by gRPC.
+    /// Where action servers register and clients hold conversations, by gRPC.
     #[schemars(extend("default" = defaults::VAM_BIND, "title" = "IP:PORT"))]
     pub bind: Option<String>,
     /// Who may: bearer tokens, of at least 16 characters each. Write variables, not the tokens themselves.
@@ -31,6 +31,8 @@ pub(super) struct Vam {
     /// and those of your own network; `on_prem`: those of your own network alone.
     #[schemars(extend("default" = Residency::IndiaOnly.label(), "enum" = Residency::LABELS))]
     pub residency: Option<String>,
+    /// Conversations of VAM clients. Without this key, none are held.
+    pub sessions: Option<Sessions>,
     /// What an action may take; then the model is told `TIMEOUT`. `tools.NAME.timeout` and the context's `limits.tool` hold as
     /// well.
     #[schemars(extend("default" = defaults::VAM_ACTION_TIMEOUT))]
@@ -66,6 +68,27 @@ pub(super) struct ActionServer {
     /// say that whoever runs it is authorized by UIDAI or NSDL.
     #[schemars(extend("default" = false))]
     pub high_sensitivity: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sessions {
+    /// The context that answers a session without `metadata.context`. Without it, sessions have to name one.
+    #[schemars(length(min = 1))]
+    pub context: Option<String>,
+    /// Where this gateway and all services of its agents are, on your word: `any` promises nothing, so that only sessions
+    /// that ask for nothing (`DATA_RESIDENCY_ANY`) are taken.
+    #[schemars(extend("default" = Residency::Any.label(), "enum" = Residency::LABELS))]
+    pub hosted: Option<String>,
+    /// Sessions at once; `limits.calls` counts them as well.
+    #[schemars(range(min = 1, max = 10_000), extend("default" = defaults::VAM_SESSIONS))]
+    pub limit: Option<u64>,
+    /// How long one may last; then its client begins another.
+    #[schemars(extend("default" = defaults::VAM_SESSION_TTL))]
+    pub ttl: Option<DurationText>,
+    /// What clients are told as the address of the stream, if that is not the one they asked.
+    #[schemars(length(min = 1))]
+    pub stream_endpoint: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

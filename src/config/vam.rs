@@ -29,7 +29,21 @@ pub struct VamConfig {
     /// Of telephone calls.
     pub residency: Residency,
     pub action_timeout: Duration,
+    /// `None`: no conversations are held.
+    pub sessions: Option<VamSessions>,
     pub limits: VamLimits,
+}
+
+/// Conversations by VAM's stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VamSessions {
+    /// Answers where a session names none.
+    pub context: Option<String>,
+    /// Where the gateway and all that its agents use are.
+    pub hosted: Residency,
+    pub limit: usize,
+    pub ttl: Duration,
+    pub stream_endpoint: Option<String>,
 }
 
 /// Files in PEM.
@@ -119,11 +133,26 @@ impl Resolver<'_> {
             action_servers: self.vam_servers(raw.action_servers.unwrap_or_default(), &at.key("action_servers")),
             residency: raw.residency.as_deref().and_then(Residency::parse).unwrap_or(Residency::IndiaOnly),
             action_timeout: self.duration(raw.action_timeout, usual, Duration::from_millis(1), &path),
+            sessions: raw.sessions.map(|sessions| self.vam_sessions(sessions, &at.key("sessions"))),
             limits: VamLimits {
                 action_servers: number(limits.action_servers, defaults::VAM_ACTION_SERVERS),
                 message_bytes: number(limits.message_bytes, defaults::VAM_MESSAGE_BYTES),
                 connections: number(limits.connections, defaults::VAM_CONNECTIONS),
             },
+        }
+    }
+
+    fn vam_sessions(&mut self, raw: raw::Sessions, path: &Path) -> VamSessions {
+        if let Some(context) = &raw.context {
+            self.name(context, "contexts", "context", &path.key("context"));
+        }
+        let usual = values::duration(defaults::VAM_SESSION_TTL).unwrap_or_default();
+        VamSessions {
+            context: raw.context,
+            hosted: raw.hosted.as_deref().and_then(Residency::parse).unwrap_or(Residency::Any),
+            limit: usize::try_from(raw.limit.unwrap_or(defaults::VAM_SESSIONS)).unwrap_or(usize::MAX),
+            ttl: self.duration(raw.ttl, usual, Duration::from_secs(1), &path.key("ttl")),
+            stream_endpoint: raw.stream_endpoint,
         }
     }
 

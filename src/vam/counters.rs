@@ -17,6 +17,20 @@ const DENIED: Definition = Definition::new(
 const UNAUTHENTICATED: Definition =
     Definition::new("offhook_vam_unauthenticated_total", "Requests by gRPC without a token that is known.");
 
+const SESSIONS: Definition =
+    Definition::new("offhook_vam_sessions", "VAM sessions that are open, with a stream or without.");
+const STUCK: Definition = Definition::new(
+    "offhook_vam_streams_stuck_total",
+    "VAM streams that were cut off because their client did not read for five seconds.",
+);
+const AUDIO_DROPPED: Definition = Definition::new(
+    "offhook_vam_frames_dropped_total",
+    "Frames of 20 ms of VAM clients that were dropped: they came more than three seconds ahead of time, or the call did not take \
+     them.",
+);
+const RESULTS_DROPPED: Definition =
+    Definition::new("offhook_vam_results_dropped_total", "Results of actions that nobody waited for.");
+
 /// What became of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Registered {
@@ -46,6 +60,10 @@ pub struct VamCounters {
     pub(super) servers: IntGauge,
     pub(super) denied: IntCounter,
     pub(super) unauthenticated: IntCounter,
+    pub(super) sessions: IntGauge,
+    pub(super) stuck: IntCounter,
+    pub(super) audio_dropped: IntCounter,
+    pub(super) results_dropped: IntCounter,
 }
 
 impl VamCounters {
@@ -59,6 +77,10 @@ impl VamCounters {
             servers: SERVERS.register_int_gauge(registry),
             denied: DENIED.register_counter(registry),
             unauthenticated: UNAUTHENTICATED.register_counter(registry),
+            sessions: SESSIONS.register_int_gauge(registry),
+            stuck: STUCK.register_counter(registry),
+            audio_dropped: AUDIO_DROPPED.register_counter(registry),
+            results_dropped: RESULTS_DROPPED.register_counter(registry),
         }
     }
 

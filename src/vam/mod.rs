@@ -1,4 +1,4 @@
-//! VAM/1.0: actions over gRPC, for action servers that know nothing of Asterisk.
+//! VAM/1.0 over gRPC: conversations and actions, for clients and action servers that know nothing of Asterisk.
 //!
 //! ```text
 //! RegisterActionServer ─▶ manifest ─▶ mcp::Fleet::look ─▶ what of it can be used ─▶ file
@@ -10,6 +10,8 @@
 //! - `servers`: who has registered; `manifest`, what is checked of it; `registration`, what is kept of it, in the `file`
 //! - `residency`: where what callers say may go
 //! - `tool`: an action as a tool, behind the same gate as every other
+//! - `negotiation`: what a session gets of what it asks for; `sessions`, which there are; `stream`, the conversation of one,
+//!   told as `turns` has it
 //! - `serve`: the gRPC server and its limits
 //!
 //! Origin: <https://github.com/vani-voice/vani>.
@@ -17,17 +19,24 @@
 mod counters;
 mod file;
 mod manifest;
+mod negotiation;
 mod registration;
 mod residency;
 mod serve;
 mod servers;
 mod service;
+mod sessions;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod tool;
+mod turns;
 pub mod wire;
 
 pub use counters::VamCounters;
+pub use negotiation::Agreed;
 pub use serve::{Prepared, prepare};
 pub use servers::{ActionServers, Owner};
+pub use sessions::{Conversations, Ends, Sessions};
 pub use tool::ActionTool;
+pub use turns::Cue;

@@ -4,7 +4,12 @@ use super::{
     counters::VamCounters,
     servers::ActionServers,
     service::ActionService,
-    wire::{DESCRIPTORS, vani_action_service_server::VaniActionServiceServer},
+    sessions::{SessionService, Sessions},
+    stream::StreamService,
+    wire::{
+        DESCRIPTORS, vani_action_service_server::VaniActionServiceServer,
+        vani_session_service_server::VaniSessionServiceServer, vani_stream_service_server::VaniStreamServiceServer,
+    },
 };
 use crate::config::{VamConfig, VamTls};
 use futures_util::{Stream, stream};
@@ -71,6 +76,14 @@ pub fn prepare(config: &VamConfig) -> Result<Prepared, String> {
     Ok(Prepared { server })
 }
 
+impl Sessions {
+    /// `None`: no conversations are held.
+    pub fn open(config: &VamConfig, counters: VamCounters) -> Option<Self> {
+        let sessions = config.sessions.clone()?;
+        Some(Self::new(sessions, Door::new(config, counters.clone()), counters))
+    }
+}
+
 /// A server that has yet to listen.
 pub struct Prepared {
     server: Server,
@@ -85,6 +98,7 @@ impl Prepared {
         mut self,
         listener: TcpListener,
         servers: Arc<ActionServers>,
+        sessions: Option<Arc<Sessions>>,
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), String> {
         let (config, counters) = (servers.config().clone(), servers.counters().clone());
@@ -92,8 +106,18 @@ impl Prepared {
         let actions = VaniActionServiceServer::new(ActionService(servers))
             .max_decoding_message_size(config.limits.message_bytes)
             .max_encoding_message_size(config.limits.message_bytes);
+        let most = config.limits.message_bytes;
+        let begins = sessions
+            .clone()
+            .map(|sessions| VaniSessionServiceServer::new(SessionService(sessions)).max_decoding_message_size(most));
+        let streams = sessions
+            .map(|sessions| VaniStreamServiceServer::new(StreamService(sessions)).max_decoding_message_size(most));
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_serving::<VaniActionServiceServer<ActionService>>().await;
+        if begins.is_some() {
+            health.set_serving::<VaniSessionServiceServer<SessionService>>().await;
+            health.set_serving::<VaniStreamServiceServer<StreamService>>().await;
+        }
         let reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
@@ -103,7 +127,10 @@ impl Prepared {
             .server
             .add_service(health_service)
             .add_service(InterceptedService::new(reflection, door.clone()))
-            .add_service(InterceptedService::new(actions, door));
+            .add_service(InterceptedService::new(actions, door))
+            // Whoever begins a session says who they are in the message; the session's id lets a stream in.
+            .add_optional_service(begins)
+            .add_optional_service(streams);
         let incoming = guests(listener, config.limits.connections);
         router.serve_with_incoming_shutdown(incoming, shutdown).await.map_err(|error| error.to_string())
     }
@@ -111,20 +138,20 @@ impl Prepared {
 
 /// Lets in who has a token.
 #[derive(Clone)]
-struct Door {
+pub(super) struct Door {
     /// Hashes, so that all comparisons take the same time whatever the lengths.
     tokens: Arc<[[u8; 32]]>,
     counters: VamCounters,
 }
 
 impl Door {
-    fn new(config: &VamConfig, counters: VamCounters) -> Self {
+    pub fn new(config: &VamConfig, counters: VamCounters) -> Self {
         let hash = |token: &secrecy::SecretString| Sha256::digest(token.expose_secret()).into();
         Self { tokens: config.tokens.iter().map(hash).collect(), counters }
     }
 
     /// Looks at every token, so that time tells nothing about which is nearly right.
-    fn knows(&self, token: &str) -> bool {
+    pub fn knows(&self, token: &str) -> bool {
         let hash: [u8; 32] = Sha256::digest(token).into();
         self.tokens.iter().fold(Choice::from(0), |found, known| found | known.ct_eq(&hash)).into()
     }

@@ -19,7 +19,9 @@ fn what_is_not_written_is_as_the_specification_has_it() {
     let written = vam("");
     assert_eq!((written.action_timeout.as_millis(), written.residency), (5_000, Residency::IndiaOnly));
     assert!(written.bind.ip().is_loopback() && written.allowed_hosts.is_empty() && written.action_servers.is_empty());
-    assert!(loaded(SMALL).vam.is_none());
+    assert!(loaded(SMALL).vam.is_none() && written.sessions.is_none());
+    let sessions = vam("sessions: {}").sessions.unwrap();
+    assert_eq!((sessions.hosted, sessions.ttl.as_secs(), sessions.limit), (Residency::Any, 3_600, 200));
 }
 
 #[test]
@@ -39,6 +41,7 @@ fn mistakes_of_the_section_are_told_with_their_place() {
         "tokens: [a-token-of-the-tests], action_servers: { tax: { command: [] } }",
         "tokens: [a-token-of-the-tests], limits: { action_servers: 0, message_bytes: 1 }",
         "tokens: [a-token-of-the-tests], hosts: []",
+        "tokens: [a-token-of-the-tests], sessions: { context: desc, hosted: here, limit: 0, ttl: 0s }",
     ];
     insta::assert_snapshot!(told(&cases, about));
 }
