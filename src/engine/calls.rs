@@ -182,15 +182,17 @@ pub(super) async fn stream(shared: Arc<Shared>, agreed: Agreed) -> Option<Ends> 
         shared.metrics.call_declined(Declined::Full);
         return None;
     };
-    let wish = Wish { context: Some(agreed.context), ..Wish::default() };
+    let wish = Wish { context: Some(agreed.context.clone()), ..Wish::default() };
     let granted = grant(&generation, wish).ok()?;
     let mut facts = CallFacts::new(CallId::random(), &granted.context.name, &granted.provider_name);
-    facts.caller_number = agreed.caller;
+    facts.caller_number = agreed.caller.clone();
     let (format, began, said, place) = (agreed.format, Instant::now(), Redacted::default(), None);
     let start = Start { facts, transport: STREAMED, format, began, seat, transfers: false, written: None, said, place };
-    let (line, ends) = Line::streamed();
+    let (line, ends, cues) = Line::streamed();
+    let known = shared.vam.as_ref().map(|vam| vam.actions.know(start.facts.id, &agreed, cues));
     shared.calls.clone().spawn(async move {
         run(shared, generation, granted, start, || line).await;
+        drop(known);
     });
     Some(ends)
 }

@@ -19,10 +19,9 @@ use crate::{
         setup::{Plan, SetupError, Wish, set_up},
     },
     audio::{FRAME, Format},
-    call::{EndReason, LegCommand, LegEvent, Note, TransferFault},
+    call::{EndReason, LegCommand, LegEvent, TransferFault},
     config::{Destination, VoicemailConfig, Way},
     redact::Redacted,
-    vam::Ends,
 };
 use bytes::Bytes;
 use care::{Care, Cared};
@@ -143,21 +142,6 @@ impl Line {
         let announce = Some(LegEvent::Up);
         let control = Control::Written { frames, silence };
         Self { control, media: None, care: None, announce, ending: Ending::HangUp }
-    }
-
-    /// A VAM client; the other ends are theirs.
-    pub fn streamed() -> (Self, Ends) {
-        let (streamed, ends) = Streamed::new();
-        let announce = Some(LegEvent::Up);
-        let control = Control::Streamed(streamed);
-        (Self { control, media: None, care: None, announce, ending: Ending::HangUp }, ends)
-    }
-
-    /// What the call says of itself, for who is told such things.
-    pub fn note(&mut self, note: &Note) {
-        if let Control::Streamed(streamed) = &mut self.control {
-            streamed.note(note);
-        }
     }
 
     /// The next thing that happened; it may be dropped and asked again without losing one.

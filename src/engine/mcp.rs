@@ -161,7 +161,7 @@ impl Shared {
     /// The configured servers, and the action servers that have registered.
     pub(super) fn with_registered(&self, config: &McpConfig) -> McpConfig {
         let mut config = config.clone();
-        let registered = self.vam.iter().flat_map(|vam| vam.servers());
+        let registered = self.vam.iter().flat_map(|vam| vam.servers.servers());
         config.servers.extend(registered.map(|server| (server.id.clone(), server)));
         config
     }

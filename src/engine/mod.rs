@@ -68,7 +68,7 @@ use crate::{
     speech::{SpeechCounters, Studio},
     telemetry::Metrics,
     tool::Latencies,
-    vam::ActionServers,
+    vam::Actioning,
 };
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
@@ -140,7 +140,7 @@ pub(crate) struct Shared {
     records: Option<Records>,
     mcp: mcp::Servers,
     /// Action servers that have registered; `None`: nothing is served by gRPC.
-    vam: Option<Arc<ActionServers>>,
+    vam: Option<Actioning>,
     draining: watch::Sender<bool>,
     watchers: broadcast::Sender<CallNote>,
     calls: TaskTracker,
@@ -264,7 +264,7 @@ impl Engine {
             mailer,
             records,
             mcp: servers,
-            vam: gateway.as_ref().map(vam::Gateway::servers),
+            vam: gateway.as_ref().map(vam::Gateway::actioning),
             draining: watch::Sender::new(false),
             watchers: broadcast::Sender::new(WATCHED_NOTES_MAX),
             calls: TaskTracker::new(),

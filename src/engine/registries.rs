@@ -117,9 +117,8 @@ fn guests(config: &Config, workshop: &Workshop) -> (Vec<Guest>, Vec<LeftOut>) {
 fn as_action(guest: Guest, workshop: &Workshop) -> Guest {
     match &workshop.actions {
         Some(actions) if guest.server.starts_with(ID_PREFIX) => {
-            let Guest { server, name, tool } = guest;
-            let tool = Arc::new(ActionTool::new(tool, server.clone(), Arc::clone(actions)));
-            Guest { server, name, tool }
+            let (server, name) = (guest.server.clone(), guest.name.clone());
+            Guest { server, name, tool: Arc::new(ActionTool::new(guest, actions)) }
         }
         _ => guest,
     }

@@ -4,7 +4,7 @@ use super::{Shared, calls};
 use crate::{
     config::VamConfig,
     mcp::Fleet,
-    vam::{ActionServers, Agreed, Conversations, Ends, Prepared, Sessions, VamCounters, prepare},
+    vam::{ActionServers, Actioning, Actions, Agreed, Conversations, Ends, Prepared, Sessions, VamCounters, prepare},
 };
 use anyhow::Context as _;
 use futures_util::{FutureExt as _, future::BoxFuture};
@@ -19,7 +19,7 @@ use tracing::{info, warn};
 
 /// A gRPC server that is bound and has yet to be started.
 pub(super) struct Gateway {
-    servers: Arc<ActionServers>,
+    actioning: Actioning,
     sessions: Option<Arc<Sessions>>,
     prepared: Prepared,
     listener: TcpListener,
@@ -36,21 +36,24 @@ impl Gateway {
         let counters = VamCounters::new(registry);
         let Some(config) = config else { return Ok(None) };
         let prepared = prepare(config).map_err(anyhow::Error::msg)?;
-        let sessions = Sessions::open(config, counters.clone()).map(Arc::new);
+        let actions = Arc::new(Actions::new(counters.clone()));
+        let sessions = Sessions::open(config, counters.clone(), Arc::clone(&actions)).map(Arc::new);
         let servers = ActionServers::open(config, Arc::clone(fleet), counters);
         let servers = servers.map_err(|why| anyhow::Error::msg(format!("vam.registrations: {why}")))?;
         let listener = TcpListener::bind(config.bind).await.with_context(|| format!("vam.bind {}", config.bind))?;
         let address = listener.local_addr()?;
-        Ok(Some(Self { servers: Arc::new(servers), sessions, prepared, listener, address }))
+        let actioning = Actioning { servers: Arc::new(servers), actions };
+        Ok(Some(Self { actioning, sessions, prepared, listener, address }))
     }
 
-    pub fn servers(&self) -> Arc<ActionServers> {
-        Arc::clone(&self.servers)
+    pub fn actioning(&self) -> Actioning {
+        self.actioning.clone()
     }
 
     /// Begins to serve, until the engine stops.
     pub fn start(self, shared: &Arc<Shared>, services: &mut JoinSet<()>, stop: CancellationToken) -> SocketAddr {
-        let Self { servers, sessions, prepared, listener, address } = self;
+        let Self { actioning, sessions, prepared, listener, address } = self;
+        let servers = actioning.servers;
         let engine = Arc::downgrade(shared);
         servers.attach(Arc::new(move |exposed| {
             let generation = engine.upgrade()?.generation.load_full();

@@ -18,7 +18,7 @@ use crate::{
         Fetch, FetchError, FetchRequest, FetchResponse, Memory, ToolError,
         declarative::{CallView, Definition, Level, Listener, Note, RunInput, Services, Surroundings},
     },
-    vam::ActionServers,
+    vam::Actioning,
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
 use jiff::Timestamp;
@@ -54,7 +54,7 @@ pub(super) struct Workshop {
     /// What MCP servers offer at this moment.
     pub mcp: Vec<Offer>,
     /// Those of them that have registered.
-    pub actions: Option<Arc<ActionServers>>,
+    pub actions: Option<Actioning>,
     /// Who has which exposed name in the generation before; it keeps it.
     pub incumbents: BTreeMap<String, (String, String)>,
 }

@@ -28,8 +28,15 @@ const AUDIO_DROPPED: Definition = Definition::new(
     "Frames of 20 ms of VAM clients that were dropped: they came more than three seconds ahead of time, or the call did not take \
      them.",
 );
-const RESULTS_DROPPED: Definition =
-    Definition::new("offhook_vam_results_dropped_total", "Results of actions that nobody waited for.");
+const RESULTS_DROPPED: Definition = Definition::new(
+    "offhook_vam_results_dropped_total",
+    "Results of actions that nobody waited for, or that could not be read.",
+);
+
+const TIMED_OUT: Definition = Definition::new(
+    "offhook_vam_actions_timed_out_total",
+    "Actions that a VAM client was to run and did not answer in time.",
+);
 
 /// What became of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +71,7 @@ pub struct VamCounters {
     pub(super) stuck: IntCounter,
     pub(super) audio_dropped: IntCounter,
     pub(super) results_dropped: IntCounter,
+    pub(super) timed_out: IntCounter,
 }
 
 impl VamCounters {
@@ -81,6 +89,7 @@ impl VamCounters {
             stuck: STUCK.register_counter(registry),
             audio_dropped: AUDIO_DROPPED.register_counter(registry),
             results_dropped: RESULTS_DROPPED.register_counter(registry),
+            timed_out: TIMED_OUT.register_counter(registry),
         }
     }
 

@@ -8,6 +8,7 @@
 //!
 //! - `wire`: the messages, made from `proto/vani/v1`
 //! - `servers`: who has registered; `manifest`, what is checked of it; `registration`, what is kept of it, in the `file`
+//! - `actions`: what a client runs itself, from its envelope to its answer
 //! - `residency`: where what callers say may go
 //! - `tool`: an action as a tool, behind the same gate as every other
 //! - `negotiation`: what a session gets of what it asks for; `sessions`, which there are; `stream`, the conversation of one,
@@ -16,6 +17,7 @@
 //!
 //! Origin: <https://github.com/vani-voice/vani>.
 
+mod actions;
 mod counters;
 mod file;
 mod manifest;
@@ -33,10 +35,11 @@ mod tool;
 mod turns;
 pub mod wire;
 
+pub use actions::{Actions, Known};
 pub use counters::VamCounters;
 pub use negotiation::Agreed;
 pub use serve::{Prepared, prepare};
 pub use servers::{ActionServers, Owner};
 pub use sessions::{Conversations, Ends, Sessions};
-pub use tool::ActionTool;
+pub use tool::{ActionTool, Actioning};
 pub use turns::Cue;

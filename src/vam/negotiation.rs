@@ -36,6 +36,10 @@ pub struct Agreed {
     pub context: String,
     pub format: Format,
     pub caller: Redacted<Option<String>>,
+    /// Where what is said may go.
+    pub residency: Residency,
+    /// The client runs actions itself.
+    pub executes: bool,
     pub(super) codec: AudioCodec,
 }
 
@@ -65,9 +69,8 @@ pub(super) fn negotiate(
         return Err(refused(SessionStatus::AuthFailed, "auth_token: is not known"));
     }
     check(&request).map_err(|why| refused(SessionStatus::Rejected, why))?;
-    if let Err(why) = may_be_here(request.data_residency, around.sessions.hosted) {
-        return Err(refused(SessionStatus::DataResidencyViolation, why));
-    }
+    let residency = may_be_here(request.data_residency, around.sessions.hosted);
+    let residency = residency.map_err(|why| refused(SessionStatus::DataResidencyViolation, why))?;
     let Some(context) = context(&request, around) else {
         return Err(refused(SessionStatus::Rejected, "metadata.context: names no agent of this gateway"));
     };
@@ -88,6 +91,8 @@ pub(super) fn negotiate(
         context,
         format,
         caller: caller.filter(|caller| !caller.is_empty()).into(),
+        residency,
+        executes: capabilities.action_execution,
         codec,
     };
     let answer = SessionInitResponse {
@@ -121,7 +126,7 @@ fn check(request: &SessionInitRequest) -> Result<(), &'static str> {
 }
 
 /// Whether what is said may come here: without a word it stays in India.
-fn may_be_here(asked: i32, hosted: Residency) -> Result<(), &'static str> {
+fn may_be_here(asked: i32, hosted: Residency) -> Result<Residency, &'static str> {
     let rule = match DataResidency::try_from(asked) {
         Ok(DataResidency::Any) => Residency::Any,
         Ok(DataResidency::OnPrem) => Residency::OnPrem,
@@ -134,7 +139,7 @@ fn may_be_here(asked: i32, hosted: Residency) -> Result<(), &'static str> {
         Residency::OnPrem => residency::Claim::OnPrem,
     };
     if residency::allows(rule, claim, hosted == Residency::OnPrem) {
-        return Ok(());
+        return Ok(rule);
     }
     Err("data_residency: this gateway does not promise to keep what is said there")
 }
@@ -174,12 +179,12 @@ fn capabilities(asked: SessionCapabilities, degraded: &mut Vec<String>) -> Sessi
         ("code_switch_detection", asked.code_switch_detection),
         ("dialect_routing", asked.dialect_routing),
         ("speaker_diarization", asked.speaker_diarization),
-        ("action_execution", asked.action_execution),
         ("transliteration_output", asked.transliteration_output),
         ("noise_suppression", asked.noise_suppression),
     ];
     degraded.extend(lacking.into_iter().filter(|(_, asked)| *asked).map(|(name, _)| name.to_owned()));
     SessionCapabilities {
+        action_execution: asked.action_execution,
         continuous_vad: asked.continuous_vad,
         streaming_tts: asked.streaming_tts,
         ..SessionCapabilities::default()
@@ -257,9 +262,9 @@ mod tests {
         };
         let (_, answer) = ask(|request| request.requested_capabilities = Some(all)).unwrap();
         assert_eq!(answer.status(), SessionStatus::Degraded);
-        assert_eq!(answer.degraded_capabilities.len(), 6);
+        assert_eq!(answer.degraded_capabilities.len(), 5);
         let got = answer.negotiated_capabilities.unwrap();
-        assert!(got.continuous_vad && got.streaming_tts && !got.action_execution && !got.noise_suppression);
+        assert!(got.continuous_vad && got.streaming_tts && got.action_execution && !got.noise_suppression);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The gRPC server: who may come in, and what they may hold on to.
 
 use super::{
+    actions::Actions,
     counters::VamCounters,
     servers::ActionServers,
     service::ActionService,
@@ -78,9 +79,9 @@ pub fn prepare(config: &VamConfig) -> Result<Prepared, String> {
 
 impl Sessions {
     /// `None`: no conversations are held.
-    pub fn open(config: &VamConfig, counters: VamCounters) -> Option<Self> {
+    pub fn open(config: &VamConfig, counters: VamCounters, actions: Arc<Actions>) -> Option<Self> {
         let sessions = config.sessions.clone()?;
-        Some(Self::new(sessions, Door::new(config, counters.clone()), counters))
+        Some(Self::new(sessions, Door::new(config, counters.clone()), counters, actions))
     }
 }
 

@@ -13,7 +13,7 @@ use super::{
     wire::{ActionServerManifest, ActionServerRegistrationResponse, ToolDeclaration},
 };
 use crate::{
-    config::{McpServer, Reach, VamConfig},
+    config::{McpServer, Reach, Residency, VamConfig},
     mcp::Fleet,
 };
 use jiff::Timestamp;
@@ -82,12 +82,12 @@ impl ActionServers {
         self.lock().values().filter_map(|registration| registration.server(&self.config).ok().flatten()).collect()
     }
 
-    /// Whether what is said in a telephone call may go to this server, named as an MCP server.
-    pub fn allows_calls_to(&self, id: &str) -> bool {
+    /// Whether what is said under this rule (`None`: that of telephone calls) may go to this server, named as an MCP server.
+    pub(super) fn allows(&self, id: &str, rule: Option<Residency>) -> bool {
         let registered = self.lock();
         let found = registered.values().find(|registration| registration.id() == id);
         // One that is gone is asked nothing: its tool says so itself.
-        found.is_none_or(|found| residency::allows(self.config.residency, found.claim(), found.local))
+        found.is_none_or(|found| residency::allows(rule.unwrap_or(self.config.residency), found.claim(), found.local))
     }
 
     pub(super) fn counters(&self) -> &VamCounters {

@@ -1,6 +1,7 @@
 //! The sessions that clients have begun: from `InitSession` to the stream, and to their end.
 
 use super::{
+    actions::Actions,
     negotiation::{Agreed, Surroundings, negotiate},
     serve::Door,
     turns::Cue,
@@ -49,6 +50,7 @@ pub struct Sessions {
     config: VamSessions,
     door: Door,
     pub(super) counters: VamCounters,
+    pub(super) actions: Arc<Actions>,
     host: OnceLock<Arc<dyn Conversations>>,
     all: Mutex<HashMap<String, Session>>,
 }
@@ -72,8 +74,8 @@ pub(super) struct Opened {
 }
 
 impl Sessions {
-    pub(super) fn new(config: VamSessions, door: Door, counters: VamCounters) -> Self {
-        Self { config, door, counters, host: OnceLock::new(), all: Mutex::default() }
+    pub(super) fn new(config: VamSessions, door: Door, counters: VamCounters, actions: Arc<Actions>) -> Self {
+        Self { config, door, counters, actions, host: OnceLock::new(), all: Mutex::default() }
     }
 
     /// Calls can begin from now on.

@@ -7,13 +7,14 @@ use super::{
     sessions::{Ends, Opened, Sessions},
     turns::{FRAME_MS, Turns},
     wire::{
-        AudioChunk, ClientStreamMessage, GatewayStreamMessage, StreamError, StreamErrorCode, VadSignal,
-        client_stream_message, gateway_stream_message::Payload, now as stamp,
+        ActionResultEnvelope, AudioChunk, ClientStreamMessage, GatewayStreamMessage, StreamError, StreamErrorCode,
+        VadSignal, client_stream_message, gateway_stream_message::Payload, now as stamp,
         vani_stream_service_server::VaniStreamService,
     },
 };
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, stream};
+use prost::Message as _;
 use std::{pin::Pin, sync::Arc, time::Duration};
 use tokio::{
     sync::mpsc,

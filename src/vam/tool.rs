@@ -1,25 +1,39 @@
 //! An action as a tool like every other: behind the one policy gate, within the same budgets, on the same audit lines.
 
-use super::servers::ActionServers;
+use super::{actions::Actions, servers::ActionServers};
 use crate::{
     facts::CallFacts,
+    mcp::Guest,
     tool::{Approved, Executor, Tool, ToolError, ToolOutcome, ToolSpec, india::PRIVATE_ARGUMENTS},
 };
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// A tool of an action server. It runs by MCP, unless what callers say must not go there.
+/// What actions run with.
+#[derive(Clone)]
+pub struct Actioning {
+    pub servers: Arc<ActionServers>,
+    pub actions: Arc<Actions>,
+}
+
+/// A tool of an action server. A client that runs actions itself is asked to; for every other call it runs by MCP. What must
+/// not go to the server goes nowhere.
 pub struct ActionTool {
     inner: Arc<dyn Tool>,
+    /// As its server calls it.
+    name: Arc<str>,
     /// Among the MCP servers.
     server: String,
     servers: Arc<ActionServers>,
+    actions: Arc<Actions>,
 }
 
 impl ActionTool {
-    pub fn new(inner: Arc<dyn Tool>, server: String, servers: Arc<ActionServers>) -> Self {
-        Self { inner, server, servers }
+    pub fn new(guest: Guest, gateway: &Actioning) -> Self {
+        let Guest { server, name, tool } = guest;
+        let Actioning { servers, actions } = gateway.clone();
+        Self { inner: tool, name: name.into(), server, servers, actions }
     }
 }
 
@@ -34,8 +48,12 @@ impl Tool for ActionTool {
     }
 
     fn run(&self, call: Approved, facts: &CallFacts) -> BoxFuture<'static, ToolOutcome> {
-        if self.servers.allows_calls_to(&self.server) {
-            return self.inner.run(call, facts);
+        let client = self.actions.client(facts.id);
+        if self.servers.allows(&self.server, client.as_ref().map(|client| client.residency)) {
+            return match client.filter(|client| client.executes) {
+                Some(client) => Box::pin(Arc::clone(&self.actions).ask(client, Arc::clone(&self.name), call)),
+                None => self.inner.run(call, facts),
+            };
         }
         self.servers.counters().denied.inc();
         tracing::warn!(

@@ -8,11 +8,12 @@
 //! ```
 
 use super::wire::{
-    AudioCodec, SynthesisChunk, TranscriptEvent, TranscriptType, TurnEvent, TurnSignal,
-    gateway_stream_message::Payload, now as stamp,
+    ActionRequestEnvelope, AudioCodec, StreamError, StreamErrorCode, SynthesisChunk, TranscriptEvent, TranscriptType,
+    TurnEvent, TurnSignal, gateway_stream_message::Payload, now as stamp,
 };
 use crate::{audio::Format, redact::Redacted};
 use bytes::Bytes;
+use prost::Message as _;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
@@ -41,6 +42,10 @@ pub enum Cue {
     Failing,
     /// What left in one slot, in the call's format.
     Frame(Bytes),
+    /// The client is to run this.
+    Action(Box<ActionRequestEnvelope>),
+    /// It did not answer in time.
+    ActionTimedOut,
     Said {
         by_caller: bool,
         text: Redacted<String>,
@@ -114,6 +119,21 @@ impl Turns {
             Cue::AgentFinished => self.finished = true,
             Cue::Failing => self.go(TurnEvent::Error, now, out),
             Cue::Frame(frame) => self.frame(frame, now, out),
+            Cue::Action(mut envelope) => {
+                // An action happens inside THINKING, also one that no words of the caller led to.
+                self.think(now, out);
+                envelope.turn_id.clone_from(&self.turn_id);
+                out.push(Payload::ActionRequestPayload(envelope.encode_to_vec().into()));
+            }
+            // The code that the specification prescribes, although there is one for timeouts (V10, V answer 11).
+            Cue::ActionTimedOut => out.push(Payload::StreamError(StreamError {
+                session_id: self.session_id.clone(),
+                code: StreamErrorCode::LlmBackendError.into(),
+                message: "an action timed out".into(),
+                is_fatal: false,
+                stage: "action".into(),
+                timestamp: Some(stamp()),
+            })),
             Cue::Said { by_caller, text } => out.push(self.transcript(by_caller, text.reveal(), now)),
         }
     }

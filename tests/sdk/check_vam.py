@@ -11,6 +11,7 @@ import importlib.resources
 import json
 import math
 import pathlib
+import queue
 import struct
 import sys
 import tempfile
@@ -44,12 +45,14 @@ def generated(folder):
         return [importlib.import_module(name) for name in names]
 
 
-def converse(asked, session, stream, stubs):
+def converse(asked, action, session, stream, stubs):
     """Holds a conversation: {"session": {…}, "tone": SECONDS, "silence": SECONDS, "interrupts": true, "chunks": [{…}], "end": true}.
 
     Sends its `chunks` first, as they are, then a tone, then silence, at the pace of speech; with `interrupts` marks what it
     sends as voiced once the gateway has spoken for 300 ms. Ends by EndSession with `end`, else by closing its side. Tells what
-    came, each run of audio as one entry with its length.
+    came, each run of audio as one entry with its length. Each action is answered by the next of `answers`, a list of
+    results as in the .proto files; each list is sent as it is, with what it does not say taken from the request, and "garbage"
+    is what cannot be decoded.
     """
     sessions, streams = stubs
     begun = sessions.InitSession(json_format.ParseDict(asked["session"], session.SessionInitRequest()), timeout=DEADLINE)
@@ -58,6 +61,7 @@ def converse(asked, session, stream, stubs):
     rate = begun.negotiated_audio_profile.sample_rate or 8000
     codec = begun.negotiated_audio_profile.codec
     state = {"spoken": 0.0, "voiced": None, "over": False}
+    results, answers = queue.SimpleQueue(), iter(asked.get("answers", []))
     loud = struct.pack(f"<{rate // 50}h", *(int(12000 * math.sin(n * 440 * 2 * math.pi / rate)) for n in range(rate // 50)))
 
     def message(number, audio, voiced=False):
@@ -76,6 +80,8 @@ def converse(asked, session, stream, stubs):
             interrupts = asked.get("interrupts") and state["spoken"] and time.monotonic() - state["spoken"] > 0.3
             if interrupts and not state["voiced"]:
                 state["voiced"] = time.monotonic()
+            while not results.empty():
+                yield stream.ClientStreamMessage(action_result_payload=results.get())
             audio = loud if number < tones or interrupts else bytes(len(loud))
             yield message(number, audio, bool(interrupts))
             time.sleep(max(0, began + (number + 1) * 0.02 - time.monotonic()))
@@ -103,6 +109,15 @@ def converse(asked, session, stream, stubs):
             elif kind == "stream_error":
                 error = json_format.MessageToDict(came.stream_error, preserving_proto_field_name=True)
                 told["events"].append({"event": error["code"].removeprefix("STREAM_ERROR_CODE_"), **error})
+            elif kind == "action_request_payload":
+                request = action.ActionRequestEnvelope.FromString(came.action_request_payload)
+                told["events"].append({"event": "ACTION", **json_format.MessageToDict(request, preserving_proto_field_name=True)})
+                for result in next(answers, []):
+                    if result == "garbage":
+                        results.put(b"\xff\xff\xff")
+                        continue
+                    fields = {"session_id": request.session_id, "call_id": request.call_id, **result}
+                    results.put(json_format.ParseDict(fields, action.ActionResultEnvelope()).SerializeToString())
             else:
                 told["events"].append({"event": kind, **json_format.MessageToDict(getattr(came, kind), preserving_proto_field_name=True)})
         told["code"] = "OK"
@@ -130,7 +145,7 @@ def main():
     talk = session_grpc.VaniSessionServiceStub(channel), stream_grpc.VaniStreamServiceStub(channel)
     for asked in json.load(sys.stdin):
         if asked["method"] == "Converse":
-            print(json.dumps(converse(asked, session, stream, talk)), flush=True)
+            print(json.dumps(converse(asked, action, session, stream, talk)), flush=True)
             continue
         stub, kind = requests[asked["method"]]
         request = json_format.ParseDict(asked.get("request", {}), kind())

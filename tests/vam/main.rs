@@ -4,6 +4,7 @@
 #[path = "../support/python.rs"]
 mod python;
 
+mod acting;
 mod registering;
 mod talking;
 

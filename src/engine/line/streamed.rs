@@ -1,9 +1,9 @@
 //! The caller's side of a VAM client's call: frames and cues, without waiting.
 
-use super::Happening;
+use super::{Control, Happening, Line};
 use crate::{
-    asterisk::media::MediaEvent,
-    call::{Note, Speaker},
+    asterisk::{leg::Ending, media::MediaEvent},
+    call::{LegEvent, Note, Speaker},
     vam::{Cue, Ends},
 };
 use bytes::Bytes;
@@ -24,9 +24,10 @@ pub(super) struct Streamed {
 }
 
 impl Streamed {
-    pub fn new() -> (Self, Ends) {
+    pub fn new() -> (Self, Ends, mpsc::Sender<Cue>) {
         let ((to_call, heard), (cues, from_call)) = (mpsc::channel(HEARD_MAX), mpsc::channel(CUES_MAX));
-        (Self { heard, cues, ended: false }, Ends { heard: to_call, cues: from_call })
+        let streamed = Self { heard, cues: cues.clone(), ended: false };
+        (streamed, Ends { heard: to_call, cues: from_call }, cues)
     }
 
     pub async fn event(&mut self) -> Happening {
@@ -61,5 +62,22 @@ impl Streamed {
         };
         // A client that reads nothing for so long is cut off.
         let _ = self.cues.try_send(cue);
+    }
+}
+
+impl Line {
+    /// A VAM client; the other ends are theirs, and what else is told of the call goes by the sender.
+    pub fn streamed() -> (Self, Ends, mpsc::Sender<Cue>) {
+        let (streamed, ends, cues) = Streamed::new();
+        let announce = Some(LegEvent::Up);
+        let control = Control::Streamed(streamed);
+        (Self { control, media: None, care: None, announce, ending: Ending::HangUp }, ends, cues)
+    }
+
+    /// What the call says of itself, for who is told such things.
+    pub fn note(&mut self, note: &Note) {
+        if let Control::Streamed(streamed) = &mut self.control {
+            streamed.note(note);
+        }
     }
 }
