@@ -36,13 +36,13 @@ impl Gateway {
         let counters = VamCounters::new(registry);
         let Some(config) = config else { return Ok(None) };
         let prepared = prepare(config).map_err(anyhow::Error::msg)?;
-        let actions = Arc::new(Actions::new(counters.clone()));
-        let sessions = Sessions::open(config, counters.clone(), Arc::clone(&actions)).map(Arc::new);
+        let (actions, session_counters) = (Arc::new(Actions::new(counters.clone())), counters.clone());
         let servers = ActionServers::open(config, Arc::clone(fleet), counters);
         let servers = servers.map_err(|why| anyhow::Error::msg(format!("vam.registrations: {why}")))?;
         let listener = TcpListener::bind(config.bind).await.with_context(|| format!("vam.bind {}", config.bind))?;
         let address = listener.local_addr()?;
         let actioning = Actioning { servers: Arc::new(servers), actions };
+        let sessions = Sessions::open(config, session_counters, actioning.clone()).map(Arc::new);
         Ok(Some(Self { actioning, sessions, prepared, listener, address }))
     }
 

@@ -1,6 +1,6 @@
 //! Actions under way: which calls have a client that runs them, and who waits for which answer (V4, V22, V23).
 //!
-//! Limits: [`PENDING_MAX`] actions at once; an answer that nobody waits for is dropped and counted, wherever it comes from.
+//! Limits: `PENDING_MAX` actions at once; an answer that nobody waits for is dropped and counted, wherever it comes from.
 
 use super::{
     counters::VamCounters,
@@ -48,7 +48,7 @@ pub struct Actions {
 /// Whose call it is.
 #[derive(Clone)]
 pub(super) struct Client {
-    session_id: String,
+    pub session_id: String,
     /// What it asked for.
     pub residency: Residency,
     /// It runs actions itself.
@@ -152,6 +152,13 @@ impl Actions {
         if !taken {
             self.counters.results_dropped.inc();
         }
+    }
+}
+
+#[cfg(test)]
+impl Actions {
+    pub fn dropped(&self) -> u64 {
+        self.counters.results_dropped.get()
     }
 }
 

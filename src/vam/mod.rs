@@ -7,7 +7,8 @@
 //! ```
 //!
 //! - `wire`: the messages, made from `proto/vani/v1`
-//! - `servers`: who has registered; `manifest`, what is checked of it; `registration`, what is kept of it, in the `file`
+//! - `servers`: who has registered; `manifest`, what is checked of it; `registration`, what is kept of it, in the `file`;
+//!   `visits`, those that a session brings
 //! - `actions`: what a client runs itself, from its envelope to its answer
 //! - `residency`: where what callers say may go
 //! - `tool`: an action as a tool, behind the same gate as every other
@@ -33,6 +34,7 @@ mod stream;
 mod tests;
 mod tool;
 mod turns;
+mod visits;
 pub mod wire;
 
 pub use actions::{Actions, Known};

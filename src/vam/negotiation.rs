@@ -26,8 +26,10 @@ const CALLER_CHARS_MAX: usize = 64;
 const CONTEXT: &str = "context";
 /// A list of addresses, as JSON.
 const ACTION_SERVERS: &str = "action_servers";
-/// Addresses of action servers that an answer names.
-const NAMED_MAX: usize = 16;
+/// Action servers that one session may bring: each is asked while its client waits.
+const URIS_MAX: usize = 8;
+/// Of those beyond, an answer names so many.
+const NAMED_MAX: usize = 8;
 
 /// What a session is held to.
 #[derive(Debug, Clone)]
@@ -41,6 +43,25 @@ pub struct Agreed {
     /// The client runs actions itself.
     pub executes: bool,
     pub(super) codec: AudioCodec,
+    /// Action servers that it brings.
+    pub(super) uris: Vec<String>,
+}
+
+#[cfg(test)]
+impl Agreed {
+    /// A client that runs actions itself.
+    pub fn of_tests(residency: Residency) -> Self {
+        Self {
+            session_id: Uuid::new_v4().to_string(),
+            context: "front".into(),
+            format: Format::SLIN8,
+            caller: Redacted::new(None),
+            residency,
+            executes: true,
+            codec: AudioCodec::Pcm8k16,
+            uris: Vec::new(),
+        }
+    }
 }
 
 /// What is known where sessions are agreed upon.
@@ -82,7 +103,13 @@ pub(super) fn negotiate(
         ));
     };
     let capabilities = capabilities(request.requested_capabilities.unwrap_or_default(), &mut degraded);
-    action_servers(request.metadata.get(ACTION_SERVERS).map_or("", String::as_str), &mut degraded);
+    let mut uris =
+        action_servers(request.metadata.get(ACTION_SERVERS).map_or("", String::as_str)).unwrap_or_else(|| {
+            degraded.push(unavailable(""));
+            Vec::new()
+        });
+    degraded.extend(uris.iter().skip(URIS_MAX).take(NAMED_MAX).map(|uri| unavailable(uri)));
+    uris.truncate(URIS_MAX);
     let status = if degraded.is_empty() { SessionStatus::Ok } else { SessionStatus::Degraded };
     let language = request.language_hints.first().map(|hint| hint.bcp47_code.clone()).unwrap_or_default();
     let caller = Some(request.caller_id.chars().filter(|c| !c.is_control()).take(CALLER_CHARS_MAX).collect::<String>());
@@ -93,6 +120,7 @@ pub(super) fn negotiate(
         caller: caller.filter(|caller| !caller.is_empty()).into(),
         residency,
         executes: capabilities.action_execution,
+        uris,
         codec,
     };
     let answer = SessionInitResponse {
@@ -191,18 +219,21 @@ fn capabilities(asked: SessionCapabilities, degraded: &mut Vec<String>) -> Sessi
     }
 }
 
-/// Action servers register beforehand here; those that a session brings are skipped, and named by their host.
-fn action_servers(written: &str, degraded: &mut Vec<String>) {
-    if written.trim().is_empty() {
-        return;
-    }
-    let Ok(uris) = serde_json::from_str::<Vec<String>>(written) else {
-        return degraded.push("action_server_unavailable:".into());
-    };
-    for uri in uris.iter().take(NAMED_MAX) {
-        let host = Url::parse(uri).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
-        degraded.push(format!("action_server_unavailable:{host}"));
-    }
+/// The addresses that a session brings; `None`: what is written is no list of them.
+fn action_servers(written: &str) -> Option<Vec<String>> {
+    if written.trim().is_empty() { Some(Vec::new()) } else { serde_json::from_str(written).ok() }
+}
+
+/// How an action server that cannot be had is named: by its host, and never by more of its address.
+pub(super) fn unavailable(uri: &str) -> String {
+    let host = Url::parse(uri).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
+    format!("action_server_unavailable:{host}")
+}
+
+/// What is not had of what was asked for, in the answer.
+pub(super) fn degrade(answer: &mut SessionInitResponse, what: String) {
+    answer.status = SessionStatus::Degraded.into();
+    answer.degraded_capabilities.push(what);
 }
 
 #[cfg(test)]
@@ -310,14 +341,21 @@ mod tests {
         assert_eq!(ask(|request| request.metadata = context("back")).unwrap().0.context, "back");
     }
 
-    /// V answer 5: servers that a session brings are skipped and named by their host, never by more.
+    /// V answer 5: what a session brings is a list of a few addresses; an answer names hosts, never more of an address.
     #[test]
-    fn action_servers_of_a_session_are_named_as_unavailable() {
-        let servers = r#"["https://a.example.in/mcp?key=secret", "stdio:sh", "file:///etc/passwd"]"#;
-        let metadata = HashMap::from([(ACTION_SERVERS.to_owned(), servers.to_owned())]);
-        let (_, answer) = ask(|request| request.metadata = metadata).unwrap();
-        let named = answer.degraded_capabilities;
-        assert_eq!(named[0], "action_server_unavailable:a.example.in");
-        assert!(named.len() == 3 && !named.concat().contains("secret"), "{named:?}");
+    fn a_session_brings_a_few_addresses() {
+        let with = |servers: &str| {
+            let metadata = HashMap::from([(ACTION_SERVERS.to_owned(), servers.to_owned())]);
+            ask(|request| request.metadata = metadata).map(|(agreed, answer)| (agreed.uris, answer)).unwrap()
+        };
+        let (uris, answer) = with(r#"["https://a.example.in/mcp"]"#);
+        assert_eq!((uris.len(), answer.status()), (1, SessionStatus::Ok));
+        let (uris, answer) = with("https://a.example.in/mcp");
+        assert_eq!((uris.len(), answer.degraded_capabilities), (0, vec!["action_server_unavailable:".to_owned()]));
+        let many: Vec<String> = (0..10).map(|n| format!("https://s{n}.example.in/mcp?key=secret")).collect();
+        let (uris, answer) = with(&serde_json::to_string(&many).unwrap());
+        assert_eq!(uris.len(), URIS_MAX);
+        let named = ["action_server_unavailable:s8.example.in", "action_server_unavailable:s9.example.in"];
+        assert_eq!(answer.degraded_capabilities, named);
     }
 }

@@ -1,12 +1,12 @@
 //! The gRPC server: who may come in, and what they may hold on to.
 
 use super::{
-    actions::Actions,
     counters::VamCounters,
     servers::ActionServers,
     service::ActionService,
     sessions::{SessionService, Sessions},
     stream::StreamService,
+    tool::Actioning,
     wire::{
         DESCRIPTORS, vani_action_service_server::VaniActionServiceServer,
         vani_session_service_server::VaniSessionServiceServer, vani_stream_service_server::VaniStreamServiceServer,
@@ -79,9 +79,9 @@ pub fn prepare(config: &VamConfig) -> Result<Prepared, String> {
 
 impl Sessions {
     /// `None`: no conversations are held.
-    pub fn open(config: &VamConfig, counters: VamCounters, actions: Arc<Actions>) -> Option<Self> {
+    pub fn open(config: &VamConfig, counters: VamCounters, actioning: Actioning) -> Option<Self> {
         let sessions = config.sessions.clone()?;
-        Some(Self::new(sessions, Door::new(config, counters.clone()), counters, actions))
+        Some(Self::new(sessions, Door::new(config, counters.clone()), counters, actioning))
     }
 }
 

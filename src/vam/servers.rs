@@ -5,15 +5,17 @@
 //! schema whenever a generation is built, not only when it was registered.
 
 use super::{
+    actions::Client,
     counters::{Registered, VamCounters},
     file,
     manifest::{self, Sorted},
     registration::{Accepted, Endpoint, Registration},
     residency,
+    visits::Visitor,
     wire::{ActionServerManifest, ActionServerRegistrationResponse, ToolDeclaration},
 };
 use crate::{
-    config::{McpServer, Reach, Residency, VamConfig},
+    config::{McpServer, Reach, VamConfig},
     mcp::Fleet,
 };
 use jiff::Timestamp;
@@ -36,6 +38,8 @@ pub struct ActionServers {
     fleet: Arc<Fleet>,
     counters: VamCounters,
     registered: Mutex<BTreeMap<String, Registration>>,
+    /// By their ids among the MCP servers.
+    visitors: Mutex<BTreeMap<String, Visitor>>,
     /// Who else has tools; attached when the engine is up.
     owner: OnceLock<Owner>,
     one: tokio::sync::Mutex<()>,
@@ -65,6 +69,7 @@ impl ActionServers {
             fleet,
             counters,
             registered: Mutex::new(registered),
+            visitors: Mutex::default(),
             owner: OnceLock::new(),
             one: tokio::sync::Mutex::default(),
             places: Semaphore::new(WAITING_MAX),
@@ -79,15 +84,49 @@ impl ActionServers {
 
     /// Those that are to be started, as MCP servers.
     pub fn servers(&self) -> Vec<McpServer> {
-        self.lock().values().filter_map(|registration| registration.server(&self.config).ok().flatten()).collect()
+        let server = |registration: &Registration| registration.server(&self.config).ok().flatten();
+        let mut servers: Vec<McpServer> = self.lock().values().filter_map(server).collect();
+        servers.extend(self.visitors().values().filter_map(|visitor| server(&visitor.registration)));
+        servers
     }
 
-    /// Whether what is said under this rule (`None`: that of telephone calls) may go to this server, named as an MCP server.
-    pub(super) fn allows(&self, id: &str, rule: Option<Residency>) -> bool {
-        let registered = self.lock();
-        let found = registered.values().find(|registration| registration.id() == id);
+    /// Whether what is said in a call may go to this server, named as an MCP server. `client`: whose call it is, if it is one
+    /// of VAM; servers that a session has brought are for its own calls alone.
+    pub(super) fn allows(&self, id: &str, client: Option<&Client>) -> bool {
+        let rule = client.map_or(self.config.residency, |client| client.residency);
+        let may_go = |to: &Registration| residency::allows(rule, to.claim(), to.local);
+        if let Some(visitor) = self.visitors().get(id) {
+            let is_its = client.is_some_and(|client| visitor.sessions.contains(&client.session_id));
+            return is_its && may_go(&visitor.registration);
+        }
         // One that is gone is asked nothing: its tool says so itself.
-        found.is_none_or(|found| residency::allows(rule.unwrap_or(self.config.residency), found.claim(), found.local))
+        self.lock().values().find(|registration| registration.id() == id).is_none_or(may_go)
+    }
+
+    // ---- For `visits` ----
+
+    pub(super) fn visitors(&self) -> MutexGuard<'_, BTreeMap<String, Visitor>> {
+        self.visitors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) async fn one_at_a_time(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.one.lock().await
+    }
+
+    pub(super) async fn put(&self, server: McpServer) {
+        self.fleet.put(server).await;
+    }
+
+    pub(super) fn owner_of(&self, exposed: &str) -> Option<String> {
+        self.owner.get().and_then(|owner| owner(exposed))
+    }
+
+    /// The last session that brought it is over, unless another has come meanwhile.
+    pub(super) async fn dismiss(&self, id: &str) {
+        let _one = self.one.lock().await;
+        if !self.visitors().contains_key(id) {
+            self.fleet.remove(id).await;
+        }
     }
 
     pub(super) fn counters(&self) -> &VamCounters {
@@ -146,7 +185,10 @@ impl ActionServers {
     }
 
     /// What of a manifest can be used, and what cannot, with the reason.
-    async fn examine(&self, manifest: ActionServerManifest) -> Result<(Registration, Vec<(String, String)>), String> {
+    pub(super) async fn examine(
+        &self,
+        manifest: ActionServerManifest,
+    ) -> Result<(Registration, Vec<(String, String)>), String> {
         manifest::check(&manifest)?;
         let fresh = self.fresh(&manifest.server_id)?;
         let endpoint = Endpoint::parse(&manifest.endpoint_uri, &self.config)?;
@@ -181,6 +223,9 @@ impl ActionServers {
             return Ok(false);
         }
         let id = super::registration::id_of(server_id);
+        if self.visitors().contains_key(&id) {
+            return Err("server_id: a server that a session has brought is called so".into());
+        }
         match registered.values().find(|other| other.id() == id) {
             None => Ok(true),
             Some(other) => Err(format!("server_id: too much like \"{}\", which is registered", other.server_id)),
@@ -193,7 +238,7 @@ impl ActionServers {
             other.id() != id
                 && other.tools.iter().any(|tool| tool.exposed(&other.server_id).as_deref() == Some(exposed))
         });
-        here || self.owner.get().and_then(|owner| owner(exposed)).is_some_and(|owner| owner != id)
+        here || self.owner_of(exposed).is_some_and(|owner| owner != id)
     }
 
     async fn keep(&self, registration: Registration) -> Result<(), String> {

@@ -2,9 +2,12 @@
 
 use super::{
     actions::Actions,
-    negotiation::{Agreed, Surroundings, negotiate},
+    negotiation::{Agreed, Surroundings, degrade, negotiate, unavailable},
     serve::Door,
+    servers::ActionServers,
+    tool::Actioning,
     turns::Cue,
+    visits::Visit,
     wire::{
         SessionEndNotice, SessionEndReason, SessionInitRequest, SessionInitResponse, SessionStatus, now,
         vani_session_service_server::VaniSessionService,
@@ -12,7 +15,7 @@ use super::{
 };
 use crate::{config::VamSessions, vam::counters::VamCounters};
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
@@ -27,6 +30,8 @@ use tonic::{Request, Response, Status};
 
 /// Nobody opens a stream later: what waits longer is forgotten.
 const STREAM_MAX: Duration = Duration::from_secs(60);
+/// For the action servers that a session brings; its client waits.
+const VISIT_MAX: Duration = Duration::from_secs(15);
 /// For the last words of a call that its client has ended.
 const FLUSH_MAX: Duration = Duration::from_secs(3);
 
@@ -45,14 +50,18 @@ pub struct Ends {
     pub cues: mpsc::Receiver<Cue>,
 }
 
+/// By their ids.
+type All = HashMap<String, Session>;
+
 /// Of one engine.
 pub struct Sessions {
     config: VamSessions,
     door: Door,
     pub(super) counters: VamCounters,
     pub(super) actions: Arc<Actions>,
+    servers: Arc<ActionServers>,
     host: OnceLock<Arc<dyn Conversations>>,
-    all: Mutex<HashMap<String, Session>>,
+    all: Mutex<All>,
 }
 
 struct Session {
@@ -63,6 +72,8 @@ struct Session {
     end: CancellationToken,
     /// Frames of the caller so far, and whether the stream is over.
     progress: watch::Sender<(u64, bool)>,
+    /// The action servers that it brought.
+    _visits: Vec<Visit>,
 }
 
 /// What a stream has of its session.
@@ -74,8 +85,9 @@ pub(super) struct Opened {
 }
 
 impl Sessions {
-    pub(super) fn new(config: VamSessions, door: Door, counters: VamCounters, actions: Arc<Actions>) -> Self {
-        Self { config, door, counters, actions, host: OnceLock::new(), all: Mutex::default() }
+    pub(super) fn new(config: VamSessions, door: Door, counters: VamCounters, actioning: Actioning) -> Self {
+        let Actioning { servers, actions } = actioning;
+        Self { config, door, counters, actions, servers, host: OnceLock::new(), all: Mutex::default() }
     }
 
     /// Calls can begin from now on.
@@ -88,32 +100,31 @@ impl Sessions {
         self.host.get()
     }
 
-    fn begin(&self, request: SessionInitRequest) -> SessionInitResponse {
+    async fn begin(&self, request: SessionInitRequest) -> SessionInitResponse {
         let knows = |name: &str| self.host().is_some_and(|host| host.knows_context(name));
         let is_token = self.door.knows(&request.auth_token);
         if !is_token {
             self.counters.unauthenticated.inc();
         }
         let session_id = request.session_id.clone();
-        let around = Surroundings { sessions: &self.config, is_token, knows_context: &knows };
-        let (agreed, answer) = match negotiate(request, &around) {
+        // What is known is not kept while others are asked.
+        let negotiated = {
+            let around = Surroundings { sessions: &self.config, is_token, knows_context: &knows };
+            negotiate(request, &around)
+        };
+        let (agreed, mut answer) = match negotiated {
             Ok(agreed) => agreed,
             Err(refusal) => return refusal,
         };
-        let refused = |status: SessionStatus, why: &str| SessionInitResponse {
-            session_id: session_id.clone(),
-            status: status.into(),
-            status_message: why.to_owned(),
-            gateway_timestamp: Some(now()),
-            ..Default::default()
-        };
-        let (mut all, at) = (self.lock(), Instant::now());
-        all.retain(|_, session| session.stream_until.is_none_or(|until| until > at));
-        if all.contains_key(&session_id) {
-            return refused(SessionStatus::Rejected, "session_id: is in use");
+        // Who is not let in brings no servers along.
+        if let Err((status, why)) = self.has_room_for(&session_id, &mut self.lock()) {
+            return refusal(session_id, status, why);
         }
-        if all.len() >= self.config.limit {
-            return refused(SessionStatus::RateLimited, "as many sessions are open as this gateway takes");
+        let visits = self.visits(&agreed, &mut answer).await;
+        let (mut all, at) = (self.lock(), Instant::now());
+        // Others may have come meanwhile.
+        if let Err((status, why)) = self.has_room_for(&session_id, &mut all) {
+            return refusal(session_id, status, why);
         }
         let session = Session {
             agreed,
@@ -121,10 +132,45 @@ impl Sessions {
             stream_until: Some(at + STREAM_MAX.min(self.config.ttl)),
             end: CancellationToken::new(),
             progress: watch::Sender::new((0, false)),
+            _visits: visits,
         };
         all.insert(session_id, session);
         self.counters.sessions.set(i64::try_from(all.len()).unwrap_or(i64::MAX));
         answer
+    }
+
+    fn has_room_for(&self, session_id: &str, all: &mut All) -> Result<(), (SessionStatus, &'static str)> {
+        let at = Instant::now();
+        all.retain(|_, session| session.stream_until.is_none_or(|until| until > at));
+        match () {
+            () if all.contains_key(session_id) => Err((SessionStatus::Rejected, "session_id: is in use")),
+            () if all.len() >= self.config.limit => {
+                Err((SessionStatus::RateLimited, "as many sessions are open as this gateway takes"))
+            }
+            () => Ok(()),
+        }
+    }
+
+    /// Asks the action servers that a session brings, all at once. Those that cannot be had are named.
+    async fn visits(&self, agreed: &Agreed, answer: &mut SessionInitResponse) -> Vec<Visit> {
+        let visit = |uri: &String| {
+            let (session_id, uri) = (&agreed.session_id, uri.clone());
+            async move {
+                let visit = timeout(VISIT_MAX, self.servers.visit(session_id, &uri)).await;
+                visit.unwrap_or_else(|_| Err("it did not tell its tools in time".into())).map_err(|why| (uri, why))
+            }
+        };
+        let mut here = Vec::new();
+        for visit in join_all(agreed.uris.iter().map(visit)).await {
+            match visit {
+                Ok(visit) => here.push(visit),
+                Err((uri, why)) => {
+                    tracing::info!(why, "an action server that a session brought is not used");
+                    degrade(answer, unavailable(&uri));
+                }
+            }
+        }
+        here
     }
 
     /// For the one stream of a session.
@@ -162,8 +208,18 @@ impl Sessions {
         Some(frames as f32 * 0.02)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Session>> {
+    fn lock(&self) -> MutexGuard<'_, All> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn refusal(session_id: String, status: SessionStatus, why: &str) -> SessionInitResponse {
+    SessionInitResponse {
+        session_id,
+        status: status.into(),
+        status_message: why.to_owned(),
+        gateway_timestamp: Some(now()),
+        ..Default::default()
     }
 }
 
@@ -175,7 +231,7 @@ impl VaniSessionService for SessionService {
         &self,
         request: Request<SessionInitRequest>,
     ) -> Result<Response<SessionInitResponse>, Status> {
-        let answer = self.0.begin(request.into_inner());
+        let answer = self.0.begin(request.into_inner()).await;
         if !matches!(answer.status(), SessionStatus::Ok | SessionStatus::Degraded) {
             tracing::info!(
                 status = answer.status().as_str_name(),

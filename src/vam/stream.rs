@@ -1,7 +1,7 @@
 //! `VaniStreamService`: a client's conversation, from its first chunk to its end.
 //!
-//! Limits: a peer that does not read for [`STUCK_MAX`] is cut off; what it sends ahead of time waits in a buffer of
-//! [`AHEAD_MAX`] and is dropped beyond it, oldest first, and counted.
+//! Limits: a peer that does not read for `STUCK_MAX` is cut off; what it sends ahead of time waits in a buffer of
+//! `AHEAD_MAX` and is dropped beyond it, oldest first, and counted.
 
 use super::{
     sessions::{Ends, Opened, Sessions},
@@ -176,9 +176,11 @@ impl Talk<'_> {
             Some(client_stream_message::Payload::SynthesisRequest(_)) => {
                 self.error(StreamErrorCode::TtsBackendError, "tts", "this gateway speaks for its agents alone", false);
             }
-            // Nobody was asked for an action.
-            Some(client_stream_message::Payload::ActionResultPayload(_)) => {
-                self.sessions.counters.results_dropped.inc()
+            Some(client_stream_message::Payload::ActionResultPayload(bytes)) => {
+                match ActionResultEnvelope::decode(bytes) {
+                    Ok(result) => self.sessions.actions.answered(&self.opened.agreed.session_id, result),
+                    Err(_) => self.sessions.counters.results_dropped.inc(),
+                }
             }
             None => {}
         }

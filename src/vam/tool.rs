@@ -49,7 +49,7 @@ impl Tool for ActionTool {
 
     fn run(&self, call: Approved, facts: &CallFacts) -> BoxFuture<'static, ToolOutcome> {
         let client = self.actions.client(facts.id);
-        if self.servers.allows(&self.server, client.as_ref().map(|client| client.residency)) {
+        if self.servers.allows(&self.server, client.as_ref()) {
             return match client.filter(|client| client.executes) {
                 Some(client) => Box::pin(Arc::clone(&self.actions).ask(client, Arc::clone(&self.name), call)),
                 None => self.inner.run(call, facts),

@@ -46,6 +46,8 @@ pub enum Cue {
     Action(Box<ActionRequestEnvelope>),
     /// It did not answer in time.
     ActionTimedOut,
+    /// What a tool said has reached the agent.
+    ToolAnswered,
     Said {
         by_caller: bool,
         text: Redacted<String>,
@@ -66,6 +68,10 @@ pub(super) struct Turns {
     chunk: u64,
     /// The agent's last word has left.
     finished: bool,
+    /// Actions whose outcome the agent waits for: what is said meanwhile is not its answer.
+    acting: usize,
+    /// What was said meanwhile is over, and the answer is not there yet.
+    between: bool,
     /// Since when only silence has left.
     quiet_since: Option<Instant>,
     /// The client's own ears heard its user over the agent.
@@ -87,6 +93,8 @@ impl Turns {
             request_id: String::new(),
             chunk: 0,
             finished: false,
+            acting: 0,
+            between: false,
             quiet_since: None,
             muted_until: None,
             caller_from: None,
@@ -122,6 +130,7 @@ impl Turns {
             Cue::Action(mut envelope) => {
                 // An action happens inside THINKING, also one that no words of the caller led to.
                 self.think(now, out);
+                self.acting += usize::from(!envelope.fire_and_forget);
                 envelope.turn_id.clone_from(&self.turn_id);
                 out.push(Payload::ActionRequestPayload(envelope.encode_to_vec().into()));
             }
@@ -134,6 +143,7 @@ impl Turns {
                 stage: "action".into(),
                 timestamp: Some(stamp()),
             })),
+            Cue::ToolAnswered => self.acting = self.acting.saturating_sub(1),
             Cue::Said { by_caller, text } => out.push(self.transcript(by_caller, text.reveal(), now)),
         }
     }
@@ -162,18 +172,29 @@ impl Turns {
         }
         self.muted_until = None;
         if !silent {
-            self.quiet_since = None;
+            (self.quiet_since, self.between) = (None, false);
             self.speak(now, out);
         } else if self.state == TurnEvent::Speaking {
             let quiet = now - *self.quiet_since.get_or_insert(now);
             if self.finished || quiet >= OVER_AFTER {
-                out.push(self.chunk(frame, true));
-                return self.next_turn(now, out);
+                return self.over(frame, now, out);
             }
         }
-        if self.state == TurnEvent::Speaking {
+        if self.state == TurnEvent::Speaking && !(silent && self.between) {
             out.push(self.chunk(frame, false));
         }
+    }
+
+    /// What was said is over: the turn with it, unless it was said while the agent waits for an action (V answer 15).
+    fn over(&mut self, frame: Bytes, now: Instant, out: &mut Vec<Payload>) {
+        if !std::mem::replace(&mut self.between, self.acting > 0) {
+            out.push(self.chunk(frame, true));
+        }
+        if self.acting == 0 {
+            return self.next_turn(now, out);
+        }
+        self.request_id = Uuid::new_v4().to_string();
+        (self.chunk, self.finished) = (0, false);
     }
 
     /// Whatever the order of the call's own words, the client is told the way that leads there.
@@ -208,7 +229,7 @@ impl Turns {
     fn next_turn(&mut self, now: Instant, out: &mut Vec<Payload>) {
         self.go(TurnEvent::EndOfTurn, now, out);
         (self.turn_id, self.turn_began) = (Uuid::new_v4().to_string(), now);
-        (self.quiet_since, self.finished) = (None, false);
+        (self.quiet_since, self.finished, self.between) = (None, false, false);
         self.go(TurnEvent::Listening, now, out);
     }
 
@@ -277,7 +298,7 @@ mod tests {
 
     impl Told {
         fn new() -> Self {
-            let now = Instant::now();
+            let now = tokio::time::Instant::now().into_std();
             let turns = Turns::new("s".into(), Format::SLIN8, AudioCodec::Pcm8k16, now);
             Self { turns, now, out: Vec::new() }
         }
@@ -358,6 +379,26 @@ mod tests {
         assert_eq!(told.story(), "INTERRUPTED LISTENING", "what is still said is not sent");
         told.cue(Cue::FalseAlarm).frames(LOUD, 2);
         assert_eq!(told.story(), "THINKING SPEAKING chunks");
+    }
+
+    /// V answer 15: what is said while an action runs is a request of its own, and no turn ends with it.
+    #[test]
+    fn what_is_said_while_an_action_runs_ends_no_turn() {
+        let mut told = Told::new();
+        told.cue(Cue::Up).cue(Cue::Action(Box::default())).frames(LOUD, 3).frames(SILENT, 40);
+        told.out.retain(|payload| !matches!(payload, Payload::ActionRequestPayload(_)));
+        let request = |told: &Told, first: bool| {
+            let mut chunks = told.out.iter().filter_map(|payload| match payload {
+                Payload::SynthesisChunk(chunk) => Some(chunk.request_id.clone()),
+                _ => None,
+            });
+            if first { chunks.next() } else { chunks.last() }
+        };
+        let filler = request(&told, true);
+        assert_eq!(told.story(), "IDLE LISTENING THINKING SPEAKING chunks final");
+        told.cue(Cue::ToolAnswered).frames(LOUD, 3).cue(Cue::AgentFinished).frames(SILENT, 2);
+        assert_ne!(request(&told, false), filler);
+        assert_eq!(told.story(), "chunks final END_OF_TURN LISTENING");
     }
 
     #[test]

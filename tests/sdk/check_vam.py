@@ -15,6 +15,7 @@ import queue
 import struct
 import sys
 import tempfile
+import threading
 import time
 
 import grpc
@@ -61,6 +62,7 @@ def converse(asked, action, session, stream, stubs):
     rate = begun.negotiated_audio_profile.sample_rate or 8000
     codec = begun.negotiated_audio_profile.codec
     state = {"spoken": 0.0, "voiced": None, "over": False}
+    ended = threading.Event()
     results, answers = queue.SimpleQueue(), iter(asked.get("answers", []))
     loud = struct.pack(f"<{rate // 50}h", *(int(12000 * math.sin(n * 440 * 2 * math.pi / rate)) for n in range(rate // 50)))
 
@@ -88,6 +90,7 @@ def converse(asked, action, session, stream, stubs):
         if asked.get("end"):
             notice = session.SessionEndNotice(session_id=session_id)
             told["end"] = json_format.MessageToDict(sessions.EndSession(notice, timeout=DEADLINE), preserving_proto_field_name=True)
+            ended.set()
 
     try:
         for came in streams.AgentStream(sends(), timeout=DEADLINE):
@@ -118,12 +121,17 @@ def converse(asked, action, session, stream, stubs):
                         continue
                     fields = {"session_id": request.session_id, "call_id": request.call_id, **result}
                     results.put(json_format.ParseDict(fields, action.ActionResultEnvelope()).SerializeToString())
+            elif kind == "transcript_event":
+                told.setdefault("words", []).append(json_format.MessageToDict(came.transcript_event, preserving_proto_field_name=True))
             else:
                 told["events"].append({"event": kind, **json_format.MessageToDict(getattr(came, kind), preserving_proto_field_name=True)})
         told["code"] = "OK"
     except grpc.RpcError as error:
         told["code"] = error.code().name
     state["over"] = True
+    if asked.get("end"):
+        # The stream may be over before that is answered.
+        ended.wait(DEADLINE)
     return told
 
 

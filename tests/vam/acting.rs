@@ -48,7 +48,7 @@ fn counted(engine: &Engine, line: &str) -> bool {
     engine.metrics().text().lines().any(|found| found == line)
 }
 
-/// V2, V4, V5, V6, V20, V22: who negotiated it is sent the action over the stream, and the server is asked by nobody else; what it
+/// V2, V4, V6, V7, V8, V20, V22, V answer 16: who negotiated it is sent the action over the stream, and the server is asked by nobody else; what it
 /// answers reaches the agent, and nothing of it a log or a metric.
 #[tokio::test]
 async fn a_client_that_executes_actions_is_asked_over_its_stream() {
@@ -75,7 +75,7 @@ async fn a_client_that_executes_actions_is_asked_over_its_stream() {
     assert!((4_000..=5_000).contains(&action["timeout_ms"].as_u64().unwrap()), "{action}");
     assert_eq!(Uuid::parse_str(action["call_id"].as_str().unwrap()).unwrap().get_version_num(), 4);
     assert_eq!(action["turn_id"], event(&told, "LISTENING")["turn_id"]);
-    let order = ["IDLE", "LISTENING", "THINKING", "ACTION", "transcript_event", "SPEAKING", "audio", "END_OF_TURN"];
+    let order = ["IDLE", "LISTENING", "THINKING", "ACTION", "SPEAKING", "audio", "END_OF_TURN"];
     let at = |name: &str| story(&told).iter().position(|found| *found == name);
     let order: Vec<usize> = order.iter().filter_map(|name| at(name)).collect();
     assert!(order.len() >= 7 && order.is_sorted(), "the answer waits for the action: {told}");
@@ -87,7 +87,7 @@ async fn a_client_that_executes_actions_is_asked_over_its_stream() {
     capture.assert_clean(&PRIVATE);
 }
 
-/// V9, V10, V11, V answer 9: what is not answered in time is an error of the stream that ends nothing; answers of no action, of
+/// V10, V12, V answer 9, V answer 11: what is not answered in time is an error of the stream that ends nothing; answers of no action, of
 /// another session and of no form are dropped and counted.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_action_that_is_not_answered_times_out_and_the_conversation_goes_on() {
@@ -131,5 +131,34 @@ async fn a_client_that_executes_nothing_is_sent_nothing() {
     let told = ask(&engine, None, json!([converses(false, 2.5, json!([]))])).await.remove(0);
     assert!(!story(&told).contains(&"ACTION") && story(&told).contains(&"SPEAKING"), "{told}");
     assert_eq!(calls.lock().unwrap().len(), 1);
+    engine.stop().await;
+}
+
+/// V15, V answer 5: a session brings an action server along, for its own calls; what it may not bring is named, and the session
+/// opens all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_brings_action_servers_for_its_own_calls() {
+    let folder = TempDir::new().unwrap();
+    let (uri, calls) = action_server().await;
+    let port = uri.rsplit(':').next().unwrap().trim_end_matches("/mcp");
+    let tool = format!("mcp_vam_127_0_0_1_{port}_lookup");
+    let agents = format!(
+        "providers: {{ asks: {{ scripted: {{ script: [{{ call: {{ tool: {tool}, arguments: {{ note: hello }} }} }}, silence] }} }} }}\n\
+         contexts: {{ farm: {{ prompt: A, provider: asks, tools: [{tool}] }} }}\ntools: {{ {tool}: {{ access: public_read }} }}\n"
+    );
+    let engine = super::engine(folder.path(), ", sessions: { context: farm, hosted: india_only }", &agents).await;
+    let bringing = |uris: Value| {
+        let mut talk = converses(false, 2.0, json!([]));
+        talk["session"]["metadata"] = json!({ "action_servers": uris.to_string() });
+        talk
+    };
+    let hostile =
+        json!(["stdio:sh", "file:///etc/passwd", "http://10.0.0.1/mcp", "http://127.0.0.1:9/mcp?key=secret", uri]);
+    let told = ask(&engine, None, json!([bringing(hostile), converses(false, 1.0, json!([]))])).await;
+    let degraded = told[0]["init"]["degraded_capabilities"].to_string();
+    assert_eq!(degraded.matches("action_server_unavailable:").count(), 4, "{}", told[0]);
+    assert!(degraded.contains(":10.0.0.1") && !degraded.contains("secret"), "{degraded}");
+    assert_eq!(calls.lock().unwrap().len(), 1, "the session that brought it; not the next one: {told:?}");
+    assert_eq!(calls.lock().unwrap()[0]["name"], "lookup");
     engine.stop().await;
 }

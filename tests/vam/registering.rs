@@ -25,7 +25,7 @@ async fn engine(folder: &Path, more: &str) -> Engine {
     super::engine(folder, more, &agents).await
 }
 
-/// V5, V6, V14, V16, V20: an action server registers over the wire, and a telephone call runs its tool, with the arguments as
+/// V5, V14, V20: an action server registers over the wire, and a telephone call runs its tool, with the arguments as
 /// they are; nothing of them is in anything that the engine writes.
 #[tokio::test]
 async fn a_telephone_call_runs_a_tool_that_was_registered_by_grpc() {

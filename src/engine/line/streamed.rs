@@ -57,6 +57,7 @@ impl Streamed {
             Note::FalseAlarm { .. } => Cue::FalseAlarm,
             Note::AgentFinished => Cue::AgentFinished,
             Note::Failing(_) => Cue::Failing,
+            Note::ToolAnswered { .. } | Note::ToolCancelled { .. } => Cue::ToolAnswered,
             Note::Said { speaker, text } => Cue::Said { by_caller: *speaker == Speaker::Caller, text: text.clone() },
             _ => return,
         };

@@ -17,6 +17,7 @@ use std::{net::SocketAddr, sync::Arc};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 
+mod acting;
 mod registering;
 mod restarting;
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::Reach;
 
-/// V14, V16, V17, V answer 7: a tool of the registry that keeps to it is accepted under the registry's name, whatever its
+/// V1, V14, V16, V17, V answer 7: a tool of the registry that keeps to it is accepted under the registry's name, whatever its
 /// schema says to readers.
 #[tokio::test]
 async fn a_tool_of_the_registry_that_conforms_is_called_as_the_registry_calls_it() {
@@ -85,7 +85,7 @@ async fn a_tool_of_high_sensitivity_needs_the_operators_word() {
     gateway.fleet.stop().await;
 }
 
-/// V6, V answers 5, 6: only hosts that the operator allows, only commands that the operator wrote, and nothing else at all.
+/// V answer 6: only hosts that the operator allows, only commands that the operator wrote, and nothing else at all.
 #[tokio::test]
 async fn endpoints_that_the_operator_did_not_allow_are_refused() {
     let address = endpoint(json!([tool("lookup")])).await;
@@ -125,7 +125,7 @@ async fn a_redirect_is_not_followed() {
     assert!(!answer.success && answer.message.starts_with("its tools are not known: "), "{}", answer.message);
 }
 
-/// V4, V answer 4: what was found on the local network is held to it at every connection.
+/// V answer 4: what was found on the local network is held to it at every connection.
 #[tokio::test]
 async fn an_endpoint_is_kept_where_it_was_found() {
     let address = endpoint(json!([tool("lookup")])).await;
@@ -138,7 +138,7 @@ async fn an_endpoint_is_kept_where_it_was_found() {
     gateway.fleet.stop().await;
 }
 
-/// V answer 6: `stdio:` names a command of the configuration.
+/// V5, V answer 6: `stdio:` names a command of the configuration.
 #[tokio::test]
 async fn a_command_of_the_configuration_registers_by_its_name() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/mcp/faulty.py");
