@@ -443,6 +443,22 @@ tools = dashboard(
             over_time("How long they take, 19 of 20", "Callers hear a sentence meanwhile after 1.3 s.",
                       (quantile(0.95, "ai_agent_mcp_tool_latency_seconds", "server, tool"), "{{server}}.{{tool}}"), unit="s"),
         ],
+        "VAM: action servers and sessions": [
+            over_time("Registered", "Action servers that offhook knows; whether each can be asked is shown among the MCP servers.",
+                      (f"sum by (instance) (offhook_vam_action_servers{{{ENGINE}}})", "{{instance}}"), unit="short"),
+            over_time("Registrations", "in_part: a tool was refused. The answer to the server and the log say why.",
+                      (rate("offhook_vam_registrations_total", "result", times=60), "{{result}}"), unit="cpm"),
+            over_time("Not let through", "Actions that vam.residency keeps callers' words from; requests without a token.",
+                      (rate("offhook_vam_actions_denied_total", times=60), "denied"),
+                      (rate("offhook_vam_unauthenticated_total", times=60), "no token"), unit="cpm"),
+            over_time("Sessions", "Conversations of VAM clients.",
+                      (f"sum by (instance) (offhook_vam_sessions{{{ENGINE}}})", "{{instance}}"), unit="short"),
+            over_time("Lost of sessions", "Streams whose client did not read; their audio that came too fast; results nobody waited for.",
+                      (rate("offhook_vam_streams_stuck_total", times=60), "streams"),
+                      (rate("offhook_vam_frames_dropped_total", times=60), "frames"),
+                      (rate("offhook_vam_results_dropped_total", times=60), "results"),
+                      (rate("offhook_vam_actions_timed_out_total", times=60), "actions timed out"), unit="cpm"),
+        ],
     },
 )
 

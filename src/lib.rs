@@ -13,7 +13,7 @@
 //! 7. [`stt`], [`llm`], [`speech`]: listeners, who write down what callers say; models that answer; voices, also for
 //!    what the engine says itself
 //! 8. [`asterisk`], [`provider`], [`outbound`], [`mcp`], [`http`]: adapters, which do not know each other
-//! 9. [`store`]: tools that are made at run time, as files
+//! 9. [`store`]: tools that are made at run time, as files; [`vam`]: tools that others register by gRPC
 //! 10. [`doctor`]: what is wrong with an installation, found before a caller does
 //! 11. [`engine`]: one task per call carries the core's decisions to the adapters
 
@@ -45,3 +45,4 @@ pub mod store;
 pub mod stt;
 pub mod telemetry;
 pub mod tool;
+pub mod vam;

@@ -119,9 +119,9 @@ fn all_tests() -> Vec<Shown> {
 
 /// The ids that a doc comment names before a colon, at its beginning or at that of a sentence.
 fn ids(doc: &str) -> Result<Vec<String>, String> {
-    const ID: &str = r"[PGDMT](?: answers?)? ?\d+";
+    const ID: &str = r"[PGDMTV](?: answers?)? ?\d+";
     let list = Regex::new(&format!(r"(?:^|[.;] )({ID}(?:(?:, | and )(?:{ID}|\d+))*): ")).unwrap();
-    let one = Regex::new(r"(?:([PGDMT])( answers?)? ?)?(\d+)").unwrap();
+    let one = Regex::new(r"(?:([PGDMTV])( answers?)? ?)?(\d+)").unwrap();
     let mut found = Vec::new();
     for names in list.captures_iter(doc) {
         // In `D answers 20, 22 and 24` the later numbers have no letter of their own.
@@ -166,9 +166,9 @@ fn by_id(catalogue: &Catalogue, tests: &[Shown]) -> (BTreeMap<String, Vec<String
 
 fn page(catalogue: &Catalogue, shown: &BTreeMap<String, Vec<String>>) -> String {
     let mut page = String::from(
-        "# Conformance\n\nWhat four documents ask of offhook, in our words, and the tests that show it. `P` is the voice \
+        "# Conformance\n\nWhat five documents ask of offhook, in our words, and the tests that show it. `P` is the voice \
          server's tool policy, `G`\nthe Agent Action Contract, `D` the decision on declarative tools (ADR-003), `M` the \
-         integration of MCP tools. `T` is no document: it is\nwhat Asterisk 22 was seen to do, and what follows from it.\nWhere a requirement speaks of something that offhook has in another form, the sentence \
+         integration of MCP tools, `V` VAM/1.0. `T` is no document: it is\nwhat Asterisk 22 was seen to do, and what follows from it.\nWhere a requirement speaks of something that offhook has in another form, the sentence \
          says which.\n\n\
          Tests name in their doc comment what they show; this page is made from those comments \
          (`tests/conformance.rs`), which\nfails when a number has no test. `tests/call::tools::x` is run by\n`cargo test --test call tools::x`, \
@@ -205,7 +205,7 @@ fn the_documents_are_whole() {
         .documents
         .into_iter()
         .map(|document| (document.letter, document.requirements.len(), document.answers.len()));
-    let expected = [("P", 31, 14), ("G", 19, 12), ("D", 18, 29), ("M", 45, 20), ("T", 23, 0)];
+    let expected = [("P", 31, 14), ("G", 19, 12), ("D", 18, 29), ("M", 45, 20), ("T", 23, 0), ("V", 25, 18)];
     assert_eq!(sizes.collect::<Vec<_>>(), expected.map(|(letter, asks, answers)| (letter.to_owned(), asks, answers)));
 }
 

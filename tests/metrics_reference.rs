@@ -10,6 +10,7 @@ use offhook::{
     remote::wards::Wards,
     speech::SpeechCounters,
     telemetry::{Metrics, reference_page},
+    vam::VamCounters,
 };
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
 
@@ -32,6 +33,7 @@ fn everything() -> Metrics {
     RecordCounters::new(metrics.registry());
     HttpCounters::new(metrics.registry());
     Wards::new(Arc::default(), metrics.registry()).ward("<section>", "<name>", "<kind>");
+    VamCounters::new(metrics.registry());
     let mcp = McpCounters::new(metrics.registry());
     mcp.know_server("<server>");
     mcp.know_tool("<server>", "<tool>");

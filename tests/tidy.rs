@@ -23,7 +23,7 @@ const LAYERS: &[&[&str]] = &[
     &["remote"],
     &["stt", "llm", "speech"],
     &["asterisk", "provider", "outbound", "mcp", "http"],
-    &["store"],
+    &["store", "vam"],
     &["doctor"],
     &["engine"],
 ];

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     call::OnFailure,
-    tool::{NEEDS_ARI, mcp::snake},
+    tool::{NEEDS_ARI, india::canonical, mcp::snake},
 };
 use std::{net::SocketAddr, sync::Arc};
 
@@ -93,16 +93,20 @@ fn tools_of_servers(config: &Config, root: &Node, report: &mut Report) {
     for (name, context) in &config.contexts {
         let tools = Path::default().key("contexts").key(name).key("tools");
         for tool in &context.tools {
-            let Some(server) = config.mcp.owner(tool) else { continue };
+            let owner = config.mcp.owner(tool);
+            let is_custom = config.is_action(tool) && canonical(tool).is_none();
+            if owner.is_none() && !is_custom {
+                continue;
+            }
             let place = place_of_tool(root, tool, &tools).unwrap_or_else(|| tools.clone());
             let line = root.line_of(&place);
-            if let Some(key) = config.mcp.switch_of(server) {
+            if let Some((server, key)) = owner.and_then(|server| Some((server, config.mcp.switch_of(server)?))) {
                 let message = format!("\"{tool}\" is a tool of mcp.servers.{}, which is switched off", server.id);
                 report.add(line, &place, message, Some(format!("take it out of the list, or set {key}: true")));
                 continue;
             }
             let ruled = config.tool_rules.get(tool).is_some_and(|rules| rules.access.is_some());
-            if !ruled && server.defaults.access.is_none() {
+            if !ruled && owner.is_none_or(|server| server.defaults.access.is_none()) {
                 let message = format!("\"{tool}\" is not classified and will never run");
                 let hint = format!("say what it touches, such as tools: {{ {tool}: {{ access: public_read }} }}");
                 report.add(line, &place, message, Some(hint));
@@ -226,7 +230,7 @@ impl Check<'_> {
         let known = catalog.tools.iter().copied().chain(made.chain(&named).map(String::as_str));
         let known: Vec<&str> = known.collect();
         let unreadable = tool.starts_with("mcp_") && self.report.mentions(&Path::default().key("mcp"));
-        if known.contains(&tool) || config.mcp.owner(tool).is_some() || unreadable {
+        if known.contains(&tool) || config.mcp.owner(tool).is_some() || config.is_action(tool) || unreadable {
             return true;
         }
         let place = self.root.at(who).and_then(|node| place_of_call(node, tool, who)).unwrap_or_else(|| who.clone());

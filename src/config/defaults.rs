@@ -38,3 +38,19 @@ pub const MENU_WAIT: &str = "5s";
 pub const RECORDS_KEEP_DAYS: u64 = 30;
 /// The dialplan's first step of an extension.
 pub const PRIORITY: u64 = 1;
+/// Loopback: whoever can connect and has a token brings tools. The port is gRPC's in most examples.
+pub const VAM_BIND: &str = "127.0.0.1:50051";
+/// Beside the configuration, as the accounts.
+pub const VAM_REGISTRATIONS: &str = "action-servers.json";
+/// V9.
+pub const VAM_ACTION_TIMEOUT: &str = "5s";
+/// Each is a connection that is kept, or a process; a model is confused by the tools of far fewer.
+pub const VAM_ACTION_SERVERS: u64 = 32;
+/// What gRPC takes by itself.
+pub const VAM_MESSAGE_BYTES: u64 = 4 << 20;
+/// Each costs a file descriptor that calls need too.
+pub const VAM_CONNECTIONS: u64 = 64;
+/// As many as calls.
+pub const VAM_SESSIONS: u64 = CALLS;
+/// Longer than `limits.call` of any context that says nothing.
+pub const VAM_SESSION_TTL: &str = "1h";

@@ -1,6 +1,6 @@
 //! From the written MCP servers to what is started, and to the names that contexts may list.
 
-use super::{problem::Path, raw_mcp as raw, resolve::Resolver, values};
+use super::{problem::Path, raw_mcp as raw, resolve::Resolver, values, vam::ID_PREFIX};
 use crate::{
     gate::{Category, RiskDomain},
     tool::{
@@ -57,9 +57,22 @@ pub enum McpTransport {
     /// Streamable HTTP.
     Http {
         url: String,
+        reach: Reach,
         headers: BTreeMap<String, SecretString>,
         bearer: Option<SecretString>,
     },
+}
+
+/// Which addresses the host of an endpoint may turn out to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reach {
+    /// The operator wrote the address down.
+    #[default]
+    Any,
+    /// Of this machine or its networks, whenever it is asked; no proxy is in between.
+    Local,
+    /// Of none of those; no proxy is in between.
+    Remote,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,6 +148,10 @@ impl Resolver<'_> {
                 self.problem(&path, "this name has neither a letter nor a digit", None);
                 continue;
             }
+            if id.starts_with(ID_PREFIX) {
+                let message = format!("names that begin with {ID_PREFIX} are those of registered action servers");
+                self.problem(&path, message, None);
+            }
             if id.len() > ID_BYTES_MAX {
                 let message =
                     format!("is longer than {ID_BYTES_MAX} characters, and the names of its tools begin with it");
@@ -166,6 +183,7 @@ impl Resolver<'_> {
                 description: tool.description,
                 speech: Speech { field: tool.speech_field, template: tool.speech_template },
                 error_retryable: tool.error_retryable.unwrap_or(false),
+                canonical: None,
             };
             if let Err(why) = rules.speech.check() {
                 self.problem(&path.key("tools").index(index), why, None);
@@ -219,7 +237,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn mcp_stdio(
+    pub(super) fn mcp_stdio(
         &mut self,
         command: Vec<Option<String>>,
         cwd: Option<String>,
@@ -278,7 +296,7 @@ impl Resolver<'_> {
             self.problem(&path.key("bearer_token"), UNSENDABLE, Some("write it in one line".into()));
         }
         let headers = headers.into_iter().map(|(name, value)| (name, value.into())).collect();
-        McpTransport::Http { url, headers, bearer: bearer.map(Into::into) }
+        McpTransport::Http { url, reach: Reach::Any, headers, bearer: bearer.map(Into::into) }
     }
 
     /// Names that two tools would have. Without `expose_as` one of them has to go.
@@ -315,7 +333,7 @@ impl Resolver<'_> {
     /// Whether a context may list this name because an MCP server has, or may have, such a tool.
     pub(super) fn is_mcp_tool(&self, name: &str) -> bool {
         let unreadable = name.starts_with("mcp_") && self.mentions(&Path::default().key("mcp"));
-        self.mcp.owner(name).is_some() || unreadable
+        self.mcp.owner(name).is_some() || unreadable || self.is_action(name)
     }
 }
 

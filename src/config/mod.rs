@@ -28,6 +28,7 @@ mod raw_records;
 mod raw_speech;
 mod raw_tenant;
 mod raw_turns;
+mod raw_vam;
 mod reference;
 mod resolve;
 mod schema;
@@ -38,11 +39,12 @@ mod tests;
 mod tree;
 mod turns;
 mod values;
+pub mod vam;
 
 pub use catalog::{Catalog, Named, OptionProblem, ProviderKind, ServiceKind};
 pub use interpolate::Env;
 pub use lines::Lines;
-pub use mcp::{McpConfig, McpRestart, McpServer, McpTransport};
+pub use mcp::{McpConfig, McpRestart, McpServer, McpTransport, Reach};
 pub use policy::{Identify, RemoteGate, ToolPolicy, ToolRules};
 pub use price::{Cost, Price, Prices};
 pub use problem::{Problem, Problems};
@@ -51,6 +53,7 @@ pub use schema::{schema, schema_text};
 pub use speech::{Greeter, Line, Speech};
 pub use tenant::Tenant;
 pub use values::UnknownAudio;
+pub use vam::{Residency, VamActionServer, VamConfig, VamLimits, VamSessions, VamTls};
 
 use crate::{
     audio::{Format, RingTone},
@@ -160,6 +163,8 @@ pub struct Config {
     /// `None`: no record of a call is kept.
     pub records: Option<RecordsConfig>,
     pub mcp: McpConfig,
+    /// `None`: nothing is served by gRPC.
+    pub vam: Option<VamConfig>,
     pub prices: Prices,
     /// What was written; for problems that show when something is built from it.
     pub lines: Lines,

@@ -60,6 +60,7 @@ pub struct ToolRules {
     pub latency_budget: Option<Duration>,
     pub secret_args: Option<Vec<String>>,
     pub unknown_args: Option<UnknownArgs>,
+    pub wait: Option<bool>,
 }
 
 impl ToolRules {
@@ -86,6 +87,7 @@ impl ToolRules {
         set(&mut spec.latency_budget, &self.latency_budget);
         set(&mut spec.secret_args, &self.secret_args);
         set(&mut spec.unknown_args, &self.unknown_args);
+        set(&mut spec.wait, &self.wait);
         if self.confirm.is_some() {
             spec.confirm_template.clone_from(&self.confirm);
         }
@@ -279,6 +281,7 @@ impl Resolver<'_> {
                         "reject" => UnknownArgs::Reject,
                         _ => UnknownArgs::Drop,
                     }),
+                    wait: raw.wait,
                 };
                 (name, rules)
             })

@@ -13,6 +13,7 @@ use super::{
     raw_speech::{Fillers, Menu, Recovery, Words},
     raw_tenant::Tenant,
     raw_turns::Turns,
+    raw_vam::Vam,
     values,
 };
 use crate::call::CallRules;
@@ -81,6 +82,8 @@ pub(super) struct Raw {
     pub turns: Option<Turns>,
     /// MCP servers, whose tools contexts can list.
     pub mcp: Option<Mcp>,
+    /// VAM/1.0 by gRPC: action servers that register their tools, conversations of clients. Without this section nothing is served there.
+    pub vam: Option<Vam>,
     /// What providers cost, so that calls are told with their cost. A key is a name of `providers`, or
     /// `KIND/MODEL` for all entries with this model; the name goes first. offhook knows no price by itself.
     pub prices: Option<BTreeMap<String, Price>>,

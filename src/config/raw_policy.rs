@@ -212,6 +212,9 @@ pub(super) struct ToolRules {
     /// What becomes of arguments that the schema does not know: `drop` or `reject`.
     #[schemars(extend("enum" = ["drop", "reject"]))]
     pub unknown_args: Option<String>,
+    /// Whether the model waits for what comes of it. With `false` it is answered at once and speaks on; the outcome is in the
+    /// audit line alone.
+    pub wait: Option<bool>,
 }
 
 pub(super) type ToolsRules = BTreeMap<String, ToolRules>;

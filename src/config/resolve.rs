@@ -34,6 +34,8 @@ pub(super) fn resolve(
     report: &mut Report,
 ) -> Config {
     let policy = raw.policy.unwrap_or_default();
+    // One that cannot be read is there all the same.
+    let has_vam = raw.vam.is_some() || report.mentions(&Path::default().key("vam"));
     let mut resolver = Resolver {
         root,
         folder,
@@ -42,6 +44,7 @@ pub(super) fn resolve(
         policy: &policy,
         ids: HashMap::new(),
         mcp: McpConfig::default(),
+        has_vam,
         usual_turns: TurnRules::default(),
     };
     let at = Path::default();
@@ -90,6 +93,7 @@ pub(super) fn resolve(
         mail,
         records: raw.records.map(|raw| resolver.records(raw, folder)),
         mcp: std::mem::take(&mut resolver.mcp),
+        vam: raw.vam.map(|vam| resolver.vam(vam)),
         prices,
         lines: Lines::default(),
         warnings: Vec::new(),
@@ -119,6 +123,8 @@ pub(super) struct Resolver<'a> {
     ids: HashMap<[u8; 4], String>,
     /// As far as it was read: contexts list tools of its servers.
     pub(super) mcp: McpConfig,
+    /// Action servers may register.
+    pub(super) has_vam: bool,
     /// For contexts that say nothing of turns themselves.
     usual_turns: TurnRules,
 }
@@ -471,7 +477,7 @@ impl Resolver<'_> {
     }
 
     /// What `written`, else `default`, reads as.
-    fn parsed<T: FromConfig>(&mut self, written: Option<String>, default: &str, path: &Path) -> T {
+    pub(super) fn parsed<T: FromConfig>(&mut self, written: Option<String>, default: &str, path: &Path) -> T {
         let text = written.unwrap_or_else(|| default.to_owned());
         text.parse().unwrap_or_else(|_| {
             let message = format!("{} is not right", self.shown(path, &text));
@@ -515,7 +521,7 @@ fn without(text: &str, hidden: &[&str]) -> String {
 }
 
 /// Values that are written as one text.
-trait FromConfig: FromStr {
+pub(super) trait FromConfig: FromStr {
     const EXPECTED: &str;
     /// Lets the check go on after a mistake; no configuration with a mistake is ever used.
     const STAND_IN: Self;

@@ -15,7 +15,7 @@ use std::{
 };
 
 /// Shorter ones can be guessed.
-const TOKEN_BYTES_MIN: usize = 16;
+pub(super) const TOKEN_BYTES_MIN: usize = 16;
 
 /// Whose declarative tools: a folder of them, tokens to change them, and what they may use.
 #[derive(Debug, Clone)]

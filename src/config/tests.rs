@@ -10,6 +10,7 @@ mod mistakes;
 mod price;
 mod shipped;
 mod speech;
+mod vam;
 
 /// The providers and tools of these tests, small enough to be read here.
 fn catalog() -> Catalog {

@@ -196,7 +196,10 @@ impl CallTask<'_> {
                         let context = self.generation.config.contexts.get(&self.facts.context);
                         self.post.add(delivery, context.map(AsRef::as_ref));
                     }
-                    Output::Note(note) => self.on_note(note),
+                    Output::Note(note) => {
+                        line.note(&note);
+                        self.on_note(note);
+                    }
                     Output::Measure(measure) => self.on_measure(measure),
                     Output::End(reason) => running.end = Some(reason),
                 }

@@ -31,6 +31,7 @@ use crate::{
     redact::Redacted,
     telemetry::{Declined, call_span},
     tool::TRANSFER,
+    vam::{Agreed, Ends},
 };
 use futures_util::{FutureExt as _, future::join_all};
 use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc};
@@ -56,6 +57,8 @@ const VARIABLES: [&str; 11] = [
     // Ours, from an earlier visit of the same call.
     STATUS_VARIABLE,
 ];
+/// How a VAM client's audio travels, in logs and records.
+const STREAMED: &str = "vam";
 /// Sentences of tools that wait to be said; a call that runs takes them at once.
 const ASIDES_MAX: usize = 4;
 /// What operators want of a call before it looks; more than one at once is an accident.
@@ -166,6 +169,32 @@ pub(super) async fn converse(shared: Arc<Shared>, context: String) -> Result<Cal
     // Whoever knows the call can look at it. A call that fails before is gone as well.
     let _ = is_live.await;
     Ok(id)
+}
+
+/// A VAM client, who talks by a stream of its own. `None`: no more calls are taken.
+pub(super) async fn stream(shared: Arc<Shared>, agreed: Agreed) -> Option<Ends> {
+    let generation = shared.generation.load_full();
+    if *shared.draining.borrow() {
+        shared.metrics.call_declined(Declined::Draining);
+        return None;
+    }
+    let Some(seat) = shared.live.seat(generation.config.limits.calls) else {
+        shared.metrics.call_declined(Declined::Full);
+        return None;
+    };
+    let wish = Wish { context: Some(agreed.context.clone()), ..Wish::default() };
+    let granted = grant(&generation, wish).ok()?;
+    let mut facts = CallFacts::new(CallId::random(), &granted.context.name, &granted.provider_name);
+    facts.caller_number = agreed.caller.clone();
+    let (format, began, said, place) = (agreed.format, Instant::now(), Redacted::default(), None);
+    let start = Start { facts, transport: STREAMED, format, began, seat, transfers: false, written: None, said, place };
+    let (line, ends, cues) = Line::streamed();
+    let known = shared.vam.as_ref().map(|vam| vam.actions.know(start.facts.id, &agreed, cues));
+    shared.calls.clone().spawn(async move {
+        run(shared, generation, granted, start, || line).await;
+        drop(known);
+    });
+    Some(ends)
 }
 
 async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, arrival: Arrival, seat: Seat) {

@@ -5,6 +5,7 @@
 //! An audio path that breaks under a call by ARI is replaced, and the core sees a gap at most.
 
 mod care;
+mod streamed;
 
 use crate::{
     asterisk::{
@@ -26,6 +27,7 @@ use bytes::Bytes;
 use care::{Care, Cared};
 use futures_util::{FutureExt as _, future::BoxFuture};
 use std::{collections::BTreeMap, future::pending, sync::Arc};
+use streamed::Streamed;
 use tokio::{
     sync::watch,
     time::{Interval, MissedTickBehavior, interval},
@@ -61,6 +63,8 @@ enum Control {
     },
     /// `AudioSocket()` in the dialplan: the socket is all there is.
     Dialplan,
+    /// A VAM client's stream.
+    Streamed(Streamed),
     /// A conversation in writing: nobody is heard, at the pace of a call, and nobody hears.
     Written {
         frames: Interval,
@@ -197,6 +201,7 @@ impl Line {
                 self.care = None;
                 Some(LegEvent::MediaLost)
             }
+            Happening::StreamEnded => Some(LegEvent::CallerLeft),
             Happening::Media(MediaEvent::Audio(audio)) => {
                 self.care.iter_mut().for_each(|care| care.hears(&audio));
                 Some(LegEvent::Audio(audio))
@@ -256,6 +261,9 @@ impl Line {
 
     /// Sends one frame; `false` when it was lost.
     pub fn play(&mut self, frame: Bytes) -> bool {
+        if let Control::Streamed(streamed) = &mut self.control {
+            return streamed.play(frame);
+        }
         match (&mut self.media, &mut self.care) {
             (Some(media), care) => {
                 let left = media.sender.play(frame);
@@ -362,7 +370,7 @@ impl Line {
                 }
             }
             Control::Bare { held } => held.part(ending).await,
-            Control::Written { .. } => {}
+            Control::Written { .. } | Control::Streamed(_) => {}
             // How the socket ends tells the dialplan what becomes of the caller.
             Control::Dialplan => match (media, ending) {
                 (Some(media), Ending::ReturnToDialplan { .. }) => media.hang_up().await,
@@ -395,6 +403,8 @@ enum Happening {
     Dialled(Progress),
     Cared(Cared),
     Media(MediaEvent),
+    /// A VAM client's stream has ended.
+    StreamEnded,
 }
 
 impl Control {
@@ -413,6 +423,7 @@ impl Control {
             Self::Up { held, .. } => Happening::Channel(held.next().await),
             Self::Bare { held } => Happening::Channel(held.next().await),
             Self::Dialplan => pending().await,
+            Self::Streamed(streamed) => streamed.event().await,
             Self::Written { frames, silence } => {
                 frames.tick().await;
                 Happening::Media(MediaEvent::Audio(silence.clone()))

@@ -25,7 +25,7 @@ const SETTLE: Duration = Duration::from_millis(50);
 const LEFT_OUT_TOLD_MAX: usize = 20;
 
 pub(super) struct Servers {
-    pub fleet: Fleet,
+    pub fleet: Arc<Fleet>,
     /// A reload waits for the last call to end.
     pending: AtomicBool,
     /// Contexts and tools of which it was said that they are not there.
@@ -34,7 +34,7 @@ pub(super) struct Servers {
 
 impl Servers {
     pub fn new(registry: &Registry) -> std::io::Result<Self> {
-        let fleet = Fleet::new(Arc::new(McpCounters::new(registry)))?;
+        let fleet = Arc::new(Fleet::new(Arc::new(McpCounters::new(registry)))?);
         Ok(Self { fleet, pending: AtomicBool::new(false), told_missing: Mutex::default() })
     }
 }
@@ -54,8 +54,7 @@ pub(super) async fn keep_tools_fresh(shared: Arc<Shared>, mut changes: watch::Re
 
 impl Shared {
     pub(super) fn start_servers(&self) {
-        let generation = self.generation.load();
-        self.mcp.fleet.start(&generation.config.mcp);
+        self.mcp.fleet.start(&self.mcp_config());
     }
 
     fn renew_tools(&self) {
@@ -156,12 +155,20 @@ impl Shared {
     }
 
     fn mcp_config(&self) -> McpConfig {
-        self.generation.load().config.mcp.clone()
+        self.with_registered(&self.generation.load().config.mcp)
+    }
+
+    /// The configured servers, and the action servers that have registered.
+    pub(super) fn with_registered(&self, config: &McpConfig) -> McpConfig {
+        let mut config = config.clone();
+        let registered = self.vam.iter().flat_map(|vam| vam.servers.servers());
+        config.servers.extend(registered.map(|server| (server.id.clone(), server)));
+        config
     }
 
     pub(super) fn mcp_status(&self) -> McpStatus {
         let generation = self.generation.load();
-        let config = &generation.config.mcp;
+        let config = &self.with_registered(&generation.config.mcp);
         let view = |id: &str, name: String, exposed_name: Option<String>| {
             let own = Some((id, name.as_str()));
             let registered = exposed_name.as_deref().is_some_and(|exposed| generation.mcp_tool(exposed) == own);

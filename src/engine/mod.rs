@@ -10,6 +10,7 @@
 //! - `bill`: what a call used, and what that costs
 //! - `post`: what a call leaves to be sent
 //! - `publishing`: the configuration file as the page changes it
+//! - `vam`: tools that others register
 //! - `live`: who is on the line, and how the last calls ended
 
 mod admission;
@@ -36,6 +37,7 @@ mod story;
 mod succession;
 #[cfg(test)]
 mod tests;
+mod vam;
 mod view;
 mod workshop;
 
@@ -66,6 +68,7 @@ use crate::{
     speech::{SpeechCounters, Studio},
     telemetry::Metrics,
     tool::Latencies,
+    vam::Actioning,
 };
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
@@ -107,6 +110,7 @@ const SERVERS_MAX: Duration = Duration::from_secs(12);
 pub struct Engine {
     shared: Arc<Shared>,
     http: SocketAddr,
+    grpc: Option<SocketAddr>,
     services: JoinSet<()>,
     stop: CancellationToken,
 }
@@ -135,6 +139,8 @@ pub(crate) struct Shared {
     mailer: Option<Mailer>,
     records: Option<Records>,
     mcp: mcp::Servers,
+    /// Action servers that have registered; `None`: nothing is served by gRPC.
+    vam: Option<Actioning>,
     draining: watch::Sender<bool>,
     watchers: broadcast::Sender<CallNote>,
     calls: TaskTracker,
@@ -183,7 +189,8 @@ impl Shared {
             ari: self.ari.as_ref().map(|ari| ari.client.clone()),
             wards: Arc::clone(&self.wards),
             studio: Arc::clone(&self.studio),
-            mcp: self.mcp.fleet.offers(&config.mcp),
+            mcp: self.mcp.fleet.offers(&self.with_registered(&config.mcp)),
+            actions: self.vam.clone(),
             incumbents: self.generation.load().mcp_tools().clone(),
         }
     }
@@ -238,6 +245,7 @@ impl Engine {
         let record_counters = RecordCounters::new(registry);
         let records = config.records.as_ref().map(|config| Records::start(config, record_counters)).transpose()?;
         let servers = mcp::Servers::new(registry).context("the threads of MCP servers")?;
+        let gateway = vam::Gateway::open(config.vam.as_ref(), &servers.fleet, registry).await?;
         let shared = Arc::new(Shared {
             source,
             reloading: Mutex::default(),
@@ -256,6 +264,7 @@ impl Engine {
             mailer,
             records,
             mcp: servers,
+            vam: gateway.as_ref().map(vam::Gateway::actioning),
             draining: watch::Sender::new(false),
             watchers: broadcast::Sender::new(WATCHED_NOTES_MAX),
             calls: TaskTracker::new(),
@@ -270,6 +279,7 @@ impl Engine {
         let router = page_and_apis(&shared, http.port())?;
         services.spawn(mcp::keep_tools_fresh(Arc::clone(&shared), shared.mcp.fleet.changes()));
         shared.start_servers();
+        let grpc = gateway.map(|gateway| gateway.start(&shared, &mut services, stop.clone()));
         let until = stop.clone().cancelled_owned();
         services.spawn(async move {
             if let Err(error) = http::serve(pages, router, until).await {
@@ -277,11 +287,16 @@ impl Engine {
             }
         });
         info!(%http, audiosocket = %shared.media.local_addr(), "offhook is up");
-        Ok(Self { shared, http, services, stop })
+        Ok(Self { shared, http, grpc, services, stop })
     }
 
     pub fn http_addr(&self) -> SocketAddr {
         self.http
+    }
+
+    /// Where VAM is served, if it is.
+    pub fn grpc_addr(&self) -> Option<SocketAddr> {
+        self.grpc
     }
 
     pub fn audiosocket_addr(&self) -> SocketAddr {

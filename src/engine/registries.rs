@@ -3,7 +3,7 @@
 use super::{generation::BuildError, workshop::Workshop};
 use crate::{
     asterisk::extension_status::ExtensionStatus,
-    config::{Config, Tenant},
+    config::{Config, Tenant, vam::ID_PREFIX},
     mcp::{Guest, LeftOut},
     tool::{
         BUILT_IN, CHECK_EXTENSION_STATUS, Executor, LEAVE_VOICEMAIL, REQUEST_TRANSCRIPT, Registry, TAKE_MESSAGE, Tool,
@@ -13,6 +13,7 @@ use crate::{
         mcp::classify,
         request_transcript, take_message,
     },
+    vam::ActionTool,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,7 +36,7 @@ pub(super) fn registries(config: &Config, workshop: &Workshop) -> Result<Tools, 
     let amend = |spec: &mut ToolSpec| {
         if let Some(rules) = config.tool_rules.get(&spec.name) {
             // An MCP server says nothing that counts of what its tool touches: kind and effects follow the operator's word.
-            if let (Executor::Mcp(_), Some(access)) = (&spec.executor, rules.access) {
+            if let (Executor::Mcp(_) | Executor::Vam(_), Some(access)) = (&spec.executor, rules.access) {
                 classify(spec, access);
             }
             rules.apply(spec);
@@ -93,6 +94,7 @@ fn guests(config: &Config, workshop: &Workshop) -> (Vec<Guest>, Vec<LeftOut>) {
         let (tools, not) = offer.tools(&listed);
         left_out.extend(not);
         for guest in tools {
+            let guest = as_action(guest, workshop);
             match questions(config, &guest.tool.spec()).into_iter().next() {
                 None => guests.push(guest),
                 Some(error) => {
@@ -109,6 +111,17 @@ fn guests(config: &Config, workshop: &Workshop) -> (Vec<Guest>, Vec<LeftOut>) {
         (!is_written, !is_holder)
     });
     (guests, left_out)
+}
+
+/// A tool of a server that has registered by VAM is an action; others stay as they are.
+fn as_action(guest: Guest, workshop: &Workshop) -> Guest {
+    match &workshop.actions {
+        Some(actions) if guest.server.starts_with(ID_PREFIX) => {
+            let (server, name) = (guest.server.clone(), guest.name.clone());
+            Guest { server, name, tool: Arc::new(ActionTool::new(guest, actions)) }
+        }
+        _ => guest,
+    }
 }
 
 /// What is wrong with the operator's question before a tool runs: it reads out arguments, and no secret one.

@@ -286,7 +286,15 @@ fn needs_restart(bound: &Config, after: &Config) -> Vec<String> {
         ("http", differs(&bound.http, &after.http) || admin(bound) != admin(after)),
         ("mail", differs(&server(bound), &server(after))),
         ("records", bound.records != after.records),
+        ("vam", !vam_is_same(bound, after)),
     ])
+}
+
+fn vam_is_same(bound: &Config, after: &Config) -> bool {
+    match (&bound.vam, &after.vam) {
+        (Some(bound), Some(after)) => bound.is_as(after),
+        (bound, after) => bound.is_none() && after.is_none(),
+    }
 }
 
 /// Secrets do not show in `Debug`, and a changed one is a change.

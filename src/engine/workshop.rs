@@ -18,6 +18,7 @@ use crate::{
         Fetch, FetchError, FetchRequest, FetchResponse, Memory, ToolError,
         declarative::{CallView, Definition, Level, Listener, Note, RunInput, Services, Surroundings},
     },
+    vam::Actioning,
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
 use jiff::Timestamp;
@@ -52,6 +53,8 @@ pub(super) struct Workshop {
     pub studio: Arc<Studio>,
     /// What MCP servers offer at this moment.
     pub mcp: Vec<Offer>,
+    /// Those of them that have registered.
+    pub actions: Option<Actioning>,
     /// Who has which exposed name in the generation before; it keeps it.
     pub incumbents: BTreeMap<String, (String, String)>,
 }
@@ -67,6 +70,7 @@ impl Workshop {
             wards: Arc::default(),
             studio: Arc::default(),
             mcp: Vec::new(),
+            actions: None,
             incumbents: BTreeMap::new(),
         }
     }

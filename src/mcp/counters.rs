@@ -90,6 +90,19 @@ impl McpCounters {
         self.up.with_label_values(&[server]);
     }
 
+    /// Takes the metrics of a server away: others come and go, and their names would fill the memory.
+    pub fn forget_server(&self, server: &str) {
+        // What was never made is not there to be taken.
+        let _ = (self.restarts.remove_label_values(&[server]), self.up.remove_label_values(&[server]));
+        let tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner).remove(server);
+        for tool in tools.iter().flatten().map(String::as_str).chain([OTHER]) {
+            for end in CallEnd::ALL {
+                let _ = self.calls.remove_label_values(&[server, tool, end.label()]);
+            }
+            let _ = self.latency.remove_label_values(&[server, tool]);
+        }
+    }
+
     /// Makes the metrics of a tool, at zero.
     pub fn know_tool(&self, server: &str, tool: &str) {
         let tool = self.tool(server, tool);

@@ -228,18 +228,12 @@ impl Fleet {
         let began = Instant::now();
         let own = config.clone();
         let stopping = self.stopping.clone();
-        let tried = async move {
-            let output = server::output(&own);
-            let link = link::connect(&own, &output).await?;
-            let tools = link.first_tools(own.start_max, &output).await;
-            link.stop().await;
-            tools.map(|(offered, _)| tested(&own, &offered))
-        };
+        let tried = async move { look(&own).await.map(|offered| tested(&own, &offered)) };
         let tried = self.handle.spawn(async move {
             let _mine = mine;
             tokio::select! {
                 result = timeout(TEST_MAX, tried) => {
-                    result.unwrap_or_else(|_| Err(format!("it did not tell its tools in {} s", TEST_MAX.as_secs())))
+                    result.unwrap_or_else(|_| Err(too_late()))
                 }
                 () = stopping.cancelled() => Err("the engine stops".into()),
             }
@@ -254,9 +248,63 @@ impl Fleet {
         Some(TestReport { took: began.elapsed(), result })
     }
 
+    /// The tools of a server that is not of the fleet: one connection, for this question alone.
+    ///
+    /// # Errors
+    /// Why they are not known.
+    pub async fn look(&self, config: McpServer) -> Result<Vec<Offered>, String> {
+        let stopping = self.stopping.clone();
+        let asked = self.handle.spawn(async move {
+            tokio::select! {
+                result = timeout(TEST_MAX, look(&config)) => result.unwrap_or_else(|_| Err(too_late())),
+                () = stopping.cancelled() => Err("the engine stops".into()),
+            }
+        });
+        asked.await.unwrap_or_else(|_| Err("the look itself failed; see the log".into()))
+    }
+
+    /// Starts this server, or ends it and begins anew as it is now.
+    pub async fn put(&self, config: McpServer) {
+        let _one = self.exchange.lock().await;
+        let old = self.lock().get(&config.id).map(Arc::clone);
+        match old {
+            Some(server) => server.renew(config).await,
+            None if self.stopping.is_cancelled() => {}
+            None => {
+                let _inside = self.handle.enter();
+                let server = Server::start(config.clone(), Arc::clone(&self.counters), self.changed.clone());
+                self.lock().insert(config.id, server);
+            }
+        }
+    }
+
+    /// Ends this server, and takes its tools from new calls.
+    pub async fn remove(&self, id: &str) {
+        let _one = self.exchange.lock().await;
+        let server = self.lock().remove(id);
+        if let Some(server) = server {
+            self.changed.send_modify(|version| *version += 1);
+            server.stop().await;
+            self.counters.forget_server(id);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Server>>> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Starts an instance, asks for its tools, and ends it.
+async fn look(config: &McpServer) -> Result<Vec<Offered>, String> {
+    let output = server::output(config);
+    let link = link::connect(config, &output).await?;
+    let tools = link.first_tools(config.start_max, &output).await;
+    link.stop().await;
+    tools.map(|(offered, _)| offered)
+}
+
+fn too_late() -> String {
+    format!("it did not tell its tools in {} s", TEST_MAX.as_secs())
 }
 
 /// A runtime must not be waited for where others run.

@@ -7,9 +7,10 @@ use super::{
     output::Output,
     process::{self, Process},
     pump::{PumpEnd, Pumps},
+    reach::Held,
 };
 use crate::{
-    config::{McpServer, McpTransport},
+    config::{McpServer, McpTransport, Reach},
     tool::mcp::Offered,
 };
 use reqwest::header::{HeaderName, HeaderValue};
@@ -194,13 +195,16 @@ async fn only_noise(pumps: &Pumps) {
 }
 
 fn http(transport: &McpTransport) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
-    let McpTransport::Http { url, headers, bearer } = transport else { return Err("it is no endpoint".into()) };
-    let client = reqwest::Client::builder()
+    let McpTransport::Http { url, reach, headers, bearer } = transport else { return Err("it is no endpoint".into()) };
+    let mut client = reqwest::Client::builder()
         .connect_timeout(CONNECT_MAX)
-        // A redirect would take the token along.
-        .redirect(reqwest::redirect::Policy::none())
-        .build()
-        .map_err(|error| format!("the HTTP client cannot be set up: {error}"))?;
+        // A redirect would take the token along, and lead off the address that was checked.
+        .redirect(reqwest::redirect::Policy::none());
+    if *reach != Reach::Any {
+        // A proxy would resolve the name itself, unchecked.
+        client = client.no_proxy().dns_resolver(Arc::new(Held(*reach)));
+    }
+    let client = client.build().map_err(|error| format!("the HTTP client cannot be set up: {error}"))?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
         // The default of 16 would make the seventeenth call wait for the slowest of them.
         .max_concurrent_requests(CALLS_MAX);

@@ -23,6 +23,7 @@ mod output;
 mod patience;
 mod process;
 mod pump;
+mod reach;
 mod server;
 mod tool;
 
@@ -31,6 +32,7 @@ pub use fleet::{Fleet, Guest, LeftOut, Offer, ServerStatus, TestReport, Tested, 
 pub use process::find as find_program;
 #[cfg(any(test, fuzzing))]
 pub use pump::fuzz;
+pub use reach::is_local;
 pub use server::State;
 pub use tool::McpTool;
 

@@ -54,7 +54,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
 }
 
 /// Whether the operator's list names this address' host, alone (any port) or with its port.
-pub(super) fn is_listed(url: &Url, allowed: &[String]) -> bool {
+pub fn is_listed(url: &Url, allowed: &[String]) -> bool {
     let Some(host) = url.host_str() else { return false };
     let host = host.trim_end_matches('.').to_ascii_lowercase();
     let bare = host.trim_start_matches('[').trim_end_matches(']');

@@ -15,6 +15,7 @@ mod remote_gate;
 mod request;
 mod resolve;
 
+pub use address::is_listed;
 #[cfg(any(test, fuzzing))]
 pub use answer::fuzz;
 pub use counters::{OutboundCounters, Outcome};

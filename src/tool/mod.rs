@@ -10,6 +10,7 @@ pub mod declarative;
 mod error;
 mod fetch;
 mod latency;
+pub mod india;
 pub mod loops;
 pub mod manifest;
 pub mod mcp;

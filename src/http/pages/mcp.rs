@@ -8,6 +8,7 @@ use super::{
     text::{self, operations as words, servers},
     tools::encoded,
 };
+use crate::config::vam::ID_PREFIX;
 use crate::http::{
     api::mcp_servers::BODY_BYTES_MAX,
     login::{Door, Role, Who},
@@ -108,7 +109,10 @@ fn section(
                 div.buttons {
                     span.tag.(mark(server.state)) { (words::server(server.state)) }
                     @if who.may(Role::Admin) {
-                        a.button.quiet href={ "/mcp/editor?server=" (encoded(id)) } { (servers::EDIT) span.hidden { " " (id) } }
+                        // Those that register themselves are not in the file.
+                        @if !id.starts_with(ID_PREFIX) {
+                            a.button.quiet href={ "/mcp/editor?server=" (encoded(id)) } { (servers::EDIT) span.hidden { " " (id) } }
+                        }
                         form method="post" action={ "/mcp#" (label) } {
                             (shell::csrf(who))
                             input type="hidden" name="server" value=(id);

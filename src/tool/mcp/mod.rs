@@ -19,12 +19,14 @@ mod text;
 
 pub use names::{Exposed, NAME_BYTES_MAX, exposed, is_exposable, snake};
 pub use offer::{Hints, Offered, classify};
+pub use schema::conforms;
 pub use speech::outcome;
 
+use super::india::Canonical;
 use std::time::Duration;
 
 /// What an operator says of one tool of a server: an entry of `mcp.servers.ID.tools`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct McpToolRules {
     /// The exposed name, instead of the one that is made of server and tool.
     pub expose_as: Option<String>,
@@ -33,6 +35,8 @@ pub struct McpToolRules {
     pub speech: Speech,
     /// A failure that the tool tells may pass by itself.
     pub error_retryable: bool,
+    /// What is known of it from elsewhere than its server: a tool of the India tool registry.
+    pub canonical: Option<&'static Canonical>,
 }
 
 /// How a result becomes a sentence.

@@ -3,12 +3,12 @@
 use super::{
     McpDefaults, McpToolRules,
     names::{NAME_BYTES_MAX, exposed, is_exposable},
-    schema::{TEXT_CHARS_MAX, parameters},
+    schema::{TEXT_CHARS_MAX, conforms, parameters},
     text::for_model,
 };
 use crate::{
     gate::{Category, RiskDomain},
-    tool::{Executor, SideEffects, ToolKind, ToolSpec},
+    tool::{Executor, SideEffects, ToolKind, ToolSpec, india::Canonical},
 };
 use serde_json::{Map, Value};
 
@@ -84,6 +84,10 @@ impl Offered {
                 None => return Err("name: has no letters or digits to make a name of; set expose_as".into()),
             },
         };
+        let canonical = rules.and_then(|rules| rules.canonical);
+        if canonical.is_some_and(|canonical| !conforms(&canonical.schema, &self.schema)) {
+            return Err("inputSchema: differs from that of the India tool registry".into());
+        }
         let own = rules.and_then(|rules| rules.description.clone());
         let mut spec = ToolSpec {
             risk_domain: defaults.risk_domain.unwrap_or(RiskDomain::Unknown),
@@ -91,7 +95,8 @@ impl Offered {
             executor: Executor::Mcp(server_id.to_owned()),
             ..ToolSpec::new(name, own.unwrap_or_else(|| self.words(server_id)), parameters(&self.schema)?)
         };
-        classify(&mut spec, defaults.access.unwrap_or(Category::Unknown));
+        let access = canonical.map(Canonical::access).or(defaults.access);
+        classify(&mut spec, access.unwrap_or(Category::Unknown));
         self.hints.tighten(&mut spec);
         Ok(spec)
     }

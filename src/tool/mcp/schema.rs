@@ -91,6 +91,39 @@ pub(super) fn parameters(offered: &Value) -> Result<Value, String> {
     }
 }
 
+/// What a schema says to a reader and not to a validator.
+const NOTES: [&str; 4] = ["description", "title", "examples", "$schema"];
+
+/// Whether a schema asks for exactly what another one does: the same keywords with the same values, whatever either says to
+/// its readers, and the same required arguments in any order (V17).
+pub fn conforms(canonical: &Value, offered: &Value) -> bool {
+    if !is_within(offered, DEPTH_MAX) {
+        return false;
+    }
+    plain(canonical, false) == plain(offered, false)
+}
+
+/// `names`: the members are arguments of any name, not keywords.
+fn plain(value: &Value, names: bool) -> Value {
+    let Value::Object(members) = value else { return value.clone() };
+    let kept = members.iter().filter(|(key, _)| names || !NOTES.contains(&key.as_str()));
+    let member = |(key, value): (&String, &Value)| {
+        let value = match value {
+            Value::Array(list) if !names && key == "required" => sorted(list),
+            value => plain(value, !names && MAPS.contains(&key.as_str())),
+        };
+        (key.clone(), value)
+    };
+    Value::Object(kept.map(member).collect())
+}
+
+fn sorted(list: &[Value]) -> Value {
+    let mut list = list.to_vec();
+    list.sort_by_cached_key(Value::to_string);
+    list.dedup();
+    Value::Array(list)
+}
+
 /// Whether a value has at most so many levels.
 fn is_within(value: &Value, levels: usize) -> bool {
     let Some(below) = levels.checked_sub(1) else { return false };

@@ -39,6 +39,7 @@ pub struct Approved {
     remote: Option<Box<RemoteQuestion>>,
     repeatable: bool,
     writes: bool,
+    waited_for: bool,
 }
 
 /// What another gate is to be asked before the tool runs.
@@ -71,6 +72,7 @@ impl Approved {
             remote,
             repeatable: spec.idempotent || spec.side_effects != SideEffects::Writes,
             writes: spec.side_effects == SideEffects::Writes,
+            waited_for: spec.wait,
         }
     }
 
@@ -116,6 +118,11 @@ impl Approved {
     /// It may have changed something elsewhere, whatever becomes of it.
     pub const fn writes(&self) -> bool {
         self.writes
+    }
+
+    /// The model waits for what comes of it; else it was answered at once.
+    pub const fn is_waited_for(&self) -> bool {
+        self.waited_for
     }
 
     /// Making it twice does what making it once does.

@@ -1,0 +1,84 @@
+//! The caller's side of a VAM client's call: frames and cues, without waiting.
+
+use super::{Control, Happening, Line};
+use crate::{
+    asterisk::{leg::Ending, media::MediaEvent},
+    call::{LegEvent, Note, Speaker},
+    vam::{Cue, Ends},
+};
+use bytes::Bytes;
+use std::future::pending;
+use tokio::sync::mpsc;
+
+/// Frames of the client that the call has not taken; the stream's own pace keeps it nearly empty.
+const HEARD_MAX: usize = 8;
+/// Five seconds of slots, which is as long as a client may leave its stream unread, and room for what is said about them.
+const CUES_MAX: usize = 320;
+/// Of those, for cues that are no frames: a signal is not lost for a frame.
+const KEPT_FOR_SIGNALS: usize = 64;
+
+pub(super) struct Streamed {
+    heard: mpsc::Receiver<Bytes>,
+    cues: mpsc::Sender<Cue>,
+    ended: bool,
+}
+
+impl Streamed {
+    pub fn new() -> (Self, Ends, mpsc::Sender<Cue>) {
+        let ((to_call, heard), (cues, from_call)) = (mpsc::channel(HEARD_MAX), mpsc::channel(CUES_MAX));
+        let streamed = Self { heard, cues: cues.clone(), ended: false };
+        (streamed, Ends { heard: to_call, cues: from_call }, cues)
+    }
+
+    pub async fn event(&mut self) -> Happening {
+        if self.ended {
+            return pending().await;
+        }
+        match self.heard.recv().await {
+            Some(frame) => Happening::Media(MediaEvent::Audio(frame)),
+            None => {
+                self.ended = true;
+                Happening::StreamEnded
+            }
+        }
+    }
+
+    /// `false`: the client does not read, and the frame is lost.
+    pub fn play(&mut self, frame: Bytes) -> bool {
+        self.cues.capacity() > KEPT_FOR_SIGNALS && self.cues.try_send(Cue::Frame(frame)).is_ok()
+    }
+
+    pub fn note(&mut self, note: &Note) {
+        let cue = match note {
+            Note::Answered => Cue::Up,
+            Note::CallerSpeaks => Cue::CallerSpeaks,
+            Note::CallerFinished => Cue::CallerFinished,
+            Note::BargeIn { .. } => Cue::BargeIn,
+            Note::FalseAlarm { .. } => Cue::FalseAlarm,
+            Note::AgentFinished => Cue::AgentFinished,
+            Note::Failing(_) => Cue::Failing,
+            Note::ToolAnswered { .. } | Note::ToolCancelled { .. } => Cue::ToolAnswered,
+            Note::Said { speaker, text } => Cue::Said { by_caller: *speaker == Speaker::Caller, text: text.clone() },
+            _ => return,
+        };
+        // A client that reads nothing for so long is cut off.
+        let _ = self.cues.try_send(cue);
+    }
+}
+
+impl Line {
+    /// A VAM client; the other ends are theirs, and what else is told of the call goes by the sender.
+    pub fn streamed() -> (Self, Ends, mpsc::Sender<Cue>) {
+        let (streamed, ends, cues) = Streamed::new();
+        let announce = Some(LegEvent::Up);
+        let control = Control::Streamed(streamed);
+        (Self { control, media: None, care: None, announce, ending: Ending::HangUp }, ends, cues)
+    }
+
+    /// What the call says of itself, for who is told such things.
+    pub fn note(&mut self, note: &Note) {
+        if let Control::Streamed(streamed) = &mut self.control {
+            streamed.note(note);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Actions under way: which calls have a client that runs them, and who waits for which answer (V4, V22, V23).
+//!
+//! Limits: `PENDING_MAX` actions at once; an answer that nobody waits for is dropped and counted, wherever it comes from.
+
+use super::{
+    counters::VamCounters,
+    negotiation::Agreed,
+    turns::Cue,
+    wire::{
+        ActionRequestEnvelope, ActionResultEnvelope, ActionSource, ActionStatus, McpContent, McpToolCall, now,
+        to_struct,
+    },
+};
+use crate::{
+    config::Residency,
+    facts::CallId,
+    tool::{
+        Approved, Failure, ToolError, ToolOutcome,
+        mcp::{self, Speech},
+    },
+};
+use serde_json::{Value, json};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
+use uuid::Uuid;
+
+/// Some for each call that an engine takes.
+const PENDING_MAX: usize = 4_096;
+/// Between the end of an action here and the end of its time in the call core.
+const MARGIN: Duration = Duration::from_millis(50);
+/// What a client says of its own error.
+const MESSAGE_CHARS_MAX: usize = 300;
+
+/// Of one engine.
+pub struct Actions {
+    counters: VamCounters,
+    clients: Mutex<HashMap<CallId, Client>>,
+    pending: Mutex<HashMap<String, Pending>>,
+}
+
+/// Whose call it is.
+#[derive(Clone)]
+pub(super) struct Client {
+    pub session_id: String,
+    /// What it asked for.
+    pub residency: Residency,
+    /// It runs actions itself.
+    pub executes: bool,
+    cues: mpsc::Sender<Cue>,
+}
+
+struct Pending {
+    session_id: String,
+    answer: oneshot::Sender<ActionResultEnvelope>,
+}
+
+/// A call is known as a client's until this is dropped.
+pub struct Known {
+    actions: Arc<Actions>,
+    call: CallId,
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        locked(&self.actions.clients).remove(&self.call);
+    }
+}
+
+impl Actions {
+    pub fn new(counters: VamCounters) -> Self {
+        Self { counters, clients: Mutex::default(), pending: Mutex::default() }
+    }
+
+    /// This call is a client's, which is told by `cues`.
+    #[must_use]
+    pub fn know(self: &Arc<Self>, call: CallId, agreed: &Agreed, cues: mpsc::Sender<Cue>) -> Known {
+        let client = Client {
+            session_id: agreed.session_id.clone(),
+            residency: agreed.residency,
+            executes: agreed.executes,
+            cues,
+        };
+        locked(&self.clients).insert(call, client);
+        Known { actions: Arc::clone(self), call }
+    }
+
+    pub(super) fn client(&self, call: CallId) -> Option<Client> {
+        locked(&self.clients).get(&call).cloned()
+    }
+
+    /// Has a client run this, and waits for its answer. The envelope has left when this is first polled.
+    pub(super) async fn ask(self: Arc<Self>, client: Client, tool: Arc<str>, call: Approved) -> ToolOutcome {
+        let limit = call.time_left().saturating_sub(MARGIN).max(call.time_left() / 2);
+        let (call_id, (answer, answered)) = (Uuid::new_v4().to_string(), oneshot::channel());
+        let waits = Waiting { actions: &self, call_id: call_id.clone() };
+        {
+            let mut pending = locked(&self.pending);
+            if pending.len() >= PENDING_MAX {
+                return failed(ToolError::Transient, "Too many actions are under way.", &call);
+            }
+            pending.insert(call_id.clone(), Pending { session_id: client.session_id.clone(), answer });
+        }
+        let envelope = ActionRequestEnvelope {
+            session_id: client.session_id.clone(),
+            call_id,
+            // The stream knows which turn it is.
+            turn_id: String::new(),
+            source: ActionSource::Llm.into(),
+            tool_call: Some(McpToolCall { tool_name: tool.to_string(), arguments: Some(to_struct(call.arguments())) }),
+            timeout_ms: u32::try_from(limit.as_millis()).unwrap_or(u32::MAX),
+            fire_and_forget: !call.is_waited_for(),
+            dispatched_at: Some(now()),
+        };
+        if client.cues.try_send(Cue::Action(Box::new(envelope))).is_err() {
+            return failed(ToolError::Transient, "The client does not take the action.", &call);
+        }
+        let answered = timeout(limit, answered).await;
+        drop(waits);
+        match answered {
+            Ok(Ok(result)) => outcome(result, &call),
+            Ok(Err(_)) => failed(ToolError::Transient, "The client went away before it answered.", &call),
+            Err(_) => {
+                self.counters.timed_out.inc();
+                // Nobody waits for what was only sent off.
+                if call.is_waited_for() {
+                    // A client that reads nothing is cut off elsewhere.
+                    let _ = client.cues.try_send(Cue::ActionTimedOut);
+                }
+                failed(ToolError::Timeout, "The action timed out: its server did not answer in time.", &call)
+            }
+        }
+    }
+
+    /// An answer of a client of this session. What does not settle anything is dropped and counted; that it is still under
+    /// way changes nothing (V answer 9).
+    pub(super) fn answered(&self, session_id: &str, result: ActionResultEnvelope) {
+        if result.status() == ActionStatus::Pending {
+            return;
+        }
+        let mut pending = locked(&self.pending);
+        let is_its = pending.get(&result.call_id).is_some_and(|known| known.session_id == session_id);
+        let found = if is_its && result.session_id == session_id { pending.remove(&result.call_id) } else { None };
+        drop(pending);
+        let taken = found.is_some_and(|found| found.answer.send(result).is_ok());
+        if !taken {
+            self.counters.results_dropped.inc();
+        }
+    }
+}
+
+#[cfg(test)]
+impl Actions {
+    pub fn dropped(&self) -> u64 {
+        self.counters.results_dropped.get()
+    }
+}
+
+/// Takes an action out of the table, however it ends.
+struct Waiting<'a> {
+    actions: &'a Actions,
+    call_id: String,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        locked(&self.actions.pending).remove(&self.call_id);
+    }
+}
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn failed(kind: ToolError, message: &str, call: &Approved) -> ToolOutcome {
+    let passes = matches!(kind, ToolError::Timeout | ToolError::Transient);
+    ToolOutcome::Failed(Failure {
+        retryable: passes && call.is_repeatable(),
+        partial_side_effects: call.writes() && kind != ToolError::NotFound,
+        ..Failure::new(kind, message)
+    })
+}
+
+/// What a model is told of an answer (V24, V answer 10): never nothing.
+fn outcome(result: ActionResultEnvelope, call: &Approved) -> ToolOutcome {
+    match result.status() {
+        ActionStatus::Success => {
+            let result = result.result.unwrap_or_default();
+            let parts: Vec<Value> = result.content.into_iter().map(part).collect();
+            let told = json!({ "content": parts, "isError": result.is_error });
+            let mut outcome = mcp::outcome(&told, &Speech::default(), false);
+            if let ToolOutcome::Failed(failure) = &mut outcome {
+                failure.partial_side_effects = call.writes();
+            }
+            outcome
+        }
+        ActionStatus::Unsupported => failed(ToolError::NotFound, "The client does not know this tool.", call),
+        ActionStatus::PolicyDeny => failed(ToolError::Refused, "The action was denied by the client's rules.", call),
+        ActionStatus::Error | ActionStatus::Unspecified | ActionStatus::Pending => {
+            let clean = result.error_message.chars().map(|c| if c.is_control() { ' ' } else { c });
+            let clean: String = clean.take(MESSAGE_CHARS_MAX).collect();
+            failed(ToolError::Permanent, format!("The action failed. {}", clean.trim()).trim(), call)
+        }
+    }
+}
+
+/// As MCP has it in JSON.
+fn part(part: McpContent) -> Value {
+    match part.r#type.as_str() {
+        "image" => json!({ "type": "image", "data": part.data, "mimeType": part.mime_type }),
+        "resource" => json!({ "type": "resource", "resource": {
+            "uri": part.resource_uri, "mimeType": part.mime_type, "text": part.text,
+        } }),
+        _ => json!({ "type": "text", "text": part.text }),
+    }
+}

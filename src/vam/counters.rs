@@ -1,0 +1,99 @@
+//! The metrics of VAM/1.0.
+
+use crate::telemetry::Definition;
+use prometheus::{IntCounter, IntCounterVec, IntGauge, Registry};
+
+const REGISTRATIONS: Definition = Definition::labelled(
+    "offhook_vam_registrations_total",
+    &["result"],
+    "Action servers that registered (accepted), that were refused, of which at least one tool was refused (in_part), or \
+     that came while too many others were being looked at (busy).",
+);
+const SERVERS: Definition = Definition::new("offhook_vam_action_servers", "Action servers that are registered.");
+const DENIED: Definition = Definition::new(
+    "offhook_vam_actions_denied_total",
+    "Actions that were not run because what the caller says may not go to where their server is.",
+);
+const UNAUTHENTICATED: Definition =
+    Definition::new("offhook_vam_unauthenticated_total", "Requests by gRPC without a token that is known.");
+
+const SESSIONS: Definition =
+    Definition::new("offhook_vam_sessions", "VAM sessions that are open, with a stream or without.");
+const STUCK: Definition = Definition::new(
+    "offhook_vam_streams_stuck_total",
+    "VAM streams that were cut off because their client did not read for five seconds.",
+);
+const AUDIO_DROPPED: Definition = Definition::new(
+    "offhook_vam_frames_dropped_total",
+    "Frames of 20 ms of VAM clients that were dropped: they came more than three seconds ahead of time, or the call did not take \
+     them.",
+);
+const RESULTS_DROPPED: Definition = Definition::new(
+    "offhook_vam_results_dropped_total",
+    "Results of actions that nobody waited for, or that could not be read.",
+);
+
+const TIMED_OUT: Definition = Definition::new(
+    "offhook_vam_actions_timed_out_total",
+    "Actions that a VAM client was to run and did not answer in time.",
+);
+
+/// What became of a registration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Registered {
+    Accepted,
+    InPart,
+    Refused,
+    Busy,
+}
+
+impl Registered {
+    const ALL: [Self; 4] = [Self::Accepted, Self::InPart, Self::Refused, Self::Busy];
+
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::InPart => "in_part",
+            Self::Refused => "refused",
+            Self::Busy => "busy",
+        }
+    }
+}
+
+/// Of one engine.
+#[derive(Debug, Clone)]
+pub struct VamCounters {
+    registrations: IntCounterVec,
+    pub(super) servers: IntGauge,
+    pub(super) denied: IntCounter,
+    pub(super) unauthenticated: IntCounter,
+    pub(super) sessions: IntGauge,
+    pub(super) stuck: IntCounter,
+    pub(super) audio_dropped: IntCounter,
+    pub(super) results_dropped: IntCounter,
+    pub(super) timed_out: IntCounter,
+}
+
+impl VamCounters {
+    pub fn new(registry: &Registry) -> Self {
+        let registrations = REGISTRATIONS.register_counters(registry);
+        for result in Registered::ALL {
+            registrations.with_label_values(&[result.label()]);
+        }
+        Self {
+            registrations,
+            servers: SERVERS.register_int_gauge(registry),
+            denied: DENIED.register_counter(registry),
+            unauthenticated: UNAUTHENTICATED.register_counter(registry),
+            sessions: SESSIONS.register_int_gauge(registry),
+            stuck: STUCK.register_counter(registry),
+            audio_dropped: AUDIO_DROPPED.register_counter(registry),
+            results_dropped: RESULTS_DROPPED.register_counter(registry),
+            timed_out: TIMED_OUT.register_counter(registry),
+        }
+    }
+
+    pub(super) fn registered(&self, result: Registered) {
+        self.registrations.with_label_values(&[result.label()]).inc();
+    }
+}

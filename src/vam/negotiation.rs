@@ -1,0 +1,361 @@
+//! What a session gets of what its client asks for: nothing is left out without a word (V answer 5 and the rules of sessions).
+//! Pure.
+
+use super::{
+    residency,
+    wire::{
+        AudioCodec, AudioProfile, DataResidency, SessionCapabilities, SessionInitRequest, SessionInitResponse,
+        SessionStatus, now,
+    },
+};
+use crate::{
+    audio::Format,
+    config::{Residency, VamSessions},
+    redact::Redacted,
+};
+use url::Url;
+use uuid::Uuid;
+
+/// As the specification has it.
+const METADATA_MAX: usize = 16;
+/// Of a key or a value of the metadata, and of who calls.
+const TEXT_BYTES_MAX: usize = 4_096;
+/// Of what is kept of who calls.
+const CALLER_CHARS_MAX: usize = 64;
+/// Names the context that answers.
+const CONTEXT: &str = "context";
+/// A list of addresses, as JSON.
+const ACTION_SERVERS: &str = "action_servers";
+/// Action servers that one session may bring: each is asked while its client waits.
+const URIS_MAX: usize = 8;
+/// Of those beyond, an answer names so many.
+const NAMED_MAX: usize = 8;
+
+/// What a session is held to.
+#[derive(Debug, Clone)]
+pub struct Agreed {
+    pub session_id: String,
+    pub context: String,
+    pub format: Format,
+    pub caller: Redacted<Option<String>>,
+    /// Where what is said may go.
+    pub residency: Residency,
+    /// The client runs actions itself.
+    pub executes: bool,
+    pub(super) codec: AudioCodec,
+    /// Action servers that it brings.
+    pub(super) uris: Vec<String>,
+}
+
+#[cfg(test)]
+impl Agreed {
+    /// A client that runs actions itself.
+    pub fn of_tests(residency: Residency) -> Self {
+        Self {
+            session_id: Uuid::new_v4().to_string(),
+            context: "front".into(),
+            format: Format::SLIN8,
+            caller: Redacted::new(None),
+            residency,
+            executes: true,
+            codec: AudioCodec::Pcm8k16,
+            uris: Vec::new(),
+        }
+    }
+}
+
+/// What is known where sessions are agreed upon.
+pub(super) struct Surroundings<'a> {
+    pub sessions: &'a VamSessions,
+    /// Where the client says it may come in.
+    pub is_token: bool,
+    pub knows_context: &'a dyn Fn(&str) -> bool,
+}
+
+/// # Errors
+/// The answer to a client that gets no session.
+pub(super) fn negotiate(
+    request: SessionInitRequest,
+    around: &Surroundings,
+) -> Result<(Agreed, SessionInitResponse), SessionInitResponse> {
+    let session_id = request.session_id.clone();
+    let refused = |status: SessionStatus, why: &str| SessionInitResponse {
+        session_id: session_id.clone(),
+        status: status.into(),
+        status_message: why.to_owned(),
+        gateway_timestamp: Some(now()),
+        ..Default::default()
+    };
+    if !around.is_token {
+        return Err(refused(SessionStatus::AuthFailed, "auth_token: is not known"));
+    }
+    check(&request).map_err(|why| refused(SessionStatus::Rejected, why))?;
+    let residency = may_be_here(request.data_residency, around.sessions.hosted);
+    let residency = residency.map_err(|why| refused(SessionStatus::DataResidencyViolation, why))?;
+    let Some(context) = context(&request, around) else {
+        return Err(refused(SessionStatus::Rejected, "metadata.context: names no agent of this gateway"));
+    };
+    let mut degraded = Vec::new();
+    let Some((codec, format)) = codec(request.audio_profile.as_ref(), &mut degraded) else {
+        return Err(refused(
+            SessionStatus::CodecUnsupported,
+            "audio_profile: PCM of 8 or 16 kHz with one channel is taken",
+        ));
+    };
+    let capabilities = capabilities(request.requested_capabilities.unwrap_or_default(), &mut degraded);
+    let mut uris =
+        action_servers(request.metadata.get(ACTION_SERVERS).map_or("", String::as_str)).unwrap_or_else(|| {
+            degraded.push(unavailable(""));
+            Vec::new()
+        });
+    degraded.extend(uris.iter().skip(URIS_MAX).take(NAMED_MAX).map(|uri| unavailable(uri)));
+    uris.truncate(URIS_MAX);
+    let status = if degraded.is_empty() { SessionStatus::Ok } else { SessionStatus::Degraded };
+    let language = request.language_hints.first().map(|hint| hint.bcp47_code.clone()).unwrap_or_default();
+    let caller = Some(request.caller_id.chars().filter(|c| !c.is_control()).take(CALLER_CHARS_MAX).collect::<String>());
+    let agreed = Agreed {
+        session_id: session_id.clone(),
+        context,
+        format,
+        caller: caller.filter(|caller| !caller.is_empty()).into(),
+        residency,
+        executes: capabilities.action_execution,
+        uris,
+        codec,
+    };
+    let answer = SessionInitResponse {
+        session_id: session_id.clone(),
+        status: status.into(),
+        status_message: String::new(),
+        negotiated_audio_profile: Some(profile(codec, format)),
+        negotiated_capabilities: Some(capabilities),
+        primary_language_bcp47: language,
+        stream_endpoint: around.sessions.stream_endpoint.clone().unwrap_or_default(),
+        session_ttl_seconds: u32::try_from(around.sessions.ttl.as_secs()).unwrap_or(u32::MAX),
+        gateway_timestamp: Some(now()),
+        degraded_capabilities: degraded,
+        ..Default::default()
+    };
+    Ok((agreed, answer))
+}
+
+fn check(request: &SessionInitRequest) -> Result<(), &'static str> {
+    if !Uuid::parse_str(&request.session_id).is_ok_and(|id| id.get_version_num() == 4) {
+        return Err("session_id: has to be a UUID of version 4");
+    }
+    if request.metadata.len() > METADATA_MAX {
+        return Err("metadata: has more than 16 pairs");
+    }
+    let long = |text: &String| text.len() > TEXT_BYTES_MAX;
+    if request.metadata.iter().any(|(key, value)| long(key) || long(value)) || long(&request.caller_id) {
+        return Err("metadata, caller_id: a text is longer than 4096 bytes");
+    }
+    Ok(())
+}
+
+/// Whether what is said may come here: without a word it stays in India.
+fn may_be_here(asked: i32, hosted: Residency) -> Result<Residency, &'static str> {
+    let rule = match DataResidency::try_from(asked) {
+        Ok(DataResidency::Any) => Residency::Any,
+        Ok(DataResidency::OnPrem) => Residency::OnPrem,
+        Ok(DataResidency::IndiaOnly | DataResidency::Unspecified) => Residency::IndiaOnly,
+        Err(_) => return Err("data_residency: is not known"),
+    };
+    let claim = match hosted {
+        Residency::Any => residency::Claim::Any,
+        Residency::IndiaOnly => residency::Claim::IndiaOnly,
+        Residency::OnPrem => residency::Claim::OnPrem,
+    };
+    if residency::allows(rule, claim, hosted == Residency::OnPrem) {
+        return Ok(rule);
+    }
+    Err("data_residency: this gateway does not promise to keep what is said there")
+}
+
+fn context(request: &SessionInitRequest, around: &Surroundings) -> Option<String> {
+    let asked = request.metadata.get(CONTEXT).or(around.sessions.context.as_ref())?;
+    (around.knows_context)(asked).then(|| asked.clone())
+}
+
+/// What is spoken in. What cannot be had becomes PCM, with a word about it.
+fn codec(profile: Option<&AudioProfile>, degraded: &mut Vec<String>) -> Option<(AudioCodec, Format)> {
+    let Some(profile) = profile else { return Some((AudioCodec::Pcm16k16, Format::SLIN16)) };
+    let (codec, format, rate) = match AudioCodec::try_from(profile.codec).ok()? {
+        AudioCodec::Unspecified | AudioCodec::Pcm16k16 => (AudioCodec::Pcm16k16, Format::SLIN16, 16_000),
+        AudioCodec::Pcm8k16 => (AudioCodec::Pcm8k16, Format::SLIN8, 8_000),
+        AudioCodec::Opus16k => {
+            degraded.push("audio_codec_opus_replaced_by_pcm".into());
+            (AudioCodec::Pcm16k16, Format::SLIN16, 16_000)
+        }
+        AudioCodec::AmrNb8k => {
+            degraded.push("audio_codec_amr_replaced_by_pcm".into());
+            (AudioCodec::Pcm8k16, Format::SLIN8, 8_000)
+        }
+    };
+    let fits = matches!(profile.sample_rate, 0) || profile.sample_rate == rate;
+    (fits && profile.channels <= 1).then_some((codec, format))
+}
+
+fn profile(codec: AudioCodec, format: Format) -> AudioProfile {
+    let sample_rate = if format == Format::SLIN8 { 8_000 } else { 16_000 };
+    AudioProfile { codec: codec.into(), sample_rate, channels: 1, bitrate_kbps: sample_rate * 16 / 1_000 }
+}
+
+/// What is asked for and can be had; what is asked for and cannot is named.
+fn capabilities(asked: SessionCapabilities, degraded: &mut Vec<String>) -> SessionCapabilities {
+    let lacking = [
+        ("code_switch_detection", asked.code_switch_detection),
+        ("dialect_routing", asked.dialect_routing),
+        ("speaker_diarization", asked.speaker_diarization),
+        ("transliteration_output", asked.transliteration_output),
+        ("noise_suppression", asked.noise_suppression),
+    ];
+    degraded.extend(lacking.into_iter().filter(|(_, asked)| *asked).map(|(name, _)| name.to_owned()));
+    SessionCapabilities {
+        action_execution: asked.action_execution,
+        continuous_vad: asked.continuous_vad,
+        streaming_tts: asked.streaming_tts,
+        ..SessionCapabilities::default()
+    }
+}
+
+/// The addresses that a session brings; `None`: what is written is no list of them.
+fn action_servers(written: &str) -> Option<Vec<String>> {
+    if written.trim().is_empty() { Some(Vec::new()) } else { serde_json::from_str(written).ok() }
+}
+
+/// How an action server that cannot be had is named: by its host, and never by more of its address.
+pub(super) fn unavailable(uri: &str) -> String {
+    let host = Url::parse(uri).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
+    format!("action_server_unavailable:{host}")
+}
+
+/// What is not had of what was asked for, in the answer.
+pub(super) fn degrade(answer: &mut SessionInitResponse, what: String) {
+    answer.status = SessionStatus::Degraded.into();
+    answer.degraded_capabilities.push(what);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{collections::HashMap, time::Duration};
+
+    fn sessions(hosted: Residency) -> VamSessions {
+        VamSessions {
+            context: Some("front".into()),
+            hosted,
+            limit: 4,
+            ttl: Duration::from_secs(600),
+            stream_endpoint: None,
+        }
+    }
+
+    fn ask(change: impl FnOnce(&mut SessionInitRequest)) -> Result<(Agreed, SessionInitResponse), SessionInitResponse> {
+        let mut request = SessionInitRequest {
+            session_id: Uuid::new_v4().to_string(),
+            caller_id: "+919876543210".into(),
+            ..Default::default()
+        };
+        change(&mut request);
+        let sessions = sessions(Residency::IndiaOnly);
+        let knows_context = |name: &str| ["front", "back"].contains(&name);
+        negotiate(request, &Surroundings { sessions: &sessions, is_token: true, knows_context: &knows_context })
+    }
+
+    fn status_of(change: impl FnOnce(&mut SessionInitRequest)) -> SessionStatus {
+        match ask(change) {
+            Ok((_, answer)) | Err(answer) => answer.status(),
+        }
+    }
+
+    #[test]
+    fn a_plain_request_gets_a_session() {
+        let (agreed, answer) = ask(|_| {}).unwrap();
+        assert_eq!((answer.status(), agreed.context.as_str()), (SessionStatus::Ok, "front"));
+        assert_eq!((agreed.codec, agreed.format), (AudioCodec::Pcm16k16, Format::SLIN16));
+        assert_eq!(answer.session_ttl_seconds, 600);
+        assert!(answer.degraded_capabilities.is_empty());
+        assert!(!format!("{agreed:?}").contains("9876543210"));
+    }
+
+    #[test]
+    fn what_is_asked_for_and_cannot_be_had_is_named() {
+        let all = SessionCapabilities {
+            code_switch_detection: true,
+            dialect_routing: true,
+            speaker_diarization: true,
+            action_execution: true,
+            transliteration_output: true,
+            continuous_vad: true,
+            noise_suppression: true,
+            streaming_tts: true,
+        };
+        let (_, answer) = ask(|request| request.requested_capabilities = Some(all)).unwrap();
+        assert_eq!(answer.status(), SessionStatus::Degraded);
+        assert_eq!(answer.degraded_capabilities.len(), 5);
+        let got = answer.negotiated_capabilities.unwrap();
+        assert!(got.continuous_vad && got.streaming_tts && got.action_execution && !got.noise_suppression);
+    }
+
+    #[test]
+    fn codecs_that_are_not_spoken_become_pcm_with_a_word_about_it() {
+        let with = |codec: AudioCodec, sample_rate: u32, channels: u32| {
+            let profile = AudioProfile { codec: codec.into(), sample_rate, channels, bitrate_kbps: 0 };
+            ask(|request| request.audio_profile = Some(profile)).map(|(agreed, answer)| (agreed.codec, answer))
+        };
+        assert_eq!(with(AudioCodec::Pcm8k16, 8_000, 1).unwrap().0, AudioCodec::Pcm8k16);
+        let (codec, answer) = with(AudioCodec::Opus16k, 16_000, 1).unwrap();
+        assert_eq!((codec, answer.status()), (AudioCodec::Pcm16k16, SessionStatus::Degraded));
+        assert_eq!(answer.degraded_capabilities, ["audio_codec_opus_replaced_by_pcm"]);
+        assert_eq!(
+            with(AudioCodec::AmrNb8k, 8_000, 1).unwrap().1.degraded_capabilities,
+            ["audio_codec_amr_replaced_by_pcm"]
+        );
+        for (codec, rate, channels) in [(AudioCodec::Pcm8k16, 16_000, 1), (AudioCodec::Pcm16k16, 16_000, 2)] {
+            assert_eq!(with(codec, rate, channels).unwrap_err().status(), SessionStatus::CodecUnsupported);
+        }
+        assert_eq!(
+            status_of(|request| request.audio_profile = Some(AudioProfile { codec: 99, ..Default::default() })),
+            SessionStatus::CodecUnsupported
+        );
+    }
+
+    /// V18, V19: what may not come here is refused at the beginning; without a word it stays in India.
+    #[test]
+    fn residency_is_decided_before_anything_is_said() {
+        let hosted = |hosted: Residency| [0, 1, 2, 3, 9].map(|asked| may_be_here(asked, hosted).is_ok());
+        assert_eq!(hosted(Residency::Any), [false, false, true, false, false]);
+        assert_eq!(hosted(Residency::IndiaOnly), [true, true, true, false, false]);
+        assert_eq!(hosted(Residency::OnPrem), [true, true, true, true, false]);
+    }
+
+    #[test]
+    fn requests_that_cannot_be_right_are_rejected() {
+        assert_eq!(status_of(|request| request.session_id = "1".into()), SessionStatus::Rejected);
+        assert_eq!(status_of(|request| request.session_id = Uuid::now_v7().to_string()), SessionStatus::Rejected);
+        let pairs: HashMap<String, String> = (0..17).map(|n| (n.to_string(), String::new())).collect();
+        assert_eq!(status_of(|request| request.metadata = pairs), SessionStatus::Rejected);
+        let context = |name: &str| HashMap::from([(CONTEXT.to_owned(), name.to_owned())]);
+        assert_eq!(status_of(|request| request.metadata = context("nowhere")), SessionStatus::Rejected);
+        assert_eq!(ask(|request| request.metadata = context("back")).unwrap().0.context, "back");
+    }
+
+    /// V answer 5: what a session brings is a list of a few addresses; an answer names hosts, never more of an address.
+    #[test]
+    fn a_session_brings_a_few_addresses() {
+        let with = |servers: &str| {
+            let metadata = HashMap::from([(ACTION_SERVERS.to_owned(), servers.to_owned())]);
+            ask(|request| request.metadata = metadata).map(|(agreed, answer)| (agreed.uris, answer)).unwrap()
+        };
+        let (uris, answer) = with(r#"["https://a.example.in/mcp"]"#);
+        assert_eq!((uris.len(), answer.status()), (1, SessionStatus::Ok));
+        let (uris, answer) = with("https://a.example.in/mcp");
+        assert_eq!((uris.len(), answer.degraded_capabilities), (0, vec!["action_server_unavailable:".to_owned()]));
+        let many: Vec<String> = (0..10).map(|n| format!("https://s{n}.example.in/mcp?key=secret")).collect();
+        let (uris, answer) = with(&serde_json::to_string(&many).unwrap());
+        assert_eq!(uris.len(), URIS_MAX);
+        let named = ["action_server_unavailable:s8.example.in", "action_server_unavailable:s9.example.in"];
+        assert_eq!(answer.degraded_capabilities, named);
+    }
+}

@@ -1,0 +1,258 @@
+//! The sessions that clients have begun: from `InitSession` to the stream, and to their end.
+
+use super::{
+    actions::Actions,
+    negotiation::{Agreed, Surroundings, degrade, negotiate, unavailable},
+    serve::Door,
+    servers::ActionServers,
+    tool::Actioning,
+    turns::Cue,
+    visits::Visit,
+    wire::{
+        SessionEndNotice, SessionEndReason, SessionInitRequest, SessionInitResponse, SessionStatus, now,
+        vani_session_service_server::VaniSessionService,
+    },
+};
+use crate::{config::VamSessions, vam::counters::VamCounters};
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, join_all};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    sync::{mpsc, watch},
+    time::{Instant, timeout},
+};
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status};
+
+/// Nobody opens a stream later: what waits longer is forgotten.
+const STREAM_MAX: Duration = Duration::from_secs(60);
+/// For the action servers that a session brings; its client waits.
+const VISIT_MAX: Duration = Duration::from_secs(15);
+/// For the last words of a call that its client has ended.
+const FLUSH_MAX: Duration = Duration::from_secs(3);
+
+/// The engine, as sessions see it.
+pub trait Conversations: Send + Sync {
+    fn knows_context(&self, name: &str) -> bool;
+
+    /// Begins a call; `None`: the engine takes no more.
+    fn begin(&self, agreed: Agreed) -> BoxFuture<'_, Option<Ends>>;
+}
+
+/// Both directions of a call that has begun.
+pub struct Ends {
+    /// 20 ms of the caller each, in the call's format. When it is dropped, the caller has left.
+    pub heard: mpsc::Sender<Bytes>,
+    pub cues: mpsc::Receiver<Cue>,
+}
+
+/// By their ids.
+type All = HashMap<String, Session>;
+
+/// Of one engine.
+pub struct Sessions {
+    config: VamSessions,
+    door: Door,
+    pub(super) counters: VamCounters,
+    pub(super) actions: Arc<Actions>,
+    servers: Arc<ActionServers>,
+    host: OnceLock<Arc<dyn Conversations>>,
+    all: Mutex<All>,
+}
+
+struct Session {
+    agreed: Agreed,
+    until: Instant,
+    /// Without a stream until then it is forgotten.
+    stream_until: Option<Instant>,
+    end: CancellationToken,
+    /// Frames of the caller so far, and whether the stream is over.
+    progress: watch::Sender<(u64, bool)>,
+    /// The action servers that it brought.
+    _visits: Vec<Visit>,
+}
+
+/// What a stream has of its session.
+pub(super) struct Opened {
+    pub agreed: Agreed,
+    pub until: Instant,
+    pub end: CancellationToken,
+    pub progress: watch::Sender<(u64, bool)>,
+}
+
+impl Sessions {
+    pub(super) fn new(config: VamSessions, door: Door, counters: VamCounters, actioning: Actioning) -> Self {
+        let Actioning { servers, actions } = actioning;
+        Self { config, door, counters, actions, servers, host: OnceLock::new(), all: Mutex::default() }
+    }
+
+    /// Calls can begin from now on.
+    pub fn attach(&self, host: Arc<dyn Conversations>) {
+        // It is attached once, when the engine starts.
+        let _ = self.host.set(host);
+    }
+
+    pub(super) fn host(&self) -> Option<&Arc<dyn Conversations>> {
+        self.host.get()
+    }
+
+    async fn begin(&self, request: SessionInitRequest) -> SessionInitResponse {
+        let knows = |name: &str| self.host().is_some_and(|host| host.knows_context(name));
+        let is_token = self.door.knows(&request.auth_token);
+        if !is_token {
+            self.counters.unauthenticated.inc();
+        }
+        let session_id = request.session_id.clone();
+        // What is known is not kept while others are asked.
+        let negotiated = {
+            let around = Surroundings { sessions: &self.config, is_token, knows_context: &knows };
+            negotiate(request, &around)
+        };
+        let (agreed, mut answer) = match negotiated {
+            Ok(agreed) => agreed,
+            Err(refusal) => return refusal,
+        };
+        // Who is not let in brings no servers along.
+        if let Err((status, why)) = self.has_room_for(&session_id, &mut self.lock()) {
+            return refusal(session_id, status, why);
+        }
+        let visits = self.visits(&agreed, &mut answer).await;
+        let (mut all, at) = (self.lock(), Instant::now());
+        // Others may have come meanwhile.
+        if let Err((status, why)) = self.has_room_for(&session_id, &mut all) {
+            return refusal(session_id, status, why);
+        }
+        let session = Session {
+            agreed,
+            until: at + self.config.ttl,
+            stream_until: Some(at + STREAM_MAX.min(self.config.ttl)),
+            end: CancellationToken::new(),
+            progress: watch::Sender::new((0, false)),
+            _visits: visits,
+        };
+        all.insert(session_id, session);
+        self.counters.sessions.set(i64::try_from(all.len()).unwrap_or(i64::MAX));
+        answer
+    }
+
+    fn has_room_for(&self, session_id: &str, all: &mut All) -> Result<(), (SessionStatus, &'static str)> {
+        let at = Instant::now();
+        all.retain(|_, session| session.stream_until.is_none_or(|until| until > at));
+        match () {
+            () if all.contains_key(session_id) => Err((SessionStatus::Rejected, "session_id: is in use")),
+            () if all.len() >= self.config.limit => {
+                Err((SessionStatus::RateLimited, "as many sessions are open as this gateway takes"))
+            }
+            () => Ok(()),
+        }
+    }
+
+    /// Asks the action servers that a session brings, all at once. Those that cannot be had are named.
+    async fn visits(&self, agreed: &Agreed, answer: &mut SessionInitResponse) -> Vec<Visit> {
+        let visit = |uri: &String| {
+            let (session_id, uri) = (&agreed.session_id, uri.clone());
+            async move {
+                let visit = timeout(VISIT_MAX, self.servers.visit(session_id, &uri)).await;
+                visit.unwrap_or_else(|_| Err("it did not tell its tools in time".into())).map_err(|why| (uri, why))
+            }
+        };
+        let mut here = Vec::new();
+        for visit in join_all(agreed.uris.iter().map(visit)).await {
+            match visit {
+                Ok(visit) => here.push(visit),
+                Err((uri, why)) => {
+                    tracing::info!(why, "an action server that a session brought is not used");
+                    degrade(answer, unavailable(&uri));
+                }
+            }
+        }
+        here
+    }
+
+    /// For the one stream of a session.
+    pub(super) fn stream_of(&self, session_id: &str) -> Option<Opened> {
+        let mut all = self.lock();
+        let session = all.get_mut(session_id)?;
+        session.stream_until.take().filter(|until| *until > Instant::now())?;
+        let (agreed, until) = (session.agreed.clone(), session.until);
+        Some(Opened { agreed, until, end: session.end.clone(), progress: session.progress.clone() })
+    }
+
+    /// Its stream is over.
+    pub(super) fn close(&self, session_id: &str) {
+        let mut all = self.lock();
+        if let Some(session) = all.remove(session_id) {
+            session.progress.send_modify(|(_, over)| *over = true);
+        }
+        self.counters.sessions.set(i64::try_from(all.len()).unwrap_or(i64::MAX));
+    }
+
+    /// Ends it; resolves when what was pending has gone out. Seconds of the caller's audio.
+    async fn end(&self, session_id: &str) -> Option<f32> {
+        let (waits, end, mut progress) = {
+            let all = self.lock();
+            let session = all.get(session_id)?;
+            (session.stream_until.is_some(), session.end.clone(), session.progress.subscribe())
+        };
+        end.cancel();
+        if waits {
+            self.close(session_id);
+        }
+        let _ = timeout(FLUSH_MAX, progress.wait_for(|(_, over)| *over)).await;
+        let frames = progress.borrow().0;
+        #[allow(clippy::cast_precision_loss)] // Hours of frames are exact.
+        Some(frames as f32 * 0.02)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, All> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn refusal(session_id: String, status: SessionStatus, why: &str) -> SessionInitResponse {
+    SessionInitResponse {
+        session_id,
+        status: status.into(),
+        status_message: why.to_owned(),
+        gateway_timestamp: Some(now()),
+        ..Default::default()
+    }
+}
+
+pub(super) struct SessionService(pub Arc<Sessions>);
+
+#[tonic::async_trait]
+impl VaniSessionService for SessionService {
+    async fn init_session(
+        &self,
+        request: Request<SessionInitRequest>,
+    ) -> Result<Response<SessionInitResponse>, Status> {
+        let answer = self.0.begin(request.into_inner()).await;
+        if !matches!(answer.status(), SessionStatus::Ok | SessionStatus::Degraded) {
+            tracing::info!(
+                status = answer.status().as_str_name(),
+                why = answer.status_message,
+                "a VAM session was refused"
+            );
+        }
+        Ok(Response::new(answer))
+    }
+
+    async fn end_session(&self, request: Request<SessionEndNotice>) -> Result<Response<SessionEndNotice>, Status> {
+        let session_id = request.into_inner().session_id;
+        let Some(audio_seconds_processed) = self.0.end(&session_id).await else {
+            return Err(Status::not_found("there is no session of this id"));
+        };
+        Ok(Response::new(SessionEndNotice {
+            session_id,
+            reason: SessionEndReason::ClientHungUp.into(),
+            audio_seconds_processed,
+            timestamp: Some(now()),
+            ..Default::default()
+        }))
+    }
+}

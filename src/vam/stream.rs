@@ -1,0 +1,256 @@
+//! `VaniStreamService`: a client's conversation, from its first chunk to its end.
+//!
+//! Limits: a peer that does not read for `STUCK_MAX` is cut off; what it sends ahead of time waits in a buffer of
+//! `AHEAD_MAX` and is dropped beyond it, oldest first, and counted.
+
+use super::{
+    sessions::{Ends, Opened, Sessions},
+    turns::{FRAME_MS, Turns},
+    wire::{
+        ActionResultEnvelope, AudioChunk, ClientStreamMessage, GatewayStreamMessage, StreamError, StreamErrorCode,
+        VadSignal, client_stream_message, gateway_stream_message::Payload, now as stamp,
+        vani_stream_service_server::VaniStreamService,
+    },
+};
+use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, stream};
+use prost::Message as _;
+use std::{pin::Pin, sync::Arc, time::Duration};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, MissedTickBehavior, interval, sleep_until, timeout},
+};
+use tonic::{Request, Response, Status, Streaming};
+
+/// From the stream's begin to its first message.
+const FIRST_MAX: Duration = Duration::from_secs(10);
+/// Messages on their way to the peer.
+const OUT_MAX: usize = 64;
+/// A peer that takes nothing for so long has stopped reading.
+const STUCK_MAX: Duration = Duration::from_secs(5);
+/// Of one chunk: two seconds of 16 kHz.
+const CHUNK_BYTES_MAX: usize = 64_000;
+/// Audio that came faster than it is spoken.
+const AHEAD_MAX: Duration = Duration::from_secs(3);
+/// More than this waits only where a peer sends in bursts or its clock is fast: two frames are taken at once.
+const CATCH_UP: Duration = Duration::from_millis(240);
+/// For the last words of a call whose client has left.
+const FLUSH_MAX: Duration = Duration::from_secs(2);
+
+pub(super) struct StreamService(pub Arc<Sessions>);
+
+type Out = mpsc::Sender<Result<GatewayStreamMessage, Status>>;
+
+#[tonic::async_trait]
+impl VaniStreamService for StreamService {
+    type AgentStreamStream = Pin<Box<dyn Stream<Item = Result<GatewayStreamMessage, Status>> + Send>>;
+
+    async fn agent_stream(
+        &self,
+        request: Request<Streaming<ClientStreamMessage>>,
+    ) -> Result<Response<Self::AgentStreamStream>, Status> {
+        let (out, messages) = mpsc::channel(OUT_MAX);
+        let sessions = Arc::clone(&self.0);
+        tokio::spawn(async move {
+            if let Err(status) = converse(&sessions, request.into_inner(), &out).await {
+                let _ = timeout(STUCK_MAX, out.send(Err(status))).await;
+            }
+        });
+        let messages = stream::unfold(messages, |mut messages| async move { Some((messages.recv().await?, messages)) });
+        Ok(Response::new(Box::pin(messages)))
+    }
+}
+
+/// Whatever ends it, the session is closed.
+struct Closing<'a> {
+    sessions: &'a Sessions,
+    session_id: String,
+}
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.sessions.close(&self.session_id);
+    }
+}
+
+async fn converse(sessions: &Sessions, mut inbound: Streaming<ClientStreamMessage>, out: &Out) -> Result<(), Status> {
+    let first = timeout(FIRST_MAX, inbound.message()).await;
+    let first = first.map_err(|_| Status::deadline_exceeded("no message came"))??;
+    let Some(first) = first else { return Ok(()) };
+    let session_id = session_of(&first).unwrap_or_default().to_owned();
+    let opened = sessions.stream_of(&session_id);
+    let opened = opened.ok_or_else(|| Status::failed_precondition("InitSession first: there is no such session"))?;
+    let _closing = Closing { sessions, session_id: session_id.clone() };
+    let host = sessions.host().ok_or_else(|| Status::unavailable("the gateway is starting"))?;
+    let ends = host.begin(opened.agreed.clone()).await;
+    let ends = ends.ok_or_else(|| Status::resource_exhausted("the gateway takes no more calls"))?;
+    let now = Instant::now();
+    let turns = Turns::new(session_id, opened.agreed.format, opened.agreed.codec, now.into_std());
+    let frame_bytes = opened.agreed.format.frame_bytes();
+    let mut talk =
+        Talk { sessions, opened, turns, out, ahead: BytesMut::new(), frame_bytes, frames: 0, told: Vec::new() };
+    talk.run(first, inbound, ends).await;
+    Ok(())
+}
+
+struct Talk<'a> {
+    sessions: &'a Sessions,
+    opened: Opened,
+    turns: Turns,
+    out: &'a Out,
+    /// What the peer has sent and is not spoken yet.
+    ahead: BytesMut,
+    frame_bytes: usize,
+    frames: u64,
+    told: Vec<Payload>,
+}
+
+/// Why a stream is over for its peer.
+enum Over {
+    /// The call ended by itself.
+    Call,
+    /// The peer has left, or said that it ends the session.
+    Peer,
+    Expired,
+    /// The peer does not read any more.
+    Stuck,
+}
+
+impl Talk<'_> {
+    async fn run(&mut self, first: ClientStreamMessage, mut inbound: Streaming<ClientStreamMessage>, ends: Ends) {
+        let Ends { heard, mut cues } = ends;
+        let mut ticks = interval(Duration::from_millis(FRAME_MS));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        self.take(first);
+        let over = loop {
+            if !self.tell().await {
+                break Over::Stuck;
+            }
+            tokio::select! {
+                biased;
+                () = self.opened.end.cancelled() => break Over::Peer,
+                () = sleep_until(self.opened.until) => break Over::Expired,
+                cue = cues.recv() => match cue {
+                    Some(cue) => self.turns.cue(cue, now(), &mut self.told),
+                    None => break Over::Call,
+                },
+                _ = ticks.tick() => self.speak(&heard),
+                message = inbound.message() => match message {
+                    Ok(Some(message)) => self.take(message),
+                    Ok(None) | Err(_) => break Over::Peer,
+                },
+            }
+        };
+        // The caller has left; what the call still has to say of it is told.
+        drop(heard);
+        if matches!(over, Over::Expired) {
+            self.error(StreamErrorCode::SessionExpired, "", "the session's time has passed; begin another", true);
+        }
+        if !matches!(over, Over::Stuck) {
+            let rest = async {
+                while let Some(cue) = cues.recv().await {
+                    self.turns.cue(cue, now(), &mut self.told);
+                }
+            };
+            let _ = timeout(FLUSH_MAX, rest).await;
+            self.turns.end(now(), &mut self.told);
+            self.tell().await;
+        }
+    }
+
+    /// `false`: the peer does not read.
+    async fn tell(&mut self) -> bool {
+        for payload in std::mem::take(&mut self.told) {
+            let message = Ok(GatewayStreamMessage { payload: Some(payload) });
+            if !matches!(timeout(STUCK_MAX, self.out.send(message)).await, Ok(Ok(()))) {
+                self.sessions.counters.stuck.inc();
+                return false;
+            }
+        }
+        true
+    }
+
+    fn take(&mut self, message: ClientStreamMessage) {
+        match message.payload {
+            Some(client_stream_message::Payload::AudioChunk(chunk)) => self.audio(chunk),
+            Some(client_stream_message::Payload::SynthesisRequest(_)) => {
+                self.error(StreamErrorCode::TtsBackendError, "tts", "this gateway speaks for its agents alone", false);
+            }
+            Some(client_stream_message::Payload::ActionResultPayload(bytes)) => {
+                match ActionResultEnvelope::decode(bytes) {
+                    Ok(result) => self.sessions.actions.answered(&self.opened.agreed.session_id, result),
+                    Err(_) => self.sessions.counters.results_dropped.inc(),
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn audio(&mut self, chunk: AudioChunk) {
+        let wrong = match () {
+            () if chunk.session_id != self.opened.agreed.session_id => "it is of another session",
+            () if chunk.codec != i32::from(self.opened.agreed.codec) => "its codec is not the negotiated one",
+            () if chunk.audio_bytes.len() % 2 != 0 => "it ends within a sample",
+            () if chunk.audio_bytes.len() > CHUNK_BYTES_MAX => "it is longer than two seconds",
+            () => "",
+        };
+        if !wrong.is_empty() {
+            return self.error(StreamErrorCode::AudioCorrupt, "asr", wrong, false);
+        }
+        if chunk.vad_hint() == VadSignal::Voiced {
+            self.turns.voiced(now(), &mut self.told);
+        }
+        self.ahead.extend_from_slice(&chunk.audio_bytes);
+        let most = self.bytes_of(AHEAD_MAX);
+        if self.ahead.len() > most {
+            let surplus = (self.ahead.len() - most).next_multiple_of(self.frame_bytes).min(self.ahead.len());
+            let _ = self.ahead.split_to(surplus);
+            self.sessions.counters.audio_dropped.inc_by((surplus / self.frame_bytes) as u64);
+        }
+    }
+
+    /// One slot's worth to the call, at the pace of speech.
+    fn speak(&mut self, heard: &mpsc::Sender<Bytes>) {
+        let frames = if self.ahead.len() > self.bytes_of(CATCH_UP) { 2 } else { 1 };
+        for _ in 0..frames {
+            if self.ahead.len() < self.frame_bytes {
+                return;
+            }
+            let frame = self.ahead.split_to(self.frame_bytes).freeze();
+            self.frames += 1;
+            if heard.try_send(frame).is_err() {
+                self.sessions.counters.audio_dropped.inc();
+            }
+        }
+        let frames = self.frames;
+        self.opened.progress.send_modify(|(spoken, _)| *spoken = frames);
+    }
+
+    fn bytes_of(&self, time: Duration) -> usize {
+        let slots = time.as_millis() / u128::from(FRAME_MS);
+        usize::try_from(slots).unwrap_or(usize::MAX).saturating_mul(self.frame_bytes)
+    }
+
+    fn error(&mut self, code: StreamErrorCode, stage: &str, message: &str, is_fatal: bool) {
+        self.told.push(Payload::StreamError(StreamError {
+            session_id: self.opened.agreed.session_id.clone(),
+            code: code.into(),
+            message: message.to_owned(),
+            is_fatal,
+            stage: stage.to_owned(),
+            timestamp: Some(stamp()),
+        }));
+    }
+}
+
+fn session_of(message: &ClientStreamMessage) -> Option<&str> {
+    match message.payload.as_ref()? {
+        client_stream_message::Payload::AudioChunk(chunk) => Some(&chunk.session_id),
+        client_stream_message::Payload::SynthesisRequest(request) => Some(&request.session_id),
+        client_stream_message::Payload::ActionResultPayload(_) => None,
+    }
+}
+
+fn now() -> std::time::Instant {
+    Instant::now().into_std()
+}

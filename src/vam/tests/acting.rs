@@ -1,0 +1,235 @@
+//! Actions that a client runs: what it is sent, and what a model is told of its answers.
+
+use super::*;
+use crate::{
+    config::Residency,
+    facts::{CallFacts, CallId},
+    gate::Category,
+    tool::{
+        Admission, Approved, CallPolicy, Done, Failure, Opening, PolicyRules, Tool, ToolCall, ToolCallId, ToolError,
+        ToolOutcome, ToolSpec, Toolbox,
+    },
+    vam::{
+        Actioning, Actions, Agreed, Cue,
+        actions::Known,
+        wire::{ActionRequestEnvelope, ActionResultEnvelope, ActionStatus, McpContent, McpToolResult, from_struct},
+    },
+};
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use std::time::Duration;
+use tokio::{sync::mpsc, time::Instant};
+use uuid::Uuid;
+
+/// A tool as its server would run it; here a client does.
+struct Remote(ToolSpec);
+
+impl Tool for Remote {
+    fn spec(&self) -> ToolSpec {
+        self.0.clone()
+    }
+
+    fn run(&self, _: Approved, _: &CallFacts) -> BoxFuture<'static, ToolOutcome> {
+        panic!("the client runs it")
+    }
+}
+
+/// A call of a client that executes actions.
+struct Call {
+    toolbox: Arc<Toolbox>,
+    policy: CallPolicy,
+    facts: CallFacts,
+    actions: Arc<Actions>,
+    cues: mpsc::Receiver<Cue>,
+    session_id: String,
+    _known: Known,
+}
+
+impl Call {
+    fn new(gateway: Gateway, access: Category) -> Self {
+        let actions = Arc::new(Actions::new(VamCounters::new(&Registry::new())));
+        let parameters = json!({ "type": "object", "properties": { "n": { "type": "number" } } });
+        let spec =
+            ToolSpec { access, timeout: Duration::from_secs(5), ..ToolSpec::new("price", "A price.", parameters) };
+        let actioning = Actioning { servers: Arc::new(gateway.servers), actions: Arc::clone(&actions) };
+        let guest =
+            crate::mcp::Guest { server: "vam_market".into(), name: "Price".into(), tool: Arc::new(Remote(spec)) };
+        let tool: Arc<dyn Tool> = Arc::new(crate::vam::ActionTool::new(guest, &actioning));
+        let toolbox = Arc::new(Toolbox::new([tool]).unwrap());
+        let opening = Opening { session: "s".into(), ..Opening::default() };
+        let began = (Instant::now().into_std(), Timestamp::now());
+        let policy = CallPolicy::new(Arc::clone(&toolbox), Arc::<PolicyRules>::default(), opening, began);
+        let facts = CallFacts::new(CallId::random(), "front", "main");
+        let (sender, cues) = mpsc::channel(16);
+        let agreed = Agreed::of_tests(Residency::IndiaOnly);
+        let known = actions.know(facts.id, &agreed, sender);
+        let session_id = agreed.session_id;
+        Self { toolbox, policy, facts, actions, cues, session_id, _known: known }
+    }
+
+    fn admit(&mut self, arguments: &str) -> Admission {
+        let call = ToolCall { id: Uuid::new_v4().to_string(), name: "price".into(), arguments: arguments.into() };
+        self.policy.admit(ToolCallId::random(), &call, Instant::now().into_std())
+    }
+
+    /// The same call again would be answered from memory: each has its own `n`.
+    fn run(&mut self, n: f64) -> tokio::task::JoinHandle<ToolOutcome> {
+        match self.admit(&json!({ "n": n }).to_string()) {
+            Admission::Run { call, .. } => tokio::spawn(self.toolbox.tool(&call).unwrap().run(*call, &self.facts)),
+            other => panic!("it is not admitted: {other:?}"),
+        }
+    }
+
+    async fn sent(&mut self) -> ActionRequestEnvelope {
+        match self.cues.recv().await {
+            Some(Cue::Action(envelope)) => *envelope,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What a model is told when the client answers so.
+    async fn told(&mut self, n: f64, status: ActionStatus, result: Option<McpToolResult>, error: &str) -> ToolOutcome {
+        let running = self.run(n);
+        let asked = self.sent().await;
+        let answer = ActionResultEnvelope {
+            session_id: self.session_id.clone(),
+            call_id: asked.call_id,
+            status: status.into(),
+            result,
+            error_message: error.into(),
+            ..Default::default()
+        };
+        self.actions.answered(&self.session_id.clone(), answer);
+        running.await.unwrap()
+    }
+}
+
+fn call() -> Call {
+    Call::new(Gateway::new(""), Category::PublicRead)
+}
+
+fn texts(texts: &[&str], is_error: bool) -> Option<McpToolResult> {
+    let part = |text: &&str| McpContent { r#type: "text".into(), text: (*text).to_owned(), ..Default::default() };
+    Some(McpToolResult { is_error, content: texts.iter().map(part).collect() })
+}
+
+fn failure(outcome: ToolOutcome) -> Failure {
+    match outcome {
+        ToolOutcome::Failed(failure) => failure,
+        other => panic!("it did not fail: {other:?}"),
+    }
+}
+
+fn done(outcome: ToolOutcome) -> Done {
+    match outcome {
+        ToolOutcome::Done(done) => done,
+        other => panic!("it did not work: {other:?}"),
+    }
+}
+
+/// V25, V answers 2 and 12: from the complete tool call, through the gate, to the envelope it takes less than 50 ms; the envelope
+/// says how long the answer may take, 5 s where nobody says otherwise.
+#[tokio::test]
+async fn an_envelope_leaves_within_fifty_milliseconds() {
+    let mut call = call();
+    for n in 0..2 {
+        let began = Instant::now();
+        let _running = call.run(f64::from(n));
+        let envelope = call.sent().await;
+        let took = began.elapsed();
+        assert!(took < Duration::from_millis(50), "{took:?}");
+        assert!((4_900..=5_000).contains(&envelope.timeout_ms), "{}", envelope.timeout_ms);
+        assert!(envelope.dispatched_at.is_some() && !envelope.fire_and_forget);
+    }
+}
+
+/// V answer 12: a call that the gate stops produces no envelope. V answer 13: nor does one whose arguments cannot be read.
+#[tokio::test]
+async fn what_the_gate_stops_is_not_sent() {
+    let mut unclassified = Call::new(Gateway::new(""), Category::Unknown);
+    assert!(!matches!(unclassified.admit("{}"), Admission::Run { .. }));
+    let mut call = call();
+    for unreadable in ["{", "[]", "{ \"n\": \"two\" }"] {
+        assert!(!matches!(call.admit(unreadable), Admission::Run { .. }), "{unreadable}");
+    }
+    assert!(call.cues.try_recv().is_err() && unclassified.cues.try_recv().is_err());
+}
+
+/// V3, V4, V answer 17: a call of the model is wrapped with its name and its arguments; whole numbers have no fraction.
+#[tokio::test]
+async fn an_envelope_has_the_call_as_the_model_made_it() {
+    let mut call = call();
+    let _running = call.run(12.0);
+    let asked = call.sent().await.tool_call.unwrap();
+    assert_eq!(asked.tool_name, "Price", "as its server calls it");
+    assert_eq!(serde_json::to_string(&from_struct(asked.arguments.unwrap())).unwrap(), r#"{"n":12}"#);
+}
+
+/// V24, V answer 10: the first text is what the model gets, as JSON where it is; a failure is told as one, and nothing is never told
+/// as nothing.
+#[tokio::test]
+async fn each_answer_is_told_to_the_model() {
+    let mut call = call();
+    let success = ActionStatus::Success;
+    let price = done(call.told(1.0, success, texts(&[r#"{"price": 2310}"#], false), "").await);
+    assert_eq!(price.data, json!({ "price": 2310 }));
+    let words = done(call.told(2.0, success, texts(&["It rains."], false), "").await);
+    assert_eq!(words.data["text"], "It rains.");
+    let failed = failure(call.told(3.0, success, texts(&["No such crop."], true), "").await);
+    assert_eq!((failed.kind, failed.message.as_str()), (ToolError::Permanent, "No such crop."));
+}
+
+/// V answer 10: the rest of the answers, in a turn of their own.
+#[tokio::test]
+async fn refusals_and_empty_answers_are_told_to_the_model() {
+    // Three calls are the budget of one turn.
+    let mut another = call();
+    let failed = failure(another.told(1.0, ActionStatus::Error, None, "its server\nis down").await);
+    assert_eq!((failed.kind, failed.message.as_str()), (ToolError::Permanent, "The action failed. its server is down"));
+    let mut call = call();
+    let unknown = failure(call.told(1.0, ActionStatus::Unsupported, None, "").await);
+    assert_eq!(unknown.kind, ToolError::NotFound);
+    let denied = failure(call.told(2.0, ActionStatus::PolicyDeny, None, "").await);
+    assert_eq!(denied.kind, ToolError::Refused);
+    let nothing = done(call.told(3.0, ActionStatus::Success, None, "").await);
+    assert!(nothing.message.is_some_and(|message| !message.is_empty()), "something is told");
+}
+
+/// V23, V answers 9 and 14: several actions run at once, each gets its own answer, whatever their order; what settles nothing is
+/// counted.
+#[tokio::test]
+async fn answers_find_their_calls() {
+    let mut call = call();
+    let (one, two) = (call.run(1.0), call.run(2.0));
+    let (first, second) = (call.sent().await, call.sent().await);
+    assert_ne!(first.call_id, second.call_id);
+    let session_id = call.session_id.clone();
+    let answer = |asked: &ActionRequestEnvelope, status: ActionStatus, text: &str| ActionResultEnvelope {
+        session_id: asked.session_id.clone(),
+        call_id: asked.call_id.clone(),
+        status: status.into(),
+        result: texts(&[text], false),
+        ..Default::default()
+    };
+    call.actions.answered(&session_id, answer(&second, ActionStatus::Pending, "not yet"));
+    call.actions.answered(&session_id, answer(&second, ActionStatus::Success, "two"));
+    call.actions.answered(&session_id, answer(&second, ActionStatus::Success, "again"));
+    call.actions.answered("another session", answer(&first, ActionStatus::Success, "stolen"));
+    call.actions.answered(&session_id, answer(&first, ActionStatus::Success, "one"));
+    assert_eq!(done(one.await.unwrap()).data["text"], "one");
+    assert_eq!(done(two.await.unwrap()).data["text"], "two");
+    assert_eq!(call.actions.dropped(), 2);
+}
+
+/// V11, V answer 11: after its time the model is told so explicitly, and the stream an error, once.
+#[tokio::test(start_paused = true)]
+async fn an_action_that_is_not_answered_has_timed_out() {
+    let mut call = call();
+    let running = call.run(1.0);
+    call.sent().await;
+    let failure = failure(running.await.unwrap());
+    assert_eq!(failure.kind, ToolError::Timeout);
+    assert!(failure.message.contains("timed out"));
+    assert!(matches!(call.cues.recv().await, Some(Cue::ActionTimedOut)));
+    assert!(call.cues.try_recv().is_err());
+}

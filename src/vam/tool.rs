@@ -1,0 +1,66 @@
+//! An action as a tool like every other: behind the one policy gate, within the same budgets, on the same audit lines.
+
+use super::{actions::Actions, servers::ActionServers};
+use crate::{
+    facts::CallFacts,
+    mcp::Guest,
+    tool::{Approved, Executor, Tool, ToolError, ToolOutcome, ToolSpec, india::PRIVATE_ARGUMENTS},
+};
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// What actions run with.
+#[derive(Clone)]
+pub struct Actioning {
+    pub servers: Arc<ActionServers>,
+    pub actions: Arc<Actions>,
+}
+
+/// A tool of an action server. A client that runs actions itself is asked to; for every other call it runs by MCP. What must
+/// not go to the server goes nowhere.
+pub struct ActionTool {
+    inner: Arc<dyn Tool>,
+    /// As its server calls it.
+    name: Arc<str>,
+    /// Among the MCP servers.
+    server: String,
+    servers: Arc<ActionServers>,
+    actions: Arc<Actions>,
+}
+
+impl ActionTool {
+    pub fn new(guest: Guest, gateway: &Actioning) -> Self {
+        let Guest { server, name, tool } = guest;
+        let Actioning { servers, actions } = gateway.clone();
+        Self { inner: tool, name: name.into(), server, servers, actions }
+    }
+}
+
+impl Tool for ActionTool {
+    fn spec(&self) -> ToolSpec {
+        let mut spec = self.inner.spec();
+        let properties = spec.parameters.get("properties").and_then(Value::as_object);
+        let has = |name: &&&str| properties.is_some_and(|known| known.contains_key(**name));
+        spec.secret_args = PRIVATE_ARGUMENTS.iter().filter(has).map(|name| (*name).to_owned()).collect();
+        spec.executor = Executor::Vam(self.server.clone());
+        spec
+    }
+
+    fn run(&self, call: Approved, facts: &CallFacts) -> BoxFuture<'static, ToolOutcome> {
+        let client = self.actions.client(facts.id);
+        if self.servers.allows(&self.server, client.as_ref()) {
+            return match client.filter(|client| client.executes) {
+                Some(client) => Box::pin(Arc::clone(&self.actions).ask(client, Arc::clone(&self.name), call)),
+                None => self.inner.run(call, facts),
+            };
+        }
+        self.servers.counters().denied.inc();
+        tracing::warn!(
+            server = self.server.as_str(),
+            "an action was denied: vam.residency keeps callers' words from there"
+        );
+        let message = "The action was denied: its server is not where this call's data may go.";
+        Box::pin(std::future::ready(ToolOutcome::failed(ToolError::Refused, message)))
+    }
+}

@@ -1,0 +1,96 @@
+//! The messages of VAM/1.0, made from `proto/vani/v1`. What holds a caller's voice, words, number or token prints as its
+//! name alone.
+
+use prost_types::{Struct, Value, value::Kind};
+use serde_json::{Map, Number};
+use std::{fmt, time::SystemTime};
+
+mod generated {
+    #![allow(clippy::all, clippy::pedantic, missing_docs)]
+    tonic::include_proto!("vani.v1");
+}
+
+pub use generated::*;
+
+/// The descriptors of all messages and services, for reflection.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vani.v1.bin"));
+
+macro_rules! private {
+    ($($name:ty),+ $(,)?) => {$(
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name)).finish_non_exhaustive()
+            }
+        }
+    )+};
+}
+
+// As in `build.rs`.
+private!(
+    ActionResultEnvelope,
+    AudioChunk,
+    ClientStreamMessage,
+    GatewayStreamMessage,
+    McpContent,
+    McpToolCall,
+    SessionInitRequest,
+    SynthesisRequest,
+    TranscriptEvent,
+    client_stream_message::Payload,
+    gateway_stream_message::Payload,
+);
+
+/// A whole number that a double holds exactly goes out without a fraction; others stay as they are.
+const EXACT: f64 = 9_007_199_254_740_992.0; // 2^53
+
+/// JSON arguments as `google.protobuf.Struct`.
+pub fn to_struct(object: &Map<String, serde_json::Value>) -> Struct {
+    Struct { fields: object.iter().map(|(name, value)| (name.clone(), to_value(value))).collect() }
+}
+
+fn to_value(value: &serde_json::Value) -> Value {
+    let kind = match value {
+        serde_json::Value::Null => Kind::NullValue(0),
+        serde_json::Value::Bool(truth) => Kind::BoolValue(*truth),
+        // JSON's numbers are doubles to Struct; those beyond 2^53 lose digits, as the specification says.
+        serde_json::Value::Number(number) => Kind::NumberValue(number.as_f64().unwrap_or_default()),
+        serde_json::Value::String(text) => Kind::StringValue(text.clone()),
+        serde_json::Value::Array(values) => {
+            Kind::ListValue(prost_types::ListValue { values: values.iter().map(to_value).collect() })
+        }
+        serde_json::Value::Object(object) => Kind::StructValue(to_struct(object)),
+    };
+    Value { kind: Some(kind) }
+}
+
+/// A `google.protobuf.Struct` as JSON. What JSON has no number for (infinite ones) is null.
+pub fn from_struct(fields: Struct) -> Map<String, serde_json::Value> {
+    fields.fields.into_iter().map(|(name, value)| (name, from_value(value))).collect()
+}
+
+fn from_value(value: Value) -> serde_json::Value {
+    match value.kind {
+        None | Some(Kind::NullValue(_)) => serde_json::Value::Null,
+        Some(Kind::BoolValue(truth)) => truth.into(),
+        Some(Kind::NumberValue(number)) => from_double(number),
+        Some(Kind::StringValue(text)) => text.into(),
+        Some(Kind::ListValue(list)) => list.values.into_iter().map(from_value).collect(),
+        Some(Kind::StructValue(fields)) => from_struct(fields).into(),
+    }
+}
+
+fn from_double(number: f64) -> serde_json::Value {
+    if number.fract() == 0.0 && number.abs() <= EXACT {
+        #[allow(clippy::cast_possible_truncation)] // It is whole, and within 2^53.
+        return (number as i64).into();
+    }
+    Number::from_f64(number).map_or(serde_json::Value::Null, Into::into)
+}
+
+/// Now, as the messages tell time.
+pub fn now() -> prost_types::Timestamp {
+    SystemTime::now().into()
+}
+
+#[cfg(test)]
+mod tests;

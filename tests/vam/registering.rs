@@ -1,0 +1,126 @@
+//! Action servers that register, and a telephone call that runs what they brought.
+
+use super::*;
+use bytes::Bytes;
+use futures_util::SinkExt as _;
+use offhook::{
+    asterisk::audiosocket::{Codec, Frame},
+    telemetry::LogCapture,
+};
+use tempfile::TempDir;
+use tokio::{
+    net::TcpStream,
+    time::{sleep, timeout},
+};
+use tokio_util::codec::Framed;
+use uuid::Uuid;
+
+/// An agent that asks for the price of what looks like people's numbers.
+async fn engine(folder: &Path, more: &str) -> Engine {
+    let arguments = json!({ "crop": PRIVATE[0], "mandi": PRIVATE[1], "state": PRIVATE[2] });
+    let agents = format!(
+        "providers: {{ asks: {{ scripted: {{ script: [{{ call: {{ tool: enam_mandi_price, arguments: {arguments} }} }}, silence] }} }} }}\n\
+         contexts: {{ farm: {{ prompt: A, provider: asks, tools: [enam_mandi_price], audiosocket_id: \"0ff40001\" }} }}\n"
+    );
+    super::engine(folder, more, &agents).await
+}
+
+/// V5, V14, V20: an action server registers over the wire, and a telephone call runs its tool, with the arguments as
+/// they are; nothing of them is in anything that the engine writes.
+#[tokio::test]
+async fn a_telephone_call_runs_a_tool_that_was_registered_by_grpc() {
+    let capture = LogCapture::new();
+    let _guard = capture.start();
+    let folder = TempDir::new().unwrap();
+    let (engine, (uri, calls)) = (engine(folder.path(), "").await, action_server().await);
+    let answers = ask(&engine, None, json!([registers(&uri)])).await;
+    assert_eq!(answers[0]["answer"]["registered_tools"], json!(["enam_mandi_price", "lookup"]), "{answers:?}");
+    assert_eq!(answers[0]["answer"]["rejected_tools"], json!(["missing"]));
+    engine.tools_there("farm", PATIENCE).await;
+
+    let mut id = *Uuid::new_v4().as_bytes();
+    id[..4].copy_from_slice(&[0x0f, 0xf4, 0x00, 0x01]);
+    let mut caller = Framed::new(TcpStream::connect(engine.audiosocket_addr()).await.unwrap(), Codec);
+    caller.send(Frame::Id(Uuid::from_bytes(id))).await.unwrap();
+    let asked = timeout(PATIENCE, async {
+        while calls.lock().unwrap().is_empty() {
+            let samples = Bytes::from(vec![0; 320]);
+            caller.send(Frame::Audio { rate: 8_000, samples }).await.unwrap();
+            sleep(Duration::from_millis(20)).await;
+        }
+        calls.lock().unwrap()[0].clone()
+    });
+    let asked = asked.await.expect("the call runs its tool");
+    assert_eq!(asked["name"], "enam_mandi_price");
+    assert_eq!(asked["arguments"], json!({ "crop": PRIVATE[0], "mandi": PRIVATE[1], "state": PRIVATE[2] }));
+    drop(caller);
+    let metrics = engine.metrics().text();
+    assert!(metrics.contains("offhook_vam_action_servers 1"), "{metrics}");
+    assert!(PRIVATE.iter().all(|number| !metrics.contains(number)));
+    engine.stop().await;
+    let kept = std::fs::read_to_string(folder.path().join("action-servers.json")).unwrap();
+    assert!(PRIVATE.iter().all(|number| !kept.contains(number)));
+    capture.assert_clean(&PRIVATE);
+}
+
+/// V14: what is registered is listed, and gone when it deregisters; a restart changes nothing of either.
+#[tokio::test(flavor = "multi_thread")]
+async fn registrations_are_listed_and_taken_away_over_the_wire() {
+    let folder = TempDir::new().unwrap();
+    let (first, (uri, _)) = (engine(folder.path(), "").await, action_server().await);
+    assert_eq!(ask(&first, None, json!([registers(&uri)])).await[0]["answer"]["success"], true);
+    first.stop().await;
+    let second = engine(folder.path(), "").await;
+    let list = |filter: &str| json!({ "method": "ListActionServers", "token": TOKEN, "request": { "tool_name_filter": filter } });
+    let gone = json!({ "method": "DeregisterActionServer", "token": TOKEN, "request": { "server_id": "market" } });
+    let answers = ask(&second, None, json!([list(""), list("lookup"), list("other"), gone, gone, list("")])).await;
+    let servers = |index: usize| answers[index]["answer"]["servers"].as_array().map_or(0, Vec::len);
+    assert_eq!([servers(0), servers(1), servers(2), servers(5)], [1, 1, 0, 0], "{answers:?}");
+    assert_eq!(answers[0]["answer"]["servers"][0]["endpoint_uri"], uri);
+    assert_eq!(answers[0]["answer"]["servers"][0]["tools"][0]["registry_key"], "enam_mandi_price");
+    assert_eq!(answers[3]["answer"]["success"], true);
+    assert_eq!(answers[4]["answer"]["message"], "no server of this id is registered");
+    second.stop().await;
+}
+
+/// Whoever has no token learns nothing, but whether the engine is up; a message that is too long is refused, and the next one
+/// is served.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_comes_in_without_a_token_or_with_too_long_a_message() {
+    let folder = TempDir::new().unwrap();
+    let engine = engine(folder.path(), ", limits: { message_bytes: 65536 }").await;
+    let with = |token: Value| json!({ "method": "ListActionServers", "token": token });
+    let long =
+        json!({ "method": "RegisterActionServer", "token": TOKEN, "request": { "display_name": "x".repeat(70_000) } });
+    let health = json!({ "method": "Check", "request": { "service": "vani.v1.VaniActionService" } });
+    let wrong = TOKEN.replace("4711", "4712");
+    let requests = json!([with(Value::Null), with(wrong.into()), health, long, with(TOKEN.into())]);
+    let answers = ask(&engine, None, requests).await;
+    let codes: Vec<&str> = answers.iter().map(|answer| answer["code"].as_str().unwrap()).collect();
+    assert_eq!(codes, ["UNAUTHENTICATED", "UNAUTHENTICATED", "OK", "OUT_OF_RANGE", "OK"], "{answers:?}");
+    assert_eq!(answers[2]["answer"]["status"], 1, "it serves");
+    assert!(engine.metrics().text().contains("offhook_vam_unauthenticated_total 2"));
+    engine.stop().await;
+}
+
+/// With a certificate, nothing is served in the clear, and who trusts its authority is served.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_with_a_certificate_speaks_tls_alone() {
+    let folder = TempDir::new().unwrap();
+    let (key, certificate) = (folder.path().join("gateway.key"), folder.path().join("gateway.pem"));
+    let made = std::process::Command::new("openssl")
+        .args(["req", "-x509", "-nodes", "-days", "1", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
+        .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
+        .arg(&key)
+        .arg("-out")
+        .arg(&certificate)
+        .output()
+        .expect("openssl, which `make setup` installs");
+    assert!(made.status.success(), "{}", python::words_of(&made));
+    let engine = engine(folder.path(), ", tls: { certificate: gateway.pem, key: gateway.key }").await;
+    let list = json!([{ "method": "ListActionServers", "token": TOKEN }]);
+    assert_eq!(ask(&engine, Some(&certificate), list.clone()).await[0]["code"], "OK");
+    assert_eq!(ask(&engine, None, list).await[0]["code"], "UNAVAILABLE");
+    engine.stop().await;
+}

@@ -1,0 +1,135 @@
+//! Conversations of a VAM client.
+
+use super::*;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+/// An engine whose agents are tones and take tones for speech.
+async fn engine(folder: &TempDir, sessions: &str) -> Engine {
+    let agents = "providers:\n  greets: { scripted: { script: [{ tone: { hertz: 440, for: 600ms } }, silence] } }\n  \
+                  talks: { scripted: { script: [{ tone: { hertz: 440, for: 60s } }] } }\n  \
+                  answers: { scripted: { script: [{ listen: {} }, { tone: { hertz: 440, for: 600ms } }, silence] } }\n\
+                  contexts:\n  greets: { prompt: A, provider: greets }\n  talks: { prompt: A, provider: talks }\n  \
+                  answers: { prompt: A, provider: answers }\n";
+    super::engine(folder.path(), &format!(", sessions: {{ hosted: india_only{sessions} }}"), agents).await
+}
+
+async fn ask(engine: &Engine, requests: Value) -> Vec<Value> {
+    super::ask(engine, None, requests).await
+}
+
+/// A session with this context, in this codec.
+fn session(context: &str, codec: &str) -> Value {
+    json!({
+        "session_id": Uuid::new_v4().to_string(), "caller_id": "+919876543210", "auth_token": TOKEN,
+        "metadata": { "context": context }, "audio_profile": { "codec": codec, "channels": 1 },
+    })
+}
+
+/// The signals, with `audio` for each run of chunks.
+fn story(told: &Value) -> String {
+    let events = told["events"].as_array().unwrap();
+    events.iter().map(|event| event["event"].as_str().unwrap()).collect::<Vec<_>>().join(" ")
+}
+
+/// A greeting is heard whole, in the order of the specification, at both rates; the turn after it has another id.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_is_greeted_in_the_order_of_the_specification() {
+    let folder = TempDir::new().unwrap();
+    let engine = engine(&folder, "").await;
+    let talk = |codec: &str| json!({ "method": "Converse", "session": session("greets", codec), "silence": 2.5 });
+    for told in ask(&engine, json!([talk("AUDIO_CODEC_PCM_8K_16"), talk("AUDIO_CODEC_PCM_16K_16")])).await {
+        assert_eq!(told["init"]["status"], "SESSION_STATUS_OK", "{told}");
+        assert_eq!(told["code"], "OK", "{told}");
+        assert_eq!(story(&told), "IDLE LISTENING THINKING SPEAKING audio END_OF_TURN LISTENING END_OF_TURN", "{told}");
+        let audio = told["events"].as_array().unwrap().iter().find(|event| event["event"] == "audio").unwrap().clone();
+        assert_eq!(audio["final"], true);
+        assert_eq!(told["words"][0]["text"], "(a tone of 440 Hz)", "{told}");
+        assert_eq!(audio["codec"], told["init"]["negotiated_audio_profile"]["codec"]);
+        let ms = audio["ms"].as_str().map_or(audio["ms"].as_u64(), |ms| ms.parse().ok()).unwrap();
+        assert!((500..=1_400).contains(&ms), "{ms} ms of a tone of 600");
+        let ids: Vec<&Value> = told["events"].as_array().unwrap().iter().map(|event| &event["turn_id"]).collect();
+        assert!(ids[0] == ids[3] && ids[0] != ids[6], "{told}");
+    }
+    engine.stop().await;
+}
+
+/// The agent answers when the client's user has spoken: LISTENING while they speak, THINKING when they have.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_is_answered_when_its_user_has_spoken() {
+    let folder = TempDir::new().unwrap();
+    let engine = engine(&folder, "").await;
+    let talk = json!({
+        "method": "Converse", "session": session("answers", "AUDIO_CODEC_PCM_8K_16"), "tone": 1, "silence": 4, "end": true,
+    });
+    let told = ask(&engine, json!([talk])).await.remove(0);
+    assert!(story(&told).starts_with("IDLE LISTENING THINKING SPEAKING audio END_OF_TURN LISTENING"), "{told}");
+    let seconds = told["end"]["audio_seconds_processed"].as_f64().unwrap();
+    assert!((4.0..=5.1).contains(&seconds), "{seconds} s of five");
+    engine.stop().await;
+}
+
+/// A chunk that the client marks as voiced interrupts the agent within 150 ms.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_voiced_chunk_interrupts_in_time() {
+    let folder = TempDir::new().unwrap();
+    let engine = engine(&folder, "").await;
+    let talk = json!({
+        "method": "Converse", "session": session("talks", "AUDIO_CODEC_PCM_8K_16"), "silence": 3, "interrupts": true,
+    });
+    let told = ask(&engine, json!([talk])).await.remove(0);
+    assert!(story(&told).starts_with("IDLE LISTENING THINKING SPEAKING audio INTERRUPTED LISTENING"), "{told}");
+    let took = told["interrupted_after_ms"].as_u64().unwrap();
+    assert!(took <= 150, "{took} ms");
+    engine.stop().await;
+}
+
+/// What cannot be had is told at the beginning; what cannot be used, where it comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_is_told_and_the_conversation_goes_on() {
+    let folder = TempDir::new().unwrap();
+    let engine = engine(&folder, "").await;
+    let opus = session("greets", "AUDIO_CODEC_OPUS_16K");
+    let corrupt = json!({
+        "method": "Converse", "session": opus, "silence": 1.5,
+        "chunks": [{ "codec": "AUDIO_CODEC_AMR_NB_8K", "audio_bytes": "AAAA" }, { "audio_bytes": "AAAA" },
+                   { "session_id": "another", "audio_bytes": "AAA=" }],
+    });
+    let mut nobody = session("greets", "AUDIO_CODEC_PCM_8K_16");
+    nobody["auth_token"] = "wrong-token-of-the-test".into();
+    let nobody = json!({ "method": "Converse", "session": nobody, "silence": 0.1 });
+    let stranger = json!({
+        "method": "Converse", "session": session("greets", "AUDIO_CODEC_PCM_8K_16"), "silence": 0.1,
+        "stream_of": Uuid::new_v4().to_string(),
+    });
+    let mut abroad = session("greets", "AUDIO_CODEC_PCM_8K_16");
+    abroad["data_residency"] = "DATA_RESIDENCY_ON_PREM".into();
+    let abroad = json!({ "method": "Converse", "session": abroad, "silence": 0.1 });
+    let told = ask(&engine, json!([corrupt, nobody, stranger, abroad])).await;
+    assert_eq!(told[0]["init"]["status"], "SESSION_STATUS_DEGRADED");
+    assert_eq!(told[0]["init"]["degraded_capabilities"], json!(["audio_codec_opus_replaced_by_pcm"]));
+    let corrupt = |told: &Value| story(told).matches("AUDIO_CORRUPT").count();
+    assert_eq!(corrupt(&told[0]), 3, "{}", told[0]);
+    assert!(story(&told[0]).contains("SPEAKING audio"), "{}", told[0]);
+    assert_eq!(told[1]["init"]["status"], "SESSION_STATUS_AUTH_FAILED");
+    assert_eq!(told[1]["code"], "FAILED_PRECONDITION");
+    assert_eq!(told[2]["code"], "FAILED_PRECONDITION");
+    assert_eq!(told[3]["init"]["status"], "SESSION_STATUS_DATA_RESIDENCY_VIOLATION");
+    engine.stop().await;
+}
+
+/// After its time a session is over, and the client is told why.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_ends_with_its_time() {
+    let folder = TempDir::new().unwrap();
+    let engine = engine(&folder, ", ttl: 1s, limit: 1").await;
+    let talk = json!({ "method": "Converse", "session": session("talks", "AUDIO_CODEC_PCM_8K_16"), "silence": 4 });
+    let told = ask(&engine, json!([talk])).await.remove(0);
+    let events = story(&told);
+    assert!(
+        events.ends_with("SESSION_EXPIRED audio END_OF_TURN") || events.ends_with("SESSION_EXPIRED END_OF_TURN"),
+        "{told}"
+    );
+    assert!(engine.metrics().text().contains("offhook_vam_sessions 0"));
+    engine.stop().await;
+}
