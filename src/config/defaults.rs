@@ -48,8 +48,8 @@ pub const VAM_ACTION_TIMEOUT: &str = "5s";
 pub const VAM_ACTION_SERVERS: u64 = 32;
 /// What gRPC takes by itself.
 pub const VAM_MESSAGE_BYTES: u64 = 4 << 20;
-/// Each costs a file descriptor that calls need too.
-pub const VAM_CONNECTIONS: u64 = 64;
+/// A client of a session has one of its own, and each costs a file descriptor that calls need too.
+pub const VAM_CONNECTIONS: u64 = 256;
 /// As many as calls.
 pub const VAM_SESSIONS: u64 = CALLS;
 /// Longer than `limits.call` of any context that says nothing.

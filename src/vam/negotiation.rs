@@ -77,14 +77,16 @@ pub(super) struct Surroundings<'a> {
 pub(super) fn negotiate(
     request: SessionInitRequest,
     around: &Surroundings,
-) -> Result<(Agreed, SessionInitResponse), SessionInitResponse> {
+) -> Result<(Agreed, SessionInitResponse), Box<SessionInitResponse>> {
     let session_id = request.session_id.clone();
-    let refused = |status: SessionStatus, why: &str| SessionInitResponse {
-        session_id: session_id.clone(),
-        status: status.into(),
-        status_message: why.to_owned(),
-        gateway_timestamp: Some(now()),
-        ..Default::default()
+    let refused = |status: SessionStatus, why: &str| {
+        Box::new(SessionInitResponse {
+            session_id: session_id.clone(),
+            status: status.into(),
+            status_message: why.to_owned(),
+            gateway_timestamp: Some(now()),
+            ..Default::default()
+        })
     };
     if !around.is_token {
         return Err(refused(SessionStatus::AuthFailed, "auth_token: is not known"));
@@ -251,7 +253,9 @@ mod tests {
         }
     }
 
-    fn ask(change: impl FnOnce(&mut SessionInitRequest)) -> Result<(Agreed, SessionInitResponse), SessionInitResponse> {
+    fn ask(
+        change: impl FnOnce(&mut SessionInitRequest),
+    ) -> Result<(Agreed, SessionInitResponse), Box<SessionInitResponse>> {
         let mut request = SessionInitRequest {
             session_id: Uuid::new_v4().to_string(),
             caller_id: "+919876543210".into(),
@@ -265,7 +269,8 @@ mod tests {
 
     fn status_of(change: impl FnOnce(&mut SessionInitRequest)) -> SessionStatus {
         match ask(change) {
-            Ok((_, answer)) | Err(answer) => answer.status(),
+            Ok((_, answer)) => answer.status(),
+            Err(answer) => answer.status(),
         }
     }
 

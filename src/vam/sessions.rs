@@ -114,7 +114,7 @@ impl Sessions {
         };
         let (agreed, mut answer) = match negotiated {
             Ok(agreed) => agreed,
-            Err(refusal) => return refusal,
+            Err(refusal) => return *refusal,
         };
         // Who is not let in brings no servers along.
         if let Err((status, why)) = self.has_room_for(&session_id, &mut self.lock()) {
@@ -177,7 +177,9 @@ impl Sessions {
     pub(super) fn stream_of(&self, session_id: &str) -> Option<Opened> {
         let mut all = self.lock();
         let session = all.get_mut(session_id)?;
-        session.stream_until.take().filter(|until| *until > Instant::now())?;
+        // One that has a stream has none to begin; one that waited too long is about to be forgotten.
+        session.stream_until.filter(|until| *until > Instant::now())?;
+        session.stream_until = None;
         let (agreed, until) = (session.agreed.clone(), session.until);
         Some(Opened { agreed, until, end: session.end.clone(), progress: session.progress.clone() })
     }

@@ -190,7 +190,7 @@ impl Talk<'_> {
         let wrong = match () {
             () if chunk.session_id != self.opened.agreed.session_id => "it is of another session",
             () if chunk.codec != i32::from(self.opened.agreed.codec) => "its codec is not the negotiated one",
-            () if chunk.audio_bytes.len() % 2 != 0 => "it ends within a sample",
+            () if !chunk.audio_bytes.len().is_multiple_of(2) => "it ends within a sample",
             () if chunk.audio_bytes.len() > CHUNK_BYTES_MAX => "it is longer than two seconds",
             () => "",
         };
