@@ -13,7 +13,7 @@
 //!
 //! Asterisk plays silence by itself when nothing comes, and a silent peer does it no harm: the pulse is not needed here.
 //!
-//! Packets of [`opus`] it passes on by the same clock and neither cuts nor throws away: such a buffer cannot be emptied. What
+//! Packets of Opus it passes on by the same clock and neither cuts nor throws away: such a buffer cannot be emptied. What
 //! waits there is a frame or two, as above, and an XOFF closes the leg, for another one to take its place.
 
 mod control;

@@ -56,6 +56,9 @@ async fn the_api_is_as_its_document_says() {
     }
 }
 
+/// Method and path of an operation, what its braces and headers are, and a body.
+type Example<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], Option<Value>);
+
 /// Something that is there for each address with a name in it, another one where it is changed or deleted.
 async fn give_names(engine: &Offhook, document: &mut Value) -> Vec<Known> {
     let made = async |method: &str, path: &str, body: Value| {
@@ -86,7 +89,7 @@ async fn give_names(engine: &Offhook, document: &mut Value) -> Vec<Known> {
     let draft = json!({ "definition": tool("draft"), "params": day });
     let trial = json!({ "params": day });
     let publish = [("kept", version.as_str()), ("If-Match", now["version"].as_str().expect("a version"))];
-    let all: [(&str, &str, &[(&str, &str)], Option<Value>); 14] = [
+    let all: [Example<'_>; 14] = [
         ("get", "/api/v1/registry/{tool}", &of("opening_hours"), None),
         ("get", tools, &given, None),
         ("post", tools, &given, Some(tool("made"))),

@@ -19,7 +19,7 @@ pub fn fuzz(data: &[u8]) {
         match event {
             Ok(Event::Start { channel_id, format: name, optimal_frame_size: size }) => {
                 let ours = channel_id == "media-1" && name == if opus { "opus" } else { format.name() };
-                let cut = !opus && (size == 0 || format.frame_bytes() % size != 0);
+                let cut = !opus && (size == 0 || !format.frame_bytes().is_multiple_of(size));
                 assert_eq!(accepted, ours && !cut, "{line}");
             }
             Ok(Event::Error { error_text }) => {

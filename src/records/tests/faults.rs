@@ -22,19 +22,19 @@ struct Moody {
 struct Hold {
     deadline: Option<Instant>,
     /// Told whenever a question begins, by when it has to be answered.
-    asked: channel::UnboundedSender<Option<Instant>>,
+    asked: channel::Sender<Option<Instant>>,
     go: Arc<Mutex<mpsc::Receiver<()>>>,
 }
 
 impl Hold {
     /// With what hears of questions; they are answered when the last part is dropped.
-    fn new() -> (Self, channel::UnboundedReceiver<Option<Instant>>, mpsc::Sender<()>) {
-        let ((asked, heard), (go, wait)) = (channel::unbounded_channel(), mpsc::channel());
+    fn new() -> (Self, channel::Receiver<Option<Instant>>, mpsc::Sender<()>) {
+        let ((asked, heard), (go, wait)) = (channel::channel(16), mpsc::channel());
         (Self { deadline: None, asked, go: Arc::new(Mutex::new(wait)) }, heard, go)
     }
 
     fn wait(&self) {
-        let _ = self.asked.send(self.deadline);
+        let _ = self.asked.try_send(self.deadline);
         let _ = self.go.lock().unwrap().recv();
     }
 }
