@@ -13,7 +13,7 @@ use super::{
     media::{Coding, MediaLeg},
     ports::PortPool,
     pulse::Pulse,
-    rtp,
+    rtp::{self, Numbering},
     setup::{ExpectedAudio, MediaPorts, RtpPort, WebSocketPort},
 };
 use crate::{audio::Format, config::MediaConfig};
@@ -62,6 +62,7 @@ pub struct MediaHub {
     shared: Arc<Shared>,
     audiosocket: SocketAddr,
     ports: Arc<PortPool>,
+    numbering: Numbering,
     _running: DropGuard,
 }
 
@@ -137,7 +138,7 @@ impl MediaHub {
         let pulse = shared.pulse.clone();
         tokio::spawn(token.clone().run_until_cancelled_owned(async move { pulse.run().await }));
         let ports = PortPool::new(config.rtp.bind, config.rtp.ports.clone());
-        Ok((Self { shared, audiosocket, ports, _running: token.drop_guard() }, offered))
+        Ok((Self { shared, audiosocket, ports, numbering: Numbering::random(), _running: token.drop_guard() }, offered))
     }
 
     /// Where the AudioSocket listener is bound.
@@ -165,7 +166,7 @@ impl MediaHub {
         let socket = UdpSocket::from_std(socket)
             .map_err(|source| BindError::Socket { address: self.ports.address(), source })?;
         let (pulse, counters) = (self.shared.pulse.clone(), self.shared.counters.clone());
-        Ok(BoundRtp { socket, lease, format, pulse, counters })
+        Ok(BoundRtp { socket, lease, format, numbering: self.numbering, pulse, counters })
     }
 
     /// A leg that will be a WebSocket to Asterisk.

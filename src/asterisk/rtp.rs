@@ -17,6 +17,7 @@ mod payload;
 
 #[cfg(any(test, fuzzing))]
 pub use fuzz::fuzz;
+pub(super) use outgoing::Numbering;
 pub(super) use payload::carries;
 
 use super::{
@@ -53,6 +54,7 @@ pub struct BoundRtp {
     pub(super) socket: UdpSocket,
     pub(super) lease: PortLease,
     pub(super) format: Format,
+    pub(super) numbering: Numbering,
     pub(super) pulse: Arc<Pulse>,
     pub(super) counters: Arc<MediaCounters>,
 }
@@ -69,7 +71,7 @@ impl BoundRtp {
             socket: self.socket,
             peer: canonical(peer),
             peer_address: peer.into(),
-            out: Mutex::new(Packetizer::new(self.format)),
+            out: Mutex::new(Packetizer::new(self.format, self.numbering)),
             quiet: Quiet::new(),
             silence: vec![self.format.silence(); self.format.frame_bytes()].into(),
             counters: self.counters,

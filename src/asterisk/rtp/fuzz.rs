@@ -2,7 +2,7 @@
 
 use super::{
     incoming::{HOLD, Incoming},
-    outgoing::Packetizer,
+    outgoing::{Numbering, Packetizer},
 };
 use crate::audio::Format;
 use rtp_rs::RtpReader;
@@ -44,7 +44,7 @@ pub fn fuzz(data: &[u8]) {
 
 /// What was heard can be sent, and is one packet.
 fn send(format: Format, audio: &[u8]) {
-    let mut packets = Packetizer::new(format);
+    let mut packets = Packetizer::new(format, Numbering::random());
     let (sequence, timestamp) = (packets.sequence, packets.timestamp);
     let Some(packet) = packets.packet(audio) else { return };
     let reader = RtpReader::new(packet).expect("a packet that can be read");

@@ -1,8 +1,36 @@
 //! The packets towards Asterisk.
 
 use super::{PACKET, payload::Writer};
-use crate::audio::Format;
+use crate::audio::{FRAME, Format};
 use rtp_rs::{RtpPacketBuilder, Seq};
+use tokio::time::Instant;
+
+/// Where the numbers of a leg's packets begin: at random for the engine (RFC 3550, section 5.1), and from there on by the
+/// clock, a packet every 20 ms. So a leg that takes the place of a broken one goes on where that one stopped. Asterisk throws
+/// away what it is to convert for the caller while its sequence numbers lie behind those it has seen, of whatever source:
+/// with numbers at random, every second call would stay silent for minutes.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::asterisk) struct Numbering {
+    since: Instant,
+    sequence: u16,
+    timestamp: u32,
+}
+
+impl Numbering {
+    pub(in crate::asterisk) fn random() -> Self {
+        Self { since: Instant::now(), sequence: rand::random(), timestamp: rand::random() }
+    }
+
+    /// The sequence number and the timestamp of a packet that leaves now. Both wrap around.
+    fn now(&self) -> (u16, u32) {
+        let frames = self.since.elapsed().as_millis() / FRAME.as_millis();
+        let sequence = self.sequence.wrapping_add(frames as u16);
+        (sequence, self.timestamp.wrapping_add((frames as u32).wrapping_mul(TICKS)))
+    }
+}
+
+/// Of a frame of 20 ms by RTP's clock, which runs at 8 kHz for all that is sent (RFC 3551, table 4; for G.722 section 4.5.2).
+const TICKS: u32 = 160;
 
 /// Writes the packets of one direction.
 pub(super) struct Packetizer {
@@ -16,13 +44,13 @@ pub(super) struct Packetizer {
 }
 
 impl Packetizer {
-    /// SSRC, sequence number and timestamp begin at random (RFC 3550, section 5.1).
-    pub(super) fn new(format: Format) -> Self {
+    pub(super) fn new(format: Format, numbering: Numbering) -> Self {
+        let (sequence, timestamp) = numbering.now();
         Self {
             writer: Writer::new(format),
             ssrc: rand::random(),
-            sequence: rand::random(),
-            timestamp: rand::random(),
+            sequence,
+            timestamp,
             first: true,
             packet: vec![0; PACKET],
         }

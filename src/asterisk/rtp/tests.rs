@@ -23,7 +23,7 @@ fn packet(payload_type: u8, ssrc: u32, sequence: u16, payload: &[u8]) -> Vec<u8>
 
 #[test]
 fn packets_count_on_and_only_the_first_is_marked() {
-    let mut packets = Packetizer::new(Format::ALAW);
+    let mut packets = Packetizer::new(Format::ALAW, Numbering::random());
     packets.sequence = u16::MAX;
     packets.timestamp = u32::MAX - 100;
     let mut seen = Vec::new();
@@ -39,7 +39,7 @@ fn packets_count_on_and_only_the_first_is_marked() {
 
 #[test]
 fn a_packet_that_was_not_sent_leaves_a_gap_in_time_alone() {
-    let mut packets = Packetizer::new(Format::ULAW);
+    let mut packets = Packetizer::new(Format::ULAW, Numbering::random());
     let number = |bytes: &[u8]| {
         let reader = RtpReader::new(bytes).unwrap();
         (u16::from(reader.sequence_number()), reader.timestamp(), reader.mark())
@@ -51,14 +51,38 @@ fn a_packet_that_was_not_sent_leaves_a_gap_in_time_alone() {
 
 #[test]
 fn two_calls_do_not_begin_alike() {
-    let (one, two) = (Packetizer::new(Format::ULAW), Packetizer::new(Format::ULAW));
+    let (one, two) =
+        (Packetizer::new(Format::ULAW, Numbering::random()), Packetizer::new(Format::ULAW, Numbering::random()));
     assert_ne!((one.ssrc, one.sequence, one.timestamp), (two.ssrc, two.sequence, two.timestamp));
+}
+
+/// As after the end of a media channel in mid-call: in the same bridge, for the same caller.
+#[tokio::test(start_paused = true)]
+async fn a_leg_in_the_place_of_another_one_goes_on_where_that_one_stopped() {
+    let numbering = Numbering::random();
+    let mut broken = Packetizer::new(Format::ULAW, numbering);
+    for _ in 0..100_000 {
+        broken.packet(&[0; FRAME_BYTES]).unwrap();
+        broken.sent();
+        tokio::time::advance(FRAME).await;
+    }
+    let next = Packetizer::new(Format::ULAW, numbering);
+    assert_eq!(
+        (next.sequence, next.timestamp),
+        (broken.sequence, broken.timestamp),
+        "33 minutes: the numbers have wrapped around"
+    );
+    assert_ne!(next.ssrc, broken.ssrc);
+    tokio::time::advance(50 * FRAME).await;
+    let late = Packetizer::new(Format::ULAW, numbering);
+    assert_eq!(late.sequence, next.sequence.wrapping_add(50), "as if they had been lost");
+    assert_eq!(late.timestamp, next.timestamp.wrapping_add(50 * 160));
 }
 
 #[test]
 fn packets_of_no_or_too_many_bytes_are_not_made() {
     for (format, bytes) in [(Format::ULAW, MAX_PAYLOAD), (Format::SLIN16, 4 * MAX_PAYLOAD)] {
-        let mut packets = Packetizer::new(format);
+        let mut packets = Packetizer::new(format, Numbering::random());
         assert!(packets.packet(&[]).is_none());
         assert!(packets.packet(&vec![0; bytes + 4]).is_none());
         assert!(packets.packet(&vec![0; bytes]).is_some());
@@ -237,7 +261,7 @@ fn level(bytes: &[u8]) -> f32 {
 /// RFC 3551, section 4.5.2: its clock runs at 8 kHz although it carries 16,000 samples a second.
 #[test]
 fn a_wideband_leg_speaks_g722_in_frames_of_160_ticks_and_hears_what_it_speaks() {
-    let mut packets = Packetizer::new(Format::SLIN16);
+    let mut packets = Packetizer::new(Format::SLIN16, Numbering::random());
     let mut incoming = Incoming::new(Format::SLIN16);
     let (mut ready, mut timestamp) = (VecDeque::new(), packets.timestamp);
     for frame in tone(10) {
