@@ -37,7 +37,9 @@ fn vam() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::write(descriptor, prost::Message::encode_to_vec(&described))?;
     // What holds a caller's voice, words, number or token gets a `Debug` by hand, which shows none of it.
     tonic_prost_build::configure()
-        .build_client(false)
+        // The bench's callers.
+        .build_client(true)
+        .build_transport(false)
         .bytes(".vani.v1")
         .skip_debug(PRIVATE.map(|name| format!(".vani.v1.{name}")))
         .compile_fds(described)?;

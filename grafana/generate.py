@@ -458,6 +458,8 @@ tools = dashboard(
                       (rate("offhook_vam_frames_dropped_total", times=60), "frames"),
                       (rate("offhook_vam_results_dropped_total", times=60), "results"),
                       (rate("offhook_vam_actions_timed_out_total", times=60), "actions timed out"), unit="cpm"),
+            over_time("Until an action has left", "From the agent's wish to the request to the client; the specification allows 50 ms.",
+                      *quantiles("offhook_vam_action_emission_seconds", (0.5, 0.99)), unit="s"),
         ],
     },
 )

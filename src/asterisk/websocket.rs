@@ -19,7 +19,6 @@
 mod control;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
-mod opus;
 
 #[cfg(any(test, fuzzing))]
 pub use fuzz::{fuzz, fuzz_opus};
@@ -30,11 +29,16 @@ use super::{
     hub::Tally,
     media::{Coding, MediaEvent, MediaEvents, MediaLeg, MediaSender},
 };
-use crate::{audio::Format, config::Transport};
+use crate::{
+    audio::{
+        Format,
+        opus::{Heard, Reader, Writer},
+    },
+    config::Transport,
+};
 use bytes::Bytes;
 use control::{Event, FLUSH, GET_STATUS, Malformed};
 use futures_util::{FutureExt, SinkExt, StreamExt};
-use opus::{Heard, Reader, Writer};
 use reqwest::Url;
 use socket2::SockRef;
 use std::{

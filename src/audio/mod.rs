@@ -9,6 +9,7 @@ mod convert;
 pub mod g711;
 mod gain;
 mod level;
+pub mod opus;
 mod ringback;
 mod voice;
 mod wav;

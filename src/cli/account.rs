@@ -1,6 +1,6 @@
 //! Who may log in to the page.
 
-use super::DEFAULT_FILE;
+use super::default_file;
 use clap::{Args, Subcommand};
 use offhook::{
     config,
@@ -13,7 +13,7 @@ pub struct AccountArguments {
     #[command(subcommand)]
     action: Action,
     /// The configuration, whose http.accounts says where the file is.
-    #[arg(long, global = true, value_name = "FILE", default_value = DEFAULT_FILE)]
+    #[arg(long, global = true, value_name = "FILE", default_value_os_t = default_file())]
     config: PathBuf,
     /// The file itself, where the configuration cannot be read here.
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "config")]

@@ -1,6 +1,6 @@
 //! Records of ended calls in the terminal: a list, one call, its deletion.
 
-use super::DEFAULT_FILE;
+use super::default_file;
 use clap::{Args, ValueEnum};
 use jiff::{Timestamp, Zoned, civil, tz::TimeZone};
 use offhook::{
@@ -17,7 +17,7 @@ use std::{
 #[derive(Args)]
 pub struct Place {
     /// The configuration, whose section `records` says where they are.
-    #[arg(long, value_name = "FILE", default_value = DEFAULT_FILE)]
+    #[arg(long, value_name = "FILE", default_value_os_t = default_file())]
     config: PathBuf,
     /// Their folder itself, where the configuration cannot be read here.
     #[arg(long, value_name = "FOLDER", conflicts_with = "config")]

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Args)]
 pub struct DoctorArguments {
     /// The configuration file.
-    #[arg(long, value_name = "FILE", default_value = super::DEFAULT_FILE)]
+    #[arg(long, value_name = "FILE", default_value_os_t = super::default_file())]
     config: PathBuf,
     /// Ask nobody but Asterisk and this machine: no providers, no MCP servers, no mail server.
     #[arg(long)]

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Args)]
 pub struct MediaTestArguments {
     /// The configuration file.
-    #[arg(long, value_name = "FILE", default_value = super::DEFAULT_FILE)]
+    #[arg(long, value_name = "FILE", default_value_os_t = super::default_file())]
     config: PathBuf,
     /// This transport alone, whether a context uses it or not.
     #[arg(long, value_name = "NAME")]
@@ -28,6 +28,8 @@ enum Name {
     #[value(name = "audiosocket")]
     AudioSocket,
     Rtp,
+    #[value(name = "websocket")]
+    WebSocket,
 }
 
 impl From<Name> for Transport {
@@ -35,6 +37,7 @@ impl From<Name> for Transport {
         match name {
             Name::AudioSocket => Self::AudioSocket,
             Name::Rtp => Self::Rtp,
+            Name::WebSocket => Self::WebSocket,
         }
     }
 }

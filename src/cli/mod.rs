@@ -15,7 +15,10 @@ mod transcript;
 
 use clap::{Parser, Subcommand};
 use offhook::config;
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 /// offhook answers telephone calls: Asterisk carries the call, an AI agent speaks.
 ///
@@ -64,18 +67,22 @@ EXIT CODES
   3  the engine could not start, or the demo's caller was not understood
 ";
 
-const DEFAULT_FILE: &str = "config/offhook.yaml";
+/// The configuration that `offhook init` has written here, or the one that comes with the project.
+fn default_file() -> PathBuf {
+    let written = Path::new("offhook.yaml");
+    if written.is_file() { written.into() } else { "config/offhook.yaml".into() }
+}
 
 #[derive(Subcommand)]
 enum Command {
     /// Take calls until told to stop.
     Run(serve::RunArguments),
-    /// A whole call with a synthetic caller and a scripted agent: no Asterisk, no key.
+    /// A whole call with a synthetic caller and an agent that listens: no Asterisk, no key.
     Demo(demo::DemoArguments),
     /// Read a configuration and report every problem, each as FILE:LINE with a suggestion.
     Check {
         /// The configuration file.
-        #[arg(value_name = "FILE", default_value = DEFAULT_FILE)]
+        #[arg(value_name = "FILE", default_value_os_t = default_file())]
         file: PathBuf,
         /// The same, written as for `run`.
         #[arg(long, value_name = "FILE", conflicts_with = "file")]

@@ -19,7 +19,7 @@ use tracing::warn;
 #[derive(Args)]
 pub struct RunArguments {
     /// The configuration file.
-    #[arg(long, value_name = "FILE", default_value = "config/offhook.yaml")]
+    #[arg(long, value_name = "FILE", default_value_os_t = super::default_file())]
     config: PathBuf,
     /// Lines for people, or JSON for a log store.
     #[arg(long, value_name = "text|json", default_value = "text")]

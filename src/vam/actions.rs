@@ -7,8 +7,8 @@ use super::{
     negotiation::Agreed,
     turns::Cue,
     wire::{
-        ActionRequestEnvelope, ActionResultEnvelope, ActionSource, ActionStatus, McpContent, McpToolCall, now,
-        to_struct,
+        ActionRequestEnvelope, ActionResultEnvelope, ActionSource, ActionStatus, McpContent, McpToolCall,
+        StreamErrorCode, now, to_struct,
     },
 };
 use crate::{
@@ -19,6 +19,7 @@ use crate::{
         mcp::{self, Speech},
     },
 };
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use std::{
     collections::HashMap,
@@ -97,7 +98,7 @@ impl Actions {
 
     /// Has a client run this, and waits for its answer. The envelope has left when this is first polled.
     pub(super) async fn ask(self: Arc<Self>, client: Client, tool: Arc<str>, call: Approved) -> ToolOutcome {
-        let limit = call.time_left().saturating_sub(MARGIN).max(call.time_left() / 2);
+        let limit = limit(&call);
         let (call_id, (answer, answered)) = (Uuid::new_v4().to_string(), oneshot::channel());
         let waits = Waiting { actions: &self, call_id: call_id.clone() };
         {
@@ -118,7 +119,8 @@ impl Actions {
             fire_and_forget: !call.is_waited_for(),
             dispatched_at: Some(now()),
         };
-        if client.cues.try_send(Cue::Action(Box::new(envelope))).is_err() {
+        let action = Cue::Action { envelope: Box::new(envelope), since: call.since() };
+        if client.cues.try_send(action).is_err() {
             return failed(ToolError::Transient, "The client does not take the action.", &call);
         }
         let answered = timeout(limit, answered).await;
@@ -126,16 +128,36 @@ impl Actions {
         match answered {
             Ok(Ok(result)) => outcome(result, &call),
             Ok(Err(_)) => failed(ToolError::Transient, "The client went away before it answered.", &call),
-            Err(_) => {
-                self.counters.timed_out.inc();
-                // Nobody waits for what was only sent off.
-                if call.is_waited_for() {
-                    // A client that reads nothing is cut off elsewhere.
-                    let _ = client.cues.try_send(Cue::ActionTimedOut);
-                }
-                failed(ToolError::Timeout, "The action timed out: its server did not answer in time.", &call)
+            Err(_) => self.timed_out(Some(&client), &call),
+        }
+    }
+
+    /// Runs this here, for a telephone call (`client` is `None`) or for a client that leaves it to offhook.
+    pub(super) async fn run(
+        self: Arc<Self>,
+        client: Option<Client>,
+        call: Approved,
+        run: BoxFuture<'static, ToolOutcome>,
+    ) -> ToolOutcome {
+        match timeout(limit(&call), run).await {
+            Ok(outcome) => outcome,
+            Err(_) => self.timed_out(client.as_ref(), &call),
+        }
+    }
+
+    /// V10, V11: the client is told by its stream, an operator by the log of the call.
+    fn timed_out(&self, client: Option<&Client>, call: &Approved) -> ToolOutcome {
+        self.counters.timed_out.inc();
+        // Nobody waits for what was only sent off.
+        if call.is_waited_for() {
+            let (code, tool) = (StreamErrorCode::LlmBackendError.as_str_name(), call.name());
+            tracing::warn!(code, stage = "action", is_fatal = false, tool, "an action timed out");
+            if let Some(client) = client {
+                // A client that reads nothing is cut off elsewhere.
+                let _ = client.cues.try_send(Cue::ActionTimedOut);
             }
         }
+        failed(ToolError::Timeout, "The action timed out: its server did not answer in time.", call)
     }
 
     /// An answer of a client of this session. What does not settle anything is dropped and counted; that it is still under
@@ -176,6 +198,11 @@ impl Drop for Waiting<'_> {
 
 fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How long an action may take.
+fn limit(call: &Approved) -> Duration {
+    call.time_left().saturating_sub(MARGIN).max(call.time_left() / 2)
 }
 
 fn failed(kind: ToolError, message: &str, call: &Approved) -> ToolOutcome {

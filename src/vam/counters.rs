@@ -1,7 +1,7 @@
 //! The metrics of VAM/1.0.
 
 use crate::telemetry::Definition;
-use prometheus::{IntCounter, IntCounterVec, IntGauge, Registry};
+use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, Registry};
 
 const REGISTRATIONS: Definition = Definition::labelled(
     "offhook_vam_registrations_total",
@@ -35,8 +35,15 @@ const RESULTS_DROPPED: Definition = Definition::new(
 
 const TIMED_OUT: Definition = Definition::new(
     "offhook_vam_actions_timed_out_total",
-    "Actions that a VAM client was to run and did not answer in time.",
+    "Actions that were not answered in time, by a VAM client that was to run them or by their server.",
 );
+
+const EMISSION: Definition = Definition::new(
+    "offhook_vam_action_emission_seconds",
+    "From the agent's wish for an action, or the caller's yes to it, until its request has left for the VAM client.",
+);
+/// The specification allows 50 ms.
+const EMISSION_BUCKETS: [f64; 8] = [0.000_5, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1];
 
 /// What became of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +79,7 @@ pub struct VamCounters {
     pub(super) audio_dropped: IntCounter,
     pub(super) results_dropped: IntCounter,
     pub(super) timed_out: IntCounter,
+    pub(super) emission: Histogram,
 }
 
 impl VamCounters {
@@ -90,6 +98,7 @@ impl VamCounters {
             audio_dropped: AUDIO_DROPPED.register_counter(registry),
             results_dropped: RESULTS_DROPPED.register_counter(registry),
             timed_out: TIMED_OUT.register_counter(registry),
+            emission: EMISSION.register_histogram(registry, &EMISSION_BUCKETS),
         }
     }
 

@@ -9,7 +9,7 @@ use super::{
     },
 };
 use crate::{
-    audio::Format,
+    audio::{Format, opus},
     config::{Residency, VamSessions},
     redact::Redacted,
 };
@@ -101,7 +101,7 @@ pub(super) fn negotiate(
     let Some((codec, format)) = codec(request.audio_profile.as_ref(), &mut degraded) else {
         return Err(refused(
             SessionStatus::CodecUnsupported,
-            "audio_profile: PCM of 8 or 16 kHz with one channel is taken",
+            "audio_profile: PCM of 8 or 16 kHz or Opus of 16 kHz is taken, with one channel",
         ));
     };
     let capabilities = capabilities(request.requested_capabilities.unwrap_or_default(), &mut degraded);
@@ -185,10 +185,8 @@ fn codec(profile: Option<&AudioProfile>, degraded: &mut Vec<String>) -> Option<(
     let (codec, format, rate) = match AudioCodec::try_from(profile.codec).ok()? {
         AudioCodec::Unspecified | AudioCodec::Pcm16k16 => (AudioCodec::Pcm16k16, Format::SLIN16, 16_000),
         AudioCodec::Pcm8k16 => (AudioCodec::Pcm8k16, Format::SLIN8, 8_000),
-        AudioCodec::Opus16k => {
-            degraded.push("audio_codec_opus_replaced_by_pcm".into());
-            (AudioCodec::Pcm16k16, Format::SLIN16, 16_000)
-        }
+        // Decoded and encoded where the stream is: the call has samples.
+        AudioCodec::Opus16k => (AudioCodec::Opus16k, Format::SLIN16, 16_000),
         AudioCodec::AmrNb8k => {
             degraded.push("audio_codec_amr_replaced_by_pcm".into());
             (AudioCodec::Pcm8k16, Format::SLIN8, 8_000)
@@ -200,7 +198,8 @@ fn codec(profile: Option<&AudioProfile>, degraded: &mut Vec<String>) -> Option<(
 
 fn profile(codec: AudioCodec, format: Format) -> AudioProfile {
     let sample_rate = if format == Format::SLIN8 { 8_000 } else { 16_000 };
-    AudioProfile { codec: codec.into(), sample_rate, channels: 1, bitrate_kbps: sample_rate * 16 / 1_000 }
+    let bits_per_second = if codec == AudioCodec::Opus16k { opus::BITS_PER_SECOND } else { sample_rate * 16 };
+    AudioProfile { codec: codec.into(), sample_rate, channels: 1, bitrate_kbps: bits_per_second / 1_000 }
 }
 
 /// What is asked for and can be had; what is asked for and cannot is named.
@@ -311,8 +310,8 @@ mod tests {
         };
         assert_eq!(with(AudioCodec::Pcm8k16, 8_000, 1).unwrap().0, AudioCodec::Pcm8k16);
         let (codec, answer) = with(AudioCodec::Opus16k, 16_000, 1).unwrap();
-        assert_eq!((codec, answer.status()), (AudioCodec::Pcm16k16, SessionStatus::Degraded));
-        assert_eq!(answer.degraded_capabilities, ["audio_codec_opus_replaced_by_pcm"]);
+        assert_eq!((codec, answer.status()), (AudioCodec::Opus16k, SessionStatus::Ok));
+        assert_eq!(answer.negotiated_audio_profile.unwrap().bitrate_kbps, 24);
         assert_eq!(
             with(AudioCodec::AmrNb8k, 8_000, 1).unwrap().1.degraded_capabilities,
             ["audio_codec_amr_replaced_by_pcm"]

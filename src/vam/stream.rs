@@ -5,13 +5,14 @@
 
 use super::{
     sessions::{Ends, Opened, Sessions},
-    turns::{FRAME_MS, Turns},
+    turns::{Cue, FRAME_MS, Turns},
     wire::{
-        ActionResultEnvelope, AudioChunk, ClientStreamMessage, GatewayStreamMessage, StreamError, StreamErrorCode,
-        VadSignal, client_stream_message, gateway_stream_message::Payload, now as stamp,
+        ActionResultEnvelope, AudioChunk, AudioCodec, ClientStreamMessage, GatewayStreamMessage, StreamError,
+        StreamErrorCode, VadSignal, client_stream_message, gateway_stream_message::Payload, now as stamp,
         vani_stream_service_server::VaniStreamService,
     },
 };
+use crate::audio::opus::{self, Heard};
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, stream};
 use prost::Message as _;
@@ -85,12 +86,21 @@ async fn converse(sessions: &Sessions, mut inbound: Streaming<ClientStreamMessag
     let ends = host.begin(opened.agreed.clone()).await;
     let ends = ends.ok_or_else(|| Status::resource_exhausted("the gateway takes no more calls"))?;
     let now = Instant::now();
-    let turns = Turns::new(session_id, opened.agreed.format, opened.agreed.codec, now.into_std());
+    let (opus, writer) = match opened.agreed.codec {
+        AudioCodec::Opus16k => coder().map_err(|_| Status::resource_exhausted("the gateway has no memory left"))?,
+        _ => (None, None),
+    };
+    let turns = Turns::new(session_id, opened.agreed.format, (opened.agreed.codec, writer), now.into_std());
     let frame_bytes = opened.agreed.format.frame_bytes();
-    let mut talk =
-        Talk { sessions, opened, turns, out, ahead: BytesMut::new(), frame_bytes, frames: 0, told: Vec::new() };
+    let (ahead, told) = (BytesMut::new(), Vec::new());
+    let mut talk = Talk { sessions, opened, turns, out, opus, ahead, frame_bytes, frames: 0, told, emitting: None };
     talk.run(first, inbound, ends).await;
     Ok(())
+}
+
+/// Both directions of Opus.
+fn coder() -> audiopus::Result<(Option<opus::Reader>, Option<opus::Writer>)> {
+    Ok((Some(opus::Reader::new()?), Some(opus::Writer::new()?)))
 }
 
 struct Talk<'a> {
@@ -98,11 +108,15 @@ struct Talk<'a> {
     opened: Opened,
     turns: Turns,
     out: &'a Out,
+    /// Where the peer sends packets of Opus, one a chunk.
+    opus: Option<opus::Reader>,
     /// What the peer has sent and is not spoken yet.
     ahead: BytesMut,
     frame_bytes: usize,
     frames: u64,
     told: Vec<Payload>,
+    /// Since when the agent wants the action that is about to leave.
+    emitting: Option<std::time::Instant>,
 }
 
 /// Why a stream is over for its peer.
@@ -131,7 +145,12 @@ impl Talk<'_> {
                 () = self.opened.end.cancelled() => break Over::Peer,
                 () = sleep_until(self.opened.until) => break Over::Expired,
                 cue = cues.recv() => match cue {
-                    Some(cue) => self.turns.cue(cue, now(), &mut self.told),
+                    Some(cue) => {
+                        if let Cue::Action { since, .. } = &cue {
+                            self.emitting = Some(*since);
+                        }
+                        self.turns.cue(cue, now(), &mut self.told);
+                    }
                     None => break Over::Call,
                 },
                 _ = ticks.tick() => self.speak(&heard),
@@ -167,6 +186,9 @@ impl Talk<'_> {
                 return false;
             }
         }
+        if let Some(since) = self.emitting.take() {
+            self.sessions.counters.emission.observe(now().saturating_duration_since(since).as_secs_f64());
+        }
         true
     }
 
@@ -190,7 +212,7 @@ impl Talk<'_> {
         let wrong = match () {
             () if chunk.session_id != self.opened.agreed.session_id => "it is of another session",
             () if chunk.codec != i32::from(self.opened.agreed.codec) => "its codec is not the negotiated one",
-            () if !chunk.audio_bytes.len().is_multiple_of(2) => "it ends within a sample",
+            () if self.opus.is_none() && !chunk.audio_bytes.len().is_multiple_of(2) => "it ends within a sample",
             () if chunk.audio_bytes.len() > CHUNK_BYTES_MAX => "it is longer than two seconds",
             () => "",
         };
@@ -200,7 +222,14 @@ impl Talk<'_> {
         if chunk.vad_hint() == VadSignal::Voiced {
             self.turns.voiced(now(), &mut self.told);
         }
-        self.ahead.extend_from_slice(&chunk.audio_bytes);
+        match self.opus.as_mut().map(|opus| opus.audio(&chunk.audio_bytes)) {
+            None => self.ahead.extend_from_slice(&chunk.audio_bytes),
+            Some(Heard::Audio(audio)) => self.ahead.extend_from_slice(&audio),
+            Some(Heard::Concealed(audio)) => {
+                self.ahead.extend_from_slice(&audio);
+                self.error(StreamErrorCode::AudioCorrupt, "asr", "it is no packet of Opus", false);
+            }
+        }
         let most = self.bytes_of(AHEAD_MAX);
         if self.ahead.len() > most {
             let surplus = (self.ahead.len() - most).next_multiple_of(self.frame_bytes).min(self.ahead.len());

@@ -50,9 +50,14 @@ impl Tool for ActionTool {
     fn run(&self, call: Approved, facts: &CallFacts) -> BoxFuture<'static, ToolOutcome> {
         let client = self.actions.client(facts.id);
         if self.servers.allows(&self.server, client.as_ref()) {
-            return match client.filter(|client| client.executes) {
-                Some(client) => Box::pin(Arc::clone(&self.actions).ask(client, Arc::clone(&self.name), call)),
-                None => self.inner.run(call, facts),
+            return match client {
+                Some(client) if client.executes => {
+                    Box::pin(Arc::clone(&self.actions).ask(client, Arc::clone(&self.name), call))
+                }
+                client => {
+                    let run = self.inner.run(call.clone(), facts);
+                    Box::pin(Arc::clone(&self.actions).run(client, call, run))
+                }
             };
         }
         self.servers.counters().denied.inc();

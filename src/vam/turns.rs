@@ -11,7 +11,10 @@ use super::wire::{
     ActionRequestEnvelope, AudioCodec, StreamError, StreamErrorCode, SynthesisChunk, TranscriptEvent, TranscriptType,
     TurnEvent, TurnSignal, gateway_stream_message::Payload, now as stamp,
 };
-use crate::{audio::Format, redact::Redacted};
+use crate::{
+    audio::{Format, opus},
+    redact::Redacted,
+};
 use bytes::Bytes;
 use prost::Message as _;
 use std::time::{Duration, Instant};
@@ -42,9 +45,12 @@ pub enum Cue {
     Failing,
     /// What left in one slot, in the call's format.
     Frame(Bytes),
-    /// The client is to run this.
-    Action(Box<ActionRequestEnvelope>),
-    /// It did not answer in time.
+    /// The client is to run this, which the agent wanted then.
+    Action {
+        envelope: Box<ActionRequestEnvelope>,
+        since: Instant,
+    },
+    /// It was not answered in time.
     ActionTimedOut,
     /// What a tool said has reached the agent.
     ToolAnswered,
@@ -59,6 +65,8 @@ pub(super) struct Turns {
     session_id: String,
     format: Format,
     codec: AudioCodec,
+    /// Where what leaves is packets of Opus.
+    opus: Option<opus::Writer>,
     state: TurnEvent,
     turn_id: String,
     turn_began: Instant,
@@ -80,11 +88,17 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    pub fn new(session_id: String, format: Format, codec: AudioCodec, now: Instant) -> Self {
+    pub fn new(
+        session_id: String,
+        format: Format,
+        (codec, opus): (AudioCodec, Option<opus::Writer>),
+        now: Instant,
+    ) -> Self {
         Self {
             session_id,
             format,
             codec,
+            opus,
             state: TurnEvent::Unspecified,
             turn_id: Uuid::new_v4().to_string(),
             turn_began: now,
@@ -127,7 +141,7 @@ impl Turns {
             Cue::AgentFinished => self.finished = true,
             Cue::Failing => self.go(TurnEvent::Error, now, out),
             Cue::Frame(frame) => self.frame(frame, now, out),
-            Cue::Action(mut envelope) => {
+            Cue::Action { mut envelope, .. } => {
                 // An action happens inside THINKING, also one that no words of the caller led to.
                 self.think(now, out);
                 self.acting += usize::from(!envelope.fire_and_forget);
@@ -248,14 +262,20 @@ impl Turns {
         }));
     }
 
-    fn chunk(&mut self, audio_bytes: Bytes, is_final: bool) -> Payload {
+    fn chunk(&mut self, audio: Bytes, is_final: bool) -> Payload {
+        let duration_ms = if audio.is_empty() { 0 } else { FRAME_MS };
+        let audio_bytes = match &mut self.opus {
+            // A call's frames are all of 20 ms; of any other nothing is made.
+            Some(opus) => opus.packet(&audio).unwrap_or_default(),
+            None => audio,
+        };
         let chunk_index = self.chunk;
         self.chunk += 1;
         Payload::SynthesisChunk(SynthesisChunk {
             session_id: self.session_id.clone(),
             request_id: self.request_id.clone(),
             chunk_index,
-            duration_ms: if audio_bytes.is_empty() { 0 } else { FRAME_MS },
+            duration_ms,
             audio_bytes,
             codec: self.codec.into(),
             is_final,
@@ -299,7 +319,7 @@ mod tests {
     impl Told {
         fn new() -> Self {
             let now = tokio::time::Instant::now().into_std();
-            let turns = Turns::new("s".into(), Format::SLIN8, AudioCodec::Pcm8k16, now);
+            let turns = Turns::new("s".into(), Format::SLIN8, (AudioCodec::Pcm8k16, None), now);
             Self { turns, now, out: Vec::new() }
         }
 
@@ -385,7 +405,8 @@ mod tests {
     #[test]
     fn what_is_said_while_an_action_runs_ends_no_turn() {
         let mut told = Told::new();
-        told.cue(Cue::Up).cue(Cue::Action(Box::default())).frames(LOUD, 3).frames(SILENT, 40);
+        let action = Cue::Action { envelope: Box::default(), since: told.now };
+        told.cue(Cue::Up).cue(action).frames(LOUD, 3).frames(SILENT, 40);
         told.out.retain(|payload| !matches!(payload, Payload::ActionRequestPayload(_)));
         let request = |told: &Told, first: bool| {
             let mut chunks = told.out.iter().filter_map(|payload| match payload {

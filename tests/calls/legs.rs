@@ -260,6 +260,7 @@ const COLUMNS: &str = "\
 - *marks*: how offhook knows what of an answer was heard. Asterisk's own marks (`MARK_MEDIA`) are not used.
 - *paced by*: whose clock the agent's audio leaves by.
 - *lost when*: what is not heard in a fault other than the end of the path. *path ends*: what the end of the media channel costs.
+  *XOFF* is Asterisk's word that its own queue is full.
 
 ";
 

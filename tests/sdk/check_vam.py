@@ -6,6 +6,7 @@ makes them in this order and prints one line of JSON for each: {"code": "OK", "a
 .proto files. `Converse` is a whole conversation, as told below. `Check` is that of gRPC's health service. With CERTIFICATE, the one authority it trusts, it speaks TLS.
 """
 
+import base64
 import importlib
 import importlib.resources
 import json
@@ -53,7 +54,8 @@ def converse(asked, action, session, stream, stubs):
     sends as voiced once the gateway has spoken for 300 ms. Ends by EndSession with `end`, else by closing its side. Tells what
     came, each run of audio as one entry with its length. Each action is answered by the next of `answers`, a list of
     results as in the .proto files; each list is sent as it is, with what it does not say taken from the request, and "garbage"
-    is what cannot be decoded.
+    is what cannot be decoded. With `packets`, these are sent instead of tone and silence, one each 20 ms; with `keep`, the bytes
+    of what came are told. Both are in base64.
     """
     sessions, streams = stubs
     begun = sessions.InitSession(json_format.ParseDict(asked["session"], session.SessionInitRequest()), timeout=DEADLINE)
@@ -76,7 +78,8 @@ def converse(asked, action, session, stream, stubs):
             fields = {"session_id": session_id, "codec": codec, **chunk}
             yield stream.ClientStreamMessage(audio_chunk=json_format.ParseDict(fields, stream.AudioChunk()))
         began, tones = time.monotonic(), int(asked.get("tone", 0) * 50)
-        for number in range(tones + int(asked.get("silence", 0) * 50)):
+        packets = [base64.b64decode(packet) for packet in asked.get("packets", [])]
+        for number in range(len(packets) or tones + int(asked.get("silence", 0) * 50)):
             if state["over"]:
                 return
             interrupts = asked.get("interrupts") and state["spoken"] and time.monotonic() - state["spoken"] > 0.3
@@ -85,6 +88,7 @@ def converse(asked, action, session, stream, stubs):
             while not results.empty():
                 yield stream.ClientStreamMessage(action_result_payload=results.get())
             audio = loud if number < tones or interrupts else bytes(len(loud))
+            audio = packets[number] if packets else audio
             yield message(number, audio, bool(interrupts))
             time.sleep(max(0, began + (number + 1) * 0.02 - time.monotonic()))
         if asked.get("end"):
@@ -108,6 +112,8 @@ def converse(asked, action, session, stream, stubs):
                     last = {"event": "audio", "ms": 0, "final": False, "codec": session.AudioCodec.Name(chunk.codec)}
                     told["events"].append(last)
                 last["ms"] += chunk.duration_ms
+                if asked.get("keep"):
+                    last.setdefault("packets", []).append(base64.b64encode(chunk.audio_bytes).decode())
                 last["final"] = chunk.is_final
             elif kind == "stream_error":
                 error = json_format.MessageToDict(came.stream_error, preserving_proto_field_name=True)

@@ -29,7 +29,10 @@ fn converses(executes: bool, seconds: f64, answers: Value) -> Value {
 }
 
 async fn registered(engine: &Engine) -> Calls {
-    let (uri, calls) = action_server().await;
+    registered_with(engine, action_server().await).await
+}
+
+async fn registered_with(engine: &Engine, (uri, calls): (String, Calls)) -> Calls {
     let answers = ask(engine, None, json!([registers(&uri)])).await;
     assert_eq!(answers[0]["answer"]["success"], true, "{answers:?}");
     engine.tools_there("farm", PATIENCE).await;
@@ -48,7 +51,7 @@ fn counted(engine: &Engine, line: &str) -> bool {
     engine.metrics().text().lines().any(|found| found == line)
 }
 
-/// V2, V4, V6, V7, V8, V20, V22, V answer 16: who negotiated it is sent the action over the stream, and the server is asked by nobody else; what it
+/// V2, V4, V6, V7, V8, V20, V22, V25, V answer 16: who negotiated it is sent the action over the stream, and the server is asked by nobody else; what it
 /// answers reaches the agent, and nothing of it a log or a metric.
 #[tokio::test]
 async fn a_client_that_executes_actions_is_asked_over_its_stream() {
@@ -82,6 +85,8 @@ async fn a_client_that_executes_actions_is_asked_over_its_stream() {
     assert!(story(&told).contains(&"SPEAKING") && !story(&told).contains(&"LLM_BACKEND_ERROR"), "{told}");
     assert!(calls.lock().unwrap().is_empty(), "the gateway asks nobody itself");
     assert!(counted(&engine, "offhook_vam_results_dropped_total 1"), "the second answer");
+    assert!(counted(&engine, "offhook_vam_action_emission_seconds_count 1"));
+    assert!(counted(&engine, "offhook_vam_action_emission_seconds_bucket{le=\"0.05\"} 1"), "V25: within 50 ms");
     assert!(PRIVATE.iter().all(|number| !engine.metrics().text().contains(number)));
     engine.stop().await;
     capture.assert_clean(&PRIVATE);
@@ -131,6 +136,21 @@ async fn a_client_that_executes_nothing_is_sent_nothing() {
     let told = ask(&engine, None, json!([converses(false, 2.5, json!([]))])).await.remove(0);
     assert!(!story(&told).contains(&"ACTION") && story(&told).contains(&"SPEAKING"), "{told}");
     assert_eq!(calls.lock().unwrap().len(), 1);
+    engine.stop().await;
+}
+
+/// V10, V11: whoever runs the action, that it took too long is told on the stream, and the agent goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_action_that_the_engine_runs_times_out_on_the_stream_as_well() {
+    let folder = TempDir::new().unwrap();
+    let engine = engine(&folder, ", action_timeout: 1s").await;
+    let calls = registered_with(&engine, server_that(false).await).await;
+    let told = ask(&engine, None, json!([converses(false, 4.0, json!([]))])).await.remove(0);
+    let error = event(&told, "LLM_BACKEND_ERROR");
+    assert_eq!((&error["stage"], error["is_fatal"].as_bool()), (&json!("action"), None), "not fatal: {told}");
+    assert!(story(&told).contains(&"SPEAKING"), "{told}");
+    assert_eq!(calls.lock().unwrap().len(), 1);
+    assert!(counted(&engine, "offhook_vam_actions_timed_out_total 1"));
     engine.stop().await;
 }
 

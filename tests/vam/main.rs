@@ -35,7 +35,15 @@ type Calls = Arc<Mutex<Vec<Value>>>;
 
 /// An action server with the registry's `enam_mandi_price` and a `lookup` of its own.
 async fn action_server() -> (String, Calls) {
-    async fn answer(State(calls): State<Calls>, Json(message): Json<Value>) -> axum::response::Response {
+    server_that(true).await
+}
+
+/// One that answers calls, or is silent when it is called.
+async fn server_that(answers: bool) -> (String, Calls) {
+    async fn answer(
+        State((calls, answers)): State<(Calls, bool)>,
+        Json(message): Json<Value>,
+    ) -> axum::response::Response {
         let text = json!({ "type": "string" });
         let tools = json!([
             {
@@ -58,6 +66,9 @@ async fn action_server() -> (String, Calls) {
             "tools/list" => json!({ "tools": tools }),
             "tools/call" => {
                 calls.lock().unwrap().push(message["params"].clone());
+                if !answers {
+                    std::future::pending::<()>().await;
+                }
                 json!({ "content": [{ "type": "text", "text": "{\"modal_price_per_quintal\": 2310}" }] })
             }
             _ if message.get("id").is_none() => return StatusCode::ACCEPTED.into_response(),
@@ -66,7 +77,7 @@ async fn action_server() -> (String, Calls) {
         Json(json!({ "jsonrpc": "2.0", "id": message["id"], "result": result })).into_response()
     }
     let calls = Calls::default();
-    let router = Router::new().route("/mcp", post(answer)).with_state(Arc::clone(&calls));
+    let router = Router::new().route("/mcp", post(answer)).with_state((Arc::clone(&calls), answers));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let uri = format!("http://{}/mcp", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await });

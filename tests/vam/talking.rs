@@ -1,6 +1,12 @@
 //! Conversations of a VAM client.
 
 use super::*;
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use offhook::audio::{
+    Format,
+    opus::{Heard, Reader, Writer},
+};
+use std::f64::consts::TAU;
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -84,14 +90,52 @@ async fn a_voiced_chunk_interrupts_in_time() {
     engine.stop().await;
 }
 
+/// A client that speaks Opus is answered in Opus, and what it hears is what the agent says.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_of_opus_is_heard_and_answered_in_opus() {
+    let folder = TempDir::new().unwrap();
+    let engine = engine(&folder, "").await;
+    let mut writer = Writer::new().unwrap();
+    let mut packet = |frame: usize, loud: bool| {
+        let sample = |at: usize| (TAU * 440.0 * (frame * 320 + at) as f64 / 16_000.0).sin() * 12_000.0;
+        let samples: Vec<i16> = (0..320).map(|at| if loud { sample(at) as i16 } else { 0 }).collect();
+        let mut bytes = Vec::new();
+        Format::SLIN16.encode(&samples, &mut bytes);
+        BASE64_STANDARD.encode(writer.packet(&bytes).unwrap())
+    };
+    // A second of a tone, three of silence; one packet is none.
+    let mut packets: Vec<String> = (0..200).map(|frame| packet(frame, frame < 50)).collect();
+    packets[120] = BASE64_STANDARD.encode([0x4b]);
+    let talk = json!({
+        "method": "Converse", "session": session("answers", "AUDIO_CODEC_OPUS_16K"), "packets": packets, "keep": true,
+    });
+    let told = ask(&engine, json!([talk])).await.remove(0);
+    assert_eq!(told["init"]["status"], "SESSION_STATUS_OK", "{told}");
+    assert_eq!(told["init"]["negotiated_audio_profile"]["codec"], "AUDIO_CODEC_OPUS_16K");
+    let (heard, mut reader) = (story(&told), Reader::new().unwrap());
+    assert!(heard.starts_with("IDLE LISTENING THINKING SPEAKING audio"), "{heard}");
+    assert_eq!(heard.matches("AUDIO_CORRUPT").count(), 1, "{heard}");
+    let audio = told["events"].as_array().unwrap().iter().find(|event| event["event"] == "audio").unwrap();
+    let mut samples = Vec::new();
+    for packet in audio["packets"].as_array().unwrap() {
+        let bytes = BASE64_STANDARD.decode(packet.as_str().unwrap()).unwrap();
+        if let Heard::Audio(audio) = reader.audio(&bytes) {
+            Format::SLIN16.decode(&audio, &mut samples);
+        }
+    }
+    let loud = samples.chunks(320).filter(|frame| offhook::audio::rms_dbfs(frame) > -40.0).count() * 20;
+    assert!((500..=900).contains(&loud), "{loud} ms of a tone of 600");
+    engine.stop().await;
+}
+
 /// What cannot be had is told at the beginning; what cannot be used, where it comes.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_is_told_and_the_conversation_goes_on() {
     let folder = TempDir::new().unwrap();
     let engine = engine(&folder, "").await;
-    let opus = session("greets", "AUDIO_CODEC_OPUS_16K");
+    let amr = session("greets", "AUDIO_CODEC_AMR_NB_8K");
     let corrupt = json!({
-        "method": "Converse", "session": opus, "silence": 1.5,
+        "method": "Converse", "session": amr, "silence": 1.5,
         "chunks": [{ "codec": "AUDIO_CODEC_AMR_NB_8K", "audio_bytes": "AAAA" }, { "audio_bytes": "AAAA" },
                    { "session_id": "another", "audio_bytes": "AAA=" }],
     });
@@ -107,7 +151,7 @@ async fn what_is_wrong_is_told_and_the_conversation_goes_on() {
     let abroad = json!({ "method": "Converse", "session": abroad, "silence": 0.1 });
     let told = ask(&engine, json!([corrupt, nobody, stranger, abroad])).await;
     assert_eq!(told[0]["init"]["status"], "SESSION_STATUS_DEGRADED");
-    assert_eq!(told[0]["init"]["degraded_capabilities"], json!(["audio_codec_opus_replaced_by_pcm"]));
+    assert_eq!(told[0]["init"]["degraded_capabilities"], json!(["audio_codec_amr_replaced_by_pcm"]));
     let corrupt = |told: &Value| story(told).matches("AUDIO_CORRUPT").count();
     assert_eq!(corrupt(&told[0]), 3, "{}", told[0]);
     assert!(story(&told[0]).contains("SPEAKING audio"), "{}", told[0]);

@@ -100,7 +100,7 @@ fn record(number: u32, began: Timestamp) -> Record {
         counts: Counts {
             agent_turns: turns.len() as u32 + 1,
             barge_ins: 1,
-            tool_calls: 2,
+            tool_calls: 3,
             keys: 1,
             ..Counts::default()
         },

@@ -3,9 +3,11 @@
 use super::{
     control::{Event, WORDS_MAX},
     is_of,
+};
+use crate::audio::{
+    Format,
     opus::{Heard, Reader, SAMPLES_MAX, Writer},
 };
-use crate::audio::Format;
 
 /// Each line is a message. The first byte says what the leg expects of the first of a connection.
 pub fn fuzz(data: &[u8]) {

@@ -25,6 +25,7 @@ mod stages;
 mod system;
 mod tools;
 mod turns;
+mod vam;
 
 pub use floor::{FloorArguments, run as run_floor};
 
@@ -77,6 +78,8 @@ enum Part {
     Greeting(greeting::GreetingArguments),
     /// Calls that end in every way, and calls that stay, through a real Asterisk: what is left of them?
     Soak(soak::SoakArguments),
+    /// Conversations of VAM clients beside telephone calls.
+    Vam(vam::VamArguments),
     /// The silence that callers hear when their agent's session ends in mid-call.
     Failover(failover::FailoverArguments),
 }
@@ -93,6 +96,7 @@ pub fn run(arguments: &BenchArguments) -> ExitCode {
         Some(Part::BargeIn(arguments)) => return on_cores(|cores| barge_in::bench(arguments, cores)),
         Some(Part::Greeting(arguments)) => return on_cores(|cores| greeting::bench(arguments, cores)),
         Some(Part::Soak(arguments)) => return on_cores(|cores| soak::bench(arguments, cores)),
+        Some(Part::Vam(arguments)) => return on_cores(|cores| vam::bench(arguments, cores)),
         Some(Part::Failover(arguments)) => return on_cores(|cores| failover::bench(arguments, cores)),
         None => {}
     }

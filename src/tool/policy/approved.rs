@@ -6,7 +6,11 @@ use crate::{
     tool::{Announce, Memory, SideEffects, ToolSpec},
 };
 use serde_json::{Map, Value};
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use uuid::Uuid;
 
 /// Names one tool call inside the engine. The provider's own id is kept beside it for the answer.
@@ -34,6 +38,7 @@ pub struct Approved {
     idempotency_key: String,
     service_key: String,
     time_left: Duration,
+    since: Instant,
     announce: Option<Announce>,
     memory: Arc<Memory>,
     remote: Option<Box<RemoteQuestion>>,
@@ -58,6 +63,7 @@ impl Approved {
         (idempotency_key, service_key): (String, String),
         memory: Arc<Memory>,
         remote: Option<Box<RemoteQuestion>>,
+        since: Instant,
     ) -> Self {
         Self {
             id,
@@ -66,6 +72,7 @@ impl Approved {
             idempotency_key,
             service_key,
             time_left: spec.timeout,
+            since,
             // Who does not wait for a tool hears the agent go on.
             announce: spec.announce.clone().filter(|_| spec.wait),
             memory,
@@ -103,6 +110,11 @@ impl Approved {
     /// The same for a call that is sent again, and for no other of any telephone call: for services.
     pub fn service_key(&self) -> &str {
         &self.service_key
+    }
+
+    /// When the agent wanted the run, or the caller said yes to it.
+    pub const fn since(&self) -> Instant {
+        self.since
     }
 
     /// After this the call is answered with `TIMEOUT`.
@@ -156,7 +168,7 @@ pub(super) struct Ticket {
     pub audit: Audit,
     /// Checked, as they run.
     pub arguments: Map<String, Value>,
-    pub began: std::time::Instant,
+    pub began: Instant,
     /// The model was answered already.
     pub detached: bool,
 }

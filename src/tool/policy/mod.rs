@@ -479,7 +479,7 @@ impl CallPolicy {
         });
         // Keys are told apart within a call only; services see all calls.
         let keys = (key.clone(), canonical::digest_of(&format!("{}:{key}", self.opening.session)));
-        let approved = Approved::new(id, spec, arguments.clone(), keys, Arc::clone(&self.memory), remote)
+        let approved = Approved::new(id, spec, arguments.clone(), keys, Arc::clone(&self.memory), remote, now)
             .at_most(self.rules.tool_time_max);
         let detached = dispatched.is_some();
         self.running.insert(id, Ticket { entry, key, turn, audit, arguments, began: now, detached });

@@ -82,7 +82,7 @@ impl Call {
 
     async fn sent(&mut self) -> ActionRequestEnvelope {
         match self.cues.recv().await {
-            Some(Cue::Action(envelope)) => *envelope,
+            Some(Cue::Action { envelope, .. }) => *envelope,
             other => panic!("{other:?}"),
         }
     }

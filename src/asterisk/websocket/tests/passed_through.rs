@@ -1,7 +1,7 @@
 //! Opus, which Asterisk passes through.
 
 use super::*;
-use crate::asterisk::websocket::opus::{Heard, Reader, Writer};
+use crate::audio::opus::{Heard, Reader, Writer};
 
 const FORMAT: Format = Format::SLIN16;
 

@@ -1,14 +1,13 @@
-//! Opus (RFC 6716) in a WebSocket's messages, one packet each, by libopus.
+//! Opus (RFC 6716), packet by packet, by libopus: of callers whose packets Asterisk passes on as they are, and of VAM clients.
 //!
-//! Asterisk passes the packets of a caller who speaks Opus on as they are, so they are decoded and encoded here and nowhere
-//! else. The leg's own samples have 16 kHz: the rate at which listeners hear, and that of `websocket/slin16`, which a caller
-//! without Opus gets instead, so nothing else of a call depends on what its caller's phone speaks. A phone may send stereo
-//! and any bandwidth; libopus makes 16 kHz mono of all of it.
+//! A leg's own samples have 16 kHz: the rate at which listeners hear, and that of `websocket/slin16`, which a caller without
+//! Opus gets instead, so nothing else of a call depends on what its caller's phone speaks. A peer may send stereo and any
+//! bandwidth; libopus makes 16 kHz mono of all of it.
 //!
-//! A packet that never arrived cannot be known here, since chan_websocket tells no sequence numbers. One that cannot be read is
-//! made up for by what libopus makes of the sound before it, which fades.
+//! A packet that never arrived cannot be known here. One that cannot be read is made up for by what libopus makes of the
+//! sound before it, which fades.
 
-use crate::audio::Format;
+use super::Format;
 use audiopus::{
     Application, Bitrate, Channels, MutSignals, SampleRate,
     coder::{Decoder, Encoder},
@@ -22,18 +21,18 @@ const RATE: SampleRate = SampleRate::Hz16000;
 /// 20 ms: what stands for a packet that cannot be read.
 const FRAME_SAMPLES: usize = 320;
 /// No packet is longer than 120 ms (RFC 6716, section 2.1.4).
-pub(super) const SAMPLES_MAX: usize = 6 * FRAME_SAMPLES;
+pub const SAMPLES_MAX: usize = 6 * FRAME_SAMPLES;
 /// The most that one frame has (RFC 6716, section 3.2.1).
 const PACKET_BYTES_MAX: usize = 1_275;
 /// RFC 7587, section 3.1.1, recommends 16 to 20 kbit/s for wideband speech; the rest repeats it, for losses.
-const BITS_PER_SECOND: i32 = 24_000;
+pub const BITS_PER_SECOND: u32 = 24_000;
 /// Of ten: half the work of the most, at the same rate. It takes 0.6 % of a core a call, all in all.
 const COMPLEXITY: u8 = 5;
 /// What the encoder is to expect, and so how much each packet tells of the one before it.
 const LOSS_PERCENT: u8 = 5;
 
 /// From frames of the leg to packets.
-pub(super) struct Writer {
+pub struct Writer {
     encoder: Encoder,
     samples: Vec<i16>,
     packet: Box<[u8; PACKET_BYTES_MAX]>,
@@ -42,9 +41,9 @@ pub(super) struct Writer {
 impl Writer {
     /// # Errors
     /// When libopus has no memory.
-    pub(super) fn new() -> audiopus::Result<Self> {
+    pub fn new() -> audiopus::Result<Self> {
         let mut encoder = Encoder::new(RATE, Channels::Mono, Application::Voip)?;
-        encoder.set_bitrate(Bitrate::BitsPerSecond(BITS_PER_SECOND))?;
+        encoder.set_bitrate(Bitrate::BitsPerSecond(BITS_PER_SECOND as i32))?;
         encoder.set_complexity(COMPLEXITY)?;
         encoder.set_inband_fec(true)?;
         encoder.set_packet_loss_perc(LOSS_PERCENT)?;
@@ -52,7 +51,7 @@ impl Writer {
     }
 
     /// The packet of one frame; `None` for what is no frame of 20 ms.
-    pub(super) fn packet(&mut self, frame: &[u8]) -> Option<Bytes> {
+    pub fn packet(&mut self, frame: &[u8]) -> Option<Bytes> {
         if frame.len() != FORMAT.frame_bytes() {
             return None;
         }
@@ -64,14 +63,14 @@ impl Writer {
 }
 
 /// From packets to samples of the leg. It has to see them in order.
-pub(super) struct Reader {
+pub struct Reader {
     decoder: Decoder,
     samples: Box<[i16; SAMPLES_MAX]>,
 }
 
 /// What a message has become.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub enum Heard {
     Audio(Bytes),
     /// It was no packet; this stands for it.
     Concealed(Bytes),
@@ -80,11 +79,12 @@ pub(super) enum Heard {
 impl Reader {
     /// # Errors
     /// When libopus has no memory.
-    pub(super) fn new() -> audiopus::Result<Self> {
+    pub fn new() -> audiopus::Result<Self> {
         Ok(Self { decoder: Decoder::new(RATE, Channels::Mono)?, samples: Box::new([0; SAMPLES_MAX]) })
     }
 
-    pub(super) fn audio(&mut self, message: &[u8]) -> Heard {
+    /// What one packet holds, or what stands for it.
+    pub fn audio(&mut self, message: &[u8]) -> Heard {
         let packet = Packet::try_from(message).ok();
         // Without a packet libopus would make up as much as there is room for.
         let decoded = packet.and_then(|packet| self.decode(Some(packet), SAMPLES_MAX)).filter(|&count| count > 0);
