@@ -455,6 +455,8 @@ tools = dashboard(
                       (f"sum by (instance) (offhook_vam_sessions{{{ENGINE}}})", "{{instance}}"), unit="short"),
             over_time("Lost of sessions", "Streams whose client did not read; their audio that came too fast; results nobody waited for.",
                       (rate("offhook_vam_streams_stuck_total", times=60), "streams"),
+                      (rate("offhook_vam_streams_unreadable_total", times=60), "streams with what is no message"),
+                      (rate("offhook_vam_actions_too_many_total", times=60), "actions beyond the most"),
                       (rate("offhook_vam_frames_dropped_total", times=60), "frames"),
                       (rate("offhook_vam_results_dropped_total", times=60), "results"),
                       (rate("offhook_vam_actions_timed_out_total", times=60), "actions timed out"), unit="cpm"),

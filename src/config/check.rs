@@ -2,7 +2,7 @@
 
 use super::{
     problem::{Path, Report, Step, nearest, suggest},
-    tree::{Kind, Node},
+    tree::{Kind, Node, drop_nulls},
     values,
 };
 use jsonschema::{
@@ -21,17 +21,29 @@ pub(super) fn check(root: &mut Node, schema: &Value, report: &mut Report) {
             return report.add(0, &Path::default(), message, None);
         }
     };
+    // A key without a value is not written, but it may be misspelt all the same.
+    let mut faults: Vec<Fault> =
+        validator.iter_errors(&root.json(true)).flat_map(|error| Explainer { root, schema }.names(&error)).collect();
+    faults.retain(|fault| root.at(&fault.path).is_some_and(Node::is_null));
+    faults.iter_mut().for_each(|fault| fault.line = Some(root.line_of(&fault.path)));
+    drop_nulls(root, &Path::default());
+    // Of what is still there, more is told below.
+    faults.retain(|fault| root.at(&fault.path).is_none());
     let before = root.json(true);
     let wanted: Vec<Path> = validator.iter_errors(&before).flat_map(|error| texts_wanted(&error, root)).collect();
     wanted.iter().for_each(|path| read_as_text(root, path));
 
     let value = root.json(true);
-    let mut faults: Vec<Fault> =
-        validator.iter_errors(&value).flat_map(|error| Explainer { root, schema }.explain(&error)).collect();
+    faults.extend(validator.iter_errors(&value).flat_map(|error| Explainer { root, schema }.explain(&error)));
     drop_consequences(&mut faults);
     faults.iter().filter_map(|fault| fault.meant.as_ref()).for_each(|meant| report.settle(meant));
     for fault in &faults {
-        report.add(root.line_of(&fault.path), &fault.path, &*fault.message, fault.hint.clone());
+        report.add(
+            fault.line.unwrap_or_else(|| root.line_of(&fault.path)),
+            &fault.path,
+            &*fault.message,
+            fault.hint.clone(),
+        );
     }
     for fault in faults.into_iter().filter(|fault| fault.breaks) {
         if let Some(node) = root.at_mut(&fault.path) {
@@ -68,6 +80,8 @@ struct Fault {
     path: Path,
     message: String,
     hint: Option<String>,
+    /// Of what is not in the tree any more.
+    line: Option<usize>,
     /// The key that this unknown one is taken for.
     meant: Option<Path>,
     /// What stands at `path` cannot be read further. Not so where only its name is wrong.
@@ -76,7 +90,7 @@ struct Fault {
 
 impl Fault {
     fn new(path: Path, message: impl Into<String>, hint: Option<String>) -> Self {
-        Self { path, message: message.into(), hint, meant: None, breaks: true }
+        Self { path, message: message.into(), hint, line: None, meant: None, breaks: true }
     }
 }
 
@@ -96,6 +110,13 @@ struct Explainer<'a> {
 }
 
 impl Explainer<'_> {
+    /// Keys alone.
+    fn names(&self, error: &ValidationError) -> Vec<Fault> {
+        use ValidationErrorKind::{AdditionalProperties, UnevaluatedProperties};
+        let is_name = matches!(error.kind(), AdditionalProperties { .. } | UnevaluatedProperties { .. });
+        if is_name { self.explain(error) } else { Vec::new() }
+    }
+
     fn explain(&self, error: &ValidationError) -> Vec<Fault> {
         use ValidationErrorKind as K;
 

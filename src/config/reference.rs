@@ -44,7 +44,7 @@ number may have decimals, as in `2.5s`, and an hour is the most.
 **Names** of contexts, providers and destinations have letters, digits, `_` and `-`. Below, `NAME` stands for one.
 
 **Text that looks like a number** needs quotes: `extension: \"200\"`. A key without a value, or with `null`, counts as not
-written, whatever it is called, except among the options of a provider: there `null` switches off what can be switched off.
+written, except among the options of a provider: there `null` switches off what can be switched off.
 ";
 
 const PLACEHOLDERS: &str = "\

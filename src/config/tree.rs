@@ -141,13 +141,12 @@ pub(super) fn parse(text: &str, env: Env, report: &mut Report) -> Option<Node> {
     let events = Parser::new_from_str_with_options(text, options);
     let mut composer = Composer { text, events, env, report, anchors: HashMap::new(), nodes: 0 };
     let mut root = composer.document().ok()?;
-    settle_nulls(&mut root);
+    name_nulls(&mut root);
     Some(root)
 }
 
-/// A key without a value counts as not written. Where the key is a name an operator chose, or a
-/// provider's kind, it is an entry without keys.
-fn settle_nulls(root: &mut Node) {
+/// Where a key without a value is a name an operator chose, or a provider's kind, it is an entry without keys.
+fn name_nulls(root: &mut Node) {
     for section in ["providers", "destinations", "contexts"] {
         let Some(named) = root.at_mut(&Path::default().key(section)) else { continue };
         let Kind::Map(entries) = &mut named.kind else { continue };
@@ -158,7 +157,6 @@ fn settle_nulls(root: &mut Node) {
             }
         }
     }
-    drop_nulls(root, &Path::default());
 }
 
 fn null_to_map(node: &mut Node) {
@@ -167,8 +165,9 @@ fn null_to_map(node: &mut Node) {
     }
 }
 
-/// Everywhere but in the options of a provider, where `null` may have a meaning.
-fn drop_nulls(node: &mut Node, path: &Path) {
+/// A key without a value counts as not written: everywhere but in the options of a provider, where `null` may have a
+/// meaning.
+pub(super) fn drop_nulls(node: &mut Node, path: &Path) {
     if path.steps().len() == 3 && path.starts_with(&Path::default().key("providers")) {
         return;
     }

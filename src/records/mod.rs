@@ -11,6 +11,7 @@ mod archive;
 mod counters;
 mod deletion;
 mod diary;
+mod later;
 mod reader;
 mod record;
 mod recording;
@@ -30,6 +31,7 @@ pub use speeches::Speeches;
 pub use sqlite::{Sqlite, SqliteFile};
 
 use crate::{audio::Format, config::RecordsConfig, facts::CallId};
+use later::Later;
 use recording::Recordings;
 use spool::Spool;
 use std::{
@@ -49,7 +51,7 @@ use tokio::{
     time::timeout,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tracing::error;
+use tracing::{error, warn};
 use way::{ToArchive, ToSpool};
 
 /// Records that wait for the spool's disk, and beginnings of calls. All calls of a large machine can end at once, three times
@@ -87,7 +89,19 @@ impl Records {
     pub fn start(config: &RecordsConfig, counters: RecordCounters) -> Result<Self, OpenError> {
         let directory = &config.directory;
         let spool = Spool::open(directory)?;
-        Self::with(spool, SqliteFile::below(directory).open()?, config, counters)
+        let file = SqliteFile::below(directory);
+        let archive = match file.open() {
+            Ok(archive) => archive,
+            // It would never be taken.
+            Err(error @ ArchiveError::Newer { .. }) => return Err(error.into()),
+            // Calls are taken all the same.
+            Err(error) => {
+                counters.again("archive");
+                warn!(%error, "the archive of records cannot be opened; they stay in the spool until it can");
+                Box::new(Later::new(file))
+            }
+        };
+        Self::with(spool, archive, config, counters)
     }
 
     fn with(

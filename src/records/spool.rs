@@ -78,30 +78,35 @@ impl Spool {
     }
 
     /// What an engine that was killed left: half a record, which nobody can complete, what was to be deleted, and calls that
-    /// stood.
+    /// stood. What cannot be settled now, as on a full disk, is settled by the next start: calls are taken all the same.
     fn settle(&self) -> io::Result<()> {
+        let later = |what: &str, done: io::Result<()>| {
+            if let Err(error) = done {
+                warn!(%error, what, "what an earlier run left in the spool of records cannot be settled; the next start tries again");
+            }
+        };
         for file in self.files(PARTIAL)? {
-            fs::remove_file(file)?;
+            later("half a record", fs::remove_file(file));
         }
         for id in self.deletions()? {
-            self.delete(id)?;
-            recording::delete(&self.records, id)?;
+            later("a deletion", self.delete(id).and_then(|_| recording::delete(&self.records, id).map(drop)));
         }
         for file in self.files(BEGUN)? {
-            let whole = file.with_extension(WHOLE);
-            if whole.exists() {
-                fs::remove_file(file)?;
-                continue;
-            }
-            match serde_json::from_slice::<Record>(&fs::read(&file)?) {
-                Ok(record) => {
-                    self.put(&self.with_what_was_recorded(record))?;
-                }
-                // Whoever reads the batch puts it aside and counts it.
-                Err(_) => fs::rename(file, whole)?,
-            }
+            later("a call that stood", self.settle_one(&file));
         }
         Ok(())
+    }
+
+    fn settle_one(&self, file: &Path) -> io::Result<()> {
+        let whole = file.with_extension(WHOLE);
+        if whole.exists() {
+            return fs::remove_file(file);
+        }
+        match serde_json::from_slice::<Record>(&fs::read(file)?) {
+            Ok(record) => self.put(&self.with_what_was_recorded(record)).map(drop),
+            // Whoever reads the batch puts it aside and counts it.
+            Err(_) => fs::rename(file, whole),
+        }
     }
 
     fn with_what_was_recorded(&self, mut record: Record) -> Record {

@@ -85,9 +85,11 @@ impl Sqlite {
         made.map_err(|error| ArchiveError::Failed(format!("{shown} cannot be opened: {error}")))?;
         let mut connection = Connection::open(file).map_err(failed)?;
         connection.busy_timeout(BUSY_MAX).map_err(failed)?;
-        let settings =
-            [("auto_vacuum", "incremental"), ("journal_mode", "wal"), ("synchronous", "full"), ("foreign_keys", "on")];
-        for (name, value) in settings {
+        // Settled when the file is made; to say it again would write, which waits for whoever holds the file.
+        if version(&connection).map_err(failed)? == 0 {
+            connection.pragma_update(None, "auto_vacuum", "incremental").map_err(failed)?;
+        }
+        for (name, value) in [("journal_mode", "wal"), ("synchronous", "full"), ("foreign_keys", "on")] {
             connection.pragma_update(None, name, value).map_err(failed)?;
         }
         // Whose record is deleted is overwritten, not only forgotten.
@@ -147,9 +149,18 @@ impl From<rusqlite::Error> for ArchiveError {
     }
 }
 
+/// Of the schema; 0 before there is one.
+fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
 fn migrate(connection: &mut Connection, file: &str) -> Result<(), ArchiveError> {
+    // Who is up to date writes nothing, so that a database that somebody holds, or a full disk, stops nobody.
+    if version(connection)? == MIGRATIONS.len() as i64 {
+        return Ok(());
+    }
     let step = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let found: i64 = step.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let found = version(&step)?;
     let known = MIGRATIONS.len() as i64;
     let Some(missing) = usize::try_from(found).ok().and_then(|found| MIGRATIONS.get(found..)) else {
         return Err(ArchiveError::Newer { file: file.to_owned(), found, known });

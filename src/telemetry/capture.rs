@@ -52,12 +52,13 @@ impl LogCapture {
         tracing::subscriber::set_default(tracing_subscriber::registry().with(self.layer()))
     }
 
-    /// Captures what all threads log until the process ends; for a test binary of its own.
+    /// Captures what all threads log until the process ends, as far as an engine logs it at all; for a test binary of its own.
     ///
     /// # Panics
     /// If this process has a global subscriber already: the capture would stay empty and prove nothing.
     pub fn start_everywhere(&self) {
-        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(self.layer()))
+        let wanted = tracing_subscriber::registry().with(super::log::private_targets());
+        tracing::subscriber::set_global_default(wanted.with(self.layer()))
             .expect("a test that captures all threads needs a process of its own");
     }
 

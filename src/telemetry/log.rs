@@ -76,7 +76,7 @@ fn wanted(filter: &str) -> Result<EnvFilter, LogError> {
 }
 
 /// Lets debug and trace lines through only if they are our own.
-fn private_targets<S: Subscriber>() -> impl Layer<S> {
+pub(super) fn private_targets<S: Subscriber>() -> impl Layer<S> {
     filter::filter_fn(|metadata: &Metadata<'_>| {
         let (level, target) = (*metadata.level(), metadata.target());
         is_ours(target) || (level <= Level::INFO && !quotes_its_peer(target))

@@ -30,12 +30,13 @@ use tokio::{
     sync::{mpsc, oneshot},
     time::timeout,
 };
+use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 /// Some for each call that an engine takes.
 const PENDING_MAX: usize = 4_096;
 /// Between the end of an action here and the end of its time in the call core.
-const MARGIN: Duration = Duration::from_millis(50);
+pub(super) const MARGIN: Duration = Duration::from_millis(50);
 /// What a client says of its own error.
 const MESSAGE_CHARS_MAX: usize = 300;
 
@@ -58,8 +59,25 @@ pub(super) struct Client {
 }
 
 struct Pending {
-    session_id: String,
-    answer: oneshot::Sender<ActionResultEnvelope>,
+    /// The session whose client runs it; `None`: it runs here.
+    by: Option<String>,
+    answer: oneshot::Sender<Answer>,
+}
+
+/// What came of an action: of a client in its envelope, of a server as the tool path has it.
+enum Answer {
+    Envelope(Box<ActionResultEnvelope>),
+    Outcome(ToolOutcome),
+}
+
+/// What is to be done.
+pub(super) struct Action {
+    /// As its server calls it.
+    pub tool: Arc<str>,
+    /// Whose call it is, if it is one of VAM.
+    pub client: Option<Client>,
+    /// How it is done here; `None`: the client does it.
+    pub here: Option<BoxFuture<'static, ToolOutcome>>,
 }
 
 /// A call is known as a client's until this is dropped.
@@ -96,57 +114,64 @@ impl Actions {
         locked(&self.clients).get(&call).cloned()
     }
 
-    /// Has a client run this, and waits for its answer. The envelope has left when this is first polled.
-    pub(super) async fn ask(self: Arc<Self>, client: Client, tool: Arc<str>, call: Approved) -> ToolOutcome {
+    /// Has this done, by a client or here, and waits for what comes of it. What a client is to do has left when this is first
+    /// polled.
+    pub(super) async fn act(self: Arc<Self>, action: Action, call: Approved) -> ToolOutcome {
+        let Action { tool, client, here } = action;
         let limit = limit(&call);
         let (call_id, (answer, answered)) = (Uuid::new_v4().to_string(), oneshot::channel());
-        let waits = Waiting { actions: &self, call_id: call_id.clone() };
         {
             let mut pending = locked(&self.pending);
             if pending.len() >= PENDING_MAX {
+                self.counters.too_many.inc();
                 return failed(ToolError::Transient, "Too many actions are under way.", &call);
             }
-            pending.insert(call_id.clone(), Pending { session_id: client.session_id.clone(), answer });
+            let by = client.as_ref().filter(|_| here.is_none()).map(|client| client.session_id.clone());
+            pending.insert(call_id.clone(), Pending { by, answer });
         }
-        let envelope = ActionRequestEnvelope {
-            session_id: client.session_id.clone(),
-            call_id,
-            // The stream knows which turn it is.
-            turn_id: String::new(),
-            source: ActionSource::Llm.into(),
-            tool_call: Some(McpToolCall { tool_name: tool.to_string(), arguments: Some(to_struct(call.arguments())) }),
-            timeout_ms: u32::try_from(limit.as_millis()).unwrap_or(u32::MAX),
-            fire_and_forget: !call.is_waited_for(),
-            dispatched_at: Some(now()),
+        let told = client.as_ref().filter(|_| call.is_waited_for());
+        let waits = Waiting { actions: &self, call_id: call_id.clone(), told: told.map(|client| &client.cues) };
+        if let Some(client) = told {
+            // A client that reads nothing is cut off elsewhere.
+            let _ = client.cues.try_send(Cue::Acting);
+        }
+        let runs = match (here, &client) {
+            (None, Some(client)) => {
+                let envelope = Box::new(envelope(client, call_id, &tool, limit, &call));
+                if client.cues.try_send(Cue::Action { envelope, since: call.since() }).is_err() {
+                    return failed(ToolError::Transient, "The client does not take the action.", &call);
+                }
+                None
+            }
+            (Some(here), _) => {
+                let actions = Arc::clone(&self);
+                Some(AbortOnDropHandle::new(tokio::spawn(async move {
+                    let outcome = here.await;
+                    actions.settle(&call_id, None, Answer::Outcome(outcome));
+                })))
+            }
+            (None, None) => return failed(ToolError::Permanent, "Nobody runs this action.", &call),
         };
-        let action = Cue::Action { envelope: Box::new(envelope), since: call.since() };
-        if client.cues.try_send(action).is_err() {
-            return failed(ToolError::Transient, "The client does not take the action.", &call);
-        }
         let answered = timeout(limit, answered).await;
-        drop(waits);
+        drop((waits, runs));
         match answered {
-            Ok(Ok(result)) => outcome(result, &call),
-            Ok(Err(_)) => failed(ToolError::Transient, "The client went away before it answered.", &call),
-            Err(_) => self.timed_out(Some(&client), &call),
-        }
-    }
-
-    /// Runs this here, for a telephone call (`client` is `None`) or for a client that leaves it to offhook.
-    pub(super) async fn run(
-        self: Arc<Self>,
-        client: Option<Client>,
-        call: Approved,
-        run: BoxFuture<'static, ToolOutcome>,
-    ) -> ToolOutcome {
-        match timeout(limit(&call), run).await {
-            Ok(outcome) => outcome,
-            Err(_) => self.timed_out(client.as_ref(), &call),
+            Ok(Ok(Answer::Envelope(result))) => outcome(*result, &call),
+            Ok(Ok(Answer::Outcome(outcome))) => {
+                if outcome.error() == Some(ToolError::Timeout) {
+                    self.timed_out(client.as_ref(), &call);
+                }
+                outcome
+            }
+            Ok(Err(_)) => failed(ToolError::Transient, "Who runs the action went away before it answered.", &call),
+            Err(_) => {
+                self.timed_out(client.as_ref(), &call);
+                failed(ToolError::Timeout, "The action timed out: its server did not answer in time.", &call)
+            }
         }
     }
 
     /// V10, V11: the client is told by its stream, an operator by the log of the call.
-    fn timed_out(&self, client: Option<&Client>, call: &Approved) -> ToolOutcome {
+    fn timed_out(&self, client: Option<&Client>, call: &Approved) {
         self.counters.timed_out.inc();
         // Nobody waits for what was only sent off.
         if call.is_waited_for() {
@@ -157,7 +182,6 @@ impl Actions {
                 let _ = client.cues.try_send(Cue::ActionTimedOut);
             }
         }
-        failed(ToolError::Timeout, "The action timed out: its server did not answer in time.", call)
     }
 
     /// An answer of a client of this session. What does not settle anything is dropped and counted; that it is still under
@@ -166,11 +190,21 @@ impl Actions {
         if result.status() == ActionStatus::Pending {
             return;
         }
+        if result.session_id != session_id {
+            self.counters.results_dropped.inc();
+            return;
+        }
+        let call_id = result.call_id.clone();
+        self.settle(&call_id, Some(session_id), Answer::Envelope(Box::new(result)));
+    }
+
+    /// The first answer of who runs it counts.
+    fn settle(&self, call_id: &str, by: Option<&str>, answer: Answer) {
         let mut pending = locked(&self.pending);
-        let is_its = pending.get(&result.call_id).is_some_and(|known| known.session_id == session_id);
-        let found = if is_its && result.session_id == session_id { pending.remove(&result.call_id) } else { None };
+        let is_its = pending.get(call_id).is_some_and(|known| known.by.as_deref() == by);
+        let found = if is_its { pending.remove(call_id) } else { None };
         drop(pending);
-        let taken = found.is_some_and(|found| found.answer.send(result).is_ok());
+        let taken = found.is_some_and(|found| found.answer.send(answer).is_ok());
         if !taken {
             self.counters.results_dropped.inc();
         }
@@ -179,6 +213,10 @@ impl Actions {
 
 #[cfg(test)]
 impl Actions {
+    pub fn under_way(&self) -> usize {
+        locked(&self.pending).len()
+    }
+
     pub fn dropped(&self) -> u64 {
         self.counters.results_dropped.get()
     }
@@ -188,11 +226,30 @@ impl Actions {
 struct Waiting<'a> {
     actions: &'a Actions,
     call_id: String,
+    /// Who was told that the agent waits.
+    told: Option<&'a mpsc::Sender<Cue>>,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         locked(&self.actions.pending).remove(&self.call_id);
+        if let Some(cues) = self.told {
+            let _ = cues.try_send(Cue::Acted);
+        }
+    }
+}
+
+fn envelope(client: &Client, call_id: String, tool: &str, limit: Duration, call: &Approved) -> ActionRequestEnvelope {
+    ActionRequestEnvelope {
+        session_id: client.session_id.clone(),
+        call_id,
+        // The stream knows which turn it is.
+        turn_id: String::new(),
+        source: ActionSource::Llm.into(),
+        tool_call: Some(McpToolCall { tool_name: tool.to_owned(), arguments: Some(to_struct(call.arguments())) }),
+        timeout_ms: u32::try_from(limit.as_millis()).unwrap_or(u32::MAX),
+        fire_and_forget: !call.is_waited_for(),
+        dispatched_at: Some(now()),
     }
 }
 

@@ -30,7 +30,7 @@ const AUDIO_DROPPED: Definition = Definition::new(
 );
 const RESULTS_DROPPED: Definition = Definition::new(
     "offhook_vam_results_dropped_total",
-    "Results of actions that nobody waited for, or that could not be read.",
+    "Results of actions that nobody waited for, that could not be read, or that were larger than vam.limits.message_bytes.",
 );
 
 const TIMED_OUT: Definition = Definition::new(
@@ -38,6 +38,14 @@ const TIMED_OUT: Definition = Definition::new(
     "Actions that were not answered in time, by a VAM client that was to run them or by their server.",
 );
 
+const TOO_MANY: Definition = Definition::new(
+    "offhook_vam_actions_too_many_total",
+    "Actions that were not begun because 4096 others were under way.",
+);
+const UNREADABLE: Definition = Definition::new(
+    "offhook_vam_streams_unreadable_total",
+    "VAM streams that ended because their client sent a message that is no message, or one of more than 16 MB.",
+);
 const EMISSION: Definition = Definition::new(
     "offhook_vam_action_emission_seconds",
     "From the agent's wish for an action, or the caller's yes to it, until its request has left for the VAM client.",
@@ -79,6 +87,8 @@ pub struct VamCounters {
     pub(super) audio_dropped: IntCounter,
     pub(super) results_dropped: IntCounter,
     pub(super) timed_out: IntCounter,
+    pub(super) too_many: IntCounter,
+    pub(super) unreadable: IntCounter,
     pub(super) emission: Histogram,
 }
 
@@ -98,6 +108,8 @@ impl VamCounters {
             audio_dropped: AUDIO_DROPPED.register_counter(registry),
             results_dropped: RESULTS_DROPPED.register_counter(registry),
             timed_out: TIMED_OUT.register_counter(registry),
+            too_many: TOO_MANY.register_counter(registry),
+            unreadable: UNREADABLE.register_counter(registry),
             emission: EMISSION.register_histogram(registry, &EMISSION_BUCKETS),
         }
     }

@@ -283,6 +283,7 @@ mod tests {
         assert!(!format!("{agreed:?}").contains("9876543210"));
     }
 
+    /// V27: nothing is left out without a word.
     #[test]
     fn what_is_asked_for_and_cannot_be_had_is_named() {
         let all = SessionCapabilities {
@@ -302,6 +303,7 @@ mod tests {
         assert!(got.continuous_vad && got.streaming_tts && got.action_execution && !got.noise_suppression);
     }
 
+    /// V33: AMR alone is not spoken.
     #[test]
     fn codecs_that_are_not_spoken_become_pcm_with_a_word_about_it() {
         let with = |codec: AudioCodec, sample_rate: u32, channels: u32| {
@@ -325,7 +327,7 @@ mod tests {
         );
     }
 
-    /// V18, V19: what may not come here is refused at the beginning; without a word it stays in India.
+    /// V18, V19, V28: what may not come here is refused at the beginning; without a word it stays in India.
     #[test]
     fn residency_is_decided_before_anything_is_said() {
         let hosted = |hosted: Residency| [0, 1, 2, 3, 9].map(|asked| may_be_here(asked, hosted).is_ok());

@@ -40,8 +40,10 @@ use tonic::{
 /// A client that is gone without a word frees its place after this and the time it has to answer.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(30);
 const KEEPALIVE_MAX: Duration = Duration::from_secs(10);
-/// Requests of one connection at once.
-const STREAMS_MAX: u32 = 64;
+/// Requests of one connection at once, beside the streams of its sessions.
+const REQUESTS_MAX: u32 = 64;
+/// A result that is larger than it may be is an action that failed; beyond this the stream ends.
+const STREAM_MESSAGE_BYTES: usize = 16 << 20;
 /// A registration waits for a server to start and tell its tools, and for those before it.
 const ANSWER_MAX: Duration = Duration::from_secs(120);
 /// After an error of the listener: most often no file descriptor is left, and each try costs time.
@@ -61,8 +63,10 @@ pub fn prepare(config: &VamConfig) -> Result<Prepared, String> {
             Some(ServerTlsConfig::new().identity(Identity::from_pem(read(certificate)?, read(key)?)))
         }
     };
+    // All of them may come by one connection.
+    let sessions = config.sessions.as_ref().map_or(0, |sessions| u32::try_from(sessions.limit).unwrap_or(u32::MAX / 2));
     let server = Server::builder()
-        .max_concurrent_streams(STREAMS_MAX)
+        .max_concurrent_streams(REQUESTS_MAX + sessions)
         .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
         .http2_keepalive_timeout(Some(KEEPALIVE_MAX))
         .timeout(ANSWER_MAX);
@@ -81,7 +85,8 @@ impl Sessions {
     /// `None`: no conversations are held.
     pub fn open(config: &VamConfig, counters: VamCounters, actioning: Actioning) -> Option<Self> {
         let sessions = config.sessions.clone()?;
-        Some(Self::new(sessions, Door::new(config, counters.clone()), counters, actioning))
+        let door = Door::new(config, counters.clone());
+        Some(Self::new(sessions, config.limits.message_bytes, door, counters, actioning))
     }
 }
 
@@ -111,8 +116,10 @@ impl Prepared {
         let begins = sessions
             .clone()
             .map(|sessions| VaniSessionServiceServer::new(SessionService(sessions)).max_decoding_message_size(most));
-        let streams = sessions
-            .map(|sessions| VaniStreamServiceServer::new(StreamService(sessions)).max_decoding_message_size(most));
+        let streams = sessions.map(|sessions| {
+            VaniStreamServiceServer::new(StreamService(sessions))
+                .max_decoding_message_size(most.max(STREAM_MESSAGE_BYTES))
+        });
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_serving::<VaniActionServiceServer<ActionService>>().await;
         if begins.is_some() {

@@ -90,17 +90,16 @@ impl ActionServers {
         servers
     }
 
-    /// Whether what is said in a call may go to this server, named as an MCP server. `client`: whose call it is, if it is one
-    /// of VAM; servers that a session has brought are for its own calls alone.
-    pub(super) fn allows(&self, id: &str, client: Option<&Client>) -> bool {
+    /// Whether what is said in a call may go to this server, named as an MCP server; `None`: it is gone. `client`: whose call it
+    /// is, if it is one of VAM; servers that a session has brought are for its own calls alone.
+    pub(super) fn allows(&self, id: &str, client: Option<&Client>) -> Option<bool> {
         let rule = client.map_or(self.config.residency, |client| client.residency);
         let may_go = |to: &Registration| residency::allows(rule, to.claim(), to.local);
         if let Some(visitor) = self.visitors().get(id) {
             let is_its = client.is_some_and(|client| visitor.sessions.contains(&client.session_id));
-            return is_its && may_go(&visitor.registration);
+            return Some(is_its && may_go(&visitor.registration));
         }
-        // One that is gone is asked nothing: its tool says so itself.
-        self.lock().values().find(|registration| registration.id() == id).is_none_or(may_go)
+        self.lock().values().find(|registration| registration.id() == id).map(may_go)
     }
 
     // ---- For `visits` ----
@@ -283,6 +282,24 @@ impl ActionServers {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Registration>> {
         self.registered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+impl ActionServers {
+    /// A server that nobody has asked anything.
+    pub fn know(&self, server_id: &str, local: bool) {
+        let registration = Registration {
+            server_id: server_id.into(),
+            display_name: String::new(),
+            endpoint_uri: "http://127.0.0.1:9/mcp".into(),
+            version: String::new(),
+            data_residency: String::new(),
+            registered_at: Timestamp::now(),
+            local,
+            tools: Vec::new(),
+        };
+        self.lock().insert(server_id.into(), registration);
     }
 }
 

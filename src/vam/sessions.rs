@@ -56,6 +56,8 @@ type All = HashMap<String, Session>;
 /// Of one engine.
 pub struct Sessions {
     config: VamSessions,
+    /// Of what a client says came of an action.
+    pub(super) result_bytes_max: usize,
     door: Door,
     pub(super) counters: VamCounters,
     pub(super) actions: Arc<Actions>,
@@ -85,9 +87,24 @@ pub(super) struct Opened {
 }
 
 impl Sessions {
-    pub(super) fn new(config: VamSessions, door: Door, counters: VamCounters, actioning: Actioning) -> Self {
+    pub(super) fn new(
+        config: VamSessions,
+        result_bytes_max: usize,
+        door: Door,
+        counters: VamCounters,
+        actioning: Actioning,
+    ) -> Self {
         let Actioning { servers, actions } = actioning;
-        Self { config, door, counters, actions, servers, host: OnceLock::new(), all: Mutex::default() }
+        Self {
+            config,
+            result_bytes_max,
+            door,
+            counters,
+            actions,
+            servers,
+            host: OnceLock::new(),
+            all: Mutex::default(),
+        }
     }
 
     /// Calls can begin from now on.
@@ -154,9 +171,9 @@ impl Sessions {
     /// Asks the action servers that a session brings, all at once. Those that cannot be had are named.
     async fn visits(&self, agreed: &Agreed, answer: &mut SessionInitResponse) -> Vec<Visit> {
         let visit = |uri: &String| {
-            let (session_id, uri) = (&agreed.session_id, uri.clone());
+            let uri = uri.clone();
             async move {
-                let visit = timeout(VISIT_MAX, self.servers.visit(session_id, &uri)).await;
+                let visit = timeout(VISIT_MAX, self.servers.visit(agreed, &uri)).await;
                 visit.unwrap_or_else(|_| Err("it did not tell its tools in time".into())).map_err(|why| (uri, why))
             }
         };
@@ -245,13 +262,14 @@ impl VaniSessionService for SessionService {
     }
 
     async fn end_session(&self, request: Request<SessionEndNotice>) -> Result<Response<SessionEndNotice>, Status> {
-        let session_id = request.into_inner().session_id;
+        let SessionEndNotice { session_id, reason, .. } = request.into_inner();
+        let known = SessionEndReason::try_from(reason).unwrap_or_default();
         let Some(audio_seconds_processed) = self.0.end(&session_id).await else {
             return Err(Status::not_found("there is no session of this id"));
         };
         Ok(Response::new(SessionEndNotice {
             session_id,
-            reason: SessionEndReason::ClientHungUp.into(),
+            reason: if known == SessionEndReason::Unspecified { SessionEndReason::ClientHungUp } else { known }.into(),
             audio_seconds_processed,
             timestamp: Some(now()),
             ..Default::default()

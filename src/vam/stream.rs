@@ -7,8 +7,8 @@ use super::{
     sessions::{Ends, Opened, Sessions},
     turns::{Cue, FRAME_MS, Turns},
     wire::{
-        ActionResultEnvelope, AudioChunk, AudioCodec, ClientStreamMessage, GatewayStreamMessage, StreamError,
-        StreamErrorCode, VadSignal, client_stream_message, gateway_stream_message::Payload, now as stamp,
+        ActionResultEnvelope, ActionStatus, AudioChunk, AudioCodec, ClientStreamMessage, GatewayStreamMessage,
+        StreamError, StreamErrorCode, VadSignal, client_stream_message, gateway_stream_message::Payload, now as stamp,
         vani_stream_service_server::VaniStreamService,
     },
 };
@@ -21,7 +21,7 @@ use tokio::{
     sync::mpsc,
     time::{Instant, MissedTickBehavior, interval, sleep_until, timeout},
 };
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 /// From the stream's begin to its first message.
 const FIRST_MAX: Duration = Duration::from_secs(10);
@@ -94,8 +94,7 @@ async fn converse(sessions: &Sessions, mut inbound: Streaming<ClientStreamMessag
     let frame_bytes = opened.agreed.format.frame_bytes();
     let (ahead, told) = (BytesMut::new(), Vec::new());
     let mut talk = Talk { sessions, opened, turns, out, opus, ahead, frame_bytes, frames: 0, told, emitting: None };
-    talk.run(first, inbound, ends).await;
-    Ok(())
+    talk.run(first, inbound, ends).await
 }
 
 /// Both directions of Opus.
@@ -128,10 +127,19 @@ enum Over {
     Expired,
     /// The peer does not read any more.
     Stuck,
+    /// It sent what cannot be read.
+    Unreadable(Status),
 }
 
 impl Talk<'_> {
-    async fn run(&mut self, first: ClientStreamMessage, mut inbound: Streaming<ClientStreamMessage>, ends: Ends) {
+    /// # Errors
+    /// What the peer is told of a message of its own that ended the stream.
+    async fn run(
+        &mut self,
+        first: ClientStreamMessage,
+        mut inbound: Streaming<ClientStreamMessage>,
+        ends: Ends,
+    ) -> Result<(), Status> {
         let Ends { heard, mut cues } = ends;
         let mut ticks = interval(Duration::from_millis(FRAME_MS));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -156,7 +164,15 @@ impl Talk<'_> {
                 _ = ticks.tick() => self.speak(&heard),
                 message = inbound.message() => match message {
                     Ok(Some(message)) => self.take(message),
-                    Ok(None) | Err(_) => break Over::Peer,
+                    Ok(None) => break Over::Peer,
+                    // A connection that broke, or a peer that cancelled.
+                    Err(status) if matches!(status.code(), Code::Cancelled | Code::Unknown | Code::Unavailable) => {
+                        break Over::Peer;
+                    }
+                    Err(status) => {
+                        self.sessions.counters.unreadable.inc();
+                        break Over::Unreadable(status);
+                    }
                 },
             }
         };
@@ -175,15 +191,21 @@ impl Talk<'_> {
             self.turns.end(now(), &mut self.told);
             self.tell().await;
         }
+        if let Over::Unreadable(status) = over { Err(status) } else { Ok(()) }
     }
 
     /// `false`: the peer does not read.
     async fn tell(&mut self) -> bool {
         for payload in std::mem::take(&mut self.told) {
             let message = Ok(GatewayStreamMessage { payload: Some(payload) });
-            if !matches!(timeout(STUCK_MAX, self.out.send(message)).await, Ok(Ok(()))) {
-                self.sessions.counters.stuck.inc();
-                return false;
+            match timeout(STUCK_MAX, self.out.send(message)).await {
+                Ok(Ok(())) => {}
+                // It has left.
+                Ok(Err(_)) => return false,
+                Err(_) => {
+                    self.sessions.counters.stuck.inc();
+                    return false;
+                }
             }
         }
         if let Some(since) = self.emitting.take() {
@@ -199,7 +221,19 @@ impl Talk<'_> {
                 self.error(StreamErrorCode::TtsBackendError, "tts", "this gateway speaks for its agents alone", false);
             }
             Some(client_stream_message::Payload::ActionResultPayload(bytes)) => {
+                let is_large = bytes.len() > self.sessions.result_bytes_max;
                 match ActionResultEnvelope::decode(bytes) {
+                    Ok(result) if is_large => {
+                        self.sessions.counters.results_dropped.inc();
+                        let told = ActionResultEnvelope {
+                            session_id: result.session_id,
+                            call_id: result.call_id,
+                            status: ActionStatus::Error.into(),
+                            error_message: "Its result was too large.".into(),
+                            ..ActionResultEnvelope::default()
+                        };
+                        self.sessions.actions.answered(&self.opened.agreed.session_id, told);
+                    }
                     Ok(result) => self.sessions.actions.answered(&self.opened.agreed.session_id, result),
                     Err(_) => self.sessions.counters.results_dropped.inc(),
                 }

@@ -1,6 +1,9 @@
 //! An action as a tool like every other: behind the one policy gate, within the same budgets, on the same audit lines.
 
-use super::{actions::Actions, servers::ActionServers};
+use super::{
+    actions::{Action, Actions, MARGIN},
+    servers::ActionServers,
+};
 use crate::{
     facts::CallFacts,
     mcp::Guest,
@@ -44,21 +47,25 @@ impl Tool for ActionTool {
         let has = |name: &&&str| properties.is_some_and(|known| known.contains_key(**name));
         spec.secret_args = PRIVATE_ARGUMENTS.iter().filter(has).map(|name| (*name).to_owned()).collect();
         spec.executor = Executor::Vam(self.server.clone());
+        // The action itself has all of its time (V9).
+        spec.timeout += MARGIN;
         spec
     }
 
     fn run(&self, call: Approved, facts: &CallFacts) -> BoxFuture<'static, ToolOutcome> {
         let client = self.actions.client(facts.id);
-        if self.servers.allows(&self.server, client.as_ref()) {
-            return match client {
-                Some(client) if client.executes => {
-                    Box::pin(Arc::clone(&self.actions).ask(client, Arc::clone(&self.name), call))
-                }
-                client => {
-                    let run = self.inner.run(call.clone(), facts);
-                    Box::pin(Arc::clone(&self.actions).run(client, call, run))
-                }
-            };
+        match self.servers.allows(&self.server, client.as_ref()) {
+            Some(true) => {
+                let by_client = client.as_ref().is_some_and(|client| client.executes);
+                let here = (!by_client).then(|| self.inner.run(call.clone(), facts));
+                let action = Action { tool: Arc::clone(&self.name), client, here };
+                return Box::pin(Arc::clone(&self.actions).act(action, call));
+            }
+            Some(false) => {}
+            None => {
+                let message = "The server of this action has gone.";
+                return Box::pin(std::future::ready(ToolOutcome::failed(ToolError::NotFound, message)));
+            }
         }
         self.servers.counters().denied.inc();
         tracing::warn!(

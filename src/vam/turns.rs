@@ -52,10 +52,12 @@ pub enum Cue {
     },
     /// It was not answered in time.
     ActionTimedOut,
-    /// What a tool said has reached the agent.
-    ToolAnswered,
+    /// The agent waits for an action, whoever runs it,
+    Acting,
+    /// and not any more.
+    Acted,
+    /// The caller did, in these words.
     Said {
-        by_caller: bool,
         text: Redacted<String>,
     },
 }
@@ -144,7 +146,6 @@ impl Turns {
             Cue::Action { mut envelope, .. } => {
                 // An action happens inside THINKING, also one that no words of the caller led to.
                 self.think(now, out);
-                self.acting += usize::from(!envelope.fire_and_forget);
                 envelope.turn_id.clone_from(&self.turn_id);
                 out.push(Payload::ActionRequestPayload(envelope.encode_to_vec().into()));
             }
@@ -157,8 +158,9 @@ impl Turns {
                 stage: "action".into(),
                 timestamp: Some(stamp()),
             })),
-            Cue::ToolAnswered => self.acting = self.acting.saturating_sub(1),
-            Cue::Said { by_caller, text } => out.push(self.transcript(by_caller, text.reveal(), now)),
+            Cue::Acting => self.acting += 1,
+            Cue::Acted => self.acting = self.acting.saturating_sub(1),
+            Cue::Said { text } => out.push(self.transcript(text.reveal(), now)),
         }
     }
 
@@ -283,8 +285,8 @@ impl Turns {
         })
     }
 
-    fn transcript(&mut self, by_caller: bool, text: &str, now: Instant) -> Payload {
-        let from = if by_caller { self.caller_from.take().unwrap_or(now) } else { self.turn_began };
+    fn transcript(&mut self, text: &str, now: Instant) -> Payload {
+        let from = self.caller_from.take().unwrap_or(now);
         let offset = |at: Instant| in_ms(at.saturating_duration_since(self.stream_began));
         Payload::TranscriptEvent(TranscriptEvent {
             session_id: self.session_id.clone(),
@@ -355,6 +357,7 @@ mod tests {
         }
     }
 
+    /// V29: each transition, and the chunks between them.
     #[test]
     fn a_conversation_is_told_in_the_order_of_the_specification() {
         let mut told = Told::new();
@@ -373,6 +376,14 @@ mod tests {
         assert_eq!(told.story(), "IDLE LISTENING THINKING SPEAKING chunks");
         told.frames(SILENT, 3);
         assert_eq!(told.story(), "chunks final END_OF_TURN LISTENING");
+    }
+
+    /// V32: and the next words of the agent are a turn again.
+    #[test]
+    fn a_backend_that_fails_is_an_error_of_the_turn() {
+        let mut told = Told::new();
+        told.cue(Cue::Up).cue(Cue::CallerSpeaks).cue(Cue::CallerFinished).cue(Cue::Failing).frames(LOUD, 2);
+        assert_eq!(told.story(), "IDLE LISTENING THINKING ERROR LISTENING THINKING SPEAKING chunks");
     }
 
     #[test]
@@ -406,7 +417,7 @@ mod tests {
     fn what_is_said_while_an_action_runs_ends_no_turn() {
         let mut told = Told::new();
         let action = Cue::Action { envelope: Box::default(), since: told.now };
-        told.cue(Cue::Up).cue(action).frames(LOUD, 3).frames(SILENT, 40);
+        told.cue(Cue::Up).cue(Cue::Acting).cue(action).frames(LOUD, 3).frames(SILENT, 40);
         told.out.retain(|payload| !matches!(payload, Payload::ActionRequestPayload(_)));
         let request = |told: &Told, first: bool| {
             let mut chunks = told.out.iter().filter_map(|payload| match payload {
@@ -417,11 +428,12 @@ mod tests {
         };
         let filler = request(&told, true);
         assert_eq!(told.story(), "IDLE LISTENING THINKING SPEAKING chunks final");
-        told.cue(Cue::ToolAnswered).frames(LOUD, 3).cue(Cue::AgentFinished).frames(SILENT, 2);
+        told.cue(Cue::Acted).frames(LOUD, 3).cue(Cue::AgentFinished).frames(SILENT, 2);
         assert_ne!(request(&told, false), filler);
         assert_eq!(told.story(), "chunks final END_OF_TURN LISTENING");
     }
 
+    /// V30: signals of one turn.
     #[test]
     fn all_of_one_turn_share_an_id_and_the_next_one_has_another() {
         let mut told = Told::new();

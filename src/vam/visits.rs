@@ -2,11 +2,13 @@
 //! with the last one that brought them (V15, V answer 5).
 
 use super::{
-    registration::{ID_BYTES_MAX, Registration, id_of},
+    negotiation::Agreed,
+    registration::{Endpoint, ID_BYTES_MAX, Registration, id_of},
+    residency::{self, Claim},
     servers::ActionServers,
     wire::ActionServerManifest,
 };
-use crate::tool::mcp::snake;
+use crate::{config::Reach, tool::mcp::snake};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::{
     runtime::Handle,
@@ -57,7 +59,8 @@ impl ActionServers {
     ///
     /// # Errors
     /// It is not one that the operator allows, or does not tell its tools.
-    pub(super) async fn visit(self: &Arc<Self>, session_id: &str, uri: &str) -> Result<Visit, String> {
+    pub(super) async fn visit(self: &Arc<Self>, agreed: &Agreed, uri: &str) -> Result<Visit, String> {
+        let session_id = agreed.session_id.as_str();
         // A command would be run at the word of a peer.
         let url = Url::parse(uri).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let server_id = url.as_ref().and_then(server_id).ok_or("is no http:// or https:// address of a host")?;
@@ -68,6 +71,7 @@ impl ActionServers {
             if visitor.registration.endpoint_uri != uri {
                 return Err("another address of this host is here".into());
             }
+            may_go(agreed, visitor.registration.local)?;
             visitor.sessions.insert(session_id.to_owned());
             return Ok(visit());
         }
@@ -78,6 +82,9 @@ impl ActionServers {
             return Err("as many servers are here as the gateway takes".into());
         }
         let manifest = ActionServerManifest { server_id, endpoint_uri: uri.to_owned(), ..Default::default() };
+        // Before anything is asked of it.
+        let endpoint = Endpoint::parse(uri, self.config())?;
+        may_go(agreed, endpoint.reach().await? == Reach::Local)?;
         let (registration, _) = self.examine(manifest).await?;
         let server = registration.server(self.config())?.ok_or("it has no tool that can be used")?;
         let exposed = registration.tools.iter().find_map(|tool| tool.exposed(&registration.server_id));
@@ -93,6 +100,14 @@ impl ActionServers {
         timeout(THERE_MAX, there).await.map_err(|_| "its tools are not there".to_owned())?;
         Ok(visit)
     }
+}
+
+/// Who brings a server claims nothing of it, so where it is decides alone.
+fn may_go(agreed: &Agreed, local: bool) -> Result<(), String> {
+    if residency::allows(agreed.residency, Claim::None, local) {
+        return Ok(());
+    }
+    Err("what is said in this session may not go there".into())
 }
 
 /// The host and its port, as the names of its tools begin.

@@ -116,6 +116,7 @@ async fn a_sound_installation_is_told_line_by_line_and_left_as_it_was() {
         "ok       asterisk  the application offhook is not connected, as no engine runs yet",
         "ok       call      audiosocket/slin: a test call is heard both ways, N ms there and back",
         "ok       call      rtp/ulaw: a test call is heard both ways, N ms there and back",
+        "ok       call      websocket/slin16: a test call is heard both ways, N ms there and back",
         "ok       dialplan  the dialplan has offhook's example: 7000@offhook",
         "ok       provider  providers.script (scripted): a session was set up in N ms",
         "All is well.",

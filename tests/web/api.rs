@@ -25,12 +25,12 @@ struct Known {
 /// tool, the server or the version that is asked for is there.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_api_is_as_its_document_says() {
-    let engine = engine(60).await;
+    let engine = engine(120).await;
     let (_, mut document) = engine.request("GET", "api/v1/openapi.json", TOKEN, None).await;
     let mut known = give_calls(&engine, &mut document).await;
-    assert_eq!(known.len(), 8, "addresses with the id of a call: {known:?}");
+    assert_eq!(known.len(), 9, "addresses with the id of a call: {known:?}");
     known.extend(give_names(&engine, &mut document).await);
-    assert_eq!(known.len(), 8 + 14, "addresses with a name: {known:?}");
+    assert_eq!(known.len(), 9 + 15, "addresses with a name: {known:?}");
     let paths = document["paths"].as_object().expect("addresses").iter();
     let named = paths.filter(|(path, _)| path.contains('{') && !ENDLESS.iter().any(|end| path.ends_with(end)));
     let named: usize = named.map(|(_, operations)| operations.as_object().map_or(0, serde_json::Map::len)).sum();
@@ -89,7 +89,7 @@ async fn give_names(engine: &Offhook, document: &mut Value) -> Vec<Known> {
     let draft = json!({ "definition": tool("draft"), "params": day });
     let trial = json!({ "params": day });
     let publish = [("kept", version.as_str()), ("If-Match", now["version"].as_str().expect("a version"))];
-    let all: [Example<'_>; 14] = [
+    let all: [Example<'_>; 15] = [
         ("get", "/api/v1/registry/{tool}", &of("opening_hours"), None),
         ("get", tools, &given, None),
         ("post", tools, &given, Some(tool("made"))),
@@ -100,7 +100,8 @@ async fn give_names(engine: &Offhook, document: &mut Value) -> Vec<Known> {
         ("post", "/api/v1/tenants/{tenant}/test", &given, Some(draft)),
         ("post", "/api/v1/mcp/{server}/test", &[("server", "weather")], None),
         ("get", one_server, &[("server", "weather")], None),
-        ("put", one_server, &[("server", "changed")], Some(server)),
+        ("put", one_server, &[("server", "changed")], Some(server.clone())),
+        ("post", "/api/v1/mcp/servers/{server}/check", &[("server", "changed")], Some(server)),
         ("delete", one_server, &[("server", "deleted")], None),
         ("get", "/api/v1/configuration/versions/{kept}", &publish[..1], None),
         ("post", "/api/v1/configuration/versions/{kept}/publish", &publish, None),

@@ -67,7 +67,7 @@ const steps = {
     const findings = await examines();
     await page.getByText("All is well.").waitFor();
     found(findings, "ok", "Stasis(offhook) leads to the engine that runs here");
-    for (const path of ["audiosocket/slin", "rtp/ulaw"]) found(findings, "ok", `${path}: a test call is heard both ways`);
+    for (const path of ["audiosocket/slin", "rtp/ulaw", "websocket/slin16"]) found(findings, "ok", `${path}: a test call is heard both ways`);
     found(findings, "ok", "destinations.ann: desk@lab-targets exists");
   },
   "tests the audio paths": async () => {

@@ -21,6 +21,11 @@ impl Numbering {
         Self { since: Instant::now(), sequence: rand::random(), timestamp: rand::random() }
     }
 
+    #[cfg(test)]
+    pub(in crate::asterisk) fn at(sequence: u16, timestamp: u32) -> Self {
+        Self { since: Instant::now(), sequence, timestamp }
+    }
+
     /// The sequence number and the timestamp of a packet that leaves now. Both wrap around.
     fn now(&self) -> (u16, u32) {
         let frames = self.since.elapsed().as_millis() / FRAME.as_millis();
@@ -31,14 +36,18 @@ impl Numbering {
 
 /// Of a frame of 20 ms by RTP's clock, which runs at 8 kHz for all that is sent (RFC 3551, table 4; for G.722 section 4.5.2).
 const TICKS: u32 = 160;
+/// A timestamp that lags behind the clock by more has missed slots, as after a stall of this machine: what follows would be
+/// taken for late by whoever plays it.
+const BEHIND_MAX: u32 = 3 * TICKS;
 
 /// Writes the packets of one direction.
 pub(super) struct Packetizer {
     writer: Writer,
+    numbering: Numbering,
     pub(super) ssrc: u32,
     pub(super) sequence: u16,
     pub(super) timestamp: u32,
-    /// The next packet is the first; it carries the marker bit (RFC 3551, section 4.1).
+    /// The next packet is the first, or the first after a gap; it carries the marker bit (RFC 3551, section 4.1).
     first: bool,
     packet: Vec<u8>,
 }
@@ -48,6 +57,7 @@ impl Packetizer {
         let (sequence, timestamp) = numbering.now();
         Self {
             writer: Writer::new(format),
+            numbering,
             ssrc: rand::random(),
             sequence,
             timestamp,
@@ -59,6 +69,11 @@ impl Packetizer {
     /// The packet of the next 20 ms, in the leg's format. `None`: no bytes, or more than a packet carries.
     pub(super) fn packet(&mut self, frame: &[u8]) -> Option<&[u8]> {
         let payload = self.writer.payload(frame)?;
+        let (_, due) = self.numbering.now();
+        // Either may have wrapped around.
+        if (BEHIND_MAX..1 << 31).contains(&due.wrapping_sub(self.timestamp)) {
+            (self.timestamp, self.first) = (due, true);
+        }
         let length = RtpPacketBuilder::new()
             .payload_type(self.writer.payload_type())
             .marked(self.first)

@@ -7,7 +7,10 @@ use crate::asterisk::{
     },
 };
 use rtp_rs::{RtpPacketBuilder, RtpReader, Seq};
-use std::net::{Ipv4Addr, UdpSocket as StdSocket};
+use std::{
+    net::{Ipv4Addr, UdpSocket as StdSocket},
+    time::Duration,
+};
 
 const FRAME_BYTES: usize = Format::ULAW.frame_bytes();
 
@@ -23,9 +26,7 @@ fn packet(payload_type: u8, ssrc: u32, sequence: u16, payload: &[u8]) -> Vec<u8>
 
 #[test]
 fn packets_count_on_and_only_the_first_is_marked() {
-    let mut packets = Packetizer::new(Format::ALAW, Numbering::random());
-    packets.sequence = u16::MAX;
-    packets.timestamp = u32::MAX - 100;
+    let mut packets = Packetizer::new(Format::ALAW, Numbering::at(u16::MAX, u32::MAX - 100));
     let mut seen = Vec::new();
     for _ in 0..3 {
         let bytes = packets.packet(&[0xd5; FRAME_BYTES]).unwrap().to_vec();
@@ -54,6 +55,29 @@ fn two_calls_do_not_begin_alike() {
     let (one, two) =
         (Packetizer::new(Format::ULAW, Numbering::random()), Packetizer::new(Format::ULAW, Numbering::random()));
     assert_ne!((one.ssrc, one.sequence, one.timestamp), (two.ssrc, two.sequence, two.timestamp));
+}
+
+/// Slots that were missed are gaps in time: what follows is not late for ever.
+#[tokio::test(start_paused = true)]
+async fn after_a_stall_the_timestamps_go_on_by_the_clock() {
+    let mut packets = Packetizer::new(Format::ULAW, Numbering::random());
+    let mut next = || {
+        let bytes = packets.packet(&[0; FRAME_BYTES]).unwrap().to_vec();
+        packets.sent();
+        let reader = RtpReader::new(&bytes).unwrap();
+        (u16::from(reader.sequence_number()), reader.timestamp(), reader.mark())
+    };
+    let (mut sequence, mut timestamp, _) = next();
+    for late in [0, 7, 33] {
+        // A little late is in time.
+        tokio::time::advance(FRAME + Duration::from_millis(late)).await;
+        (sequence, timestamp) = (sequence.wrapping_add(1), timestamp.wrapping_add(160));
+        assert_eq!(next(), (sequence, timestamp, false), "{late} ms late");
+    }
+    tokio::time::advance(Duration::from_secs(1)).await;
+    // 100 ms and a second since the first.
+    let after = next();
+    assert_eq!(after, (sequence.wrapping_add(1), timestamp.wrapping_add(52 * 160), true));
 }
 
 /// As after the end of a media channel in mid-call: in the same bridge, for the same caller.

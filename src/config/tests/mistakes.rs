@@ -32,6 +32,20 @@ contexts:
     "#);
 }
 
+/// As a section of which everything is commented out.
+#[test]
+fn a_misspelt_key_without_a_value_is_told() {
+    let told = problems(
+        "recrods:\nlimits: { calls: null, drian: ~ }\nproviders:\n  front: { scripted: }\ncontexts:\n  reception: { prompt: x, \
+         provider: front, recordin: , tools: null, limits: }\n",
+    );
+    insta::assert_snapshot!(told, @r#"
+    test.yaml:1: recrods: unknown key; did you mean "records"?
+    test.yaml:2: limits.drian: unknown key; did you mean "drain"?
+    test.yaml:6: contexts.reception.recordin: unknown key; did you mean "recording"?
+    "#);
+}
+
 /// A name of digits is no place in a list.
 #[test]
 fn what_is_wrong_below_a_name_of_digits_is_told() {

@@ -6,7 +6,7 @@ mod judge;
 
 use crate::{
     asterisk::{
-        ari::{AriClient, RtpPackets},
+        ari::{AriClient, AriError, Fault},
         counters::{PathFault, RepairEnd},
         events::Registration,
         hub::MediaHub,
@@ -25,7 +25,7 @@ use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout_at},
 };
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 /// Repairs of one call. A fault that comes back this often is not the path's own: the caller is better off elsewhere.
 const REPAIRS_MAX: u32 = 5;
@@ -40,7 +40,7 @@ pub(super) struct Care {
     vitals: Vitals,
     begun: u32,
     under_way: Option<UnderWay>,
-    look: Option<BoxFuture<'static, Option<Looked>>>,
+    look: Option<BoxFuture<'static, Result<Option<Looked>, AriError>>>,
     judge: Judge,
     /// The caller's phone has the call on hold.
     held: watch::Receiver<bool>,
@@ -144,8 +144,16 @@ impl Care {
             let Some(looking) = &mut self.look else { return pending().await };
             let looked = looking.await;
             self.look = None;
-            if let Some(fault) = self.judge(looked) {
-                return Cared::Fault(fault);
+            match looked {
+                Ok(looked) => {
+                    if let Some(fault) = self.judge(looked) {
+                        return Cared::Fault(fault);
+                    }
+                }
+                Err(error) => {
+                    debug!(%error, "Asterisk could not be asked whether the caller is heard; it is asked again");
+                    self.judge.not_told(Instant::now());
+                }
             }
         }
     }
@@ -185,11 +193,23 @@ impl Drop for Care {
 }
 
 /// What passes between Asterisk and the caller just now; `None` when Asterisk cannot tell.
-async fn look(ari: AriClient, caller: String) -> Option<Looked> {
+///
+/// # Errors
+/// Asterisk did not answer: it may the next time.
+async fn look(ari: AriClient, caller: String) -> Result<Option<Looked>, AriError> {
     let since = Instant::now();
-    let before: RtpPackets = ari.rtp_packets(&caller).await.ok()?;
+    let packets = async || match ari.rtp_packets(&caller).await {
+        Ok(packets) => Ok(Some(packets)),
+        // The caller does not come by RTP.
+        Err(AriError {
+            fault: Fault::NotFound | Fault::Conflict { .. } | Fault::Refused { status: ..500, .. },
+            ..
+        }) => Ok(None),
+        Err(error) => Err(error),
+    };
+    let Some(before) = packets().await? else { return Ok(None) };
     sleep(LOOK).await;
-    let after = ari.rtp_packets(&caller).await.ok()?;
+    let Some(after) = packets().await? else { return Ok(None) };
     let (received, sent) = (after.received.saturating_sub(before.received), after.sent.saturating_sub(before.sent));
-    Some(Looked { since, received, sent })
+    Ok(Some(Looked { since, received, sent }))
 }

@@ -57,8 +57,8 @@ impl Streamed {
             Note::FalseAlarm { .. } => Cue::FalseAlarm,
             Note::AgentFinished => Cue::AgentFinished,
             Note::Failing(_) => Cue::Failing,
-            Note::ToolAnswered { .. } | Note::ToolCancelled { .. } => Cue::ToolAnswered,
-            Note::Said { speaker, text } => Cue::Said { by_caller: *speaker == Speaker::Caller, text: text.clone() },
+            // The agent's words are heard; who would tell them from the caller's?
+            Note::Said { speaker: Speaker::Caller, text } => Cue::Said { text: text.clone() },
             _ => return,
         };
         // A client that reads nothing for so long is cut off.

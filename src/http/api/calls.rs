@@ -1,6 +1,6 @@
 //! Calls that have ended: search, export, one call, its deletion.
 
-use super::{Id, Params, private, unread};
+use super::{Id, Params, private, undrawn, unread};
 use crate::{
     http::{
         login::{Door, Role, Who},
@@ -8,7 +8,7 @@ use crate::{
         routes::{Content, Doc, Routes, schema},
         site::App,
     },
-    records::{Hour, Reader, Record, Row, Search},
+    records::{Hour, Reader, Record, Row, Search, Waveform},
 };
 use axum::{
     Json,
@@ -116,6 +116,10 @@ pub fn add(routes: &mut Routes) {
         .answer(206, "The part that the header Range asks for.", Content::File("audio/wav"))
         .answer(416, "The header Range asks for what is not there.", Content::Nothing);
     routes.api(Method::GET, "/api/v1/calls/{id}/recording", Door::Api(Role::Operator), recording, doc);
+    let doc = Doc::new("How loud both sides of a recorded call were, as the page draws it.")
+        .answer(200, "Peaks at equal distances over its length.", Content::Json(schema::<Loudness>))
+        .refusal(422, "The recording is too long to be looked through, or not this engine's.");
+    routes.api(Method::GET, "/api/v1/calls/{id}/waveform", Door::Api(Role::Operator), waveform, doc);
     let what =
         "Deletes everything that is kept of a call; of one that has not ended, also what would be kept when it does.";
     let doc = Doc::new(what).answer(204, "It is deleted.", Content::Nothing);
@@ -275,6 +279,22 @@ async fn recording(State(app): State<App>, Id(id): Id, request: Request) -> Resu
             Err(problem(StatusCode::SERVICE_UNAVAILABLE, "the recording cannot be read; the log says why"))
         }
     }
+}
+
+/// Both sides have as many.
+#[derive(Serialize, JsonSchema)]
+struct Loudness {
+    /// Of the recording.
+    seconds: f64,
+    /// From 0 to 32768, the loudest sample there is.
+    caller: Vec<u16>,
+    agent: Vec<u16>,
+}
+
+async fn waveform(State(app): State<App>, Id(id): Id) -> Result<Json<Loudness>, Response> {
+    let reader = app.history.as_ref().ok_or_else(no_records)?;
+    let Waveform { seconds, caller, agent } = reader.waveform(id).await.map_err(|why| undrawn(&why))?;
+    Ok(Json(Loudness { seconds, caller, agent }))
 }
 
 async fn delete(State(app): State<App>, who: Who, Id(id): Id) -> Result<StatusCode, Response> {

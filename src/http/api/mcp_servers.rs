@@ -96,6 +96,17 @@ pub fn add(routes: &mut Routes) {
         )
         .refusal(409, conflict);
     routes.api(Method::PUT, PATH, admin, write, doc);
+    let doc = Doc::new("Says what publishing an MCP server would make of the configuration; nothing is written.")
+        .body::<Map<String, Value>>()
+        .at_most(BODY_BYTES_MAX)
+        .answer(
+            200,
+            "All that is wrong with it then, and how it differs from what runs.",
+            Content::Json(schema::<Verdict>),
+        )
+        .answer(422, "What is wrong with the entry itself.", Content::Json(schema::<Refused>))
+        .refusal(409, "The file cannot be changed here.");
+    routes.api(Method::POST, "/api/v1/mcp/servers/{server}/check", admin, check, doc);
     let doc = Doc::new("Takes an MCP server out of the configuration file and publishes that.")
         .answer(200, "It is in force.", Content::Json(schema::<Published>))
         .answer(
@@ -121,6 +132,16 @@ async fn write(
     Body(server): Body<Map<String, Value>>,
 ) -> Result<Json<Published>, Response> {
     publish(&app, &who, &id, Change::Set(server), &headers).await
+}
+
+async fn check(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Body(server): Body<Map<String, Value>>,
+) -> Result<Json<Verdict>, Response> {
+    let Proposal { text, .. } = propose(&app, &id, Change::Set(server)).await.map_err(refusal)?;
+    let verdict = app.configuration.check(text).await;
+    verdict.map(Json).map_err(|error| configuration::refusal(&error))
 }
 
 async fn remove(

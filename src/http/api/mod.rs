@@ -21,7 +21,10 @@ use super::{
     problem,
     routes::{Content, Doc, Routes, schema},
 };
-use crate::{facts::CallId, records::ReadError};
+use crate::{
+    facts::CallId,
+    records::{NoWaveform, ReadError},
+};
 use axum::{
     Json,
     extract::{FromRequest, FromRequestParts, Path, Query, Request, rejection::JsonRejection},
@@ -96,6 +99,16 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
         let id = text.ok().filter(|Path(text)| text.len() == 36).and_then(|Path(text)| text.parse().ok());
         id.map(|id| Self(CallId(id))).ok_or_else(|| problem(StatusCode::NOT_FOUND, "there is no call of this id"))
     }
+}
+
+/// Why a recording cannot be drawn.
+pub(super) fn undrawn(why: &NoWaveform) -> Response {
+    let status = match why {
+        NoWaveform::Unread(error) => return unread(error),
+        NoWaveform::Missing => StatusCode::NOT_FOUND,
+        NoWaveform::TooLong | NoWaveform::Foreign => StatusCode::UNPROCESSABLE_ENTITY,
+    };
+    problem(status, &why.to_string())
 }
 
 pub(super) fn unread(error: &ReadError) -> Response {

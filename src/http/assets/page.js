@@ -72,7 +72,7 @@ function link(state) {
   const sign = document.getElementById("link");
   if (!sign || sign.dataset.state === state) return;
   sign.dataset.state = state;
-  sign.textContent = sign.dataset[state];
+  sign.textContent = sign.dataset[state] ?? "";
   if (state === "over") {
     const again = document.createElement("a");
     again.href = "/login?next=" + encodeURIComponent(location.pathname + location.search);
@@ -81,14 +81,53 @@ function link(state) {
   }
 }
 
-// The browser dials again by itself, unless the server said no: then the session is over.
-function listen(path, events) {
-  const source = new EventSource(path);
-  source.onopen = () => link("up");
-  source.onerror = () => link(source.readyState === EventSource.CLOSED ? "over" : "lost");
-  for (const [name, heard] of Object.entries(events)) {
-    source.addEventListener(name, (event) => heard(JSON.parse(event.data), source));
-  }
+// A connection that breaks off the browser dials again by itself. Where the server said no, it is asked whether the session is
+// over; else there was no place, or a proxy in between had no answer, and it is dialled again from here. A window that nobody
+// sees has no connection: browsers have six for all of them.
+const AGAIN_MS = 5_000;
+function listen(path, events, gone = () => {}) {
+  let source, clock, told, over;
+  const hang = () => {
+    clearTimeout(clock);
+    source?.close();
+    source = null;
+  };
+  const end = () => {
+    over = true;
+    hang();
+  };
+  const refused = async (mine) => {
+    const session = await fetch("/api/v1/session").catch(() => null);
+    if (mine !== source) return;
+    if (session?.status === 401) {
+      end();
+      return link("over");
+    }
+    link("lost");
+    if (session?.ok) await gone();
+    if (mine === source) clock = setTimeout(dial, AGAIN_MS);
+  };
+  const dial = () => {
+    hang();
+    const from = new URL(path, location.href);
+    if (told) from.searchParams.set("from", told);
+    const mine = (source = new EventSource(from));
+    mine.onopen = () => link("up");
+    mine.onerror = () => (mine.readyState === EventSource.CLOSED ? refused(mine) : link("lost"));
+    for (const [name, heard] of Object.entries(events)) {
+      mine.addEventListener(name, (event) => {
+        told = event.lastEventId || told;
+        heard(JSON.parse(event.data), end);
+      });
+    }
+  };
+  const seen = () => {
+    if (over) return;
+    if (document.hidden) hang();
+    else dial();
+  };
+  document.addEventListener("visibilitychange", seen);
+  seen();
 }
 
 const live = document.getElementById("live");
@@ -100,9 +139,12 @@ const checks = document.getElementById("checks");
 if (checks) setInterval(async () => {
   if (document.hidden) return;
   const answer = await fetch(checks.dataset.fresh).catch(() => null);
-  if (!answer?.ok) return;
-  const now = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("checks");
+  if (answer?.status === 401) return link("over");
+  const text = answer?.ok ? await answer.text().catch(() => null) : null;
+  if (text === null) return link("lost");
+  const now = new DOMParser().parseFromString(text, "text/html").getElementById("checks");
   // Whose session is over is shown the log-in, which has none.
+  link(now ? "up" : "over");
   if (now) update(checks, now.innerHTML);
 }, CHECK_EVERY_MS);
 
@@ -127,13 +169,18 @@ if (story?.dataset.stream) {
       tell(story, html);
       if (below) scrollTo(0, document.body.scrollHeight);
     },
-    ended: ({ told, facts: last }, source) => {
-      source.close();
+    ended: ({ told, facts: last }, end) => {
+      end();
+      link("done");
       update(document.getElementById("ended"), told);
       for (const timer of document.querySelectorAll("time.timer")) timer.classList.remove("timer");
       if (last) update(facts, last);
       for (const gone of document.querySelectorAll("details.ask, #listen, #pen")) gone.remove();
     },
+  }, async () => {
+    // It may have ended while nobody listened.
+    const page = await fetch(location.pathname).catch(() => null);
+    if (page?.redirected || page?.status === 404) location.reload();
   });
 }
 

@@ -26,12 +26,19 @@ async fn page(State(app): State<App>, who: Who) -> Markup {
     let main = html! {
         div.title {
             h1 { (text::LIVE) }
-            p.link #link role="status" data-up=(text::UPDATING) data-lost=(text::LOST) data-over=(text::LOGGED_OUT) data-log-in=(text::LOG_IN) {}
+            (freshness())
         }
         noscript { p.notice { (text::NO_SCRIPT) " " a href="/" { (text::RELOAD) } } }
         div #live data-stream="/stream" { (view(&app, who.may(Role::Operator))) }
     };
     shell::page(&who, "/", text::LIVE, &main)
+}
+
+/// Whether the page is up to date, on those that keep themselves so.
+pub fn freshness() -> Markup {
+    html! {
+        p.link #link role="status" data-up=(text::UPDATING) data-lost=(text::LOST) data-over=(text::LOGGED_OUT) data-log-in=(text::LOG_IN) {}
+    }
 }
 
 /// The part of the page that changes, whenever it does.

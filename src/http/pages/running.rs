@@ -1,6 +1,10 @@
 //! One running call: what happens in it, and its end.
 
-use super::{figures, live::in_json, shell, story, text};
+use super::{
+    figures,
+    live::{freshness, in_json},
+    shell, story, text,
+};
 use crate::{
     facts::CallId,
     http::{
@@ -46,7 +50,7 @@ async fn page(State(app): State<App>, who: Who, Id(id): Id, RawQuery(query): Raw
     let asked = query.as_deref() == Some("hangup");
     let main = html! {
         p.path { a href="/" { (text::LIVE) } }
-        div.title { h1 { (text::CALL) " " code { (figures::short(id)) } } div.asks { (send(&app, &who, &call)) (ask(&who, &call, asked)) } }
+        div.title { h1 { (text::CALL) " " code { (figures::short(id)) } } (freshness()) div.asks { (send(&app, &who, &call)) (ask(&who, &call, asked)) } }
         dl.facts #facts { (facts(&call.clone().into())) }
         @if who.may(Role::Operator) { (sound(&call)) }
         // Empty until it ends: what comes into it then is read out, when nothing else is.

@@ -165,7 +165,7 @@ fn done(report: &ReloadReport) -> Markup {
 fn show(app: &App, who: &Who, told: &Markup) -> Markup {
     let system = app.view.system();
     let main = html! {
-        div.title { h1 { (words::SYSTEM) } }
+        div.title { h1 { (words::SYSTEM) } (live::freshness()) }
         (told)
         div #checks data-fresh="/system" { (live::checks(&system.readiness)) }
         (facts(&system))

@@ -4,9 +4,8 @@
 use super::axis::{self, SOUND_HEIGHT, SOUNDS};
 use crate::{
     http::{
-        api::{Id, unread},
+        api::{Id, undrawn, unread},
         login::{Door, Role},
-        problem,
         routes::Routes,
         site::App,
     },
@@ -39,7 +38,7 @@ pub fn address(record: &Record) -> String {
 }
 
 async fn picture(State(app): State<App>, Id(id): Id, headers: HeaderMap) -> Result<Response, Response> {
-    let missing = || refusal(&NoWaveform::Missing);
+    let missing = || undrawn(&NoWaveform::Missing);
     let reader = app.history.as_ref().ok_or_else(missing)?;
     let record = reader.get(id).await.map_err(|error| unread(&error))?.ok_or_else(missing)?;
     let recorded = record.recording.as_ref().ok_or_else(missing)?;
@@ -52,21 +51,9 @@ async fn picture(State(app): State<App>, Id(id): Id, headers: HeaderMap) -> Resu
     if known {
         return Ok((StatusCode::NOT_MODIFIED, kept).into_response());
     }
-    let sound = reader.waveform(id).await.map_err(|why| match why {
-        NoWaveform::Unread(error) => unread(&error),
-        why => refusal(&why),
-    })?;
+    let sound = reader.waveform(id).await.map_err(|why| undrawn(&why))?;
     let kind = [(header::CONTENT_TYPE, HeaderValue::from_static("image/svg+xml"))];
     Ok((kept, kind, draw(&sound, recorded, length)).into_response())
-}
-
-fn refusal(why: &NoWaveform) -> Response {
-    let status = match why {
-        NoWaveform::Missing => StatusCode::NOT_FOUND,
-        NoWaveform::TooLong | NoWaveform::Foreign => StatusCode::UNPROCESSABLE_ENTITY,
-        NoWaveform::Unread(_) => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    problem(status, &why.to_string())
 }
 
 /// Another one for each file, each axis and each version of this program.

@@ -11,7 +11,7 @@ use crate::{
     },
     vam::{
         Actioning, Actions, Agreed, Cue,
-        actions::Known,
+        actions::{Action, Known},
         wire::{ActionRequestEnvelope, ActionResultEnvelope, ActionStatus, McpContent, McpToolResult, from_struct},
     },
 };
@@ -46,7 +46,12 @@ struct Call {
 }
 
 impl Call {
-    fn new(gateway: Gateway, access: Category) -> Self {
+    /// `local`: where the tool's server is; `None`: it has gone.
+    fn new(local: Option<bool>, access: Category) -> Self {
+        let gateway = Gateway::new("");
+        if let Some(local) = local {
+            gateway.servers.know("market", local);
+        }
         let actions = Arc::new(Actions::new(VamCounters::new(&Registry::new())));
         let parameters = json!({ "type": "object", "properties": { "n": { "type": "number" } } });
         let spec =
@@ -81,9 +86,12 @@ impl Call {
     }
 
     async fn sent(&mut self) -> ActionRequestEnvelope {
-        match self.cues.recv().await {
-            Some(Cue::Action { envelope, .. }) => *envelope,
-            other => panic!("{other:?}"),
+        loop {
+            match self.cues.recv().await {
+                Some(Cue::Action { envelope, .. }) => return *envelope,
+                Some(Cue::Acting | Cue::Acted) => {}
+                other => panic!("{other:?}"),
+            }
         }
     }
 
@@ -105,7 +113,7 @@ impl Call {
 }
 
 fn call() -> Call {
-    Call::new(Gateway::new(""), Category::PublicRead)
+    Call::new(Some(true), Category::PublicRead)
 }
 
 fn texts(texts: &[&str], is_error: bool) -> Option<McpToolResult> {
@@ -138,7 +146,7 @@ async fn an_envelope_leaves_within_fifty_milliseconds() {
         let envelope = call.sent().await;
         let took = began.elapsed();
         assert!(took < Duration::from_millis(50), "{took:?}");
-        assert!((4_900..=5_000).contains(&envelope.timeout_ms), "{}", envelope.timeout_ms);
+        assert_eq!(envelope.timeout_ms, 5_000);
         assert!(envelope.dispatched_at.is_some() && !envelope.fire_and_forget);
     }
 }
@@ -146,7 +154,7 @@ async fn an_envelope_leaves_within_fifty_milliseconds() {
 /// V answer 12: a call that the gate stops produces no envelope. V answer 13: nor does one whose arguments cannot be read.
 #[tokio::test]
 async fn what_the_gate_stops_is_not_sent() {
-    let mut unclassified = Call::new(Gateway::new(""), Category::Unknown);
+    let mut unclassified = Call::new(Some(true), Category::Unknown);
     assert!(!matches!(unclassified.admit("{}"), Admission::Run { .. }));
     let mut call = call();
     for unreadable in ["{", "[]", "{ \"n\": \"two\" }"] {
@@ -230,6 +238,36 @@ async fn an_action_that_is_not_answered_has_timed_out() {
     let failure = failure(running.await.unwrap());
     assert_eq!(failure.kind, ToolError::Timeout);
     assert!(failure.message.contains("timed out"));
-    assert!(matches!(call.cues.recv().await, Some(Cue::ActionTimedOut)));
-    assert!(call.cues.try_recv().is_err());
+    let told: Vec<Cue> = std::iter::from_fn(|| call.cues.try_recv().ok()).collect();
+    assert!(matches!(told[..], [Cue::Acted, Cue::ActionTimedOut]), "{told:?}");
+}
+
+/// V answer 1: whoever runs an action, it is entered in the same table, and has the same time.
+#[tokio::test(start_paused = true)]
+async fn what_runs_here_is_waited_for_like_what_a_client_runs() {
+    let mut call = call();
+    let approved = |call: &mut Call, n: u32| match call.admit(&json!({ "n": n }).to_string()) {
+        Admission::Run { call, .. } => *call,
+        other => panic!("it is not admitted: {other:?}"),
+    };
+    let here = |run| Action { tool: "Price".into(), client: None, here: Some(run) };
+    let first = approved(&mut call, 1);
+    let answers: BoxFuture<'static, ToolOutcome> = Box::pin(async { ToolOutcome::Done(Done::default()) });
+    assert_eq!(done(Arc::clone(&call.actions).act(here(answers), first).await), Done::default());
+    let (second, began) = (approved(&mut call, 2), Instant::now());
+    let failure = failure(Arc::clone(&call.actions).act(here(Box::pin(std::future::pending())), second).await);
+    assert_eq!((failure.kind, began.elapsed()), (ToolError::Timeout, Duration::from_secs(5)));
+    assert_eq!(call.actions.under_way(), 0);
+}
+
+/// V18, V19, V answer 3: what may not go to a server goes nowhere, neither to it nor to the client; nor to one that has gone.
+#[tokio::test]
+async fn a_denied_action_leaves_neither_for_its_server_nor_for_the_client() {
+    // The session is of India, and of the server outside nothing is claimed. `Remote` panics when it is asked.
+    for (local, kind) in [(Some(false), ToolError::Refused), (None, ToolError::NotFound)] {
+        let mut call = Call::new(local, Category::PublicRead);
+        let failure = failure(call.run(1.0).await.unwrap());
+        assert_eq!(failure.kind, kind, "{failure:?}");
+        assert!(call.cues.try_recv().is_err());
+    }
 }

@@ -91,13 +91,14 @@ async fn calls_are_kept_from_servers_that_are_not_where_they_may_go() {
     let address = endpoint(json!([tool("lookup")])).await;
     let gateway = Gateway::new(LOCAL);
     assert!(gateway.register(manifest("one", at(address), Vec::new())).await.success);
-    assert!(gateway.servers.allows("vam_one", None), "it is local");
+    assert_eq!(gateway.servers.allows("vam_one", None), Some(true), "it is local");
     // The same server, found outside.
     let path = gateway.servers.config().registrations.clone();
     let outside = fs::read_to_string(&path).unwrap().replace("\"local\": true", "\"local\": false");
     fs::write(&path, outside).unwrap();
     let gateway = gateway.restarted().await;
-    assert!(!gateway.servers.allows("vam_one", None), "it claims nothing");
+    assert_eq!(gateway.servers.allows("vam_one", None), Some(false), "it claims nothing");
+    assert_eq!(gateway.servers.allows("vam_two", None), None, "nobody is called so");
     gateway.fleet.stop().await;
 }
 

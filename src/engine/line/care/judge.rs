@@ -77,6 +77,11 @@ impl Judge {
         self.held.map_or(silent, |held| silent.min(now.saturating_duration_since(held)))
     }
 
+    /// Asterisk could not be asked this time.
+    pub fn not_told(&mut self, now: Instant) {
+        self.next_look = self.next_look.map(|_| now + AGAIN_AFTER);
+    }
+
     /// What Asterisk told; `None` when it cannot.
     pub fn looked(&mut self, looked: Option<Looked>, now: Instant, heard: Option<Duration>, held: bool) -> Verdict {
         let Some(Looked { since, received, sent }) = looked else {

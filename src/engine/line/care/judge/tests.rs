@@ -150,6 +150,17 @@ fn a_silent_phone_is_no_fault_and_is_looked_at_less_and_less() {
     assert!((12..=25).contains(&world.looks), "{} looks", world.looks);
 }
 
+/// As when the network to it was away for a while.
+#[test]
+fn an_asterisk_that_did_not_answer_is_asked_again_soon() {
+    let mut judge = Judge::new(Instant::now());
+    let now = Instant::now() + seconds(1);
+    assert!(judge.plays(now, true, Some(seconds(1)), false));
+    judge.not_told(now);
+    assert!(!judge.plays(now + FRAME, true, Some(seconds(1)), false), "not every 20 ms");
+    assert!(judge.plays(now + seconds(1), true, Some(seconds(2)), false));
+}
+
 #[test]
 fn an_asterisk_that_cannot_tell_is_not_asked_again() {
     let mut judge = Judge::new(Instant::now());

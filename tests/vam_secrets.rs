@@ -1,0 +1,91 @@
+//! Numbers of people pass through and stay nowhere: everything that an engine wrote in a run that uses them is looked through.
+//! In a process of its own, since all threads' lines are captured.
+
+#[path = "vam/desk.rs"]
+mod desk;
+#[path = "support/python.rs"]
+mod python;
+
+use desk::*;
+use offhook::telemetry::LogCapture;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+/// A conversation whose caller has a number.
+fn converses(executes: bool, answers: Value) -> Value {
+    json!({
+        "method": "Converse", "silence": 2.5, "answers": [answers],
+        "session": {
+            "session_id": Uuid::new_v4().to_string(), "auth_token": TOKEN, "caller_id": format!("+91{}", PRIVATE[2]),
+            "requested_capabilities": { "action_execution": executes },
+            "audio_profile": { "codec": "AUDIO_CODEC_PCM_8K_16" },
+        },
+    })
+}
+
+/// Every file below a folder, but for the configuration, in which the script of the agent has the numbers.
+fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if !path.ends_with("offhook.yaml") {
+                found.push((path.display().to_string(), std::fs::read(&path).unwrap()));
+            }
+        }
+    }
+    found
+}
+
+/// V20, V answer 16: a tool of high sensitivity, run by the engine and by a client, with errors that repeat the numbers, and in time
+/// and not.
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_of_people_are_in_no_file_no_metric_and_no_line_of_the_log() {
+    let capture = LogCapture::new();
+    capture.start_everywhere();
+    let folder = TempDir::new().unwrap();
+    let call = format!("{{ call: {{ tool: pan_validate, arguments: {{ pan_number: {} }} }} }}", PRIVATE[1]);
+    let agents = format!(
+        "records: {{ directory: {:?}, numbers: false }}\n\
+         providers: {{ asks: {{ scripted: {{ script: [{call}, {{ tone: {{ hertz: 440, for: 400ms }} }}, silence] }} }} }}\n\
+         tools: {{ pan_validate: {{ access: public_read }} }}\n\
+         contexts: {{ tax: {{ prompt: A, provider: asks, tools: [pan_validate] }} }}\n",
+        folder.path().join("records")
+    );
+    let vam = ", sessions: { context: tax, hosted: india_only }, action_timeout: 1s, \
+               action_servers: { market: { high_sensitivity: true } }";
+    let engine = engine(folder.path(), vam, &agents).await;
+    let (uri, calls) = action_server().await;
+    let mut registration = registers(&uri);
+    registration["request"]["tools"] = json!([{ "name": "pan_validate", "is_registry_tool": true }]);
+    let registered = ask(&engine, None, json!([registration])).await;
+    assert_eq!(registered[0]["answer"]["success"], true, "{registered:?}");
+    engine.tools_there("tax", PATIENCE).await;
+
+    let failed = json!([{ "status": "ACTION_STATUS_ERROR", "error_message": PRIVATE.join(" and ") }]);
+    let conversations =
+        json!([converses(false, json!([])), converses(true, failed), converses(true, json!(["garbage"]))]);
+    let told = ask(&engine, None, conversations).await;
+    for (told, word) in told.iter().zip(["SPEAKING", "ACTION", "LLM_BACKEND_ERROR"]) {
+        let met = told["events"].as_array().unwrap().iter().any(|event| event["event"] == word);
+        assert!(met && told["code"] == "OK", "{word}: {told}");
+    }
+    // They pass through.
+    assert_eq!(calls.lock().unwrap()[0]["arguments"]["pan_number"], PRIVATE[1]);
+    let metrics = engine.metrics().text();
+    engine.stop().await;
+
+    assert!(PRIVATE.iter().all(|number| !metrics.contains(number)), "{metrics}");
+    let files = files(folder.path());
+    let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+    assert!(names.iter().any(|name| name.ends_with("calls.sqlite3")), "{names:?}");
+    assert!(names.iter().any(|name| name.ends_with("action-servers.json")), "{names:?}");
+    for (name, bytes) in &files {
+        let text = String::from_utf8_lossy(bytes);
+        assert!(PRIVATE.iter().all(|number| !text.contains(number)), "{name} holds one of them");
+    }
+    assert!(capture.lines().len() > 20, "the log is captured");
+    capture.assert_clean(&PRIVATE);
+}
