@@ -72,12 +72,16 @@ enum Answer {
 
 /// What is to be done.
 pub(super) struct Action {
-    /// As its server calls it.
-    pub tool: Arc<str>,
     /// Whose call it is, if it is one of VAM.
     pub client: Option<Client>,
-    /// How it is done here; `None`: the client does it.
-    pub here: Option<BoxFuture<'static, ToolOutcome>>,
+    pub by: Runner,
+}
+
+pub(super) enum Runner {
+    /// The client itself, by this name of the tool: its server's.
+    Client(Client, Arc<str>),
+    /// The engine, so.
+    Engine(BoxFuture<'static, ToolOutcome>),
 }
 
 /// A call is known as a client's until this is dropped.
@@ -117,7 +121,7 @@ impl Actions {
     /// Has this done, by a client or here, and waits for what comes of it. What a client is to do has left when this is first
     /// polled.
     pub(super) async fn act(self: Arc<Self>, action: Action, call: Approved) -> ToolOutcome {
-        let Action { tool, client, here } = action;
+        let Action { client, by } = action;
         let limit = limit(&call);
         let (call_id, (answer, answered)) = (Uuid::new_v4().to_string(), oneshot::channel());
         {
@@ -126,8 +130,11 @@ impl Actions {
                 self.counters.too_many.inc();
                 return failed(ToolError::Transient, "Too many actions are under way.", &call);
             }
-            let by = client.as_ref().filter(|_| here.is_none()).map(|client| client.session_id.clone());
-            pending.insert(call_id.clone(), Pending { by, answer });
+            let session = match &by {
+                Runner::Client(client, _) => Some(client.session_id.clone()),
+                Runner::Engine(_) => None,
+            };
+            pending.insert(call_id.clone(), Pending { by: session, answer });
         }
         let told = client.as_ref().filter(|_| call.is_waited_for());
         let waits = Waiting { actions: &self, call_id: call_id.clone(), told: told.map(|client| &client.cues) };
@@ -135,22 +142,21 @@ impl Actions {
             // A client that reads nothing is cut off elsewhere.
             let _ = client.cues.try_send(Cue::Acting);
         }
-        let runs = match (here, &client) {
-            (None, Some(client)) => {
-                let envelope = Box::new(envelope(client, call_id, &tool, limit, &call));
+        let runs = match by {
+            Runner::Client(client, tool) => {
+                let envelope = Box::new(envelope(&client, call_id, &tool, limit, &call));
                 if client.cues.try_send(Cue::Action { envelope, since: call.since() }).is_err() {
                     return failed(ToolError::Transient, "The client does not take the action.", &call);
                 }
                 None
             }
-            (Some(here), _) => {
+            Runner::Engine(run) => {
                 let actions = Arc::clone(&self);
                 Some(AbortOnDropHandle::new(tokio::spawn(async move {
-                    let outcome = here.await;
+                    let outcome = run.await;
                     actions.settle(&call_id, None, Answer::Outcome(outcome));
                 })))
             }
-            (None, None) => return failed(ToolError::Permanent, "Nobody runs this action.", &call),
         };
         let answered = timeout(limit, answered).await;
         drop((waits, runs));

@@ -96,7 +96,7 @@ impl ActionServers {
         let rule = client.map_or(self.config.residency, |client| client.residency);
         let may_go = |to: &Registration| residency::allows(rule, to.claim(), to.local);
         if let Some(visitor) = self.visitors().get(id) {
-            let is_its = client.is_some_and(|client| visitor.sessions.contains(&client.session_id));
+            let is_its = client.is_some_and(|client| visitor.sessions.contains_key(&client.session_id));
             return Some(is_its && may_go(&visitor.registration));
         }
         self.lock().values().find(|registration| registration.id() == id).map(may_go)

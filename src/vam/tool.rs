@@ -1,7 +1,7 @@
 //! An action as a tool like every other: behind the one policy gate, within the same budgets, on the same audit lines.
 
 use super::{
-    actions::{Action, Actions, MARGIN},
+    actions::{Action, Actions, MARGIN, Runner},
     servers::ActionServers,
 };
 use crate::{
@@ -56,9 +56,11 @@ impl Tool for ActionTool {
         let client = self.actions.client(facts.id);
         match self.servers.allows(&self.server, client.as_ref()) {
             Some(true) => {
-                let by_client = client.as_ref().is_some_and(|client| client.executes);
-                let here = (!by_client).then(|| self.inner.run(call.clone(), facts));
-                let action = Action { tool: Arc::clone(&self.name), client, here };
+                let by = match &client {
+                    Some(client) if client.executes => Runner::Client(client.clone(), Arc::clone(&self.name)),
+                    _ => Runner::Engine(self.inner.run(call.clone(), facts)),
+                };
+                let action = Action { client, by };
                 return Box::pin(Arc::clone(&self.actions).act(action, call));
             }
             Some(false) => {}

@@ -9,7 +9,7 @@ use super::{
     wire::ActionServerManifest,
 };
 use crate::{config::Reach, tool::mcp::snake};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{
     runtime::Handle,
     time::{sleep, timeout},
@@ -23,8 +23,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A server that sessions have brought.
 pub(super) struct Visitor {
     pub registration: Registration,
-    /// Whose calls may use it.
-    pub sessions: BTreeSet<String>,
+    /// Whose calls may use it, and how often each brought it: two that ask for one id do, until one of them is refused.
+    pub sessions: BTreeMap<String, usize>,
 }
 
 /// A server is there for a session until this is dropped.
@@ -39,7 +39,9 @@ impl Drop for Visit {
         let is_last = {
             let mut visitors = self.servers.visitors();
             let Some(visitor) = visitors.get_mut(&self.id) else { return };
-            visitor.sessions.remove(&self.session_id);
+            let brought = visitor.sessions.entry(self.session_id.clone()).or_default();
+            *brought = brought.saturating_sub(1);
+            visitor.sessions.retain(|_, brought| *brought > 0);
             let is_last = visitor.sessions.is_empty();
             if is_last {
                 visitors.remove(&self.id);
@@ -72,7 +74,7 @@ impl ActionServers {
                 return Err("another address of this host is here".into());
             }
             may_go(agreed, visitor.registration.local)?;
-            visitor.sessions.insert(session_id.to_owned());
+            *visitor.sessions.entry(session_id.to_owned()).or_default() += 1;
             return Ok(visit());
         }
         if self.servers().iter().any(|server| server.id == id) {
@@ -88,7 +90,7 @@ impl ActionServers {
         let (registration, _) = self.examine(manifest).await?;
         let server = registration.server(self.config())?.ok_or("it has no tool that can be used")?;
         let exposed = registration.tools.iter().find_map(|tool| tool.exposed(&registration.server_id));
-        let sessions = BTreeSet::from([session_id.to_owned()]);
+        let sessions = BTreeMap::from([(session_id.to_owned(), 1)]);
         self.visitors().insert(id.clone(), Visitor { registration, sessions });
         let visit = visit();
         self.put(server).await;

@@ -48,13 +48,14 @@ def generated(folder):
 
 
 def converse(asked, action, session, stream, stubs):
-    """Holds a conversation: {"session": {…}, "tone": SECONDS, "silence": SECONDS, "interrupts": true, "chunks": [{…}], "end": true}.
+    """Holds a conversation: {"session": {…}, "tone": SECONDS, "silence": SECONDS, "interrupts": true, "chunks": [{…}], "at": SECONDS, "end": true}.
 
-    Sends its `chunks` first, as they are, then a tone, then silence, at the pace of speech; with `interrupts` marks what it
-    sends as voiced once the gateway has spoken for 300 ms. Ends by EndSession with `end`, else by closing its side. Tells what
+    Sends a tone, then silence, at the pace of speech, and its `chunks`, as they are, `at` this time, first of all by default;
+    with `interrupts` marks what it sends as voiced once the gateway has spoken for 300 ms. Ends by EndSession with `end`, else by closing its side. Tells what
     came, each run of audio as one entry with its length. Each action is answered by the next of `answers`, a list of
     results as in the .proto files; each list is sent as it is, with what it does not say taken from the request, and "garbage"
-    is what cannot be decoded. With `packets`, these are sent instead of tone and silence, one each 20 ms; with `keep`, the bytes
+    is what cannot be decoded. Answers are held back for `delay` seconds of chunks. Told as well is how long after the first
+    action the agent spoke. With `packets`, these are sent instead of tone and silence, one each 20 ms; with `keep`, the bytes
     of what came are told. Both are in base64.
     """
     sessions, streams = stubs
@@ -63,9 +64,9 @@ def converse(asked, action, session, stream, stubs):
     session_id = asked.get("stream_of", begun.session_id)
     rate = begun.negotiated_audio_profile.sample_rate or 8000
     codec = begun.negotiated_audio_profile.codec
-    state = {"spoken": 0.0, "voiced": None, "over": False}
+    state = {"spoken": 0.0, "voiced": None, "over": False, "acted": None}
     ended = threading.Event()
-    results, answers = queue.SimpleQueue(), iter(asked.get("answers", []))
+    results, held, answers = queue.SimpleQueue(), [], iter(asked.get("answers", []))
     loud = struct.pack(f"<{rate // 50}h", *(int(12000 * math.sin(n * 440 * 2 * math.pi / rate)) for n in range(rate // 50)))
 
     def message(number, audio, voiced=False):
@@ -74,19 +75,21 @@ def converse(asked, action, session, stream, stubs):
         return stream.ClientStreamMessage(audio_chunk=chunk)
 
     def sends():
-        for chunk in asked.get("chunks", []):
-            fields = {"session_id": session_id, "codec": codec, **chunk}
-            yield stream.ClientStreamMessage(audio_chunk=json_format.ParseDict(fields, stream.AudioChunk()))
         began, tones = time.monotonic(), int(asked.get("tone", 0) * 50)
         packets = [base64.b64decode(packet) for packet in asked.get("packets", [])]
         for number in range(len(packets) or tones + int(asked.get("silence", 0) * 50)):
             if state["over"]:
                 return
+            for chunk in asked.get("chunks", []) if number == int(asked.get("at", 0) * 50) else []:
+                fields = {"session_id": session_id, "codec": codec, **chunk}
+                yield stream.ClientStreamMessage(audio_chunk=json_format.ParseDict(fields, stream.AudioChunk()))
             interrupts = asked.get("interrupts") and state["spoken"] and time.monotonic() - state["spoken"] > 0.3
             if interrupts and not state["voiced"]:
                 state["voiced"] = time.monotonic()
             while not results.empty():
-                yield stream.ClientStreamMessage(action_result_payload=results.get())
+                held.append((number + int(asked.get("delay", 0) * 50), results.get()))
+            while held and held[0][0] <= number:
+                yield stream.ClientStreamMessage(action_result_payload=held.pop(0)[1])
             audio = loud if number < tones or interrupts else bytes(len(loud))
             audio = packets[number] if packets else audio
             yield message(number, audio, bool(interrupts))
@@ -111,6 +114,8 @@ def converse(asked, action, session, stream, stubs):
                 if last.get("event") != "audio":
                     last = {"event": "audio", "ms": 0, "final": False, "codec": session.AudioCodec.Name(chunk.codec)}
                     told["events"].append(last)
+                if state["acted"]:
+                    told.setdefault("spoke_after_action_ms", round((now - state["acted"]) * 1000))
                 last["ms"] += chunk.duration_ms
                 if asked.get("keep"):
                     last.setdefault("packets", []).append(base64.b64encode(chunk.audio_bytes).decode())
@@ -120,6 +125,7 @@ def converse(asked, action, session, stream, stubs):
                 told["events"].append({"event": error["code"].removeprefix("STREAM_ERROR_CODE_"), **error})
             elif kind == "action_request_payload":
                 request = action.ActionRequestEnvelope.FromString(came.action_request_payload)
+                state["acted"] = state["acted"] or now
                 told["events"].append({"event": "ACTION", **json_format.MessageToDict(request, preserving_proto_field_name=True)})
                 for result in next(answers, []):
                     if result == "garbage":

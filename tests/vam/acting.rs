@@ -1,8 +1,28 @@
 //! Actions that a VAM client runs itself.
 
 use super::*;
-use offhook::telemetry::LogCapture;
+use axum::{
+    Router,
+    http::{StatusCode, header::LOCATION},
+    routing::post,
+};
+use futures_util::stream;
+use offhook::{
+    telemetry::LogCapture,
+    vam::wire::{
+        ActionRequestEnvelope, ActionResultEnvelope, ActionStatus, AudioChunk, ClientStreamMessage,
+        GatewayStreamMessage, SessionCapabilities, SessionInitRequest, client_stream_message::Payload as client,
+        gateway_stream_message::Payload as gateway, vani_session_service_client::VaniSessionServiceClient,
+        vani_stream_service_client::VaniStreamServiceClient,
+    },
+};
+use prost::Message as _;
 use tempfile::TempDir;
+use tokio::{
+    sync::mpsc,
+    time::{sleep, timeout},
+};
+use tonic::{Streaming, transport::Endpoint};
 use uuid::Uuid;
 
 /// An engine whose agent asks for a price, says what came of it by a long tone or a short one, and then asks again.
@@ -14,6 +34,66 @@ async fn engine(folder: &TempDir, more: &str) -> Engine {
          contexts: {{ farm: {{ prompt: A, provider: asks, tools: [enam_mandi_price] }} }}\n"
     );
     super::engine(folder.path(), &format!(", sessions: {{ context: farm, hosted: india_only }}{more}"), &agents).await
+}
+
+/// A client of Rust that runs actions.
+struct Peer {
+    session_id: String,
+    says: mpsc::Sender<ClientStreamMessage>,
+    hears: Streaming<GatewayStreamMessage>,
+}
+
+impl Peer {
+    async fn begin(engine: &Engine) -> Self {
+        let endpoint = Endpoint::from_shared(format!("http://{}", engine.grpc_addr().unwrap())).unwrap();
+        let channel = endpoint.connect().await.unwrap();
+        let request = SessionInitRequest {
+            session_id: Uuid::new_v4().to_string(),
+            auth_token: TOKEN.into(),
+            requested_capabilities: Some(SessionCapabilities { action_execution: true, ..Default::default() }),
+            ..SessionInitRequest::default()
+        };
+        let begun = VaniSessionServiceClient::new(channel.clone()).init_session(request).await.unwrap().into_inner();
+        let (says, said) = mpsc::channel(16);
+        let chunk = AudioChunk {
+            session_id: begun.session_id.clone(),
+            audio_bytes: vec![0; 640].into(),
+            codec: begun.negotiated_audio_profile.unwrap().codec,
+            ..AudioChunk::default()
+        };
+        says.send(ClientStreamMessage { payload: Some(client::AudioChunk(chunk)) }).await.unwrap();
+        let said = stream::unfold(said, |mut said| async move { Some((said.recv().await?, said)) });
+        let hears = VaniStreamServiceClient::new(channel).agent_stream(said).await.unwrap().into_inner();
+        Self { session_id: begun.session_id, says, hears }
+    }
+
+    /// What it is asked to do next.
+    async fn action(&mut self) -> ActionRequestEnvelope {
+        let asked = timeout(PATIENCE, async {
+            loop {
+                let message = self.hears.message().await.unwrap().expect("the stream is open");
+                if let Some(gateway::ActionRequestPayload(bytes)) = message.payload {
+                    return ActionRequestEnvelope::decode(bytes).unwrap();
+                }
+            }
+        });
+        asked.await.expect("an action comes")
+    }
+
+    async fn answers(&self, result: ActionResultEnvelope) {
+        let payload = client::ActionResultPayload(result.encode_to_vec().into());
+        self.says.send(ClientStreamMessage { payload: Some(payload) }).await.unwrap();
+    }
+}
+
+/// Until it stands in the metrics.
+async fn until(engine: &Engine, line: &str) {
+    let stands = timeout(PATIENCE, async {
+        while !counted(engine, line) {
+            sleep(Duration::from_millis(10)).await;
+        }
+    });
+    stands.await.unwrap_or_else(|_| panic!("no {line} in {}", engine.metrics().text()));
 }
 
 /// A conversation in which the client answers the action like this.
@@ -51,7 +131,7 @@ fn counted(engine: &Engine, line: &str) -> bool {
     engine.metrics().text().lines().any(|found| found == line)
 }
 
-/// V2, V4, V6, V7, V8, V20, V22, V25, V answer 16: who negotiated it is sent the action over the stream, and the server is asked by nobody else; what it
+/// V2, V4, V6, V7, V9, V20, V22, V25, V answer 16: who negotiated it is sent the action over the stream, and the server is asked by nobody else; what it
 /// answers reaches the agent, and nothing of it a log or a metric.
 #[tokio::test]
 async fn a_client_that_executes_actions_is_asked_over_its_stream() {
@@ -115,6 +195,47 @@ async fn an_action_that_is_not_answered_times_out_and_the_conversation_goes_on()
     engine.stop().await;
 }
 
+/// V12: what comes when its time is over changes nothing any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_comes_too_late_is_dropped_and_counted() {
+    let folder = TempDir::new().unwrap();
+    let engine = engine(&folder, ", action_timeout: 1s").await;
+    registered(&engine).await;
+    let mut talk = converses(true, 4.0, json!([{ "status": "ACTION_STATUS_SUCCESS" }]));
+    talk["delay"] = json!(2);
+    let told = ask(&engine, None, json!([talk])).await.remove(0);
+    assert_eq!(story(&told).iter().filter(|event| **event == "LLM_BACKEND_ERROR").count(), 1, "{told}");
+    assert!(counted(&engine, "offhook_vam_actions_timed_out_total 1"));
+    assert!(counted(&engine, "offhook_vam_results_dropped_total 1"));
+    engine.stop().await;
+}
+
+/// V12: what another session answers settles nothing, whosever it says it is; who was asked is waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_of_another_session_settles_nothing() {
+    let folder = TempDir::new().unwrap();
+    let engine = engine(&folder, "").await;
+    registered(&engine).await;
+    let (mut asked, other) = (Peer::begin(&engine).await, Peer::begin(&engine).await);
+    let call_id = asked.action().await.call_id;
+    let answer = |session: &str| ActionResultEnvelope {
+        session_id: session.to_owned(),
+        call_id: call_id.clone(),
+        status: ActionStatus::Success.into(),
+        ..ActionResultEnvelope::default()
+    };
+    other.answers(answer(&other.session_id)).await;
+    other.answers(answer(&asked.session_id)).await;
+    until(&engine, "offhook_vam_results_dropped_total 2").await;
+    // The first counts, so the second is one too many.
+    asked.answers(answer(&asked.session_id)).await;
+    asked.answers(answer(&asked.session_id)).await;
+    until(&engine, "offhook_vam_results_dropped_total 3").await;
+    assert!(counted(&engine, "offhook_vam_actions_timed_out_total 0"), "{}", engine.metrics().text());
+    drop((asked, other));
+    engine.stop().await;
+}
+
 /// A result that is too large, and an answer that comes when the time is over.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_of_ten_megabytes_is_an_action_that_failed_and_the_conversation_goes_on() {
@@ -132,14 +253,29 @@ async fn a_result_of_ten_megabytes_is_an_action_that_failed_and_the_conversation
     engine.stop().await;
 }
 
-/// V13: what nobody waits for is marked so, and its silence is no error.
+/// V8: the answer is not spoken before the result is there. (A filler would be, after 1.3 s.)
+#[tokio::test(flavor = "multi_thread")]
+async fn the_agent_waits_for_the_result_and_then_speaks() {
+    let folder = TempDir::new().unwrap();
+    let engine = engine(&folder, "").await;
+    registered(&engine).await;
+    let result = json!({ "content": [{ "type": "text", "text": "{}" }] });
+    let mut talk = converses(true, 4.0, json!([{ "status": "ACTION_STATUS_SUCCESS", "result": result }]));
+    talk["delay"] = json!(1);
+    let told = ask(&engine, None, json!([talk])).await.remove(0);
+    assert!(told["spoke_after_action_ms"].as_u64().is_some_and(|spoke| spoke >= 950), "{told}");
+    engine.stop().await;
+}
+
+/// V13: what nobody waits for is marked so, and its silence is no error; the agent speaks before a filler would.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_action_that_is_only_sent_off_holds_nothing_up() {
     let folder = TempDir::new().unwrap();
-    let engine = engine(&folder, ", action_timeout: 1s }\ntools: { enam_mandi_price: { wait: false }").await;
+    let engine = engine(&folder, ", action_timeout: 2s }\ntools: { enam_mandi_price: { wait: false }").await;
     registered(&engine).await;
     let told = ask(&engine, None, json!([converses(true, 3.0, json!([]))])).await.remove(0);
     assert_eq!(event(&told, "ACTION")["fire_and_forget"], true, "{told}");
+    assert!(told["spoke_after_action_ms"].as_u64().is_some_and(|spoke| spoke < 1_000), "{told}");
     assert!(story(&told).contains(&"SPEAKING") && !story(&told).contains(&"LLM_BACKEND_ERROR"), "{told}");
     engine.stop().await;
 }
@@ -197,5 +333,28 @@ async fn a_session_brings_action_servers_for_its_own_calls() {
     assert!(degraded.contains(":10.0.0.1") && !degraded.contains("secret"), "{degraded}");
     assert_eq!(calls.lock().unwrap().len(), 1, "the session that brought it; not the next one: {told:?}");
     assert_eq!(calls.lock().unwrap()[0]["name"], "lookup");
+    engine.stop().await;
+}
+
+/// V answer 5: what a session brings is asked at the address that was looked at, and nowhere else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_a_session_sends_the_engine_nowhere_else() {
+    let folder = TempDir::new().unwrap();
+    let engine = engine(&folder, "").await;
+    let inside = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    inside.set_nonblocking(true).unwrap();
+    let elsewhere = format!("http://{}/mcp", inside.local_addr().unwrap());
+    for status in [StatusCode::MOVED_PERMANENTLY, StatusCode::FOUND, StatusCode::TEMPORARY_REDIRECT] {
+        let answer = (status, [(LOCATION, elsewhere.clone())]);
+        let router = Router::new().route("/mcp", post(|| async { answer }));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        let mut talk = converses(false, 0.5, json!([]));
+        talk["session"]["metadata"] = json!({ "action_servers": format!("[\"http://{address}/mcp\"]") });
+        let told = ask(&engine, None, json!([talk])).await.remove(0);
+        assert_eq!(told["init"]["degraded_capabilities"], json!(["action_server_unavailable:127.0.0.1"]), "{told}");
+        assert_eq!(inside.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "nobody asks there");
+    }
     engine.stop().await;
 }

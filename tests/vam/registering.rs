@@ -2,7 +2,7 @@
 
 use super::*;
 use bytes::Bytes;
-use futures_util::SinkExt as _;
+use futures_util::{SinkExt as _, StreamExt as _};
 use offhook::{
     asterisk::audiosocket::{Codec, Frame},
     telemetry::LogCapture,
@@ -10,9 +10,9 @@ use offhook::{
 use tempfile::TempDir;
 use tokio::{
     net::TcpStream,
-    time::{sleep, timeout},
+    time::{interval, sleep, timeout},
 };
-use tokio_util::codec::Framed;
+use tokio_util::{codec::Framed, task::AbortOnDropHandle};
 use uuid::Uuid;
 
 /// An agent that asks for the price of what looks like people's numbers.
@@ -23,6 +23,74 @@ async fn engine(folder: &Path, more: &str) -> Engine {
          contexts: {{ farm: {{ prompt: A, provider: asks, tools: [enam_mandi_price], audiosocket_id: \"0ff40001\" }} }}\n"
     );
     super::engine(folder, more, &agents).await
+}
+
+/// A caller who says nothing; hangs up when dropped.
+fn telephone(engine: &Engine) -> AbortOnDropHandle<()> {
+    let address = engine.audiosocket_addr();
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        let mut id = *Uuid::new_v4().as_bytes();
+        id[..4].copy_from_slice(&[0x0f, 0xf4, 0x00, 0x01]);
+        let (mut says, mut hears) = Framed::new(TcpStream::connect(address).await.unwrap(), Codec).split();
+        says.send(Frame::Id(Uuid::from_bytes(id))).await.unwrap();
+        let mut clock = interval(Duration::from_millis(20));
+        loop {
+            tokio::select! {
+                _ = clock.tick() => {
+                    let silence = Frame::Audio { rate: 8_000, samples: Bytes::from(vec![0; 320]) };
+                    if says.send(silence).await.is_err() {
+                        return;
+                    }
+                }
+                heard = hears.next() => if heard.is_none() { return },
+            }
+        }
+    }))
+}
+
+/// V5, V answer 6: a command of the configuration runs the tools of telephone calls; one that dies in the middle of a call is an
+/// action that failed, and runs the next ones when it has been started again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_dies_in_the_middle_of_a_call_runs_the_next_action() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/mcp/faulty.py");
+    let commands = format!(", action_servers: {{ odd: {{ command: [python3, {script:?}, plain] }} }}");
+    let call = |tool: &str, arguments: &str| format!("{{ call: {{ tool: {tool}, arguments: {arguments} }} }}");
+    let echo = call("mcp_vam_odd_echo", "{ text: hello }");
+    // It is started again after a second; the agent goes on asking.
+    let asks = vec![format!("{{ tone: {{ hertz: 440, for: 500ms }} }}, {echo}"); 20].join(", ");
+    let agents = format!(
+        "providers: {{ asks: {{ scripted: {{ script: [{echo}, {}, {asks}, silence] }} }} }}\n\
+         contexts: {{ farm: {{ prompt: A, provider: asks, tools: [mcp_vam_odd_echo, mcp_vam_odd_die], audiosocket_id: \"0ff40001\" }} }}\n\
+         tools: {{ mcp_vam_odd_echo: {{ access: public_read }}, mcp_vam_odd_die: {{ access: public_read }} }}\n",
+        call("mcp_vam_odd_die", "{}"),
+    );
+    let folder = TempDir::new().unwrap();
+    let engine = super::engine(folder.path(), &commands, &agents).await;
+    let manifest =
+        json!({ "server_id": "odd", "endpoint_uri": "stdio:odd", "tools": [{ "name": "echo" }, { "name": "die" }] });
+    let answers =
+        ask(&engine, None, json!([{ "method": "RegisterActionServer", "token": TOKEN, "request": manifest }])).await;
+    assert_eq!(answers[0]["answer"]["registered_tools"], json!(["echo", "die"]), "{answers:?}");
+    engine.tools_there("farm", PATIENCE).await;
+
+    let caller = telephone(&engine);
+    let count = |outcome: &str, tool: &str| {
+        let metrics = engine.metrics().text();
+        let name = format!("offhook_tool_calls_total{{outcome=\"{outcome}\",tool=\"mcp_vam_odd_{tool}\"}} ");
+        let value =
+            metrics.lines().find_map(|line| line.strip_prefix(&name)).map(|count| count.parse::<f64>().unwrap());
+        value.unwrap_or_default()
+    };
+    let twice = timeout(PATIENCE, async {
+        while count("done", "echo") < 2.0 {
+            sleep(Duration::from_millis(20)).await;
+        }
+    });
+    twice.await.unwrap_or_else(|_| panic!("{}", engine.metrics().text()));
+    assert_eq!((count("transient", "die"), count("done", "die")), (1.0, 0.0), "{}", engine.metrics().text());
+    assert!(engine.metrics().text().contains("offhook_calls_active 1"), "the same call");
+    drop(caller);
+    engine.stop().await;
 }
 
 /// V5, V14, V20: an action server registers over the wire, and a telephone call runs its tool, with the arguments as
@@ -38,15 +106,10 @@ async fn a_telephone_call_runs_a_tool_that_was_registered_by_grpc() {
     assert_eq!(answers[0]["answer"]["rejected_tools"], json!(["missing"]));
     engine.tools_there("farm", PATIENCE).await;
 
-    let mut id = *Uuid::new_v4().as_bytes();
-    id[..4].copy_from_slice(&[0x0f, 0xf4, 0x00, 0x01]);
-    let mut caller = Framed::new(TcpStream::connect(engine.audiosocket_addr()).await.unwrap(), Codec);
-    caller.send(Frame::Id(Uuid::from_bytes(id))).await.unwrap();
+    let caller = telephone(&engine);
     let asked = timeout(PATIENCE, async {
         while calls.lock().unwrap().is_empty() {
-            let samples = Bytes::from(vec![0; 320]);
-            caller.send(Frame::Audio { rate: 8_000, samples }).await.unwrap();
-            sleep(Duration::from_millis(20)).await;
+            sleep(Duration::from_millis(10)).await;
         }
         calls.lock().unwrap()[0].clone()
     });

@@ -171,6 +171,24 @@ async fn what_is_wrong_is_told_and_the_conversation_goes_on() {
     engine.stop().await;
 }
 
+/// What comes in another codec in the middle of a conversation is named and passed over; what is said after it is heard.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chunk_in_another_codec_in_the_middle_is_told_and_passed_over() {
+    let folder = TempDir::new().unwrap();
+    let engine = engine(&folder, "").await;
+    let others = ["AUDIO_CODEC_OPUS_16K", "AUDIO_CODEC_PCM_16K_16", "AUDIO_CODEC_AMR_NB_8K"];
+    let chunks: Vec<Value> = others.iter().map(|codec| json!({ "codec": codec, "audio_bytes": "AAAA" })).collect();
+    let talk = json!({
+        "method": "Converse", "session": session("answers", "AUDIO_CODEC_PCM_8K_16"), "tone": 1, "silence": 3,
+        "chunks": chunks, "at": 0.5,
+    });
+    let told = ask(&engine, json!([talk])).await.remove(0);
+    assert_eq!(told["code"], "OK", "{told}");
+    assert_eq!(story(&told).matches("AUDIO_CORRUPT").count(), others.len(), "{told}");
+    assert!(story(&told).ends_with("THINKING SPEAKING audio END_OF_TURN LISTENING END_OF_TURN"), "{told}");
+    engine.stop().await;
+}
+
 /// It is cut off after some seconds, and its session is over; nobody else's is.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_reads_nothing_is_cut_off() {

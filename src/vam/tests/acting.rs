@@ -11,7 +11,7 @@ use crate::{
     },
     vam::{
         Actioning, Actions, Agreed, Cue,
-        actions::{Action, Known},
+        actions::{Action, Known, Runner},
         wire::{ActionRequestEnvelope, ActionResultEnvelope, ActionStatus, McpContent, McpToolResult, from_struct},
     },
 };
@@ -250,7 +250,7 @@ async fn what_runs_here_is_waited_for_like_what_a_client_runs() {
         Admission::Run { call, .. } => *call,
         other => panic!("it is not admitted: {other:?}"),
     };
-    let here = |run| Action { tool: "Price".into(), client: None, here: Some(run) };
+    let here = |run| Action { client: None, by: Runner::Engine(run) };
     let first = approved(&mut call, 1);
     let answers: BoxFuture<'static, ToolOutcome> = Box::pin(async { ToolOutcome::Done(Done::default()) });
     assert_eq!(done(Arc::clone(&call.actions).act(here(answers), first).await), Done::default());
