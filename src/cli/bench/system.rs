@@ -81,7 +81,9 @@ impl Kind {
     pub const fn cpu_max(self) -> Option<f64> {
         match self {
             Self::Floor => None,
-            Self::Deepgram | Self::ElevenLabs | Self::Scripted => Some(3.0),
+            // Bytes pass through unchanged.
+            Self::Scripted => Some(2.5),
+            Self::Deepgram | Self::ElevenLabs => Some(3.0),
             Self::OpenAi | Self::Gemini | Self::Pipeline => Some(5.0),
         }
     }
