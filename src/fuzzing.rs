@@ -20,7 +20,7 @@ const fn target(name: &'static str, run: fn(&[u8])) -> Target {
     Target { name, run }
 }
 
-/// Every parser that reads what came over the network.
+/// Every parser of ours that reads what came over the network. The messages of VAM are `prost`'s to read.
 pub const TARGETS: &[Target] = &[
     target("ari_answers", asterisk::ari::fuzz),
     target("ari_events", asterisk::events::fuzz),

@@ -302,7 +302,6 @@ fn insert(step: &Transaction<'_>, record: &Record) -> Result<(), ArchiveError> {
     Ok(())
 }
 
-/// Each takes some 8 ms of 100,000 records, most of it for the words.
 fn remove(step: &Transaction<'_>, rows: &[i64]) -> Result<(), ArchiveError> {
     // While the record is there, which has the words.
     let words = "INSERT INTO words (words, rowid, said) SELECT 'delete', row, said FROM spoken WHERE row = ?";

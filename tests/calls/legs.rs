@@ -252,6 +252,10 @@ tone each way, 6 kHz there and back, a key, an interruption, and the end of Aste
 ";
 
 const COLUMNS: &str = "\
+What is seen in the run: the formats, *wideband*, *keys*, whether the agent is silent after *flush*, that nothing waits and nothing is
+lost without a fault, and what the end of a path costs. The ways of *flush*, *marks* and *paced by* and the faults of *lost when* are how
+the paths are built; `asterisk::rtp`, `asterisk::audiosocket` and `asterisk::websocket` have the tests of them.
+
 - *to and from Asterisk*: the format of Asterisk's media channel, and what is sent where that is another one. *in offhook*: what the
   call's audio is made of, before it is converted for the provider.
 - *wideband*: 6 kHz of the caller come back to the caller.
