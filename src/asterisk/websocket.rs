@@ -221,7 +221,8 @@ impl Wire {
         out.until_status -= 1;
         if out.until_status == 0 {
             out.until_status = STATUS_EVERY;
-            out.write(Message::text(GET_STATUS))?;
+            // The frame is on its way all the same; the question is asked again, or the socket has broken.
+            let _ = out.write(Message::text(GET_STATUS));
         }
         out.flush().map(drop)
     }

@@ -7,11 +7,14 @@ use crate::{
         phone::Phone,
     },
 };
+use std::process::Stdio;
+use tokio::process::Command;
 
-/// Each once. The phone speaks G.711: the leg of Opus falls back.
+/// Each of a media channel once. The phone speaks G.711: the leg of Opus falls back.
 fn all_legs() -> impl Iterator<Item = &'static str> {
     let mut names: Vec<&str> = legs::LEGS.map(|(leg, _)| leg).into();
     names.dedup();
+    names.retain(|leg| *leg != legs::WALK_IN);
     names.into_iter()
 }
 
@@ -58,6 +61,45 @@ async fn the_agent_stops_when_the_caller_speaks_and_hears_every_word() {
         assert_eq!(ended[0]["counts"]["barge_ins"], 1, "{leg}");
         asterisk.wait_empty(SOON).await;
     }
+}
+
+/// Another program takes all it can get of the engine's only core.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_takes_a_whole_core_beside_the_engine_makes_no_hole_in_what_is_heard() {
+    for leg in ["audiosocket/slin", "rtp/ulaw", "websocket/slin16"] {
+        let script = "- tone: { hertz: 440, for: 6s }\n- echo: 20s";
+        let (asterisk, offhook) = pbx(script, &format!("    audio: {leg}\n    turns: {{ owner: provider }}\n")).await;
+        let core = first_core();
+        let pid = offhook.pid().to_string();
+        let pinned = Command::new("taskset").args(["-a", "-p", "-c", &core, &pid]).stdout(Stdio::null()).status().await;
+        assert!(pinned.expect("taskset, of util-linux").success());
+        // The kernel ends it after so many seconds of a core, should nobody else.
+        let mut hog = Command::new("taskset");
+        hog.args(["-c", &core, "sh", "-c", "ulimit -t 60; while :; do :; done"]).kill_on_drop(true);
+        let mut hog = hog.spawn().expect("a shell");
+        let says = silence(ms(8_000)) + tone(CALLER_HZ, ms(1_000)) + silence(ms(20_000));
+        let mut phone = Phone::call(asterisk.sip_port(), "7000", says).await;
+        phone.wait_to_hear(CALLER_HZ, ms(900), SOON).await;
+        assert!(hog.try_wait().expect("a child").is_none(), "it took the core all the time");
+        phone.hang_up().await;
+        for hertz in [AGENT_HZ, CALLER_HZ] {
+            let heard = phone.heard();
+            let spans = heard.spans_of(hertz);
+            let holes = spans.windows(2).map(|two| two[1].begin - two[0].end);
+            let longest = holes.max().unwrap_or_default();
+            assert!(longest <= ms(60), "{leg}: a hole of {longest:?} at {hertz} Hz: {spans:?}");
+        }
+        assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0, "{leg}: the path was taken for broken");
+        assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up", "{leg}");
+        asterisk.wait_empty(SOON).await;
+    }
+}
+
+/// That this process may use.
+fn first_core() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").expect("the kernel's page");
+    let cores = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("its cores").trim();
+    cores.chars().take_while(char::is_ascii_digit).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

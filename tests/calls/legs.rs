@@ -6,7 +6,7 @@ use crate::{
     support::{
         asterisk::{Asterisk, Options},
         audio::{Sound, silence, tone},
-        offhook::Offhook,
+        offhook::{Offhook, Place},
         phone::{Phone, Wide},
     },
 };
@@ -16,9 +16,12 @@ use tokio::{
     time::{Instant, sleep},
 };
 
+/// Without ARI: the dialplan itself connects the caller.
+pub const WALK_IN: &str = "AudioSocket()";
+
 /// Every value of `media.default`, and a caller to try it with. All phones speak wideband, so that it is the leg where it gets
 /// lost.
-pub const LEGS: [(&str, Wide); 15] = [
+pub const LEGS: [(&str, Wide); 16] = [
     ("audiosocket/slin", Wide::G722),
     ("audiosocket/slin16", Wide::G722),
     ("audiosocket/slin24", Wide::G722),
@@ -34,6 +37,7 @@ pub const LEGS: [(&str, Wide); 15] = [
     ("websocket/alaw", Wide::G722),
     ("websocket/opus", Wide::Opus),
     ("websocket/opus", Wide::G722),
+    (WALK_IN, Wide::G722),
 ];
 
 /// In sounds of such a phone a second takes two, and everything is half as high.
@@ -102,12 +106,17 @@ async fn what_is_seen_of_each_leg_is_what_the_page_tells() {
 
 /// Places one call over this leg, and tries everything in it.
 async fn one_call(leg: &str, codec: Wide) -> (Seen, String) {
-    let asterisk = Asterisk::start(Options::default()).await;
+    let place = Place::free();
+    let audiosocket = Some(format!("127.0.0.1:{}", place.audiosocket));
+    let asterisk = Asterisk::start(Options { audiosocket, ..Options::default() }).await;
     // The agent echoes: whoever hears a caller over it would have it pause.
-    let context = format!("    audio: {leg}\n    turns: {{ owner: provider }}\n");
-    let offhook = Offhook::attached(&asterisk, &agent(SCRIPT, &context)).await;
+    let (extension, audio) = if leg == WALK_IN { ("7080", "audiosocket/slin") } else { ("7000", leg) };
+    let context = format!("    audio: {audio}\n    turns: {{ owner: provider }}\n");
+    let yaml = format!("{}{}", place.yaml(Some(&asterisk)), agent(SCRIPT, &context));
+    let offhook = Offhook::start(place, &yaml).await;
+    offhook.wait_ready(true).await;
     let says = silence(2 * SECOND) + tone(CALLER_HZ, SECOND) + tone(HIGH_HZ, SECOND) + tone(LAST_HZ, SECOND / 2);
-    let mut phone = Phone::call_wide(asterisk.sip_port(), "7000", says, codec).await;
+    let mut phone = Phone::call_wide(asterisk.sip_port(), extension, says, codec).await;
     let mut seen = Seen::default();
     hears(leg, &phone, AGENT_HZ, SECOND).await;
     seen.carried = native_formats(&asterisk).await;
@@ -130,7 +139,8 @@ async fn one_call(leg: &str, codec: Wide) -> (Seen, String) {
     let behind = offhook.metric("offhook_media_discarded_total{cause=\"behind\"}").await;
     seen.nothing_waits = behind < PER_SECOND;
     seen.discarded = offhook.metric("offhook_media_discarded_total").await - behind;
-    seen.repaired = repairs(leg, &asterisk, &offhook, &phone).await;
+    // It has no channel of its own that could end.
+    seen.repaired = leg != WALK_IN && repairs(leg, &asterisk, &offhook, &phone).await;
 
     phone.hang_up().await;
     let ended = offhook.wait_ended(1, SOON).await;
@@ -152,12 +162,13 @@ async fn hears(leg: &str, phone: &Phone, hz: f64, length: Duration) {
     }
 }
 
-/// `NativeFormats: (slin16)` of the media channel.
+/// `NativeFormats: (slin16)` of the media channel; where there is none, what the caller's is read as.
 async fn native_formats(asterisk: &Asterisk) -> String {
     let channels = asterisk.channels().await;
-    let media = channels.iter().find(|name| !name.starts_with("PJSIP/")).expect("a media channel");
-    let shown = asterisk.cli(&format!("core show channel {media}")).await;
-    let line = shown.lines().find_map(|line| line.trim().strip_prefix("NativeFormats:"));
+    let media = channels.iter().find(|name| !name.starts_with("PJSIP/"));
+    let (channel, formats) = media.map_or((&channels[0], "ReadFormat:"), |media| (media, "NativeFormats:"));
+    let shown = asterisk.cli(&format!("core show channel {channel}")).await;
+    let line = shown.lines().find_map(|line| line.trim().strip_prefix(formats));
     line.expect("its formats").trim().trim_matches(['(', ')']).to_owned()
 }
 
@@ -178,9 +189,13 @@ async fn interrupts(leg: &str, phone: &mut Phone) -> bool {
     phone.heard().spans_of(AGENT_HZ).last().expect("it spoke").end <= said + SECOND
 }
 
+fn transport(leg: &str) -> &str {
+    if leg == WALK_IN { "audiosocket" } else { leg.split('/').next().expect("a transport") }
+}
+
 /// Whether as many frames leave as a clock of 20 ms wants.
 async fn paced(leg: &str, offhook: &Offhook) -> bool {
-    let transport = leg.split('/').next().expect("a transport");
+    let transport = transport(leg);
     let sent = format!("offhook_media_frames_sent_total{{transport=\"{transport}\"}}");
     let (before, began) = (offhook.metric(&sent).await, Instant::now());
     sleep(ms(2_000)).await;
@@ -253,15 +268,17 @@ tone each way, 6 kHz there and back, a key, an interruption, and the end of Aste
 
 const COLUMNS: &str = "\
 What is seen in the run: the formats, *wideband*, *keys*, whether the agent is silent after *flush*, that nothing waits and nothing is
-lost without a fault, and what the end of a path costs. The ways of *flush*, *marks* and *paced by* and the faults of *lost when* are how
+lost without a fault, and what the end of a path costs (`calls::walk_ins` sees it where the dialplan connects). The ways of *flush*, *marks* and *paced by* and the faults of *lost when* are how
 the paths are built; `asterisk::rtp`, `asterisk::audiosocket` and `asterisk::websocket` have the tests of them.
 
 - *to and from Asterisk*: the format of Asterisk's media channel, and what is sent where that is another one. *in offhook*: what the
   call's audio is made of, before it is converted for the provider.
 - *wideband*: 6 kHz of the caller come back to the caller.
-- *keys*: how often the agent was told of one key that was pressed. They come as events of ARI on every path.
+- *keys*: how often the agent was told of one key that was pressed. They come as events of ARI, and with the audio
+  where the dialplan connects by `AudioSocket()`.
 - *flush*: how what waits is thrown away when the caller interrupts, and whether nothing more of the agent is heard then.
-- *marks*: how offhook knows what of an answer was heard. Asterisk's own marks (`MARK_MEDIA`) are not used.
+- *marks*: how offhook knows what of an answer was heard. Asterisk's own marks (`MARK_MEDIA`) are not used. What a fault swallows counts
+  as said, since it is not said again; `offhook_media_discarded_total` counts it.
 - *paced by*: whose clock the agent's audio leaves by.
 - *lost when*: what is not heard in a fault other than the end of the path. *path ends*: what the end of the media channel costs.
   *XOFF* is Asterisk's word that its own queue is full.
@@ -276,7 +293,7 @@ fn page(version: &str, rows: impl Iterator<Item = (Seen, (&'static str, Wide))>)
     for (seen, (leg, codec)) in rows {
         assert_eq!(seen.discarded, 0.0, "{leg}: frames were thrown away");
         let opus = seen.carried == "opus";
-        let Words { flush, marks, paced_by, lost } = words(leg.split('/').next().unwrap_or_default(), opus);
+        let Words { flush, marks, paced_by, lost } = words(transport(leg), opus);
         let caller = if codec == Wide::Opus { "Opus" } else { "G.722" };
         // Asterisk understands nothing else of us at 16 kHz.
         let both = if leg == "rtp/slin16" {
@@ -285,7 +302,11 @@ fn page(version: &str, rows: impl Iterator<Item = (Seen, (&'static str, Wide))>)
             format!("`{}`", seen.carried)
         };
         let wideband = if seen.wideband { "yes" } else { "no" };
-        let repaired = if seen.repaired { "another one within 2 s" } else { "**the call**" };
+        let repaired = match leg {
+            WALK_IN => "the dialplan goes on",
+            _ if seen.repaired => "another one within 2 s",
+            _ => "**the call**",
+        };
         let marks = if seen.nothing_waits { marks } else { "**frames wait in Asterisk**" };
         let paced = format!("{paced_by}{}", if seen.even { "" } else { " (**uneven**)" });
         writeln!(

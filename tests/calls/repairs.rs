@@ -7,6 +7,7 @@ use crate::{
         audio::{Sound, silence},
         offhook::{Offhook, Place},
         phone::Phone,
+        proxy::{Carries, Flow, Proxy},
     },
 };
 use serde_json::Value;
@@ -164,6 +165,30 @@ async fn a_peer_that_reads_nothing_any_more_is_dead_though_the_caller_is_heard_a
     hang_up(phone, &offhook, &asterisk).await;
 }
 
+/// T22: closed, stalled and dead, each under a call of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_media_websocket_that_closes_stalls_or_is_not_read_is_replaced() {
+    let asterisk = Asterisk::start(Options::default()).await;
+    let proxy = Proxy::to(asterisk.http_port()).await;
+    for (flow, fault) in [(Flow::Cut, ""), (Flow::Dead, "deaf"), (Flow::Unread, "dead")] {
+        let place = Place::free();
+        let yaml = place.yaml_of(Some((&proxy.url(), asterisk.ari_password())));
+        let agents = agent(AGENT_FOR_A_MINUTE, "    audio: websocket/slin16\n");
+        let offhook = Offhook::start(place, &format!("{yaml}{agents}")).await;
+        offhook.wait_ready(true).await;
+        let phone = dial(&asterisk).await;
+        proxy.order(Carries::Media, flow);
+        goes_on(&offhook, &phone, "websocket", 1.0).await;
+        assert_eq!(offhook.metric("offhook_media_faults_total").await, 1.0, "{flow:?}");
+        if !fault.is_empty() {
+            let counted = offhook.metric(&format!("offhook_media_faults_total{{fault=\"{fault}\"}}")).await;
+            assert_eq!(counted, 1.0, "{flow:?}\n{}", offhook.log());
+        }
+        assert_eq!(offhook.metric("offhook_ari_reconnects_total").await, 0.0, "only the audio was touched");
+        hang_up(phone, &offhook, &asterisk).await;
+    }
+}
+
 /// The UDP sockets of a process.
 fn udp_sockets(pid: u32) -> Vec<Socket> {
     let table = std::fs::read_to_string(format!("/proc/{pid}/net/udp")).expect("the kernel's table");
@@ -247,7 +272,9 @@ async fn mute(asterisk: &Asterisk) {
 /// T22: one-way silence.
 #[tokio::test(flavor = "multi_thread")]
 async fn audio_that_stops_while_the_caller_is_heard_by_asterisk_is_replaced_over_each_transport() {
-    for (transport, leg) in [("rtp", "rtp/ulaw"), ("audiosocket", "audiosocket/slin")] {
+    for (transport, leg) in
+        [("rtp", "rtp/ulaw"), ("audiosocket", "audiosocket/slin"), ("websocket", "websocket/slin16")]
+    {
         let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, &format!("    audio: {leg}\n")).await;
         let phone = dial(&asterisk).await;
         let began = Instant::now();

@@ -8,7 +8,7 @@ use crate::{
         audio::silence,
         offhook::{Offhook, Place},
         phone::Phone,
-        proxy::Proxy,
+        proxy::{Carries, Flow, Proxy},
     },
 };
 use std::time::Duration;
@@ -116,6 +116,67 @@ async fn events_that_come_late_and_all_at_once_are_taken_in_their_order() {
     comes.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
     comes.hang_up().await;
     nothing_is_left(&asterisk, &offhook).await;
+}
+
+/// T14: answers to requests, not events.
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_come_late_delay_a_call_and_lose_nothing() {
+    let (asterisk, proxy, offhook) = behind_a_proxy().await;
+    for extension in ["7000", "7001"] {
+        // What has been asked for is answered by then; connections are kept for the next request.
+        dial(&asterisk, extension).await.hang_up().await;
+        nothing_is_left(&asterisk, &offhook).await;
+        let held = proxy.held();
+        proxy.order(Carries::Requests, Flow::Holds);
+        let mut phone = Phone::call(asterisk.sip_port(), extension, silence(ms(30_000))).await;
+        let until = Instant::now() + SOON;
+        while proxy.held() == held {
+            assert!(Instant::now() < until, "no request was made on a connection that was kept");
+            sleep(ms(10)).await;
+        }
+        // Not as late as a request waits.
+        sleep(ms(2_000)).await;
+        proxy.order(Carries::Requests, Flow::Passes);
+        phone.wait_to_hear(AGENT_HZ, ms(500), SOON).await;
+        phone.hang_up().await;
+        nothing_is_left(&asterisk, &offhook).await;
+    }
+    assert_eq!(offhook.metric("offhook_ari_requests_failed_total").await, 0.0, "{}", offhook.log());
+}
+
+/// T14: whether it was done is not known, and found out.
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_are_lost_leave_no_caller_without_an_answer_and_nothing_behind() {
+    let (asterisk, proxy, offhook) = behind_a_proxy().await;
+    for extension in ["7000", "7001"] {
+        dial(&asterisk, extension).await.hang_up().await;
+        nothing_is_left(&asterisk, &offhook).await;
+        proxy.order(Carries::Requests, Flow::Unanswered);
+        let mut phone = Phone::call(asterisk.sip_port(), extension, silence(ms(30_000))).await;
+        let until = Instant::now() + SOON;
+        while phone.heard().time_of(AGENT_HZ).max(phone.heard().time_of(DESK_HZ)) < ms(500) {
+            assert!(Instant::now() < until, "neither the agent nor a human is heard\n{}", offhook.log());
+            sleep(ms(20)).await;
+        }
+        phone.hang_up().await;
+        nothing_is_left(&asterisk, &offhook).await;
+    }
+    assert!(offhook.metric("offhook_ari_requests_failed_total").await > 0.0, "some answer was waited for");
+}
+
+/// T15: by Asterisk, as it does after 15 s.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_were_closed_while_nobody_used_them_cost_no_call() {
+    let (asterisk, proxy, offhook) = behind_a_proxy().await;
+    for extension in ["7000", "7001", "7000"] {
+        dial(&asterisk, extension).await.hang_up().await;
+        nothing_is_left(&asterisk, &offhook).await;
+        proxy.order(Carries::Requests, Flow::Cut);
+    }
+    dial(&asterisk, "7001").await.hang_up().await;
+    nothing_is_left(&asterisk, &offhook).await;
+    assert_eq!(offhook.metric("offhook_ari_requests_failed_total").await, 0.0, "{}", offhook.log());
+    assert_eq!(offhook.metric("offhook_ari_reconnects_total").await, 0.0, "events came all the time");
 }
 
 /// T11: politely.

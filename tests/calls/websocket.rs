@@ -136,6 +136,7 @@ async fn of_an_engine_that_died_in_mid_call_asterisk_keeps_no_media_channel() {
     phone.hang_up().await;
 }
 
+/// T24: what is left of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stall_of_the_engine_is_caught_up_with_in_the_next_silence() {
     let script = "- tone: { hertz: 440, for: 2s }\n- pause: 3s\n- tone: { hertz: 440, for: 60s }";
@@ -151,6 +152,48 @@ async fn a_stall_of_the_engine_is_caught_up_with_in_the_next_silence() {
     assert!(left_out >= 2.0, "{left_out} silent frames were left out");
     phone.hang_up().await;
     assert_clean(&asterisk, &offhook).await;
+}
+
+/// T24: it is thrown away; three stalls make it wait for most of a second.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_interrupts_does_not_hear_what_waits_in_asterisk() {
+    let script = "- tone: { hertz: 440, for: 60s }\n- listen: {}\n- tone: { hertz: 900, for: 60s }";
+    let (asterisk, offhook) = pbx(script, AUDIO).await;
+    let mut phone = dial(&asterisk).await;
+    for stalls in 1..=3 {
+        phone.wait_to_hear(AGENT_HZ, ms(500) * stalls, SOON).await;
+        offhook.signal("STOP").await;
+        tokio::time::sleep(ms(300)).await;
+        offhook.signal("CONT").await;
+    }
+    phone.wait_to_hear(AGENT_HZ, ms(2_500), SOON).await;
+    let said = phone.heard().length();
+    phone.say(tone(CALLER_HZ, ms(600))).await;
+    phone.wait_to_hear(900.0, ms(500), SOON).await;
+    let stopped = phone.heard().spans_of(AGENT_HZ).last().expect("the agent spoke").end;
+    assert!(stopped <= said + ms(600), "the agent was heard until {stopped:?}; the caller spoke at {said:?}");
+    phone.hang_up().await;
+    assert_clean(&asterisk, &offhook).await;
+}
+
+/// T26: nor by the log of the call's end.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_opens_a_call_s_audio_is_told_to_nobody() {
+    let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, AUDIO).await;
+    let mut phone = dial(&asterisk).await;
+    phone.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
+    let channels = asterisk.channels().await;
+    let media = channels.iter().find(|name| name.starts_with("WebSocket/")).expect("a media channel");
+    let shown = asterisk.cli(&format!("core show channel {media}")).await;
+    let id = shown.lines().find_map(|line| line.trim().strip_prefix("MEDIA_WEBSOCKET_CONNECTION_ID="));
+    let id = id.expect("a variable of the channel").trim();
+    assert!(id.len() >= 8, "{id}");
+    for told in [offhook.log(), offhook.json("calls").await.to_string(), offhook.page("metrics").await.1] {
+        assert!(!told.contains(id), "{told}");
+    }
+    phone.hang_up().await;
+    assert_clean(&asterisk, &offhook).await;
+    assert!(!offhook.log().contains(id));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -210,7 +210,7 @@ async fn an_answer_that_comes_too_late_is_dropped_and_counted() {
     engine.stop().await;
 }
 
-/// V12: what another session answers settles nothing, whosever it says it is; who was asked is waited for.
+/// V23: what another session answers settles nothing, whosever it says it is; who was asked is waited for.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_of_another_session_settles_nothing() {
     let folder = TempDir::new().unwrap();

@@ -126,6 +126,36 @@ async fn a_telephone_call_runs_a_tool_that_was_registered_by_grpc() {
     capture.assert_clean(&PRIVATE);
 }
 
+/// V10: a telephone call has no stream that could be told, so the log of the call is, in the same words.
+#[tokio::test]
+async fn an_action_of_a_telephone_call_that_times_out_is_told_in_the_log() {
+    let capture = LogCapture::new();
+    let _guard = capture.start();
+    let folder = TempDir::new().unwrap();
+    let (engine, (uri, calls)) = (engine(folder.path(), ", action_timeout: 1s").await, server_that(false).await);
+    ask(&engine, None, json!([registers(&uri)])).await;
+    engine.tools_there("farm", PATIENCE).await;
+    let caller = telephone(&engine);
+    let told = timeout(PATIENCE, async {
+        while !capture.lines().iter().any(|line| line.contains("an action timed out")) {
+            sleep(Duration::from_millis(10)).await;
+        }
+    });
+    told.await.expect("the log tells it");
+    let lines = capture.lines();
+    let line = lines.iter().find(|line| line.contains("an action timed out")).unwrap();
+    for word in
+        ["WARN", "STREAM_ERROR_CODE_LLM_BACKEND_ERROR", "stage=\"action\"", "is_fatal=false", "enam_mandi_price"]
+    {
+        assert!(line.contains(word), "{word} is not in {line}");
+    }
+    assert_eq!(calls.lock().unwrap().len(), 1);
+    assert!(engine.metrics().text().contains("offhook_vam_actions_timed_out_total 1"));
+    drop(caller);
+    engine.stop().await;
+    capture.assert_clean(&PRIVATE);
+}
+
 /// V14: what is registered is listed, and gone when it deregisters; a restart changes nothing of either.
 #[tokio::test(flavor = "multi_thread")]
 async fn registrations_are_listed_and_taken_away_over_the_wire() {

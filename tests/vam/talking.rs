@@ -171,7 +171,7 @@ async fn what_is_wrong_is_told_and_the_conversation_goes_on() {
     engine.stop().await;
 }
 
-/// What comes in another codec in the middle of a conversation is named and passed over; what is said after it is heard.
+/// V33: what comes in another codec in the middle of a conversation is named and passed over; what is said after it is heard.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chunk_in_another_codec_in_the_middle_is_told_and_passed_over() {
     let folder = TempDir::new().unwrap();

@@ -171,6 +171,7 @@ async fn what_is_said_between_the_audio_disturbs_nothing() {
     assert_eq!(asterisk.hears_until(7).await, [7]);
 }
 
+/// T25: nor one of another channel.
 #[tokio::test]
 async fn a_connection_that_does_not_say_which_channel_it_is_is_no_leg() {
     let lab = Lab::start().await;
@@ -273,10 +274,41 @@ async fn however_the_connection_ends_the_call_is_told_once() {
     lab.is_idle().await;
 }
 
+/// The other side closes: before a frame has passed, in mid-audio, full, behind, and with our own frames on their way.
+#[tokio::test]
+async fn a_connection_that_is_closed_in_any_state_is_told_once_and_takes_no_more() {
+    let lab = Lab::start().await;
+    for (state, opus) in ["fresh", "heard", "paused", "behind", "with a backlog"]
+        .into_iter()
+        .flat_map(|state| [(state, false), (state, true)])
+    {
+        let (mut leg, mut asterisk) =
+            if opus { passed_through::opus_call(&lab).await } else { call(&lab, Format::SLIN16).await };
+        match state {
+            "heard" => {
+                assert!(leg.sender.play(audio(Format::SLIN16, 1)));
+                assert!(asterisk.message().await.is_some_and(|message| message.is_binary()));
+            }
+            // Of a path that cannot be emptied that is the end already.
+            "paused" => asterisk.say(r#"{"event":"MEDIA_XOFF"}"#).await,
+            "behind" => asterisk.say(r#"{"event":"STATUS","queue_length":50}"#).await,
+            "with a backlog" => while leg.sender.play(audio(Format::SLIN16, 1)) {},
+            _ => {}
+        }
+        let _ = asterisk.0.close(None).await;
+        assert_eq!(event(&mut leg).await, Some(MediaEvent::Closed), "{state}, opus: {opus}");
+        assert_eq!(event(&mut leg).await, None, "{state}, opus: {opus}");
+        assert!(!leg.sender.play(audio(Format::SLIN16, 1)), "{state}, opus: {opus}");
+        leg.sender.flush();
+        drop((leg, asterisk));
+        lab.is_idle().await;
+    }
+}
+
 #[tokio::test]
 async fn a_leg_that_is_dropped_in_any_state_leaves_nothing() {
     let lab = Lab::start().await;
-    for state in ["unread", "paused", "with a backlog"] {
+    for state in ["fresh", "unread", "paused", "behind", "with a backlog", "closed by Asterisk"] {
         let (mut leg, mut asterisk) = call(&lab, Format::SLIN48).await;
         match state {
             "unread" => asterisk.plays(audio(Format::SLIN48, 1)).await,
@@ -285,7 +317,17 @@ async fn a_leg_that_is_dropped_in_any_state_leaves_nothing() {
                 asterisk.plays(audio(Format::SLIN48, 1)).await;
                 event(&mut leg).await;
             }
-            _ => while leg.sender.play(audio(Format::SLIN48, 1)) {},
+            "behind" => {
+                asterisk.say(r#"{"event":"STATUS","queue_length":50}"#).await;
+                asterisk.plays(audio(Format::SLIN48, 1)).await;
+                event(&mut leg).await;
+            }
+            "with a backlog" => while leg.sender.play(audio(Format::SLIN48, 1)) {},
+            "closed by Asterisk" => {
+                asterisk.0.close(None).await.unwrap();
+                event(&mut leg).await;
+            }
+            _ => {}
         }
         drop(leg);
         while asterisk.message().await.is_some() {}

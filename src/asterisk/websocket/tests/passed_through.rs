@@ -6,7 +6,7 @@ use crate::audio::opus::{Heard, Reader, Writer};
 const FORMAT: Format = Format::SLIN16;
 
 /// A leg of Opus and its Asterisk, which announces frames of no size, as it does.
-async fn opus_call(lab: &Lab) -> (MediaLeg, Asterisk) {
+pub(super) async fn opus_call(lab: &Lab) -> (MediaLeg, Asterisk) {
     let server = Server::start().await;
     let url = server.url();
     let (leg, asterisk) =
