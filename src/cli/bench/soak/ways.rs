@@ -56,17 +56,18 @@ pub struct Course {
 enum Leg {
     AudioSocket,
     Rtp,
+    WebSocket,
     /// `AudioSocket()` in the dialplan.
     WalkIn,
     /// The engine declines the call before it has any.
     None,
 }
 
-const BOTH: &[Leg] = &[Leg::AudioSocket, Leg::Rtp];
+const EACH: &[Leg] = &[Leg::AudioSocket, Leg::Rtp, Leg::WebSocket];
 const LONG: &str = "[{ tone: { hertz: 440, for: 60s } }]";
 
 const fn way(name: &'static str, ends: Ends, leaves: Leaves, script: &'static str) -> Course {
-    Course { name, ends, hears: 0, says: Says::Silence, leaves, script, more: "", legs: BOTH }
+    Course { name, ends, hears: 0, says: Says::Silence, leaves, script, more: "", legs: EACH }
 }
 
 /// Each over every leg that it names.
@@ -165,7 +166,7 @@ static WAYS: [Course; 20] = [
     Course { legs: &[Leg::None], ..way("declined", Ends::Unanswered, Leaves::Never, "") },
 ];
 
-/// All ways, or those of these names: `echo` over both legs, `echo-a` over AudioSocket alone.
+/// All ways, or those of these names: `echo` over each leg, `echo-a` over AudioSocket alone.
 ///
 /// # Errors
 /// When there is none of a name.
@@ -184,6 +185,7 @@ fn all() -> impl Iterator<Item = Way> {
         let name = match leg {
             Leg::AudioSocket => format!("{}-a", course.name),
             Leg::Rtp => format!("{}-r", course.name),
+            Leg::WebSocket => format!("{}-w", course.name),
             Leg::WalkIn | Leg::None => course.name.to_owned(),
         };
         Way { extension: format!("end-{}", name.replace('_', "-")), name, leg, course }
@@ -195,7 +197,7 @@ pub fn dialplan(audiosocket: SocketAddr) -> String {
     let mut text = String::from("[lab-callers](+)\n");
     for Way { name, extension, leg, course } in all() {
         let steps = match leg {
-            Leg::AudioSocket | Leg::Rtp => format!("Stasis(offhook,{name})"),
+            Leg::AudioSocket | Leg::Rtp | Leg::WebSocket => format!("Stasis(offhook,{name})"),
             Leg::None => "Stasis(offhook,nosuch)".to_owned(),
             Leg::WalkIn => {
                 let prefix = course.more.split('"').nth(1).unwrap_or_default();
@@ -226,7 +228,11 @@ pub fn configuration(apology: &Path, nobody: SocketAddr) -> String {
     }
     yaml += "contexts:\n";
     for Way { name, leg, course, .. } in all().filter(|way| way.leg != Leg::None) {
-        let audio = if leg == Leg::Rtp { "rtp/ulaw" } else { "audiosocket/slin" };
+        let audio = match leg {
+            Leg::Rtp => "rtp/ulaw",
+            Leg::WebSocket => "websocket/slin",
+            Leg::AudioSocket | Leg::WalkIn | Leg::None => "audiosocket/slin",
+        };
         let then = if course.name == "given_back" { "dialplan" } else { "hang_up" };
         // Nobody replaces an agent that is lost.
         let more = match course.more.strip_prefix("limits: {") {
@@ -279,6 +285,6 @@ mod tests {
             assert_eq!(yaml.contains(&format!("\n  {}: {{ prompt", way.name)), way.leg != Leg::None, "{}", way.name);
         }
         let found = |name: &str| of(&[name.into()]).map_or(0, |ways| ways.len());
-        assert_eq!(["echo", "echo-a", "walk_agent", "nosuch"].map(found), [2, 1, 1, 0]);
+        assert_eq!(["echo", "echo-a", "walk_agent", "nosuch"].map(found), [3, 1, 1, 0]);
     }
 }
