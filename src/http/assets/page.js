@@ -127,11 +127,25 @@ function listen(path, events, gone = () => {}) {
     else dial();
   };
   document.addEventListener("visibilitychange", seen);
-  seen();
+  // What is on the page already is drawn first.
+  requestAnimationFrame(() => setTimeout(() => source || seen()));
+}
+
+// Only the newest of what came since the last time that something was drawn: a slow machine does not fall behind.
+function newest(heard) {
+  let last;
+  return (html) => {
+    if (last === undefined) requestAnimationFrame(() => {
+      const now = last;
+      last = undefined;
+      heard(now);
+    });
+    last = html;
+  };
 }
 
 const live = document.getElementById("live");
-if (live) listen(live.dataset.stream, { live: (html) => update(live, html) });
+if (live) listen(live.dataset.stream, { live: newest((html) => update(live, html)) });
 
 // Whether calls are taken, on a page without a stream: now and then, while somebody looks.
 const CHECK_EVERY_MS = 5_000;
