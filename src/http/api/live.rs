@@ -22,7 +22,7 @@ use prometheus::IntGauge;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::{Arc, Mutex, PoisonError},
 };
 use tokio::time::Instant;
@@ -110,7 +110,7 @@ impl Live {
 /// Snapshots that are made once for all who watch.
 pub struct Feed {
     pub places: Places,
-    kept: [Mutex<Option<Kept>>; Shape::COUNT],
+    kept: Mutex<HashMap<Shape, Kept>>,
 }
 
 /// When it was made, and what it says.
@@ -127,15 +127,14 @@ pub struct Transfer {
 }
 
 /// As what a snapshot is told.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shape {
     Json,
-    Page,
-    PageOfOperators,
-}
-
-impl Shape {
-    const COUNT: usize = 3;
+    /// So many calls of those that run, from the first or from a later one.
+    Page {
+        operator: bool,
+        part: u16,
+    },
 }
 
 impl Feed {
@@ -143,30 +142,25 @@ impl Feed {
         Self { places: Places::new(watchers), kept: Default::default() }
     }
 
-    /// As it is now, or was a moment ago.
+    /// As it is now, or was a moment ago. What nobody watches any more is forgotten.
     fn get(&self, shape: Shape, make: impl FnOnce() -> String) -> Arc<str> {
-        let mut kept = self.kept[shape as usize].lock().unwrap_or_else(PoisonError::into_inner);
-        match &*kept {
-            Some((at, text)) if at.elapsed() < stream::EVERY / 2 => Arc::clone(text),
-            _ => {
-                let text: Arc<str> = make().into();
-                *kept = Some((Instant::now(), Arc::clone(&text)));
-                text
-            }
-        }
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|_, (at, _)| at.elapsed() < stream::EVERY / 2);
+        let (_, text) = kept.entry(shape).or_insert_with(|| (Instant::now(), make().into()));
+        Arc::clone(text)
     }
 }
 
 /// Tells snapshots that differ from the one before.
 pub struct Snapshots {
     pub shape: Shape,
-    pub make: fn(&App) -> String,
+    pub make: fn(&App, Shape) -> String,
     pub last: Arc<str>,
 }
 
 impl Watcher for Snapshots {
     fn look(&mut self, app: &App, tell: &mut VecDeque<Event>) -> bool {
-        let now = app.live.get(self.shape, || (self.make)(app));
+        let now = app.live.get(self.shape, || (self.make)(app, self.shape));
         if now != self.last {
             self.last = now;
             tell.push_back(Event::default().event("live").data(&*self.last));
@@ -265,7 +259,7 @@ async fn one(State(app): State<App>, who: Who, Id(id): Id) -> Response {
 }
 
 async fn events_of_all(State(app): State<App>, who: Who) -> Response {
-    let make = |app: &App| text_of(&Live::now(app));
+    let make = |app: &App, _| text_of(&Live::now(app));
     watch(app, who, Snapshots { shape: Shape::Json, make, last: "".into() })
 }
 

@@ -231,6 +231,10 @@ if (drawn) {
 const sound = document.getElementById("sound");
 if (sound) {
   const began = Number(sound.dataset.began);
+  // How long it is; what there is to read comes first.
+  const measure = () => sound.preload = "metadata";
+  if (document.readyState === "complete") measure();
+  else addEventListener("load", measure);
   const from = (at) => {
     sound.currentTime = Math.max(0, (at - began) / 1000);
     // Who pauses it before it begins means that.

@@ -110,7 +110,8 @@ fn head(who: &Who, record: &Record) -> Markup {
     }
 }
 
-/// The recording, and what is wrong with it. Scripts begin it where somebody points to.
+/// The recording, and what is wrong with it. Scripts begin it where somebody points to, and ask for its length once
+/// the page is there: the page waits for no sound.
 fn heard(record: &Record, sound: &Result<Sound, NoWaveform>) -> Markup {
     /// The end of a recording is written while its length is told.
     const CUT_SECONDS: f64 = 1.0;
@@ -128,7 +129,7 @@ fn heard(record: &Record, sound: &Result<Sound, NoWaveform>) -> Markup {
         }
         @if !matches!(sound, Err(NoWaveform::Missing)) {
             div.player {
-                audio #sound controls preload="metadata" src=(address) data-began=(recorded.began_ms)
+                audio #sound controls preload="none" src=(address) data-began=(recorded.began_ms)
                     data-from=(text::PLAY_FROM) aria-label=(text::RECORDING) {}
                 span.soft { (text::SIDES) }
                 a href=(address) download=(recorded.file) { (text::DOWNLOAD) }

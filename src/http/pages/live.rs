@@ -14,7 +14,11 @@ use crate::{
     },
     records::Counts,
 };
-use axum::{extract::State, http::Method, response::Response};
+use axum::{
+    extract::{RawQuery, State},
+    http::Method,
+    response::Response,
+};
 use maud::{Markup, html};
 
 pub fn add(routes: &mut Routes) {
@@ -22,14 +26,23 @@ pub fn add(routes: &mut Routes) {
     routes.page(Method::GET, "/stream", Door::Page(Role::Viewer), stream);
 }
 
-async fn page(State(app): State<App>, who: Who) -> Markup {
+/// Running calls that the page shows at once: a screen or two, whose drawing nobody waits for.
+const PART: usize = 50;
+
+/// `?part=2`: those after the first of them. What does not exist any more is the last that does.
+fn part(query: Option<&str>) -> u16 {
+    query.and_then(|query| query.strip_prefix("part=")?.parse().ok()).unwrap_or(1)
+}
+
+async fn page(State(app): State<App>, who: Who, RawQuery(query): RawQuery) -> Markup {
+    let part = part(query.as_deref());
     let main = html! {
         div.title {
             h1 { (text::LIVE) }
             (freshness())
         }
         noscript { p.notice { (text::NO_SCRIPT) " " a href="/" { (text::RELOAD) } } }
-        div #live data-stream="/stream" { (view(&app, who.may(Role::Operator))) }
+        div #live data-stream={ "/stream?part=" (part) } { (view(&app, who.may(Role::Operator), part)) }
     };
     shell::page(&who, "/", text::LIVE, &main)
 }
@@ -42,13 +55,16 @@ pub fn freshness() -> Markup {
 }
 
 /// The part of the page that changes, whenever it does.
-async fn stream(State(app): State<App>, who: Who) -> Response {
-    let (shape, make): (_, fn(&App) -> String) = if who.may(Role::Operator) {
-        (Shape::PageOfOperators, |app| in_json(&view(app, true)))
-    } else {
-        (Shape::Page, |app| in_json(&view(app, false)))
-    };
-    watch(app, who, Snapshots { shape, make, last: "".into() })
+async fn stream(State(app): State<App>, who: Who, RawQuery(query): RawQuery) -> Response {
+    let shape = Shape::Page { operator: who.may(Role::Operator), part: part(query.as_deref()) };
+    watch(app, who, Snapshots { shape, make: told, last: "".into() })
+}
+
+fn told(app: &App, shape: Shape) -> String {
+    match shape {
+        Shape::Page { operator, part } => in_json(&view(app, operator, part)),
+        Shape::Json => String::new(),
+    }
 }
 
 /// Lines end events, so markup travels as a text of JSON.
@@ -56,7 +72,7 @@ pub fn in_json(markup: &Markup) -> String {
     serde_json::to_string(&markup.0).unwrap_or_default()
 }
 
-fn view(app: &App, operator: bool) -> Markup {
+fn view(app: &App, operator: bool, part: u16) -> Markup {
     let live = Live::now(app);
     let linked = app.history.is_some();
     html! {
@@ -66,7 +82,7 @@ fn view(app: &App, operator: bool) -> Markup {
                 h2 #running { (text::RUNNING) }
                 p.count role="status" { (text::running(live.active.len())) }
             }
-            @if live.active.is_empty() { p.empty { (text::NOBODY) } } @else { (running(&live.active, operator)) }
+            @if live.active.is_empty() { p.empty { (text::NOBODY) } } @else { (running(&live.active, operator, part)) }
         }
         section aria-labelledby="ended" {
             h2 #ended { (text::ENDED) }
@@ -97,8 +113,20 @@ pub fn checks(readiness: &Readiness) -> Markup {
     }
 }
 
-fn running(calls: &[ActiveCall], operator: bool) -> Markup {
+fn running(calls: &[ActiveCall], operator: bool, part: u16) -> Markup {
+    let parts = calls.len().div_ceil(PART);
+    let part = usize::from(part).clamp(1, parts.max(1));
+    let from = (part - 1) * PART;
+    let shown = &calls[from..calls.len().min(from + PART)];
+    let to = |part: usize| format!("/?part={part}");
     html! {
+        @if parts > 1 {
+            nav.pages aria-label=(text::RUNNING) {
+                span.soft { (text::part(from + 1, from + shown.len(), calls.len())) }
+                @if part > 1 { a.button.quiet #part-before rel="prev" href=(to(part - 1)) { (text::BEFORE) } }
+                @if part < parts { a.button.quiet #part-after rel="next" href=(to(part + 1)) { (text::AFTER) } }
+            }
+        }
         div.scroll tabindex="0" role="group" aria-labelledby="running" {
             table.cards {
                 thead { tr {
@@ -114,7 +142,7 @@ fn running(calls: &[ActiveCall], operator: bool) -> Markup {
                     th.number scope="col" { (text::TOOLS) }
                     @if operator { th scope="col" { span.hidden { (text::ACTION) } } }
                 } }
-                tbody { @for call in calls { (row(call, operator)) } }
+                tbody { @for call in shown { (row(call, operator)) } }
             }
         }
     }

@@ -35,6 +35,8 @@ pub const NOT_READY: &str = "Not ready";
 pub const CHECKS: &str = "Readiness";
 pub const RUNNING: &str = "On the line";
 pub const NOBODY: &str = "Nobody is on the line.";
+pub const BEFORE: &str = "Those before";
+pub const AFTER: &str = "Those after";
 pub const ENDED: &str = "Just ended";
 pub const NONE_ENDED: &str = "No call has ended since the engine started.";
 pub const RELOAD: &str = "Load again";
@@ -183,6 +185,11 @@ pub fn running(calls: usize) -> String {
         1 => "1 call".into(),
         calls => format!("{calls} calls"),
     }
+}
+
+/// Which of all calls are shown.
+pub fn part(from: usize, to: usize, all: usize) -> String {
+    format!("{from}–{to} of {all}, the longest first")
 }
 
 pub fn count(calls: f64) -> String {

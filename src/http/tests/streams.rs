@@ -204,6 +204,36 @@ async fn the_live_page_has_buttons_for_operators_and_news_only_when_there_are_an
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_live_page_shows_fifty_calls_at_once_and_leads_to_the_others() {
+    let desk = Desk::new();
+    then(&desk, |calls| calls.active = vec![calls.active[0].clone(); 120]);
+    let login = desk.log_in(Role::Operator).await;
+    for (query, rows, tells, before, after) in [
+        ("", 50, "1–50 of 120", None, Some("/?part=2")),
+        ("?part=2", 50, "51–100 of 120", Some("/?part=1"), Some("/?part=3")),
+        ("?part=3", 20, "101–120 of 120", Some("/?part=2"), None),
+        ("?part=99", 20, "101–120 of 120", Some("/?part=2"), None),
+        ("?part=-1&part=x", 50, "1–50 of 120", None, Some("/?part=2")),
+    ] {
+        let page = ask(&desk.router, Method::GET, &format!("/{query}"), &[("cookie", &login.cookie)]).await.text;
+        let mut stream = open(&desk, &login, &format!("/stream{query}"), &[]).await.unwrap();
+        let (_, told) = stream.event().await.unwrap();
+        for text in [&*page, told.as_str().unwrap()] {
+            assert_eq!(text.matches("tag phase").count(), rows, "{query}");
+            assert!(text.contains(tells) && text.contains("120 calls"), "{query}");
+            let link = |rel: &str| {
+                let (_, rest) = text.split_once(&format!("rel=\"{rel}\" href=\""))?;
+                rest.split_once('"').map(|(link, _)| link)
+            };
+            assert_eq!((link("prev"), link("next")), (before, after), "{query}");
+        }
+    }
+    then(&desk, |_| {});
+    let few = ask(&desk.router, Method::GET, "/?part=2", &[("cookie", &login.cookie)]).await.text;
+    assert!(few.matches("tag phase").count() > 0 && !few.contains("rel=\"next\""), "{few}");
+}
+
 /// A voice is more private than words.
 #[tokio::test]
 async fn viewers_do_not_listen_in() {
