@@ -2,10 +2,10 @@
 
 use super::{
     hour,
-    process::Cores,
+    process::{Cores, cpu_time},
     records,
     report::Bars,
-    run::{self, Figures, Plan},
+    run::{self, Plan},
     samples::{median, percentile},
     say,
     system::{Extra, Folder, Kind, System, end_of},
@@ -18,7 +18,10 @@ use std::{
     process::Stdio,
     time::Duration,
 };
-use tokio::{process::Command, time::Instant};
+use tokio::{
+    process::Command,
+    time::{Instant, sleep},
+};
 
 #[derive(Args)]
 pub struct PageArguments {
@@ -31,11 +34,11 @@ pub struct PageArguments {
     /// How many calls have ended.
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     records: u32,
-    /// How long each round measures, once all calls are up.
+    /// How long calls are watched, and not watched, in each round.
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(2..=3_600))]
     seconds: u64,
-    /// How often calls that are watched and calls that are not take turns.
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=20))]
+    /// How often they are watched and not watched in turn.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=20))]
     rounds: u8,
     /// A script for node that opens pages in a browser: tests/web/ready.mjs. Without one, pages are loaded and not drawn.
     #[arg(long, value_name = "SCRIPT")]
@@ -57,46 +60,62 @@ const PLAIN: Extra = Extra { context: "", turns: None, more: "records: { directo
 pub async fn bench(arguments: &PageArguments, cores: Option<Cores>) -> anyhow::Result<Bars> {
     let folder = Folder::create()?;
     let mut bars = Bars::default();
-    let window = Duration::from_secs(arguments.seconds);
-    let plan = Plan { calls: arguments.calls.into(), window, cores, extra: PLAIN };
-    let mut all: [Vec<Figures>; 2] = [Vec::new(), Vec::new()];
-    let mut events = 0;
-    for round in 1..=arguments.rounds {
-        for (watched, figures) in all.iter_mut().enumerate() {
-            let name = ["unwatched", "watched"][watched];
-            say(&format!("round {round} of {}, {name:9}: {} calls ", arguments.rounds, plan.calls));
-            let beside = async |system: &System| match watched {
-                0 => Ok(0),
-                _ => watch(system, window).await,
-            };
-            let (measured, seen) =
-                run::measure_beside(KIND, &plan, folder.path(), || say("."), beside).await.map_err(told(&folder))?;
-            events += seen;
-            figures.push(measured);
-            say(" done\n");
-        }
-    }
-    let [plain, watched] = &all;
-    let cpu = |figures: &[Figures]| median(figures.iter().map(|figures| figures.cpu)).unwrap_or(f64::INFINITY);
-    let calls = f64::from(arguments.calls);
-    println!(
-        "\n{} calls with {}, {} rounds of {} s each\n",
-        plan.calls,
-        KIND.name(),
-        arguments.rounds,
-        arguments.seconds
-    );
-    println!("                                    unwatched    watched");
-    println!("CPU of all calls, % of a core      {:10.2} {:10.2}", cpu(plain) * calls, cpu(watched) * calls);
-    println!("\n{events} times the page was told how things are\n");
-    let doubts: Vec<String> = all.iter().flatten().flat_map(Figures::doubts).collect();
-    doubts.iter().for_each(|doubt| println!("NOT USABLE  {doubt}"));
-    let unusable = cores.is_none() || !doubts.is_empty();
-    let adds = (cpu(watched) - cpu(plain)) * calls;
-    let value = format!("{adds:.2} % of a core");
-    bars.bar("CPU of the live view", &value, &format!("{WATCHING_MAX} %"), adds <= WATCHING_MAX, unusable);
+    live_view(arguments, cores, folder.path(), &mut bars).await.map_err(told(&folder))?;
     loads(arguments, cores, folder.path(), &mut bars).await.map_err(told(&folder))?;
     Ok(bars)
+}
+
+/// What it costs that somebody watches. Both are measured in turn in one engine, among the same calls: two engines differ by
+/// more than a page costs.
+async fn live_view(
+    arguments: &PageArguments,
+    cores: Option<Cores>,
+    folder: &Path,
+    bars: &mut Bars,
+) -> anyhow::Result<()> {
+    let window = Duration::from_secs(arguments.seconds);
+    let rounds = u32::from(arguments.rounds);
+    let plan = Plan { calls: arguments.calls.into(), window: window * 2 * rounds, cores, extra: PLAIN };
+    say(&format!("{} calls, {rounds} times {} s unwatched and {0} s watched ", plan.calls, arguments.seconds));
+    let in_turn = async |system: &System| {
+        let (mut unwatched, mut watched, mut events) = (Vec::new(), Vec::new(), 0);
+        for round in 0..rounds {
+            // What comes first takes turns as well: calls may cost more as they last.
+            for watches in [round % 2 == 1, round % 2 == 0] {
+                let (began, before) = (Instant::now(), used(system)?);
+                match watches {
+                    true => events += watch(system, window).await?,
+                    false => sleep(window).await,
+                }
+                let cpu = (used(system)? - before).as_secs_f64() / began.elapsed().as_secs_f64() * 100.0;
+                if watches { &mut watched } else { &mut unwatched }.push(cpu);
+            }
+        }
+        Ok((unwatched, watched, events))
+    };
+    let (figures, (unwatched, watched, events)) =
+        run::measure_beside(KIND, &plan, folder, || say("."), in_turn).await?;
+    say(" done\n");
+    let middle = |all: &[f64]| median(all.iter().copied()).unwrap_or(f64::INFINITY);
+    let more: Vec<f64> = unwatched.iter().zip(&watched).map(|(unwatched, watched)| watched - unwatched).collect();
+    let adds = middle(&more);
+    println!("\n{} calls with {}, {rounds} rounds, % of a core\n", plan.calls, KIND.name());
+    println!("                    p50     least      most");
+    for (name, all) in [("unwatched", &unwatched), ("watched", &watched), ("difference", &more)] {
+        let edge = |of: fn(f64, f64) -> f64| all.iter().copied().reduce(of).unwrap_or(f64::INFINITY);
+        println!("{name:12} {:10.2}{:10.2}{:10.2}", middle(all), edge(f64::min), edge(f64::max));
+    }
+    println!("\n{events} times the page was told how things are\n");
+    let doubts = figures.doubts();
+    doubts.iter().for_each(|doubt| println!("NOT USABLE  {doubt}"));
+    let unusable = cores.is_none() || !doubts.is_empty();
+    let value = format!("{adds:.2} % of a core");
+    bars.bar("CPU of the live view", &value, &format!("{WATCHING_MAX} %"), adds <= WATCHING_MAX, unusable);
+    Ok(())
+}
+
+fn used(system: &System) -> anyhow::Result<Duration> {
+    cpu_time(system.pid).context("the engine has ended")
 }
 
 fn told(folder: &Folder) -> impl Fn(anyhow::Error) -> anyhow::Error {

@@ -64,8 +64,8 @@ impl Ear {
     pub fn end(&mut self, now: Instant, load: &Load, call: &Call) {
         self.gap(now, load);
         self.silent_until(now, call);
-        // Who still speaks was not interrupted.
-        if let Some(in_vain) = call.barge_in.take(now) {
+        // Who still speaks was not interrupted; but when the interruption came just before the end, nobody knows.
+        if let Some(in_vain) = call.barge_in.take(now).filter(|in_vain| *in_vain > SILENT) {
             load.note(|samples| samples.barge_in.push(in_vain));
         }
     }
@@ -124,6 +124,19 @@ mod tests {
         (440..=2_000).step_by(20).for_each(|ms| ear.hear(at(ms), 12_000, &load, &call));
         ear.end(at(2_020), &load, &call);
         assert_eq!(load.samples().barge_in[1], Duration::from_millis(1_595), "it was never silent");
+    }
+
+    #[test]
+    fn an_interruption_just_before_the_end_of_a_call_says_nothing() {
+        let (start, load, call) = (Instant::now(), Load::default(), Call::default());
+        let at = |ms| start + Duration::from_millis(ms);
+        load.record();
+        let mut ear = Ear::default();
+        call.barge_in.set(at(5));
+        (0..=20).step_by(20).for_each(|ms| ear.hear(at(ms), 12_000, &load, &call));
+        (40..=100).step_by(20).for_each(|ms| ear.hear(at(ms), 0, &load, &call));
+        ear.end(at(105), &load, &call);
+        assert_eq!(load.samples().barge_in, []);
     }
 
     #[test]
