@@ -5,7 +5,7 @@
 //! since those are private. [`docs/fuzzing.md`](https://github.com/offhook/offhook/blob/main/docs/fuzzing.md) tells how
 //! to run them; `tests/fuzz/corpus` holds what they were fed so far, which the tests below feed them again.
 
-use crate::{asterisk, audio, config, engine, llm, mcp, outbound, provider, remote, speech, stt, tool};
+use crate::{asterisk, audio, config, engine, http, llm, mcp, outbound, provider, remote, speech, stt, tool, vam};
 use std::sync::LazyLock;
 
 /// One parser, or a few that read one after the other.
@@ -20,7 +20,8 @@ const fn target(name: &'static str, run: fn(&[u8])) -> Target {
     Target { name, run }
 }
 
-/// Every parser of ours that reads what came over the network. The messages of VAM are `prost`'s to read.
+/// Every parser of ours that reads what came over the network. The messages of VAM are `prost`'s to read; what is agreed upon
+/// by them is ours.
 pub const TARGETS: &[Target] = &[
     target("ari_answers", asterisk::ari::fuzz),
     target("ari_events", asterisk::events::fuzz),
@@ -28,7 +29,10 @@ pub const TARGETS: &[Target] = &[
     target("configuration", configuration),
     target("deepgram_agent", provider::fuzz::deepgram_agent),
     target("dialplan_variables", engine::fuzz),
+    target("elevenlabs_address", provider::fuzz::elevenlabs_address),
     target("elevenlabs_agent", provider::fuzz::elevenlabs_agent),
+    target("gate_answers", outbound::fuzz_gate),
+    target("gate_events", http::gate::fuzz),
     target("gemini_live", provider::fuzz::gemini_live),
     target("mcp_lines", mcp::fuzz),
     target("media_opus", asterisk::websocket::fuzz_opus),
@@ -42,7 +46,10 @@ pub const TARGETS: &[Target] = &[
     target("stt_flux", stt::fuzz::flux),
     target("stt_nova", stt::fuzz::nova),
     target("stt_openai", stt::fuzz::openai_realtime),
+    target("stt_transcription", stt::fuzz::openai_transcription),
     target("tool_definitions", tool::declarative::fuzz),
+    target("vam_sessions", vam::fuzz),
+    target("voice_deepgram", speech::fuzz_deepgram),
     target("voice_wav", speech::fuzz),
     target("wav_head", audio::fuzz),
     target("wyoming", remote::wyoming::fuzz),

@@ -20,6 +20,8 @@ pub use address::is_listed;
 pub use answer::fuzz;
 pub use counters::{OutboundCounters, Outcome};
 pub use remote_gate::RemoteGate;
+#[cfg(any(test, fuzzing))]
+pub use remote_gate::fuzz as fuzz_gate;
 
 use crate::tool::{Fetch, FetchError, FetchRequest, FetchResponse};
 use answer::{Again, Failure};

@@ -51,8 +51,43 @@ impl RemoteGate {
             }
             body.extend_from_slice(&chunk);
         }
-        serde_json::from_slice(&body).map_err(|_| "The remote gate did not answer with JSON.")
+        read(&body)
     }
+}
+
+fn read(body: &[u8]) -> Result<Value, &'static str> {
+    serde_json::from_slice(body).map_err(|_| "The remote gate did not answer with JSON.")
+}
+
+/// Any answer of another gate: a tool runs only on a yes that says so in both places and names no blocker.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    use crate::gate::{AuthState, Category, RiskDomain, Route};
+    let event = Event {
+        tool_name: "look_up".into(),
+        category: Category::PublicRead,
+        state: AuthState::None,
+        evidence: Vec::new(),
+        domain: RiskDomain::PublicInformation,
+        arguments: serde_json::Map::new(),
+        recommended: Route::Accept,
+        request_id: None,
+    };
+    let decision = match read(data) {
+        Ok(answer) => {
+            let decision = Decision::of_remote(&event, &answer);
+            assert!(!decision.executes() || answer["gate_decision"] == "pass", "{answer}");
+            decision
+        }
+        Err(why) => {
+            let decision = Decision::unavailable(&event, why);
+            assert!(!decision.executes());
+            decision
+        }
+    };
+    assert!(!decision.executes() || (decision.route() == Route::Accept && decision.hard_blockers().is_empty()));
+    let told = decision.to_json().to_string().len();
+    assert!(told <= (16 << 10) + 16 * data.len(), "{told} bytes are told of {}", data.len());
 }
 
 #[cfg(test)]

@@ -124,10 +124,6 @@ impl Signing {
 
     /// Fails with the HTTP status, or 0 if there is none that says why.
     async fn dial(self) -> Result<WebSocketDial, u16> {
-        #[derive(Deserialize)]
-        struct Signed {
-            signed_url: String,
-        }
         let request = self.client.get(&self.url).header("xi-api-key", self.api_key.expose_secret());
         let mut answer = request.send().await.map_err(|_| 0u16)?;
         if answer.status() != StatusCode::OK {
@@ -140,10 +136,26 @@ impl Signing {
             }
             body.extend_from_slice(&piece);
         }
-        let Signed { signed_url } = serde_json::from_slice(&body).map_err(|_| 0u16)?;
-        if !signed_url.starts_with("wss://") && !signed_url.starts_with(self.scheme) {
-            return Err(0);
-        }
-        Ok(WebSocketDial { url: signed_url, headers: Vec::new() })
+        let url = signed(&body, self.scheme).ok_or(0u16)?;
+        Ok(WebSocketDial { url, headers: Vec::new() })
     }
+}
+
+/// The address in an answer, if it is one that may be dialled: with TLS, or by the scheme of what was asked.
+fn signed(body: &[u8], scheme: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Signed {
+        signed_url: String,
+    }
+    let Signed { signed_url } = serde_json::from_slice(body).ok()?;
+    (signed_url.starts_with("wss://") || signed_url.starts_with(scheme)).then_some(signed_url)
+}
+
+/// Any answer to the question for an address: what is dialled has TLS, unless what was asked had none.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz_signed(data: &[u8]) {
+    let nearby = signed(data, "ws://");
+    let public = signed(data, "wss://");
+    assert!(public.as_ref().is_none_or(|url| url.starts_with("wss://") && nearby.as_ref() == Some(url)));
+    assert!(nearby.is_none_or(|url| url.len() <= data.len()));
 }

@@ -33,6 +33,8 @@ pub fn elevenlabs_agent(data: &[u8]) {
     session(&PROVIDER, data);
 }
 
+pub use super::elevenlabs::fuzz_signed as elevenlabs_address;
+
 pub fn gemini_live(data: &[u8]) {
     static PROVIDER: Made = LazyLock::new(|| made("gemini_live", &json!({ "api_key": "k" })));
     session(&PROVIDER, data);

@@ -147,6 +147,30 @@ struct Message {
     code: Option<String>,
 }
 
+/// What a message means for the turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    /// All sound has come.
+    Over,
+    Flushed,
+    Nothing,
+}
+
+impl Said {
+    /// # Errors
+    /// The service's fault, or a message that is none.
+    fn read(text: &str) -> Result<Self, Fault> {
+        let message: Message =
+            serde_json::from_str(text).map_err(|_| Fault::Garbage("a message is no JSON object with a type"))?;
+        match &*message.r#type {
+            "SpeechMetadata" => Ok(Self::Over),
+            "Flushed" => Ok(Self::Flushed),
+            "Error" => Err(told(message.code.as_deref())),
+            _ => Ok(Self::Nothing),
+        }
+    }
+}
+
 impl Turn {
     async fn next(mut self) -> Result<Option<(Bytes, Self)>, VoiceError> {
         loop {
@@ -162,13 +186,10 @@ impl Turn {
                 Ok(Err(fault)) => return Err(fault.into()),
                 Err(_) => break,
             };
-            let message: Message = serde_json::from_str(&message)
-                .map_err(|_| Fault::Garbage("a message is no JSON object with a type"))?;
-            match &*message.r#type {
-                "SpeechMetadata" => break,
-                "Flushed" => self.flushed = true,
-                "Error" => return Err(told(message.code.as_deref()).into()),
-                _ => {}
+            match Said::read(&message)? {
+                Said::Over => break,
+                Said::Flushed => self.flushed = true,
+                Said::Nothing => {}
             }
         }
         // The caller hears the next clause meanwhile.
@@ -188,4 +209,18 @@ fn told(code: Option<&str>) -> Fault {
     let code = code.and_then(|code| remote::code(&code.to_ascii_lowercase().replace('-', "_")));
     let of_service = code.as_ref().is_some_and(|code| code.starts_with("net"));
     Fault::Refused { status: if of_service { 500 } else { 400 }, code, retry_after: None }
+}
+
+/// Any message of a turn: of a fault no more is told than a word of the service's own.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    match Said::read(&text) {
+        Err(Fault::Refused { status, code, .. }) => {
+            assert!(matches!(status, 400 | 500));
+            assert!(code.is_none_or(|code| (1..=64).contains(&code.len()) && !code.contains(char::is_whitespace)));
+        }
+        Err(fault) => assert!(matches!(fault, Fault::Garbage(_)), "{fault:?}"),
+        Ok(said) => assert_eq!(Said::read(text.trim()).ok(), Some(said), "blanks around it mean nothing"),
+    }
 }

@@ -15,6 +15,8 @@ mod tests;
 mod wyoming;
 
 pub use counters::SpeechCounters;
+#[cfg(any(test, fuzzing))]
+pub use deepgram::fuzz as fuzz_deepgram;
 pub use espeak::{Espeak, is_installed};
 #[cfg(any(test, fuzzing))]
 pub use stream::fuzz;

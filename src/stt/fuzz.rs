@@ -24,6 +24,8 @@ pub fn flux(data: &[u8]) {
     listen(Flux::new(Format::ULAW, TURN_MAX), data);
 }
 
+pub use super::openai_transcription::fuzz as openai_transcription;
+
 pub fn openai_realtime(data: &[u8]) {
     listen(openai_realtime::for_fuzzing(Format::ULAW, TURN_MAX), data);
 }

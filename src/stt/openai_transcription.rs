@@ -153,10 +153,25 @@ impl Service {
         if !answer.status().is_success() {
             return Err(http::refused(answer).await);
         }
-        let body = http::read(answer, ANSWER_BYTES_MAX).await?;
-        let answer: Answer = serde_json::from_slice(&body).map_err(|_| Fault::Garbage("it is no transcription"))?;
-        let usage = answer.usage.map(Into::into).unwrap_or_default();
-        Ok(Written { text: answer.text.trim().to_owned(), usage })
+        written(&http::read(answer, ANSWER_BYTES_MAX).await?)
+    }
+}
+
+fn written(body: &[u8]) -> Result<Written, Fault> {
+    let answer: Answer = serde_json::from_slice(body).map_err(|_| Fault::Garbage("it is no transcription"))?;
+    let usage = answer.usage.map(Into::into).unwrap_or_default();
+    Ok(Written { text: answer.text.trim().to_owned(), usage })
+}
+
+/// Any body of an answer: what is written down was in it, without blanks around it.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    match written(data) {
+        Ok(Written { text, .. }) => {
+            assert!(text.len() <= data.len(), "{} bytes of {}", text.len(), data.len());
+            assert_eq!(text, text.trim());
+        }
+        Err(fault) => assert!(matches!(fault, Fault::Garbage(_)), "{fault:?}"),
     }
 }
 

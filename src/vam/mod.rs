@@ -40,6 +40,8 @@ pub mod wire;
 pub use actions::{Actions, Known};
 pub use counters::VamCounters;
 pub use negotiation::Agreed;
+#[cfg(any(test, fuzzing))]
+pub use negotiation::fuzz;
 pub use serve::{Prepared, prepare};
 pub use servers::{ActionServers, Owner};
 pub use sessions::{Conversations, Ends, Sessions};

@@ -237,6 +237,43 @@ pub(super) fn degrade(answer: &mut SessionInitResponse, what: String) {
     answer.degraded_capabilities.push(what);
 }
 
+/// Any request for a session, as the bytes of its message, or as the addresses that a right one brings: what is agreed upon is
+/// within its limits, and an answer names no more of an address than its host.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    use prost::Message as _;
+    let sessions = VamSessions {
+        context: Some("front".into()),
+        hosted: Residency::IndiaOnly,
+        limit: 4,
+        ttl: std::time::Duration::from_secs(600),
+        stream_endpoint: None,
+    };
+    let around = Surroundings { sessions: &sessions, is_token: true, knows_context: &|name| name == "front" };
+    let brings = SessionInitRequest {
+        session_id: Uuid::from_u128(0x1234_5678_1234_4234_9234_1234_5678_9abc).to_string(),
+        metadata: [(ACTION_SERVERS.to_owned(), String::from_utf8_lossy(data).into_owned())].into(),
+        ..Default::default()
+    };
+    for request in SessionInitRequest::decode(data).into_iter().chain([brings]) {
+        let id = request.session_id.clone();
+        match negotiate(request, &around) {
+            Ok((agreed, answer)) => {
+                assert!(agreed.uris.len() <= URIS_MAX && answer.session_id == id);
+                assert!(
+                    agreed.caller.reveal().as_ref().is_none_or(|caller| caller.chars().count() <= CALLER_CHARS_MAX)
+                );
+                let degraded = &answer.degraded_capabilities;
+                assert!(degraded.len() <= NAMED_MAX + 8, "{degraded:?}");
+                let host = |name: &String| !name.contains(['/', '?', '@', '#']);
+                assert!(degraded.iter().all(host), "{degraded:?}");
+                assert_eq!(answer.status() == SessionStatus::Ok, degraded.is_empty());
+            }
+            Err(answer) => assert!(!answer.status_message.is_empty() && answer.status() != SessionStatus::Ok),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -150,12 +150,32 @@ impl Service {
                 return Err(if too_long { self.too_large() } else { failed("The body broke off.") });
             }
         };
-        match serde_json::from_slice(&bytes) {
-            Ok(Value::Object(event)) => Ok(event),
-            Ok(_) => Err(unprocessable("dict_type", "The body has to be a JSON object")),
-            Err(_) if bytes.is_empty() => Err(unprocessable("missing", "There is no body")),
-            Err(_) => Err(unprocessable("json_invalid", "The body is no JSON")),
-        }
+        event_in(&bytes).map_err(|(kind, why)| unprocessable(kind, why))
+    }
+}
+
+/// The event that a body is, or what it is instead: in one word, and in a sentence.
+fn event_in(body: &[u8]) -> Result<Map<String, Value>, (&'static str, &'static str)> {
+    match serde_json::from_slice(body) {
+        Ok(Value::Object(event)) => Ok(event),
+        Ok(_) => Err(("dict_type", "The body has to be a JSON object")),
+        Err(_) if body.is_empty() => Err(("missing", "There is no body")),
+        Err(_) => Err(("json_invalid", "The body is no JSON")),
+    }
+}
+
+/// Any body of a check: nothing runs on an event that the schema refuses, and a mode without effect is told as such.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    let Ok(event) = event_in(data) else { return };
+    let (gate, event, now) = (Gate::default(), Value::Object(event), Timestamp::UNIX_EPOCH);
+    let decision = gate.check(&event, now);
+    let errors = gate.validate(&event);
+    assert!(!decision.executes() || errors.is_empty(), "{event}");
+    for mode in [Mode::Enforce, Mode::Shadow] {
+        let meta = AuditMeta { created_at: now, surface: "http", route: "/pre-tool-check", latency_ms: None, mode };
+        let record = stored_record(&gate.normalized(&event), &decision, &meta);
+        assert!(serde_json::to_string(&record).is_ok() && decision.public_json(mode).is_object());
     }
 }
 
