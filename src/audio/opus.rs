@@ -16,7 +16,7 @@ use audiopus::{
 use bytes::Bytes;
 
 /// What a leg of Opus gives and takes.
-const FORMAT: Format = Format::SLIN16;
+pub const FORMAT: Format = Format::SLIN16;
 const RATE: SampleRate = SampleRate::Hz16000;
 /// 20 ms: what stands for a packet that cannot be read.
 const FRAME_SAMPLES: usize = 320;

@@ -177,7 +177,7 @@ pub fn print(plan: &Plan, all: &[Rounds], bars: &mut Bars) {
             println!("NOT USABLE  {}: {} calls were lost", rounds.kind.name(), rounds.lost());
         }
     }
-    hold(all, plan.cores.is_some(), bars);
+    hold(all, plan.calls, plan.cores.is_some(), bars);
 }
 
 /// What a call costs there, in percent of a core.
@@ -185,7 +185,7 @@ pub fn floor(all: &[Rounds]) -> Option<f64> {
     all.iter().find(|rounds| rounds.kind == Kind::Floor)?.cpu().filter(|cpu| *cpu > 0.0)
 }
 
-fn hold(all: &[Rounds], pinned: bool, bars: &mut Bars) {
+fn hold(all: &[Rounds], calls: usize, pinned: bool, bars: &mut Bars) {
     let floor = floor(all);
     for rounds in all.iter().filter(|rounds| rounds.kind != Kind::Floor) {
         let missed = rounds.missed().unwrap_or(100.0);
@@ -194,10 +194,10 @@ fn hold(all: &[Rounds], pinned: bool, bars: &mut Bars) {
         let name = format!("slots missed at the caller, {kind}");
         bars.bar(&name, &format!("{missed:.4} %"), &format!("{MISSED_MAX} %"), missed <= MISSED_MAX, disturbed);
         if let (Some(most), Some(ratio)) =
-            (rounds.kind.cpu_max(), rounds.cpu().zip(floor).map(|(cpu, floor)| cpu / floor))
+            (rounds.kind.cpu_max(calls), rounds.cpu().zip(floor).map(|(cpu, floor)| cpu / floor))
         {
             let name = format!("CPU per call, {kind}");
-            bars.bar(&name, &format!("{ratio:.1} × the floor"), &format!("{most} ×"), ratio <= most, disturbed);
+            bars.bar(&name, &format!("{ratio:.2} × the floor"), &format!("{most} ×"), ratio <= most, disturbed);
         }
         let memory = rounds.median(|figures| Some(figures.memory / MEGABYTE));
         bars.most(&format!("memory per call, {kind}"), memory.map(in_mb), MEMORY_MAX_MB, "0.5 MB", disturbed);
@@ -265,8 +265,14 @@ mod tests {
     fn a_kind_of_which_nothing_was_measured_misses_the_bars_that_it_has() {
         for (kind, missed) in [(Kind::Pipeline, 3), (Kind::OpenAi, 4), (Kind::Scripted, 1)] {
             let mut bars = Bars::default();
-            hold(&[Rounds { kind, rounds: Vec::new() }], true, &mut bars);
+            hold(&[Rounds { kind, rounds: Vec::new() }], 100, true, &mut bars);
             assert_eq!(bars.missed, missed, "{}", kind.name());
         }
+    }
+
+    #[test]
+    fn what_passes_through_unchanged_has_the_bar_of_it_at_200_calls() {
+        let bars = [100, 200, 300].map(|calls| [Kind::Scripted, Kind::Deepgram].map(|kind| kind.cpu_max(calls)));
+        assert_eq!(bars, [[Some(2.5), Some(3.0)], [Some(2.5), Some(2.5)], [Some(2.5), Some(2.5)]]);
     }
 }

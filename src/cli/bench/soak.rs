@@ -14,10 +14,10 @@ use super::{
 use anyhow::Context as _;
 use clap::Args;
 use futures_util::StreamExt as _;
-use std::{net::SocketAddr, time::Duration};
-use telephone::{Leaves, Order, Outcome, Says};
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+use telephone::{Leaves, Order, Outcome, Says, Side};
 use tokio::time::{Instant, sleep};
-use ways::{Ends, Way};
+use ways::{Ends, STEADY, Way};
 
 #[derive(Args)]
 pub struct SoakArguments {
@@ -134,6 +134,7 @@ async fn soak(arguments: &SoakArguments, ways: &[Way], stage: &Stage) -> anyhow:
     let began = Instant::now();
     say(&format!("{} ways to end, {WARM_UP_ROUNDS} calls of each first ", ways.len()));
     let mut tallies = vec![Tally::default(); ways.len()];
+    let none = stage.metrics().await?;
     stage.short_calls(ways, ways.len() * WARM_UP_ROUNDS, at_once, &mut tallies).await?;
     say(" done\n");
     let before = stage.at_rest().await?;
@@ -159,6 +160,9 @@ async fn soak(arguments: &SoakArguments, ways: &[Way], stage: &Stage) -> anyhow:
     let odd: usize = tallies.iter().map(|tally| tally.odd.len()).sum();
     let deaf: usize = tallies.iter().map(|tally| tally.deaf).sum();
     bars.bar("calls that ended in another way than theirs", &odd.to_string(), "0", odd == 0, false);
+    let stayed = usize::from(arguments.steady);
+    let wrong = counted_wrongly(&expected(ways, &tallies, stayed), &counted(&none, &last));
+    bars.bar("ends counted for another reason than theirs", &wrong.to_string(), "0", wrong == 0, false);
     bars.bar("callers who heard nothing of what they should", &deaf.to_string(), "0", deaf == 0, false);
     println!("\nIt took {:.0} s.", began.elapsed().as_secs_f64());
     Ok(bars)
@@ -257,7 +261,7 @@ impl Stage {
         }
     }
 
-    /// So many calls that stay up: each caller speaks and hears their own voice, over AudioSocket and RTP by turns.
+    /// So many calls that stay up: each caller speaks and hears their own voice, over each leg by turns.
     async fn steady(&self, calls: usize, length: Duration) -> anyhow::Result<Steady> {
         say(&format!("{calls} calls for {} minutes\n", length.as_secs() / 60));
         let before = self.metrics().await?;
@@ -265,9 +269,11 @@ impl Stage {
         let placed = (0..calls).map(|number| async move {
             sleep(ARRIVAL_EVERY * number as u32).await;
             let stays = until.saturating_duration_since(Instant::now());
+            let (extension, codec) = STEADY[number % STEADY.len()];
             let order = Order {
                 asterisk: self.sip,
-                extension: ["end-echo-a", "end-echo-r"][number % 2],
+                extension,
+                codec,
                 says: Says::Tone,
                 leaves: Leaves::After(stays),
                 limit: stays + READY_WITHIN,
@@ -312,7 +318,7 @@ impl Steady {
         let calls = self.outcomes.len();
         let whole = |(stayed, outcome): &&(Duration, Outcome)| {
             let due = (stayed.as_secs_f64() - 2.0).max(0.0) * PACKETS_A_SECOND * HEARD_SHARE;
-            outcome.status == 200 && !outcome.gave_up && f64::from(outcome.loud) >= due
+            is_theirs(Ends::ByCaller, outcome) && f64::from(outcome.loud) >= due
         };
         let kept = self.outcomes.iter().filter(whole).count();
         let packets: u64 = self.outcomes.iter().map(|(_, outcome)| u64::from(outcome.packets)).sum();
@@ -330,17 +336,60 @@ impl Steady {
 
 fn note(tally: &mut Tally, way: &Way, outcome: &Outcome) {
     tally.calls += 1;
-    let as_expected = match way.course.ends {
-        Ends::ByCaller => outcome.status == 200 && !outcome.gave_up,
-        Ends::ByEngine => !outcome.gave_up,
-        Ends::Unanswered => outcome.status != 200,
-    };
-    if !as_expected {
+    if !is_theirs(way.course.ends, outcome) {
         tally.odd.push(format!("{outcome:?}"));
     }
     if outcome.loud < way.course.hears {
         tally.deaf += 1;
     }
+}
+
+/// Whether a call has ended as those of its way do.
+fn is_theirs(ends: Ends, outcome: &Outcome) -> bool {
+    let Outcome { status, hung_up, gave_up, .. } = *outcome;
+    !gave_up
+        && match ends {
+            Ends::ByCaller => (status, hung_up) == (200, Some(Side::Caller)),
+            Ends::ByEngine => (status, hung_up) == (200, Some(Side::Other)),
+            Ends::Unanswered => status >= 300,
+        }
+}
+
+/// How often each reason has to be counted: at least and at most.
+type Expected = BTreeMap<&'static str, [usize; 2]>;
+
+fn expected(ways: &[Way], tallies: &[Tally], stayed: usize) -> Expected {
+    let mut expected = Expected::from([("caller_hung_up", [stayed; 2])]);
+    for (way, tally) in ways.iter().zip(tallies) {
+        for reason in way.course.reasons {
+            let [least, most] = expected.entry(reason).or_default();
+            *least += if way.course.reasons.len() == 1 { tally.calls } else { 0 };
+            *most += tally.calls;
+        }
+    }
+    expected
+}
+
+/// How often the engine has counted each reason between two looks.
+fn counted(first: &Metrics, last: &Metrics) -> BTreeMap<String, usize> {
+    let mut counted = BTreeMap::new();
+    for (labels, count) in last.children("offhook_calls_total") {
+        let reason = labels.split("reason=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
+        let earlier =
+            first.children("offhook_calls_total").find(|(same, _)| *same == labels).map_or(0.0, |(_, was)| was);
+        *counted.entry(reason.to_owned()).or_default() += (count - earlier) as usize;
+    }
+    counted
+}
+
+/// Ends too many or too few of any reason.
+fn counted_wrongly(expected: &Expected, counted: &BTreeMap<String, usize>) -> usize {
+    let missing =
+        expected.iter().map(|(reason, [least, _])| least.saturating_sub(counted.get(*reason).copied().unwrap_or(0)));
+    let beyond = counted
+        .iter()
+        .map(|(reason, count)| count.saturating_sub(expected.get(&**reason).map_or(0, |[_, most]| *most)));
+    missing.chain(beyond).sum()
 }
 
 fn print(ways: &[Way], tallies: &[Tally], first: &Metrics, last: &Metrics) {
@@ -396,6 +445,35 @@ mod tests {
 
     const NOTHING: Left =
         Left { calls: 0.0, tasks: 9.0, descriptors: 20, media: 0.0, channels: 0, bridges: 0, memory: 1 << 20 };
+
+    /// A call that fails early is no call that has ended as it should, whoever hung up.
+    #[test]
+    fn an_end_is_theirs_only_if_the_side_that_should_have_ended_an_answered_call() {
+        let answered = |hung_up| Outcome { status: 200, hung_up, ..Outcome::default() };
+        let refused = Outcome { status: 503, ..Outcome::default() };
+        let late = Outcome { gave_up: true, ..answered(Some(Side::Other)) };
+        let outcomes = [answered(Some(Side::Caller)), answered(Some(Side::Other)), refused, late, Outcome::default()];
+        for (ends, theirs) in [(Ends::ByCaller, 0), (Ends::ByEngine, 1), (Ends::Unanswered, 2)] {
+            let found: Vec<usize> = (0..outcomes.len()).filter(|at| is_theirs(ends, &outcomes[*at])).collect();
+            assert_eq!(found, [theirs], "{ends:?}");
+        }
+    }
+
+    #[test]
+    fn an_end_that_is_counted_for_another_reason_is_seen() {
+        let ways = ways::of(&["echo-a".into(), "lost-a".into(), "at_once-a".into(), "declined".into()]).unwrap();
+        let tallies = vec![Tally { calls: 3, ..Tally::default() }; 4];
+        let expected = expected(&ways, &tallies, 2);
+        let counted = |hung_up, abandoned, closed, others| {
+            let counts = [("caller_hung_up", hung_up), ("caller_abandoned", abandoned), ("agent_closed", closed)];
+            let all = counts.into_iter().chain([("setup_bridge", others)]);
+            all.map(|(reason, count)| (reason.to_owned(), count)).collect()
+        };
+        assert_eq!(counted_wrongly(&expected, &counted(7, 1, 3, 0)), 0);
+        assert_eq!(counted_wrongly(&expected, &counted(5, 3, 3, 0)), 0);
+        assert_eq!(counted_wrongly(&expected, &counted(8, 0, 2, 1)), 2, "one is lacking, and one has another reason");
+        assert_eq!(counted_wrongly(&expected, &counted(4, 3, 3, 0)), 1);
+    }
 
     #[test]
     fn one_of_anything_that_did_not_come_back_is_seen() {

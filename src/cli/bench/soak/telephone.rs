@@ -1,8 +1,11 @@
-//! A telephone in a few hundred lines, of which a thousand fit into one process: SIP over UDP (RFC 3261), µ-law over RTP
-//! (RFC 3550). It dials, talks, listens and leaves at the moment that it was told to. Nothing of it checks the other side's
+//! A telephone in a few hundred lines, of which a thousand fit into one process: SIP over UDP (RFC 3261), µ-law or Opus over
+//! RTP (RFC 3550). It dials, talks, listens and leaves at the moment that it was told to. Nothing of it checks the other side's
 //! protocol: Asterisk is trusted to speak it.
 
-use offhook::audio::{FRAME, Format};
+use offhook::audio::{
+    FRAME, Format,
+    opus::{FORMAT, Heard, Reader, Writer},
+};
 use std::{f32::consts::TAU, io, net::SocketAddr, time::Duration};
 use tokio::{
     net::UdpSocket,
@@ -28,6 +31,37 @@ pub enum Says {
     Tone,
 }
 
+/// What the telephone offers, and nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Codec {
+    MuLaw,
+    Opus,
+}
+
+impl Codec {
+    const fn payload_type(self) -> u8 {
+        match self {
+            Self::MuLaw => 0,
+            Self::Opus => 107,
+        }
+    }
+
+    /// `a=rtpmap`. Of Opus the clock is 48 kHz whatever is coded (RFC 7587, section 4.1).
+    const fn name(self) -> &'static str {
+        match self {
+            Self::MuLaw => "PCMU/8000",
+            Self::Opus => "opus/48000/2",
+        }
+    }
+
+    const fn clock_of_frame(self) -> u32 {
+        match self {
+            Self::MuLaw => 160,
+            Self::Opus => 960,
+        }
+    }
+}
+
 /// When the caller hangs up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaves {
@@ -47,10 +81,17 @@ pub enum Leaves {
 pub struct Order<'a> {
     pub asterisk: SocketAddr,
     pub extension: &'a str,
+    pub codec: Codec,
     pub says: Says,
     pub leaves: Leaves,
     /// The caller gives up after so long, whatever they were waiting for.
     pub limit: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    Caller,
+    Other,
 }
 
 /// What came of it.
@@ -66,6 +107,8 @@ pub struct Outcome {
     pub heard_after: Option<Duration>,
     /// The limit passed.
     pub gave_up: bool,
+    /// Who hung up a call that was answered.
+    pub hung_up: Option<Side>,
 }
 
 /// Makes the call and returns when it is over.
@@ -105,6 +148,8 @@ struct Telephone {
     /// The request that waits for its answer, and when it is sent again.
     pending: Option<(String, Instant)>,
     packet: Packet,
+    /// Hears Opus.
+    opus: Option<Reader>,
     outcome: Outcome,
 }
 
@@ -112,6 +157,7 @@ struct Identity {
     call: String,
     local: SocketAddr,
     media: u16,
+    codec: Codec,
     extension: String,
     asterisk: SocketAddr,
 }
@@ -124,6 +170,7 @@ impl Telephone {
             call: uuid::Uuid::new_v4().simple().to_string(),
             local: sip.local_addr()?,
             media: rtp.local_addr()?.port(),
+            codec: order.codec,
             extension: order.extension.to_owned(),
             asterisk: order.asterisk,
         };
@@ -138,7 +185,8 @@ impl Telephone {
             stage: Stage::Dialling,
             answered: None,
             pending: None,
-            packet: Packet::new(order.says),
+            packet: Packet::new(order.says, order.codec)?,
+            opus: (order.codec == Codec::Opus).then(Reader::new).transpose().map_err(io::Error::other)?,
             outcome: Outcome::default(),
         })
     }
@@ -201,6 +249,7 @@ impl Telephone {
         let request = match self.stage {
             Stage::Up => {
                 self.stage = Stage::Leaving;
+                self.outcome.hung_up = Some(Side::Caller);
                 self.identity.request("BYE", 2, &self.to)
             }
             Stage::Dialling => {
@@ -288,17 +337,25 @@ impl Telephone {
         );
         self.sip.send_to(answer.as_bytes(), self.asterisk).await?;
         if method == "BYE" {
+            self.outcome.hung_up.get_or_insert(Side::Other);
             self.stage = Stage::Over;
         }
         Ok(())
     }
 
     fn listen(&mut self, packet: &[u8]) {
-        // Version 2, no padding, no extension, no CSRC, payload type 0: all that Asterisk sends here.
-        let Some(payload) = packet.get(12..).filter(|_| packet[0] == 0x80 && packet[1] & 0x7f == 0) else { return };
+        // Version 2, no padding, no extension, no CSRC, one payload type: all that Asterisk sends here.
+        let kind = self.identity.codec.payload_type();
+        let Some(payload) = packet.get(12..).filter(|_| packet[0] == 0x80 && packet[1] & 0x7f == kind) else { return };
         self.outcome.packets += 1;
         let mut samples = Vec::with_capacity(payload.len());
-        Format::ULAW.decode(payload, &mut samples);
+        match &mut self.opus {
+            Some(opus) => {
+                let (Heard::Audio(audio) | Heard::Concealed(audio)) = opus.audio(payload);
+                FORMAT.decode(&audio, &mut samples);
+            }
+            None => Format::ULAW.decode(payload, &mut samples),
+        }
         if samples.iter().any(|sample| sample.unsigned_abs() > LOUD_PEAK) {
             self.outcome.loud += 1;
             if self.outcome.heard_after.is_none() {
@@ -330,11 +387,12 @@ impl Identity {
     }
 
     fn description(&self) -> String {
-        let ip = self.local.ip();
+        let (ip, kind) = (self.local.ip(), self.codec.payload_type());
         format!(
-            "v=0\r\no=soak 1 1 IN IP4 {ip}\r\ns=-\r\nc=IN IP4 {ip}\r\nt=0 0\r\nm=audio {} RTP/AVP 0\r\n\
-             a=rtpmap:0 PCMU/8000\r\na=ptime:20\r\n",
-            self.media
+            "v=0\r\no=soak 1 1 IN IP4 {ip}\r\ns=-\r\nc=IN IP4 {ip}\r\nt=0 0\r\nm=audio {} RTP/AVP {kind}\r\n\
+             a=rtpmap:{kind} {}\r\na=ptime:20\r\n",
+            self.media,
+            self.codec.name()
         )
     }
 }
@@ -347,34 +405,50 @@ fn header<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 
 /// The packets of one stream.
 struct Packet {
-    /// Header and payload; the payload is the same in all.
-    bytes: Option<Vec<u8>>,
+    /// What they hold, over and over; nothing is sent where there is none.
+    payloads: Vec<Vec<u8>>,
+    header: [u8; 12],
+    bytes: Vec<u8>,
+    clock: u32,
     sequence: u16,
     timestamp: u32,
+    number: usize,
 }
 
 impl Packet {
-    fn new(says: Says) -> Self {
-        let format = Format::ULAW;
+    fn new(says: Says, codec: Codec) -> io::Result<Self> {
+        let format = if codec == Codec::Opus { FORMAT } else { Format::ULAW };
+        let peak = if says == Says::Tone { TONE_PEAK } else { 0.0 };
         // 500 Hz has whole periods in a frame.
-        let sample = |at: usize| (TONE_PEAK * (TAU * 500.0 * at as f32 / format.rate as f32).sin()) as i16;
-        let mut payload = Vec::new();
-        match says {
-            Says::Nothing => return Self { bytes: None, sequence: 0, timestamp: 0 },
-            Says::Silence => payload.resize(format.frame_bytes(), format.silence()),
-            Says::Tone => format.encode(&(0..format.frame_bytes()).map(sample).collect::<Vec<_>>(), &mut payload),
-        }
-        let ssrc: u32 = rand::random();
-        let bytes = [&[0x80, 0, 0, 0, 0, 0, 0, 0][..], &ssrc.to_be_bytes(), &payload].concat();
-        Self { bytes: Some(bytes), sequence: rand::random(), timestamp: rand::random() }
+        let sample = |at: usize| (peak * (TAU * 500.0 * at as f32 / format.rate as f32).sin()) as i16;
+        let mut frame = Vec::new();
+        format.encode(&(0..format.rate as usize / 50).map(sample).collect::<Vec<_>>(), &mut frame);
+        let payloads = match (says, codec) {
+            (Says::Nothing, _) => Vec::new(),
+            (_, Codec::MuLaw) => vec![frame],
+            (_, Codec::Opus) => {
+                let mut writer = Writer::new().map_err(io::Error::other)?;
+                // A second, in which the coder has settled.
+                (0..50).filter_map(|_| writer.packet(&frame)).map(Vec::from).collect()
+            }
+        };
+        let mut header = [0; 12];
+        (header[0], header[1]) = (0x80, codec.payload_type());
+        header[8..].copy_from_slice(&rand::random::<u32>().to_be_bytes());
+        let (sequence, timestamp) = (rand::random(), rand::random());
+        Ok(Self { payloads, header, bytes: Vec::new(), clock: codec.clock_of_frame(), sequence, timestamp, number: 0 })
     }
 
     fn next(&mut self) -> Option<&[u8]> {
-        let bytes = self.bytes.as_mut()?;
-        bytes[2..4].copy_from_slice(&self.sequence.to_be_bytes());
-        bytes[4..8].copy_from_slice(&self.timestamp.to_be_bytes());
+        let payload = self.payloads.get(self.number % self.payloads.len().max(1))?;
+        self.header[2..4].copy_from_slice(&self.sequence.to_be_bytes());
+        self.header[4..8].copy_from_slice(&self.timestamp.to_be_bytes());
         self.sequence = self.sequence.wrapping_add(1);
-        self.timestamp = self.timestamp.wrapping_add(Format::ULAW.frame_bytes() as u32);
-        Some(bytes)
+        self.timestamp = self.timestamp.wrapping_add(self.clock);
+        self.number += 1;
+        self.bytes.clear();
+        self.bytes.extend_from_slice(&self.header);
+        self.bytes.extend_from_slice(payload);
+        Some(&self.bytes)
     }
 }

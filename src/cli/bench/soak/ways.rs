@@ -1,6 +1,6 @@
 //! The ways in which a call ends: who dials what, how the agent behaves, and how the caller leaves.
 
-use super::telephone::{Leaves, Order, Says};
+use super::telephone::{Codec, Leaves, Order, Says};
 use std::{f32::consts::TAU, fmt::Write as _, net::SocketAddr, path::Path, time::Duration};
 
 /// A caller who waits for the end waits no longer.
@@ -32,7 +32,7 @@ pub struct Way {
 impl Way {
     pub fn order(&self, asterisk: SocketAddr) -> Order<'_> {
         let Course { says, leaves, .. } = *self.course;
-        Order { asterisk, extension: &self.extension, says, leaves, limit: LIMIT }
+        Order { asterisk, extension: &self.extension, codec: self.leg.codec(), says, leaves, limit: LIMIT }
     }
 }
 
@@ -40,6 +40,9 @@ impl Way {
 pub struct Course {
     name: &'static str,
     pub ends: Ends,
+    /// The reasons of which it may end, as the engine counts them; none where it never began. Nearly always there is one: a
+    /// caller who leaves at once may be seen to before or after audio flows.
+    pub reasons: &'static [&'static str],
     /// At least so many packets with sound come, or the line is deaf.
     pub hears: u32,
     says: Says,
@@ -57,17 +60,39 @@ enum Leg {
     AudioSocket,
     Rtp,
     WebSocket,
+    Opus,
     /// `AudioSocket()` in the dialplan.
     WalkIn,
     /// The engine declines the call before it has any.
     None,
 }
 
+impl Leg {
+    const fn codec(self) -> Codec {
+        match self {
+            Self::Opus => Codec::Opus,
+            Self::AudioSocket | Self::Rtp | Self::WebSocket | Self::WalkIn | Self::None => Codec::MuLaw,
+        }
+    }
+}
+
 const EACH: &[Leg] = &[Leg::AudioSocket, Leg::Rtp, Leg::WebSocket];
+/// The extensions of calls that stay: each leg that there is, with the telephone for it.
+pub const STEADY: [(&str, Codec); 4] = [
+    ("end-echo-a", Codec::MuLaw),
+    ("end-echo-r", Codec::MuLaw),
+    ("end-echo-w", Codec::MuLaw),
+    ("end-echo-o", Codec::Opus),
+];
 const LONG: &str = "[{ tone: { hertz: 440, for: 60s } }]";
 
 const fn way(name: &'static str, ends: Ends, leaves: Leaves, script: &'static str) -> Course {
-    Course { name, ends, hears: 0, says: Says::Silence, leaves, script, more: "", legs: EACH }
+    let reasons: &[&str] = match ends {
+        Ends::ByCaller => &["caller_hung_up"],
+        Ends::ByEngine => &["agent_hung_up"],
+        Ends::Unanswered => &["caller_abandoned"],
+    };
+    Course { name, ends, reasons, hears: 0, says: Says::Silence, leaves, script, more: "", legs: EACH }
 }
 
 /// Each over every leg that it names.
@@ -76,6 +101,7 @@ static WAYS: [Course; 20] = [
     Course {
         hears: GREETING + ECHO,
         says: Says::Tone,
+        legs: &[Leg::AudioSocket, Leg::Rtp, Leg::WebSocket, Leg::Opus],
         // It is also the call that stays, for as long as a day.
         more: "limits: { call: 24h }",
         ..way(
@@ -88,7 +114,10 @@ static WAYS: [Course; 20] = [
     Course { hears: 5, ..way("caller", Ends::ByCaller, Leaves::Heard(5), LONG) },
     // Whose telephone sends nothing while it is silent: the engine is heard all the same.
     Course { hears: 5, says: Says::Nothing, ..way("silent", Ends::ByCaller, Leaves::Heard(5), LONG) },
-    way("at_once", Ends::ByCaller, Leaves::AtAnswer, LONG),
+    Course {
+        reasons: &["caller_hung_up", "caller_abandoned"],
+        ..way("at_once", Ends::ByCaller, Leaves::AtAnswer, LONG)
+    },
     way("abandons", Ends::Unanswered, Leaves::BeforeAnswer, "[silence]"),
     Course {
         hears: 5,
@@ -99,20 +128,29 @@ static WAYS: [Course; 20] = [
             "[{ tone: { hertz: 440, for: 300ms } }, { call: { tool: hangup_call } }]",
         )
     },
-    way(
-        "lost",
-        Ends::ByEngine,
-        Leaves::Never,
-        "[{ tone: { hertz: 440, for: 300ms } }, { pause: 100ms }, { close: 1011 }]",
-    ),
-    way("given_back", Ends::ByEngine, Leaves::Never, "[{ tone: { hertz: 440, for: 300ms } }, { close: 1011 }]"),
-    way("unreachable", Ends::ByEngine, Leaves::Never, ""),
-    way(
-        "transfer",
-        Ends::ByEngine,
-        Leaves::Never,
-        "[{ tone: { hertz: 440, for: 300ms } }, { call: { tool: transfer, arguments: { destination: leaves } } }]",
-    ),
+    Course {
+        reasons: &["agent_closed"],
+        ..way(
+            "lost",
+            Ends::ByEngine,
+            Leaves::Never,
+            "[{ tone: { hertz: 440, for: 300ms } }, { pause: 100ms }, { close: 1011 }]",
+        )
+    },
+    Course {
+        reasons: &["agent_closed"],
+        ..way("given_back", Ends::ByEngine, Leaves::Never, "[{ tone: { hertz: 440, for: 300ms } }, { close: 1011 }]")
+    },
+    Course { reasons: &["agent_unreachable"], ..way("unreachable", Ends::ByEngine, Leaves::Never, "") },
+    Course {
+        reasons: &["transferred"],
+        ..way(
+            "transfer",
+            Ends::ByEngine,
+            Leaves::Never,
+            "[{ tone: { hertz: 440, for: 300ms } }, { call: { tool: transfer, arguments: { destination: leaves } } }]",
+        )
+    },
     way(
         "nowhere",
         Ends::ByEngine,
@@ -120,13 +158,16 @@ static WAYS: [Course; 20] = [
         "[{ tone: { hertz: 440, for: 300ms } }, { call: { tool: transfer, arguments: { destination: nowhere } } }, \
          { pause: 500ms }, { call: { tool: hangup_call } }]",
     ),
-    way(
-        "rung",
-        Ends::ByEngine,
-        Leaves::Never,
-        "[{ tone: { hertz: 440, for: 300ms } }, { call: { tool: transfer, arguments: { destination: rung } } }, \
-         { pause: 500ms }, { call: { tool: hangup_call } }]",
-    ),
+    Course {
+        reasons: &["transferred"],
+        ..way(
+            "rung",
+            Ends::ByEngine,
+            Leaves::Never,
+            "[{ tone: { hertz: 440, for: 300ms } }, { call: { tool: transfer, arguments: { destination: rung } } }, \
+             { pause: 500ms }, { call: { tool: hangup_call } }]",
+        )
+    },
     way(
         "busy",
         Ends::ByEngine,
@@ -140,12 +181,21 @@ static WAYS: [Course; 20] = [
         Leaves::After(Duration::from_millis(1_500)),
         "[{ tone: { hertz: 440, for: 200ms } }, { call: { tool: transfer, arguments: { destination: rings } } }]",
     ),
-    Course { more: "limits: { agent_silence: 1s }", ..way("mute", Ends::ByEngine, Leaves::Never, "[silence]") },
     Course {
+        reasons: &["agent_silent"],
+        more: "limits: { agent_silence: 1s }",
+        ..way("mute", Ends::ByEngine, Leaves::Never, "[silence]")
+    },
+    Course {
+        reasons: &["no_input"],
         more: "no_input: { after: 1s, prompts: 0 }",
         ..way("no_input", Ends::ByEngine, Leaves::Never, "[{ tone: { hertz: 440, for: 300ms } }, { listen: {} }]")
     },
-    Course { more: "limits: { call: 1s }", ..way("long", Ends::ByEngine, Leaves::Never, LONG) },
+    Course {
+        reasons: &["call_too_long"],
+        more: "limits: { call: 1s }",
+        ..way("long", Ends::ByEngine, Leaves::Never, LONG)
+    },
     Course {
         hears: 5,
         more: "audiosocket_id: \"0ff40001\"",
@@ -163,7 +213,7 @@ static WAYS: [Course; 20] = [
             "[{ tone: { hertz: 440, for: 300ms } }, { call: { tool: hangup_call } }]",
         )
     },
-    Course { legs: &[Leg::None], ..way("declined", Ends::Unanswered, Leaves::Never, "") },
+    Course { reasons: &[], legs: &[Leg::None], ..way("declined", Ends::Unanswered, Leaves::Never, "") },
 ];
 
 /// All ways, or those of these names: `echo` over each leg, `echo-a` over AudioSocket alone.
@@ -186,6 +236,7 @@ fn all() -> impl Iterator<Item = Way> {
             Leg::AudioSocket => format!("{}-a", course.name),
             Leg::Rtp => format!("{}-r", course.name),
             Leg::WebSocket => format!("{}-w", course.name),
+            Leg::Opus => format!("{}-o", course.name),
             Leg::WalkIn | Leg::None => course.name.to_owned(),
         };
         Way { extension: format!("end-{}", name.replace('_', "-")), name, leg, course }
@@ -197,7 +248,7 @@ pub fn dialplan(audiosocket: SocketAddr) -> String {
     let mut text = String::from("[lab-callers](+)\n");
     for Way { name, extension, leg, course } in all() {
         let steps = match leg {
-            Leg::AudioSocket | Leg::Rtp | Leg::WebSocket => format!("Stasis(offhook,{name})"),
+            Leg::AudioSocket | Leg::Rtp | Leg::WebSocket | Leg::Opus => format!("Stasis(offhook,{name})"),
             Leg::None => "Stasis(offhook,nosuch)".to_owned(),
             Leg::WalkIn => {
                 let prefix = course.more.split('"').nth(1).unwrap_or_default();
@@ -231,6 +282,7 @@ pub fn configuration(apology: &Path, nobody: SocketAddr) -> String {
         let audio = match leg {
             Leg::Rtp => "rtp/ulaw",
             Leg::WebSocket => "websocket/slin",
+            Leg::Opus => "websocket/opus",
             Leg::AudioSocket | Leg::WalkIn | Leg::None => "audiosocket/slin",
         };
         let then = if course.name == "given_back" { "dialplan" } else { "hang_up" };
@@ -285,6 +337,7 @@ mod tests {
             assert_eq!(yaml.contains(&format!("\n  {}: {{ prompt", way.name)), way.leg != Leg::None, "{}", way.name);
         }
         let found = |name: &str| of(&[name.into()]).map_or(0, |ways| ways.len());
-        assert_eq!(["echo", "echo-a", "walk_agent", "nosuch"].map(found), [3, 1, 1, 0]);
+        assert_eq!(["echo", "echo-a", "walk_agent", "nosuch"].map(found), [4, 1, 1, 0]);
+        assert!(STEADY.iter().all(|(extension, _)| all().any(|way| way.extension == *extension)));
     }
 }
