@@ -175,10 +175,12 @@ pub enum PathFault {
     Deaf,
     /// Nothing arrives here, and of what is sent Asterisk passes nothing on.
     Dead,
+    /// The caller is heard here, and Asterisk passes nothing on of what is sent.
+    Mute,
 }
 
 impl PathFault {
-    pub const ALL: [Self; 5] = [Self::Closed, Self::Broken, Self::ChannelGone, Self::Deaf, Self::Dead];
+    pub const ALL: [Self; 6] = [Self::Closed, Self::Broken, Self::ChannelGone, Self::Deaf, Self::Dead, Self::Mute];
 
     pub const fn label(self) -> &'static str {
         match self {
@@ -187,6 +189,7 @@ impl PathFault {
             Self::ChannelGone => "channel_gone",
             Self::Deaf => "deaf",
             Self::Dead => "dead",
+            Self::Mute => "mute",
         }
     }
 }
@@ -238,10 +241,12 @@ impl Suspicion {
     pub const fn describe(self) -> &'static str {
         match self {
             Self::Noise => {
-                "what arrives of the caller is noise, as another codec's bytes are: run `offhook media-test`, and let nothing                  between Asterisk and offhook change the audio"
+                "what arrives of the caller is noise, as another codec's bytes are: run `offhook media-test`, and let nothing \
+                 between Asterisk and offhook change the audio"
             }
             Self::FrameSize => {
-                "audio arrives in packets of no usual length: is the leg's rate another than was asked for? `core show                  channel` tells its format"
+                "audio arrives in packets of no usual length: is the leg's rate another than was asked for? `core show \
+                 channel` tells its format"
             }
         }
     }
@@ -268,6 +273,9 @@ pub struct MediaCounters {
     repairs: [IntCounter; RepairEnd::ALL.len()],
     repaired_within: Histogram,
 }
+
+/// In the order of [`ByTransport`].
+const TRANSPORTS: [Transport; 3] = [Transport::AudioSocket, Transport::Rtp, Transport::WebSocket];
 
 struct ByTransport {
     audiosocket: IntCounter,
@@ -470,8 +478,8 @@ impl MediaCounters {
 
 impl ByTransport {
     fn new(registry: &Registry, name: &str, help: &str) -> prometheus::Result<Self> {
-        let transports = [Transport::AudioSocket, Transport::Rtp, Transport::WebSocket].map(Transport::label);
-        let [audiosocket, rtp, websocket] = family(registry, name, help, "transport", transports)?;
+        let [audiosocket, rtp, websocket] =
+            family(registry, name, help, "transport", TRANSPORTS.map(Transport::label))?;
         Ok(Self { audiosocket, rtp, websocket })
     }
 
@@ -487,7 +495,7 @@ impl ByTransport {
 fn by_transport(registry: &Registry, name: &str, help: &str, buckets: &[f64]) -> prometheus::Result<HistogramVec> {
     let vec = HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), &["transport"])?;
     registry.register(Box::new(vec.clone()))?;
-    for transport in [Transport::AudioSocket, Transport::Rtp] {
+    for transport in TRANSPORTS {
         vec.with_label_values(&[transport.label()]);
     }
     Ok(vec)
@@ -521,6 +529,23 @@ mod tests {
         assert_eq!(discarded.get_metric().len(), Discard::ALL.len());
         assert!(discarded.get_metric().iter().all(|metric| metric.get_counter().get_value() == 1.0));
         assert_eq!(families.len(), 17);
+        let by_transport = families.iter().filter(|family| {
+            let labels = family.get_metric().iter().flat_map(prometheus::proto::Metric::get_label);
+            labels.clone().any(|label| label.name() == "transport")
+        });
+        for family in by_transport {
+            assert_eq!(family.get_metric().len(), TRANSPORTS.len(), "{}", family.name());
+        }
+    }
+
+    #[test]
+    fn what_the_log_says_of_a_suspicion_is_one_line_of_single_spaces() {
+        for suspicion in Suspicion::ALL {
+            assert!(
+                !suspicion.describe().contains(['\n', '\t']) && !suspicion.describe().contains("  "),
+                "{suspicion:?}"
+            );
+        }
     }
 
     #[test]

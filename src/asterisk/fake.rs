@@ -92,6 +92,8 @@ pub(super) struct Channel {
     pub(super) answered: bool,
     pub(super) ringing: bool,
     pub(super) variables: BTreeMap<String, String>,
+    /// `CHANNEL(rtp,hold)`, where it can tell.
+    pub(super) held: Option<bool>,
     /// Keys that were sent to it.
     pub(super) digits: String,
     /// What a media channel was asked for with.
@@ -300,6 +302,9 @@ impl Asterisk {
         let Some(channel) = self.channels.get(id) else { return (404, json!({ "message": "Channel not found" })) };
         if query.contains("DIALPLAN_EXISTS") {
             return (200, json!({ "value": if self.missing_places { "0" } else { "1" } }));
+        }
+        if let (Some(held), true) = (channel.held, query.contains("hold")) {
+            return (200, json!({ "value": u8::from(held).to_string() }));
         }
         match query.strip_prefix("variable=").and_then(|name| channel.variables.get(name)) {
             Some(value) => (200, json!({ "value": value })),

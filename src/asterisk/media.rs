@@ -2,6 +2,7 @@
 
 use crate::audio::Format;
 use bytes::Bytes;
+use std::time::Duration;
 
 /// An open audio path to Asterisk for one call.
 ///
@@ -23,6 +24,10 @@ pub enum MediaEvent {
     Audio(Bytes),
     /// A key, from transports that carry keys themselves.
     Digit(char),
+    /// So much of what was played waits in Asterisk, from a transport whose [`MediaSender::flush`] throws it away.
+    Waits(Duration),
+    /// The last of what was played, as much as this, was thrown away: Asterisk was too far behind.
+    ThrownAway(Duration),
     /// The other side closed, or the path broke. The last event. RTP has no such moment.
     Closed,
     /// The other side does not keep to the protocol, and the leg was closed for it. The last event.

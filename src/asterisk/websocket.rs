@@ -8,7 +8,8 @@
 //!
 //! - Once a second the leg asks how many frames wait. Whatever made them wait (a stall, a burst after one, clocks that
 //!   differ), silent frames are left out until Asterisk has caught up. Nothing that is said is left out.
-//! - Who interrupts hears the rest of the buffer no more: [`Sender::flush`].
+//! - Who interrupts hears the rest of the buffer no more: [`Sender::flush`]. How much that is, the answer to the question
+//!   tells the call ([`MediaEvent::Waits`]), which counts it as not heard.
 //! - XOFF means 18 s behind, which no conversation survives: the buffer is emptied, and frames are refused until XON.
 //!
 //! Asterisk plays silence by itself when nothing comes, and a silent peer does it no harm: the pulse is not needed here.
@@ -31,7 +32,7 @@ use super::{
 };
 use crate::{
     audio::{
-        Format,
+        FRAME, Format,
         opus::{Heard, Reader, Writer},
     },
     config::Transport,
@@ -70,6 +71,8 @@ const STATUS_EVERY: u32 = 50;
 const USUAL_QUEUE: u32 = 3;
 /// What is left of a longer queue when Asterisk has caught up.
 const KEPT_QUEUE: u32 = 1;
+/// Frames that wait when Asterisk asks for a pause.
+const XOFF_QUEUE: u32 = 900;
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
@@ -410,6 +413,8 @@ impl Receiver {
             Ok(Event::Status { queue_length }) => {
                 let surplus = if queue_length > USUAL_QUEUE { queue_length - KEPT_QUEUE } else { 0 };
                 self.wire.lock().surplus = surplus;
+                // Of packets none is thrown away: what waits is heard.
+                return self.opus.is_none().then(|| MediaEvent::Waits(length_of(queue_length)));
             }
             Ok(Event::Xoff) => {
                 if self.opus.is_some() {
@@ -419,6 +424,7 @@ impl Receiver {
                     tracing::warn!("Asterisk does not play the audio of a media WebSocket; what waits is thrown away");
                     self.wire.lock().paused = true;
                     self.wire.flush_asterisk();
+                    return Some(MediaEvent::ThrownAway(length_of(XOFF_QUEUE)));
                 }
             }
             Ok(Event::Xon) => self.wire.lock().paused = false,
@@ -431,6 +437,11 @@ impl Receiver {
         }
         None
     }
+}
+
+/// Of so many frames of Asterisk's queue. It never has more than a thousand.
+fn length_of(frames: u32) -> Duration {
+    FRAME * frames.min(1_000)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq)]
 pub enum LegCommand {
     /// One 20 ms frame for the caller. It leaves at once, and what was sent is what is heard: neither
-    /// AudioSocket nor RTP has a buffer in Asterisk, and a WebSocket's is kept at a frame or two.
+    /// AudioSocket nor RTP has a buffer in Asterisk, and of a WebSocket's [`LegEvent::Waits`] tells.
     Play(Bytes),
     /// What was played so far is not wanted any more: whatever a buffer still holds of it is thrown away.
     Flush,
@@ -32,6 +32,10 @@ pub enum LegEvent {
     Up,
     /// 20 ms (or what Asterisk sent as one packet) of the caller.
     Audio(Bytes),
+    /// So much of what was played waits in Asterisk, and a [`LegCommand::Flush`] throws it away.
+    Waits(Duration),
+    /// The last of what was played, as much as this, was thrown away: Asterisk was too far behind.
+    ThrownAway(Duration),
     /// The caller pressed a key.
     Digit(char),
     /// The caller hung up, or their channel ended for another reason than our command.

@@ -292,6 +292,8 @@ impl CallMachine {
                 let audio = if away { self.track.silence() } else { audio };
                 self.hear_caller(audio, now, out);
             }
+            LegEvent::Waits(length) => self.track.waits(length),
+            LegEvent::ThrownAway(length) => self.track.thrown_away(length),
             LegEvent::Digit(key) if self.menu.is_some() && !self.is_private(now) => {
                 self.on_choice(key, now, out);
             }
@@ -309,7 +311,10 @@ impl CallMachine {
                     self.timers.set(Timer::LegAnswer, now + MEDIA_LOST_GRACE);
                 }
             }
-            LegEvent::PathReplaced { why } => out.push(Output::Note(Note::PathReplaced { why })),
+            LegEvent::PathReplaced { why } => {
+                self.track.waits(Duration::ZERO);
+                out.push(Output::Note(Note::PathReplaced { why }));
+            }
             LegEvent::Transferred => match self.phase {
                 Phase::Transferring(reason) => self.end(reason, out),
                 _ => self.end(EndReason::Transferred, out),

@@ -69,6 +69,8 @@ pub struct Track {
     format: Format,
     /// Heard instead of everything else.
     ringing: Option<Ringing>,
+    /// So much of what has left waits in Asterisk, as it told last.
+    waits: Duration,
 }
 
 /// One slot's outcome, for those who measure and listen.
@@ -95,6 +97,7 @@ impl Track {
             agent_lost: false,
             format,
             ringing: None,
+            waits: Duration::ZERO,
         }
     }
 
@@ -183,16 +186,30 @@ impl Track {
         out: &mut Vec<Output>,
     ) -> (Interrupted, Vec<ClipHeard>) {
         self.loudness = Loudness::Full;
-        let interrupted = self.playout.interrupt(active);
         let clips = self.clips.interrupt(self.format);
+        // What is protected is heard on, and to its end; else Asterisk throws away what waits there.
+        let flushes = self.clips.is_empty();
+        let unheard = if flushes { self.waits } else { Duration::ZERO };
+        let interrupted = self.playout.interrupt(active, unheard);
         if !interrupted.cuts.is_empty() || !clips.is_empty() {
             self.interrupted = Some(now);
-            // What is protected is heard on, and to its end.
-            if self.clips.is_empty() {
+            if flushes {
+                self.waits = Duration::ZERO;
                 out.push(Output::ToLeg(LegCommand::Flush));
             }
         }
         (interrupted, clips)
+    }
+
+    /// Asterisk has told how much of what has left waits there.
+    pub fn waits(&mut self, length: Duration) {
+        self.waits = length;
+    }
+
+    /// As much of what has left last was thrown away, and was not heard.
+    pub fn thrown_away(&mut self, length: Duration) {
+        self.waits = Duration::ZERO;
+        self.playout.take_back(length);
     }
 
     /// The question that was heard to its end since this was last asked.
@@ -268,13 +285,18 @@ impl Track {
 
     fn next_frame(&mut self, more: bool) -> (Bytes, Source) {
         if let Some(ringing) = &mut self.ringing {
+            self.playout.passes(self.format.frame_bytes());
             return (ringing.frame(), Source::Silence);
         }
         if self.loudness == Loudness::Paused {
+            self.playout.passes(self.format.frame_bytes());
             return (self.playout.silence(), Source::Silence);
         }
         let (frame, source) = match self.clips.next(self.format, !self.playout.is_empty()) {
-            Some(frame) => (frame, Source::Clip),
+            Some(frame) => {
+                self.playout.passes(self.format.frame_bytes());
+                (frame, Source::Clip)
+            }
             None => {
                 let slot = self.playout.next(more);
                 (slot.frame, if slot.speech { Source::Agent } else { Source::Silence })

@@ -5,6 +5,7 @@
 //! An audio path that breaks under a call by ARI is replaced, and the core sees a gap at most.
 
 mod care;
+mod keys;
 mod streamed;
 
 use crate::{
@@ -26,11 +27,12 @@ use crate::{
 use bytes::Bytes;
 use care::{Care, Cared};
 use futures_util::{FutureExt as _, future::BoxFuture};
+use keys::Keys;
 use std::{collections::BTreeMap, future::pending, sync::Arc};
 use streamed::Streamed;
 use tokio::{
     sync::watch,
-    time::{Interval, MissedTickBehavior, interval},
+    time::{Instant, Interval, MissedTickBehavior, interval},
 };
 use tracing::warn;
 
@@ -39,6 +41,7 @@ pub(super) struct Line {
     media: Option<MediaLeg>,
     /// Of a call by ARI, while its path can be replaced.
     care: Option<Care>,
+    keys: Keys,
     /// Reported before anything else; the rest of the line may have more to say.
     announce: Option<LegEvent>,
     ending: Ending,
@@ -125,13 +128,13 @@ impl Line {
         let (wish, wished) = watch::channel(Wish::Ring);
         let setup = async move { set_up(&ari, &*media, registration, plan, wished).await }.boxed();
         let control = Control::SettingUp { setup, wish, held };
-        Self { control, media: None, care, announce: None, ending: Ending::HangUp }
+        Self { control, media: None, care, keys: Keys::default(), announce: None, ending: Ending::HangUp }
     }
 
     /// A caller who is connected already.
     pub fn walk_in(media: MediaLeg) -> Self {
         let (media, announce) = (Some(media), Some(LegEvent::Up));
-        Self { control: Control::Dialplan, media, care: None, announce, ending: Ending::HangUp }
+        Self { control: Control::Dialplan, media, care: None, keys: Keys::default(), announce, ending: Ending::HangUp }
     }
 
     /// Somebody who writes, whose audio is silence.
@@ -141,7 +144,7 @@ impl Line {
         let silence = Bytes::from(vec![format.silence(); format.frame_bytes()]);
         let announce = Some(LegEvent::Up);
         let control = Control::Written { frames, silence };
-        Self { control, media: None, care: None, announce, ending: Ending::HangUp }
+        Self { control, media: None, care: None, keys: Keys::default(), announce, ending: Ending::HangUp }
     }
 
     /// The next thing that happened; it may be dropped and asked again without losing one.
@@ -165,7 +168,7 @@ impl Line {
     fn happened(&mut self, event: Happening) -> Option<LegEvent> {
         let by_dialplan = matches!(self.control, Control::Dialplan);
         match event {
-            Happening::Channel(ChannelEvent::Digit(digit)) => Some(LegEvent::Digit(digit)),
+            Happening::Channel(ChannelEvent::Digit(digit)) => self.key(digit, keys::Way::Event),
             Happening::Channel(ChannelEvent::CallerGone(how)) => {
                 self.ending = Ending::CallerGone;
                 // Who went while nobody could see it went for a reason nobody knows.
@@ -206,8 +209,10 @@ impl Line {
                 self.care.iter_mut().for_each(|care| care.hears(&audio));
                 Some(LegEvent::Audio(audio))
             }
-            // With ARI the same key comes as an event of the channel, on every transport alike.
-            Happening::Media(MediaEvent::Digit(digit)) => by_dialplan.then_some(LegEvent::Digit(digit)),
+            Happening::Media(MediaEvent::Digit(digit)) if by_dialplan => Some(LegEvent::Digit(digit)),
+            Happening::Media(MediaEvent::Digit(digit)) => self.key(digit, keys::Way::Audio),
+            Happening::Media(MediaEvent::Waits(length)) => Some(LegEvent::Waits(length)),
+            Happening::Media(MediaEvent::ThrownAway(length)) => Some(LegEvent::ThrownAway(length)),
             // For a dialplan call the end of the socket is the end of the call.
             Happening::Media(MediaEvent::Closed) if by_dialplan => {
                 self.media = None;
@@ -216,6 +221,11 @@ impl Line {
             Happening::Media(MediaEvent::Closed) => self.broken(PathFault::Closed),
             Happening::Media(MediaEvent::Broken) => self.broken(PathFault::Broken),
         }
+    }
+
+    /// A key of a caller by ARI, told once, whichever way it came first.
+    fn key(&mut self, digit: char, way: keys::Way) -> Option<LegEvent> {
+        self.keys.pressed(digit, way, Instant::now()).then_some(LegEvent::Digit(digit))
     }
 
     /// The audio path is of no use any more; the caller gets another one, unless they are on their way out.
@@ -266,8 +276,8 @@ impl Line {
         }
         match (&mut self.media, &mut self.care) {
             (Some(media), care) => {
-                let left = media.sender.play(frame);
-                care.iter_mut().for_each(|care| care.plays(left));
+                let left = media.sender.play(frame.clone());
+                care.iter_mut().for_each(|care| care.plays(&frame, left));
                 left
             }
             // Nobody hears it.

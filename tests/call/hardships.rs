@@ -73,6 +73,42 @@ fn a_phone_that_sends_nothing_is_silence_to_the_agent() {
     assert!(counted >= sent);
 }
 
+/// How much of each item the agent was told was heard.
+fn told_heard(stage: &Stage) -> Vec<u128> {
+    let heard = |command: &&AgentCommand| match command {
+        AgentCommand::Interrupt { heard, .. } => Some(heard.as_millis()),
+        _ => None,
+    };
+    stage.commands().iter().filter_map(heard).collect()
+}
+
+#[test]
+fn what_waits_in_asterisk_when_the_caller_interrupts_is_flushed_and_was_not_heard() {
+    let heard = |waits: &[u64]| {
+        let mut stage = Stage::greeted();
+        stage.starts("r").speaks("r", 5_000).after(1_000);
+        for ms in waits {
+            stage.leg(LegEvent::Waits(Duration::from_millis(*ms)));
+        }
+        stage.agent(AgentEvent::CallerSpeechStarted { utterance: None });
+        assert_eq!(stage.flushes(), 1);
+        told_heard(&stage)
+    };
+    let [all] = heard(&[])[..] else { panic!("one item") };
+    assert!((980..=1_020).contains(&all), "{all} ms");
+    assert_eq!(heard(&[60]), [all - 60]);
+    assert_eq!(heard(&[900, 20]), [all - 20], "as Asterisk told last");
+}
+
+#[test]
+fn what_asterisk_threw_away_when_it_was_full_was_not_heard() {
+    let mut stage = Stage::greeted();
+    stage.starts("r").speaks("r", 30_000).after(20_000).leg(LegEvent::ThrownAway(Duration::from_secs(18)));
+    stage.after(1_000).agent(AgentEvent::CallerSpeechStarted { utterance: None });
+    let heard = told_heard(&stage);
+    assert!(matches!(heard[..], [2_980..=3_020]), "two seconds before it and one after: {heard:?}");
+}
+
 #[test]
 fn a_phone_that_sends_is_never_filled_in_for() {
     let mut stage = Stage::answered(rules());

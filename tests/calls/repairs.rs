@@ -12,9 +12,16 @@ use crate::{
 };
 use serde_json::Value;
 use socket2::Socket;
-use std::{net::Ipv4Addr, time::Duration};
+use std::{
+    net::Ipv4Addr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use tokio::{
-    io::{copy, copy_bidirectional},
+    io::{AsyncReadExt as _, AsyncWriteExt as _, copy, copy_bidirectional, sink},
     net::{TcpListener, TcpSocket, TcpStream},
     sync::broadcast,
     task::JoinSet,
@@ -30,6 +37,7 @@ const REPAIRED: &str = "offhook_media_repairs_total{outcome=\"repaired\"}";
 struct Relay {
     port: u16,
     orders: broadcast::Sender<Order>,
+    mutes_next: Arc<AtomicBool>,
     accepting: JoinSet<()>,
 }
 
@@ -48,15 +56,25 @@ impl Relay {
         let port = listener.local_addr().expect("bound").port();
         let (orders, _) = broadcast::channel(4);
         let mut accepting = JoinSet::new();
-        let given = orders.clone();
+        let mutes_next = Arc::<AtomicBool>::default();
+        let (given, mutes) = (orders.clone(), Arc::clone(&mutes_next));
         accepting.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((theirs, _)) = listener.accept().await {
                 let orders = given.subscribe();
-                connections.spawn(pass_on(theirs, to, orders));
+                if mutes.swap(false, Ordering::Relaxed) {
+                    connections.spawn(pass_on_the_id(theirs, to));
+                } else {
+                    connections.spawn(pass_on(theirs, to, orders));
+                }
             }
         });
-        Self { port, orders, accepting }
+        Self { port, orders, mutes_next, accepting }
+    }
+
+    /// The next connection says which call it is, and nothing else passes over it.
+    fn mutes_next(&self) {
+        self.mutes_next.store(true, Ordering::Relaxed);
     }
 
     fn order(&self, order: Order) {
@@ -79,6 +97,15 @@ async fn pass_on(mut theirs: TcpStream, to: u16, mut orders: broadcast::Receiver
             Ok(Order::Close) | Err(_) => {}
         },
     }
+}
+
+async fn pass_on_the_id(mut theirs: TcpStream, to: u16) {
+    let mut ours = TcpStream::connect((Ipv4Addr::LOCALHOST, to)).await.expect("offhook listens");
+    let mut id = [0; 19];
+    theirs.read_exact(&mut id).await.expect("Asterisk says which call it is");
+    ours.write_all(&id).await.expect("offhook listens");
+    // Until offhook closes it.
+    drop(copy(&mut ours, &mut sink()).await);
 }
 
 /// An engine whose AudioSocket connections come through a relay.
@@ -256,8 +283,9 @@ async fn a_media_channel_that_ends_in_mid_call_is_replaced_over_each_transport()
     }
 }
 
-/// The media channel stays up, and Asterisk sends nothing over it any more.
-async fn mute(asterisk: &Asterisk) {
+/// The media channel stays up, and Asterisk sends nothing over it any more (`out`), or passes nothing on of what it is sent
+/// (`in`).
+async fn mute(asterisk: &Asterisk, direction: &str) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let (client, url) = (reqwest::Client::new(), asterisk.ari_url());
     let ask = |request: reqwest::RequestBuilder| request.basic_auth(ARI_USER, Some(asterisk.ari_password())).send();
@@ -265,7 +293,8 @@ async fn mute(asterisk: &Asterisk) {
     let channels: Value = serde_json::from_str(&channels.text().await.expect("a body")).expect("JSON");
     let mut ids = channels.as_array().expect("a list").iter().filter_map(|channel| channel["id"].as_str());
     let media = ids.rfind(|id| id.contains("-media")).expect("a media channel");
-    let muted = ask(client.post(format!("{url}/ari/channels/{media}/mute?direction=out"))).await.expect("ARI answers");
+    let muted =
+        ask(client.post(format!("{url}/ari/channels/{media}/mute?direction={direction}"))).await.expect("ARI answers");
     assert!(muted.status().is_success(), "{}", muted.status());
 }
 
@@ -278,7 +307,7 @@ async fn audio_that_stops_while_the_caller_is_heard_by_asterisk_is_replaced_over
         let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, &format!("    audio: {leg}\n")).await;
         let phone = dial(&asterisk).await;
         let began = Instant::now();
-        mute(&asterisk).await;
+        mute(&asterisk, "out").await;
         offhook.wait_metric(REPAIRED, 1.0, SOON).await;
         let took = began.elapsed();
         assert!(took <= GAP_MAX, "{leg}: the agent was deaf for {took:?}");
@@ -286,6 +315,38 @@ async fn audio_that_stops_while_the_caller_is_heard_by_asterisk_is_replaced_over
         goes_on(&offhook, &phone, transport, 1.0).await;
         hang_up(phone, &offhook, &asterisk).await;
     }
+}
+
+/// One-way silence, towards the caller.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_asterisk_passes_on_no_more_is_noticed_though_the_caller_is_heard_over_each_transport() {
+    for (transport, leg) in
+        [("rtp", "rtp/ulaw"), ("audiosocket", "audiosocket/slin"), ("websocket", "websocket/slin16")]
+    {
+        let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, &format!("    audio: {leg}\n")).await;
+        let phone = dial(&asterisk).await;
+        let began = Instant::now();
+        mute(&asterisk, "in").await;
+        offhook.wait_metric(REPAIRED, 1.0, SOON).await;
+        let took = began.elapsed();
+        assert!(took <= GAP_MAX, "{leg}: the agent was not heard for {took:?}");
+        assert_eq!(offhook.metric("offhook_media_faults_total{fault=\"mute\"}").await, 1.0, "{leg}");
+        goes_on(&offhook, &phone, transport, 1.0).await;
+        assert_eq!(offhook.metric("offhook_media_faults_total").await, 1.0, "{leg}");
+        hang_up(phone, &offhook, &asterisk).await;
+    }
+}
+
+/// The leg stands, as the first frame tells whose it is, and nothing ever follows.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_over_which_no_audio_ever_came_is_replaced_once() {
+    let (relay, asterisk, offhook) = relayed().await;
+    relay.mutes_next();
+    let phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
+    offhook.wait_metric(REPAIRED, 1.0, SOON).await;
+    phone.wait_to_hear(AGENT_HZ, ms(500), SOON).await;
+    goes_on(&offhook, &phone, "audiosocket", 1.0).await;
+    hang_up(phone, &offhook, &asterisk).await;
 }
 
 /// T22: a silent phone.

@@ -221,3 +221,36 @@ async fn a_second_engine_of_the_same_name_is_told_on_the_ready_page_and_the_call
     next.hang_up().await;
     nothing_is_left(&asterisk, &second).await;
 }
+
+/// Keys that are pressed while no event comes are known by the audio's own word of them; by RTP there is none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_pressed_while_no_event_comes_is_told_once_over_a_transport_that_carries_keys() {
+    for leg in ["audiosocket/slin", "websocket/slin16"] {
+        let asterisk = Asterisk::start(Options::default()).await;
+        let proxy = Proxy::to(asterisk.http_port()).await;
+        let place = Place::free();
+        let yaml = place.yaml_of(Some((&proxy.url(), asterisk.ari_password())));
+        let audio = format!("    audio: {leg}\n");
+        let offhook = Offhook::start(place, &format!("{yaml}{}", agent(FOR_A_MINUTE, &audio))).await;
+        offhook.wait_ready(true).await;
+        let mut phone = dial(&asterisk, "7000").await;
+        let keys = async |count: u64| {
+            offhook.wait_active_where(|call| call["counts"]["keys"].as_u64() == Some(count), SOON).await;
+        };
+        phone.dtmf('5').await;
+        keys(1).await;
+        proxy.order(Carries::Events, Flow::Dead);
+        for (key, count) in [('5', 2), ('7', 3)] {
+            phone.dtmf(key).await;
+            keys(count).await;
+        }
+        offhook.wait_metric("offhook_ari_reconnects_total{reason=\"timed_out\"}", 1.0, NOTICED).await;
+        offhook.wait_ready(true).await;
+        phone.dtmf('9').await;
+        keys(4).await;
+        phone.hang_up().await;
+        let ended = offhook.wait_ended(1, SOON).await;
+        assert_eq!(ended[0]["counts"]["keys"], 4, "{leg}: none twice");
+        nothing_is_left(&asterisk, &offhook).await;
+    }
+}

@@ -15,7 +15,7 @@ use tokio::{
     task::JoinSet,
 };
 
-/// What Asterisk sends while its words are held up is kept up to here, and then the wire is cut: a test is not about more.
+/// What is sent while a wire is held up is kept up to here, and then the wire is cut: a test is not about more.
 const HELD_MAX: usize = 4 * 1024 * 1024;
 
 /// What a connection carries, by the first line that offhook writes on it.
@@ -40,6 +40,8 @@ pub enum Flow {
     Dead,
     /// What Asterisk says passes; what it is told, nobody reads.
     Unread,
+    /// What Asterisk says passes; what it is told is kept, and passed on all at once when it flows again.
+    Delays,
     /// What Asterisk is told passes; what it says is lost.
     Unanswered,
     /// Closed on both sides.
@@ -139,7 +141,8 @@ async fn wire(mut near: TcpStream, port: u16, mut flow: watch::Receiver<Order>, 
     let Ok(mut far) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await else { return };
     // As Asterisk and offhook do: whole frames at once.
     near.set_nodelay(true).and_then(|()| far.set_nodelay(true)).expect("open sockets");
-    let (mut up, mut down, mut held) = (vec![0; 16_384], vec![0; 16_384], Vec::new());
+    let (mut up, mut down) = (vec![0; 16_384], vec![0; 16_384]);
+    let (mut held, mut delayed) = (Vec::new(), Vec::new());
     let (mut now, mut carries) = (Flow::Passes, None);
     loop {
         tokio::select! {
@@ -155,14 +158,24 @@ async fn wire(mut near: TcpStream, port: u16, mut flow: watch::Receiver<Order>, 
                 now = order;
                 match now {
                     Flow::Cut => return,
-                    Flow::Passes if near.write_all(&std::mem::take(&mut held)).await.is_err() => return,
+                    Flow::Passes => {
+                        let (told, said) = (std::mem::take(&mut delayed), std::mem::take(&mut held));
+                        if far.write_all(&told).await.is_err() || near.write_all(&said).await.is_err() {
+                            return;
+                        }
+                    }
                     _ => {}
                 }
             }
             read = near.read(&mut up), if !matches!(now, Flow::Dead | Flow::Unread) => match read {
                 Ok(length @ 1..) => {
                     carries = carries.or_else(|| Some(carried(&up[..length])));
-                    if far.write_all(&up[..length]).await.is_err() {
+                    if now == Flow::Delays {
+                        delayed.extend_from_slice(&up[..length]);
+                        if delayed.len() > HELD_MAX {
+                            return;
+                        }
+                    } else if far.write_all(&up[..length]).await.is_err() {
                         return;
                     }
                 }
@@ -171,7 +184,7 @@ async fn wire(mut near: TcpStream, port: u16, mut flow: watch::Receiver<Order>, 
             // Read also when nothing passes: a peer whose buffer is full would be cut off by Asterisk.
             read = far.read(&mut down) => match read {
                 Ok(length @ 1..) => match now {
-                    Flow::Passes | Flow::Unread => if near.write_all(&down[..length]).await.is_err() { return },
+                    Flow::Passes | Flow::Unread | Flow::Delays => if near.write_all(&down[..length]).await.is_err() { return },
                     Flow::Holds if held.len() + length <= HELD_MAX => {
                         held.extend_from_slice(&down[..length]);
                         kept.fetch_add(length, Ordering::Relaxed);

@@ -187,6 +187,22 @@ impl AriClient {
             .collect()
     }
 
+    /// Whether the caller's phone has the call on hold (`CHANNEL(rtp,hold)` of chan_pjsip). `None`: Asterisk cannot tell, or
+    /// did not.
+    pub async fn is_on_hold(&self, channel: &str) -> Option<bool> {
+        match self.variable(channel, "CHANNEL(rtp,hold)").await {
+            Ok(value) => match &*value? {
+                "0" => Some(false),
+                "1" => Some(true),
+                _ => None,
+            },
+            Err(error) => {
+                tracing::debug!(%error, "Asterisk does not tell whether a caller is on hold");
+                None
+            }
+        }
+    }
+
     /// What passes between Asterisk and a caller, whatever passes between Asterisk and us. An error where the caller does not
     /// come by RTP.
     pub async fn rtp_packets(&self, channel: &str) -> Result<RtpPackets, AriError> {

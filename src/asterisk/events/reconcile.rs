@@ -11,6 +11,7 @@ use crate::{
     asterisk::ari::{Application, AriClient, AriError, BridgeInfo, ChannelInfo},
     facts::CallId,
 };
+use futures_util::StreamExt as _;
 use std::collections::{HashMap, HashSet};
 
 /// The callers in our application. To be asked before the events socket connects.
@@ -39,6 +40,19 @@ pub(super) async fn others_have_calls(ari: &AriClient, router: &EventRouter) -> 
 
 fn channels_of(application: Option<Application>) -> HashSet<String> {
     application.map(|application| application.channel_ids).unwrap_or_default().into_iter().collect()
+}
+
+/// Callers whom Asterisk is asked about at the same time.
+const AT_ONCE: usize = 8;
+
+/// Who took the call off hold, or put it there, while no event told. Where Asterisk cannot tell, what was known stands.
+async fn reconcile_hold(ari: &AriClient, router: &EventRouter) {
+    let asked = router.callers().into_iter().map(|(stay, holds)| async move {
+        if let Some(held) = ari.is_on_hold(&stay.channel).await {
+            router.settle_held(&stay, holds, held);
+        }
+    });
+    futures_util::stream::iter(asked).buffer_unordered(AT_ONCE).collect::<()>().await;
 }
 
 /// To be asked while events flow; they are dispatched meanwhile.
@@ -93,6 +107,7 @@ pub(super) async fn reconcile(
         "reconciled with Asterisk"
     );
     chores.extend(offered.into_iter().flatten());
+    reconcile_hold(ari, router).await;
     Ok(chores)
 }
 

@@ -140,6 +140,8 @@ struct Route {
 struct CallerSide {
     digits: mpsc::Sender<char>,
     held: watch::Sender<bool>,
+    /// How often that was told.
+    holds: u64,
 }
 
 impl EventRouter {
@@ -156,7 +158,7 @@ impl EventRouter {
         let (presence, caller_presence) = watch::channel(Presence::Here);
         let (media, media_presence) = watch::channel(Presence::Expected);
         let (held, is_held) = watch::channel(false);
-        let serial = self.routes().insert(caller, presence, Some(CallerSide { digits, held }));
+        let serial = self.routes().insert(caller, presence, Some(CallerSide { digits, held, holds: 0 }));
         let events = CallEvents {
             digits: digit_receiver,
             caller: caller_presence.clone(),
@@ -188,7 +190,8 @@ impl EventRouter {
                 }
             }
             Event::ChannelHeld { channel, held } => {
-                if let Some(Route { caller: Some(caller), .. }) = self.routes().by_channel.get(&channel) {
+                if let Some(Route { caller: Some(caller), .. }) = self.routes().by_channel.get_mut(&channel) {
+                    caller.holds += 1;
                     caller.held.send_replace(held);
                 }
             }
@@ -339,6 +342,26 @@ impl EventRouter {
         let routes = self.routes();
         let here = routes.by_channel.iter().filter(|(_, route)| *route.presence.borrow() == Presence::Here);
         here.map(|(channel, route)| Registered { channel: channel.clone(), serial: route.serial }).collect()
+    }
+
+    /// The callers who are in Stasis for a call, as far as is known, each with how often hold was told of.
+    pub(super) fn callers(&self) -> Vec<(Registered, u64)> {
+        let routes = self.routes();
+        let here = routes.by_channel.iter().filter(|(_, route)| *route.presence.borrow() == Presence::Here);
+        let callers = here.filter_map(|(channel, route)| {
+            let holds = route.caller.as_ref()?.holds;
+            Some((Registered { channel: channel.clone(), serial: route.serial }, holds))
+        });
+        callers.collect()
+    }
+
+    /// Asterisk was asked whether a caller holds the call. What was told of it meanwhile is newer.
+    pub(super) fn settle_held(&self, stay: &Registered, holds: u64, held: bool) {
+        if let Some(Route { serial, caller: Some(caller), .. }) = self.routes().by_channel.get(&stay.channel)
+            && (*serial, caller.holds) == (stay.serial, holds)
+        {
+            caller.held.send_if_modified(|was| std::mem::replace(was, held) != held);
+        }
     }
 
     /// Tells a call that its channel was missing.

@@ -145,6 +145,30 @@ async fn a_phone_that_holds_a_call_is_known_to_until_it_takes_it_up_again() {
     }
 }
 
+#[tokio::test]
+async fn hold_that_began_or_ended_while_no_events_came_is_known_afterwards() {
+    let mut stage = Stage::up().await;
+    let arrival = stage.caller().await;
+    let mut held = arrival.registration.held();
+    for is_held in [true, false] {
+        // Nobody tells: the events are lost with the socket.
+        let channel = |fake: &FakeAri, held| fake.now().channels.get_mut("caller").unwrap().held = held;
+        channel(&stage.fake, Some(is_held));
+        stage.fake.now().cut();
+        let told = timeout(Duration::from_secs(5), held.wait_for(|held| *held == is_held)).await;
+        assert!(told.is_ok(), "held: {is_held}");
+    }
+    // Where Asterisk cannot tell, what was known stands.
+    stage.fake.now().tell(&json!({ "type": "ChannelHold", "channel": { "id": "caller" } }));
+    timeout(Duration::from_secs(5), held.wait_for(|held| *held)).await.unwrap().unwrap();
+    stage.fake.now().channels.get_mut("caller").unwrap().held = None;
+    let upgrades = stage.fake.now().upgrades;
+    stage.fake.now().cut();
+    stage.fake.until("another connection", |fake| fake.upgrades > upgrades).await;
+    stage.reaches(AriState::Up).await;
+    assert!(*held.borrow());
+}
+
 /// T13: beyond the limit.
 #[tokio::test]
 async fn a_flood_of_keys_is_counted_and_does_not_hide_the_end() {

@@ -129,7 +129,7 @@ pub(super) async fn anything(phone: &mut MediaLeg, within: Duration) -> bool {
         loop {
             match phone.events.next().await {
                 Some(MediaEvent::Audio(_)) => return true,
-                Some(MediaEvent::Digit(_)) => {}
+                Some(MediaEvent::Digit(_) | MediaEvent::Waits(_) | MediaEvent::ThrownAway(_)) => {}
                 Some(MediaEvent::Closed | MediaEvent::Broken) | None => return false,
             }
         }
@@ -141,7 +141,7 @@ pub(super) async fn anything(phone: &mut MediaLeg, within: Duration) -> bool {
 fn take(event: Option<MediaEvent>, ear: &mut Ear) -> bool {
     match event {
         Some(MediaEvent::Audio(bytes)) => ear.hear(&bytes),
-        Some(MediaEvent::Digit(_)) => {}
+        Some(MediaEvent::Digit(_) | MediaEvent::Waits(_) | MediaEvent::ThrownAway(_)) => {}
         Some(MediaEvent::Closed | MediaEvent::Broken) | None => return false,
     }
     true

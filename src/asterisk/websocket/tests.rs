@@ -3,7 +3,7 @@
 mod passed_through;
 
 use super::*;
-use crate::asterisk::hub::tests::{Lab, event, eventually};
+use crate::asterisk::hub::tests::{self as hub, Lab, eventually};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 use tokio::{io::AsyncWriteExt, net::TcpListener};
@@ -106,6 +106,16 @@ async fn refused(lab: &Lab, within: Duration, answer: impl AsyncFnOnce(TcpStream
             answer(stream).await;
         });
     leg.is_none()
+}
+
+/// The next event, but for what is told of the buffer in Asterisk.
+async fn event(leg: &mut MediaLeg) -> Option<MediaEvent> {
+    loop {
+        match hub::event(leg).await {
+            Some(MediaEvent::Waits(_) | MediaEvent::ThrownAway(_)) => {}
+            event => return event,
+        }
+    }
 }
 
 fn audio(format: Format, byte: u8) -> Bytes {
@@ -450,6 +460,20 @@ async fn asterisk_is_asked_once_a_second_and_catches_up_on_silence_alone() {
     assert_eq!(asterisk.command().await, "FLUSH_MEDIA");
     assert!(leg.sender.play(silence(format)));
     assert_eq!(asterisk.hears_until(0xff).await, [0xff]);
+}
+
+/// What waits in Asterisk is not heard yet, and what is flushed for its being full never is: the call is told both.
+#[tokio::test]
+async fn the_call_is_told_what_waits_in_asterisk_and_what_was_thrown_away_there() {
+    let lab = Lab::start().await;
+    let (mut leg, mut asterisk) = call(&lab, Format::SLIN16).await;
+    for (frames, told) in [(0, 0), (3, 60), (50, 1_000), (u32::MAX, 20_000)] {
+        asterisk.say(json!({ "event": "STATUS", "channel_id": "c", "queue_length": frames })).await;
+        assert_eq!(hub::event(&mut leg).await, Some(MediaEvent::Waits(Duration::from_millis(told))), "{frames}");
+    }
+    asterisk.say(r#"{"event":"MEDIA_XOFF","channel_id":"c"}"#).await;
+    assert_eq!(hub::event(&mut leg).await, Some(MediaEvent::ThrownAway(Duration::from_secs(18))));
+    assert_eq!(asterisk.command().await, "FLUSH_MEDIA");
 }
 
 #[tokio::test]

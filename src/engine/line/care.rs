@@ -18,8 +18,9 @@ use crate::{
     },
     call::SetupStep,
 };
+use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
-use judge::{Judge, LOOK, Looked, Verdict};
+use judge::{Frame, Judge, LOOK, Looked, Verdict};
 use std::{future::pending, sync::Arc, time::Duration};
 use tokio::{
     sync::watch,
@@ -42,6 +43,8 @@ pub(super) struct Care {
     under_way: Option<UnderWay>,
     look: Option<BoxFuture<'static, Result<Option<Looked>, AriError>>>,
     judge: Judge,
+    /// One frame of it, to know silence by.
+    silence: Bytes,
     /// The caller's phone has the call on hold.
     held: watch::Receiver<bool>,
 }
@@ -66,7 +69,8 @@ impl Care {
         let (caller, held) = (registration.caller().to_owned(), registration.held());
         let vitals = Vitals::new(plan.transport, plan.format);
         let judge = Judge::new(Instant::now());
-        Self { media, ari, caller, plan, vitals, begun: 0, under_way: None, look: None, judge, held }
+        let silence = vec![plan.format.silence(); plan.format.frame_bytes()].into();
+        Self { media, ari, caller, plan, vitals, begun: 0, under_way: None, look: None, judge, silence, held }
     }
 
     /// Audio has arrived.
@@ -78,12 +82,13 @@ impl Care {
         }
     }
 
-    /// A frame was sent, or refused, as happens every 20 ms.
-    pub fn plays(&mut self, left: bool) {
+    /// This frame was sent, or refused, as happens every 20 ms.
+    pub fn plays(&mut self, frame: &Bytes, left: bool) {
         let now = Instant::now();
         let heard = self.vitals.silent_for(now.into_std());
         let held = *self.held.borrow();
-        if self.judge.plays(now, left, heard, held) && self.look.is_none() {
+        let frame = Frame { left, sounds: *frame != self.silence };
+        if self.judge.plays(now, frame, heard, held) && self.look.is_none() {
             self.look = Some(look(self.ari.clone(), self.caller.clone()).boxed());
         }
     }

@@ -1,6 +1,6 @@
 //! The caller's side of a VAM client's call: frames and cues, without waiting.
 
-use super::{Control, Happening, Line};
+use super::{Control, Happening, Keys, Line};
 use crate::{
     asterisk::{leg::Ending, media::MediaEvent},
     call::{LegEvent, Note, Speaker},
@@ -72,7 +72,7 @@ impl Line {
         let (streamed, ends, cues) = Streamed::new();
         let announce = Some(LegEvent::Up);
         let control = Control::Streamed(streamed);
-        (Self { control, media: None, care: None, announce, ending: Ending::HangUp }, ends, cues)
+        (Self { control, media: None, care: None, keys: Keys::default(), announce, ending: Ending::HangUp }, ends, cues)
     }
 
     /// What the call says of itself, for who is told such things.

@@ -1,6 +1,7 @@
 //! Whether silence is the path's fault: a caller may be silent, a phone may send nothing, and one that is on hold does neither
 //! hear nor speak. So Asterisk is asked what passes between it and the caller, and only where that goes on, or where what is
-//! sent here gets no further than there, is the path at fault. Pure: time is an argument.
+//! sent here gets no further than there, is the path at fault. That the caller hears nothing, nothing tells of itself: while
+//! something is played, Asterisk is asked all the same. Pure: time is an argument.
 
 use crate::asterisk::counters::PathFault;
 use std::time::Duration;
@@ -13,6 +14,10 @@ pub(super) const LOOK: Duration = Duration::from_millis(300);
 /// Packets between the looks that prove that the caller is sending sound: some phones send one every 60 ms, and comfort noise
 /// comes a few times a second.
 const SPEAKING: u64 = 4;
+/// While something is played, it is looked this often whether it gets to the caller.
+const LISTENED_EVERY: Duration = Duration::from_millis(600);
+/// So long after the last sound that was played nobody has to hear anything.
+const SOUND_LASTS: Duration = Duration::from_millis(200);
 /// A caller who stays silent is looked at this often,
 const AGAIN_AFTER: Duration = Duration::from_millis(800);
 /// and, once they have been silent for long, this often.
@@ -27,12 +32,21 @@ pub(super) struct Looked {
     pub sent: u64,
 }
 
+/// What became of one that was to be played.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Frame {
+    /// It was sent, and not refused.
+    pub left: bool,
+    /// It is no silence.
+    pub sounds: bool,
+}
+
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Fine,
     /// Another path is to take its place.
     Fault(PathFault),
-    /// Nothing has ever come over it: another one would lead to the same address. Told once.
+    /// Nothing has ever come over it, nor over the one before it: another one would lead to the same address. Told once.
     NeverWorked(PathFault),
 }
 
@@ -41,6 +55,14 @@ pub(super) struct Judge {
     stands: Option<Instant>,
     /// A frame was refused since the last look.
     refused: bool,
+    /// When a frame that was no silence was played last.
+    sounded: Option<Instant>,
+    /// Asterisk has passed something on of what was sent over it.
+    passed: bool,
+    /// At the last look Asterisk passed nothing on. A key that is sent to the caller makes a gap, too: one look is no proof.
+    unpassed: bool,
+    /// One over which nothing had ever come was replaced.
+    tried: bool,
     /// Nothing has ever come over it, which was told.
     told: bool,
     /// When the caller was on hold last.
@@ -51,24 +73,44 @@ pub(super) struct Judge {
 
 impl Judge {
     pub fn new(now: Instant) -> Self {
-        Self { stands: None, refused: false, told: false, held: None, next_look: Some(now) }
+        Self {
+            stands: None,
+            refused: false,
+            sounded: None,
+            passed: false,
+            unpassed: false,
+            tried: false,
+            told: false,
+            held: None,
+            next_look: Some(now),
+        }
     }
 
     /// Another path stands.
     pub fn begins_anew(&mut self) {
-        (self.stands, self.refused) = (None, false);
+        (self.stands, self.sounded) = (None, None);
+        (self.refused, self.passed, self.unpassed) = (false, false, false);
     }
 
-    /// A frame was sent (`left`), or refused, as happens every 20 ms; the last packet came `heard` ago, `None`: none ever did.
-    /// Whether Asterisk should be looked at.
-    pub fn plays(&mut self, now: Instant, left: bool, heard: Option<Duration>, held: bool) -> bool {
+    /// A frame was sent, or refused, as happens every 20 ms; the last packet came `heard` ago, `None`: none ever did. Whether
+    /// Asterisk should be looked at.
+    pub fn plays(&mut self, now: Instant, frame: Frame, heard: Option<Duration>, held: bool) -> bool {
         self.stands.get_or_insert(now);
-        self.refused |= !left;
+        self.refused |= !frame.left;
+        if frame.sounds {
+            self.sounded = Some(now);
+        }
         if held {
             self.held = Some(now);
         }
         let due = self.next_look.is_some_and(|next| next <= now);
-        due && !held && (self.refused || self.silent_for(now, heard) >= SILENT_AFTER)
+        due && !held && (self.refused || self.sounds(now) || self.silent_for(now, heard) >= SILENT_AFTER)
+    }
+
+    /// Something is played for the caller to hear.
+    fn sounds(&self, now: Instant) -> bool {
+        let lasts = |since: Instant| now.saturating_duration_since(since) <= SOUND_LASTS;
+        self.sounded.is_some_and(lasts)
     }
 
     /// Nothing has come for so long; before the first packet, since the path stands. On hold nothing has to come.
@@ -89,22 +131,38 @@ impl Judge {
             return Verdict::Fine;
         };
         let silent = self.silent_for(now, heard);
-        self.next_look = Some(now + if silent > LONG { SELDOM_AFTER } else { AGAIN_AFTER });
+        let again = match silent {
+            silent if silent > LONG && !self.sounds(now) => SELDOM_AFTER,
+            silent if silent >= SILENT_AFTER => AGAIN_AFTER,
+            _ => LISTENED_EVERY,
+        };
+        self.next_look = Some(now + again);
         let refused = std::mem::take(&mut self.refused);
         // A phone on hold sends nothing, and Asterisk need not send it anything.
         if held || self.held.is_some_and(|held| held >= since) {
+            self.unpassed = false;
             return Verdict::Fine;
         }
+        self.passed |= sent > 0;
+        // The path stood, and all of this while frames were sent.
+        let unpassed = sent == 0 && self.stands.is_some_and(|stands| stands <= since);
+        let twice = std::mem::replace(&mut self.unpassed, unpassed) && unpassed;
         // Else it began to speak while Asterisk was asked.
         let still = silent >= now.saturating_duration_since(since);
         let fault = if still && received >= SPEAKING {
             PathFault::Deaf
         } else if (still || refused) && sent == 0 {
             PathFault::Dead
+        } else if twice {
+            PathFault::Mute
         } else {
+            if unpassed {
+                self.next_look = Some(now);
+            }
             return Verdict::Fine;
         };
-        if heard.is_some() {
+        let worked = if fault == PathFault::Mute { self.passed } else { heard.is_some() };
+        if worked || !std::mem::replace(&mut self.tried, true) {
             Verdict::Fault(fault)
         } else if std::mem::replace(&mut self.told, true) {
             Verdict::Fine

@@ -1,6 +1,7 @@
 use super::*;
 
 const FRAME: Duration = Duration::from_millis(20);
+const SENT: Frame = Frame { left: true, sounds: false };
 
 /// A call in a world that a test describes, 20 ms at a time, by no clock but its own.
 struct World {
@@ -26,15 +27,25 @@ struct Passes {
     asterisk_to_phone: bool,
     /// The socket takes our frames.
     taken: bool,
+    /// They are no silence.
+    sounds: bool,
     held: bool,
 }
 
-const TALK: Passes =
-    Passes { phone_to_asterisk: true, asterisk_to_us: true, asterisk_to_phone: true, taken: true, held: false };
+const TALK: Passes = Passes {
+    phone_to_asterisk: true,
+    asterisk_to_us: true,
+    asterisk_to_phone: true,
+    taken: true,
+    sounds: false,
+    held: false,
+};
 const DEAD: Passes = Passes { asterisk_to_us: false, asterisk_to_phone: false, ..TALK };
 /// The worst of them: nothing passes in any direction, as over a dead path.
 const HOLD: Passes =
-    Passes { phone_to_asterisk: false, asterisk_to_us: false, asterisk_to_phone: false, taken: true, held: true };
+    Passes { phone_to_asterisk: false, asterisk_to_us: false, asterisk_to_phone: false, held: true, ..TALK };
+/// The agent speaks, and the caller hears nothing of it.
+const MUTE: Passes = Passes { asterisk_to_phone: false, sounds: true, ..TALK };
 
 impl World {
     fn new() -> Self {
@@ -54,7 +65,8 @@ impl World {
                 self.heard = Some(self.now);
             }
             let heard = self.heard.map(|heard| self.now - heard);
-            let due = self.judge.plays(self.now, what.taken, heard, what.held);
+            let frame = Frame { left: what.taken, sounds: what.sounds };
+            let due = self.judge.plays(self.now, frame, heard, what.held);
             match self.look {
                 None if due => {
                     self.look = Some((self.now, self.received, self.sent));
@@ -65,6 +77,10 @@ impl World {
                     let (received, sent) = (self.received - received, self.sent - sent);
                     let looked = Looked { since, received, sent };
                     let verdict = self.judge.looked(Some(looked), self.now, heard, what.held);
+                    if matches!(verdict, Verdict::Fault(_)) {
+                        self.judge.begins_anew();
+                        self.heard = None;
+                    }
                     if verdict != Verdict::Fine {
                         self.told.push((verdict, self.now - began));
                     }
@@ -130,14 +146,39 @@ fn a_path_that_died_while_the_caller_was_on_hold_is_told_soon_after() {
     assert_eq!(world.told.first().map(|(verdict, _)| verdict), Some(&Verdict::Fault(PathFault::Deaf)));
 }
 
+/// One-way silence, towards the caller.
 #[test]
-fn a_path_over_which_nothing_ever_came_is_told_once_and_not_replaced() {
+fn an_agent_whom_the_caller_does_not_hear_is_told_within_a_second_and_a_half_whatever_the_moment() {
+    for step in 0..60 {
+        let mut world = World::new();
+        let speaks = Passes { sounds: true, ..TALK };
+        world.passes(seconds(3) + step * FRAME, speaks).passes(SOON, MUTE);
+        let told: Vec<_> = world.told.iter().map(|(verdict, _)| verdict).collect();
+        assert_eq!(told, [&Verdict::Fault(PathFault::Mute)], "{step}");
+    }
+}
+
+#[test]
+fn nobody_looks_whether_silence_gets_to_the_caller_and_a_short_gap_is_no_fault() {
     let mut world = World::new();
-    world.passes(seconds(60), DEAD);
-    assert_eq!(
-        world.told.iter().map(|(verdict, _)| verdict).collect::<Vec<_>>(),
-        [&Verdict::NeverWorked(PathFault::Deaf)]
-    );
+    world.passes(seconds(30), TALK);
+    assert_eq!(world.looks, 0);
+    for gap in (1..29).map(|frames| frames * FRAME) {
+        let speaks = Passes { sounds: true, ..TALK };
+        world.passes(seconds(2), speaks).passes(gap, MUTE);
+    }
+    world.passes(seconds(10), TALK);
+    assert_eq!(world.told, []);
+}
+
+#[test]
+fn a_path_over_which_nothing_ever_came_is_replaced_once_and_then_told_once() {
+    for (what, fault) in [(DEAD, PathFault::Deaf), (MUTE, PathFault::Mute)] {
+        let mut world = World::new();
+        world.passes(seconds(60), what);
+        let told: Vec<_> = world.told.iter().map(|(verdict, _)| verdict).collect();
+        assert_eq!(told, [&Verdict::Fault(fault), &Verdict::NeverWorked(fault)]);
+    }
 }
 
 /// T22: silent.
@@ -155,17 +196,17 @@ fn a_silent_phone_is_no_fault_and_is_looked_at_less_and_less() {
 fn an_asterisk_that_did_not_answer_is_asked_again_soon() {
     let mut judge = Judge::new(Instant::now());
     let now = Instant::now() + seconds(1);
-    assert!(judge.plays(now, true, Some(seconds(1)), false));
+    assert!(judge.plays(now, SENT, Some(seconds(1)), false));
     judge.not_told(now);
-    assert!(!judge.plays(now + FRAME, true, Some(seconds(1)), false), "not every 20 ms");
-    assert!(judge.plays(now + seconds(1), true, Some(seconds(2)), false));
+    assert!(!judge.plays(now + FRAME, SENT, Some(seconds(1)), false), "not every 20 ms");
+    assert!(judge.plays(now + seconds(1), SENT, Some(seconds(2)), false));
 }
 
 #[test]
 fn an_asterisk_that_cannot_tell_is_not_asked_again() {
     let mut judge = Judge::new(Instant::now());
     let now = Instant::now() + seconds(1);
-    assert!(judge.plays(now, true, Some(seconds(1)), false));
+    assert!(judge.plays(now, SENT, Some(seconds(1)), false));
     assert_eq!(judge.looked(None, now, Some(seconds(1)), false), Verdict::Fine);
-    assert!(!judge.plays(now + seconds(60), false, Some(seconds(61)), false));
+    assert!(!judge.plays(now + seconds(60), Frame { left: false, ..SENT }, Some(seconds(61)), false));
 }
