@@ -8,6 +8,7 @@ use crate::{
         audio::{Sound, silence, tone},
         offhook::{Offhook, Place},
         phone::{Phone, Wide},
+        proxy::{Carries, Flow, Proxy},
     },
 };
 use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf, time::Duration};
@@ -63,7 +64,8 @@ struct Seen {
     wideband: bool,
     /// Keys that the agent was told, of the one that was pressed.
     keys: u64,
-    /// The agent was not heard any more when it had been interrupted.
+    /// The agent was not heard any more when it had been interrupted; where Asterisk can throw something away, with 1.6 s of it
+    /// waiting there.
     silenced: bool,
     /// Less than a second of silence had to be left out so that Asterisk could catch up.
     nothing_waits: bool,
@@ -112,8 +114,9 @@ async fn one_call(leg: &str, codec: Wide) -> (Seen, String) {
     // The agent echoes: whoever hears a caller over it would have it pause.
     let (extension, audio) = if leg == WALK_IN { ("7080", "audiosocket/slin") } else { ("7000", leg) };
     let context = format!("    audio: {audio}\n    turns: {{ owner: provider }}\n");
-    let yaml = format!("{}{}", place.yaml(Some(&asterisk)), agent(SCRIPT, &context));
-    let offhook = Offhook::start(place, &yaml).await;
+    let proxy = Proxy::to(asterisk.http_port()).await;
+    let yaml = place.yaml_of(Some((&proxy.url(), asterisk.ari_password())));
+    let offhook = Offhook::start(place, &format!("{yaml}{}", agent(SCRIPT, &context))).await;
     offhook.wait_ready(true).await;
     let says = silence(2 * SECOND) + tone(CALLER_HZ, SECOND) + tone(HIGH_HZ, SECOND) + tone(LAST_HZ, SECOND / 2);
     let mut phone = Phone::call_wide(asterisk.sip_port(), extension, says, codec).await;
@@ -132,7 +135,8 @@ async fn one_call(leg: &str, codec: Wide) -> (Seen, String) {
     seen.wideband = heard.time_of(HIGH_HZ) >= SECOND * 9 / 10;
     assert!(seen.wideband || heard.time_of(HIGH_HZ) <= SECOND / 10, "{leg}: 6 kHz for {:?}", heard.time_of(HIGH_HZ));
 
-    seen.silenced = interrupts(leg, &mut phone).await;
+    let backlog = transport(leg) == "websocket" && seen.carried != "opus";
+    seen.silenced = interrupts(leg, &mut phone, backlog.then_some(&proxy)).await;
     phone.dtmf('5').await;
     offhook.wait_active_where(|call| call["counts"]["keys"].as_u64() >= Some(1), SOON).await;
     seen.even = paced(leg, &offhook).await;
@@ -179,10 +183,25 @@ fn samples(log: &str) -> String {
     format.trim_start_matches(['=', '"', ':', ' ']).chars().take_while(char::is_ascii_alphanumeric).collect()
 }
 
-/// The caller speaks into the agent's words; whether the agent is silent within a second of the line's.
-async fn interrupts(leg: &str, phone: &mut Phone) -> bool {
+/// The agent's words are late on their way to Asterisk, four times: each time 400 ms are missing at first, and as
+/// much more waits there afterwards.
+async fn fall_behind(proxy: &Proxy) {
+    for late in [400, 800, 1_200, 1_600] {
+        proxy.order(Carries::Media, Flow::Delays);
+        sleep(ms(late)).await;
+        proxy.order(Carries::Media, Flow::Passes);
+        sleep(ms(200)).await;
+    }
+}
+
+/// The caller speaks into the agent's words; whether the agent is silent within a second of the line's, by a flush where
+/// 1.6 s of it wait in Asterisk.
+async fn interrupts(leg: &str, phone: &mut Phone, behind: Option<&Proxy>) -> bool {
     let so_far = phone.heard().time_of(AGENT_HZ);
     hears(leg, phone, AGENT_HZ, (so_far + SECOND) * 10 / 9).await;
+    if let Some(proxy) = behind {
+        fall_behind(proxy).await;
+    }
     let said = phone.heard().length();
     phone.say(tone(CALLER_HZ, SECOND * 6 / 10)).await;
     hears(leg, phone, AGENT_AFTER_HZ, SECOND).await;
@@ -222,6 +241,8 @@ fn longest_gap(heard: &Sound) -> Duration {
 
 /// What holds for a transport whatever it carries, beside what is seen.
 struct Words {
+    /// When the events of ARI are away.
+    keys: &'static str,
     flush: &'static str,
     marks: &'static str,
     paced_by: &'static str,
@@ -231,24 +252,28 @@ struct Words {
 const fn words(transport: &str, opus: bool) -> Words {
     match (transport.as_bytes(), opus) {
         (b"audiosocket", _) => Words {
+            keys: "as well",
             flush: "nothing to flush",
             marks: "what has left is heard",
             paced_by: "offhook",
             lost: "Asterisk does not read: frames that the socket refuses, never played late",
         },
         (b"rtp", _) => Words {
+            keys: "lost",
             flush: "nothing to flush",
             marks: "what has left is heard",
             paced_by: "offhook",
             lost: "packets that the network loses: of the caller, two in a row are concealed",
         },
         (_, false) => Words {
+            keys: "as well",
             flush: "`FLUSH_MEDIA`",
-            marks: "what has left is heard, a frame or two later",
+            marks: "what has left, less what Asterisk says waits",
             paced_by: "offhook, then Asterisk's clock",
             lost: "Asterisk is behind: silence is left out; at XOFF what waits there",
         },
         (_, true) => Words {
+            keys: "as well",
             flush: "not possible: a frame or two go on",
             marks: "what has left is heard, a frame or two later",
             paced_by: "offhook, then Asterisk's clock",
@@ -268,16 +293,21 @@ tone each way, 6 kHz there and back, a key, an interruption, and the end of Aste
 
 const COLUMNS: &str = "\
 What is seen in the run: the formats, *wideband*, *keys*, whether the agent is silent after *flush*, that nothing waits and nothing is
-lost without a fault, and what the end of a path costs (`calls::walk_ins` sees it where the dialplan connects). The ways of *flush*, *marks* and *paced by* and the faults of *lost when* are how
-the paths are built; `asterisk::rtp`, `asterisk::audiosocket` and `asterisk::websocket` have the tests of them.
+lost without a fault, and what the end of a path costs (`calls::walk_ins` sees it where the dialplan connects). Where there is something to flush, the
+agent's words were held up on their way before, so that 1.6 s of them waited in Asterisk: without the flush they are heard on. The ways of
+*flush*, *marks* and *paced by* and the faults of *lost when* are how the paths are built; `asterisk::rtp`, `asterisk::audiosocket`,
+`asterisk::websocket` and `call::playout` have the tests of them.
 
 - *to and from Asterisk*: the format of Asterisk's media channel, and what is sent where that is another one. *in offhook*: what the
   call's audio is made of, before it is converted for the provider.
 - *wideband*: 6 kHz of the caller come back to the caller.
-- *keys*: how often the agent was told of one key that was pressed. They come as events of ARI, and with the audio
-  where the dialplan connects by `AudioSocket()`.
+- *keys*: how often the agent was told of one key that was pressed; behind it what becomes of keys while the events of ARI are away,
+  as when their socket reconnects. They come as such events, and over AudioSocket and WebSocket with the audio as well: whichever comes
+  first counts (`calls::stress` sees it). By RTP nothing else tells of them. With `AudioSocket()` in the dialplan there are only those
+  of the audio.
 - *flush*: how what waits is thrown away when the caller interrupts, and whether nothing more of the agent is heard then.
-- *marks*: how offhook knows what of an answer was heard. Asterisk's own marks (`MARK_MEDIA`) are not used. What a fault swallows counts
+- *marks*: how offhook knows what of an answer was heard. Asterisk's own marks (`MARK_MEDIA`) are not used; it is asked once a second how
+  much waits, and what of that is flushed counts as not heard, and so does what is thrown away at XOFF. What another fault swallows counts
   as said, since it is not said again; `offhook_media_discarded_total` counts it.
 - *paced by*: whose clock the agent's audio leaves by.
 - *lost when*: what is not heard in a fault other than the end of the path. *path ends*: what the end of the media channel costs.
@@ -293,7 +323,7 @@ fn page(version: &str, rows: impl Iterator<Item = (Seen, (&'static str, Wide))>)
     for (seen, (leg, codec)) in rows {
         assert_eq!(seen.discarded, 0.0, "{leg}: frames were thrown away");
         let opus = seen.carried == "opus";
-        let Words { flush, marks, paced_by, lost } = words(transport(leg), opus);
+        let Words { keys, flush, marks, paced_by, lost } = words(transport(leg), opus);
         let caller = if codec == Wide::Opus { "Opus" } else { "G.722" };
         // Asterisk understands nothing else of us at 16 kHz.
         let both = if leg == "rtp/slin16" {
@@ -311,7 +341,7 @@ fn page(version: &str, rows: impl Iterator<Item = (Seen, (&'static str, Wide))>)
         let paced = format!("{paced_by}{}", if seen.even { "" } else { " (**uneven**)" });
         writeln!(
             page,
-            "| `{leg}` | {caller} | {both} | `{}` | {wideband} | {} | {flush}; silent: {} | {marks} | {paced} | {lost} | {repaired} |",
+            "| `{leg}` | {caller} | {both} | `{}` | {wideband} | {}; without events: {keys} | {flush}; silent: {} | {marks} | {paced} | {lost} | {repaired} |",
             seen.samples,
             seen.keys,
             yes(seen.silenced)
