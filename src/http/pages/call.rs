@@ -237,19 +237,20 @@ fn waited(turn: &Turn, most: u64) -> Markup {
         .map(|index| {
             let from = x;
             x += stages[index];
-            (STAGES[index], text::STAGES[index], stages[index], from)
+            (STAGES[index], stages[index], from)
         })
         .collect();
     let percent = |part: u64| places(part as f64 * 100.0 / most as f64);
-    let told = bars.iter().map(|(_, name, took, _)| format!("{name} {took} ms")).collect::<Vec<_>>().join(", ");
+    let told = text::STAGES.iter().zip(stages).map(|(name, took)| format!("{name} {took} ms")).collect::<Vec<_>>();
     html! {
         th scope="row" {
             (turn.turn) " " span.soft { (figures::offset(turn.at_ms)) }
         }
         td.wide {
-            svg role="img" aria-label=(told) width="100%" height="16" {
-                @for (style, name, took, from) in &bars {
-                    rect.(*style) x={ (percent(*from)) "%" } width={ (percent(*took)) "%" } y="1" height="14" { title { (name) " " (took) " ms" } }
+            svg role="img" width="100%" height="16" {
+                title { (told.join(", ")) }
+                @for (style, took, from) in &bars {
+                    rect.(*style) x={ (percent(*from)) "%" } width={ (percent(*took)) "%" } y="1" height="14" {}
                 }
             }
         }
