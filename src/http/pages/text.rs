@@ -156,6 +156,7 @@ pub const DELETE: &str = "Delete this record";
 pub const DELETE_HELP: &str = "Everything that is kept of this call is deleted, for good.";
 pub const DELETE_NOW: &str = "Delete for good";
 pub const GONE: &str = "No record of this call is kept.";
+pub const NOT_YET: &str = "This call has just ended; its record is being written.";
 pub const LEFT_OUT: &str = "more are not kept: there is a limit for one call.";
 pub const GENERATION: &str = "Configuration";
 pub const AUDIO: &str = "Audio";

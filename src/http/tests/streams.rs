@@ -4,6 +4,7 @@ use super::{
     access::{Desk, Login},
     *,
 };
+use crate::records::Sqlite;
 use futures_util::StreamExt as _;
 use serde_json::Value;
 use tokio::time::timeout;
@@ -148,6 +149,30 @@ async fn the_page_of_a_running_call_is_told_who_speaks_and_why_it_ended() {
         assert!(facts.contains(part), "{part}: {facts}");
     }
     assert_eq!(stream.event().await, None);
+}
+
+/// Its record is written after the call, and who follows the link is faster.
+#[tokio::test]
+async fn a_call_that_has_just_ended_is_not_said_to_have_no_record() {
+    let desk = Desk::new();
+    Sqlite::open(&desk.folder.path().join("calls.sqlite3")).unwrap();
+    let login = desk.log_in(Role::Operator).await;
+    let id = running(&desk);
+    let page = async || ask(&desk.router, Method::GET, &format!("/history/{id}"), &[("cookie", &login.cookie)]).await;
+    fn has_ended(calls: &mut CallsView, lasted: u64) {
+        let since = jiff::Timestamp::now() - Duration::from_secs(20);
+        let call = CallHead { since, ..calls.active.remove(0).call };
+        let lasted = Duration::from_secs(lasted);
+        calls.recent.insert(0, EndedCall { call, lasted, ..ended(EndReason::CallerHungUp) });
+    }
+    then(&desk, |calls| has_ended(calls, 19));
+    let soon = page().await;
+    assert_eq!((soon.status, soon.headers["refresh"].to_str().unwrap()), (StatusCode::SERVICE_UNAVAILABLE, "1"));
+    assert!(soon.text.contains("its record is being written"), "{}", soon.text);
+    then(&desk, |calls| has_ended(calls, 2));
+    let never = page().await;
+    assert_eq!(never.status, StatusCode::NOT_FOUND, "it has long been over");
+    assert!(never.text.contains("No record of this call is kept."), "{}", never.text);
 }
 
 /// So many have ended in this moment that the engine does not know this one any more.
