@@ -23,7 +23,7 @@ use tokio::{process::Command, time::timeout};
 const PASSWORD: &str = "correct horse battery";
 const TOKEN: &str = "a token for programs";
 /// Wide and narrow, with all pictures.
-const JOURNEY_MAX: Duration = Duration::from_secs(300);
+const JOURNEY_MAX: Duration = Duration::from_secs(420);
 
 /// Agents that have something to say, and go on until somebody hangs up.
 const AGENTS: &str = r#"
@@ -58,7 +58,7 @@ const TOOL: &str = r#"{
   "policy": { "access": "public_read", "risk_domain": "public_information" }
 }"#;
 
-/// An engine with past calls, and an account for each role.
+/// An engine with past calls, an account for each role, and a second admin.
 async fn engine(calls: u32) -> Offhook {
     engine_with(calls, AGENTS, None).await
 }
@@ -69,6 +69,7 @@ async fn engine_with(calls: u32, agents: &str, asterisk: Option<&Asterisk>) -> O
     for role in Role::ALL {
         accounts.add(role.label(), role, PASSWORD).expect("an account");
     }
+    accounts.add("ada", Role::Admin, PASSWORD).expect("another admin");
     let tools = folder.path().join("tools");
     std::fs::create_dir(&tools).expect("the test's own folder");
     std::fs::write(tools.join("opening_hours.json"), TOOL).expect("the test's own folder");
