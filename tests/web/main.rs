@@ -6,6 +6,7 @@
 mod support;
 
 mod api;
+mod behind_nginx;
 mod beside_asterisk;
 mod past;
 
@@ -64,6 +65,11 @@ async fn engine(calls: u32) -> Offhook {
 }
 
 async fn engine_with(calls: u32, agents: &str, asterisk: Option<&Asterisk>) -> Offhook {
+    engine_at(calls, agents, asterisk, "").await
+}
+
+/// `more` are keys of the section `http`, each behind a comma.
+async fn engine_at(calls: u32, agents: &str, asterisk: Option<&Asterisk>, more: &str) -> Offhook {
     let folder = tempfile::TempDir::with_prefix("offhook-web-").expect("a temporary directory");
     let accounts = Accounts::new(&folder.path().join("accounts.json"));
     for role in Role::ALL {
@@ -78,7 +84,7 @@ async fn engine_with(calls: u32, agents: &str, asterisk: Option<&Asterisk>) -> O
     let http = format!("http: {{ bind: \"127.0.0.1:{}\"", place.http);
     let yaml = format!(
         "{}records: {{ directory: records }}\ntenants: {{ town: {{ tools: tools, trusted: true }} }}\n{}{}",
-        place.yaml(asterisk).replace(&http, &format!("{http}, accounts: accounts.json, admin_token: {TOKEN}")),
+        place.yaml(asterisk).replace(&http, &format!("{http}, accounts: accounts.json, admin_token: {TOKEN}{more}")),
         agents.trim_start(),
         mcp(),
     );
