@@ -260,8 +260,9 @@ impl Turns {
             false => (other, "a service failed, and is asked again or replaced"),
         };
         out.push(self.error(code, stage, message, false));
-        // Of what the agent is saying nothing is lost with its listener.
-        if stumble.part == Part::Listener && self.state != TurnEvent::Speaking {
+        // Of what the agent is saying nothing is lost with its listener, and before the first turn there is none to fail.
+        let has_turn = !matches!(self.state, TurnEvent::Speaking | TurnEvent::Unspecified);
+        if stumble.part == Part::Listener && has_turn {
             self.go(TurnEvent::Error, now, out);
         }
     }

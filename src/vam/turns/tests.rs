@@ -130,8 +130,10 @@ fn a_backend_that_fails_is_an_error_of_the_turn() {
 fn a_service_that_stumbles_is_told_by_its_stage() {
     let stumbled = |part, is_slow| Cue::Stumbled(Stumble { part, is_slow });
     let mut told = Told::new();
-    told.cue(Cue::Up).cue(stumbled(Part::Listener, false)).cue(Cue::CallerFinished);
-    assert_eq!(told.story(), "IDLE LISTENING (ASR_BACKEND_ERROR asr) ERROR LISTENING THINKING");
+    told.cue(stumbled(Part::Listener, true)).cue(Cue::Up);
+    assert_eq!(told.story(), "(ASR_BACKEND_TIMEOUT asr) IDLE LISTENING");
+    told.cue(stumbled(Part::Listener, false)).cue(Cue::CallerFinished);
+    assert_eq!(told.story(), "(ASR_BACKEND_ERROR asr) ERROR LISTENING THINKING");
     told.cue(stumbled(Part::Model, true)).cue(stumbled(Part::Model, false)).cue(stumbled(Part::Voice, true));
     assert_eq!(told.story(), "(LLM_BACKEND_TIMEOUT llm) (LLM_BACKEND_ERROR llm) (TTS_BACKEND_TIMEOUT tts)");
     told.frames(LOUD, 1).cue(stumbled(Part::Listener, true)).cue(stumbled(Part::Voice, false)).frames(LOUD, 1);

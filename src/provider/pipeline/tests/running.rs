@@ -542,6 +542,10 @@ async fn a_listener_that_hangs_leaves_the_next_ones_their_share_of_the_time() {
         all.push(Arc::clone(&last));
         let since = Instant::now();
         let mut play = Play::begin(&all, &[Puppet::new(0, [])], &[Puppet::new(0, [])]);
+        for _ in 0..hanging {
+            let slow = Stumble { part: Part::Listener, is_slow: true };
+            assert_eq!(play.events.recv().await, Some(AgentEvent::Stumbled(slow)));
+        }
         assert!(matches!(play.events.recv().await, Some(AgentEvent::Ready)));
         assert!(since.elapsed() <= ready + FRAME, "{:?} of {READY_MAX:?} for {hanging} that hang", since.elapsed());
         play.caller_says_hello().await;
