@@ -83,7 +83,9 @@ impl ToolRules {
         set(&mut spec.requires_confirmation, &self.requires_confirmation);
         set(&mut spec.standing_approval, &self.standing_approval);
         set(&mut spec.requires_authorization, &self.requires_authorization);
-        set(&mut spec.timeout, &self.timeout);
+        if let Some(timeout) = self.timeout {
+            spec.timeout = timeout + spec.executor.margin();
+        }
         set(&mut spec.latency_budget, &self.latency_budget);
         set(&mut spec.secret_args, &self.secret_args);
         set(&mut spec.unknown_args, &self.unknown_args);

@@ -15,7 +15,7 @@ use crate::{
     config::Residency,
     facts::CallId,
     tool::{
-        Approved, Failure, ToolError, ToolOutcome,
+        Approved, Executor, Failure, ToolError, ToolOutcome,
         mcp::{self, Speech},
     },
 };
@@ -35,8 +35,6 @@ use uuid::Uuid;
 
 /// Some for each call that an engine takes.
 const PENDING_MAX: usize = 4_096;
-/// Between the end of an action here and the end of its time in the call core.
-pub(super) const MARGIN: Duration = Duration::from_millis(50);
 /// What a client says of its own error.
 const MESSAGE_CHARS_MAX: usize = 300;
 
@@ -136,12 +134,7 @@ impl Actions {
             };
             pending.insert(call_id.clone(), Pending { by: session, answer });
         }
-        let told = client.as_ref().filter(|_| call.is_waited_for());
-        let waits = Waiting { actions: &self, call_id: call_id.clone(), told: told.map(|client| &client.cues) };
-        if let Some(client) = told {
-            // A client that reads nothing is cut off elsewhere.
-            let _ = client.cues.try_send(Cue::Acting);
-        }
+        let waits = Waiting { actions: &self, call_id: call_id.clone() };
         let runs = match by {
             Runner::Client(client, tool) => {
                 let envelope = Box::new(envelope(&client, call_id, &tool, limit, &call));
@@ -232,16 +225,11 @@ impl Actions {
 struct Waiting<'a> {
     actions: &'a Actions,
     call_id: String,
-    /// Who was told that the agent waits.
-    told: Option<&'a mpsc::Sender<Cue>>,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         locked(&self.actions.pending).remove(&self.call_id);
-        if let Some(cues) = self.told {
-            let _ = cues.try_send(Cue::Acted);
-        }
     }
 }
 
@@ -265,7 +253,8 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// How long an action may take.
 fn limit(call: &Approved) -> Duration {
-    call.time_left().saturating_sub(MARGIN).max(call.time_left() / 2)
+    let margin = Executor::Vam(String::new()).margin();
+    call.time_left().saturating_sub(margin).max(call.time_left() / 2)
 }
 
 fn failed(kind: ToolError, message: &str, call: &Approved) -> ToolOutcome {

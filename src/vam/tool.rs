@@ -1,7 +1,7 @@
 //! An action as a tool like every other: behind the one policy gate, within the same budgets, on the same audit lines.
 
 use super::{
-    actions::{Action, Actions, MARGIN, Runner},
+    actions::{Action, Actions, Runner},
     servers::ActionServers,
 };
 use crate::{
@@ -48,7 +48,7 @@ impl Tool for ActionTool {
         spec.secret_args = PRIVATE_ARGUMENTS.iter().filter(has).map(|name| (*name).to_owned()).collect();
         spec.executor = Executor::Vam(self.server.clone());
         // The action itself has all of its time (V9).
-        spec.timeout += MARGIN;
+        spec.timeout += spec.executor.margin();
         spec
     }
 

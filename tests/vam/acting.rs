@@ -253,6 +253,39 @@ async fn a_result_of_ten_megabytes_is_an_action_that_failed_and_the_conversation
     engine.stop().await;
 }
 
+/// The limit of the stream itself, which ends it, and counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_of_more_than_sixteen_megabytes_ends_the_stream() {
+    let folder = TempDir::new().unwrap();
+    let engine = engine(&folder, "").await;
+    let mut peer = Peer::begin(&engine).await;
+    let answer = ActionResultEnvelope { error_message: "x".repeat(17 << 20), ..ActionResultEnvelope::default() };
+    peer.answers(answer).await;
+    let end = timeout(PATIENCE, async {
+        loop {
+            match peer.hears.message().await {
+                Ok(Some(_)) => {}
+                end => return end,
+            }
+        }
+    });
+    let status = end.await.expect("it ends").expect_err("the client is told why");
+    assert_eq!(status.code(), tonic::Code::OutOfRange, "{status}");
+    until(&engine, "offhook_vam_streams_unreadable_total 1").await;
+    until(&engine, "offhook_vam_sessions 0").await;
+    engine.stop().await;
+}
+
+/// V9: what an operator says of one tool is what its action has, to the millisecond.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_of_one_tool_is_the_time_of_its_action() {
+    let folder = TempDir::new().unwrap();
+    let engine = engine(&folder, " }\ntools: { enam_mandi_price: { timeout: 3s }").await;
+    registered(&engine).await;
+    assert_eq!(Peer::begin(&engine).await.action().await.timeout_ms, 3_000);
+    engine.stop().await;
+}
+
 /// V8: the answer is not spoken before the result is there. (A filler would be, after 1.3 s.)
 #[tokio::test(flavor = "multi_thread")]
 async fn the_agent_waits_for_the_result_and_then_speaks() {

@@ -3,6 +3,7 @@
 
 mod acting;
 mod desk;
+mod limits;
 #[path = "../support/python.rs"]
 mod python;
 mod registering;

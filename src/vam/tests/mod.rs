@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 
 mod acting;
+mod holding;
 mod registering;
 mod restarting;
 

@@ -368,6 +368,22 @@ fn json_survives_a_struct_and_whole_numbers_have_no_fraction() {
     assert_eq!(from_struct(odd)["x"], json!(null));
 }
 
+/// V answer 17: no digit is lost without a word, however large a number.
+#[test]
+fn a_whole_number_beyond_what_a_double_holds_goes_as_text() {
+    let object = json!({
+        "exact": 9_007_199_254_740_992_u64, "account": 9_007_199_254_740_993_u64, "least": i64::MIN, "most": u64::MAX,
+        "debt": -9_007_199_254_740_993_i64, "list": [[12_345_678_901_234_567_u64]], "far": 1e300,
+    });
+    assert_eq!(
+        Value { kind: Some(Kind::StructValue(to_struct(object.as_object().unwrap()))) },
+        Value { kind: Some(Kind::StructValue(to_struct(json!({
+            "exact": 9_007_199_254_740_992_f64, "account": "9007199254740993", "least": "-9223372036854775808",
+            "most": "18446744073709551615", "debt": "-9007199254740993", "list": [["12345678901234567"]], "far": 1e300,
+        }).as_object().unwrap()))) }
+    );
+}
+
 #[test]
 fn what_is_private_is_not_printed() {
     let call = McpToolCall {
