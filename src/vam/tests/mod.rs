@@ -20,6 +20,7 @@ use tokio::{net::TcpListener, sync::Notify};
 mod acting;
 mod registering;
 mod restarting;
+mod visiting;
 
 /// A gateway's half of it, with what it keeps in a folder of its own.
 struct Gateway {
