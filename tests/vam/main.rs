@@ -5,6 +5,7 @@
 mod support;
 
 mod acting;
+mod backends;
 mod desk;
 mod elsewhere;
 mod registering;
