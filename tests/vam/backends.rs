@@ -150,13 +150,8 @@ async fn a_pipeline_is_told_what_a_client_found_and_the_client_what_its_user_sai
     let (words, events) = (&told["words"][0], told["events"].as_array().unwrap());
     let at = |event: &Value| event["at_ms"].as_u64().unwrap();
     let thinks = at(events.iter().rfind(|event| event["event"] == "THINKING").unwrap());
-    let next = |event: &str, since: u64| {
-        events
-            .iter()
-            .map(|found| (&found["event"], at(found)))
-            .find(|(name, at)| *name == event && *at >= since)
-            .unwrap()
-            .1
+    let next = |name: &str, since: u64| {
+        events.iter().filter(|event| event["event"] == *name).map(at).find(|at| *at >= since).unwrap()
     };
     assert!(next("SPEAKING", thinks) - thinks <= 500, "{told}");
     assert!(next("audio", at(words)) - at(words) <= 700, "{told}");
