@@ -40,8 +40,8 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// V20, V answer 16: a tool of high sensitivity, run by the engine and by a client, with errors that repeat the numbers, and in time
-/// and not; and a program as an action server that prints all that it is asked.
+/// V20, V answer 16: a tool of high sensitivity, run by the engine and by a client, with results and errors that repeat the numbers
+/// in each spelling, and in time and not; and a program as an action server that prints all that it is asked.
 #[tokio::test(flavor = "multi_thread")]
 async fn numbers_of_people_are_in_no_file_no_metric_and_no_line_of_the_log() {
     let capture = LogCapture::new();
@@ -77,7 +77,8 @@ async fn numbers_of_people_are_in_no_file_no_metric_and_no_line_of_the_log() {
     engine.tools_there("tax", PATIENCE).await;
     engine.tools_there("odd", PATIENCE).await;
 
-    let failed = json!([{ "status": "ACTION_STATUS_ERROR", "error_message": PRIVATE.join(" and ") }]);
+    let told = [&PRIVATE[..], &SPELLED].concat().join(" and ");
+    let failed = json!([{ "status": "ACTION_STATUS_ERROR", "error_message": told }]);
     let mut to_odd = converses(false, json!([]));
     to_odd["session"]["metadata"] = json!({ "context": "odd" });
     let conversations =
@@ -89,6 +90,11 @@ async fn numbers_of_people_are_in_no_file_no_metric_and_no_line_of_the_log() {
     }
     // They pass through.
     assert_eq!(calls.lock().unwrap()[0]["arguments"]["pan_number"], PRIVATE[1]);
+    let text = [&PRIVATE[..], &SPELLED].concat().join(" or ");
+    let found =
+        json!([{ "status": "ACTION_STATUS_SUCCESS", "result": { "content": [{ "type": "text", "text": text }] } }]);
+    let told = ask(&engine, None, json!([converses(true, found)])).await.remove(0);
+    assert_eq!(told["code"], "OK", "{told}");
     let printed = timeout(PATIENCE, async {
         let prints = |stream: &str| {
             let lines = capture.lines();
@@ -102,15 +108,16 @@ async fn numbers_of_people_are_in_no_file_no_metric_and_no_line_of_the_log() {
     let metrics = engine.metrics().text();
     engine.stop().await;
 
-    assert!(PRIVATE.iter().all(|number| !metrics.contains(number)), "{metrics}");
+    let numbers = [&PRIVATE[..], &SPELLED].concat();
+    assert!(numbers.iter().all(|number| !metrics.contains(number)), "{metrics}");
     let files = files(folder.path());
     let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
     assert!(names.iter().any(|name| name.ends_with("calls.sqlite3")), "{names:?}");
     assert!(names.iter().any(|name| name.ends_with("action-servers.json")), "{names:?}");
     for (name, bytes) in &files {
         let text = String::from_utf8_lossy(bytes);
-        assert!(PRIVATE.iter().all(|number| !text.contains(number)), "{name} holds one of them");
+        assert!(numbers.iter().all(|number| !text.contains(number)), "{name} holds one of them");
     }
     assert!(capture.lines().len() > 20, "the log is captured");
-    capture.assert_clean(&PRIVATE);
+    capture.assert_clean(&numbers);
 }

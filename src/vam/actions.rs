@@ -78,8 +78,8 @@ pub(super) struct Action {
 pub(super) enum Runner {
     /// The client itself, by this name of the tool: its server's.
     Client(Client, Arc<str>),
-    /// The engine, so.
-    Engine(BoxFuture<'static, ToolOutcome>),
+    /// The engine, so; it is begun when there is a place for it.
+    Engine(Box<dyn FnOnce() -> BoxFuture<'static, ToolOutcome> + Send>),
 }
 
 /// A call is known as a client's until this is dropped.
@@ -143,8 +143,8 @@ impl Actions {
                 }
                 None
             }
-            Runner::Engine(run) => {
-                let actions = Arc::clone(&self);
+            Runner::Engine(begin) => {
+                let (actions, run) = (Arc::clone(&self), begin());
                 Some(AbortOnDropHandle::new(tokio::spawn(async move {
                     let outcome = run.await;
                     actions.settle(&call_id, None, Answer::Outcome(outcome));
@@ -219,6 +219,16 @@ impl Actions {
     pub fn dropped(&self) -> u64 {
         self.counters.results_dropped.get()
     }
+
+    pub fn too_many(&self) -> u64 {
+        self.counters.too_many.get()
+    }
+
+    /// As many are under way as there may be.
+    pub fn fill(&self) {
+        let place = || Pending { by: None, answer: oneshot::channel().0 };
+        locked(&self.pending).extend((0..PENDING_MAX).map(|n| (n.to_string(), place())));
+    }
 }
 
 /// Takes an action out of the table, however it ends.
@@ -272,7 +282,7 @@ fn outcome(result: ActionResultEnvelope, call: &Approved) -> ToolOutcome {
         ActionStatus::Success => {
             let result = result.result.unwrap_or_default();
             let parts: Vec<Value> = result.content.into_iter().map(part).collect();
-            let told = json!({ "content": parts, "isError": result.is_error });
+            let told = mcp::first_text(json!({ "content": parts, "isError": result.is_error }));
             let mut outcome = mcp::outcome(&told, &Speech::default(), false);
             if let ToolOutcome::Failed(failure) = &mut outcome {
                 failure.partial_side_effects = call.writes();

@@ -53,7 +53,7 @@ const FIRST_REQUEST_MAX: Duration = Duration::from_secs(20);
 const REQUESTS_MAX: u32 = 64;
 /// A result that is larger than it may be is an action that failed; beyond this the stream ends.
 const STREAM_MESSAGE_BYTES: usize = 16 << 20;
-/// A registration waits for a server to start and tell its tools, and for those before it.
+/// A registration waits for a server to start and tell its tools, and for those of the same id before it.
 const ANSWER_MAX: Duration = Duration::from_secs(120);
 /// After an error of the listener: most often no file descriptor is left, and each try costs time.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -18,10 +18,7 @@ use offhook::{
 };
 use prost::Message as _;
 use tempfile::TempDir;
-use tokio::{
-    sync::mpsc,
-    time::{sleep, timeout},
-};
+use tokio::sync::mpsc;
 use tonic::{Streaming, transport::Endpoint};
 use uuid::Uuid;
 
@@ -86,16 +83,6 @@ impl Peer {
     }
 }
 
-/// Until it stands in the metrics.
-async fn until(engine: &Engine, line: &str) {
-    let stands = timeout(PATIENCE, async {
-        while !counted(engine, line) {
-            sleep(Duration::from_millis(10)).await;
-        }
-    });
-    stands.await.unwrap_or_else(|_| panic!("no {line} in {}", engine.metrics().text()));
-}
-
 /// A conversation in which the client answers the action like this.
 fn converses(executes: bool, seconds: f64, answers: Value) -> Value {
     json!({
@@ -131,7 +118,7 @@ fn counted(engine: &Engine, line: &str) -> bool {
     engine.metrics().text().lines().any(|found| found == line)
 }
 
-/// V2, V4, V6, V7, V9, V20, V22, V25, V answer 16: who negotiated it is sent the action over the stream, and the server is asked by nobody else; what it
+/// V2, V4, V6, V7, V9, V20, V22, V25, V42, V answer 16: who negotiated it is sent the action over the stream, and the server is asked by nobody else; what it
 /// answers reaches the agent, and nothing of it a log or a metric.
 #[tokio::test]
 async fn a_client_that_executes_actions_is_asked_over_its_stream() {
@@ -233,6 +220,42 @@ async fn an_answer_of_another_session_settles_nothing() {
     until(&engine, "offhook_vam_results_dropped_total 3").await;
     assert!(counted(&engine, "offhook_vam_actions_timed_out_total 0"), "{}", engine.metrics().text());
     drop((asked, other));
+    engine.stop().await;
+}
+
+/// A client that vanishes in the middle of an action takes its call and the action along: nobody waits for either, and nothing that
+/// others say of it counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_vanishes_in_the_middle_of_an_action_leaves_nothing_behind() {
+    let folder = TempDir::new().unwrap();
+    let engine = engine(&folder, ", action_timeout: 30s").await;
+    registered(&engine).await;
+    let mut asked = Peer::begin(&engine).await;
+    let (session_id, call_id) = (asked.session_id.clone(), asked.action().await.call_id);
+    drop(asked);
+    until(&engine, "offhook_vam_sessions 0").await;
+    until(&engine, "offhook_calls_active 0").await;
+    let mut other = Peer::begin(&engine).await;
+    let own = other.action().await;
+    let late = ActionResultEnvelope {
+        session_id,
+        call_id,
+        status: ActionStatus::Success.into(),
+        ..ActionResultEnvelope::default()
+    };
+    other.answers(late.clone()).await;
+    other.answers(ActionResultEnvelope { session_id: other.session_id.clone(), ..late }).await;
+    until(&engine, "offhook_vam_results_dropped_total 2").await;
+    assert!(counted(&engine, "offhook_vam_actions_timed_out_total 0"), "{}", engine.metrics().text());
+    other
+        .answers(ActionResultEnvelope {
+            status: ActionStatus::Success.into(),
+            session_id: other.session_id.clone(),
+            call_id: own.call_id,
+            ..Default::default()
+        })
+        .await;
+    until(&engine, "offhook_tool_calls_total{outcome=\"done\",tool=\"enam_mandi_price\"} 1").await;
     engine.stop().await;
 }
 

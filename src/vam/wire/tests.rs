@@ -62,6 +62,7 @@ fn holds<M: Message + Default + PartialEq>(message: M, fields: Fields) {
     assert!(M::decode(&fields.0[..]).unwrap() == message);
 }
 
+/// V38: each field has its number and its kind.
 #[test]
 fn actions_are_written_as_specified() {
     let (at, at_bytes) = time(1_700_000_000);
@@ -120,6 +121,7 @@ fn actions_are_written_as_specified() {
     );
 }
 
+/// V38: each field has its number and its kind.
 #[test]
 fn registrations_are_written_as_specified() {
     let (at, at_bytes) = time(9);
@@ -161,6 +163,7 @@ fn registrations_are_written_as_specified() {
     );
 }
 
+/// V38: each field has its number and its kind.
 #[test]
 fn sessions_are_written_as_specified() {
     let (at, at_bytes) = time(-1);
@@ -237,6 +240,7 @@ fn sessions_are_written_as_specified() {
     );
 }
 
+/// V38: each field has its number and its kind.
 #[test]
 fn streams_are_written_as_specified() {
     use client_stream_message::Payload as FromClient;
@@ -328,7 +332,7 @@ fn streams_are_written_as_specified() {
     holds(GatewayStreamMessage { payload: Some(request) }, f().bytes(5, [8]));
 }
 
-/// The last value of each enum, and how many there are.
+/// V38: the last value of each enum, and how many there are.
 #[test]
 fn enums_have_the_numbers_of_the_specification() {
     let last = [
