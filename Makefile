@@ -5,7 +5,7 @@ CARGO ?= cargo
 BUILT = $${CARGO_TARGET_DIR:-target}
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pbx bench soak fuzz check screenshots setup fmt clippy docs licences
+.PHONY: help demo test pbx bench soak fuzz deployment check screenshots setup fmt clippy docs licences
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -38,6 +38,9 @@ soak: setup ## calls that end in every way and calls that stay for MINUTES=60, b
 fuzz: ## parsers fed with changed input: TARGET=rtp MINUTES=10; without TARGET each of them, an hour by default
 	@tests/lab/setup.sh fuzz
 	@CARGO="$(CARGO)" tests/fuzz/fuzz.sh $(or $(TARGET),all) $(or $(MINUTES),$(if $(TARGET),10,60))
+
+deployment: setup ## Dockerfiles, Compose, unit, alerts, nginx: linted, and run as far as this machine lets them (as root: more)
+	@CARGO="$(CARGO)" tests/lab/deployment.sh
 
 check: setup fmt clippy docs licences ## formatting, lints, documentation, licences
 

@@ -7,13 +7,14 @@ use offhook::{
 use serde_json::json;
 use std::{
     net::TcpListener,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Output, Stdio},
     time::Duration,
 };
 use tempfile::TempDir;
 use tokio::{process::Command, time::timeout};
 
+const CALL: &str = "0e3f2c9a-7b1d-4a3e-9f65-1c2d3e4f5a6b";
 /// The longest any of these may take; a run that goes on is a failure, not a wait.
 const WITHIN: Duration = Duration::from_secs(20);
 
@@ -245,13 +246,11 @@ fn a_second_engine_on_one_folder_of_records_is_exit_code_3_and_says_what_to_do()
     assert!(["another engine", "records.directory", &place].iter().all(|part| said.contains(part)), "{said}");
 }
 
-/// Whoever calls chooses what their number is.
-#[test]
-fn a_table_of_calls_holds_nothing_that_a_spreadsheet_would_run() {
-    let folder = TempDir::new().expect("a temporary directory");
+/// The archive of a folder of records, with one call in it.
+fn archive_with(folder: &TempDir, caller_number: &str) -> PathBuf {
     let record = json!({
-        "id": "0e3f2c9a-7b1d-4a3e-9f65-1c2d3e4f5a6b", "began": "2026-11-20T10:00:00Z", "seconds": 3.0,
-        "direction": "inbound", "caller_number": "=1+1", "dialled_number": "+4930", "context": "front",
+        "id": CALL, "began": "2026-11-20T10:00:00Z", "seconds": 3.0,
+        "direction": "inbound", "caller_number": caller_number, "dialled_number": "+4930", "context": "front",
         "provider": "main", "generation": 1, "transport": "rtp", "format": "ulaw",
         "reason": { "label": "caller_hung_up", "class": "normal", "description": "the caller hung up" },
         "counts": {
@@ -260,11 +259,50 @@ fn a_table_of_calls_holds_nothing_that_a_spreadsheet_would_run() {
         "turns": [], "entries": [], "usage": [],
     });
     let record: Record = serde_json::from_value(record).expect("a record");
-    let mut archive = Sqlite::open(&folder.path().join("calls.sqlite3")).expect("a new archive");
+    let file = folder.path().join("calls.sqlite3");
+    let mut archive = Sqlite::open(&file).expect("a new archive");
     archive.put(&[record]).expect("a new archive takes records");
+    file
+}
+
+/// Whoever calls chooses what their number is.
+#[test]
+fn a_table_of_calls_holds_nothing_that_a_spreadsheet_would_run() {
+    let folder = TempDir::new().expect("a temporary directory");
+    archive_with(&folder, "=1+1");
     let output = offhook(&["calls", "--format", "csv", "--records", &folder.path().display().to_string()]);
     assert_eq!(code(&output), 0, "{output:?}");
     assert!(out(&output).contains(",'=1+1,+4930,"), "{}", out(&output));
+}
+
+/// An engine of another version may be at work with it, which could not go on with what this one would make of it.
+#[test]
+fn an_archive_of_another_version_is_exit_code_3_with_a_remedy_and_stays_as_it_is() {
+    let folder = TempDir::new().expect("a temporary directory");
+    let (file, place) = (archive_with(&folder, "+4940"), folder.path().display().to_string());
+    let commands = [
+        vec!["calls", "--records", &place],
+        vec!["call", CALL, "--records", &place],
+        vec!["call", CALL, "--delete", "--records", &place],
+    ];
+    let connection = || rusqlite::Connection::open(&file).expect("the test's own file");
+    let version =
+        || -> i64 { connection().pragma_query_value(None, "user_version", |row| row.get(0)).expect("a number") };
+    let write = |schema: i64| connection().pragma_update(None, "user_version", schema).expect("a number");
+    let own = version();
+    for (schema, remedy) in [(own - 1, "start an engine of this version"), (own + 1, "use that one")] {
+        write(schema);
+        for command in &commands {
+            let output = offhook(command);
+            let said = err(&output);
+            assert_eq!(code(&output), 3, "{command:?}: {output:?}");
+            let told = [remedy, &format!("schema {schema}"), "calls.sqlite3"];
+            assert!(told.iter().all(|part| said.contains(part)), "{command:?}: {said}");
+        }
+        assert_eq!(version(), schema);
+    }
+    write(own);
+    assert!(commands.iter().all(|command| code(&offhook(command)) == 0), "the call was there all the time");
 }
 
 #[test]

@@ -325,6 +325,22 @@ fn a_stop_waits_for_the_calls_that_are_running() {
     assert!(70 > drain);
 }
 
+/// What is limited for a reason that both share is limited alike.
+#[test]
+fn the_unit_and_the_container_allow_the_same() {
+    let (unit, services) = (read("deploy/offhook.service"), composed()["services"].clone());
+    let of_unit = |name: &str| -> u64 {
+        let line = unit.lines().find_map(|line| line.strip_prefix(&format!("{name}=")));
+        line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("the unit has no {name}"))
+    };
+    assert_eq!(services["offhook"]["pids_limit"], of_unit("TasksMax"));
+    let files = &services["offhook"]["ulimits"]["nofile"];
+    let files = files.as_u64().or_else(|| files["soft"].as_u64());
+    assert_eq!(files, Some(of_unit("LimitNOFILE")));
+    // The others start nobody else's programs.
+    assert!(services["grafana"]["pids_limit"].as_u64().is_some_and(|most| most < of_unit("TasksMax")));
+}
+
 fn healthy(pages: &str) -> Output {
     Command::new(root().join("deploy/healthy.sh")).env("OFFHOOK_PAGES", pages).output().expect("bash runs")
 }

@@ -9,6 +9,7 @@ mod python;
 use desk::*;
 use offhook::telemetry::LogCapture;
 use tempfile::TempDir;
+use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
 /// A conversation whose caller has a number.
@@ -39,53 +40,84 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// V20, V answer 16: a tool of high sensitivity, run by the engine and by a client, with errors that repeat the numbers, and in time
-/// and not.
+/// V20, V answer 16: a tool of high sensitivity, run by the engine and by a client, with results and errors that repeat the numbers
+/// in each spelling, and in time and not; and a program as an action server that prints all that it is asked.
 #[tokio::test(flavor = "multi_thread")]
 async fn numbers_of_people_are_in_no_file_no_metric_and_no_line_of_the_log() {
     let capture = LogCapture::new();
     capture.start_everywhere();
     let folder = TempDir::new().unwrap();
     let call = format!("{{ call: {{ tool: pan_validate, arguments: {{ pan_number: {} }} }} }}", PRIVATE[1]);
+    let words = json!({ "text": format!("I am {} or {}, call {}", PRIVATE[0], PRIVATE[1], PRIVATE[2]) });
+    let tells = format!("{{ call: {{ tool: mcp_vam_odd_echo, arguments: {words} }} }}");
     let agents = format!(
         "records: {{ directory: {:?}, numbers: false }}\n\
-         providers: {{ asks: {{ scripted: {{ script: [{call}, {{ tone: {{ hertz: 440, for: 400ms }} }}, silence] }} }} }}\n\
-         tools: {{ pan_validate: {{ access: public_read }} }}\n\
-         contexts: {{ tax: {{ prompt: A, provider: asks, tools: [pan_validate] }} }}\n",
+         providers:\n  asks: {{ scripted: {{ script: [{call}, {{ tone: {{ hertz: 440, for: 400ms }} }}, silence] }} }}\n  \
+         tells: {{ scripted: {{ script: [{tells}, {{ tone: {{ hertz: 440, for: 400ms }} }}, silence] }} }}\n\
+         tools: {{ pan_validate: {{ access: public_read }}, mcp_vam_odd_echo: {{ access: public_read }} }}\n\
+         contexts:\n  tax: {{ prompt: A, provider: asks, tools: [pan_validate] }}\n  \
+         odd: {{ prompt: A, provider: tells, tools: [mcp_vam_odd_echo] }}\n",
         folder.path().join("records")
     );
-    let vam = ", sessions: { context: tax, hosted: india_only }, action_timeout: 1s, \
-               action_servers: { market: { high_sensitivity: true } }";
-    let engine = engine(folder.path(), vam, &agents).await;
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/mcp/faulty.py");
+    let vam = format!(
+        ", sessions: {{ context: tax, hosted: india_only }}, action_timeout: 1s, action_servers: {{ \
+         market: {{ high_sensitivity: true }}, odd: {{ command: [python3, {script:?}, stderr-calls] }} }}"
+    );
+    let engine = engine(folder.path(), &vam, &agents).await;
     let (uri, calls) = action_server().await;
     let mut registration = registers(&uri);
     registration["request"]["tools"] = json!([{ "name": "pan_validate", "is_registry_tool": true }]);
-    let registered = ask(&engine, None, json!([registration])).await;
-    assert_eq!(registered[0]["answer"]["success"], true, "{registered:?}");
+    let odd = json!({ "method": "RegisterActionServer", "token": TOKEN, "request": {
+        "server_id": "odd", "endpoint_uri": "stdio:odd", "tools": [{ "name": "echo" }],
+    } });
+    for registered in ask(&engine, None, json!([registration, odd])).await {
+        assert_eq!(registered["answer"]["success"], true, "{registered}");
+    }
     engine.tools_there("tax", PATIENCE).await;
+    engine.tools_there("odd", PATIENCE).await;
 
-    let failed = json!([{ "status": "ACTION_STATUS_ERROR", "error_message": PRIVATE.join(" and ") }]);
+    let told = [&PRIVATE[..], &SPELLED].concat().join(" and ");
+    let failed = json!([{ "status": "ACTION_STATUS_ERROR", "error_message": told }]);
+    let mut to_odd = converses(false, json!([]));
+    to_odd["session"]["metadata"] = json!({ "context": "odd" });
     let conversations =
-        json!([converses(false, json!([])), converses(true, failed), converses(true, json!(["garbage"]))]);
+        json!([converses(false, json!([])), converses(true, failed), converses(true, json!(["garbage"])), to_odd]);
     let told = ask(&engine, None, conversations).await;
-    for (told, word) in told.iter().zip(["SPEAKING", "ACTION", "LLM_BACKEND_ERROR"]) {
+    for (told, word) in told.iter().zip(["SPEAKING", "ACTION", "LLM_BACKEND_ERROR", "SPEAKING"]) {
         let met = told["events"].as_array().unwrap().iter().any(|event| event["event"] == word);
         assert!(met && told["code"] == "OK", "{word}: {told}");
     }
     // They pass through.
     assert_eq!(calls.lock().unwrap()[0]["arguments"]["pan_number"], PRIVATE[1]);
+    let text = [&PRIVATE[..], &SPELLED].concat().join(" or ");
+    let found =
+        json!([{ "status": "ACTION_STATUS_SUCCESS", "result": { "content": [{ "type": "text", "text": text }] } }]);
+    let told = ask(&engine, None, json!([converses(true, found)])).await.remove(0);
+    assert_eq!(told["code"], "OK", "{told}");
+    let printed = timeout(PATIENCE, async {
+        let prints = |stream: &str| {
+            let lines = capture.lines();
+            lines.iter().any(|line| line.contains(stream) && line.contains("called with") && line.contains("I am ***"))
+        };
+        while !(prints("stream=\"stderr\"") && prints("stream=\"message\"")) {
+            sleep(Duration::from_millis(10)).await;
+        }
+    });
+    printed.await.unwrap_or_else(|_| panic!("what it prints is in the log: {:?}", capture.lines()));
     let metrics = engine.metrics().text();
     engine.stop().await;
 
-    assert!(PRIVATE.iter().all(|number| !metrics.contains(number)), "{metrics}");
+    let numbers = [&PRIVATE[..], &SPELLED].concat();
+    assert!(numbers.iter().all(|number| !metrics.contains(number)), "{metrics}");
     let files = files(folder.path());
     let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
     assert!(names.iter().any(|name| name.ends_with("calls.sqlite3")), "{names:?}");
     assert!(names.iter().any(|name| name.ends_with("action-servers.json")), "{names:?}");
     for (name, bytes) in &files {
         let text = String::from_utf8_lossy(bytes);
-        assert!(PRIVATE.iter().all(|number| !text.contains(number)), "{name} holds one of them");
+        assert!(numbers.iter().all(|number| !text.contains(number)), "{name} holds one of them");
     }
     assert!(capture.lines().len() > 20, "the log is captured");
-    capture.assert_clean(&PRIVATE);
+    capture.assert_clean(&numbers);
 }

@@ -144,6 +144,8 @@ pub enum AgentEvent {
     },
     /// Something odd that the session survives; counted under this closed label.
     Noise(Noise),
+    /// A part of the agent failed and was asked again, or another one in its place: the caller may wait a little longer.
+    Stumbled(Stumble),
     /// The session is over and will not come back. Always the last event.
     Lost(AgentLoss),
 }
@@ -206,6 +208,23 @@ impl Noise {
             Self::LateAudio => "late_audio",
         }
     }
+}
+
+/// A failure that an agent which is made of parts survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stumble {
+    pub part: Part,
+    /// Nothing came in time; else something else was wrong.
+    pub is_slow: bool,
+}
+
+/// What an agent can be made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Who writes down what the caller says.
+    Listener,
+    Model,
+    Voice,
 }
 
 /// Why a session is gone for good. A closed set: it becomes an `EndReason` and a metric label.

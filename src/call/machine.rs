@@ -103,6 +103,8 @@ pub struct CallMachine {
     /// The agent was lost while the caller could not be told: before the answer, or in a transfer.
     lost_untold: Option<EndReason>,
     prompts_used: u32,
+    /// Nothing was being said, and nothing owed, when that was last looked at.
+    was_quiet: bool,
 }
 
 #[derive(Debug)]
@@ -216,6 +218,7 @@ impl CallMachine {
             takes_over: false,
             lost_untold: None,
             prompts_used: 0,
+            was_quiet: true,
             plan,
         }
     }
@@ -542,6 +545,10 @@ impl CallMachine {
             self.greeting_underway = false;
         }
         let quiet = self.is_quiet();
+        let falls_quiet = !std::mem::replace(&mut self.was_quiet, quiet) && quiet;
+        if falls_quiet && !matches!(self.phase, Phase::Ended) {
+            out.push(Output::Note(Note::Quiet));
+        }
         match self.phase {
             Phase::Talking => {
                 let waiting = quiet && self.track.floor() != Floor::Caller && self.agent == Agent::Ready;

@@ -20,8 +20,8 @@ mod usage;
 mod words;
 
 pub use agent::{
-    AgentCommand, AgentEvent, AgentLoss, AgentTraits, CallerTurn, ItemId, Noise, Reply, ResponseId, ResponseStatus,
-    Speaker, TURN_KEPT, key_note, key_of,
+    AgentCommand, AgentEvent, AgentLoss, AgentTraits, CallerTurn, ItemId, Noise, Part, Reply, ResponseId,
+    ResponseStatus, Speaker, Stumble, TURN_KEPT, key_note, key_of,
 };
 pub use clips::{Clips, Spoken};
 pub use end::{EndClass, EndReason};

@@ -1,6 +1,12 @@
 //! What the core tells those who watch a call: notes for its record, measures for the metrics.
 
-use super::{agent::Speaker, end::EndReason, leg::TransferFault, usage::Usage, words::Dialling};
+use super::{
+    agent::{Speaker, Stumble},
+    end::EndReason,
+    leg::TransferFault,
+    usage::Usage,
+    words::Dialling,
+};
 use crate::{
     redact::Redacted,
     tool::{Audit, ToolError, Verdict},
@@ -64,6 +70,14 @@ pub enum Note {
     Spoke {
         purpose: &'static str,
     },
+    /// That sentence has left for the caller, or made place for the agent's answer.
+    SentenceOver,
+    /// The caller cut off a sentence of ours, of which they had heard something.
+    SentenceCut,
+    /// All has been said, by the agent and by ourselves, and nothing more is owed to the caller.
+    Quiet,
+    /// A part of the agent failed, and another attempt or another service is to stand in for it.
+    Stumbled(Stumble),
     /// The caller was heard over the agent, and it was no interruption.
     FalseAlarm {
         why: &'static str,

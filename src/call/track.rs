@@ -277,6 +277,10 @@ impl Track {
             out.push(Output::Measure(Measure::SlotsMissed(missed)));
         }
         let (frame, source) = self.next_frame(more);
+        // Told before what comes next, of which it is no part.
+        if self.last == Source::Clip && source != Source::Clip && self.loudness != Loudness::Paused {
+            out.push(Output::Note(Note::SentenceOver));
+        }
         out.push(Output::ToLeg(LegCommand::Play(frame.clone())));
         out.push(Output::Measure(Measure::SlotLate(late)));
         let agent_begins = self.heard(source, now, more, out);

@@ -1,6 +1,7 @@
 //! `offhook init`: a few questions, a live test of the answers, and the files of an installation.
 
 mod ask;
+mod settings;
 mod write;
 
 use super::{doctor, serve};
@@ -80,7 +81,7 @@ pub struct InitArguments {
     /// Write over files that are there.
     #[arg(long)]
     force: bool,
-    /// Write the secrets as well, to offhook.env, which nobody but its owner can read.
+    /// Write the secrets as well, to offhook.env and asterisk_settings.txt, which nobody but their owner can read.
     #[arg(long)]
     write_secrets: bool,
 }
@@ -178,7 +179,7 @@ fn init(arguments: InitArguments) -> anyhow::Result<ExitCode> {
     if !offline || !findings.is_empty() {
         print!("{}", doctor::told(&findings));
     }
-    print!("{}", plan.next_steps(&answers, &secrets));
+    print!("{}", plan.next_steps(&answers));
     if doctor::healthy(&findings) {
         return Ok(ExitCode::SUCCESS);
     }

@@ -183,6 +183,7 @@ impl Resolver<'_> {
                 description: tool.description,
                 speech: Speech { field: tool.speech_field, template: tool.speech_template },
                 error_retryable: tool.error_retryable.unwrap_or(false),
+                first_text: false,
                 canonical: None,
             };
             if let Err(why) = rules.speech.check() {

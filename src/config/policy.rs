@@ -10,7 +10,7 @@ use super::{
 use crate::{
     gate::{self, AuthState, Category, RiskDomain},
     tool::{
-        PolicyRules, ToolKind, ToolSpec, UnknownArgs,
+        Executor, PolicyRules, ToolKind, ToolSpec, UnknownArgs,
         budget::Budgets,
         policy::{ConfirmRules, ErrorTypes, OnDefer, RemoteUse, ResultShape, Words},
     },
@@ -83,9 +83,11 @@ impl ToolRules {
         set(&mut spec.requires_confirmation, &self.requires_confirmation);
         set(&mut spec.standing_approval, &self.standing_approval);
         set(&mut spec.requires_authorization, &self.requires_authorization);
-        set(&mut spec.timeout, &self.timeout);
+        if let Some(timeout) = self.timeout {
+            spec.timeout = timeout + spec.executor.margin();
+        }
         set(&mut spec.latency_budget, &self.latency_budget);
-        set(&mut spec.secret_args, &self.secret_args);
+        spec.secret_args = self.secrets(spec);
         set(&mut spec.unknown_args, &self.unknown_args);
         set(&mut spec.wait, &self.wait);
         if self.confirm.is_some() {
@@ -94,6 +96,16 @@ impl ToolRules {
         if self.authenticates.is_some() {
             spec.authenticates = self.authenticates;
         }
+    }
+}
+
+impl ToolRules {
+    /// Arguments that are secret: the operator's word goes before the tool's own, and takes nothing from an action, whose
+    /// private arguments the specification has secret (V20).
+    pub fn secrets(&self, spec: &ToolSpec) -> Vec<String> {
+        let Some(own) = &self.secret_args else { return spec.secret_args.clone() };
+        let kept = matches!(spec.executor, Executor::Vam(_)).then_some(&spec.secret_args).into_iter().flatten();
+        own.iter().chain(kept.filter(|name| !own.contains(name))).cloned().collect()
     }
 }
 
@@ -292,6 +304,25 @@ impl Resolver<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// V20: an operator makes more of an action's arguments secret, and none of the private ones known.
+    #[test]
+    fn private_arguments_of_an_action_stay_secret() {
+        let plain = ToolSpec::new("a", "A.", serde_json::json!({ "type": "object" }));
+        let spec =
+            ToolSpec { secret_args: vec!["phone".into()], executor: Executor::Vam("vam_market".into()), ..plain };
+        let secret = |names: Option<&[&str]>, mut spec: ToolSpec| {
+            let secret_args = names.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+            ToolRules { secret_args, ..ToolRules::default() }.apply(&mut spec);
+            spec.secret_args
+        };
+        assert_eq!(secret(None, spec.clone()), ["phone"]);
+        assert_eq!(secret(Some(&[]), spec.clone()), ["phone"]);
+        assert_eq!(secret(Some(&["village", "phone"]), spec.clone()), ["village", "phone"]);
+        assert_eq!(secret(Some(&["village"]), spec.clone()), ["village", "phone"]);
+        let elsewhere = ToolSpec { executor: Executor::Declarative, ..spec };
+        assert_eq!(secret(Some(&["village"]), elsewhere), ["village"], "of any other tool the operator says it all");
+    }
 
     /// P23: an operator who says that a tool is a look-up gets a look-up's budget; one who names a budget gets that.
     #[test]

@@ -170,7 +170,7 @@ pub(super) struct Http {
     #[schemars(extend("default" = defaults::HTTP_BIND, "title" = "IP:PORT"))]
     pub bind: Option<String>,
     /// The bearer token with which programs may do what an admin may; at least 16 characters. Write a variable, not the
-    /// token itself. Without it, programs on this machine get `/calls`, `/reload` and `/mcp` without one.
+    /// token itself. Without it and without `public_url`, programs on this machine get `/calls`, `/reload` and `/mcp` without one.
     #[schemars(length(min = 16))]
     pub admin_token: Option<String>,
     /// The file of who may log in, starting from this file's folder. It is made at the first start, and changed by `offhook

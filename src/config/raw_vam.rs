@@ -80,6 +80,10 @@ pub(super) struct Sessions {
     /// that ask for nothing (`DATA_RESIDENCY_ANY`) are taken.
     #[schemars(extend("default" = Residency::Any.label(), "enum" = Residency::LABELS))]
     pub hosted: Option<String>,
+    /// What your agents speak, as codes of BCP 47 such as `hi-IN`, the usual one first, on your word. A session that asks for
+    /// none of these is refused. Without this key, sessions are told that their `language_hints` are not followed.
+    #[schemars(extend("default" = json!([])))]
+    pub languages: Option<Vec<String>>,
     /// Sessions at once; `limits.calls` counts them as well.
     #[schemars(range(min = 1, max = 10_000), extend("default" = defaults::VAM_SESSIONS))]
     pub limit: Option<u64>,

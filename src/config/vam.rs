@@ -14,6 +14,9 @@ use std::{
 /// The beginning of the ids by which registered action servers are MCP servers among others.
 pub const ID_PREFIX: &str = "vam_";
 
+/// Of a code of a language, with all that narrows it.
+const LANGUAGE_BYTES_MAX: usize = 35;
+
 /// VAM/1.0 by gRPC.
 #[derive(Debug, Clone)]
 pub struct VamConfig {
@@ -41,6 +44,8 @@ pub struct VamSessions {
     pub context: Option<String>,
     /// Where the gateway and all that its agents use are.
     pub hosted: Residency,
+    /// What the agents speak, the usual one first; empty: nobody said.
+    pub languages: Vec<String>,
     pub limit: usize,
     pub ttl: Duration,
     pub stream_endpoint: Option<String>,
@@ -91,6 +96,15 @@ impl Residency {
     fn parse(label: &str) -> Option<Self> {
         [Self::Any, Self::IndiaOnly, Self::OnPrem].into_iter().find(|residency| residency.label() == label)
     }
+}
+
+/// Of the form of BCP 47: a language, then what narrows it.
+pub fn is_language(code: &str) -> bool {
+    let mut parts = code.split('-');
+    let is_part = |part: &str| (1..=8).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    code.len() <= LANGUAGE_BYTES_MAX
+        && parts.next().is_some_and(|language| matches!(language.len(), 2..=3) && is_part(language))
+        && parts.all(is_part)
 }
 
 impl VamConfig {
@@ -150,10 +164,22 @@ impl Resolver<'_> {
         VamSessions {
             context: raw.context,
             hosted: raw.hosted.as_deref().and_then(Residency::parse).unwrap_or(Residency::Any),
+            languages: self.vam_languages(raw.languages.unwrap_or_default(), &path.key("languages")),
             limit: usize::try_from(raw.limit.unwrap_or(defaults::VAM_SESSIONS)).unwrap_or(usize::MAX),
             ttl: self.duration(raw.ttl, usual, Duration::from_secs(1), &path.key("ttl")),
             stream_endpoint: raw.stream_endpoint,
         }
+    }
+
+    fn vam_languages(&mut self, raw: Vec<String>, path: &Path) -> Vec<String> {
+        for (index, language) in raw.iter().enumerate() {
+            if !is_language(language) {
+                let place = path.index(index);
+                let message = format!("{} is no code of a language", self.shown(&place, language));
+                self.problem(&place, message, Some("such as hi-IN or en".into()));
+            }
+        }
+        raw
     }
 
     fn beside(&self, file: &str) -> PathBuf {

@@ -98,7 +98,7 @@ fn refusal(place: &str, asterisk: &AsteriskConfig, error: &AriError) -> Finding 
     let (says, remedy) = match &error.fault {
         Fault::Unauthorized => (
             format!("Asterisk at {place} refuses the user \"{user}\" or its password"),
-            format!("compare asterisk.password with the section [{user}] of ari.conf; `asterisk -rx 'module reload res_ari.so'` after a change there"),
+            format!("compare asterisk.password with the section [{user}] of ari.conf, in which a semicolon is written `\\;`; `asterisk -rx 'module reload res_ari.so'` after a change there"),
         ),
         Fault::Unreachable(why) => (
             format!("nobody answers at {place}: {why}"),

@@ -127,7 +127,7 @@ fn as_action(guest: Guest, workshop: &Workshop) -> Guest {
 /// What is wrong with the operator's question before a tool runs: it reads out arguments, and no secret one.
 fn questions(config: &Config, spec: &ToolSpec) -> Vec<BuildError> {
     let Some(rules) = config.tool_rules.get(&spec.name) else { return Vec::new() };
-    let secret = rules.secret_args.as_ref().unwrap_or(&spec.secret_args);
+    let secret = rules.secrets(spec);
     let parameters = spec.parameters.get("properties");
     let pieces = rules.confirm.as_deref().unwrap_or_default().split('{').skip(1);
     let names = pieces.map(|piece| piece.split('}').next().unwrap_or_default());

@@ -98,6 +98,15 @@ pub(super) fn known_host(headers: &HeaderMap, public_url: Option<&str>) -> Resul
     )
 }
 
+/// Whether the name that was asked for is this machine's for its own programs.
+pub(super) fn is_loopback(headers: &HeaderMap) -> bool {
+    let given = sole(headers, &header::HOST).map(host);
+    given.is_some_and(|given| {
+        let address = given.parse::<IpAddr>();
+        given.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.to_canonical().is_loopback())
+    })
+}
+
 /// Refuses what a page of another site made the operator's browser send. Programs (`curl`) send
 /// neither of the two headers; every browser sends `Origin` with a POST.
 pub(super) fn same_site(headers: &HeaderMap, public_url: Option<&str>) -> Result<(), &'static str> {

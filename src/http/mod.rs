@@ -52,11 +52,18 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use serde_json::json;
+use std::sync::Arc;
 
-/// Every error has this shape.
+/// Every error has this shape, but in a browser's window: there `pages::readable_errors` makes a page of it.
 fn problem(status: StatusCode, error: &str) -> Response {
-    (status, Json(json!({ "error": error }))).into_response()
+    let mut answer = (status, Json(json!({ "error": error }))).into_response();
+    answer.extensions_mut().insert(Why(error.into()));
+    answer
 }
+
+/// Goes with an answer that says what is wrong.
+#[derive(Clone)]
+struct Why(Arc<str>);
 
 #[cfg(test)]
 mod tests;

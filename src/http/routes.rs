@@ -55,8 +55,8 @@ pub(super) struct Doc {
 pub(super) enum Content {
     Nothing,
     Json(SchemaOf),
-    /// Server-sent events, whose data is JSON.
-    Events,
+    /// Server-sent events: their names, and the JSON in their data.
+    Events(&'static [(&'static str, SchemaOf)]),
     /// A file of this media type.
     File(&'static str),
     /// JSON, or another media type when it is asked for.

@@ -27,8 +27,8 @@ pub(super) const BODY_BYTES_MAX: usize = 8 * 1024;
 const LOGINS: Definition = Definition::labelled(
     "offhook_logins_total",
     &["outcome"],
-    "Attempts to log in to the page: done, refused (a wrong name or password), limited (too many of one address or for one \
-     name, or too many at once).",
+    "Attempts to log in to the page: done, refused (a wrong name or password), limited (too many from one network, at one \
+     name from there, from networks where nobody has logged in, or at once).",
 );
 const PUBLICATIONS: Definition = Definition::labelled(
     "offhook_configuration_publications_total",
@@ -154,5 +154,6 @@ pub fn router(site: Site) -> Router {
             problem(StatusCode::METHOD_NOT_ALLOWED, "this address takes another method; see the Allow header")
         })
         .layer(from_fn(guard::every_answer))
+        .layer(from_fn(pages::readable_errors))
         .with_state(app)
 }

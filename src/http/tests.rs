@@ -3,6 +3,8 @@
 mod access;
 mod attacks;
 mod configuration;
+mod document;
+mod errors;
 mod history;
 mod mcp_servers;
 mod operations;

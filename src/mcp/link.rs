@@ -201,6 +201,7 @@ fn http(transport: &McpTransport) -> Result<StreamableHttpClientTransport<reqwes
         // A redirect would take the token along, and lead off the address that was checked.
         .redirect(reqwest::redirect::Policy::none());
     if *reach != Reach::Any {
+        reach.check(url)?;
         // A proxy would resolve the name itself, unchecked.
         client = client.no_proxy().dns_resolver(Arc::new(Held(*reach)));
     }

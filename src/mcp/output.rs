@@ -1,5 +1,7 @@
-//! What a server prints, in the engine's log: limited in lines and length, its secrets masked.
+//! What a server prints, in the engine's log: limited in lines and length, its secrets masked, and so is what is written like
+//! a number of a person: a server may print what it was asked.
 
+use crate::redact::{self, NUMBER_BYTES_MAX};
 use secrecy::{ExposeSecret as _, SecretString};
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -52,7 +54,7 @@ impl Output {
         }
     }
 
-    /// Without the secrets, control characters and more than a line's length.
+    /// Without the secrets, numbers of people, control characters and more than a line's length.
     pub fn masked(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for secret in self.secrets.iter() {
@@ -60,6 +62,7 @@ impl Output {
                 text = text.replace(secret.expose_secret(), "***");
             }
         }
+        let text = redact::without_numbers(&text);
         let end = (0..=text.len().min(LINE_BYTES_MAX)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         let whole = end == text.len();
         let clean: String = text[..end].chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -73,8 +76,8 @@ impl Output {
 
     /// One line that the server printed.
     pub fn line(&self, stream: &'static str, bytes: &[u8]) {
-        // Cut before it is looked through, but not where a secret could be half on this side.
-        let longest = self.secrets.first().map_or(0, |secret| secret.expose_secret().len());
+        // Cut before it is looked through, but not where a secret or a number could be half on this side.
+        let longest = self.secrets.first().map_or(0, |secret| secret.expose_secret().len()).max(NUMBER_BYTES_MAX + 1);
         let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LINE_BYTES_MAX + longest)]);
         let kept = self.cut(&text);
         let mut line = self.masked(&text[..kept]);
@@ -101,17 +104,18 @@ impl Output {
         }
     }
 
-    /// Where a line ends: at its limit, or before the secret that lies across it.
+    /// Where a line ends: at its limit, or before the secret or the number that lies across it.
     fn cut(&self, text: &str) -> usize {
         if text.len() <= LINE_BYTES_MAX {
             return text.len();
         }
         let end = (0..=LINE_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-        self.secrets.iter().fold(end, |end, secret| {
+        let end = self.secrets.iter().fold(end, |end, secret| {
             let secret = secret.expose_secret();
             let mut found = text.match_indices(secret).map(|(at, _)| at);
             found.find(|at| (*at..*at + secret.len()).contains(&end)).unwrap_or(end)
-        })
+        });
+        redact::private_numbers(text).iter().find(|number| number.contains(&end)).map_or(end, |number| number.start)
     }
 
     /// Lines that were not logged are told at the end.
@@ -209,5 +213,21 @@ mod tests {
         for line in lines {
             assert!(!line.contains("MIIE") && !line.contains("hun") && !line.contains("-and"), "{line}");
         }
+    }
+
+    /// V20: a server that prints what it was asked puts no number of a person into the log, nor a part of one at the cut.
+    #[test]
+    fn numbers_of_people_are_masked_in_what_a_server_prints() {
+        let (capture, output) = (LogCapture::new(), output(&[]));
+        let _guard = capture.start();
+        output.line("stderr", b"asked with {'pan_number': 'ABCDE1234F', 'to': '+91 98765 43210'}");
+        for before in 4080..4098 {
+            output.line("stderr", format!("{}9876543210 {}", " ".repeat(before), "y".repeat(40)).as_bytes());
+        }
+        let lines = capture.lines();
+        assert!(lines[0].contains("{'pan_number': '***', 'to': '***'}"), "{}", lines[0]);
+        assert_eq!(lines.len(), 19);
+        assert!(lines.iter().all(|line| !line.contains("987")), "{lines:?}");
+        assert!(!output.reason("no such PAN: ABCDE1234F").contains("1234"));
     }
 }

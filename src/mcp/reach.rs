@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 use tokio::time::timeout;
+use url::{Host, Url};
 
 /// For a look-up; the resolver of the system may try for longer.
 const LOOKUP_MAX: Duration = Duration::from_secs(5);
@@ -55,6 +56,20 @@ impl Reach {
                 Err("its host has addresses of the local network and others; give it one name for each".into())
             }
         }
+    }
+
+    /// A URL that has an address in the place of a name, for which no resolver is asked.
+    ///
+    /// # Errors
+    /// The address is not where it has to be.
+    pub(super) fn check(self, url: &str) -> Result<(), String> {
+        let url = Url::parse(url).map_err(|_| "its address cannot be read".to_owned())?;
+        let written = match url.host() {
+            Some(Host::Ipv4(address)) => IpAddr::V4(address),
+            Some(Host::Ipv6(address)) => IpAddr::V6(address),
+            Some(Host::Domain(_)) | None => return Ok(()),
+        };
+        if self.takes(written) { Ok(()) } else { Err(Elsewhere.to_string()) }
     }
 
     fn takes(self, address: IpAddr) -> bool {
@@ -131,5 +146,16 @@ mod tests {
         assert!(resolved(Reach::Local).await.is_ok());
         let refused = resolved(Reach::Remote).await.err().map(|error| error.to_string());
         assert_eq!(refused.as_deref(), Some("the host is not where it was when it was registered"));
+        for (reach, url, is_there) in [
+            (Reach::Local, "http://127.0.0.1:9/mcp", true),
+            (Reach::Local, "http://[::1]/mcp", true),
+            (Reach::Local, "https://9.9.9.9/mcp", false),
+            (Reach::Remote, "https://9.9.9.9/mcp", true),
+            (Reach::Remote, "http://2130706433/mcp", false),
+            (Reach::Remote, "http://[::ffff:10.0.0.1]/mcp", false),
+            (Reach::Local, "https://tools.example.in/mcp", true),
+        ] {
+            assert_eq!(reach.check(url).is_ok(), is_there, "{url}");
+        }
     }
 }

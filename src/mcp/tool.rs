@@ -91,6 +91,7 @@ impl McpTool {
             };
             let mut ended = match connection.call(&tool, arguments, limit).await {
                 Ok(result) => {
+                    let result = if rules.first_text { mcp::first_text(result) } else { result };
                     let outcome = mcp::outcome(&result, &rules.speech, rules.error_retryable);
                     match outcome.error() {
                         None => Ended { end: CallEnd::Ok, reason: None, outcome },

@@ -67,16 +67,16 @@ pub trait Access: Send + Sync {
     /// When it cannot be opened, or is of a later version.
     fn open(&self) -> Result<Box<dyn Archive>, ArchiveError>;
 
-    /// For whoever writes beside the engine; `None` where no record was ever kept.
+    /// For whoever writes beside the engine; `None` where no record was ever kept. It is not brought up to date.
     ///
     /// # Errors
-    /// When there is one and it cannot be opened.
+    /// When there is one and it cannot be opened, or is of another version.
     fn existing(&self) -> Result<Option<Box<dyn Archive>>, ArchiveError>;
 
-    /// For reading beside whoever writes, who does not wait for it.
+    /// For reading beside whoever writes, who does not wait for it. It is not brought up to date.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// When it cannot be opened, or is of another version.
     fn read_only(&self) -> Result<Box<dyn Archive>, ArchiveError>;
 }
 
@@ -159,9 +159,15 @@ pub enum ArchiveError {
     #[error("the archive of calls {file} cannot be opened: {error}")]
     Open { file: String, error: DatabaseError },
     #[error(
-        "the archive of calls {file} has schema {found}, and this version of offhook knows {known} at most: it was written by a later version"
+        "the archive of calls {file} has schema {found}, and this version of offhook knows {known} at most: it was written by a \
+         later version; use that one"
     )]
     Newer { file: String, found: i64, known: i64 },
+    #[error(
+        "the archive of calls {file} has schema {found}, and this version of offhook reads {known}: it was written by an earlier \
+         version, which may be running; ask with that one, or start an engine of this version, which brings it up to date"
+    )]
+    Older { file: String, found: i64, known: i64 },
     #[error("the archive of calls did not answer as it should: {0}")]
     Database(DatabaseError),
     #[error("the archive of calls holds no record that this version can read under this id: {0}")]

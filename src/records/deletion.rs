@@ -21,12 +21,17 @@ pub struct Deleted {
 /// Deletes what is kept of a call, wherever it is, its recording first. Can be called beside a running engine.
 ///
 /// # Errors
-/// When the archive cannot be read or written, or the deletion of a call that stands cannot be remembered.
+/// When the archive cannot be read or written or is of another version, or the deletion of a call that stands cannot be remembered.
 pub fn delete(directory: &Path, id: CallId) -> Result<Deleted, ArchiveError> {
     delete_by(&SqliteFile::below(directory), directory, id)
 }
 
 pub(super) fn delete_by(access: &dyn Access, directory: &Path, id: CallId) -> Result<Deleted, ArchiveError> {
+    let archive = match access.existing() {
+        // What is not deleted whole is not deleted in part.
+        Err(other @ (ArchiveError::Older { .. } | ArchiveError::Newer { .. })) => return Err(other),
+        archive => archive,
+    };
     let spool = Spool::existing(directory);
     let held = spool.holds(id).map_err(ArchiveError::Spool)?;
     // A recording whose record is nowhere is that of a call whose beginning was not written down.
@@ -36,7 +41,7 @@ pub(super) fn delete_by(access: &dyn Access, directory: &Path, id: CallId) -> Re
     let recorded = recording::delete(directory, id).map_err(ArchiveError::Recording)?;
     let spooled = spool.delete(id).map_err(ArchiveError::Spool)?;
     let (mut archived, mut lingers) = (false, false);
-    if let Some(mut archive) = access.existing()? {
+    if let Some(mut archive) = archive? {
         archived = archive.delete(id)?;
         lingers = archived && !archive.tidy().unwrap_or(false);
     }

@@ -198,6 +198,10 @@ impl Event {
             Note::ToolAnswered { .. }
             | Note::UnknownTool { .. }
             | Note::Announced { .. }
+            | Note::SentenceOver
+            | Note::SentenceCut
+            | Note::Quiet
+            | Note::Stumbled(_)
             | Note::ToolCancelled { .. }
             | Note::ActionRefused(_) => return None,
         })

@@ -194,12 +194,14 @@ const fn why(lost: &TrySendError<Line>) -> &'static str {
     }
 }
 
-/// The archive of a folder of records, for whoever looks into it beside the engine; `None` where no record was ever kept.
+/// The archive of a folder of records, for whoever only looks into it, beside an engine or without one; `None` where no record
+/// was ever kept.
 ///
 /// # Errors
-/// When there is one and it cannot be read.
+/// When there is one and it cannot be read, or is of another version.
 pub fn read(directory: &Path) -> Result<Option<Box<dyn Archive>>, ArchiveError> {
-    SqliteFile::below(directory).existing()
+    let file = SqliteFile::below(directory);
+    if file.exists() { file.read_only().map(Some) } else { Ok(None) }
 }
 
 /// Why records cannot be kept.

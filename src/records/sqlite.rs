@@ -9,6 +9,7 @@ use crate::facts::CallId;
 use jiff::Timestamp;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior, params, types::Value};
 use std::{
+    cmp::Ordering,
     fs::OpenOptions,
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
@@ -89,11 +90,8 @@ impl Sqlite {
         if version(&connection).map_err(failed)? == 0 {
             connection.pragma_update(None, "auto_vacuum", "incremental").map_err(failed)?;
         }
-        for (name, value) in [("journal_mode", "wal"), ("synchronous", "full"), ("foreign_keys", "on")] {
-            connection.pragma_update(None, name, value).map_err(failed)?;
-        }
-        // Whose record is deleted is overwritten, not only forgotten.
-        connection.pragma_update(None, "secure_delete", true).map_err(failed)?;
+        connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
+        set_up(&connection).map_err(failed)?;
         migrate(&mut connection, &shown)?;
         Ok(Self { connection })
     }
@@ -104,18 +102,46 @@ impl Sqlite {
         self.connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).unwrap();
     }
 
-    /// For reading beside whoever writes, who does not wait for it. The file is there, and of this version.
+    /// For reading beside whoever writes, who does not wait for it.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// When there is no file, it cannot be opened, or it is of another version.
     pub fn read_only(file: &Path) -> Result<Self, ArchiveError> {
-        let failed =
-            |error: rusqlite::Error| ArchiveError::Open { file: file.display().to_string(), error: error.into() };
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
-        connection.busy_timeout(BUSY_MAX).map_err(failed)?;
-        Ok(Self { connection })
+        Self::as_it_is(file, OpenFlags::SQLITE_OPEN_READ_ONLY)
     }
+
+    /// For writing beside the engine, whose file it is.
+    ///
+    /// # Errors
+    /// When there is no file, it cannot be opened, or it is of another version.
+    pub fn existing(file: &Path) -> Result<Self, ArchiveError> {
+        let archive = Self::as_it_is(file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        set_up(&archive.connection)?;
+        Ok(archive)
+    }
+
+    /// Never makes a file, and never brings one up to date: an engine of an earlier version may be at work with it.
+    fn as_it_is(file: &Path, mode: OpenFlags) -> Result<Self, ArchiveError> {
+        let shown = file.display().to_string();
+        let failed = |error: rusqlite::Error| ArchiveError::Open { file: shown.clone(), error: error.into() };
+        let connection = Connection::open_with_flags(file, mode | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(failed)?;
+        connection.busy_timeout(BUSY_MAX).map_err(failed)?;
+        let (found, known) = (version(&connection).map_err(failed)?, MIGRATIONS.len() as i64);
+        match found.cmp(&known) {
+            Ordering::Equal => Ok(Self { connection }),
+            Ordering::Less => Err(ArchiveError::Older { file: shown, found, known }),
+            Ordering::Greater => Err(ArchiveError::Newer { file: shown, found, known }),
+        }
+    }
+}
+
+/// Of a connection that writes.
+fn set_up(connection: &Connection) -> rusqlite::Result<()> {
+    for (name, value) in [("synchronous", "full"), ("foreign_keys", "on")] {
+        connection.pragma_update(None, name, value)?;
+    }
+    // Whose record is deleted is overwritten, not only forgotten.
+    connection.pragma_update(None, "secure_delete", true)
 }
 
 /// The archive below a folder of records.
@@ -127,6 +153,11 @@ impl SqliteFile {
     pub fn below(directory: &Path) -> Self {
         Self { file: directory.join("calls.sqlite3") }
     }
+
+    /// Whether a record was ever kept.
+    pub(super) fn exists(&self) -> bool {
+        self.file.exists()
+    }
 }
 
 impl Access for SqliteFile {
@@ -135,7 +166,7 @@ impl Access for SqliteFile {
     }
 
     fn existing(&self) -> Result<Option<Box<dyn Archive>>, ArchiveError> {
-        if self.file.exists() { self.open().map(Some) } else { Ok(None) }
+        if self.exists() { Ok(Some(Box::new(Sqlite::existing(&self.file)?))) } else { Ok(None) }
     }
 
     fn read_only(&self) -> Result<Box<dyn Archive>, ArchiveError> {

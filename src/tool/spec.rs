@@ -209,6 +209,14 @@ impl Modes {
 }
 
 impl Executor {
+    /// Of a tool's time, so much is for the way back: who runs it has the rest, and that is what was configured.
+    pub const fn margin(&self) -> Duration {
+        match self {
+            Self::Vam(_) => Duration::from_millis(50),
+            Self::BuiltIn | Self::Declarative | Self::Mcp(_) => Duration::ZERO,
+        }
+    }
+
     pub const fn label(&self) -> &'static str {
         match self {
             Self::BuiltIn => "builtin",

@@ -15,7 +15,7 @@ use crate::{
     config::Residency,
     facts::CallId,
     tool::{
-        Approved, Failure, ToolError, ToolOutcome,
+        Approved, Executor, Failure, ToolError, ToolOutcome,
         mcp::{self, Speech},
     },
 };
@@ -35,8 +35,6 @@ use uuid::Uuid;
 
 /// Some for each call that an engine takes.
 const PENDING_MAX: usize = 4_096;
-/// Between the end of an action here and the end of its time in the call core.
-pub(super) const MARGIN: Duration = Duration::from_millis(50);
 /// What a client says of its own error.
 const MESSAGE_CHARS_MAX: usize = 300;
 
@@ -80,8 +78,8 @@ pub(super) struct Action {
 pub(super) enum Runner {
     /// The client itself, by this name of the tool: its server's.
     Client(Client, Arc<str>),
-    /// The engine, so.
-    Engine(BoxFuture<'static, ToolOutcome>),
+    /// The engine, so; it is begun when there is a place for it.
+    Engine(Box<dyn FnOnce() -> BoxFuture<'static, ToolOutcome> + Send>),
 }
 
 /// A call is known as a client's until this is dropped.
@@ -136,12 +134,7 @@ impl Actions {
             };
             pending.insert(call_id.clone(), Pending { by: session, answer });
         }
-        let told = client.as_ref().filter(|_| call.is_waited_for());
-        let waits = Waiting { actions: &self, call_id: call_id.clone(), told: told.map(|client| &client.cues) };
-        if let Some(client) = told {
-            // A client that reads nothing is cut off elsewhere.
-            let _ = client.cues.try_send(Cue::Acting);
-        }
+        let waits = Waiting { actions: &self, call_id: call_id.clone() };
         let runs = match by {
             Runner::Client(client, tool) => {
                 let envelope = Box::new(envelope(&client, call_id, &tool, limit, &call));
@@ -150,8 +143,8 @@ impl Actions {
                 }
                 None
             }
-            Runner::Engine(run) => {
-                let actions = Arc::clone(&self);
+            Runner::Engine(begin) => {
+                let (actions, run) = (Arc::clone(&self), begin());
                 Some(AbortOnDropHandle::new(tokio::spawn(async move {
                     let outcome = run.await;
                     actions.settle(&call_id, None, Answer::Outcome(outcome));
@@ -226,22 +219,27 @@ impl Actions {
     pub fn dropped(&self) -> u64 {
         self.counters.results_dropped.get()
     }
+
+    pub fn too_many(&self) -> u64 {
+        self.counters.too_many.get()
+    }
+
+    /// As many are under way as there may be.
+    pub fn fill(&self) {
+        let place = || Pending { by: None, answer: oneshot::channel().0 };
+        locked(&self.pending).extend((0..PENDING_MAX).map(|n| (n.to_string(), place())));
+    }
 }
 
 /// Takes an action out of the table, however it ends.
 struct Waiting<'a> {
     actions: &'a Actions,
     call_id: String,
-    /// Who was told that the agent waits.
-    told: Option<&'a mpsc::Sender<Cue>>,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         locked(&self.actions.pending).remove(&self.call_id);
-        if let Some(cues) = self.told {
-            let _ = cues.try_send(Cue::Acted);
-        }
     }
 }
 
@@ -265,7 +263,8 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// How long an action may take.
 fn limit(call: &Approved) -> Duration {
-    call.time_left().saturating_sub(MARGIN).max(call.time_left() / 2)
+    let margin = Executor::Vam(String::new()).margin();
+    call.time_left().saturating_sub(margin).max(call.time_left() / 2)
 }
 
 fn failed(kind: ToolError, message: &str, call: &Approved) -> ToolOutcome {
@@ -283,7 +282,7 @@ fn outcome(result: ActionResultEnvelope, call: &Approved) -> ToolOutcome {
         ActionStatus::Success => {
             let result = result.result.unwrap_or_default();
             let parts: Vec<Value> = result.content.into_iter().map(part).collect();
-            let told = json!({ "content": parts, "isError": result.is_error });
+            let told = mcp::first_text(json!({ "content": parts, "isError": result.is_error }));
             let mut outcome = mcp::outcome(&told, &Speech::default(), false);
             if let ToolOutcome::Failed(failure) = &mut outcome {
                 failure.partial_side_effects = call.writes();

@@ -19,6 +19,15 @@ const UNAUTHENTICATED: Definition =
 
 const SESSIONS: Definition =
     Definition::new("offhook_vam_sessions", "VAM sessions that are open, with a stream or without.");
+const SESSIONS_FORGOTTEN: Definition = Definition::new(
+    "offhook_vam_sessions_forgotten_total",
+    "VAM sessions that were forgotten because their client began no stream within a minute.",
+);
+const UNASKED: Definition = Definition::new(
+    "offhook_vam_connections_unasked_total",
+    "Connections by gRPC that were closed because nothing was asked on them within twenty seconds, be it that TLS or HTTP/2 was \
+     not begun.",
+);
 const STUCK: Definition = Definition::new(
     "offhook_vam_streams_stuck_total",
     "VAM streams that were cut off because their client did not read for five seconds.",
@@ -83,6 +92,8 @@ pub struct VamCounters {
     pub(super) denied: IntCounter,
     pub(super) unauthenticated: IntCounter,
     pub(super) sessions: IntGauge,
+    pub(super) sessions_forgotten: IntCounter,
+    pub(super) unasked: IntCounter,
     pub(super) stuck: IntCounter,
     pub(super) audio_dropped: IntCounter,
     pub(super) results_dropped: IntCounter,
@@ -104,6 +115,8 @@ impl VamCounters {
             denied: DENIED.register_counter(registry),
             unauthenticated: UNAUTHENTICATED.register_counter(registry),
             sessions: SESSIONS.register_int_gauge(registry),
+            sessions_forgotten: SESSIONS_FORGOTTEN.register_counter(registry),
+            unasked: UNASKED.register_counter(registry),
             stuck: STUCK.register_counter(registry),
             audio_dropped: AUDIO_DROPPED.register_counter(registry),
             results_dropped: RESULTS_DROPPED.register_counter(registry),

@@ -26,6 +26,8 @@ const NAME_CHARS_MAX: usize = 128;
 /// Of what a tool is said to do.
 const DESCRIPTION_CHARS_MAX: usize = 2_048;
 
+pub(super) const TAKEN: &str = "another tool has this name already";
+
 /// Which tools calls can have, and which not.
 #[derive(Debug, Default)]
 pub(super) struct Sorted {
@@ -34,18 +36,9 @@ pub(super) struct Sorted {
     pub rejected: Vec<(String, String)>,
 }
 
-/// # Errors
-/// What of a manifest is wrong before anybody is asked, with the field.
-pub(super) fn check(manifest: &ActionServerManifest) -> Result<(), String> {
-    let id = manifest.server_id.as_str();
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    if id.is_empty() || id.len() > ID_CHARS_MAX || !id.chars().all(plain) {
-        return Err(format!("server_id: has to be 1 to {ID_CHARS_MAX} letters, digits and _ - ."));
-    }
-    let short = snake(id);
-    if short.is_empty() || short.len() > ID_BYTES_MAX {
-        return Err(format!("server_id: has to have a letter or a digit, and {ID_BYTES_MAX} characters at most"));
-    }
+/// All that is wrong with a manifest before anybody is asked, each with its field.
+pub(super) fn problems(manifest: &ActionServerManifest) -> Vec<String> {
+    let mut found: Vec<String> = wrong_id(&manifest.server_id).into_iter().collect();
     let texts = [
         ("display_name", &manifest.display_name, TEXT_CHARS_MAX),
         ("version", &manifest.version, TEXT_CHARS_MAX),
@@ -53,38 +46,49 @@ pub(super) fn check(manifest: &ActionServerManifest) -> Result<(), String> {
     ];
     for (field, text, most) in texts {
         if text.chars().count() > most || text.chars().any(char::is_control) {
-            return Err(format!("{field}: has to be at most {most} characters that can be seen"));
+            found.push(format!("{field}: has to be at most {most} characters that can be seen"));
         }
     }
     if Claim::parse(&manifest.data_residency).is_none() {
-        return Err("data_residency: has to be IN_ONLY, ANY, ON_PREM or empty".into());
+        found.push("data_residency: has to be IN_ONLY, ANY, ON_PREM or empty".into());
     }
     if manifest.tools.len() > TOOLS_MAX {
-        return Err(format!("tools: more than {TOOLS_MAX}"));
+        found.push(format!("tools: more than {TOOLS_MAX}"));
     }
     let mut names = BTreeSet::new();
-    for (index, tool) in manifest.tools.iter().enumerate() {
+    for (index, tool) in manifest.tools.iter().enumerate().take(TOOLS_MAX) {
         let seen = |text: &str, most: usize| text.chars().count() <= most && !text.chars().any(char::is_control);
         if tool.name.is_empty() || !seen(&tool.name, NAME_CHARS_MAX) {
-            return Err(format!("tools[{index}].name: has to be 1 to {NAME_CHARS_MAX} characters that can be seen"));
+            found.push(format!("tools[{index}].name: has to be 1 to {NAME_CHARS_MAX} characters that can be seen"));
         }
         if tool.description.chars().count() > DESCRIPTION_CHARS_MAX || !seen(&tool.registry_key, NAME_CHARS_MAX) {
-            return Err(format!("tools[{index}]: description or registry_key is too long"));
+            found.push(format!("tools[{index}]: description or registry_key is too long"));
         }
         if !names.insert(&tool.name) {
-            return Err(format!("tools[{index}].name: is in the list already"));
+            found.push(format!("tools[{index}].name: is in the list already"));
         }
     }
-    Ok(())
+    found
 }
 
-/// Each declared tool, or without a declaration each that the server has, against what the server offers.
+fn wrong_id(id: &str) -> Option<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if id.is_empty() || id.len() > ID_CHARS_MAX || !id.chars().all(plain) {
+        return Some(format!("server_id: has to be 1 to {ID_CHARS_MAX} letters, digits and _ - ."));
+    }
+    let short = snake(id);
+    let is_wrong = short.is_empty() || short.len() > ID_BYTES_MAX;
+    is_wrong.then(|| format!("server_id: has to have a letter or a digit, and {ID_BYTES_MAX} characters at most"))
+}
+
+/// Each declared tool, or without a declaration each that the server has, against what the server offers. `taken`: why its own
+/// name and the one that a model calls it by cannot be had.
 pub(super) fn sort(
     declared: &[ToolDeclaration],
     offered: &[Offered],
     registration: &Registration,
     config: &VamConfig,
-    taken: impl Fn(&str) -> bool,
+    taken: impl Fn(&str, &str) -> Option<String>,
 ) -> Sorted {
     let own = |tool: &Offered| ToolDeclaration { name: tool.name.clone(), ..ToolDeclaration::default() };
     let all: Vec<ToolDeclaration> = match declared {
@@ -99,8 +103,11 @@ pub(super) fn sort(
             let accepted = judge(&tool, offered, registration, config)?;
             let exposed = accepted.exposed(&registration.server_id);
             let exposed = exposed.ok_or("name: has no letters or digits to make a name of")?;
-            if taken(&exposed) || !names.insert(exposed) {
-                return Err("another tool has this name already".to_owned());
+            if let Some(why) = taken(&accepted.name, &exposed) {
+                return Err(why);
+            }
+            if !names.insert(exposed) {
+                return Err(TAKEN.to_owned());
             }
             Ok(accepted)
         });

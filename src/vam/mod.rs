@@ -8,7 +8,7 @@
 //!
 //! - `wire`: the messages, made from `proto/vani/v1`
 //! - `servers`: who has registered; `manifest`, what is checked of it; `registration`, what is kept of it, in the `file`;
-//!   `visits`, those that a session brings
+//!   `visits`, those that a session brings; `lanes`, who waits for whom
 //! - `actions`: what a client runs itself, from its envelope to its answer
 //! - `residency`: where what callers say may go
 //! - `tool`: an action as a tool, behind the same gate as every other
@@ -21,6 +21,7 @@
 mod actions;
 mod counters;
 mod file;
+mod lanes;
 mod manifest;
 mod negotiation;
 mod registration;

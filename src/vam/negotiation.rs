@@ -4,15 +4,16 @@
 use super::{
     residency,
     wire::{
-        AudioCodec, AudioProfile, DataResidency, SessionCapabilities, SessionInitRequest, SessionInitResponse,
-        SessionStatus, now,
+        AudioCodec, AudioProfile, DataResidency, ModelPreference, SessionCapabilities, SessionInitRequest,
+        SessionInitResponse, SessionStatus, now,
     },
 };
 use crate::{
     audio::{Format, opus},
-    config::{Residency, VamSessions},
+    config::{Residency, VamSessions, vam::is_language},
     redact::Redacted,
 };
+use serde_json::Value;
 use url::Url;
 use uuid::Uuid;
 
@@ -28,8 +29,9 @@ const CONTEXT: &str = "context";
 const ACTION_SERVERS: &str = "action_servers";
 /// Action servers that one session may bring: each is asked while its client waits.
 const URIS_MAX: usize = 8;
-/// Of those beyond, an answer names so many.
+/// Of those beyond, and of languages that nobody speaks, an answer names so many.
 const NAMED_MAX: usize = 8;
+const LANGUAGE_HINTS: &str = "language_hints";
 
 /// What a session is held to.
 #[derive(Debug, Clone)]
@@ -97,23 +99,15 @@ pub(super) fn negotiate(
     let Some(context) = context(&request, around) else {
         return Err(refused(SessionStatus::Rejected, "metadata.context: names no agent of this gateway"));
     };
+    let (codec, format) =
+        codec(request.audio_profile.as_ref()).map_err(|why| refused(SessionStatus::CodecUnsupported, why))?;
     let mut degraded = Vec::new();
-    let Some((codec, format)) = codec(request.audio_profile.as_ref(), &mut degraded) else {
-        return Err(refused(
-            SessionStatus::CodecUnsupported,
-            "audio_profile: PCM of 8 or 16 kHz or Opus of 16 kHz is taken, with one channel",
-        ));
-    };
+    let primary = language(&request, &around.sessions.languages, &mut degraded);
+    let primary = primary.map_err(|why| refused(SessionStatus::LanguageUnsupported, why))?;
+    degraded.extend(preferences(&request));
     let capabilities = capabilities(request.requested_capabilities.unwrap_or_default(), &mut degraded);
-    let mut uris =
-        action_servers(request.metadata.get(ACTION_SERVERS).map_or("", String::as_str)).unwrap_or_else(|| {
-            degraded.push(unavailable(""));
-            Vec::new()
-        });
-    degraded.extend(uris.iter().skip(URIS_MAX).take(NAMED_MAX).map(|uri| unavailable(uri)));
-    uris.truncate(URIS_MAX);
+    let uris = action_servers(request.metadata.get(ACTION_SERVERS).map_or("", String::as_str), &mut degraded);
     let status = if degraded.is_empty() { SessionStatus::Ok } else { SessionStatus::Degraded };
-    let language = request.language_hints.first().map(|hint| hint.bcp47_code.clone()).unwrap_or_default();
     let caller = Some(request.caller_id.chars().filter(|c| !c.is_control()).take(CALLER_CHARS_MAX).collect::<String>());
     let agreed = Agreed {
         session_id: session_id.clone(),
@@ -131,7 +125,8 @@ pub(super) fn negotiate(
         status_message: String::new(),
         negotiated_audio_profile: Some(profile(codec, format)),
         negotiated_capabilities: Some(capabilities),
-        primary_language_bcp47: language,
+        primary_language_bcp47: primary,
+        supported_languages_bcp47: around.sessions.languages.clone(),
         stream_endpoint: around.sessions.stream_endpoint.clone().unwrap_or_default(),
         session_ttl_seconds: u32::try_from(around.sessions.ttl.as_secs()).unwrap_or(u32::MAX),
         gateway_timestamp: Some(now()),
@@ -179,21 +174,61 @@ fn context(request: &SessionInitRequest, around: &Surroundings) -> Option<String
     (around.knows_context)(asked).then(|| asked.clone())
 }
 
-/// What is spoken in. What cannot be had becomes PCM, with a word about it.
-fn codec(profile: Option<&AudioProfile>, degraded: &mut Vec<String>) -> Option<(AudioCodec, Format)> {
-    let Some(profile) = profile else { return Some((AudioCodec::Pcm16k16, Format::SLIN16)) };
-    let (codec, format, rate) = match AudioCodec::try_from(profile.codec).ok()? {
+/// What is spoken in. The specification lets a gateway fall back from PCM to Opus to AMR; AMR itself is where that ends.
+fn codec(profile: Option<&AudioProfile>) -> Result<(AudioCodec, Format), &'static str> {
+    const TAKEN: &str = "audio_profile: PCM of 8 or 16 kHz or Opus of 16 kHz is taken, with one channel";
+    const NO_AMR: &str = "audio_profile: AMR_NB_8K, which audio_codec_downgraded_to_amr would lead to, is not taken here; PCM of \
+                          8 or 16 kHz or Opus of 16 kHz is, with one channel";
+    let Some(profile) = profile else { return Ok((AudioCodec::Pcm16k16, Format::SLIN16)) };
+    let (codec, format, rate) = match AudioCodec::try_from(profile.codec).map_err(|_| TAKEN)? {
         AudioCodec::Unspecified | AudioCodec::Pcm16k16 => (AudioCodec::Pcm16k16, Format::SLIN16, 16_000),
         AudioCodec::Pcm8k16 => (AudioCodec::Pcm8k16, Format::SLIN8, 8_000),
         // Decoded and encoded where the stream is: the call has samples.
         AudioCodec::Opus16k => (AudioCodec::Opus16k, Format::SLIN16, 16_000),
-        AudioCodec::AmrNb8k => {
-            degraded.push("audio_codec_amr_replaced_by_pcm".into());
-            (AudioCodec::Pcm8k16, Format::SLIN8, 8_000)
-        }
+        AudioCodec::AmrNb8k => return Err(NO_AMR),
     };
     let fits = matches!(profile.sample_rate, 0) || profile.sample_rate == rate;
-    (fits && profile.channels <= 1).then_some((codec, format))
+    if fits && profile.channels <= 1 { Ok((codec, format)) } else { Err(TAKEN) }
+}
+
+/// The first language that is asked for and spoken. What agents speak is the operator's word: where there is none, nobody
+/// follows a hint, and the client is told so.
+fn language(
+    request: &SessionInitRequest,
+    spoken: &[String],
+    degraded: &mut Vec<String>,
+) -> Result<String, &'static str> {
+    let asked: Vec<&str> = request.language_hints.iter().map(|hint| hint.bcp47_code.as_str()).collect();
+    if spoken.is_empty() {
+        degraded.extend((!asked.is_empty()).then(|| LANGUAGE_HINTS.to_owned()));
+        return Ok(String::new());
+    }
+    let found = |asked: &&str| spoken.iter().find(|spoken| spoken.eq_ignore_ascii_case(asked));
+    let primary = match asked.iter().find_map(found).or(spoken.first().filter(|_| asked.is_empty())) {
+        Some(primary) => primary.clone(),
+        None => return Err("language_hints: this gateway's agents speak none of these"),
+    };
+    let others = asked.into_iter().filter(|asked| found(asked).is_none());
+    degraded.extend(others.take(NAMED_MAX).map(|code| match is_language(code) {
+        true => format!("{LANGUAGE_HINTS}.{code}"),
+        false => LANGUAGE_HINTS.to_owned(),
+    }));
+    Ok(primary)
+}
+
+/// Preferences that nobody follows: which services an agent has is its context's, and its words come as they write them.
+fn preferences(request: &SessionInitRequest) -> impl Iterator<Item = String> {
+    let models = request.model_preferences.clone().unwrap_or_default();
+    let is_asked =
+        |of: Option<ModelPreference>| of.is_some_and(|of| !of.backends.is_empty() || !of.custom_backend_uri.is_empty());
+    let asked = [
+        ("script_preference", request.script_preference != 0),
+        ("model_preferences.asr", is_asked(models.asr)),
+        ("model_preferences.llm", is_asked(models.llm)),
+        ("model_preferences.tts", is_asked(models.tts)),
+        ("model_preferences.nmt", is_asked(models.nmt)),
+    ];
+    asked.into_iter().filter(|(_, asked)| *asked).map(|(name, _)| name.to_owned())
 }
 
 fn profile(codec: AudioCodec, format: Format) -> AudioProfile {
@@ -220,9 +255,19 @@ fn capabilities(asked: SessionCapabilities, degraded: &mut Vec<String>) -> Sessi
     }
 }
 
-/// The addresses that a session brings; `None`: what is written is no list of them.
-fn action_servers(written: &str) -> Option<Vec<String>> {
-    if written.trim().is_empty() { Some(Vec::new()) } else { serde_json::from_str(written).ok() }
+/// The addresses that a session brings: each that is none, and each that is one too many, is named.
+fn action_servers(written: &str, degraded: &mut Vec<String>) -> Vec<String> {
+    if written.trim().is_empty() {
+        return Vec::new();
+    }
+    let Ok(listed) = serde_json::from_str::<Vec<Value>>(written) else {
+        degraded.push(unavailable(""));
+        return Vec::new();
+    };
+    let (taken, rest) = listed.split_at(listed.len().min(URIS_MAX));
+    let odd = taken.iter().filter(|uri| !uri.is_string()).chain(rest.iter().take(NAMED_MAX));
+    degraded.extend(odd.map(|uri| unavailable(uri.as_str().unwrap_or_default())));
+    taken.iter().filter_map(|uri| uri.as_str().map(str::to_owned)).collect()
 }
 
 /// How an action server that cannot be had is named: by its host, and never by more of its address.
@@ -277,12 +322,14 @@ pub fn fuzz(data: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vam::wire::{LanguageHint, ModelBackend, ModelPreferences, ScriptPreference};
     use std::{collections::HashMap, time::Duration};
 
     fn sessions(hosted: Residency) -> VamSessions {
         VamSessions {
             context: Some("front".into()),
             hosted,
+            languages: Vec::new(),
             limit: 4,
             ttl: Duration::from_secs(600),
             stream_endpoint: None,
@@ -298,7 +345,16 @@ mod tests {
             ..Default::default()
         };
         change(&mut request);
-        let sessions = sessions(Residency::IndiaOnly);
+        asked_where(&["hi-IN", "ta-IN"], request)
+    }
+
+    /// In a gateway whose agents speak these.
+    fn asked_where(
+        spoken: &[&str],
+        request: SessionInitRequest,
+    ) -> Result<(Agreed, SessionInitResponse), Box<SessionInitResponse>> {
+        let languages = spoken.iter().map(|language| (*language).to_owned()).collect();
+        let sessions = VamSessions { languages, ..sessions(Residency::IndiaOnly) };
         let knows_context = |name: &str| ["front", "back"].contains(&name);
         negotiate(request, &Surroundings { sessions: &sessions, is_token: true, knows_context: &knows_context })
     }
@@ -340,9 +396,58 @@ mod tests {
         assert!(got.continuous_vad && got.streaming_tts && got.action_execution && !got.noise_suppression);
     }
 
-    /// V33: AMR alone is not spoken.
+    /// V27: preferences that no agent follows are named like capabilities that are not had, one by one.
     #[test]
-    fn codecs_that_are_not_spoken_become_pcm_with_a_word_about_it() {
+    fn preferences_that_are_not_followed_are_named() {
+        let prefers = ModelPreference { backends: vec![ModelBackend::Sarvam.into()], ..Default::default() };
+        let models = ModelPreferences {
+            asr: Some(prefers.clone()),
+            tts: Some(ModelPreference { custom_backend_uri: "grpc://tts.example.in".into(), ..Default::default() }),
+            nmt: Some(ModelPreference::default()),
+            ..Default::default()
+        };
+        let (_, answer) = ask(|request| {
+            request.model_preferences = Some(models);
+            request.script_preference = ScriptPreference::ScriptRoman.into();
+        })
+        .unwrap();
+        assert_eq!(answer.status(), SessionStatus::Degraded);
+        let named = ["script_preference", "model_preferences.asr", "model_preferences.tts"];
+        assert_eq!(answer.degraded_capabilities, named);
+        assert_eq!(answer.resolved_backends, None);
+    }
+
+    /// V27, V36: the first hint that the operator's agents speak is the session's language, others are named; who asks for none of
+    /// theirs is refused. Where the operator says nothing of languages, hints are named as not followed.
+    #[test]
+    fn language_hints_are_followed_or_named() {
+        let hints = |codes: &[&str]| SessionInitRequest {
+            session_id: Uuid::new_v4().to_string(),
+            language_hints: codes
+                .iter()
+                .map(|code| LanguageHint { bcp47_code: (*code).to_owned(), confidence: 0.5 })
+                .collect(),
+            ..Default::default()
+        };
+        let told = |spoken: &[&str], asked: &[&str]| match asked_where(spoken, hints(asked)) {
+            Ok((_, answer)) => (answer.primary_language_bcp47, answer.degraded_capabilities.join(" ")),
+            Err(answer) => (answer.status().as_str_name().to_owned(), String::new()),
+        };
+        let is =
+            |told: (String, String), language: &str, named: &str| assert_eq!(told, (language.into(), named.into()));
+        is(told(&["hi-IN", "ta-IN"], &[]), "hi-IN", "");
+        is(told(&["hi-IN", "ta-IN"], &["ta-in"]), "ta-IN", "");
+        is(told(&["hi-IN", "ta-IN"], &["en-US", "ta-IN"]), "ta-IN", "language_hints.en-US");
+        is(told(&["hi-IN"], &["hi-IN", "\n no code"]), "hi-IN", "language_hints");
+        is(told(&["hi-IN"], &["ja-JP", "ko-KR"]), "SESSION_STATUS_LANGUAGE_UNSUPPORTED", "");
+        is(told(&[], &["hi-IN"]), "", "language_hints");
+        is(told(&[], &[]), "", "");
+    }
+
+    /// V33, V41: AMR alone is not spoken, and nothing is below it that could be fallen back to: it is refused, in the words of the
+    /// specification.
+    #[test]
+    fn codecs_that_are_not_spoken_are_refused() {
         let with = |codec: AudioCodec, sample_rate: u32, channels: u32| {
             let profile = AudioProfile { codec: codec.into(), sample_rate, channels, bitrate_kbps: 0 };
             ask(|request| request.audio_profile = Some(profile)).map(|(agreed, answer)| (agreed.codec, answer))
@@ -351,10 +456,10 @@ mod tests {
         let (codec, answer) = with(AudioCodec::Opus16k, 16_000, 1).unwrap();
         assert_eq!((codec, answer.status()), (AudioCodec::Opus16k, SessionStatus::Ok));
         assert_eq!(answer.negotiated_audio_profile.unwrap().bitrate_kbps, 24);
-        assert_eq!(
-            with(AudioCodec::AmrNb8k, 8_000, 1).unwrap().1.degraded_capabilities,
-            ["audio_codec_amr_replaced_by_pcm"]
-        );
+        let refused = with(AudioCodec::AmrNb8k, 8_000, 1).unwrap_err();
+        assert_eq!(refused.status(), SessionStatus::CodecUnsupported);
+        assert!(refused.status_message.contains("audio_codec_downgraded_to_amr"), "{}", refused.status_message);
+        assert_eq!(refused.negotiated_audio_profile, None);
         for (codec, rate, channels) in [(AudioCodec::Pcm8k16, 16_000, 1), (AudioCodec::Pcm16k16, 16_000, 2)] {
             assert_eq!(with(codec, rate, channels).unwrap_err().status(), SessionStatus::CodecUnsupported);
         }
@@ -373,6 +478,7 @@ mod tests {
         assert_eq!(hosted(Residency::OnPrem), [true, true, true, true, false]);
     }
 
+    /// V40: and what else no session is begun with.
     #[test]
     fn requests_that_cannot_be_right_are_rejected() {
         assert_eq!(status_of(|request| request.session_id = "1".into()), SessionStatus::Rejected);
@@ -393,6 +499,8 @@ mod tests {
         };
         let (uris, answer) = with(r#"["https://a.example.in/mcp"]"#);
         assert_eq!((uris.len(), answer.status()), (1, SessionStatus::Ok));
+        let (uris, answer) = with(r#"[7, "https://a.example.in/mcp", null]"#);
+        assert_eq!((uris.len(), answer.degraded_capabilities.len()), (1, 2), "one that is none spoils no other");
         let (uris, answer) = with("https://a.example.in/mcp");
         assert_eq!((uris.len(), answer.degraded_capabilities), (0, vec!["action_server_unavailable:".to_owned()]));
         let many: Vec<String> = (0..10).map(|n| format!("https://s{n}.example.in/mcp?key=secret")).collect();

@@ -56,6 +56,12 @@ impl Registration {
         Claim::parse(&self.data_residency).unwrap_or(Claim::None)
     }
 
+    /// Whether a tool of it is called so, by its server or by models.
+    pub fn has(&self, name: &str, exposed: &str) -> bool {
+        let called = |tool: &Accepted| tool.name == name || tool.exposed(&self.server_id).as_deref() == Some(exposed);
+        self.tools.iter().any(called)
+    }
+
     /// The id by which it is an MCP server among others.
     pub fn id(&self) -> String {
         id_of(&self.server_id)
@@ -103,6 +109,7 @@ impl Accepted {
             // A tool of the registry has the registry's name with every server; others are under their server's prefix.
             expose_as: self.canonical().and(self.registry_key.clone()),
             canonical: self.canonical(),
+            first_text: true,
             ..McpToolRules::default()
         }
     }
@@ -135,7 +142,7 @@ pub(super) enum Endpoint {
 
 impl Endpoint {
     /// # Errors
-    /// It is not one that the operator allows. The address itself is not repeated: it may hold a secret.
+    /// All for which it is not one that the operator allows. The address itself is not repeated: it may hold a secret.
     pub fn parse(uri: &str, config: &VamConfig) -> Result<Self, String> {
         // A manifest names a program of the configuration and never a command line (V answer 6).
         if let Some(id) = uri.strip_prefix(STDIO) {
@@ -145,17 +152,20 @@ impl Endpoint {
             });
         }
         let url = Url::parse(uri).map_err(|_| "endpoint_uri: is no http://, https:// or stdio: address".to_owned())?;
-        let wrong = match () {
-            () if !matches!(url.scheme(), "http" | "https") => "is no http://, https:// or stdio: address",
-            () if url.host_str().is_none_or(str::is_empty) => "has no host",
-            () if !url.username().is_empty() || url.password().is_some() => "must not have a user or a password",
-            () if url.query().is_some() || url.fragment().is_some() => "must not have a query or a fragment",
-            () if !is_listed(&url, &config.allowed_hosts) => {
-                "its host is not one that the gateway allows (vam.allowed_hosts)"
-            }
-            () => return Ok(Self::Http(url)),
-        };
-        Err(format!("endpoint_uri: {wrong}"))
+        let has_host = url.host_str().is_some_and(|host| !host.is_empty());
+        let rules = [
+            (!matches!(url.scheme(), "http" | "https"), "is no http://, https:// or stdio: address"),
+            (!has_host, "has no host"),
+            (!url.username().is_empty() || url.password().is_some(), "must not have a user or a password"),
+            (url.query().is_some() || url.fragment().is_some(), "must not have a query or a fragment"),
+            (
+                has_host && !is_listed(&url, &config.allowed_hosts),
+                "its host is not one that the gateway allows (vam.allowed_hosts)",
+            ),
+        ];
+        let wrong: Vec<_> =
+            rules.iter().filter(|(is_broken, _)| *is_broken).map(|(_, why)| format!("endpoint_uri: {why}")).collect();
+        if wrong.is_empty() { Ok(Self::Http(url)) } else { Err(wrong.join("; ")) }
     }
 
     /// Whether it is local.

@@ -14,14 +14,17 @@ use super::{
 };
 use crate::config::{VamConfig, VamTls};
 use futures_util::{Stream, stream};
+use prometheus::IntCounter;
 use secrecy::ExposeSecret as _;
 use sha2::{Digest as _, Sha256};
 use std::{
     future::Future,
     io,
-    net::SocketAddr,
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -30,21 +33,27 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Sleep, sleep},
 };
 use tonic::{
     Request, Status,
-    service::{Interceptor, interceptor::InterceptedService},
+    service::{
+        Interceptor,
+        interceptor::{InterceptedService, InterceptorLayer},
+    },
     transport::{Identity, Server, ServerTlsConfig, server::Connected},
 };
 
 /// A client that is gone without a word frees its place after this and the time it has to answer.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(30);
 const KEEPALIVE_MAX: Duration = Duration::from_secs(10);
+/// From a connection to its first request, with TLS and HTTP/2 in between. Who opens one early and asks later opens another.
+const FIRST_REQUEST_MAX: Duration = Duration::from_secs(20);
 /// Requests of one connection at once, beside the streams of its sessions.
 const REQUESTS_MAX: u32 = 64;
 /// A result that is larger than it may be is an action that failed; beyond this the stream ends.
 const STREAM_MESSAGE_BYTES: usize = 16 << 20;
-/// A registration waits for a server to start and tell its tools, and for those before it.
+/// A registration waits for a server to start and tell its tools, and for those of the same id before it.
 const ANSWER_MAX: Duration = Duration::from_secs(120);
 /// After an error of the listener: most often no file descriptor is left, and each try costs time.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -101,13 +110,14 @@ impl Prepared {
     /// # Errors
     /// The server cannot go on.
     pub async fn serve(
-        mut self,
+        self,
         listener: TcpListener,
         servers: Arc<ActionServers>,
         sessions: Option<Arc<Sessions>>,
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), String> {
         let (config, counters) = (servers.config().clone(), servers.counters().clone());
+        let unasked = counters.unasked.clone();
         let door = Door::new(&config, counters);
         let actions = VaniActionServiceServer::new(ActionService(servers))
             .max_decoding_message_size(config.limits.message_bytes)
@@ -133,13 +143,14 @@ impl Prepared {
             .map_err(|error| error.to_string())?;
         let router = self
             .server
+            .layer(InterceptorLayer::new(arrives))
             .add_service(health_service)
             .add_service(InterceptedService::new(reflection, door.clone()))
             .add_service(InterceptedService::new(actions, door))
             // Whoever begins a session says who they are in the message; the session's id lets a stream in.
             .add_optional_service(begins)
             .add_optional_service(streams);
-        let incoming = guests(listener, config.limits.connections);
+        let incoming = guests(listener, config.limits.connections, unasked);
         router.serve_with_incoming_shutdown(incoming, shutdown).await.map_err(|error| error.to_string())
     }
 }
@@ -180,42 +191,83 @@ impl Interceptor for Door {
     }
 }
 
+/// A request has come on its connection, whoever asks and for what.
+#[allow(clippy::unnecessary_wraps, clippy::result_large_err)] // As interceptors are.
+fn arrives(request: Request<()>) -> Result<Request<()>, Status> {
+    if let Some(Asked(asked)) = request.extensions().get() {
+        asked.store(true, Ordering::Relaxed);
+    }
+    Ok(request)
+}
+
 /// Connections as they come, never more than `most` at once: the next ones wait in the system's queue.
-fn guests(listener: TcpListener, most: usize) -> impl Stream<Item = io::Result<Guest>> {
+fn guests(listener: TcpListener, most: usize, unasked: IntCounter) -> impl Stream<Item = io::Result<Guest>> {
     let places = Arc::new(Semaphore::new(most));
-    stream::unfold((listener, places), |(listener, places)| async move {
-        let place = Arc::clone(&places).acquire_owned().await.ok()?;
-        let stream = loop {
-            match listener.accept().await {
-                Ok((stream, _)) => break stream,
-                Err(error) => {
-                    tracing::debug!(%error, "a connection by gRPC was not accepted");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+    stream::unfold((listener, places), move |(listener, places)| {
+        let unasked = unasked.clone();
+        async move {
+            let place = Arc::clone(&places).acquire_owned().await.ok()?;
+            let stream = loop {
+                match listener.accept().await {
+                    Ok((stream, _)) => break stream,
+                    Err(error) => {
+                        tracing::debug!(%error, "a connection by gRPC was not accepted");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
                 }
-            }
-        };
-        // Small messages go out at once.
-        let _ = stream.set_nodelay(true);
-        Some((Ok(Guest { stream, _place: place }), (listener, places)))
+            };
+            // Small messages go out at once.
+            let _ = stream.set_nodelay(true);
+            let patience = Some(Box::pin(sleep(FIRST_REQUEST_MAX)));
+            let guest = Guest { stream, asked: Asked::default(), patience, unasked, _place: place };
+            Some((Ok(guest), (listener, places)))
+        }
     })
 }
 
-/// A connection that gives its place back when it ends.
+/// Whether something was asked on a connection; requests carry it.
+#[derive(Clone, Default)]
+struct Asked(Arc<AtomicBool>);
+
+/// A connection that gives its place back when it ends, and ends when nothing is asked on it.
 struct Guest {
     stream: TcpStream,
+    asked: Asked,
+    /// Until something was asked.
+    patience: Option<Pin<Box<Sleep>>>,
+    unasked: IntCounter,
     _place: OwnedSemaphorePermit,
 }
 
+impl Guest {
+    /// # Errors
+    /// The time for the first request is over.
+    fn wait(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let Some(patience) = &mut self.patience else { return Ok(()) };
+        let is_asked = self.asked.0.load(Ordering::Relaxed);
+        if !is_asked && patience.as_mut().poll(cx).is_pending() {
+            return Ok(());
+        }
+        self.patience = None;
+        if is_asked {
+            return Ok(());
+        }
+        self.unasked.inc();
+        Err(io::Error::new(io::ErrorKind::TimedOut, "nothing was asked on this connection"))
+    }
+}
+
 impl Connected for Guest {
-    type ConnectInfo = Option<SocketAddr>;
+    type ConnectInfo = Asked;
 
     fn connect_info(&self) -> Self::ConnectInfo {
-        self.stream.peer_addr().ok()
+        self.asked.clone()
     }
 }
 
 impl AsyncRead for Guest {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.wait(cx)?;
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }

@@ -1,15 +1,17 @@
 //! The action servers that have registered: looked at, kept, started, and taken away again.
 //!
-//! Invariants: a registration is on the disk before it is answered; one is made after the other; what calls can have of a
-//! server is what its own `tools/list` told, never what its manifest says; a tool of the India tool registry is held to its
-//! schema whenever a generation is built, not only when it was registered.
+//! Invariants: a registration is on the disk before it is answered; one is kept after the other, and servers are looked at
+//! meanwhile, so a slow one holds up nobody else; a server is connected to where it was found to be, and nowhere else; what
+//! calls can have of a server is what its own `tools/list` told, never what its manifest says; a tool of the India tool
+//! registry is held to its schema whenever a generation is built, not only when it was registered.
 
 use super::{
     actions::Client,
     counters::{Registered, VamCounters},
     file,
-    manifest::{self, Sorted},
-    registration::{Accepted, Endpoint, Registration},
+    lanes::Lanes,
+    manifest::{self, Sorted, TAKEN},
+    registration::{Accepted, Endpoint, Registration, id_of},
     residency,
     visits::Visitor,
     wire::{ActionServerManifest, ActionServerRegistrationResponse, ToolDeclaration},
@@ -17,17 +19,22 @@ use super::{
 use crate::{
     config::{McpServer, Reach, VamConfig},
     mcp::Fleet,
+    tool::mcp::Offered,
 };
 use jiff::Timestamp;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
-use tokio::sync::{Semaphore, TryAcquireError};
+use tokio::sync::{OwnedMutexGuard, Semaphore, SemaphorePermit, TryAcquireError};
 use tracing::{info, warn};
 
-/// Registrations that wait for the one that is being looked at; each may take as long as a server takes to start.
-const WAITING_MAX: usize = 8;
+/// Registrations at once; each may take as long as a server takes to start.
+const LOOKS_MAX: usize = 8;
+/// Servers of sessions that are asked at once; the next ones wait as long as their clients do.
+const VISITS_MAX: usize = 16;
+/// Of what is wrong with a manifest, so much is told.
+const PROBLEMS_MAX: usize = 16;
 
 /// Says whose tool an exposed name is already: of a server, by its id among the MCP servers, or of offhook itself.
 pub type Owner = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -42,11 +49,22 @@ pub struct ActionServers {
     visitors: Mutex<BTreeMap<String, Visitor>>,
     /// Who else has tools; attached when the engine is up.
     owner: OnceLock<Owner>,
+    /// Held while what is registered changes, and never while a server is asked.
     one: tokio::sync::Mutex<()>,
+    /// Who is looked at.
+    lanes: Lanes,
     places: Semaphore,
+    visits: Semaphore,
 }
 
-/// Too many registrations wait.
+/// A server that has been asked for its tools.
+pub(super) struct Looked {
+    registration: Registration,
+    declared: Vec<ToolDeclaration>,
+    offered: Vec<Offered>,
+}
+
+/// Too many registrations are under way.
 #[derive(Debug)]
 pub(super) struct Busy;
 
@@ -72,7 +90,9 @@ impl ActionServers {
             visitors: Mutex::default(),
             owner: OnceLock::new(),
             one: tokio::sync::Mutex::default(),
-            places: Semaphore::new(WAITING_MAX),
+            lanes: Lanes::default(),
+            places: Semaphore::new(LOOKS_MAX),
+            visits: Semaphore::new(VISITS_MAX),
         })
     }
 
@@ -108,8 +128,22 @@ impl ActionServers {
         self.visitors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// By its id among the MCP servers.
+    pub(super) fn is_registered(&self, id: &str) -> bool {
+        self.lock().values().any(|registration| registration.id() == id)
+    }
+
     pub(super) async fn one_at_a_time(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.one.lock().await
+    }
+
+    pub(super) async fn lane(&self, id: &str) -> OwnedMutexGuard<()> {
+        self.lanes.enter(id).await
+    }
+
+    /// To ask a server of a session; `None` never comes, as nobody closes it.
+    pub(super) async fn place(&self) -> Option<SemaphorePermit<'_>> {
+        self.visits.acquire().await.ok()
     }
 
     pub(super) async fn put(&self, server: McpServer) {
@@ -148,71 +182,112 @@ impl ActionServers {
                 return Err(Busy);
             }
         };
-        let _one = self.one.lock().await;
         let server_id = manifest.server_id.clone();
-        let (registration, rejected) = match self.examine(manifest).await {
-            Ok(examined) => examined,
+        let _lane = self.lanes.enter(&id_of(&server_id)).await;
+        let looked = match self.found(manifest).await {
+            Ok(looked) => looked,
             Err(message) => {
                 self.counters.registered(Registered::Refused);
                 warn!(why = message, "an action server was refused");
                 return Ok(refusal(server_id, message, Vec::new()));
             }
         };
-        let names: Vec<String> = registration.tools.iter().map(|tool| tool.name.clone()).collect();
-        if names.is_empty() && !rejected.is_empty() {
-            self.counters.registered(Registered::Refused);
-            warn!(server = server_id, tools = rejected.len(), "an action server was refused with all of its tools");
-            let message = in_words(&rejected);
-            return Ok(refusal(server_id, message, rejected.into_iter().map(|(name, _)| name).collect()));
-        }
-        let at = registration.registered_at;
-        if let Err(why) = self.keep(registration).await {
-            self.counters.registered(Registered::Refused);
-            warn!(why, "a registration could not be kept");
-            return Ok(refusal(server_id, "the gateway could not keep the registration".into(), Vec::new()));
-        }
-        self.counters.registered(if rejected.is_empty() { Registered::Accepted } else { Registered::InPart });
-        info!(server = server_id, tools = names.len(), rejected = rejected.len(), "an action server has registered");
-        Ok(ActionServerRegistrationResponse {
-            success: true,
-            server_id,
-            message: in_words(&rejected),
-            registered_tools: names,
-            rejected_tools: rejected.into_iter().map(|(name, _)| name).collect(),
-            registered_at: Some(in_messages(at)),
-        })
+        Ok(self.take(looked).await)
     }
 
-    /// What of a manifest can be used, and what cannot, with the reason.
-    pub(super) async fn examine(
-        &self,
-        manifest: ActionServerManifest,
-    ) -> Result<(Registration, Vec<(String, String)>), String> {
-        manifest::check(&manifest)?;
-        let fresh = self.fresh(&manifest.server_id)?;
-        let endpoint = Endpoint::parse(&manifest.endpoint_uri, &self.config)?;
-        let local = endpoint.reach().await? == Reach::Local;
-        let mut registration = Registration {
+    /// What a server has, held against its manifest. Nobody else waits for it.
+    async fn found(&self, manifest: ActionServerManifest) -> Result<Looked, String> {
+        let endpoint = self.acceptable(&manifest)?;
+        let reach = endpoint.reach().await?;
+        self.look(manifest, reach).await
+    }
+
+    /// Where a server is to be asked, unless something is wrong with its manifest: all of it is told at once.
+    fn acceptable(&self, manifest: &ActionServerManifest) -> Result<Endpoint, String> {
+        let mut problems = manifest::problems(manifest);
+        if problems.is_empty() {
+            problems.extend(self.room_for(&manifest.server_id).err());
+        }
+        match Endpoint::parse(&manifest.endpoint_uri, &self.config) {
+            Ok(endpoint) if problems.is_empty() => return Ok(endpoint),
+            Ok(_) => {}
+            Err(why) => problems.push(why),
+        }
+        let more = problems.len().saturating_sub(PROBLEMS_MAX);
+        problems.truncate(PROBLEMS_MAX);
+        let more = if more == 0 { String::new() } else { format!("; and {more} more") };
+        Err(problems.join("; ") + &more)
+    }
+
+    /// Asks a server for its tools, at no other place than where it was found to be: whatever its name means by now.
+    pub(super) async fn look(&self, manifest: ActionServerManifest, reach: Reach) -> Result<Looked, String> {
+        let registration = Registration {
             server_id: manifest.server_id,
             display_name: manifest.display_name,
             endpoint_uri: manifest.endpoint_uri,
             version: manifest.version,
             data_residency: manifest.data_residency,
             registered_at: Timestamp::now(),
-            local,
+            local: reach == Reach::Local,
             tools: Vec::new(),
         };
-        if fresh && self.lock().len() >= self.config.limits.action_servers {
-            let most = self.config.limits.action_servers;
-            return Err(format!("{most} action servers are registered, as many as the gateway takes"));
-        }
         let server = registration.empty_server(&self.config)?;
         let offered = self.fleet.look(server).await.map_err(|why| format!("its tools are not known: {why}"))?;
-        let taken = |exposed: &str| self.taken(exposed, &registration.id());
-        let Sorted { accepted, rejected } =
-            manifest::sort(&manifest.tools, &offered, &registration, &self.config, taken);
+        Ok(Looked { registration, declared: manifest.tools, offered })
+    }
+
+    /// What of a server can be used, and what cannot, with the reason. `session`: it is for this one alone.
+    pub(super) fn sort(&self, looked: Looked, session: Option<&str>) -> (Registration, Vec<(String, String)>) {
+        let Looked { mut registration, declared, offered } = looked;
+        let id = registration.id();
+        let taken = |name: &str, exposed: &str| self.taken(name, exposed, &id, session);
+        let Sorted { accepted, rejected } = manifest::sort(&declared, &offered, &registration, &self.config, taken);
         registration.tools = accepted;
-        Ok((registration, rejected))
+        (registration, rejected)
+    }
+
+    /// Keeps a server that has been looked at, unless nothing of it can be used or others were faster.
+    async fn take(&self, looked: Looked) -> ActionServerRegistrationResponse {
+        let _one = self.one.lock().await;
+        let server_id = looked.registration.server_id.clone();
+        if let Err(message) = self.room_for(&server_id) {
+            self.counters.registered(Registered::Refused);
+            warn!(why = message, "an action server was refused");
+            return refusal(server_id, message, Vec::new());
+        }
+        let (registration, rejected) = self.sort(looked, None);
+        let names: Vec<String> = registration.tools.iter().map(|tool| tool.name.clone()).collect();
+        if names.is_empty() && !rejected.is_empty() {
+            self.counters.registered(Registered::Refused);
+            warn!(server = server_id, tools = rejected.len(), "an action server was refused with all of its tools");
+            let message = in_words(&rejected);
+            return refusal(server_id, message, rejected.into_iter().map(|(name, _)| name).collect());
+        }
+        let at = registration.registered_at;
+        if let Err(why) = self.keep(registration).await {
+            self.counters.registered(Registered::Refused);
+            warn!(why, "a registration could not be kept");
+            return refusal(server_id, "the gateway could not keep the registration".into(), Vec::new());
+        }
+        self.counters.registered(if rejected.is_empty() { Registered::Accepted } else { Registered::InPart });
+        info!(server = server_id, tools = names.len(), rejected = rejected.len(), "an action server has registered");
+        ActionServerRegistrationResponse {
+            success: true,
+            server_id,
+            message: in_words(&rejected),
+            registered_tools: names,
+            rejected_tools: rejected.into_iter().map(|(name, _)| name).collect(),
+            registered_at: Some(in_messages(at)),
+        }
+    }
+
+    /// Whether one of this id can be registered: there is room, and it is not too much like another.
+    fn room_for(&self, server_id: &str) -> Result<(), String> {
+        let most = self.config.limits.action_servers;
+        if self.fresh(server_id)? && self.lock().len() >= most {
+            return Err(format!("{most} action servers are registered, as many as the gateway takes"));
+        }
+        Ok(())
     }
 
     /// Whether this id is new. Two that are the same in lower snake case would share the names of their tools.
@@ -221,7 +296,7 @@ impl ActionServers {
         if registered.contains_key(server_id) {
             return Ok(false);
         }
-        let id = super::registration::id_of(server_id);
+        let id = id_of(server_id);
         if self.visitors().contains_key(&id) {
             return Err("server_id: a server that a session has brought is called so".into());
         }
@@ -231,13 +306,19 @@ impl ActionServers {
         }
     }
 
-    /// Whether another has a tool of this name.
-    fn taken(&self, exposed: &str, id: &str) -> bool {
-        let here = self.lock().values().any(|other| {
-            other.id() != id
-                && other.tools.iter().any(|tool| tool.exposed(&other.server_id).as_deref() == Some(exposed))
-        });
-        here || self.owner_of(exposed).is_some_and(|owner| owner != id)
+    /// Why a tool cannot have this name: another has it, as a model calls it, or as its server does. The second is all that a
+    /// client learns that runs actions itself, and has to say whom it has to ask (V answer 8). Of the servers that sessions
+    /// have brought, those of other sessions than `session` do not count.
+    fn taken(&self, name: &str, exposed: &str, id: &str, session: Option<&str>) -> Option<String> {
+        let has = |other: &Registration| other.id() != id && other.has(name, exposed);
+        if let Some(other) = self.lock().values().find(|other| has(other)) {
+            return Some(format!("{TAKEN}: one of \"{}\"", other.server_id));
+        }
+        let counts = |visitor: &Visitor| session.is_none_or(|session| visitor.sessions.contains_key(session));
+        if self.visitors().values().any(|visitor| counts(visitor) && has(&visitor.registration)) {
+            return Some(format!("{TAKEN}: one of a server that a session has brought"));
+        }
+        self.owner_of(exposed).filter(|owner| owner != id).map(|_| TAKEN.to_owned())
     }
 
     async fn keep(&self, registration: Registration) -> Result<(), String> {

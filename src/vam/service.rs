@@ -24,9 +24,9 @@ impl VaniActionService for ActionService {
         let registered = tokio::spawn(async move { servers.register(manifest).await }).await;
         match registered {
             Ok(Ok(answer)) => Ok(Response::new(answer)),
-            Ok(Err(Busy)) => {
-                Err(Status::resource_exhausted("other registrations are under way; try again in a minute"))
-            }
+            Ok(Err(Busy)) => Err(Status::resource_exhausted(
+                "as many registrations are under way as the gateway takes at once; try again in a minute",
+            )),
             Err(_) => Err(Status::internal("the registration failed; the gateway's log says why")),
         }
     }

@@ -23,12 +23,12 @@ use std::{
 };
 use tokio::{
     sync::{mpsc, watch},
-    time::{Instant, timeout},
+    time::{Instant, sleep_until, timeout},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tonic::{Request, Response, Status};
 
-/// Nobody opens a stream later: what waits longer is forgotten.
+/// Nobody opens a stream later: what waits longer is forgotten, with the action servers that it brought.
 const STREAM_MAX: Duration = Duration::from_secs(60);
 /// For the action servers that a session brings; its client waits.
 const VISIT_MAX: Duration = Duration::from_secs(15);
@@ -71,6 +71,8 @@ struct Session {
     until: Instant,
     /// Without a stream until then it is forgotten.
     stream_until: Option<Instant>,
+    /// Forgets it then.
+    waits: Option<AbortOnDropHandle<()>>,
     end: CancellationToken,
     /// Frames of the caller so far, and whether the stream is over.
     progress: watch::Sender<(u64, bool)>,
@@ -117,7 +119,7 @@ impl Sessions {
         self.host.get()
     }
 
-    async fn begin(&self, request: SessionInitRequest) -> SessionInitResponse {
+    async fn begin(self: &Arc<Self>, request: SessionInitRequest) -> SessionInitResponse {
         let knows = |name: &str| self.host().is_some_and(|host| host.knows_context(name));
         let is_token = self.door.knows(&request.auth_token);
         if !is_token {
@@ -134,31 +136,44 @@ impl Sessions {
             Err(refusal) => return *refusal,
         };
         // Who is not let in brings no servers along.
-        if let Err((status, why)) = self.has_room_for(&session_id, &mut self.lock()) {
+        if let Err((status, why)) = self.has_room_for(&session_id, &self.lock()) {
             return refusal(session_id, status, why);
         }
         let visits = self.visits(&agreed, &mut answer).await;
         let (mut all, at) = (self.lock(), Instant::now());
         // Others may have come meanwhile.
-        if let Err((status, why)) = self.has_room_for(&session_id, &mut all) {
+        if let Err((status, why)) = self.has_room_for(&session_id, &all) {
             return refusal(session_id, status, why);
         }
+        let stream_until = at + STREAM_MAX.min(self.config.ttl);
         let session = Session {
             agreed,
             until: at + self.config.ttl,
-            stream_until: Some(at + STREAM_MAX.min(self.config.ttl)),
+            stream_until: Some(stream_until),
+            waits: Some(self.forget_at(stream_until, session_id.clone())),
             end: CancellationToken::new(),
             progress: watch::Sender::new((0, false)),
             _visits: visits,
         };
         all.insert(session_id, session);
-        self.counters.sessions.set(i64::try_from(all.len()).unwrap_or(i64::MAX));
+        self.count(&all);
         answer
     }
 
-    fn has_room_for(&self, session_id: &str, all: &mut All) -> Result<(), (SessionStatus, &'static str)> {
-        let at = Instant::now();
-        all.retain(|_, session| session.stream_until.is_none_or(|until| until > at));
+    /// Ends with the session, or when its stream begins.
+    fn forget_at(self: &Arc<Self>, until: Instant, session_id: String) -> AbortOnDropHandle<()> {
+        let sessions = Arc::downgrade(self);
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            sleep_until(until).await;
+            if let Some(sessions) = sessions.upgrade() {
+                tracing::info!("a VAM session is forgotten: its client began no stream");
+                sessions.counters.sessions_forgotten.inc();
+                sessions.close(&session_id);
+            }
+        }))
+    }
+
+    fn has_room_for(&self, session_id: &str, all: &All) -> Result<(), (SessionStatus, &'static str)> {
         match () {
             () if all.contains_key(session_id) => Err((SessionStatus::Rejected, "session_id: is in use")),
             () if all.len() >= self.config.limit => {
@@ -196,17 +211,25 @@ impl Sessions {
         let session = all.get_mut(session_id)?;
         // One that has a stream has none to begin; one that waited too long is about to be forgotten.
         session.stream_until.filter(|until| *until > Instant::now())?;
-        session.stream_until = None;
+        (session.stream_until, session.waits) = (None, None);
         let (agreed, until) = (session.agreed.clone(), session.until);
         Some(Opened { agreed, until, end: session.end.clone(), progress: session.progress.clone() })
     }
 
     /// Its stream is over.
     pub(super) fn close(&self, session_id: &str) {
-        let mut all = self.lock();
-        if let Some(session) = all.remove(session_id) {
+        let gone = {
+            let mut all = self.lock();
+            let gone = all.remove(session_id);
+            self.count(&all);
+            gone
+        };
+        if let Some(session) = gone {
             session.progress.send_modify(|(_, over)| *over = true);
         }
+    }
+
+    fn count(&self, all: &All) {
         self.counters.sessions.set(i64::try_from(all.len()).unwrap_or(i64::MAX));
     }
 

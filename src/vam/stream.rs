@@ -14,7 +14,8 @@ use super::{
 };
 use crate::audio::opus::{self, Heard};
 use bytes::{Bytes, BytesMut};
-use futures_util::{Stream, stream};
+use futures_util::{FutureExt as _, Stream, stream};
+use prometheus::Histogram;
 use prost::Message as _;
 use std::{pin::Pin, sync::Arc, time::Duration};
 use tokio::{
@@ -35,12 +36,41 @@ const CHUNK_BYTES_MAX: usize = 64_000;
 const AHEAD_MAX: Duration = Duration::from_secs(3);
 /// More than this waits only where a peer sends in bursts or its clock is fast: two frames are taken at once.
 const CATCH_UP: Duration = Duration::from_millis(240);
+/// Messages of a peer that ends its session, of which answers are taken; some seconds of chunks are more than it is ahead.
+const ANSWERS_MAX: usize = 256;
 /// For the last words of a call whose client has left.
 const FLUSH_MAX: Duration = Duration::from_secs(2);
 
 pub(super) struct StreamService(pub Arc<Sessions>);
 
-type Out = mpsc::Sender<Result<GatewayStreamMessage, Status>>;
+type Out = mpsc::Sender<Outgoing>;
+
+/// On its way to the peer.
+struct Outgoing {
+    message: Result<GatewayStreamMessage, Status>,
+    /// Since when the agent wants the action that it asks for.
+    since: Option<std::time::Instant>,
+}
+
+impl From<Result<GatewayStreamMessage, Status>> for Outgoing {
+    fn from(message: Result<GatewayStreamMessage, Status>) -> Self {
+        Self { message, since: None }
+    }
+}
+
+/// What leaves. A message is taken from it when the connection has room to write it: until then an action has not left.
+fn leaving(
+    messages: mpsc::Receiver<Outgoing>,
+    emission: Histogram,
+) -> impl Stream<Item = Result<GatewayStreamMessage, Status>> {
+    stream::unfold((messages, emission), |(mut messages, emission)| async move {
+        let Outgoing { message, since } = messages.recv().await?;
+        if let Some(since) = since {
+            emission.observe(now().saturating_duration_since(since).as_secs_f64());
+        }
+        Some((message, (messages, emission)))
+    })
+}
 
 #[tonic::async_trait]
 impl VaniStreamService for StreamService {
@@ -54,11 +84,10 @@ impl VaniStreamService for StreamService {
         let sessions = Arc::clone(&self.0);
         tokio::spawn(async move {
             if let Err(status) = converse(&sessions, request.into_inner(), &out).await {
-                let _ = timeout(STUCK_MAX, out.send(Err(status))).await;
+                let _ = timeout(STUCK_MAX, out.send(Err(status).into())).await;
             }
         });
-        let messages = stream::unfold(messages, |mut messages| async move { Some((messages.recv().await?, messages)) });
-        Ok(Response::new(Box::pin(messages)))
+        Ok(Response::new(Box::pin(leaving(messages, self.0.counters.emission.clone()))))
     }
 }
 
@@ -150,7 +179,10 @@ impl Talk<'_> {
             }
             tokio::select! {
                 biased;
-                () = self.opened.end.cancelled() => break Over::Peer,
+                () = self.opened.end.cancelled() => {
+                    self.take_answers(&mut inbound);
+                    break Over::Peer;
+                }
                 () = sleep_until(self.opened.until) => break Over::Expired,
                 cue = cues.recv() => match cue {
                     Some(cue) => {
@@ -194,11 +226,23 @@ impl Talk<'_> {
         if let Over::Unreadable(status) = over { Err(status) } else { Ok(()) }
     }
 
+    /// What the peer had answered when it ended the session.
+    fn take_answers(&mut self, inbound: &mut Streaming<ClientStreamMessage>) {
+        for _ in 0..ANSWERS_MAX {
+            let Some(Ok(Some(message))) = inbound.message().now_or_never() else { return };
+            if matches!(message.payload, Some(client_stream_message::Payload::ActionResultPayload(_))) {
+                self.take(message);
+            }
+        }
+    }
+
     /// `false`: the peer does not read.
     async fn tell(&mut self) -> bool {
         for payload in std::mem::take(&mut self.told) {
+            let is_action = matches!(payload, Payload::ActionRequestPayload(_));
+            let since = if is_action { self.emitting.take() } else { None };
             let message = Ok(GatewayStreamMessage { payload: Some(payload) });
-            match timeout(STUCK_MAX, self.out.send(message)).await {
+            match timeout(STUCK_MAX, self.out.send(Outgoing { message, since })).await {
                 Ok(Ok(())) => {}
                 // It has left.
                 Ok(Err(_)) => return false,
@@ -207,9 +251,6 @@ impl Talk<'_> {
                     return false;
                 }
             }
-        }
-        if let Some(since) = self.emitting.take() {
-            self.sessions.counters.emission.observe(now().saturating_duration_since(since).as_secs_f64());
         }
         true
     }
@@ -253,9 +294,7 @@ impl Talk<'_> {
         if !wrong.is_empty() {
             return self.error(StreamErrorCode::AudioCorrupt, "asr", wrong, false);
         }
-        if chunk.vad_hint() == VadSignal::Voiced {
-            self.turns.voiced(now(), &mut self.told);
-        }
+        self.turns.voiced(chunk.vad_hint() == VadSignal::Voiced, now(), &mut self.told);
         match self.opus.as_mut().map(|opus| opus.audio(&chunk.audio_bytes)) {
             None => self.ahead.extend_from_slice(&chunk.audio_bytes),
             Some(Heard::Audio(audio)) => self.ahead.extend_from_slice(&audio),
@@ -316,4 +355,27 @@ fn session_of(message: &ClientStreamMessage) -> Option<&str> {
 
 fn now() -> std::time::Instant {
     Instant::now().into_std()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::StreamExt as _;
+    use prometheus::HistogramOpts;
+
+    /// V25: an action that waits for a client which does not read has not left.
+    #[tokio::test(start_paused = true)]
+    async fn an_action_leaves_when_the_connection_takes_it() {
+        let emission = Histogram::with_opts(HistogramOpts::new("emission", "of the test")).unwrap();
+        let (out, messages) = mpsc::channel(OUT_MAX);
+        let mut messages = Box::pin(leaving(messages, emission.clone()));
+        out.send(Ok(GatewayStreamMessage::default()).into()).await.unwrap();
+        let wanted = Outgoing { message: Ok(GatewayStreamMessage::default()), since: Some(now()) };
+        out.send(wanted).await.unwrap();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(messages.next().await.is_some());
+        assert_eq!(emission.get_sample_count(), 0, "what comes before it is no action");
+        assert!(messages.next().await.is_some());
+        assert_eq!((emission.get_sample_count(), emission.get_sample_sum()), (1, 1.0));
+    }
 }

@@ -1,7 +1,7 @@
 //! An action as a tool like every other: behind the one policy gate, within the same budgets, on the same audit lines.
 
 use super::{
-    actions::{Action, Actions, MARGIN, Runner},
+    actions::{Action, Actions, Runner},
     servers::ActionServers,
 };
 use crate::{
@@ -45,10 +45,13 @@ impl Tool for ActionTool {
         let mut spec = self.inner.spec();
         let properties = spec.parameters.get("properties").and_then(Value::as_object);
         let has = |name: &&&str| properties.is_some_and(|known| known.contains_key(**name));
-        spec.secret_args = PRIVATE_ARGUMENTS.iter().filter(has).map(|name| (*name).to_owned()).collect();
+        let private = PRIVATE_ARGUMENTS.iter().filter(has).map(|name| (*name).to_owned());
+        // Beside those that the tool itself has secret.
+        let private: Vec<String> = private.filter(|name| !spec.secret_args.contains(name)).collect();
+        spec.secret_args.extend(private);
         spec.executor = Executor::Vam(self.server.clone());
         // The action itself has all of its time (V9).
-        spec.timeout += MARGIN;
+        spec.timeout += spec.executor.margin();
         spec
     }
 
@@ -58,7 +61,10 @@ impl Tool for ActionTool {
             Some(true) => {
                 let by = match &client {
                     Some(client) if client.executes => Runner::Client(client.clone(), Arc::clone(&self.name)),
-                    _ => Runner::Engine(self.inner.run(call.clone(), facts)),
+                    _ => {
+                        let (inner, call, facts) = (Arc::clone(&self.inner), call.clone(), facts.clone());
+                        Runner::Engine(Box::new(move || inner.run(call, &facts)))
+                    }
                 };
                 let action = Action { client, by };
                 return Box::pin(Arc::clone(&self.actions).act(action, call));

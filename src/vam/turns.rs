@@ -13,6 +13,7 @@ use super::wire::{
 };
 use crate::{
     audio::{Format, opus},
+    call::{Part, Stumble},
     redact::Redacted,
 };
 use bytes::Bytes;
@@ -22,11 +23,8 @@ use uuid::Uuid;
 
 /// One slot of the call's clock.
 pub(super) const FRAME_MS: u64 = 20;
-/// Silence after which something that the engine itself says is over, where nobody says so. Longer than a pause between two
-/// sentences of one recording.
-const OVER_AFTER: Duration = Duration::from_millis(600);
-/// The call decides by then whether a client's word that its user speaks was an interruption; until then the client is
-/// sent nothing.
+/// The call decides by then whether a client's word that its user speaks was an interruption; until then what is said is kept
+/// for the client, fifty frames of it.
 const UNDECIDED_MAX: Duration = Duration::from_secs(1);
 
 /// What a call tells of itself.
@@ -40,7 +38,12 @@ pub enum Cue {
     BargeIn,
     /// The caller was heard over the agent, and it was no interruption.
     FalseAlarm,
-    AgentFinished,
+    /// The agent, or a sentence of the engine's own, has been heard to its end.
+    SaidOut,
+    /// Nothing is being said, and nothing is owed to the caller any more.
+    Quiet,
+    /// A part of the agent failed, and the call goes on.
+    Stumbled(Stumble),
     /// The call cannot go on as it should.
     Failing,
     /// What left in one slot, in the call's format.
@@ -52,10 +55,6 @@ pub enum Cue {
     },
     /// It was not answered in time.
     ActionTimedOut,
-    /// The agent waits for an action, whoever runs it,
-    Acting,
-    /// and not any more.
-    Acted,
     /// The caller did, in these words.
     Said {
         text: Redacted<String>,
@@ -76,17 +75,22 @@ pub(super) struct Turns {
     stream_began: Instant,
     request_id: String,
     chunk: u64,
-    /// The agent's last word has left.
-    finished: bool,
-    /// Actions whose outcome the agent waits for: what is said meanwhile is not its answer.
-    acting: usize,
-    /// What was said meanwhile is over, and the answer is not there yet.
+    /// What was said is over, and something is still owed in this turn: an answer after a filler, or after a tool.
     between: bool,
-    /// Since when only silence has left.
-    quiet_since: Option<Instant>,
     /// The client's own ears heard its user over the agent.
-    muted_until: Option<Instant>,
+    hint: Option<Hint>,
+    /// The last such word was none; until the client takes it back it says nothing new.
+    was_false: bool,
     caller_from: Option<Instant>,
+}
+
+/// A client's word that its user speaks, until the call has decided about it.
+struct Hint {
+    until: Instant,
+    /// What is said meanwhile: it goes on from there if nobody interrupts.
+    kept: Vec<Cue>,
+    /// The call hears the caller too.
+    is_confirmed: bool,
 }
 
 impl Turns {
@@ -108,11 +112,9 @@ impl Turns {
             stream_began: now,
             request_id: String::new(),
             chunk: 0,
-            finished: false,
-            acting: 0,
             between: false,
-            quiet_since: None,
-            muted_until: None,
+            hint: None,
+            was_false: false,
             caller_from: None,
         }
     }
@@ -125,24 +127,29 @@ impl Turns {
                     self.go(TurnEvent::Listening, now, out);
                 }
             }
-            Cue::CallerSpeaks => {
-                self.caller_from.get_or_insert(now);
-                match self.state {
-                    // Before the answer was heard, the caller goes on.
-                    TurnEvent::Thinking => self.next_turn(now, out),
-                    TurnEvent::Idle | TurnEvent::Unspecified => self.go(TurnEvent::Listening, now, out),
-                    _ => {}
-                }
-            }
+            Cue::CallerSpeaks => self.caller_speaks(now, out),
             Cue::CallerFinished => self.think(now, out),
             Cue::BargeIn => {
-                self.muted_until = None;
+                self.hint = None;
                 self.interrupt(now, out);
             }
-            Cue::FalseAlarm => self.muted_until = None,
-            Cue::AgentFinished => self.finished = true,
-            Cue::Failing => self.go(TurnEvent::Error, now, out),
+            Cue::FalseAlarm => self.go_on(now, out),
+            Cue::Frame(_) | Cue::SaidOut | Cue::Quiet if self.keeps(&cue, now, out) => {}
             Cue::Frame(frame) => self.frame(frame, now, out),
+            Cue::SaidOut => self.said_out(out),
+            Cue::Quiet => {
+                if self.state == TurnEvent::Speaking {
+                    self.said_out(out);
+                    self.next_turn(now, out);
+                }
+            }
+            Cue::Stumbled(stumble) => self.stumbled(stumble, now, out),
+            Cue::Failing => {
+                self.said_out(out);
+                let code = StreamErrorCode::LlmBackendError;
+                out.push(self.error(code, "llm", "the agent is lost, and the call ends", true));
+                self.go(TurnEvent::Error, now, out);
+            }
             Cue::Action { mut envelope, .. } => {
                 // An action happens inside THINKING, also one that no words of the caller led to.
                 self.think(now, out);
@@ -150,67 +157,114 @@ impl Turns {
                 out.push(Payload::ActionRequestPayload(envelope.encode_to_vec().into()));
             }
             // The code that the specification prescribes, although there is one for timeouts (V10, V answer 11).
-            Cue::ActionTimedOut => out.push(Payload::StreamError(StreamError {
-                session_id: self.session_id.clone(),
-                code: StreamErrorCode::LlmBackendError.into(),
-                message: "an action timed out".into(),
-                is_fatal: false,
-                stage: "action".into(),
-                timestamp: Some(stamp()),
-            })),
-            Cue::Acting => self.acting += 1,
-            Cue::Acted => self.acting = self.acting.saturating_sub(1),
+            Cue::ActionTimedOut => {
+                out.push(self.error(StreamErrorCode::LlmBackendError, "action", "an action timed out", false));
+            }
             Cue::Said { text } => out.push(self.transcript(text.reveal(), now)),
         }
     }
 
-    /// The client's own ears hear its user; over the agent that interrupts at once.
-    pub fn voiced(&mut self, now: Instant, out: &mut Vec<Payload>) {
-        if self.state == TurnEvent::Speaking {
+    /// Whether the client's own ears hear its user; over the agent that interrupts at once, and the call decides whether for good.
+    pub fn voiced(&mut self, is_voiced: bool, now: Instant, out: &mut Vec<Payload>) {
+        if !is_voiced {
+            self.was_false = false;
+        } else if self.state == TurnEvent::Speaking && !self.was_false {
             self.interrupt(now, out);
-            self.muted_until = Some(now + UNDECIDED_MAX);
+            self.hint = Some(Hint { until: now + UNDECIDED_MAX, kept: Vec::new(), is_confirmed: false });
         }
     }
 
     /// The call is over.
     pub fn end(&mut self, now: Instant, out: &mut Vec<Payload>) {
-        if self.state == TurnEvent::Speaking {
-            let silence = Bytes::new();
-            out.push(self.chunk(silence, true));
-        }
+        self.go_on(now, out);
+        self.said_out(out);
         self.go(TurnEvent::EndOfTurn, now, out);
     }
 
+    fn caller_speaks(&mut self, now: Instant, out: &mut Vec<Payload>) {
+        self.caller_from.get_or_insert(now);
+        if let Some(hint) = &mut self.hint {
+            hint.is_confirmed = true;
+        }
+        match self.state {
+            // Before the answer was heard, the caller goes on.
+            TurnEvent::Thinking => self.next_turn(now, out),
+            TurnEvent::Idle | TurnEvent::Unspecified => self.go(TurnEvent::Listening, now, out),
+            // Nothing was being said that could be cut off.
+            TurnEvent::Speaking if self.between => self.interrupt(now, out),
+            _ => {}
+        }
+    }
+
+    /// While a hint of the client is undecided, what is said is kept. When it was wrong, or nobody decides, it goes on from where
+    /// the client heard it last: late, and whole.
+    fn keeps(&mut self, cue: &Cue, now: Instant, out: &mut Vec<Payload>) -> bool {
+        let Some(hint) = &mut self.hint else { return false };
+        let is_confirmed = hint.is_confirmed;
+        if !is_confirmed && now < hint.until {
+            hint.kept.push(cue.clone());
+            return true;
+        }
+        // The caller has the floor: what goes on into their words must be heard, and the agent's last word was talked over.
+        let is_over = match cue {
+            Cue::Frame(frame) => self.is_silent(frame),
+            _ => true,
+        };
+        if is_confirmed && is_over {
+            self.hint = None;
+        } else {
+            self.go_on(now, out);
+        }
+        false
+    }
+
+    fn go_on(&mut self, now: Instant, out: &mut Vec<Payload>) {
+        let Some(hint) = self.hint.take() else { return };
+        self.was_false = true;
+        for cue in hint.kept {
+            self.cue(cue, now, out);
+        }
+    }
+
     fn frame(&mut self, frame: Bytes, now: Instant, out: &mut Vec<Payload>) {
-        let silent = frame.iter().all(|byte| *byte == self.format.silence());
-        if self.muted_until.is_some_and(|until| now < until) {
-            return;
-        }
-        self.muted_until = None;
-        if !silent {
-            (self.quiet_since, self.between) = (None, false);
+        if !self.is_silent(&frame) {
+            self.between = false;
             self.speak(now, out);
-        } else if self.state == TurnEvent::Speaking {
-            let quiet = now - *self.quiet_since.get_or_insert(now);
-            if self.finished || quiet >= OVER_AFTER {
-                return self.over(frame, now, out);
-            }
         }
-        if self.state == TurnEvent::Speaking && !(silent && self.between) {
+        if self.state == TurnEvent::Speaking && !self.between {
             out.push(self.chunk(frame, false));
         }
     }
 
-    /// What was said is over: the turn with it, unless it was said while the agent waits for an action (V answer 15).
-    fn over(&mut self, frame: Bytes, now: Instant, out: &mut Vec<Payload>) {
-        if !std::mem::replace(&mut self.between, self.acting > 0) {
-            out.push(self.chunk(frame, true));
+    fn is_silent(&self, frame: &[u8]) -> bool {
+        frame.iter().all(|byte| *byte == self.format.silence())
+    }
+
+    /// What is said next in this turn is a request of its own (V answer 15).
+    fn said_out(&mut self, out: &mut Vec<Payload>) {
+        if self.state == TurnEvent::Speaking && !std::mem::replace(&mut self.between, true) {
+            out.push(self.chunk(Bytes::new(), true));
+            (self.request_id, self.chunk) = (Uuid::new_v4().to_string(), 0);
         }
-        if self.acting == 0 {
-            return self.next_turn(now, out);
+    }
+
+    fn stumbled(&mut self, stumble: Stumble, now: Instant, out: &mut Vec<Payload>) {
+        use StreamErrorCode as Code;
+        let (stage, slow, other) = match stumble.part {
+            Part::Listener => ("asr", Code::AsrBackendTimeout, Code::AsrBackendError),
+            Part::Model => ("llm", Code::LlmBackendTimeout, Code::LlmBackendError),
+            Part::Voice => ("tts", Code::TtsBackendTimeout, Code::TtsBackendError),
+        };
+        let (code, message) = match stumble.is_slow {
+            true => (slow, "a service did not answer in time, and is asked again or replaced"),
+            false => (other, "a service failed, and is asked again or replaced"),
+        };
+        out.push(self.error(code, stage, message, false));
+        // Of what the agent is saying nothing is lost with its listener, and before the first turn there is none to fail.
+        let has_turn = !matches!(self.state, TurnEvent::Speaking | TurnEvent::Unspecified);
+        if stumble.part == Part::Listener && has_turn {
+            self.go(TurnEvent::Error, now, out);
         }
-        self.request_id = Uuid::new_v4().to_string();
-        (self.chunk, self.finished) = (0, false);
     }
 
     /// Whatever the order of the call's own words, the client is told the way that leads there.
@@ -219,8 +273,7 @@ impl Turns {
             return;
         }
         self.think(now, out);
-        self.request_id = Uuid::new_v4().to_string();
-        (self.chunk, self.finished) = (0, false);
+        (self.request_id, self.chunk) = (Uuid::new_v4().to_string(), 0);
         self.go(TurnEvent::Speaking, now, out);
     }
 
@@ -238,14 +291,14 @@ impl Turns {
         if self.state == TurnEvent::Speaking {
             self.go(TurnEvent::Interrupted, now, out);
             self.go(TurnEvent::Listening, now, out);
-            self.quiet_since = None;
+            self.between = false;
         }
     }
 
     fn next_turn(&mut self, now: Instant, out: &mut Vec<Payload>) {
         self.go(TurnEvent::EndOfTurn, now, out);
         (self.turn_id, self.turn_began) = (Uuid::new_v4().to_string(), now);
-        (self.quiet_since, self.finished, self.between) = (None, false, false);
+        self.between = false;
         self.go(TurnEvent::Listening, now, out);
     }
 
@@ -285,6 +338,17 @@ impl Turns {
         })
     }
 
+    fn error(&self, code: StreamErrorCode, stage: &str, message: &str, is_fatal: bool) -> Payload {
+        Payload::StreamError(StreamError {
+            session_id: self.session_id.clone(),
+            code: code.into(),
+            message: message.to_owned(),
+            is_fatal,
+            stage: stage.to_owned(),
+            timestamp: Some(stamp()),
+        })
+    }
+
     fn transcript(&mut self, text: &str, now: Instant) -> Payload {
         let from = self.caller_from.take().unwrap_or(now);
         let offset = |at: Instant| in_ms(at.saturating_duration_since(self.stream_began));
@@ -306,144 +370,4 @@ fn in_ms(time: Duration) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LOUD: [u8; 320] = [0x11; 320];
-    const SILENT: [u8; 320] = [0; 320];
-
-    struct Told {
-        turns: Turns,
-        now: Instant,
-        out: Vec<Payload>,
-    }
-
-    impl Told {
-        fn new() -> Self {
-            let now = tokio::time::Instant::now().into_std();
-            let turns = Turns::new("s".into(), Format::SLIN8, (AudioCodec::Pcm8k16, None), now);
-            Self { turns, now, out: Vec::new() }
-        }
-
-        fn cue(&mut self, cue: Cue) -> &mut Self {
-            self.turns.cue(cue, self.now, &mut self.out);
-            self
-        }
-
-        fn frames(&mut self, frame: [u8; 320], count: usize) -> &mut Self {
-            for _ in 0..count {
-                self.now += Duration::from_millis(FRAME_MS);
-                self.cue(Cue::Frame(Bytes::copy_from_slice(&frame)));
-            }
-            self
-        }
-
-        /// Signals by name, runs of chunks as `chunks`, a final one as `final`, words as `words`.
-        fn story(&mut self) -> String {
-            let mut words: Vec<String> = Vec::new();
-            for payload in self.out.drain(..) {
-                let word = match payload {
-                    Payload::TurnSignal(signal) => signal.event().as_str_name().replace("TURN_EVENT_", ""),
-                    Payload::SynthesisChunk(chunk) if chunk.is_final => "final".into(),
-                    Payload::SynthesisChunk(_) => "chunks".into(),
-                    Payload::TranscriptEvent(_) => "words".into(),
-                    other => panic!("{other:?}"),
-                };
-                if words.last() != Some(&word) || word != "chunks" {
-                    words.push(word);
-                }
-            }
-            words.join(" ")
-        }
-    }
-
-    /// V29: each transition, and the chunks between them.
-    #[test]
-    fn a_conversation_is_told_in_the_order_of_the_specification() {
-        let mut told = Told::new();
-        told.cue(Cue::Up).frames(SILENT, 5);
-        assert_eq!(told.story(), "IDLE LISTENING");
-        told.cue(Cue::CallerSpeaks).cue(Cue::CallerFinished).frames(SILENT, 10);
-        assert_eq!(told.story(), "THINKING");
-        told.frames(LOUD, 5).frames(SILENT, 2).frames(LOUD, 3).cue(Cue::AgentFinished).frames(SILENT, 40);
-        assert_eq!(told.story(), "SPEAKING chunks final END_OF_TURN LISTENING");
-    }
-
-    #[test]
-    fn a_greeting_goes_through_thinking_and_its_end_is_found_in_the_silence() {
-        let mut told = Told::new();
-        told.cue(Cue::Up).frames(LOUD, 3).frames(SILENT, 29);
-        assert_eq!(told.story(), "IDLE LISTENING THINKING SPEAKING chunks");
-        told.frames(SILENT, 3);
-        assert_eq!(told.story(), "chunks final END_OF_TURN LISTENING");
-    }
-
-    /// V32: and the next words of the agent are a turn again.
-    #[test]
-    fn a_backend_that_fails_is_an_error_of_the_turn() {
-        let mut told = Told::new();
-        told.cue(Cue::Up).cue(Cue::CallerSpeaks).cue(Cue::CallerFinished).cue(Cue::Failing).frames(LOUD, 2);
-        assert_eq!(told.story(), "IDLE LISTENING THINKING ERROR LISTENING THINKING SPEAKING chunks");
-    }
-
-    #[test]
-    fn an_interruption_ends_the_chunks_at_once() {
-        let mut told = Told::new();
-        told.cue(Cue::Up).frames(LOUD, 3);
-        told.story();
-        told.cue(Cue::CallerSpeaks).cue(Cue::BargeIn).frames(SILENT, 3);
-        assert_eq!(told.story(), "INTERRUPTED LISTENING");
-        told.cue(Cue::CallerFinished).frames(LOUD, 1);
-        assert_eq!(told.story(), "THINKING SPEAKING chunks");
-    }
-
-    /// A chunk that the client marks as voiced interrupts without waiting for our ears; when they find none, the agent goes on.
-    #[test]
-    fn the_clients_word_interrupts_at_once_and_can_be_taken_back() {
-        let mut told = Told::new();
-        told.cue(Cue::Up).frames(LOUD, 3);
-        told.story();
-        let (now, mut out) = (told.now, Vec::new());
-        told.turns.voiced(now, &mut out);
-        told.out.append(&mut out);
-        told.frames(LOUD, 10);
-        assert_eq!(told.story(), "INTERRUPTED LISTENING", "what is still said is not sent");
-        told.cue(Cue::FalseAlarm).frames(LOUD, 2);
-        assert_eq!(told.story(), "THINKING SPEAKING chunks");
-    }
-
-    /// V answer 15: what is said while an action runs is a request of its own, and no turn ends with it.
-    #[test]
-    fn what_is_said_while_an_action_runs_ends_no_turn() {
-        let mut told = Told::new();
-        let action = Cue::Action { envelope: Box::default(), since: told.now };
-        told.cue(Cue::Up).cue(Cue::Acting).cue(action).frames(LOUD, 3).frames(SILENT, 40);
-        told.out.retain(|payload| !matches!(payload, Payload::ActionRequestPayload(_)));
-        let request = |told: &Told, first: bool| {
-            let mut chunks = told.out.iter().filter_map(|payload| match payload {
-                Payload::SynthesisChunk(chunk) => Some(chunk.request_id.clone()),
-                _ => None,
-            });
-            if first { chunks.next() } else { chunks.last() }
-        };
-        let filler = request(&told, true);
-        assert_eq!(told.story(), "IDLE LISTENING THINKING SPEAKING chunks final");
-        told.cue(Cue::Acted).frames(LOUD, 3).cue(Cue::AgentFinished).frames(SILENT, 2);
-        assert_ne!(request(&told, false), filler);
-        assert_eq!(told.story(), "chunks final END_OF_TURN LISTENING");
-    }
-
-    /// V30: signals of one turn.
-    #[test]
-    fn all_of_one_turn_share_an_id_and_the_next_one_has_another() {
-        let mut told = Told::new();
-        told.cue(Cue::Up).frames(LOUD, 2).cue(Cue::AgentFinished).frames(SILENT, 1);
-        let ids = told.out.iter().filter_map(|payload| match payload {
-            Payload::TurnSignal(signal) => Some(signal.turn_id.clone()),
-            _ => None,
-        });
-        let ids: Vec<String> = ids.collect();
-        let (last, first) = ids.split_last().unwrap();
-        assert!(first.iter().all(|id| *id == first[0]) && *last != first[0], "{ids:?}");
-    }
-}
+mod tests;

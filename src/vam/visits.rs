@@ -2,10 +2,11 @@
 //! with the last one that brought them (V15, V answer 5).
 
 use super::{
+    manifest::{self, TAKEN},
     negotiation::Agreed,
     registration::{Endpoint, ID_BYTES_MAX, Registration, id_of},
     residency::{self, Claim},
-    servers::ActionServers,
+    servers::{ActionServers, Looked},
     wire::ActionServerManifest,
 };
 use crate::{config::Reach, tool::mcp::snake};
@@ -57,43 +58,65 @@ impl Drop for Visit {
 }
 
 impl ActionServers {
-    /// Looks at a server of a session, and gives its tools to new calls.
+    /// Looks at a server of a session, and gives its tools to new calls. Others that bring it wait for it; nobody else does.
     ///
     /// # Errors
     /// It is not one that the operator allows, or does not tell its tools.
     pub(super) async fn visit(self: &Arc<Self>, agreed: &Agreed, uri: &str) -> Result<Visit, String> {
-        let session_id = agreed.session_id.as_str();
         // A command would be run at the word of a peer.
         let url = Url::parse(uri).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let server_id = url.as_ref().and_then(server_id).ok_or("is no http:// or https:// address of a host")?;
-        let id = id_of(&server_id);
-        let visit = || Visit { servers: Arc::clone(self), id: id.clone(), session_id: session_id.to_owned() };
-        let _one = self.one_at_a_time().await;
-        if let Some(visitor) = self.visitors().get_mut(&id) {
-            if visitor.registration.endpoint_uri != uri {
-                return Err("another address of this host is here".into());
-            }
-            may_go(agreed, visitor.registration.local)?;
-            *visitor.sessions.entry(session_id.to_owned()).or_default() += 1;
-            return Ok(visit());
+        let _lane = self.lane(&id_of(&server_id)).await;
+        let joined = {
+            let _one = self.one_at_a_time().await;
+            self.join(agreed, &id_of(&server_id), uri)?
+        };
+        match joined {
+            Some(visit) => Ok(visit),
+            None => self.bring(agreed, server_id, uri).await,
         }
-        if self.servers().iter().any(|server| server.id == id) {
-            return Err("a registered server is called so".into());
+    }
+
+    /// One that another session has brought.
+    fn join(self: &Arc<Self>, agreed: &Agreed, id: &str, uri: &str) -> Result<Option<Visit>, String> {
+        let mut visitors = self.visitors();
+        let Some(visitor) = visitors.get(id) else { return Ok(None) };
+        if visitor.registration.endpoint_uri != uri {
+            return Err("another address of this host is here".into());
         }
-        if self.visitors().len() >= self.config().limits.action_servers {
-            return Err("as many servers are here as the gateway takes".into());
+        may_go(agreed, visitor.registration.local)?;
+        let own = visitors
+            .iter()
+            .filter(|(other, visitor)| other.as_str() != id && visitor.sessions.contains_key(&agreed.session_id));
+        let shared =
+            |other: &Visitor| visitor.registration.tools.iter().any(|tool| other.registration.has(&tool.name, ""));
+        if own.map(|(_, other)| other).any(shared) {
+            return Err(TAKEN.into());
         }
+        if let Some(visitor) = visitors.get_mut(id) {
+            *visitor.sessions.entry(agreed.session_id.clone()).or_default() += 1;
+        }
+        Ok(Some(self.visit_of(id, agreed)))
+    }
+
+    fn visit_of(self: &Arc<Self>, id: &str, agreed: &Agreed) -> Visit {
+        Visit { servers: Arc::clone(self), id: id.to_owned(), session_id: agreed.session_id.clone() }
+    }
+
+    async fn bring(self: &Arc<Self>, agreed: &Agreed, server_id: String, uri: &str) -> Result<Visit, String> {
+        self.may_visit(&server_id)?;
         let manifest = ActionServerManifest { server_id, endpoint_uri: uri.to_owned(), ..Default::default() };
-        // Before anything is asked of it.
-        let endpoint = Endpoint::parse(uri, self.config())?;
-        may_go(agreed, endpoint.reach().await? == Reach::Local)?;
-        let (registration, _) = self.examine(manifest).await?;
-        let server = registration.server(self.config())?.ok_or("it has no tool that can be used")?;
-        let exposed = registration.tools.iter().find_map(|tool| tool.exposed(&registration.server_id));
-        let sessions = BTreeMap::from([(session_id.to_owned(), 1)]);
-        self.visitors().insert(id.clone(), Visitor { registration, sessions });
-        let visit = visit();
-        self.put(server).await;
+        if let Some(why) = manifest::problems(&manifest).into_iter().next() {
+            return Err(why);
+        }
+        // Decided before anything is asked of it, and once: what its name means later is connected to only if it is there, too.
+        let reach = Endpoint::parse(uri, self.config())?.reach().await?;
+        may_go(agreed, reach == Reach::Local)?;
+        let looked = {
+            let _place = self.place().await;
+            self.look(manifest, reach).await?
+        };
+        let (visit, exposed) = self.welcome(agreed, looked).await?;
         let there = async {
             while exposed.as_deref().is_some_and(|exposed| self.owner_of(exposed).is_none()) {
                 sleep(LOOK_EVERY).await;
@@ -101,6 +124,32 @@ impl ActionServers {
         };
         timeout(THERE_MAX, there).await.map_err(|_| "its tools are not there".to_owned())?;
         Ok(visit)
+    }
+
+    /// Starts one that has been looked at; with the name of one of its tools.
+    async fn welcome(self: &Arc<Self>, agreed: &Agreed, looked: Looked) -> Result<(Visit, Option<String>), String> {
+        let _one = self.one_at_a_time().await;
+        let (registration, _) = self.sort(looked, Some(&agreed.session_id));
+        // Others may have come meanwhile.
+        self.may_visit(&registration.server_id)?;
+        let server = registration.server(self.config())?.ok_or("it has no tool that can be used")?;
+        let exposed = registration.tools.iter().find_map(|tool| tool.exposed(&registration.server_id));
+        let (id, sessions) = (registration.id(), BTreeMap::from([(agreed.session_id.clone(), 1)]));
+        self.visitors().insert(id.clone(), Visitor { registration, sessions });
+        let visit = self.visit_of(&id, agreed);
+        self.put(server).await;
+        Ok((visit, exposed))
+    }
+
+    fn may_visit(&self, server_id: &str) -> Result<(), String> {
+        let id = id_of(server_id);
+        if self.is_registered(&id) {
+            return Err("a registered server is called so".into());
+        }
+        if self.visitors().len() >= self.config().limits.action_servers {
+            return Err("as many servers are here as the gateway takes".into());
+        }
+        Ok(())
     }
 }
 

@@ -40,10 +40,11 @@ private!(
     gateway_stream_message::Payload,
 );
 
-/// A whole number that a double holds exactly goes out without a fraction; others stay as they are.
+/// A whole number that a double holds exactly comes back without a fraction; others stay as they are.
 const EXACT: f64 = 9_007_199_254_740_992.0; // 2^53
 
-/// JSON arguments as `google.protobuf.Struct`.
+/// JSON arguments as `google.protobuf.Struct`. A whole number that a double would alter goes as text, with all of its digits
+/// (V answer 17).
 pub fn to_struct(object: &Map<String, serde_json::Value>) -> Struct {
     Struct { fields: object.iter().map(|(name, value)| (name.clone(), to_value(value))).collect() }
 }
@@ -52,7 +53,7 @@ fn to_value(value: &serde_json::Value) -> Value {
     let kind = match value {
         serde_json::Value::Null => Kind::NullValue(0),
         serde_json::Value::Bool(truth) => Kind::BoolValue(*truth),
-        // JSON's numbers are doubles to Struct; those beyond 2^53 lose digits, as the specification says.
+        serde_json::Value::Number(number) if !is_exact(number) => Kind::StringValue(number.to_string()),
         serde_json::Value::Number(number) => Kind::NumberValue(number.as_f64().unwrap_or_default()),
         serde_json::Value::String(text) => Kind::StringValue(text.clone()),
         serde_json::Value::Array(values) => {
@@ -61,6 +62,12 @@ fn to_value(value: &serde_json::Value) -> Value {
         serde_json::Value::Object(object) => Kind::StructValue(to_struct(object)),
     };
     Value { kind: Some(kind) }
+}
+
+/// Numbers are doubles to Struct: of whole ones these have all up to 2^53. What has a fraction or an exponent is one in JSON too.
+fn is_exact(number: &Number) -> bool {
+    let size = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
+    size.is_none_or(|size| size <= 1 << 53)
 }
 
 /// A `google.protobuf.Struct` as JSON. What JSON has no number for (infinite ones) is null.

@@ -11,6 +11,7 @@ mod hearing;
 mod properties;
 mod recording;
 mod recovery;
+mod saying;
 mod stage;
 mod tool_properties;
 mod tools;

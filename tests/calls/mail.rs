@@ -5,11 +5,11 @@ use crate::{
     support::{
         asterisk::{Asterisk, Options},
         audio::silence,
+        authority::Authority,
         mail_server::{MailServer, Manner},
         offhook::Offhook,
         phone::Phone,
     },
-    tls::Authority,
 };
 
 const LOGIN: (&str, &str) = ("offhook", "a-secret-of-the-test");
@@ -41,7 +41,7 @@ async fn one_call(mail: &str) -> (Asterisk, Offhook) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_and_a_transcript_are_mailed_over_tls_after_the_call() {
     let authority = Authority::new();
-    let certificate = authority.vouch_for("127.0.0.1");
+    let certificate = authority.vouch_for("IP:127.0.0.1");
     for tls in ["implicit", "starttls"] {
         let manner =
             Manner { tls, certificate: Some(&certificate), login: Some(LOGIN), defers: 1, ..Manner::default() };
@@ -80,7 +80,7 @@ async fn a_message_and_a_transcript_are_mailed_over_tls_after_the_call() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_cannot_prove_who_it_is_gets_nothing() {
     let authority = Authority::new();
-    let certificate = authority.vouch_for("127.0.0.1");
+    let certificate = authority.vouch_for("IP:127.0.0.1");
     for tls in ["implicit", "starttls"] {
         let manner = Manner { tls, certificate: Some(&certificate), login: Some(LOGIN), ..Manner::default() };
         let server = MailServer::start(manner).await;

@@ -3,66 +3,13 @@
 use crate::{
     AGENT_HZ, SOON, agent, ms,
     support::{
-        asterisk::{Asterisk, Certificate, DESK_HZ, Options},
+        asterisk::{Asterisk, DESK_HZ, Options},
         audio::{silence, tone},
+        authority::{Authority, Certificate},
         offhook::{Launch, Offhook, Place},
         phone::Phone,
     },
 };
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
-use tempfile::TempDir;
-
-/// An authority of the test's own, as a company has one for its inner machines.
-pub struct Authority {
-    directory: TempDir,
-}
-
-impl Authority {
-    pub fn new() -> Self {
-        let authority = Self { directory: TempDir::with_prefix("offhook-tls-").expect("a temporary directory") };
-        let (key, own) = (authority.file("ca.key"), authority.certificate());
-        openssl(&["-subj", "/CN=Authority of a test"], &key, &own);
-        authority
-    }
-
-    /// For `SSL_CERT_FILE`.
-    pub fn certificate(&self) -> PathBuf {
-        self.file("ca.pem")
-    }
-
-    /// One for a server at this address.
-    pub fn vouch_for(&self, address: &str) -> Certificate {
-        let (key, certificate) = (self.file("server.key"), self.file("server.pem"));
-        let (ca, ca_key) = (self.certificate(), self.file("ca.key"));
-        let name = format!("subjectAltName=IP:{address}");
-        let by = ["-CA", text(&ca), "-CAkey", text(&ca_key)];
-        let of = ["-subj", "/CN=Asterisk", "-addext", &name, "-addext", "basicConstraints=critical,CA:FALSE"];
-        openssl(&[&by[..], &of].concat(), &key, &certificate);
-        Certificate { certificate, key }
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a temporary directory with an ordinary name")
-}
-
-/// Makes a key and a certificate for it.
-fn openssl(what: &[&str], key: &Path, certificate: &Path) {
-    let made = Command::new("openssl")
-        .args(["req", "-x509", "-days", "2", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
-        .args(what)
-        .args(["-keyout", text(key), "-out", text(certificate)])
-        .output()
-        .expect("openssl is here: run `make setup`");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-}
 
 const SCRIPT: &str = "- tone: { hertz: 440, for: 1s }\n- listen: {}\n\
                       - call: { tool: transfer, arguments: { destination: desk } }";
@@ -79,7 +26,7 @@ async fn asterisk(certificate: Certificate) -> (Asterisk, Place, String) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_whole_call_is_steered_over_tls() {
     let authority = Authority::new();
-    let (asterisk, place, yaml) = asterisk(authority.vouch_for("127.0.0.1")).await;
+    let (asterisk, place, yaml) = asterisk(authority.vouch_for("IP:127.0.0.1")).await;
     let env = [("SSL_CERT_FILE", authority.certificate().display().to_string())];
     let offhook = Offhook::launch(place, &yaml, Launch { env: &env, ..Launch::default() }).await;
     offhook.wait_ready(true).await;
@@ -95,7 +42,7 @@ async fn a_whole_call_is_steered_over_tls() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_nobody_vouches_for_is_refused_and_the_ready_page_says_so() {
     let authority = Authority::new();
-    let (asterisk, place, yaml) = asterisk(authority.vouch_for("127.0.0.1")).await;
+    let (asterisk, place, yaml) = asterisk(authority.vouch_for("IP:127.0.0.1")).await;
     let offhook = Offhook::start(place, &yaml).await;
     refuses(&offhook).await;
     let mut phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
@@ -106,7 +53,7 @@ async fn a_certificate_that_nobody_vouches_for_is_refused_and_the_ready_page_say
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_of_another_machine_is_refused_too() {
     let authority = Authority::new();
-    let (_asterisk, place, yaml) = asterisk(authority.vouch_for("192.0.2.1")).await;
+    let (_asterisk, place, yaml) = asterisk(authority.vouch_for("IP:192.0.2.1")).await;
     let env = [("SSL_CERT_FILE", authority.certificate().display().to_string())];
     let offhook = Offhook::launch(place, &yaml, Launch { env: &env, ..Launch::default() }).await;
     refuses(&offhook).await;

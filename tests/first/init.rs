@@ -5,6 +5,7 @@ use crate::{
     support::{
         asterisk::{ARI_USER, Asterisk, Options},
         audio::silence,
+        authority::Authority,
         offhook::{Launch, Offhook, Place},
         phone::Phone,
         tied::free_ports,
@@ -155,7 +156,19 @@ async fn every_provider_and_every_dialplan_makes_a_configuration_without_mistake
 /// Nothing comes to this machine, and Asterisk has to be reached from it.
 #[tokio::test]
 async fn audio_by_websocket_is_asked_no_address_and_asterisk_listens_for_the_machine_of_offhook() {
-    for (url, listens) in [("https://pbx.internal:8089", "0.0.0.0"), ("http://127.0.0.1:8088", "127.0.0.1")] {
+    for (url, listens) in [
+        (
+            "https://pbx.internal:8089",
+            "\nbindport = 8088\n; It listens on all addresses: let a firewall pass this machine \
+         alone.\ntlsenable = yes\ntlsbindaddr = 0.0.0.0:8089\n",
+        ),
+        ("https://[fd00::7]:8088/pbx", "\ntlsbindaddr = [::]:8088\n"),
+        ("https://[fd00::7]:8088/pbx", "\nbindport = 8089\n"),
+        ("https://[fd00::7]:8088/pbx", "\nprefix = /pbx\n"),
+        ("http://pbx.internal", "\nbindaddr = 0.0.0.0\nbindport = 80\n"),
+        ("http://127.0.0.1:8088", "\nbindaddr = 127.0.0.1\nbindport = 8088\n"),
+        ("http://[::1]:18088", "\nbindaddr = ::1\nbindport = 18088\n"),
+    ] {
         let home = folder();
         // Provider, URL, user, transport, name, sentence, extension, folder.
         let lines = format!("attendant\n{url}\n\nwebsocket\n\n\n\nmade\n");
@@ -165,8 +178,72 @@ async fn audio_by_websocket_is_asked_no_address_and_asterisk_listens_for_the_mac
         let yaml = read(home.path(), "made/offhook.yaml");
         assert!(yaml.contains("\n  default: websocket/slin16 ") && yaml.contains("bind: 127.0.0.1:9092\n"), "{yaml}");
         let settings = read(home.path(), "made/asterisk_settings.txt");
-        assert!(settings.contains(&format!("\nbindaddr = {listens}\n")), "{settings}");
+        assert!(settings.contains(listens), "{url}: {settings}");
     }
+}
+
+/// What `asterisk_settings.txt` says of each file.
+fn files(settings: &str) -> Vec<(String, String)> {
+    let parts = settings.split("; In /etc/asterisk/").skip(1).filter_map(|part| part.split_once(":\n"));
+    parts.map(|(name, text)| (name.to_owned(), text.to_owned())).collect()
+}
+
+/// The port, TLS and the password, whatever is in it, are what a real Asterisk reads from the files.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_it_writes_for_asterisk_is_copied_there_and_lets_offhook_in() {
+    let authority = Authority::new();
+    let certificate = authority.vouch_for("IP:127.0.0.1");
+    let trusted = ("SSL_CERT_FILE", authority.certificate().display().to_string());
+    for scheme in ["http", "https"] {
+        let (home, port) = (folder(), free_ports(1));
+        let password = ("ARI_PASSWORD", r##"a;s\e\;c;--r "e" 't # [x] => \"##.to_owned());
+        let line = format!(
+            "init --yes --offline --write-secrets --provider attendant --ari-url {scheme}://127.0.0.1:{port} --ari-user some.user \
+             --output made"
+        );
+        let ran = offhook(home.path(), &line.split(' ').collect::<Vec<_>>(), std::slice::from_ref(&password), "").await;
+        assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+        let mode = home.path().join("made/asterisk_settings.txt").metadata().expect("written").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let settings = read(home.path(), "made/asterisk_settings.txt")
+            .replace("/etc/asterisk/keys/asterisk.pem", &certificate.certificate.display().to_string())
+            .replace("/etc/asterisk/keys/asterisk.key", &certificate.key.display().to_string())
+            // Where the other server, without TLS, would listen.
+            .replace("bindport = 8088", &format!("bindport = {}", free_ports(1)));
+        let settings = files(&settings);
+        assert_eq!(settings.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), ["http.conf", "ari.conf"]);
+        let _asterisk = Asterisk::start(Options { settings, ..Options::default() }).await;
+        let config = ["doctor", "--config", "made/offhook.yaml"];
+        let examined = offhook(home.path(), &config, &[password, trusted.clone()], "").await;
+        let taken = format!(" at 127.0.0.1:{port} takes user and password");
+        assert!(examined.out.contains(&taken), "{scheme}: {}", examined.out);
+        let wrong = ("ARI_PASSWORD", "a".to_owned());
+        let examined = offhook(home.path(), &config, &[wrong, trusted.clone()], "").await;
+        let says = "refuses the user \"some.user\" or its password";
+        assert!(examined.out.contains(says), "{scheme}: {}", examined.out);
+    }
+}
+
+#[tokio::test]
+async fn a_password_that_asterisk_cannot_read_is_told_before_anything_is_written() {
+    let home = folder();
+    let line = ["init", "--yes", "--offline", "--write-secrets", "--output", "made"];
+    let ran = offhook(home.path(), &line, &[("ARI_PASSWORD", " blank".to_owned())], "").await;
+    assert_eq!(ran.code, 2, "{}", ran.out);
+    assert!(
+        ran.err.contains("ARI_PASSWORD begins or ends with a blank") && !ran.err.contains("blank\""),
+        "{}",
+        ran.err
+    );
+    assert!(!home.path().join("made").exists());
+    // Where the password is not written, what has to be known is.
+    let ran = offhook(home.path(), &[&line[..3], &line[4..]].concat(), &[], "").await;
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let settings = read(home.path(), "made/asterisk_settings.txt");
+    assert!(
+        settings.contains("the one that offhook has in ARI_PASSWORD; each semicolon of it is written \\;"),
+        "{settings}"
+    );
 }
 
 #[tokio::test]

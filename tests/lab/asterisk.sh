@@ -56,6 +56,8 @@ write_configuration() {
   [ "$LAB_BIND" = 127.0.0.1 ] || rm "$directory/etc/pjsip_anonymous.conf"
   [ -n "${LAB_TLS_PORT:-}" ] || rm "$directory/etc/http_tls.conf"
   for name in ${LAB_WITHOUT:-}; do sed -i "/^load = $name\.so/d" "$directory/etc/modules.conf"; done
+  # What somebody else has written of the same names, such as `offhook init`.
+  [ ! -d "$directory/settings" ] || cp "$directory"/settings/*.conf "$directory/etc/"
   # The user's section is the last one.
   [ "${LAB_ARI_READ_ONLY:-no}" = no ] || printf 'read_only = yes\n' >>"$directory/etc/ari.conf"
 }

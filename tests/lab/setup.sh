@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# setup.sh build|demo|pbx|bench|fuzz|all: installs what is missing on a Debian machine; quick when nothing is.
+# setup.sh build|demo|pbx|bench|fuzz|deployment|all: installs what is missing on a Debian machine; quick when nothing is.
 #
 #   build   what compiling needs: a linker, and libopus
 #   bench   and sipp, which makes a hundred calls, the Asterisk that carries them (provision.sh), espeak-ng and sox,
 #           which make the labelled set of turn-taking
 #   fuzz    and a C++ compiler, for libFuzzer
+#   deployment   and debootstrap and systemd-nspawn, which make and boot a Debian beside this one
 #   demo    and espeak-ng and pocketsphinx, the voices and the ears of `offhook demo`
 #   pbx     and Asterisk (provision.sh), and the authorities that vendors' certificates are from
 #   all     and what the tests need: Asterisk and baresip (provision.sh), openssl, sox, libfaketime, iproute2,
-#           Python with the vendors' SDKs and a mail server, MCP clients and servers of other people, Prometheus,
+#           Python with the vendors' SDKs and a mail server, MCP clients and servers of other people, Prometheus, nginx,
 #           a browser
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -54,19 +55,21 @@ install_packages() {
   }
 }
 
-# Prometheus and promtool out of Debian's package, unpacked: they need the C library alone, and no service is started.
-prometheus_tree() {
-  local directory=$1 as_root fetch=(apt-get download -q -o APT::Sandbox::User=root prometheus)
-  "$directory/usr/bin/promtool" --version >/dev/null 2>&1 && return 0
-  lab_say "Prometheus into $directory"
+# debian_tree PACKAGE DIRECTORY PROGRAM…: programs out of Debian's package, unpacked where no service is started of them. They need
+# libraries alone that every Debian with openssl has; PROGRAM with its arguments says whether they are there.
+debian_tree() {
+  local package=$1 directory=$2 as_root fetch=(apt-get download -q -o APT::Sandbox::User=root "$1")
+  shift 2
+  "$directory/usr/$1" "${@:2}" >/dev/null 2>&1 && return 0
+  lab_say "$package into $directory"
   rm -rf "$directory" "$directory.partial"
   mkdir -p "$directory.partial"
   (cd "$directory.partial" && "${fetch[@]}" </dev/null >&2) || {
-    need_root prometheus
+    need_root "$package"
     read_lists
-    (cd "$directory.partial" && "${fetch[@]}" </dev/null >&2) || lab_die "apt-get could not fetch prometheus"
+    (cd "$directory.partial" && "${fetch[@]}" </dev/null >&2) || lab_die "apt-get could not fetch $package"
   }
-  dpkg-deb --extract "$directory.partial"/prometheus_*.deb "$directory.partial"
+  dpkg-deb --extract "$directory.partial/$package"_*.deb "$directory.partial"
   rm "$directory.partial"/*.deb
   # Last, so that a tree that is there is whole.
   mv "$directory.partial" "$directory"
@@ -104,7 +107,7 @@ node_packages() {
   cp "$wanted" "$directory/installed.json"
 }
 
-what=${1:?build, demo, pbx, bench, fuzz or all}
+what=${1:?build, demo, pbx, bench, fuzz, deployment or all}
 command -v cargo >/dev/null || lab_die "no cargo: install a Rust toolchain first, https://rustup.rs"
 
 missing=()
@@ -123,6 +126,11 @@ case $what in
     want python3 python3
     ;;
   fuzz) want c++ g++ ;;
+  deployment)
+    want debootstrap debootstrap
+    want systemd-nspawn systemd-container
+    want python3 python3
+    ;;
 esac
 case $what in
   bench | all) want sox sox ;;
@@ -153,5 +161,7 @@ esac
 if [ "$what" = all ]; then
   python_environment "${CARGO_TARGET_DIR:-target}/venv"
   node_packages "${CARGO_TARGET_DIR:-target}/npm"
-  prometheus_tree "${CARGO_TARGET_DIR:-target}/prometheus"
+  debian_tree prometheus "${CARGO_TARGET_DIR:-target}/prometheus" bin/promtool --version
+  # A server in front of the page, with its TLS.
+  debian_tree nginx "${CARGO_TARGET_DIR:-target}/nginx" sbin/nginx -v
 fi

@@ -16,6 +16,17 @@ use support::python::{python, sdk, target, words_of};
 
 /// Metrics on no dashboard, and why.
 const NOT_SHOWN: [(&str, &str); 0] = [];
+/// Losses that wake nobody, and why.
+const NO_ALERT: [(&str, &str); 5] = [
+    ("offhook_agent_losses_total", "OffhookProviderOut and OffhookCallsFail tell of what they come to"),
+    ("offhook_listeners_dropped_total", "whoever listens sees it, and listens again"),
+    ("offhook_log_lines_suppressed_total", "the same line stands in the log, and the number on the overview"),
+    (
+        "offhook_media_discarded_total",
+        "strangers and duplicates are thrown away rightly; what callers miss is counted as slots and packets",
+    ),
+    ("offhook_vam_results_dropped_total", "most are answers to calls that have ended meanwhile"),
+];
 /// Series that Prometheus makes by itself.
 const OF_PROMETHEUS: [&str; 2] = ["up", "ALERTS"];
 
@@ -75,6 +86,22 @@ fn each_alert_says_what_to_do_and_how_much_it_matters() {
             "{name}: why `for`?"
         );
     }
+}
+
+/// What is lost without an alert is lost silently.
+#[test]
+fn every_loss_that_is_counted_wakes_somebody_or_has_a_reason_not_to() {
+    let watched: BTreeSet<String> = rules().iter().flat_map(|rule| dashboards::named(text(&rule["expr"]))).collect();
+    let excused: BTreeSet<&str> = NO_ALERT.iter().map(|(name, _)| *name).collect();
+    let words = ["lost", "loss", "dropped", "overflow", "too_many", "suppressed", "discarded", "malformed"];
+    let metrics = dashboards::metrics();
+    let losses = metrics.keys().filter(|name| words.iter().any(|word| name.contains(word)));
+    let losses: BTreeSet<&str> = losses.map(String::as_str).collect();
+    assert!(losses.len() > 10, "docs/metrics.md is not read: {losses:?}");
+    let silent: Vec<_> = losses.iter().filter(|name| !watched.contains(**name) && !excused.contains(**name)).collect();
+    assert!(silent.is_empty(), "in no alert, nor in NO_ALERT with a reason: {silent:?}");
+    let needless: Vec<_> = excused.iter().filter(|name| !losses.contains(**name) || watched.contains(**name)).collect();
+    assert!(needless.is_empty(), "in NO_ALERT for nothing: {needless:?}");
 }
 
 #[test]

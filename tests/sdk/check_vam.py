@@ -52,7 +52,7 @@ def converse(asked, action, session, stream, stubs):
 
     Sends a tone, then silence, at the pace of speech, and its `chunks`, as they are, `at` this time, first of all by default;
     with `interrupts` marks what it sends as voiced once the gateway has spoken for 300 ms. Ends by EndSession with `end`, else by closing its side. Tells what
-    came, each run of audio as one entry with its length. Each action is answered by the next of `answers`, a list of
+    came, each run of audio as one entry with its length, and when in `at_ms`. Each action is answered by the next of `answers`, a list of
     results as in the .proto files; each list is sent as it is, with what it does not say taken from the request, and "garbage"
     is what cannot be decoded. Answers are held back for `delay` seconds of chunks. Told as well is how long after the first
     action the agent spoke. With `packets`, these are sent instead of tone and silence, one each 20 ms; with `keep`, the bytes
@@ -99,12 +99,13 @@ def converse(asked, action, session, stream, stubs):
             told["end"] = json_format.MessageToDict(sessions.EndSession(notice, timeout=DEADLINE), preserving_proto_field_name=True)
             ended.set()
 
+    opened = time.monotonic()
     try:
         for came in streams.AgentStream(sends(), timeout=DEADLINE):
             kind, now = came.WhichOneof("payload"), time.monotonic()
             if kind == "turn_signal":
                 event = stream.TurnEvent.Name(came.turn_signal.event).removeprefix("TURN_EVENT_")
-                told["events"].append({"event": event, "turn_id": came.turn_signal.turn_id})
+                told["events"].append({"event": event, "turn_id": came.turn_signal.turn_id, "at_ms": round((now - opened) * 1000)})
                 if event == "SPEAKING" and not state["spoken"]:
                     state["spoken"] = now
                 if event == "INTERRUPTED" and state["voiced"]:
@@ -113,6 +114,7 @@ def converse(asked, action, session, stream, stubs):
                 chunk, last = came.synthesis_chunk, told["events"][-1] if told["events"] else {}
                 if last.get("event") != "audio":
                     last = {"event": "audio", "ms": 0, "final": False, "codec": session.AudioCodec.Name(chunk.codec)}
+                    last["at_ms"] = round((now - opened) * 1000)
                     told["events"].append(last)
                 if state["acted"]:
                     told.setdefault("spoke_after_action_ms", round((now - state["acted"]) * 1000))
@@ -134,7 +136,8 @@ def converse(asked, action, session, stream, stubs):
                     fields = {"session_id": request.session_id, "call_id": request.call_id, **result}
                     results.put(json_format.ParseDict(fields, action.ActionResultEnvelope()).SerializeToString())
             elif kind == "transcript_event":
-                told.setdefault("words", []).append(json_format.MessageToDict(came.transcript_event, preserving_proto_field_name=True))
+                words = json_format.MessageToDict(came.transcript_event, preserving_proto_field_name=True)
+                told.setdefault("words", []).append({**words, "at_ms": round((now - opened) * 1000)})
             else:
                 told["events"].append({"event": kind, **json_format.MessageToDict(getattr(came, kind), preserving_proto_field_name=True)})
         told["code"] = "OK"

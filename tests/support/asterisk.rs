@@ -3,13 +3,10 @@
 
 use super::{
     audio::Sound,
+    authority::Certificate,
     tied::{Tied, free_ports, lab},
 };
-use std::{
-    fmt::Write as _,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{fmt::Write as _, path::Path, time::Duration};
 use tempfile::TempDir;
 use tokio::{
     process::Command,
@@ -50,13 +47,9 @@ pub struct Options {
     pub without: Vec<&'static str>,
     /// The ARI user may look, but not act.
     pub read_only: bool,
-}
-
-/// A certificate for 127.0.0.1 and its key, as PEM files.
-#[derive(Debug, Clone)]
-pub struct Certificate {
-    pub certificate: PathBuf,
-    pub key: PathBuf,
+    /// Files in the place of the lab's own, such as `ari.conf`, with their text. Where they are `http.conf` and `ari.conf`, port
+    /// and password of ARI are what they say.
+    pub settings: Vec<(String, String)>,
 }
 
 pub struct Asterisk {
@@ -85,6 +78,13 @@ impl Asterisk {
         std::fs::create_dir(&etc).expect("a directory in the test's own one");
         std::fs::write(etc.join("extensions_extra.conf"), &options.dialplan)
             .expect("a file in the test's own directory");
+        if !options.settings.is_empty() {
+            let settings = directory.path().join("settings");
+            std::fs::create_dir(&settings).expect("a directory in the test's own one");
+            for (name, text) in &options.settings {
+                std::fs::write(settings.join(name), text).expect("a file in the test's own directory");
+            }
+        }
 
         let (http_port, sip_port, rtp) = (free_ports(1), free_ports(1), free_ports(RTP_PORTS));
         let password = random_hex();

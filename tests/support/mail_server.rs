@@ -1,7 +1,7 @@
 //! A real mail server, `tests/lab/smtpd.py`, and what it has taken.
 
 use super::{
-    asterisk::Certificate,
+    authority::Certificate,
     python::python,
     tied::{Tied, free_ports},
 };

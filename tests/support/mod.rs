@@ -7,6 +7,7 @@
 pub mod asterisk;
 pub mod attendant;
 pub mod audio;
+pub mod authority;
 pub mod behaviours;
 pub mod mail_server;
 pub mod offhook;

@@ -18,10 +18,7 @@ use offhook::{
 };
 use prost::Message as _;
 use tempfile::TempDir;
-use tokio::{
-    sync::mpsc,
-    time::{sleep, timeout},
-};
+use tokio::sync::mpsc;
 use tonic::{Streaming, transport::Endpoint};
 use uuid::Uuid;
 
@@ -86,16 +83,6 @@ impl Peer {
     }
 }
 
-/// Until it stands in the metrics.
-async fn until(engine: &Engine, line: &str) {
-    let stands = timeout(PATIENCE, async {
-        while !counted(engine, line) {
-            sleep(Duration::from_millis(10)).await;
-        }
-    });
-    stands.await.unwrap_or_else(|_| panic!("no {line} in {}", engine.metrics().text()));
-}
-
 /// A conversation in which the client answers the action like this.
 fn converses(executes: bool, seconds: f64, answers: Value) -> Value {
     json!({
@@ -131,7 +118,7 @@ fn counted(engine: &Engine, line: &str) -> bool {
     engine.metrics().text().lines().any(|found| found == line)
 }
 
-/// V2, V4, V6, V7, V9, V20, V22, V25, V answer 16: who negotiated it is sent the action over the stream, and the server is asked by nobody else; what it
+/// V2, V4, V6, V7, V9, V20, V22, V25, V42, V answer 16: who negotiated it is sent the action over the stream, and the server is asked by nobody else; what it
 /// answers reaches the agent, and nothing of it a log or a metric.
 #[tokio::test]
 async fn a_client_that_executes_actions_is_asked_over_its_stream() {
@@ -236,6 +223,42 @@ async fn an_answer_of_another_session_settles_nothing() {
     engine.stop().await;
 }
 
+/// A client that vanishes in the middle of an action takes its call and the action along: nobody waits for either, and nothing that
+/// others say of it counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_vanishes_in_the_middle_of_an_action_leaves_nothing_behind() {
+    let folder = TempDir::new().unwrap();
+    let engine = engine(&folder, ", action_timeout: 30s").await;
+    registered(&engine).await;
+    let mut asked = Peer::begin(&engine).await;
+    let (session_id, call_id) = (asked.session_id.clone(), asked.action().await.call_id);
+    drop(asked);
+    until(&engine, "offhook_vam_sessions 0").await;
+    until(&engine, "offhook_calls_active 0").await;
+    let mut other = Peer::begin(&engine).await;
+    let own = other.action().await;
+    let late = ActionResultEnvelope {
+        session_id,
+        call_id,
+        status: ActionStatus::Success.into(),
+        ..ActionResultEnvelope::default()
+    };
+    other.answers(late.clone()).await;
+    other.answers(ActionResultEnvelope { session_id: other.session_id.clone(), ..late }).await;
+    until(&engine, "offhook_vam_results_dropped_total 2").await;
+    assert!(counted(&engine, "offhook_vam_actions_timed_out_total 0"), "{}", engine.metrics().text());
+    other
+        .answers(ActionResultEnvelope {
+            status: ActionStatus::Success.into(),
+            session_id: other.session_id.clone(),
+            call_id: own.call_id,
+            ..Default::default()
+        })
+        .await;
+    until(&engine, "offhook_tool_calls_total{outcome=\"done\",tool=\"enam_mandi_price\"} 1").await;
+    engine.stop().await;
+}
+
 /// A result that is too large, and an answer that comes when the time is over.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_of_ten_megabytes_is_an_action_that_failed_and_the_conversation_goes_on() {
@@ -250,6 +273,39 @@ async fn a_result_of_ten_megabytes_is_an_action_that_failed_and_the_conversation
     assert!(story(&told).contains(&"SPEAKING"), "the agent is told before the time is over: {told}");
     assert!(!story(&told).contains(&"LLM_BACKEND_ERROR"), "{told}");
     assert!(counted(&engine, "offhook_vam_results_dropped_total 1"));
+    engine.stop().await;
+}
+
+/// The limit of the stream itself, which ends it, and counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_of_more_than_sixteen_megabytes_ends_the_stream() {
+    let folder = TempDir::new().unwrap();
+    let engine = engine(&folder, "").await;
+    let mut peer = Peer::begin(&engine).await;
+    let answer = ActionResultEnvelope { error_message: "x".repeat(17 << 20), ..ActionResultEnvelope::default() };
+    peer.answers(answer).await;
+    let end = timeout(PATIENCE, async {
+        loop {
+            match peer.hears.message().await {
+                Ok(Some(_)) => {}
+                end => return end,
+            }
+        }
+    });
+    let status = end.await.expect("it ends").expect_err("the client is told why");
+    assert_eq!(status.code(), tonic::Code::OutOfRange, "{status}");
+    until(&engine, "offhook_vam_streams_unreadable_total 1").await;
+    until(&engine, "offhook_vam_sessions 0").await;
+    engine.stop().await;
+}
+
+/// V9: what an operator says of one tool is what its action has, to the millisecond.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_of_one_tool_is_the_time_of_its_action() {
+    let folder = TempDir::new().unwrap();
+    let engine = engine(&folder, " }\ntools: { enam_mandi_price: { timeout: 3s }").await;
+    registered(&engine).await;
+    assert_eq!(Peer::begin(&engine).await.action().await.timeout_ms, 3_000);
     engine.stop().await;
 }
 

@@ -15,7 +15,10 @@ pub use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-pub use tokio::net::TcpListener;
+pub use tokio::{
+    net::TcpListener,
+    time::{sleep, timeout},
+};
 
 pub const TOKEN: &str = "token-of-the-test-4711";
 pub const PROTO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/proto");
@@ -23,6 +26,10 @@ pub const PROTO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/proto");
 pub const PATIENCE: Duration = Duration::from_secs(40);
 /// Shaped like an Aadhaar number, a PAN and a telephone number.
 pub const PRIVATE: [&str; 3] = ["234512346789", "ABCDE1234F", "9876543210"];
+
+/// The same, as people and servers spell them.
+pub const SPELLED: [&str; 6] =
+    ["2345 1234 6789", "2345-1234-6789", "abcde1234f", "98765 43210", "98765-43210", "+91-9876543210"];
 
 /// What an action server was asked, beside its list.
 pub type Calls = Arc<Mutex<Vec<Value>>>;
@@ -32,8 +39,17 @@ pub async fn action_server() -> (String, Calls) {
     server_that(true).await
 }
 
-/// One that answers calls, or is silent when it is called. What it says of a PAN repeats it.
+/// One that answers calls, or is silent when it is called.
 pub async fn server_that(answers: bool) -> (String, Calls) {
+    let (router, calls) = served(answers);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let uri = format!("http://{}/mcp", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (uri, calls)
+}
+
+/// What an action server is. What it says of a PAN repeats it.
+pub fn served(answers: bool) -> (Router, Calls) {
     async fn answer(
         State((calls, answers)): State<(Calls, bool)>,
         Json(message): Json<Value>,
@@ -65,7 +81,7 @@ pub async fn server_that(answers: bool) -> (String, Calls) {
                     std::future::pending::<()>().await;
                 }
                 if message["params"]["name"] == "pan_validate" {
-                    let said = format!("{} is of nobody; call {}", PRIVATE[1], PRIVATE[2]);
+                    let said = format!("{} is of nobody; call {} or {}", PRIVATE[1], PRIVATE[2], SPELLED.join(", "));
                     json!({ "isError": true, "content": [{ "type": "text", "text": said }] })
                 } else {
                     json!({ "content": [{ "type": "text", "text": "{\"modal_price_per_quintal\": 2310}" }] })
@@ -77,11 +93,18 @@ pub async fn server_that(answers: bool) -> (String, Calls) {
         Json(json!({ "jsonrpc": "2.0", "id": message["id"], "result": result })).into_response()
     }
     let calls = Calls::default();
-    let router = Router::new().route("/mcp", post(answer)).with_state((Arc::clone(&calls), answers));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let uri = format!("http://{}/mcp", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    (uri, calls)
+    (Router::new().route("/mcp", post(answer)).with_state((Arc::clone(&calls), answers)), calls)
+}
+
+/// Until it stands in the metrics.
+#[allow(dead_code)]
+pub async fn until(engine: &Engine, line: &str) {
+    let stands = timeout(PATIENCE, async {
+        while !engine.metrics().text().lines().any(|found| found == line) {
+            sleep(Duration::from_millis(10)).await;
+        }
+    });
+    stands.await.unwrap_or_else(|_| panic!("no {line} in {}", engine.metrics().text()));
 }
 
 /// An engine that serves VAM; `more`: keys of the section `vam`, `agents`: providers and contexts.
@@ -89,7 +112,7 @@ pub async fn engine(folder: &Path, more: &str, agents: &str) -> Engine {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let yaml = format!(
         "http: {{ bind: \"127.0.0.1:0\" }}\nmedia: {{ audiosocket: {{ bind: \"127.0.0.1:0\" }} }}\nturns: {{ owner: provider }}\n\
-         vam: {{ bind: \"127.0.0.1:0\", tokens: [{TOKEN}], allowed_hosts: [127.0.0.1]{more} }}\n{agents}"
+         vam: {{ bind: \"127.0.0.1:0\", tokens: [{TOKEN}], allowed_hosts: [127.0.0.1, 203.0.113.9, market.example]{more} }}\n{agents}"
     );
     let path = folder.join("offhook.yaml");
     std::fs::write(&path, yaml).unwrap();

@@ -1,11 +1,16 @@
 //! VAM/1.0 as others meet it: a client in Python, made from the .proto files, an action server over HTTP, and an engine between
 //! them.
 
+#[path = "../support/mod.rs"]
+mod support;
+
 mod acting;
+mod backends;
 mod desk;
-#[path = "../support/python.rs"]
-mod python;
+mod elsewhere;
+mod limits;
 mod registering;
 mod talking;
 
 use desk::*;
+use support::python;

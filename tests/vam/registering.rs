@@ -8,10 +8,7 @@ use offhook::{
     telemetry::LogCapture,
 };
 use tempfile::TempDir;
-use tokio::{
-    net::TcpStream,
-    time::{interval, sleep, timeout},
-};
+use tokio::{net::TcpStream, runtime, time::interval};
 use tokio_util::{codec::Framed, task::AbortOnDropHandle};
 use uuid::Uuid;
 
@@ -93,7 +90,112 @@ async fn a_command_that_dies_in_the_middle_of_a_call_runs_the_next_action() {
     engine.stop().await;
 }
 
-/// V5, V14, V20: an action server registers over the wire, and a telephone call runs its tool, with the arguments as
+/// An action server that its process takes along when this is dropped: no connection to it is left.
+struct Mortal(Option<runtime::Runtime>);
+
+impl Mortal {
+    /// `port`: 0, or that of one that has just died.
+    async fn at(port: u16, answers: bool) -> (Self, u16, Calls) {
+        let (router, calls) = served(answers);
+        let bound = timeout(PATIENCE, async {
+            loop {
+                match std::net::TcpListener::bind(("127.0.0.1", port)) {
+                    Ok(listener) => return listener,
+                    Err(_) => sleep(Duration::from_millis(10)).await,
+                }
+            }
+        });
+        let listener = bound.await.expect("the port is free again");
+        listener.set_nonblocking(true).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let own = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        own.spawn(async move { axum::serve(TcpListener::from_std(listener).unwrap(), router).await });
+        (Self(Some(own)), port, calls)
+    }
+}
+
+impl Drop for Mortal {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(runtime::Runtime::shutdown_background);
+    }
+}
+
+/// V5: an action server over HTTP that dies while it is asked is an action that failed, and the call goes on; when it is there
+/// again, the same call's next action is run by it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_http_server_that_dies_in_the_middle_of_a_call_runs_the_next_action() {
+    let folder = TempDir::new().unwrap();
+    let call = |note: usize| format!("{{ call: {{ tool: mcp_vam_market_lookup, arguments: {{ note: n{note} }} }} }}");
+    // A turn has a budget of three calls; it is there again after a second.
+    let asks: Vec<String> = (0..3).map(|n| format!("{}, {{ tone: {{ hertz: 440, for: 3s }} }}", call(n))).collect();
+    let agents = format!(
+        "providers: {{ asks: {{ scripted: {{ script: [{}, silence] }} }} }}\n\
+         contexts: {{ farm: {{ prompt: A, provider: asks, tools: [mcp_vam_market_lookup], audiosocket_id: \"0ff40001\" }} }}\n\
+         tools: {{ mcp_vam_market_lookup: {{ access: public_read }} }}\n",
+        asks.join(", ")
+    );
+    let engine = super::engine(folder.path(), "", &agents).await;
+    let (mortal, port, calls) = Mortal::at(0, false).await;
+    let registered = ask(&engine, None, json!([registers(&format!("http://127.0.0.1:{port}/mcp"))])).await;
+    assert_eq!(registered[0]["answer"]["success"], true, "{registered:?}");
+    engine.tools_there("farm", PATIENCE).await;
+    let caller = telephone(&engine);
+    let asked = timeout(PATIENCE, async {
+        while calls.lock().unwrap().is_empty() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    });
+    asked.await.expect("the call runs its tool");
+    drop(mortal);
+    until(&engine, "offhook_tool_calls_total{outcome=\"transient\",tool=\"mcp_vam_market_lookup\"} 1").await;
+    let (_reborn, _, calls) = Mortal::at(port, true).await;
+    let again = timeout(PATIENCE, async {
+        while calls.lock().unwrap().is_empty() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    });
+    again.await.unwrap_or_else(|_| panic!("{}", engine.metrics().text()));
+    assert!(engine.metrics().text().contains("offhook_calls_active 1"), "the same call");
+    drop(caller);
+    engine.stop().await;
+}
+
+/// V16: after a restart an agent has the tools of whoever had registered before, without another word of theirs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_telephone_call_after_a_restart_runs_a_tool_that_was_registered_before() {
+    let folder = TempDir::new().unwrap();
+    let (first, (uri, calls)) = (engine(folder.path(), "").await, action_server().await);
+    assert_eq!(ask(&first, None, json!([registers(&uri)])).await[0]["answer"]["success"], true);
+    first.stop().await;
+    assert!(calls.lock().unwrap().is_empty());
+    let second = engine(folder.path(), "").await;
+    second.tools_there("farm", PATIENCE).await;
+    let caller = telephone(&second);
+    until(&second, "offhook_tool_calls_total{outcome=\"done\",tool=\"enam_mandi_price\"} 1").await;
+    assert_eq!(calls.lock().unwrap()[0]["name"], "enam_mandi_price");
+    drop(caller);
+    second.stop().await;
+}
+
+/// V21, V answer 18: a tool of high sensitivity of a server that the operator has not vouched for is rejected by name, and no call
+/// has it; the server's other tools are there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_nobody_vouches_for_gets_no_tool_of_high_sensitivity() {
+    let folder = TempDir::new().unwrap();
+    let (engine, (uri, _)) = (engine(folder.path(), "").await, action_server().await);
+    let mut registration = registers(&uri);
+    registration["request"]["tools"] = json!([
+        { "name": "pan_validate", "is_registry_tool": true }, { "name": "enam_mandi_price", "is_registry_tool": true },
+    ]);
+    let answer = &ask(&engine, None, json!([registration])).await[0]["answer"];
+    assert_eq!(answer["registered_tools"], json!(["enam_mandi_price"]), "{answer}");
+    assert_eq!(answer["rejected_tools"], json!(["pan_validate"]));
+    assert!(answer["message"].as_str().unwrap().contains("vam.action_servers.market.high_sensitivity"), "{answer}");
+    engine.tools_there("farm", PATIENCE).await;
+    engine.stop().await;
+}
+
+/// V5, V14, V20, V44: an action server registers over the wire, and a telephone call runs its tool, with the arguments as
 /// they are; nothing of them is in anything that the engine writes.
 #[tokio::test]
 async fn a_telephone_call_runs_a_tool_that_was_registered_by_grpc() {

@@ -15,7 +15,7 @@ use offhook::{
 };
 use std::{collections::HashMap, f64::consts::TAU};
 use tempfile::TempDir;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tonic::transport::Endpoint;
 use uuid::Uuid;
 
@@ -137,14 +137,19 @@ async fn a_client_of_opus_is_heard_and_answered_in_opus() {
     engine.stop().await;
 }
 
-/// V26, V28, V33: what cannot be had is told at the beginning; what cannot be used, where it comes.
+/// V26, V27, V28, V33: what cannot be had is told at the beginning; what cannot be used, where it comes.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_is_told_and_the_conversation_goes_on() {
     let folder = TempDir::new().unwrap();
     let engine = engine(&folder, "").await;
     let amr = session("greets", "AUDIO_CODEC_AMR_NB_8K");
+    let amr = json!({ "method": "Converse", "session": amr, "silence": 0.1 });
+    let mut prefers = session("greets", "AUDIO_CODEC_PCM_8K_16");
+    prefers["language_hints"] = json!([{ "bcp47_code": "hi-IN" }]);
+    prefers["script_preference"] = "SCRIPT_ROMAN".into();
+    prefers["model_preferences"] = json!({ "llm": { "backends": ["MODEL_BACKEND_SARVAM"] } });
     let corrupt = json!({
-        "method": "Converse", "session": amr, "silence": 1.5,
+        "method": "Converse", "session": prefers, "silence": 1.5,
         "chunks": [{ "codec": "AUDIO_CODEC_AMR_NB_8K", "audio_bytes": "AAAA" }, { "audio_bytes": "AAAA" },
                    { "session_id": "another", "audio_bytes": "AAA=" }],
     });
@@ -158,9 +163,12 @@ async fn what_is_wrong_is_told_and_the_conversation_goes_on() {
     let mut abroad = session("greets", "AUDIO_CODEC_PCM_8K_16");
     abroad["data_residency"] = "DATA_RESIDENCY_ON_PREM".into();
     let abroad = json!({ "method": "Converse", "session": abroad, "silence": 0.1 });
-    let told = ask(&engine, json!([corrupt, nobody, stranger, abroad])).await;
+    let told = ask(&engine, json!([corrupt, nobody, stranger, abroad, amr])).await;
     assert_eq!(told[0]["init"]["status"], "SESSION_STATUS_DEGRADED");
-    assert_eq!(told[0]["init"]["degraded_capabilities"], json!(["audio_codec_amr_replaced_by_pcm"]));
+    let named = json!(["language_hints", "script_preference", "model_preferences.llm"]);
+    assert_eq!(told[0]["init"]["degraded_capabilities"], named);
+    assert_eq!(told[4]["init"]["status"], "SESSION_STATUS_CODEC_UNSUPPORTED");
+    assert_eq!(told[4]["code"], "FAILED_PRECONDITION");
     let corrupt = |told: &Value| story(told).matches("AUDIO_CORRUPT").count();
     assert_eq!(corrupt(&told[0]), 3, "{}", told[0]);
     assert!(story(&told[0]).contains("SPEAKING audio"), "{}", told[0]);

@@ -8,6 +8,8 @@ use tokio::{process::Command, time::timeout};
 
 /// A few hundred requests, some of which start an MCP server.
 const ASKING_MAX: Duration = Duration::from_secs(300);
+/// Longer than any pause of a stream that goes on.
+const EVENT_MAX: Duration = Duration::from_secs(30);
 /// Streams have no end: those of events, and the sound of a call that runs.
 const ENDLESS: [&str; 2] = ["/events", "/audio"];
 /// In the folder of the test.
@@ -184,4 +186,73 @@ async fn ask(folder: &Path, page: &str) {
     let ended = timeout(ASKING_MAX, command.status()).await;
     let said = std::fs::read_to_string(folder.join("said")).unwrap_or_default();
     assert!(matches!(ended, Ok(Ok(status)) if status.success()), "{ended:?}\n{said}");
+}
+
+/// The events of a stream, each with its name and its data, as they come.
+struct Events {
+    answer: reqwest::Response,
+    /// What came and was not read; a piece may end within a letter.
+    rest: Vec<u8>,
+}
+
+impl Events {
+    async fn of(engine: &Offhook, path: &str) -> Self {
+        let url = format!("http://{}{path}", engine.http());
+        let answer = reqwest::Client::new().get(url).bearer_auth(TOKEN).send().await.expect("an answer");
+        assert_eq!(answer.status(), 200, "{path}");
+        Self { answer, rest: Vec::new() }
+    }
+
+    /// `None`: it has ended.
+    async fn next(&mut self) -> Option<(String, Value)> {
+        loop {
+            if let Some(end) = self.rest.windows(2).position(|end| end == b"\n\n") {
+                let event: Vec<u8> = self.rest.drain(..end + 2).collect();
+                let event = String::from_utf8(event).expect("text");
+                let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+                // Others keep the connection.
+                let Some(name) = field("event:") else { continue };
+                let data = serde_json::from_str(field("data:").expect("data")).expect("JSON");
+                return Some((name.to_owned(), data));
+            }
+            let piece = timeout(EVENT_MAX, self.answer.chunk()).await.expect("something comes, or it ends");
+            self.rest.extend(piece.expect("a stream that does not break")?);
+        }
+    }
+}
+
+/// Issue 7: what a running engine tells of a call, from its beginning to its end, against the document.
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_as_the_document_says() {
+    let engine = engine(1).await;
+    let (_, document) = engine.request("GET", "api/v1/openapi.json", TOKEN, None).await;
+    let held = |path: &str, (name, data): &(String, Value)| {
+        let answer = &document["paths"][path]["get"]["responses"]["200"]["content"]["text/event-stream"]["schema"];
+        let events = answer["oneOf"].as_array().expect("events").iter();
+        let mut known = events.filter(|event| event["properties"]["event"]["const"] == **name);
+        let known = known.next().unwrap_or_else(|| panic!("{path}: {name} is not in the document"));
+        let mut schema = known["properties"]["data"]["contentSchema"].clone();
+        schema["components"] = document["components"].clone();
+        let validator = jsonschema::validator_for(&schema).expect("a schema");
+        let wrong = validator.validate(data).err().map(|error| error.to_string());
+        assert_eq!(wrong, None, "{path} {name}: {data}");
+    };
+    let wish = json!({ "context": "books" });
+    let (status, call) = engine.request("POST", "api/v1/conversations", TOKEN, Some(&wish)).await;
+    assert_eq!(status, 201, "{call}");
+    let id = call["id"].as_str().expect("a call");
+    let mut all = Events::of(&engine, "/api/v1/events").await;
+    let now = all.next().await.expect("an event");
+    held("/api/v1/events", &now);
+    let mut one = Events::of(&engine, &format!("/api/v1/live/{id}/events")).await;
+    let mut told = Vec::new();
+    while let Some(event) = one.next().await {
+        held("/api/v1/live/{id}/events", &event);
+        if event.0 == "story" && event.1.to_string().contains("Which book?") {
+            engine.request("POST", &format!("api/v1/live/{id}/hangup"), TOKEN, None).await;
+        }
+        told.push(event.0);
+    }
+    assert_eq!(told.last().map(String::as_str), Some("ended"), "{told:?}");
+    assert!(["facts", "story"].iter().all(|name| told.iter().any(|told| told == name)), "{told:?}");
 }

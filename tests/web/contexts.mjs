@@ -1,6 +1,7 @@
 // An admin and the configuration: edits it, sees a problem beside its line, mends it, publishes it, and goes back.
 
-import { PAGE, check } from "./desk.mjs";
+import { PAGE, browser, check, logIn } from "./desk.mjs";
+import { tabTo } from "./keyboard.mjs";
 
 const AREA = "Text of the configuration";
 const AGENT = "library: { prompt: A test";
@@ -75,20 +76,56 @@ export async function triesAContext(page, look) {
   check(page.url().includes("/history/"), "it is kept like any call");
 }
 
-// Two who edit at once.
-export async function losesTheRace(page, context, look) {
+// Two admins who edit at once, each in a browser of their own: the second one is told who was first.
+export async function losesTheRace(page, viewport, look) {
   await page.goto(PAGE + "/contexts");
-  const other = await context.newPage();
+  const elsewhere = await browser({ viewport });
+  const other = elsewhere.pages()[0];
+  await logIn(other, "ada");
   await other.goto(PAGE + "/contexts");
   const before = await write(other, (text) => text + "# from the other window\n");
   await other.getByRole("button", { name: "Publish" }).click();
   await other.getByText("Published: new calls have it.").waitFor();
-  await other.close();
+  await elsewhere.close();
   await write(page, (text) => text + "# from this window\n");
   await page.getByRole("button", { name: "Publish" }).click();
-  await page.getByText(/admin changed it at/).waitFor();
+  await page.getByText(/ada changed it at/).waitFor();
   await page.locator("del", { hasText: "from the other window" }).waitFor();
+  check((await page.getByLabel(AREA, { exact: true }).inputValue()).endsWith("# from this window\n"), "nothing that was written is lost");
   await look(page, "contexts, too late");
+  await write(page, () => before);
+  await page.getByRole("button", { name: "Publish" }).click();
+  await page.getByText("Published: new calls have it.").waitFor();
+}
+
+// A few lines that would be billions of values.
+export async function writesABomb(page, look) {
+  await page.goto(PAGE + "/contexts");
+  const names = [..."abcdefghijkl"];
+  const line = (name, at) => `${name}: &${name} [${Array(10).fill(at ? `*${names[at - 1]}` : "boom").join(", ")}]\n`;
+  await write(page, (text) => names.map(line).join("") + text);
+  await page.getByText(/values, aliases counted each time/).first().waitFor();
+  await look(page, "contexts with a bomb");
+  await page.getByRole("button", { name: "Publish" }).click();
+  await page.getByRole("alert").waitFor();
+  await page.getByText(/values, aliases counted each time/).first().waitFor();
+  await page.goto(PAGE + "/contexts");
+  check(!(await page.getByLabel(AREA, { exact: true }).inputValue()).includes("boom"), "nothing is published");
+  check((await page.request.get(PAGE + "/ready")).ok(), "the engine goes on");
+}
+
+// Text is written and published without a mouse.
+export async function publishesByKeyboard(page) {
+  await page.goto(PAGE + "/contexts");
+  const area = page.getByLabel(AREA, { exact: true });
+  const before = await area.inputValue();
+  await tabTo(page, area, "the text");
+  await page.keyboard.press("Control+End");
+  await page.keyboard.type("# by keyboard\n");
+  await tabTo(page, page.getByRole("button", { name: "Publish" }), "what publishes");
+  await page.keyboard.press("Enter");
+  await page.getByText("Published: new calls have it.").waitFor();
+  check((await area.inputValue()) === before + "# by keyboard\n", "what was typed is published");
   await write(page, () => before);
   await page.getByRole("button", { name: "Publish" }).click();
   await page.getByText("Published: new calls have it.").waitFor();

@@ -1,6 +1,7 @@
 // What people do with the page, once at a desk and once on a phone.
 
-import { editsTheConfiguration, losesTheRace, triesAContext } from "./contexts.mjs";
+import { editsTheConfiguration, losesTheRace, publishesByKeyboard, triesAContext, writesABomb } from "./contexts.mjs";
+import { reachesEveryPage, tabTo } from "./keyboard.mjs";
 import { addsAServer, makesATool } from "./tools.mjs";
 import { PAGE, PASSWORD, PHONE, WIDE, accessible, browser, call, check, fits, logIn, watch, within } from "./desk.mjs";
 
@@ -115,6 +116,32 @@ async function listensIn(page) {
   await page.goto(PAGE + "/");
   caller.hangUp();
   await page.getByText("Nobody is on the line.").first().waitFor();
+}
+
+// A browser that goes away in the middle of listening leaves no place taken, nor does its window on the call.
+async function goesAwayWhileListening(page, viewport) {
+  const watchers = async () => {
+    const metrics = await (await page.request.get(PAGE + "/metrics")).text();
+    return Number(/^offhook_page_watchers (\d+)$/m.exec(metrics)[1]);
+  };
+  const until = async (count) => {
+    for (let tries = 0; (await watchers()) !== count; tries++) {
+      check(tries < 100, `${await watchers()} watch, not ${count}`);
+      await page.waitForTimeout(100);
+    }
+  };
+  await page.goto(PAGE + "/history");
+  await until(0);
+  const caller = await call("library");
+  const elsewhere = await browser({ viewport });
+  const other = elsewhere.pages()[0];
+  await logIn(other, "operator");
+  await other.locator("#live tbody tr", { hasText: "talking" }).locator("th a").click();
+  await within(other.evaluate(() => document.querySelector("#listen audio").play()), "the browser plays the call");
+  await until(2);
+  await elsewhere.close();
+  await until(0);
+  caller.hangUp();
 }
 
 async function searches(page) {
@@ -257,7 +284,11 @@ async function looksOnly(page) {
   for (const path of ["/tool-editor?tenant=town", "/mcp/editor"]) {
     check((await page.request.get(PAGE + path)).status() === 403, `nor by the address ${path}`);
   }
-  await page.goto(PAGE + "/");
+  await page.goto(PAGE + "/no/such/page");
+  await page.getByText("There is no such page.").waitFor();
+  await look(page, "no page");
+  await page.getByRole("link", { name: "Calls as they happen" }).click();
+  await page.getByRole("heading", { name: "Live" }).waitFor();
   const caller = await call("library");
   await page.locator("#live tbody tr", { hasText: "talking" }).waitFor();
   check((await page.getByRole("link", { name: /^Hang up/ }).count()) === 0, "viewers hang up nobody");
@@ -333,15 +364,6 @@ async function hasManyWindows(page, context) {
   await Promise.all(others.map((other) => other.close()));
 }
 
-// Goes on until the keyboard is there.
-async function tabTo(page, goal, what) {
-  for (let stops = 0; stops < 80; stops++) {
-    await page.keyboard.press("Tab");
-    if (await goal.evaluate((node) => node === document.activeElement)) return;
-  }
-  throw new Error(`${what} cannot be reached by the keyboard`);
-}
-
 // A call is hung up, and a recording played, without a mouse.
 async function worksByKeyboard(page) {
   const caller = await call("library");
@@ -382,6 +404,7 @@ for (const viewport of [WIDE, PHONE]) {
   await logsIn(page);
   await hangsUp(page, await seesCalls(page));
   await listensIn(page);
+  await goesAwayWhileListening(page, viewport);
   await followsACall(page);
   await searches(page);
   await reads(page);
@@ -393,7 +416,12 @@ for (const viewport of [WIDE, PHONE]) {
   await deletes(page);
   await runsTheEngine(page);
   await editsTheConfiguration(page, look);
-  await losesTheRace(page, context, look);
+  await losesTheRace(page, viewport, look);
+  await writesABomb(page, look);
+  if (viewport === WIDE) {
+    await publishesByKeyboard(page);
+    await reachesEveryPage(page);
+  }
   await triesAContext(page, look);
   await makesATool(page, look);
   await addsAServer(page, look);
@@ -417,7 +445,8 @@ await caller.over();
 await plain.close();
 
 // The log-in is refused once on purpose, with a status that browsers tell on their console, and a stream ends with a session;
-// somebody is too late with a configuration, there are mistakes in definitions, and a proxy without an answer is played.
-const meant = (problem) => /502 \(Bad Gateway\)|\/login.*401|401 \(Unauthorized\)|\/contexts.*409|\/(tool-editor|mcp\/editor).*4(09|22)/.test(problem);
+// somebody is too late with a configuration or writes one that is none, there are mistakes in definitions, pages that are not there,
+// and a proxy without an answer is played.
+const meant = (problem) => /502 \(Bad Gateway\)|\/login.*401|401 \(Unauthorized\)|\/(nothing|no\/such\/page).*404|\/contexts.*4(09|22)|\/(tool-editor|mcp\/editor).*4(09|22)/.test(problem);
 check(problems.every(meant), problems.filter((problem) => !meant(problem)).join("\n"));
 console.log("all as it should be");

@@ -6,6 +6,7 @@
 mod support;
 
 mod api;
+mod behind_nginx;
 mod beside_asterisk;
 mod past;
 
@@ -23,7 +24,7 @@ use tokio::{process::Command, time::timeout};
 const PASSWORD: &str = "correct horse battery";
 const TOKEN: &str = "a token for programs";
 /// Wide and narrow, with all pictures.
-const JOURNEY_MAX: Duration = Duration::from_secs(300);
+const JOURNEY_MAX: Duration = Duration::from_secs(420);
 
 /// Agents that have something to say, and go on until somebody hangs up.
 const AGENTS: &str = r#"
@@ -58,17 +59,23 @@ const TOOL: &str = r#"{
   "policy": { "access": "public_read", "risk_domain": "public_information" }
 }"#;
 
-/// An engine with past calls, and an account for each role.
+/// An engine with past calls, an account for each role, and a second admin.
 async fn engine(calls: u32) -> Offhook {
     engine_with(calls, AGENTS, None).await
 }
 
 async fn engine_with(calls: u32, agents: &str, asterisk: Option<&Asterisk>) -> Offhook {
+    engine_at(calls, agents, asterisk, "").await
+}
+
+/// `more` are keys of the section `http`, each behind a comma.
+async fn engine_at(calls: u32, agents: &str, asterisk: Option<&Asterisk>, more: &str) -> Offhook {
     let folder = tempfile::TempDir::with_prefix("offhook-web-").expect("a temporary directory");
     let accounts = Accounts::new(&folder.path().join("accounts.json"));
     for role in Role::ALL {
         accounts.add(role.label(), role, PASSWORD).expect("an account");
     }
+    accounts.add("ada", Role::Admin, PASSWORD).expect("another admin");
     let tools = folder.path().join("tools");
     std::fs::create_dir(&tools).expect("the test's own folder");
     std::fs::write(tools.join("opening_hours.json"), TOOL).expect("the test's own folder");
@@ -77,7 +84,7 @@ async fn engine_with(calls: u32, agents: &str, asterisk: Option<&Asterisk>) -> O
     let http = format!("http: {{ bind: \"127.0.0.1:{}\"", place.http);
     let yaml = format!(
         "{}records: {{ directory: records }}\ntenants: {{ town: {{ tools: tools, trusted: true }} }}\n{}{}",
-        place.yaml(asterisk).replace(&http, &format!("{http}, accounts: accounts.json, admin_token: {TOKEN}")),
+        place.yaml(asterisk).replace(&http, &format!("{http}, accounts: accounts.json, admin_token: {TOKEN}{more}")),
         agents.trim_start(),
         mcp(),
     );

@@ -84,6 +84,7 @@ impl CallMachine {
             AgentEvent::Expiring { .. } => self.expires(),
             // The engine keeps it for the session that may come.
             AgentEvent::Resumable { .. } | AgentEvent::Summary { .. } => {}
+            AgentEvent::Stumbled(stumble) => out.push(Output::Note(Note::Stumbled(stumble))),
             // Counted already, or where it was heard.
             AgentEvent::Usage(_) | AgentEvent::Noise(_) => {}
             AgentEvent::Lost(loss) => self.on_agent_lost(EndReason::AgentLost(loss), now, out),
@@ -295,6 +296,9 @@ impl CallMachine {
 
     /// The agent learns how much was heard of sentences of ours.
     pub(super) fn tell_clips_were_cut(&mut self, clips: Vec<ClipHeard>, out: &mut Vec<Output>) {
+        if clips.iter().any(|clip| !clip.heard.is_zero()) {
+            out.push(Output::Note(Note::SentenceCut));
+        }
         for clip in clips {
             match clip.purpose {
                 Purpose::Question => self.question_was_cut(&clip, out),

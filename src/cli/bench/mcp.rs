@@ -132,7 +132,7 @@ where
     Ok(samples)
 }
 
-fn beside(name: &str) -> anyhow::Result<PathBuf> {
+pub(super) fn beside(name: &str) -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let program = own.with_file_name(name);
     if !program.is_file() {

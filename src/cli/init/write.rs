@@ -1,6 +1,6 @@
 //! The files of an installation, made from answers.
 
-use super::{ARI_PASSWORD, Answers, Carrier, Kind, Pbx, Secrets};
+use super::{ARI_PASSWORD, Answers, Carrier, Kind, Pbx, Secrets, settings::settings};
 use anyhow::{Context as _, ensure};
 use secrecy::ExposeSecret as _;
 use std::{
@@ -31,15 +31,19 @@ const FRAME: &str = include_str!("templates/offhook.yaml");
 pub struct Files {
     folder: PathBuf,
     files: Vec<(&'static str, String)>,
+    /// In them, those that hold secrets.
+    secret: &'static [&'static str],
 }
 
 impl Files {
     pub fn new(folder: &Path, answers: &Answers, secrets: Option<&Secrets>) -> anyhow::Result<Self> {
-        let mut files = vec![(CONFIG, config(answers)), (DIALPLAN, dialplan(answers)), (SETTINGS, settings(answers))];
+        let settings = settings(answers, secrets)?;
+        let mut files = vec![(CONFIG, config(answers)), (DIALPLAN, dialplan(answers)), (SETTINGS, settings)];
+        let secret: &[&str] = if secrets.is_some() { &[SECRETS, SETTINGS] } else { &[] };
         if let Some(secrets) = secrets {
             files.push((SECRETS, environment(secrets)?));
         }
-        Ok(Self { folder: folder.to_owned(), files })
+        Ok(Self { folder: folder.to_owned(), files, secret })
     }
 
     pub fn config_name(&self) -> String {
@@ -70,7 +74,7 @@ impl Files {
             if force && path.exists() {
                 fs::remove_file(&path).with_context(|| path.display().to_string())?;
             }
-            let mode = if *name == SECRETS { 0o600 } else { 0o644 };
+            let mode = if self.secret.contains(name) { 0o600 } else { 0o644 };
             let file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
             let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
             written.with_context(|| path.display().to_string())?;
@@ -78,23 +82,22 @@ impl Files {
         Ok(())
     }
 
-    pub fn next_steps(&self, answers: &Answers, secrets: &Secrets) -> String {
+    pub fn next_steps(&self, answers: &Answers) -> String {
         let at = |name: &str| shell(&self.folder.join(name).display().to_string());
         let named: Vec<String> = self.files.iter().map(|(name, _)| at(name)).collect();
         let variables = [Some(ARI_PASSWORD), answers.provider.key()].into_iter().flatten();
         let unset = |variable: &&str| std::env::var_os(variable).is_none_or(|value| value.is_empty());
         let exports: Vec<String> = variables.filter(unset).map(|variable| format!("{variable}='…'")).collect();
-        let known = match (self.files.iter().any(|(name, _)| *name == SECRETS), exports.as_slice()) {
+        let known = match (self.secret.contains(&SECRETS), exports.as_slice()) {
             (true, _) => format!("set -a; . {}; set +a", at(SECRETS)),
             (false, []) => "# the secrets are in the environment already".to_owned(),
             (false, exports) => format!("export {}", exports.join(" ")),
         };
-        let _ = secrets;
         let dialplan = match answers.pbx {
             Pbx::Asterisk => format!(
                 "cp {} /etc/asterisk/ && echo '#include \"{DIALPLAN}\"' >> /etc/asterisk/extensions.conf\n     \
-                 asterisk -rx 'dialplan set global OFFHOOK_HUMAN PJSIP/…'     # who takes calls that offhook does not; keep it in [globals]\n     \
-                 asterisk -rx 'dialplan reload'                               # then `include => offhook` in your callers' context",
+                 write `include => offhook` into your callers' context there, and `OFFHOOK_HUMAN = PJSIP/…` into [globals]: who \
+                 takes calls that offhook does not\n     asterisk -rx 'dialplan reload'",
                 at(DIALPLAN)
             ),
             Pbx::Freepbx => format!(
@@ -263,41 +266,6 @@ fn dialplan(answers: &Answers) -> String {
             )
         }
     }
-}
-
-/// Whether ARI is on this machine, as far as its address says.
-fn is_here(ari_url: &str) -> bool {
-    match url::Url::parse(ari_url).ok().as_ref().and_then(url::Url::host) {
-        Some(url::Host::Domain(name)) => name == "localhost",
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
-}
-
-fn settings(answers: &Answers) -> String {
-    let local = answers.bind.is_loopback() && is_here(&answers.ari_url);
-    let bind = if local { "127.0.0.1" } else { "0.0.0.0" };
-    let remote = match local {
-        true => "",
-        false => {
-            "; It listens on all addresses: let a firewall pass this machine alone, or use TLS (docs/guides/tls.md).\n"
-        }
-    };
-    let ways = match answers.pbx {
-        Pbx::Asterisk => "",
-        Pbx::Freepbx => {
-            "; FreePBX writes these files itself: Settings → Advanced Settings → Asterisk REST Interface enables ARI, and Settings \
-             → Asterisk\n; REST Interface Users makes the user (not read-only). What is below says what they have to come to.\n\n"
-        }
-    };
-    format!(
-        "{ways}; In /etc/asterisk/http.conf:\n\n[general]\nenabled = yes\n{remote}bindaddr = {bind}\nsessionlimit = 1000        ; each request \
-         and socket counts; the default of 100 is too few for 100 calls\n\n; In /etc/asterisk/ari.conf:\n\n[general]\nenabled = \
-         yes\n\n[{}]\ntype = user\npassword = …             ; the one that offhook has in {ARI_PASSWORD}\n\n; Then: asterisk -rx \
-         'module reload http'; asterisk -rx 'module reload res_ari.so'\n",
-        answers.ari_user
-    )
 }
 
 /// Read alike by a shell and by systemd's EnvironmentFile.

@@ -42,6 +42,7 @@ fn mistakes_of_the_section_are_told_with_their_place() {
         "tokens: [a-token-of-the-tests], limits: { action_servers: 0, message_bytes: 1 }",
         "tokens: [a-token-of-the-tests], hosts: []",
         "tokens: [a-token-of-the-tests], sessions: { context: desc, hosted: here, limit: 0, ttl: 0s }",
+        "tokens: [a-token-of-the-tests], sessions: { languages: [hi-IN, Hindi, 'hi_IN', h] }",
     ];
     insta::assert_snapshot!(told(&cases, about));
 }

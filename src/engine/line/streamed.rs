@@ -3,7 +3,7 @@
 use super::{Control, Happening, Keys, Line};
 use crate::{
     asterisk::{leg::Ending, media::MediaEvent},
-    call::{LegEvent, Note, Speaker},
+    call::{AgentLoss, Dialling, LegEvent, Note, Part, Speaker, Stumble},
     vam::{Cue, Ends},
 };
 use bytes::Bytes;
@@ -53,9 +53,15 @@ impl Streamed {
             Note::Answered => Cue::Up,
             Note::CallerSpeaks => Cue::CallerSpeaks,
             Note::CallerFinished => Cue::CallerFinished,
-            Note::BargeIn { .. } => Cue::BargeIn,
+            Note::BargeIn { .. } | Note::SentenceCut => Cue::BargeIn,
             Note::FalseAlarm { .. } => Cue::FalseAlarm,
-            Note::AgentFinished => Cue::AgentFinished,
+            Note::AgentFinished | Note::SentenceOver => Cue::SaidOut,
+            Note::Quiet => Cue::Quiet,
+            Note::Stumbled(stumble) => Cue::Stumbled(*stumble),
+            // An agent that is no pipeline is one service, by whatever name.
+            Note::Dialling(Dialling::Recovery(loss)) => {
+                Cue::Stumbled(Stumble { part: Part::Model, is_slow: *loss == AgentLoss::Stalled })
+            }
             Note::Failing(_) => Cue::Failing,
             // The agent's words are heard; who would tell them from the caller's?
             Note::Said { speaker: Speaker::Caller, text } => Cue::Said { text: text.clone() },

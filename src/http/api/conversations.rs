@@ -58,15 +58,15 @@ pub fn add(routes: &mut Routes) {
     )
     .body::<Wish>()
     .answer(201, "It has begun.", Content::Json(schema::<Begun>))
-    .answer(409, "No new calls are taken.", Content::Nothing)
-    .answer(429, "As many calls run as may.", Content::Nothing);
+    .refusal(409, "No new calls are taken.")
+    .refusal(429, "As many calls run as may.");
     routes.api(Method::POST, "/api/v1/conversations", Door::Api(Role::Admin), begin, doc);
     let doc = Doc::new("What the caller of a conversation in writing writes.")
         .body::<Text>()
         .at_most(TEXT_BYTES_MAX)
         .answer(202, "The agent is told.", Content::Json(schema::<Text>))
-        .answer(409, "The caller of this call speaks.", Content::Nothing)
-        .answer(429, "Several texts wait to be told.", Content::Nothing);
+        .refusal(409, "The caller of this call speaks.")
+        .refusal(429, "Several texts wait to be told.");
     routes.api(Method::POST, "/api/v1/live/{id}/text", Door::Api(Role::Admin), write_on, doc);
 }
 

@@ -6,7 +6,7 @@ use crate::{
     http::{
         login::{Door, Role, Who},
         problem,
-        routes::{Content, Doc, Routes, schema},
+        routes::{Content, Doc, Routes, SchemaOf, schema},
         site::App,
         view::{About, ActiveCall, CallHead, EndedCall, LiveEntry, NoListening, NoTransfer, Readiness},
     },
@@ -19,7 +19,7 @@ use axum::{
     response::{IntoResponse as _, Response, sse::Event},
 };
 use prometheus::IntGauge;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -66,7 +66,7 @@ pub fn add(routes: &mut Routes) {
         Content::Json(schema::<Running>),
     );
     routes.api(Method::GET, "/api/v1/live/{id}", Door::Api(Role::Viewer), one, doc);
-    let events = Content::Events;
+    let events = Content::Events(&[("live", schema::<Live>)]);
     let doc =
         Doc::new("The same as server-sent events of the name `live`, each the whole of it, five a second at most.")
             .answer(200, "Events, until somebody hangs up.", events);
@@ -75,7 +75,7 @@ pub fn add(routes: &mut Routes) {
         "A running call: events of the name `facts`, each how it stands (state, who is heard, counts), of the name `story`, \
          each a list of what happened anew, and a last one of the name `ended`, with its reason. Viewers are told no words.",
     )
-    .answer(200, "Events, until the call ends.", events);
+    .answer(200, "Events, until the call ends.", Content::Events(&EVENTS_OF_ONE));
     routes.api(Method::GET, "/api/v1/live/{id}/events", Door::Api(Role::Viewer), events_of_one, doc);
     let doc = Doc::new(
         "A running call from now on, as WAV that ends when the call does: the caller on the left, the agent on the right. \
@@ -92,10 +92,19 @@ pub fn add(routes: &mut Routes) {
     let doc = Doc::new("Sends the caller of a running call somewhere, once the agent has spoken out.")
         .body::<Transfer>()
         .answer(202, "It is told to.", Content::Json(schema::<Transfer>))
-        .answer(409, "The engine has only this call's audio: the dialplan has the call.", Content::Nothing);
+        .refusal(409, "The engine has only this call's audio: the dialplan has the call.");
     routes.api(Method::POST, "/api/v1/live/{id}/transfer", Door::Api(Role::Operator), send_on, doc);
     let doc = Doc::new("Ends a running call.").answer(202, "It is told to end.", Content::Json(schema::<Ending>));
     routes.api(Method::POST, "/api/v1/live/{id}/hangup", Door::Api(Role::Operator), hang_up, doc);
+}
+
+const EVENTS_OF_ONE: [(&str, SchemaOf); 3] =
+    [("facts", schema::<Facts>), ("story", schema::<Vec<LiveEntry>>), ("ended", ended)];
+
+/// Empty where so many have ended since that the engine does not know the call any more.
+fn ended(generator: &mut SchemaGenerator) -> Schema {
+    let known = schema::<EndedCall>(generator);
+    json_schema!({ "anyOf": [known, { "type": "object", "maxProperties": 0 }] })
 }
 
 impl Live {
@@ -277,10 +286,11 @@ async fn events_of_one(State(app): State<App>, who: Who, Id(call): Id, headers: 
 
 /// That somebody listened is in the log.
 async fn listen(State(app): State<App>, who: Who, Id(call): Id) -> Response {
+    let Some(place) = app.live.places.enter() else { return stream::too_many() };
     match app.view.listen(call) {
         Ok(parts) => {
             tracing::info!(call_id = %call, account = who.name, "an operator listens to the call");
-            stream::listen(app, who, parts)
+            stream::listen(app, who, parts, place)
         }
         Err(NoListening::NotRunning) => not_running(),
         Err(NoListening::TooMany) => {

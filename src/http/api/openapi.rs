@@ -86,8 +86,8 @@ fn operation(address: &Listed, doc: &Doc, error: &Schema, schemas: &mut SchemaGe
         }
         answers.insert(status.to_string(), answer);
     }
-    for (status, what) in errors(address, doc).into_iter().chain(doc.refusals.iter().copied()) {
-        // What an address itself says of an answer is more.
+    // What an address itself says of an answer is more.
+    for (status, what) in doc.refusals.iter().copied().chain(errors(address, doc)) {
         let told = json!({ "description": what, "content": { "application/json": { "schema": error } } });
         answers.entry(status.to_string()).or_insert(told);
     }
@@ -139,10 +139,9 @@ fn contents(content: &Content, schemas: &mut SchemaGenerator) -> Map<String, Val
     match content {
         Content::Nothing => Map::new(),
         Content::Json(schema) => [json(schema(schemas))].into_iter().collect(),
-        Content::Events => {
-            let field = json!({ "type": "string" });
-            let event = json!({ "type": "object", "properties": { "event": field, "data": field } });
-            [("text/event-stream".to_owned(), json!({ "schema": event }))].into_iter().collect()
+        Content::Events(events) => {
+            let events: Vec<_> = events.iter().map(|(name, data)| event(name, &data(schemas))).collect();
+            [("text/event-stream".to_owned(), json!({ "schema": { "oneOf": events } }))].into_iter().collect()
         }
         Content::File(kind) => {
             [((*kind).to_owned(), json!({ "schema": { "type": "string", "format": "binary" } }))].into_iter().collect()
@@ -151,6 +150,18 @@ fn contents(content: &Content, schemas: &mut SchemaGenerator) -> Map<String, Val
             [json(schema(schemas))].into_iter().chain(kinds.iter().map(|kind| text(kind))).collect()
         }
     }
+}
+
+/// One event of a stream, as OpenAPI 3.2 tells of them ("Server-Sent Events"): its data is a text, in which JSON stands.
+fn event(name: &str, data: &Schema) -> Value {
+    json!({
+        "type": "object",
+        "required": ["event", "data"],
+        "properties": {
+            "event": { "const": name },
+            "data": { "type": "string", "contentMediaType": "application/json", "contentSchema": data },
+        },
+    })
 }
 
 fn header_parameter((name, what): &(&str, &str)) -> Value {

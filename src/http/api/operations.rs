@@ -8,7 +8,7 @@ use crate::{
         problem,
         routes::{Content, Doc, Routes, schema},
         site::App,
-        view::{ContextView, Finding, McpStatus, MediaTest, ProviderView, ReloadReport, SystemView},
+        view::{ContextView, EngineView, Finding, McpStatus, MediaTest, ProviderView, ReloadReport, SystemView},
     },
     telemetry,
 };
@@ -18,6 +18,7 @@ use axum::{
     http::{Method, StatusCode},
     response::Response,
 };
+use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
@@ -65,14 +66,16 @@ pub fn add(routes: &mut Routes) {
          to a minute; calls that run are not disturbed.",
     )
     .answer(200, "What was found.", Content::Json(schema::<Vec<Finding>>))
-    .answer(409, "Another examination is under way.", Content::Nothing);
+    .refusal(409, "Another examination is under way.")
+    .refusal(500, "It failed; the log says how.");
     routes.api(Method::POST, "/api/v1/system/examine", Door::Api(Role::Admin), examined, doc);
     let doc = Doc::new(
         "Places a test call over each kind of audio path, with a tone each way: verdict, delay, loss and level for each \
          direction, and what to do about a fault. Calls that run are not disturbed.",
     )
     .answer(200, "What arrived.", Content::Json(schema::<MediaTest>))
-    .answer(409, "Another examination is under way.", Content::Nothing);
+    .refusal(409, "Another examination is under way.")
+    .refusal(500, "It failed; the log says how.");
     routes.api(Method::POST, "/api/v1/system/media-test", Door::Api(Role::Admin), media_tested, doc);
     let doc = Doc::new("The last lines of the log. They hold no words and no numbers of callers.").answer(
         200,
@@ -94,38 +97,51 @@ pub fn add(routes: &mut Routes) {
     routes.api(Method::POST, "/api/v1/calls/taken", Door::Api(Role::Admin), take, doc);
 }
 
+/// Why there was no examination: a status, and words.
+type Unexamined = (StatusCode, &'static str);
+
 /// Examines the installation on behalf of somebody; one at a time, since it places calls.
 ///
 /// # Errors
 /// Another one is under way.
-pub async fn examine(app: &App) -> Result<Vec<Finding>, &'static str> {
-    let Ok(permit) = Arc::clone(&app.examining).try_acquire_owned() else {
-        return Err("another examination is under way; its test calls would disturb each other");
-    };
-    let findings = app.view.examine().await;
-    drop(permit);
-    Ok(findings)
+pub async fn examine(app: &App) -> Result<Vec<Finding>, Unexamined> {
+    alone(app, |view| view.examine()).await
 }
 
 /// The same for the audio paths alone.
 ///
 /// # Errors
 /// Another one is under way.
-pub async fn media_test(app: &App) -> Result<MediaTest, &'static str> {
+pub async fn media_test(app: &App) -> Result<MediaTest, Unexamined> {
+    alone(app, |view| view.media_test()).await
+}
+
+async fn alone<T: Send + 'static>(
+    app: &App,
+    work: impl FnOnce(&dyn EngineView) -> BoxFuture<'static, T>,
+) -> Result<T, Unexamined> {
     let Ok(permit) = Arc::clone(&app.examining).try_acquire_owned() else {
-        return Err("another examination is under way; its test calls would disturb each other");
+        return Err((
+            StatusCode::CONFLICT,
+            "another examination is under way; its test calls would disturb each other",
+        ));
     };
-    let test = app.view.media_test().await;
-    drop(permit);
-    Ok(test)
+    let work = work(&*app.view);
+    // A task of its own: its calls go on when the client goes away, and nobody else's may begin before they have ended.
+    let done = tokio::spawn(async move {
+        let result = work.await;
+        drop(permit);
+        result
+    });
+    done.await.map_err(|_| (StatusCode::INTERNAL_SERVER_ERROR, "the examination failed inside the engine; see the log"))
 }
 
 async fn media_tested(State(app): State<App>) -> Result<Json<MediaTest>, Response> {
-    media_test(&app).await.map(Json).map_err(|why| problem(StatusCode::CONFLICT, why))
+    media_test(&app).await.map(Json).map_err(|(status, why)| problem(status, why))
 }
 
 async fn examined(State(app): State<App>) -> Result<Json<Vec<Finding>>, Response> {
-    examine(&app).await.map(Json).map_err(|why| problem(StatusCode::CONFLICT, why))
+    examine(&app).await.map(Json).map_err(|(status, why)| problem(status, why))
 }
 
 async fn providers(State(app): State<App>) -> Json<BTreeMap<String, ProviderView>> {

@@ -35,8 +35,8 @@ pub struct Places {
     watchers: IntGauge,
 }
 
-/// One of them.
-struct Place {
+/// One of them, until it is dropped.
+pub struct Place {
     _permit: OwnedSemaphorePermit,
     watchers: IntGauge,
 }
@@ -46,7 +46,7 @@ impl Places {
         Self { free: Arc::new(Semaphore::new(WATCHERS_MAX)), watchers }
     }
 
-    fn enter(&self) -> Option<Place> {
+    pub fn enter(&self) -> Option<Place> {
         let permit = Arc::clone(&self.free).try_acquire_owned().ok()?;
         self.watchers.inc();
         Some(Place { _permit: permit, watchers: self.watchers.clone() })
@@ -60,8 +60,7 @@ impl Drop for Place {
 }
 
 /// What a call sounds like until it ends, the listener goes, or its session ends.
-pub fn listen(app: App, who: Who, parts: mpsc::Receiver<Bytes>) -> Response {
-    let Some(place) = app.live.places.enter() else { return too_many() };
+pub fn listen(app: App, who: Who, parts: mpsc::Receiver<Bytes>, place: Place) -> Response {
     let listening = (app, who, parts, Instant::now(), place);
     let parts = stream::unfold(listening, |(app, who, mut parts, mut looked, place)| async move {
         loop {
@@ -81,7 +80,7 @@ pub fn listen(app: App, who: Who, parts: mpsc::Receiver<Bytes>) -> Response {
     ([(header::CONTENT_TYPE, "audio/wav")], Body::from_stream(parts)).into_response()
 }
 
-fn too_many() -> Response {
+pub fn too_many() -> Response {
     tracing::warn!(limit = WATCHERS_MAX, "too many watch calls live; another one is turned away");
     problem(StatusCode::SERVICE_UNAVAILABLE, "too many watch calls live; close another window")
 }

@@ -231,25 +231,33 @@ if (drawn) {
 const sound = document.getElementById("sound");
 if (sound) {
   const began = Number(sound.dataset.began);
-  // How long it is; what there is to read comes first.
-  const measure = () => sound.preload = "metadata";
-  if (document.readyState === "complete") measure();
-  else addEventListener("load", measure);
   const from = (at) => {
     sound.currentTime = Math.max(0, (at - began) / 1000);
     // Who pauses it before it begins means that.
     sound.play().catch(() => {});
   };
-  for (const line of document.querySelectorAll(".story li")) {
-    const at = line.querySelector(".at");
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "at";
-    button.textContent = at.textContent;
-    button.setAttribute("aria-label", `${sound.dataset.from} ${at.textContent}`);
-    button.onclick = () => from(Number(line.dataset.at));
-    at.replaceWith(button);
-  }
+  // An hour has hundreds of lines: as many at a time as nobody notices.
+  const BUTTONS_AT_ONCE = 100;
+  const play = (lines) => {
+    for (const line of lines.splice(0, BUTTONS_AT_ONCE)) {
+      const at = line.querySelector(".at");
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "at";
+      button.textContent = at.textContent;
+      button.setAttribute("aria-label", `${sound.dataset.from} ${at.textContent}`);
+      button.onclick = () => from(Number(line.dataset.at));
+      at.replaceWith(button);
+    }
+    if (lines.length > 0) setTimeout(play, 0, lines);
+  };
+  // What there is to read comes first, then how long the recording is, and where it can be begun.
+  const ready = () => {
+    sound.preload = "metadata";
+    play([...document.querySelectorAll(".story li")]);
+  };
+  if (document.readyState === "complete") ready();
+  else addEventListener("load", ready);
   const length = Number(document.getElementById("timeline").dataset.length);
   const head = document.getElementById("playhead");
   const axis = head.ownerSVGElement;

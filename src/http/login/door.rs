@@ -2,6 +2,7 @@
 
 use super::{
     accounts::{Accounts, Role},
+    attempts::{Attempts, network},
     password,
     sessions::{Found, Key, Sessions, is_same},
 };
@@ -9,7 +10,6 @@ use crate::http::{
     HttpCounters,
     guard::{self, Bearer},
     problem,
-    rate::Rates,
     serve::Peer,
     site::App,
 };
@@ -21,7 +21,6 @@ use axum::{
     response::{IntoResponse as _, Redirect, Response},
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use sha2::{Digest as _, Sha256};
 use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, time::Instant};
 
@@ -29,11 +28,6 @@ use tokio::{sync::Semaphore, time::Instant};
 pub(in crate::http) const CSRF_HEADER: HeaderName = HeaderName::from_static("x-csrf-token");
 pub(in crate::http) const CSRF_FIELD: &str = "csrf";
 
-/// Attempts of one address and for one name: a person who mistypes has as many at once; who guesses has ten a minute.
-const ATTEMPTS: u32 = 10;
-const ATTEMPTS_PER_SECOND: f64 = 1.0 / 6.0;
-/// Addresses and names that are told apart; those beyond share one bucket.
-const ATTEMPTS_KEYS_MAX: usize = 4_096;
 /// Passwords that are tried at the same time: each takes 19 MB and most of a core for a moment, which calls need too.
 const TRIALS_AT_ONCE: usize = 2;
 /// How long an attempt waits for its turn.
@@ -107,8 +101,7 @@ pub(in crate::http) struct Gatekeeper {
     /// An origin, `https://host`.
     public_url: Option<String>,
     cookie: String,
-    by_address: Rates<IpAddr>,
-    by_name: Rates<[u8; 32]>,
+    attempts: Attempts,
     trials: Semaphore,
 }
 
@@ -135,8 +128,7 @@ impl Gatekeeper {
             // Browsers keep the cookies of all ports of a host together.
             cookie: format!("offhook_{port}"),
             counters,
-            by_address: Rates::new(ATTEMPTS, ATTEMPTS_PER_SECOND, ATTEMPTS_KEYS_MAX),
-            by_name: Rates::new(ATTEMPTS, ATTEMPTS_PER_SECOND, ATTEMPTS_KEYS_MAX),
+            attempts: Attempts::new(),
             trials: Semaphore::new(TRIALS_AT_ONCE),
         }
     }
@@ -188,15 +180,15 @@ impl Gatekeeper {
             None => {}
         }
         let who = self.session(&request.headers).await;
-        let local = || matches!(door, Door::Local(_)) && !self.bearer.is_configured() && is_local(request);
+        let local = || matches!(door, Door::Local(_)) && !self.bearer.is_configured() && self.is_local(request);
         Ok(who.or_else(|| local().then(|| Who::program("local"))))
     }
 
     /// Takes one attempt of whoever is at this address, and tries the password.
     pub(super) async fn try_password(&self, address: IpAddr, name: &str, password: String) -> Result<String, Refused> {
         let now = Instant::now();
-        let (address, name_key) = (network(address), Sha256::digest(name).into());
-        if let Err(wait) = self.by_address.take(address, now).and_then(|()| self.by_name.take(name_key, now)) {
+        let address = network(address);
+        if let Err(wait) = self.attempts.take(name, address, now) {
             self.counters.login("limited");
             tracing::warn!(%address, "too many attempts to log in; refused for a while");
             return Err(Refused::TooMany(wait));
@@ -216,11 +208,20 @@ impl Gatekeeper {
             tracing::warn!(%address, "an attempt to log in was refused");
             return Err(Refused::Wrong);
         };
-        self.by_address.give_back(address);
-        self.by_name.give_back(name_key);
+        self.attempts.was_right(name, address, now);
         self.counters.login("done");
         tracing::info!(account = name, role = account.role.label(), "logged in");
         Ok(self.sessions.begin(name, &account, now))
+    }
+
+    /// A program on this machine, and nothing that a server here passes on for somebody else: none stands in front, it says of
+    /// nobody that it asks for them, and the name that was asked for is this machine's own.
+    pub(super) fn is_local(&self, request: &Parts) -> bool {
+        let peer = request.extensions.get::<ConnectInfo<Peer>>();
+        self.public_url.is_none()
+            && peer.is_some_and(|peer| peer.0.0.ip().to_canonical().is_loopback())
+            && !PASSED_ON.iter().any(|name| request.headers.contains_key(*name))
+            && guard::is_loopback(&request.headers)
     }
 
     /// Where a request comes from; what a server in between says counts only where one is configured.
@@ -236,25 +237,9 @@ impl Gatekeeper {
 }
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-
-/// Whoever has an IPv6 address has 2⁶⁴ of them.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
-        }
-        v4 @ IpAddr::V4(_) => v4,
-    }
-}
-
-/// A program on this machine, and nothing that a server here passes on for somebody else.
-pub(super) fn is_local(request: &Parts) -> bool {
-    let passed_on = ["x-forwarded-for", "forwarded", "x-real-ip", "via"];
-    let peer = request.extensions.get::<ConnectInfo<Peer>>();
-    peer.is_some_and(|peer| peer.0.0.ip().to_canonical().is_loopback())
-        && !passed_on.iter().any(|name| request.headers.contains_key(*name))
-}
+/// What servers in between say of those for whom they ask.
+const PASSED_ON: [&str; 6] =
+    ["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "forwarded", "x-real-ip", "via"];
 
 fn unknown() -> Response {
     let mut answer = problem(
@@ -272,7 +257,15 @@ pub(in crate::http) async fn admit(
     next: Next,
 ) -> Response {
     match passes(&app.gatekeeper, door, bytes_max, request).await {
-        Ok(request) => next.run(request).await,
+        Ok(request) => {
+            let who = request.extensions().get::<Who>().cloned();
+            let mut answer = next.run(request).await;
+            // If it is an error, its page is theirs.
+            if let Some(who) = who {
+                answer.extensions_mut().insert(who);
+            }
+            answer
+        }
         Err(refusal) => refusal,
     }
 }

@@ -5,6 +5,7 @@
 //! browser says it comes from, and by the session's token against forged requests (CSRF).
 
 mod accounts;
+mod attempts;
 mod door;
 mod pages;
 mod password;

@@ -2,7 +2,7 @@
 
 use super::{
     accounts::Role,
-    door::{Refused, Who, is_local},
+    door::{Refused, Who},
     sessions::LIFE_MAX,
 };
 use crate::http::{
@@ -68,7 +68,7 @@ pub(in crate::http) async fn log_in_page(
 
 /// How somebody gets in who has no password. Where the file of accounts is, is told on its machine alone.
 async fn rescue(app: &App, parts: &Parts) -> String {
-    if !is_local(parts) {
+    if !app.gatekeeper.is_local(parts) {
         return "offhook account password admin".to_owned();
     }
     let accounts = Arc::clone(&app.gatekeeper.accounts);

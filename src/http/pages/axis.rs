@@ -3,6 +3,7 @@
 use super::{figures, plot::places, text};
 use crate::records::{Event, Record};
 use maud::{Markup, html};
+use std::{collections::BTreeMap, fmt::Write as _};
 
 /// A time from–to, in milliseconds, and what it was.
 struct Stretch {
@@ -27,6 +28,10 @@ pub const SOUND_HEIGHT: u64 = 48;
 pub const SOUNDS: usize = 2;
 /// Below and above a bar.
 const MARGIN: u64 = 7;
+/// More than that are narrower than anybody can point at: they are drawn as one shape, and their times not told one by one.
+const SINGLE_MAX: usize = 200;
+/// Of the axis, in percent: what is shorter is seen nevertheless.
+const WIDTH_MIN: f64 = 0.15;
 /// Between two times below the axis, the first that leaves at most so many.
 const STEPS_S: [u64; 10] = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800];
 const TICKS_MAX: u64 = 10;
@@ -112,14 +117,34 @@ impl Lane {
         }
     }
 
+    /// Its stretches as one shape of each style. A call of an hour has hundreds, and a browser would show the page the later
+    /// for each of them.
+    fn shapes(&self, top: u64, height: u64, length: u64) -> Markup {
+        let mut shapes = BTreeMap::<&str, String>::new();
+        for stretch in &self.stretches {
+            let (x, width) = stretch.place(length);
+            let shape = shapes.entry(stretch.style).or_default();
+            // To a text, that cannot fail.
+            let _ = write!(shape, "M{x} 0h{width}v1h-{width}z");
+        }
+        html! {
+            svg y=(top + MARGIN) width="100%" height=(height - 2 * MARGIN) viewBox="0 0 100 1" preserveAspectRatio="none" {
+                @for (style, shape) in &shapes { path class=(style) d=(shape) {} }
+            }
+        }
+    }
+
     fn draw(&self, top: u64, height: u64, length: u64) -> Markup {
         let middle = top + height / 2;
         html! {
             line.grid x1="0" x2="100%" y1=(top + height) y2=(top + height) {}
-            @for Stretch { from, to, style, title } in &self.stretches {
-                @let width = percent(to.saturating_sub(*from), length).max(0.15);
-                rect class=(style) x={ (percent(*from, length)) "%" } width={ (width) "%" } y=(top + MARGIN) height=(height - 2 * MARGIN) rx="3" {
-                    title { (title) ", " (figures::offset(*from)) "–" (figures::offset(*to)) }
+            @if self.stretches.len() > SINGLE_MAX { (self.shapes(top, height, length)) } @else {
+                @for stretch in &self.stretches {
+                    @let Stretch { from, to, style, title } = stretch;
+                    @let (x, width) = stretch.place(length);
+                    rect class=(style) x={ (x) "%" } width={ (width) "%" } y=(top + MARGIN) height=(height - 2 * MARGIN) rx="3" {
+                        title { (title) ", " (figures::offset(*from)) "–" (figures::offset(*to)) }
+                    }
                 }
             }
             @for (at, style, title) in &self.marks {
@@ -128,6 +153,13 @@ impl Lane {
                 }
             }
         }
+    }
+}
+
+impl Stretch {
+    /// Where it begins and how wide it is, in percent of the axis.
+    fn place(&self, length: u64) -> (f64, f64) {
+        (percent(self.from, length), percent(self.to.saturating_sub(self.from), length).max(WIDTH_MIN))
     }
 }
 

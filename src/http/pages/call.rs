@@ -3,22 +3,28 @@
 use super::{axis, figures, plot::places, shell, story, text, waveform};
 use crate::{
     call::EndClass,
+    facts::CallId,
     http::{
         api::{Id, private, remove, unread},
         login::{Door, Role, Who},
         routes::Routes,
         site::App,
+        view::EndedCall,
     },
     records::{Ending, Event, NoWaveform, Record, Sound, Turn, Used},
 };
 use axum::{
     extract::State,
-    http::{Method, StatusCode},
+    http::{HeaderValue, Method, StatusCode, header},
     response::{IntoResponse as _, Redirect, Response},
 };
+use jiff::Timestamp;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
+
+/// A record that is not there so long after the end of its call is not on its way.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(10);
 
 pub fn add(routes: &mut Routes) {
     routes.page(Method::GET, "/history/{id}", Door::Page(Role::Viewer), page);
@@ -26,9 +32,10 @@ pub fn add(routes: &mut Routes) {
 }
 
 async fn page(State(app): State<App>, who: Who, Id(id): Id) -> Result<Response, Response> {
-    let gone = || shell::refusal(&who, StatusCode::NOT_FOUND, text::GONE);
-    let Some(reader) = &app.history else { return Ok(gone()) };
-    let Some(record) = reader.get(id).await.map_err(|error| unread(&error))? else { return Ok(gone()) };
+    let Some(reader) = &app.history else { return Ok(without_record(&app, &who, id)) };
+    let Some(record) = reader.get(id).await.map_err(|error| unread(&error))? else {
+        return Ok(without_record(&app, &who, id));
+    };
     let sound = match record.recording.is_some() && private::sees_all(&who) {
         true => Some(reader.sound(id).await),
         false => None,
@@ -61,6 +68,21 @@ async fn page(State(app): State<App>, who: Who, Id(id): Id) -> Result<Response, 
         }
     };
     Ok(shell::page(&who, "/history", text::CALL, &main).into_response())
+}
+
+/// Records are written after the call: who follows it to its end may be faster.
+fn without_record(app: &App, who: &Who, id: CallId) -> Response {
+    let just_ended = |EndedCall { call, lasted, .. }: &EndedCall| {
+        call.id == id && Timestamp::now().duration_since(call.since).unsigned_abs() < *lasted + WRITTEN_WITHIN
+    };
+    if app.history.is_none() || !app.view.calls().recent.iter().any(just_ended) {
+        return shell::refusal(who, StatusCode::NOT_FOUND, text::GONE);
+    }
+    let mut answer = shell::refusal(who, StatusCode::SERVICE_UNAVAILABLE, text::NOT_YET);
+    let again = HeaderValue::from_static("1");
+    answer.headers_mut().insert(header::RETRY_AFTER, again.clone());
+    answer.headers_mut().insert(header::REFRESH, again);
+    answer
 }
 
 fn ask(who: &Who, record: &Record) -> Markup {
@@ -237,19 +259,20 @@ fn waited(turn: &Turn, most: u64) -> Markup {
         .map(|index| {
             let from = x;
             x += stages[index];
-            (STAGES[index], text::STAGES[index], stages[index], from)
+            (STAGES[index], stages[index], from)
         })
         .collect();
     let percent = |part: u64| places(part as f64 * 100.0 / most as f64);
-    let told = bars.iter().map(|(_, name, took, _)| format!("{name} {took} ms")).collect::<Vec<_>>().join(", ");
+    let told = text::STAGES.iter().zip(stages).map(|(name, took)| format!("{name} {took} ms")).collect::<Vec<_>>();
     html! {
         th scope="row" {
             (turn.turn) " " span.soft { (figures::offset(turn.at_ms)) }
         }
         td.wide {
-            svg role="img" aria-label=(told) width="100%" height="16" {
-                @for (style, name, took, from) in &bars {
-                    rect.(*style) x={ (percent(*from)) "%" } width={ (percent(*took)) "%" } y="1" height="14" { title { (name) " " (took) " ms" } }
+            svg role="img" width="100%" height="16" {
+                title { (told.join(", ")) }
+                @for (style, took, from) in &bars {
+                    rect.(*style) x={ (percent(*from)) "%" } width={ (percent(*took)) "%" } y="1" height="14" {}
                 }
             }
         }

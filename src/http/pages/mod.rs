@@ -23,7 +23,7 @@ pub(super) mod text;
 mod tools;
 mod waveform;
 
-pub(super) use shell::{log_in, refusal};
+pub(super) use shell::{log_in, readable_errors, refusal};
 
 use super::{
     login::{Door, Role},

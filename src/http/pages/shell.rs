@@ -1,9 +1,14 @@
 //! What all pages have around them.
 
 use super::{PAGES, assets, text};
-use crate::http::login::{CSRF_FIELD, Who};
+use crate::http::{
+    Why,
+    login::{CSRF_FIELD, Who},
+};
 use axum::{
-    http::StatusCode,
+    extract::Request,
+    http::{HeaderValue, StatusCode, header},
+    middleware::Next,
     response::{IntoResponse as _, Response},
 };
 use maud::{DOCTYPE, Markup, html};
@@ -83,8 +88,59 @@ pub fn log_in(status: StatusCode, next: Option<&str>, wrong: Option<&str>, rescu
 
 /// A page that says why there is none.
 pub fn refusal(who: &Who, status: StatusCode, why: &str) -> Response {
-    let main = html! {
-        div.empty { h1 { (text::NOT_HERE) } p { (why) } p { a href="/" { (text::TO_LIVE) } } }
+    let title = title(status);
+    let main = html! { div.empty { (told(title, why)) } };
+    (status, page(who, "", title, &main)).into_response()
+}
+
+/// The same for somebody of whom it is not known who they are.
+fn refusal_to_anybody(status: StatusCode, why: &str) -> Response {
+    let title = title(status);
+    let main =
+        html! { main.door #main tabindex="-1" { div.card { div.brand { (mark()) "offhook" } (told(title, why)) } } };
+    (status, document(title, "", &main)).into_response()
+}
+
+fn title(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => text::NOT_HERE,
+        _ => text::NOT_DONE,
+    }
+}
+
+fn told(title: &str, why: &str) -> Markup {
+    html! { h1 { (title) } p { (why) } p { a href="/" { (text::TO_LIVE) } } }
+}
+
+/// Errors in a browser's window are pages.
+pub async fn readable_errors(request: Request, next: Next) -> Response {
+    let in_a_window = is_for_a_window(&request);
+    let answer = next.run(request).await;
+    if in_a_window { readable(answer) } else { answer }
+}
+
+/// Browsers ask for what they show in a window as HTML; scripts and programs do not.
+fn is_for_a_window(request: &Request) -> bool {
+    let kinds = request.headers().get_all(header::ACCEPT).iter().filter_map(|kinds| kinds.to_str().ok());
+    let mut kinds = kinds.flat_map(|kinds| kinds.split(','));
+    !request.uri().path().starts_with("/api/") && kinds.any(|kind| kind.trim().starts_with("text/html"))
+}
+
+/// What is no error, or a page already, stays; so does a report in JSON, such as that of `/ready`.
+fn readable(answer: Response) -> Response {
+    let status = answer.status();
+    let kind = answer.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let why = answer.extensions().get::<Why>().map(|Why(why)| format!("{}.", text::sentence(why)));
+    // A request that reached no handler has an answer of the library's, in words for programmers.
+    let unhandled = kind.is_none_or(|kind| kind.starts_with(b"text/plain"));
+    let why = why.or_else(|| unhandled.then(|| text::wrong(status).to_owned()));
+    let Some(why) = why.filter(|_| status.is_client_error() || status.is_server_error()) else { return answer };
+    let mut page = match answer.extensions().get::<Who>() {
+        Some(who) => refusal(who, status, &why),
+        None => refusal_to_anybody(status, &why),
     };
-    (status, page(who, "", text::NOT_HERE, &main)).into_response()
+    let of_the_body = [header::CONTENT_TYPE, header::CONTENT_LENGTH];
+    let others = answer.headers().iter().filter(|(name, _)| !of_the_body.contains(name));
+    page.headers_mut().extend(others.map(|(name, value)| (name.clone(), value.clone())));
+    page
 }

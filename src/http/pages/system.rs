@@ -72,7 +72,7 @@ async fn act(State(app): State<App>, who: Who, form: Result<Form<Asked>, FormRej
 async fn examined(State(app): State<App>, who: Who) -> Response {
     let mut findings = match examine(&app).await {
         Ok(findings) => findings,
-        Err(why) => return shell::refusal(&who, StatusCode::CONFLICT, why),
+        Err((status, why)) => return shell::refusal(&who, status, &text::sentence(why)),
     };
     // What somebody has to do something about stands first.
     findings.sort_by_key(|found| GRADES.iter().position(|grade| *grade == found.grade));
@@ -96,7 +96,7 @@ async fn examined(State(app): State<App>, who: Who) -> Response {
 async fn media_tested(State(app): State<App>, who: Who) -> Response {
     let test = match media_test(&app).await {
         Ok(test) => test,
-        Err(why) => return shell::refusal(&who, StatusCode::CONFLICT, why),
+        Err((status, why)) => return shell::refusal(&who, status, &text::sentence(why)),
     };
     let told = html! {
         section.report.card role="status" aria-labelledby="tested" {

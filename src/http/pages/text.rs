@@ -6,6 +6,7 @@ pub mod servers;
 pub mod tools;
 
 use crate::records::Event;
+use axum::http::StatusCode;
 use serde_json::{Map, Value};
 
 pub const LANGUAGE: &str = "en";
@@ -15,6 +16,7 @@ pub const SKIP: &str = "Skip to the content";
 pub const ROLE: &str = "Your account and its role";
 pub const LOG_OUT: &str = "Log out";
 pub const NOT_HERE: &str = "Nothing to see here";
+pub const NOT_DONE: &str = "This did not work";
 pub const TO_LIVE: &str = "Calls as they happen";
 
 pub const LOG_IN: &str = "Log in";
@@ -156,6 +158,7 @@ pub const DELETE: &str = "Delete this record";
 pub const DELETE_HELP: &str = "Everything that is kept of this call is deleted, for good.";
 pub const DELETE_NOW: &str = "Delete for good";
 pub const GONE: &str = "No record of this call is kept.";
+pub const NOT_YET: &str = "This call has just ended; its record is being written.";
 pub const LEFT_OUT: &str = "more are not kept: there is a limit for one call.";
 pub const GENERATION: &str = "Configuration";
 pub const AUDIO: &str = "Audio";
@@ -230,6 +233,15 @@ pub fn class(class: &str) -> &str {
 pub fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// What is wrong, where only the status says it.
+pub fn wrong(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::PAYLOAD_TOO_LARGE => "What was sent is too long.",
+        status if status.is_client_error() => LOG_IN_INCOMPLETE,
+        _ => "The engine could not answer. The log says why.",
+    }
 }
 
 /// What happened, and of what kind it is; `None`: of no interest in a list, though on the time axis.

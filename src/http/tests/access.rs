@@ -61,7 +61,7 @@ impl Desk {
 }
 
 /// Which role an address needs, written down once more: a change of a door has to be meant.
-const TABLE: &[(&str, &str, Option<Role>)] = {
+pub const TABLE: &[(&str, &str, Option<Role>)] = {
     use Role::{Admin, Operator, Viewer};
     &[
         ("GET", "/live", None),
@@ -314,6 +314,43 @@ async fn short_addresses_are_open_to_this_machine_alone_and_only_without_a_token
     assert_eq!(status(from(LOOPBACK, open()), &[("x-forwarded-for", "10.0.0.7")]).await, StatusCode::UNAUTHORIZED);
     assert_eq!(status(from(LOOPBACK, closed), &[]).await, StatusCode::UNAUTHORIZED);
     assert_eq!(ask(&from(LOOPBACK, open()), Method::GET, "/api/v1/live", &[]).await.status, StatusCode::UNAUTHORIZED);
+}
+
+/// A server that adds TLS here asks from this machine for whoever comes to it, and need not say so.
+#[tokio::test]
+async fn what_may_be_passed_on_for_somebody_else_is_not_taken_for_this_machine() {
+    let accounts = || Arc::new(Accounts::new(Path::new("/nowhere/accounts.json")));
+    let router = |public_url: Option<&str>| {
+        let site = site(Arc::new(Sample::default()), accounts(), None, None);
+        from(LOOPBACK, Site { public_url: public_url.map(Into::into), ..site })
+    };
+    let public = Some("https://voice.example.com");
+    for (public_url, host, status) in [
+        (None, "127.0.0.1:15000", StatusCode::OK),
+        (None, "localhost:15000", StatusCode::OK),
+        (None, "[::1]:15000", StatusCode::OK),
+        (None, "10.0.0.5:15000", StatusCode::UNAUTHORIZED),
+        (public, "127.0.0.1:15000", StatusCode::UNAUTHORIZED),
+        (public, "localhost:15000", StatusCode::UNAUTHORIZED),
+        (public, "voice.example.com", StatusCode::UNAUTHORIZED),
+    ] {
+        let router = router(public_url);
+        for (method, path) in [
+            (Method::GET, "/calls"),
+            (Method::POST, "/reload"),
+            (Method::GET, "/mcp/status"),
+            (Method::POST, "/mcp/test/clock"),
+        ] {
+            let answer = ask(&router, method, path, &[("host", host)]).await;
+            assert_eq!(answer.status, status, "{path} of {host} with {public_url:?}");
+        }
+        let log_in = ask(&router, Method::GET, "/login", &[("host", host)]).await.text;
+        assert_eq!(log_in.contains("/nowhere"), status == StatusCode::OK, "{host} with {public_url:?}: {log_in}");
+    }
+    for header in ["x-forwarded-host", "x-forwarded-proto", "forwarded", "x-real-ip", "via"] {
+        let answer = ask(&router(None), Method::GET, "/calls", &[(header, "something")]).await;
+        assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{header}");
+    }
 }
 
 /// Where the file of accounts is helps whoever sits at the machine, and is nobody else's business.

@@ -189,6 +189,29 @@ async fn one_call_is_told_with_its_axis_its_waterfall_its_tools_and_its_cost() {
     assert!(!page.contains("<script>alert"));
 }
 
+/// A browser shows a page the later for each shape on it.
+#[tokio::test]
+async fn hundreds_of_turns_are_drawn_as_one_shape_for_each_who_speaks() {
+    let desk = Desk::new();
+    let login = desk.log_in(Role::Viewer).await;
+    let turn = |turn: u64| [(turn, Event::CallerSpeaks), (turn + 1, Event::CallerFinished)];
+    let entries = |turns: u64| (0..turns).map(|number| number * 5_000).flat_map(turn);
+    let call = |number: u32, turns: u64| Record {
+        seconds: 3_600.0,
+        entries: entries(turns).map(|(at_ms, event)| Entry { at_ms, event }).collect(),
+        ..record(number)
+    };
+    let (few, many) = (call(0, 200), call(1, 201));
+    Sqlite::open(&desk.folder.path().join("calls.sqlite3")).unwrap().put(&[few.clone(), many.clone()]).unwrap();
+    let page = async |record: &Record| get(&desk, &login, &format!("/history/{}", record.id)).await.text;
+    let page_of_few = page(&few).await;
+    assert_eq!(page_of_few.matches(r#"<rect class="caller""#).count(), 200);
+    let page_of_many = page(&many).await;
+    assert!(!page_of_many.contains(r#"<rect class="caller""#));
+    let (_, shape) = page_of_many.split_once(r#"<path class="caller" d=""#).expect("a shape of what the caller said");
+    assert_eq!(shape.split('"').next().unwrap().matches('M').count(), 201);
+}
+
 /// Silence of the agent's is told where there was something to answer, and nowhere else.
 #[tokio::test]
 async fn of_a_call_without_an_answer_it_is_said_what_is_true() {

@@ -83,6 +83,43 @@ async fn an_admin_has_the_installation_examined_one_at_a_time() {
     assert_eq!(first.json()[1]["grade"], "warning");
 }
 
+/// Whoever gave up would otherwise let the next one's test calls come between those that are still under way.
+#[tokio::test]
+async fn an_examination_that_nobody_waits_for_any_more_still_keeps_the_next_one_out() {
+    for path in ["/api/v1/system/examine", "/api/v1/system/media-test"] {
+        let hold = Arc::new(Notify::new());
+        let sample = Arc::new(Sample { hold: Some(Arc::clone(&hold)), ..Sample::default() });
+        let desk = Desk::with(|site| site.view = sample.clone());
+        let login = desk.log_in(Role::Admin).await;
+        let headers = [("cookie", &*login.cookie), ("x-csrf-token", &*login.csrf)];
+        let ask_once = || ask(&desk.router, Method::POST, path, &headers);
+        let begun = async |count| {
+            while sample.examinations.load(Ordering::SeqCst) < count {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            answer = ask_once() => panic!("{path}: it is held: {}", answer.text),
+            () = begun(1) => {}
+        }
+        let second = tokio::select! {
+            answer = ask_once() => Some(answer.status),
+            () = begun(2) => None,
+        };
+        assert_eq!(second, Some(StatusCode::CONFLICT), "{path}: the first goes on");
+        hold.notify_one();
+        let again = async {
+            while ask_once().await.status == StatusCode::CONFLICT {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            () = again => panic!("{path}: it is held"),
+            () = begun(2) => {}
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_admin_has_the_audio_paths_tested_and_sees_each_direction() {
     let desk = Desk::new();

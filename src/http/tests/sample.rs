@@ -12,11 +12,13 @@ pub struct Sample {
     pub goes_on: AtomicBool,
     pub listeners: Mutex<Vec<mpsc::Sender<Bytes>>>,
     pub reload: Mutex<Result<ReloadReport, ReloadFailure>>,
-    /// A reload waits for this, if set.
+    /// A reload or an examination waits for this, if set.
     pub hold: Option<Arc<Notify>>,
     /// Calls that somebody ended.
     pub hung_up: Mutex<Vec<CallId>>,
     pub reloads: AtomicUsize,
+    /// Examinations and tests of the audio paths that have begun.
+    pub examinations: Arc<AtomicUsize>,
     pub reloads_done: Arc<AtomicUsize>,
     /// New calls are declined.
     pub draining: AtomicBool,
@@ -45,8 +47,22 @@ impl Default for Sample {
             hold: None,
             hung_up: Mutex::default(),
             reloads: AtomicUsize::new(0),
+            examinations: Arc::default(),
             reloads_done: Arc::default(),
             draining: AtomicBool::default(),
+        }
+    }
+}
+
+impl Sample {
+    /// An examination begins, and waits.
+    fn begun(&self) -> impl Future<Output = ()> + use<> {
+        let (examinations, hold) = (Arc::clone(&self.examinations), self.hold.clone());
+        async move {
+            examinations.fetch_add(1, Ordering::SeqCst);
+            if let Some(hold) = hold {
+                hold.notified().await;
+            }
         }
     }
 }
@@ -126,11 +142,9 @@ impl EngineView for Sample {
             found("call", "ok", "rtp/ulaw: a test call is heard both ways", None),
             found("clock", "warning", "the clocks differ by 3 s", Some("run a time service on both")),
         ];
-        let hold = self.hold.clone();
+        let begun = self.begun();
         Box::pin(async move {
-            if let Some(hold) = hold {
-                hold.notified().await;
-            }
+            begun.await;
             findings
         })
     }
@@ -146,7 +160,11 @@ impl EngineView for Sample {
             from_caller: Some(path(Some(21.4))),
             to_caller: Some(TestPath { level_dbov: None, loss_percent: 100.0, ..path(None) }),
         };
-        Box::pin(async { MediaTest { ok: false, calls: vec![call], findings: Vec::new() } })
+        let begun = self.begun();
+        Box::pin(async move {
+            begun.await;
+            MediaTest { ok: false, calls: vec![call], findings: Vec::new() }
+        })
     }
 
     fn metrics_text(&self) -> String {

@@ -4,8 +4,10 @@ use super::{
     access::{Desk, Login},
     *,
 };
+use crate::{records::Sqlite, telemetry::LogCapture};
 use futures_util::StreamExt as _;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use tokio::time::timeout;
 
 /// Longer than any pause of a stream that goes on.
@@ -150,6 +152,30 @@ async fn the_page_of_a_running_call_is_told_who_speaks_and_why_it_ended() {
     assert_eq!(stream.event().await, None);
 }
 
+/// Its record is written after the call, and who follows the link is faster.
+#[tokio::test]
+async fn a_call_that_has_just_ended_is_not_said_to_have_no_record() {
+    let desk = Desk::new();
+    Sqlite::open(&desk.folder.path().join("calls.sqlite3")).unwrap();
+    let login = desk.log_in(Role::Operator).await;
+    let id = running(&desk);
+    let page = async || ask(&desk.router, Method::GET, &format!("/history/{id}"), &[("cookie", &login.cookie)]).await;
+    fn has_ended(calls: &mut CallsView, lasted: u64) {
+        let since = jiff::Timestamp::now() - Duration::from_secs(20);
+        let call = CallHead { since, ..calls.active.remove(0).call };
+        let lasted = Duration::from_secs(lasted);
+        calls.recent.insert(0, EndedCall { call, lasted, ..ended(EndReason::CallerHungUp) });
+    }
+    then(&desk, |calls| has_ended(calls, 19));
+    let soon = page().await;
+    assert_eq!((soon.status, soon.headers["refresh"].to_str().unwrap()), (StatusCode::SERVICE_UNAVAILABLE, "1"));
+    assert!(soon.text.contains("its record is being written"), "{}", soon.text);
+    then(&desk, |calls| has_ended(calls, 2));
+    let never = page().await;
+    assert_eq!(never.status, StatusCode::NOT_FOUND, "it has long been over");
+    assert!(never.text.contains("No record of this call is kept."), "{}", never.text);
+}
+
 /// So many have ended in this moment that the engine does not know this one any more.
 #[tokio::test(start_paused = true)]
 async fn an_end_that_is_forgotten_is_an_end_all_the_same() {
@@ -291,4 +317,77 @@ async fn with_the_session_everything_ends_that_it_has_open() {
     while told.event().await.is_some() {}
     while live.event().await.is_some() {}
     assert_eq!(open(&desk, &login, "/stream", &[]).await.err(), Some(StatusCode::SEE_OTHER));
+}
+
+/// What the document says of a stream's events.
+fn documented<'a>(document: &'a Value, path: &str) -> &'a Vec<Value> {
+    let answer = &document["paths"][path]["get"]["responses"]["200"]["content"]["text/event-stream"];
+    answer["schema"]["oneOf"].as_array().unwrap_or_else(|| panic!("{path}: {answer}"))
+}
+
+/// Holds an event against that, and returns its name. No field may be there that the document does not know.
+fn held(document: &Value, path: &str, (name, data): (String, Value)) -> String {
+    let of_this_name = |event: &&Value| event["properties"]["event"]["const"] == *name;
+    let known = documented(document, path).iter().find(of_this_name).unwrap_or_else(|| panic!("{path} has no {name}"));
+    let mut schema = known["properties"]["data"]["contentSchema"].clone();
+    schema["components"] = document["components"].clone();
+    schema["unevaluatedProperties"] = false.into();
+    let wrong = jsonschema::validator_for(&schema).unwrap().validate(&data).err().map(|error| error.to_string());
+    assert_eq!(wrong, None, "{path} {name}: {data}");
+    name
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_event_is_as_the_document_says_and_each_that_it_knows_is_told() {
+    const ALL: &str = "/api/v1/events";
+    const ONE: &str = "/api/v1/live/{id}/events";
+    let desk = Desk::new();
+    let login = desk.log_in(Role::Operator).await;
+    let document = ask(&desk.router, Method::GET, "/api/v1/openapi.json", &[("cookie", &login.cookie)]).await.json();
+    let path = ONE.replace("{id}", &running(&desk).to_string());
+    let mut told = BTreeSet::new();
+    let mut all = open(&desk, &login, ALL, &[]).await.unwrap();
+    told.insert(held(&document, ALL, all.event().await.unwrap()));
+    let mut kept = open(&desk, &login, &path, &[]).await.unwrap();
+    let mut forgotten = open(&desk, &login, &path, &[]).await.unwrap();
+    for stream in [&mut kept, &mut forgotten] {
+        for _ in ["facts", "story"] {
+            told.insert(held(&document, ONE, stream.event().await.unwrap()));
+        }
+    }
+    then(&desk, |calls| {
+        let call = calls.active.remove(0).call;
+        calls.recent.insert(0, EndedCall { call, ..ended(EndReason::CallerHungUp) });
+    });
+    told.insert(held(&document, ONE, kept.event().await.unwrap()));
+    then(&desk, |calls| drop(calls.active.remove(0)));
+    let end = forgotten.event().await.unwrap();
+    assert_eq!(end.1, json!({}));
+    told.insert(held(&document, ONE, end));
+    told.insert(held(&document, ALL, all.event().await.unwrap()));
+    let events = [ALL, ONE].into_iter().flat_map(|path| documented(&document, path));
+    let known = events.map(|event| event["properties"]["event"]["const"].as_str().unwrap().to_owned());
+    assert_eq!(told, known.collect());
+}
+
+/// The log tells who listened, not who would have liked to.
+#[tokio::test(start_paused = true)]
+async fn who_finds_no_place_has_not_listened() {
+    let capture = LogCapture::new();
+    let _guard = capture.start();
+    let desk = Desk::new();
+    let login = desk.log_in(Role::Operator).await;
+    let path = format!("/api/v1/live/{}/audio", running(&desk));
+    desk.engine.goes_on.store(true, Ordering::SeqCst);
+    let listened = || capture.lines().iter().filter(|line| line.contains("an operator listens")).count();
+    let mut watchers = Vec::new();
+    while let Ok(watcher) = open(&desk, &login, "/api/v1/events", &[]).await {
+        watchers.push(watcher);
+    }
+    assert_eq!(open(&desk, &login, &path, &[]).await.err(), Some(StatusCode::SERVICE_UNAVAILABLE));
+    assert_eq!((listened(), desk.engine.listeners.lock().unwrap().len()), (0, 0), "the call is not even asked");
+    watchers.pop();
+    let heard = open(&desk, &login, &path, &[]).await.unwrap();
+    assert_eq!((listened(), desk.engine.listeners.lock().unwrap().len()), (1, 1));
+    drop(heard);
 }

@@ -96,6 +96,7 @@ impl Conductor {
                 }
             }
             Input::Spoken { clause, how } => self.on_spoken(clause, how, out),
+            Input::Stumbled(stumble) => out.push(Output::Tell(AgentEvent::Stumbled(stumble))),
             Input::Deaf(fault) => self.lose(fault.loss(), out),
             Input::Stalled => self.lose(AgentLoss::Stalled, out),
             Input::Time => {}

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     audio::{Converter, Format},
-    call::{AgentCommand, AgentEvent, AgentLoss},
+    call::{AgentCommand, AgentEvent, AgentLoss, Part, Stumble},
     llm::{Ask, Finish, Model, Order, Piece},
     remote::{Fault, wards::Oddity},
     speech::Voice,
@@ -154,6 +154,12 @@ impl Crew {
     }
 }
 
+/// For who is told what the agent survives.
+async fn stumbled(part: Part, fault: &Fault, to: &mpsc::Sender<Input>) {
+    let is_slow = matches!(fault, Fault::Slow(_) | Fault::NoPlace(_));
+    let _ = to.send(Input::Stumbled(Stumble { part, is_slow })).await;
+}
+
 // ---- The model ----
 
 /// One answer, by the first model that gives one, and its place. Once something of it was told, no other can go on.
@@ -164,6 +170,7 @@ async fn answer(
     to: &mpsc::Sender<Input>,
 ) -> (usize, Result<Finish, Fault>) {
     let mut last = (0, Err(Fault::Garbage("there is no model")));
+    let aside = what.order == Some(Order::SumUp);
     while let Some(rank) = models.next() {
         let (place, since) = (rank.place, Instant::now());
         let (begun, how) = answer_by(&rank, ask, what.clone(), to).await;
@@ -174,6 +181,9 @@ async fn answer(
             }
             Err(fault) => fault,
         };
+        if !aside {
+            stumbled(Part::Model, &fault, to).await;
+        }
         models.failed(rank, &fault, !begun && since.elapsed() < QUICK).await;
         last = (place, Err(fault));
         if begun {
@@ -234,6 +244,7 @@ async fn speak(
             rank.worked();
             return Ok(());
         };
+        stumbled(Part::Voice, &fault, to).await;
         voices.failed(rank, &fault, !sounded && since.elapsed() < QUICK).await;
         if sounded {
             return Err(fault);
@@ -325,6 +336,7 @@ async fn listen(
             let in_vain = too_late || slow >= stages.listeners.len().max(TIMES_HEARD);
             // Who lets a caller wait may do so again, and somebody else is there.
             let may_repeat = !(in_vain || is_slow && listeners.others() > 0);
+            stumbled(Part::Listener, &last, &ears.to).await;
             listeners.failed(rank, &last, may_repeat).await;
             if in_vain {
                 return Some(last);

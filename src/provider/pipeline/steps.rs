@@ -1,7 +1,7 @@
 //! What a [`Conductor`](super::conductor::Conductor) is told, and what it wants to be done.
 
 use crate::{
-    call::{AgentCommand, AgentEvent},
+    call::{AgentCommand, AgentEvent, Stumble},
     llm::{Ask, Finish, Piece},
     remote::Fault,
     stt::{Hear, Heard},
@@ -36,6 +36,8 @@ pub(super) enum Input {
         clause: u64,
         how: Result<(), Fault>,
     },
+    /// A service failed; another attempt, or the next service, follows where there is one.
+    Stumbled(Stumble),
     /// Nobody listens any more.
     Deaf(Fault),
     /// The listener has not taken what it was told.

@@ -72,6 +72,47 @@ fn an_archive_of_a_later_version_is_left_alone() {
     assert!(error.contains("calls.sqlite3"), "{error}");
 }
 
+/// An engine of that version may be at work with it: to look into it, or to delete a call, changes nothing else.
+#[test]
+fn an_archive_of_another_version_is_left_as_it_is_by_whoever_comes_beside_the_engine() {
+    let folder = TempDir::new().unwrap();
+    drop(archive(&folder));
+    let file = folder.path().join("calls.sqlite3");
+    let version = || -> i64 {
+        let connection = rusqlite::Connection::open(&file).unwrap();
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+    };
+    let recorded = CallId::random();
+    let sound = recording_file(folder.path(), recorded);
+    fs::create_dir_all(sound.parent().unwrap()).unwrap();
+    fs::write(&sound, "a recording").unwrap();
+    for (found, says) in [(2, "start an engine of this version"), (99, "later version; use that one")] {
+        rusqlite::Connection::open(&file).unwrap().pragma_update(None, "user_version", found).unwrap();
+        let before = fs::read(&file).unwrap();
+        let read = read(folder.path()).err().unwrap();
+        let deleted = delete(folder.path(), recorded).err().unwrap();
+        for error in [read.to_string(), deleted.to_string()] {
+            let told = [says, &file.display().to_string(), &format!("schema {found}")];
+            assert!(told.iter().all(|part| error.contains(part)), "{error}");
+        }
+        assert_eq!((version(), fs::read(&file).unwrap() == before, sound.exists()), (found, true, true));
+    }
+    let nowhere = folder.path().join("nowhere");
+    assert!(read(&nowhere).unwrap().is_none() && !nowhere.exists());
+}
+
+/// What only looks does not write, whatever is asked of it.
+#[test]
+fn whoever_reads_cannot_write() {
+    let folder = TempDir::new().unwrap();
+    let kept = record(&config(&folder), "2026-11-20T10:40:00Z", "Hello.", EndReason::CallerHungUp);
+    archive(&folder).put(std::slice::from_ref(&kept)).unwrap();
+    let mut read = read(folder.path()).unwrap().unwrap();
+    assert_eq!(found(&*read, Search::default()), [kept.id]);
+    assert!(read.delete(kept.id).is_err() && read.put(&[kept.clone()]).is_err());
+    assert_eq!(found(&*read, Search::default()), [kept.id]);
+}
+
 #[test]
 fn an_archive_of_an_earlier_version_is_brought_up_to_date_with_what_it_holds() {
     let folder = TempDir::new().unwrap();

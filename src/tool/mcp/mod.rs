@@ -20,7 +20,7 @@ mod text;
 pub use names::{Exposed, NAME_BYTES_MAX, exposed, is_exposable, snake};
 pub use offer::{Hints, Offered, classify};
 pub use schema::conforms;
-pub use speech::outcome;
+pub use speech::{first_text, outcome};
 
 use super::india::Canonical;
 use std::time::Duration;
@@ -35,6 +35,8 @@ pub struct McpToolRules {
     pub speech: Speech,
     /// A failure that the tool tells may pass by itself.
     pub error_retryable: bool,
+    /// Of a result the model gets the first text alone, as VAM/1.0 has it (V24).
+    pub first_text: bool,
     /// What is known of it from elsewhere than its server: a tool of the India tool registry.
     pub canonical: Option<&'static Canonical>,
 }

@@ -53,6 +53,17 @@ pub fn outcome(result: &Value, speech: &Speech, error_retryable: bool) -> ToolOu
     }
 }
 
+/// A `CallToolResult` with the first of its texts alone. One without any is as it was.
+pub fn first_text(mut result: Value) -> Value {
+    let is_text = |part: &&Value| part.get("type").is_some_and(|kind| kind == "text");
+    let parts = result.get("content").and_then(Value::as_array);
+    if let Some(first) = parts.and_then(|parts| parts.iter().find(is_text)).cloned() {
+        result["content"] = Value::Array(vec![first]);
+        result["structuredContent"] = Value::Null;
+    }
+    result
+}
+
 impl Speech {
     /// Whether the paths and the template can be read, for whoever reads a configuration.
     ///

@@ -86,12 +86,9 @@ impl Call {
     }
 
     async fn sent(&mut self) -> ActionRequestEnvelope {
-        loop {
-            match self.cues.recv().await {
-                Some(Cue::Action { envelope, .. }) => return *envelope,
-                Some(Cue::Acting | Cue::Acted) => {}
-                other => panic!("{other:?}"),
-            }
+        match self.cues.recv().await {
+            Some(Cue::Action { envelope, .. }) => *envelope,
+            other => panic!("{other:?}"),
         }
     }
 
@@ -187,6 +184,29 @@ async fn each_answer_is_told_to_the_model() {
     assert_eq!((failed.kind, failed.message.as_str()), (ToolError::Permanent, "No such crop."));
 }
 
+/// V24, V answer 10: the text of the first part is what the model gets, alone; where that is no text, the first that is; where none
+/// is, the parts as JSON.
+#[tokio::test]
+async fn the_first_text_is_the_tools_message() {
+    let text = |text: &str| McpContent { r#type: "text".into(), text: text.into(), ..Default::default() };
+    let image = || McpContent {
+        r#type: "image".into(),
+        text: "not of an image".into(),
+        data: "AAAA".into(),
+        mime_type: "image/png".into(),
+        ..Default::default()
+    };
+    let mut call = call();
+    let mut told = async |n: f64, content: Vec<McpContent>| {
+        let result = Some(McpToolResult { is_error: false, content });
+        done(call.told(n, ActionStatus::Success, result, "").await).data
+    };
+    assert_eq!(told(1.0, vec![text("It rains."), text("It snows.")]).await, json!({ "text": "It rains." }));
+    assert_eq!(told(2.0, vec![image(), text("{\"price\": 7}"), text("more")]).await, json!({ "price": 7 }));
+    let parts = json!({ "content": [{ "type": "image", "mimeType": "image/png", "bytes": 3 }] });
+    assert_eq!(told(3.0, vec![image()]).await, parts);
+}
+
 /// V answer 10: the rest of the answers, in a turn of their own.
 #[tokio::test]
 async fn refusals_and_empty_answers_are_told_to_the_model() {
@@ -239,7 +259,7 @@ async fn an_action_that_is_not_answered_has_timed_out() {
     assert_eq!(failure.kind, ToolError::Timeout);
     assert!(failure.message.contains("timed out"));
     let told: Vec<Cue> = std::iter::from_fn(|| call.cues.try_recv().ok()).collect();
-    assert!(matches!(told[..], [Cue::Acted, Cue::ActionTimedOut]), "{told:?}");
+    assert!(matches!(told[..], [Cue::ActionTimedOut]), "{told:?}");
 }
 
 /// V answer 1: whoever runs an action, it is entered in the same table, and has the same time.
@@ -250,7 +270,7 @@ async fn what_runs_here_is_waited_for_like_what_a_client_runs() {
         Admission::Run { call, .. } => *call,
         other => panic!("it is not admitted: {other:?}"),
     };
-    let here = |run| Action { client: None, by: Runner::Engine(run) };
+    let here = |run: BoxFuture<'static, ToolOutcome>| Action { client: None, by: Runner::Engine(Box::new(|| run)) };
     let first = approved(&mut call, 1);
     let answers: BoxFuture<'static, ToolOutcome> = Box::pin(async { ToolOutcome::Done(Done::default()) });
     assert_eq!(done(Arc::clone(&call.actions).act(here(answers), first).await), Done::default());
@@ -258,6 +278,41 @@ async fn what_runs_here_is_waited_for_like_what_a_client_runs() {
     let failure = failure(Arc::clone(&call.actions).act(here(Box::pin(std::future::pending())), second).await);
     assert_eq!((failure.kind, began.elapsed()), (ToolError::Timeout, Duration::from_secs(5)));
     assert_eq!(call.actions.under_way(), 0);
+}
+
+/// Where as many are under way as there may be, nothing of the next one is begun: its server is not asked.
+#[tokio::test]
+async fn one_action_too_many_is_not_begun() {
+    let mut call = call();
+    let approved = match call.admit("{}") {
+        Admission::Run { call, .. } => *call,
+        other => panic!("it is not admitted: {other:?}"),
+    };
+    call.actions.fill();
+    let full = call.actions.under_way();
+    let run = || -> BoxFuture<'static, ToolOutcome> { panic!("it is begun") };
+    let action = Action { client: None, by: Runner::Engine(Box::new(run)) };
+    let failure = failure(Arc::clone(&call.actions).act(action, approved).await);
+    assert_eq!((failure.kind, call.actions.too_many()), (ToolError::Transient, 1));
+    assert_eq!(call.actions.under_way(), full, "and nobody's place is taken away");
+}
+
+/// V20, V answer 16: arguments that name a person are secret beside those that the tool itself has secret.
+#[test]
+fn private_arguments_are_secret_beside_the_tools_own() {
+    let folder = TempDir::new().unwrap();
+    let registry = Registry::new();
+    let fleet = Arc::new(Fleet::new(Arc::new(McpCounters::new(&registry))).unwrap());
+    let counters = VamCounters::new(&registry);
+    let servers = ActionServers::open(&config(&folder, ""), fleet, counters.clone()).unwrap();
+    let actioning = Actioning { servers: Arc::new(servers), actions: Arc::new(Actions::new(counters)) };
+    let properties = json!({ "village": {}, "phone": {}, "pan_number": {}, "crop": {} });
+    let parameters = json!({ "type": "object", "properties": properties });
+    let own = vec!["village".to_owned(), "phone".to_owned()];
+    let spec = ToolSpec { secret_args: own, ..ToolSpec::new("price", "A price.", parameters) };
+    let guest = crate::mcp::Guest { server: "vam_market".into(), name: "Price".into(), tool: Arc::new(Remote(spec)) };
+    let tool = crate::vam::ActionTool::new(guest, &actioning);
+    assert_eq!(tool.spec().secret_args, ["village", "phone", "pan_number"]);
 }
 
 /// V18, V19, V answer 3: what may not go to a server goes nowhere, neither to it nor to the client; nor to one that has gone.

@@ -15,11 +15,13 @@ use prometheus::Registry;
 use serde_json::{Value, json};
 use std::{net::SocketAddr, sync::Arc};
 use tempfile::TempDir;
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::Notify};
 
 mod acting;
+mod holding;
 mod registering;
 mod restarting;
+mod visiting;
 
 /// A gateway's half of it, with what it keeps in a folder of its own.
 struct Gateway {
@@ -114,6 +116,21 @@ async fn endpoint(tools: Value) -> SocketAddr {
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move { axum::serve(listener, router).await });
     address
+}
+
+/// An endpoint that takes what it is told and says nothing; each connection is told.
+async fn silent() -> (SocketAddr, Arc<Notify>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, asked) = (listener.local_addr().unwrap(), Arc::new(Notify::new()));
+    let told = Arc::clone(&asked);
+    tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((connection, _)) = listener.accept().await {
+            held.push(connection);
+            told.notify_one();
+        }
+    });
+    (address, asked)
 }
 
 /// A tool of the registry as a server offers it that keeps to it, with words of its own around.

@@ -160,7 +160,7 @@ async fn one_name_belongs_to_one_server() {
     let other = gateway.register(manifest("two", at(address), price())).await;
     assert_eq!(
         (other.success, other.message.as_str()),
-        (false, "enam_mandi_price: another tool has this name already")
+        (false, "enam_mandi_price: another tool has this name already: one of \"one\"")
     );
     let like = gateway.register(manifest("One", at(address), Vec::new())).await;
     assert!(!like.success && like.message.contains("too much like \"one\""), "{}", like.message);
@@ -168,6 +168,91 @@ async fn one_name_belongs_to_one_server() {
     assert_eq!(gateway.tools().await, ["mcp_vam_one_lookup"]);
     assert!(gateway.register(manifest("two", at(address), price())).await.success, "the name is free again");
     gateway.fleet.stop().await;
+}
+
+/// V answer 8: an envelope has a tool's own name and not its server, so that is of one server alone as well, whatever models call
+/// it; the answer names who has it.
+#[tokio::test]
+async fn the_name_in_an_envelope_is_of_one_server() {
+    let address = endpoint(json!([of_registry("enam_mandi_price"), tool("lookup"), tool("book")])).await;
+    let gateway = Gateway::new(LOCAL);
+    let tools = || vec![declared("lookup", false), declared("book", false)];
+    assert!(gateway.register(manifest("one", at(address), vec![declared("lookup", false)])).await.success);
+    let other = gateway.register(manifest("two", at(address), tools())).await;
+    assert_eq!((other.success, other.registered_tools), (true, vec!["book".to_owned()]));
+    assert_eq!(other.rejected_tools, ["lookup"]);
+    assert_eq!(other.message, "lookup: another tool has this name already: one of \"one\"");
+    // A tool of the registry is called by its own name there, too.
+    let mut price = declared("lookup", true);
+    price.registry_key = "enam_mandi_price".into();
+    assert!(!gateway.register(manifest("three", at(address), vec![price])).await.success);
+    assert_eq!(gateway.tools().await, ["mcp_vam_one_lookup", "mcp_vam_two_book"]);
+    gateway.fleet.stop().await;
+}
+
+/// A server that takes its time holds up those that ask the same id for, and nobody else.
+#[tokio::test]
+async fn a_slow_server_holds_up_nobody_else() {
+    let (slow, quick) = (silent().await, endpoint(json!([tool("lookup")])).await);
+    let gateway = Arc::new(Gateway::new(LOCAL));
+    let waits = tokio::spawn({
+        let (gateway, uri) = (Arc::clone(&gateway), at(slow.0));
+        async move { gateway.register(manifest("slow", uri, Vec::new())).await }
+    });
+    slow.1.notified().await;
+    assert!(gateway.register(manifest("quick", at(quick), Vec::new())).await.success);
+    assert_eq!(gateway.servers.deregister("quick").await, Ok(true));
+    assert!(!waits.is_finished(), "it is still being asked");
+    waits.abort();
+    gateway.fleet.stop().await;
+}
+
+/// No more of them are asked at once than there is room for; the next is told so at once.
+#[tokio::test]
+async fn registrations_at_once_are_limited() {
+    let slow = silent().await;
+    let gateway = Arc::new(Gateway::new(LOCAL));
+    let mut waiting = Vec::new();
+    for n in 0..8 {
+        let (gateway, uri) = (Arc::clone(&gateway), at(slow.0));
+        let register = async move { gateway.register(manifest(&format!("slow{n}"), uri, Vec::new())).await };
+        waiting.push(tokio::spawn(register));
+        slow.1.notified().await;
+    }
+    let quick = endpoint(json!([tool("lookup")])).await;
+    assert!(gateway.servers.register(manifest("quick", at(quick), Vec::new())).await.is_err());
+    waiting.pop().unwrap().abort();
+    while gateway.servers.register(manifest("quick", at(quick), Vec::new())).await.is_err() {
+        tokio::task::yield_now().await;
+    }
+    waiting.into_iter().for_each(|task| task.abort());
+    gateway.fleet.stop().await;
+}
+
+/// All that is wrong is told at once, each with its field, and no more of it than somebody reads.
+#[tokio::test]
+async fn all_mistakes_of_a_manifest_are_told_at_once() {
+    let gateway = Gateway::new(LOCAL);
+    let uri = "ftp://user:word@tools.example.in/mcp?key=secret".into();
+    let mut odd = manifest("a b", uri, vec![declared("", false), declared("x", false), declared("x", false)]);
+    odd.data_residency = "EU_ONLY".into();
+    let message = gateway.register(odd).await.message;
+    for told in [
+        "server_id: ",
+        "data_residency: ",
+        "tools[0].name: has to be",
+        "tools[2].name: is in the list already",
+        "endpoint_uri: is no http://",
+        "endpoint_uri: must not have a user",
+        "endpoint_uri: must not have a query",
+        "endpoint_uri: its host is not one",
+    ] {
+        assert!(message.contains(told), "{told} is not in {message}");
+    }
+    assert!(!message.contains("secret") && !message.contains("word@"), "{message}");
+    let many = manifest("market", "http://127.0.0.1:9/mcp".into(), vec![declared("", false); 50]);
+    let message = gateway.register(many).await.message;
+    assert!(message.ends_with("; and 83 more") && message.matches("tools[").count() == 16, "{message}");
 }
 
 /// V answer 8: names that offhook or a server of the configuration has are taken as well.
@@ -241,7 +326,7 @@ fn a_tool_for_servers_in_india_needs_their_word() {
             local,
             tools: Vec::new(),
         };
-        sort(&declared, &offered, &registration, &config, |_| false).accepted.len() == 1
+        sort(&declared, &offered, &registration, &config, |_, _| None).accepted.len() == 1
     };
     assert_eq!(["", "ANY", "IN_ONLY", "ON_PREM"].map(|claim| accepted(claim, false)), [false, false, true, true]);
     assert!(accepted("", true));

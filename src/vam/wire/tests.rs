@@ -62,6 +62,7 @@ fn holds<M: Message + Default + PartialEq>(message: M, fields: Fields) {
     assert!(M::decode(&fields.0[..]).unwrap() == message);
 }
 
+/// V38: each field has its number and its kind.
 #[test]
 fn actions_are_written_as_specified() {
     let (at, at_bytes) = time(1_700_000_000);
@@ -120,6 +121,7 @@ fn actions_are_written_as_specified() {
     );
 }
 
+/// V38: each field has its number and its kind.
 #[test]
 fn registrations_are_written_as_specified() {
     let (at, at_bytes) = time(9);
@@ -161,6 +163,7 @@ fn registrations_are_written_as_specified() {
     );
 }
 
+/// V38: each field has its number and its kind.
 #[test]
 fn sessions_are_written_as_specified() {
     let (at, at_bytes) = time(-1);
@@ -237,6 +240,7 @@ fn sessions_are_written_as_specified() {
     );
 }
 
+/// V38: each field has its number and its kind.
 #[test]
 fn streams_are_written_as_specified() {
     use client_stream_message::Payload as FromClient;
@@ -328,7 +332,7 @@ fn streams_are_written_as_specified() {
     holds(GatewayStreamMessage { payload: Some(request) }, f().bytes(5, [8]));
 }
 
-/// The last value of each enum, and how many there are.
+/// V38: the last value of each enum, and how many there are.
 #[test]
 fn enums_have_the_numbers_of_the_specification() {
     let last = [
@@ -366,6 +370,22 @@ fn json_survives_a_struct_and_whole_numbers_have_no_fraction() {
     );
     let odd = Struct { fields: [("x".to_owned(), Value { kind: Some(Kind::NumberValue(f64::NAN)) })].into() };
     assert_eq!(from_struct(odd)["x"], json!(null));
+}
+
+/// V answer 17: no digit is lost without a word, however large a number.
+#[test]
+fn a_whole_number_beyond_what_a_double_holds_goes_as_text() {
+    let object = json!({
+        "exact": 9_007_199_254_740_992_u64, "account": 9_007_199_254_740_993_u64, "least": i64::MIN, "most": u64::MAX,
+        "debt": -9_007_199_254_740_993_i64, "list": [[12_345_678_901_234_567_u64]], "far": 1e300,
+    });
+    assert_eq!(
+        Value { kind: Some(Kind::StructValue(to_struct(object.as_object().unwrap()))) },
+        Value { kind: Some(Kind::StructValue(to_struct(json!({
+            "exact": 9_007_199_254_740_992_f64, "account": "9007199254740993", "least": "-9223372036854775808",
+            "most": "18446744073709551615", "debt": "-9007199254740993", "list": [["12345678901234567"]], "far": 1e300,
+        }).as_object().unwrap()))) }
+    );
 }
 
 #[test]

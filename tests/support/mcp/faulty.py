@@ -378,6 +378,10 @@ def list_tools(message):
 def call_tool(message):
     name = message["params"]["name"]
     call = Call(message["id"], message["params"].get("arguments") or {})
+    if mode.tells_calls:
+        said = f"called with {json.dumps(message['params'])} and {message['params']!r}"
+        write(said.encode() + b"\n", 2)
+        send({"method": "notifications/message", "params": {"level": "info", "data": said}})
     if all(tool["name"] != name for tool in tools):
         send({"id": call.id, "error": {"code": -32602, "message": f"unknown tool: {name[:80]}"}})
         return
@@ -444,6 +448,7 @@ class Mode:
     stubborn: bool = False
     closes: bool = False  # its output, after its first answer
     lists: bool = True
+    tells_calls: bool = False  # what it is asked, on standard error and in a message
 
 
 NOT_RPC = b'Starting up ...\n\n{"half": \n[1, 2]\n{"jsonrpc": "2.0"}\n\xff\xfe\n'
@@ -459,6 +464,7 @@ MODES = {
     "noise": Mode(at_start=lambda: in_background(lines_without_end)),
     "stderr-flood": Mode(at_start=flood_stderr),
     "stderr-secret": Mode(at_start=tell_secret),
+    "stderr-calls": Mode(named("echo"), tells_calls=True),
     "many": Mode(two_thousand, page=100),
     "crumbs": Mode(crumbs, page=60_000),
     "fat": Mode(fat, page=3),

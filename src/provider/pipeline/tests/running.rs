@@ -4,7 +4,7 @@ mod asides;
 
 use crate::{
     audio::Format,
-    call::{AgentCommand, AgentEvent, AgentLoss, CallerTurn},
+    call::{AgentCommand, AgentEvent, AgentLoss, CallerTurn, Part, Stumble},
     llm::{Ask, Finish, Model, Piece},
     provider::pipeline::{
         Stages,
@@ -328,6 +328,22 @@ impl Play {
         timeout(Duration::from_secs(60), answer).await.expect("an answer or an end")
     }
 
+    /// What it has stumbled over when the caller is answered.
+    async fn stumbles(&mut self) -> Vec<(Part, bool)> {
+        let mut stumbles = Vec::new();
+        let answer = async {
+            loop {
+                match self.events.recv().await.expect("it goes on") {
+                    AgentEvent::Stumbled(Stumble { part, is_slow }) => stumbles.push((part, is_slow)),
+                    AgentEvent::Audio { .. } => return,
+                    _ => {}
+                }
+            }
+        };
+        timeout(Duration::from_secs(60), answer).await.expect("an answer");
+        stumbles
+    }
+
     async fn ends_its_answer(&mut self) {
         let end = async { while !matches!(self.events.recv().await, Some(AgentEvent::ResponseDone { .. }) | None) {} };
         timeout(Duration::from_secs(60), end).await.expect("it ends");
@@ -403,6 +419,19 @@ async fn a_service_that_fails_in_passing_is_asked_again_and_then_the_next_one() 
     ] {
         assert!(play.metric(line), "{line}");
     }
+}
+
+/// What the call survives is told all the same, each attempt by who has failed.
+#[tokio::test(start_paused = true)]
+async fn who_fails_in_passing_is_told() {
+    let slow = at_once(Fault::Slow(Duration::from_secs(1)));
+    let listeners = [Puppet::new(1, [closed()])];
+    let models = [Puppet::new(0, [closed()]), Puppet::new(0, [slow]), Puppet::new(0, [])];
+    let voices = [Puppet::new(1, [closed()])];
+    let mut play = Play::begin(&listeners, &models, &voices);
+    play.caller_says_hello().await;
+    let told = [(Part::Listener, false), (Part::Model, false), (Part::Model, true), (Part::Voice, false)];
+    assert_eq!(play.stumbles().await, told);
 }
 
 /// Whether or not its first words were heard, by the second one until its answer is whole.
@@ -513,6 +542,10 @@ async fn a_listener_that_hangs_leaves_the_next_ones_their_share_of_the_time() {
         all.push(Arc::clone(&last));
         let since = Instant::now();
         let mut play = Play::begin(&all, &[Puppet::new(0, [])], &[Puppet::new(0, [])]);
+        for _ in 0..hanging {
+            let slow = Stumble { part: Part::Listener, is_slow: true };
+            assert_eq!(play.events.recv().await, Some(AgentEvent::Stumbled(slow)));
+        }
         assert!(matches!(play.events.recv().await, Some(AgentEvent::Ready)));
         assert!(since.elapsed() <= ready + FRAME, "{:?} of {READY_MAX:?} for {hanging} that hang", since.elapsed());
         play.caller_says_hello().await;

@@ -157,6 +157,22 @@ fn json_is_structured_or_the_first_text_that_parses() {
     assert_eq!(said(&both, &field("a")), "structured");
 }
 
+/// V24: of an action's result, whoever ran it, the first text alone is told, whatever stands beside it.
+#[test]
+fn of_an_action_the_first_text_counts() {
+    let data = |result: Value| done(&first_text(result), &Speech::default()).data;
+    let image = json!({ "type": "image", "data": "AAAA", "mimeType": "image/png" });
+    let mut result =
+        json!({ "content": [image, { "type": "text", "text": "{\"a\": 1}" }, { "type": "text", "text": "b" }] });
+    result["structuredContent"] = json!({ "c": 1 });
+    assert_eq!(data(result), json!({ "a": 1 }));
+    let none = json!({ "content": [image], "structuredContent": { "c": 1 } });
+    assert_eq!(first_text(none.clone()), none, "without a text it stays whole");
+    for odd in [json!({}), json!([]), json!(7), json!({ "content": 7 })] {
+        assert_eq!(first_text(odd.clone()), odd);
+    }
+}
+
 /// M4, M17: whatever a rule finds, JSON is never spoken, and nothing that is no text reaches a voice.
 #[test]
 fn json_and_control_characters_are_not_spoken() {
