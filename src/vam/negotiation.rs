@@ -293,6 +293,7 @@ pub fn fuzz(data: &[u8]) {
         limit: 4,
         ttl: std::time::Duration::from_secs(600),
         stream_endpoint: None,
+        languages: vec![],
     };
     let around = Surroundings { sessions: &sessions, is_token: true, knows_context: &|name| name == "front" };
     let brings = SessionInitRequest {
