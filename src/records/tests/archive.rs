@@ -109,7 +109,7 @@ fn whoever_reads_cannot_write() {
     archive(&folder).put(std::slice::from_ref(&kept)).unwrap();
     let mut read = read(folder.path()).unwrap().unwrap();
     assert_eq!(found(&*read, Search::default()), [kept.id]);
-    assert!(read.delete(kept.id).is_err() && read.put(&[kept.clone()]).is_err());
+    assert!(read.delete(kept.id).is_err() && read.put(std::slice::from_ref(&kept)).is_err());
     assert_eq!(found(&*read, Search::default()), [kept.id]);
 }
 
