@@ -372,7 +372,7 @@ fn json_survives_a_struct_and_whole_numbers_have_no_fraction() {
     assert_eq!(from_struct(odd)["x"], json!(null));
 }
 
-/// V answer 17: no digit is lost without a word, however large a number.
+/// V answer 17: no digit is lost of a whole number of 64 bits.
 #[test]
 fn a_whole_number_beyond_what_a_double_holds_goes_as_text() {
     let object = json!({

@@ -249,15 +249,18 @@ impl Answer {
             let greeted = self.greeted;
             *self = Self { request_id: chunk.request_id.clone(), began: Some(now), greeted, ..Self::default() };
         }
-        if let Some(last) = self.last.replace(now) {
-            shared.note(|told| told.gaps.push(now - last));
+        // The final one may have nothing to play: it says that there was enough.
+        if !chunk.audio_bytes.is_empty() {
+            if let Some(last) = self.last.replace(now) {
+                shared.note(|told| told.gaps.push(now - last));
+            }
+            self.chunks += 1;
         }
-        self.chunks += 1;
         if chunk.is_final
-            && let Some(began) = self.began
+            && let (Some(began), Some(last)) = (self.began, self.last)
         {
             // As many as fit between the first and the last one, to the nearest slot.
-            let slots = ((now - began).as_secs_f64() / FRAME.as_secs_f64()).round() as u64 + 1;
+            let slots = ((last - began).as_secs_f64() / FRAME.as_secs_f64()).round() as u64 + 1;
             let missed = slots.saturating_sub(self.chunks);
             shared.note(|told| told.missed += missed);
         }
