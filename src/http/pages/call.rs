@@ -78,7 +78,7 @@ fn without_record(app: &App, who: &Who, id: CallId) -> Response {
     if app.history.is_none() || !app.view.calls().recent.iter().any(just_ended) {
         return shell::refusal(who, StatusCode::NOT_FOUND, text::GONE);
     }
-    let mut answer = shell::refusal(who, StatusCode::SERVICE_UNAVAILABLE, text::NOT_YET);
+    let mut answer = shell::refusal(who, StatusCode::ACCEPTED, text::NOT_YET);
     let again = HeaderValue::from_static("1");
     answer.headers_mut().insert(header::RETRY_AFTER, again.clone());
     answer.headers_mut().insert(header::REFRESH, again);
