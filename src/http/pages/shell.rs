@@ -103,7 +103,9 @@ fn refusal_to_anybody(status: StatusCode, why: &str) -> Response {
 
 fn title(status: StatusCode) -> &'static str {
     match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => text::NOT_HERE,
+        StatusCode::ACCEPTED | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => {
+            text::NOT_HERE
+        }
         _ => text::NOT_DONE,
     }
 }
