@@ -1,6 +1,8 @@
 //! A contract gate somewhere else, asked over HTTP before a tool runs. It fails closed: no answer in
 //! time, another status than 200, or an answer that is not understood is a refusal.
 
+#[cfg(any(test, fuzzing))]
+use crate::gate::{AuthState, Category, RiskDomain, Route};
 use crate::gate::{Decision, Event};
 use reqwest::{Client, redirect};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -59,11 +61,10 @@ fn read(body: &[u8]) -> Result<Value, &'static str> {
     serde_json::from_slice(body).map_err(|_| "The remote gate did not answer with JSON.")
 }
 
-/// Any answer of another gate: a tool runs only on a yes that says so in both places and names no blocker.
+/// What a gate is asked about in tests.
 #[cfg(any(test, fuzzing))]
-pub fn fuzz(data: &[u8]) {
-    use crate::gate::{AuthState, Category, RiskDomain, Route};
-    let event = Event {
+fn look_up() -> Event {
+    Event {
         tool_name: "look_up".into(),
         category: Category::PublicRead,
         state: AuthState::None,
@@ -72,7 +73,13 @@ pub fn fuzz(data: &[u8]) {
         arguments: serde_json::Map::new(),
         recommended: Route::Accept,
         request_id: None,
-    };
+    }
+}
+
+/// Any answer of another gate: a tool runs only on a yes that says so in both places and names no blocker.
+#[cfg(any(test, fuzzing))]
+pub fn fuzz(data: &[u8]) {
+    let event = look_up();
     let decision = match read(data) {
         Ok(answer) => {
             let decision = Decision::of_remote(&event, &answer);
@@ -93,22 +100,8 @@ pub fn fuzz(data: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gate::{AuthState, Category, RiskDomain, Route};
     use axum::{Json, Router, http::StatusCode, routing::post};
     use serde_json::json;
-
-    fn event() -> Event {
-        Event {
-            tool_name: "look_up".into(),
-            category: Category::PublicRead,
-            state: AuthState::None,
-            evidence: Vec::new(),
-            domain: RiskDomain::PublicInformation,
-            arguments: serde_json::Map::new(),
-            recommended: Route::Accept,
-            request_id: None,
-        }
-    }
 
     async fn gate(answer: impl Fn() -> (StatusCode, Value) + Clone + Send + Sync + 'static) -> RemoteGate {
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -130,9 +123,9 @@ mod tests {
     async fn another_offhook_gate_is_understood() {
         let own = crate::gate::Gate::default();
         let now = jiff::Timestamp::UNIX_EPOCH;
-        let answer = own.decide(&event(), now).to_json();
+        let answer = own.decide(&look_up(), now).to_json();
         let remote = gate(move || (StatusCode::OK, answer.clone())).await;
-        assert!(remote.decide(&event()).await.executes());
+        assert!(remote.decide(&look_up()).await.executes());
     }
 
     /// G10, G answer 10: status, shape, route and the absence of blockers have to agree; nobody there is a no.
@@ -145,10 +138,10 @@ mod tests {
             (StatusCode::OK, json!([])),
         ] {
             let remote = gate(move || (status, answer.clone())).await;
-            let decision = remote.decide(&event()).await;
+            let decision = remote.decide(&look_up()).await;
             assert_eq!((decision.route(), decision.executes()), (Route::Refuse, false));
         }
         let nobody = RemoteGate::new("http://127.0.0.1:1/".into(), None, Duration::from_secs(5)).unwrap();
-        assert_eq!(nobody.decide(&event()).await.route(), Route::Refuse);
+        assert_eq!(nobody.decide(&look_up()).await.route(), Route::Refuse);
     }
 }
