@@ -208,11 +208,14 @@ impl Modes {
     }
 }
 
+/// Between the end of an action of VAM and the end of its time in the call core.
+pub const ACTION_MARGIN: Duration = Duration::from_millis(50);
+
 impl Executor {
     /// Of a tool's time, so much is for the way back: who runs it has the rest, and that is what was configured.
     pub const fn margin(&self) -> Duration {
         match self {
-            Self::Vam(_) => Duration::from_millis(50),
+            Self::Vam(_) => ACTION_MARGIN,
             Self::BuiltIn | Self::Declarative | Self::Mcp(_) => Duration::ZERO,
         }
     }

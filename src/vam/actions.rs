@@ -15,7 +15,7 @@ use crate::{
     config::Residency,
     facts::CallId,
     tool::{
-        Approved, Executor, Failure, ToolError, ToolOutcome,
+        ACTION_MARGIN, Approved, Failure, ToolError, ToolOutcome,
         mcp::{self, Speech},
     },
 };
@@ -263,8 +263,7 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// How long an action may take.
 fn limit(call: &Approved) -> Duration {
-    let margin = Executor::Vam(String::new()).margin();
-    call.time_left().saturating_sub(margin).max(call.time_left() / 2)
+    call.time_left().saturating_sub(ACTION_MARGIN).max(call.time_left() / 2)
 }
 
 fn failed(kind: ToolError, message: &str, call: &Approved) -> ToolOutcome {
