@@ -56,10 +56,11 @@ struct Way {
     cpu_max: Option<f64>,
 }
 
-const WAYS: [Way; 2] = [
+const WAYS: [Way; 3] = [
     Way { name: "AudioSocket, scripted", kind: Kind::Scripted, audio: "audiosocket/slin", cpu_max: None },
     // Nothing is converted on the way from the caller to the vendor and back.
     Way { name: "RTP, openai in µ-law", kind: Kind::OpenAi, audio: "rtp/ulaw", cpu_max: Some(3.0) },
+    Way { name: "WebSocket, scripted", kind: Kind::Scripted, audio: "websocket/slin", cpu_max: None },
 ];
 
 /// Why this part is left out, if it is.

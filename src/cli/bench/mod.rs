@@ -50,9 +50,12 @@ pub struct BenchArguments {
     /// How often floor and engine take turns.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=20))]
     rounds: u8,
-    /// Only these, beside the floor, and no calls through a real Asterisk.
+    /// Only these, beside the floor, and no calls through a real Asterisk unless `--asterisk` asks for them.
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = Kind::by_name)]
     only: Vec<Kind>,
+    /// With `--only`, the calls through a real Asterisk as well: `--only floor --asterisk` is these alone.
+    #[arg(long, requires = "only")]
+    asterisk: bool,
 }
 
 /// What is measured by itself, without calls.
@@ -163,7 +166,7 @@ async fn bench(arguments: &BenchArguments, cores: Option<Cores>) -> anyhow::Resu
     }
     let mut bars = Bars::default();
     report::print(&plan, &all, &mut bars);
-    if !arguments.only.is_empty() {
+    if !arguments.only.is_empty() && !arguments.asterisk {
         return Ok(bars);
     }
     match asterisk::missing().await {
