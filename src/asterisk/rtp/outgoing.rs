@@ -38,7 +38,7 @@ impl Numbering {
 const TICKS: u32 = 160;
 /// A timestamp that lags behind the clock by more has missed slots, as after a stall of this machine: what follows would be
 /// taken for late by whoever plays it.
-const BEHIND_MAX: u32 = 3 * TICKS;
+pub(super) const BEHIND_MAX: u32 = 3 * TICKS;
 
 /// Writes the packets of one direction.
 pub(super) struct Packetizer {
