@@ -41,6 +41,31 @@ impl Direction {
     }
 }
 
+/// Where what a caller says may go, from the loosest to the strictest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Residency {
+    #[default]
+    Any,
+    IndiaOnly,
+    OnPrem,
+}
+
+impl Residency {
+    pub const LABELS: [&str; 3] = [Self::Any.label(), Self::IndiaOnly.label(), Self::OnPrem.label()];
+
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::IndiaOnly => "india_only",
+            Self::OnPrem => "on_prem",
+        }
+    }
+
+    pub fn parse(label: &str) -> Option<Self> {
+        [Self::Any, Self::IndiaOnly, Self::OnPrem].into_iter().find(|residency| residency.label() == label)
+    }
+}
+
 /// Facts about one call, fixed when it begins. `None` means that Asterisk did not say.
 #[derive(Debug, Clone)]
 pub struct CallFacts {
@@ -55,6 +80,8 @@ pub struct CallFacts {
     pub dialled_number: Redacted<Option<String>>,
     pub campaign_id: Option<String>,
     pub lead_id: Option<String>,
+    /// What tools are held to; [`Residency::Any`] where nobody asks for more.
+    pub residency: Residency,
 }
 
 impl CallFacts {
@@ -70,6 +97,7 @@ impl CallFacts {
             dialled_number: None.into(),
             campaign_id: None,
             lead_id: None,
+            residency: Residency::default(),
         }
     }
 }

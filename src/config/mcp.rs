@@ -63,6 +63,16 @@ pub enum McpTransport {
     },
 }
 
+impl McpTransport {
+    /// What is asked leaves this machine.
+    pub fn sends(&self) -> bool {
+        match self {
+            Self::Stdio { .. } => false,
+            Self::Http { url, .. } => !values::is_loopback_url(url),
+        }
+    }
+}
+
 /// Which addresses the host of an endpoint may turn out to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reach {

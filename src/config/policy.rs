@@ -8,6 +8,7 @@ use super::{
     resolve::Resolver,
 };
 use crate::{
+    facts::Residency,
     gate::{self, AuthState, Category, RiskDomain},
     tool::{
         Executor, PolicyRules, ToolKind, ToolSpec, UnknownArgs,
@@ -43,6 +44,7 @@ pub struct RemoteGate {
     pub timeout: Duration,
     /// It decides without the built-in gate.
     pub alone: bool,
+    pub residency: Option<Residency>,
 }
 
 /// What the operator says of one tool.
@@ -61,6 +63,7 @@ pub struct ToolRules {
     pub secret_args: Option<Vec<String>>,
     pub unknown_args: Option<UnknownArgs>,
     pub wait: Option<bool>,
+    pub residency: Option<Residency>,
 }
 
 impl ToolRules {
@@ -96,6 +99,7 @@ impl ToolRules {
         if self.authenticates.is_some() {
             spec.authenticates = self.authenticates;
         }
+        spec.residency = self.residency.or(spec.residency);
     }
 }
 
@@ -165,6 +169,7 @@ impl Resolver<'_> {
                 Some(RemoteGate { alone: false, .. }) => RemoteUse::Beside,
                 Some(RemoteGate { alone: true, .. }) => RemoteUse::Alone,
             },
+            remote_gate_residency: remote_gate.as_ref().and_then(|gate| gate.residency),
             budgets: Budgets {
                 retrieval: budgets.retrieval.unwrap_or(default.retrieval),
                 total: budgets.total.unwrap_or(default.total),
@@ -236,7 +241,9 @@ impl Resolver<'_> {
         if !super::values::is_http_url(&url) {
             self.problem(&path.key("url"), "is no http:// or https:// address", None);
         }
+        let is_here = super::values::is_loopback_url(&url).then_some(Residency::OnPrem);
         Some(RemoteGate {
+            residency: raw.residency.as_deref().and_then(Residency::parse).or(is_here),
             url,
             token: raw.token.filter(|token| !token.is_empty()).map(Into::into),
             timeout: self.duration(raw.timeout, Duration::from_millis(500), ONE_MS, &path.key("timeout")),
@@ -294,6 +301,7 @@ impl Resolver<'_> {
                         _ => UnknownArgs::Drop,
                     }),
                     wait: raw.wait,
+                    residency: raw.residency.as_deref().and_then(Residency::parse),
                 };
                 (name, rules)
             })

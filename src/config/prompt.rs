@@ -149,6 +149,7 @@ mod tests {
             dialled_number: Redacted::new(None),
             campaign_id: None,
             lead_id: None,
+            residency: crate::facts::Residency::Any,
         }
     }
 
@@ -160,6 +161,7 @@ mod tests {
             dialled_number: Redacted::new(Some("+49800".into())),
             campaign_id: Some("spring".into()),
             lead_id: Some("l-1".into()),
+            residency: crate::facts::Residency::Any,
             ..bare()
         }
     }
@@ -236,6 +238,7 @@ mod tests {
             dialled_number: Redacted::new(dirty()),
             campaign_id: dirty(),
             lead_id: dirty(),
+            residency: crate::facts::Residency::Any,
             ..bare()
         };
         for name in ["caller_name", "caller_number", "caller_id", "called_number", "campaign_id", "lead_id"] {

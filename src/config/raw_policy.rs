@@ -105,6 +105,10 @@ pub(super) struct RemoteGate {
     /// Whether it decides alone, instead of beside the built-in gate.
     #[schemars(extend("default" = false))]
     pub alone: Option<bool>,
+    /// Where it is, and all that it passes on, on your word, for VAM sessions with a `data_residency`. Without it no tool
+    /// runs in those, unless `url` has an address of this machine, such as 127.0.0.1.
+    #[schemars(extend("enum" = crate::facts::Residency::LABELS))]
+    pub residency: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
@@ -212,6 +216,11 @@ pub(super) struct ToolRules {
     /// What becomes of arguments that the schema does not know: `drop` or `reject`.
     #[schemars(extend("enum" = ["drop", "reject"]))]
     pub unknown_args: Option<String>,
+    /// Where all that it sends stays, on your word, for VAM sessions with a `data_residency`. Without it, a tool that sends
+    /// what it is given elsewhere does not run in those: one that makes requests, one of an MCP server by `http`, one that
+    /// sends mail. Of action servers their registration says it.
+    #[schemars(extend("enum" = crate::facts::Residency::LABELS))]
+    pub residency: Option<String>,
     /// Whether the model waits for what comes of it. With `false` it is answered at once and speaks on; the outcome is in the
     /// audit line alone.
     pub wait: Option<bool>,

@@ -136,6 +136,16 @@ pub(super) fn is_http_url(text: &str) -> bool {
     clean && (is_host_port(authority) || (is_host(authority) && !authority.contains(':')) || bare_v6())
 }
 
+/// Whether an `http://` or `https://` address is one of this machine, by its number: what a name means can change.
+pub(super) fn is_loopback_url(text: &str) -> bool {
+    let host = url::Url::parse(text).ok();
+    match host.as_ref().and_then(url::Url::host) {
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        Some(url::Host::Domain(_)) | None => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,6 +200,10 @@ mod tests {
         for good in ["http://127.0.0.1:8088", "https://pbx.example.com/prefix", "http://[::1]:8088", "http://[::1]"] {
             assert!(is_http_url(good), "{good}");
         }
+        for (url, here) in [("http://127.0.0.1:8766/a", true), ("https://[::1]/", true), ("http://localhost/", false)] {
+            assert_eq!(is_loopback_url(url), here, "{url}");
+        }
+        assert!(!is_loopback_url("http://127.0.0.1.example/") && !is_loopback_url("http://10.0.0.1/"));
         for bad in ["ws://a", "127.0.0.1:8088", "http://", "http://u:p@host/", "http://a/?api_key=x", "http://a b"] {
             assert!(!is_http_url(bad), "{bad}");
         }

@@ -3,6 +3,7 @@
 use super::{
     McpTransport, defaults, problem::Path, raw_vam as raw, resolve::Resolver, tenant::TOKEN_BYTES_MIN, values,
 };
+pub use crate::facts::Residency;
 use secrecy::SecretString;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -72,30 +73,6 @@ pub struct VamLimits {
     pub action_servers: usize,
     pub message_bytes: usize,
     pub connections: usize,
-}
-
-/// Where what a caller says may go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Residency {
-    Any,
-    IndiaOnly,
-    OnPrem,
-}
-
-impl Residency {
-    pub const LABELS: [&str; 3] = [Self::Any.label(), Self::IndiaOnly.label(), Self::OnPrem.label()];
-
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Any => "any",
-            Self::IndiaOnly => "india_only",
-            Self::OnPrem => "on_prem",
-        }
-    }
-
-    fn parse(label: &str) -> Option<Self> {
-        [Self::Any, Self::IndiaOnly, Self::OnPrem].into_iter().find(|residency| residency.label() == label)
-    }
 }
 
 /// Of the form of BCP 47: a language, then what narrows it.

@@ -5,7 +5,7 @@ use crate::{
     audio::Format,
     call::{AgentCommand, AgentEvent, AgentLoss, Handover, TurnOwner},
     config::{Context, prompt},
-    facts::CallFacts,
+    facts::{CallFacts, Residency},
     provider::{self, AgentSetup, Meter, Opens, Provider, SessionPolicy},
     tool::Toolbox,
 };
@@ -72,10 +72,10 @@ pub(super) struct Briefing<'a> {
 
 impl Casting {
     /// `None` for a context or a provider that this generation has not.
-    pub fn of(generation: &Generation, context: &str, provider: &str, ari: bool) -> Option<Self> {
+    pub fn of(generation: &Generation, context: &str, provider: &str, ari: bool, residency: Residency) -> Option<Self> {
         let context = Arc::clone(generation.config.contexts.get(context)?);
         let provider = Arc::clone(generation.providers.get(provider)?);
-        let toolbox = generation.toolbox(&context.name, ari);
+        let toolbox = generation.toolbox(&context.name, ari).offered_under(residency);
         Some(Self { context, provider, toolbox })
     }
 

@@ -233,7 +233,10 @@ impl CallTask<'_> {
         let order = succession::order(&context.provider, context);
         let Some((first, _)) = succession::first(self.shared, &order) else { return lost };
         let first = first.to_owned();
-        let Some(casting) = Casting::of(self.generation, target, &first, self.transfers) else { return lost };
+        let residency = self.facts.residency;
+        let Some(casting) = Casting::of(self.generation, target, &first, self.transfers, residency) else {
+            return lost;
+        };
         // What becomes of the call from here on is the next provider's doing.
         self.part_ended(EndReason::Transferred);
         self.hang_up_next();

@@ -25,7 +25,7 @@ use crate::{
     },
     call::{CallMachine, CallPlan, CallRules, EndReason},
     config::{Config, Transport, prompt},
-    facts::{CallFacts, CallId, Direction},
+    facts::{CallFacts, CallId, Direction, Residency},
     http::NoConversation,
     records::{Close, Diary, Ending},
     redact::Redacted,
@@ -185,7 +185,7 @@ pub(super) async fn stream(shared: Arc<Shared>, agreed: Agreed) -> Option<Ends> 
     let wish = Wish { context: Some(agreed.context.clone()), ..Wish::default() };
     let granted = grant(&generation, wish).ok()?;
     let mut facts = CallFacts::new(CallId::random(), &granted.context.name, &granted.provider_name);
-    facts.caller_number = agreed.caller.clone();
+    (facts.caller_number, facts.residency) = (agreed.caller.clone(), agreed.residency);
     let (format, began, said, place) = (agreed.format, Instant::now(), Redacted::default(), None);
     let start = Start { facts, transport: STREAMED, format, began, seat, transfers: false, written: None, said, place };
     let (line, ends, cues) = Line::streamed();
@@ -241,6 +241,7 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, arriva
         dialled_number: Redacted::new(text("FROM_DID").or_else(|| arrival.dialled.reveal().clone())),
         campaign_id: text("AI_CAMPAIGN_ID"),
         lead_id: text("AI_LEAD_ID"),
+        residency: Residency::Any,
     };
     let (transport, format) = (granted.audio.transport.label(), granted.audio.format);
     let (said, place) = (variables.into(), arrival.place.clone());
@@ -342,7 +343,7 @@ async fn run(
     // Whoever asked may have gone.
     let _ = begun.map(|begun| begun.send(()));
     let _counted = shared.metrics.call_started();
-    let toolbox = generation.toolbox(&facts.context, transfers);
+    let toolbox = generation.toolbox(&facts.context, transfers).offered_under(facts.residency);
     let greeting = granted.greeting.as_deref().map(|greeting| prompt::fill(greeting, &facts));
     let traits = granted.provider.traits();
     let identify = &granted.context.policy.identify;
@@ -383,6 +384,10 @@ async fn run(
     let mut diary = diary();
     let mut recorder = shared.records.as_ref().map(|records| records.recorder(facts.id, format));
     let (reason, sessions) = async {
+        if let Some(kept) = Some(toolbox.kept_from(facts.residency)).filter(|kept| !kept.is_empty()) {
+            let (rule, tools) = (facts.residency.label(), kept.join(", "));
+            info!(rule, tools, "tools are not offered: what is said in this call may not go where they send it");
+        }
         info!(generation = generation.number, audio = %format, transport, direction = facts.direction.label(), "call began");
         let mut task = CallTask {
             machine: CallMachine::new(plan, began.into_std()),

@@ -56,6 +56,7 @@ pub fn fuzz(data: &[u8]) {
         caller_number: Redacted::new(said("NUMBER")),
         campaign_id: said("AI_CAMPAIGN_ID"),
         lead_id: said("AI_LEAD_ID"),
+        residency: crate::facts::Residency::Any,
         ..CallFacts::new(CallId(Uuid::nil()), &granted.context.name, &granted.provider_name)
     };
     let filled = prompt::fill("<{caller_name}{caller_number}{campaign_id}{lead_id}>", &facts);

@@ -45,6 +45,7 @@ pub(super) fn opening(
         pin: pin(identify, variables),
         memory: Memory { user: text(USER).map(user).unwrap_or_default(), ..Memory::default() },
         answers: traits.answer_limits(),
+        residency: facts.residency,
         ..Opening::default()
     }
 }

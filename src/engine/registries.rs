@@ -3,7 +3,7 @@
 use super::{generation::BuildError, workshop::Workshop};
 use crate::{
     asterisk::extension_status::ExtensionStatus,
-    config::{Config, Tenant, vam::ID_PREFIX},
+    config::{Config, McpTransport, Tenant, vam::ID_PREFIX},
     mcp::{Guest, LeftOut},
     tool::{
         BUILT_IN, CHECK_EXTENSION_STATUS, Executor, LEAVE_VOICEMAIL, REQUEST_TRANSCRIPT, Registry, TAKE_MESSAGE, Tool,
@@ -34,6 +34,10 @@ pub(super) struct Tools {
 /// Every definition and every schema that cannot be used. What MCP servers bring is no error: it is left out.
 pub(super) fn registries(config: &Config, workshop: &Workshop) -> Result<Tools, Vec<BuildError>> {
     let amend = |spec: &mut ToolSpec| {
+        if let Executor::Mcp(server) = &spec.executor {
+            let transport = config.mcp.servers.get(server).map(|server| &server.transport);
+            spec.sends = transport.is_none_or(McpTransport::sends);
+        }
         if let Some(rules) = config.tool_rules.get(&spec.name) {
             // An MCP server says nothing that counts of what its tool touches: kind and effects follow the operator's word.
             if let (Executor::Mcp(_) | Executor::Vam(_), Some(access)) = (&spec.executor, rules.access) {

@@ -230,7 +230,9 @@ impl CallTask<'_> {
     }
 
     fn begin(&mut self, why: Dialling, provider: String, resume: Option<Arc<str>>) -> Next {
-        let Some(casting) = Casting::of(self.generation, &self.facts.context, &provider, self.transfers) else {
+        let Some(casting) =
+            Casting::of(self.generation, &self.facts.context, &provider, self.transfers, self.facts.residency)
+        else {
             error!("a provider that this call's configuration does not have");
             return Next::Nobody;
         };

@@ -35,6 +35,7 @@ fn facts(context: &str) -> CallFacts {
         dialled_number: Redacted::new(Some("7000".into())),
         campaign_id: None,
         lead_id: None,
+        residency: crate::facts::Residency::Any,
     }
 }
 

@@ -152,6 +152,7 @@ mod tests {
             dialled_number: Redacted::new(Some("0305550199".into())),
             campaign_id: None,
             lead_id: None,
+            residency: crate::facts::Residency::Any,
         }
     }
 

@@ -47,6 +47,8 @@ impl Tool for TakeMessage {
         };
         ToolSpec {
             secret_args: vec!["message".into(), "callback".into()],
+            // By mail.
+            sends: true,
             ..ToolSpec::on_the_call(
                 TAKE_MESSAGE,
                 "Take a message for a person of the company. It is sent after the call. Read it back to the caller first.",
@@ -72,11 +74,15 @@ struct RequestTranscript {
 
 impl Tool for RequestTranscript {
     fn spec(&self) -> ToolSpec {
-        ToolSpec::on_the_call(
-            REQUEST_TRANSCRIPT,
-            "Have a transcript of this call sent to the company after it.",
-            with_choice(Map::new(), &self.mailboxes, &[]),
-        )
+        ToolSpec {
+            // By mail.
+            sends: true,
+            ..ToolSpec::on_the_call(
+                REQUEST_TRANSCRIPT,
+                "Have a transcript of this call sent to the company after it.",
+                with_choice(Map::new(), &self.mailboxes, &[]),
+            )
+        }
     }
 
     fn run(&self, call: Approved, _: &CallFacts) -> BoxFuture<'static, ToolOutcome> {

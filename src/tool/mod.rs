@@ -34,7 +34,7 @@ pub use messages::{REQUEST_TRANSCRIPT, TAKE_MESSAGE, request_transcript, take_me
 pub use outcome::{After, CallAction, DigitPlan, DigitPurpose, Done, Failure, Message, ToolOutcome};
 pub use policy::{Admission, Answer, Approved, Audit, CallPolicy, Opening, PolicyRules, Settled, ToolCallId, Verdict};
 pub use spec::{
-    ACTION_MARGIN, Announce, Executor, Mode, Modes, SideEffects, ToolCall, ToolKind, ToolSpec, UnknownArgs,
+    ACTION_MARGIN, Announce, Executor, Mode, Modes, SideEffects, ToolCall, ToolKind, ToolSpec, UnknownArgs, stays,
 };
 pub use telephony::{
     BUILT_IN, CHECK_EXTENSION_STATUS, HANGUP_CALL, LEAVE_VOICEMAIL, NEEDS_ARI, SEND_DTMF, TRANSFER, built_in,

@@ -1,6 +1,9 @@
 //! What is known of a tool before it is called.
 
-use crate::gate::{AuthState, Category as Access, RiskDomain};
+use crate::{
+    facts::Residency,
+    gate::{AuthState, Category as Access, RiskDomain},
+};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -46,6 +49,11 @@ pub struct ToolSpec {
     /// A success raises the caller's authorization to this.
     pub authenticates: Option<AuthState>,
     pub executor: Executor,
+    /// It sends what it is given away from this machine, and does not itself look where to. An action server is looked at
+    /// when it is asked.
+    pub sends: bool,
+    /// Where everything that it sends stays, on the operator's word. `None`: nobody said.
+    pub residency: Option<Residency>,
 }
 
 /// A sentence for a caller who would otherwise wait in silence.
@@ -133,6 +141,8 @@ impl ToolSpec {
             requires_authorization: AuthState::None,
             authenticates: None,
             executor: Executor::BuiltIn,
+            sends: false,
+            residency: None,
         }
     }
 
@@ -147,6 +157,11 @@ impl ToolSpec {
             latency_budget: ToolKind::Action.latency_target(),
             ..Self::new(name, description, parameters)
         }
+    }
+
+    /// Whether what is said under this rule may go where it sends it.
+    pub fn may_have(&self, rule: Residency) -> bool {
+        !self.sends || stays(self.residency, rule)
     }
 
     /// The first sentence of the description, for lists.
@@ -208,6 +223,11 @@ impl Modes {
     }
 }
 
+/// Whether what goes to a place of which the operator says this stays where the rule wants it. Without a word it does not.
+pub fn stays(residency: Option<Residency>, rule: Residency) -> bool {
+    residency.unwrap_or_default() >= rule
+}
+
 /// Between the end of an action of VAM and the end of its time in the call core.
 pub const ACTION_MARGIN: Duration = Duration::from_millis(50);
 
@@ -251,6 +271,22 @@ pub struct ToolCall {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// V19, V45: every pair of a call's rule and the operator's word about a tool that sends; one that does not is always allowed.
+    #[test]
+    fn a_tool_that_sends_needs_a_word_as_strict_as_the_rule() {
+        use Residency::{Any, IndiaOnly, OnPrem};
+        let tool = |sends, residency| {
+            let spec =
+                ToolSpec { sends, residency, ..ToolSpec::new("a", "A.", serde_json::json!({ "type": "object" })) };
+            [Any, IndiaOnly, OnPrem].map(|rule| spec.may_have(rule))
+        };
+        assert_eq!(tool(true, None), [true, false, false]);
+        assert_eq!(tool(true, Some(Any)), [true, false, false]);
+        assert_eq!(tool(true, Some(IndiaOnly)), [true, true, false]);
+        assert_eq!(tool(true, Some(OnPrem)), [true; 3]);
+        assert_eq!(tool(false, None), [true; 3]);
+    }
 
     /// P23: what a tool may take, by its kind, where nobody says otherwise.
     #[test]

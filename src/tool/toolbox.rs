@@ -7,7 +7,10 @@ use super::{
     prune::Arguments,
     schemas::{Dialect, ToolText, Uncarried},
 };
-use crate::gate::{AuthState, Category, Event, Gate, Route};
+use crate::{
+    facts::Residency,
+    gate::{AuthState, Category, Event, Gate, Route},
+};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, fmt, sync::Arc};
@@ -162,6 +165,27 @@ impl Toolbox {
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Result<Self, Vec<BrokenTool>> {
         let registry = Registry::new(tools)?;
         Ok(registry.toolbox(registry.names()))
+    }
+
+    /// The same, of which a model is told those tools alone that what is said under this rule may go to. The others stay known, so
+    /// that the policy can say why they do not run.
+    pub fn offered_under(self: Arc<Self>, rule: Residency) -> Arc<Self> {
+        if self.kept_from(rule).is_empty() {
+            return self;
+        }
+        let offered = |entry: &&Arc<Entry>| entry.spec.may_have(rule);
+        let specs = self.entries.values().filter(offered).map(|entry| entry.spec.clone()).collect();
+        let told = |dialect: Dialect| {
+            self.entries.values().filter(offered).filter_map(|entry| entry.schema(dialect).ok().cloned()).collect()
+        };
+        let schemas = Dialect::ALL.map(told);
+        Arc::new(Self { entries: self.entries.clone(), specs, schemas, version: Arc::clone(&self.version) })
+    }
+
+    /// Tools that what is said under this rule may not go to.
+    pub fn kept_from(&self, rule: Residency) -> Vec<&str> {
+        let kept = self.entries.values().filter(|entry| !entry.spec.may_have(rule));
+        kept.map(|entry| entry.spec.name.as_str()).collect()
     }
 
     pub fn specs(&self) -> Arc<[ToolSpec]> {

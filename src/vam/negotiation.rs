@@ -69,6 +69,8 @@ impl Agreed {
 /// What is known where sessions are agreed upon.
 pub(super) struct Surroundings<'a> {
     pub sessions: &'a VamSessions,
+    /// The operator's own rule, below which no session goes.
+    pub residency: Residency,
     /// Where the client says it may come in.
     pub is_token: bool,
     pub knows_context: &'a dyn Fn(&str) -> bool,
@@ -114,7 +116,8 @@ pub(super) fn negotiate(
         context,
         format,
         caller: caller.filter(|caller| !caller.is_empty()).into(),
-        residency,
+        // The stricter of both holds.
+        residency: residency.max(around.residency),
         executes: capabilities.action_execution,
         uris,
         codec,
@@ -295,7 +298,12 @@ pub fn fuzz(data: &[u8]) {
         stream_endpoint: None,
         languages: vec![],
     };
-    let around = Surroundings { sessions: &sessions, is_token: true, knows_context: &|name| name == "front" };
+    let around = Surroundings {
+        sessions: &sessions,
+        residency: Residency::Any,
+        is_token: true,
+        knows_context: &|name| name == "front",
+    };
     let brings = SessionInitRequest {
         session_id: Uuid::from_u128(0x1234_5678_1234_4234_9234_1234_5678_9abc).to_string(),
         metadata: [(ACTION_SERVERS.to_owned(), String::from_utf8_lossy(data).into_owned())].into(),
@@ -357,7 +365,11 @@ mod tests {
         let languages = spoken.iter().map(|language| (*language).to_owned()).collect();
         let sessions = VamSessions { languages, ..sessions(Residency::IndiaOnly) };
         let knows_context = |name: &str| ["front", "back"].contains(&name);
-        negotiate(request, &Surroundings { sessions: &sessions, is_token: true, knows_context: &knows_context })
+        let residency = Residency::IndiaOnly;
+        negotiate(
+            request,
+            &Surroundings { sessions: &sessions, residency, is_token: true, knows_context: &knows_context },
+        )
     }
 
     fn status_of(change: impl FnOnce(&mut SessionInitRequest)) -> SessionStatus {
@@ -477,6 +489,24 @@ mod tests {
         assert_eq!(hosted(Residency::Any), [false, false, true, false, false]);
         assert_eq!(hosted(Residency::IndiaOnly), [true, true, true, false, false]);
         assert_eq!(hosted(Residency::OnPrem), [true, true, true, true, false]);
+    }
+
+    /// V19, V45: a session asks for more than the operator's rule, never for less.
+    #[test]
+    fn of_the_sessions_rule_and_the_operators_the_stricter_holds() {
+        use Residency::{Any, IndiaOnly, OnPrem};
+        let agreed = |residency: Residency| {
+            let sessions = sessions(OnPrem);
+            [DataResidency::Any, DataResidency::IndiaOnly, DataResidency::OnPrem].map(|asked| {
+                let session_id = Uuid::new_v4().to_string();
+                let request = SessionInitRequest { session_id, data_residency: asked.into(), ..Default::default() };
+                let around = Surroundings { sessions: &sessions, residency, is_token: true, knows_context: &|_| true };
+                negotiate(request, &around).unwrap().0.residency
+            })
+        };
+        assert_eq!(agreed(Any), [Any, IndiaOnly, OnPrem]);
+        assert_eq!(agreed(IndiaOnly), [IndiaOnly, IndiaOnly, OnPrem]);
+        assert_eq!(agreed(OnPrem), [OnPrem; 3]);
     }
 
     /// V40: and what else no session is begun with.

@@ -128,7 +128,12 @@ impl Sessions {
         let session_id = request.session_id.clone();
         // What is known is not kept while others are asked.
         let negotiated = {
-            let around = Surroundings { sessions: &self.config, is_token, knows_context: &knows };
+            let around = Surroundings {
+                sessions: &self.config,
+                residency: self.servers.config().residency,
+                is_token,
+                knows_context: &knows,
+            };
             negotiate(request, &around)
         };
         let (agreed, mut answer) = match negotiated {

@@ -78,7 +78,7 @@ impl Tool for ActionTool {
         self.servers.counters().denied.inc();
         tracing::warn!(
             server = self.server.as_str(),
-            "an action was denied: vam.residency keeps callers' words from there"
+            "an action was denied: vam.residency or the session's data_residency keeps callers' words from there"
         );
         let message = "The action was denied: its server is not where this call's data may go.";
         Box::pin(std::future::ready(ToolOutcome::failed(ToolError::Refused, message)))

@@ -207,6 +207,7 @@ pub fn facts() -> CallFacts {
         dialled_number: Redacted::new(None),
         campaign_id: None,
         lead_id: None,
+        residency: offhook::facts::Residency::Any,
     }
 }
 

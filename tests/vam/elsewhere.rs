@@ -54,7 +54,8 @@ async fn a_server_outside_is_refused_before_a_byte_leaves() {
     let folder = TempDir::new().unwrap();
     let (names, (port, connections)) = (Names::serve(folder.path()), outside().await);
     let agents = "providers: { quiet: { scripted: { script: [silence] } } }\ncontexts: { farm: { prompt: A, provider: quiet } }\n";
-    let engine = super::engine(folder.path(), ", sessions: { context: farm, hosted: on_prem }", agents).await;
+    let engine =
+        super::engine(folder.path(), ", residency: any, sessions: { context: farm, hosted: on_prem }", agents).await;
     let (address, name) = (format!("http://{OUTSIDE}:{port}/mcp"), format!("http://market.example:{port}/mcp"));
     let named = |host: &str| json!([format!("action_server_unavailable:{host}")]);
     for rule in ["DATA_RESIDENCY_ON_PREM", "DATA_RESIDENCY_INDIA_ONLY", "DATA_RESIDENCY_UNSPECIFIED"] {

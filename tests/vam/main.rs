@@ -8,6 +8,7 @@ mod acting;
 mod backends;
 mod desk;
 mod elsewhere;
+mod keeping;
 mod limits;
 mod registering;
 mod talking;

@@ -238,6 +238,7 @@ fn facts() -> CallFacts {
         dialled_number: Redacted::new(None),
         campaign_id: None,
         lead_id: None,
+        residency: offhook::facts::Residency::Any,
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
         story::Story,
         workshop::Workshop,
     },
-    facts::{CallFacts, CallId},
+    facts::{CallFacts, CallId, Residency},
     provider::{self, Agent, AgentSetup, Embedded, Provider},
     records::{Diary, Recorder},
     remote::health::Breaker,
@@ -152,7 +152,7 @@ impl Stage {
         let order = order("one", &context);
         let clips = self.generation.repertoire("front").at_hand(None);
         let succession = Succession::new(order, "one", None, &clips);
-        let casting = Casting::of(&self.generation, "front", "one", false).unwrap();
+        let casting = Casting::of(&self.generation, "front", "one", false, Residency::Any).unwrap();
         let policy = first_policy(&context, true);
         let briefing = Briefing { story: None, resume: None, opens: succession.opens(), heard: None, policy };
         let plan = CallPlan {

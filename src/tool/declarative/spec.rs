@@ -56,6 +56,7 @@ impl Definition {
             wait: policy.wait.unwrap_or(plain.wait),
             authenticates: policy.authenticates,
             executor: Executor::Declarative,
+            sends: self.makes_requests(),
             ..plain
         }
     }

@@ -15,6 +15,7 @@ mod authority;
 mod confirm;
 mod envelope;
 mod judge;
+mod residency;
 mod rules;
 mod secrets;
 mod settle;
@@ -39,6 +40,7 @@ use super::{
     toolbox::{Entry, Toolbox},
 };
 use crate::{
+    facts::Residency,
     gate::{AuthState, Decision, Gate, Route},
     redact::Redacted,
 };
@@ -84,6 +86,8 @@ pub struct Opening {
     pub memory: Memory,
     /// Of the provider.
     pub answers: AnswerLimits,
+    /// Where what is said may go.
+    pub residency: Residency,
 }
 
 pub struct CallPolicy {
@@ -405,6 +409,12 @@ impl CallPolicy {
     /// Step 7: the gate, and what its answer means for a telephone.
     fn decide(&mut self, id: ToolCallId, mut candidate: Candidate<'_>, key: String, now: Instant) -> Admission {
         let spec = &candidate.entry.spec;
+        if let Some(failure) = self.kept(spec) {
+            candidate.audit.kept();
+            self.loops.count(&self.turns.id(), &spec.name, &candidate.arguments);
+            let Candidate { call, audit, .. } = candidate;
+            return self.stop(id, call, audit, (failure, Vec::new()));
+        }
         let digest = canonical::arguments_digest(&candidate.arguments);
         let token =
             candidate.token.as_deref().map(|token| self.confirmations.spend(token, &spec.name, digest, candidate.now));

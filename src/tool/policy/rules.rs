@@ -1,7 +1,7 @@
 //! What a context's configuration says about its agent's use of tools.
 
 use super::judge::Words;
-use crate::{gate, tool::budget::Budgets};
+use crate::{facts::Residency, gate, tool::budget::Budgets};
 use std::time::Duration;
 
 /// The policy of one context, shared by its calls.
@@ -11,6 +11,8 @@ pub struct PolicyRules {
     pub confirm: ConfirmRules,
     pub gate: gate::Settings,
     pub remote_gate: RemoteUse,
+    /// Where that other gate is, on the operator's word. `None`: nobody said.
+    pub remote_gate_residency: Option<Residency>,
     /// What becomes of a caller whose wish needs a person.
     pub on_defer: OnDefer,
     pub error_types: ErrorTypes,

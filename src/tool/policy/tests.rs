@@ -6,6 +6,7 @@ mod confirmation;
 mod path;
 mod properties;
 mod replay;
+mod residency;
 
 use super::*;
 use crate::{

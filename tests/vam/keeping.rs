@@ -1,0 +1,88 @@
+//! What is said in a session goes nowhere that its residency keeps it from, whichever kind of tool would take it there.
+
+use super::*;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+/// An engine whose agent calls a tool of an MCP server by `http` and a tool that makes a request, both at somebody's who counts.
+/// `word`: what the operator says of both tools.
+async fn engine(folder: &TempDir, residency: &str, word: &str) -> (Engine, Calls) {
+    let (uri, calls) = action_server().await;
+    let port = uri.trim_start_matches("http://127.0.0.1:").trim_end_matches("/mcp").to_owned();
+    std::fs::create_dir(folder.path().join("tools")).unwrap();
+    let request = json!({
+        "name": "tell_market", "description": "Tells the market.",
+        "actions": [{
+            "type": "api_call", "method": "POST", "url": uri,
+            "body": { "id": 1, "method": "tools/call", "params": { "name": "by_request" } },
+        }],
+    });
+    std::fs::write(folder.path().join("tools/tell_market.json"), request.to_string()).unwrap();
+    let call = |tool: &str| {
+        format!("{{ call: {{ tool: {tool}, arguments: {{}} }} }}, {{ tone: {{ hertz: 440, for: 400ms }} }}")
+    };
+    // A name, which may lead anywhere: what is written as an address of this machine is one.
+    let agents = format!(
+        "mcp: {{ servers: {{ far: {{ transport: http, url: \"http://localhost:{port}/mcp\" }} }} }}\n\
+         tenants: {{ farm: {{ tools: tools, allowed_hosts: [\"127.0.0.1:{port}\"] }} }}\n\
+         providers: {{ asks: {{ scripted: {{ script: [{}, {}, silence] }} }} }}\n\
+         tools: {{ mcp_far_lookup: {{ access: public_read{word} }}, tell_market: {{ access: public_read{word} }} }}\n\
+         contexts: {{ farm: {{ prompt: A, provider: asks, tenant: farm, tools: [mcp_far_lookup, tell_market] }} }}\n",
+        call("mcp_far_lookup"),
+        call("tell_market"),
+    );
+    let vam = format!(", sessions: {{ context: farm, hosted: on_prem }}{residency}");
+    let engine = super::engine(folder.path(), &vam, &agents).await;
+    engine.tools_there("farm", PATIENCE).await;
+    (engine, calls)
+}
+
+/// A session that asks for this.
+fn asks_for(residency: &str) -> Value {
+    json!([{ "method": "Converse", "silence": 3, "session": {
+        "session_id": Uuid::new_v4().to_string(), "auth_token": TOKEN, "data_residency": residency,
+        "audio_profile": { "codec": "AUDIO_CODEC_PCM_8K_16" },
+    } }])
+}
+
+async fn ended_so(engine: &Engine, outcome: &str, times: usize) {
+    for tool in ["mcp_far_lookup", "tell_market"] {
+        until(engine, &format!("offhook_tool_calls_total{{outcome=\"{outcome}\",tool=\"{tool}\"}} {times}")).await;
+    }
+}
+
+/// V19, V45: a session that keeps what is said in India or on the premises keeps it from MCP servers and from services of
+/// declarative tools of which nobody said that they are there; and where the operator's own rule is such a one, every session does.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_is_said_leaves_by_another_kind_of_tool() {
+    let folder = TempDir::new().unwrap();
+    let (engine, calls) = engine(&folder, "", "").await;
+    let rules =
+        ["DATA_RESIDENCY_ON_PREM", "DATA_RESIDENCY_INDIA_ONLY", "DATA_RESIDENCY_UNSPECIFIED", "DATA_RESIDENCY_ANY"];
+    for (index, rule) in rules.into_iter().enumerate() {
+        let told = ask(&engine, None, asks_for(rule)).await.remove(0);
+        assert_eq!(told["code"], "OK", "{rule}: {told}");
+        ended_so(&engine, "refused", index + 1).await;
+    }
+    assert_eq!(*calls.lock().unwrap(), Vec::<Value>::new(), "nobody was asked");
+    engine.stop().await;
+}
+
+/// V19, V45: the operator's word lets a tool have what is said, as far as it goes; and where neither the operator nor the session
+/// keeps it here, every tool has it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operators_word_of_a_tool_counts_as_far_as_it_goes() {
+    for (residency, word, asked, runs) in [
+        ("", ", residency: india_only", "DATA_RESIDENCY_INDIA_ONLY", true),
+        ("", ", residency: india_only", "DATA_RESIDENCY_ON_PREM", false),
+        (", residency: any", "", "DATA_RESIDENCY_ANY", true),
+    ] {
+        let folder = TempDir::new().unwrap();
+        let (engine, calls) = engine(&folder, residency, word).await;
+        let told = ask(&engine, None, asks_for(asked)).await.remove(0);
+        assert_eq!(told["code"], "OK", "{asked}: {told}");
+        ended_so(&engine, if runs { "done" } else { "refused" }, 1).await;
+        assert_eq!(calls.lock().unwrap().len(), if runs { 2 } else { 0 }, "{asked}");
+        engine.stop().await;
+    }
+}
