@@ -3,11 +3,14 @@
 
 #[path = "vam/desk.rs"]
 mod desk;
-#[path = "support/python.rs"]
-mod python;
+#[path = "support/mod.rs"]
+mod support;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use desk::*;
+use offhook::audio::Format;
 use offhook::telemetry::LogCapture;
+use support::{audio::built_in_voice, python, stages::Stages, vendor::Scenario};
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
@@ -22,6 +25,25 @@ fn converses(executes: bool, answers: Value) -> Value {
             "audio_profile": { "codec": "AUDIO_CODEC_PCM_8K_16" },
         },
     })
+}
+
+/// What a user and an agent say to each other, each in a spelling of their own.
+const ASKED: &str = "My Aadhaar is 2345 1234 6789, my PAN ABCDE1234F, and call me at 98765 43210, please.";
+const ANSWERED: &str = "I have noted 2345-1234-6789 and abcde1234f, and I call +91-9876543210.";
+
+/// A conversation that is spoken: the user asks aloud, and the agent answers.
+fn speaks() -> Value {
+    let mut samples = built_in_voice("When are you open, please?", Format::SLIN8);
+    samples.resize(samples.len() + 5 * 8_000, 0);
+    let packet = |frame: &[i16]| {
+        let mut bytes = Vec::new();
+        Format::SLIN8.encode(frame, &mut bytes);
+        BASE64_STANDARD.encode(bytes)
+    };
+    let mut spoken = converses(false, json!([]));
+    spoken["session"]["metadata"] = json!({ "context": "talks" });
+    spoken["packets"] = samples.chunks_exact(160).map(packet).collect();
+    spoken
 }
 
 /// Every file below a folder, but for the configuration, in which the script of the agent has the numbers.
@@ -40,7 +62,7 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// V20, V answer 16: a tool of high sensitivity, run by the engine and by a client, with results and errors that repeat the numbers
+/// V20, V answer 16: with records as they are by default, numbers that are said aloud by either side, and a tool of high sensitivity, run by the engine and by a client, with results and errors that repeat the numbers
 /// in each spelling, and in time and not; and a program as an action server that prints all that it is asked.
 #[tokio::test(flavor = "multi_thread")]
 async fn numbers_of_people_are_in_no_file_no_metric_and_no_line_of_the_log() {
@@ -50,14 +72,16 @@ async fn numbers_of_people_are_in_no_file_no_metric_and_no_line_of_the_log() {
     let call = format!("{{ call: {{ tool: pan_validate, arguments: {{ pan_number: {} }} }} }}", PRIVATE[1]);
     let words = json!({ "text": format!("I am {} or {}, call {}", PRIVATE[0], PRIVATE[1], PRIVATE[2]) });
     let tells = format!("{{ call: {{ tool: mcp_vam_odd_echo, arguments: {words} }} }}");
+    let stages = Stages::of(Scenario { caller_words: ASKED, agent_words: ANSWERED, ..Scenario::default() }).await;
     let agents = format!(
-        "records: {{ directory: {:?}, numbers: false }}\n\
-         providers:\n  asks: {{ scripted: {{ script: [{call}, {{ tone: {{ hertz: 440, for: 400ms }} }}, silence] }} }}\n  \
+        "records: {{ directory: {:?} }}\n{}\
+         providers:\n  talks: {{ pipeline: {{ stt: one, llm: one, tts: one }} }}\n  asks: {{ scripted: {{ script: [{call}, {{ tone: {{ hertz: 440, for: 400ms }} }}, silence] }} }}\n  \
          tells: {{ scripted: {{ script: [{tells}, {{ tone: {{ hertz: 440, for: 400ms }} }}, silence] }} }}\n\
          tools: {{ pan_validate: {{ access: public_read }}, mcp_vam_odd_echo: {{ access: public_read }} }}\n\
-         contexts:\n  tax: {{ prompt: A, provider: asks, tools: [pan_validate] }}\n  \
+         contexts:\n  talks: {{ prompt: A, provider: talks, turns: {{ owner: offhook }} }}\n  tax: {{ prompt: A, provider: asks, tools: [pan_validate] }}\n  \
          odd: {{ prompt: A, provider: tells, tools: [mcp_vam_odd_echo] }}\n",
-        folder.path().join("records")
+        folder.path().join("records"),
+        Stages::sections(&[("one", &stages)]),
     );
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/mcp/faulty.py");
     let vam = format!(
@@ -88,6 +112,8 @@ async fn numbers_of_people_are_in_no_file_no_metric_and_no_line_of_the_log() {
         let met = told["events"].as_array().unwrap().iter().any(|event| event["event"] == word);
         assert!(met && told["code"] == "OK", "{word}: {told}");
     }
+    let told = ask(&engine, None, json!([speaks()])).await.remove(0);
+    assert_eq!((&told["code"], &told["words"][0]["text"]), (&json!("OK"), &json!(ASKED)), "the client is told: {told}");
     // They pass through.
     assert_eq!(calls.lock().unwrap()[0]["arguments"]["pan_number"], PRIVATE[1]);
     let text = [&PRIVATE[..], &SPELLED].concat().join(" or ");
@@ -117,6 +143,12 @@ async fn numbers_of_people_are_in_no_file_no_metric_and_no_line_of_the_log() {
     for (name, bytes) in &files {
         let text = String::from_utf8_lossy(bytes);
         assert!(numbers.iter().all(|number| !text.contains(number)), "{name} holds one of them");
+    }
+    for kept in
+        ["My Aadhaar is ***, my PAN ***, and call me at ***, please.", "I have noted *** and ***, and I call ***."]
+    {
+        let holds = |(_, bytes): &(String, Vec<u8>)| String::from_utf8_lossy(bytes).contains(kept);
+        assert!(files.iter().any(holds), "the rest of what was said is kept: {kept}");
     }
     assert!(capture.lines().len() > 20, "the log is captured");
     capture.assert_clean(&numbers);

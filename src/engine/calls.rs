@@ -377,7 +377,11 @@ async fn run(
     let mut line = line();
     let known = facts.clone();
     let (mut post, since) = (Post::default(), jiff::Timestamp::now());
-    let diary = || shared.bound.records.as_ref().map(|config| Diary::new(config, since));
+    let diary = || {
+        let diary = Diary::new(shared.bound.records.as_ref()?, since);
+        // Where VAM is served, what it keeps from logs is kept from records.
+        Some(if shared.vam.is_some() { diary.masking(transport == STREAMED) } else { diary })
+    };
     if let (Some(records), Some(empty)) = (&shared.records, diary()) {
         records.begun(empty.close(&known, Close::of_a_beginning(&known, generation.number, transport, format)));
     }

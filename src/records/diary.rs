@@ -6,6 +6,7 @@ use crate::{
     call::{Dialling, Note, Speaker, TurnTimes},
     config::RecordsConfig,
     facts::CallFacts,
+    redact::without_numbers,
     tool::Verdict,
 };
 use jiff::Timestamp;
@@ -21,6 +22,7 @@ pub struct Diary {
     began: Timestamp,
     words: bool,
     numbers: bool,
+    masked: bool,
     speeches: Speeches,
     entries: Vec<Entry>,
     turns: Vec<Turn>,
@@ -67,6 +69,7 @@ impl Diary {
             began,
             words: config.words,
             numbers: config.numbers,
+            masked: false,
             speeches: Speeches::default(),
             entries: Vec::new(),
             turns: Vec::new(),
@@ -76,9 +79,19 @@ impl Diary {
         }
     }
 
+    /// Of what is said, numbers of people are not kept (V20); of a client of VAM, neither is its own.
+    pub fn masking(self, is_client: bool) -> Self {
+        Self { masked: true, numbers: self.numbers && !is_client, ..self }
+    }
+
     pub fn note(&mut self, at: Duration, note: &Note) {
         let at = self.speeches.began(at, note);
-        let Some(event) = Event::of(note, self.words) else { return };
+        let Some(mut event) = Event::of(note, self.words) else { return };
+        if let Event::Said { text, .. } = &mut event
+            && self.masked
+        {
+            *text = without_numbers(text).into_owned();
+        }
         let bytes = match &event {
             Event::Said { text, .. } => text.len(),
             // A line of the audit log is bounded in itself; this is its usual length.
