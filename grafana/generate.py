@@ -457,6 +457,7 @@ tools = dashboard(
                       (rate("offhook_vam_sessions_forgotten_total", times=60), "sessions without a stream"),
                       (rate("offhook_vam_connections_unasked_total", times=60), "connections without a request"),
                       (rate("offhook_vam_streams_stuck_total", times=60), "streams"),
+                      (rate("offhook_vam_flushes_cut_total", times=60), "ends of sessions"),
                       (rate("offhook_vam_streams_unreadable_total", times=60), "streams with what is no message"),
                       (rate("offhook_vam_actions_too_many_total", times=60), "actions beyond the most"),
                       (rate("offhook_vam_frames_dropped_total", times=60), "frames"),

@@ -40,6 +40,8 @@ pub enum LegEvent {
     Digit(char),
     /// The caller hung up, or their channel ended for another reason than our command.
     CallerLeft,
+    /// The caller says no more and wants nothing more, and still hears: what is under way is brought to its end.
+    CallerDone,
     /// The caller's channel was gone when the control connection came back; nobody saw why.
     CallerVanished,
     /// The audio path broke while the call stood.

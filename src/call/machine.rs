@@ -105,6 +105,7 @@ pub struct CallMachine {
     prompts_used: u32,
     /// Nothing was being said, and nothing owed, when that was last looked at.
     was_quiet: bool,
+    finishing: Finishing,
 }
 
 #[derive(Debug)]
@@ -146,6 +147,7 @@ mod clock;
 mod conversation;
 mod digits;
 mod ears;
+mod finishing;
 mod last_resort;
 mod opening;
 mod question;
@@ -157,6 +159,7 @@ mod waiting;
 use clock::TurnClock;
 use digits::Capture;
 use ears::Hearing;
+use finishing::Finishing;
 use last_resort::Menu;
 use recording::Keeping;
 use succession::Succession;
@@ -219,6 +222,7 @@ impl CallMachine {
             lost_untold: None,
             prompts_used: 0,
             was_quiet: true,
+            finishing: Finishing::default(),
             plan,
         }
     }
@@ -305,6 +309,7 @@ impl CallMachine {
                 let reason = self.reason_of_leaving();
                 self.end(reason, out);
             }
+            LegEvent::CallerDone => self.on_caller_done(now, out),
             LegEvent::CallerVanished => self.end(EndReason::ChannelGone, out),
             LegEvent::MediaLost => {
                 self.timers.clear(Timer::Slot);
@@ -559,6 +564,7 @@ impl CallMachine {
                     self.timers.clear(Timer::NoInput);
                 }
             }
+            Phase::Leaving(_) if self.finishing.begun => self.finish(now, out),
             Phase::Leaving(_) if quiet && self.track.floor() != Floor::Caller => {
                 self.timers.set_if_idle(Timer::Tail, now + TAIL)
             }

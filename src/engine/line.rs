@@ -205,6 +205,7 @@ impl Line {
                 Some(LegEvent::MediaLost)
             }
             Happening::StreamEnded => Some(LegEvent::CallerLeft),
+            Happening::SessionEnded => Some(LegEvent::CallerDone),
             Happening::Media(MediaEvent::Audio(audio)) => {
                 self.care.iter_mut().for_each(|care| care.hears(&audio));
                 Some(LegEvent::Audio(audio))
@@ -296,7 +297,12 @@ impl Line {
                     wish.send_replace(Wish::Answer);
                 }
             }
-            LegCommand::HangUp => self.part(Ending::HangUp),
+            LegCommand::HangUp => {
+                if let Control::Streamed(streamed) = &self.control {
+                    streamed.is_over();
+                }
+                self.part(Ending::HangUp);
+            }
             LegCommand::ReturnToDialplan { status } => self.part(Ending::ReturnToDialplan { status }),
             LegCommand::Transfer { destination } => self.transfer(&destination),
             LegCommand::Voicemail { mailbox } => self.voicemail(&mailbox),
@@ -415,6 +421,8 @@ enum Happening {
     Media(MediaEvent),
     /// A VAM client's stream has ended.
     StreamEnded,
+    /// It has ended its session, and still listens.
+    SessionEnded,
 }
 
 impl Control {

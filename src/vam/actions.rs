@@ -59,6 +59,8 @@ pub(super) struct Client {
 struct Pending {
     /// The session whose client runs it; `None`: it runs here.
     by: Option<String>,
+    /// The session whose agent waits for it.
+    of: Option<String>,
     answer: oneshot::Sender<Answer>,
 }
 
@@ -132,7 +134,8 @@ impl Actions {
                 Runner::Client(client, _) => Some(client.session_id.clone()),
                 Runner::Engine(_) => None,
             };
-            pending.insert(call_id.clone(), Pending { by: session, answer });
+            let of = client.as_ref().filter(|_| call.is_waited_for()).map(|client| client.session_id.clone());
+            pending.insert(call_id.clone(), Pending { by: session, of, answer });
         }
         let waits = Waiting { actions: &self, call_id: call_id.clone() };
         let runs = match by {
@@ -183,6 +186,11 @@ impl Actions {
         }
     }
 
+    /// The agent of this session waits for one.
+    pub(super) fn is_pending(&self, session_id: &str) -> bool {
+        locked(&self.pending).values().any(|pending| pending.of.as_deref() == Some(session_id))
+    }
+
     /// An answer of a client of this session. What does not settle anything is dropped and counted; that it is still under
     /// way changes nothing (V answer 9).
     pub(super) fn answered(&self, session_id: &str, result: ActionResultEnvelope) {
@@ -226,7 +234,7 @@ impl Actions {
 
     /// As many are under way as there may be.
     pub fn fill(&self) {
-        let place = || Pending { by: None, answer: oneshot::channel().0 };
+        let place = || Pending { by: None, of: None, answer: oneshot::channel().0 };
         locked(&self.pending).extend((0..PENDING_MAX).map(|n| (n.to_string(), place())));
     }
 }

@@ -51,6 +51,11 @@ const TOO_MANY: Definition = Definition::new(
     "offhook_vam_actions_too_many_total",
     "Actions that were not begun because 4096 others were under way.",
 );
+const FLUSHES_CUT: Definition = Definition::new(
+    "offhook_vam_flushes_cut_total",
+    "Sessions that their client ended of which something was still to come when the time for it was over: words, the end of what \
+     was being said, or the result of an action.",
+);
 const UNREADABLE: Definition = Definition::new(
     "offhook_vam_streams_unreadable_total",
     "VAM streams that ended because their client sent a message that is no message, or one of more than 16 MB.",
@@ -100,6 +105,7 @@ pub struct VamCounters {
     pub(super) timed_out: IntCounter,
     pub(super) too_many: IntCounter,
     pub(super) unreadable: IntCounter,
+    pub(super) flushes_cut: IntCounter,
     pub(super) emission: Histogram,
 }
 
@@ -122,6 +128,7 @@ impl VamCounters {
             results_dropped: RESULTS_DROPPED.register_counter(registry),
             timed_out: TIMED_OUT.register_counter(registry),
             too_many: TOO_MANY.register_counter(registry),
+            flushes_cut: FLUSHES_CUT.register_counter(registry),
             unreadable: UNREADABLE.register_counter(registry),
             emission: EMISSION.register_histogram(registry, &EMISSION_BUCKETS),
         }

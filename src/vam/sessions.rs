@@ -32,8 +32,8 @@ use tonic::{Request, Response, Status};
 const STREAM_MAX: Duration = Duration::from_secs(60);
 /// For the action servers that a session brings; its client waits.
 const VISIT_MAX: Duration = Duration::from_secs(15);
-/// For the last words of a call that its client has ended.
-const FLUSH_MAX: Duration = Duration::from_secs(3);
+/// For all that is still to come of a call that its client has ended; the stream holds each part of it to its own limit.
+const FLUSH_MAX: Duration = Duration::from_secs(12);
 
 /// The engine, as sessions see it.
 pub trait Conversations: Send + Sync {
@@ -48,6 +48,8 @@ pub struct Ends {
     /// 20 ms of the caller each, in the call's format. When it is dropped, the caller has left.
     pub heard: mpsc::Sender<Bytes>,
     pub cues: mpsc::Receiver<Cue>,
+    /// To be told when the client has ended its session, and been heard to the end.
+    pub done: CancellationToken,
 }
 
 /// By their ids.

@@ -36,8 +36,15 @@ const CHUNK_BYTES_MAX: usize = 64_000;
 const AHEAD_MAX: Duration = Duration::from_secs(3);
 /// More than this waits only where a peer sends in bursts or its clock is fast: two frames are taken at once.
 const CATCH_UP: Duration = Duration::from_millis(240);
-/// Messages of a peer that ends its session, of which answers are taken; some seconds of chunks are more than it is ahead.
-const ANSWERS_MAX: usize = 256;
+/// Messages that were on their way when their peer ended its session; some seconds of chunks are more than it is ahead.
+const UNDERWAY_MAX: usize = 256;
+/// From the end of what a client has said who ends its session, to its words and to the end of what is being said: services that
+/// transcribe take about a second, and whoever has ended a session waits.
+const WORDS_MAX: Duration = Duration::from_secs(2);
+/// The same where the agent waits for an action: as long as one may take where nobody says otherwise (V9).
+const ACTIONS_MAX: Duration = Duration::from_secs(5);
+/// After it, for the call to say that this was all.
+const SETTLES_MAX: Duration = Duration::from_millis(500);
 /// For the last words of a call whose client has left.
 const FLUSH_MAX: Duration = Duration::from_secs(2);
 
@@ -122,7 +129,8 @@ async fn converse(sessions: &Sessions, mut inbound: Streaming<ClientStreamMessag
     let turns = Turns::new(session_id, opened.agreed.format, (opened.agreed.codec, writer), now.into_std());
     let frame_bytes = opened.agreed.format.frame_bytes();
     let (ahead, told) = (BytesMut::new(), Vec::new());
-    let mut talk = Talk { sessions, opened, turns, out, opus, ahead, frame_bytes, frames: 0, told, emitting: None };
+    let (frames, emitting, ending) = (0, None, None);
+    let mut talk = Talk { sessions, opened, turns, out, opus, ahead, frame_bytes, frames, told, emitting, ending };
     talk.run(first, inbound, ends).await
 }
 
@@ -145,6 +153,29 @@ struct Talk<'a> {
     told: Vec<Payload>,
     /// Since when the agent wants the action that is about to leave.
     emitting: Option<std::time::Instant>,
+    /// The client has ended its session.
+    ending: Option<Flush>,
+}
+
+/// What is still to come of a session that its client has ended (V34).
+#[derive(Default)]
+struct Flush {
+    /// Since when the call has heard all that the client said.
+    heard_out: Option<Instant>,
+    /// The agent waited for an action until then at least.
+    acting: Option<Instant>,
+}
+
+impl Flush {
+    /// When it is not waited for any longer; `None`: the client is still being heard, of which it is at most `AHEAD_MAX` ahead.
+    fn until(&mut self, is_acting: bool) -> Option<Instant> {
+        let since = self.heard_out?;
+        if is_acting {
+            self.acting = Some(Instant::now());
+        }
+        let acted = self.acting.map_or(since, |at| (at + SETTLES_MAX).min(since + ACTIONS_MAX + SETTLES_MAX));
+        Some(if is_acting { since + ACTIONS_MAX + SETTLES_MAX } else { acted.max(since + WORDS_MAX) })
+    }
 }
 
 /// Why a stream is over for its peer.
@@ -169,22 +200,30 @@ impl Talk<'_> {
         mut inbound: Streaming<ClientStreamMessage>,
         ends: Ends,
     ) -> Result<(), Status> {
-        let Ends { heard, mut cues } = ends;
+        let Ends { heard, mut cues, done } = ends;
         let mut ticks = interval(Duration::from_millis(FRAME_MS));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut reads = true;
         self.take(first);
         let over = loop {
             if !self.tell().await {
                 break Over::Stuck;
             }
+            let cut_at = self.cut_at();
             tokio::select! {
                 biased;
-                () = self.opened.end.cancelled() => {
-                    self.take_answers(&mut inbound);
+                () = self.opened.end.cancelled(), if self.ending.is_none() => {
+                    self.ending = Some(Flush::default());
+                    reads = self.take_underway(&mut inbound);
+                }
+                () = sleep_until(cut_at.unwrap_or(self.opened.until)), if cut_at.is_some() => {
+                    self.sessions.counters.flushes_cut.inc();
+                    tracing::info!("a VAM session was ended, and its time was over before all of it was told");
                     break Over::Peer;
                 }
                 () = sleep_until(self.opened.until) => break Over::Expired,
                 cue = cues.recv() => match cue {
+                    Some(Cue::Over) if self.ending.is_some() => break Over::Call,
                     Some(cue) => {
                         if let Cue::Action { since, .. } = &cue {
                             self.emitting = Some(*since);
@@ -193,9 +232,16 @@ impl Talk<'_> {
                     }
                     None => break Over::Call,
                 },
-                _ = ticks.tick() => self.speak(&heard),
-                message = inbound.message() => match message {
+                _ = ticks.tick() => {
+                    self.speak(&heard);
+                    if self.is_heard_out() {
+                        done.cancel();
+                    }
+                }
+                message = inbound.message(), if reads => match message {
                     Ok(Some(message)) => self.take(message),
+                    // It has ended its session, and listens.
+                    Ok(None) if self.ending.is_some() => reads = false,
                     Ok(None) => break Over::Peer,
                     // A connection that broke, or a peer that cancelled.
                     Err(status) if matches!(status.code(), Code::Cancelled | Code::Unknown | Code::Unavailable) => {
@@ -226,13 +272,33 @@ impl Talk<'_> {
         if let Over::Unreadable(status) = over { Err(status) } else { Ok(()) }
     }
 
-    /// What the peer had answered when it ended the session.
-    fn take_answers(&mut self, inbound: &mut Streaming<ClientStreamMessage>) {
-        for _ in 0..ANSWERS_MAX {
-            let Some(Ok(Some(message))) = inbound.message().now_or_never() else { return };
-            if matches!(message.payload, Some(client_stream_message::Payload::ActionResultPayload(_))) {
-                self.take(message);
+    /// What the peer had sent when it ended the session; `false`: nothing more comes of it.
+    fn take_underway(&mut self, inbound: &mut Streaming<ClientStreamMessage>) -> bool {
+        for _ in 0..UNDERWAY_MAX {
+            match inbound.message().now_or_never() {
+                None => return true,
+                Some(Ok(Some(message))) => self.take(message),
+                Some(Ok(None) | Err(_)) => return false,
             }
+        }
+        true
+    }
+
+    /// When the rest of a session that was ended is not waited for any longer.
+    fn cut_at(&mut self) -> Option<Instant> {
+        let ending = self.ending.as_mut()?;
+        ending.until(self.sessions.actions.is_pending(&self.opened.agreed.session_id))
+    }
+
+    /// The client has ended its session, and the call has just heard the last that it said.
+    fn is_heard_out(&mut self) -> bool {
+        let is_all = self.ahead.len() < self.frame_bytes;
+        match &mut self.ending {
+            Some(ending) if is_all && ending.heard_out.is_none() => {
+                ending.heard_out = Some(Instant::now());
+                true
+            }
+            _ => false,
         }
     }
 
@@ -257,6 +323,8 @@ impl Talk<'_> {
 
     fn take(&mut self, message: ClientStreamMessage) {
         match message.payload {
+            // Nobody hears it any more.
+            Some(client_stream_message::Payload::AudioChunk(_)) if self.is_deaf() => {}
             Some(client_stream_message::Payload::AudioChunk(chunk)) => self.audio(chunk),
             Some(client_stream_message::Payload::SynthesisRequest(_)) => {
                 self.error(StreamErrorCode::TtsBackendError, "tts", "this gateway speaks for its agents alone", false);
@@ -281,6 +349,10 @@ impl Talk<'_> {
             }
             None => {}
         }
+    }
+
+    fn is_deaf(&self) -> bool {
+        self.ending.as_ref().is_some_and(|ending| ending.heard_out.is_some())
     }
 
     fn audio(&mut self, chunk: AudioChunk) {

@@ -59,6 +59,8 @@ pub enum Cue {
     Said {
         text: Redacted<String>,
     },
+    /// The call has ended by itself; nothing more comes.
+    Over,
 }
 
 /// Of one stream.
@@ -160,6 +162,8 @@ impl Turns {
             Cue::ActionTimedOut => {
                 out.push(self.error(StreamErrorCode::LlmBackendError, "action", "an action timed out", false));
             }
+            // The stream ends.
+            Cue::Over => {}
             Cue::Said { text } => out.push(self.transcript(text.reveal(), now)),
         }
     }

@@ -51,7 +51,8 @@ def converse(asked, action, session, stream, stubs):
     """Holds a conversation: {"session": {…}, "tone": SECONDS, "silence": SECONDS, "interrupts": true, "chunks": [{…}], "at": SECONDS, "end": true}.
 
     Sends a tone, then silence, at the pace of speech, and its `chunks`, as they are, `at` this time, first of all by default;
-    with `interrupts` marks what it sends as voiced once the gateway has spoken for 300 ms. Ends by EndSession with `end`, else by closing its side. Tells what
+    with `interrupts` marks what it sends as voiced once the gateway has spoken for 300 ms. Ends by EndSession with `end`, else by closing its side;
+    what it has not answered until then it answers `answers_after_end` seconds later. Tells what
     came, each run of audio as one entry with its length, and when in `at_ms`. Each action is answered by the next of `answers`, a list of
     results as in the .proto files; each list is sent as it is, with what it does not say taken from the request, and "garbage"
     is what cannot be decoded. Answers are held back for `delay` seconds of chunks. Told as well is how long after the first
@@ -95,9 +96,23 @@ def converse(asked, action, session, stream, stubs):
             yield message(number, audio, bool(interrupts))
             time.sleep(max(0, began + (number + 1) * 0.02 - time.monotonic()))
         if asked.get("end"):
-            notice = session.SessionEndNotice(session_id=session_id)
-            told["end"] = json_format.MessageToDict(sessions.EndSession(notice, timeout=DEADLINE), preserving_proto_field_name=True)
-            ended.set()
+            threading.Thread(target=ends, daemon=True).start()
+            if "answers_after_end" in asked:
+                time.sleep(asked["answers_after_end"])
+            while not ended.is_set():
+                for _, result in held:
+                    yield stream.ClientStreamMessage(action_result_payload=result)
+                held.clear()
+                if not results.empty():
+                    held.append((0, results.get()))
+                time.sleep(0.02)
+
+    def ends():
+        told["end_at_ms"] = round((time.monotonic() - opened) * 1000)
+        notice = session.SessionEndNotice(session_id=session_id)
+        told["end"] = json_format.MessageToDict(sessions.EndSession(notice, timeout=DEADLINE), preserving_proto_field_name=True)
+        told["ended_at_ms"] = round((time.monotonic() - opened) * 1000)
+        ended.set()
 
     opened = time.monotonic()
     try:

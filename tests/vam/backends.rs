@@ -41,6 +41,18 @@ fn asks_aloud(seconds: usize, answers: Value) -> Value {
     talk
 }
 
+/// The same, of a user who ends the session with the last word.
+fn asks_and_ends(answers: Value) -> Value {
+    let mut talk = asks_aloud(0, answers);
+    talk["end"] = true.into();
+    talk
+}
+
+/// From EndSession to its answer.
+fn ended_in_ms(told: &Value) -> u64 {
+    told["ended_at_ms"].as_u64().unwrap() - told["end_at_ms"].as_u64().unwrap()
+}
+
 fn tells(text: &str) -> Value {
     json!([{ "status": "ACTION_STATUS_SUCCESS", "result": { "content": [{ "type": "text", "text": text }] } }])
 }
@@ -169,5 +181,63 @@ async fn a_backend_that_really_fails_is_told_as_an_error() {
     let (engine, _stages) = pipeline(&folder, |_| Reply::refuses(402, "insufficient_quota")).await;
     let told = ask(&engine, None, json!([asks_aloud(5, json!([]))])).await.remove(0);
     in_order(&told, &["LISTENING", "ERROR"]);
+    engine.stop().await;
+}
+
+/// V34: words that are still with the listener when a client ends its session are told before the stream is over, and the client is
+/// answered then; nothing new is begun.
+#[tokio::test(flavor = "multi_thread")]
+async fn words_that_are_being_written_down_when_a_session_ends_are_told() {
+    let folder = TempDir::new().unwrap();
+    let (engine, _stages) = pipeline(&folder, |_| model::says("It is cheap.")).await;
+    let told = ask(&engine, None, json!([asks_and_ends(json!([]))])).await.remove(0);
+    assert_eq!(told["words"][0]["text"], "When are you open, please?", "{told}");
+    assert!(told["words"][0]["at_ms"].as_u64() >= told["end_at_ms"].as_u64(), "the session was ended before: {told}");
+    assert_eq!((story(&told).last(), &told["code"]), (Some(&"END_OF_TURN"), &json!("OK")), "{told}");
+    assert!(ended_in_ms(&told) < 2_000, "it is not waited for longer than for the words: {told}");
+    until(&engine, "offhook_vam_flushes_cut_total 0").await;
+    engine.stop().await;
+}
+
+/// V34: an action that is under way when its client ends the session gets the result that the client sends after that.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_action_that_is_under_way_when_a_session_ends_gets_its_result() {
+    let folder = TempDir::new().unwrap();
+    let (engine, stages) = pipeline(&folder, |asked| {
+        let arguments = json!({ "crop": "wheat", "mandi": "Azadpur" });
+        match asked.number {
+            1 => model::calls(&[Call { id: "call_1".into(), name: PRICE.into(), arguments }]),
+            _ => model::says("It is cheap."),
+        }
+    })
+    .await;
+    let mut talk = asks_aloud(1, tells("{\"modal_price_per_quintal\": 2310}"));
+    (talk["end"], talk["delay"], talk["answers_after_end"]) = (true.into(), 60.into(), 1.into());
+    let told = ask(&engine, None, json!([talk])).await.remove(0);
+    in_order(&told, &["ACTION", "END_OF_TURN"]);
+    assert!(ended_in_ms(&told) >= 1_000, "the session lasts until the answer: {told}");
+    until(&engine, &format!("offhook_tool_calls_total{{outcome=\"done\",tool=\"{PRICE}\"}} 1")).await;
+    until(&engine, "offhook_vam_flushes_cut_total 0").await;
+    drop(stages);
+    engine.stop().await;
+}
+
+/// V34, V10: one that nobody answers times out, and the client is told so before the stream is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_action_that_nobody_answers_times_out_before_the_session_is_over() {
+    let folder = TempDir::new().unwrap();
+    let (engine, _stages) = pipeline(&folder, |asked| {
+        let arguments = json!({ "crop": "wheat", "mandi": "Azadpur" });
+        match asked.number {
+            1 => model::calls(&[Call { id: "call_1".into(), name: PRICE.into(), arguments }]),
+            _ => model::says("It is cheap."),
+        }
+    })
+    .await;
+    let mut talk = asks_aloud(1, json!([]));
+    talk["end"] = true.into();
+    let told = ask(&engine, None, json!([talk])).await.remove(0);
+    in_order(&told, &["ACTION", "LLM_BACKEND_ERROR", "END_OF_TURN"]);
+    assert!((1_000..6_000).contains(&ended_in_ms(&told)), "{told}");
     engine.stop().await;
 }

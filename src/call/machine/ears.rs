@@ -127,6 +127,11 @@ impl Hearing {
         self.told && self.turn == (Turn::Open { ours: true })
     }
 
+    /// The caller has the turn, whoever found it.
+    pub fn is_in_a_turn(&self) -> bool {
+        matches!(self.turn, Turn::Open { .. })
+    }
+
     /// The caller has the turn by our own ears, whoever owns the turns.
     pub fn hears_voice(&self) -> bool {
         self.voice
@@ -351,6 +356,7 @@ impl CallMachine {
         self.waiting.caller_stopped(last_voiced);
         self.policy.caller_stopped(now);
         self.clock.turn_ended(self.policy.turn(), last_voiced, now);
+        self.finishing.turn_ended(self.ears.told);
         if self.ears.told {
             self.give_unheard(out);
             self.to_agent(AgentCommand::Turn(CallerTurn::Ended), out);
@@ -362,7 +368,14 @@ impl CallMachine {
     /// An agent that finds the caller's turns itself can be sooner with its answer than our ears with the end of the turn.
     /// The turn is over then; whoever still speaks is heard over the agent, and may interrupt it.
     pub(super) fn on_answer(&mut self, now: Instant, out: &mut Vec<Output>) {
-        if !self.ears.told && self.ears.turn == (Turn::Open { ours: true }) {
+        if !self.ears.told {
+            self.end_turn(now, out);
+        }
+    }
+
+    /// The caller's turn that we found is over, whatever the ears still wait for.
+    pub(super) fn end_turn(&mut self, now: Instant, out: &mut Vec<Output>) {
+        if self.ears.turn == (Turn::Open { ours: true }) {
             let mut events = Vec::new();
             self.ears.taker.reset(&mut events);
             for event in events {

@@ -246,6 +246,7 @@ impl CallMachine {
         now: Instant,
         out: &mut Vec<Output>,
     ) {
+        self.finishing.words_came(speaker);
         let unheard = speaker == Speaker::Agent && self.manners.asks;
         let hidden = unheard || speaker == Speaker::Agent && self.manners.words_hidden;
         let verdict = match speaker {
@@ -268,6 +269,7 @@ impl CallMachine {
 
     /// What waits for these words waits in vain: no words are no answer.
     pub(super) fn on_no_words(&mut self, utterance: Option<&str>, now: Instant, out: &mut Vec<Output>) {
+        self.finishing.words_came(Speaker::Caller);
         self.policy.caller_said(utterance, "", now);
         self.decide_again(now, out);
     }

@@ -9,6 +9,7 @@ use crate::{
 use bytes::Bytes;
 use std::future::pending;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 /// Frames of the client that the call has not taken; the stream's own pace keeps it nearly empty.
 const HEARD_MAX: usize = 8;
@@ -20,27 +21,44 @@ const KEPT_FOR_SIGNALS: usize = 64;
 pub(super) struct Streamed {
     heard: mpsc::Receiver<Bytes>,
     cues: mpsc::Sender<Cue>,
+    /// The client has ended its session.
+    done: CancellationToken,
+    done_told: bool,
     ended: bool,
 }
 
 impl Streamed {
     pub fn new() -> (Self, Ends, mpsc::Sender<Cue>) {
         let ((to_call, heard), (cues, from_call)) = (mpsc::channel(HEARD_MAX), mpsc::channel(CUES_MAX));
-        let streamed = Self { heard, cues: cues.clone(), ended: false };
-        (streamed, Ends { heard: to_call, cues: from_call }, cues)
+        let done = CancellationToken::new();
+        let streamed = Self { heard, cues: cues.clone(), done: done.clone(), done_told: false, ended: false };
+        (streamed, Ends { heard: to_call, cues: from_call, done }, cues)
     }
 
     pub async fn event(&mut self) -> Happening {
         if self.ended {
             return pending().await;
         }
-        match self.heard.recv().await {
-            Some(frame) => Happening::Media(MediaEvent::Audio(frame)),
-            None => {
-                self.ended = true;
-                Happening::StreamEnded
+        tokio::select! {
+            // What it has said before that comes first.
+            biased;
+            frame = self.heard.recv() => match frame {
+                Some(frame) => Happening::Media(MediaEvent::Audio(frame)),
+                None => {
+                    self.ended = true;
+                    Happening::StreamEnded
+                }
+            },
+            () = self.done.cancelled(), if !self.done_told => {
+                self.done_told = true;
+                Happening::SessionEnded
             }
         }
+    }
+
+    /// Nothing more comes of the call.
+    pub fn is_over(&self) {
+        let _ = self.cues.try_send(Cue::Over);
     }
 
     /// `false`: the client does not read, and the frame is lost.

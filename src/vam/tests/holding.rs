@@ -19,7 +19,7 @@ use tokio::{
     sync::mpsc,
     time::{Instant, sleep},
 };
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tonic::{Request, transport::Endpoint};
 use uuid::Uuid;
 
@@ -143,7 +143,8 @@ async fn a_connection_on_which_nothing_is_asked_is_closed_and_counted() {
 async fn end_session_flushes_what_is_pending() {
     let (heard, mut call_hears) = mpsc::channel(8);
     let (call_says, cues) = mpsc::channel(64);
-    let held = Held::new("", vec![Ends { heard, cues }]);
+    let done = CancellationToken::new();
+    let held = Held::new("", vec![Ends { heard, cues, done: done.clone() }]);
     let (address, _serving) = held.served().await;
     let (session_id, _) = held.begins().await;
     let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
@@ -161,8 +162,8 @@ async fn end_session_flushes_what_is_pending() {
     call_hears.recv().await.expect("the client is heard");
 
     let call = tokio::spawn(async move {
-        while call_hears.recv().await.is_some() {}
-        // The caller has left; this was on its way.
+        done.cancelled().await;
+        assert!(!call_hears.is_closed(), "the caller has not left");
         call_says.send(Cue::Said { text: "Two kilos of wheat.".to_owned().into() }).await.unwrap();
         call_says.send(Cue::ActionTimedOut).await.unwrap();
     });
@@ -185,4 +186,38 @@ async fn end_session_flushes_what_is_pending() {
     let rest: Vec<&str> = told.iter().map(String::as_str).skip_while(|word| *word == "signal").collect();
     assert_eq!(rest, ["chunk", "Two kilos of wheat.", "action", "final", "END_OF_TURN"]);
     assert_eq!(held.counted(), (0, 0));
+}
+
+/// V34: a call that has more to come than there is time for is cut, and counted; the client is answered.
+#[tokio::test]
+async fn what_does_not_come_in_time_after_end_session_is_cut_and_counted() {
+    let (heard, call_hears) = mpsc::channel(8);
+    let (call_says, cues) = mpsc::channel(64);
+    let held = Held::new("", vec![Ends { heard, cues, done: CancellationToken::new() }]);
+    let (address, _serving) = held.served().await;
+    let (session_id, _) = held.begins().await;
+    let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
+    let chunk = AudioChunk {
+        session_id: session_id.clone(),
+        audio_bytes: vec![0; 640].into(),
+        codec: AudioCodec::Pcm16k16.into(),
+        ..Default::default()
+    };
+    let first = ClientStreamMessage { payload: Some(client_stream_message::Payload::AudioChunk(chunk)) };
+    let messages = stream::iter([first]).chain(stream::pending());
+    let _stream = VaniStreamServiceClient::new(channel.clone()).agent_stream(messages).await.unwrap();
+    let call = tokio::spawn(async move {
+        // The caller has left: as a call does, it ends then.
+        while !call_hears.is_closed() {
+            sleep(Duration::from_millis(10)).await;
+        }
+        drop(call_says);
+    });
+    let began = Instant::now();
+    let notice = SessionEndNotice { session_id, ..Default::default() };
+    VaniSessionServiceClient::new(channel).end_session(notice).await.unwrap();
+    call.await.unwrap();
+    let took = began.elapsed();
+    assert!((Duration::from_secs(2)..Duration::from_secs(4)).contains(&took), "{took:?}");
+    assert_eq!(held.counters.flushes_cut.get(), 1);
 }
