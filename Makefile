@@ -45,6 +45,7 @@ deployment: setup ## Dockerfiles, Compose, unit, alerts, nginx: linted, and run 
 check: setup fmt clippy docs licences ## formatting, lints, documentation, licences
 
 screenshots: setup ## the pictures of the page in docs/images, by a real browser
+	@$(CARGO) build --locked
 	OFFHOOK_SCREENSHOTS=docs/images $(CARGO) test --locked --test web picture
 
 setup: ## installs what the tests need; quick when nothing is missing
