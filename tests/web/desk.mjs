@@ -64,10 +64,13 @@ export async function accessible(page, name) {
   check(told.length === 0, `${name}: ${told.join("\n")}`);
 }
 
-// Nothing is wider than the window.
+// Nothing is wider than the window, and no cell's text than the cell.
 export async function fits(page, name) {
   const [wide, window] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
   check(wide <= window, `${name} is ${wide} wide in a window of ${window}`);
+  const cut = await page.evaluate(() =>
+    [...document.querySelectorAll("tbody :is(td, th)")].filter((cell) => cell.scrollWidth > cell.clientWidth + 1).map((cell) => cell.textContent));
+  check(cut.length === 0, `${name} cuts off ${JSON.stringify(cut)}`);
 }
 
 // A caller by AudioSocket, who is silent unless told to make a noise, until somebody hangs up.

@@ -24,7 +24,7 @@ fn checkout(folder: &Path, port: u16) {
     }
 }
 
-/// Issue 7: "a newcomer follows the README from nothing to a call seen live on the page", but for a softphone: `tests/pbx.rs`.
+/// Issue 7: "a newcomer follows the README from nothing to a call seen live on the page". `make pbx` is in `tests/pbx.rs`.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_demo_of_the_readme_is_seen_live_in_a_browser_with_what_it_prints() {
     let readme = include_str!("../../README.md");

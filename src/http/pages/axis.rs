@@ -35,6 +35,8 @@ const WIDTH_MIN: f64 = 0.15;
 /// Between two times below the axis, the first that leaves at most so many.
 const STEPS_S: [u64; 10] = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800];
 const TICKS_MAX: u64 = 10;
+/// Of the axis, in percent: a time from here on would not end on it.
+const LABELLED_MAX: f64 = 93.0;
 
 /// How long the axis is, in milliseconds.
 pub fn length(record: &Record) -> u64 {
@@ -174,8 +176,8 @@ fn ticks(length: u64, height: u64) -> Markup {
         @for at in (0..=seconds).step_by(step as usize) {
             @let x = percent(at * 1_000, length);
             line.grid x1={ (x) "%" } x2={ (x) "%" } y1="0" y2=(height) {}
-            // The last one would be cut off.
-            @if x < 93.0 { text.tick x={ (x) "%" } y=(height + 16) { (figures::duration(at as f64)) } }
+            // The last one would be cut off: it stands before its line, and not at all on a phone, where the others are too near.
+            text.tick.last[x >= LABELLED_MAX] x={ (x) "%" } y=(height + 16) { (figures::duration(at as f64)) }
         }
     }
 }
