@@ -45,6 +45,20 @@ fn telephone(engine: &Engine) -> AbortOnDropHandle<()> {
     }))
 }
 
+/// V17: what servers are held to is what was published, to the letter, for each of its tools and for no other.
+#[test]
+fn the_registry_has_the_schemas_that_were_published() {
+    let published = include_str!("../fixtures/vam/india_tool_registry.json");
+    let published: Value = serde_json::from_str(published).unwrap();
+    let tools = published["tools"].as_object().unwrap();
+    let mut names: Vec<&str> = tools.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(india::keys().collect::<Vec<_>>(), names);
+    for (name, tool) in tools {
+        assert_eq!(india::canonical(name).unwrap().schema, tool["inputSchema"], "{name}");
+    }
+}
+
 /// V5, V answer 6: a command of the configuration runs the tools of telephone calls; one that dies in the middle of a call is an
 /// action that failed, and runs the next ones when it has been started again.
 #[tokio::test(flavor = "multi_thread")]

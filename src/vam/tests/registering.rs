@@ -44,6 +44,45 @@ async fn tools_that_deviate_from_the_registry_are_rejected_by_name() {
     }
 }
 
+/// V17: each tool of the registry, for itself: one that conforms is accepted, and one with an argument that is missing or one too
+/// many, another type, pattern or choice, or another word about what is required is rejected, by its name.
+#[tokio::test]
+async fn each_tool_of_the_registry_is_held_to_its_own_schema() {
+    type Deviation = (&'static str, fn(&mut Value, &str));
+    let deviations: [Deviation; 8] = [
+        ("an argument is missing", |schema, name| drop(schema["properties"].as_object_mut().unwrap().remove(name))),
+        ("another is there", |schema, _| schema["properties"]["district"] = json!({ "type": "string" })),
+        ("another type", |schema, name| schema["properties"][name]["type"] = "integer".into()),
+        ("an enum", |schema, name| schema["properties"][name]["enum"] = json!(["one"])),
+        ("another pattern", |schema, name| schema["properties"][name]["pattern"] = "^.*$".into()),
+        ("less is required", |schema, _| drop(schema["required"].as_array_mut().unwrap().pop())),
+        ("more is required", |schema, _| schema["required"].as_array_mut().unwrap().push("district".into())),
+        ("nothing is said of it", |schema, _| drop(schema.as_object_mut().unwrap().remove("required"))),
+    ];
+    let gateway = Gateway::new(&format!("{LOCAL}, action_servers: {{ all: {{ high_sensitivity: true }} }}"));
+    let register = async |tool: Value, key: &str| {
+        let address = endpoint(json!([tool])).await;
+        gateway.register(manifest("all", at(address), vec![declared(key, true)])).await
+    };
+    for key in india::keys() {
+        let answer = register(of_registry(key), key).await;
+        assert_eq!((answer.success, answer.registered_tools), (true, vec![key.to_owned()]), "{}", answer.message);
+        let schema = &india::canonical(key).unwrap().schema;
+        for name in schema["properties"].as_object().unwrap().keys() {
+            for (what, deviate) in deviations {
+                let mut odd = of_registry(key);
+                deviate(&mut odd["inputSchema"], name);
+                let answer = register(odd, key).await;
+                assert!(!answer.success, "{key}.{name}: {what}");
+                assert_eq!(answer.rejected_tools, [key], "{key}.{name}: {what}");
+                let message = format!("{key}: its inputSchema differs from that of the registry");
+                assert_eq!(answer.message, message, "{key}.{name}: {what}");
+            }
+        }
+    }
+    gateway.fleet.stop().await;
+}
+
 /// V answers 7, 8: whose tools are all rejected is not registered; a tool that the server has not, and a key that the registry
 /// has not, are rejected.
 #[tokio::test]
