@@ -22,6 +22,7 @@ mod settle;
 #[cfg(test)]
 mod tests;
 mod turns;
+mod whole;
 
 pub use approved::{Approved, RemoteQuestion, ToolCallId};
 pub use audit::Audit;
@@ -574,6 +575,7 @@ fn decode(call: &ToolCall) -> Result<Map<String, Value>, Box<Failure>> {
         return Ok(Map::new());
     }
     match serde_json::from_str(&call.arguments) {
+        Ok(Value::Object(_)) if whole::is_rounded(&call.arguments) => invalid(whole::TOO_LONG),
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => invalid("The arguments have to be a JSON object."),
         Err(_) => invalid("The arguments are not valid JSON."),

@@ -137,6 +137,19 @@ fn arguments_of_the_wrong_kind_are_refused() {
     assert!(!answer.output.contains("4711"), "{}", answer.output);
 }
 
+/// V answer 17: no digit of a whole number is lost without a word: one that cannot be kept is refused, and the model told to
+/// write it as text.
+#[test]
+fn a_whole_number_of_more_than_64_bits_is_refused_and_never_rounded() {
+    let mut desk = Desk::new([hours()]);
+    let answer = desk.answered("a", "hours", r#"{"query":"x","top_k":123456789012345678901234567890}"#);
+    let error = &envelope(&answer)["error"];
+    assert_eq!((answer.error, &error["message"]), (Some(ToolError::Validation), &json!(super::super::whole::TOO_LONG)));
+    assert!(!answer.output.contains("1234567"), "{}", answer.output);
+    let text = desk.runs("b", "hours", r#"{"query":"123456789012345678901234567890"}"#);
+    assert_eq!(text.arguments()["query"], "123456789012345678901234567890");
+}
+
 /// P answer 2: the reserved argument reaches no tool, even one whose schema has it.
 #[test]
 fn the_token_never_reaches_a_tool() {
