@@ -31,6 +31,10 @@ const ACTION_SERVERS: &str = "action_servers";
 const URIS_MAX: usize = 8;
 /// Of those beyond, and of languages that nobody speaks, an answer names so many.
 const NAMED_MAX: usize = 8;
+/// The specification's last downgrade, which is not had.
+const TO_AMR: &str = "audio_codec_downgraded_to_amr";
+const NO_AMR: &str = "audio_profile: AMR_NB_8K, which audio_codec_downgraded_to_amr would lead to, is not taken here; PCM of 8 or \
+                      16 kHz or Opus of 16 kHz is, with one channel";
 const LANGUAGE_HINTS: &str = "language_hints";
 
 /// What a session is held to.
@@ -101,8 +105,11 @@ pub(super) fn negotiate(
     let Some(context) = context(&request, around) else {
         return Err(refused(SessionStatus::Rejected, "metadata.context: names no agent of this gateway"));
     };
-    let (codec, format) =
-        codec(request.audio_profile.as_ref()).map_err(|why| refused(SessionStatus::CodecUnsupported, why))?;
+    let spoken = codec(request.audio_profile.as_ref());
+    let (codec, format) = spoken.map_err(|why| {
+        let degraded_capabilities = if why == NO_AMR { vec![TO_AMR.to_owned()] } else { Vec::new() };
+        Box::new(SessionInitResponse { degraded_capabilities, ..*refused(SessionStatus::CodecUnsupported, why) })
+    })?;
     let mut degraded = Vec::new();
     let primary = language(&request, &around.sessions.languages, &mut degraded);
     let primary = primary.map_err(|why| refused(SessionStatus::LanguageUnsupported, why))?;
@@ -180,8 +187,6 @@ fn context(request: &SessionInitRequest, around: &Surroundings) -> Option<String
 /// What is spoken in. The specification lets a gateway fall back from PCM to Opus to AMR; AMR itself is where that ends.
 fn codec(profile: Option<&AudioProfile>) -> Result<(AudioCodec, Format), &'static str> {
     const TAKEN: &str = "audio_profile: PCM of 8 or 16 kHz or Opus of 16 kHz is taken, with one channel";
-    const NO_AMR: &str = "audio_profile: AMR_NB_8K, which audio_codec_downgraded_to_amr would lead to, is not taken here; PCM of \
-                          8 or 16 kHz or Opus of 16 kHz is, with one channel";
     let Some(profile) = profile else { return Ok((AudioCodec::Pcm16k16, Format::SLIN16)) };
     let (codec, format, rate) = match AudioCodec::try_from(profile.codec).map_err(|_| TAKEN)? {
         AudioCodec::Unspecified | AudioCodec::Pcm16k16 => (AudioCodec::Pcm16k16, Format::SLIN16, 16_000),
@@ -472,6 +477,7 @@ mod tests {
         let refused = with(AudioCodec::AmrNb8k, 8_000, 1).unwrap_err();
         assert_eq!(refused.status(), SessionStatus::CodecUnsupported);
         assert!(refused.status_message.contains("audio_codec_downgraded_to_amr"), "{}", refused.status_message);
+        assert_eq!(refused.degraded_capabilities, ["audio_codec_downgraded_to_amr"]);
         assert_eq!(refused.negotiated_audio_profile, None);
         for (codec, rate, channels) in [(AudioCodec::Pcm8k16, 16_000, 1), (AudioCodec::Pcm16k16, 16_000, 2)] {
             assert_eq!(with(codec, rate, channels).unwrap_err().status(), SessionStatus::CodecUnsupported);

@@ -168,6 +168,7 @@ async fn what_is_wrong_is_told_and_the_conversation_goes_on() {
     let named = json!(["language_hints", "script_preference", "model_preferences.llm"]);
     assert_eq!(told[0]["init"]["degraded_capabilities"], named);
     assert_eq!(told[4]["init"]["status"], "SESSION_STATUS_CODEC_UNSUPPORTED");
+    assert_eq!(told[4]["init"]["degraded_capabilities"], json!(["audio_codec_downgraded_to_amr"]), "{}", told[4]);
     assert_eq!(told[4]["code"], "FAILED_PRECONDITION");
     let corrupt = |told: &Value| story(told).matches("AUDIO_CORRUPT").count();
     assert_eq!(corrupt(&told[0]), 3, "{}", told[0]);
