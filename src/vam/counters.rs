@@ -60,6 +60,14 @@ const UNREADABLE: Definition = Definition::new(
     "offhook_vam_streams_unreadable_total",
     "VAM streams that ended because their client sent a message that is no message, or one of more than 16 MB.",
 );
+const SILENT: Definition = Definition::new(
+    "offhook_vam_streams_silent_total",
+    "VAM streams that were closed because their client sent no message within ten seconds.",
+);
+const MESSAGES_EMPTY: Definition = Definition::new(
+    "offhook_vam_messages_empty_total",
+    "Messages of VAM clients that were passed over: they have nothing in them, or nothing that is known here.",
+);
 const EMISSION: Definition = Definition::new(
     "offhook_vam_action_emission_seconds",
     "From the agent's wish for an action, or the caller's yes to it, until its request has left for the VAM client.",
@@ -106,6 +114,8 @@ pub struct VamCounters {
     pub(super) too_many: IntCounter,
     pub(super) unreadable: IntCounter,
     pub(super) flushes_cut: IntCounter,
+    pub(super) silent: IntCounter,
+    pub(super) messages_empty: IntCounter,
     pub(super) emission: Histogram,
 }
 
@@ -130,6 +140,8 @@ impl VamCounters {
             too_many: TOO_MANY.register_counter(registry),
             flushes_cut: FLUSHES_CUT.register_counter(registry),
             unreadable: UNREADABLE.register_counter(registry),
+            silent: SILENT.register_counter(registry),
+            messages_empty: MESSAGES_EMPTY.register_counter(registry),
             emission: EMISSION.register_histogram(registry, &EMISSION_BUCKETS),
         }
     }

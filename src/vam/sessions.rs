@@ -26,7 +26,7 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
 
 /// Nobody opens a stream later: what waits longer is forgotten, with the action servers that it brought.
 const STREAM_MAX: Duration = Duration::from_secs(60);
@@ -213,14 +213,22 @@ impl Sessions {
     }
 
     /// For the one stream of a session.
-    pub(super) fn stream_of(&self, session_id: &str) -> Option<Opened> {
+    ///
+    /// # Errors
+    /// What is told to whoever opens another one, or one of no session. The stream that is there notices nothing of it.
+    pub(super) fn stream_of(&self, session_id: &str) -> Result<Opened, (Code, &'static str)> {
+        const UNKNOWN: (Code, &str) = (Code::FailedPrecondition, "InitSession first: there is no such session");
         let mut all = self.lock();
-        let session = all.get_mut(session_id)?;
-        // One that has a stream has none to begin; one that waited too long is about to be forgotten.
-        session.stream_until.filter(|until| *until > Instant::now())?;
+        let session = all.get_mut(session_id).ok_or(UNKNOWN)?;
+        match session.stream_until {
+            None => return Err((Code::AlreadyExists, "this session has its stream, and goes on there")),
+            // It is about to be forgotten.
+            Some(until) if until <= Instant::now() => return Err(UNKNOWN),
+            Some(_) => {}
+        }
         (session.stream_until, session.waits) = (None, None);
         let (agreed, until) = (session.agreed.clone(), session.until);
-        Some(Opened { agreed, until, end: session.end.clone(), progress: session.progress.clone() })
+        Ok(Opened { agreed, until, end: session.end.clone(), progress: session.progress.clone() })
     }
 
     /// Its stream is over.

@@ -111,12 +111,21 @@ impl Drop for Closing<'_> {
 }
 
 async fn converse(sessions: &Sessions, mut inbound: Streaming<ClientStreamMessage>, out: &Out) -> Result<(), Status> {
-    let first = timeout(FIRST_MAX, inbound.message()).await;
-    let first = first.map_err(|_| Status::deadline_exceeded("no message came"))??;
-    let Some(first) = first else { return Ok(()) };
+    let first = match timeout(FIRST_MAX, inbound.message()).await {
+        Ok(Ok(Some(first))) => first,
+        Ok(Ok(None)) => return Ok(()),
+        Ok(Err(status)) if has_left(&status) => return Ok(()),
+        Ok(Err(status)) => {
+            sessions.counters.unreadable.inc();
+            return Err(status);
+        }
+        Err(_) => {
+            sessions.counters.silent.inc();
+            return Err(Status::deadline_exceeded("no message came"));
+        }
+    };
     let session_id = session_of(&first).unwrap_or_default().to_owned();
-    let opened = sessions.stream_of(&session_id);
-    let opened = opened.ok_or_else(|| Status::failed_precondition("InitSession first: there is no such session"))?;
+    let opened = sessions.stream_of(&session_id).map_err(|(code, why)| Status::new(code, why))?;
     let _closing = Closing { sessions, session_id: session_id.clone() };
     let host = sessions.host().ok_or_else(|| Status::unavailable("the gateway is starting"))?;
     let ends = host.begin(opened.agreed.clone()).await;
@@ -243,10 +252,7 @@ impl Talk<'_> {
                     // It has ended its session, and listens.
                     Ok(None) if self.ending.is_some() => reads = false,
                     Ok(None) => break Over::Peer,
-                    // A connection that broke, or a peer that cancelled.
-                    Err(status) if matches!(status.code(), Code::Cancelled | Code::Unknown | Code::Unavailable) => {
-                        break Over::Peer;
-                    }
+                    Err(status) if has_left(&status) => break Over::Peer,
                     Err(status) => {
                         self.sessions.counters.unreadable.inc();
                         break Over::Unreadable(status);
@@ -347,7 +353,8 @@ impl Talk<'_> {
                     Err(_) => self.sessions.counters.results_dropped.inc(),
                 }
             }
-            None => {}
+            // Nothing, or what only a newer client knows.
+            None => self.sessions.counters.messages_empty.inc(),
         }
     }
 
@@ -423,6 +430,11 @@ fn session_of(message: &ClientStreamMessage) -> Option<&str> {
         client_stream_message::Payload::SynthesisRequest(request) => Some(&request.session_id),
         client_stream_message::Payload::ActionResultPayload(_) => None,
     }
+}
+
+/// A connection that broke, or a peer that cancelled.
+fn has_left(status: &Status) -> bool {
+    matches!(status.code(), Code::Cancelled | Code::Unknown | Code::Unavailable)
 }
 
 fn now() -> std::time::Instant {

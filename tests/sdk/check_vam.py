@@ -57,7 +57,7 @@ def converse(asked, action, session, stream, stubs):
     results as in the .proto files; each list is sent as it is, with what it does not say taken from the request, and "garbage"
     is what cannot be decoded. Answers are held back for `delay` seconds of chunks. Told as well is how long after the first
     action the agent spoke. With `packets`, these are sent instead of tone and silence, one each 20 ms; with `keep`, the bytes
-    of what came are told. Both are in base64.
+    of what came are told. Both are in base64. A chunk of `raw` is sent as these bytes, in base64 too, in place of a message.
     """
     sessions, streams = stubs
     begun = sessions.InitSession(json_format.ParseDict(asked["session"], session.SessionInitRequest()), timeout=DEADLINE)
@@ -82,6 +82,9 @@ def converse(asked, action, session, stream, stubs):
             if state["over"]:
                 return
             for chunk in asked.get("chunks", []) if number == int(asked.get("at", 0) * 50) else []:
+                if "raw" in chunk:
+                    yield base64.b64decode(chunk["raw"])
+                    continue
                 fields = {"session_id": session_id, "codec": codec, **chunk}
                 yield stream.ClientStreamMessage(audio_chunk=json_format.ParseDict(fields, stream.AudioChunk()))
             interrupts = asked.get("interrupts") and state["spoken"] and time.monotonic() - state["spoken"] > 0.3
@@ -181,6 +184,11 @@ def main():
         "Check": (checks, health.HealthCheckRequest),
     }
     talk = session_grpc.VaniSessionServiceStub(channel), stream_grpc.VaniStreamServiceStub(channel)
+    talk[1].AgentStream = channel.stream_stream(
+        "/vani.v1.VaniStreamService/AgentStream",
+        request_serializer=lambda said: said if isinstance(said, bytes) else said.SerializeToString(),
+        response_deserializer=stream.GatewayStreamMessage.FromString,
+    )
     for asked in json.load(sys.stdin):
         if asked["method"] == "Converse":
             print(json.dumps(converse(asked, action, session, stream, talk)), flush=True)

@@ -1,25 +1,16 @@
 //! Actions that a VAM client runs itself.
 
-use super::*;
+use super::{peer::Peer, *};
 use axum::{
     Router,
     http::{StatusCode, header::LOCATION},
     routing::post,
 };
-use futures_util::stream;
 use offhook::{
     telemetry::LogCapture,
-    vam::wire::{
-        ActionRequestEnvelope, ActionResultEnvelope, ActionStatus, AudioChunk, ClientStreamMessage,
-        GatewayStreamMessage, SessionCapabilities, SessionInitRequest, client_stream_message::Payload as client,
-        gateway_stream_message::Payload as gateway, vani_session_service_client::VaniSessionServiceClient,
-        vani_stream_service_client::VaniStreamServiceClient,
-    },
+    vam::wire::{ActionResultEnvelope, ActionStatus},
 };
-use prost::Message as _;
 use tempfile::TempDir;
-use tokio::sync::mpsc;
-use tonic::{Streaming, transport::Endpoint};
 use uuid::Uuid;
 
 /// An engine whose agent asks for a price, says what came of it by a long tone or a short one, and then asks again.
@@ -31,56 +22,6 @@ async fn engine(folder: &TempDir, more: &str) -> Engine {
          contexts: {{ farm: {{ prompt: A, provider: asks, tools: [enam_mandi_price] }} }}\n"
     );
     super::engine(folder.path(), &format!(", sessions: {{ context: farm, hosted: india_only }}{more}"), &agents).await
-}
-
-/// A client of Rust that runs actions.
-struct Peer {
-    session_id: String,
-    says: mpsc::Sender<ClientStreamMessage>,
-    hears: Streaming<GatewayStreamMessage>,
-}
-
-impl Peer {
-    async fn begin(engine: &Engine) -> Self {
-        let endpoint = Endpoint::from_shared(format!("http://{}", engine.grpc_addr().unwrap())).unwrap();
-        let channel = endpoint.connect().await.unwrap();
-        let request = SessionInitRequest {
-            session_id: Uuid::new_v4().to_string(),
-            auth_token: TOKEN.into(),
-            requested_capabilities: Some(SessionCapabilities { action_execution: true, ..Default::default() }),
-            ..SessionInitRequest::default()
-        };
-        let begun = VaniSessionServiceClient::new(channel.clone()).init_session(request).await.unwrap().into_inner();
-        let (says, said) = mpsc::channel(16);
-        let chunk = AudioChunk {
-            session_id: begun.session_id.clone(),
-            audio_bytes: vec![0; 640].into(),
-            codec: begun.negotiated_audio_profile.unwrap().codec,
-            ..AudioChunk::default()
-        };
-        says.send(ClientStreamMessage { payload: Some(client::AudioChunk(chunk)) }).await.unwrap();
-        let said = stream::unfold(said, |mut said| async move { Some((said.recv().await?, said)) });
-        let hears = VaniStreamServiceClient::new(channel).agent_stream(said).await.unwrap().into_inner();
-        Self { session_id: begun.session_id, says, hears }
-    }
-
-    /// What it is asked to do next.
-    async fn action(&mut self) -> ActionRequestEnvelope {
-        let asked = timeout(PATIENCE, async {
-            loop {
-                let message = self.hears.message().await.unwrap().expect("the stream is open");
-                if let Some(gateway::ActionRequestPayload(bytes)) = message.payload {
-                    return ActionRequestEnvelope::decode(bytes).unwrap();
-                }
-            }
-        });
-        asked.await.expect("an action comes")
-    }
-
-    async fn answers(&self, result: ActionResultEnvelope) {
-        let payload = client::ActionResultPayload(result.encode_to_vec().into());
-        self.says.send(ClientStreamMessage { payload: Some(payload) }).await.unwrap();
-    }
 }
 
 /// A conversation in which the client answers the action like this.

@@ -10,6 +10,8 @@ mod desk;
 mod elsewhere;
 mod keeping;
 mod limits;
+mod oddities;
+mod peer;
 mod registering;
 mod talking;
 

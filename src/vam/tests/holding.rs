@@ -95,7 +95,7 @@ async fn a_session_without_a_stream_is_forgotten_by_itself() {
     assert_eq!((held.begins().await.1, held.counted()), (SessionStatus::RateLimited, (1, 0)));
     sleep(Duration::from_secs(2)).await;
     assert_eq!(held.counted(), (0, 1));
-    assert!(held.sessions.stream_of(&session_id).is_none());
+    assert!(held.sessions.stream_of(&session_id).is_err());
     assert_eq!(held.begins().await.1, SessionStatus::Ok);
 }
 
@@ -109,7 +109,7 @@ async fn a_session_that_was_ended_or_has_its_stream_is_not_forgotten() {
     let (session_id, _) = held.begins().await;
     let opened = held.sessions.stream_of(&session_id);
     sleep(Duration::from_secs(120)).await;
-    assert_eq!((opened.is_some(), held.counted()), (true, (1, 0)));
+    assert_eq!((opened.is_ok(), held.counted()), (true, (1, 0)));
     held.sessions.close(&session_id);
     assert_eq!(held.counted(), (0, 0));
 }
@@ -135,6 +135,24 @@ async fn a_connection_on_which_nothing_is_asked_is_closed_and_counted() {
     list.metadata_mut().insert("authorization", format!("Bearer {TOKEN}").parse().unwrap());
     VaniActionServiceClient::new(channel).list_action_servers(list).await.unwrap();
     assert_eq!(held.counters.unasked.get(), 1);
+}
+
+/// Whoever opens a stream and says nothing loses it after ten seconds, and is told why; it is counted, and holds no session.
+#[tokio::test]
+async fn a_stream_that_stays_silent_is_closed_and_counted() {
+    let held = Held::new("", Vec::new());
+    let (address, _serving) = held.served().await;
+    let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
+    let messages = stream::pending::<ClientStreamMessage>();
+    let mut stream = VaniStreamServiceClient::new(channel).agent_stream(messages).await.unwrap().into_inner();
+    // It is open: from now on nothing but time passes.
+    tokio::time::pause();
+    let began = Instant::now();
+    let status = stream.message().await.unwrap_err();
+    let took = began.elapsed();
+    assert_eq!(status.code(), tonic::Code::DeadlineExceeded, "{status}");
+    assert!((Duration::from_secs(9)..Duration::from_secs(11)).contains(&took), "{took:?}");
+    assert_eq!((held.counters.silent.get(), held.counted()), (1, (0, 0)));
 }
 
 /// V34: what the call still has to say when its client ends the session is on the stream before it is over: what the agent was
