@@ -6,6 +6,7 @@ mod support;
 
 mod acting;
 mod backends;
+mod changing;
 mod desk;
 mod elsewhere;
 mod keeping;
