@@ -42,6 +42,10 @@ struct Fragment {
     index: Option<u64>,
     id: Option<String>,
     function: Option<Function>,
+    /// What some servers write here, and not in `function`.
+    name: Option<String>,
+    arguments: Option<Value>,
+    input: Option<Value>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -198,7 +202,8 @@ impl Answer {
     fn join(&mut self, fragment: Fragment) -> Result<(), Fault> {
         let id = fragment.id.unwrap_or_default();
         let Function { name, arguments } = fragment.function.unwrap_or_default();
-        let name = name.unwrap_or_default();
+        let name = name.or(fragment.name).unwrap_or_default();
+        let arguments = arguments.or(fragment.arguments).or(fragment.input);
         let known = match fragment.index {
             Some(_) => self.calls.iter().rposition(|begun| begun.index == fragment.index),
             None if id.is_empty() => self.calls.len().checked_sub(1),

@@ -217,6 +217,29 @@ async fn arguments_are_told_as_the_model_wrote_them() {
     }
 }
 
+/// V3, V46: as the specification writes a call, and as its reference reads one: what is in `function` goes first.
+#[tokio::test]
+async fn a_call_without_a_function_is_read_by_its_name_and_its_input() {
+    let input = json!({ "crop": "wheat", "mandi": "Azadpur" });
+    let (written, other) = (input.to_string(), json!({ "crop": "rice" }));
+    for odd in [
+        json!({ "name": "price", "input": input }),
+        json!({ "name": "price", "input": written }),
+        json!({ "name": "price", "arguments": input, "input": other }),
+        json!({ "name": "price", "arguments": written, "input": other }),
+        json!({ "function": { "arguments": written }, "name": "price", "arguments": other }),
+        json!({ "function": { "name": "price", "arguments": input }, "name": "rain", "input": other }),
+    ] {
+        let mut told = calls(std::slice::from_ref(&odd)).await;
+        let (id, name, arguments) = told.remove(0);
+        assert!(told.is_empty() && !id.is_empty(), "{odd}");
+        let arguments: Value = serde_json::from_str(&arguments).unwrap();
+        assert_eq!((name.as_str(), arguments), ("price", input.clone()), "{odd}");
+    }
+    let body = fragment(json!({ "id": "a", "input": input })) + &chunk(json!({}), Some("stop"));
+    assert_eq!(heard(&body).await.1, Err(Fault::Garbage("a call has no name")));
+}
+
 #[tokio::test]
 async fn words_before_a_call_are_told_before_it() {
     let body = text("Let me see.")
