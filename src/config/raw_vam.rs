@@ -28,7 +28,8 @@ pub(super) struct Vam {
     #[schemars(extend("propertyNames" = names()))]
     pub action_servers: Option<BTreeMap<String, ActionServer>>,
     /// Where what callers of telephone calls say may go: `any` action server; `india_only`: those that claim to be in India
-    /// and those of your own network; `on_prem`: those of your own network alone.
+    /// and those of your own network; `on_prem`: those of your own network alone. Where it is written, no session of a VAM
+    /// client goes below it either.
     #[schemars(extend("default" = Residency::IndiaOnly.label(), "enum" = Residency::LABELS))]
     pub residency: Option<String>,
     /// Conversations of VAM clients. Without this key, none are held.

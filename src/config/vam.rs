@@ -32,6 +32,8 @@ pub struct VamConfig {
     pub action_servers: BTreeMap<String, VamActionServer>,
     /// Of telephone calls.
     pub residency: Residency,
+    /// Below which no session goes: `residency`, where it is written.
+    pub floor: Residency,
     pub action_timeout: Duration,
     /// `None`: no conversations are held.
     pub sessions: Option<VamSessions>,
@@ -112,6 +114,7 @@ impl Resolver<'_> {
             self.problem(&at.key("bind"), message, Some("add tls: { certificate: FILE, key: FILE }".into()));
         }
         let (limits, path) = (raw.limits.unwrap_or_default(), at.key("action_timeout"));
+        let rule = raw.residency.as_deref().and_then(Residency::parse);
         let usual = values::duration(defaults::VAM_ACTION_TIMEOUT).unwrap_or_default();
         let number =
             |written: Option<u64>, default: u64| usize::try_from(written.unwrap_or(default)).unwrap_or(usize::MAX);
@@ -122,7 +125,9 @@ impl Resolver<'_> {
             registrations: self.beside(&raw.registrations.unwrap_or_else(|| defaults::VAM_REGISTRATIONS.into())),
             allowed_hosts: self.vam_hosts(raw.allowed_hosts.unwrap_or_default(), &at.key("allowed_hosts")),
             action_servers: self.vam_servers(raw.action_servers.unwrap_or_default(), &at.key("action_servers")),
-            residency: raw.residency.as_deref().and_then(Residency::parse).unwrap_or(Residency::IndiaOnly),
+            residency: rule.unwrap_or(Residency::IndiaOnly),
+            // A session may ask for any server (V answer 3), unless the operator says otherwise.
+            floor: rule.unwrap_or(Residency::Any),
             action_timeout: self.duration(raw.action_timeout, usual, Duration::from_millis(1), &path),
             sessions: raw.sessions.map(|sessions| self.vam_sessions(sessions, &at.key("sessions"))),
             limits: VamLimits {

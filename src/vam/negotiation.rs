@@ -73,8 +73,8 @@ impl Agreed {
 /// What is known where sessions are agreed upon.
 pub(super) struct Surroundings<'a> {
     pub sessions: &'a VamSessions,
-    /// The operator's own rule, below which no session goes.
-    pub residency: Residency,
+    /// The operator's word, below which no session goes.
+    pub floor: Residency,
     /// Where the client says it may come in.
     pub is_token: bool,
     pub knows_context: &'a dyn Fn(&str) -> bool,
@@ -124,7 +124,7 @@ pub(super) fn negotiate(
         format,
         caller: caller.filter(|caller| !caller.is_empty()).into(),
         // The stricter of both holds.
-        residency: residency.max(around.residency),
+        residency: residency.max(around.floor),
         executes: capabilities.action_execution,
         uris,
         codec,
@@ -305,7 +305,7 @@ pub fn fuzz(data: &[u8]) {
     };
     let around = Surroundings {
         sessions: &sessions,
-        residency: Residency::Any,
+        floor: Residency::Any,
         is_token: true,
         knows_context: &|name| name == "front",
     };
@@ -370,11 +370,8 @@ mod tests {
         let languages = spoken.iter().map(|language| (*language).to_owned()).collect();
         let sessions = VamSessions { languages, ..sessions(Residency::IndiaOnly) };
         let knows_context = |name: &str| ["front", "back"].contains(&name);
-        let residency = Residency::IndiaOnly;
-        negotiate(
-            request,
-            &Surroundings { sessions: &sessions, residency, is_token: true, knows_context: &knows_context },
-        )
+        let floor = Residency::Any;
+        negotiate(request, &Surroundings { sessions: &sessions, floor, is_token: true, knows_context: &knows_context })
     }
 
     fn status_of(change: impl FnOnce(&mut SessionInitRequest)) -> SessionStatus {
@@ -501,12 +498,12 @@ mod tests {
     #[test]
     fn of_the_sessions_rule_and_the_operators_the_stricter_holds() {
         use Residency::{Any, IndiaOnly, OnPrem};
-        let agreed = |residency: Residency| {
+        let agreed = |floor: Residency| {
             let sessions = sessions(OnPrem);
             [DataResidency::Any, DataResidency::IndiaOnly, DataResidency::OnPrem].map(|asked| {
                 let session_id = Uuid::new_v4().to_string();
                 let request = SessionInitRequest { session_id, data_residency: asked.into(), ..Default::default() };
-                let around = Surroundings { sessions: &sessions, residency, is_token: true, knows_context: &|_| true };
+                let around = Surroundings { sessions: &sessions, floor, is_token: true, knows_context: &|_| true };
                 negotiate(request, &around).unwrap().0.residency
             })
         };

@@ -113,8 +113,7 @@ impl ActionServers {
     /// Whether what is said in a call may go to this server, named as an MCP server; `None`: it is gone. `client`: whose call it
     /// is, if it is one of VAM; servers that a session has brought are for its own calls alone.
     pub(super) fn allows(&self, id: &str, client: Option<&Client>) -> Option<bool> {
-        let own = self.config.residency;
-        let rule = client.map_or(own, |client| client.residency.max(own));
+        let rule = client.map_or(self.config.residency, |client| client.residency);
         let may_go = |to: &Registration| residency::allows(rule, to.claim(), to.local);
         if let Some(visitor) = self.visitors().get(id) {
             let is_its = client.is_some_and(|client| visitor.sessions.contains_key(&client.session_id));

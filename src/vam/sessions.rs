@@ -132,7 +132,7 @@ impl Sessions {
         let negotiated = {
             let around = Surroundings {
                 sessions: &self.config,
-                residency: self.servers.config().residency,
+                floor: self.servers.config().floor,
                 is_token,
                 knows_context: &knows,
             };

@@ -56,7 +56,7 @@ async fn ended_so(engine: &Engine, outcome: &str, times: usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_that_is_said_leaves_by_another_kind_of_tool() {
     let folder = TempDir::new().unwrap();
-    let (engine, calls) = engine(&folder, "", "").await;
+    let (engine, calls) = engine(&folder, ", residency: india_only", "").await;
     let rules =
         ["DATA_RESIDENCY_ON_PREM", "DATA_RESIDENCY_INDIA_ONLY", "DATA_RESIDENCY_UNSPECIFIED", "DATA_RESIDENCY_ANY"];
     for (index, rule) in rules.into_iter().enumerate() {
@@ -75,6 +75,7 @@ async fn the_operators_word_of_a_tool_counts_as_far_as_it_goes() {
     for (residency, word, asked, runs) in [
         ("", ", residency: india_only", "DATA_RESIDENCY_INDIA_ONLY", true),
         ("", ", residency: india_only", "DATA_RESIDENCY_ON_PREM", false),
+        ("", "", "DATA_RESIDENCY_ANY", true),
         (", residency: any", "", "DATA_RESIDENCY_ANY", true),
     ] {
         let folder = TempDir::new().unwrap();
