@@ -72,7 +72,16 @@ pub(super) async fn play(
                     None => break,
                 },
                 Some(input) = inputs.recv() => input,
-                fault = &mut listening => Input::Deaf(fault?),
+                fault = &mut listening => {
+                    let fault = fault?;
+                    // What it is lost for is told first; of what else is on its way nothing matters any more.
+                    while let Ok(input) = inputs.try_recv() {
+                        if let Input::Stumbled(stumble) = input {
+                            events.send(AgentEvent::Stumbled(stumble)).await.ok()?;
+                        }
+                    }
+                    Input::Deaf(fault)
+                }
                 () = until(conductor.deadline()) => Input::Time,
             },
         };

@@ -1,6 +1,7 @@
 //! The stages of one call at work, by services that do what the test says.
 
 mod asides;
+mod losing;
 
 use crate::{
     audio::Format,
