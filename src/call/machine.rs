@@ -106,6 +106,8 @@ pub struct CallMachine {
     /// Nothing was being said, and nothing owed, when that was last looked at.
     was_quiet: bool,
     finishing: Finishing,
+    /// The same, and nothing was owed by an agent that is to come either.
+    was_over: bool,
 }
 
 #[derive(Debug)]
@@ -223,6 +225,7 @@ impl CallMachine {
             prompts_used: 0,
             was_quiet: true,
             finishing: Finishing::default(),
+            was_over: true,
             plan,
         }
     }
@@ -537,6 +540,20 @@ impl CallMachine {
         self.track.is_empty() && self.response.is_none() && !owed
     }
 
+    /// Whoever is told of the call's turns learns when one is over, and when it is only silent: an agent that is lost owes
+    /// nothing itself, and the next one what it owed.
+    fn tell_quiet(&mut self, quiet: bool, out: &mut Vec<Output>) {
+        let over = quiet && !(self.agent == Agent::Lost && self.succession.owes());
+        let falls_quiet = !std::mem::replace(&mut self.was_quiet, quiet) && quiet;
+        let is_over = !std::mem::replace(&mut self.was_over, over) && over;
+        match self.phase {
+            Phase::Ended => {}
+            _ if is_over => out.push(Output::Note(Note::Quiet)),
+            _ if falls_quiet => out.push(Output::Note(Note::Lull)),
+            _ => {}
+        }
+    }
+
     /// Arms or clears the timers that follow from the state as a whole.
     fn settle(&mut self, now: Instant, out: &mut Vec<Output>) {
         self.await_digits(now);
@@ -550,10 +567,7 @@ impl CallMachine {
             self.greeting_underway = false;
         }
         let quiet = self.is_quiet();
-        let falls_quiet = !std::mem::replace(&mut self.was_quiet, quiet) && quiet;
-        if falls_quiet && !matches!(self.phase, Phase::Ended) {
-            out.push(Output::Note(Note::Quiet));
-        }
+        self.tell_quiet(quiet, out);
         match self.phase {
             Phase::Talking => {
                 let waiting = quiet && self.track.floor() != Floor::Caller && self.agent == Agent::Ready;

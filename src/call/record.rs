@@ -76,6 +76,8 @@ pub enum Note {
     SentenceCut,
     /// All has been said, by the agent and by ourselves, and nothing more is owed to the caller.
     Quiet,
+    /// Nothing is being said, and the agent that owed the caller an answer is lost: the next one owes it.
+    Lull,
     /// A part of the agent failed, and another attempt or another service is to stand in for it.
     Stumbled(Stumble),
     /// The caller was heard over the agent, and it was no interruption.

@@ -214,6 +214,7 @@ impl Event {
             | Note::SentenceOver
             | Note::SentenceCut
             | Note::Quiet
+            | Note::Lull
             | Note::Stumbled(_)
             | Note::ToolCancelled { .. }
             | Note::ActionRefused(_) => return None,

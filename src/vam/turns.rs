@@ -44,6 +44,10 @@ pub enum Cue {
     Quiet,
     /// A part of the agent failed, and the call goes on.
     Stumbled(Stumble),
+    /// The agent is lost, and another one is dialled.
+    Lost {
+        is_slow: bool,
+    },
     /// The call cannot go on as it should.
     Failing,
     /// What left in one slot, in the call's format.
@@ -84,6 +88,8 @@ pub(super) struct Turns {
     /// The last such word was none; until the client takes it back it says nothing new.
     was_false: bool,
     caller_from: Option<Instant>,
+    /// The part that failed last in this turn, as it was told.
+    stumbled: Option<Stumble>,
 }
 
 /// A client's word that its user speaks, until the call has decided about it.
@@ -118,6 +124,7 @@ impl Turns {
             hint: None,
             was_false: false,
             caller_from: None,
+            stumbled: None,
         }
     }
 
@@ -140,16 +147,24 @@ impl Turns {
             Cue::Frame(frame) => self.frame(frame, now, out),
             Cue::SaidOut => self.said_out(out),
             Cue::Quiet => {
-                if self.state == TurnEvent::Speaking {
-                    self.said_out(out);
+                self.said_out(out);
+                // A turn that was answered with nothing is over as well: nobody waits for the agent then.
+                if matches!(self.state, TurnEvent::Speaking | TurnEvent::Thinking) {
                     self.next_turn(now, out);
                 }
             }
-            Cue::Stumbled(stumble) => self.stumbled(stumble, now, out),
+            Cue::Stumbled(stumble) => {
+                self.stumbled = Some(stumble);
+                self.stumble(stumble, now, out);
+            }
+            // Which of its parts has failed was told; an agent that is no pipeline is one service, by whatever name.
+            Cue::Lost { .. } if self.stumbled.is_some() => {}
+            Cue::Lost { is_slow } => self.stumble(Stumble { part: Part::Model, is_slow }, now, out),
             Cue::Failing => {
                 self.said_out(out);
-                let code = StreamErrorCode::LlmBackendError;
-                out.push(self.error(code, "llm", "the agent is lost, and the call ends", true));
+                let failed = self.stumbled.unwrap_or(Stumble { part: Part::Model, is_slow: false });
+                let (code, stage) = named(failed);
+                out.push(self.error(code, stage, "the agent is lost, and the call ends", true));
                 self.go(TurnEvent::Error, now, out);
             }
             Cue::Action { mut envelope, .. } => {
@@ -193,7 +208,7 @@ impl Turns {
         match self.state {
             // Before the answer was heard, the caller goes on.
             TurnEvent::Thinking => self.next_turn(now, out),
-            TurnEvent::Idle | TurnEvent::Unspecified => self.go(TurnEvent::Listening, now, out),
+            TurnEvent::Idle | TurnEvent::Unspecified | TurnEvent::Error => self.go(TurnEvent::Listening, now, out),
             // Nothing was being said that could be cut off.
             TurnEvent::Speaking if self.between => self.interrupt(now, out),
             _ => {}
@@ -252,16 +267,11 @@ impl Turns {
         }
     }
 
-    fn stumbled(&mut self, stumble: Stumble, now: Instant, out: &mut Vec<Payload>) {
-        use StreamErrorCode as Code;
-        let (stage, slow, other) = match stumble.part {
-            Part::Listener => ("asr", Code::AsrBackendTimeout, Code::AsrBackendError),
-            Part::Model => ("llm", Code::LlmBackendTimeout, Code::LlmBackendError),
-            Part::Voice => ("tts", Code::TtsBackendTimeout, Code::TtsBackendError),
-        };
-        let (code, message) = match stumble.is_slow {
-            true => (slow, "a service did not answer in time, and is asked again or replaced"),
-            false => (other, "a service failed, and is asked again or replaced"),
+    fn stumble(&mut self, stumble: Stumble, now: Instant, out: &mut Vec<Payload>) {
+        let (code, stage) = named(stumble);
+        let message = match stumble.is_slow {
+            true => "a service did not answer in time, and is asked again or replaced",
+            false => "a service failed, and is asked again or replaced",
         };
         out.push(self.error(code, stage, message, false));
         // Of what the agent is saying nothing is lost with its listener, and before the first turn there is none to fail.
@@ -302,7 +312,7 @@ impl Turns {
     fn next_turn(&mut self, now: Instant, out: &mut Vec<Payload>) {
         self.go(TurnEvent::EndOfTurn, now, out);
         (self.turn_id, self.turn_began) = (Uuid::new_v4().to_string(), now);
-        self.between = false;
+        (self.between, self.stumbled) = (false, None);
         self.go(TurnEvent::Listening, now, out);
     }
 
@@ -366,6 +376,19 @@ impl Turns {
             emitted_at: Some(stamp()),
             ..Default::default()
         })
+    }
+}
+
+/// The error and the stage of a part.
+const fn named(stumble: Stumble) -> (StreamErrorCode, &'static str) {
+    use StreamErrorCode as Code;
+    match (stumble.part, stumble.is_slow) {
+        (Part::Listener, true) => (Code::AsrBackendTimeout, "asr"),
+        (Part::Listener, false) => (Code::AsrBackendError, "asr"),
+        (Part::Model, true) => (Code::LlmBackendTimeout, "llm"),
+        (Part::Model, false) => (Code::LlmBackendError, "llm"),
+        (Part::Voice, true) => (Code::TtsBackendTimeout, "tts"),
+        (Part::Voice, false) => (Code::TtsBackendError, "tts"),
     }
 }
 

@@ -47,6 +47,25 @@ fn an_agent_that_is_lost_is_replaced_and_the_call_goes_on() {
     assert_eq!((stage.voice_ms(), stage.end_reason()), (1_000, None));
 }
 
+/// V29: what the lost agent owed, the next one owes: until it has said it, nobody is told that the turn is over.
+#[test]
+fn a_turn_is_not_over_while_the_next_agent_owes_its_answer() {
+    let told = |stage: &Stage, wanted: &Note| stage.notes().iter().filter(|note| **note == wanted).count();
+    let mut stage = Stage::greeted();
+    stage.caller_says(300).after(100);
+    let before = told(&stage, &Note::Quiet);
+    lost(&mut stage).after(300);
+    assert_eq!((told(&stage, &Note::Lull), told(&stage, &Note::Quiet)), (1, before));
+    ready(&mut stage).after(100);
+    assert_eq!(told(&stage, &Note::Quiet), before);
+    stage.reply("answer", 500).after(600);
+    assert_eq!((told(&stage, &Note::Lull), told(&stage, &Note::Quiet)), (1, before + 1));
+    // Nothing is owed, so nothing is to come.
+    lost(&mut stage).after(300);
+    ready(&mut stage).after(300);
+    assert_eq!((told(&stage, &Note::Lull), told(&stage, &Note::Quiet)), (1, before + 1));
+}
+
 #[test]
 fn a_caller_who_waits_for_an_answer_gets_it_from_the_next_agent() {
     let mut stage = Stage::greeted();

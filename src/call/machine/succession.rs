@@ -57,6 +57,11 @@ struct Candidate {
 }
 
 impl Succession {
+    /// Whether what the lost agent owed the caller waits for the next one.
+    pub fn owes(&self) -> bool {
+        self.owed
+    }
+
     /// Somebody speaks: who was dialled does not know of it.
     pub fn somebody_speaks(&mut self) {
         if let Some(next) = &mut self.next {

@@ -3,7 +3,7 @@
 use super::{Control, Happening, Keys, Line};
 use crate::{
     asterisk::{leg::Ending, media::MediaEvent},
-    call::{AgentLoss, Dialling, LegEvent, Note, Part, Speaker, Stumble},
+    call::{AgentLoss, Dialling, LegEvent, Note, Speaker},
     vam::{Cue, Ends},
 };
 use bytes::Bytes;
@@ -73,13 +73,10 @@ impl Streamed {
             Note::CallerFinished => Cue::CallerFinished,
             Note::BargeIn { .. } | Note::SentenceCut => Cue::BargeIn,
             Note::FalseAlarm { .. } => Cue::FalseAlarm,
-            Note::AgentFinished | Note::SentenceOver => Cue::SaidOut,
+            Note::AgentFinished | Note::SentenceOver | Note::Lull => Cue::SaidOut,
             Note::Quiet => Cue::Quiet,
             Note::Stumbled(stumble) => Cue::Stumbled(*stumble),
-            // An agent that is no pipeline is one service, by whatever name.
-            Note::Dialling(Dialling::Recovery(loss)) => {
-                Cue::Stumbled(Stumble { part: Part::Model, is_slow: *loss == AgentLoss::Stalled })
-            }
+            Note::Dialling(Dialling::Recovery(loss)) => Cue::Lost { is_slow: *loss == AgentLoss::Stalled },
             Note::Failing(_) => Cue::Failing,
             // The agent's words are heard; who would tell them from the caller's?
             Note::Said { speaker: Speaker::Caller, text } => Cue::Said { text: text.clone() },

@@ -93,6 +93,26 @@ fn silence_alone_ends_no_turn() {
     assert_eq!(told.story(), "final END_OF_TURN LISTENING");
 }
 
+/// V29: nothing is owed any more and nothing was said: who was told THINKING is told that the turn is over, and the next one is
+/// another.
+#[test]
+fn a_turn_that_is_answered_with_nothing_ends() {
+    let mut told = Told::new();
+    told.cue(Cue::Up).cue(Cue::CallerSpeaks).cue(Cue::CallerFinished).frames(SILENT, 5);
+    let turn = told.turns.turn_id.clone();
+    told.cue(Cue::Quiet).cue(Cue::Quiet).frames(SILENT, 5);
+    assert_eq!(told.story(), "IDLE LISTENING THINKING END_OF_TURN LISTENING");
+    assert_ne!(told.turns.turn_id, turn);
+    let action = Cue::Action { envelope: Box::default(), since: told.now };
+    told.cue(action).cue(Cue::Quiet);
+    assert_eq!(told.story(), "THINKING action END_OF_TURN LISTENING", "an action that nobody speaks of");
+    let failed = Cue::Stumbled(Stumble { part: Part::Listener, is_slow: false });
+    told.cue(Cue::CallerFinished).cue(failed).cue(Cue::Quiet);
+    assert_eq!(told.story(), "THINKING (ASR_BACKEND_ERROR asr) ERROR", "it has not ended well");
+    told.cue(Cue::CallerSpeaks).cue(Cue::CallerFinished);
+    assert_eq!(told.story(), "LISTENING THINKING", "the user is listened to again");
+}
+
 /// A tool that is no action, after words that announce it: the turn goes on, and what follows is a request of its own.
 #[test]
 fn words_before_a_tool_end_no_turn() {
@@ -138,6 +158,24 @@ fn a_service_that_stumbles_is_told_by_its_stage() {
     assert_eq!(told.story(), "(LLM_BACKEND_TIMEOUT llm) (LLM_BACKEND_ERROR llm) (TTS_BACKEND_TIMEOUT tts)");
     told.frames(LOUD, 1).cue(stumbled(Part::Listener, true)).cue(stumbled(Part::Voice, false)).frames(LOUD, 1);
     assert_eq!(told.story(), "SPEAKING chunks (ASR_BACKEND_TIMEOUT asr) (TTS_BACKEND_ERROR tts) chunks");
+}
+
+/// V32: an agent that is lost is told as the part of it that failed, if one did in this turn, and else as a model.
+#[test]
+fn what_is_fatal_is_told_by_the_stage_that_failed() {
+    let mut told = Told::new();
+    told.cue(Cue::Up).cue(Cue::CallerFinished).cue(Cue::Lost { is_slow: true }).cue(Cue::Lost { is_slow: false });
+    assert_eq!(told.story(), "IDLE LISTENING THINKING (LLM_BACKEND_TIMEOUT llm) (LLM_BACKEND_ERROR llm)");
+    let stumbled = Cue::Stumbled(Stumble { part: Part::Voice, is_slow: true });
+    told.cue(stumbled.clone()).cue(Cue::Lost { is_slow: false });
+    assert_eq!(told.story(), "(TTS_BACKEND_TIMEOUT tts)", "once");
+    told.cue(Cue::Failing);
+    assert_eq!(told.story(), "(TTS_BACKEND_TIMEOUT tts fatal) ERROR");
+    let mut told = Told::new();
+    told.cue(Cue::Up).cue(Cue::CallerFinished).cue(stumbled).frames(LOUD, 1).cue(Cue::Quiet).cue(Cue::CallerFinished);
+    told.story();
+    told.cue(Cue::Failing);
+    assert_eq!(told.story(), "(LLM_BACKEND_ERROR llm fatal) ERROR", "that was another turn");
 }
 
 #[test]
