@@ -1,19 +1,21 @@
 //! Conversations whose agents are made of services as vendors have them: a realtime one, a pipeline, and one that fails.
 
-use super::*;
+use super::{peer::Peer, *};
 use crate::support::{
     audio::built_in_voice,
     openai_server::{Behaviour, OpenAiServer},
-    stages::{Asked, Reply, Stages, model},
+    stages::{Asked, Reply, SCRIBES, Stages, Transcriber, model, voice},
     vendor::{Call, Scenario},
 };
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use offhook::audio::Format;
+use offhook::{audio::Format, vam::wire::ActionRequestEnvelope};
 use tempfile::TempDir;
 use tokio::join;
 use uuid::Uuid;
 
 const PRICE: &str = "enam_mandi_price";
+const LOOKUP: &str = "mcp_vam_market_lookup";
+const QUESTION: &str = "When are you open, please?";
 
 /// A conversation of a client that runs actions, and answers the first one so.
 fn talks(seconds: f64, answers: Value) -> Value {
@@ -27,9 +29,10 @@ fn talks(seconds: f64, answers: Value) -> Value {
     })
 }
 
-/// The same, of a user with a voice, who asks something and then waits so many seconds.
-fn asks_aloud(seconds: usize, answers: Value) -> Value {
-    let mut samples = built_in_voice("When are you open, please?", Format::SLIN8);
+/// The same, of a user with a voice, who listens for so many seconds, asks something, and waits so many.
+fn asks_aloud(first: usize, seconds: usize, answers: Value) -> Value {
+    let mut samples = vec![0; first * 8_000];
+    samples.extend(built_in_voice(QUESTION, Format::SLIN8));
     samples.resize(samples.len() + seconds * 8_000, 0);
     let packet = |frame: &[i16]| {
         let mut bytes = Vec::new();
@@ -43,7 +46,7 @@ fn asks_aloud(seconds: usize, answers: Value) -> Value {
 
 /// The same, of a user who ends the session with the last word.
 fn asks_and_ends(answers: Value) -> Value {
-    let mut talk = asks_aloud(0, answers);
+    let mut talk = asks_aloud(0, 0, answers);
     talk["end"] = true.into();
     talk
 }
@@ -96,7 +99,8 @@ async fn pipeline(folder: &TempDir, answers: fn(&Asked) -> Reply) -> (Engine, St
     stages.model.answers(answers);
     let agents = format!(
         "{}providers: {{ pipes: {{ pipeline: {{ stt: one, llm: one, tts: one }} }} }}\n\
-         contexts: {{ farm: {{ prompt: A, provider: pipes, tools: [{PRICE}], turns: {{ owner: offhook }} }} }}\n",
+         contexts: {{ farm: {{ prompt: A, provider: pipes, tools: [{PRICE}, {LOOKUP}], turns: {{ owner: offhook }} }} }}\n\
+         tools: {{ {LOOKUP}: {{ access: public_read }} }}\n",
         Stages::sections(&[("one", &stages)])
     );
     (engine(folder, "", &agents).await, stages)
@@ -151,7 +155,7 @@ async fn a_pipeline_is_told_what_a_client_found_and_the_client_what_its_user_sai
         model::calls(&[Call { id: "call_1".into(), name: PRICE.into(), arguments }])
     })
     .await;
-    let talk = json!([asks_aloud(6, tells("{\"modal_price_per_quintal\": 2310}"))]);
+    let talk = json!([asks_aloud(0, 6, tells("{\"modal_price_per_quintal\": 2310}"))]);
     let told = ask(&engine, None, talk).await.remove(0);
     in_order(&told, &["THINKING", "ACTION", "audio", "THINKING", "SPEAKING", "audio"]);
     let action = told["events"].as_array().unwrap().iter().find(|event| event["event"] == "ACTION").unwrap();
@@ -167,10 +171,7 @@ async fn a_pipeline_is_told_what_a_client_found_and_the_client_what_its_user_sai
     };
     assert!(next("SPEAKING", thinks) - thinks <= 500, "{told}");
     assert!(next("audio", at(words)) - at(words) <= 700, "{told}");
-    assert_eq!(
-        (&words["type"], &words["text"]),
-        (&json!("TRANSCRIPT_TYPE_FINAL"), &json!("When are you open, please?"))
-    );
+    assert_eq!((&words["type"], &words["text"]), (&json!("TRANSCRIPT_TYPE_FINAL"), &json!(QUESTION)));
     engine.stop().await;
 }
 
@@ -179,7 +180,7 @@ async fn a_pipeline_is_told_what_a_client_found_and_the_client_what_its_user_sai
 async fn a_backend_that_really_fails_is_told_as_an_error() {
     let folder = TempDir::new().unwrap();
     let (engine, _stages) = pipeline(&folder, |_| Reply::refuses(402, "insufficient_quota")).await;
-    let told = ask(&engine, None, json!([asks_aloud(5, json!([]))])).await.remove(0);
+    let told = ask(&engine, None, json!([asks_aloud(0, 5, json!([]))])).await.remove(0);
     in_order(&told, &["LISTENING", "ERROR"]);
     engine.stop().await;
 }
@@ -211,7 +212,7 @@ async fn an_action_that_is_under_way_when_a_session_ends_gets_its_result() {
         }
     })
     .await;
-    let mut talk = asks_aloud(1, tells("{\"modal_price_per_quintal\": 2310}"));
+    let mut talk = asks_aloud(0, 1, tells("{\"modal_price_per_quintal\": 2310}"));
     (talk["end"], talk["delay"], talk["answers_after_end"]) = (true.into(), 60.into(), 1.into());
     let told = ask(&engine, None, json!([talk])).await.remove(0);
     in_order(&told, &["ACTION", "END_OF_TURN"]);
@@ -234,10 +235,147 @@ async fn an_action_that_nobody_answers_times_out_before_the_session_is_over() {
         }
     })
     .await;
-    let mut talk = asks_aloud(1, json!([]));
+    let mut talk = asks_aloud(0, 1, json!([]));
     talk["end"] = true.into();
     let told = ask(&engine, None, json!([talk])).await.remove(0);
     in_order(&told, &["ACTION", "LLM_BACKEND_ERROR", "END_OF_TURN"]);
     assert!((1_000..6_000).contains(&ended_in_ms(&told)), "{told}");
     engine.stop().await;
+}
+
+/// What a client is told whose user asks a pipeline something, of which this service fails so, the first time that an answer needs
+/// it or always. The greeting is the voice's first clause, and nobody else's. Another recogniser is there where the first fails. No
+/// filler is said meanwhile.
+async fn fails(stage: &'static str, always: bool, how: fn() -> Reply) -> Value {
+    let of = Scenario::default;
+    let (stages, other) = match stage {
+        "asr" => join!(Stages::asking(SCRIBES[0], of()), Stages::start()),
+        // Its words come with the end of a turn and not before, so no answer is begun in vain.
+        _ => join!(Stages::listening::<Transcriber>(of()), Stages::start()),
+    };
+    let now = move |asked: &Asked, before: usize| asked.number > before && (always || asked.number == before + 1);
+    match stage {
+        "asr" => stages.scribe.answers(move |_| how()),
+        "llm" => stages.model.answers(move |asked| if now(asked, 0) { how() } else { model::says("At nine.") }),
+        _ => stages.voice.answers(move |asked| match now(asked, 1) {
+            true => how(),
+            false => voice::speaks(asked, 440.0, Duration::from_millis(600)),
+        }),
+    }
+    let folder = TempDir::new().unwrap();
+    let heard_by = if always { "[one]" } else { "[one, two]" };
+    let agents = format!(
+        "{}providers: {{ pipes: {{ pipeline: {{ stt: {heard_by}, llm: one, tts: one }} }} }}\n\
+         contexts: {{ farm: {{ prompt: A, greeting: Hello., provider: pipes, tools: [{PRICE}], turns: {{ owner: offhook }}, \
+         limits: {{ quiet: 5s }} }} }}\n",
+        Stages::sections(&[("one", &stages), ("two", &other)])
+    );
+    let engine = engine(&folder, "", &agents).await;
+    let told = ask(&engine, None, json!([asks_aloud(2, 7, json!([]))])).await.remove(0);
+    engine.stop().await;
+    told
+}
+
+/// The way through the user's turn, in which this service fails once: its error, which can come while the end of the turn is not
+/// sure yet; and then the answer all the same, and the next turn.
+async fn is_told(stage: &'static str, code: &str, how: fn() -> Reply) {
+    let told = fails(stage, false, how).await;
+    let story = story(&told).join(" ");
+    let (before, after) = story.split_once(&format!(" {code} ")).unwrap_or_else(|| panic!("no {code}: {told}"));
+    let turn = "IDLE LISTENING THINKING SPEAKING audio END_OF_TURN LISTENING";
+    let thinks = before.strip_prefix(turn).unwrap_or_else(|| panic!("it is of the greeting: {told}"));
+    let rest = match (stage, thinks) {
+        ("asr", "" | " THINKING") => "ERROR LISTENING THINKING ",
+        (_, "") => "THINKING ",
+        (_, " THINKING") => "",
+        _ => panic!("{thinks}: {told}"),
+    };
+    assert_eq!(after, format!("{rest}SPEAKING audio END_OF_TURN LISTENING END_OF_TURN"), "{told}");
+    let errors = told["events"].as_array().unwrap().iter().filter(|event| event["code"].is_string());
+    let [error] = &errors.collect::<Vec<_>>()[..] else { panic!("it is told once: {told}") };
+    assert_eq!((&error["stage"], &error["is_fatal"]), (&json!(stage), &Value::Null), "{told}");
+    assert_eq!(error["code"], format!("STREAM_ERROR_CODE_{code}"));
+    assert_eq!(told["code"], "OK");
+}
+
+/// V32: a recogniser that fails, or does not answer in time, is its stage's error, and the turn's ERROR; another one is asked, and
+/// the user answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recogniser_that_fails_is_told_and_the_user_is_answered() {
+    let refuses = || Reply::refuses(500, "server_error");
+    join!(is_told("asr", "ASR_BACKEND_ERROR", refuses), is_told("asr", "ASR_BACKEND_TIMEOUT", Reply::stalls));
+}
+
+/// V32: and so is a model …
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_fails_is_told_and_the_user_is_answered() {
+    let refuses = || Reply::refuses(500, "server_error");
+    join!(is_told("llm", "LLM_BACKEND_ERROR", refuses), is_told("llm", "LLM_BACKEND_TIMEOUT", Reply::stalls));
+}
+
+/// V32: … and a voice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_voice_that_fails_is_told_and_the_user_is_answered() {
+    let refuses = || Reply::refuses(500, "server_error");
+    join!(is_told("tts", "TTS_BACKEND_ERROR", refuses), is_told("tts", "TTS_BACKEND_TIMEOUT", Reply::stalls));
+}
+
+/// V32: what fails for good is fatal, by the stage that failed; the apology is heard, and the call ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_fails_for_good_is_fatal_by_its_stage() {
+    let for_good = async |stage: &'static str, code: &str| {
+        let told = fails(stage, true, || Reply::refuses(402, "insufficient_quota")).await;
+        let events = told["events"].as_array().unwrap();
+        let fatal: Vec<&Value> = events.iter().filter(|event| event["is_fatal"] == true).collect();
+        assert_eq!(fatal.len(), 1, "{told}");
+        assert_eq!((&fatal[0]["stage"], &fatal[0]["event"]), (&json!(stage), &json!(code)), "{told}");
+        in_order(&told, &["LISTENING", code, "ERROR", "SPEAKING", "audio", "END_OF_TURN"]);
+        assert!(events.iter().filter(|event| event["code"].is_string()).all(|event| event["stage"] == stage), "{told}");
+    };
+    join!(
+        for_good("asr", "ASR_BACKEND_ERROR"),
+        for_good("llm", "LLM_BACKEND_ERROR"),
+        for_good("tts", "TTS_BACKEND_ERROR")
+    );
+}
+
+/// V23, V answer 14: two actions that are wished in one turn are both asked for before either is answered; whatever comes first,
+/// each result is the model's of the call that it belongs to, nothing is said before both are there, and what is said has both.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_actions_of_one_turn_run_at_once_and_the_answer_has_both() {
+    for reversed in [false, true] {
+        let folder = TempDir::new().unwrap();
+        let (engine, stages) = pipeline(&folder, |asked| {
+            let results = asked.results();
+            if results.is_empty() {
+                let call = |id: &str, name: &str, arguments| Call { id: id.into(), name: name.into(), arguments };
+                let wheat = call("call_wheat", PRICE, json!({ "crop": "wheat", "mandi": "Azadpur" }));
+                return model::calls(&[wheat, call("call_rain", LOOKUP, json!({ "note": "rain" }))]);
+            }
+            let found = |id: &str, word: &str| results.iter().any(|(of, told)| of == id && told.contains(word));
+            match found("call_wheat", "2310") && found("call_rain", "tomorrow") {
+                true => model::says("It is 2310 and rains tomorrow."),
+                false => model::says("I do not know."),
+            }
+        })
+        .await;
+        let mut peer = Peer::begin(&engine).await;
+        let mut asked = [peer.action().await, peer.action().await];
+        let name = |asked: &ActionRequestEnvelope| asked.tool_call.as_ref().unwrap().tool_name.clone();
+        asked.sort_by_key(name);
+        assert_eq!(asked.each_ref().map(name), [PRICE, "lookup"]);
+        assert!(asked[0].call_id != asked[1].call_id && asked[0].turn_id == asked[1].turn_id);
+        let found = ["{\"modal_price_per_quintal\": 2310}", "{\"rain\": \"tomorrow\"}"];
+        let order = if reversed { [1, 0] } else { [0, 1] };
+        peer.finds(&asked[order[0]].call_id, found[order[0]]).await;
+        let tool = [PRICE, LOOKUP][order[0]];
+        until(&engine, &format!("offhook_tool_calls_total{{outcome=\"done\",tool=\"{tool}\"}} 1")).await;
+        assert_eq!((stages.model.times(), stages.voice.times()), (1, 0), "the other one is waited for");
+        peer.finds(&asked[order[1]].call_id, found[order[1]]).await;
+        peer.sound().await;
+        assert_eq!(stages.model.times(), 2, "{:?}", stages.model.asked());
+        let said: Vec<String> = stages.voice.asked().iter().map(|asked| asked.text().to_owned()).collect();
+        assert_eq!(said.join(" "), "It is 2310 and rains tomorrow.");
+        engine.stop().await;
+    }
 }
