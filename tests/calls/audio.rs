@@ -18,6 +18,8 @@ fn all_legs() -> impl Iterator<Item = &'static str> {
     names.into_iter()
 }
 
+/// V47: what the phone says in G.711 reaches the agent, and what the agent says the phone, over each leg, those of PCM of 8 kHz
+/// among them.
 #[tokio::test(flavor = "multi_thread")]
 async fn both_sides_hear_each_other_over_every_leg() {
     for leg in all_legs() {
