@@ -38,6 +38,8 @@ const AHEAD_MAX: Duration = Duration::from_secs(3);
 const CATCH_UP: Duration = Duration::from_millis(240);
 /// Messages that were on their way when their peer ended its session; some seconds of chunks are more than it is ahead.
 const UNDERWAY_MAX: usize = 256;
+/// Chunks that a client sent before it ended its session may come after that, which goes another way.
+const UNDERWAY_FOR: Duration = Duration::from_millis(200);
 /// From the end of what a client has said who ends its session, to its words and to the end of what is being said: services that
 /// transcribe take about a second, and whoever has ended a session waits.
 const WORDS_MAX: Duration = Duration::from_secs(2);
@@ -167,8 +169,8 @@ struct Talk<'a> {
 }
 
 /// What is still to come of a session that its client has ended (V34).
-#[derive(Default)]
 struct Flush {
+    began: Instant,
     /// Since when the call has heard all that the client said.
     heard_out: Option<Instant>,
     /// The agent waited for an action until then at least.
@@ -176,6 +178,10 @@ struct Flush {
 }
 
 impl Flush {
+    fn new() -> Self {
+        Self { began: Instant::now(), heard_out: None, acting: None }
+    }
+
     /// When it is not waited for any longer; `None`: the client is still being heard, of which it is at most `AHEAD_MAX` ahead.
     fn until(&mut self, is_acting: bool) -> Option<Instant> {
         let since = self.heard_out?;
@@ -222,7 +228,7 @@ impl Talk<'_> {
             tokio::select! {
                 biased;
                 () = self.opened.end.cancelled(), if self.ending.is_none() => {
-                    self.ending = Some(Flush::default());
+                    self.ending = Some(Flush::new());
                     reads = self.take_underway(&mut inbound);
                 }
                 () = sleep_until(cut_at.unwrap_or(self.opened.until)), if cut_at.is_some() => {
@@ -359,7 +365,7 @@ impl Talk<'_> {
     }
 
     fn is_deaf(&self) -> bool {
-        self.ending.as_ref().is_some_and(|ending| ending.heard_out.is_some())
+        self.ending.as_ref().is_some_and(|ending| ending.heard_out.is_some() || ending.began.elapsed() > UNDERWAY_FOR)
     }
 
     fn audio(&mut self, chunk: AudioChunk) {

@@ -239,3 +239,51 @@ async fn what_does_not_come_in_time_after_end_session_is_cut_and_counted() {
     assert!((Duration::from_secs(2)..Duration::from_secs(4)).contains(&took), "{took:?}");
     assert_eq!(held.counters.flushes_cut.get(), 1);
 }
+
+/// V34: a client that goes on speaking after it has ended its session, ahead of its time, is not heard any more: the call is told
+/// that it is done, and the stream ends.
+#[tokio::test]
+async fn a_client_that_goes_on_speaking_after_the_end_of_its_session_is_not_waited_for() {
+    let (heard, mut call_hears) = mpsc::channel(8);
+    let (call_says, cues) = mpsc::channel(64);
+    let done = CancellationToken::new();
+    let held = Held::new("", vec![Ends { heard, cues, done: done.clone() }]);
+    let (address, _serving) = held.served().await;
+    let (session_id, _) = held.begins().await;
+    let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
+    let chunk = |frames: usize| {
+        let chunk = AudioChunk {
+            session_id: session_id.clone(),
+            audio_bytes: vec![0; frames * 640].into(),
+            codec: AudioCodec::Pcm16k16.into(),
+            ..Default::default()
+        };
+        ClientStreamMessage { payload: Some(client_stream_message::Payload::AudioChunk(chunk)) }
+    };
+    let (first, next) = (chunk(10), chunk(1));
+    let clock = tokio::time::interval(Duration::from_millis(20));
+    let goes_on = stream::unfold((clock, next), |(mut clock, next)| async move {
+        clock.tick().await;
+        Some((next.clone(), (clock, next)))
+    });
+    let messages = stream::iter([first]).chain(goes_on);
+    let told = VaniStreamServiceClient::new(channel.clone()).agent_stream(messages).await.unwrap().into_inner();
+    for _ in 0..20 {
+        call_hears.recv().await.expect("the client is heard");
+    }
+    let call = tokio::spawn(async move {
+        tokio::select! {
+            () = done.cancelled() => {}
+            () = async { while call_hears.recv().await.is_some() {} } => panic!("the client has left"),
+        }
+        drop(call_says);
+    });
+    let began = Instant::now();
+    let notice = SessionEndNotice { session_id, ..Default::default() };
+    VaniSessionServiceClient::new(channel).end_session(notice).await.unwrap();
+    call.await.unwrap();
+    assert!(told.count().await > 0);
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert_eq!((held.counters.flushes_cut.get(), held.counted()), (0, (0, 0)));
+}
