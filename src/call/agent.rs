@@ -294,6 +294,8 @@ pub struct AgentTraits {
     pub truncates: bool,
     /// Can be told the caller's turns instead of finding them itself.
     pub takes_turns: bool,
+    /// Tells what the caller says, turn by turn.
+    pub transcribes: bool,
     /// May hear the caller while a barge-in is undecided: it does nothing about it but report words
     /// ([`AgentEvent::PartialTranscript`]). The others hear the caller once it is decided. One that is told turns hears
     /// nothing else outside of them, so that the echo of its own voice is none of these words.
@@ -328,6 +330,7 @@ impl AgentTraits {
         cancels_on_speech: false,
         truncates: false,
         takes_turns: false,
+        transcribes: false,
         overhears: false,
         ends_turns: false,
         takes_keys: false,

@@ -63,6 +63,7 @@ impl Provider for VoiceAgent {
             cancels_on_speech: true,
             takes_turns: listen.takes_turns(),
             end_found_max: listen.end_max(),
+            transcribes: true,
             ..AgentTraits::PLAIN
         }
     }

@@ -71,7 +71,7 @@ impl Provider for Agents {
     }
 
     fn traits(&self) -> AgentTraits {
-        AgentTraits { detects_speech: true, cancels_on_speech: true, ..AgentTraits::PLAIN }
+        AgentTraits { detects_speech: true, cancels_on_speech: true, transcribes: true, ..AgentTraits::PLAIN }
     }
 
     fn dialect(&self) -> Option<Dialect> {

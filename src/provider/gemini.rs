@@ -73,6 +73,7 @@ impl Provider for Live {
             takes_turns: true,
             answer_bytes_max: Some(calls::answer_bytes(self.options.tool_answer_bytes)),
             forwards_data: false,
+            transcribes: self.options.transcription.is_some(),
             ..AgentTraits::PLAIN
         }
     }

@@ -67,6 +67,7 @@ impl Provider for Realtime {
             truncates: true,
             takes_turns: true,
             summarises: self.options.summaries,
+            transcribes: self.options.transcription.is_some(),
             ..AgentTraits::PLAIN
         }
     }

@@ -193,6 +193,7 @@ impl Provider for Pipeline {
             ends_turns: self.ends_turns,
             answer_max: self.stages.answer_max(),
             gap_max: self.stages.gap_max(),
+            transcribes: true,
             ..AgentTraits::PLAIN
         }
     }

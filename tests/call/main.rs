@@ -5,6 +5,7 @@ mod clock;
 mod confirmation;
 mod digits;
 mod endings;
+mod finishing;
 mod handoff;
 mod hardships;
 mod hearing;

@@ -28,6 +28,7 @@ fn moves() -> impl Strategy<Value = Move> {
         (0usize..400).prop_map(|bytes| LegEvent::Audio(Bytes::from(vec![1; bytes]))),
         Just(LegEvent::Digit('1')),
         Just(LegEvent::MediaLost),
+        Just(LegEvent::CallerDone),
         Just(LegEvent::PathReplaced { why: "closed" }),
         Just(LegEvent::Dialling { limit: Duration::from_secs(25) }),
         Just(LegEvent::Ringing),

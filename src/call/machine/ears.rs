@@ -339,6 +339,7 @@ impl CallMachine {
             return;
         }
         self.ears.forget_before(onset);
+        self.finishing.turn_began();
         self.policy.caller_spoke(None, now);
         self.on_caller_speech(now, out);
         if self.ears.told {
@@ -356,7 +357,7 @@ impl CallMachine {
         self.waiting.caller_stopped(last_voiced);
         self.policy.caller_stopped(now);
         self.clock.turn_ended(self.policy.turn(), last_voiced, now);
-        self.finishing.turn_ended(self.ears.told);
+        self.finishing.turn_ended(self.ears.told, &self.plan.agent);
         if self.ears.told {
             self.give_unheard(out);
             self.to_agent(AgentCommand::Turn(CallerTurn::Ended), out);
@@ -396,6 +397,7 @@ impl CallMachine {
         }
         self.ears.turn = Turn::Open { ours: false };
         self.ears.forget_before(now);
+        self.finishing.turn_began();
         self.policy.caller_spoke(utterance, now);
         self.on_caller_speech(now, out);
     }

@@ -3,28 +3,37 @@
 //! it is over, the caller has left.
 
 use super::{CallMachine, Departure, Phase};
-use crate::call::{agent::Speaker, end::EndReason, words::Output};
+use crate::call::{
+    agent::{AgentTraits, Speaker},
+    end::EndReason,
+    words::Output,
+};
 use std::time::Instant;
 
 #[derive(Debug, Default)]
 pub(super) struct Finishing {
     /// The caller has ended the call.
     pub begun: bool,
-    /// The agent tells what the caller says: it was told where they end, or has done so before.
-    tells_words: bool,
-    /// Those of a turn that is over.
+    /// The agent has told what the caller said in this turn.
+    words_came: bool,
+    /// It has not, and the turn is over.
     words_due: bool,
 }
 
 impl Finishing {
-    pub fn turn_ended(&mut self, is_told: bool) {
-        self.words_due = is_told || self.tells_words;
+    pub fn turn_began(&mut self) {
+        self.words_came = false;
+    }
+
+    /// `is_told`: the agent was told so, and tells the words after that. One that finds turns itself may have told them before.
+    pub fn turn_ended(&mut self, is_told: bool, agent: &AgentTraits) {
+        self.words_due = is_told || (agent.transcribes && !self.words_came);
     }
 
     /// They have come, or will not.
     pub fn words_came(&mut self, speaker: Speaker) {
         if speaker == Speaker::Caller {
-            (self.tells_words, self.words_due) = (true, false);
+            (self.words_came, self.words_due) = (true, false);
         }
     }
 }
@@ -48,9 +57,8 @@ impl CallMachine {
     /// Lets the call go once nothing is under way. An answer that has not begun is for nobody.
     pub(super) fn finish(&mut self, now: Instant, out: &mut Vec<Output>) {
         let speaks = self.response.as_ref().is_some_and(|response| response.spoke);
-        let runs = self.actions.is_running() || self.actions.is_waiting();
         let listens = self.finishing.words_due || self.ears.is_in_a_turn();
-        if !(speaks || runs || listens) && self.track.is_empty() {
+        if !(speaks || self.actions.is_running() || listens) && self.track.is_empty() {
             self.depart(Departure::HangUp(self.reason_of_leaving()), now, out);
         }
     }
