@@ -200,6 +200,10 @@ fn http(transport: &McpTransport) -> Result<StreamableHttpClientTransport<reqwes
         .connect_timeout(CONNECT_MAX)
         // A redirect would take the token along, and lead off the address that was checked.
         .redirect(reqwest::redirect::Policy::none());
+    if !transport.sends() {
+        // What is asked on this machine stays here, whatever proxy the environment names.
+        client = client.no_proxy();
+    }
     if *reach != Reach::Any {
         reach.check(url)?;
         // A proxy would resolve the name itself, unchecked.

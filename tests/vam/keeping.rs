@@ -7,6 +7,11 @@ use uuid::Uuid;
 /// An engine whose agent calls a tool of an MCP server by `http` and a tool that makes a request, both at somebody's who counts.
 /// `word`: what the operator says of both tools.
 async fn engine(folder: &TempDir, residency: &str, word: &str) -> (Engine, Calls) {
+    // A name, which may lead anywhere: what is written as an address of this machine is one.
+    engine_with_a_server_at("localhost", folder, residency, word).await
+}
+
+async fn engine_with_a_server_at(host: &str, folder: &TempDir, residency: &str, word: &str) -> (Engine, Calls) {
     let (uri, calls) = action_server().await;
     let port = uri.trim_start_matches("http://127.0.0.1:").trim_end_matches("/mcp").to_owned();
     std::fs::create_dir(folder.path().join("tools")).unwrap();
@@ -21,9 +26,8 @@ async fn engine(folder: &TempDir, residency: &str, word: &str) -> (Engine, Calls
     let call = |tool: &str| {
         format!("{{ call: {{ tool: {tool}, arguments: {{}} }} }}, {{ tone: {{ hertz: 440, for: 400ms }} }}")
     };
-    // A name, which may lead anywhere: what is written as an address of this machine is one.
     let agents = format!(
-        "mcp: {{ servers: {{ far: {{ transport: http, url: \"http://localhost:{port}/mcp\" }} }} }}\n\
+        "mcp: {{ servers: {{ far: {{ transport: http, url: \"http://{host}:{port}/mcp\" }} }} }}\n\
          tenants: {{ farm: {{ tools: tools, allowed_hosts: [\"127.0.0.1:{port}\"] }} }}\n\
          providers: {{ asks: {{ scripted: {{ script: [{}, {}, silence] }} }} }}\n\
          tools: {{ mcp_far_lookup: {{ access: public_read{word} }}, tell_market: {{ access: public_read{word} }} }}\n\
@@ -85,5 +89,38 @@ async fn the_operators_word_of_a_tool_counts_as_far_as_it_goes() {
         ended_so(&engine, if runs { "done" } else { "refused" }, 1).await;
         assert_eq!(calls.lock().unwrap().len(), if runs { 2 } else { 0 }, "{asked}");
         engine.stop().await;
+    }
+}
+
+/// V19, V45: what is asked of a server on this machine is on the premises, so no proxy that the environment names sees it. The test
+/// runs itself again in such an environment.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_on_this_machine_is_asked_through_no_proxy() {
+    const INSIDE: &str = "OFFHOOK_TEST_BEHIND_A_PROXY";
+    if std::env::var_os(INSIDE).is_some() {
+        let folder = TempDir::new().unwrap();
+        let (engine, calls) = engine_with_a_server_at("127.0.0.1", &folder, "", "").await;
+        let told = ask(&engine, None, asks_for("DATA_RESIDENCY_ON_PREM")).await.remove(0);
+        assert_eq!(told["code"], "OK", "{told}");
+        until(&engine, "offhook_tool_calls_total{outcome=\"done\",tool=\"mcp_far_lookup\"} 1").await;
+        assert_eq!(calls.lock().unwrap().len(), 1);
+        return engine.stop().await;
+    }
+    let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", proxy.local_addr().unwrap());
+    let mut again = tokio::process::Command::new(std::env::current_exe().unwrap());
+    again
+        .args(["--exact", "keeping::a_server_on_this_machine_is_asked_through_no_proxy"])
+        .env(INSIDE, "1")
+        .kill_on_drop(true);
+    again.envs(["http_proxy", "HTTP_PROXY", "ALL_PROXY"].map(|name| (name, &address)));
+    // The client of gRPC is the test's own, and looks here.
+    again.env("no_grpc_proxy", "127.0.0.1").env_remove("no_proxy").env_remove("NO_PROXY");
+    tokio::select! {
+        ended = again.output() => {
+            let ended = ended.unwrap();
+            assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+        }
+        _ = proxy.accept() => panic!("the proxy is asked"),
     }
 }
