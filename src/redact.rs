@@ -94,6 +94,43 @@ pub fn without_numbers(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
+/// The digits of the shortest number of a person: an Indian telephone's.
+const DIGITS_MIN: usize = 10;
+/// Between two digits that are dictated, as in `98765, 43210` or `(98765) - 43210`.
+const BETWEEN_MAX: usize = 3;
+
+/// What is said, without [`private_numbers`] and without every run of at least ten digits of any script, however they are
+/// grouped, as when a number is dictated digit by digit. Some dates with their times go as well.
+///
+/// ```
+/// use offhook::redact::without_dictated_numbers;
+/// assert_eq!(without_dictated_numbers("it is 9 8 7 6 5, 4 3 2 1 0."), "it is ***.");
+/// assert_eq!(without_dictated_numbers("९८७६५ ४३२१०, room 12"), "***, room 12");
+/// ```
+pub fn without_dictated_numbers(text: &str) -> String {
+    let text = without_numbers(text);
+    let (mut clean, mut kept) = (String::with_capacity(text.len()), 0);
+    let mut digits = text.char_indices().filter(|(_, c)| c.is_numeric()).peekable();
+    while let Some((start, first)) = digits.next() {
+        let (mut count, mut end) = (1, start + first.len_utf8());
+        while let Some((at, digit)) = digits.next_if(|(at, _)| is_between(&text[end..*at])) {
+            (count, end) = (count + 1, at + digit.len_utf8());
+        }
+        if count >= DIGITS_MIN {
+            clean.push_str(&text[kept..start]);
+            clean.push_str("***");
+            kept = end;
+        }
+    }
+    clean.push_str(&text[kept..]);
+    clean
+}
+
+/// What may stand between two digits of one number.
+fn is_between(text: &str) -> bool {
+    text.chars().count() <= BETWEEN_MAX && !text.contains(|c: char| c.is_alphanumeric() || c == '*')
+}
+
 /// The length of the one that a text begins with.
 fn private_number(text: &[u8]) -> Option<usize> {
     let no_digit = |rest: &&[u8]| !rest.first().is_some_and(u8::is_ascii_digit);

@@ -28,7 +28,7 @@ fn converses(executes: bool, answers: Value) -> Value {
 }
 
 /// What a user and an agent say to each other, each in a spelling of their own.
-const ASKED: &str = "My Aadhaar is 2345 1234 6789, my PAN ABCDE1234F, and call me at 98765 43210, please.";
+const ASKED: &str = "My Aadhaar is 2345 1234 6789, my PAN ABCDE1234F, and call me at 98765 43210, that is ९ ८ ७ ६ ५, 4 3 2 1 0, please.";
 const ANSWERED: &str = "I have noted 2345-1234-6789 and abcde1234f, and I call +91-9876543210.";
 
 /// A conversation that is spoken: the user asks aloud, and the agent answers.
@@ -144,9 +144,10 @@ async fn numbers_of_people_are_in_no_file_no_metric_and_no_line_of_the_log() {
         let text = String::from_utf8_lossy(bytes);
         assert!(numbers.iter().all(|number| !text.contains(number)), "{name} holds one of them");
     }
-    for kept in
-        ["My Aadhaar is ***, my PAN ***, and call me at ***, please.", "I have noted *** and ***, and I call ***."]
-    {
+    for kept in [
+        "My Aadhaar is ***, my PAN ***, and call me at ***, that is ***, please.",
+        "I have noted *** and ***, and I call ***.",
+    ] {
         let holds = |(_, bytes): &(String, Vec<u8>)| String::from_utf8_lossy(bytes).contains(kept);
         assert!(files.iter().any(holds), "the rest of what was said is kept: {kept}");
     }

@@ -6,7 +6,7 @@ use crate::{
     call::{Dialling, Note, Speaker, TurnTimes},
     config::RecordsConfig,
     facts::CallFacts,
-    redact::without_numbers,
+    redact::without_dictated_numbers,
     tool::Verdict,
 };
 use jiff::Timestamp;
@@ -90,7 +90,7 @@ impl Diary {
         if let Event::Said { text, .. } = &mut event
             && self.masked
         {
-            *text = without_numbers(text).into_owned();
+            *text = without_dictated_numbers(text);
         }
         let bytes = match &event {
             Event::Said { text, .. } => text.len(),
