@@ -3,6 +3,7 @@
 use super::RecordingCounters;
 use crate::telemetry::Definition;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, Registry};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const KEPT: Definition = Definition::new("offhook_records_total", "Records of ended calls that the archive has taken.");
 const LOST: Definition = Definition::labelled(
@@ -38,6 +39,8 @@ pub struct RecordCounters {
     pub(super) beginnings_lost: IntCounterVec,
     pub(super) retries: IntCounterVec,
     pub(super) waiting: IntGauge,
+    /// Held while a record comes into the spool or those in it are counted: else one is counted twice, or never.
+    counting: Arc<Mutex<()>>,
     pub(super) expired: IntCounter,
     pub(super) recordings: RecordingCounters,
 }
@@ -61,9 +64,15 @@ impl RecordCounters {
             beginnings_lost,
             retries,
             waiting: WAITING.register_int_gauge(registry),
+            counting: Arc::default(),
             expired: EXPIRED.register_counter(registry),
             recordings: RecordingCounters::new(registry),
         }
+    }
+
+    /// Until it is dropped, nobody else changes [`RecordCounters::waiting`].
+    pub(super) fn counting(&self) -> MutexGuard<'_, ()> {
+        self.counting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn lost(&self, why: &'static str, count: usize) {

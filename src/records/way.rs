@@ -63,16 +63,15 @@ impl ToSpool {
                 Some(Line::Ended(record)) => record,
             };
             let mut retry = Retry::default();
-            let kept = loop {
+            loop {
                 match self.put(&record).await {
-                    Ok(kept) => break kept,
+                    Ok(()) => break,
                     Err(error) => warn!(%error, "the spool of records cannot be written; it is tried again"),
                 }
                 self.counters.again("spool");
                 sleep(retry.next()).await;
-            };
+            }
             self.queue.ended.fetch_sub(1, SeqCst);
-            self.counters.waiting.add(i64::from(kept));
             self.written.notify_one();
         }
     }
@@ -86,9 +85,15 @@ impl ToSpool {
         }
     }
 
-    async fn put(&self, record: &Arc<Record>) -> Result<bool, ArchiveError> {
-        let (spool, record) = (Arc::clone(&self.spool), Arc::clone(record));
-        blocking(move || spool.put(&record).map_err(ArchiveError::Spool)).await
+    async fn put(&self, record: &Arc<Record>) -> Result<(), ArchiveError> {
+        let (spool, record, counters) = (Arc::clone(&self.spool), Arc::clone(record), self.counters.clone());
+        let put = blocking(move || {
+            let _counting = counters.counting();
+            let kept = spool.put(&record).map_err(ArchiveError::Spool)?;
+            counters.waiting.add(i64::from(kept));
+            Ok(())
+        });
+        put.await
     }
 }
 
@@ -156,7 +161,8 @@ impl ToArchive {
     async fn empty_the_spool(&mut self) -> Result<(), ArchiveError> {
         self.delete_again().await?;
         loop {
-            let (spool, archive) = (Arc::clone(&self.spool), Arc::clone(&self.archive));
+            let (spool, archive, counters) =
+                (Arc::clone(&self.spool), Arc::clone(&self.archive), self.counters.clone());
             let moved = blocking(move || {
                 let batch = spool.batch(BATCH).map_err(ArchiveError::Spool)?;
                 let mut archive = archive.lock().unwrap_or_else(PoisonError::into_inner);
@@ -165,12 +171,13 @@ impl ToArchive {
                     archive.delete(deleted)?;
                     spool.forget_deletion(deleted).map_err(ArchiveError::Spool)?;
                 }
-                Ok((batch.records.len(), batch.unreadable, spool.count().map_err(ArchiveError::Spool)?))
+                let _counting = counters.counting();
+                counters.waiting.set(spool.count().map_err(ArchiveError::Spool)? as i64);
+                Ok((batch.records.len(), batch.unreadable))
             });
-            let (kept, unreadable, left) = moved.await?;
+            let (kept, unreadable) = moved.await?;
             self.counters.kept.inc_by(kept as u64);
             self.counters.lost("unreadable", unreadable);
-            self.counters.waiting.set(left as i64);
             if kept + unreadable == 0 {
                 return Ok(());
             }
