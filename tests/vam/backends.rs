@@ -155,7 +155,7 @@ async fn a_pipeline_is_told_what_a_client_found_and_the_client_what_its_user_sai
         model::calls(&[Call { id: "call_1".into(), name: PRICE.into(), arguments }])
     })
     .await;
-    let talk = json!([asks_aloud(0, 6, tells("{\"modal_price_per_quintal\": 2310}"))]);
+    let talk = json!([asks_aloud(2, 6, tells("{\"modal_price_per_quintal\": 2310}"))]);
     let told = ask(&engine, None, talk).await.remove(0);
     in_order(&told, &["THINKING", "ACTION", "audio", "THINKING", "SPEAKING", "audio"]);
     let action = told["events"].as_array().unwrap().iter().find(|event| event["event"] == "ACTION").unwrap();
