@@ -86,8 +86,7 @@ async fn a_message_without_a_payload_is_passed_over() {
     assert_eq!((&told["code"], &story(&told)[..]), (&json!("OK"), STORY), "{told}");
     until(&engine, "offhook_vam_messages_empty_total 2").await;
     let nothing = ClientStreamMessage { payload: None };
-    let mut stranger = Peer::opens(&engine, String::new()).await;
-    stranger.says.send(nothing).await.unwrap();
+    let mut stranger = Peer::opens_with(&engine, String::new(), nothing).await;
     assert_eq!(stranger.told().await.unwrap_err().code(), Code::FailedPrecondition);
     engine.stop().await;
 }

@@ -33,8 +33,13 @@ impl Peer {
 
     /// A stream of this session, whoever has begun it, by a connection of its own.
     pub async fn opens(engine: &Engine, session_id: String) -> Self {
-        let (says, said) = mpsc::channel(16);
         let first = Self::chunk(&session_id);
+        Self::opens_with(engine, session_id, first).await
+    }
+
+    /// The same, and this is its first message.
+    pub async fn opens_with(engine: &Engine, session_id: String, first: ClientStreamMessage) -> Self {
+        let (says, said) = mpsc::channel(16);
         says.send(first).await.unwrap();
         let said = stream::unfold(said, |mut said| async move { Some((said.recv().await?, said)) });
         let mut streams = VaniStreamServiceClient::new(endpoint(engine).connect().await.unwrap());
