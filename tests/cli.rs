@@ -275,6 +275,27 @@ fn a_table_of_calls_holds_nothing_that_a_spreadsheet_would_run() {
     assert!(out(&output).contains(",'=1+1,+4930,"), "{}", out(&output));
 }
 
+/// At night an empty list says that no call went wrong: it has to be true.
+#[test]
+fn a_question_that_cannot_be_answered_is_no_empty_list() {
+    let folder = TempDir::new().expect("a temporary directory");
+    let empty = folder.path().join("empty").display().to_string();
+    let output = offhook(&["calls", "--records", &empty]);
+    assert_eq!((code(&output), out(&output)), (3, String::new()), "{output:?}");
+    assert!(err(&output).contains(&format!("no records in {empty}")), "{}", err(&output));
+    archive_with(&folder, "+4940");
+    let place = folder.path().display().to_string();
+    let output = offhook(&["calls", "--records", &place, "--reason", "caller_hang_up"]);
+    assert_eq!(code(&output), 2, "{output:?}");
+    assert!(err(&output).contains("caller_hung_up") && err(&output).contains("provider"), "{}", err(&output));
+    for reason in ["caller_hung_up", "normal"] {
+        let output = offhook(&["calls", "--records", &place, "--reason", reason]);
+        assert!(code(&output) == 0 && out(&output).contains(CALL), "{output:?}");
+    }
+    let output = offhook(&["calls", "--records", &place, "--reason", "no_input"]);
+    assert_eq!((code(&output), err(&output).trim()), (0, "no call matches"), "{output:?}");
+}
+
 /// An engine of another version may be at work with it, which could not go on with what this one would make of it.
 #[test]
 fn an_archive_of_another_version_is_exit_code_3_with_a_remedy_and_stays_as_it_is() {

@@ -4,11 +4,13 @@ use super::default_file;
 use clap::{Args, ValueEnum};
 use jiff::{Timestamp, Zoned, civil, tz::TimeZone};
 use offhook::{
+    call::EndReason,
     config,
     facts::CallId,
     records::{self, Event, Record, Row, Search},
 };
 use std::{
+    collections::BTreeSet,
     io::{self, Write},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -41,7 +43,7 @@ pub struct CallsArguments {
     #[arg(long)]
     provider: Option<String>,
     /// Why they ended: a reason (`caller_hung_up`) or a class of reasons (`provider`), as in docs/endings.md.
-    #[arg(long)]
+    #[arg(long, value_parser = reason)]
     reason: Option<String>,
     /// The caller's number or the one that was dialled, or the end of it.
     #[arg(long)]
@@ -117,7 +119,15 @@ impl Place {
 }
 
 fn list(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
-    let archive = records::read(&arguments.place.folder()?)?;
+    let folder = arguments.place.folder()?;
+    // One that looks in the wrong place is not to read that nothing happened.
+    let none = || {
+        anyhow::anyhow!(
+            "there are no records in {}: an engine makes the archive there when it starts",
+            folder.display()
+        )
+    };
+    let archive = records::read(&folder)?.ok_or_else(none)?;
     let mut search = Search {
         since: arguments.since,
         until: arguments.until,
@@ -139,7 +149,7 @@ fn list(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
             "call", "began", "lasted", "context", "caller"
         )?;
     }
-    while let (Some(archive), true) = (&archive, left > 0) {
+    while left > 0 {
         search.limit = left.min(PAGE);
         let rows = archive.find(&search)?;
         for row in &rows {
@@ -162,6 +172,9 @@ fn list(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
         if rows.len() < search.limit {
             break;
         }
+    }
+    if left == arguments.limit as usize {
+        eprintln!("no call matches");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -299,6 +312,17 @@ fn local(time: Timestamp) -> Zoned {
 
 fn id(text: &str) -> Result<CallId, String> {
     text.parse().map(CallId).map_err(|_| "expected a call's id, such as 0e3f2c9a-7b1d-4a3e-9f65-1c2d3e4f5a6b".into())
+}
+
+/// A reason, or a class of reasons.
+fn reason(text: &str) -> Result<String, String> {
+    let reasons = EndReason::all();
+    let known: BTreeSet<String> =
+        reasons.iter().flat_map(|reason| [reason.label(), reason.class().label().to_owned()]).collect();
+    match known.contains(text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("there are: {}", Vec::from_iter(known).join(", "))),
+    }
 }
 
 /// A day, or a time of a day, where the program runs; or a time with its zone.

@@ -62,9 +62,10 @@ pub fn run(arguments: &DoctorArguments) -> ExitCode {
 fn read(file: &Path) -> (Option<Config>, Vec<Finding>) {
     const AREA: &str = "config";
     let problem = |found: &config::Problem| {
-        let remedy = match found.message.ends_with("is not set") {
-            true => "export it in this shell; what a file of variables has, by `set -a; . FILE; set +a`",
-            false => "correct this line; docs/configuration.md describes every key",
+        let remedy = match (found.message.ends_with("is not set"), found.line) {
+            (true, _) => "export it in this shell; what a file of variables has, by `set -a; . FILE; set +a`",
+            (false, 0) => "without a configuration nothing else is looked at",
+            (false, _) => "correct this line; docs/configuration.md describes every key",
         };
         Finding::problem(AREA, found.to_string(), remedy)
     };

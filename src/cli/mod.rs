@@ -16,6 +16,7 @@ mod transcript;
 use clap::{Parser, Subcommand};
 use offhook::config;
 use std::{
+    io::Write as _,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -131,7 +132,8 @@ pub fn run() -> ExitCode {
         Command::Call(arguments) => calls::call(&arguments),
         Command::Account(arguments) => account::run(&arguments),
         Command::Schema => {
-            print!("{}", config::schema_text(&offhook::provider::catalog()));
+            // Whoever reads it may have seen enough.
+            let _ = std::io::stdout().write_all(config::schema_text(&offhook::provider::catalog()).as_bytes());
             ExitCode::SUCCESS
         }
     }
