@@ -152,7 +152,10 @@ pub(super) fn brief(error: &dyn std::error::Error) -> String {
         if let Some(wrapped) = WRAPPERS.iter().find_map(|wrapper| text.strip_prefix(wrapper)) {
             match wrapped.split_once("rror: ") {
                 Some((_, inner)) => text = inner.trim_start_matches("Client error: ").to_owned(),
-                None => continue,
+                None => match wrapped.strip_prefix(": ") {
+                    Some(inner) => text = inner.to_owned(),
+                    None => continue,
+                },
             }
         }
         let text = text.split(", when send ").next().unwrap_or_default().trim().to_owned();
