@@ -110,10 +110,11 @@ pub fn check(config: Config) -> Result<Vec<Problem>, Vec<Problem>> {
     }
 }
 
-/// Without ARI, calls come by `AudioSocket()` alone, whose UUID names the context.
+/// Without ARI, calls come by `AudioSocket()`, whose UUID names the context, and by clients of VAM.
 fn nobody_can_call(config: &Config) -> Option<Problem> {
-    let unreachable =
-        config.asterisk.is_none() && config.contexts.values().all(|context| context.audiosocket_id.is_none());
+    let by_vam = config.vam.as_ref().is_some_and(|vam| vam.sessions.is_some());
+    let by_socket = config.contexts.values().any(|context| context.audiosocket_id.is_some());
+    let unreachable = config.asterisk.is_none() && !by_socket && !by_vam;
     unreachable.then(|| {
         let message = "no call can reach any of them; add the section asterisk, or give a context an audiosocket_id \
                        for AudioSocket() in the dialplan";
