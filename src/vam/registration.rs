@@ -56,6 +56,11 @@ impl Registration {
         Claim::parse(&self.data_residency).unwrap_or(Claim::None)
     }
 
+    /// The name by which a model calls one of its tools.
+    pub fn first_exposed(&self) -> Option<String> {
+        self.tools.iter().find_map(|tool| tool.exposed(&self.server_id))
+    }
+
     /// Whether a tool of it is called so, by its server or by models.
     pub fn has(&self, name: &str, exposed: &str) -> bool {
         let called = |tool: &Accepted| tool.name == name || tool.exposed(&self.server_id).as_deref() == Some(exposed);

@@ -25,14 +25,21 @@ use jiff::Timestamp;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
 };
-use tokio::sync::{OwnedMutexGuard, Semaphore, SemaphorePermit, TryAcquireError};
+use tokio::{
+    sync::{OwnedMutexGuard, Semaphore, SemaphorePermit, TryAcquireError},
+    time::{sleep, timeout},
+};
 use tracing::{info, warn};
 
 /// Registrations at once; each may take as long as a server takes to start.
 const LOOKS_MAX: usize = 8;
 /// Servers of sessions that are asked at once; the next ones wait as long as their clients do.
 const VISITS_MAX: usize = 16;
+/// Until new calls have the tools of a server: it is connected to once more, and tools are taken over together.
+const THERE_MAX: Duration = Duration::from_secs(3);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Of what is wrong with a manifest, so much is told.
 const PROBLEMS_MAX: usize = 16;
 
@@ -150,6 +157,16 @@ impl ActionServers {
         self.fleet.put(server).await;
     }
 
+    /// Whether new calls have the tool of this name, which takes a moment after its server was put there.
+    pub(super) async fn comes(&self, exposed: &str) -> bool {
+        let there = async {
+            while self.owner_of(exposed).is_none() {
+                sleep(LOOK_EVERY).await;
+            }
+        };
+        timeout(THERE_MAX, there).await.is_ok()
+    }
+
     pub(super) fn owner_of(&self, exposed: &str) -> Option<String> {
         self.owner.get().and_then(|owner| owner(exposed))
     }
@@ -192,7 +209,15 @@ impl ActionServers {
                 return Ok(refusal(server_id, message, Vec::new()));
             }
         };
-        Ok(self.take(looked).await)
+        let answer = self.take(looked).await;
+        // Whoever has registered may begin a session at once. Nobody takes calls before the engine is attached.
+        let exposed = self.lock().get(&server_id).and_then(Registration::first_exposed);
+        if let Some(exposed) = exposed.filter(|_| answer.success && self.owner.get().is_some())
+            && !self.comes(&exposed).await
+        {
+            warn!(server = server_id, "an action server has registered, and its tools are not there yet");
+        }
+        Ok(answer)
     }
 
     /// What a server has, held against its manifest. Nobody else waits for it.

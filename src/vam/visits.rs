@@ -10,16 +10,9 @@ use super::{
     wire::ActionServerManifest,
 };
 use crate::{config::Reach, tool::mcp::snake};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
-use tokio::{
-    runtime::Handle,
-    time::{sleep, timeout},
-};
+use std::{collections::BTreeMap, sync::Arc};
+use tokio::runtime::Handle;
 use url::Url;
-
-/// Until new calls have the tools: a server is connected to once more, and tools are taken over together.
-const THERE_MAX: Duration = Duration::from_secs(3);
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A server that sessions have brought.
 pub(super) struct Visitor {
@@ -117,13 +110,10 @@ impl ActionServers {
             self.look(manifest, reach).await?
         };
         let (visit, exposed) = self.welcome(agreed, looked).await?;
-        let there = async {
-            while exposed.as_deref().is_some_and(|exposed| self.owner_of(exposed).is_none()) {
-                sleep(LOOK_EVERY).await;
-            }
-        };
-        timeout(THERE_MAX, there).await.map_err(|_| "its tools are not there".to_owned())?;
-        Ok(visit)
+        match exposed {
+            Some(exposed) if !self.comes(&exposed).await => Err("its tools are not there".to_owned()),
+            _ => Ok(visit),
+        }
     }
 
     /// Starts one that has been looked at; with the name of one of its tools.
@@ -133,7 +123,7 @@ impl ActionServers {
         // Others may have come meanwhile.
         self.may_visit(&registration.server_id)?;
         let server = registration.server(self.config())?.ok_or("it has no tool that can be used")?;
-        let exposed = registration.tools.iter().find_map(|tool| tool.exposed(&registration.server_id));
+        let exposed = registration.first_exposed();
         let (id, sessions) = (registration.id(), BTreeMap::from([(agreed.session_id.clone(), 1)]));
         self.visitors().insert(id.clone(), Visitor { registration, sessions });
         let visit = self.visit_of(&id, agreed);

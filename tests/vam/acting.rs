@@ -289,6 +289,18 @@ async fn a_client_that_executes_nothing_is_sent_nothing() {
     engine.stop().await;
 }
 
+/// Who is told that a server has registered may begin a session at once: its tools are there.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_session_has_the_tools_of_a_server_that_has_just_registered() {
+    let folder = TempDir::new().unwrap();
+    let engine = engine(&folder, "").await;
+    let (uri, calls) = action_server().await;
+    let told = ask(&engine, None, json!([registers(&uri), converses(false, 2.0, json!([]))])).await;
+    assert_eq!((&told[0]["answer"]["success"], &told[1]["code"]), (&json!(true), &json!("OK")), "{told:?}");
+    assert_eq!(calls.lock().unwrap().len(), 1, "{told:?}");
+    engine.stop().await;
+}
+
 /// V10, V11: whoever runs the action, that it took too long is told on the stream, and the agent goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_action_that_the_engine_runs_times_out_on_the_stream_as_well() {
