@@ -16,7 +16,7 @@ use crate::{
 use bytes::Bytes;
 use offhook::{
     audio::Format,
-    call::{AgentCommand, AgentEvent, AgentLoss, CallerTurn},
+    call::{AgentCommand, AgentEvent, AgentLoss, CallerTurn, Part, Stumble},
     provider::{self, Among},
     remote::wards::Wards,
 };
@@ -146,7 +146,8 @@ pub async fn formats_that_were_not_asked_for_end_the_handshake() {
     let stages = Stages::listening::<Transcriber>(Scenario::all(Opening::OtherFormats)).await;
     let mut stage = stage(&stages, Format::ULAW);
     stage.tell(AgentCommand::Audio(Bytes::from(vec![0xff; 160]))).await;
-    assert_eq!(stage.rest().await, [AgentEvent::Lost(AgentLoss::Protocol)], "and never ready");
+    let stumbled = AgentEvent::Stumbled(Stumble { part: Part::Listener, is_slow: false });
+    assert_eq!(stage.rest().await, [stumbled, AgentEvent::Lost(AgentLoss::Protocol)], "and never ready");
     assert!(stages.listener.of(1, |seen| seen.audio.is_empty()), "nothing was told to it");
     stages.listener.is_content();
 }
