@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 # Targets whose tests run against the clock of callers.
-IN_REAL_TIME = {"calls", "providers", "embedded", "turn_taking", "first", "web", "prometheus", "wyoming"}
+IN_REAL_TIME = {"calls", "providers", "embedded", "turn_taking", "first", "vam", "vam_secrets", "web", "prometheus", "wyoming"}
 # More of one target are no hiccup.
 AGAIN_MAX = 12
 
