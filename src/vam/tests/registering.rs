@@ -330,7 +330,7 @@ async fn manifests_that_cannot_be_right_are_refused_with_their_field() {
     }
     let message = gateway.register(fine()).await.message;
     let why = message.strip_prefix("its tools are not known: ").expect("nobody answers there");
-    assert!(why.contains("refused"), "{message}");
+    assert!(why.contains("error sending request"), "{message}");
 }
 
 /// No more servers than the configuration says; one that is there already may register anew.
