@@ -96,7 +96,7 @@ pub fn without_numbers(text: &str) -> Cow<'_, str> {
 
 /// The digits of the shortest number of a person: an Indian telephone's.
 const DIGITS_MIN: usize = 10;
-/// Between two digits that are dictated, as in `98765, 43210` or `(98765) - 43210`.
+/// Between two digits that are dictated, as in `98765, 43210` or `(98765) 43210`.
 const BETWEEN_MAX: usize = 3;
 
 /// What is said, without [`private_numbers`] and without every run of at least ten digits of any script, however they are
