@@ -34,6 +34,8 @@ struct Running {
 static RUNNING: LazyLock<Running> = LazyLock::new(|| {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
     let runtime = runtime.expect("a runtime");
+    // For all of them, also for one that runs alone.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     // The runtime's threads print into the first test alone.
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
