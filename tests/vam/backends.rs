@@ -185,6 +185,15 @@ async fn a_backend_that_really_fails_is_told_as_an_error() {
     engine.stop().await;
 }
 
+/// A model that wants an action first, and then speaks of what came of it.
+fn asks_for_the_price(asked: &Asked) -> Reply {
+    let arguments = json!({ "crop": "wheat", "mandi": "Azadpur" });
+    match asked.number {
+        1 => model::calls(&[Call { id: "call_1".into(), name: PRICE.into(), arguments }]),
+        _ => model::says("It is cheap."),
+    }
+}
+
 /// V34: words that are still with the listener when a client ends its session are told before the stream is over, and the client is
 /// answered then; nothing new is begun.
 #[tokio::test(flavor = "multi_thread")]
@@ -204,14 +213,7 @@ async fn words_that_are_being_written_down_when_a_session_ends_are_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_action_that_is_under_way_when_a_session_ends_gets_its_result() {
     let folder = TempDir::new().unwrap();
-    let (engine, stages) = pipeline(&folder, |asked| {
-        let arguments = json!({ "crop": "wheat", "mandi": "Azadpur" });
-        match asked.number {
-            1 => model::calls(&[Call { id: "call_1".into(), name: PRICE.into(), arguments }]),
-            _ => model::says("It is cheap."),
-        }
-    })
-    .await;
+    let (engine, stages) = pipeline(&folder, asks_for_the_price).await;
     let mut talk = asks_aloud(0, 1, tells("{\"modal_price_per_quintal\": 2310}"));
     (talk["end"], talk["delay"], talk["answers_after_end"]) = (true.into(), 60.into(), 1.into());
     let told = ask(&engine, None, json!([talk])).await.remove(0);
@@ -227,14 +229,7 @@ async fn an_action_that_is_under_way_when_a_session_ends_gets_its_result() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_action_that_nobody_answers_times_out_before_the_session_is_over() {
     let folder = TempDir::new().unwrap();
-    let (engine, _stages) = pipeline(&folder, |asked| {
-        let arguments = json!({ "crop": "wheat", "mandi": "Azadpur" });
-        match asked.number {
-            1 => model::calls(&[Call { id: "call_1".into(), name: PRICE.into(), arguments }]),
-            _ => model::says("It is cheap."),
-        }
-    })
-    .await;
+    let (engine, _stages) = pipeline(&folder, asks_for_the_price).await;
     let mut talk = asks_aloud(0, 1, json!([]));
     talk["end"] = true.into();
     let told = ask(&engine, None, json!([talk])).await.remove(0);

@@ -155,6 +155,17 @@ async fn a_stream_that_stays_silent_is_closed_and_counted() {
     assert_eq!((held.counters.silent.get(), held.counted()), (1, (0, 0)));
 }
 
+/// So many times 20 ms of it, as a client sends it.
+fn silence(session_id: &str, frames: usize) -> ClientStreamMessage {
+    let chunk = AudioChunk {
+        session_id: session_id.to_owned(),
+        audio_bytes: vec![0; frames * 640].into(),
+        codec: AudioCodec::Pcm16k16.into(),
+        ..AudioChunk::default()
+    };
+    ClientStreamMessage { payload: Some(client_stream_message::Payload::AudioChunk(chunk)) }
+}
+
 /// V34: what the call still has to say when its client ends the session is on the stream before it is over: what the agent was
 /// saying, what the user had said, and an action that was not answered in time; then the client is answered.
 #[tokio::test]
@@ -166,14 +177,7 @@ async fn end_session_flushes_what_is_pending() {
     let (address, _serving) = held.served().await;
     let (session_id, _) = held.begins().await;
     let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
-    let chunk = AudioChunk {
-        session_id: session_id.clone(),
-        audio_bytes: vec![0; 640].into(),
-        codec: AudioCodec::Pcm16k16.into(),
-        ..Default::default()
-    };
-    let first = ClientStreamMessage { payload: Some(client_stream_message::Payload::AudioChunk(chunk)) };
-    let messages = stream::iter([first]).chain(stream::pending());
+    let messages = stream::iter([silence(&session_id, 1)]).chain(stream::pending());
     let stream = VaniStreamServiceClient::new(channel.clone()).agent_stream(messages).await.unwrap().into_inner();
     call_says.send(Cue::Up).await.unwrap();
     call_says.send(Cue::Frame(vec![0x11; 640].into())).await.unwrap();
@@ -215,14 +219,7 @@ async fn what_does_not_come_in_time_after_end_session_is_cut_and_counted() {
     let (address, _serving) = held.served().await;
     let (session_id, _) = held.begins().await;
     let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
-    let chunk = AudioChunk {
-        session_id: session_id.clone(),
-        audio_bytes: vec![0; 640].into(),
-        codec: AudioCodec::Pcm16k16.into(),
-        ..Default::default()
-    };
-    let first = ClientStreamMessage { payload: Some(client_stream_message::Payload::AudioChunk(chunk)) };
-    let messages = stream::iter([first]).chain(stream::pending());
+    let messages = stream::iter([silence(&session_id, 1)]).chain(stream::pending());
     let _stream = VaniStreamServiceClient::new(channel.clone()).agent_stream(messages).await.unwrap();
     let call = tokio::spawn(async move {
         // The caller has left: as a call does, it ends then.
@@ -251,16 +248,7 @@ async fn a_client_that_goes_on_speaking_after_the_end_of_its_session_is_not_wait
     let (address, _serving) = held.served().await;
     let (session_id, _) = held.begins().await;
     let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
-    let chunk = |frames: usize| {
-        let chunk = AudioChunk {
-            session_id: session_id.clone(),
-            audio_bytes: vec![0; frames * 640].into(),
-            codec: AudioCodec::Pcm16k16.into(),
-            ..Default::default()
-        };
-        ClientStreamMessage { payload: Some(client_stream_message::Payload::AudioChunk(chunk)) }
-    };
-    let (first, next) = (chunk(10), chunk(1));
+    let (first, next) = (silence(&session_id, 10), silence(&session_id, 1));
     let clock = tokio::time::interval(Duration::from_millis(20));
     let goes_on = stream::unfold((clock, next), |(mut clock, next)| async move {
         clock.tick().await;
