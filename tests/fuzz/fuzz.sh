@@ -36,7 +36,8 @@ run() {
   local name=$1 seconds=$2 found=$target_dir/found/$1 failed=$target_dir/failed/$1
   mkdir -p "$found" "$failed"
   say "== $name, $seconds s"
-  FUZZ_TARGET=$name RUST_BACKTRACE=1 nice -n 19 "$program" "$found" "tests/fuzz/corpus/$name" \
+  local TIMEFORMAT='stat::processor_time_seconds:    %U'
+  time FUZZ_TARGET=$name RUST_BACKTRACE=1 nice -n 19 "$program" "$found" "tests/fuzz/corpus/$name" \
     -max_total_time="$seconds" -max_len="$bytes_max" -timeout=20 -rss_limit_mb=2048 -reload=0 \
     -artifact_prefix="$failed/" -print_final_stats=1 2>"$target_dir/$name.log" || {
     tail -n 40 "$target_dir/$name.log" >&2
