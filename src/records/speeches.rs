@@ -30,7 +30,8 @@ impl Speeches {
         match note {
             Note::AgentSpeaks => {
                 self.agent_speaks = true;
-                self.agent = if let Speech::Early = self.agent { Speech::None } else { Speech::Begun(at) };
+                // Words that follow in one breath, an answer's behind a filler's, come when they are over.
+                self.agent = if let Speech::Early = self.agent { Speech::Told(at) } else { Speech::Begun(at) };
             }
             Note::AgentFinished | Note::BargeIn { .. } => {
                 self.agent_speaks = false;
@@ -118,6 +119,20 @@ mod tests {
             ]
         };
         assert_eq!(began([turn(0), turn(10)].concat()), [1, 11]);
+    }
+
+    #[test]
+    fn an_answer_that_follows_a_filler_in_one_breath_does_not_begin_when_its_words_come() {
+        let notes = vec![
+            (1, said(Speaker::Agent)),
+            (2, Note::AgentSpeaks),
+            (9, said(Speaker::Agent)),
+            (12, Note::AgentFinished),
+            (13, Note::CallerSpeaks),
+            (14, Note::CallerFinished),
+            (15, said(Speaker::Agent)),
+        ];
+        assert_eq!(began(notes), [1, 2, 15]);
     }
 
     /// A sound of the caller's while the agent speaks is none that its words would wait for.
