@@ -1,6 +1,7 @@
 //! Records of ended calls in the terminal: a list, one call, its deletion.
 
 use super::default_file;
+use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use jiff::{Timestamp, Zoned, civil, tz::TimeZone};
 use offhook::{
@@ -72,9 +73,9 @@ enum Layout {
 pub struct CallArguments {
     #[command(flatten)]
     place: Place,
-    /// The call's id, as the log and the pages have it.
+    /// The call's id as the log has it, or its beginning, as the pages show it.
     #[arg(value_name = "ID", value_parser = id)]
-    id: CallId,
+    id: String,
     /// The whole record as JSON.
     #[arg(long)]
     json: bool,
@@ -83,6 +84,10 @@ pub struct CallArguments {
     delete: bool,
 }
 
+/// As many of an id as the pages show.
+const DIGITS_MIN: usize = 8;
+/// Calls that are told of when an id is not enough.
+const ALIKE_MAX: usize = 5;
 /// Rows that are asked for at once.
 const PAGE: usize = 500;
 
@@ -129,6 +134,7 @@ fn list(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
     };
     let archive = records::read(&folder)?.ok_or_else(none)?;
     let mut search = Search {
+        id: None,
         since: arguments.since,
         until: arguments.until,
         context: arguments.context.clone(),
@@ -189,12 +195,12 @@ fn line(out: &mut impl Write, row: &Row) -> io::Result<()> {
 fn one(arguments: &CallArguments) -> anyhow::Result<ExitCode> {
     let folder = arguments.place.folder()?;
     let unknown = format!("no record of call {} is kept in {}", arguments.id, folder.display());
+    let id = whole(&arguments.id, &folder)?.with_context(|| unknown.clone())?;
     if arguments.delete {
-        let deleted = records::delete(&folder, arguments.id)?;
+        let deleted = records::delete(&folder, id)?;
         anyhow::ensure!(deleted.found, unknown);
         println!(
-            "everything that was kept of call {} is deleted, its recording included; log lines are not part of it",
-            arguments.id
+            "everything that was kept of call {id} is deleted, its recording included; log lines are not part of it"
         );
         if deleted.stands {
             println!("the call has not ended; nothing more of it is kept when it does");
@@ -207,10 +213,10 @@ fn one(arguments: &CallArguments) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let record = match records::read(&folder)? {
-        Some(archive) => archive.get(arguments.id)?,
+        Some(archive) => archive.get(id)?,
         None => None,
     };
-    let record = record.ok_or_else(|| anyhow::anyhow!(unknown))?;
+    let record = record.context(unknown)?;
     let mut out = io::stdout().lock();
     if arguments.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
@@ -218,6 +224,21 @@ fn one(arguments: &CallArguments) -> anyhow::Result<ExitCode> {
         story(&mut out, &record, &folder)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The only call whose id is this or begins so; `None`: no record of such a one is kept.
+fn whole(id: &str, folder: &Path) -> anyhow::Result<Option<CallId>> {
+    // Also one without a record: what else is kept of it can be deleted.
+    if let Ok(id) = id.parse() {
+        return Ok(Some(CallId(id)));
+    }
+    let Some(archive) = records::read(folder)? else { return Ok(None) };
+    let rows = archive.find(&Search { id: Some(id.to_owned()), limit: ALIKE_MAX, ..Search::default() })?;
+    if let [_, _, ..] = rows[..] {
+        let ids: Vec<_> = rows.iter().map(|row| row.id.to_string()).collect();
+        anyhow::bail!("several calls begin with {id}, and more of the id is needed: {}", ids.join(", "));
+    }
+    Ok(rows.first().map(|row| row.id))
 }
 
 /// What happened, in order, for a person.
@@ -310,8 +331,13 @@ fn local(time: Timestamp) -> Zoned {
     time.to_zoned(TimeZone::system())
 }
 
-fn id(text: &str) -> Result<CallId, String> {
-    text.parse().map(CallId).map_err(|_| "expected a call's id, such as 0e3f2c9a-7b1d-4a3e-9f65-1c2d3e4f5a6b".into())
+/// A call's id, or how it begins.
+fn id(text: &str) -> Result<String, String> {
+    let of_one = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
+    let shown = text.bytes().all(of_one) && (DIGITS_MIN..=uuid::fmt::Hyphenated::LENGTH).contains(&text.len());
+    shown.then(|| text.to_ascii_lowercase()).ok_or_else(|| {
+        format!("expected a call's id, such as 0e3f2c9a-7b1d-4a3e-9f65-1c2d3e4f5a6b, or the first {DIGITS_MIN} or more of it")
+    })
 }
 
 /// A reason, or a class of reasons.

@@ -83,6 +83,8 @@ pub trait Access: Send + Sync {
 /// Which calls; what is `None` excludes nothing.
 #[derive(Clone, Default)]
 pub struct Search {
+    /// The beginning of its id: hexadecimal digits, in lower case, and hyphens.
+    pub id: Option<String>,
     pub since: Option<Timestamp>,
     pub until: Option<Timestamp>,
     pub context: Option<String>,

@@ -354,6 +354,9 @@ fn query(search: &Search) -> (String, Vec<Value>) {
     if let Some(words) = search.words.as_ref().filter(|words| !words.trim().is_empty()) {
         add("row IN (SELECT rowid FROM words WHERE words MATCH ?)", Value::Text(quoted(words)));
     }
+    if let Some(id) = &search.id {
+        add("id GLOB ?", Value::Text(format!("{id}*")));
+    }
     if let Some(row) = search.after {
         add("row < ?", Value::Integer(row));
     }

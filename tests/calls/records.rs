@@ -56,6 +56,7 @@ async fn a_call_is_found_by_its_words_told_as_it_went_exported_and_deleted() {
     for part in ["agent: Zanzibar it is.", "tool check_extension_status: OK", "agent: Goodbye", "context front"] {
         assert!(story.contains(part), "{part} in {story}");
     }
+    assert_eq!(text(&offhook(&folder, &["call", &id[..8]]).await), story, "as the pages show it");
     let csv = text(&offhook(&folder, &["calls", "--format", "csv"]).await);
     let lines: Vec<&str> = csv.lines().collect();
     assert!(lines.len() == 2 && lines[0].starts_with("id,began,seconds,") && lines[1].starts_with(&id), "{csv}");

@@ -151,6 +151,7 @@ pub fn search(who: &Who, filter: &Filter) -> Result<Search, (StatusCode, String)
         return Err(bad(format!("limit is a number from 1 to {LIMIT_MAX}")));
     }
     Ok(Search {
+        id: None,
         since: moment("since", &filter.since)?,
         until: moment("until", &filter.until)?,
         context,

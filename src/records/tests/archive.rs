@@ -18,6 +18,8 @@ fn calls_are_found_by_when_who_why_and_what_was_said() {
     let (first, second, third) = (first.id, second.id, third.id);
     for (search, expected) in [
         (Search::default(), vec![third, second, first]),
+        (Search { id: text(&second.to_string()[..8]), ..Search::default() }, vec![second]),
+        (Search { id: text("g"), ..Search::default() }, vec![]),
         (Search { since: time("2026-11-20T10:00:00Z"), ..Search::default() }, vec![third, second]),
         (Search { until: time("2026-11-20T10:00:00Z"), ..Search::default() }, vec![first]),
         (Search { context: text("sales"), ..Search::default() }, vec![second]),
