@@ -59,16 +59,25 @@ const ALL: [Timer; COUNT] = [
 #[derive(Debug, Default)]
 pub struct Timers {
     due: [Option<Instant>; COUNT],
+    /// The earliest, in the order of [`ALL`] among equals: it is asked for several times in every slot.
+    next: Option<(Instant, Timer)>,
 }
 
 impl Timers {
     pub fn set(&mut self, timer: Timer, at: Instant) {
         self.due[timer as usize] = Some(at);
+        match self.next {
+            Some((_, next)) if next == timer => self.look(),
+            Some((earliest, next)) if (earliest, next as usize) < (at, timer as usize) => {}
+            _ => self.next = Some((at, timer)),
+        }
     }
 
     /// Sets the timer unless it runs already.
     pub fn set_if_idle(&mut self, timer: Timer, at: Instant) {
-        self.due[timer as usize].get_or_insert(at);
+        if !self.is_set(timer) {
+            self.set(timer, at);
+        }
     }
 
     pub fn is_set(&self, timer: Timer) -> bool {
@@ -77,15 +86,23 @@ impl Timers {
 
     pub fn clear(&mut self, timer: Timer) {
         self.due[timer as usize] = None;
+        if self.next.is_some_and(|(_, next)| next == timer) {
+            self.look();
+        }
     }
 
     pub fn clear_all(&mut self) {
-        self.due = [None; COUNT];
+        *self = Self::default();
     }
 
     /// The next deadline and its reason.
-    pub fn next(&self) -> Option<(Instant, Timer)> {
-        ALL.into_iter().filter_map(|timer| self.due[timer as usize].map(|at| (at, timer))).min_by_key(|(at, _)| *at)
+    pub const fn next(&self) -> Option<(Instant, Timer)> {
+        self.next
+    }
+
+    fn look(&mut self) {
+        let set = |timer: Timer| self.due[timer as usize].map(|at| (at, timer));
+        self.next = ALL.into_iter().filter_map(set).min_by_key(|(at, _)| *at);
     }
 
     /// Takes the earliest timer that is due at `now`.
@@ -93,5 +110,46 @@ impl Timers {
         let (at, timer) = self.next().filter(|(at, _)| *at <= now)?;
         self.clear(timer);
         Some((at, timer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    proptest! {
+        #[test]
+        fn the_next_is_the_earliest_of_those_that_are_set_whatever_was_set_and_cleared_before(
+            steps in prop::collection::vec((0..COUNT, prop::option::of(0..9_u64), any::<bool>()), 1..60)
+        ) {
+            let now = tokio::time::Instant::now().into_std();
+            let mut timers = Timers::default();
+            let mut set = [None; COUNT];
+            for (which, at, idle) in steps {
+                let timer = ALL[which];
+                match at.map(|seconds| now + Duration::from_secs(seconds)) {
+                    Some(at) if idle => {
+                        timers.set_if_idle(timer, at);
+                        set[which].get_or_insert(at);
+                    }
+                    Some(at) => {
+                        timers.set(timer, at);
+                        set[which] = Some(at);
+                    }
+                    None if idle => {
+                        let due = timers.take_due(now + Duration::from_secs(4));
+                        prop_assert!(due.is_none_or(|(at, timer)| set[timer as usize].take() == Some(at)));
+                    }
+                    None => {
+                        timers.clear(timer);
+                        set[which] = None;
+                    }
+                }
+                let earliest = ALL.into_iter().filter_map(|timer| set[timer as usize].map(|at| (at, timer)));
+                prop_assert_eq!(timers.next(), earliest.min_by_key(|(at, _)| *at));
+            }
+        }
     }
 }

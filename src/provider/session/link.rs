@@ -5,7 +5,11 @@ mod played;
 
 use super::super::{Dial, WebSocketDial, Wire};
 use crate::remote::web_socket;
-use futures_util::{Sink, SinkExt, Stream, StreamExt, future::poll_fn, stream::BoxStream};
+use futures_util::{
+    Sink, SinkExt, StreamExt,
+    future::poll_fn,
+    stream::{BoxStream, SelectAll, select_all},
+};
 use std::{
     collections::VecDeque,
     pin::Pin,
@@ -46,9 +50,13 @@ pub(super) enum DialError {
 #[derive(Debug)]
 pub(super) struct Unwritable;
 
+/// One stream, asked only once something has woken it. A session has several dozen other reasons a second to look whether
+/// anything came, and each look at a WebSocket clears a buffer of kilobytes.
+type Gated = SelectAll<BoxStream<'static, Incoming>>;
+
 pub(super) struct Link {
     sink: Pin<Box<dyn Sink<Message, Error = Unwritable> + Send>>,
-    stream: BoxStream<'static, Incoming>,
+    stream: Gated,
     /// Something was handed to the sink that has not left yet.
     unflushed: bool,
     /// Whether a silent peer can be told from a dead one by pings.
@@ -81,7 +89,7 @@ impl Link {
         let (sink, stream) = socket.split();
         Self {
             sink: Box::pin(sink.sink_map_err(|_| Unwritable)),
-            stream: stream.filter_map(|message| async { incoming(message) }).boxed(),
+            stream: select_all([stream.filter_map(|message| async { incoming(message) }).boxed()]),
             unflushed: false,
             pings: true,
             #[cfg(test)]
@@ -91,7 +99,7 @@ impl Link {
 
     /// The two directions, to be waited for at the same time.
     pub(super) fn split(&mut self) -> (Writer<'_>, Reader<'_>) {
-        (Writer { sink: self.sink.as_mut(), unflushed: &mut self.unflushed }, Reader(self.stream.as_mut()))
+        (Writer { sink: self.sink.as_mut(), unflushed: &mut self.unflushed }, Reader(&mut self.stream))
     }
 
     /// Says what is left to say, then goodbye, and waits for the provider's goodbye.
@@ -134,7 +142,7 @@ impl Writer<'_> {
     }
 }
 
-pub(super) struct Reader<'link>(Pin<&'link mut (dyn Stream<Item = Incoming> + Send)>);
+pub(super) struct Reader<'link>(&'link mut Gated);
 
 impl Reader<'_> {
     pub(super) async fn next(&mut self) -> Incoming {

@@ -2,7 +2,10 @@
 
 use super::{Incoming, Link, Unwritable};
 use crate::provider::{StartPlayed, Wire};
-use futures_util::{SinkExt as _, StreamExt as _, stream};
+use futures_util::{
+    SinkExt as _, StreamExt as _,
+    stream::{self, select_all},
+};
 use tokio::sync::mpsc;
 use tokio_util::{sync::PollSender, task::AbortOnDropHandle};
 
@@ -22,7 +25,7 @@ impl Link {
         });
         Self {
             sink: Box::pin(sink),
-            stream: messages.boxed(),
+            stream: select_all([messages.boxed()]),
             unflushed: false,
             pings: false,
             _played: Some(AbortOnDropHandle::new(task)),
