@@ -147,7 +147,8 @@ impl Vitals {
     }
 }
 
-/// Samples that have nothing to do with those beside them: bytes read in the wrong order, or by another law.
+/// Samples that have nothing to do with those beside them: bytes in the wrong order. That one law is read as the other does
+/// not come to this: each packet names its own.
 fn is_noise(samples: &[i16]) -> bool {
     let power: f64 = samples.iter().map(|&sample| f64::from(sample).powi(2)).sum();
     (1..=3).all(|apart| {
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_is_told_from_what_another_codec_makes_of_it() {
+    fn sound_is_told_from_what_bytes_in_the_wrong_order_make_of_it() {
         for format in [Format::ULAW, Format::ALAW, Format::SLIN8, Format::SLIN16] {
             let mut bench = Bench::new(format);
             (0..200).for_each(|_| bench.hear(&voice(format), FRAME));

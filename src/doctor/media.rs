@@ -311,7 +311,9 @@ fn unreached(transport: Transport, own_port: bool) -> String {
 /// What to do where Asterisk hears nothing of what we send.
 fn unheard(transport: Transport, own_port: bool) -> String {
     if transport == Transport::WebSocket {
-        return "see Asterisk's log of this moment".into();
+        return "whatever passes /media on between offhook and Asterisk must pass binary messages on both ways and at once; \
+                without it asterisk.url is Asterisk itself"
+            .into();
     }
     let firewall = firewall(transport, own_port);
     format!("let this machine reach Asterisk's ports (rtp.conf: rtpstart to rtpend){firewall}")
