@@ -136,7 +136,8 @@ pub(super) fn walk_in(shared: &Arc<Shared>, walk_in: WalkIn) {
         let began = Instant::now();
         let transport = Transport::AudioSocket.label();
         let (said, place) = (Redacted::default(), None);
-        let start = Start { facts, transport, format, began, seat, transfers: false, written: None, said, place };
+        let peer = Some(walk_in.id.to_string());
+        let start = Start { facts, transport, peer, format, began, seat, transfers: false, written: None, said, place };
         run(shared, generation, granted, start, || Line::walk_in(walk_in.leg)).await;
     });
 }
@@ -162,7 +163,8 @@ pub(super) async fn converse(shared: Arc<Shared>, context: String) -> Result<Cal
     let (format, began, said, place) = (granted.audio.format, Instant::now(), Redacted::default(), None);
     let (entered, is_live) = oneshot::channel();
     let (transport, written) = (WRITTEN, Some(entered));
-    let start = Start { facts, transport, format, began, seat, transfers: false, written, said, place };
+    let peer = None;
+    let start = Start { facts, transport, peer, format, began, seat, transfers: false, written, said, place };
     shared.calls.clone().spawn(async move {
         run(shared, generation, granted, start, || Line::written(format)).await;
     });
@@ -187,7 +189,10 @@ pub(super) async fn stream(shared: Arc<Shared>, agreed: Agreed) -> Option<Ends> 
     let mut facts = CallFacts::new(CallId::random(), &granted.context.name, &granted.provider_name);
     (facts.caller_number, facts.residency) = (agreed.caller.clone(), agreed.residency);
     let (format, began, said, place) = (agreed.format, Instant::now(), Redacted::default(), None);
-    let start = Start { facts, transport: STREAMED, format, began, seat, transfers: false, written: None, said, place };
+    // The client's own choice: a UUID is nobody's number.
+    let session: Option<uuid::Uuid> = agreed.session_id.parse().ok();
+    let (transport, peer, written) = (STREAMED, session.map(|id| id.to_string()), None);
+    let start = Start { facts, transport, peer, format, began, seat, transfers: false, written, said, place };
     let (line, ends, cues) = Line::streamed();
     let known = shared.vam.as_ref().map(|vam| vam.actions.know(start.facts.id, &agreed, cues));
     shared.calls.clone().spawn(async move {
@@ -245,7 +250,8 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, arriva
     };
     let (transport, format) = (granted.audio.transport.label(), granted.audio.format);
     let (said, place) = (variables.into(), arrival.place.clone());
-    let start = Start { facts, transport, format, began, seat, transfers: true, written: None, said, place };
+    let peer = Some(arrival.registration.caller().to_owned());
+    let start = Start { facts, transport, peer, format, began, seat, transfers: true, written: None, said, place };
     let call = ByAri {
         plan: Plan::new(start.facts.id, arrival.answered, granted.audio, &generation.config.media),
         ari: ari.client,
@@ -281,6 +287,8 @@ struct Start {
     facts: CallFacts,
     /// How the audio travels, for the log.
     transport: &'static str,
+    /// What the other side calls it, for the log: Asterisk's channel, the UUID of an AudioSocket, a VAM session.
+    peer: Option<String>,
     format: crate::audio::Format,
     began: Instant,
     seat: Seat,
@@ -318,7 +326,7 @@ async fn run(
     start: Start,
     line: impl FnOnce() -> Line,
 ) {
-    let Start { mut facts, transport, format, began, seat, transfers, written: begun, said, place } = start;
+    let Start { mut facts, transport, peer, format, began, seat, transfers, written: begun, said, place } = start;
     let written = begun.is_some();
     let order = choose(&shared, &generation, &mut granted, &mut facts);
     let span = call_span(&facts);
@@ -392,7 +400,8 @@ async fn run(
             let (rule, tools) = (facts.residency.label(), kept.join(", "));
             info!(rule, tools, "tools are not offered: what is said in this call may not go where they send it");
         }
-        info!(generation = generation.number, audio = %format, transport, direction = facts.direction.label(), "call began");
+        let (number, direction) = (generation.number, facts.direction.label());
+        info!(generation = number, audio = %format, transport, peer, direction, "call began");
         let mut task = CallTask {
             machine: CallMachine::new(plan, began.into_std()),
             facts,

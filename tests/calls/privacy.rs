@@ -83,6 +83,7 @@ async fn a_call_is_a_handful_of_lines_each_within_its_span() {
     assert!(about.iter().all(|line| line["level"] == "INFO"), "an ordinary call is no cause for a warning:\n{log}");
     let id = &about[0]["span"]["call_id"];
     assert!(id.as_str().is_some_and(|id| id.len() == 36), "{log}");
+    assert!(about[0]["peer"].is_string(), "what the other side calls the call: {log}");
     for line in &about {
         let span = &line["span"];
         assert_eq!((&span["name"], &span["call_id"]), (&"call".into(), id), "{line}");
