@@ -171,7 +171,9 @@ async fn bench(arguments: &BenchArguments, cores: Option<Cores>) -> anyhow::Resu
     }
     match asterisk::missing().await {
         None => asterisk::run(plan.calls, cores, folder.path(), report::floor(&all), &mut bars).await?,
-        Some(why) => println!("\nThe part with a real Asterisk is left out: {why}."),
+        Some(why) => {
+            bars.bar("calls through a real Asterisk", &format!("not measured: {why}"), "measured", false, false)
+        }
     }
     Ok(bars)
 }
