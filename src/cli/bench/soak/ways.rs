@@ -96,7 +96,7 @@ const fn way(name: &'static str, ends: Ends, leaves: Leaves, script: &'static st
 }
 
 /// Each over every leg that it names.
-static WAYS: [Course; 20] = [
+static WAYS: [Course; 24] = [
     // The caller's own voice has to come back: it does not on a channel that is deaf.
     Course {
         hears: GREETING + ECHO,
@@ -142,6 +142,13 @@ static WAYS: [Course; 20] = [
         ..way("given_back", Ends::ByEngine, Leaves::Never, "[{ tone: { hertz: 440, for: 300ms } }, { close: 1011 }]")
     },
     Course { reasons: &["agent_unreachable"], ..way("unreachable", Ends::ByEngine, Leaves::Never, "") },
+    Course { reasons: &["agent_unauthorized"], ..way("unauthorized", Ends::ByEngine, Leaves::Never, "") },
+    Course { reasons: &["agent_quota"], ..way("quota", Ends::ByEngine, Leaves::Never, "") },
+    Course { reasons: &["agent_throttled"], ..way("throttled", Ends::ByEngine, Leaves::Never, "") },
+    Course {
+        reasons: &["agent_stalled"],
+        ..way("stalled", Ends::ByEngine, Leaves::Never, "[{ tone: { hertz: 440, for: 300ms } }, stall]")
+    },
     Course {
         reasons: &["transferred"],
         ..way(
@@ -263,15 +270,24 @@ pub fn dialplan(audiosocket: SocketAddr) -> String {
     text
 }
 
-/// What the engine is configured with besides where it finds its Asterisk. `nobody` is an address where nobody listens.
-pub fn configuration(apology: &Path, nobody: SocketAddr) -> String {
+/// What the engine is configured with besides where it finds its Asterisk. `nobody` is an address where nobody listens, and
+/// at `refuser` every session is refused.
+pub fn configuration(apology: &Path, nobody: SocketAddr, refuser: SocketAddr) -> String {
     let mut yaml = format!(
         "destinations:\n  leaves: {{ description: Hangs up, context: lab-targets, extension: leaves }}\n  nowhere: {{ \
          description: Not there, context: lab-targets, extension: nowhere }}\n  rung: {{ description: Answers and leaves, \
          dial: [Local/leaves@lab-targets, Local/rings@lab-targets] }}\n  busy: {{ description: Busy, dial: \
          [Local/busy@lab-targets, PJSIP/nobody] }}\n  rings: {{ description: Rings, dial: [Local/rings@lab-targets] \
-         }}\nproviders:\n  unreachable: {{ openai_realtime: {{ api_key: none, base_url: \"ws://{nobody}\" }} }}\n"
+         }}\nproviders:\n"
     );
+    for (name, address) in [
+        ("unreachable", nobody.to_string()),
+        ("unauthorized", format!("{refuser}/401")),
+        ("quota", format!("{refuser}/429/insufficient_quota")),
+        ("throttled", format!("{refuser}/429")),
+    ] {
+        let _ = writeln!(yaml, "  {name}: {{ openai_realtime: {{ api_key: none, base_url: \"ws://{address}\" }} }}");
+    }
     // Nobody interrupts an echo, or a tone, by a tone.
     let detector = "detector: { threshold_dbfs: 0 }";
     for Course { name, script, .. } in WAYS.iter().filter(|course| !course.script.is_empty()) {
@@ -328,10 +344,37 @@ pub fn apology() -> Vec<u8> {
 mod tests {
     use super::*;
 
+    /// Why no call of a soak ends for these reasons.
+    const ELSEWHERE: [(&str, &str); 13] = [
+        ("operator_ended", "an operator's doing: tests/web and tests/calls end calls so"),
+        ("shutdown", "the engine would end with it"),
+        ("agent_handshake", "a vendor that sets nothing up: tests/providers"),
+        ("agent_expired", "a vendor's limit is minutes at least: tests/providers"),
+        ("agent_protocol", "a vendor that speaks nonsense: tests/providers"),
+        ("media_lost", "a path has to break more often than it is mended: tests/calls::repairs"),
+        ("setup_answer", "Asterisk has to refuse: asterisk::setup::tests"),
+        ("setup_media_socket", "no port may be free: asterisk::setup::tests"),
+        ("setup_media_channel", "Asterisk has to refuse: asterisk::setup::tests"),
+        ("setup_media_connect", "Asterisk must not reach the engine, for every call: tests/calls"),
+        ("setup_bridge", "Asterisk has to refuse: asterisk::setup::tests"),
+        ("channel_gone", "the events have to be away: tests/calls::stress"),
+        ("engine_fault", "a fault of the engine's own: tests/calls"),
+    ];
+
+    #[test]
+    fn every_reason_is_that_of_a_way_or_is_made_elsewhere() {
+        for reason in offhook::call::EndReason::all().iter().map(|reason| reason.label()) {
+            let made = WAYS.iter().any(|course| course.reasons.contains(&&*reason));
+            let elsewhere = ELSEWHERE.iter().any(|(label, _)| *label == reason);
+            assert!(made != elsewhere, "{reason}: made by a way {made}, excused {elsewhere}");
+        }
+    }
+
     #[test]
     fn every_way_has_an_extension_and_each_that_is_taken_a_context() {
         let audiosocket = "127.0.0.1:9092".parse().unwrap();
-        let (plan, yaml) = (dialplan(audiosocket), configuration(Path::new("sorry.wav"), audiosocket));
+        let yaml = configuration(Path::new("sorry.wav"), audiosocket, audiosocket);
+        let plan = dialplan(audiosocket);
         for way in all() {
             assert!(plan.contains(&format!("exten => {},1,", way.extension)), "{}", way.name);
             assert_eq!(yaml.contains(&format!("\n  {}: {{ prompt", way.name)), way.leg != Leg::None, "{}", way.name);
