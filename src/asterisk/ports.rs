@@ -168,6 +168,27 @@ mod tests {
         assert_eq!(pool.bind().unwrap().1.port(), freed, "better a port that has not rested than a refused call");
     }
 
+    /// Of two ports that were both free for so long, how often in 40 times the one that was freed is given.
+    async fn given_again_after(rest: Duration) -> usize {
+        let mut again = 0;
+        for _ in 0..40 {
+            let pool = PortPool::new(LOOPBACK, free_range(2));
+            let freed = pool.bind().unwrap().1.port();
+            tokio::time::advance(rest).await;
+            again += usize::from(pool.bind().unwrap().1.port() == freed);
+        }
+        again
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_freed_port_rests_for_five_seconds_and_is_as_good_as_any_other_after_that() {
+        assert_eq!(REST, Duration::from_secs(5));
+        assert_eq!(given_again_after(REST - Duration::from_millis(100)).await, 0, "it still rests");
+        // By chance it never is once in 2^40 times, and always as seldom.
+        let again = given_again_after(REST).await;
+        assert!((1..40).contains(&again), "given {again} times in 40");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn of_resting_ports_the_longest_rested_serves_first() {
         let pool = PortPool::new(LOOPBACK, free_range(2));

@@ -301,6 +301,29 @@ async fn what_an_earlier_process_left_is_cleared_away_and_its_callers_are_offere
     assert_eq!(bridges, ["conference".into(), others.bridge(call)]);
 }
 
+/// T10, T17: whoever came in is found.
+#[tokio::test]
+async fn a_caller_who_comes_in_while_the_connection_is_half_open_is_found_after_the_reconnect_and_offered_once() {
+    let fake = FakeAri::start().await;
+    // It takes the connection, and nothing ever comes over it.
+    fake.now().manner = Manner::Deaf;
+    let config = fake.config();
+    let mut stage = Stage::attach(fake, &config);
+    stage.reaches(AriState::Up).await;
+    stage.fake.now().call_in("caller");
+    stage.fake.now().manner = Manner::Good;
+    let arrival = stage.arrival().await;
+    assert_eq!(arrival.registration.caller(), "caller");
+    assert!(arrival.orphan, "nobody knows what was said: the dialplan goes on with them");
+    assert!(reconnects(&stage, Loss::TimedOut) >= 1);
+    // Neither by the reconnect nor by the next.
+    stage.reaches(AriState::Up).await;
+    stage.fake.now().cut();
+    stage.fake.now().call_in("other");
+    assert_eq!(stage.arrival().await.registration.caller(), "other");
+    assert!(!arrival.registration.caller_is_gone());
+}
+
 /// T17: once.
 #[tokio::test]
 async fn a_caller_who_is_offered_already_is_not_offered_again_after_a_gap() {

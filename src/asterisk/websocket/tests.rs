@@ -248,6 +248,33 @@ async fn an_asterisk_that_is_silent_refuses_or_leaves_is_given_up_in_time() {
     lab.is_idle().await;
 }
 
+/// Between the upgrade and `MEDIA_START`: nobody has said yet which channel it is.
+#[tokio::test]
+async fn a_connection_that_ends_before_it_says_which_channel_it_is_is_closed_and_waited_for_no_longer() {
+    let lab = Lab::start().await;
+    let ends = ["close", "close after a ping", "end of stream", "reset"];
+    for (before, end) in ends.into_iter().enumerate() {
+        let began = tokio::time::Instant::now();
+        let given_up = refused(&lab, PATIENCE, async |stream| {
+            let mut asterisk = Asterisk(accept_async(stream).await.unwrap());
+            match end {
+                "close" => asterisk.0.close(None).await.unwrap(),
+                "close after a ping" => {
+                    asterisk.0.send(Message::Ping(Bytes::from_static(b"?"))).await.unwrap();
+                    asterisk.0.close(None).await.unwrap();
+                }
+                "end of stream" => asterisk.0.get_mut().shutdown().await.unwrap(),
+                _ => SockRef::from(asterisk.0.get_ref()).set_linger(Some(Duration::ZERO)).unwrap(),
+            }
+        });
+        assert!(given_up.await, "{end}");
+        assert_eq!(lab.counters.refused(Refusal::Closed).get(), before as u64 + 1, "{end}");
+        assert!(began.elapsed() < PATIENCE / 2, "{end}: given up when it was told, after {:?}", began.elapsed());
+    }
+    assert_eq!(lab.counters.refused(Refusal::Silent).get(), 0);
+    lab.is_idle().await;
+}
+
 #[tokio::test]
 async fn however_the_connection_ends_the_call_is_told_once() {
     let lab = Lab::start().await;
