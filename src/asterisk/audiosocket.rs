@@ -14,12 +14,14 @@
 mod codec;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
+mod rate;
 
 #[cfg(test)]
 pub(super) use codec::RATES;
 pub use codec::{Codec, CodecError, Frame, MAX_PAYLOAD};
 #[cfg(any(test, fuzzing))]
 pub use fuzz::fuzz;
+pub(super) use rate::format_of_dialplan;
 
 use super::{
     counters::{Discard, Filler, MediaCounters},

@@ -66,8 +66,8 @@ pub struct MediaHub {
     _running: DropGuard,
 }
 
-/// An AudioSocket connection that no call expects: `AudioSocket()` in the dialplan. The leg is
-/// `slin`, which is what that application speaks. Refuse it with [`MediaLeg::hang_up`], and the
+/// An AudioSocket connection that no call expects: `AudioSocket()` in the dialplan, whose leg is `slin`, or
+/// `Dial(AudioSocket/…)`, whose leg has the rate of that channel. Refuse it with [`MediaLeg::hang_up`], and the
 /// dialplan goes on; a plain drop may end the caller's channel.
 pub struct WalkIn {
     pub id: Uuid,
@@ -79,7 +79,7 @@ pub struct WalkIn {
 pub struct OpenMedia {
     /// AudioSocket connections that are a call's leg.
     pub audiosocket_legs: usize,
-    /// AudioSocket connections that have not said which call they are.
+    /// AudioSocket connections that have not said which call they are, or at which rate.
     pub unidentified: usize,
     /// Calls that wait for their AudioSocket connection.
     pub expected: usize,
@@ -325,15 +325,24 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, token: CancellationT
         tokio::spawn(async move {
             let mut stream = stream;
             let mut inbox = BytesMut::new();
-            let identified = token.run_until_cancelled(identify(&mut stream, &mut inbox)).await;
+            let introduced = token.run_until_cancelled(introduce(&mut stream, &mut inbox, &shared)).await;
             drop((permit, unidentified));
-            match identified {
-                Some(Ok(id)) => serve(stream, inbox, id, &shared).await,
+            match introduced {
+                Some(Ok((id, format))) => serve(stream, inbox, id, format, &shared).await,
                 Some(Err(refusal)) => refuse(&shared, refusal, from),
                 None => {}
             }
         });
     }
+}
+
+/// Which call this connection is, and what it is to be where no call expects it: then it says so by its first audio.
+async fn introduce(stream: &mut TcpStream, inbox: &mut BytesMut, shared: &Shared) -> Result<(Uuid, Format), Refusal> {
+    let id = identify(stream, inbox).await?;
+    let expected = shared.expected().contains_key(&id);
+    let format =
+        if expected { Format::SLIN8 } else { audiosocket::format_of_dialplan(stream, inbox, &shared.counters).await };
+    Ok((id, format))
 }
 
 /// Waits for the UUID frame; what follows it stays in `inbox`.
@@ -358,10 +367,10 @@ async fn identify(stream: &mut TcpStream, inbox: &mut BytesMut) -> Result<Uuid, 
     }
 }
 
-/// Hands the connection to its call as a leg.
-async fn serve(stream: TcpStream, inbox: BytesMut, id: Uuid, shared: &Shared) {
+/// Hands the connection to its call as a leg; `format` is that of one that no call expects.
+async fn serve(stream: TcpStream, inbox: BytesMut, id: Uuid, format: Format, shared: &Shared) {
     let slot = shared.expected().remove(&id);
-    let format = slot.as_ref().map_or(Format::SLIN8, |slot| slot.format);
+    let format = slot.as_ref().map_or(format, |slot| slot.format);
     let counters = shared.counters.clone();
     let open = Tally::new(&shared.open_legs);
     let Some(leg) = audiosocket::open(stream, inbox, format, &shared.pulse, counters, open) else {

@@ -299,7 +299,9 @@ agent's words were held up on their way before, so that 1.6 s of them waited in 
 `asterisk::websocket` and `call::playout` have the tests of them.
 
 - *to and from Asterisk*: the format of Asterisk's media channel, and what is sent where that is another one. *in offhook*: what the
-  call's audio is made of, before it is converted for the provider.
+  call's audio is made of, before it is converted for the provider. G.722 is understood as well where Asterisk should send it by
+  RTP, which sends samples to a leg of `slin16`. `Dial(AudioSocket/…/c(slin16))` in the dialplan is heard at the rate of its first
+  audio (`calls::walk_ins`); AudioSocket's rates without a row (12, 32, 44.1, 96 and 192 kHz) become the next lower one with a row.
 - *wideband*: 6 kHz of the caller come back to the caller.
 - *keys*: how often the agent was told of one key that was pressed; behind it what becomes of keys while the events of ARI are away,
   as when their socket reconnects. They come as such events, and over AudioSocket and WebSocket with the audio as well: whichever comes
@@ -310,7 +312,8 @@ agent's words were held up on their way before, so that 1.6 s of them waited in 
   much waits, and what of that is flushed counts as not heard, and so does what is thrown away at XOFF. What another fault swallows counts
   as said, since it is not said again; `offhook_media_discarded_total` counts it.
 - *paced by*: whose clock the agent's audio leaves by.
-- *lost when*: what is not heard in a fault other than the end of the path. *path ends*: what the end of the media channel costs.
+- *lost when*: what is not heard in a fault other than the end of the path. *path ends*: what the end of the media channel costs;
+  of `AudioSocket()` in the dialplan, what its closing does.
   *XOFF* is Asterisk's word that its own queue is full.
 
 ";

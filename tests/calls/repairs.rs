@@ -11,7 +11,7 @@ use crate::{
     },
 };
 use serde_json::Value;
-use socket2::Socket;
+use socket2::{SockRef, Socket};
 use std::{
     net::Ipv4Addr,
     sync::{
@@ -34,16 +34,18 @@ const GAP_MAX: Duration = Duration::from_secs(2);
 const REPAIRED: &str = "offhook_media_repairs_total{outcome=\"repaired\"}";
 
 /// Between Asterisk and offhook: passes connections on, and can fail them.
-struct Relay {
-    port: u16,
+pub struct Relay {
+    pub port: u16,
     orders: broadcast::Sender<Order>,
     mutes_next: Arc<AtomicBool>,
     accepting: JoinSet<()>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Order {
+pub enum Order {
     Close,
+    /// As when a machine, or a program that was killed, answers for a connection that it does not have any more.
+    Reset,
     /// Nothing passes any more, and nothing is closed.
     Stall,
     /// What Asterisk sends still passes; what it is sent, nobody reads.
@@ -51,7 +53,7 @@ enum Order {
 }
 
 impl Relay {
-    async fn start(to: u16) -> Self {
+    pub async fn start(to: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("bound").port();
         let (orders, _) = broadcast::channel(4);
@@ -77,7 +79,7 @@ impl Relay {
         self.mutes_next.store(true, Ordering::Relaxed);
     }
 
-    fn order(&self, order: Order) {
+    pub fn order(&self, order: Order) {
         self.orders.send(order).expect("a connection that listens");
     }
 }
@@ -94,6 +96,11 @@ async fn pass_on(mut theirs: TcpStream, to: u16, mut orders: broadcast::Receiver
         order = orders.recv() => match order {
             Ok(Order::Stall) => std::future::pending().await,
             Ok(Order::Unread) => drop(copy(&mut theirs, &mut ours).await),
+            Ok(Order::Reset) => {
+                for stream in [&theirs, &ours] {
+                    SockRef::from(stream).set_linger(Some(Duration::ZERO)).expect("an open socket");
+                }
+            }
             Ok(Order::Close) | Err(_) => {}
         },
     }

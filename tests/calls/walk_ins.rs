@@ -3,12 +3,13 @@
 
 use crate::{
     AGENT_HZ, SOON, agent, ms, openai_agents,
+    repairs::{Order, Relay},
     support::{
         asterisk::{Asterisk, DESK_HZ, Options},
-        audio::silence,
+        audio::{silence, tone},
         offhook::{Offhook, Place},
         openai_server::{Behaviour, OpenAiServer},
-        phone::Phone,
+        phone::{Phone, Wide},
     },
 };
 
@@ -20,6 +21,10 @@ exten => stranger,1,Answer()
  same => n,TryExec(AudioSocket(ffffffff${ID:8},${OFFHOOK_AUDIOSOCKET}))
  same => n,Set(GLOBAL(LAB_WENT_ON)=yes)
  same => n,Goto(lab-targets,desk,1)
+exten => wide,1,Answer()
+ same => n,Set(ID=${UUID()})
+ same => n,Dial(AudioSocket/${OFFHOOK_AUDIOSOCKET}/0ff40001${ID:8}/c(slin16))
+ same => n,Hangup()
 ";
 
 /// An engine and an Asterisk that know each other by AudioSocket.
@@ -31,6 +36,58 @@ async fn installation(agents: &str) -> (Asterisk, Offhook) {
     let offhook = Offhook::start(place, &yaml).await;
     offhook.wait_ready(true).await;
     (asterisk, offhook)
+}
+
+/// `AudioSocket()` speaks 8 kHz; as a channel that is dialled it speaks what it is asked for, and its first audio tells that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_whom_the_dialplan_dials_to_a_wideband_channel_and_the_agent_hear_each_other_wideband() {
+    // In sounds of a wideband phone a second takes two, and everything is half as high: 6 kHz.
+    const HIGH_HZ: f64 = 3_000.0;
+    let script = "- tone: { hertz: 440, for: 1s }\n- echo: 60s";
+    let (asterisk, offhook) = installation(&agent(script, "    turns: { owner: provider }\n")).await;
+    let says = silence(ms(4_000)) + tone(HIGH_HZ, ms(8_000));
+    let mut phone = Phone::call_wide(asterisk.sip_port(), "wide", says, Wide::G722).await;
+    phone.wait_to_hear(AGENT_HZ / 2.0, ms(1_800), SOON).await;
+    phone.wait_to_hear(HIGH_HZ, ms(4_000), SOON).await;
+    phone.hang_up().await;
+    assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
+    let began = offhook.log().lines().find(|line| line.contains("call began")).expect("a call").to_owned();
+    assert!(began.contains("slin16"), "{began}");
+    asterisk.wait_empty(SOON).await;
+}
+
+/// T23: the column *path ends*. The engine cannot tell either end from a caller who hangs up.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_dialplan_goes_on_with_a_caller_whose_connection_closes_and_the_examples_let_go_of_one_whose_is_reset() {
+    for extension in ["7080", "7180"] {
+        let place = Place::free();
+        let relay = Relay::start(place.audiosocket).await;
+        let audiosocket = Some(format!("127.0.0.1:{}", relay.port));
+        let asterisk = Asterisk::start(Options { audiosocket, ..Options::default() }).await;
+        let yaml = format!("{}{}", place.yaml(Some(&asterisk)), agent("- tone: { hertz: 440, for: 60s }", ""));
+        let offhook = Offhook::start(place, &yaml).await;
+        offhook.wait_ready(true).await;
+        for (calls, order) in [Order::Close, Order::Reset].into_iter().enumerate() {
+            let mut phone = dial(&asterisk, extension).await;
+            // Who loses their agent in the first two seconds goes to a human: nobody was there.
+            phone.wait_to_hear(AGENT_HZ, ms(2_500), SOON).await;
+            relay.order(order);
+            match order {
+                Order::Close => {
+                    phone.wait_to_hear(DESK_HZ, ms(300), SOON).await;
+                    phone.hang_up().await;
+                }
+                _ => {
+                    phone.wait_ended(SOON).await;
+                    assert!(!phone.heard().has(DESK_HZ), "{extension}");
+                }
+            }
+            let ended = offhook.wait_ended(calls + 1, SOON).await;
+            assert_eq!(ended[0]["reason"]["label"], "caller_hung_up", "{extension}, {order:?}");
+            asterisk.wait_empty(SOON).await;
+        }
+        assert_eq!(offhook.metric("offhook_media_open").await, 0.0, "{extension}");
+    }
 }
 
 async fn dial(asterisk: &Asterisk, extension: &str) -> Phone {

@@ -80,8 +80,7 @@ impl Decoder for Codec {
 
 impl Frame {
     fn new(kind: u8, payload: Bytes) -> Self {
-        let rate = kind.checked_sub(AUDIO).and_then(|index| RATES.get(usize::from(index)));
-        match (kind, rate) {
+        match (kind, rate_of(kind)) {
             (HANG_UP, _) => Self::HangUp,
             (ID, _) => Uuid::from_slice(&payload).map_or(Self::Malformed { kind }, Self::Id),
             (DIGIT, _) => match payload[..] {
@@ -92,7 +91,7 @@ impl Frame {
             },
             // Half a sample would turn all that follows into noise.
             (_, Some(_)) if payload.is_empty() || payload.len() % 2 == 1 => Self::Malformed { kind },
-            (_, Some(&rate)) => Self::Audio { rate, samples: payload },
+            (_, Some(rate)) => Self::Audio { rate, samples: payload },
             (ERROR, _) => Self::Error,
             _ => Self::Unknown { kind },
         }
@@ -112,6 +111,11 @@ impl Encoder<Frame> for Codec {
             Frame::Digit(_) | Frame::Unknown { .. } | Frame::Malformed { .. } => Err(CodecError::NotSendable),
         }
     }
+}
+
+/// Samples per second, of a kind that is audio.
+pub(super) fn rate_of(kind: u8) -> Option<u32> {
+    kind.checked_sub(AUDIO).and_then(|index| RATES.get(usize::from(index))).copied()
 }
 
 pub(super) fn kind_of(rate: u32) -> Option<u8> {

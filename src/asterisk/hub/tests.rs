@@ -1,6 +1,7 @@
 //! Over real loopback sockets: the tests are Asterisk's side.
 
 mod hardships;
+mod walk_ins;
 
 use super::*;
 use crate::{
@@ -475,42 +476,6 @@ async fn a_format_that_audiosocket_does_not_carry_closes_the_connection() {
     asterisk.send(Frame::Id(id)).await.unwrap();
     assert!(expected.leg(PATIENCE).await.is_none());
     closed(asterisk.into_inner()).await;
-    lab.is_idle().await;
-}
-
-/// T1: also where the dialplan connects.
-#[tokio::test]
-async fn a_call_nobody_expects_is_offered_to_the_engine_with_silence_already_flowing() {
-    let mut lab = Lab::start().await;
-    let id = Uuid::new_v4();
-    let mut asterisk = Framed::new(lab.connect().await, Codec);
-    asterisk.send(Frame::Id(id)).await.unwrap();
-    assert!(matches!(frame(&mut asterisk).await, Some(Frame::Audio { rate: 8_000, .. })));
-    let walk_in = timeout(PATIENCE, lab.walk_ins.recv()).await.unwrap().unwrap();
-    assert_eq!((walk_in.id, walk_in.leg.format), (id, Format::SLIN8));
-    drop(walk_in);
-    closed(asterisk.into_inner()).await;
-    lab.is_idle().await;
-}
-
-#[tokio::test]
-async fn calls_the_engine_has_no_room_for_go_back_to_the_dialplan() {
-    let mut lab = Lab::start().await;
-    let mut waiting = Vec::new();
-    for count in 1..=WALK_INS {
-        let mut asterisk = Framed::new(lab.connect().await, Codec);
-        asterisk.send(Frame::Id(Uuid::new_v4())).await.unwrap();
-        waiting.push(asterisk);
-        eventually("offered", || lab.walk_ins.len() == count).await;
-    }
-    let mut asterisk = Framed::new(lab.connect().await, Codec);
-    asterisk.send(Frame::Id(Uuid::new_v4())).await.unwrap();
-    assert_eq!(loud_frame(&mut asterisk).await, Some(Frame::HangUp));
-    drop((asterisk, waiting));
-    assert_eq!(lab.counters.refused(Refusal::NotWanted).get(), 1);
-    while let Ok(walk_in) = lab.walk_ins.try_recv() {
-        drop(walk_in);
-    }
     lab.is_idle().await;
 }
 
