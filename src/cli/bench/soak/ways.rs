@@ -273,12 +273,12 @@ pub fn dialplan(audiosocket: SocketAddr) -> String {
 /// What the engine is configured with besides where it finds its Asterisk. `nobody` is an address where nobody listens, and
 /// at `refuser` every session is refused.
 pub fn configuration(apology: &Path, nobody: SocketAddr, refuser: SocketAddr) -> String {
-    let mut yaml = format!(
-        "destinations:\n  leaves: {{ description: Hangs up, context: lab-targets, extension: leaves }}\n  nowhere: {{ \
-         description: Not there, context: lab-targets, extension: nowhere }}\n  rung: {{ description: Answers and leaves, \
-         dial: [Local/leaves@lab-targets, Local/rings@lab-targets] }}\n  busy: {{ description: Busy, dial: \
-         [Local/busy@lab-targets, PJSIP/nobody] }}\n  rings: {{ description: Rings, dial: [Local/rings@lab-targets] \
-         }}\nproviders:\n"
+    let mut yaml = String::from(
+        "destinations:\n  leaves: { description: Hangs up, context: lab-targets, extension: leaves }\n  nowhere: { \
+         description: Not there, context: lab-targets, extension: nowhere }\n  rung: { description: Answers and leaves, \
+         dial: [Local/leaves@lab-targets, Local/rings@lab-targets] }\n  busy: { description: Busy, dial: \
+         [Local/busy@lab-targets, PJSIP/nobody] }\n  rings: { description: Rings, dial: [Local/rings@lab-targets] \
+         }\nproviders:\n",
     );
     for (name, address) in [
         ("unreachable", nobody.to_string()),
