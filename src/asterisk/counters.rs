@@ -171,6 +171,8 @@ pub enum PathFault {
     Broken,
     /// Asterisk's media channel ended.
     ChannelGone,
+    /// The call's bridge was removed, or the caller or the media channel is not in it any more.
+    Unbridged,
     /// Asterisk hears the caller, and nothing of it arrives here.
     Deaf,
     /// Nothing arrives here, and of what is sent Asterisk passes nothing on.
@@ -180,13 +182,15 @@ pub enum PathFault {
 }
 
 impl PathFault {
-    pub const ALL: [Self; 6] = [Self::Closed, Self::Broken, Self::ChannelGone, Self::Deaf, Self::Dead, Self::Mute];
+    pub const ALL: [Self; 7] =
+        [Self::Closed, Self::Broken, Self::ChannelGone, Self::Unbridged, Self::Deaf, Self::Dead, Self::Mute];
 
     pub const fn label(self) -> &'static str {
         match self {
             Self::Closed => "closed",
             Self::Broken => "broken",
             Self::ChannelGone => "channel_gone",
+            Self::Unbridged => "unbridged",
             Self::Deaf => "deaf",
             Self::Dead => "dead",
             Self::Mute => "mute",

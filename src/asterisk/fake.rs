@@ -80,9 +80,11 @@ pub(super) struct Asterisk {
     pub(super) upgrades: usize,
     /// The media channel's `StasisStart` never comes.
     pub(super) media_never_starts: bool,
-    /// Media channels that were deleted while the test's audio path was open.
+    /// Media channels that were deleted while the test's audio path to them was open.
     pub(super) deleted_under_open_socket: usize,
     pub(super) open_sockets: usize,
+    /// Those of which it is known where they lead: the id that AudioSocket names, the channel of a WebSocket.
+    pub(super) open_to: BTreeSet<String>,
     events: Option<mpsc::UnboundedSender<Message>>,
 }
 
@@ -149,6 +151,7 @@ impl FakeAri {
             media_never_starts: false,
             deleted_under_open_socket: 0,
             open_sockets: 0,
+            open_to: BTreeSet::new(),
             events: None,
         }));
         let address = listener.local_addr().unwrap();
@@ -245,6 +248,10 @@ impl Asterisk {
             ("GET", ["bridges"]) => {
                 (200, self.bridges.iter().map(|(id, members)| json!({ "id": id, "channels": members })).collect())
             }
+            ("GET", ["bridges", id]) => match self.bridges.get(*id) {
+                Some(members) => (200, json!({ "id": id, "channels": members })),
+                None => (404, json!({ "message": "Bridge not found" })),
+            },
             ("GET", ["deviceStates", device]) => (200, json!({ "name": device, "state": self.device_state(device) })),
             ("GET", ["endpoints", _, resource]) => {
                 (200, json!({ "state": if *resource == "off" { "offline" } else { "online" } }))
@@ -258,7 +265,9 @@ impl Asterisk {
             ("POST", ["channels", id]) => self.originate(id, body),
             ("POST", ["channels", id, action]) => self.steer(id, action, body),
             ("DELETE", ["channels", id]) => {
-                if id.starts_with("offhook-") && self.open_sockets > 0 && self.channels.contains_key(*id) {
+                let media = self.channels.get(*id).and_then(|channel| channel.media.as_ref());
+                let named = media.and_then(|media| media["data"].as_str());
+                if self.open_to.contains(named.unwrap_or(id)) {
                     self.deleted_under_open_socket += 1;
                 }
                 let there = self.channels.contains_key(*id);

@@ -94,6 +94,8 @@ impl AriLeg {
             return Err(TransferError::NoSuchPlace);
         }
         self.ari.set_variable(caller, STATUS_VARIABLE, TRANSFERRED).await.map_err(parted)?;
+        let bridge = self.registration().bridge();
+        bridge.is_left();
         // In the bridge the next frame of the media channel would end the ringing tone.
         self.courtesy(self.ari.remove_channel(self.call, caller).await);
         self.courtesy(self.ari.ring(caller).await);
@@ -105,6 +107,9 @@ impl AriLeg {
         let _ = self.ari.ring_stop(caller).await;
         let _ = self.ari.set_variable(caller, STATUS_VARIABLE, "").await;
         let _ = self.ari.add_channels(self.call, &[caller]).await;
+        if let Some(media) = self.registration().media_channels().last() {
+            bridge.is_joined_again(media);
+        }
         Err(parted(error))
     }
 
@@ -211,6 +216,7 @@ pub async fn decline(ari: &AriClient, channel: &str, status: &str) -> Result<(),
 /// stands, nobody takes the call's channels for orphans.
 pub(super) async fn clear(ari: AriClient, call: CallId, ending: Ending, registration: Registration) {
     let (caller, media) = (registration.caller(), registration.media_channels());
+    registration.bridge().is_left();
     let clearing = async {
         match ending {
             Ending::HangUp => {

@@ -330,6 +330,7 @@ impl Setup {
             added.map_err(|error| Stop::Failed(SetupStep::Bridge, Some(error)))
         };
         self.unless_over(joined).await?;
+        self.registration.bridge().stands(&media_id);
         Ok(media)
     }
 

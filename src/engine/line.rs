@@ -174,6 +174,7 @@ impl Line {
                 // Who went while nobody could see it went for a reason nobody knows.
                 Some(if how == Gone::Lost { LegEvent::CallerVanished } else { LegEvent::CallerLeft })
             }
+            Happening::Channel(ChannelEvent::MediaGone(Gone::Unbridged)) => self.broken(PathFault::Unbridged),
             Happening::Channel(ChannelEvent::MediaGone(_)) => self.broken(PathFault::ChannelGone),
             Happening::SetUp(result) => Some(self.set_up(*result)),
             Happening::Transferred(Ok(())) => {
@@ -234,12 +235,12 @@ impl Line {
         if self.care.as_ref().is_some_and(Care::is_repairing) {
             return None;
         }
-        self.media = None;
+        let broken = self.media.take();
         let stays = self.ending != Ending::CallerGone;
         if let (Control::Up { leg, transfer, .. }, Some(care)) = (&self.control, &mut self.care)
             && stays
             && !matches!(transfer, Some(Transfer::Continue(_)))
-            && care.repair(leg, fault)
+            && care.repair(leg, fault, broken)
         {
             return None;
         }

@@ -10,6 +10,7 @@ use crate::{
         proxy::{Carries, Flow, Proxy},
     },
 };
+use reqwest::Method;
 use serde_json::Value;
 use socket2::{SockRef, Socket};
 use std::{
@@ -22,13 +23,16 @@ use std::{
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, copy, copy_bidirectional, sink},
-    net::{TcpListener, TcpSocket, TcpStream},
+    net::{
+        TcpListener, TcpSocket, TcpStream,
+        tcp::{ReadHalf, WriteHalf},
+    },
     sync::broadcast,
     task::JoinSet,
     time::{Instant, sleep},
 };
 
-const AGENT_FOR_A_MINUTE: &str = "- tone: { hertz: 440, for: 60s }";
+pub const AGENT_FOR_A_MINUTE: &str = "- tone: { hertz: 440, for: 60s }";
 /// What the caller may miss.
 const GAP_MAX: Duration = Duration::from_secs(2);
 const REPAIRED: &str = "offhook_media_repairs_total{outcome=\"repaired\"}";
@@ -50,6 +54,10 @@ pub enum Order {
     Stall,
     /// What Asterisk sends still passes; what it is sent, nobody reads.
     Unread,
+    /// What Asterisk sends waits, and passes four frames at a time.
+    Bunch,
+    /// The two bytes of each sample that Asterisk sends are in the wrong order.
+    Swap,
 }
 
 impl Relay {
@@ -96,6 +104,10 @@ async fn pass_on(mut theirs: TcpStream, to: u16, mut orders: broadcast::Receiver
         order = orders.recv() => match order {
             Ok(Order::Stall) => std::future::pending().await,
             Ok(Order::Unread) => drop(copy(&mut theirs, &mut ours).await),
+            Ok(changed @ (Order::Bunch | Order::Swap)) => {
+                let ((from, mut back), (mut answers, to)) = (theirs.split(), ours.split());
+                drop(tokio::join!(pass_on_changed(from, to, changed), copy(&mut answers, &mut back)));
+            }
             Ok(Order::Reset) => {
                 for stream in [&theirs, &ours] {
                     SockRef::from(stream).set_linger(Some(Duration::ZERO)).expect("an open socket");
@@ -103,6 +115,26 @@ async fn pass_on(mut theirs: TcpStream, to: u16, mut orders: broadcast::Receiver
             }
             Ok(Order::Close) | Err(_) => {}
         },
+    }
+}
+
+/// Frames of AudioSocket: a kind, a length of two bytes, and as much audio.
+async fn pass_on_changed(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, how: Order) -> std::io::Result<()> {
+    let together = if matches!(how, Order::Bunch) { 4 } else { 1 };
+    let mut waiting = Vec::new();
+    loop {
+        for _ in 0..together {
+            let mut frame = vec![0; 3];
+            from.read_exact(&mut frame).await?;
+            frame.resize(3 + usize::from(u16::from_be_bytes([frame[1], frame[2]])), 0);
+            from.read_exact(&mut frame[3..]).await?;
+            if matches!(how, Order::Swap) {
+                frame[3..].chunks_exact_mut(2).for_each(<[u8]>::reverse);
+            }
+            waiting.append(&mut frame);
+        }
+        to.write_all(&waiting).await?;
+        waiting.clear();
     }
 }
 
@@ -116,27 +148,27 @@ async fn pass_on_the_id(mut theirs: TcpStream, to: u16) {
 }
 
 /// An engine whose AudioSocket connections come through a relay.
-async fn relayed() -> (Relay, Asterisk, Offhook) {
+pub async fn relayed(script: &str) -> (Relay, Asterisk, Offhook) {
     let asterisk = Asterisk::start(Options::default()).await;
     let place = Place::free();
     let relay = Relay::start(place.audiosocket).await;
     let own = format!("bind: \"127.0.0.1:{}\"", place.audiosocket);
     let through = format!("{own}, advertise: \"127.0.0.1:{}\"", relay.port);
-    let yaml = format!("{}{}", place.yaml(Some(&asterisk)), agent(AGENT_FOR_A_MINUTE, "")).replace(&own, &through);
+    let yaml = format!("{}{}", place.yaml(Some(&asterisk)), agent(script, "")).replace(&own, &through);
     let offhook = Offhook::start(place, &yaml).await;
     offhook.wait_ready(true).await;
     (relay, asterisk, offhook)
 }
 
-async fn dial(asterisk: &Asterisk) -> Phone {
+pub async fn dial(asterisk: &Asterisk) -> Phone {
     let phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
     phone.wait_to_hear(AGENT_HZ, ms(500), SOON).await;
     phone
 }
 
-/// The longest time in which the agent was not heard, between two in which it was.
-fn longest_gap(heard: &Sound) -> Duration {
-    let spans = heard.spans_of(AGENT_HZ);
+/// The longest time in which this tone was not heard, between two in which it was.
+pub fn longest_gap(heard: &Sound, hertz: f64) -> Duration {
+    let spans = heard.spans_of(hertz);
     spans.windows(2).map(|two| two[1].begin - two[0].end).max().unwrap_or_default()
 }
 
@@ -145,7 +177,7 @@ async fn goes_on(offhook: &Offhook, phone: &Phone, transport: &str, repairs: f64
     offhook.wait_metric(REPAIRED, repairs, SOON).await;
     let so_far = phone.heard().time_of(AGENT_HZ);
     phone.wait_to_hear(AGENT_HZ, so_far + ms(1_000), SOON).await;
-    let gap = longest_gap(&phone.heard());
+    let gap = longest_gap(&phone.heard(), AGENT_HZ);
     assert!(gap <= GAP_MAX, "a gap of {gap:?}");
     let received = format!("offhook_media_frames_received_total{{transport=\"{transport}\"}}");
     let before = offhook.metric(&received).await;
@@ -153,7 +185,7 @@ async fn goes_on(offhook: &Offhook, phone: &Phone, transport: &str, repairs: f64
     offhook.wait_active(1, SOON).await;
 }
 
-async fn hang_up(mut phone: Phone, offhook: &Offhook, asterisk: &Asterisk) {
+pub async fn hang_up(mut phone: Phone, offhook: &Offhook, asterisk: &Asterisk) {
     phone.hang_up().await;
     assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
     asterisk.wait_empty(SOON).await;
@@ -163,7 +195,7 @@ async fn hang_up(mut phone: Phone, offhook: &Offhook, asterisk: &Asterisk) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_is_closed_in_mid_call_is_replaced_and_the_agent_goes_on() {
-    let (relay, asterisk, offhook) = relayed().await;
+    let (relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
     let phone = dial(&asterisk).await;
     relay.order(Order::Close);
     goes_on(&offhook, &phone, "audiosocket", 1.0).await;
@@ -172,7 +204,7 @@ async fn a_connection_that_is_closed_in_mid_call_is_replaced_and_the_agent_goes_
     // Again, with what took its place.
     relay.order(Order::Close);
     goes_on(&offhook, &phone, "audiosocket", 2.0).await;
-    let gap = longest_gap(&phone.heard());
+    let gap = longest_gap(&phone.heard(), AGENT_HZ);
     assert!(gap <= ms(500), "a close is noticed at once: {gap:?}");
     hang_up(phone, &offhook, &asterisk).await;
 }
@@ -180,7 +212,7 @@ async fn a_connection_that_is_closed_in_mid_call_is_replaced_and_the_agent_goes_
 /// T22: stalled.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_stalls_is_noticed_by_the_caller_s_packets_and_replaced() {
-    let (relay, asterisk, offhook) = relayed().await;
+    let (relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
     let phone = dial(&asterisk).await;
     relay.order(Order::Stall);
     goes_on(&offhook, &phone, "audiosocket", 1.0).await;
@@ -199,7 +231,7 @@ async fn faults(offhook: &Offhook, kinds: &[&str]) -> f64 {
 /// T22: dead.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_peer_that_reads_nothing_any_more_is_dead_though_the_caller_is_heard_and_is_replaced() {
-    let (relay, asterisk, offhook) = relayed().await;
+    let (relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
     let phone = dial(&asterisk).await;
     relay.order(Order::Unread);
     goes_on(&offhook, &phone, "audiosocket", 1.0).await;
@@ -293,8 +325,27 @@ async fn a_media_channel_that_ends_in_mid_call_is_replaced_over_each_transport()
         let media = channels.iter().find(|name| name.starts_with(prefix)).expect("a media channel");
         asterisk.cli(&format!("channel request hangup {media}")).await;
         goes_on(&offhook, &phone, transport, 1.0).await;
-        let gap = longest_gap(&phone.heard());
+        let gap = longest_gap(&phone.heard(), AGENT_HZ);
         assert!(gap <= ms(500), "{leg}: an end is told at once: {gap:?}");
+        hang_up(phone, &offhook, &asterisk).await;
+    }
+}
+
+/// T17: as another client of ARI may do it. Asterisk tells offhook nothing of it, and the silence is noticed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bridge_that_is_taken_from_a_call_is_made_again_over_each_transport() {
+    for (transport, leg) in
+        [("audiosocket", "audiosocket/slin"), ("rtp", "rtp/ulaw"), ("websocket", "websocket/slin16")]
+    {
+        let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, &format!("    audio: {leg}\n")).await;
+        let phone = dial(&asterisk).await;
+        for repairs in [1.0, 2.0] {
+            let bridges = ari(&asterisk, Method::GET, "bridges").await;
+            let bridge = bridges[0]["id"].as_str().expect("the call's bridge");
+            ari(&asterisk, Method::DELETE, &format!("bridges/{bridge}")).await;
+            goes_on(&offhook, &phone, transport, repairs).await;
+        }
+        assert_eq!(offhook.metric("offhook_media_faults_total").await, 2.0, "{leg}");
         hang_up(phone, &offhook, &asterisk).await;
     }
 }
@@ -302,16 +353,19 @@ async fn a_media_channel_that_ends_in_mid_call_is_replaced_over_each_transport()
 /// The media channel stays up, and Asterisk sends nothing over it any more (`out`), or passes nothing on of what it is sent
 /// (`in`).
 async fn mute(asterisk: &Asterisk, direction: &str) {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let (client, url) = (reqwest::Client::new(), asterisk.ari_url());
-    let ask = |request: reqwest::RequestBuilder| request.basic_auth(ARI_USER, Some(asterisk.ari_password())).send();
-    let channels = ask(client.get(format!("{url}/ari/channels"))).await.expect("ARI answers");
-    let channels: Value = serde_json::from_str(&channels.text().await.expect("a body")).expect("JSON");
+    let channels = ari(asterisk, Method::GET, "channels").await;
     let mut ids = channels.as_array().expect("a list").iter().filter_map(|channel| channel["id"].as_str());
     let media = ids.rfind(|id| id.contains("-media")).expect("a media channel");
-    let muted =
-        ask(client.post(format!("{url}/ari/channels/{media}/mute?direction={direction}"))).await.expect("ARI answers");
-    assert!(muted.status().is_success(), "{}", muted.status());
+    ari(asterisk, Method::POST, &format!("channels/{media}/mute?direction={direction}")).await;
+}
+
+/// What ARI answers to somebody else than offhook; `null` where it has nothing to say.
+async fn ari(asterisk: &Asterisk, method: Method, path: &str) -> Value {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let request = reqwest::Client::new().request(method, format!("{}/ari/{path}", asterisk.ari_url()));
+    let answer = request.basic_auth(ARI_USER, Some(asterisk.ari_password())).send().await.expect("ARI answers");
+    assert!(answer.status().is_success(), "{path}: {}", answer.status());
+    serde_json::from_str(&answer.text().await.expect("a body")).unwrap_or_default()
 }
 
 /// T22: one-way silence.
@@ -356,7 +410,7 @@ async fn an_agent_that_asterisk_passes_on_no_more_is_noticed_though_the_caller_i
 /// The leg stands, as the first frame tells whose it is, and nothing ever follows.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_over_which_no_audio_ever_came_is_replaced_once() {
-    let (relay, asterisk, offhook) = relayed().await;
+    let (relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
     relay.mutes_next();
     let phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
     offhook.wait_metric(REPAIRED, 1.0, SOON).await;
@@ -380,7 +434,7 @@ async fn a_caller_whose_phone_sends_nothing_is_no_fault() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_path_that_breaks_again_and_again_ends_the_call_at_a_human() {
-    let (relay, asterisk, offhook) = relayed().await;
+    let (relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
     let mut phone = dial(&asterisk).await;
     for repairs in 1..=5 {
         relay.order(Order::Close);
@@ -398,7 +452,7 @@ async fn a_path_that_breaks_again_and_again_ends_the_call_at_a_human() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_no_other_path_can_be_had_the_call_ends_at_a_human_as_well() {
-    let (mut relay, asterisk, offhook) = relayed().await;
+    let (mut relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
     let mut phone = dial(&asterisk).await;
     // Nobody listens any more at the address that Asterisk is told, and what stood is closed.
     relay.accepting.shutdown().await;

@@ -20,6 +20,7 @@ pub enum Operation {
     Originate,
     SendDigits,
     DeviceState,
+    ReadBridge,
     DeleteBridge,
     ListChannels,
     ListBridges,
@@ -28,7 +29,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Answer,
         Self::Ring,
         Self::RingStop,
@@ -44,6 +45,7 @@ impl Operation {
         Self::Originate,
         Self::SendDigits,
         Self::DeviceState,
+        Self::ReadBridge,
         Self::DeleteBridge,
         Self::ListChannels,
         Self::ListBridges,
@@ -68,6 +70,7 @@ impl Operation {
             Self::Originate => "originate",
             Self::SendDigits => "send_digits",
             Self::DeviceState => "device_state",
+            Self::ReadBridge => "read_bridge",
             Self::DeleteBridge => "delete_bridge",
             Self::ListChannels => "list_channels",
             Self::ListBridges => "list_bridges",
@@ -84,11 +87,12 @@ impl Operation {
     }
 
     /// Whether "no such thing" is an everyday answer: what was to go has gone, the variable is not
-    /// set, the caller does not come by RTP, the application has never connected.
+    /// set, the caller does not come by RTP, a call's bridge was taken from it, the application has never connected.
     pub(super) const fn expects_missing(self) -> bool {
         matches!(
             self,
             Self::HangUp
+                | Self::ReadBridge
                 | Self::DeleteBridge
                 | Self::ReadVariable
                 | Self::RtpStatistics

@@ -359,6 +359,15 @@ impl AriClient {
         self.get(Operation::ListBridges, &["bridges"]).await
     }
 
+    /// Who is in the bridge of a call; `None`: there is no such bridge.
+    pub async fn bridge_members(&self, call: CallId) -> Result<Option<Vec<String>>, AriError> {
+        match self.get(Operation::ReadBridge, &["bridges", &self.names().bridge(call)]).await {
+            Ok(BridgeInfo { channels, .. }) => Ok(Some(channels)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Whether this channel exists.
     pub async fn is_there(&self, channel: &str) -> Result<bool, AriError> {
         self.list_channels().await.map(|all| all.iter().any(|one| one.id == channel))

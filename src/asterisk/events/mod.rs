@@ -11,6 +11,7 @@
 //! - Nothing that Asterisk sends ends the task.
 
 mod backoff;
+mod bridging;
 mod dialled;
 mod event;
 mod pairs;
@@ -18,6 +19,7 @@ mod reconcile;
 mod router;
 mod socket;
 
+pub(in crate::asterisk) use bridging::CallBridge;
 pub use dialled::{Dialled, DialledCalls};
 #[cfg(any(test, fuzzing))]
 pub use event::fuzz;

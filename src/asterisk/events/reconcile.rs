@@ -4,14 +4,18 @@
 //! connecting, the callers who are in our application are noted: no event will tell of those without
 //! a call. They cannot be noted later, when a caller who has just come in would look the same.
 //! After connecting, channels of calls are looked up: what is missing then has gone, and whatever
-//! goes from now on is told by events.
+//! goes from now on is told by events. So are their bridges: a call whose bridge is gone, or whose caller or media channel is
+//! out of it, has silence both ways, and gets another path.
 
-use super::router::{Chore, EventRouter};
+use super::{
+    bridging::Bridged,
+    router::{Chore, EventRouter},
+};
 use crate::{
     asterisk::ari::{Application, AriClient, AriError, BridgeInfo, ChannelInfo},
     facts::CallId,
 };
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, future::ready};
 use std::collections::{HashMap, HashSet};
 
 /// The callers in our application. To be asked before the events socket connects.
@@ -64,7 +68,7 @@ pub(super) async fn reconcile(
     // In this order: a channel that began after the first line cannot be taken for a lost one, and
     // one that a call made or removed in the meantime cannot be taken for an orphan.
     let present = router.present();
-    let (dialled, pairs) = (router.dialled(), router.pairs());
+    let (dialled, pairs, bridged) = (router.dialled(), router.pairs(), router.bridged());
     let (application, channels, bridges) =
         futures_util::try_join!(ari.application(), ari.list_channels(), ari.list_bridges())?;
     let ours = channels_of(application);
@@ -77,6 +81,8 @@ pub(super) async fn reconcile(
             lost += 1;
         }
     }
+    let missing: Vec<_> = bridged.into_iter().filter(|call| !stands(ari, call, &bridges)).collect();
+    let unbridged = reconcile_bridges(ari, router, missing).await;
     let live = |media: &str| known.contains(media) || router.knows(media);
 
     let by_id: HashMap<&str, &ChannelInfo> = channels.iter().map(|channel| (&*channel.id, channel)).collect();
@@ -102,6 +108,7 @@ pub(super) async fn reconcile(
     tracing::info!(
         calls = present.len(),
         lost,
+        unbridged,
         orphans = removed,
         stranded = offered.len(),
         "reconciled with Asterisk"
@@ -109,6 +116,24 @@ pub(super) async fn reconcile(
     chores.extend(offered.into_iter().flatten());
     reconcile_hold(ari, router).await;
     Ok(chores)
+}
+
+/// Tells calls that their bridge is gone or their two not in it; returns how many. Each is asked for once more: a caller may have
+/// been with somebody else for a moment, of which nothing is left to be seen.
+async fn reconcile_bridges(ari: &AriClient, router: &EventRouter, missing: Vec<Bridged>) -> usize {
+    let asked = missing.into_iter().map(|call| async move {
+        // One that cannot be asked for is looked at after the next gap, and its silence is noticed before.
+        let members = ari.bridge_members(call.call).await.ok()?;
+        let whole = members.is_some_and(|members| call.are_in(&members));
+        (!whole && router.unbridged(&call)).then_some(())
+    });
+    futures_util::stream::iter(asked).buffer_unordered(AT_ONCE).filter_map(ready).count().await
+}
+
+/// Whether a call's bridge is there, with caller and media channel in it.
+fn stands(ari: &AriClient, call: &Bridged, bridges: &[BridgeInfo]) -> bool {
+    let id = ari.names().bridge(call.call);
+    bridges.iter().find(|bridge| bridge.id == id).is_some_and(|bridge| call.are_in(&bridge.channels))
 }
 
 /// Callers who were handed on, by this process or an earlier one: two in a bridge are left alone and

@@ -1,6 +1,7 @@
 //! Which event belongs to which call.
 
 use super::{
+    bridging::{Bridging, CallBridge},
     dialled::{Board, Boards, Dialled, DialledCalls},
     event::{Event, Started},
     pairs::{Pairs, Widowed},
@@ -46,6 +47,8 @@ pub enum Gone {
     Left,
     /// It was missing when the events socket came back.
     Lost,
+    /// A media channel: it may be there still, and it and the caller are not in the call's bridge.
+    Unbridged,
 }
 
 /// What happened to one call's channels.
@@ -55,7 +58,7 @@ pub enum ChannelEvent {
     Digit(char),
     /// The caller's channel is no longer ours. The last event.
     CallerGone(Gone),
-    /// The media channel ended while the caller's stood.
+    /// The media channel ended, or was parted from the caller, while the caller's stood.
     MediaGone(Gone),
 }
 
@@ -121,27 +124,28 @@ struct Inner {
 }
 
 #[derive(Default)]
-struct Routes {
-    by_channel: HashMap<String, Route>,
+pub(super) struct Routes {
+    pub(super) by_channel: HashMap<String, Route>,
     last_serial: u64,
-    dialled: Boards,
-    pairs: Pairs,
+    pub(super) dialled: Boards,
+    pub(super) pairs: Pairs,
 }
 
-struct Route {
+pub(super) struct Route {
     /// Tells this stay of a channel from a later one under the same id.
     serial: u64,
-    presence: watch::Sender<Presence>,
+    pub(super) presence: watch::Sender<Presence>,
     /// What callers do; media channels do nothing of their own.
-    caller: Option<CallerSide>,
+    pub(super) caller: Option<CallerSide>,
 }
 
 /// Where what a caller does is told.
-struct CallerSide {
+pub(super) struct CallerSide {
     digits: mpsc::Sender<char>,
     held: watch::Sender<bool>,
     /// How often that was told.
     holds: u64,
+    pub(super) bridging: Bridging,
 }
 
 impl EventRouter {
@@ -158,7 +162,8 @@ impl EventRouter {
         let (presence, caller_presence) = watch::channel(Presence::Here);
         let (media, media_presence) = watch::channel(Presence::Expected);
         let (held, is_held) = watch::channel(false);
-        let serial = self.routes().insert(caller, presence, Some(CallerSide { digits, held, holds: 0 }));
+        let side = CallerSide { digits, held, holds: 0, bridging: Bridging::default() };
+        let serial = self.routes().insert(caller, presence, Some(side));
         let events = CallEvents {
             digits: digit_receiver,
             caller: caller_presence.clone(),
@@ -204,7 +209,7 @@ impl EventRouter {
     fn left(&self, channel: &str, destroyed: Option<Option<u32>>) -> Option<Chore> {
         let mut routes = self.routes();
         if let Some(route) = routes.by_channel.get(channel) {
-            route.leave(Gone::Left);
+            let _ = route.leave(Gone::Left);
         }
         routes.dialled.note(channel, |dialled| match destroyed {
             Some(cause) => dialled.ends(cause),
@@ -367,7 +372,7 @@ impl EventRouter {
     /// Tells a call that its channel was missing.
     pub(super) fn lost(&self, stay: &Registered) {
         if let Some(route) = self.routes().by_channel.get(&stay.channel).filter(|route| route.serial == stay.serial) {
-            route.leave(Gone::Lost);
+            let _ = route.leave(Gone::Lost);
         }
     }
 
@@ -378,7 +383,11 @@ impl EventRouter {
         }
     }
 
-    fn routes(&self) -> MutexGuard<'_, Routes> {
+    pub(super) fn names(&self) -> &Names {
+        &self.inner.names
+    }
+
+    pub(super) fn routes(&self) -> MutexGuard<'_, Routes> {
         // Every change is one insertion or removal, so a panic elsewhere leaves the table whole.
         self.inner.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -392,23 +401,32 @@ impl EventRouter {
 
 impl Routes {
     fn insert(&mut self, channel: &str, presence: watch::Sender<Presence>, caller: Option<CallerSide>) -> u64 {
-        self.last_serial += 1;
-        let serial = self.last_serial;
+        let serial = self.next_serial();
         self.by_channel.insert(channel.to_owned(), Route { serial, presence, caller });
         serial
+    }
+
+    pub(super) fn next_serial(&mut self) -> u64 {
+        self.last_serial += 1;
+        self.last_serial
     }
 }
 
 impl Route {
-    /// The first word counts: a channel that hung up is not lost afterwards.
-    fn leave(&self, how: Gone) {
+    /// Whether this stay goes on.
+    pub(super) fn is_here(&self, stay: &Registered) -> bool {
+        self.serial == stay.serial && *self.presence.borrow() == Presence::Here
+    }
+
+    /// The first word counts: a channel that hung up is not lost afterwards. `false`: it had gone.
+    pub(super) fn leave(&self, how: Gone) -> bool {
         self.presence.send_if_modified(|presence| {
             let leaves = !matches!(presence, Presence::Gone(_));
             if leaves {
                 *presence = Presence::Gone(how);
             }
             leaves
-        });
+        })
     }
 }
 
@@ -454,6 +472,11 @@ impl Registration {
     /// Every media channel that this call has asked for, the one in use last.
     pub(in crate::asterisk) fn media_channels(&self) -> Vec<String> {
         self.media_routes().iter().map(|route| route.channel.clone()).collect()
+    }
+
+    /// Who is in the call's bridge, as this call knows.
+    pub(in crate::asterisk) fn bridge(&self) -> CallBridge {
+        CallBridge::new(self.router.clone(), self.caller.clone())
     }
 
     fn media_routes(&self) -> MutexGuard<'_, Vec<Registered>> {

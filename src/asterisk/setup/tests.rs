@@ -23,7 +23,8 @@ pub(in crate::asterisk) struct Ports {
     pub(in crate::asterisk) codings: Arc<Mutex<Vec<Coding>>>,
 }
 
-pub(in crate::asterisk) struct Reserved(Ports);
+/// With where it will lead, where that is known.
+pub(in crate::asterisk) struct Reserved(Ports, Option<String>);
 
 impl Drop for Reserved {
     fn drop(&mut self) {
@@ -31,11 +32,13 @@ impl Drop for Reserved {
     }
 }
 
-pub(in crate::asterisk) struct Path(Ports);
+pub(in crate::asterisk) struct Path(Ports, Option<String>);
 
 impl Drop for Path {
     fn drop(&mut self) {
-        self.0.fake.now().open_sockets -= 1;
+        let mut fake = self.0.fake.now();
+        fake.open_sockets -= 1;
+        self.1.iter().for_each(|to| _ = fake.open_to.remove(to));
     }
 }
 
@@ -45,14 +48,16 @@ impl Ports {
         Self { fake: stage.fake.clone(), open: true, connects: true, reserved, codings }
     }
 
-    fn reserve(&self) -> Reserved {
+    fn reserve(&self, to: Option<String>) -> Reserved {
         self.reserved.fetch_add(1, Ordering::SeqCst);
-        Reserved(self.clone())
+        Reserved(self.clone(), to)
     }
 
-    fn path(&self) -> Path {
-        self.fake.now().open_sockets += 1;
-        Path(self.clone())
+    fn path(&self, to: Option<String>) -> Path {
+        let mut fake = self.fake.now();
+        fake.open_sockets += 1;
+        fake.open_to.extend(to.clone());
+        Path(self.clone(), to)
     }
 }
 
@@ -62,16 +67,16 @@ impl MediaPorts for Ports {
     type Rtp = Reserved;
     type WebSocket = Reserved;
 
-    fn expect_audiosocket(&self, _: Uuid, _: Format) -> Reserved {
-        self.reserve()
+    fn expect_audiosocket(&self, id: Uuid, _: Format) -> Reserved {
+        self.reserve(Some(id.to_string()))
     }
 
     fn bind_rtp(&self, _: Format) -> Option<Reserved> {
-        self.open.then(|| self.reserve())
+        self.open.then(|| self.reserve(None))
     }
 
     fn websocket(&self, _: Format) -> Reserved {
-        self.reserve()
+        self.reserve(None)
     }
 }
 
@@ -79,7 +84,7 @@ impl ExpectedAudio for Reserved {
     type Leg = Path;
 
     async fn leg(self, _: Duration) -> Option<Path> {
-        self.0.connects.then(|| self.0.path())
+        self.0.connects.then(|| self.0.path(self.1.clone()))
     }
 }
 
@@ -92,7 +97,7 @@ impl RtpPort for Reserved {
 
     fn open(self, peer: SocketAddr) -> Path {
         assert_eq!(peer, "127.0.0.1:23456".parse().unwrap());
-        self.0.path()
+        self.0.path(None)
     }
 }
 
@@ -103,7 +108,7 @@ impl WebSocketPort for Reserved {
         assert!(url.as_str().starts_with("ws://127.0.0.1:") && url.path() == "/media/3f2a", "{url}");
         assert!(channel.contains("-media"), "{channel}");
         self.0.codings.lock().unwrap().push(coding);
-        self.0.connects.then(|| self.0.path())
+        self.0.connects.then(|| self.0.path(Some(channel)))
     }
 }
 

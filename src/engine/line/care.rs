@@ -97,8 +97,8 @@ impl Care {
         self.under_way.is_some()
     }
 
-    /// Begins to replace the path, whose socket is closed by now. `false`: it cannot be.
-    pub fn repair(&mut self, leg: &AriLeg, fault: PathFault) -> bool {
+    /// Begins to replace the path that broke, and closes what is left of it. `false`: it cannot be.
+    pub fn repair(&mut self, leg: &AriLeg, fault: PathFault, broken: Option<MediaLeg>) -> bool {
         let counters = self.media.counters();
         counters.faults(fault).inc();
         self.look = None;
@@ -112,7 +112,7 @@ impl Care {
             return false;
         }
         self.begun += 1;
-        match leg.repair(&*self.media, &self.plan) {
+        match leg.repair(&*self.media, &self.plan, broken) {
             Ok(repair) => {
                 warn!(fault = fault.label(), number = self.begun, "the audio path broke; the call gets another one");
                 self.vitals.end(counters);

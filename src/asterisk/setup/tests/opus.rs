@@ -26,9 +26,8 @@ async fn codings(formats: Option<&str>, later: &str) -> (Vec<String>, Vec<Coding
     };
     let names = stage.ari.names().clone();
     let first = asked(&stage, &names.media_channel(call));
-    drop(path);
     speaks(&stage, later);
-    let path = leg.repair(&ports, &plan).map_err(SetupStep::label).unwrap().done().await;
+    let path = leg.repair(&ports, &plan, path).map_err(SetupStep::label).unwrap().done().await;
     let path = path.map_err(SetupStep::label).unwrap();
     let second = asked(&stage, &names.next_media_channel(call, 1));
     leg.tear_down(Ending::HangUp, path).await;
