@@ -6,6 +6,7 @@ mod support;
 mod addresses;
 mod attendant;
 mod audio;
+mod doctor;
 mod endings;
 mod faults;
 mod leaks;

@@ -1,0 +1,107 @@
+//! What is noticed about an audio path that needs no other one: it is told, and both sides go on hearing each other.
+
+use crate::{
+    CALLER_HZ, SOON, agent, ms,
+    repairs::{AGENT_FOR_A_MINUTE, Order, dial, hang_up, longest_gap, relayed},
+    support::{
+        asterisk::{Asterisk, Options},
+        audio::{speech, tone},
+        offhook::{Offhook, Place},
+        tied::free_ports,
+    },
+};
+use std::net::{SocketAddr, UdpSocket};
+use tokio::{task::JoinSet, time::interval};
+
+const ECHO: &str = "- tone: { hertz: 440, for: 1s }\n- echo: 60s";
+/// What somebody else says.
+const STRANGER_HZ: f64 = 1_000.0;
+
+/// T22: uneven cadence, and packets that wait.
+#[tokio::test(flavor = "multi_thread")]
+async fn packets_that_wait_and_come_four_at_a_time_are_told_and_every_one_is_heard() {
+    const QUEUE: [&str; 2] = ["offhook_media_queue_frames_sum", "offhook_media_queue_frames_count"];
+    let (relay, asterisk, offhook) = relayed(ECHO).await;
+    let mut phone = dial(&asterisk).await;
+    phone.say(tone(CALLER_HZ, ms(60_000))).await;
+    phone.wait_to_hear(CALLER_HZ, ms(500), SOON).await;
+    let even = offhook.metric("offhook_media_jitter_seconds_sum").await;
+    relay.order(Order::Bunch);
+    let before = phone.heard().time_of(CALLER_HZ);
+    phone.wait_to_hear(CALLER_HZ, before + ms(4_000), SOON).await;
+    let [sum, count] = [offhook.metric(QUEUE[0]).await, offhook.metric(QUEUE[1]).await];
+    offhook.wait_metric(QUEUE[1], count + 2.0, SOON).await;
+    let [sum, count] = [offhook.metric(QUEUE[0]).await - sum, offhook.metric(QUEUE[1]).await - count];
+    assert!(sum / count >= 3.5, "four had waited, {} are told", sum / count);
+    let uneven = offhook.metric("offhook_media_jitter_seconds_sum").await - even;
+    assert!(uneven >= 0.060, "{uneven} s in some five seconds: three in four come at once, one 60 ms late");
+    let gap = longest_gap(&phone.heard(), CALLER_HZ);
+    assert!(gap <= ms(200), "{gap:?}: the first of a bunch waits for three others, and nothing more is lost");
+    assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0, "{}", offhook.log());
+    hang_up(phone, &offhook, &asterisk).await;
+}
+
+/// T22: wrong at the start.
+#[tokio::test(flavor = "multi_thread")]
+async fn samples_whose_bytes_are_in_the_wrong_order_are_told_with_what_to_do_and_the_agent_is_heard() {
+    let (relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
+    let mut phone = dial(&asterisk).await;
+    relay.order(Order::Swap);
+    phone.say(speech(ms(60_000))).await;
+    offhook.wait_metric("offhook_media_suspect_total{what=\"noise\"}", 1.0, SOON).await;
+    assert!(offhook.log().contains("offhook media-test"), "{}", offhook.log());
+    assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0, "{}", offhook.log());
+    hang_up(phone, &offhook, &asterisk).await;
+}
+
+/// Sends loud µ-law to this port for as long as it is not dropped, as an endpoint of RTP that has the wrong address.
+fn stranger(to: SocketAddr) -> JoinSet<()> {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let mut sending = JoinSet::new();
+    sending.spawn(async move {
+        let mut ticks = interval(ms(20));
+        for number in 0_u16.. {
+            ticks.tick().await;
+            let mut packet = vec![0x80, 0];
+            packet.extend(number.to_be_bytes());
+            packet.extend((u32::from(number) * 160).to_be_bytes());
+            packet.extend(0x5eed_u32.to_be_bytes());
+            // Four samples up and four down: a thousand times a second.
+            packet.extend([0x90, 0x90, 0x90, 0x90, 0x10, 0x10, 0x10, 0x10].repeat(20));
+            // Between two calls nobody has the port.
+            let _ = socket.send_to(&packet, to);
+        }
+    });
+    sending
+}
+
+/// T22: also on a port that is used again at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn rtp_from_elsewhere_is_heard_in_no_call_on_the_port_that_it_goes_to() {
+    const STRANGERS: &str = "offhook_media_discarded_total{cause=\"stranger\"}";
+    let asterisk = Asterisk::start(Options::default()).await;
+    let place = Place::free();
+    let port = free_ports(2);
+    let (sections, _) =
+        place.yaml(Some(&asterisk)).split_once("media:").map(|(a, b)| (a.to_owned(), b.to_owned())).expect("a section");
+    let yaml = format!(
+        "{sections}turns: {{ owner: provider }}\nlimits: {{ calls: 1 }}\nmedia:\n  rtp: {{ bind: 127.0.0.1, ports: {port}-{} }}\n{}",
+        port + 1,
+        agent(ECHO, "    audio: rtp/ulaw\n").replace("    audiosocket_id: \"0ff40001\"\n", ""),
+    );
+    let offhook = Offhook::start(place, &yaml).await;
+    offhook.wait_ready(true).await;
+    let _stranger = stranger(([127, 0, 0, 1], port).into());
+    for call in 1..=2 {
+        let mut phone = dial(&asterisk).await;
+        let strangers = offhook.metric(STRANGERS).await;
+        phone.say(tone(CALLER_HZ, ms(60_000))).await;
+        phone.wait_to_hear(CALLER_HZ, ms(2_000), SOON).await;
+        assert!(offhook.metric(STRANGERS).await >= strangers + 50.0, "call {call} is on the port");
+        let heard = phone.heard();
+        assert!(!heard.has(STRANGER_HZ), "call {call}: {:?}", heard.spans_of(STRANGER_HZ));
+        assert!(longest_gap(&heard, CALLER_HZ) <= ms(100), "call {call}: {:?}", heard.spans_of(CALLER_HZ));
+        hang_up(phone, &offhook, &asterisk).await;
+    }
+    assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0, "{}", offhook.log());
+}
