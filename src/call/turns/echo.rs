@@ -49,6 +49,8 @@ pub(super) struct Echo {
     epoch: Option<Instant>,
     played: Levels,
     heard: Levels,
+    /// The newest slot in which the agent's voice left.
+    last_active: Option<usize>,
     measured: Option<Measured>,
     /// Frames in a row that should have had an echo and had none.
     absent: u32,
@@ -60,7 +62,16 @@ pub(super) struct Echo {
 impl Echo {
     pub fn new() -> Self {
         let (played, heard) = (Levels::new(), Levels::new());
-        Self { epoch: None, played, heard, measured: None, absent: 0, until_measured: MEASURE_EVERY, listened: 0 }
+        Self {
+            epoch: None,
+            played,
+            heard,
+            last_active: None,
+            measured: None,
+            absent: 0,
+            until_measured: MEASURE_EVERY,
+            listened: 0,
+        }
     }
 
     pub fn measured(&self) -> Option<Measured> {
@@ -75,6 +86,9 @@ impl Echo {
     pub fn played(&mut self, level: f32, at: Instant) {
         let slot = self.slot(at);
         self.played.set(slot, level);
+        if level > ACTIVE_DBFS {
+            self.last_active = Some(slot);
+        }
     }
 
     /// A frame of the caller. True if echo explains it.
@@ -123,7 +137,7 @@ impl Echo {
     }
 
     fn is_audible(&self, slot: usize) -> bool {
-        (0..=LAG_MAX).any(|lag| self.played.before(slot, lag) > ACTIVE_DBFS)
+        self.last_active.is_some_and(|last| last + LAG_MAX >= slot)
     }
 
     /// What echo alone would sound like now. Frames of both sides are never quite aligned, and rooms

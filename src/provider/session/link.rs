@@ -1,14 +1,16 @@
 //! The connection to a provider: one sink and one stream of messages.
 
+mod gate;
 #[cfg(test)]
 mod played;
+
+use gate::Gate;
 
 use super::super::{Dial, WebSocketDial, Wire};
 use crate::remote::web_socket;
 use futures_util::{
     Sink, SinkExt, StreamExt,
-    future::poll_fn,
-    stream::{BoxStream, SelectAll, select_all},
+    future::{self, poll_fn},
 };
 use std::{
     collections::VecDeque,
@@ -50,13 +52,9 @@ pub(super) enum DialError {
 #[derive(Debug)]
 pub(super) struct Unwritable;
 
-/// One stream, asked only once something has woken it. A session has several dozen other reasons a second to look whether
-/// anything came, and each look at a WebSocket clears a buffer of kilobytes.
-type Gated = SelectAll<BoxStream<'static, Incoming>>;
-
 pub(super) struct Link {
     sink: Pin<Box<dyn Sink<Message, Error = Unwritable> + Send>>,
-    stream: Gated,
+    stream: Gate<Incoming>,
     /// Something was handed to the sink that has not left yet.
     unflushed: bool,
     /// Whether a silent peer can be told from a dead one by pings.
@@ -89,7 +87,7 @@ impl Link {
         let (sink, stream) = socket.split();
         Self {
             sink: Box::pin(sink.sink_map_err(|_| Unwritable)),
-            stream: select_all([stream.filter_map(|message| async { incoming(message) }).boxed()]),
+            stream: Gate::before(stream.filter_map(|message| future::ready(incoming(message))).boxed()),
             unflushed: false,
             pings: true,
             #[cfg(test)]
@@ -142,7 +140,7 @@ impl Writer<'_> {
     }
 }
 
-pub(super) struct Reader<'link>(&'link mut Gated);
+pub(super) struct Reader<'link>(&'link mut Gate<Incoming>);
 
 impl Reader<'_> {
     pub(super) async fn next(&mut self) -> Incoming {

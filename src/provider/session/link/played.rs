@@ -1,11 +1,8 @@
 //! A provider that a test plays, over channels instead of a socket: time can be the test's.
 
-use super::{Incoming, Link, Unwritable};
+use super::{Gate, Incoming, Link, Unwritable};
 use crate::provider::{StartPlayed, Wire};
-use futures_util::{
-    SinkExt as _, StreamExt as _,
-    stream::{self, select_all},
-};
+use futures_util::{SinkExt as _, StreamExt as _, stream};
 use tokio::sync::mpsc;
 use tokio_util::{sync::PollSender, task::AbortOnDropHandle};
 
@@ -25,7 +22,7 @@ impl Link {
         });
         Self {
             sink: Box::pin(sink),
-            stream: select_all([messages.boxed()]),
+            stream: Gate::before(messages.boxed()),
             unflushed: false,
             pings: false,
             _played: Some(AbortOnDropHandle::new(task)),
