@@ -1,7 +1,7 @@
 //! Any body as an answer of Asterisk: the first byte says to what.
 
 use super::{MESSAGE_CHARS_MAX, operations, refusal};
-use crate::asterisk::ari::{BridgeInfo, ChannelInfo, Fault, Operation};
+use crate::asterisk::ari::{Application, BridgeInfo, ChannelInfo, Fault, Operation, RtpPackets};
 use reqwest::StatusCode;
 
 pub fn fuzz(data: &[u8]) {
@@ -14,7 +14,10 @@ pub fn fuzz(data: &[u8]) {
     let bridges = operations::read::<Vec<BridgeInfo>>(Operation::ListBridges, body);
     let told = (channels.as_ref().map_or(0, Vec::len), bridges.as_ref().map_or(0, Vec::len));
     assert!(told.0.max(told.1) <= body.len(), "more entries than bytes: {told:?}");
-    for error in [channels.err(), bridges.err()].into_iter().flatten() {
+    let packets = operations::read::<RtpPackets>(Operation::RtpStatistics, body);
+    let application = operations::read::<Application>(Operation::Application, body);
+    let errors = [channels.err(), bridges.err(), packets.err(), application.err()];
+    for error in errors.into_iter().flatten() {
         // Bodies hold callers' numbers.
         let shown = error.to_string();
         assert!(shown.len() < 200, "an error repeats the answer: {shown}");

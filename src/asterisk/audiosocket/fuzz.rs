@@ -1,8 +1,9 @@
 //! Any stream of bytes as a stream of frames.
 
-use super::{Codec, Frame, Intake, MAX_PAYLOAD};
+use super::{Codec, Frame, Intake, MAX_PAYLOAD, rate::look};
 use crate::audio::Format;
 use bytes::BytesMut;
+use std::ops::ControlFlow;
 use tokio_util::codec::{Decoder, Encoder};
 
 /// What a receiver makes of a stream that arrives in these pieces, and whether it gave up.
@@ -33,6 +34,7 @@ pub fn fuzz(data: &[u8]) {
         frames.iter().filter(|frame| Codec.encode((*frame).clone(), &mut sent).is_ok()).cloned().collect();
     assert!(sent.len() <= stream.len(), "a frame is not longer than it came");
     assert_eq!(decode_pieces([&sent[..]]), (sendable, false), "what is written is read again");
+    look_at_the_rate(stream, usize::from(size), &frames);
 
     for format in [Format::SLIN8, Format::SLIN16] {
         let mut intake = Intake::new(format);
@@ -44,5 +46,18 @@ pub fn fuzz(data: &[u8]) {
         }
         let heard = format.duration_of(heard).as_secs_f64() * 1_000.0;
         assert!(heard <= milliseconds + 0.1, "{milliseconds} ms became {heard} ms");
+    }
+}
+
+/// The rate of a connection that the dialplan makes is told as soon as it can be, and by nothing that comes later.
+fn look_at_the_rate(stream: &[u8], so_far: usize, frames: &[Frame]) {
+    if stream.len() > MAX_PAYLOAD {
+        assert_eq!(look(stream), ControlFlow::Break(None), "more than is kept");
+        return;
+    }
+    let first = look(&stream[..so_far.min(stream.len())]);
+    assert!(first.is_continue() || first == look(stream), "what came later changed {first:?}");
+    if let Some(Frame::Audio { rate, .. }) = frames.first() {
+        assert_eq!(look(stream), ControlFlow::Break(Some(*rate)));
     }
 }

@@ -71,7 +71,7 @@ fn silence() -> BytesMut {
 }
 
 /// The rate of the first audio in these bytes, or that none will come; otherwise more of them are needed.
-fn look(mut bytes: &[u8]) -> ControlFlow<Option<u32>> {
+pub(super) fn look(mut bytes: &[u8]) -> ControlFlow<Option<u32>> {
     // A few keys come before it at most.
     if bytes.len() > MAX_PAYLOAD {
         return ControlFlow::Break(None);
