@@ -45,9 +45,9 @@ use uuid::Uuid;
 /// first thing it writes.
 const ID_WAIT: Duration = Duration::from_secs(2);
 
-/// Connections at once that have not said their UUID. Further ones wait in the system's backlog,
-/// at most [`ID_WAIT`] per round: a burst of real calls is delayed by milliseconds, and whoever
-/// holds connections open costs no more than this.
+/// Connections at once that have not said their UUID, or, where the dialplan made them, not shown their rate. Further ones
+/// wait in the system's backlog, hardly longer than [`ID_WAIT`] per round: a burst of real calls is delayed by milliseconds,
+/// and whoever holds connections open costs no more than this.
 const UNIDENTIFIED: usize = 64;
 
 /// Calls straight from the dialplan that the engine has not looked at yet; it does so at once, so

@@ -2,6 +2,7 @@
 
 use super::router::{EventRouter, Gone, Presence, Registered, Routes};
 use crate::facts::CallId;
+use std::collections::HashSet;
 
 /// Whether a call's two are to be in its bridge.
 #[derive(Debug, Default)]
@@ -25,6 +26,11 @@ pub(super) struct Bridged {
 }
 
 impl Bridged {
+    /// Whether the caller is among these channels.
+    pub(super) fn is_of(&self, channels: &HashSet<String>) -> bool {
+        channels.contains(&self.caller.channel)
+    }
+
     /// Whether both are among them.
     pub(super) fn are_in(&self, members: &[String]) -> bool {
         [&self.caller.channel, &self.media].into_iter().all(|channel| members.contains(channel))

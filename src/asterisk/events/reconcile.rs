@@ -81,8 +81,8 @@ pub(super) async fn reconcile(
             lost += 1;
         }
     }
-    let missing: Vec<_> = bridged.into_iter().filter(|call| !stands(ari, call, &bridges)).collect();
-    let unbridged = reconcile_bridges(ari, router, missing).await;
+    let missing: Vec<_> =
+        bridged.into_iter().filter(|call| call.is_of(&ours) && !stands(ari, call, &bridges)).collect();
     let live = |media: &str| known.contains(media) || router.knows(media);
 
     let by_id: HashMap<&str, &ChannelInfo> = channels.iter().map(|channel| (&*channel.id, channel)).collect();
@@ -108,26 +108,30 @@ pub(super) async fn reconcile(
     tracing::info!(
         calls = present.len(),
         lost,
-        unbridged,
         orphans = removed,
         stranded = offered.len(),
         "reconciled with Asterisk"
     );
     chores.extend(offered.into_iter().flatten());
+    // What takes requests of its own comes last: what was told above is acted upon while it is fresh.
     reconcile_hold(ari, router).await;
+    reconcile_bridges(ari, router, missing).await;
     Ok(chores)
 }
 
-/// Tells calls that their bridge is gone or their two not in it; returns how many. Each is asked for once more: a caller may have
+/// Tells calls that their bridge is gone or their two not in it. Each is asked for once more: a caller may have
 /// been with somebody else for a moment, of which nothing is left to be seen.
-async fn reconcile_bridges(ari: &AriClient, router: &EventRouter, missing: Vec<Bridged>) -> usize {
+async fn reconcile_bridges(ari: &AriClient, router: &EventRouter, missing: Vec<Bridged>) {
     let asked = missing.into_iter().map(|call| async move {
         // One that cannot be asked for is looked at after the next gap, and its silence is noticed before.
         let members = ari.bridge_members(call.call).await.ok()?;
         let whole = members.is_some_and(|members| call.are_in(&members));
         (!whole && router.unbridged(&call)).then_some(())
     });
-    futures_util::stream::iter(asked).buffer_unordered(AT_ONCE).filter_map(ready).count().await
+    let unbridged = futures_util::stream::iter(asked).buffer_unordered(AT_ONCE).filter_map(ready).count().await;
+    if unbridged > 0 {
+        tracing::warn!(calls = unbridged, "calls were not in their bridges; they get another audio path");
+    }
 }
 
 /// Whether a call's bridge is there, with caller and media channel in it.

@@ -19,6 +19,12 @@ impl Standing {
         self.stage.ari.names().bridge(self.plan.call)
     }
 
+    /// How often it was asked who is in it.
+    fn asked_for_bridge(&self) -> usize {
+        let asked = format!("GET bridges/{}", self.bridge());
+        self.stage.fake.now().requests.iter().filter(|request| **request == asked).count()
+    }
+
     /// Nobody tells of it.
     fn loses(&self, who: &str) {
         let bridge = self.bridge();
@@ -50,8 +56,10 @@ async fn a_bridge_or_a_place_in_it_that_was_lost_while_no_event_came_is_noticed_
         }
         call.stage.gap().await;
         assert_eq!(call.event().await, Some(ChannelEvent::MediaGone(Gone::Unbridged)), "{lost}");
-        // Once, though a look finds it again before it is seen to.
+        // Once: until it is seen to, nobody looks for it again.
+        let asked = call.asked_for_bridge();
         call.stage.gap().await;
+        assert_eq!(call.asked_for_bridge(), asked, "{lost}");
         call.is_left_alone(lost).await;
         call.is_repaired(lost).await;
         call.is_whole(1, lost).await;

@@ -358,7 +358,7 @@ mod tests {
         ("setup_media_connect", "Asterisk must not reach the engine, for every call: tests/calls"),
         ("setup_bridge", "Asterisk has to refuse: asterisk::setup::tests"),
         ("channel_gone", "the events have to be away: tests/calls::stress"),
-        ("engine_fault", "a fault of the engine's own: tests/calls"),
+        ("engine_fault", "a fault of the engine's own: engine::tests"),
     ];
 
     #[test]
