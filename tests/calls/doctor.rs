@@ -1,7 +1,7 @@
 //! What is noticed about an audio path that needs no other one: it is told, and both sides go on hearing each other.
 
 use crate::{
-    CALLER_HZ, SOON, agent, ms,
+    AGENT_HZ, CALLER_HZ, SOON, agent, ms,
     repairs::{AGENT_FOR_A_MINUTE, Order, dial, hang_up, longest_gap, relayed},
     support::{
         asterisk::{Asterisk, Options},
@@ -13,9 +13,9 @@ use crate::{
 use std::net::{SocketAddr, UdpSocket};
 use tokio::{task::JoinSet, time::interval};
 
-const ECHO: &str = "- tone: { hertz: 440, for: 1s }\n- echo: 60s";
+pub const ECHO: &str = "- tone: { hertz: 440, for: 1s }\n- echo: 60s";
 /// What somebody else says.
-const STRANGER_HZ: f64 = 1_000.0;
+pub const STRANGER_HZ: f64 = 1_000.0;
 
 /// T22: uneven cadence, and packets that wait.
 #[tokio::test(flavor = "multi_thread")]
@@ -50,8 +50,54 @@ async fn samples_whose_bytes_are_in_the_wrong_order_are_told_with_what_to_do_and
     phone.say(speech(ms(60_000))).await;
     offhook.wait_metric("offhook_media_suspect_total{what=\"noise\"}", 1.0, SOON).await;
     assert!(offhook.log().contains("offhook media-test"), "{}", offhook.log());
+    let so_far = phone.heard().time_of(AGENT_HZ);
+    phone.wait_to_hear(AGENT_HZ, so_far + ms(1_000), SOON).await;
     assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0, "{}", offhook.log());
     hang_up(phone, &offhook, &asterisk).await;
+}
+
+/// T22: of a length that no telephone sends.
+#[tokio::test(flavor = "multi_thread")]
+async fn frames_of_an_odd_length_are_told_and_both_sides_are_heard() {
+    let (relay, asterisk, offhook) = relayed(ECHO).await;
+    let mut phone = dial(&asterisk).await;
+    relay.order(Order::Recut);
+    phone.say(tone(CALLER_HZ, ms(60_000))).await;
+    phone.wait_to_hear(CALLER_HZ, ms(2_000), SOON).await;
+    assert_eq!(offhook.metric("offhook_media_suspect_total{what=\"frame_size\"}").await, 1.0, "{}", offhook.log());
+    let gap = longest_gap(&phone.heard(), CALLER_HZ);
+    assert!(gap <= ms(100), "{gap:?}");
+    assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0, "{}", offhook.log());
+    hang_up(phone, &offhook, &asterisk).await;
+}
+
+/// T22: a clock that is off, which takes a minute of sound to tell.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_fast_is_told_at_the_end_of_a_call_in_which_nothing_was_lost() {
+    const DRIFT: [&str; 2] = ["offhook_media_drift_ppm_sum", "offhook_media_drift_ppm_count"];
+    let (relay, asterisk, offhook) = relayed("- tone: { hertz: 440, for: 1s }\n- echo: 90s").await;
+    let mut phone = dial(&asterisk).await;
+    relay.order(Order::Fast);
+    phone.say(tone(CALLER_HZ, ms(90_000))).await;
+    phone.wait_to_hear(CALLER_HZ, ms(62_000), ms(80_000)).await;
+    let gap = longest_gap(&phone.heard(), CALLER_HZ);
+    assert!(gap <= ms(100), "{gap:?}");
+    hang_up(phone, &offhook, &asterisk).await;
+    let [ppm, count] = [offhook.metric(DRIFT[0]).await, offhook.metric(DRIFT[1]).await];
+    assert_eq!(count, 1.0, "told once");
+    assert!((18_000.0..22_000.0).contains(&ppm), "{ppm} ppm; it was 20,000 fast");
+    assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0, "{}", offhook.log());
+}
+
+/// Loud µ-law of 20 ms.
+pub fn stranger_s_packet(number: u16) -> Vec<u8> {
+    let mut packet = vec![0x80, 0];
+    packet.extend(number.to_be_bytes());
+    packet.extend((u32::from(number) * 160).to_be_bytes());
+    packet.extend(0x5eed_u32.to_be_bytes());
+    // Four samples up and four down: a thousand times a second.
+    packet.extend([0x90, 0x90, 0x90, 0x90, 0x10, 0x10, 0x10, 0x10].repeat(20));
+    packet
 }
 
 /// Sends loud µ-law to this port for as long as it is not dropped, as an endpoint of RTP that has the wrong address.
@@ -62,14 +108,8 @@ fn stranger(to: SocketAddr) -> JoinSet<()> {
         let mut ticks = interval(ms(20));
         for number in 0_u16.. {
             ticks.tick().await;
-            let mut packet = vec![0x80, 0];
-            packet.extend(number.to_be_bytes());
-            packet.extend((u32::from(number) * 160).to_be_bytes());
-            packet.extend(0x5eed_u32.to_be_bytes());
-            // Four samples up and four down: a thousand times a second.
-            packet.extend([0x90, 0x90, 0x90, 0x90, 0x10, 0x10, 0x10, 0x10].repeat(20));
             // Between two calls nobody has the port.
-            let _ = socket.send_to(&packet, to);
+            let _ = socket.send_to(&stranger_s_packet(number), to);
         }
     });
     sending

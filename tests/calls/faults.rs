@@ -98,12 +98,12 @@ async fn a_caller_left_by_an_engine_that_died_goes_to_a_human_when_the_next_one_
 
 // ---- The provider ----
 
-/// An agent of the emulated OpenAI, over u-law, which passes through untouched.
-fn openai(server: &OpenAiServer, more: &str) -> String {
+/// An agent of the emulated OpenAI; u-law passes through untouched.
+fn openai(server: &OpenAiServer, leg: &str, more: &str) -> String {
     format!(
         "default_context: front\nproviders:\n  ai:\n    openai_realtime: {{ api_key: test-key, base_url: \"{}\" }}\n\
          contexts:\n  front:\n    prompt: You are a test.\n    greeting: Hello {{caller_name}}\n    provider: ai\n    \
-         audio: rtp/ulaw\n    tools: [hangup_call]\n{more}",
+         audio: {leg}\n    tools: [hangup_call]\n{more}",
         server.base_url()
     )
 }
@@ -112,17 +112,33 @@ fn openai(server: &OpenAiServer, more: &str) -> String {
 const ALONE: &str = "    limits: { recovery: { attempts: 0 } }\n";
 
 async fn openai_pbx(behaviour: Behaviour, more: &str) -> (OpenAiServer, Asterisk, Offhook) {
+    openai_pbx_over("rtp/ulaw", behaviour, more).await
+}
+
+async fn openai_pbx_over(leg: &str, behaviour: Behaviour, more: &str) -> (OpenAiServer, Asterisk, Offhook) {
     let server = OpenAiServer::start(behaviour).await;
     let asterisk = Asterisk::start(Options::default()).await;
-    let offhook = Offhook::attached(&asterisk, &openai(&server, more)).await;
+    let offhook = Offhook::attached(&asterisk, &openai(&server, leg, more)).await;
     (server, asterisk, offhook)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn openai_greets_is_interrupted_is_told_what_was_heard_and_answers() {
+    openai_is_told_what_was_heard_over("rtp/ulaw").await;
+}
+
+/// T24: of what waited in Asterisk nothing was heard.
+#[tokio::test(flavor = "multi_thread")]
+async fn openai_is_told_what_was_heard_over_the_other_legs_as_well() {
+    for leg in ["audiosocket/slin", "websocket/slin16"] {
+        openai_is_told_what_was_heard_over(leg).await;
+    }
+}
+
+async fn openai_is_told_what_was_heard_over(leg: &str) {
     let behaviour =
         Behaviour { hertz: 440.0, answer: ms(8_000), pace: Some(10.0), detects_speech: true, ..Behaviour::default() };
-    let (server, asterisk, offhook) = openai_pbx(behaviour, "").await;
+    let (server, asterisk, offhook) = openai_pbx_over(leg, behaviour, "").await;
     let says = silence(ms(3_000)) + tone(CALLER_HZ, ms(800)) + silence(ms(60_000));
     let mut phone = Phone::call_as(asterisk.sip_port(), "7000", says, "Ada", "15550123").await;
     phone.wait_to_hear(AGENT_HZ, ms(1_000), SOON).await;

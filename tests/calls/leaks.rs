@@ -1,7 +1,8 @@
 //! After calls that end in every way, nothing is left: no channel, bridge, port, task or descriptor.
 
 use crate::{
-    AGENT_HZ, SOON, ms,
+    AGENT_HZ, SOON, ms, pbx,
+    repairs::{REPAIRED, dial, hang_up},
     support::{
         asterisk::{Asterisk, DESK_HZ, Options},
         audio::{silence, tone},
@@ -292,6 +293,32 @@ async fn calls_that_end_in_every_way_leave_nothing_behind() {
     wait_left(&offhook, before).await;
     let declined = offhook.metric("offhook_calls_declined_total{status=\"nocontext\"}").await;
     assert_eq!(declined, (ROUNDS * DECLINED.len()) as f64);
+}
+
+/// A call that was repaired has had a second audio path, with a channel, a port and tasks of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_audio_path_was_replaced_leaves_nothing_of_either() {
+    for leg in ["audiosocket/slin", "rtp/ulaw", "websocket/slin16"] {
+        let script = "- tone: { hertz: 440, for: 60s }";
+        let (asterisk, offhook) = pbx(script, &format!("    audio: {leg}\n")).await;
+        let mut before = None;
+        for round in 1..=3 {
+            let phone = dial(&asterisk).await;
+            for repairs in 1..=2 {
+                let channels = asterisk.channels().await;
+                let media = channels.iter().find(|name| !name.starts_with("PJSIP/")).expect("a media channel");
+                asterisk.cli(&format!("channel request hangup {media}")).await;
+                offhook.wait_metric(REPAIRED, f64::from(2 * (round - 1) + repairs), SOON).await;
+            }
+            hang_up(phone, &offhook, &asterisk).await;
+            nothing_in_the_engine(&offhook).await;
+            match before {
+                // The first call opens what stays open.
+                None => before = Some(settled(&offhook).await),
+                Some(before) => wait_left(&offhook, before).await,
+            }
+        }
+    }
 }
 
 /// The audio cannot be set up, for another reason on each leg; each caller is heard by a human, who is

@@ -23,6 +23,7 @@ mod records;
 mod repairs;
 mod ringing;
 mod routing;
+mod rtp_faults;
 mod self_hosted;
 mod soak;
 mod stages;

@@ -35,7 +35,7 @@ use tokio::{
 pub const AGENT_FOR_A_MINUTE: &str = "- tone: { hertz: 440, for: 60s }";
 /// What the caller may miss.
 const GAP_MAX: Duration = Duration::from_secs(2);
-const REPAIRED: &str = "offhook_media_repairs_total{outcome=\"repaired\"}";
+pub const REPAIRED: &str = "offhook_media_repairs_total{outcome=\"repaired\"}";
 
 /// Between Asterisk and offhook: passes connections on, and can fail them.
 pub struct Relay {
@@ -58,6 +58,12 @@ pub enum Order {
     Bunch,
     /// The two bytes of each sample that Asterisk sends are in the wrong order.
     Swap,
+    /// What Asterisk sends is cut anew, into frames of 15 ms.
+    Recut,
+    /// Every fiftieth frame that Asterisk sends comes twice, as of a clock that is 2 % fast.
+    Fast,
+    /// What Asterisk sends goes on after a frame that says it is longer than any may be.
+    Oversize,
 }
 
 impl Relay {
@@ -104,7 +110,11 @@ async fn pass_on(mut theirs: TcpStream, to: u16, mut orders: broadcast::Receiver
         order = orders.recv() => match order {
             Ok(Order::Stall) => std::future::pending().await,
             Ok(Order::Unread) => drop(copy(&mut theirs, &mut ours).await),
-            Ok(changed @ (Order::Bunch | Order::Swap)) => {
+            Ok(Order::Oversize) => {
+                ours.write_all(&[0x10, 0xff, 0xff]).await.expect("offhook listens");
+                drop(copy_bidirectional(&mut theirs, &mut ours).await);
+            }
+            Ok(changed @ (Order::Bunch | Order::Swap | Order::Recut | Order::Fast)) => {
                 let ((from, mut back), (mut answers, to)) = (theirs.split(), ours.split());
                 drop(tokio::join!(pass_on_changed(from, to, changed), copy(&mut answers, &mut back)));
             }
@@ -118,24 +128,37 @@ async fn pass_on(mut theirs: TcpStream, to: u16, mut orders: broadcast::Receiver
     }
 }
 
-/// Frames of AudioSocket: a kind, a length of two bytes, and as much audio.
+/// Frames of AudioSocket: a kind, a length of two bytes, and as much audio, here of 8 kHz.
 async fn pass_on_changed(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, how: Order) -> std::io::Result<()> {
-    let together = if matches!(how, Order::Bunch) { 4 } else { 1 };
-    let mut waiting = Vec::new();
-    loop {
-        for _ in 0..together {
-            let mut frame = vec![0; 3];
-            from.read_exact(&mut frame).await?;
-            frame.resize(3 + usize::from(u16::from_be_bytes([frame[1], frame[2]])), 0);
-            from.read_exact(&mut frame[3..]).await?;
-            if matches!(how, Order::Swap) {
-                frame[3..].chunks_exact_mut(2).for_each(<[u8]>::reverse);
+    const BUNCH: usize = 4;
+    /// 15 ms.
+    const CUT: [u8; 3] = [0x10, 0, 240];
+    let (mut waiting, mut audio) = (Vec::new(), Vec::new());
+    for number in 1_usize.. {
+        let mut frame = vec![0; 3];
+        from.read_exact(&mut frame).await?;
+        frame.resize(3 + usize::from(u16::from_be_bytes([frame[1], frame[2]])), 0);
+        from.read_exact(&mut frame[3..]).await?;
+        match how {
+            Order::Recut => {
+                audio.extend_from_slice(&frame[3..]);
+                let whole = audio.len() - audio.len() % usize::from(CUT[2]);
+                waiting
+                    .extend(audio.drain(..whole).as_slice().chunks(CUT[2].into()).flat_map(|cut| [&CUT, cut].concat()));
             }
-            waiting.append(&mut frame);
+            Order::Swap => {
+                frame[3..].chunks_exact_mut(2).for_each(<[u8]>::reverse);
+                waiting.extend(frame);
+            }
+            Order::Fast if number.is_multiple_of(50) => waiting.extend(frame.repeat(2)),
+            _ => waiting.extend(frame),
         }
-        to.write_all(&waiting).await?;
-        waiting.clear();
+        if !matches!(how, Order::Bunch) || number.is_multiple_of(BUNCH) {
+            to.write_all(&waiting).await?;
+            waiting.clear();
+        }
     }
+    Ok(())
 }
 
 async fn pass_on_the_id(mut theirs: TcpStream, to: u16) {
@@ -209,6 +232,20 @@ async fn a_connection_that_is_closed_in_mid_call_is_replaced_and_the_agent_goes_
     hang_up(phone, &offhook, &asterisk).await;
 }
 
+/// T22: what comes is not the protocol.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_says_what_cannot_be_is_replaced_as_often_as_it_does() {
+    let (relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
+    let phone = dial(&asterisk).await;
+    for repairs in [1.0, 2.0] {
+        relay.order(Order::Oversize);
+        goes_on(&offhook, &phone, "audiosocket", repairs).await;
+        assert_eq!(faults(&offhook, &["broken"]).await, repairs, "{}", offhook.log());
+    }
+    assert_eq!(offhook.metric("offhook_media_faults_total").await, 2.0);
+    hang_up(phone, &offhook, &asterisk).await;
+}
+
 /// T22: stalled.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_stalls_is_noticed_by_the_caller_s_packets_and_replaced() {
@@ -265,7 +302,7 @@ async fn a_media_websocket_that_closes_stalls_or_is_not_read_is_replaced() {
 }
 
 /// The UDP sockets of a process.
-fn udp_sockets(pid: u32) -> Vec<Socket> {
+pub fn udp_sockets(pid: u32) -> Vec<Socket> {
     let table = std::fs::read_to_string(format!("/proc/{pid}/net/udp")).expect("the kernel's table");
     let inodes: Vec<String> = table
         .lines()

@@ -194,6 +194,10 @@ impl Asterisk {
         messages.filter_map(|path| Sound::read_wav(&path)).collect()
     }
 
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     /// Ends it as a crash would. Calls are gone, phones are not told.
     pub async fn kill(&mut self) {
         self.process.kill().await;

@@ -53,11 +53,16 @@ impl Tied {
         self.wait().await;
     }
 
+    pub fn pid(&self) -> u32 {
+        let pid = std::fs::read_to_string(&self.pid_file).expect("tied.sh writes the pid first");
+        pid.trim().parse().expect("a number")
+    }
+
     /// Ends the program at once, as a crash would: it says nothing to anybody.
     pub async fn kill(&mut self) {
-        let pid = std::fs::read_to_string(&self.pid_file).expect("tied.sh writes the pid first");
-        let killed = Command::new("sh").args(["-c", "kill -9 \"$0\"", pid.trim()]).status().await;
-        assert!(killed.is_ok_and(|status| status.success()), "process {} was gone already", pid.trim());
+        let pid = self.pid().to_string();
+        let killed = Command::new("sh").args(["-c", "kill -9 \"$0\"", &pid]).status().await;
+        assert!(killed.is_ok_and(|status| status.success()), "process {pid} was gone already");
         self.wait().await;
         self.pipe = None;
     }

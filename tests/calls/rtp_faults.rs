@@ -1,0 +1,197 @@
+//! What networks do to RTP, done to the packets of a real Asterisk on their way: each fault in a call that goes on, and heard.
+
+use crate::{
+    CALLER_HZ, SOON, agent,
+    doctor::{ECHO, STRANGER_HZ, stranger_s_packet},
+    ms,
+    repairs::{dial, hang_up, longest_gap, udp_sockets},
+    support::{
+        asterisk::{Asterisk, Options},
+        audio::tone,
+        offhook::{Offhook, Place},
+        tied::free_ports,
+    },
+};
+use socket2::Socket;
+use std::net::{Ipv4Addr, SocketAddr};
+use tokio::{net::UdpSocket, sync::watch, task::JoinSet};
+
+/// Where Asterisk is told to send to; all of 127.0.0.0/8 is the loopback's.
+const OUTER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Fault {
+    None,
+    /// One in ten is lost.
+    Lost,
+    Doubled,
+    /// Of two the second comes first.
+    Swapped,
+    /// One in ten comes 200 ms after its time.
+    Late,
+    /// Another stream of a payload type that was not agreed upon, louder than the caller, between the packets.
+    WrongType,
+    /// RFC 3389, in between.
+    ComfortNoise,
+    /// RFC 4733, in between.
+    TelephoneEvents,
+    /// RFC 3550, 5.1.
+    Padding,
+    Contributors,
+    Extension,
+    /// As of a sender that has begun anew: from the first packet on, and again with each of these.
+    OtherSource,
+    NotRtp,
+}
+
+/// Takes what Asterisk sends for a call, and passes it on from Asterisk's own address.
+struct Wire {
+    faults: watch::Sender<Fault>,
+    _carrying: JoinSet<()>,
+}
+
+impl Wire {
+    async fn between(asterisk: u32, port: u16) -> Self {
+        let outer = UdpSocket::bind((OUTER, port)).await.expect("a free port");
+        let (faults, fault) = watch::channel(Fault::None);
+        let mut carrying = JoinSet::new();
+        carrying.spawn(async move {
+            let (mut buffer, mut ends) = (vec![0; 2_048], None);
+            let mut way = Way::default();
+            while let Ok((length, from)) = outer.recv_from(&mut buffer).await {
+                let own: &Socket = ends.get_or_insert_with(|| socket_of(asterisk, from.port()));
+                for packet in way.carry(&buffer[..length], *fault.borrow()) {
+                    let to = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+                    own.send_to(&packet, &to.into()).expect("Asterisk's own socket");
+                }
+            }
+        });
+        Self { faults, _carrying: carrying }
+    }
+}
+
+/// The socket that a process has at this port: what is sent from it comes from there.
+fn socket_of(pid: u32, port: u16) -> Socket {
+    let at = |socket: &Socket| {
+        socket.local_addr().ok().and_then(|address| address.as_socket()).map(|address| address.port())
+    };
+    udp_sockets(pid).into_iter().find(|socket| at(socket) == Some(port)).expect("it has sent from there")
+}
+
+/// What has passed, and what waits.
+#[derive(Default)]
+struct Way {
+    passed: usize,
+    waiting: Vec<(usize, Vec<u8>)>,
+    sources: u32,
+}
+
+impl Way {
+    fn carry(&mut self, packet: &[u8], fault: Fault) -> Vec<Vec<u8>> {
+        self.passed += 1;
+        let passed = self.passed;
+        let mut out: Vec<Vec<u8>> =
+            self.waiting.extract_if(.., |(due, _)| *due <= passed).map(|(_, packet)| packet).collect();
+        let (head, payload) = packet.split_at(12);
+        let flagged = |flag: u8, more: &[u8], behind: &[u8]| {
+            let mut head = head.to_vec();
+            head[0] |= flag;
+            [&head, more, payload, behind].concat()
+        };
+        let typed = |number: u8, payload: &[u8]| {
+            let mut head = head.to_vec();
+            head[1] = number;
+            [&head, payload].concat()
+        };
+        let changed = match fault {
+            Fault::Lost if passed.is_multiple_of(10) => vec![],
+            Fault::Doubled => vec![packet.to_vec(), packet.to_vec()],
+            Fault::Swapped if passed.is_multiple_of(2) => {
+                self.waiting.push((passed + 1, packet.to_vec()));
+                vec![]
+            }
+            Fault::Late if passed.is_multiple_of(10) => {
+                self.waiting.push((passed + 10, packet.to_vec()));
+                vec![]
+            }
+            Fault::WrongType => vec![typed(77, &stranger_s_packet(0)[12..]), packet.to_vec()],
+            Fault::ComfortNoise => vec![typed(13, &[40]), packet.to_vec()],
+            Fault::TelephoneEvents => vec![typed(101, &[5, 10, 0, 160]), packet.to_vec()],
+            // The last byte says how many there are.
+            Fault::Padding => vec![flagged(0x20, &[], &[0x90, 0x10, 0x90, 4])],
+            Fault::Contributors => vec![flagged(2, &[1, 2, 3, 4, 5, 6, 7, 8], &[])],
+            // One word of four bytes.
+            Fault::Extension => vec![flagged(0x10, &[0xbe, 0xde, 0, 1, 0x10, 0xff, 0, 0], &[])],
+            Fault::OtherSource => {
+                self.sources += u32::from(passed.is_multiple_of(25));
+                let mut packet = packet.to_vec();
+                let number = u16::from_be_bytes([packet[2], packet[3]]).wrapping_add((self.sources * 7_777) as u16);
+                packet[2..4].copy_from_slice(&number.to_be_bytes());
+                packet[8..12].copy_from_slice(&(0x5eed + self.sources).to_be_bytes());
+                vec![packet]
+            }
+            Fault::NotRtp => {
+                vec![b"INVITE sip:7000@example.com SIP/2.0\r\n".to_vec(), packet[..7].to_vec(), packet.to_vec()]
+            }
+            _ => vec![packet.to_vec()],
+        };
+        // Whoever waited for this one comes behind it.
+        out.splice(..0, changed);
+        out
+    }
+}
+
+/// T22: what a caller says in twelve kinds of bad weather.
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_a_network_does_to_rtp_the_caller_is_heard_and_nobody_else() {
+    let asterisk = Asterisk::start(Options::default()).await;
+    let (place, port) = (Place::free(), free_ports(2));
+    let sections = place.yaml(Some(&asterisk));
+    let (sections, _) = sections.split_once("media:").expect("a section");
+    let yaml = format!(
+        "{sections}turns: {{ owner: provider }}\nlimits: {{ calls: 1 }}\nmedia:\n  rtp: {{ bind: 127.0.0.1, advertise: {OUTER}, \
+         ports: {port}-{} }}\n{}",
+        port + 1,
+        agent(ECHO, "    audio: rtp/ulaw\n").replace("    audiosocket_id: \"0ff40001\"\n", ""),
+    );
+    let offhook = Offhook::start(place, &yaml).await;
+    offhook.wait_ready(true).await;
+    let wire = Wire::between(asterisk.pid(), port).await;
+    let mut phone = dial(&asterisk).await;
+    phone.say(tone(CALLER_HZ, ms(60_000))).await;
+    phone.wait_to_hear(CALLER_HZ, ms(500), SOON).await;
+    for (fault, counter) in [
+        (Fault::Lost, "offhook_media_rtp_packets_concealed_total"),
+        (Fault::Doubled, "offhook_media_discarded_total{cause=\"duplicate\"}"),
+        (Fault::Swapped, ""),
+        (Fault::Late, "offhook_media_discarded_total{cause=\"late\"}"),
+        (Fault::WrongType, "offhook_media_discarded_total{cause=\"payload_type\"}"),
+        (Fault::ComfortNoise, "offhook_media_discarded_total{cause=\"payload_type\"}"),
+        (Fault::TelephoneEvents, "offhook_media_discarded_total{cause=\"payload_type\"}"),
+        (Fault::Padding, ""),
+        (Fault::Contributors, ""),
+        (Fault::Extension, ""),
+        (Fault::OtherSource, ""),
+        (Fault::NotRtp, "offhook_media_discarded_total{cause=\"malformed\"}"),
+    ] {
+        let count = async || if counter.is_empty() { 0.0 } else { offhook.metric(counter).await };
+        let (before, so_far) = (count().await, phone.heard().length());
+        wire.faults.send_replace(fault);
+        let heard = phone.heard().time_of(CALLER_HZ);
+        phone.wait_to_hear(CALLER_HZ, heard + ms(1_500), SOON).await;
+        wire.faults.send_replace(Fault::None);
+        let counted = count().await - before;
+        assert!(counter.is_empty() || counted >= 5.0, "{fault:?}: {counted} of {counter}");
+        let all = phone.heard();
+        let heard = all.part(so_far..all.length());
+        assert!(longest_gap(&heard, CALLER_HZ) <= ms(100), "{fault:?}: {:?}", heard.spans_of(CALLER_HZ));
+        assert!(!heard.has(STRANGER_HZ), "{fault:?}: {:?}", heard.spans_of(STRANGER_HZ));
+    }
+    assert_eq!(
+        offhook.metric("offhook_media_discarded_total{cause=\"stranger\"}").await,
+        0.0,
+        "from Asterisk's own address"
+    );
+    assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0, "{}", offhook.log());
+    hang_up(phone, &offhook, &asterisk).await;
+}
