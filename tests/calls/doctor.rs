@@ -2,10 +2,10 @@
 
 use crate::{
     AGENT_HZ, CALLER_HZ, SOON, agent, ms,
-    repairs::{AGENT_FOR_A_MINUTE, Order, dial, hang_up, longest_gap, relayed},
+    repairs::{Order, dial, hang_up, longest_gap, relayed},
     support::{
         asterisk::{Asterisk, Options},
-        audio::{speech, tone},
+        audio::{silence, speech, tone},
         offhook::{Offhook, Place},
         tied::free_ports,
     },
@@ -14,6 +14,7 @@ use std::net::{SocketAddr, UdpSocket};
 use tokio::{task::JoinSet, time::interval};
 
 pub const ECHO: &str = "- tone: { hertz: 440, for: 1s }\n- echo: 60s";
+const ANSWERS: &str = "- tone: { hertz: 440, for: 60s }\n- listen: {}\n- tone: { hertz: 440, for: 60s }";
 /// What somebody else says.
 pub const STRANGER_HZ: f64 = 1_000.0;
 
@@ -44,12 +45,13 @@ async fn packets_that_wait_and_come_four_at_a_time_are_told_and_every_one_is_hea
 /// T22: wrong at the start.
 #[tokio::test(flavor = "multi_thread")]
 async fn samples_whose_bytes_are_in_the_wrong_order_are_told_with_what_to_do_and_the_agent_is_heard() {
-    let (relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
+    let (relay, asterisk, offhook) = relayed(ANSWERS).await;
     let mut phone = dial(&asterisk).await;
     relay.order(Order::Swap);
-    phone.say(speech(ms(60_000))).await;
+    phone.say(speech(ms(4_000)) + silence(ms(60_000))).await;
     offhook.wait_metric("offhook_media_suspect_total{what=\"noise\"}", 1.0, SOON).await;
     assert!(offhook.log().contains("offhook media-test"), "{}", offhook.log());
+    // It was interrupted, and answers.
     let so_far = phone.heard().time_of(AGENT_HZ);
     phone.wait_to_hear(AGENT_HZ, so_far + ms(1_000), SOON).await;
     assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0, "{}", offhook.log());
