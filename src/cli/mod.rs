@@ -23,7 +23,7 @@ use std::{
 
 /// offhook answers telephone calls: Asterisk carries the call, an AI agent speaks.
 ///
-/// offhook attaches to Asterisk (ARI for control; AudioSocket or RTP for the audio) and puts an agent
+/// offhook attaches to Asterisk (ARI for control; AudioSocket, RTP or a WebSocket for the audio) and puts an agent
 /// on the line. Agents are described as contexts in one YAML file; the dialplan picks one with the
 /// channel variable AI_CONTEXT.
 #[derive(Parser)]
