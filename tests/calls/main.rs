@@ -20,6 +20,7 @@ mod privacy;
 mod providers;
 mod recordings;
 mod records;
+mod relay;
 mod repairs;
 mod ringing;
 mod routing;

@@ -2,7 +2,7 @@
 
 use crate::{
     CALLER_HZ, SOON, agent,
-    doctor::{ECHO, STRANGER_HZ, stranger_s_packet},
+    doctor::ECHO,
     ms,
     repairs::{dial, hang_up, longest_gap, udp_sockets},
     support::{
@@ -14,10 +14,31 @@ use crate::{
 };
 use socket2::Socket;
 use std::net::{Ipv4Addr, SocketAddr};
-use tokio::{net::UdpSocket, sync::watch, task::JoinSet};
+use tokio::{net::UdpSocket, sync::watch, task::JoinSet, time::interval};
 
 /// Where Asterisk is told to send to; all of 127.0.0.0/8 is the loopback's.
 const OUTER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+/// What somebody else says.
+const STRANGER_HZ: f64 = 1_000.0;
+
+/// An agent that echoes by RTP, and the one port that a call can have; `addresses` are those of `media.rtp`.
+async fn one_port(addresses: &str) -> (Asterisk, Offhook, u16) {
+    let asterisk = Asterisk::start(Options::default()).await;
+    let (place, port) = (Place::free(), free_ports(2));
+    let sections = place.yaml(Some(&asterisk));
+    let (sections, _) = sections.split_once("media:").expect("a section");
+    let yaml = format!(
+        "{sections}turns: {{ owner: provider }}\nlimits: {{ calls: 1 }}\nmedia:\n  audiosocket: {{ bind: \"127.0.0.1:{}\" }}\n  \
+         rtp: {{ {addresses}, ports: {port}-{} }}\n{}",
+        place.audiosocket,
+        port + 1,
+        agent(ECHO, "    audio: rtp/ulaw\n"),
+    );
+    let offhook = Offhook::start(place, &yaml).await;
+    offhook.wait_ready(true).await;
+    (asterisk, offhook, port)
+}
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
@@ -144,18 +165,7 @@ impl Way {
 /// T22: what a caller says in twelve kinds of bad weather.
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_a_network_does_to_rtp_the_caller_is_heard_and_nobody_else() {
-    let asterisk = Asterisk::start(Options::default()).await;
-    let (place, port) = (Place::free(), free_ports(2));
-    let sections = place.yaml(Some(&asterisk));
-    let (sections, _) = sections.split_once("media:").expect("a section");
-    let yaml = format!(
-        "{sections}turns: {{ owner: provider }}\nlimits: {{ calls: 1 }}\nmedia:\n  rtp: {{ bind: 127.0.0.1, advertise: {OUTER}, \
-         ports: {port}-{} }}\n{}",
-        port + 1,
-        agent(ECHO, "    audio: rtp/ulaw\n").replace("    audiosocket_id: \"0ff40001\"\n", ""),
-    );
-    let offhook = Offhook::start(place, &yaml).await;
-    offhook.wait_ready(true).await;
+    let (asterisk, offhook, port) = one_port(&format!("bind: 127.0.0.1, advertise: {OUTER}")).await;
     let wire = Wire::between(asterisk.pid(), port).await;
     let mut phone = dial(&asterisk).await;
     phone.say(tone(CALLER_HZ, ms(60_000))).await;
@@ -194,4 +204,50 @@ async fn whatever_a_network_does_to_rtp_the_caller_is_heard_and_nobody_else() {
     );
     assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0, "{}", offhook.log());
     hang_up(phone, &offhook, &asterisk).await;
+}
+
+/// Loud µ-law of 20 ms.
+fn stranger_s_packet(number: u16) -> Vec<u8> {
+    let mut packet = vec![0x80, 0];
+    packet.extend(number.to_be_bytes());
+    packet.extend((u32::from(number) * 160).to_be_bytes());
+    packet.extend(0x5eed_u32.to_be_bytes());
+    // Four samples up and four down: a thousand times a second.
+    packet.extend([0x90, 0x90, 0x90, 0x90, 0x10, 0x10, 0x10, 0x10].repeat(20));
+    packet
+}
+
+/// Sends loud µ-law to this port for as long as it is not dropped, as an endpoint of RTP that has the wrong address.
+fn stranger(to: SocketAddr) -> JoinSet<()> {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let mut sending = JoinSet::new();
+    sending.spawn(async move {
+        let mut ticks = interval(ms(20));
+        for number in 0_u16.. {
+            ticks.tick().await;
+            // Between two calls nobody has the port.
+            let _ = socket.send_to(&stranger_s_packet(number), to);
+        }
+    });
+    sending
+}
+
+/// T22: also on a port that is used again at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn rtp_from_elsewhere_is_heard_in_no_call_on_the_port_that_it_goes_to() {
+    const STRANGERS: &str = "offhook_media_discarded_total{cause=\"stranger\"}";
+    let (asterisk, offhook, port) = one_port("bind: 127.0.0.1").await;
+    let _stranger = stranger(([127, 0, 0, 1], port).into());
+    for call in 1..=2 {
+        let mut phone = dial(&asterisk).await;
+        let strangers = offhook.metric(STRANGERS).await;
+        phone.say(tone(CALLER_HZ, ms(60_000))).await;
+        phone.wait_to_hear(CALLER_HZ, ms(2_000), SOON).await;
+        assert!(offhook.metric(STRANGERS).await >= strangers + 50.0, "call {call} is on the port");
+        let heard = phone.heard();
+        assert!(!heard.has(STRANGER_HZ), "call {call}: {:?}", heard.spans_of(STRANGER_HZ));
+        assert!(longest_gap(&heard, CALLER_HZ) <= ms(100), "call {call}: {:?}", heard.spans_of(CALLER_HZ));
+        hang_up(phone, &offhook, &asterisk).await;
+    }
+    assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0, "{}", offhook.log());
 }

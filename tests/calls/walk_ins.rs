@@ -3,7 +3,7 @@
 
 use crate::{
     AGENT_HZ, SOON, agent, ms, openai_agents,
-    repairs::{Order, Relay},
+    relay::{Order, Relay},
     support::{
         asterisk::{Asterisk, DESK_HZ, Options},
         audio::{silence, tone},

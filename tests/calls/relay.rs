@@ -1,0 +1,178 @@
+//! What stands between Asterisk and the engine's AudioSocket, and does to it what networks and broken peers do.
+
+use crate::{
+    agent,
+    support::{
+        asterisk::{Asterisk, Options},
+        offhook::{Offhook, Place},
+    },
+};
+use socket2::SockRef;
+use std::{
+    net::Ipv4Addr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _, copy, copy_bidirectional, sink},
+    net::{
+        TcpListener, TcpSocket, TcpStream,
+        tcp::{ReadHalf, WriteHalf},
+    },
+    sync::broadcast,
+    task::JoinSet,
+};
+
+/// Between Asterisk and offhook: passes connections on, and can fail them.
+pub struct Relay {
+    pub port: u16,
+    orders: broadcast::Sender<Order>,
+    mutes_next: Arc<AtomicBool>,
+    accepting: JoinSet<()>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Order {
+    Close,
+    /// As when a machine, or a program that was killed, answers for a connection that it does not have any more.
+    Reset,
+    /// Nothing passes any more, and nothing is closed.
+    Stall,
+    /// What Asterisk sends still passes; what it is sent, nobody reads.
+    Unread,
+    /// What Asterisk sends waits, and passes four frames at a time.
+    Bunch,
+    /// The two bytes of each sample that Asterisk sends are in the wrong order.
+    Swap,
+    /// What Asterisk sends is cut anew, into frames of 15 ms.
+    Recut,
+    /// Every fiftieth frame that Asterisk sends comes twice, as of a clock that is 2 % fast.
+    Fast,
+    /// What Asterisk sends goes on after a frame that says it is longer than any may be.
+    Oversize,
+}
+
+impl Relay {
+    pub async fn start(to: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let port = listener.local_addr().expect("bound").port();
+        let (orders, _) = broadcast::channel(4);
+        let mut accepting = JoinSet::new();
+        let mutes_next = Arc::<AtomicBool>::default();
+        let (given, mutes) = (orders.clone(), Arc::clone(&mutes_next));
+        accepting.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((theirs, _)) = listener.accept().await {
+                let orders = given.subscribe();
+                if mutes.swap(false, Ordering::Relaxed) {
+                    connections.spawn(pass_on_the_id(theirs, to));
+                } else {
+                    connections.spawn(pass_on(theirs, to, orders));
+                }
+            }
+        });
+        Self { port, orders, mutes_next, accepting }
+    }
+
+    /// The next connection says which call it is, and nothing else passes over it.
+    pub fn mutes_next(&self) {
+        self.mutes_next.store(true, Ordering::Relaxed);
+    }
+
+    /// Nobody connects any more, and who has is cut off.
+    pub async fn accepts_no_more(&mut self) {
+        self.accepting.shutdown().await;
+    }
+
+    pub fn order(&self, order: Order) {
+        self.orders.send(order).expect("a connection that listens");
+    }
+}
+
+async fn pass_on(mut theirs: TcpStream, to: u16, mut orders: broadcast::Receiver<Order>) {
+    let ours = TcpSocket::new_v4().expect("a socket");
+    // What nobody reads is not to be held here for long.
+    ours.set_recv_buffer_size(2_048).expect("a small buffer");
+    let mut ours = ours.connect((Ipv4Addr::LOCALHOST, to).into()).await.expect("offhook listens");
+    // As Asterisk and offhook do: whole frames at once.
+    theirs.set_nodelay(true).and_then(|()| ours.set_nodelay(true)).expect("open sockets");
+    tokio::select! {
+        _ = copy_bidirectional(&mut theirs, &mut ours) => {}
+        order = orders.recv() => match order {
+            Ok(Order::Stall) => std::future::pending().await,
+            Ok(Order::Unread) => drop(copy(&mut theirs, &mut ours).await),
+            Ok(Order::Oversize) => {
+                ours.write_all(&[0x10, 0xff, 0xff]).await.expect("offhook listens");
+                drop(copy_bidirectional(&mut theirs, &mut ours).await);
+            }
+            Ok(changed @ (Order::Bunch | Order::Swap | Order::Recut | Order::Fast)) => {
+                let ((from, mut back), (mut answers, to)) = (theirs.split(), ours.split());
+                drop(tokio::join!(pass_on_changed(from, to, changed), copy(&mut answers, &mut back)));
+            }
+            Ok(Order::Reset) => {
+                for stream in [&theirs, &ours] {
+                    SockRef::from(stream).set_linger(Some(Duration::ZERO)).expect("an open socket");
+                }
+            }
+            Ok(Order::Close) | Err(_) => {}
+        },
+    }
+}
+
+/// Frames of AudioSocket: a kind, a length of two bytes, and as much audio, here of 8 kHz.
+async fn pass_on_changed(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, how: Order) -> std::io::Result<()> {
+    const BUNCH: usize = 4;
+    /// 15 ms.
+    const CUT: [u8; 3] = [0x10, 0, 240];
+    let (mut waiting, mut audio) = (Vec::new(), Vec::new());
+    for number in 1_usize.. {
+        let mut frame = vec![0; 3];
+        from.read_exact(&mut frame).await?;
+        frame.resize(3 + usize::from(u16::from_be_bytes([frame[1], frame[2]])), 0);
+        from.read_exact(&mut frame[3..]).await?;
+        match how {
+            Order::Recut => {
+                audio.extend_from_slice(&frame[3..]);
+                let whole = audio.len() - audio.len() % usize::from(CUT[2]);
+                waiting
+                    .extend(audio.drain(..whole).as_slice().chunks(CUT[2].into()).flat_map(|cut| [&CUT, cut].concat()));
+            }
+            Order::Swap => {
+                frame[3..].chunks_exact_mut(2).for_each(<[u8]>::reverse);
+                waiting.extend(frame);
+            }
+            Order::Fast if number.is_multiple_of(50) => waiting.extend(frame.repeat(2)),
+            _ => waiting.extend(frame),
+        }
+        if !matches!(how, Order::Bunch) || number.is_multiple_of(BUNCH) {
+            to.write_all(&waiting).await?;
+            waiting.clear();
+        }
+    }
+    Ok(())
+}
+
+async fn pass_on_the_id(mut theirs: TcpStream, to: u16) {
+    let mut ours = TcpStream::connect((Ipv4Addr::LOCALHOST, to)).await.expect("offhook listens");
+    let mut id = [0; 19];
+    theirs.read_exact(&mut id).await.expect("Asterisk says which call it is");
+    ours.write_all(&id).await.expect("offhook listens");
+    // Until offhook closes it.
+    drop(copy(&mut ours, &mut sink()).await);
+}
+
+/// An engine whose AudioSocket connections come through a relay.
+pub async fn relayed(script: &str) -> (Relay, Asterisk, Offhook) {
+    let asterisk = Asterisk::start(Options::default()).await;
+    let place = Place::free();
+    let relay = Relay::start(place.audiosocket).await;
+    let own = format!("bind: \"127.0.0.1:{}\"", place.audiosocket);
+    let through = format!("{own}, advertise: \"127.0.0.1:{}\"", relay.port);
+    let yaml = format!("{}{}", place.yaml(Some(&asterisk)), agent(script, "")).replace(&own, &through);
+    let offhook = Offhook::start(place, &yaml).await;
+    offhook.wait_ready(true).await;
+    (relay, asterisk, offhook)
+}
