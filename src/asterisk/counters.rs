@@ -32,10 +32,12 @@ pub enum Discard {
     PeerFull,
     /// Towards the caller: silence left out since Asterisk was behind, so that it catches up (WebSocket).
     Behind,
+    /// Towards the caller: what waited in Asterisk when it asked for a pause (WebSocket).
+    ThrownAway,
 }
 
 impl Discard {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::SocketFull,
         Self::NotSent,
         Self::FrameSize,
@@ -48,6 +50,7 @@ impl Discard {
         Self::ErrorFrame,
         Self::PeerFull,
         Self::Behind,
+        Self::ThrownAway,
     ];
 
     pub const fn label(self) -> &'static str {
@@ -64,6 +67,7 @@ impl Discard {
             Self::ErrorFrame => "error_frame",
             Self::PeerFull => "peer_full",
             Self::Behind => "behind",
+            Self::ThrownAway => "thrown_away",
         }
     }
 }

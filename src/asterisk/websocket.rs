@@ -424,6 +424,7 @@ impl Receiver {
                     tracing::warn!("Asterisk does not play the audio of a media WebSocket; what waits is thrown away");
                     self.wire.lock().paused = true;
                     self.wire.flush_asterisk();
+                    counters.discarded(Discard::ThrownAway).inc_by(XOFF_QUEUE.into());
                     return Some(MediaEvent::ThrownAway(length_of(XOFF_QUEUE)));
                 }
             }

@@ -500,6 +500,7 @@ async fn the_call_is_told_what_waits_in_asterisk_and_what_was_thrown_away_there(
     }
     asterisk.say(r#"{"event":"MEDIA_XOFF","channel_id":"c"}"#).await;
     assert_eq!(hub::event(&mut leg).await, Some(MediaEvent::ThrownAway(Duration::from_secs(18))));
+    assert_eq!(lab.counters.discarded(Discard::ThrownAway).get(), 900);
     assert_eq!(asterisk.command().await, "FLUSH_MEDIA");
 }
 
