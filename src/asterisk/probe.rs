@@ -190,14 +190,19 @@ impl Probe {
         settled && gone
     }
 
-    /// Channels and bridges of ours. An Asterisk that cannot be asked is not accused.
+    /// Channels and bridges of ours, also those that are gone and whose end the application has not been told yet. An Asterisk
+    /// that cannot be asked is not accused.
     async fn left(&self) -> usize {
-        let (Ok(channels), Ok(bridges)) = (self.ari.list_channels().await, self.ari.list_bridges().await) else {
+        let ari = &self.ari;
+        let Ok((channels, bridges, application)) =
+            futures_util::try_join!(ari.list_channels(), ari.list_bridges(), ari.application())
+        else {
             return 0;
         };
-        let own = format!("{}-", self.ari.names().app());
+        let own = format!("{}-", ari.names().app());
         let ids = channels.into_iter().map(|channel| channel.id).chain(bridges.into_iter().map(|bridge| bridge.id));
-        ids.filter(|id| id.contains(&own)).count()
+        let untold = application.map_or(0, |known| known.channel_ids.len() + known.bridge_ids.len());
+        ids.filter(|id| id.contains(&own)).count() + untold
     }
 }
 

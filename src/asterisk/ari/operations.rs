@@ -103,6 +103,9 @@ pub struct Application {
     /// Channels whose events we get: those in Stasis for us, as we subscribe to no others.
     #[serde(default)]
     pub channel_ids: Vec<String>,
+    /// The same of bridges: those that we have made.
+    #[serde(default)]
+    pub bridge_ids: Vec<String>,
 }
 
 impl AriClient {
