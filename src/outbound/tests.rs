@@ -40,8 +40,11 @@ struct Told {
 }
 
 impl Service {
-    async fn on(address: Ipv4Addr, port: u16, answers: impl IntoIterator<Item = Response>) -> Self {
-        let listener = TcpListener::bind((address, port)).await.unwrap();
+    async fn on(address: Ipv4Addr, answers: impl IntoIterator<Item = Response>) -> Self {
+        Self::at(TcpListener::bind((address, 0)).await.unwrap(), answers)
+    }
+
+    fn at(listener: TcpListener, answers: impl IntoIterator<Item = Response>) -> Self {
         let address = listener.local_addr().unwrap();
         let state = Arc::new(Told { answers: Mutex::new(answers.into_iter().collect()), ..Told::default() });
         let app = Router::new().fallback(answer).with_state(Arc::clone(&state));
@@ -50,7 +53,7 @@ impl Service {
     }
 
     async fn new(answers: impl IntoIterator<Item = Response>) -> Self {
-        Self::on(Ipv4Addr::LOCALHOST, 0, answers).await
+        Self::on(Ipv4Addr::LOCALHOST, answers).await
     }
 
     async fn with(statuses: &[u16]) -> Self {

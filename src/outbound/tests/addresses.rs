@@ -79,12 +79,22 @@ async fn the_operators_list_opens_exactly_what_it_names() {
     assert_eq!(service.asked().len(), before);
 }
 
+/// Two services at two addresses, of the same port.
+async fn on_one_port() -> (Service, Service) {
+    loop {
+        let outside = TcpListener::bind((OUTSIDE, 0)).await.unwrap();
+        // Somebody else may have it there.
+        if let Ok(inside) = TcpListener::bind((INSIDE, outside.local_addr().unwrap().port())).await {
+            return (Service::at(outside, []), Service::at(inside, []));
+        }
+    }
+}
+
 /// D answer 25: the address that was checked is the one that is connected to; there is no second look-up
 /// that could bring another.
 #[tokio::test]
 async fn a_name_that_changes_its_address_is_connected_to_where_it_was_checked_or_not_at_all() {
-    let outside = Service::on(OUTSIDE, 0, []).await;
-    let inside = Service::on(INSIDE, outside.address.port(), []).await;
+    let (outside, inside) = on_one_port().await;
     let names = Names::new(&[&["127.0.0.2"], &["127.0.0.1"], &["127.0.0.1"]]);
     let (outbound, _) = outbound(Arc::clone(&names), all_but_one);
     let url = format!("http://rebind.example:{}/", outside.address.port());
@@ -101,7 +111,7 @@ async fn a_name_that_changes_its_address_is_connected_to_where_it_was_checked_or
 /// D answer 25: one inside address among many outside is enough.
 #[tokio::test]
 async fn every_address_of_a_name_has_to_be_good() {
-    let outside = Service::on(OUTSIDE, 0, []).await;
+    let outside = Service::on(OUTSIDE, []).await;
     let (outbound, _) = outbound(Names::new(&[&["127.0.0.2", "127.0.0.1"]]), all_but_one);
     let error =
         outbound.fetch(unlisted(format!("http://mixed.example:{}/", outside.address.port()))).await.unwrap_err();
@@ -112,7 +122,7 @@ async fn every_address_of_a_name_has_to_be_good() {
 /// D answer 25: a connection that one tool may use is not lent to one that may not.
 #[tokio::test]
 async fn a_connection_to_a_listed_host_does_not_serve_those_who_have_not_listed_it() {
-    let inside = Service::on(INSIDE, 0, []).await;
+    let inside = Service::on(INSIDE, []).await;
     let names = Names::new(&[&["127.0.0.1"], &["127.0.0.1"]]);
     let (outbound, _) = outbound(Arc::clone(&names), all_but_one);
     let url = format!("http://crm.example:{}/", inside.address.port());
