@@ -65,7 +65,7 @@ EXIT CODES
   0  all well
   1  the configuration or the installation has problems, or the bench missed a bar
   2  wrong arguments, or init could not write
-  3  the engine could not start, or the demo's caller was not understood
+  3  the engine could not start, a command was stopped, or the demo's caller was not understood
 ";
 
 /// The configuration that `offhook init` has written here, or the one that comes with the project.

@@ -11,6 +11,8 @@ use super::{
 };
 use anyhow::Context as _;
 use offhook::audio::Format;
+use reqwest::Method;
+use serde_json::Value;
 use std::{
     fs,
     net::{Ipv4Addr, UdpSocket},
@@ -39,7 +41,6 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// Between the last call's INVITE and the window, and between the window and the first BYE.
 const MARGIN: Duration = Duration::from_secs(2);
 const BOOT_WITHIN: Duration = Duration::from_secs(20);
-const READY_WITHIN: Duration = Duration::from_secs(10);
 const COMMAND_WITHIN: Duration = Duration::from_secs(10);
 const ASK_EVERY: Duration = Duration::from_millis(100);
 const FIRST_AUDIO: &str = "offhook_first_audio_seconds";
@@ -139,6 +140,13 @@ impl Asterisk {
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
+    /// What ARI answers to somebody else than the engine; `null` where it has nothing to say.
+    pub async fn ari(&self, method: Method, path: &str) -> anyhow::Result<Value> {
+        let request = System::client()?.request(method, format!("http://127.0.0.1:{}/ari/{path}", self.http));
+        let answer = request.basic_auth(ARI_USER, Some(&self.password)).send().await?.error_for_status()?;
+        Ok(serde_json::from_str(&answer.text().await?).unwrap_or_default())
+    }
+
     /// Of SIP, on 127.0.0.1.
     pub fn sip(&self) -> u16 {
         self.sip
@@ -211,15 +219,7 @@ async fn call(
     let context = format!(", audio: {}", way.audio);
     let setup = Setup { more: &more, context: &context, ..Setup::of(&agent) };
     let system = System::engine(&setup, calls, cores, folder).await?;
-    let until = Instant::now() + READY_WITHIN;
-    while system.page("ready").await.is_err() {
-        anyhow::ensure!(
-            Instant::now() < until,
-            "the engine did not become ready:\n{}",
-            end_of(&folder.join("engine.log"))
-        );
-        sleep(ASK_EVERY).await;
-    }
+    system.is_ready(folder).await?;
     place(calls, asterisk, &system, cores, folder).await
 }
 

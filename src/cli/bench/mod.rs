@@ -17,12 +17,14 @@ mod peer;
 mod process;
 mod recording;
 mod records;
+mod repair;
 mod report;
 mod run;
 mod samples;
 mod soak;
 mod stages;
 mod system;
+mod telephone;
 mod tools;
 mod turns;
 mod vam;
@@ -85,6 +87,8 @@ enum Part {
     Vam(vam::VamArguments),
     /// The silence that callers hear when their agent's session ends in mid-call.
     Failover(failover::FailoverArguments),
+    /// The silence that callers hear when the audio path of their call breaks, through a real Asterisk.
+    Repair(repair::RepairArguments),
 }
 
 pub fn run(arguments: &BenchArguments) -> ExitCode {
@@ -101,6 +105,7 @@ pub fn run(arguments: &BenchArguments) -> ExitCode {
         Some(Part::Soak(arguments)) => return on_cores(|cores| soak::bench(arguments, cores)),
         Some(Part::Vam(arguments)) => return on_cores(|cores| vam::bench(arguments, cores)),
         Some(Part::Failover(arguments)) => return on_cores(|cores| failover::bench(arguments, cores)),
+        Some(Part::Repair(arguments)) => return on_cores(|cores| repair::bench(arguments, cores)),
         None => {}
     }
     on_cores(|cores| bench(arguments, cores))

@@ -3,7 +3,6 @@
 
 mod refuser;
 mod steady;
-mod telephone;
 mod ways;
 
 use super::{
@@ -12,6 +11,7 @@ use super::{
     report::Bars,
     say,
     system::{Folder, Metrics, System, end_of, free_address},
+    telephone::{self, Leaves, Order, Outcome, Says, Side},
 };
 use anyhow::Context as _;
 use clap::Args;
@@ -19,7 +19,6 @@ use futures_util::StreamExt as _;
 use refuser::Refuser;
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 use steady::Steady;
-use telephone::{Leaves, Order, Outcome, Says, Side};
 use tokio::time::{Instant, sleep};
 use ways::{Ends, STEADY, Way};
 
@@ -54,7 +53,7 @@ const RTP_PORTS: &str = "28000-28799";
 const CALLS_MAX: usize = 400;
 /// Which offhook's ears do not take for speech.
 const CALLERS_ARE_TONES: &str = "turns: { owner: provider }\n";
-const READY_WITHIN: Duration = Duration::from_secs(10);
+const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 /// New calls that stay.
 const ARRIVAL_EVERY: Duration = Duration::from_millis(100);
 const MEGABYTE: f64 = 1_048_576.0;
@@ -192,15 +191,7 @@ impl Stage {
             format!("audiosocket: {{ bind: \"{audiosocket}\" }}, rtp: {{ bind: 127.0.0.1, ports: {RTP_PORTS} }}");
         let config = format!("media: {{ {media} }}\nlimits: {{ calls: {CALLS_MAX} }}\n{CALLERS_ARE_TONES}{more}");
         let system = System::run(&config, audiosocket, cores, folder.path()).await?;
-        let until = Instant::now() + READY_WITHIN;
-        while system.page("ready").await.is_err() {
-            anyhow::ensure!(
-                Instant::now() < until,
-                "the engine did not become ready:\n{}",
-                end_of(&folder.path().join("engine.log"))
-            );
-            sleep(LOOK_EVERY).await;
-        }
+        system.is_ready(folder.path()).await?;
         let sip = SocketAddr::from(([127, 0, 0, 1], asterisk.sip()));
         Ok(Self { system, asterisk, sip, folder, _refuser: refuser })
     }
@@ -288,7 +279,7 @@ impl Stage {
                 codec,
                 says: Says::Tone,
                 leaves: Leaves::After(stays),
-                limit: stays + READY_WITHIN,
+                limit: stays + ANSWERED_WITHIN,
             };
             (stays, telephone::call(&order).await)
         });

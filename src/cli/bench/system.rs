@@ -20,6 +20,8 @@ use tokio::{
 
 /// An engine starts in some 50 ms.
 const START_WITHIN: Duration = Duration::from_secs(10);
+/// Asterisk is up by then, and one request to it suffices.
+const READY_WITHIN: Duration = Duration::from_secs(10);
 const PAGE_WITHIN: Duration = Duration::from_secs(5);
 /// Of a program that reads the page.
 const TOKEN: &str = "bench-reads-the-page";
@@ -231,6 +233,17 @@ impl System {
             sleep(LOOK_EVERY).await;
         }
         Ok(system)
+    }
+
+    /// Waits until it takes calls; `folder` has its log.
+    pub async fn is_ready(&self, folder: &Path) -> anyhow::Result<()> {
+        let until = Instant::now() + READY_WITHIN;
+        while self.page("ready").await.is_err() {
+            let log = || end_of(&folder.join("engine.log"));
+            anyhow::ensure!(Instant::now() < until, "the engine did not become ready:\n{}", log());
+            sleep(LOOK_EVERY).await;
+        }
+        Ok(())
     }
 
     /// The text of one of an engine's pages.

@@ -1,6 +1,6 @@
 //! Calls that stay up together: what their callers heard, and what the engine grew by meanwhile.
 
-use super::{MEGABYTE, grown, is_theirs, telephone::Outcome, ways::Ends};
+use super::{MEGABYTE, Outcome, grown, is_theirs, ways::Ends};
 use crate::cli::bench::report::Bars;
 use std::time::Duration;
 

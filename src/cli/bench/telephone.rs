@@ -105,6 +105,8 @@ pub struct Outcome {
     pub loud: u32,
     /// From the answer to the first packet with sound.
     pub heard_after: Option<Duration>,
+    /// The longest time between two packets with sound; and from the last one until the caller left.
+    pub longest_silence: Duration,
     /// The limit passed.
     pub gave_up: bool,
     /// Who hung up a call that was answered.
@@ -148,6 +150,8 @@ struct Telephone {
     /// The request that waits for its answer, and when it is sent again.
     pending: Option<(String, Instant)>,
     packet: Packet,
+    /// The last packet with sound.
+    sound: Option<Instant>,
     /// Hears Opus.
     opus: Option<Reader>,
     outcome: Outcome,
@@ -186,6 +190,7 @@ impl Telephone {
             answered: None,
             pending: None,
             packet: Packet::new(order.says, order.codec)?,
+            sound: None,
             opus: (order.codec == Codec::Opus).then(Reader::new).transpose().map_err(io::Error::other)?,
             outcome: Outcome::default(),
         })
@@ -248,6 +253,7 @@ impl Telephone {
     async fn part(&mut self) -> io::Result<()> {
         let request = match self.stage {
             Stage::Up => {
+                self.note_silence();
                 self.stage = Stage::Leaving;
                 self.outcome.hung_up = Some(Side::Caller);
                 self.identity.request("BYE", 2, &self.to)
@@ -361,7 +367,14 @@ impl Telephone {
             if self.outcome.heard_after.is_none() {
                 self.outcome.heard_after = self.answered.map(|since| since.elapsed());
             }
+            self.note_silence();
+            self.sound = Some(Instant::now());
         }
+    }
+
+    fn note_silence(&mut self) {
+        let silence = self.sound.map_or(Duration::ZERO, |since| since.elapsed());
+        self.outcome.longest_silence = self.outcome.longest_silence.max(silence);
     }
 
     async fn talk(&mut self) {
