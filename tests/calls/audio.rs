@@ -1,10 +1,13 @@
 //! What caller and agent hear of each other, over every media leg. What is seen of each of them for the page is in `legs.rs`.
 
 use crate::{
-    AGENT_HZ, CALLER_HZ, SOON, legs, ms, pbx,
+    AGENT_HZ, CALLER_HZ, SOON, agent, legs, ms, pbx,
     support::{
+        asterisk::{Asterisk, Options},
         audio::{silence, tone},
-        phone::Phone,
+        offhook::{Offhook, Place},
+        phone::{Phone, Wide},
+        proxy::Proxy,
     },
 };
 use std::process::Stdio;
@@ -40,6 +43,33 @@ async fn both_sides_hear_each_other_over_every_leg() {
         assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up", "{leg}");
         asterisk.wait_empty(SOON).await;
     }
+}
+
+/// V47: Asterisk is asked for G.722 instead of samples, by somebody between.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_asterisk_that_sends_g722_by_rtp_is_understood_wideband() {
+    // In the sounds of such a phone a second takes two, and everything is half as high: 6 kHz.
+    const HIGH_HZ: f64 = 3_000.0;
+    let asterisk = Asterisk::start(Options::default()).await;
+    let proxy = Proxy::changing(asterisk.http_port(), r#""format":"slin16""#, r#""format":"g722"  "#).await;
+    let place = Place::free();
+    let yaml = place.yaml_of(Some((&proxy.url(), asterisk.ari_password())));
+    let context = "    audio: rtp/slin16\n    turns: { owner: provider }\n";
+    let agents = agent("- tone: { hertz: 440, for: 1s }\n- echo: 60s", context);
+    let offhook = Offhook::start(place, &format!("{yaml}{agents}")).await;
+    offhook.wait_ready(true).await;
+    let says = silence(ms(4_000)) + tone(HIGH_HZ, ms(8_000));
+    let mut phone = Phone::call_wide(asterisk.sip_port(), "7000", says, Wide::G722).await;
+    phone.wait_to_hear(AGENT_HZ / 2.0, ms(1_800), SOON).await;
+    let channels = asterisk.channels().await;
+    let media = channels.iter().find(|name| name.starts_with("UnicastRTP/")).expect("a media channel");
+    let shown = asterisk.cli(&format!("core show channel {media}")).await;
+    assert!(shown.lines().any(|line| line.contains("NativeFormats: (g722)")), "{shown}");
+    phone.wait_to_hear(HIGH_HZ, ms(4_000), SOON).await;
+    phone.hang_up().await;
+    assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
+    assert_eq!(offhook.metric("offhook_media_discarded_total").await, 0.0, "{}", offhook.log());
+    asterisk.wait_empty(SOON).await;
 }
 
 /// T4: measured at the telephone.

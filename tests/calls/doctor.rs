@@ -1,10 +1,12 @@
 //! What is noticed about an audio path that needs no other one: it is told, and both sides go on hearing each other.
 
 use crate::{
-    AGENT_HZ, CALLER_HZ, SOON, ms,
-    relay::{Order, relayed},
+    AGENT_HZ, CALLER_HZ, SOON, ms, relayed,
     repairs::{dial, hang_up, longest_gap},
-    support::audio::{silence, speech, tone},
+    support::{
+        audio::{silence, speech, tone},
+        relay::Order,
+    },
 };
 
 pub const ECHO: &str = "- tone: { hertz: 440, for: 1s }\n- echo: 60s";

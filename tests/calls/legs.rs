@@ -64,6 +64,8 @@ struct Seen {
     wideband: bool,
     /// Keys that the agent was told, of the one that was pressed.
     keys: u64,
+    /// The same, of one that was pressed while no event of ARI came.
+    keys_unseen: u64,
     /// The agent was not heard any more when it had been interrupted; where Asterisk can throw something away, with 1.6 s of it
     /// waiting there.
     silenced: bool,
@@ -140,6 +142,8 @@ async fn one_call(leg: &str, codec: Wide) -> (Seen, String) {
     phone.dtmf('5').await;
     offhook.wait_active_where(|call| call["counts"]["keys"].as_u64() >= Some(1), SOON).await;
     seen.even = paced(leg, &offhook).await;
+    seen.keys = keys(&offhook).await;
+    seen.keys_unseen = keys_without_events(leg, &proxy, &offhook, &mut phone, seen.keys).await;
     let behind = offhook.metric("offhook_media_discarded_total{cause=\"behind\"}").await;
     seen.nothing_waits = behind < PER_SECOND;
     seen.discarded = offhook.metric("offhook_media_discarded_total").await - behind;
@@ -149,7 +153,8 @@ async fn one_call(leg: &str, codec: Wide) -> (Seen, String) {
     phone.hang_up().await;
     let ended = offhook.wait_ended(1, SOON).await;
     assert_eq!(ended[0]["reason"]["label"], "caller_hung_up", "{leg}");
-    seen.keys = ended[0]["counts"]["keys"].as_u64().expect("a number");
+    let keys = ended[0]["counts"]["keys"].as_u64().expect("a number");
+    assert_eq!(keys, seen.keys + seen.keys_unseen + 1, "{leg}: the last one was told twice");
     seen.samples = samples(&offhook.log());
     asterisk.wait_empty(SOON).await;
     assert_eq!(offhook.metric("offhook_media_open{").await, 0.0, "{leg}: sockets left open");
@@ -174,6 +179,29 @@ async fn native_formats(asterisk: &Asterisk) -> String {
     let shown = asterisk.cli(&format!("core show channel {channel}")).await;
     let line = shown.lines().find_map(|line| line.trim().strip_prefix(formats));
     line.expect("its formats").trim().trim_matches(['(', ')']).to_owned()
+}
+
+/// Of the call that is on, so far.
+async fn keys(offhook: &Offhook) -> u64 {
+    offhook.json("calls").await["active"][0]["counts"]["keys"].as_u64().expect("a number")
+}
+
+/// A key is pressed while the events are away, and another one when they are there again: by then the first is told, or lost.
+async fn keys_without_events(leg: &str, proxy: &Proxy, offhook: &Offhook, phone: &mut Phone, so_far: u64) -> u64 {
+    let reconnects = offhook.metric("offhook_ari_reconnects_total").await;
+    proxy.order(Carries::Events, Flow::Dead);
+    phone.dtmf('7').await;
+    // It has been pressed for a while by then, and is released.
+    sleep(ms(1_000)).await;
+    proxy.order(Carries::Events, Flow::Cut);
+    offhook.wait_metric("offhook_ari_reconnects_total", reconnects + 1.0, SOON).await;
+    offhook.wait_ready(true).await;
+    let untold = keys(offhook).await;
+    phone.dtmf('9').await;
+    offhook.wait_active_where(|call| call["counts"]["keys"].as_u64() > Some(untold), SOON).await;
+    let told = keys(offhook).await - so_far;
+    assert!(told >= 1, "{leg}");
+    told - 1
 }
 
 /// As the log tells when the call begins.
@@ -241,8 +269,6 @@ fn longest_gap(heard: &Sound) -> Duration {
 
 /// What holds for a transport whatever it carries, beside what is seen.
 struct Words {
-    /// When the events of ARI are away.
-    keys: &'static str,
     flush: &'static str,
     marks: &'static str,
     paced_by: &'static str,
@@ -252,28 +278,24 @@ struct Words {
 const fn words(transport: &str, opus: bool) -> Words {
     match (transport.as_bytes(), opus) {
         (b"audiosocket", _) => Words {
-            keys: "as well",
             flush: "nothing to flush",
             marks: "what has left is heard",
             paced_by: "offhook",
             lost: "Asterisk does not read: frames that the socket refuses, never played late",
         },
         (b"rtp", _) => Words {
-            keys: "lost",
             flush: "nothing to flush",
             marks: "what has left is heard",
             paced_by: "offhook",
             lost: "packets that the network loses: of the caller, two in a row are concealed",
         },
         (_, false) => Words {
-            keys: "as well",
             flush: "`FLUSH_MEDIA`",
             marks: "what has left, less what Asterisk says waits",
             paced_by: "offhook, then Asterisk's clock",
             lost: "Asterisk is behind: silence is left out; at XOFF what waits there",
         },
         (_, true) => Words {
-            keys: "as well",
             flush: "not possible: a frame or two go on",
             marks: "what has left is heard, a frame or two later",
             paced_by: "offhook, then Asterisk's clock",
@@ -292,7 +314,7 @@ tone each way, 6 kHz there and back, a key, an interruption, and the end of Aste
 ";
 
 const COLUMNS: &str = "\
-What is seen in the run: the formats, *wideband*, *keys*, whether the agent is silent after *flush*, that nothing waits and nothing is
+What is seen in the run: the formats, *wideband*, *keys* with and without events, whether the agent is silent after *flush*, that nothing waits and nothing is
 lost without a fault, and what the end of a path costs (`calls::walk_ins` sees it where the dialplan connects). Where there is something to flush, the
 agent's words were held up on their way before, so that 1.6 s of them waited in Asterisk: without the flush they are heard on. The ways of
 *flush*, *marks* and *paced by* and the faults of *lost when* are how the paths are built; `asterisk::rtp`, `asterisk::audiosocket`,
@@ -326,13 +348,18 @@ fn page(version: &str, rows: impl Iterator<Item = (Seen, (&'static str, Wide))>)
     for (seen, (leg, codec)) in rows {
         assert_eq!(seen.discarded, 0.0, "{leg}: frames were thrown away");
         let opus = seen.carried == "opus";
-        let Words { keys, flush, marks, paced_by, lost } = words(transport(leg), opus);
+        let Words { flush, marks, paced_by, lost } = words(transport(leg), opus);
         let caller = if codec == Wide::Opus { "Opus" } else { "G.722" };
         // Asterisk understands nothing else of us at 16 kHz.
         let both = if leg == "rtp/slin16" {
             "`slin16` from it, `g722` to it".to_owned()
         } else {
             format!("`{}`", seen.carried)
+        };
+        let keys = match seen.keys_unseen {
+            0 => "lost",
+            1 => "as well",
+            _ => "**told again**",
         };
         let wideband = if seen.wideband { "yes" } else { "no" };
         let repaired = match leg {

@@ -20,7 +20,6 @@ mod privacy;
 mod providers;
 mod recordings;
 mod records;
-mod relay;
 mod repairs;
 mod ringing;
 mod routing;
@@ -36,7 +35,12 @@ mod walk_ins;
 mod websocket;
 
 use std::time::Duration;
-use support::{asterisk::Asterisk, asterisk::Options, offhook::Offhook, openai_server::OpenAiServer};
+use support::{
+    asterisk::{Asterisk, Options},
+    offhook::{Offhook, Place},
+    openai_server::OpenAiServer,
+    relay::Relay,
+};
 
 pub const SOON: Duration = Duration::from_secs(15);
 
@@ -67,6 +71,17 @@ pub async fn pbx(script: &str, more: &str) -> (Asterisk, Offhook) {
     let asterisk = Asterisk::start(Options::default()).await;
     let offhook = Offhook::attached(&asterisk, &agent(script, more)).await;
     (asterisk, offhook)
+}
+
+/// An engine whose AudioSocket connections come through a relay.
+pub async fn relayed(script: &str) -> (Relay, Asterisk, Offhook) {
+    let asterisk = Asterisk::start(Options::default()).await;
+    let place = Place::free();
+    let relay = Relay::start(place.audiosocket).await;
+    let yaml = relay.before(&place, &format!("{}{}", place.yaml(Some(&asterisk)), agent(script, "")));
+    let offhook = Offhook::start(place, &yaml).await;
+    offhook.wait_ready(true).await;
+    (relay, asterisk, offhook)
 }
 
 /// Two agents of the emulated OpenAI, by the names that `dialplan/` dials, and a script by the name of

@@ -1,14 +1,14 @@
 //! Audio paths that break under a call: the caller hears a gap, and the call goes on over another path.
 
 use crate::{
-    AGENT_HZ, SOON, agent, ms, pbx,
-    relay::{Order, relayed},
+    AGENT_HZ, SOON, agent, ms, pbx, relayed,
     support::{
         asterisk::{ARI_USER, Asterisk, DESK_HZ, Options},
         audio::{Sound, silence},
         offhook::{Offhook, Place},
         phone::Phone,
         proxy::{Carries, Flow, Proxy},
+        relay::Order,
     },
 };
 use reqwest::Method;

@@ -22,8 +22,8 @@ const OUTER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 /// What somebody else says.
 const STRANGER_HZ: f64 = 1_000.0;
 
-/// An agent that echoes by RTP, and the one port that a call can have; `addresses` are those of `media.rtp`.
-async fn one_port(addresses: &str) -> (Asterisk, Offhook, u16) {
+/// An agent by RTP, and the one port that a call can have; `addresses` are those of `media.rtp`.
+async fn one_port(addresses: &str, script: &str) -> (Asterisk, Offhook, u16) {
     let asterisk = Asterisk::start(Options::default()).await;
     let (place, port) = (Place::free(), free_ports(2));
     let sections = place.yaml(Some(&asterisk));
@@ -33,12 +33,14 @@ async fn one_port(addresses: &str) -> (Asterisk, Offhook, u16) {
          rtp: {{ {addresses}, ports: {port}-{} }}\n{}",
         place.audiosocket,
         port + 1,
-        agent(ECHO, "    audio: rtp/ulaw\n"),
+        agent(script, "    audio: rtp/ulaw\n"),
     );
     let offhook = Offhook::start(place, &yaml).await;
     offhook.wait_ready(true).await;
     (asterisk, offhook, port)
 }
+
+const BUNCH: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
@@ -63,6 +65,12 @@ enum Fault {
     /// As of a sender that has begun anew: from the first packet on, and again with each of these.
     OtherSource,
     NotRtp,
+    /// They wait, and four come at a time.
+    Bunch,
+    /// As of a sender whose clock is 2 % fast: fifty-one in a second.
+    Fast,
+    /// Of 15 ms each.
+    Recut,
 }
 
 /// Takes what Asterisk sends for a call, and passes it on from Asterisk's own address.
@@ -105,6 +113,34 @@ struct Way {
     passed: usize,
     waiting: Vec<(usize, Vec<u8>)>,
     sources: u32,
+    /// Where what is sent has other packets than what came.
+    anew: Anew,
+}
+
+/// A stream of its own, of what another one says.
+#[derive(Default)]
+struct Anew {
+    number: u16,
+    samples: u32,
+    /// What is not a whole packet yet.
+    rest: Vec<u8>,
+}
+
+impl Anew {
+    /// Packets of so many bytes, which are samples of µ-law.
+    fn packets(&mut self, payload: &[u8], length: usize) -> Vec<Vec<u8>> {
+        self.rest.extend_from_slice(payload);
+        let whole = self.rest.len() - self.rest.len() % length;
+        let payloads: Vec<u8> = self.rest.drain(..whole).collect();
+        payloads.chunks(length).map(|payload| self.packet(payload)).collect()
+    }
+
+    fn packet(&mut self, payload: &[u8]) -> Vec<u8> {
+        let head = [&[0x80, 0][..], &self.number.to_be_bytes(), &self.samples.to_be_bytes(), b"anew"].concat();
+        self.number = self.number.wrapping_add(1);
+        self.samples = self.samples.wrapping_add(payload.len() as u32);
+        [&head, payload].concat()
+    }
 }
 
 impl Way {
@@ -151,6 +187,17 @@ impl Way {
                 packet[8..12].copy_from_slice(&(0x5eed + self.sources).to_be_bytes());
                 vec![packet]
             }
+            Fault::Bunch => {
+                self.waiting.push((passed.next_multiple_of(BUNCH), packet.to_vec()));
+                if passed.is_multiple_of(BUNCH) {
+                    out.extend(self.waiting.drain(..).map(|(_, packet)| packet));
+                }
+                vec![]
+            }
+            Fault::Fast => {
+                self.anew.packets(&payload.repeat(1 + usize::from(passed.is_multiple_of(50))), payload.len())
+            }
+            Fault::Recut => self.anew.packets(payload, 120),
             Fault::NotRtp => {
                 vec![b"INVITE sip:7000@example.com SIP/2.0\r\n".to_vec(), packet[..7].to_vec(), packet.to_vec()]
             }
@@ -165,7 +212,7 @@ impl Way {
 /// T22: what a caller says in twelve kinds of bad weather.
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_a_network_does_to_rtp_the_caller_is_heard_and_nobody_else() {
-    let (asterisk, offhook, port) = one_port(&format!("bind: 127.0.0.1, advertise: {OUTER}")).await;
+    let (asterisk, offhook, port) = one_port(&format!("bind: 127.0.0.1, advertise: {OUTER}"), ECHO).await;
     let wire = Wire::between(asterisk.pid(), port).await;
     let mut phone = dial(&asterisk).await;
     phone.say(tone(CALLER_HZ, ms(60_000))).await;
@@ -206,6 +253,50 @@ async fn whatever_a_network_does_to_rtp_the_caller_is_heard_and_nobody_else() {
     hang_up(phone, &offhook, &asterisk).await;
 }
 
+/// T22: an odd length, and uneven cadence.
+#[tokio::test(flavor = "multi_thread")]
+async fn packets_of_an_odd_length_or_that_come_four_at_a_time_are_told_and_the_caller_is_heard() {
+    const JITTER: &str = "offhook_media_jitter_seconds_sum";
+    let (asterisk, offhook, port) = one_port(&format!("bind: 127.0.0.1, advertise: {OUTER}"), ECHO).await;
+    let wire = Wire::between(asterisk.pid(), port).await;
+    let mut phone = dial(&asterisk).await;
+    wire.faults.send_replace(Fault::Recut);
+    phone.say(tone(CALLER_HZ, ms(60_000))).await;
+    phone.wait_to_hear(CALLER_HZ, ms(3_000), SOON).await;
+    assert_eq!(offhook.metric("offhook_media_suspect_total{what=\"frame_size\"}").await, 1.0, "{}", offhook.log());
+    let gap = longest_gap(&phone.heard(), CALLER_HZ);
+    assert!(gap <= ms(100), "{gap:?}");
+    let even = offhook.metric(JITTER).await;
+    wire.faults.send_replace(Fault::Bunch);
+    phone.wait_to_hear(CALLER_HZ, ms(8_000), SOON).await;
+    let uneven = offhook.metric(JITTER).await - even;
+    assert!(uneven >= 0.060, "{uneven} s in some five seconds: three in four come at once, one 60 ms late");
+    let gap = longest_gap(&phone.heard(), CALLER_HZ);
+    assert!(gap <= ms(200), "{gap:?}: the first of a bunch waits for three others, and nothing more is lost");
+    assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0, "{}", offhook.log());
+    hang_up(phone, &offhook, &asterisk).await;
+}
+
+/// T22: a clock that is off, which takes a minute of sound to tell.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sender_of_rtp_whose_clock_is_fast_is_told_at_the_end_of_a_call_in_which_nothing_was_lost() {
+    const DRIFT: [&str; 2] = ["offhook_media_drift_ppm_sum", "offhook_media_drift_ppm_count"];
+    let script = "- tone: { hertz: 440, for: 1s }\n- echo: 90s";
+    let (asterisk, offhook, port) = one_port(&format!("bind: 127.0.0.1, advertise: {OUTER}"), script).await;
+    let wire = Wire::between(asterisk.pid(), port).await;
+    wire.faults.send_replace(Fault::Fast);
+    let mut phone = dial(&asterisk).await;
+    phone.say(tone(CALLER_HZ, ms(90_000))).await;
+    phone.wait_to_hear(CALLER_HZ, ms(62_000), ms(80_000)).await;
+    let gap = longest_gap(&phone.heard(), CALLER_HZ);
+    assert!(gap <= ms(100), "{gap:?}");
+    hang_up(phone, &offhook, &asterisk).await;
+    let [ppm, count] = [offhook.metric(DRIFT[0]).await, offhook.metric(DRIFT[1]).await];
+    assert_eq!(count, 1.0, "told once");
+    assert!((18_000.0..22_000.0).contains(&ppm), "{ppm} ppm; it was 20,000 fast");
+    assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0, "{}", offhook.log());
+}
+
 /// Loud µ-law of 20 ms.
 fn stranger_s_packet(number: u16) -> Vec<u8> {
     let mut packet = vec![0x80, 0];
@@ -236,7 +327,7 @@ fn stranger(to: SocketAddr) -> JoinSet<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn rtp_from_elsewhere_is_heard_in_no_call_on_the_port_that_it_goes_to() {
     const STRANGERS: &str = "offhook_media_discarded_total{cause=\"stranger\"}";
-    let (asterisk, offhook, port) = one_port("bind: 127.0.0.1").await;
+    let (asterisk, offhook, port) = one_port("bind: 127.0.0.1", ECHO).await;
     let _stranger = stranger(([127, 0, 0, 1], port).into());
     for call in 1..=2 {
         let mut phone = dial(&asterisk).await;

@@ -2,14 +2,15 @@
 //! and that the dialplan keeps the caller when offhook does not.
 
 use crate::{
-    AGENT_HZ, SOON, agent, ms, openai_agents,
-    relay::{Order, Relay},
+    AGENT_HZ, CALLER_HZ, SOON, agent, ms, openai_agents,
+    repairs::longest_gap,
     support::{
         asterisk::{Asterisk, DESK_HZ, Options},
         audio::{silence, tone},
         offhook::{Offhook, Place},
         openai_server::{Behaviour, OpenAiServer},
         phone::{Phone, Wide},
+        relay::{Order, Relay},
     },
 };
 
@@ -24,6 +25,10 @@ exten => stranger,1,Answer()
 exten => wide,1,Answer()
  same => n,Set(ID=${UUID()})
  same => n,Dial(AudioSocket/${OFFHOOK_AUDIOSOCKET}/0ff40001${ID:8}/c(slin16))
+ same => n,Hangup()
+exten => _rate-.,1,Answer()
+ same => n,Set(ID=${UUID()})
+ same => n,Dial(AudioSocket/${OFFHOOK_AUDIOSOCKET}/0ff40001${ID:8}/c(${EXTEN:5}))
  same => n,Hangup()
 ";
 
@@ -54,6 +59,30 @@ async fn a_caller_whom_the_dialplan_dials_to_a_wideband_channel_and_the_agent_he
     let began = offhook.log().lines().find(|line| line.contains("call began")).expect("a call").to_owned();
     assert!(began.contains("slin16"), "{began}");
     asterisk.wait_empty(SOON).await;
+}
+
+/// T23: the rates of AudioSocket without a row in the page. What is sent is of the rate that is written beside it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_whom_the_dialplan_dials_to_a_channel_of_another_rate_and_the_agent_hear_each_other() {
+    let script = "- tone: { hertz: 440, for: 1s }\n- echo: 60s";
+    let (asterisk, offhook) = installation(&agent(script, "    turns: { owner: provider }\n")).await;
+    let rates = ["slin12 slin", "slin32 slin24", "slin44 slin24", "slin96 slin48", "slin192 slin48"];
+    for (calls, rates) in rates.into_iter().enumerate() {
+        let (asked, leg) = rates.split_once(' ').expect("two");
+        let says = silence(ms(2_000)) + tone(CALLER_HZ, ms(10_000));
+        let mut phone = Phone::call(asterisk.sip_port(), &format!("rate-{asked}"), says).await;
+        phone.wait_to_hear(AGENT_HZ, ms(900), SOON).await;
+        phone.wait_to_hear(CALLER_HZ, ms(2_000), SOON).await;
+        phone.hang_up().await;
+        let gap = longest_gap(&phone.heard(), CALLER_HZ);
+        assert!(gap <= ms(40), "{asked}: {gap:?}");
+        offhook.wait_ended(calls + 1, SOON).await;
+        let log = offhook.log();
+        let began = log.lines().rfind(|line| line.contains("call began")).expect("a call");
+        assert!(began.ends_with(leg) || began.contains(&format!("{leg} ")), "{asked}: {began}");
+        assert_eq!(offhook.metric("offhook_media_discarded_total").await, 0.0, "{asked}: {log}");
+        asterisk.wait_empty(SOON).await;
+    }
 }
 
 /// T23: the column *path ends*. The engine cannot tell either end from a caller who hangs up.

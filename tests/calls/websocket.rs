@@ -2,11 +2,13 @@
 
 use crate::{
     AGENT_HZ, CALLER_HZ, SOON, agent, ms, pbx,
+    repairs::{REPAIRED, longest_gap},
     support::{
         asterisk::{Asterisk, DESK_HZ, Options},
         audio::{silence, tone},
         offhook::{Offhook, Place},
         phone::{Phone, Wide},
+        proxy::{Carries, Flow, Proxy},
     },
 };
 
@@ -173,6 +175,64 @@ async fn who_interrupts_does_not_hear_what_waits_in_asterisk() {
     let stopped = phone.heard().spans_of(AGENT_HZ).last().expect("the agent spoke").end;
     assert!(stopped <= said + ms(600), "the agent was heard until {stopped:?}; the caller spoke at {said:?}");
     phone.hang_up().await;
+    assert_clean(&asterisk, &offhook).await;
+}
+
+/// An agent whose audio goes by this leg, through a proxy that may say everything twenty times. Ten of its periods are one
+/// frame, so that a frame that comes again goes on with the tone.
+async fn repeated(leg: &str) -> (Asterisk, Proxy, Offhook) {
+    let asterisk = Asterisk::start(Options::default()).await;
+    let proxy = Proxy::to(asterisk.http_port()).await;
+    let place = Place::free();
+    let yaml = place.yaml_of(Some((&proxy.url(), asterisk.ari_password())));
+    let agents = agent("- tone: { hertz: 500, for: 60s }", &format!("    audio: {leg}\n"));
+    let offhook = Offhook::start(place, &format!("{yaml}{agents}")).await;
+    offhook.wait_ready(true).await;
+    (asterisk, proxy, offhook)
+}
+
+/// T24: XOFF, of a queue that is really full.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_in_an_asterisk_that_can_take_no_more_is_thrown_away_and_the_agent_is_heard_on() {
+    const HZ: f64 = 500.0;
+    let (asterisk, proxy, offhook) = repeated("websocket/slin16").await;
+    let mut phone = dial(&asterisk).await;
+    phone.wait_to_hear(HZ, ms(500), SOON).await;
+    for xoffs in [1.0, 2.0] {
+        proxy.order(Carries::Media, Flow::Repeats);
+        offhook.wait_metric("offhook_media_discarded_total{cause=\"thrown_away\"}", xoffs * 900.0, SOON).await;
+        proxy.order(Carries::Media, Flow::Passes);
+        // Asterisk takes more at once: frames leave, and none waits for long.
+        let sent = offhook.metric("offhook_media_frames_sent_total{transport=\"websocket\"}").await;
+        offhook.wait_metric("offhook_media_frames_sent_total{transport=\"websocket\"}", sent + 100.0, SOON).await;
+    }
+    assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0, "{}", offhook.log());
+    let before = phone.heard().time_of(HZ);
+    phone.wait_to_hear(HZ, before + ms(1_000), SOON).await;
+    let said = phone.heard().length();
+    phone.hang_up().await;
+    let gap = longest_gap(&phone.heard(), HZ);
+    assert!(gap <= ms(500), "{gap:?} until {said:?}");
+    assert_clean(&asterisk, &offhook).await;
+}
+
+/// T24: of packets Asterisk throws none away, so the path is replaced.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_asterisk_that_can_take_no_more_packets_of_opus_gets_another_path() {
+    // In the sounds of such a phone everything is twice as slow and half as high.
+    const HZ: f64 = 250.0;
+    let (asterisk, proxy, offhook) = repeated("websocket/opus").await;
+    let mut phone = Phone::call_wide(asterisk.sip_port(), "7000", silence(ms(60_000)), Wide::Opus).await;
+    phone.wait_to_hear(HZ, ms(1_000), SOON).await;
+    proxy.order(Carries::Media, Flow::Repeats);
+    offhook.wait_metric("offhook_media_faults_total{fault=\"closed\"}", 1.0, SOON).await;
+    offhook.wait_metric(REPAIRED, 1.0, SOON).await;
+    let before = phone.heard().time_of(HZ);
+    phone.wait_to_hear(HZ, before + ms(2_000), SOON).await;
+    phone.hang_up().await;
+    let gap = longest_gap(&phone.heard(), HZ);
+    assert!(gap <= ms(4_000), "{gap:?} of such a phone");
+    assert_eq!(offhook.metric("offhook_media_faults_total").await, 1.0, "{}", offhook.log());
     assert_clean(&asterisk, &offhook).await;
 }
 

@@ -18,6 +18,7 @@ pub mod phone;
 pub mod processes;
 pub mod proxy;
 pub mod python;
+pub mod relay;
 pub mod service;
 pub mod stage;
 pub mod stages;

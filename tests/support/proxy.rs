@@ -44,12 +44,25 @@ pub enum Flow {
     Delays,
     /// What Asterisk is told passes; what it says is lost.
     Unanswered,
+    /// Each frame of a call's audio reaches Asterisk twenty times: a backlog of nineteen seconds in one.
+    Repeats,
     /// Closed on both sides.
     Cut,
 }
 
 /// To all connections, or to those that carry this.
 type Order = (Option<Carries>, Flow);
+
+const REPEATED: usize = 20;
+
+/// What is the same on every connection from its first byte on.
+#[derive(Default)]
+struct Nature {
+    /// Not passed on at all.
+    refuses: Option<Carries>,
+    /// In requests, the one in place of the other; both are equally long.
+    changes: Option<(&'static str, &'static str)>,
+}
 
 /// Passes TCP connections on to one address.
 pub struct Proxy {
@@ -64,6 +77,21 @@ pub struct Proxy {
 
 impl Proxy {
     pub async fn to(port: u16) -> Self {
+        Self::start(port, Nature::default()).await
+    }
+
+    /// What would carry this is closed as soon as that is seen.
+    pub async fn refusing(port: u16, refused: Carries) -> Self {
+        Self::start(port, Nature { refuses: Some(refused), ..Nature::default() }).await
+    }
+
+    /// Requests have `to` where they had `from`; both are equally long.
+    pub async fn changing(port: u16, from: &'static str, to: &'static str) -> Self {
+        assert_eq!(from.len(), to.len());
+        Self::start(port, Nature { changes: Some((from, to)), ..Nature::default() }).await
+    }
+
+    async fn start(port: u16, nature: Nature) -> Self {
         let socket = TcpSocket::new_v4().expect("a socket");
         // What nobody reads is not to be held here for long; its connections are as it is.
         socket.set_recv_buffer_size(2_048).expect("a small buffer");
@@ -73,6 +101,7 @@ impl Proxy {
         let (flow, _) = watch::channel((None, Flow::Passes));
         let (accepted, held) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let mut serving = JoinSet::new();
+        let nature = Arc::new(nature);
         let (source, count, kept) = (flow.clone(), accepted.clone(), held.clone());
         serving.spawn(async move {
             let mut wires = JoinSet::new();
@@ -80,7 +109,7 @@ impl Proxy {
                 count.fetch_add(1, Ordering::Relaxed);
                 // Only what changes from now on concerns a new connection.
                 let flow = source.subscribe();
-                wires.spawn(wire(near, port, flow, kept.clone()));
+                wires.spawn(wire(near, port, flow, kept.clone(), nature.clone()));
             }
         });
         Self { address, flow, accepted, held, _serving: serving }
@@ -137,13 +166,69 @@ fn carried(first: &[u8]) -> Carries {
     }
 }
 
-async fn wire(mut near: TcpStream, port: u16, mut flow: watch::Receiver<Order>, kept: Arc<AtomicUsize>) {
+/// The frames of a WebSocket as they come, whole (RFC 6455, section 5.2).
+#[derive(Default)]
+struct Frames {
+    /// The request that opens it has passed.
+    opened: bool,
+    rest: Vec<u8>,
+}
+
+impl Frames {
+    /// What is to be passed on now: whole frames, those of audio as often as this.
+    fn pass(&mut self, bytes: &[u8], times: usize) -> Vec<u8> {
+        self.rest.extend_from_slice(bytes);
+        let mut out = Vec::new();
+        if !self.opened {
+            let end = self.rest.windows(4).position(|four| four == b"\r\n\r\n");
+            let Some(end) = end else { return out };
+            out.extend(self.rest.drain(..end + 4));
+            self.opened = true;
+        }
+        while let Some(length) = Self::length(&self.rest).filter(|length| *length <= self.rest.len()) {
+            const BINARY: u8 = 2;
+            let frame: Vec<u8> = self.rest.drain(..length).collect();
+            out.extend(if frame[0] & 0x0f == BINARY { frame.repeat(times) } else { frame });
+        }
+        out
+    }
+
+    /// Head, mask and payload.
+    fn length(bytes: &[u8]) -> Option<usize> {
+        let (payload, head) = match bytes.get(1)? & 0x7f {
+            126 => (usize::from(u16::from_be_bytes([*bytes.get(2)?, *bytes.get(3)?])), 4),
+            127 => panic!("offhook sends no frame of more than 64 kB"),
+            short => (usize::from(short), 2),
+        };
+        Some(head + 4 + payload)
+    }
+}
+
+/// What a connection tells Asterisk, as this proxy lets it pass.
+fn told(bytes: &[u8], carries: Option<Carries>, now: Flow, nature: &Nature, frames: &mut Frames) -> Vec<u8> {
+    match (carries, nature.changes) {
+        (Some(Carries::Media), _) => frames.pass(bytes, if now == Flow::Repeats { REPEATED } else { 1 }),
+        (Some(Carries::Requests), Some((from, to))) => match String::from_utf8(bytes.to_vec()) {
+            Ok(text) => text.replace(from, to).into(),
+            Err(other) => other.into_bytes(),
+        },
+        _ => bytes.to_vec(),
+    }
+}
+
+async fn wire(
+    mut near: TcpStream,
+    port: u16,
+    mut flow: watch::Receiver<Order>,
+    kept: Arc<AtomicUsize>,
+    nature: Arc<Nature>,
+) {
     let Ok(mut far) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await else { return };
     // As Asterisk and offhook do: whole frames at once.
     near.set_nodelay(true).and_then(|()| far.set_nodelay(true)).expect("open sockets");
     let (mut up, mut down) = (vec![0; 16_384], vec![0; 16_384]);
     let (mut held, mut delayed) = (Vec::new(), Vec::new());
-    let (mut now, mut carries) = (Flow::Passes, None);
+    let (mut now, mut carries, mut frames) = (Flow::Passes, None, Frames::default());
     loop {
         tokio::select! {
             changed = flow.changed() => {
@@ -170,12 +255,16 @@ async fn wire(mut near: TcpStream, port: u16, mut flow: watch::Receiver<Order>, 
             read = near.read(&mut up), if !matches!(now, Flow::Dead | Flow::Unread) => match read {
                 Ok(length @ 1..) => {
                     carries = carries.or_else(|| Some(carried(&up[..length])));
+                    if carries == nature.refuses {
+                        return;
+                    }
+                    let told = told(&up[..length], carries, now, &nature, &mut frames);
                     if now == Flow::Delays {
-                        delayed.extend_from_slice(&up[..length]);
+                        delayed.extend_from_slice(&told);
                         if delayed.len() > HELD_MAX {
                             return;
                         }
-                    } else if far.write_all(&up[..length]).await.is_err() {
+                    } else if far.write_all(&told).await.is_err() {
                         return;
                     }
                 }
@@ -184,7 +273,7 @@ async fn wire(mut near: TcpStream, port: u16, mut flow: watch::Receiver<Order>, 
             // Read also when nothing passes: a peer whose buffer is full would be cut off by Asterisk.
             read = far.read(&mut down) => match read {
                 Ok(length @ 1..) => match now {
-                    Flow::Passes | Flow::Unread | Flow::Delays => if near.write_all(&down[..length]).await.is_err() { return },
+                    Flow::Passes | Flow::Unread | Flow::Delays | Flow::Repeats => if near.write_all(&down[..length]).await.is_err() { return },
                     Flow::Holds if held.len() + length <= HELD_MAX => {
                         held.extend_from_slice(&down[..length]);
                         kept.fetch_add(length, Ordering::Relaxed);

@@ -1,12 +1,6 @@
 //! What stands between Asterisk and the engine's AudioSocket, and does to it what networks and broken peers do.
 
-use crate::{
-    agent,
-    support::{
-        asterisk::{Asterisk, Options},
-        offhook::{Offhook, Place},
-    },
-};
+use super::offhook::Place;
 use socket2::SockRef;
 use std::{
     net::Ipv4Addr,
@@ -22,7 +16,7 @@ use tokio::{
         TcpListener, TcpSocket, TcpStream,
         tcp::{ReadHalf, WriteHalf},
     },
-    sync::broadcast,
+    sync::{broadcast, watch},
     task::JoinSet,
 };
 
@@ -30,11 +24,12 @@ use tokio::{
 pub struct Relay {
     pub port: u16,
     orders: broadcast::Sender<Order>,
+    from_the_first: watch::Sender<Option<Order>>,
     mutes_next: Arc<AtomicBool>,
     accepting: JoinSet<()>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     Close,
     /// As when a machine, or a program that was killed, answers for a connection that it does not have any more.
@@ -53,6 +48,10 @@ pub enum Order {
     Fast,
     /// What Asterisk sends goes on after a frame that says it is longer than any may be.
     Oversize,
+    /// Every second frame that Asterisk sends is lost.
+    Halve,
+    /// What Asterisk sends is a quarter as loud: 12 dB.
+    Lower,
 }
 
 impl Relay {
@@ -60,6 +59,7 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("bound").port();
         let (orders, _) = broadcast::channel(4);
+        let (from_the_first, first) = watch::channel(None);
         let mut accepting = JoinSet::new();
         let mutes_next = Arc::<AtomicBool>::default();
         let (given, mutes) = (orders.clone(), Arc::clone(&mutes_next));
@@ -70,11 +70,22 @@ impl Relay {
                 if mutes.swap(false, Ordering::Relaxed) {
                     connections.spawn(pass_on_the_id(theirs, to));
                 } else {
-                    connections.spawn(pass_on(theirs, to, orders));
+                    connections.spawn(pass_on(theirs, to, *first.borrow(), orders));
                 }
             }
         });
-        Self { port, orders, mutes_next, accepting }
+        Self { port, orders, from_the_first, mutes_next, accepting }
+    }
+
+    /// The place of this engine as it is told to Asterisk: through the relay.
+    pub fn before(&self, place: &Place, yaml: &str) -> String {
+        let own = format!("bind: \"127.0.0.1:{}\"", place.audiosocket);
+        yaml.replace(&own, &format!("{own}, advertise: \"127.0.0.1:{}\"", self.port))
+    }
+
+    /// Of every connection that is made from now on, until it has another order.
+    pub fn order_from_the_first(&self, order: Order) {
+        self.from_the_first.send_replace(Some(order));
     }
 
     /// The next connection says which call it is, and nothing else passes over it.
@@ -92,23 +103,31 @@ impl Relay {
     }
 }
 
-async fn pass_on(mut theirs: TcpStream, to: u16, mut orders: broadcast::Receiver<Order>) {
+async fn pass_on(mut theirs: TcpStream, to: u16, first: Option<Order>, mut orders: broadcast::Receiver<Order>) {
     let ours = TcpSocket::new_v4().expect("a socket");
     // What nobody reads is not to be held here for long.
     ours.set_recv_buffer_size(2_048).expect("a small buffer");
     let mut ours = ours.connect((Ipv4Addr::LOCALHOST, to).into()).await.expect("offhook listens");
     // As Asterisk and offhook do: whole frames at once.
     theirs.set_nodelay(true).and_then(|()| ours.set_nodelay(true)).expect("open sockets");
+    let order = async {
+        match first {
+            Some(order) => Ok(order),
+            None => orders.recv().await,
+        }
+    };
     tokio::select! {
-        _ = copy_bidirectional(&mut theirs, &mut ours) => {}
-        order = orders.recv() => match order {
+        biased;
+        order = order => match order {
             Ok(Order::Stall) => std::future::pending().await,
             Ok(Order::Unread) => drop(copy(&mut theirs, &mut ours).await),
             Ok(Order::Oversize) => {
                 ours.write_all(&[0x10, 0xff, 0xff]).await.expect("offhook listens");
                 drop(copy_bidirectional(&mut theirs, &mut ours).await);
             }
-            Ok(changed @ (Order::Bunch | Order::Swap | Order::Recut | Order::Fast)) => {
+            Ok(
+                changed @ (Order::Bunch | Order::Swap | Order::Recut | Order::Fast | Order::Halve | Order::Lower),
+            ) => {
                 let ((from, mut back), (mut answers, to)) = (theirs.split(), ours.split());
                 drop(tokio::join!(pass_on_changed(from, to, changed), copy(&mut answers, &mut back)));
             }
@@ -119,20 +138,30 @@ async fn pass_on(mut theirs: TcpStream, to: u16, mut orders: broadcast::Receiver
             }
             Ok(Order::Close) | Err(_) => {}
         },
+        _ = copy_bidirectional(&mut theirs, &mut ours) => {}
     }
 }
 
-/// Frames of AudioSocket: a kind, a length of two bytes, and as much audio, here of 8 kHz.
+/// The kind of frames that have audio, of 8 kHz.
+const AUDIO: u8 = 0x10;
+
+/// Frames of AudioSocket: a kind, a length of two bytes, and as much audio.
 async fn pass_on_changed(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, how: Order) -> std::io::Result<()> {
     const BUNCH: usize = 4;
     /// 15 ms.
-    const CUT: [u8; 3] = [0x10, 0, 240];
+    const CUT: [u8; 3] = [AUDIO, 0, 240];
     let (mut waiting, mut audio) = (Vec::new(), Vec::new());
     for number in 1_usize.. {
         let mut frame = vec![0; 3];
         from.read_exact(&mut frame).await?;
         frame.resize(3 + usize::from(u16::from_be_bytes([frame[1], frame[2]])), 0);
         from.read_exact(&mut frame[3..]).await?;
+        if frame[0] != AUDIO {
+            waiting.extend(frame);
+            to.write_all(&waiting).await?;
+            waiting.clear();
+            continue;
+        }
         match how {
             Order::Recut => {
                 audio.extend_from_slice(&frame[3..]);
@@ -145,6 +174,12 @@ async fn pass_on_changed(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, how: Ord
                 waiting.extend(frame);
             }
             Order::Fast if number.is_multiple_of(50) => waiting.extend(frame.repeat(2)),
+            Order::Halve if number.is_multiple_of(2) => {}
+            Order::Lower => {
+                let quarter = |pair: &[u8]| (i16::from_le_bytes([pair[0], pair[1]]) / 4).to_le_bytes();
+                waiting.extend_from_slice(&frame[..3]);
+                waiting.extend(frame[3..].chunks_exact(2).flat_map(quarter));
+            }
             _ => waiting.extend(frame),
         }
         if !matches!(how, Order::Bunch) || number.is_multiple_of(BUNCH) {
@@ -162,17 +197,4 @@ async fn pass_on_the_id(mut theirs: TcpStream, to: u16) {
     ours.write_all(&id).await.expect("offhook listens");
     // Until offhook closes it.
     drop(copy(&mut ours, &mut sink()).await);
-}
-
-/// An engine whose AudioSocket connections come through a relay.
-pub async fn relayed(script: &str) -> (Relay, Asterisk, Offhook) {
-    let asterisk = Asterisk::start(Options::default()).await;
-    let place = Place::free();
-    let relay = Relay::start(place.audiosocket).await;
-    let own = format!("bind: \"127.0.0.1:{}\"", place.audiosocket);
-    let through = format!("{own}, advertise: \"127.0.0.1:{}\"", relay.port);
-    let yaml = format!("{}{}", place.yaml(Some(&asterisk)), agent(script, "")).replace(&own, &through);
-    let offhook = Offhook::start(place, &yaml).await;
-    offhook.wait_ready(true).await;
-    (relay, asterisk, offhook)
 }
