@@ -63,9 +63,11 @@ fn chunks(wav: &[u8]) -> impl Iterator<Item = (usize, [u8; 4], usize)> {
     })
 }
 
-/// Bytes of one sample of every channel, if they are told by now.
+/// Bytes of one sample of every channel, if they are told by now. Of several formats the last before the samples holds, as for
+/// the reader.
 fn block_bytes(wav: &[u8]) -> Option<u16> {
-    let (format, ..) = chunks(wav).find(|(_, id, _)| id == b"fmt ")?;
+    let before = chunks(wav).take_while(|(_, id, _)| id != b"data");
+    let (format, ..) = before.filter(|(_, id, _)| id == b"fmt ").last()?;
     let [low, high] = *wav.get(format + 12..format + 14)? else { return None };
     Some(u16::from_le_bytes([low, high]))
 }
@@ -136,6 +138,21 @@ mod tests {
         for data in [&b""[..], b"ab", b"abc", b"abcd"] {
             let wav = [&file(8_000, b"", 3)[..], data].concat();
             assert!(matches!(WavHead::read(&wav), Ok(Some(WavHead { length: Some(3), .. }))), "{} bytes", data.len());
+        }
+    }
+
+    /// Found by the fuzzer: a file whose second format has wider places than its first was noise when it came at once.
+    #[test]
+    fn of_two_formats_the_last_one_holds() {
+        let first = file(8_000, b"", 8);
+        let mut second = first[12..36].to_vec();
+        for (wide, refused) in [(2_u8, false), (4, true)] {
+            second[16..20].copy_from_slice(&(8_000 * u32::from(wide)).to_le_bytes());
+            second[20] = wide;
+            let wav = [&file(8_000, &second, 8)[..], b"abcdefgh"].concat();
+            let read = WavHead::read(&wav);
+            assert_eq!(matches!(read, Err(ClipError::Shape { bits: 32, .. })), refused, "{wide} bytes: {read:?}");
+            assert_eq!(matches!(read, Ok(Some(_))), !refused, "{wide} bytes: {read:?}");
         }
     }
 

@@ -226,6 +226,34 @@ async fn a_bridge_that_is_taken_from_a_call_is_made_again_over_each_transport() 
     }
 }
 
+/// T17: nobody speaks, so that no silence tells of it; the look at each call's bridge after a gap of the events does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bridge_that_went_while_no_event_came_is_made_again_though_nobody_speaks() {
+    let asterisk = Asterisk::start(Options::default()).await;
+    let proxy = Proxy::to(asterisk.http_port()).await;
+    let place = Place::free();
+    let yaml = place.yaml_of(Some((&proxy.url(), asterisk.ari_password())));
+    let agents = agent("- tone: { hertz: 440, for: 1s }\n- listen: {}", "");
+    let offhook = Offhook::start(place, &format!("{yaml}{agents}")).await;
+    offhook.wait_ready(true).await;
+    let mut phone = dial(&asterisk).await;
+    // Its packets end, and nobody tells Asterisk.
+    phone.vanish().await;
+    offhook.wait_metric("offhook_caller_gap_frames_total", 100.0, SOON).await;
+    proxy.order(Carries::Events, Flow::Dead);
+    let bridges = ari(&asterisk, Method::GET, "bridges").await;
+    let bridge = bridges[0]["id"].as_str().expect("the call's bridge");
+    ari(&asterisk, Method::DELETE, &format!("bridges/{bridge}")).await;
+    proxy.order(Carries::Events, Flow::Cut);
+    offhook.wait_metric(REPAIRED, 1.0, SOON).await;
+    assert_eq!(faults(&offhook, &["unbridged"]).await, 1.0, "{}", offhook.log());
+    assert_eq!(offhook.metric("offhook_media_faults_total").await, 1.0);
+    let bridges = ari(&asterisk, Method::GET, "bridges").await;
+    let inside = |bridge: &Value| bridge["channels"].as_array().map(Vec::len);
+    assert_eq!(bridges.as_array().expect("a list").iter().map(inside).collect::<Vec<_>>(), [Some(2)], "{bridges}");
+    offhook.wait_active(1, SOON).await;
+}
+
 /// The media channel stays up, and Asterisk sends nothing over it any more (`out`), or passes nothing on of what it is sent
 /// (`in`).
 async fn mute(asterisk: &Asterisk, direction: &str) {

@@ -164,13 +164,14 @@ fn event_in(body: &[u8]) -> Result<Map<String, Value>, (&'static str, &'static s
     }
 }
 
-/// Any body of a check: nothing runs on an event that the schema refuses, and a mode without effect is told as such.
+/// Any body of a check: nothing runs on an event that the schema refuses, as it was understood (of one without a version what is
+/// unknown is left out, as the contract has it), and a mode without effect is told as such.
 #[cfg(any(test, fuzzing))]
 pub fn fuzz(data: &[u8]) {
     let Ok(event) = event_in(data) else { return };
     let (gate, event, now) = (Gate::default(), Value::Object(event), Timestamp::UNIX_EPOCH);
     let decision = gate.check(&event, now);
-    let errors = gate.validate(&event);
+    let errors = gate.validate(&gate.normalized(&event));
     assert!(!decision.executes() || errors.is_empty(), "{event}");
     for mode in [Mode::Enforce, Mode::Shadow] {
         let meta = AuditMeta { created_at: now, surface: "http", route: "/pre-tool-check", latency_ms: None, mode };
