@@ -317,13 +317,15 @@ const COLUMNS: &str = "\
 What is seen in the run: the formats, *wideband*, *keys* with and without events, whether the agent is silent after *flush*, that nothing waits and nothing is
 lost without a fault, and what the end of a path costs (`calls::walk_ins` sees it where the dialplan connects). Where there is something to flush, the
 agent's words were held up on their way before, so that 1.6 s of them waited in Asterisk: without the flush they are heard on. The ways of
-*flush*, *marks* and *paced by* and the faults of *lost when* are how the paths are built; `asterisk::rtp`, `asterisk::audiosocket`,
-`asterisk::websocket` and `call::playout` have the tests of them.
+*flush*, *marks* and *paced by* and the faults of *lost when* are how the paths are built. Through a real Asterisk, `calls::faults`
+holds what a vendor is told was heard against what the caller heard, `calls::websocket` fills Asterisk's queue until XOFF, `calls::repairs`
+has an AudioSocket that is not read, and `calls::rtp_faults` loses packets; the rest of their tests are those of `asterisk::rtp`,
+`asterisk::audiosocket`, `asterisk::websocket` and `call::playout`.
 
 - *to and from Asterisk*: the format of Asterisk's media channel, and what is sent where that is another one. *in offhook*: what the
   call's audio is made of, before it is converted for the provider. G.722 is understood as well where Asterisk should send it by
-  RTP, which sends samples to a leg of `slin16`. `Dial(AudioSocket/…/c(slin16))` in the dialplan is heard at the rate of its first
-  audio (`calls::walk_ins`); AudioSocket's rates without a row (12, 32, 44.1, 96 and 192 kHz) become the next lower one with a row.
+  RTP, which sends samples to a leg of `slin16` (`calls::audio`). `Dial(AudioSocket/…/c(slin16))` in the dialplan is heard at the rate of its first
+  audio, and AudioSocket's rates without a row (12, 32, 44.1, 96 and 192 kHz) become the next lower one with a row (`calls::walk_ins`).
 - *wideband*: 6 kHz of the caller come back to the caller.
 - *keys*: how often the agent was told of one key that was pressed; behind it what becomes of keys while the events of ARI are away,
   as when their socket reconnects. They come as such events, and over AudioSocket and WebSocket with the audio as well: whichever comes

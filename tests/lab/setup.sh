@@ -2,8 +2,8 @@
 # setup.sh build|demo|pbx|bench|fuzz|deployment|all: installs what is missing on a Debian machine; quick when nothing is.
 #
 #   build   what compiling needs: a linker, and libopus
-#   bench   and sipp, which makes a hundred calls, the Asterisk that carries them (provision.sh), espeak-ng and sox,
-#           which make the labelled set of turn-taking
+#   bench   and the Asterisk that carries its calls (provision.sh), espeak-ng and sox, which make the labelled set of
+#           turn-taking
 #   fuzz    and a C++ compiler, for libFuzzer
 #   deployment   and debootstrap and systemd-nspawn, which make and boot a Debian beside this one
 #   demo    and espeak-ng and pocketsphinx, the voices and the ears of `offhook demo`
@@ -121,7 +121,6 @@ case $what in
     have_package pocketsphinx-en-us || missing+=(pocketsphinx-en-us)
     ;;
   bench)
-    want sipp sip-tester
     want espeak-ng espeak-ng
     want python3 python3
     ;;

@@ -1,5 +1,4 @@
-//! The second part: SIP calls through a real Asterisk into the engine by `Stasis(offhook)`. It needs
-//! the lab (`make setup`) and sipp, which Debian has in `sip-tester`.
+//! The second part: SIP calls through a real Asterisk into the engine by `Stasis(offhook)`. It needs the lab (`make setup`).
 
 use super::{
     peer::{self, Play},
@@ -8,14 +7,14 @@ use super::{
     run::{OTHERS_MAX, TICK_LATENESS, cleared_away, missed},
     say,
     system::{Kind, Metrics, Setup, System, end_of, free_address},
+    telephone::{self, Codec, Order, Side},
 };
 use anyhow::Context as _;
-use offhook::audio::Format;
 use reqwest::Method;
 use serde_json::Value;
 use std::{
     fs,
-    net::{Ipv4Addr, UdpSocket},
+    net::{Ipv4Addr, SocketAddr, UdpSocket},
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     sync::Arc,
@@ -30,12 +29,10 @@ use tokio::{
 /// Beside the working directory, which is the project's own for `make bench`.
 const LAB: &str = "tests/lab";
 const ARI_USER: &str = "offhook";
-/// `dialplan/extensions_offhook.conf`: the default agent.
-const EXTENSION: &str = "7000";
 /// The tests' own range is elsewhere; Asterisk passes over ports that are taken.
 const RTP_PORTS: [u16; 2] = [25_000, 27_999];
-/// New calls a second.
-const RATE: usize = 10;
+/// Ten new calls a second.
+const ARRIVAL_EVERY: Duration = Duration::from_millis(100);
 /// All calls are up for so long.
 const WINDOW: Duration = Duration::from_secs(10);
 /// Between the last call's INVITE and the window, and between the window and the first BYE.
@@ -53,25 +50,43 @@ struct Way {
     kind: Kind,
     /// Of the context.
     audio: &'static str,
+    codec: Codec,
     /// Its CPU per call may be so many times the floor's.
     cpu_max: Option<f64>,
 }
 
-const WAYS: [Way; 3] = [
-    Way { name: "AudioSocket, scripted", kind: Kind::Scripted, audio: "audiosocket/slin", cpu_max: None },
+const WAYS: [Way; 4] = [
+    Way {
+        name: "AudioSocket, scripted",
+        kind: Kind::Scripted,
+        audio: "audiosocket/slin",
+        codec: Codec::MuLaw,
+        cpu_max: None,
+    },
     // Nothing is converted on the way from the caller to the vendor and back.
-    Way { name: "RTP, openai in µ-law", kind: Kind::OpenAi, audio: "rtp/ulaw", cpu_max: Some(3.0) },
-    Way { name: "WebSocket, scripted", kind: Kind::Scripted, audio: "websocket/slin", cpu_max: None },
+    Way {
+        name: "RTP, openai in µ-law",
+        kind: Kind::OpenAi,
+        audio: "rtp/ulaw",
+        codec: Codec::MuLaw,
+        cpu_max: Some(3.0),
+    },
+    Way {
+        name: "WebSocket, scripted",
+        kind: Kind::Scripted,
+        audio: "websocket/slin",
+        codec: Codec::MuLaw,
+        cpu_max: None,
+    },
+    // Wideband, and made of packets and into them again, which is most of what such a call costs.
+    Way {
+        name: "WebSocket, scripted, Opus",
+        kind: Kind::Scripted,
+        audio: "websocket/opus",
+        codec: Codec::Opus,
+        cpu_max: None,
+    },
 ];
-
-/// Why this part is left out, if it is.
-pub async fn missing() -> Option<String> {
-    if let Some(why) = no_lab().await {
-        return Some(why);
-    }
-    // sipp says its version with an exit code of its own.
-    runs("sipp".into(), "-v").await.is_none().then(|| "no sipp: it is in Debian's package sip-tester".into())
-}
 
 /// Why there is no real Asterisk, if there is none.
 pub async fn no_lab() -> Option<String> {
@@ -147,9 +162,9 @@ impl Asterisk {
         Ok(serde_json::from_str(&answer.text().await?).unwrap_or_default())
     }
 
-    /// Of SIP, on 127.0.0.1.
-    pub fn sip(&self) -> u16 {
-        self.sip
+    /// Where it takes SIP.
+    pub fn sip(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.sip).into()
     }
 
     /// The engine's section about it.
@@ -191,13 +206,13 @@ pub async fn run(
     let asterisk = Asterisk::start(folder.join("asterisk")).await?;
     let mut all = Vec::new();
     for way in &WAYS {
-        say(&format!("real Asterisk, {}: {calls} SIP calls, {RATE} a second ", way.name));
+        say(&format!("real Asterisk, {}: {calls} SIP calls, ten a second ", way.name));
         all.push((way, call(way, calls, &asterisk, cores, folder).await?));
         say(" done\n");
     }
     asterisk.stop().await;
     println!(
-        "\n{calls} SIP calls at {RATE} a second through a real Asterisk, Stasis(offhook); callers listen and send silence"
+        "\n{calls} SIP calls, ten a second, through a real Asterisk, Stasis(offhook); callers listen and send silence"
     );
     for (way, placed) in &all {
         report(way, calls, placed, floor, bars);
@@ -220,7 +235,7 @@ async fn call(
     let setup = Setup { more: &more, context: &context, ..Setup::of(&agent) };
     let system = System::engine(&setup, calls, cores, folder).await?;
     system.is_ready(folder).await?;
-    place(calls, asterisk, &system, cores, folder).await
+    place(way, calls, asterisk, &system, cores).await
 }
 
 /// What was read of the engine.
@@ -239,52 +254,38 @@ struct Placed {
     others: Option<f64>,
 }
 
-/// Lets sipp call, and reads the engine's metrics before and after a window in which all calls are
-/// up.
+/// Lets telephones call, and reads the engine's metrics before and after a window in which all calls are up.
 async fn place(
+    way: &Way,
     calls: usize,
     asterisk: &Asterisk,
     system: &System,
     cores: Option<Cores>,
-    folder: &Path,
 ) -> anyhow::Result<Placed> {
-    let arrivals = Duration::from_secs_f64(calls as f64 / RATE as f64);
-    let each = arrivals + MARGIN + WINDOW + MARGIN;
-    let limit = arrivals + each + BOOT_WITHIN;
+    let arrivals = ARRIVAL_EVERY * u32::try_from(calls)?;
     let metrics = || async { system.metrics().await?.context("an engine has metrics") };
     let idle = metrics().await?;
-    let log = fs::File::create(folder.join("sipp.log"))?;
+    let over = Instant::now() + arrivals + MARGIN + WINDOW + MARGIN;
     // As quiet as the callers of the first part, for most of the time.
-    fs::write(folder.join("caller.ul"), vec![Format::ULAW.silence(); 8_000])?;
-    let mut sipp = Command::new("sipp")
-        .arg("-sf")
-        .arg(std::path::absolute(Path::new(LAB).join("callers.xml"))?)
-        .args(["-nostdin", "-s", EXTENSION, "-i", "127.0.0.1", "-mi", "127.0.0.1"])
-        .args(["-p".to_owned(), free_udp_port()?.to_string()])
-        .args(["-m".to_owned(), calls.to_string(), "-l".to_owned(), calls.to_string()])
-        .args(["-r".to_owned(), RATE.to_string(), "-d".to_owned(), each.as_millis().to_string()])
-        .args(["-timeout".to_owned(), format!("{}s", limit.as_secs())])
-        .arg(format!("127.0.0.1:{}", asterisk.sip))
-        .current_dir(folder)
-        .env("TERM", "dumb")
-        .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log)
-        .kill_on_drop(true)
-        .spawn()
-        .context("sipp")?;
-    wait(arrivals + MARGIN).await;
-    let times = || (cpu_time(system.pid).unwrap_or_default(), cores.and_then(|cores| busy_time(cores.system)));
-    let (before, (cpu_before, core_before), began) = (metrics().await?, times(), Instant::now());
-    wait(WINDOW).await;
-    let (after, (cpu_after, core_after), window) = (metrics().await?, times(), began.elapsed());
-    let percent = |used: Duration| used.as_secs_f64() / window.as_secs_f64() * 100.0;
-    let used = cpu_after.saturating_sub(cpu_before);
-    let others = core_before.zip(core_after).map(|(before, after)| after.saturating_sub(before).saturating_sub(used));
-    let ended = timeout(limit, sipp.wait()).await.context("sipp did not end")??;
-    anyhow::ensure!(ended.success(), "sipp says that calls failed ({ended}):\n{}", end_of(&folder.join("sipp.log")));
+    let order = Order { codec: way.codec, ..Order::listens(asterisk.sip()) };
+    let measuring = async {
+        wait(arrivals + MARGIN).await;
+        let times = || (cpu_time(system.pid).unwrap_or_default(), cores.and_then(|cores| busy_time(cores.system)));
+        let (before, (cpu_before, core_before), began) = (metrics().await?, times(), Instant::now());
+        wait(WINDOW).await;
+        let (after, (cpu_after, core_after), window) = (metrics().await?, times(), began.elapsed());
+        let percent = |used: Duration| used.as_secs_f64() / window.as_secs_f64() * 100.0;
+        let used = cpu_after.saturating_sub(cpu_before);
+        let others =
+            core_before.zip(core_after).map(|(before, after)| after.saturating_sub(before).saturating_sub(used));
+        Ok::<_, anyhow::Error>((before, after, percent(used), others.map(percent)))
+    };
+    let (outcomes, measured) = tokio::join!(telephone::crowd(&order, calls, ARRIVAL_EVERY, over), measuring);
+    let (before, after, cpu, others) = measured?;
+    let failed = outcomes?.iter().filter(|outcome| outcome.hung_up != Some(Side::Caller)).count();
+    anyhow::ensure!(failed == 0, "{failed} of {calls} callers did not stay in their call to the end");
     cleared_away(system, calls).await?;
-    Ok(Placed { idle, before, after, end: metrics().await?, cpu: percent(used), others: others.map(percent) })
+    Ok(Placed { idle, before, after, end: metrics().await?, cpu, others })
 }
 
 async fn wait(length: Duration) {

@@ -174,7 +174,7 @@ async fn bench(arguments: &BenchArguments, cores: Option<Cores>) -> anyhow::Resu
     if !arguments.only.is_empty() && !arguments.asterisk {
         return Ok(bars);
     }
-    match asterisk::missing().await {
+    match asterisk::no_lab().await {
         None => asterisk::run(plan.calls, cores, folder.path(), report::floor(&all), &mut bars).await?,
         Some(why) => {
             bars.bar("calls through a real Asterisk", &format!("not measured: {why}"), "measured", false, false)

@@ -8,13 +8,12 @@ use super::{
     samples::percentile,
     say,
     system::{Folder, Setup, System, end_of},
-    telephone::{self, Codec, Leaves, Order, Outcome, Says},
+    telephone::{self, Codec, Order, Outcome},
 };
 use anyhow::Context as _;
 use clap::Args;
-use futures_util::future::join_all;
 use reqwest::Method;
-use std::{net::SocketAddr, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 use tokio::time::{Instant, sleep, sleep_until};
 
 #[derive(Args)]
@@ -26,8 +25,6 @@ pub struct RepairArguments {
 
 /// The longest silence of a caller.
 const SILENCE_MAX_MS: f64 = 2_000.0;
-/// `dialplan/extensions_offhook.conf`: the default agent, who speaks without a pause.
-const EXTENSION: &str = "7000";
 /// For longer than a call of the bench lasts.
 const AGENT: &str = "scripted: { script: [{ tone: { hertz: 500, for: 60s } }] }";
 const ARRIVAL_EVERY: Duration = Duration::from_millis(100);
@@ -154,16 +151,9 @@ async fn over(
 }
 
 async fn broken(fault: Fault, codec: Codec, calls: usize, asterisk: &Asterisk) -> anyhow::Result<Vec<Outcome>> {
-    let sip = SocketAddr::from(([127, 0, 0, 1], asterisk.sip()));
-    let begin = Instant::now();
-    let breaks = begin + ARRIVAL_EVERY * u32::try_from(calls)? + SETTLED;
+    let breaks = Instant::now() + ARRIVAL_EVERY * u32::try_from(calls)? + SETTLED;
     let over = breaks + BREAK_EVERY * u32::try_from(calls)? + LISTEN;
-    let placed = (0..calls).map(|number| async move {
-        sleep_until(begin + ARRIVAL_EVERY * number as u32).await;
-        let stays = over.saturating_duration_since(Instant::now());
-        let (leaves, limit) = (Leaves::After(stays), stays + LISTEN);
-        telephone::call(&Order { asterisk: sip, extension: EXTENSION, codec, says: Says::Silence, leaves, limit }).await
-    });
+    let order = Order { codec, ..Order::listens(asterisk.sip()) };
     let breaking = async {
         sleep_until(breaks).await;
         let requests = fault.of_all(asterisk).await?;
@@ -174,7 +164,7 @@ async fn broken(fault: Fault, codec: Codec, calls: usize, asterisk: &Asterisk) -
         }
         Ok(())
     };
-    let (outcomes, broke) = tokio::join!(join_all(placed), breaking);
+    let (outcomes, broke) = tokio::join!(telephone::crowd(&order, calls, ARRIVAL_EVERY, over), breaking);
     broke?;
-    Ok(outcomes.into_iter().collect::<Result<_, _>>()?)
+    Ok(outcomes?)
 }

@@ -11,7 +11,7 @@ use super::{
     report::Bars,
     say,
     system::{Folder, Metrics, System, end_of, free_address},
-    telephone::{self, Leaves, Order, Outcome, Says, Side},
+    telephone::{self, ANSWERED_WITHIN, Leaves, Order, Outcome, Says, Side},
 };
 use anyhow::Context as _;
 use clap::Args;
@@ -53,7 +53,6 @@ const RTP_PORTS: &str = "28000-28799";
 const CALLS_MAX: usize = 400;
 /// Which offhook's ears do not take for speech.
 const CALLERS_ARE_TONES: &str = "turns: { owner: provider }\n";
-const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 /// New calls that stay.
 const ARRIVAL_EVERY: Duration = Duration::from_millis(100);
 const MEGABYTE: f64 = 1_048_576.0;
@@ -192,7 +191,7 @@ impl Stage {
         let config = format!("media: {{ {media} }}\nlimits: {{ calls: {CALLS_MAX} }}\n{CALLERS_ARE_TONES}{more}");
         let system = System::run(&config, audiosocket, cores, folder.path()).await?;
         system.is_ready(folder.path()).await?;
-        let sip = SocketAddr::from(([127, 0, 0, 1], asterisk.sip()));
+        let sip = asterisk.sip();
         Ok(Self { system, asterisk, sip, folder, _refuser: refuser })
     }
 

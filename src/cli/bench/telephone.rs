@@ -2,6 +2,7 @@
 //! RTP (RFC 3550). It dials, talks, listens and leaves at the moment that it was told to. Nothing of it checks the other side's
 //! protocol: Asterisk is trusted to speak it.
 
+use futures_util::future::join_all;
 use offhook::audio::{
     FRAME, Format,
     opus::{FORMAT, Heard, Reader, Writer},
@@ -12,6 +13,8 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, sleep_until},
 };
 
+/// Later than that no call is answered where nothing is wrong.
+pub const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 /// What was not answered is sent again so often (RFC 3261, T1).
 const AGAIN: Duration = Duration::from_millis(500);
 /// After that long without an answer to a BYE or CANCEL the telephone goes all the same.
@@ -88,6 +91,14 @@ pub struct Order<'a> {
     pub limit: Duration,
 }
 
+impl Order<'_> {
+    /// A caller of the default agent (`dialplan/extensions_offhook.conf`) who says nothing.
+    pub const fn listens(asterisk: SocketAddr) -> Self {
+        let (says, leaves) = (Says::Silence, Leaves::Never);
+        Self { asterisk, extension: "7000", codec: Codec::MuLaw, says, leaves, limit: ANSWERED_WITHIN }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Caller,
@@ -121,6 +132,20 @@ pub async fn call(order: &Order<'_>) -> io::Result<Outcome> {
     let mut telephone = Telephone::new(order).await?;
     telephone.run(order).await?;
     Ok(telephone.outcome)
+}
+
+/// So many of these calls, each of which begins so long after the one before, until all hang up at `over`.
+///
+/// # Errors
+/// As of [`call`].
+pub async fn crowd(order: &Order<'_>, calls: usize, every: Duration, over: Instant) -> io::Result<Vec<Outcome>> {
+    let begin = Instant::now();
+    let placed = (0..calls).map(|number| async move {
+        sleep_until(begin + every * number as u32).await;
+        let stays = over.saturating_duration_since(Instant::now());
+        call(&Order { leaves: Leaves::After(stays), limit: stays + ANSWERED_WITHIN, ..*order }).await
+    });
+    join_all(placed).await.into_iter().collect()
 }
 
 /// How far the call is.
