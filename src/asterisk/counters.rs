@@ -1,6 +1,10 @@
 //! What the media legs count. Every label is a closed set and exists from the start, so that a
 //! dashboard sees a zero and not a gap.
 
+mod faults;
+
+pub use faults::{PathFault, RepairEnd, Suspicion};
+
 use crate::config::Transport;
 use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry};
 use std::time::Duration;
@@ -166,100 +170,6 @@ impl SocketFault {
     }
 }
 
-/// What is wrong with a call's audio path while the caller is still there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum PathFault {
-    /// Its socket was closed by the other side, or broke.
-    Closed,
-    /// What came was not the protocol.
-    Broken,
-    /// Asterisk's media channel ended.
-    ChannelGone,
-    /// The call's bridge was removed, or the caller or the media channel is not in it any more.
-    Unbridged,
-    /// Asterisk hears the caller, and nothing of it arrives here.
-    Deaf,
-    /// Nothing arrives here, and of what is sent Asterisk passes nothing on.
-    Dead,
-    /// The caller is heard here, and Asterisk passes nothing on of what is sent.
-    Mute,
-}
-
-impl PathFault {
-    pub const ALL: [Self; 7] =
-        [Self::Closed, Self::Broken, Self::ChannelGone, Self::Unbridged, Self::Deaf, Self::Dead, Self::Mute];
-
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Closed => "closed",
-            Self::Broken => "broken",
-            Self::ChannelGone => "channel_gone",
-            Self::Unbridged => "unbridged",
-            Self::Deaf => "deaf",
-            Self::Dead => "dead",
-            Self::Mute => "mute",
-        }
-    }
-}
-
-/// What became of an audio path that was to be replaced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RepairEnd {
-    Repaired,
-    Failed,
-    /// The call had used up its repairs.
-    Exhausted,
-    /// The call ended meanwhile.
-    GivenUp,
-}
-
-impl RepairEnd {
-    pub const ALL: [Self; 4] = [Self::Repaired, Self::Failed, Self::Exhausted, Self::GivenUp];
-
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Repaired => "repaired",
-            Self::Failed => "failed",
-            Self::Exhausted => "exhausted",
-            Self::GivenUp => "given_up",
-        }
-    }
-}
-
-/// What the first seconds of an audio path make suspect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Suspicion {
-    /// Loud, and no sound: bytes of another codec.
-    Noise,
-    /// Packets whose length is no packet time.
-    FrameSize,
-}
-
-impl Suspicion {
-    pub const ALL: [Self; 2] = [Self::Noise, Self::FrameSize];
-
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Noise => "noise",
-            Self::FrameSize => "frame_size",
-        }
-    }
-
-    /// For the operator, with the remedy.
-    pub const fn describe(self) -> &'static str {
-        match self {
-            Self::Noise => {
-                "what arrives of the caller is noise, as another codec's bytes are: run `offhook media-test`, and let nothing \
-                 between Asterisk and offhook change the audio"
-            }
-            Self::FrameSize => {
-                "audio arrives in packets of no usual length: is the leg's rate another than was asked for? `core show \
-                 channel` tells its format"
-            }
-        }
-    }
-}
-
 /// One value serves all legs. Counters are resolved once: a frame costs one atomic addition and no
 /// look-up by label.
 pub struct MediaCounters {
@@ -275,6 +185,7 @@ pub struct MediaCounters {
     opus_concealed: IntCounter,
     jitter: HistogramVec,
     queue: HistogramVec,
+    waits: Histogram,
     drift: HistogramVec,
     suspected: [IntCounter; Suspicion::ALL.len()],
     faults: [IntCounter; PathFault::ALL.len()],
@@ -368,6 +279,12 @@ impl MediaCounters {
                 "Packets of a caller that had waited and came together, the most in each second.",
                 &[1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 50.0],
             )?,
+            waits: histogram(
+                registry,
+                "offhook_media_waiting_frames",
+                "Frames that wait in Asterisk to be heard, asked once a second of each WebSocket.",
+                &[1.0, 3.0, 10.0, 25.0, 50.0, 100.0, 250.0, 900.0],
+            )?,
             drift: by_transport(
                 registry,
                 "offhook_media_drift_ppm",
@@ -395,16 +312,12 @@ impl MediaCounters {
                 "outcome",
                 RepairEnd::ALL.map(RepairEnd::label),
             )?,
-            repaired_within: {
-                let options = HistogramOpts::new(
-                    "offhook_media_repair_seconds",
-                    "From the moment a broken audio path is noticed until another one stands.",
-                );
-                let histogram =
-                    Histogram::with_opts(options.buckets(vec![0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0]))?;
-                registry.register(Box::new(histogram.clone()))?;
-                histogram
-            },
+            repaired_within: histogram(
+                registry,
+                "offhook_media_repair_seconds",
+                "From the moment a broken audio path is noticed until another one stands.",
+                &[0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0],
+            )?,
         })
     }
 
@@ -416,6 +329,11 @@ impl MediaCounters {
     /// Packets that came together over one leg.
     pub fn queue(&self, transport: Transport, packets: u32) {
         self.queue.with_label_values(&[transport.label()]).observe(f64::from(packets));
+    }
+
+    /// Frames that wait in Asterisk.
+    pub fn waits(&self, frames: u32) {
+        self.waits.observe(f64::from(frames));
     }
 
     /// A caller's clock against ours; which of the two is fast does not matter to a histogram.
@@ -500,6 +418,12 @@ impl ByTransport {
     }
 }
 
+fn histogram(registry: &Registry, name: &str, help: &str, buckets: &[f64]) -> prometheus::Result<Histogram> {
+    let histogram = Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec()))?;
+    registry.register(Box::new(histogram.clone()))?;
+    Ok(histogram)
+}
+
 fn by_transport(registry: &Registry, name: &str, help: &str, buckets: &[f64]) -> prometheus::Result<HistogramVec> {
     let vec = HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), &["transport"])?;
     registry.register(Box::new(vec.clone()))?;
@@ -536,7 +460,7 @@ mod tests {
         let discarded = families.iter().find(|family| family.name() == "offhook_media_discarded_total").unwrap();
         assert_eq!(discarded.get_metric().len(), Discard::ALL.len());
         assert!(discarded.get_metric().iter().all(|metric| metric.get_counter().get_value() == 1.0));
-        assert_eq!(families.len(), 17);
+        assert_eq!(families.len(), 18);
         let by_transport = families.iter().filter(|family| {
             let labels = family.get_metric().iter().flat_map(prometheus::proto::Metric::get_label);
             labels.clone().any(|label| label.name() == "transport")

@@ -176,7 +176,7 @@ impl MediaHub {
     }
 
     /// What the legs count.
-    pub fn counters(&self) -> &MediaCounters {
+    pub fn counters(&self) -> &Arc<MediaCounters> {
         &self.shared.counters
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Until the first [`MediaSender::play`] the leg sends silence by itself every 20 ms; from then on
 /// the call core's clock paces it, one frame per tick. A core that pauses for more than 60 ms is
 /// stood in for with silence again, since an AudioSocket channel that hears nothing can go deaf. A
-/// WebSocket needs neither: there Asterisk makes the silence.
+/// WebSocket needs neither.
 ///
 /// Dropping the leg closes its socket at once; see [`MediaLeg::hang_up`] for the polite way.
 pub struct MediaLeg {
@@ -24,7 +24,7 @@ pub enum MediaEvent {
     Audio(Bytes),
     /// A key, from transports that carry keys themselves.
     Digit(char),
-    /// So much of what was played waits in Asterisk, from a transport whose [`MediaSender::flush`] throws it away.
+    /// So much of what was played waits in Asterisk, and is not heard after a [`MediaSender::flush`].
     Waits(Duration),
     /// The last of what was played, as much as this, was thrown away: Asterisk was too far behind.
     ThrownAway(Duration),
@@ -84,10 +84,13 @@ impl MediaSender {
         }
     }
 
-    /// Has thrown away what was played and is not heard yet. Only a WebSocket has a buffer to hold any.
-    pub fn flush(&mut self) {
-        if let Self::WebSocket(sender) = self {
-            sender.flush();
+    /// Has thrown away what was played and is not heard yet. Only a WebSocket has a buffer to hold any. `false`: it holds much,
+    /// and lets go of nothing but with its channel.
+    #[must_use]
+    pub fn flush(&mut self) -> bool {
+        match self {
+            Self::AudioSocket(_) | Self::Rtp(_) => true,
+            Self::WebSocket(sender) => sender.flush(),
         }
     }
 }

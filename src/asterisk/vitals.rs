@@ -18,6 +18,8 @@ const TOGETHER: Duration = Duration::from_millis(5);
 const PAUSE: Duration = Duration::from_millis(200);
 /// With 20 ms of jitter at each end, a shorter stretch would tell of more drift than there is.
 const DRIFT_AFTER: Duration = Duration::from_secs(60);
+/// Who pauses never is told of as well.
+const DRIFT_WITHIN: Duration = Duration::from_mins(5);
 /// The share of a new packet in the jitter (RFC 3550, section 6.4.1).
 const JITTER_SHARE: f64 = 1.0 / 16.0;
 
@@ -79,7 +81,9 @@ impl Vitals {
             let gap = now.saturating_duration_since(last);
             self.cadence(gap, length);
             match &mut self.stretch {
-                Some(stretch) if gap < PAUSE => stretch.audio += length,
+                Some(stretch) if gap < PAUSE && now.saturating_duration_since(stretch.since) < DRIFT_WITHIN => {
+                    stretch.audio += length;
+                }
                 _ => {
                     self.end_of_stretch(last, counters);
                     self.stretch = Some(Stretch { since: now, audio: Duration::ZERO });

@@ -12,10 +12,11 @@
 //!   tells the call ([`MediaEvent::Waits`]), which counts it as not heard.
 //! - XOFF means 18 s behind, which no conversation survives: the buffer is emptied, and frames are refused until XON.
 //!
-//! Asterisk plays silence by itself when nothing comes, and a silent peer does it no harm: the pulse is not needed here.
+//! A peer that says nothing does Asterisk no harm: the pulse is not needed here.
 //!
 //! Packets of Opus it passes on by the same clock and neither cuts nor throws away: such a buffer cannot be emptied. What
-//! waits there is a frame or two, as above, and an XOFF closes the leg, for another one to take its place.
+//! waits there is a frame or two, as above. Where it is more and the caller interrupts, the call is told that it needs another
+//! leg, and an XOFF closes this one.
 
 mod control;
 #[cfg(any(test, fuzzing))]
@@ -71,8 +72,13 @@ const STATUS_EVERY: u32 = 50;
 const USUAL_QUEUE: u32 = 3;
 /// What is left of a longer queue when Asterisk has caught up.
 const KEPT_QUEUE: u32 = 1;
+/// So many packets of Opus may be heard after an interruption, 200 ms: another leg is there in less.
+const HEARD_ON_MAX: u32 = 10;
 /// Frames that wait when Asterisk asks for a pause.
 const XOFF_QUEUE: u32 = 900;
+/// So many frames are refused while Asterisk wants a pause, a second of them: what it had is thrown away at once, and who is
+/// full nevertheless does not play.
+const PAUSED_FRAMES: u32 = 50;
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
@@ -183,6 +189,8 @@ struct Outgoing {
     refused_in_a_row: u32,
     /// Silent frames to be left out.
     surplus: u32,
+    /// More waits in Asterisk than may be heard on, as it was asked last.
+    behind: bool,
     until_status: u32,
 }
 
@@ -209,7 +217,7 @@ impl Wire {
         };
         if let Some(cause) = refusal {
             out.refused_in_a_row += 1;
-            if out.refused_in_a_row >= STALLED_FRAMES {
+            if out.refused_in_a_row >= if cause == Discard::PeerFull { PAUSED_FRAMES } else { STALLED_FRAMES } {
                 tracing::warn!(cause = cause.label(), "Asterisk takes no audio of a media WebSocket; closing it");
                 out.close();
             }
@@ -230,14 +238,19 @@ impl Wire {
         out.flush().map(drop)
     }
 
-    fn flush_asterisk(&self) {
+    /// `false`: much waits, and cannot be thrown away.
+    fn flush_asterisk(&self) -> bool {
         let mut out = self.lock();
         // Of packets Asterisk throws none away: "not supported in passthrough mode".
-        if !out.closed && out.opus.is_none() {
+        if out.opus.is_some() {
+            return out.closed || !out.behind;
+        }
+        if !out.closed {
             // What was found too long is empty now. A socket that broke tells its reader.
             out.surplus = 0;
             let _ = out.write(Message::text(FLUSH)).and_then(|()| out.flush());
         }
+        true
     }
 
     /// The next message, and on the way what is still to be written.
@@ -256,8 +269,9 @@ impl Wire {
 
 impl Outgoing {
     fn new(socket: Socket, opus: Option<Writer>) -> Self {
-        let (unfinished, closed, paused) = (false, false, false);
-        Self { socket, opus, unfinished, closed, paused, refused_in_a_row: 0, surplus: 0, until_status: STATUS_EVERY }
+        let (unfinished, closed, paused, behind) = (false, false, false, false);
+        let (refused_in_a_row, surplus, until_status) = (0, 0, STATUS_EVERY);
+        Self { socket, opus, unfinished, closed, paused, refused_in_a_row, surplus, behind, until_status }
     }
 
     fn write(&mut self, message: Message) -> Result<(), Discard> {
@@ -324,8 +338,8 @@ impl Sender {
     }
 
     /// See [`MediaSender::flush`].
-    pub fn flush(&mut self) {
-        self.wire.flush_asterisk();
+    pub fn flush(&mut self) -> bool {
+        self.wire.flush_asterisk()
     }
 }
 
@@ -411,10 +425,13 @@ impl Receiver {
         match Event::read(text) {
             Ok(Event::Digit { digit }) => return Some(MediaEvent::Digit(digit)),
             Ok(Event::Status { queue_length }) => {
-                let surplus = if queue_length > USUAL_QUEUE { queue_length - KEPT_QUEUE } else { 0 };
-                self.wire.lock().surplus = surplus;
-                // Of packets none is thrown away: what waits is heard.
-                return self.opus.is_none().then(|| MediaEvent::Waits(length_of(queue_length)));
+                counters.waits(queue_length);
+                let mut out = self.wire.lock();
+                out.surplus = if queue_length > USUAL_QUEUE { queue_length - KEPT_QUEUE } else { 0 };
+                out.behind = queue_length > HEARD_ON_MAX;
+                // Of a few packets none is thrown away: they are heard.
+                let lost_at_a_flush = if self.opus.is_none() || out.behind { queue_length } else { 0 };
+                return Some(MediaEvent::Waits(length_of(lost_at_a_flush)));
             }
             Ok(Event::Xoff) => {
                 if self.opus.is_some() {

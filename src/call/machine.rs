@@ -302,7 +302,7 @@ impl CallMachine {
                 let audio = if away { self.track.silence() } else { audio };
                 self.hear_caller(audio, now, out);
             }
-            LegEvent::Waits(length) => self.track.waits(length),
+            LegEvent::Waits(length) => drop(self.track.waits(length)),
             LegEvent::ThrownAway(length) => self.track.thrown_away(length),
             LegEvent::Digit(key) if self.menu.is_some() && !self.is_private(now) => {
                 self.on_choice(key, now, out);
@@ -323,7 +323,10 @@ impl CallMachine {
                 }
             }
             LegEvent::PathReplaced { why } => {
-                self.track.waits(Duration::ZERO);
+                let lost = self.track.waits(Duration::ZERO);
+                if !lost.is_zero() {
+                    out.push(Output::Measure(Measure::PathBroken(lost)));
+                }
                 out.push(Output::Note(Note::PathReplaced { why }));
             }
             LegEvent::Transferred => match self.phase {

@@ -175,6 +175,8 @@ pub enum Measure {
     SlotsMissed(u32),
     /// Agent audio dropped because its response was interrupted, in bytes of the leg's format.
     StaleAudio(usize),
+    /// So much waited in Asterisk when the audio path broke, and was not heard.
+    PathBroken(Duration),
     /// Agent audio that had arrived and was not heard, because the caller interrupted.
     Interrupted(usize),
     /// A slot in which nothing had come from the caller, and silence went to the agent instead.

@@ -201,9 +201,9 @@ impl Track {
         (interrupted, clips)
     }
 
-    /// Asterisk has told how much of what has left waits there.
-    pub fn waits(&mut self, length: Duration) {
-        self.waits = length;
+    /// Asterisk has told how much of what has left waits there; what it had told before.
+    pub fn waits(&mut self, length: Duration) -> Duration {
+        std::mem::replace(&mut self.waits, length)
     }
 
     /// As much of what has left last was thrown away, and was not heard.

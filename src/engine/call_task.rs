@@ -17,7 +17,7 @@ use super::{
     succession::{self, Succession},
 };
 use crate::{
-    audio::Format,
+    audio::{FRAME, Format},
     call::{
         AgentCommand, AgentEvent, AgentLoss, CallMachine, EndReason, Input, LegCommand, LegEvent, Measure, Note, Output,
     },
@@ -162,7 +162,8 @@ impl CallTask<'_> {
                     Output::ToLeg(LegCommand::Play(frame)) => {
                         let left = line.play(frame.clone());
                         if !left {
-                            self.dropped(FrameDrop::LegFull, 1);
+                            let without = line.is_without_path();
+                            self.dropped(if without { FrameDrop::PathBroken } else { FrameDrop::LegFull }, 1);
                         }
                         if let Some(recorder) = self.recorder {
                             recorder.plays(left.then_some(&frame[..]), self.began.elapsed());
@@ -391,6 +392,9 @@ impl CallTask<'_> {
             Measure::Interrupted(bytes) => self.shared.metrics.frames_dropped(FrameDrop::Interrupted, frames(bytes)),
             Measure::TurnForgotten(bytes) => {
                 self.shared.metrics.frames_dropped(FrameDrop::TurnForgotten, frames(bytes))
+            }
+            Measure::PathBroken(lost) => {
+                self.dropped(FrameDrop::PathBroken, lost.div_duration_f64(FRAME).ceil() as u64)
             }
             Measure::OddId => self.shared.metrics.sessions().odd_id(&self.facts.provider),
             Measure::CallerGap => self.shared.metrics.caller_gap(),

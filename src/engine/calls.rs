@@ -138,7 +138,8 @@ pub(super) fn walk_in(shared: &Arc<Shared>, walk_in: WalkIn) {
         let (said, place) = (Redacted::default(), None);
         let peer = Some(walk_in.id.to_string());
         let start = Start { facts, transport, peer, format, began, seat, transfers: false, written: None, said, place };
-        run(shared, generation, granted, start, || Line::walk_in(walk_in.leg)).await;
+        let counters = Arc::clone(shared.media.counters());
+        run(shared, generation, granted, start, || Line::walk_in(walk_in.leg, counters)).await;
     });
 }
 

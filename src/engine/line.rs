@@ -11,7 +11,7 @@ mod streamed;
 use crate::{
     asterisk::{
         ari::AriClient,
-        counters::PathFault,
+        counters::{MediaCounters, PathFault},
         dial::{Dial, Dialling, Progress},
         events::{CallEvents, ChannelEvent, Gone},
         hub::MediaHub,
@@ -21,11 +21,11 @@ use crate::{
     },
     audio::{FRAME, Format},
     call::{EndReason, LegCommand, LegEvent, TransferFault},
-    config::{Destination, VoicemailConfig, Way},
+    config::{Destination, Transport, VoicemailConfig, Way},
     redact::Redacted,
 };
 use bytes::Bytes;
-use care::{Care, Cared};
+use care::{Care, Cared, Watch};
 use futures_util::{FutureExt as _, future::BoxFuture};
 use keys::Keys;
 use std::{collections::BTreeMap, future::pending, sync::Arc};
@@ -41,6 +41,8 @@ pub(super) struct Line {
     media: Option<MediaLeg>,
     /// Of a call by ARI, while its path can be replaced.
     care: Option<Care>,
+    /// Of a call whose path cannot be.
+    watch: Option<Watch>,
     keys: Keys,
     /// Reported before anything else; the rest of the line may have more to say.
     announce: Option<LegEvent>,
@@ -128,13 +130,18 @@ impl Line {
         let (wish, wished) = watch::channel(Wish::Ring);
         let setup = async move { set_up(&ari, &*media, registration, plan, wished).await }.boxed();
         let control = Control::SettingUp { setup, wish, held };
-        Self { control, media: None, care, keys: Keys::default(), announce: None, ending: Ending::HangUp }
+        Self { care, ..Self::new(control) }
+    }
+
+    fn new(control: Control) -> Self {
+        let (keys, ending) = (Keys::default(), Ending::HangUp);
+        Self { control, media: None, care: None, watch: None, keys, announce: None, ending }
     }
 
     /// A caller who is connected already.
-    pub fn walk_in(media: MediaLeg) -> Self {
-        let (media, announce) = (Some(media), Some(LegEvent::Up));
-        Self { control: Control::Dialplan, media, care: None, keys: Keys::default(), announce, ending: Ending::HangUp }
+    pub fn walk_in(media: MediaLeg, counters: Arc<MediaCounters>) -> Self {
+        let watch = Some(Watch::new(Transport::AudioSocket, media.format, counters));
+        Self { media: Some(media), watch, announce: Some(LegEvent::Up), ..Self::new(Control::Dialplan) }
     }
 
     /// Somebody who writes, whose audio is silence.
@@ -142,9 +149,7 @@ impl Line {
         let mut frames = interval(FRAME);
         frames.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let silence = Bytes::from(vec![format.silence(); format.frame_bytes()]);
-        let announce = Some(LegEvent::Up);
-        let control = Control::Written { frames, silence };
-        Self { control, media: None, care: None, keys: Keys::default(), announce, ending: Ending::HangUp }
+        Self { announce: Some(LegEvent::Up), ..Self::new(Control::Written { frames, silence }) }
     }
 
     /// The next thing that happened; it may be dropped and asked again without losing one.
@@ -209,6 +214,7 @@ impl Line {
             Happening::SessionEnded => Some(LegEvent::CallerDone),
             Happening::Media(MediaEvent::Audio(audio)) => {
                 self.care.iter_mut().for_each(|care| care.hears(&audio));
+                self.watch.iter_mut().for_each(|watch| watch.hears(&audio));
                 Some(LegEvent::Audio(audio))
             }
             Happening::Media(MediaEvent::Digit(digit)) if by_dialplan => Some(LegEvent::Digit(digit)),
@@ -291,7 +297,7 @@ impl Line {
     pub fn command(&mut self, command: LegCommand) {
         match command {
             LegCommand::Play(frame) => drop(self.play(frame)),
-            LegCommand::Flush => self.media.iter_mut().for_each(|media| media.sender.flush()),
+            LegCommand::Flush => self.flush(),
             // Who came by the dialplan is answered already.
             LegCommand::Answer => {
                 if let Control::SettingUp { wish, .. } = &self.control {
@@ -312,6 +318,20 @@ impl Line {
                 _ => warn!("this call cannot send keys: that needs ARI"),
             },
         }
+    }
+
+    /// What cannot be thrown away goes with its path, as long as the call can have another one.
+    fn flush(&mut self) {
+        let flushed = self.media.as_mut().is_none_or(|media| media.sender.flush());
+        let replaceable = self.control.is_idle() && self.care.as_ref().is_some_and(Care::can_repair);
+        if !flushed && replaceable {
+            self.announce = self.broken(PathFault::Behind);
+        }
+    }
+
+    /// There is no path just now, and another one is on its way.
+    pub fn is_without_path(&self) -> bool {
+        self.care.as_ref().is_some_and(Care::is_repairing)
     }
 
     fn part(&mut self, ending: Ending) {

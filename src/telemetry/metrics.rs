@@ -80,7 +80,8 @@ const FRAMES_DROPPED: Definition = Definition::labelled(
     "20 ms frames dropped: agent audio not heard because the caller interrupted (interrupted) or that came of an \
      interrupted response afterwards (stale_response) or past the playout limit \
      (playout_overflow), frames that Asterisk's socket (leg_full) or the provider's queue (agent_full) did not take, the \
-     beginning of a caller's turn, of which the last 30 s are kept for an agent that takes over (turn_forgotten).",
+     beginning of a caller's turn, of which the last 30 s are kept for an agent that takes over (turn_forgotten), and agent audio \
+     that waited in Asterisk when the audio path broke or was due before another one stood (path_broken).",
 );
 pub(super) const TOOL_CALLS: Definition = Definition::labelled(
     "offhook_tool_calls_total",
@@ -169,16 +170,19 @@ pub enum FrameDrop {
     AgentFull,
     /// Of the caller, for an agent that took over.
     TurnForgotten,
+    /// Agent audio that waited in Asterisk when the audio path broke, or was due before another one stood.
+    PathBroken,
 }
 
 impl FrameDrop {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::StaleResponse,
         Self::Interrupted,
         Self::PlayoutOverflow,
         Self::LegFull,
         Self::AgentFull,
         Self::TurnForgotten,
+        Self::PathBroken,
     ];
 
     pub const fn label(self) -> &'static str {
@@ -189,6 +193,7 @@ impl FrameDrop {
             Self::LegFull => "leg_full",
             Self::AgentFull => "agent_full",
             Self::TurnForgotten => "turn_forgotten",
+            Self::PathBroken => "path_broken",
         }
     }
 }

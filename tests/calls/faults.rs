@@ -1,13 +1,16 @@
 //! What breaks, and what the caller hears of it.
 
 use crate::{
-    AGENT_HZ, CALLER_HZ, SOON, agent, ms, pbx,
+    AGENT_HZ, CALLER_HZ, SOON, agent,
+    legs::fall_behind,
+    ms, pbx,
     support::{
         asterisk::{Asterisk, DESK_HZ, Options},
         audio::{Span, silence, tone},
         offhook::{Offhook, Place},
         openai_server::{Behaviour, OpenAiServer, Opening, Setup},
         phone::Phone,
+        proxy::Proxy,
     },
 };
 use std::time::Duration;
@@ -127,7 +130,40 @@ async fn openai_greets_is_interrupted_is_told_what_was_heard_and_answers() {
     openai_is_told_what_was_heard_over("rtp/ulaw").await;
 }
 
-/// T24: of what waited in Asterisk nothing was heard.
+/// T24: marks. Of what waited in Asterisk nothing was heard.
+#[tokio::test(flavor = "multi_thread")]
+async fn openai_is_told_that_what_waited_in_asterisk_was_not_heard() {
+    let behaviour =
+        Behaviour { hertz: 440.0, answer: ms(20_000), pace: Some(10.0), detects_speech: true, ..Behaviour::default() };
+    let server = OpenAiServer::start(behaviour).await;
+    let asterisk = Asterisk::start(Options::default()).await;
+    let proxy = Proxy::to(asterisk.http_port()).await;
+    let place = Place::free();
+    let yaml = place.yaml_of(Some((&proxy.url(), asterisk.ari_password())));
+    let offhook = Offhook::start(place, &format!("{yaml}{}", openai(&server, "websocket/slin16", ""))).await;
+    offhook.wait_ready(true).await;
+    let mut phone = dial(&asterisk).await;
+    phone.wait_to_hear(AGENT_HZ, ms(1_000), SOON).await;
+    fall_behind(&proxy).await;
+    offhook.wait_metric("offhook_media_waiting_frames_sum", 80.0, SOON).await;
+    let said = phone.heard().length();
+    phone.say(tone(CALLER_HZ, ms(800))).await;
+    let truncations = server.wait_for("conversation.item.truncate", 1).await;
+    let told = Duration::from_millis(truncations[0]["audio_end_ms"].as_u64().expect("an integer"));
+    phone.wait_to_hear(AGENT_HZ, said + ms(1_000), SOON).await;
+    phone.hang_up().await;
+    // The new answer comes when the caller's tone is over.
+    let spans = phone.heard().spans_of(AGENT_HZ);
+    let greeting: Vec<Span> = spans.into_iter().filter(|span| span.begin < said + ms(700)).collect();
+    let truly: Duration = greeting.iter().map(|span| span.length()).sum();
+    assert!(
+        truly.abs_diff(told) <= ms(100 + 50 * greeting.len() as u64),
+        "told {told:?}, heard {truly:?}: {greeting:?}"
+    );
+    assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
+}
+
+/// T24: over each transport.
 #[tokio::test(flavor = "multi_thread")]
 async fn openai_is_told_what_was_heard_over_the_other_legs_as_well() {
     for leg in ["audiosocket/slin", "websocket/slin16"] {

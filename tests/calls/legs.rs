@@ -3,6 +3,7 @@
 
 use crate::{
     SOON, agent, ms,
+    repairs::REPAIRED,
     support::{
         asterisk::{Asterisk, Options},
         audio::{Sound, silence, tone},
@@ -137,8 +138,8 @@ async fn one_call(leg: &str, codec: Wide) -> (Seen, String) {
     seen.wideband = heard.time_of(HIGH_HZ) >= SECOND * 9 / 10;
     assert!(seen.wideband || heard.time_of(HIGH_HZ) <= SECOND / 10, "{leg}: 6 kHz for {:?}", heard.time_of(HIGH_HZ));
 
-    let backlog = transport(leg) == "websocket" && seen.carried != "opus";
-    seen.silenced = interrupts(leg, &mut phone, backlog.then_some(&proxy)).await;
+    let backlog = (transport(leg) == "websocket").then_some((&proxy, &offhook));
+    seen.silenced = interrupts(leg, &mut phone, backlog).await;
     phone.dtmf('5').await;
     offhook.wait_active_where(|call| call["counts"]["keys"].as_u64() >= Some(1), SOON).await;
     seen.even = paced(leg, &offhook).await;
@@ -213,7 +214,7 @@ fn samples(log: &str) -> String {
 
 /// The agent's words are late on their way to Asterisk, four times: each time 400 ms are missing at first, and as
 /// much more waits there afterwards.
-async fn fall_behind(proxy: &Proxy) {
+pub async fn fall_behind(proxy: &Proxy) {
     for late in [400, 800, 1_200, 1_600] {
         proxy.order(Carries::Media, Flow::Delays);
         sleep(ms(late)).await;
@@ -222,13 +223,16 @@ async fn fall_behind(proxy: &Proxy) {
     }
 }
 
-/// The caller speaks into the agent's words; whether the agent is silent within a second of the line's, by a flush where
-/// 1.6 s of it wait in Asterisk.
-async fn interrupts(leg: &str, phone: &mut Phone, behind: Option<&Proxy>) -> bool {
+/// The caller speaks into the agent's words; whether the agent is silent within a second of the line's, also where 1.6 s of it
+/// wait in Asterisk.
+async fn interrupts(leg: &str, phone: &mut Phone, behind: Option<(&Proxy, &Offhook)>) -> bool {
+    const WAIT: &str = "offhook_media_waiting_frames_sum";
     let so_far = phone.heard().time_of(AGENT_HZ);
     hears(leg, phone, AGENT_HZ, (so_far + SECOND) * 10 / 9).await;
-    if let Some(proxy) = behind {
+    if let Some((proxy, offhook)) = behind {
+        let before = offhook.metric(WAIT).await;
         fall_behind(proxy).await;
+        offhook.wait_metric(WAIT, before + 1.6 * PER_SECOND, SOON).await;
     }
     let said = phone.heard().length();
     phone.say(tone(CALLER_HZ, SECOND * 6 / 10)).await;
@@ -253,10 +257,11 @@ async fn paced(leg: &str, offhook: &Offhook) -> bool {
 
 /// Asterisk's media channel ends under the call.
 async fn repairs(leg: &str, asterisk: &Asterisk, offhook: &Offhook, phone: &Phone) -> bool {
+    let so_far = offhook.metric(REPAIRED).await;
     let channels = asterisk.channels().await;
     let media = channels.iter().find(|name| !name.starts_with("PJSIP/")).expect("a media channel");
     asterisk.cli(&format!("channel request hangup {media}")).await;
-    offhook.wait_metric("offhook_media_repairs_total{outcome=\"repaired\"}", 1.0, SOON).await;
+    offhook.wait_metric(REPAIRED, so_far + 1.0, SOON).await;
     let so_far = phone.heard().time_of(AGENT_AFTER_HZ);
     hears(leg, phone, AGENT_AFTER_HZ, (so_far + SECOND) * 10 / 9).await;
     longest_gap(&phone.heard()) <= 2 * SECOND
@@ -296,8 +301,8 @@ const fn words(transport: &str, opus: bool) -> Words {
             lost: "Asterisk is behind: silence is left out; at XOFF what waits there",
         },
         (_, true) => Words {
-            flush: "not possible: a frame or two go on",
-            marks: "what has left is heard, a frame or two later",
+            flush: "a frame or two go on; with more of them the path is replaced",
+            marks: "what has left, less what Asterisk says waits where the path is replaced",
             paced_by: "offhook, then Asterisk's clock",
             lost: "Asterisk is behind: silence is left out; at XOFF the path is replaced; a packet that cannot be read is concealed",
         },
@@ -315,8 +320,8 @@ tone each way, 6 kHz there and back, a key, an interruption, and the end of Aste
 
 const COLUMNS: &str = "\
 What is seen in the run: the formats, *wideband*, *keys* with and without events, whether the agent is silent after *flush*, that nothing waits and nothing is
-lost without a fault, and what the end of a path costs (`calls::walk_ins` sees it where the dialplan connects). Where there is something to flush, the
-agent's words were held up on their way before, so that 1.6 s of them waited in Asterisk: without the flush they are heard on. The ways of
+lost without a fault, and what the end of a path costs (`calls::walk_ins` sees it where the dialplan connects). Where Asterisk
+holds something back, the agent's words were held up on their way before, so that 1.6 s of them waited there: without a flush they are heard on. The ways of
 *flush*, *marks* and *paced by* and the faults of *lost when* are how the paths are built. Through a real Asterisk, `calls::faults`
 holds what a vendor is told was heard against what the caller heard, `calls::websocket` fills Asterisk's queue until XOFF, `calls::repairs`
 has an AudioSocket that is not read, and `calls::rtp_faults` loses packets; the rest of their tests are those of `asterisk::rtp`,
@@ -334,7 +339,7 @@ has an AudioSocket that is not read, and `calls::rtp_faults` loses packets; the 
 - *flush*: how what waits is thrown away when the caller interrupts, and whether nothing more of the agent is heard then.
 - *marks*: how offhook knows what of an answer was heard. Asterisk's own marks (`MARK_MEDIA`) are not used; it is asked once a second how
   much waits, and what of that is flushed counts as not heard, and so does what is thrown away at XOFF. What another fault swallows counts
-  as said, since it is not said again; `offhook_media_discarded_total` counts it.
+  as said, since it is not said again; `offhook_media_discarded_total` and `offhook_frames_dropped_total` count it.
 - *paced by*: whose clock the agent's audio leaves by.
 - *lost when*: what is not heard in a fault other than the end of the path. *path ends*: what the end of the media channel costs;
   of `AudioSocket()` in the dialplan, what its closing does.

@@ -1,10 +1,12 @@
 //! Audio paths that break under a call: the caller hears a gap, and the call goes on over another path.
 
 use crate::{
-    AGENT_HZ, SOON, agent, ms, pbx, relayed,
+    AGENT_HZ, CALLER_HZ, SOON, agent,
+    doctor::ECHO,
+    ms, pbx, relayed,
     support::{
         asterisk::{ARI_USER, Asterisk, DESK_HZ, Options},
-        audio::{Sound, silence},
+        audio::{Sound, silence, tone},
         offhook::{Offhook, Place},
         phone::Phone,
         proxy::{Carries, Flow, Proxy},
@@ -204,6 +206,65 @@ async fn a_media_channel_that_ends_in_mid_call_is_replaced_over_each_transport()
         let gap = longest_gap(&phone.heard(), AGENT_HZ);
         assert!(gap <= ms(500), "{leg}: an end is told at once: {gap:?}");
         hang_up(phone, &offhook, &asterisk).await;
+    }
+}
+
+/// T22: the caller's own words, through the agent and back.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_caller_is_heard_again_as_soon_as_the_agent_over_each_transport() {
+    for (transport, leg) in
+        [("audiosocket", "audiosocket/slin"), ("rtp", "rtp/ulaw"), ("websocket", "websocket/slin16")]
+    {
+        let context = format!("    audio: {leg}\n    turns: {{ owner: provider }}\n");
+        let (asterisk, offhook) = pbx(ECHO, &context).await;
+        let mut phone = dial(&asterisk).await;
+        phone.say(tone(CALLER_HZ, ms(60_000))).await;
+        phone.wait_to_hear(CALLER_HZ, ms(500), SOON).await;
+        let channels = asterisk.channels().await;
+        let media = channels.iter().find(|name| !name.starts_with("PJSIP/")).expect("a media channel");
+        asterisk.cli(&format!("channel request hangup {media}")).await;
+        offhook.wait_metric(REPAIRED, 1.0, SOON).await;
+        mute(&asterisk, "out").await;
+        offhook.wait_metric(REPAIRED, 2.0, SOON).await;
+        let so_far = phone.heard().time_of(CALLER_HZ);
+        phone.wait_to_hear(CALLER_HZ, so_far + ms(1_000), SOON).await;
+        let gap = longest_gap(&phone.heard(), CALLER_HZ);
+        assert!(gap <= GAP_MAX, "{transport}: a gap of {gap:?}");
+        hang_up(phone, &offhook, &asterisk).await;
+    }
+}
+
+/// T22: the caller's phone has the call on hold and sends nothing. Nobody looks for faults meanwhile, also where nobody told of it
+/// since the events were away.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_on_hold_is_no_fault_over_each_transport() {
+    for leg in ["audiosocket/slin", "rtp/ulaw", "websocket/slin16"] {
+        let asterisk = Asterisk::start(Options::default()).await;
+        let proxy = Proxy::to(asterisk.http_port()).await;
+        let place = Place::free();
+        let yaml = place.yaml_of(Some((&proxy.url(), asterisk.ari_password())));
+        let agents = agent(AGENT_FOR_A_MINUTE, &format!("    audio: {leg}\n"));
+        let offhook = Offhook::start(place, &format!("{yaml}{agents}")).await;
+        offhook.wait_ready(true).await;
+        for (calls, told) in [(1, true), (2, false)] {
+            let mut phone = dial(&asterisk).await;
+            if !told {
+                proxy.order(Carries::Events, Flow::Dead);
+            }
+            phone.hold().await;
+            if !told {
+                proxy.order(Carries::Events, Flow::Cut);
+                offhook.wait_metric("offhook_ari_reconnects_total", 1.0, SOON).await;
+                offhook.wait_ready(true).await;
+            }
+            // Longer than any silence is borne.
+            sleep(ms(3_000)).await;
+            assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0, "{leg}, {told}: {}", offhook.log());
+            offhook.wait_active(1, SOON).await;
+            phone.hang_up().await;
+            offhook.wait_ended(calls, SOON).await;
+        }
+        asterisk.wait_empty(SOON).await;
     }
 }
 

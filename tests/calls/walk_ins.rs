@@ -119,6 +119,28 @@ async fn the_dialplan_goes_on_with_a_caller_whose_connection_closes_and_the_exam
     }
 }
 
+/// T22: such a path is listened to as any other, though there is no other one for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_uneven_about_the_audio_of_a_walk_in_is_told_as_of_any_call() {
+    const JITTER: &str = "offhook_media_jitter_seconds_sum";
+    let place = Place::free();
+    let relay = Relay::start(place.audiosocket).await;
+    let audiosocket = Some(format!("127.0.0.1:{}", relay.port));
+    let asterisk = Asterisk::start(Options { audiosocket, ..Options::default() }).await;
+    let agents = agent("- tone: { hertz: 440, for: 60s }", "");
+    let yaml = format!("{}{agents}", place.yaml(Some(&asterisk)));
+    let offhook = Offhook::start(place, &yaml).await;
+    offhook.wait_ready(true).await;
+    let mut phone = dial(&asterisk, "7080").await;
+    phone.wait_to_hear(AGENT_HZ, ms(2_500), SOON).await;
+    let even = offhook.metric(JITTER).await;
+    relay.order(Order::Bunch);
+    offhook.wait_metric(JITTER, even + 0.040, SOON).await;
+    phone.hang_up().await;
+    assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
+    asterisk.wait_empty(SOON).await;
+}
+
 async fn dial(asterisk: &Asterisk, extension: &str) -> Phone {
     Phone::call(asterisk.sip_port(), extension, silence(ms(60_000))).await
 }

@@ -124,12 +124,13 @@ async fn an_address_that_leads_elsewhere_is_told_with_its_setting_and_the_firewa
 
 /// What Asterisk sends is changed on its way to here, for either end of the test call.
 #[tokio::test(flavor = "multi_thread")]
-async fn noise_loss_and_a_level_that_is_not_what_was_sent_are_told_each_with_its_remedy() {
+async fn noise_loss_delay_and_a_level_that_is_not_what_was_sent_are_told_each_with_its_remedy() {
     let asterisk = Asterisk::start(Options::default()).await;
     for (order, code, grade, says, remedy) in [
         (Order::Swap, 1, "problem", "is noise: the two sides use different codecs", "let nothing between offhook and"),
         (Order::Halve, 0, "warning", "of the sound arrives", "a network in between that loses packets"),
         (Order::Lower, 0, "warning", "12 dB quieter than it was sent", "VOLUME() or AGC()"),
+        (Order::Late, 0, "warning", "ms there and back", "bring offhook nearer to Asterisk"),
     ] {
         let place = Place::free();
         let relay = Relay::start(place.audiosocket).await;
@@ -151,6 +152,18 @@ async fn a_proxy_before_asterisk_that_passes_no_websocket_of_audio_on_is_told_wi
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
     let remedy = "asterisk.url must lead to Asterisk, or to a proxy that passes /media on like /ari";
     only(&ran, "problem", "Asterisk opens no audio path to the WebSocket at", remedy);
+    nothing_is_left(&asterisk).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proxy_before_asterisk_that_passes_no_binary_messages_to_it_is_told_with_what_it_must_pass() {
+    let asterisk = Asterisk::start(Options::default()).await;
+    let proxy = Proxy::muting(asterisk.http_port()).await;
+    let yaml = yaml(&Place::free(), &asterisk).replace(&asterisk.ari_url(), &proxy.url());
+    let ran = media_test(&yaml, &["--json", "--transport", "websocket"]).await;
+    assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+    let says = "Asterisk is heard, but nothing that is sent to Asterisk arrives there";
+    only(&ran, "problem", says, "must pass binary messages on both ways");
     nothing_is_left(&asterisk).await;
 }
 

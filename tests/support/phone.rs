@@ -181,6 +181,11 @@ impl Phone {
         self.command("ausrc", &format!("aufile,{}", path.display())).await;
     }
 
+    /// Puts the call on hold; what is heard begins anew.
+    pub async fn hold(&mut self) {
+        self.command("hold", "").await;
+    }
+
     /// Hangs up, and waits until that is done.
     pub async fn hang_up(&mut self) {
         self.command("hangup", "").await;

@@ -62,6 +62,8 @@ struct Nature {
     refuses: Option<Carries>,
     /// In requests, the one in place of the other; both are equally long.
     changes: Option<(&'static str, &'static str)>,
+    /// No frame of a call's audio reaches Asterisk.
+    mutes: bool,
 }
 
 /// Passes TCP connections on to one address.
@@ -89,6 +91,11 @@ impl Proxy {
     pub async fn changing(port: u16, from: &'static str, to: &'static str) -> Self {
         assert_eq!(from.len(), to.len());
         Self::start(port, Nature { changes: Some((from, to)), ..Nature::default() }).await
+    }
+
+    /// Text of a media WebSocket passes, and nothing of the audio that Asterisk is sent.
+    pub async fn muting(port: u16) -> Self {
+        Self::start(port, Nature { mutes: true, ..Nature::default() }).await
     }
 
     async fn start(port: u16, nature: Nature) -> Self {
@@ -207,6 +214,7 @@ impl Frames {
 /// What a connection tells Asterisk, as this proxy lets it pass.
 fn told(bytes: &[u8], carries: Option<Carries>, now: Flow, nature: &Nature, frames: &mut Frames) -> Vec<u8> {
     match (carries, nature.changes) {
+        (Some(Carries::Media), _) if nature.mutes => frames.pass(bytes, 0),
         (Some(Carries::Media), _) => frames.pass(bytes, if now == Flow::Repeats { REPEATED } else { 1 }),
         (Some(Carries::Requests), Some((from, to))) => match String::from_utf8(bytes.to_vec()) {
             Ok(text) => text.replace(from, to).into(),

@@ -3,6 +3,7 @@
 use super::offhook::Place;
 use socket2::SockRef;
 use std::{
+    collections::VecDeque,
     net::Ipv4Addr,
     sync::{
         Arc,
@@ -52,6 +53,8 @@ pub enum Order {
     Halve,
     /// What Asterisk sends is a quarter as loud: 12 dB.
     Lower,
+    /// What Asterisk sends comes ten frames late: 200 ms.
+    Late,
 }
 
 impl Relay {
@@ -126,7 +129,7 @@ async fn pass_on(mut theirs: TcpStream, to: u16, first: Option<Order>, mut order
                 drop(copy_bidirectional(&mut theirs, &mut ours).await);
             }
             Ok(
-                changed @ (Order::Bunch | Order::Swap | Order::Recut | Order::Fast | Order::Halve | Order::Lower),
+                changed @ (Order::Bunch | Order::Swap | Order::Recut | Order::Fast | Order::Halve | Order::Lower | Order::Late),
             ) => {
                 let ((from, mut back), (mut answers, to)) = (theirs.split(), ours.split());
                 drop(tokio::join!(pass_on_changed(from, to, changed), copy(&mut answers, &mut back)));
@@ -150,7 +153,7 @@ async fn pass_on_changed(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, how: Ord
     const BUNCH: usize = 4;
     /// 15 ms.
     const CUT: [u8; 3] = [AUDIO, 0, 240];
-    let (mut waiting, mut audio) = (Vec::new(), Vec::new());
+    let (mut waiting, mut audio, mut late) = (Vec::new(), Vec::new(), VecDeque::new());
     for number in 1_usize.. {
         let mut frame = vec![0; 3];
         from.read_exact(&mut frame).await?;
@@ -174,6 +177,12 @@ async fn pass_on_changed(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, how: Ord
                 waiting.extend(frame);
             }
             Order::Fast if number.is_multiple_of(50) => waiting.extend(frame.repeat(2)),
+            Order::Late => {
+                late.push_back(frame);
+                if late.len() > 10 {
+                    waiting.extend(late.pop_front().into_iter().flatten());
+                }
+            }
             Order::Halve if number.is_multiple_of(2) => {}
             Order::Lower => {
                 let quarter = |pair: &[u8]| (i16::from_le_bytes([pair[0], pair[1]]) / 4).to_le_bytes();

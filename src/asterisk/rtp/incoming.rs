@@ -25,6 +25,8 @@ const CONCEALED_MAX: u16 = 2;
 const FADE: f32 = 0.5;
 /// Packets that may be missing before a gap counts as a jump: two seconds.
 const MAX_GAP: u16 = 100;
+/// What a jump may have lost: a minute.
+const OUTAGE_MAX: u16 = 3_000;
 /// How far back a packet is known as late or as a duplicate: the bits of [`Order::passed`].
 const WINDOW: u16 = 64;
 
@@ -99,6 +101,7 @@ impl Incoming {
             Some(1..) => self.give_up(ready),
             None if self.order.confirms_jump(sequence) => {
                 self.give_up(ready);
+                self.tally.lost += u64::from(self.order.jumped_over(sequence));
                 self.order = Order::default();
             }
             Some(0) | None => {}
@@ -204,6 +207,13 @@ impl Order {
 
     fn confirms_jump(&self, sequence: u16) -> bool {
         self.after_jump == Some(sequence)
+    }
+
+    /// Of a jump that this packet confirms, what is missing; the first packet behind it was not passed on.
+    fn jumped_over(&self, sequence: u16) -> u16 {
+        let missing = self.highest.map_or(0, |highest| sequence.wrapping_sub(highest).saturating_sub(2));
+        // A stream that has begun anew has lost nothing.
+        if missing <= OUTAGE_MAX { missing } else { 0 }
     }
 
     /// How many packets are missing before this one, or why it must not be passed on.

@@ -7,7 +7,7 @@ mod judge;
 use crate::{
     asterisk::{
         ari::{AriClient, AriError, Fault},
-        counters::{PathFault, RepairEnd},
+        counters::{MediaCounters, PathFault, RepairEnd},
         events::Registration,
         hub::MediaHub,
         leg::AriLeg,
@@ -16,7 +16,9 @@ use crate::{
         setup::Plan,
         vitals::Vitals,
     },
+    audio::Format,
     call::SetupStep,
+    config::Transport,
 };
 use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
@@ -33,12 +35,42 @@ const REPAIRS_MAX: u32 = 5;
 /// A repair takes some 10 ms; a restart of the network between Asterisk and us, or a stall of Asterisk, seconds.
 const REPAIR_MAX: Duration = Duration::from_secs(5);
 
+/// What arrives over a path, and what is told of it.
+pub(super) struct Watch {
+    vitals: Vitals,
+    counters: Arc<MediaCounters>,
+}
+
+impl Watch {
+    pub fn new(transport: Transport, format: Format, counters: Arc<MediaCounters>) -> Self {
+        Self { vitals: Vitals::new(transport, format), counters }
+    }
+
+    /// Audio has arrived.
+    pub fn hears(&mut self, audio: &[u8]) {
+        if let Some(suspicion) = self.vitals.arrived(audio, Instant::now().into_std(), &self.counters) {
+            self.counters.suspected(suspicion).inc();
+            warn!(what = suspicion.label(), "{}", suspicion.describe());
+        }
+    }
+
+    fn silent_for(&self, now: Instant) -> Option<Duration> {
+        self.vitals.silent_for(now.into_std())
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.vitals.end(&self.counters);
+    }
+}
+
 pub(super) struct Care {
     media: Arc<MediaHub>,
     ari: AriClient,
     caller: String,
     plan: Plan,
-    vitals: Vitals,
+    watch: Watch,
     begun: u32,
     under_way: Option<UnderWay>,
     look: Option<BoxFuture<'static, Result<Option<Looked>, AriError>>>,
@@ -67,25 +99,21 @@ pub(super) enum Cared {
 impl Care {
     pub fn new(media: Arc<MediaHub>, ari: AriClient, registration: &Registration, plan: Plan) -> Self {
         let (caller, held) = (registration.caller().to_owned(), registration.held());
-        let vitals = Vitals::new(plan.transport, plan.format);
+        let watch = Watch::new(plan.transport, plan.format, Arc::clone(media.counters()));
         let judge = Judge::new(Instant::now());
         let silence = vec![plan.format.silence(); plan.format.frame_bytes()].into();
-        Self { media, ari, caller, plan, vitals, begun: 0, under_way: None, look: None, judge, silence, held }
+        Self { media, ari, caller, plan, watch, begun: 0, under_way: None, look: None, judge, silence, held }
     }
 
     /// Audio has arrived.
     pub fn hears(&mut self, audio: &[u8]) {
-        let counters = self.media.counters();
-        if let Some(suspicion) = self.vitals.arrived(audio, Instant::now().into_std(), counters) {
-            counters.suspected(suspicion).inc();
-            warn!(what = suspicion.label(), "{}", suspicion.describe());
-        }
+        self.watch.hears(audio);
     }
 
     /// This frame was sent, or refused, as happens every 20 ms.
     pub fn plays(&mut self, frame: &Bytes, left: bool) {
         let now = Instant::now();
-        let heard = self.vitals.silent_for(now.into_std());
+        let heard = self.watch.silent_for(now);
         let held = *self.held.borrow();
         let frame = Frame { left, sounds: *frame != self.silence };
         if self.judge.plays(now, frame, heard, held) && self.look.is_none() {
@@ -95,6 +123,11 @@ impl Care {
 
     pub fn is_repairing(&self) -> bool {
         self.under_way.is_some()
+    }
+
+    /// There is a repair left.
+    pub const fn can_repair(&self) -> bool {
+        self.begun < REPAIRS_MAX && self.under_way.is_none()
     }
 
     /// Begins to replace the path that broke, and closes what is left of it. `false`: it cannot be.
@@ -115,7 +148,7 @@ impl Care {
         match leg.repair(&*self.media, &self.plan, broken) {
             Ok(repair) => {
                 warn!(fault = fault.label(), number = self.begun, "the audio path broke; the call gets another one");
-                self.vitals.end(counters);
+                self.watch.vitals.end(counters);
                 self.under_way = Some(UnderWay { repair, fault, since: Instant::now() });
                 true
             }
@@ -166,13 +199,13 @@ impl Care {
     fn repaired(&mut self, took: Duration) {
         self.media.counters().repaired(took);
         info!(took_ms = took.as_millis() as u64, "the call has another audio path");
-        self.vitals = Vitals::new(self.plan.transport, self.plan.format);
+        self.watch = Watch::new(self.plan.transport, self.plan.format, Arc::clone(self.media.counters()));
         self.judge.begins_anew();
     }
 
     fn judge(&mut self, looked: Option<Looked>) -> Option<PathFault> {
         let now = Instant::now();
-        let heard = self.vitals.silent_for(now.into_std());
+        let heard = self.watch.silent_for(now);
         let held = *self.held.borrow();
         match self.judge.looked(looked, now, heard, held) {
             Verdict::Fine => None,
@@ -189,10 +222,8 @@ impl Care {
 
 impl Drop for Care {
     fn drop(&mut self) {
-        let counters = self.media.counters();
-        self.vitals.end(counters);
         if self.under_way.is_some() {
-            counters.repairs(RepairEnd::GivenUp).inc();
+            self.media.counters().repairs(RepairEnd::GivenUp).inc();
         }
     }
 }

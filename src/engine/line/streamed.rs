@@ -1,8 +1,8 @@
 //! The caller's side of a VAM client's call: frames and cues, without waiting.
 
-use super::{Control, Happening, Keys, Line};
+use super::{Control, Happening, Line};
 use crate::{
-    asterisk::{leg::Ending, media::MediaEvent},
+    asterisk::media::MediaEvent,
     call::{AgentLoss, Dialling, LegEvent, Note, Speaker},
     vam::{Cue, Ends},
 };
@@ -91,9 +91,7 @@ impl Line {
     /// A VAM client; the other ends are theirs, and what else is told of the call goes by the sender.
     pub fn streamed() -> (Self, Ends, mpsc::Sender<Cue>) {
         let (streamed, ends, cues) = Streamed::new();
-        let announce = Some(LegEvent::Up);
-        let control = Control::Streamed(streamed);
-        (Self { control, media: None, care: None, keys: Keys::default(), announce, ending: Ending::HangUp }, ends, cues)
+        (Self { announce: Some(LegEvent::Up), ..Self::new(Control::Streamed(streamed)) }, ends, cues)
     }
 
     /// What the call says of itself, for who is told such things.

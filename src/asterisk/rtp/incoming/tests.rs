@@ -149,6 +149,19 @@ fn what_waits_is_heard_before_a_stream_that_goes_on_elsewhere() {
     }
 }
 
+/// An outage of seconds is told as such; a stream that begins anew, and may be anywhere, is not.
+#[test]
+fn what_an_outage_has_cost_is_counted() {
+    for (sequence, lost) in [(611, 609), (61_000, 0), (65_000, 0)] {
+        let mut stage = Stage::new(Format::ULAW);
+        assert_eq!(stage.comes(1, 2), Ok(()));
+        assert_eq!(stage.comes(sequence, 2), Err(Discard::Late), "a jump that nothing confirms yet");
+        assert_eq!(stage.comes(sequence + 1, 2), Ok(()));
+        assert_eq!(stage.heard(), [2, 2]);
+        assert_eq!(stage.counted, Tally { received: 2, lost, concealed: 0, malformed: 0 }, "{sequence}");
+    }
+}
+
 #[test]
 fn a_new_stream_of_the_same_sender_begins_its_own_count_and_the_old_one_is_heard_to_its_end() {
     let mut stage = Stage::new(Format::ULAW);

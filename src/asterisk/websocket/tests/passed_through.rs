@@ -76,7 +76,7 @@ async fn who_interrupts_flushes_nothing_and_silence_alone_is_left_out() {
     asterisk.say(json!({ "event": "STATUS", "channel_id": "c", "queue_length": USUAL_QUEUE + 2 })).await;
     asterisk.plays(packets(1)[0].clone()).await;
     event(&mut leg).await;
-    leg.sender.flush();
+    assert!(leg.sender.flush(), "that little is heard on");
     for frame in [audio(FORMAT, 1), silence(FORMAT), audio(FORMAT, 2)] {
         assert!(leg.sender.play(frame));
     }
@@ -89,6 +89,18 @@ async fn who_interrupts_flushes_nothing_and_silence_alone_is_left_out() {
     let texts = messages.iter().filter(|message| message.is_text()).count();
     let packets = messages.iter().filter(|message| message.is_binary()).count();
     assert_eq!((texts, packets), (0, 2));
+}
+
+/// T21: much waits, and is heard unless its channel goes.
+#[tokio::test]
+async fn who_interrupts_while_much_waits_is_told_to_take_another_leg() {
+    let lab = Lab::start().await;
+    let (mut leg, mut asterisk) = opus_call(&lab).await;
+    for (waits, told) in [(HEARD_ON_MAX, 0), (HEARD_ON_MAX + 1, 220), (1, 0)] {
+        asterisk.say(json!({ "event": "STATUS", "channel_id": "c", "queue_length": waits })).await;
+        assert_eq!(hub::event(&mut leg).await, Some(MediaEvent::Waits(Duration::from_millis(told))), "{waits}");
+        assert_eq!(leg.sender.flush(), told == 0, "{waits}");
+    }
 }
 
 /// T21: far behind.
