@@ -72,8 +72,9 @@ const STATUS_EVERY: u32 = 50;
 const USUAL_QUEUE: u32 = 3;
 /// What is left of a longer queue when Asterisk has caught up.
 const KEPT_QUEUE: u32 = 1;
-/// So many packets of Opus may be heard after an interruption, 200 ms: another leg is there in less.
-const HEARD_ON_MAX: u32 = 10;
+/// So many packets of Opus may be heard after an interruption, a second of them. Another leg is there in a tenth of that, and what
+/// the caller says meanwhile is lost.
+const HEARD_ON_MAX: u32 = 50;
 /// Frames that wait when Asterisk asks for a pause.
 const XOFF_QUEUE: u32 = 900;
 /// So many frames are refused while Asterisk wants a pause, a second of them: what it had is thrown away at once, and who is
@@ -206,6 +207,10 @@ impl Wire {
         }
         if out.surplus > 0 && frame == self.silence {
             out.surplus -= 1;
+            if out.surplus == 0 {
+                // What Asterisk has told of its queue is not so any more.
+                out.until_status = 1;
+            }
             return Err(Discard::Behind);
         }
         let refusal = if out.paused {
@@ -434,16 +439,18 @@ impl Receiver {
                 return Some(MediaEvent::Waits(length_of(lost_at_a_flush)));
             }
             Ok(Event::Xoff) => {
+                counters.discarded(Discard::ThrownAway).inc_by(XOFF_QUEUE.into());
                 if self.opus.is_some() {
                     tracing::warn!("Asterisk does not play the audio of a media WebSocket; closing it");
                     self.wire.lock().close();
                 } else {
                     tracing::warn!("Asterisk does not play the audio of a media WebSocket; what waits is thrown away");
-                    self.wire.lock().paused = true;
+                    let mut out = self.wire.lock();
+                    (out.paused, out.refused_in_a_row) = (true, 0);
+                    drop(out);
                     self.wire.flush_asterisk();
-                    counters.discarded(Discard::ThrownAway).inc_by(XOFF_QUEUE.into());
-                    return Some(MediaEvent::ThrownAway(length_of(XOFF_QUEUE)));
                 }
+                return Some(MediaEvent::ThrownAway(length_of(XOFF_QUEUE)));
             }
             Ok(Event::Xon) => self.wire.lock().paused = false,
             Ok(Event::Error { error_text }) => {

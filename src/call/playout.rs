@@ -211,13 +211,15 @@ impl Playout {
         }
     }
 
-    /// The last of what has left, as much as this, was thrown away before it was heard, and nothing else waits to be.
-    pub fn take_back(&mut self, unheard: Duration) {
-        let mut unheard = self.bytes_of(unheard);
+    /// The last of what has left, as much as this, was thrown away before it was heard, and nothing else waits to be. How much of
+    /// it was the agent's.
+    pub fn take_back(&mut self, unheard: Duration) -> usize {
+        let (mut unheard, mut dropped) = (self.bytes_of(unheard), 0);
         while let Some(Left { item, bytes }) = self.left.pop_back().filter(|_| unheard > 0) {
             let taken = unheard.min(bytes);
             unheard -= taken;
             let Some(item) = item else { continue };
+            dropped += taken;
             if let Some(played) = self.played.iter_mut().rev().find(|played| played.is(&item)) {
                 played.heard = played.heard.saturating_sub(taken);
                 played.taken_back = true;
@@ -225,6 +227,7 @@ impl Playout {
         }
         self.left.clear();
         self.left_bytes = 0;
+        dropped
     }
 
     fn bytes_of(&self, length: Duration) -> usize {
@@ -235,8 +238,8 @@ impl Playout {
     /// Forgets everything that was not heard, and whatever else comes of the `active` response. The last of what has left, as
     /// much as `unheard`, is thrown away as well.
     pub fn interrupt(&mut self, active: Option<&ResponseId>, unheard: Duration) -> Interrupted {
-        self.take_back(unheard);
-        let interrupted = Interrupted { cuts: self.cuts(active), dropped: self.queued_bytes };
+        let taken_back = self.take_back(unheard);
+        let interrupted = Interrupted { cuts: self.cuts(active), dropped: self.queued_bytes + taken_back };
         let mut cut_off: Vec<ResponseId> = self.queue.drain(..).map(|piece| piece.response).collect();
         cut_off.extend(active.cloned());
         cut_off.dedup();
@@ -422,7 +425,7 @@ mod tests {
         (0..6).for_each(|_| drop(playout.next(true)));
         let interrupted = playout.interrupt(Some(&"r".into()), 2 * FRAME_TIME);
         assert_eq!(frames(&interrupted), [("i", 4)]);
-        assert_eq!(interrupted.dropped, 4 * FRAME, "what had not left is told as before");
+        assert_eq!(interrupted.dropped, 6 * FRAME, "what had not left, and what had and was not heard");
     }
 
     #[test]

@@ -209,7 +209,8 @@ impl Track {
     /// As much of what has left last was thrown away, and was not heard.
     pub fn thrown_away(&mut self, length: Duration) {
         self.waits = Duration::ZERO;
-        self.playout.take_back(length);
+        // The leg has counted it.
+        let _ = self.playout.take_back(length);
     }
 
     /// The question that was heard to its end since this was last asked.

@@ -323,9 +323,12 @@ impl Line {
     /// What cannot be thrown away goes with its path, as long as the call can have another one.
     fn flush(&mut self) {
         let flushed = self.media.as_mut().is_none_or(|media| media.sender.flush());
-        let replaceable = self.control.is_idle() && self.care.as_ref().is_some_and(Care::can_repair);
-        if !flushed && replaceable {
-            self.announce = self.broken(PathFault::Behind);
+        let replaceable = self.control.is_idle() && self.care.as_ref().is_some_and(Care::can_spare_a_repair);
+        if !flushed
+            && replaceable
+            && let Some(event) = self.broken(PathFault::Behind)
+        {
+            self.announce = Some(event);
         }
     }
 

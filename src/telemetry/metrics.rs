@@ -80,8 +80,8 @@ const FRAMES_DROPPED: Definition = Definition::labelled(
     "20 ms frames dropped: agent audio not heard because the caller interrupted (interrupted) or that came of an \
      interrupted response afterwards (stale_response) or past the playout limit \
      (playout_overflow), frames that Asterisk's socket (leg_full) or the provider's queue (agent_full) did not take, the \
-     beginning of a caller's turn, of which the last 30 s are kept for an agent that takes over (turn_forgotten), and agent audio \
-     that waited in Asterisk when the audio path broke or was due before another one stood (path_broken).",
+     beginning of a caller's turn, of which the last 30 s are kept for an agent that takes over (turn_forgotten), and frames \
+     that waited in Asterisk when the audio path broke or were due before another one stood (path_broken).",
 );
 pub(super) const TOOL_CALLS: Definition = Definition::labelled(
     "offhook_tool_calls_total",
@@ -170,7 +170,7 @@ pub enum FrameDrop {
     AgentFull,
     /// Of the caller, for an agent that took over.
     TurnForgotten,
-    /// Agent audio that waited in Asterisk when the audio path broke, or was due before another one stood.
+    /// What waited in Asterisk when the audio path broke, or was due before another one stood.
     PathBroken,
 }
 

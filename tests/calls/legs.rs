@@ -140,6 +140,12 @@ async fn one_call(leg: &str, codec: Wide) -> (Seen, String) {
 
     let backlog = (transport(leg) == "websocket").then_some((&proxy, &offhook));
     seen.silenced = interrupts(leg, &mut phone, backlog).await;
+    let behind = offhook.metric("offhook_media_faults_total{fault=\"behind\"}").await;
+    assert_eq!(
+        behind,
+        if seen.carried == "opus" { 1.0 } else { 0.0 },
+        "{leg}: what waits goes with the path, or is flushed"
+    );
     phone.dtmf('5').await;
     offhook.wait_active_where(|call| call["counts"]["keys"].as_u64() >= Some(1), SOON).await;
     seen.even = paced(leg, &offhook).await;
@@ -213,26 +219,32 @@ fn samples(log: &str) -> String {
 }
 
 /// The agent's words are late on their way to Asterisk, four times: each time 400 ms are missing at first, and as
-/// much more waits there afterwards.
-pub async fn fall_behind(proxy: &Proxy) {
+/// much more waits there afterwards. Returns when Asterisk has told of it.
+pub async fn fall_behind(proxy: &Proxy, offhook: &Offhook) {
+    const WAIT: [&str; 2] = ["offhook_media_waiting_frames_sum", "offhook_media_waiting_frames_count"];
     for late in [400, 800, 1_200, 1_600] {
         proxy.order(Carries::Media, Flow::Delays);
         sleep(ms(late)).await;
         proxy.order(Carries::Media, Flow::Passes);
         sleep(ms(200)).await;
     }
+    // One question may have been on its way.
+    let asked = offhook.metric(WAIT[1]).await;
+    offhook.wait_metric(WAIT[1], asked + 1.0, SOON).await;
+    let before = [offhook.metric(WAIT[0]).await, offhook.metric(WAIT[1]).await];
+    offhook.wait_metric(WAIT[1], before[1] + 1.0, SOON).await;
+    let after = [offhook.metric(WAIT[0]).await, offhook.metric(WAIT[1]).await];
+    let waits = (after[0] - before[0]) / (after[1] - before[1]);
+    assert!(waits >= 1.2 * PER_SECOND, "{waits} frames wait in Asterisk");
 }
 
 /// The caller speaks into the agent's words; whether the agent is silent within a second of the line's, also where 1.6 s of it
 /// wait in Asterisk.
 async fn interrupts(leg: &str, phone: &mut Phone, behind: Option<(&Proxy, &Offhook)>) -> bool {
-    const WAIT: &str = "offhook_media_waiting_frames_sum";
     let so_far = phone.heard().time_of(AGENT_HZ);
     hears(leg, phone, AGENT_HZ, (so_far + SECOND) * 10 / 9).await;
     if let Some((proxy, offhook)) = behind {
-        let before = offhook.metric(WAIT).await;
-        fall_behind(proxy).await;
-        offhook.wait_metric(WAIT, before + 1.6 * PER_SECOND, SOON).await;
+        fall_behind(proxy, offhook).await;
     }
     let said = phone.heard().length();
     phone.say(tone(CALLER_HZ, SECOND * 6 / 10)).await;
@@ -301,7 +313,7 @@ const fn words(transport: &str, opus: bool) -> Words {
             lost: "Asterisk is behind: silence is left out; at XOFF what waits there",
         },
         (_, true) => Words {
-            flush: "a frame or two go on; with more of them the path is replaced",
+            flush: "a frame or two go on; where more than a second waits the path is replaced",
             marks: "what has left, less what Asterisk says waits where the path is replaced",
             paced_by: "offhook, then Asterisk's clock",
             lost: "Asterisk is behind: silence is left out; at XOFF the path is replaced; a packet that cannot be read is concealed",

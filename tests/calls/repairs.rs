@@ -252,6 +252,7 @@ async fn a_call_on_hold_is_no_fault_over_each_transport() {
                 proxy.order(Carries::Events, Flow::Dead);
             }
             phone.hold().await;
+            wait_held(&asterisk).await;
             if !told {
                 proxy.order(Carries::Events, Flow::Cut);
                 offhook.wait_metric("offhook_ari_reconnects_total", 1.0, SOON).await;
@@ -265,6 +266,23 @@ async fn a_call_on_hold_is_no_fault_over_each_transport() {
             offhook.wait_ended(calls, SOON).await;
         }
         asterisk.wait_empty(SOON).await;
+    }
+}
+
+/// Waits until Asterisk knows that the phone has the call on hold.
+async fn wait_held(asterisk: &Asterisk) {
+    let until = Instant::now() + SOON;
+    loop {
+        let channels = ari(asterisk, Method::GET, "channels").await;
+        let mut channels = channels.as_array().expect("a list").iter();
+        let caller = channels.find(|channel| channel["name"].as_str().is_some_and(|name| name.starts_with("PJSIP/")));
+        let id = caller.and_then(|caller| caller["id"].as_str()).expect("the phone's channel");
+        let held = ari(asterisk, Method::GET, &format!("channels/{id}/variable?variable=CHANNEL(rtp,hold)")).await;
+        if held["value"] == "1" {
+            return;
+        }
+        assert!(Instant::now() < until, "not on hold: {held}");
+        sleep(ms(20)).await;
     }
 }
 
@@ -318,10 +336,18 @@ async fn a_bridge_that_went_while_no_event_came_is_made_again_though_nobody_spea
 /// The media channel stays up, and Asterisk sends nothing over it any more (`out`), or passes nothing on of what it is sent
 /// (`in`).
 async fn mute(asterisk: &Asterisk, direction: &str) {
-    let channels = ari(asterisk, Method::GET, "channels").await;
-    let mut ids = channels.as_array().expect("a list").iter().filter_map(|channel| channel["id"].as_str());
-    let media = ids.rfind(|id| id.contains("-media")).expect("a media channel");
-    ari(asterisk, Method::POST, &format!("channels/{media}/mute?direction={direction}")).await;
+    let until = Instant::now() + SOON;
+    loop {
+        let channels = ari(asterisk, Method::GET, "channels").await;
+        let ids = channels.as_array().expect("a list").iter().filter_map(|channel| channel["id"].as_str());
+        // One that was replaced may still be on its way out.
+        if let [media] = ids.filter(|id| id.contains("-media")).collect::<Vec<_>>()[..] {
+            ari(asterisk, Method::POST, &format!("channels/{media}/mute?direction={direction}")).await;
+            return;
+        }
+        assert!(Instant::now() < until, "one media channel: {channels}");
+        sleep(ms(20)).await;
+    }
 }
 
 /// What ARI answers to somebody else than offhook; `null` where it has nothing to say.

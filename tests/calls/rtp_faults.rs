@@ -287,9 +287,9 @@ async fn a_sender_of_rtp_whose_clock_is_fast_is_told_at_the_end_of_a_call_in_whi
     wire.faults.send_replace(Fault::Fast);
     let mut phone = dial(&asterisk).await;
     phone.say(tone(CALLER_HZ, ms(90_000))).await;
-    phone.wait_to_hear(CALLER_HZ, ms(62_000), ms(80_000)).await;
+    phone.wait_to_hear(CALLER_HZ, ms(65_000), ms(85_000)).await;
     let gap = longest_gap(&phone.heard(), CALLER_HZ);
-    assert!(gap <= ms(100), "{gap:?}");
+    assert!(gap <= ms(200), "{gap:?}");
     hang_up(phone, &offhook, &asterisk).await;
     let [ppm, count] = [offhook.metric(DRIFT[0]).await, offhook.metric(DRIFT[1]).await];
     assert_eq!(count, 1.0, "told once");

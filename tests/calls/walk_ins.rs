@@ -75,7 +75,7 @@ async fn a_caller_whom_the_dialplan_dials_to_a_channel_of_another_rate_and_the_a
         phone.wait_to_hear(CALLER_HZ, ms(2_000), SOON).await;
         phone.hang_up().await;
         let gap = longest_gap(&phone.heard(), CALLER_HZ);
-        assert!(gap <= ms(40), "{asked}: {gap:?}");
+        assert!(gap <= ms(100), "{asked}: {gap:?}");
         offhook.wait_ended(calls + 1, SOON).await;
         let log = offhook.log();
         let began = log.lines().rfind(|line| line.contains("call began")).expect("a call");

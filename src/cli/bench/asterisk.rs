@@ -80,7 +80,7 @@ const WAYS: [Way; 4] = [
         codec: Codec::MuLaw,
         cpu_max: None,
     },
-    // Wideband, and made of packets and into them again, which is most of what such a call costs: one core has no room for 200.
+    // Wideband, decoded and encoded again, which is most of what such a call costs: one core has no room for 200.
     Way {
         name: "WebSocket, scripted, Opus",
         kind: Kind::Scripted,

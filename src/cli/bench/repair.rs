@@ -4,7 +4,7 @@ use super::{
     asterisk::{Asterisk, no_lab},
     process::Cores,
     report::Bars,
-    run::cleared_away,
+    run::gone,
     samples::percentile,
     say,
     system::{Folder, Setup, System, end_of},
@@ -141,7 +141,7 @@ async fn over(
         let repaired = async || Ok::<_, anyhow::Error>(system.metrics().await?.context("no metrics")?.value(REPAIRED));
         let before = repaired().await?;
         let outcomes = broken(fault, codec, calls, asterisk).await?;
-        cleared_away(&system, calls * (rows.len() + 1)).await?;
+        gone(&system).await?;
         let lost = outcomes.iter().filter(|outcome| outcome.hung_up != Some(telephone::Side::Caller)).count();
         let silences = outcomes.iter().map(|outcome| outcome.longest_silence).collect();
         rows.push(Row { leg, fault, silences, repaired: repaired().await? - before, lost });

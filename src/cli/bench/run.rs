@@ -182,17 +182,24 @@ async fn question() -> anyhow::Result<Speech> {
 
 /// Every call must have ended, and because its caller hung up.
 pub async fn cleared_away(system: &System, calls: usize) -> anyhow::Result<()> {
+    if let Some(metrics) = gone(system).await? {
+        let ended = metrics.children("offhook_calls_total").filter(|(_, count)| *count > 0.0);
+        let ended: Vec<_> = ended.map(|(labels, count)| format!("{count} × {labels}")).collect();
+        let well = ended.len() == 1 && ended[0].contains("caller_hung_up");
+        anyhow::ensure!(well, "of {calls} calls ended: {}", ended.join(", "));
+    }
+    Ok(())
+}
+
+/// Every call must have ended, for whatever reason; the metrics of an engine without calls.
+pub async fn gone(system: &System) -> anyhow::Result<Option<Metrics>> {
     let until = Instant::now() + CLEAR_WITHIN;
     while let Some(metrics) = system.metrics().await? {
         if metrics.value("offhook_calls_active") == 0.0 {
-            let ended = metrics.children("offhook_calls_total").filter(|(_, count)| *count > 0.0);
-            let ended: Vec<_> = ended.map(|(labels, count)| format!("{count} × {labels}")).collect();
-            let well = ended.len() == 1 && ended[0].contains("caller_hung_up");
-            anyhow::ensure!(well, "of {calls} calls ended: {}", ended.join(", "));
-            return Ok(());
+            return Ok(Some(metrics));
         }
         anyhow::ensure!(Instant::now() < until, "calls are left in the engine after their callers hung up");
         sleep(FRAME).await;
     }
-    Ok(())
+    Ok(None)
 }

@@ -116,7 +116,7 @@ pub struct Outcome {
     pub loud: u32,
     /// From the answer to the first packet with sound.
     pub heard_after: Option<Duration>,
-    /// The longest time between two packets with sound; and from the last one until the caller left.
+    /// The longest time between two packets with sound, from the answer to the first, and from the last until the caller left.
     pub longest_silence: Duration,
     /// The limit passed.
     pub gave_up: bool,
@@ -175,7 +175,7 @@ struct Telephone {
     /// The request that waits for its answer, and when it is sent again.
     pending: Option<(String, Instant)>,
     packet: Packet,
-    /// The last packet with sound.
+    /// The last packet with sound, or the answer.
     sound: Option<Instant>,
     /// Hears Opus.
     opus: Option<Reader>,
@@ -341,6 +341,7 @@ impl Telephone {
         let port = text.lines().find_map(|line| line.strip_prefix("m=audio ")?.split(' ').next()?.parse().ok());
         self.media = port.map(|port| SocketAddr::new(self.asterisk.ip(), port));
         self.answered = Some(Instant::now());
+        self.sound = self.answered;
         self.pending = None;
         let unwanted = self.stage == Stage::Cancelling;
         self.stage = Stage::Up;

@@ -32,6 +32,8 @@ use tracing::{debug, info, warn};
 
 /// Repairs of one call. A fault that comes back this often is not the path's own: the caller is better off elsewhere.
 const REPAIRS_MAX: u32 = 5;
+/// Of those, kept for paths that break.
+const REPAIRS_KEPT: u32 = 2;
 /// A repair takes some 10 ms; a restart of the network between Asterisk and us, or a stall of Asterisk, seconds.
 const REPAIR_MAX: Duration = Duration::from_secs(5);
 
@@ -125,9 +127,9 @@ impl Care {
         self.under_way.is_some()
     }
 
-    /// There is a repair left.
-    pub const fn can_repair(&self) -> bool {
-        self.begun < REPAIRS_MAX && self.under_way.is_none()
+    /// A path that works may be replaced as well.
+    pub const fn can_spare_a_repair(&self) -> bool {
+        self.begun + REPAIRS_KEPT < REPAIRS_MAX && self.under_way.is_none()
     }
 
     /// Begins to replace the path that broke, and closes what is left of it. `false`: it cannot be.

@@ -96,7 +96,7 @@ async fn who_interrupts_flushes_nothing_and_silence_alone_is_left_out() {
 async fn who_interrupts_while_much_waits_is_told_to_take_another_leg() {
     let lab = Lab::start().await;
     let (mut leg, mut asterisk) = opus_call(&lab).await;
-    for (waits, told) in [(HEARD_ON_MAX, 0), (HEARD_ON_MAX + 1, 220), (1, 0)] {
+    for (waits, told) in [(HEARD_ON_MAX, 0), (HEARD_ON_MAX + 1, 1_020), (1, 0)] {
         asterisk.say(json!({ "event": "STATUS", "channel_id": "c", "queue_length": waits })).await;
         assert_eq!(hub::event(&mut leg).await, Some(MediaEvent::Waits(Duration::from_millis(told))), "{waits}");
         assert_eq!(leg.sender.flush(), told == 0, "{waits}");
