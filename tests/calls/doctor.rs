@@ -67,6 +67,21 @@ async fn frames_of_an_odd_length_are_told_and_both_sides_are_heard() {
     hang_up(phone, &offhook, &asterisk).await;
 }
 
+/// T22: of a later AudioSocket, say.
+#[tokio::test(flavor = "multi_thread")]
+async fn frames_of_a_kind_that_nobody_knows_are_counted_and_the_caller_is_heard() {
+    let (relay, asterisk, offhook) = relayed(ECHO).await;
+    let mut phone = dial(&asterisk).await;
+    relay.order(Order::Unknown);
+    phone.say(tone(CALLER_HZ, ms(60_000))).await;
+    phone.wait_to_hear(CALLER_HZ, ms(2_000), SOON).await;
+    assert!(offhook.metric("offhook_media_discarded_total{cause=\"unknown_kind\"}").await >= 50.0);
+    let gap = longest_gap(&phone.heard(), CALLER_HZ);
+    assert!(gap <= ms(100), "{gap:?}");
+    assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0, "{}", offhook.log());
+    hang_up(phone, &offhook, &asterisk).await;
+}
+
 /// T22: a clock that is off, which takes a minute of sound to tell.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_is_fast_is_told_at_the_end_of_a_call_in_which_nothing_was_lost() {

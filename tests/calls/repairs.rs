@@ -351,7 +351,7 @@ async fn mute(asterisk: &Asterisk, direction: &str) {
 }
 
 /// What ARI answers to somebody else than offhook; `null` where it has nothing to say.
-async fn ari(asterisk: &Asterisk, method: Method, path: &str) -> Value {
+pub async fn ari(asterisk: &Asterisk, method: Method, path: &str) -> Value {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let request = reqwest::Client::new().request(method, format!("{}/ari/{path}", asterisk.ari_url()));
     let answer = request.basic_auth(ARI_USER, Some(asterisk.ari_password())).send().await.expect("ARI answers");

@@ -3,6 +3,7 @@
 
 use crate::{
     AGENT_HZ, SOON, agent, ms,
+    repairs::ari,
     support::{
         asterisk::{Asterisk, DESK_HZ, Options},
         audio::silence,
@@ -11,6 +12,8 @@ use crate::{
         proxy::{Carries, Flow, Proxy},
     },
 };
+use futures_util::{StreamExt as _, stream};
+use reqwest::Method;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -115,6 +118,32 @@ async fn events_that_come_late_and_all_at_once_are_taken_in_their_order() {
     assert_eq!(offhook.metric("offhook_ari_events_malformed_total").await, 0.0);
     comes.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
     comes.hang_up().await;
+    nothing_is_left(&asterisk, &offhook).await;
+}
+
+/// T13: a thousand at once, most of them nothing to us; between them a caller leaves.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_burst_of_a_thousand_events_is_taken_in_its_order_and_cuts_nothing_off() {
+    let (asterisk, proxy, offhook) = behind_a_proxy().await;
+    let mut leaves = dial(&asterisk, "7001").await;
+    let mut stays = dial(&asterisk, "7000").await;
+    proxy.hold();
+    let user_events = async || {
+        let one = async |_| ari(&asterisk, Method::POST, "events/user/burst?application=offhook").await;
+        stream::iter(0..500).map(one).buffer_unordered(20).collect::<Vec<_>>().await;
+    };
+    user_events().await;
+    leaves.hang_up().await;
+    user_events().await;
+    let held = proxy.held();
+    assert!(held >= 1_000 * 100, "{held} bytes of events");
+    proxy.release();
+    let ended = offhook.wait_ended(1, SOON).await;
+    assert_eq!(ended[0]["reason"]["label"], "caller_hung_up");
+    assert_eq!(offhook.metric("offhook_ari_events_malformed_total").await, 0.0);
+    assert_eq!(offhook.metric("offhook_ari_reconnects_total").await, 0.0, "{}", offhook.log());
+    stays.wait_to_hear(AGENT_HZ, ms(2_000), SOON).await;
+    stays.hang_up().await;
     nothing_is_left(&asterisk, &offhook).await;
 }
 

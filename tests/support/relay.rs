@@ -49,6 +49,8 @@ pub enum Order {
     Fast,
     /// What Asterisk sends goes on after a frame that says it is longer than any may be.
     Oversize,
+    /// Between the frames that Asterisk sends are some of a kind that nobody knows.
+    Unknown,
     /// Every second frame that Asterisk sends is lost.
     Halve,
     /// What Asterisk sends is a quarter as loud: 12 dB.
@@ -129,7 +131,7 @@ async fn pass_on(mut theirs: TcpStream, to: u16, first: Option<Order>, mut order
                 drop(copy_bidirectional(&mut theirs, &mut ours).await);
             }
             Ok(
-                changed @ (Order::Bunch | Order::Swap | Order::Recut | Order::Fast | Order::Halve | Order::Lower | Order::Late),
+                changed @ (Order::Bunch | Order::Swap | Order::Recut | Order::Fast | Order::Unknown | Order::Halve | Order::Lower | Order::Late),
             ) => {
                 let ((from, mut back), (mut answers, to)) = (theirs.split(), ours.split());
                 drop(tokio::join!(pass_on_changed(from, to, changed), copy(&mut answers, &mut back)));
@@ -182,6 +184,10 @@ async fn pass_on_changed(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, how: Ord
                 if late.len() > 10 {
                     waiting.extend(late.pop_front().into_iter().flatten());
                 }
+            }
+            Order::Unknown => {
+                waiting.extend([0x42, 0, 3, 1, 2, 3]);
+                waiting.extend(frame);
             }
             Order::Halve if number.is_multiple_of(2) => {}
             Order::Lower => {
