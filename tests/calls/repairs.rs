@@ -252,7 +252,7 @@ async fn a_call_on_hold_is_no_fault_over_each_transport() {
                 proxy.order(Carries::Events, Flow::Dead);
             }
             phone.hold().await;
-            wait_held(&asterisk).await;
+            let caller = wait_held(&asterisk).await;
             if !told {
                 proxy.order(Carries::Events, Flow::Cut);
                 offhook.wait_metric("offhook_ari_reconnects_total", 1.0, SOON).await;
@@ -262,15 +262,15 @@ async fn a_call_on_hold_is_no_fault_over_each_transport() {
             sleep(ms(3_000)).await;
             assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0, "{leg}, {told}: {}", offhook.log());
             offhook.wait_active(1, SOON).await;
-            phone.hang_up().await;
+            ari(&asterisk, Method::DELETE, &format!("channels/{caller}")).await;
             offhook.wait_ended(calls, SOON).await;
+            asterisk.wait_empty(SOON).await;
         }
-        asterisk.wait_empty(SOON).await;
     }
 }
 
-/// Waits until Asterisk knows that the phone has the call on hold.
-async fn wait_held(asterisk: &Asterisk) {
+/// Waits until Asterisk knows that the phone has the call on hold, and tells the phone's channel.
+async fn wait_held(asterisk: &Asterisk) -> String {
     let until = Instant::now() + SOON;
     loop {
         let channels = ari(asterisk, Method::GET, "channels").await;
@@ -279,7 +279,7 @@ async fn wait_held(asterisk: &Asterisk) {
         let id = caller.and_then(|caller| caller["id"].as_str()).expect("the phone's channel");
         let held = ari(asterisk, Method::GET, &format!("channels/{id}/variable?variable=CHANNEL(rtp,hold)")).await;
         if held["value"] == "1" {
-            return;
+            return id.to_owned();
         }
         assert!(Instant::now() < until, "not on hold: {held}");
         sleep(ms(20)).await;

@@ -181,9 +181,10 @@ impl Phone {
         self.command("ausrc", &format!("aufile,{}", path.display())).await;
     }
 
-    /// Puts the call on hold; what is heard begins anew.
+    /// Puts the call on hold; what is heard begins anew. This phone may crash when it is told that it holds the call, so that its
+    /// answer is not waited for, and it is good for nothing afterwards.
     pub async fn hold(&mut self) {
-        self.command("hold", "").await;
+        self.send("hold", "").await;
     }
 
     /// Hangs up, and waits until that is done.
@@ -253,14 +254,18 @@ impl Phone {
     /// Sends one command and waits until the phone has taken it.
     async fn command(&mut self, command: &str, params: &str) {
         let answers = self.seen.borrow().answers;
+        self.send(command, params).await;
+        let seen = self.wait("answer a command", ANSWER_WITHIN, |seen| seen.answers > answers).await;
+        let (accepted, said) = seen.last_answer;
+        assert!(accepted, "the phone refused {command} {params}: {said}\n{}", log_of(self.directory.path()));
+    }
+
+    async fn send(&mut self, command: &str, params: &str) {
         let message = serde_json::json!({ "command": command, "params": params }).to_string();
         let framed = format!("{}:{message},", message.len());
         if let Err(error) = self.control.write_all(framed.as_bytes()).await {
             panic!("the phone is gone ({error}):\n{}", log_of(self.directory.path()));
         }
-        let seen = self.wait("answer a command", ANSWER_WITHIN, |seen| seen.answers > answers).await;
-        let (accepted, said) = seen.last_answer;
-        assert!(accepted, "the phone refused {command} {params}: {said}\n{}", log_of(self.directory.path()));
     }
 
     async fn wait(&mut self, what: &str, within: Duration, is_so: impl Fn(&Seen) -> bool) -> Seen {
