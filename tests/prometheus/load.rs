@@ -48,6 +48,10 @@ const ARRIVAL_EVERY: Duration = Duration::from_millis(100);
 
 /// A minute is what it takes to tell how two clocks differ.
 const LONG_CALL: Duration = Duration::from_secs(62);
+/// The pitch of the agent who talks all the time.
+const STEADY_HZ: f64 = 440.0;
+/// How often Asterisk is asked what waits in a media WebSocket.
+const STATUS_EVERY: Duration = Duration::from_secs(1);
 
 /// Beside the attendant an agent whose vendor nobody reaches.
 fn configuration(place: &Place, asterisk: &Asterisk) -> String {
@@ -69,7 +73,7 @@ fn configuration(place: &Place, asterisk: &Asterisk) -> String {
             &format!(
                 "providers: {{ script: {{ scripted: {{ voice: tone, script: [{{ say: Hello }}, {{ listen: {{}} }}, {{ \
                  hang_up: Goodbye }}] }} }}, crowd: {{ scripted: {{ voice: tone, script: [{{ tone: {{ hertz: 440, for: 8s }} }}, {{ hang_up: Goodbye }}] }} }}, \
-                 steady: {{ scripted: {{ script: [{{ tone: {{ hertz: 440, for: 90s }} }}] }} }}, \
+                 steady: {{ scripted: {{ script: [{{ tone: {{ hertz: {STEADY_HZ}, for: 90s }} }}] }} }}, \
                  gone: {{ openai_realtime: {{ api_key: k, base_url: \"ws://127.0.0.1:{gone}\" }} }},"
             ),
         );
@@ -81,6 +85,7 @@ fn configuration(place: &Place, asterisk: &Asterisk) -> String {
          \"2026-11-20T14:00:00Z\"], defaults: {{ access: public_read }}, tools: [{{ name: get_atis, expose_as: mcp_atis, \
          speech_field: atis_text }}] }}\n\
          contexts:\n  steady: {{ prompt: A test., provider: steady }}\n  \
+         support: {{ prompt: A test., provider: steady, audio: websocket/slin16 }}\n  \
          crowd: {{ prompt: A test., provider: crowd, tools: [hangup_call], audiosocket_id: \"0ff40003\" }}\n  \
          front: {{ prompt: A test., greeting: Good morning., provider: house, tools: [hangup_call, mcp_atis], \
          audiosocket_id: \"0ff40001\", turns: {{ owner: offhook }} }}\n  relay: {{ prompt: A test., provider: gone, \
@@ -137,6 +142,13 @@ async fn long_call(asterisk: &Asterisk, engine: &Offhook) {
     let media = channels.iter().find(|name| name.starts_with("AudioSocket/")).expect("a media channel");
     asterisk.cli(&format!("channel request hangup {media}")).await;
     engine.wait_metric("offhook_media_repairs_total{outcome=\"repaired\"}", 1.0, SOON).await;
+    phone.hang_up().await;
+}
+
+/// A telephone whose audio goes by WebSocket, for as long as it takes Asterisk to tell a few times what waits in it.
+async fn call_by_websocket(asterisk: &Asterisk) {
+    let mut phone = Phone::call(asterisk.sip_port(), "7001", silence(CALL_MAX)).await;
+    phone.wait_to_hear(STEADY_HZ, 3 * STATUS_EVERY, SOON).await;
     phone.hang_up().await;
 }
 
@@ -260,9 +272,9 @@ async fn every_query_of_every_dashboard_is_answered_after_a_real_load() {
         join_all(calls).await;
         crowd(&address).await;
     });
-    let (ended, ()) = tokio::join!(of_dialplan, long_call(&asterisk, &engine));
+    let (ended, (), ()) = tokio::join!(of_dialplan, long_call(&asterisk, &engine), call_by_websocket(&asterisk));
     ended.expect("calls that end");
-    engine.wait_metric("offhook_calls_total", f64::from(5 + CROWD), SOON).await;
+    engine.wait_metric("offhook_calls_total", f64::from(6 + CROWD), SOON).await;
     asterisk.kill().await;
     engine.wait_ready(false).await;
     // A range is asked for in steps of a scrape: what was counted last is in the step after it.
@@ -279,6 +291,7 @@ async fn every_query_of_every_dashboard_is_answered_after_a_real_load() {
         "ai_agent_mcp_tool_calls_total{server=\"atis\",status=\"ok\"",
         "offhook_cost_total",
         "offhook_records_total",
+        "offhook_media_waiting_frames_count",
     ] {
         assert!(engine.metric(counted).await > 0.0, "{counted} is zero after the load:\n{}", engine.log());
     }
