@@ -19,7 +19,7 @@ use std::{
 use tokio::{
     sync::{OnceCell, mpsc, watch},
     task::AbortHandle,
-    time::timeout,
+    time::{Instant, timeout},
 };
 use uuid::Uuid;
 
@@ -51,6 +51,8 @@ pub struct Tape {
     begun: usize,
     /// Keys that have been pressed.
     pressed: usize,
+    /// How far the caller's own clock has been behind the machine's at most: what the machine kept it waiting for.
+    pub late: Duration,
     pub over: bool,
 }
 
@@ -380,6 +382,7 @@ async fn live(
     pitches: Vec<f64>,
 ) {
     let (mut begun, mut pressed, mut words, mut heard_before) = (0, 0, VecDeque::new(), VecDeque::new());
+    let mut clock: Option<Instant> = None;
     loop {
         while let Ok(samples) = to_say.try_recv() {
             words.extend(samples);
@@ -396,7 +399,11 @@ async fn live(
             Ok(Some(heard)) => {
                 heard_before.extend(heard);
                 heard_before.drain(..heard_before.len().saturating_sub(ECHO_SAMPLES_MAX));
+                let now = Instant::now();
+                let due = clock.map_or(now, |last| last + FRAME);
+                clock = Some(due);
                 tape.send_modify(|tape| {
+                    tape.late = tape.late.max(now.saturating_duration_since(due));
                     (tape.begun, tape.pressed) = (begun, pressed);
                     tape.note(heard, speaking, &pitches);
                 });
