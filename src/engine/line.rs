@@ -206,6 +206,7 @@ impl Line {
                 self.control.media_is_back();
                 Some(LegEvent::PathReplaced { why: fault.label() })
             }
+            Happening::Cared(Cared::AttemptDue) => self.repairs(Care::try_again),
             Happening::Cared(Cared::Failed) => {
                 self.care = None;
                 Some(LegEvent::MediaLost)
@@ -242,11 +243,15 @@ impl Line {
             return None;
         }
         let broken = self.media.take();
+        self.repairs(|care, leg| care.repair(leg, fault, broken))
+    }
+
+    fn repairs(&mut self, begins: impl FnOnce(&mut Care, &AriLeg) -> bool) -> Option<LegEvent> {
         let stays = self.ending != Ending::CallerGone;
         if let (Control::Up { leg, transfer, .. }, Some(care)) = (&self.control, &mut self.care)
             && stays
             && !matches!(transfer, Some(Transfer::Continue(_)))
-            && care.repair(leg, fault, broken)
+            && begins(care, leg)
         {
             return None;
         }

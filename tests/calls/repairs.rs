@@ -22,6 +22,7 @@ use tokio::time::{Instant, sleep};
 const AGENT_FOR_A_MINUTE: &str = "- tone: { hertz: 440, for: 60s }";
 /// What the caller may miss.
 const GAP_MAX: Duration = Duration::from_secs(2);
+const RETRIED: &str = "offhook_media_repairs_total{outcome=\"retried\"}";
 pub const REPAIRED: &str = "offhook_media_repairs_total{outcome=\"repaired\"}";
 
 pub async fn dial(asterisk: &Asterisk) -> Phone {
@@ -442,6 +443,23 @@ async fn a_path_that_breaks_again_and_again_ends_the_call_at_a_human() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_repair_that_is_refused_is_tried_again_while_the_caller_may_be_kept_waiting() {
+    let (mut relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
+    let phone = dial(&asterisk).await;
+    relay.accepts_no_more().await;
+    offhook.wait_metric(RETRIED, 2.0, SOON).await;
+    relay.accepts_again().await;
+    offhook.wait_metric(REPAIRED, 1.0, SOON).await;
+    goes_on(&offhook, &phone, "audiosocket", 1.0).await;
+    assert_eq!(
+        offhook.metric("offhook_media_faults_total").await,
+        1.0,
+        "one path broke, however often another was sought"
+    );
+    hang_up(phone, &offhook, &asterisk).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn where_no_other_path_can_be_had_the_call_ends_at_a_human_as_well() {
     let (mut relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
     let mut phone = dial(&asterisk).await;
@@ -449,6 +467,7 @@ async fn where_no_other_path_can_be_had_the_call_ends_at_a_human_as_well() {
     relay.accepts_no_more().await;
     phone.wait_to_hear(DESK_HZ, ms(300), SOON).await;
     assert_eq!(offhook.metric("offhook_media_repairs_total{outcome=\"failed\"}").await, 1.0);
+    assert!(offhook.metric(RETRIED).await >= 3.0, "it was sought for two seconds");
     phone.hang_up().await;
     assert_eq!(offhook.wait_end_reason(SOON).await, "media_lost");
     asterisk.wait_empty(SOON).await;

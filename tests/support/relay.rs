@@ -24,6 +24,7 @@ use tokio::{
 /// Between Asterisk and offhook: passes connections on, and can fail them.
 pub struct Relay {
     pub port: u16,
+    to: u16,
     orders: broadcast::Sender<Order>,
     from_the_first: watch::Sender<Option<Order>>,
     mutes_next: Arc<AtomicBool>,
@@ -64,11 +65,16 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("bound").port();
         let (orders, _) = broadcast::channel(4);
-        let (from_the_first, first) = watch::channel(None);
-        let mut accepting = JoinSet::new();
-        let mutes_next = Arc::<AtomicBool>::default();
-        let (given, mutes) = (orders.clone(), Arc::clone(&mutes_next));
-        accepting.spawn(async move {
+        let (from_the_first, mutes_next) = (watch::Sender::new(None), Arc::default());
+        let mut relay = Self { port, to, orders, from_the_first, mutes_next, accepting: JoinSet::new() };
+        relay.accept(listener);
+        relay
+    }
+
+    fn accept(&mut self, listener: TcpListener) {
+        let (given, mutes, to) = (self.orders.clone(), Arc::clone(&self.mutes_next), self.to);
+        let first = self.from_the_first.subscribe();
+        self.accepting.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((theirs, _)) = listener.accept().await {
                 let orders = given.subscribe();
@@ -79,7 +85,6 @@ impl Relay {
                 }
             }
         });
-        Self { port, orders, from_the_first, mutes_next, accepting }
     }
 
     /// The place of this engine as it is told to Asterisk: through the relay.
@@ -101,6 +106,11 @@ impl Relay {
     /// Nobody connects any more, and who has is cut off.
     pub async fn accepts_no_more(&mut self) {
         self.accepting.shutdown().await;
+    }
+
+    pub async fn accepts_again(&mut self) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, self.port)).await.expect("its own port");
+        self.accept(listener);
     }
 
     pub fn order(&self, order: Order) {

@@ -51,6 +51,9 @@ impl PathFault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RepairEnd {
     Repaired,
+    /// An attempt failed, and the next one was waited for.
+    Retried,
+    /// Nor did the last attempt find another path.
     Failed,
     /// The call had used up its repairs.
     Exhausted,
@@ -59,11 +62,12 @@ pub enum RepairEnd {
 }
 
 impl RepairEnd {
-    pub const ALL: [Self; 4] = [Self::Repaired, Self::Failed, Self::Exhausted, Self::GivenUp];
+    pub const ALL: [Self; 5] = [Self::Repaired, Self::Retried, Self::Failed, Self::Exhausted, Self::GivenUp];
 
     pub const fn label(self) -> &'static str {
         match self {
             Self::Repaired => "repaired",
+            Self::Retried => "retried",
             Self::Failed => "failed",
             Self::Exhausted => "exhausted",
             Self::GivenUp => "given_up",

@@ -26,7 +26,7 @@ use judge::{Frame, Judge, LOOK, Looked, Verdict};
 use std::{future::pending, sync::Arc, time::Duration};
 use tokio::{
     sync::watch,
-    time::{Instant, sleep, timeout_at},
+    time::{Instant, sleep, sleep_until, timeout_at},
 };
 use tracing::{debug, info, warn};
 
@@ -36,6 +36,11 @@ const REPAIRS_MAX: u32 = 5;
 const REPAIRS_KEPT: u32 = 2;
 /// A repair takes some 10 ms; a restart of the network between Asterisk and us, or a stall of Asterisk, seconds.
 const REPAIR_MAX: Duration = Duration::from_secs(5);
+/// Until then a repair that failed is tried again: what refused one path may take the next, and a caller bears two seconds of
+/// silence before somebody else should take the call.
+const AGAIN_UNTIL: Duration = Duration::from_secs(2);
+/// What refuses at once is not asked again at once.
+const AGAIN_AFTER: Duration = Duration::from_millis(250);
 
 /// What arrives over a path, and what is told of it.
 pub(super) struct Watch {
@@ -74,7 +79,7 @@ pub(super) struct Care {
     plan: Plan,
     watch: Watch,
     begun: u32,
-    under_way: Option<UnderWay>,
+    repairing: Option<Repairing>,
     look: Option<BoxFuture<'static, Result<Option<Looked>, AriError>>>,
     judge: Judge,
     /// One frame of it, to know silence by.
@@ -83,10 +88,17 @@ pub(super) struct Care {
     held: watch::Receiver<bool>,
 }
 
-struct UnderWay {
-    repair: Repair<MediaLeg>,
+/// A path that broke, and has no successor yet.
+struct Repairing {
     fault: PathFault,
     since: Instant,
+    attempt: Attempt,
+}
+
+enum Attempt {
+    UnderWay(Repair<MediaLeg>),
+    /// The last one failed.
+    DueAt(Instant),
 }
 
 /// What care has come to.
@@ -95,6 +107,8 @@ pub(super) enum Cared {
     Fault(PathFault),
     /// Another one stands, for this fault of the last.
     Repaired(Box<MediaLeg>, PathFault),
+    /// The last attempt failed, and the next one is due: [`Care::try_again`].
+    AttemptDue,
     Failed,
 }
 
@@ -104,7 +118,7 @@ impl Care {
         let watch = Watch::new(plan.transport, plan.format, Arc::clone(media.counters()));
         let judge = Judge::new(Instant::now());
         let silence = vec![plan.format.silence(); plan.format.frame_bytes()].into();
-        Self { media, ari, caller, plan, watch, begun: 0, under_way: None, look: None, judge, silence, held }
+        Self { media, ari, caller, plan, watch, begun: 0, repairing: None, look: None, judge, silence, held }
     }
 
     /// Audio has arrived.
@@ -124,12 +138,12 @@ impl Care {
     }
 
     pub fn is_repairing(&self) -> bool {
-        self.under_way.is_some()
+        self.repairing.is_some()
     }
 
     /// A path that works may be replaced as well.
     pub const fn can_spare_a_repair(&self) -> bool {
-        self.begun + REPAIRS_KEPT < REPAIRS_MAX && self.under_way.is_none()
+        self.begun + REPAIRS_KEPT < REPAIRS_MAX && self.repairing.is_none()
     }
 
     /// Begins to replace the path that broke, and closes what is left of it. `false`: it cannot be.
@@ -147,16 +161,26 @@ impl Care {
             return false;
         }
         self.begun += 1;
+        warn!(fault = fault.label(), number = self.begun, "the audio path broke; the call gets another one");
+        self.watch.vitals.end(counters);
+        self.attempt(leg, fault, Instant::now(), broken)
+    }
+
+    /// Makes the attempt that is due. `false`: it cannot be.
+    pub fn try_again(&mut self, leg: &AriLeg) -> bool {
+        let Some(Repairing { fault, since, attempt: Attempt::DueAt(_) }) = self.repairing.take() else { return false };
+        self.attempt(leg, fault, since, None)
+    }
+
+    fn attempt(&mut self, leg: &AriLeg, fault: PathFault, since: Instant, broken: Option<MediaLeg>) -> bool {
         match leg.repair(&*self.media, &self.plan, broken) {
             Ok(repair) => {
-                warn!(fault = fault.label(), number = self.begun, "the audio path broke; the call gets another one");
-                self.watch.vitals.end(counters);
-                self.under_way = Some(UnderWay { repair, fault, since: Instant::now() });
+                self.repairing = Some(Repairing { fault, since, attempt: Attempt::UnderWay(repair) });
                 true
             }
             Err(step) => {
-                counters.repairs(RepairEnd::Failed).inc();
-                warn!(fault = fault.label(), step = step.label(), "the audio path broke, and there is no other");
+                self.media.counters().repairs(RepairEnd::Failed).inc();
+                warn!(fault = fault.label(), step = step.label(), "there is no other audio path");
                 false
             }
         }
@@ -164,23 +188,41 @@ impl Care {
 
     /// What is under way comes to its end; never, when nothing is. May be dropped and asked again.
     pub async fn next(&mut self) -> Cared {
-        loop {
-            if let Some(UnderWay { repair, since, fault }) = &mut self.under_way {
-                let (since, fault) = (*since, *fault);
-                let done = timeout_at(since + REPAIR_MAX, repair.done()).await;
-                self.under_way = None;
-                return match done.unwrap_or(Err(SetupStep::MediaConnect)) {
-                    Ok(media) => {
-                        self.repaired(since.elapsed());
-                        Cared::Repaired(Box::new(media), fault)
-                    }
-                    Err(step) => {
-                        self.media.counters().repairs(RepairEnd::Failed).inc();
-                        warn!(step = step.label(), "the audio path could not be repaired");
-                        Cared::Failed
-                    }
-                };
+        if self.repairing.is_some() { self.attempted().await } else { self.found().await }
+    }
+
+    async fn attempted(&mut self) -> Cared {
+        let Some(Repairing { fault, since, attempt }) = &mut self.repairing else { return pending().await };
+        let (fault, since) = (*fault, *since);
+        if let Attempt::UnderWay(repair) = attempt {
+            let done = timeout_at(since + REPAIR_MAX, repair.done()).await;
+            let step = match done.unwrap_or(Err(SetupStep::MediaConnect)) {
+                Ok(media) => {
+                    self.repairing = None;
+                    self.repaired(since.elapsed());
+                    return Cared::Repaired(Box::new(media), fault);
+                }
+                Err(step) => step,
+            };
+            let next = Instant::now() + AGAIN_AFTER;
+            if next > since + AGAIN_UNTIL {
+                self.repairing = None;
+                self.media.counters().repairs(RepairEnd::Failed).inc();
+                warn!(step = step.label(), "the audio path could not be repaired");
+                return Cared::Failed;
             }
+            self.media.counters().repairs(RepairEnd::Retried).inc();
+            *attempt = Attempt::DueAt(next);
+        }
+        if let Attempt::DueAt(at) = attempt {
+            sleep_until(*at).await;
+        }
+        Cared::AttemptDue
+    }
+
+    /// What a look at the path finds wrong with it.
+    async fn found(&mut self) -> Cared {
+        loop {
             let Some(looking) = &mut self.look else { return pending().await };
             let looked = looking.await;
             self.look = None;
@@ -224,7 +266,7 @@ impl Care {
 
 impl Drop for Care {
     fn drop(&mut self) {
-        if self.under_way.is_some() {
+        if self.repairing.is_some() {
             self.media.counters().repairs(RepairEnd::GivenUp).inc();
         }
     }
