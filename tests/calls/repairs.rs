@@ -88,6 +88,19 @@ async fn a_connection_that_says_what_cannot_be_is_replaced_as_often_as_it_does()
     hang_up(phone, &offhook, &asterisk).await;
 }
 
+/// T22: a frame of which a part never comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_is_cut_off_or_stalls_within_a_frame_is_replaced() {
+    let (relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
+    let phone = dial(&asterisk).await;
+    for (repairs, order) in [(1.0, Order::Truncate), (2.0, Order::StallWithin)] {
+        relay.order(order);
+        goes_on(&offhook, &phone, "audiosocket", repairs).await;
+        assert_eq!(offhook.metric("offhook_media_faults_total").await, repairs, "{order:?}: {}", offhook.log());
+    }
+    hang_up(phone, &offhook, &asterisk).await;
+}
+
 /// T22: stalled.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_stalls_is_noticed_by_the_caller_s_packets_and_replaced() {

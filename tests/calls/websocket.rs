@@ -8,7 +8,7 @@ use crate::{
         audio::{silence, tone},
         offhook::{Offhook, Place},
         phone::{Phone, Wide},
-        proxy::{Carries, Flow, Proxy},
+        proxy::{Beginning, Carries, Flow, Proxy},
     },
 };
 
@@ -181,8 +181,13 @@ async fn who_interrupts_does_not_hear_what_waits_in_asterisk() {
 /// An agent whose audio goes by this leg, through a proxy that may say everything twenty times. Ten of its periods are one
 /// frame, so that a frame that comes again goes on with the tone.
 async fn repeated(leg: &str) -> (Asterisk, Proxy, Offhook) {
+    beginning(leg, Beginning::Whole).await
+}
+
+/// The same, whose audio begins like this.
+async fn beginning(leg: &str, beginning: Beginning) -> (Asterisk, Proxy, Offhook) {
     let asterisk = Asterisk::start(Options::default()).await;
-    let proxy = Proxy::to(asterisk.http_port()).await;
+    let proxy = Proxy::beginning(asterisk.http_port(), beginning).await;
     let place = Place::free();
     let yaml = place.yaml_of(Some((&proxy.url(), asterisk.ari_password())));
     let agents = agent("- tone: { hertz: 500, for: 60s }", &format!("    audio: {leg}\n"));
@@ -237,6 +242,75 @@ async fn an_asterisk_that_can_take_no_more_packets_of_opus_gets_another_path() {
     assert!(gap <= ms(4_000), "{gap:?} of such a phone");
     assert_eq!(offhook.metric("offhook_media_faults_total").await, 1.0, "{}", offhook.log());
     assert_clean(&asterisk, &offhook).await;
+}
+
+/// T26: text that no Asterisk says, in mid-audio.
+#[tokio::test(flavor = "multi_thread")]
+async fn words_between_the_audio_that_mean_nothing_are_counted_and_nobody_hears_them() {
+    const HZ: f64 = 500.0;
+    const SAID: [(&str, &str); 6] = [
+        ("unknown_kind", r#"{"event":"FROM_THE_FUTURE","queue_length":-1}"#),
+        ("unknown_kind", r#"{"event":"MEDIA_START","channel_id":"another","format":"ulaw","optimal_frame_size":160}"#),
+        ("malformed", "MEDIA_XOFF"),
+        ("malformed", r#"{"event":"STATUS","queue_length":"many"}"#),
+        ("malformed", ""),
+        ("error_frame", r#"{"event":"ERROR","error_text":"it is not so"}"#),
+    ];
+    for leg in ["websocket/slin16", "websocket/ulaw"] {
+        let (asterisk, proxy, offhook) = repeated(leg).await;
+        let mut phone = dial(&asterisk).await;
+        phone.wait_to_hear(HZ, ms(500), SOON).await;
+        for (cause, said) in SAID {
+            let counted = format!("{DISCARDED}{{cause=\"{cause}\"}}");
+            let before = offhook.metric(&counted).await;
+            proxy.order(Carries::Media, Flow::Says(said));
+            offhook.wait_metric(&counted, before + 1.0, SOON).await;
+        }
+        let before = phone.heard().time_of(HZ);
+        phone.wait_to_hear(HZ, before + ms(1_000), SOON).await;
+        phone.hang_up().await;
+        let gap = longest_gap(&phone.heard(), HZ);
+        assert!(gap <= ms(60), "{leg}: {gap:?}");
+        assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0, "{}", offhook.log());
+        assert_clean(&asterisk, &offhook).await;
+    }
+}
+
+/// T24: XOFF for ever, and a connection that ends meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_asterisk_that_never_takes_audio_again_gets_another_path_within_two_seconds() {
+    const HZ: f64 = 500.0;
+    const XOFF: &str = r#"{"event":"MEDIA_XOFF"}"#;
+    let (asterisk, proxy, offhook) = repeated("websocket/slin16").await;
+    let mut phone = dial(&asterisk).await;
+    phone.wait_to_hear(HZ, ms(500), SOON).await;
+    for (repairs, then) in [(1.0, None), (2.0, Some(Flow::Cut))] {
+        proxy.order(Carries::Media, Flow::Says(XOFF));
+        offhook.wait_metric("offhook_media_discarded_total{cause=\"peer_full\"}", 5.0 * repairs, SOON).await;
+        then.into_iter().for_each(|flow| proxy.order(Carries::Media, flow));
+        offhook.wait_metric(REPAIRED, repairs, SOON).await;
+        let before = phone.heard().time_of(HZ);
+        phone.wait_to_hear(HZ, before + ms(1_000), SOON).await;
+    }
+    phone.hang_up().await;
+    let gap = longest_gap(&phone.heard(), HZ);
+    assert!(gap <= ms(2_000), "{gap:?}");
+    assert_eq!(offhook.metric("offhook_media_faults_total").await, 2.0, "{}", offhook.log());
+    assert_clean(&asterisk, &offhook).await;
+}
+
+/// T24: MEDIA_START that does not come, and a close in its place.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_whose_audio_never_begins_goes_on_in_the_dialplan() {
+    for how in [Beginning::Untold, Beginning::Closed] {
+        let (asterisk, _proxy, offhook) = beginning("websocket/slin16", how).await;
+        let mut phone = dial(&asterisk).await;
+        phone.wait_to_hear(DESK_HZ, ms(300), SOON).await;
+        phone.hang_up().await;
+        let ended = offhook.wait_ended(1, SOON).await;
+        assert_eq!(ended[0]["reason"]["label"], "setup_media_connect", "{how:?}: {ended:?}");
+        assert_clean(&asterisk, &offhook).await;
+    }
 }
 
 /// T26: nor by the log of the call's end.

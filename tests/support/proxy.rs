@@ -46,6 +46,8 @@ pub enum Flow {
     Unanswered,
     /// Each frame of a call's audio reaches Asterisk twenty times: a backlog of nineteen seconds in one.
     Repeats,
+    /// Both ways; and offhook is told this once, by text between the audio.
+    Says(&'static str),
     /// Closed on both sides.
     Cut,
 }
@@ -64,6 +66,18 @@ struct Nature {
     changes: Option<(&'static str, &'static str)>,
     /// No frame of a call's audio reaches Asterisk.
     mutes: bool,
+    /// What becomes of the first that Asterisk says on a call's audio.
+    beginning: Beginning,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Beginning {
+    #[default]
+    Whole,
+    /// The first text is lost.
+    Untold,
+    /// The connection is closed in its place.
+    Closed,
 }
 
 /// Passes TCP connections on to one address.
@@ -96,6 +110,11 @@ impl Proxy {
     /// Text of a media WebSocket passes, and nothing of the audio that Asterisk is sent.
     pub async fn muting(port: u16) -> Self {
         Self::start(port, Nature { mutes: true, ..Nature::default() }).await
+    }
+
+    /// A call's audio begins like this.
+    pub async fn beginning(port: u16, beginning: Beginning) -> Self {
+        Self::start(port, Nature { beginning, ..Nature::default() }).await
     }
 
     async fn start(port: u16, nature: Nature) -> Self {
@@ -184,6 +203,15 @@ struct Frames {
 impl Frames {
     /// What is to be passed on now: whole frames, those of audio as often as this.
     fn pass(&mut self, bytes: &[u8], times: usize) -> Vec<u8> {
+        const BINARY: u8 = 2;
+        self.each(bytes, |frame, out| {
+            let times = if frame[0] & 0x0f == BINARY { times } else { 1 };
+            out.extend(frame.repeat(times));
+        })
+    }
+
+    /// What opens it, and what is made of each frame that is whole by now.
+    fn each(&mut self, bytes: &[u8], mut make: impl FnMut(&[u8], &mut Vec<u8>)) -> Vec<u8> {
         self.rest.extend_from_slice(bytes);
         let mut out = Vec::new();
         if !self.opened {
@@ -193,21 +221,21 @@ impl Frames {
             self.opened = true;
         }
         while let Some(length) = Self::length(&self.rest).filter(|length| *length <= self.rest.len()) {
-            const BINARY: u8 = 2;
             let frame: Vec<u8> = self.rest.drain(..length).collect();
-            out.extend(if frame[0] & 0x0f == BINARY { frame.repeat(times) } else { frame });
+            make(&frame, &mut out);
         }
         out
     }
 
-    /// Head, mask and payload.
+    /// Head, mask (of what offhook says) and payload.
     fn length(bytes: &[u8]) -> Option<usize> {
-        let (payload, head) = match bytes.get(1)? & 0x7f {
+        let mask = if bytes.get(1)? & 0x80 == 0 { 0 } else { 4 };
+        let (payload, head) = match bytes[1] & 0x7f {
             126 => (usize::from(u16::from_be_bytes([*bytes.get(2)?, *bytes.get(3)?])), 4),
-            127 => panic!("offhook sends no frame of more than 64 kB"),
+            127 => panic!("neither side sends a frame of more than 64 kB"),
             short => (usize::from(short), 2),
         };
-        Some(head + 4 + payload)
+        Some(head + mask + payload)
     }
 }
 
@@ -224,6 +252,40 @@ fn told(bytes: &[u8], carries: Option<Carries>, now: Flow, nature: &Nature, fram
     }
 }
 
+/// What a connection tells offhook, as this proxy lets it pass; `None`: it is closed.
+fn said(
+    bytes: &[u8],
+    carries: Option<Carries>,
+    begun: &mut bool,
+    nature: &Nature,
+    frames: &mut Frames,
+) -> Option<Vec<u8>> {
+    const TEXT: u8 = 1;
+    if carries != Some(Carries::Media) {
+        return Some(bytes.to_vec());
+    }
+    let mut closes = false;
+    let said = frames.each(bytes, |frame, out| {
+        let first = frame[0] & 0x0f == TEXT && !std::mem::replace(begun, true);
+        closes |= first && nature.beginning == Beginning::Closed;
+        if !first || nature.beginning == Beginning::Whole {
+            out.extend(frame);
+        }
+    });
+    (!closes).then_some(said)
+}
+
+/// A whole text of Asterisk (RFC 6455, section 5.2).
+fn text(said: &str) -> Vec<u8> {
+    const FINAL_TEXT: u8 = 0x81;
+    let length = u16::try_from(said.len()).expect("a text of less than 64 kB");
+    let head = match length {
+        ..126 => vec![FINAL_TEXT, length as u8],
+        _ => [&[FINAL_TEXT, 126][..], &length.to_be_bytes()].concat(),
+    };
+    [&head, said.as_bytes()].concat()
+}
+
 async fn wire(
     mut near: TcpStream,
     port: u16,
@@ -236,7 +298,8 @@ async fn wire(
     near.set_nodelay(true).and_then(|()| far.set_nodelay(true)).expect("open sockets");
     let (mut up, mut down) = (vec![0; 16_384], vec![0; 16_384]);
     let (mut held, mut delayed) = (Vec::new(), Vec::new());
-    let (mut now, mut carries, mut frames) = (Flow::Passes, None, Frames::default());
+    let (mut now, mut carries) = (Flow::Passes, None);
+    let (mut ours, mut theirs, mut begun) = (Frames::default(), Frames::default(), false);
     loop {
         tokio::select! {
             changed = flow.changed() => {
@@ -251,6 +314,8 @@ async fn wire(
                 now = order;
                 match now {
                     Flow::Cut => return,
+                    // What passes is whole frames, so here is the end of one.
+                    Flow::Says(what) if near.write_all(&text(what)).await.is_err() => return,
                     Flow::Passes => {
                         let (told, said) = (std::mem::take(&mut delayed), std::mem::take(&mut held));
                         if far.write_all(&told).await.is_err() || near.write_all(&said).await.is_err() {
@@ -266,7 +331,7 @@ async fn wire(
                     if carries == nature.refuses {
                         return;
                     }
-                    let told = told(&up[..length], carries, now, &nature, &mut frames);
+                    let told = told(&up[..length], carries, now, &nature, &mut ours);
                     if now == Flow::Delays {
                         delayed.extend_from_slice(&told);
                         if delayed.len() > HELD_MAX {
@@ -280,15 +345,18 @@ async fn wire(
             },
             // Read also when nothing passes: a peer whose buffer is full would be cut off by Asterisk.
             read = far.read(&mut down) => match read {
-                Ok(length @ 1..) => match now {
-                    Flow::Passes | Flow::Unread | Flow::Delays | Flow::Repeats => if near.write_all(&down[..length]).await.is_err() { return },
-                    Flow::Holds if held.len() + length <= HELD_MAX => {
-                        held.extend_from_slice(&down[..length]);
-                        kept.fetch_add(length, Ordering::Relaxed);
+                Ok(length @ 1..) => {
+                    let Some(said) = said(&down[..length], carries, &mut begun, &nature, &mut theirs) else { return };
+                    match now {
+                        Flow::Dead | Flow::Unanswered | Flow::Cut => {}
+                        Flow::Holds if held.len() + said.len() > HELD_MAX => return,
+                        Flow::Holds => {
+                            held.extend_from_slice(&said);
+                            kept.fetch_add(said.len(), Ordering::Relaxed);
+                        }
+                        _ => if near.write_all(&said).await.is_err() { return },
                     }
-                    Flow::Holds => return,
-                    Flow::Dead | Flow::Unanswered | Flow::Cut => {}
-                },
+                }
                 _ if matches!(now, Flow::Dead | Flow::Unanswered) => std::future::pending().await,
                 _ => return,
             },

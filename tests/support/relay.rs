@@ -38,6 +38,10 @@ pub enum Order {
     Reset,
     /// Nothing passes any more, and nothing is closed.
     Stall,
+    /// The next frame that Asterisk sends is cut off within, and the connection closed.
+    Truncate,
+    /// The next frame that Asterisk sends is cut off within, and nothing passes any more.
+    StallWithin,
     /// What Asterisk sends still passes; what it is sent, nobody reads.
     Unread,
     /// What Asterisk sends waits, and passes four frames at a time.
@@ -135,6 +139,14 @@ async fn pass_on(mut theirs: TcpStream, to: u16, first: Option<Order>, mut order
         biased;
         order = order => match order {
             Ok(Order::Stall) => std::future::pending().await,
+            Ok(cut @ (Order::Truncate | Order::StallWithin)) => {
+                let mut part = [0; 100];
+                theirs.read_exact(&mut part).await.expect("Asterisk speaks");
+                ours.write_all(&part).await.expect("offhook listens");
+                if cut == Order::StallWithin {
+                    std::future::pending::<()>().await;
+                }
+            }
             Ok(Order::Unread) => drop(copy(&mut theirs, &mut ours).await),
             Ok(Order::Oversize) => {
                 ours.write_all(&[0x10, 0xff, 0xff]).await.expect("offhook listens");
