@@ -244,7 +244,7 @@ async fn an_asterisk_that_can_take_no_more_packets_of_opus_gets_another_path() {
     assert_clean(&asterisk, &offhook).await;
 }
 
-/// T26: text that no Asterisk says, in mid-audio.
+/// Text that no Asterisk says, in mid-audio.
 #[tokio::test(flavor = "multi_thread")]
 async fn words_between_the_audio_that_mean_nothing_are_counted_and_nobody_hears_them() {
     const HZ: f64 = 500.0;
@@ -276,7 +276,7 @@ async fn words_between_the_audio_that_mean_nothing_are_counted_and_nobody_hears_
     }
 }
 
-/// T24: XOFF for ever, and a connection that ends meanwhile.
+/// T22: XOFF for ever, and a connection that ends meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_asterisk_that_never_takes_audio_again_gets_another_path_within_two_seconds() {
     const HZ: f64 = 500.0;
@@ -299,7 +299,7 @@ async fn an_asterisk_that_never_takes_audio_again_gets_another_path_within_two_s
     assert_clean(&asterisk, &offhook).await;
 }
 
-/// T24: MEDIA_START that does not come, and a close in its place.
+/// T25: MEDIA_START that does not come, and a close in its place.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_whose_audio_never_begins_goes_on_in_the_dialplan() {
     for how in [Beginning::Untold, Beginning::Closed] {
