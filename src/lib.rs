@@ -46,3 +46,4 @@ pub mod stt;
 pub mod telemetry;
 pub mod tool;
 pub mod vam;
+mod woken;

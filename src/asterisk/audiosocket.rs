@@ -35,17 +35,23 @@ use crate::{
 };
 use bytes::{Buf, Bytes, BytesMut};
 use codec::{HANG_UP, kind_of, put};
+use futures_util::task::AtomicWaker;
 use socket2::SockRef;
 use std::{
+    future::poll_fn,
     io::{self, Read as _},
     net::Shutdown,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{
+            AtomicBool,
+            Ordering::{Acquire, Relaxed, Release},
+        },
     },
+    task::{Context, Poll, ready},
     time::Duration,
 };
-use tokio::{io::Interest, net::TcpStream, sync::Notify, time::timeout};
+use tokio::{io::Interest, net::TcpStream, time::timeout};
 use tokio_util::codec::Decoder;
 
 /// Bytes asked of the socket at a time: three frames at 16 kHz, for a reader that is seldom late.
@@ -68,8 +74,10 @@ const HANG_UP_WAIT: Duration = Duration::from_secs(1);
 struct Wire {
     stream: TcpStream,
     out: Mutex<Outgoing>,
-    /// The rest of a frame waits to be written.
-    unfinished: Notify,
+    /// The rest of a frame waits to be written. Set while `out` is held.
+    unfinished: AtomicBool,
+    /// Who goes on with it.
+    finisher: AtomicWaker,
     resetting: AtomicBool,
     quiet: Quiet,
     silence: Bytes,
@@ -105,7 +113,8 @@ pub(super) fn open(
     let wire = Arc::new(Wire {
         stream,
         out: Mutex::default(),
-        unfinished: Notify::new(),
+        unfinished: AtomicBool::new(false),
+        finisher: AtomicWaker::new(),
         resetting: AtomicBool::new(false),
         quiet: Quiet::new(),
         silence: silence.freeze(),
@@ -116,7 +125,7 @@ pub(super) fn open(
     let for_pulse: Weak<Wire> = Arc::downgrade(&wire);
     pulse.add(for_pulse);
     let sender = MediaSender::AudioSocket(Sender { wire: wire.clone(), kind, packet: BytesMut::new() });
-    let receiver = Receiver { wire, inbox, intake: Intake::new(format), unfinished: false, over: false };
+    let receiver = Receiver { wire, inbox, buffer: Box::new([0; READ]), intake: Intake::new(format), over: false };
     Some(MediaLeg { format, sender, events: MediaEvents::AudioSocket(receiver) })
 }
 
@@ -196,7 +205,8 @@ impl Wire {
                 out.refused_in_a_row = 0;
                 if written < packet.len() {
                     out.rest.extend_from_slice(&packet[written..]);
-                    self.unfinished.notify_one();
+                    self.unfinished.store(true, Release);
+                    self.finisher.wake();
                 }
                 Ok(())
             }
@@ -219,8 +229,11 @@ impl Wire {
 
     /// Goes on with a frame that was cut short. `true`: nothing is left of it.
     fn push_rest(&self) -> bool {
+        let mut out = self.lock();
         // A socket that broke has nothing left to send; its reader learns of it by itself.
-        self.lock().push_rest(&self.stream).unwrap_or(true)
+        let finished = out.push_rest(&self.stream).unwrap_or(true);
+        self.unfinished.store(!finished, Release);
+        finished
     }
 
     /// Says goodbye and stops writing. `false`: the connection was closed already.
@@ -295,9 +308,8 @@ impl Beat for Wire {
 pub struct Receiver {
     wire: Arc<Wire>,
     inbox: BytesMut,
+    buffer: Box<[u8; READ]>,
     intake: Intake,
-    /// The socket has not taken all of a frame; to be gone on with.
-    unfinished: bool,
     /// The last event has been told.
     over: bool,
 }
@@ -321,17 +333,21 @@ impl Receiver {
             if let Some(event) = self.decode() {
                 return event;
             }
-            let wire = &self.wire;
-            tokio::select! {
-                read = read_some(&wire.stream, &mut self.inbox) => {
-                    if read.unwrap_or(0) == 0 {
-                        return MediaEvent::Closed;
-                    }
-                }
-                _ = wire.stream.writable(), if self.unfinished => self.unfinished = !wire.push_rest(),
-                () = wire.unfinished.notified(), if !self.unfinished => self.unfinished = true,
+            if poll_fn(|cx| self.poll_socket(cx)).await.unwrap_or(0) == 0 {
+                return MediaEvent::Closed;
             }
         }
+    }
+
+    /// Goes on with what is unfinished, and says how much has come; none: the other side has closed.
+    fn poll_socket(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let Self { wire, inbox, buffer, .. } = self;
+        // In this order: who leaves something unfinished after the look wakes whoever is written down.
+        wire.finisher.register(cx.waker());
+        while wire.unfinished.load(Acquire) && wire.stream.poll_write_ready(cx).is_ready() {
+            wire.push_rest();
+        }
+        read_some(&wire.stream, buffer, inbox, cx)
     }
 
     /// The next event in what was read; `None`: no whole frame is left of it.
@@ -361,14 +377,18 @@ impl Receiver {
     }
 }
 
-/// What has come, at most [`READ`]; no bytes: the other side has closed. Nothing is lost when this is dropped.
-async fn read_some(stream: &TcpStream, inbox: &mut BytesMut) -> io::Result<usize> {
-    let mut buffer = [0; READ];
+/// How much has come, at most [`READ`]; no bytes: the other side has closed.
+fn read_some(
+    stream: &TcpStream,
+    buffer: &mut [u8; READ],
+    inbox: &mut BytesMut,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<usize>> {
     loop {
-        stream.readable().await?;
+        ready!(stream.poll_read_ready(cx))?;
         let mut read = None;
         let tried = stream.try_io(Interest::READABLE, || {
-            let taken = (&*SockRef::from(stream)).read(&mut buffer)?;
+            let taken = (&*SockRef::from(stream)).read(buffer)?;
             read = Some(taken);
             // Who gave less than was asked for has no more: not to be asked once more for nothing with each frame.
             if taken < READ { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
@@ -376,9 +396,9 @@ async fn read_some(stream: &TcpStream, inbox: &mut BytesMut) -> io::Result<usize
         match (read, tried) {
             (Some(taken), _) => {
                 inbox.extend_from_slice(&buffer[..taken]);
-                return Ok(taken);
+                return Poll::Ready(Ok(taken));
             }
-            (None, Err(error)) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+            (None, Err(error)) if error.kind() != io::ErrorKind::WouldBlock => return Poll::Ready(Err(error)),
             (None, _) => {}
         }
     }

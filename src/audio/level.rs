@@ -1,6 +1,7 @@
 //! How loud, and whether somebody speaks.
 
 use std::{
+    array::from_fn,
     f32::consts::TAU,
     time::{Duration, Instant},
 };
@@ -20,8 +21,8 @@ pub fn rms_dbfs(samples: &[i16]) -> f32 {
 /// voice on some lines, rise and fall by themselves, and say nothing about who speaks.
 #[derive(Debug)]
 pub(super) struct VoiceLevel {
-    /// What of a sample is left one sample later, and two, three and four.
-    keep: [f32; 4],
+    /// What of a sample is left one sample later.
+    keep: f32,
     last: f32,
     passed: f32,
 }
@@ -29,39 +30,59 @@ pub(super) struct VoiceLevel {
 impl VoiceLevel {
     /// A little below where the band of a telephone begins.
     const EDGE_HZ: f32 = 200.0;
+    /// Pieces of a frame that are passed side by side: in one piece each sample waits for the one before, and every frame of
+    /// every call passes here.
+    const PIECES: usize = 8;
 
     pub fn new(rate: u32) -> Self {
-        let keep = 1.0 / (1.0 + TAU * Self::EDGE_HZ / rate as f32);
-        Self { keep: [1, 2, 3, 4].map(|later| keep.powi(later)), last: 0.0, passed: 0.0 }
+        Self { keep: 1.0 / (1.0 + TAU * Self::EDGE_HZ / rate as f32), last: 0.0, passed: 0.0 }
     }
 
     /// Of the next samples, in dB below full scale as [`rms_dbfs`] measures it.
     pub fn of(&mut self, samples: &[i16]) -> f32 {
-        let mut energies = [0.0; 4];
-        // Four at a time, since each waits for the one before: every frame of every call passes here.
-        let (fours, rest) = samples.as_chunks::<4>();
-        for four in fours {
-            self.pass(four, &mut energies);
+        let (pieces, rest) = samples.split_at(samples.len() - samples.len() % Self::PIECES);
+        let mut energy = self.pass_pieces(pieces);
+        for &sample in rest {
+            self.passed = self.keep * (self.passed + f32::from(sample) - self.last);
+            self.last = f32::from(sample);
+            energy += self.passed * self.passed;
         }
-        for one in rest {
-            self.pass(&[*one], &mut energies);
-        }
-        let energy: f32 = energies.iter().sum();
         let power = energy / samples.len().max(1) as f32;
         (10.0 * (power / f32::from(i16::MAX).powi(2)).log10()).max(-96.0)
     }
 
-    /// y[n] = keep · (y[n−1] + x[n] − x[n−1]), so that of what had passed before these samples a power of `keep` is left in
-    /// each of them.
-    fn pass<const N: usize>(&mut self, samples: &[i16; N], energies: &mut [f32; 4]) {
-        let (before, mut own) = (self.passed, 0.0);
-        for ((&sample, left), energy) in samples.iter().zip(self.keep).zip(energies) {
-            let sample = f32::from(sample);
-            own = self.keep[0] * (own + (sample - self.last));
-            self.last = sample;
-            self.passed = own + left * before;
-            *energy += self.passed * self.passed;
+    /// Passes each piece as if nothing had been before it, then adds to each what the one before has left in the filter.
+    fn pass_pieces(&mut self, samples: &[i16]) -> f32 {
+        let length = samples.len() / Self::PIECES;
+        if length == 0 {
+            return 0.0;
         }
+        let pieces: [&[i16]; Self::PIECES] = from_fn(|piece| &samples[piece * length..][..length]);
+        let mut last: [f32; Self::PIECES] =
+            from_fn(|piece| if piece == 0 { self.last } else { f32::from(pieces[piece - 1][length - 1]) });
+        let (mut own, mut energy, mut shared) = ([0.0; Self::PIECES], [0.0; Self::PIECES], [0.0; Self::PIECES]);
+        let (mut left, mut lefts) = (1.0, 0.0);
+        for at in 0..length {
+            left *= self.keep;
+            lefts += left * left;
+            for piece in 0..Self::PIECES {
+                let sample = f32::from(pieces[piece][at]);
+                own[piece] = self.keep * (own[piece] + sample - last[piece]);
+                last[piece] = sample;
+                energy[piece] += own[piece] * own[piece];
+                shared[piece] += own[piece] * left;
+            }
+        }
+        self.last = last[Self::PIECES - 1];
+        let mut all = 0.0;
+        for piece in 0..Self::PIECES {
+            let before = self.passed;
+            // The square of a sum, summed.
+            all += energy[piece] + 2.0 * before * shared[piece] + before * before * lefts;
+            self.passed = own[piece] + left * before;
+        }
+        // Rounding must not make less than nothing of it.
+        f32::max(all, 0.0)
     }
 }
 
@@ -110,6 +131,7 @@ impl ActivityDetector {
 mod tests {
     use super::*;
     use crate::audio::FRAME;
+    use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
     #[test]
     fn a_click_is_not_speech_and_a_short_pause_is_not_the_end() {
@@ -125,6 +147,34 @@ mod tests {
             }
         }
         assert_eq!(heard, [Activity::Started, Activity::Stopped]);
+    }
+
+    #[test]
+    fn samples_that_are_passed_side_by_side_have_the_level_that_they_have_one_by_one() {
+        let mut random = StdRng::seed_from_u64(1);
+        for rate in [8_000, 11_025, 16_000, 44_100] {
+            let (mut level, keep) =
+                (VoiceLevel::new(rate), 1.0 / (1.0 + std::f64::consts::TAU * 200.0 / f64::from(rate)));
+            let (mut last, mut passed) = (0.0, 0.0);
+            for length in [160, 7, 8, 882, 0, 1, 320, 163] {
+                // Loud and all but silent, with a step at the edge.
+                let amplitude = 10_i32.pow(random.random_range(0..5)).min(30_000);
+                let samples: Vec<i16> =
+                    (0..length).map(|_| random.random_range(-amplitude..=amplitude) as i16).collect();
+                let mut energy = 0.0;
+                for &sample in &samples {
+                    passed = keep * (passed + f64::from(sample) - last);
+                    last = f64::from(sample);
+                    energy += passed * passed;
+                }
+                let power = energy / f64::from(length.max(1)) / f64::from(i16::MAX).powi(2);
+                let (found, wanted) = (f64::from(level.of(&samples)), (10.0 * power.log10()).max(-96.0));
+                assert!(
+                    (found - wanted).abs() < 0.01,
+                    "{rate}, {length} samples to {amplitude}: {found}, not {wanted}"
+                );
+            }
+        }
     }
 
     #[allow(clippy::disallowed_methods)] // A test needs some instant to count from.

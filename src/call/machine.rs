@@ -189,7 +189,7 @@ impl CallMachine {
         let mut policy = CallPolicy::new(toolbox, rules, plan.opening.clone(), (now, plan.wall));
         policy.reads_out(plan.clips.lines.keys().cloned());
         Self {
-            track: Track::new(plan.format, now),
+            track: Track::new(plan.format, plan.beat, now),
             began: now,
             at: now,
             phase: Phase::Connecting,

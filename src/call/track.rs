@@ -26,6 +26,10 @@ use std::time::{Duration, Instant};
 /// A late engine sends the slots of the last 100 ms at once (the phone's jitter buffer takes them)
 /// and gives up older ones.
 const CATCH_UP_MAX: Duration = Duration::from_millis(100);
+/// Slots of different calls are apart by a multiple of this, so that those of many calls fall together: a processor then wakes
+/// for a quarter of hundreds of calls at once, and not for a few of them in every millisecond. The last of them waits for the
+/// others, which is a millisecond or two with hundreds.
+const BEAT: Duration = Duration::from_millis(5);
 /// A ducked agent is heard at -12 dB: soft enough to talk over, loud enough not to be missed.
 const DUCKED: f32 = 0.25;
 
@@ -67,6 +71,8 @@ pub struct Track {
     last: Source,
     agent_lost: bool,
     format: Format,
+    /// What beats are counted from.
+    beat: Instant,
     /// Heard instead of everything else.
     ringing: Option<Ringing>,
     /// So much of what has left waits in Asterisk, as it told last.
@@ -85,7 +91,7 @@ pub struct Played {
 }
 
 impl Track {
-    pub fn new(format: Format, began: Instant) -> Self {
+    pub fn new(format: Format, beat: Instant, began: Instant) -> Self {
         Self {
             playout: Playout::new(format),
             clips: ClipQueue::default(),
@@ -96,6 +102,7 @@ impl Track {
             last: Source::Silence,
             agent_lost: false,
             format,
+            beat,
             ringing: None,
             waits: Duration::ZERO,
         }
@@ -267,14 +274,16 @@ impl Track {
     }
 
     /// The slot that was due at `due`; `more` says that the agent is still speaking. Slots advance from
-    /// the last one, never from `now`, so they do not drift.
+    /// the last one, never from `now`, so they do not drift. The second one of a call comes so much sooner that it falls on a
+    /// beat.
     pub fn slot(&mut self, due: Instant, now: Instant, more: bool, out: &mut Vec<Output>) -> Played {
         let late = now.saturating_duration_since(due);
-        let mut next = due + FRAME;
+        let off_beat = due.saturating_duration_since(self.beat).as_nanos() % BEAT.as_nanos();
+        let mut next = due + FRAME - Duration::from_nanos(off_beat as u64);
         if late > CATCH_UP_MAX {
             let missed = (late - CATCH_UP_MAX).as_millis() / FRAME.as_millis() + 1;
             let missed = u32::try_from(missed).unwrap_or(u32::MAX);
-            next = due + FRAME * (missed + 1);
+            next += FRAME * missed;
             out.push(Output::Measure(Measure::SlotsMissed(missed)));
         }
         let (frame, source) = self.next_frame(more);

@@ -13,7 +13,7 @@ use crate::{
     redact::Redacted,
     tool::{Approved, Latencies, Message, Opening, PolicyRules, ToolCallId, ToolOutcome, Toolbox},
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 #[derive(Debug)]
 pub enum Input {
@@ -126,6 +126,8 @@ pub struct CallPlan {
     pub latencies: Arc<Latencies>,
     /// The caller writes ([`Input::Written`]) instead of speaking, and may take their time.
     pub written: bool,
+    /// Any moment, the same for all calls of an engine: their slots fall on the same beats, counted from here.
+    pub beat: Instant,
 }
 
 /// What changes when another context takes over.

@@ -11,7 +11,8 @@ use super::{
     ears::Ears,
     generation::Generation,
     line::Line,
-    live::{Entered, Order},
+    live::Entered,
+    outside::Outside,
     post::Post,
     story::Story,
     succession::{self, Succession},
@@ -37,7 +38,6 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    sync::mpsc,
     task::{AbortHandle, Id, JoinSet},
     time::Instant,
 };
@@ -66,9 +66,7 @@ pub(super) struct CallTask<'a> {
     pub transfers: bool,
     /// Who carries the call on when the session ends.
     pub succession: Succession,
-    pub operator: mpsc::Receiver<Order>,
-    /// What tools want said while they run.
-    pub asides: mpsc::Receiver<String>,
+    pub outside: Outside,
     pub entered: &'a Entered,
     pub post: &'a mut Post,
     /// Where records are kept.
@@ -111,15 +109,7 @@ impl CallTask<'_> {
             }
             tokio::select! {
                 biased;
-                Some(order) = self.operator.recv() => {
-                    let input = match order {
-                        Order::End(reason) => Input::EndNow(reason),
-                        Order::Transfer(destination) => Input::Transfer(destination),
-                        Order::Written(text) => Input::Written(text),
-                    };
-                    self.step(input, &mut out);
-                }
-                Some(words) = self.asides.recv() => self.step(Input::Say(words), &mut out),
+                input = self.outside.next() => self.step(input, &mut out),
                 () = &mut wake, if deadline.is_some() => self.machine.on_deadline(now(), &mut out),
                 Some(finished) = running.tools.join_next_with_id() => {
                     if let Some(input) = running.tool_finished(finished) {

@@ -12,6 +12,7 @@ use super::{
     line::{ByAri, Line, Places},
     live::{Doors, Seat},
     opening,
+    outside::Outside,
     post::Post,
     story::Story,
     succession::{self, First, Succession},
@@ -337,8 +338,9 @@ async fn run(
             shared.metrics.context_unknown();
         }
     }
-    let (orders, operator) = mpsc::channel(ORDERS_MAX);
+    let (orders, ordered) = mpsc::channel(ORDERS_MAX);
     let (words, asides) = mpsc::channel(ASIDES_MAX);
+    let outside = Outside::new(ordered, asides);
     let (ears, tap) = ears(format);
     // Who forbids that words are kept does not want them on screens either.
     let shown = shared.bound.records.as_ref().is_none_or(|records| records.words);
@@ -375,6 +377,7 @@ async fn run(
         clips,
         latencies: Arc::clone(&shared.latencies),
         written,
+        beat: shared.beat,
     };
     let casting = Casting { context: granted.context, provider: granted.provider, toolbox: Arc::clone(&toolbox) };
     let policy = succession::first_policy(&casting.context, succession.has_other());
@@ -413,8 +416,7 @@ async fn run(
             variables: said,
             transfers,
             succession,
-            operator,
-            asides,
+            outside,
             entered: &entered,
             post: &mut post,
             diary: &mut diary,

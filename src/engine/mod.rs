@@ -29,6 +29,7 @@ mod line;
 mod live;
 mod mcp;
 mod opening;
+mod outside;
 mod post;
 mod publishing;
 mod registries;
@@ -127,6 +128,8 @@ pub(crate) struct Shared {
     /// The configuration whose addresses are bound.
     bound: Config,
     live: Arc<LiveCalls>,
+    /// When the engine began, which is what the slots of its calls are counted from.
+    beat: std::time::Instant,
     metrics: Metrics,
     provider_counters: Arc<ProviderCounters>,
     health: Arc<Health>,
@@ -253,6 +256,7 @@ impl Engine {
             outbound,
             bound: generation.config.clone(),
             live,
+            beat: tokio::time::Instant::now().into_std(),
             provider_counters: Arc::new(ProviderCounters::new(registry)?),
             health,
             wards,

@@ -14,6 +14,7 @@
 //! - The caller's audio and other commands are not dropped either, but for audio that outgrows the
 //!   pre-roll before the provider is ready; that is counted.
 
+mod alarm;
 mod link;
 mod meter;
 mod preroll;
@@ -32,13 +33,14 @@ use crate::{
         web_socket,
     },
 };
+use alarm::{Alarm, Ring};
 use bytes::Bytes;
 use link::{DialError, Incoming, Link, Unwritable};
 use preroll::Preroll;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::{
     sync::mpsc,
-    time::{Instant, sleep, sleep_until, timeout, timeout_at},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 use tokio_tungstenite::tungstenite::Message;
 use voice::Voice;
@@ -266,19 +268,15 @@ impl Session {
 
     /// Carries messages both ways until something ends it.
     async fn converse(&mut self, mut talk: Talk) -> Attempt {
-        // One timer, moved only when what is due next changes: several dozen frames a second pass here.
-        let alarm = sleep_until(Instant::now());
-        tokio::pin!(alarm);
+        let mut alarm = Alarm::new();
         loop {
             let taking = if talk.ready { talk.outbox.len() < OUTBOX_MAX } else { self.preroll.has_room() };
             let pings = talk.link.pings;
             let due = talk.watch.due(self.pending.is_empty());
-            if let Some((at, _)) = due
-                && alarm.deadline() != at
-            {
-                alarm.as_mut().reset(at);
+            if let Some((at, _)) = due {
+                alarm.no_later_than(at);
             }
-            let (mut writer, mut reader) = talk.link.split();
+            let (mut writer, reader) = talk.link.split();
             let writing = talk.watch.writable() && writer.has_work(&talk.outbox);
             let step = tokio::select! {
                 permit = self.events.reserve(), if !self.pending.is_empty() => match permit {
@@ -293,8 +291,14 @@ impl Session {
                 incoming = reader.next(), if self.pending.is_empty() => Step::Heard(incoming),
                 sent = writer.send(&mut talk.outbox), if writing => Step::Sent(sent),
                 command = self.commands.recv(), if taking => Step::Told(command),
-                () = talk.pulse.beat(), if pings => Step::Beat,
-                Some(due) = async { alarm.as_mut().await; due.map(|(_, due)| due) }, if due.is_some() => Step::Due(due),
+                rings = alarm.rings(&mut talk.pulse, pings) => match rings {
+                    Ring::Beat => Step::Beat,
+                    Ring::Alarm => match due.filter(|(at, _)| *at <= Instant::now()) {
+                        Some((_, due)) => Step::Due(due),
+                        // It has been put off meanwhile.
+                        None => continue,
+                    },
+                },
             };
             let lost = match step {
                 Step::Delivered => {

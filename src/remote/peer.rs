@@ -1,6 +1,10 @@
 //! What a session on a WebSocket knows of its peer: whether it lives, and whether it speaks the protocol.
 
-use std::time::Duration;
+use std::{
+    future::poll_fn,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 /// One unreadable message is an accident; so many in a row are another protocol.
@@ -42,9 +46,15 @@ impl Pulse {
 
     /// Until it is time for a ping, and for a look at [`Self::is_gone`]. May be dropped at any time.
     pub async fn beat(&mut self) {
-        if self.beats.tick().await.elapsed() > OVERSLEPT {
+        poll_fn(|cx| self.poll_beat(cx)).await;
+    }
+
+    /// As [`Self::beat`].
+    pub fn poll_beat(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if ready!(self.beats.poll_tick(cx)).elapsed() > OVERSLEPT {
             self.heard();
         }
+        Poll::Ready(())
     }
 
     pub fn is_gone(&self) -> bool {

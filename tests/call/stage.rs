@@ -211,6 +211,8 @@ impl Stage {
         opening: Opening,
         written: bool,
     ) -> Self {
+        #[allow(clippy::disallowed_methods)] // A hand-moved clock has to start somewhere.
+        let start = Instant::now();
         let latencies: Arc<Latencies> = Arc::default();
         let plan = CallPlan {
             rules,
@@ -223,9 +225,8 @@ impl Stage {
             clips: Arc::new(clips),
             latencies: Arc::clone(&latencies),
             written,
+            beat: start,
         };
-        #[allow(clippy::disallowed_methods)] // A hand-moved clock has to start somewhere.
-        let start = Instant::now();
         Self {
             machine: CallMachine::with_ears(plan, Box::new(Heeding), start),
             start,

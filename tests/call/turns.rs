@@ -25,6 +25,20 @@ fn silence_leaves_from_the_first_moment_and_one_frame_per_slot() {
     assert!(slots.iter().all(|(_, voice)| !voice));
 }
 
+/// A processor wakes for many calls at once when their slots fall together.
+#[test]
+fn slots_of_calls_that_began_whenever_are_apart_by_whole_beats_from_the_second_one_on() {
+    for began in 0..20 {
+        let mut stage = Stage::new(rules());
+        stage.after(began).leg(LegEvent::Up).after(199);
+        let at: Vec<u64> = stage.slots().iter().map(|(at, _)| at.as_millis() as u64).collect();
+        assert_eq!(at[0], began, "the first one is not waited for");
+        assert!((15..=20).contains(&(at[1] - at[0])), "nor is any silence longer: {at:?}");
+        assert!(at[1..].iter().all(|at| at % 5 == 0), "{at:?}");
+        assert!(at[1..].windows(2).all(|pair| pair[1] - pair[0] == 20), "{at:?}");
+    }
+}
+
 #[test]
 fn the_agent_greets_when_caller_and_agent_are_both_there_in_either_order() {
     let greet = AgentCommand::Greet { text: Some("Hello".into()) };

@@ -199,10 +199,10 @@ impl Hearing {
         old.for_each(|kept| kept.sent = true);
     }
 
-    /// What is sent is always the older part.
+    /// What is sent is always the older part. The other is one frame or two, but while the agent is spared.
     fn not_sent(&mut self) -> impl Iterator<Item = &mut Kept> {
-        let first = self.kept.partition_point(|kept| kept.sent);
-        self.kept.range_mut(first..)
+        let waiting = self.kept.iter().rev().take_while(|kept| !kept.sent).count();
+        self.kept.range_mut(self.kept.len() - waiting..)
     }
 
     /// What the agent has not heard of the caller. Where it finds the turns itself it would answer its own echo, which comes

@@ -11,6 +11,7 @@ use crate::{
         ears::ears,
         generation::Generation,
         live::{Doors, Entered},
+        outside::Outside,
         post::Post,
         story::Story,
         workshop::Workshop,
@@ -166,6 +167,7 @@ impl Stage {
             clips: Arc::clone(&clips),
             latencies: Arc::default(),
             written: false,
+            beat: shared.beat,
         };
         let began = Instant::now();
         CallTask {
@@ -178,8 +180,7 @@ impl Stage {
             format,
             variables: Default::default(),
             transfers: false,
-            operator: mpsc::channel(1).1,
-            asides: mpsc::channel(1).1,
+            outside: Outside::new(mpsc::channel(1).1, mpsc::channel(1).1),
             entered: &self.entered,
             post: &mut self.post,
             diary: &mut self.diary,

@@ -1,16 +1,14 @@
 //! The connection to a provider: one sink and one stream of messages.
 
-mod gate;
 #[cfg(test)]
 mod played;
 
-use gate::Gate;
-
 use super::super::{Dial, WebSocketDial, Wire};
-use crate::remote::web_socket;
+use crate::{remote::web_socket, woken::Woken};
 use futures_util::{
     Sink, SinkExt, StreamExt,
     future::{self, poll_fn},
+    stream::BoxStream,
 };
 use std::{
     collections::VecDeque,
@@ -54,7 +52,7 @@ pub(super) struct Unwritable;
 
 pub(super) struct Link {
     sink: Pin<Box<dyn Sink<Message, Error = Unwritable> + Send>>,
-    stream: Gate<Incoming>,
+    reader: Reader,
     /// Something was handed to the sink that has not left yet.
     unflushed: bool,
     /// Whether a silent peer can be told from a dead one by pings.
@@ -87,7 +85,7 @@ impl Link {
         let (sink, stream) = socket.split();
         Self {
             sink: Box::pin(sink.sink_map_err(|_| Unwritable)),
-            stream: Gate::before(stream.filter_map(|message| future::ready(incoming(message))).boxed()),
+            reader: Reader::of(stream.filter_map(|message| future::ready(incoming(message))).boxed()),
             unflushed: false,
             pings: true,
             #[cfg(test)]
@@ -96,15 +94,15 @@ impl Link {
     }
 
     /// The two directions, to be waited for at the same time.
-    pub(super) fn split(&mut self) -> (Writer<'_>, Reader<'_>) {
-        (Writer { sink: self.sink.as_mut(), unflushed: &mut self.unflushed }, Reader(&mut self.stream))
+    pub(super) fn split(&mut self) -> (Writer<'_>, &mut Reader) {
+        (Writer { sink: self.sink.as_mut(), unflushed: &mut self.unflushed }, &mut self.reader)
     }
 
     /// Says what is left to say, then goodbye, and waits for the provider's goodbye.
     pub(super) async fn close(mut self, mut outbox: VecDeque<Message>) {
         outbox.push_back(Message::Close(None));
         let answers = self.pings;
-        let (mut writer, mut reader) = self.split();
+        let (mut writer, reader) = self.split();
         if writer.send(&mut outbox).await.is_ok() && answers {
             while !matches!(reader.next().await, Incoming::Closed { .. } | Incoming::Broken | Incoming::Unreadable) {}
         }
@@ -140,11 +138,22 @@ impl Writer<'_> {
     }
 }
 
-pub(super) struct Reader<'link>(&'link mut Gate<Incoming>);
+pub(super) struct Reader {
+    stream: BoxStream<'static, Incoming>,
+    /// Each look at a WebSocket clears a buffer of kilobytes.
+    woken: Woken,
+}
 
-impl Reader<'_> {
+impl Reader {
+    fn of(stream: BoxStream<'static, Incoming>) -> Self {
+        Self { stream, woken: Woken::default() }
+    }
+
+    /// May be dropped at any time without losing one.
     pub(super) async fn next(&mut self) -> Incoming {
-        self.0.next().await.unwrap_or(Incoming::Broken)
+        let Self { stream, woken } = self;
+        let next = poll_fn(|cx| woken.poll(cx, |cx| stream.poll_next_unpin(cx))).await;
+        next.unwrap_or(Incoming::Broken)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A provider that a test plays, over channels instead of a socket: time can be the test's.
 
-use super::{Gate, Incoming, Link, Unwritable};
+use super::{Incoming, Link, Reader, Unwritable};
 use crate::provider::{StartPlayed, Wire};
 use futures_util::{SinkExt as _, StreamExt as _, stream};
 use tokio::sync::mpsc;
@@ -22,7 +22,7 @@ impl Link {
         });
         Self {
             sink: Box::pin(sink),
-            stream: Gate::before(messages.boxed()),
+            reader: Reader::of(messages.boxed()),
             unflushed: false,
             pings: false,
             _played: Some(AbortOnDropHandle::new(task)),
