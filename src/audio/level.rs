@@ -62,13 +62,13 @@ impl VoiceLevel {
             from_fn(|piece| if piece == 0 { self.last } else { f32::from(pieces[piece - 1][length - 1]) });
         let (mut own, mut energy, mut shared) = ([0.0; Self::PIECES], [0.0; Self::PIECES], [0.0; Self::PIECES]);
         let (mut left, mut lefts) = (1.0, 0.0);
-        for at in 0..length {
+        let side_by_side = |at| -> [f32; Self::PIECES] { from_fn(|piece| f32::from(pieces[piece][at])) };
+        for samples in (0..length).map(side_by_side) {
             left *= self.keep;
             lefts += left * left;
             for piece in 0..Self::PIECES {
-                let sample = f32::from(pieces[piece][at]);
-                own[piece] = self.keep * (own[piece] + sample - last[piece]);
-                last[piece] = sample;
+                own[piece] = self.keep * (own[piece] + samples[piece] - last[piece]);
+                last[piece] = samples[piece];
                 energy[piece] += own[piece] * own[piece];
                 shared[piece] += own[piece] * left;
             }

@@ -4,6 +4,7 @@
 //! machine whose speed drifts does so for both.
 
 mod asterisk;
+mod awake;
 mod barge_in;
 mod failover;
 mod floor;

@@ -1,6 +1,7 @@
 //! One run: a system is started, calls come up, the window is measured, calls end.
 
 use super::{
+    awake::Awake,
     load::{Calls, Cast, Speech},
     peer::Play,
     process::{Cores, busy_time, cpu_time, resident},
@@ -51,8 +52,8 @@ pub struct Figures {
     pub samples: Samples,
     /// The engine's own account.
     pub engine: Option<Own>,
-    /// Percent of its core that the load used.
-    pub load_busy: f64,
+    /// Percent of its core that the load needed, if it has one.
+    pub load_busy: Option<f64>,
     /// Percent of the system's core that others used.
     pub others: Option<f64>,
 }
@@ -65,8 +66,8 @@ impl Figures {
         if late > LATE_MAX_MS {
             doubts.push(format!("the load itself was late: p99 {late:.1} ms"));
         }
-        if self.load_busy > LOAD_BUSY_MAX {
-            doubts.push(format!("the load used {:.0} % of its core", self.load_busy));
+        if let Some(busy) = self.load_busy.filter(|busy| *busy > LOAD_BUSY_MAX) {
+            doubts.push(format!("the load needed {busy:.0} % of its core"));
         }
         if let Some(others) = self.others.filter(|others| *others > OTHERS_MAX) {
             doubts.push(format!("other programs used {others:.0} % of the core under test"));
@@ -93,18 +94,18 @@ impl Own {
 struct Readings {
     at: Instant,
     system: Duration,
-    load: Duration,
+    idle: Option<Duration>,
     core: Option<Duration>,
     metrics: Option<Metrics>,
 }
 
 impl Readings {
-    async fn take(system: &System, cores: Option<Cores>) -> anyhow::Result<Self> {
+    async fn take(system: &System, cores: Option<Cores>, awake: Option<&Awake>) -> anyhow::Result<Self> {
         let metrics = system.metrics().await?;
         Ok(Self {
             at: Instant::now(),
             system: cpu_time(system.pid).context("the system under test has ended")?,
-            load: cpu_time(std::process::id()).context("no /proc")?,
+            idle: awake.map(Awake::idle),
             core: cores.and_then(|cores| busy_time(cores.system)),
             metrics,
         })
@@ -140,7 +141,8 @@ pub async fn measure_beside<T>(
     let idle = resident(system.pid).context("the system under test has ended")?;
     let calls = Calls::begin(plan.calls, system.audiosocket, &cast, &listener).await?;
     sleep(SETTLE).await;
-    let before = Readings::take(&system, plan.cores).await?;
+    let awake = plan.cores.map(|_| Awake::keep());
+    let before = Readings::take(&system, plan.cores, awake.as_ref()).await?;
     calls.load.record();
     let end = Instant::now() + plan.window;
     let seconds = async {
@@ -151,7 +153,8 @@ pub async fn measure_beside<T>(
     };
     let (done, ()) = tokio::join!(beside(&system), seconds);
     let done = done?;
-    let after = Readings::take(&system, plan.cores).await?;
+    let after = Readings::take(&system, plan.cores, awake.as_ref()).await?;
+    drop(awake);
     let memory = resident(system.pid).context("the system under test has ended")?;
     let mut samples = calls.end().await?;
     cleared_away(&system, plan.calls).await?;
@@ -167,7 +170,7 @@ pub async fn measure_beside<T>(
         memory: memory.saturating_sub(idle) as f64 / count,
         samples,
         engine: before.metrics.zip(after.metrics).map(|(before, after)| Own::between(&before, &after)),
-        load_busy: percent(after.load.saturating_sub(before.load)),
+        load_busy: before.idle.zip(after.idle).map(|(before, after)| 100.0 - percent(after.saturating_sub(before))),
         others: others.map(percent),
     };
     Ok((figures, done))
