@@ -4,7 +4,6 @@
 //! machine whose speed drifts does so for both.
 
 mod asterisk;
-mod awake;
 mod barge_in;
 mod failover;
 mod floor;

@@ -65,7 +65,7 @@ const ROWS: [Row; 20] = [
     row("lateness of the engine's clock, ms, p99 below", 1, |all| all.median(|figures| figures.engine.as_ref()?.late)),
     row("callers' frames not taken, %", 4, |all| Some(all.share(|samples| samples.refused as f64))),
     row("(the load's own lateness, ms, p99)", 1, |all| all.percentile(|samples| &samples.late, 99.0)),
-    row("(the load's share of its core, %)", 0, |all| all.median(|figures| figures.load_busy)),
+    row("(the load's share of its core, %)", 0, |all| all.median(|figures| Some(figures.load_busy))),
     row("(others' share of the core under test, %)", 0, |all| all.median(|figures| figures.others)),
 ];
 
