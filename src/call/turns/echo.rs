@@ -80,7 +80,8 @@ impl Echo {
 
     fn slot(&mut self, at: Instant) -> usize {
         let since = at.saturating_duration_since(*self.epoch.get_or_insert(at));
-        (since.as_millis() / FRAME.as_millis()) as usize
+        // The nearest one: what is played comes a little before or after a whole number of frames since the first.
+        ((since + FRAME / 2).as_millis() / FRAME.as_millis()) as usize
     }
 
     pub fn played(&mut self, level: f32, at: Instant) {
