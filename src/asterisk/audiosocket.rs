@@ -74,7 +74,7 @@ const HANG_UP_WAIT: Duration = Duration::from_secs(1);
 struct Wire {
     stream: TcpStream,
     out: Mutex<Outgoing>,
-    /// The rest of a frame waits to be written. Set while `out` is held.
+    /// The rest of a frame may wait to be written. Set while `out` is held.
     unfinished: AtomicBool,
     /// Who goes on with it.
     finisher: AtomicWaker,
@@ -344,7 +344,7 @@ impl Receiver {
         let Self { wire, inbox, buffer, .. } = self;
         // In this order: who leaves something unfinished after the look wakes whoever is written down.
         wire.finisher.register(cx.waker());
-        while wire.unfinished.load(Acquire) && wire.stream.poll_write_ready(cx).is_ready() {
+        while wire.unfinished.load(Acquire) && matches!(wire.stream.poll_write_ready(cx), Poll::Ready(Ok(()))) {
             wire.push_rest();
         }
         read_some(&wire.stream, buffer, inbox, cx)

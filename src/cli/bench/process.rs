@@ -89,16 +89,18 @@ pub fn resident(pid: u32) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1_024)
 }
 
-/// How long a core has worked so far, for whomever (`man 5 proc_stat`).
+/// How long a core has worked so far, for whomever: the time since the machine started less the core's idle time (`man 5
+/// proc_stat`). The kernel measures that one, and guesses what it tells of work by looking once in each of its ticks: whoever
+/// works at even times is seen always or never.
 pub fn busy_time(core: usize) -> Option<Duration> {
+    let uptime = fs::read_to_string("/proc/uptime").ok()?;
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let name = format!("cpu{core} ");
     let fields: Vec<u32> =
         stat.lines().find_map(|line| line.strip_prefix(&name))?.split_whitespace().flat_map(str::parse).collect();
-    let [user, nice, system, _idle, _waiting, interrupts, soft_interrupts, stolen, ..] = fields[..] else {
-        return None;
-    };
-    Some(TICK * (user + nice + system + interrupts + soft_interrupts + stolen))
+    let [_user, _nice, _system, idle, waiting, ..] = fields[..] else { return None };
+    let uptime = Duration::try_from_secs_f64(uptime.split_whitespace().next()?.parse().ok()?).ok()?;
+    Some(uptime.saturating_sub(TICK * (idle + waiting)))
 }
 
 #[cfg(test)]

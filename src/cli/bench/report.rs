@@ -83,7 +83,8 @@ const LEGEND: &str = "  \
   scripted    offhook's own agent, which sends the caller's audio back: bytes pass through unchanged; no socket
               to a provider, so the floor has one more and no latency to it can be measured
 
-  Percentiles are of all rounds together; CPU and memory are the median of the rounds.
+  Percentiles are of all rounds together; CPU and memory are the median of the rounds. The load looks at its sockets
+  every 0.2 ms and is not woken by what comes, which whoever sends would pay for: up to 0.3 ms of each latency is that.
   provider → caller  from the first audio message of an answer until its first loud frame is read. The engine
                      sends a frame every 20 ms, so 0 to 20 ms of it is the wait for the next one.
   caller → provider  from a loud frame written until the first loud audio message is read
