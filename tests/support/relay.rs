@@ -19,6 +19,7 @@ use tokio::{
     },
     sync::{broadcast, watch},
     task::JoinSet,
+    time::timeout,
 };
 
 /// Between Asterisk and offhook: passes connections on, and can fail them.
@@ -122,6 +123,9 @@ impl Relay {
     }
 }
 
+/// Both ends close at once when the other one does.
+const CLOSED_WITHIN: Duration = Duration::from_secs(1);
+
 async fn pass_on(mut theirs: TcpStream, to: u16, first: Option<Order>, mut orders: broadcast::Receiver<Order>) {
     let ours = TcpSocket::new_v4().expect("a socket");
     // What nobody reads is not to be held here for long.
@@ -163,7 +167,18 @@ async fn pass_on(mut theirs: TcpStream, to: u16, first: Option<Order>, mut order
                     SockRef::from(stream).set_linger(Some(Duration::ZERO)).expect("an open socket");
                 }
             }
-            Ok(Order::Close) | Err(_) => {}
+            Ok(Order::Close) => {
+                // What is left unread makes a reset of a close.
+                let ended = async {
+                    for stream in [&mut theirs, &mut ours] {
+                        stream.shutdown().await?;
+                        copy(stream, &mut sink()).await?;
+                    }
+                    std::io::Result::Ok(())
+                };
+                drop(timeout(CLOSED_WITHIN, ended).await);
+            }
+            Err(_) => {}
         },
         _ = copy_bidirectional(&mut theirs, &mut ours) => {}
     }
