@@ -1,8 +1,7 @@
 //! Every message that the providers Deepgram and ElevenLabs can send, checked by the types of the
 //! vendors' own packages.
 
-#[path = "support/python.rs"]
-mod python;
+use crate::kit::python;
 
 use offhook::{
     audio::Format,

@@ -1,8 +1,15 @@
 //! Dockerfiles, docker-compose.yml and the systemd unit: read by the tools of those who will use them, and what they start
 //! tried as far as it goes without Docker. `tests/lab/systemd.sh` puts the unit on a real systemd.
 
-mod support;
+use crate::kit;
 
+use kit::{
+    audio::silence,
+    offhook::{Launch, Offhook, Place},
+    phone::Phone,
+    python::{python, target, words_of},
+    tied::{Tied, free_ports},
+};
 use regex::Regex;
 use serde_json::Value;
 use std::{
@@ -11,13 +18,6 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Output},
     time::Duration,
-};
-use support::{
-    audio::silence,
-    offhook::{Launch, Offhook, Place},
-    phone::Phone,
-    python::{python, target, words_of},
-    tied::{Tied, free_ports},
 };
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};

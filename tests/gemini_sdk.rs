@@ -1,8 +1,7 @@
 //! Every message the Gemini Live provider can send, checked by the types of the vendor's own Python
 //! package; and the server messages that its tests stand on.
 
-#[path = "support/python.rs"]
-mod python;
+use crate::kit::python;
 
 use offhook::{
     audio::Format,

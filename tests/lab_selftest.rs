@@ -1,13 +1,13 @@
 //! The lab itself: what every test with a real Asterisk and a real phone relies on.
 
-mod support;
+use crate::kit;
 
-use std::time::Duration;
-use support::{
+use kit::{
     asterisk::{Asterisk, DESK_HZ, DIGITS_HZ, LEAVES_HZ, Options, SLOW_HZ},
     audio::{Sound, silence, speech, tone},
     phone::Phone,
 };
+use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(10);
 

@@ -1,7 +1,6 @@
 //! Our MCP servers, driven by the official MCP client for Python.
 
-#[path = "support/python.rs"]
-mod python;
+use crate::kit::python;
 
 use std::{
     path::{Path, PathBuf},

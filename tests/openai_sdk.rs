@@ -1,8 +1,7 @@
 //! Every message the OpenAI Realtime provider can send, and every request for chat completions, checked by
 //! the types of the vendor's own Python package.
 
-#[path = "support/python.rs"]
-mod python;
+use crate::kit::python;
 
 use offhook::{
     audio::Format,

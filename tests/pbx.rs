@@ -1,17 +1,17 @@
 //! `make pbx` as its users meet it: it says what to dial and who logs in where, somebody answers there, the call is seen on the
 //! page, and Ctrl-C leaves nothing behind.
 
-mod support;
+use crate::kit;
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
-use support::{
+use kit::{
     audio::silence,
     phone::Phone,
     terminal::{Browser, Terminal},
     tied::{free_ports, lab},
+};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
 };
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};

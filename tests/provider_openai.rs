@@ -1,19 +1,19 @@
 //! The OpenAI Realtime provider over real sockets, against a server that misbehaves in every way
 //! providers have been seen to.
 
-mod support;
+use crate::kit;
 
 use bytes::Bytes;
+use kit::{
+    openai_server::{Behaviour, OpenAiServer, Opening, Setup, tone},
+    stage::Stage,
+};
 use offhook::{
     audio::{Format, rms_dbfs},
     call::{AgentCommand, AgentEvent, AgentLoss, Noise, Reply, ResponseStatus, Speaker},
 };
 use serde_json::{Value, json};
 use std::time::Duration;
-use support::{
-    openai_server::{Behaviour, OpenAiServer, Opening, Setup, tone},
-    stage::Stage,
-};
 use tokio::time::Instant;
 
 async fn stage_of(behaviour: Behaviour, leg: Format) -> (OpenAiServer, Stage) {

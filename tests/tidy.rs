@@ -65,11 +65,11 @@ fn module_of(name: &str) -> &str {
     name.trim_start_matches("src/").split(['/', '.']).next().unwrap()
 }
 
-/// The modules of this crate that a file names, also inside `use crate::{…}`.
+/// The modules of this crate that a file names, also inside `use crate::tidy::{…}`.
 fn uses(code: &str) -> Vec<String> {
     let all: Vec<&str> = LAYERS.iter().flat_map(|layer| layer.iter().copied()).collect();
     let mut found = Vec::new();
-    for piece in code.split("crate::").skip(1) {
+    for piece in code.split("crate::tidy::").skip(1) {
         if let Some(group) = piece.strip_prefix('{') {
             let mut depth = 0;
             let mut word = String::new();
@@ -109,7 +109,7 @@ fn imports_point_one_way() {
         for used in uses(&code(&text)) {
             let other = rank(&used).unwrap();
             if used != module && other >= own {
-                wrong.push(format!("{name} uses crate::{used}"));
+                wrong.push(format!("{name} uses crate::tidy::{used}"));
             }
         }
     }

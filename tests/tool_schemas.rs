@@ -2,8 +2,7 @@
 //! packages, and what a provider cannot carry. `OFFHOOK_BLESS=1 cargo test --test tool_schemas`
 //! writes the golden files.
 
-#[path = "support/python.rs"]
-mod python;
+use crate::kit::python;
 
 use offhook::tool::schemas::{Dialect, ToolText};
 use serde::Deserialize;

@@ -1,16 +1,14 @@
 //! Numbers of people pass through and stay nowhere: everything that an engine wrote in a run that uses them is looked through.
 //! In a process of its own, since all threads' lines are captured.
 
-#[path = "vam/desk.rs"]
-mod desk;
-#[path = "support/mod.rs"]
-mod support;
+use crate::kit;
+use crate::vam::desk;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use desk::*;
+use kit::{audio::built_in_voice, python, stages::Stages, vendor::Scenario};
 use offhook::audio::Format;
 use offhook::telemetry::LogCapture;
-use support::{audio::built_in_voice, python, stages::Stages, vendor::Scenario};
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;

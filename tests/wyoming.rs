@@ -1,9 +1,13 @@
 //! Against Wyoming servers made of the reference library.
 
-mod support;
+use crate::kit;
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
+use kit::{
+    audio::{Sound, samples_of},
+    wyoming::{VOICE_HZ, WORD_MS, WyomingServer},
+};
 use offhook::{
     audio::{Converter, Encoding, Format},
     remote::kinds,
@@ -12,10 +16,6 @@ use offhook::{
 };
 use serde_json::{Value, json};
 use std::time::Duration;
-use support::{
-    audio::{Sound, samples_of},
-    wyoming::{VOICE_HZ, WORD_MS, WyomingServer},
-};
 use tokio::{sync::mpsc, time::timeout};
 
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,6 +1,6 @@
 //! Tools that take long: what the caller hears of it, and when they hear nothing.
 
-use crate::stage::{LINE, MOMENT, Stage, WORDS, approved_tool};
+use crate::call::stage::{LINE, MOMENT, Stage, WORDS, approved_tool};
 use offhook::{
     call::{EndReason, Input, LegCommand, LegEvent, Note, Output, Reply},
     tool::{After, Announce, CallAction, Done, ToolError, ToolOutcome, ToolSpec},

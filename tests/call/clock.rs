@@ -1,6 +1,6 @@
 //! Clocks that jump: a machine that was suspended, a virtual one that was moved, a process that was stopped.
 
-use crate::stage::{Stage, rules};
+use crate::call::stage::{Stage, rules};
 use offhook::call::{CallRules, EndReason, LegCommand, Measure};
 use std::time::Duration;
 

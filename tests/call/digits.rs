@@ -1,6 +1,6 @@
 //! Digits that a tool asks the caller for.
 
-use crate::stage::{AGENT, Stage, approved_tool};
+use crate::call::stage::{AGENT, Stage, approved_tool};
 use bytes::Bytes;
 use offhook::{
     call::{AgentCommand, AgentEvent, AgentTraits, CallRules, Clips, Input, LegEvent, Measure, Output, Reply, key_of},

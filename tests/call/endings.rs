@@ -1,6 +1,6 @@
 //! Every way out of a call.
 
-use crate::stage::{AGENT, APOLOGY, Stage, approved_tool, rules};
+use crate::call::stage::{AGENT, APOLOGY, Stage, approved_tool, rules};
 use offhook::{
     call::{
         AgentCommand, AgentEvent, AgentLoss, CallRules, EndReason, Input, LegCommand, LegEvent, OnFailure, SetupStep,

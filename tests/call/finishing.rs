@@ -1,6 +1,6 @@
 //! A caller who ends the call in order, and still hears what comes of it (V34).
 
-use crate::stage::*;
+use crate::call::stage::*;
 use offhook::call::{AgentEvent, AgentTraits, EndReason, LegCommand, LegEvent, Speaker};
 
 const TELLS_WORDS: AgentTraits = AgentTraits { transcribes: true, ..AGENT };

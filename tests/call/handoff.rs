@@ -1,6 +1,6 @@
 //! Another context takes the call over.
 
-use crate::stage::{AGENT, NEXT_PIN, Stage, approved_tool, book, look_up, rules};
+use crate::call::stage::{AGENT, NEXT_PIN, Stage, approved_tool, book, look_up, rules};
 use offhook::{
     call::{AgentCommand, AgentEvent, AgentTraits, CallRules, EndReason, LegEvent, Note, Output, Reply},
     tool::{CallAction, DigitPlan, DigitPurpose, ToolOutcome},

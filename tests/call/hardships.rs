@@ -1,6 +1,6 @@
 //! What real lines and real providers do to a call, and what it must not do to the caller.
 
-use crate::stage::{Stage, rules};
+use crate::call::stage::{Stage, rules};
 use bytes::Bytes;
 use offhook::call::{
     AgentCommand, AgentEvent, AgentLoss, CallRules, EndClass, EndReason, LegCommand, LegEvent, Measure, Note,

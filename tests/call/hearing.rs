@@ -1,6 +1,6 @@
 //! Turns that offhook itself finds: interruptions that can be taken back, and what the agent hears of them.
 
-use crate::stage::{AGENT, GREETING, MOMENT, SPEECH, Stage, clips, rules, spoken};
+use crate::call::stage::{AGENT, GREETING, MOMENT, SPEECH, Stage, clips, rules, spoken};
 use bytes::Bytes;
 use offhook::{
     audio::Format,

@@ -1,6 +1,6 @@
 //! Whatever comes in whatever order, a call keeps its promises.
 
-use crate::stage::{Stage, rules};
+use crate::call::stage::{Stage, rules};
 use bytes::Bytes;
 use offhook::call::{
     AgentCommand, AgentEvent, AgentLoss, EndReason, Input, LegEvent, Output, ResponseStatus, SetupStep, TransferFault,

@@ -1,6 +1,6 @@
 //! What of a call's sound may be kept, and from when on.
 
-use crate::stage::{AGENT, APOLOGY, NOTICE, Stage, approved_tool, clips, rules, spoken};
+use crate::call::stage::{AGENT, APOLOGY, NOTICE, Stage, approved_tool, clips, rules, spoken};
 use offhook::{
     call::{AgentEvent, AgentLoss, CallRules, Clips, Exit, LastResort, LegCommand, LegEvent, Note, Output, Recording},
     tool::{DigitPlan, DigitPurpose, ToolOutcome},

@@ -1,6 +1,6 @@
 //! Agents that are lost and replaced, and what the caller hears meanwhile.
 
-use crate::stage::{
+use crate::call::stage::{
     AGENT, APOLOGY, GREETING, MENU, MOMENT, NOTICE, PATIENCE, Stage, approved_tool, clips, rules, spoken,
 };
 use offhook::{

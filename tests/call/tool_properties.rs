@@ -1,6 +1,6 @@
 //! Whatever agents, callers and tools do in whatever order, a call keeps its promises about tools.
 
-use crate::stage::{Stage, approved_tool, book, look_up};
+use crate::call::stage::{Stage, approved_tool, book, look_up};
 use offhook::{
     call::{AgentCommand, AgentEvent, Input, LegEvent, Note, Output, Speaker},
     tool::{

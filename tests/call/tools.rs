@@ -1,6 +1,6 @@
 //! Tool calls: admitted by the context's list, answered once, acted on after the last words.
 
-use crate::stage::{AGENT, Stage, approved_tool, look_up, rules};
+use crate::call::stage::{AGENT, Stage, approved_tool, look_up, rules};
 use offhook::{
     call::{
         AgentCommand, AgentEvent, AgentLoss, AgentTraits, EndReason, Input, LegCommand, LegEvent, Measure, Note,

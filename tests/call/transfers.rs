@@ -1,6 +1,6 @@
 //! A caller on the way to somebody else: what is heard meanwhile, on both sides, and the ways back.
 
-use crate::stage::{AGENT, APOLOGY, MOMENT, Stage, clips, rules, spoken};
+use crate::call::stage::{AGENT, APOLOGY, MOMENT, Stage, clips, rules, spoken};
 use bytes::Bytes;
 use offhook::{
     audio::{Clip, Format, RingBack, RingTone},

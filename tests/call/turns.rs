@@ -1,6 +1,6 @@
 //! Who has the floor, and what the caller hears.
 
-use crate::{
+use crate::call::{
     hearing::{quiet, speaks},
     stage::{AGENT, APOLOGY, FRAME, MOMENT, Stage, book, look_up, rules},
 };

@@ -1,6 +1,6 @@
 //! A caller who writes instead of speaking.
 
-use crate::stage::{AGENT, Stage, approved_tool, book, rules};
+use crate::call::stage::{AGENT, Stage, approved_tool, book, rules};
 use offhook::{
     call::{
         AgentCommand, AgentEvent, AgentTraits, CallRules, Clips, Dialling, EndReason, Input, LegEvent, Note, Output,

@@ -1,13 +1,14 @@
 //! Where offhook listens is one thing, what Asterisk is told is another: containers, NAT, two cards.
 
-use crate::{
-    AGENT_HZ, CALLER_HZ, SOON, agent, ms,
-    support::{
+use crate::calls::{
+    AGENT_HZ, CALLER_HZ, SOON, agent,
+    kit::{
         asterisk::{Asterisk, Options},
         audio::{silence, tone},
         offhook::{Offhook, Place},
         phone::Phone,
     },
+    ms,
 };
 
 /// A second address of this machine, as the outer one of a container would be: all of 127.0.0.0/8 is

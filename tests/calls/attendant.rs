@@ -1,15 +1,16 @@
 //! `config/attendant.yaml` on a real line: a caller who speaks or presses keys is understood, and what they asked for is done.
 
-use crate::{
-    SOON, mcp, ms,
-    pipeline::{loud, wait_for_a_pause, wait_to_hear_speech},
-    support::{
+use crate::calls::{
+    SOON,
+    kit::{
         asterisk::{ARI_USER, Asterisk, Options},
         audio::{Sound, silence, tone},
         offhook::{Launch, Offhook, Place},
         phone::Phone,
         speech,
     },
+    mcp, ms,
+    pipeline::{loud, wait_for_a_pause, wait_to_hear_speech},
 };
 use std::time::Duration;
 

@@ -1,14 +1,15 @@
 //! What caller and agent hear of each other, over every media leg. What is seen of each of them for the page is in `legs.rs`.
 
-use crate::{
-    AGENT_HZ, CALLER_HZ, SOON, agent, legs, ms, pbx,
-    support::{
+use crate::calls::{
+    AGENT_HZ, CALLER_HZ, SOON, agent,
+    kit::{
         asterisk::{Asterisk, Options},
         audio::{silence, tone},
         offhook::{Offhook, Place},
         phone::{Phone, Wide},
         proxy::Proxy,
     },
+    legs, ms, pbx,
 };
 use std::process::Stdio;
 use tokio::process::Command;

@@ -1,12 +1,13 @@
 //! What is noticed about an audio path that needs no other one: it is told, and both sides go on hearing each other.
 
-use crate::{
-    AGENT_HZ, CALLER_HZ, SOON, ms, relayed,
-    repairs::{dial, hang_up, longest_gap},
-    support::{
+use crate::calls::{
+    AGENT_HZ, CALLER_HZ, SOON,
+    kit::{
         audio::{silence, speech, tone},
         relay::Order,
     },
+    ms, relayed,
+    repairs::{dial, hang_up, longest_gap},
 };
 
 pub const ECHO: &str = "- tone: { hertz: 440, for: 1s }\n- echo: 60s";

@@ -1,12 +1,13 @@
 //! Who hangs up, and where the caller goes.
 
-use crate::{
-    AGENT_HZ, CALLER_HZ, SOON, ms, pbx,
-    support::{
+use crate::calls::{
+    AGENT_HZ, CALLER_HZ, SOON,
+    kit::{
         asterisk::{DESK_HZ, SLOW_HZ},
         audio::{silence, tone},
         phone::Phone,
     },
+    ms, pbx,
 };
 
 /// The US ringing tone is 440 and 480 Hz; the lab's `indications.conf` has its own.
@@ -74,11 +75,11 @@ async fn a_transfer_keeps_the_callers_name_and_number() {
     assert!(!offhook.log().contains("Byron"), "the name reached the log");
 }
 
-async fn pbx_with_whoami(script: &str) -> (crate::support::asterisk::Asterisk, crate::support::offhook::Offhook) {
-    use crate::support::{asterisk::Asterisk, offhook::Offhook};
-    let asterisk = Asterisk::start(crate::support::asterisk::Options::default()).await;
+async fn pbx_with_whoami(script: &str) -> (crate::calls::kit::asterisk::Asterisk, crate::calls::kit::offhook::Offhook) {
+    use crate::calls::kit::{asterisk::Asterisk, offhook::Offhook};
+    let asterisk = Asterisk::start(crate::calls::kit::asterisk::Options::default()).await;
     let who = "destinations:\n  who: { description: Tells who called, context: lab-targets, extension: whoami }\n";
-    let agents = crate::agent(script, "").replace("destinations:\n", who);
+    let agents = crate::calls::agent(script, "").replace("destinations:\n", who);
     let offhook = Offhook::attached(&asterisk, &agents).await;
     (asterisk, offhook)
 }

@@ -1,10 +1,8 @@
 //! What breaks, and what the caller hears of it.
 
-use crate::{
+use crate::calls::{
     AGENT_HZ, CALLER_HZ, SOON, agent,
-    legs::fall_behind,
-    ms, pbx,
-    support::{
+    kit::{
         asterisk::{Asterisk, DESK_HZ, Options},
         audio::{Span, silence, tone},
         offhook::{Offhook, Place},
@@ -12,6 +10,8 @@ use crate::{
         phone::Phone,
         proxy::Proxy,
     },
+    legs::fall_behind,
+    ms, pbx,
 };
 use std::time::Duration;
 

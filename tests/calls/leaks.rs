@@ -1,9 +1,8 @@
 //! After calls that end in every way, nothing is left: no channel, bridge, port, task or descriptor.
 
-use crate::{
-    AGENT_HZ, SOON, ms, pbx,
-    repairs::{REPAIRED, dial, hang_up},
-    support::{
+use crate::calls::{
+    AGENT_HZ, SOON,
+    kit::{
         asterisk::{Asterisk, DESK_HZ, Options},
         audio::{silence, tone},
         offhook::{Offhook, Place},
@@ -11,6 +10,8 @@ use crate::{
         phone::Phone,
         tied::free_ports,
     },
+    ms, pbx,
+    repairs::{REPAIRED, dial, hang_up},
 };
 use futures_util::StreamExt as _;
 use std::{fmt::Write as _, net::UdpSocket, path::Path, time::Duration};

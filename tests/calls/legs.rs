@@ -1,16 +1,17 @@
 //! One call over every audio path, and the page that tells what was seen of them: `docs/legs.md`. `OFFHOOK_BLESS=1` writes it;
 //! without it, the test fails where something else was seen.
 
-use crate::{
-    SOON, agent, ms,
-    repairs::REPAIRED,
-    support::{
+use crate::calls::{
+    SOON, agent,
+    kit::{
         asterisk::{Asterisk, Options},
         audio::{Sound, silence, tone},
         offhook::{Offhook, Place},
         phone::{Phone, Wide},
         proxy::{Carries, Flow, Proxy},
     },
+    ms,
+    repairs::REPAIRED,
 };
 use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf, time::Duration};
 use tokio::{

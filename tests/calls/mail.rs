@@ -1,8 +1,8 @@
 //! What callers leave for people: mailed after the call, by a real mail server, over TLS.
 
-use crate::{
-    SOON, ms,
-    support::{
+use crate::calls::{
+    SOON,
+    kit::{
         asterisk::{Asterisk, Options},
         audio::silence,
         authority::Authority,
@@ -10,6 +10,7 @@ use crate::{
         offhook::Offhook,
         phone::Phone,
     },
+    ms,
 };
 
 const LOGIN: (&str, &str) = ("offhook", "a-secret-of-the-test");

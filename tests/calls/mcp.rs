@@ -8,9 +8,9 @@ mod reload;
 mod slow;
 mod strangers;
 
-use crate::{
-    AGENT_HZ, SOON, ms,
-    support::{
+use crate::calls::{
+    AGENT_HZ, SOON,
+    kit::{
         asterisk::{Asterisk, Options},
         audio::silence,
         offhook::{Launch, Offhook, Place},
@@ -18,6 +18,7 @@ use crate::{
         phone::Phone,
         processes::Process,
     },
+    ms,
 };
 use serde_json::{Value, json};
 use std::{
@@ -213,12 +214,12 @@ impl Scene {
     }
 
     fn children(&self) -> Vec<Process> {
-        crate::support::processes::children(self.offhook.pid())
+        crate::calls::kit::processes::children(self.offhook.pid())
     }
 
     /// The only process of the engine with this in its command line.
     fn process(&self, mark: &str) -> u32 {
-        crate::support::processes::child(self.offhook.pid(), mark)
+        crate::calls::kit::processes::child(self.offhook.pid(), mark)
     }
 
     /// The caller hangs up, and nothing is left of the call.

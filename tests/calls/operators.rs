@@ -1,13 +1,14 @@
 //! What operators do with calls that run: they listen, and send callers to people.
 
-use crate::{
-    AGENT_HZ, CALLER_HZ, SOON, ms,
-    support::{
+use crate::calls::{
+    AGENT_HZ, CALLER_HZ, SOON,
+    kit::{
         asterisk::{Asterisk, Options},
         audio::{RATE, Sound, silence, tone},
         offhook::{Offhook, Place},
         phone::Phone,
     },
+    ms,
 };
 use serde_json::json;
 use tokio::time::timeout;

@@ -1,14 +1,15 @@
 //! What the dialplan sets for one call reaches the agent of that call, and no other.
 
-use crate::{
-    AGENT_HZ, SOON, ms, openai_agents,
-    support::{
+use crate::calls::{
+    AGENT_HZ, SOON,
+    kit::{
         asterisk::{Asterisk, Options},
         audio::silence,
         offhook::Offhook,
         openai_server::{Behaviour, OpenAiServer},
         phone::Phone,
     },
+    ms, openai_agents,
 };
 
 const DIALPLAN: &str = "

@@ -1,8 +1,8 @@
 //! A real call on the embedded pipeline: real speech, a real recognizer, a real voice. `providers.rs` makes tests of it.
 
-use crate::{
-    SOON, ms,
-    support::{
+use crate::calls::{
+    SOON,
+    kit::{
         asterisk::{Asterisk, Options},
         attendant::ATTENDANT,
         audio::{Sound, silence},
@@ -10,6 +10,7 @@ use crate::{
         phone::Phone,
         speech,
     },
+    ms,
 };
 use std::time::Duration;
 

@@ -1,14 +1,15 @@
 //! The log of one whole call: few lines, each of them the call's own, and none that tells on anybody.
 
-use crate::{
-    AGENT_HZ, SOON, ms, openai_agents,
-    support::{
+use crate::calls::{
+    AGENT_HZ, SOON,
+    kit::{
         asterisk::{Asterisk, Options},
         audio::{silence, tone},
         offhook::{Launch, Offhook, Place},
         openai_server::{Behaviour, OpenAiServer},
         phone::Phone,
     },
+    ms, openai_agents,
 };
 use serde_json::{Value, json};
 

@@ -1,9 +1,9 @@
 //! Real calls on each provider, against its emulator: `tests/support/vendor.rs` says how one is added. A new one is a
 //! line at the end.
 
-use crate::{
-    SOON, ms,
-    support::{
+use crate::calls::{
+    SOON,
+    kit::{
         asterisk::{Asterisk, DESK_HZ, Options},
         audio::{Sound, samples_of, silence, tone},
         behaviours::catalogue,
@@ -13,6 +13,7 @@ use crate::{
         stages::{Bit, Reply, Stages, voice},
         vendor::{Call, Deepgram, Dialect, ElevenLabs, End, Gemini, OpenAi, Opening, Order, Scenario, Vendor, hertz},
     },
+    ms,
 };
 use futures_util::future::join_all;
 use serde_json::json;
@@ -320,9 +321,9 @@ real_calls! {
 
 column! { pipeline
     a_caller_by_rtp_is_greeted_heard_and_answered =>
-        crate::pipeline::a_caller_is_greeted_understood_answered_and_let_go("rtp/ulaw"),
+        crate::calls::pipeline::a_caller_is_greeted_understood_answered_and_let_go("rtp/ulaw"),
     a_caller_by_audiosocket_is_greeted_heard_and_answered =>
-        crate::pipeline::a_caller_is_greeted_understood_answered_and_let_go("audiosocket/slin"),
+        crate::calls::pipeline::a_caller_is_greeted_understood_answered_and_let_go("audiosocket/slin"),
     a_caller_hears_ringing_until_there_is_something_to_hear =>
         super::a_caller_of_a_pipeline_hears_ringing_until_there_is_something_to_hear(),
     a_caller_without_any_vendor_chooses_a_human_by_a_key =>

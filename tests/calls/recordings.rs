@@ -1,13 +1,14 @@
 //! What calls sounded like, as their recordings tell it.
 
-use crate::{
-    AGENT_HZ, CALLER_HZ, SOON, agent, ms,
-    support::{
+use crate::calls::{
+    AGENT_HZ, CALLER_HZ, SOON, agent,
+    kit::{
         asterisk::{Asterisk, Options},
         audio::{Sound, Span, silence, tone},
         offhook::Offhook,
         phone::Phone,
     },
+    ms,
 };
 use serde_json::Value;
 use std::{

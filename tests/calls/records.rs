@@ -1,13 +1,14 @@
 //! What is kept of a call, as its operator reads it in the terminal.
 
-use crate::{
-    AGENT_HZ, SOON, agent, ms,
-    support::{
+use crate::calls::{
+    AGENT_HZ, SOON, agent,
+    kit::{
         asterisk::{Asterisk, Options},
         audio::silence,
         offhook::Offhook,
         phone::Phone,
     },
+    ms,
 };
 use rusqlite::Connection;
 use serde_json::Value;

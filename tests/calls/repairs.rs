@@ -1,10 +1,9 @@
 //! Audio paths that break under a call: the caller hears a gap, and the call goes on over another path.
 
-use crate::{
+use crate::calls::{
     AGENT_HZ, CALLER_HZ, SOON, agent,
     doctor::ECHO,
-    ms, pbx, relayed,
-    support::{
+    kit::{
         asterisk::{ARI_USER, Asterisk, DESK_HZ, Options},
         audio::{Sound, silence, tone},
         offhook::{Offhook, Place},
@@ -12,6 +11,7 @@ use crate::{
         proxy::{Carries, Flow, Proxy},
         relay::Order,
     },
+    ms, pbx, relayed,
 };
 use reqwest::Method;
 use serde_json::Value;

@@ -1,13 +1,14 @@
 //! The first second: who calls hears ringing until the agent has something to say.
 
-use crate::{
-    AGENT_HZ, SOON, agent, ms,
-    support::{
+use crate::calls::{
+    AGENT_HZ, SOON, agent,
+    kit::{
         asterisk::{Asterisk, Options},
         audio::silence,
         offhook::Offhook,
         phone::Phone,
     },
+    ms,
 };
 use tokio::time::Instant;
 

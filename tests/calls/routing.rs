@@ -1,14 +1,15 @@
 //! Which agent takes a call, and what becomes of calls that none takes. The extensions are those of
 //! `dialplan/`.
 
-use crate::{
-    AGENT_HZ, SOON, agent, ms, pbx,
-    support::{
+use crate::calls::{
+    AGENT_HZ, SOON, agent,
+    kit::{
         asterisk::{Asterisk, DESK_HZ, Options},
         audio::silence,
         offhook::{Offhook, Place},
         phone::Phone,
     },
+    ms, pbx,
 };
 
 /// An installation as `dialplan/extensions_offhook.conf` supposes it: contexts `support` and `sales`,
@@ -220,7 +221,8 @@ async fn without_ari_calls_come_by_audiosocket_alone() {
     let script = "- tone: { hertz: 440, for: 1s }\n- listen: {}\n- hang_up: Goodbye";
     let yaml = format!("{}{}", place.yaml(None), agent(script, "").replace("[hangup_call, transfer]", "[hangup_call]"));
     let offhook = Offhook::start(place, &yaml).await;
-    let says = silence(ms(2000)) + crate::support::audio::tone(crate::CALLER_HZ, ms(500)) + silence(ms(60_000));
+    let says =
+        silence(ms(2000)) + crate::calls::kit::audio::tone(crate::calls::CALLER_HZ, ms(500)) + silence(ms(60_000));
     let mut phone = Phone::call(asterisk.sip_port(), "7080", says).await;
     phone.wait_to_hear(AGENT_HZ, ms(900), SOON).await;
     phone.wait_ended(SOON).await;

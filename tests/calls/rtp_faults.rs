@@ -1,16 +1,16 @@
 //! What networks do to RTP, done to the packets of a real Asterisk on their way: each fault in a call that goes on, and heard.
 
-use crate::{
+use crate::calls::{
     CALLER_HZ, SOON, agent,
     doctor::ECHO,
-    ms,
-    repairs::{dial, hang_up, longest_gap, udp_sockets},
-    support::{
+    kit::{
         asterisk::{Asterisk, Options},
         audio::tone,
         offhook::{Offhook, Place},
         tied::free_ports,
     },
+    ms,
+    repairs::{dial, hang_up, longest_gap, udp_sockets},
 };
 use socket2::Socket;
 use std::net::{Ipv4Addr, SocketAddr};

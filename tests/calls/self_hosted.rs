@@ -1,9 +1,9 @@
 //! `config/self_hosted.yaml` on a real line, against a Wyoming listener and a Wyoming voice made of the reference library, and
 //! a model behind chat completions.
 
-use crate::{
-    SOON, mcp, ms,
-    support::{
+use crate::calls::{
+    SOON,
+    kit::{
         asterisk::{ARI_USER, Asterisk, Options},
         audio::{Sound, silence},
         offhook::{Launch, Offhook, Place},
@@ -13,6 +13,7 @@ use crate::{
         vendor::Call,
         wyoming::{VOICE_HZ, WORD_MS, WyomingServer},
     },
+    mcp, ms,
 };
 use serde_json::json;
 

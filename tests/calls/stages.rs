@@ -1,9 +1,9 @@
 //! Real calls on pipelines of the vendors' services, each kind of them against its emulator (`tests/support/stages.rs`);
 //! `pipeline.rs` has the ones that need no vendor.
 
-use crate::{
-    SOON, ms,
-    support::{
+use crate::calls::{
+    SOON,
+    kit::{
         asterisk::{Asterisk, Options},
         audio::{Sound, silence},
         offhook::Offhook,
@@ -12,6 +12,7 @@ use crate::{
         stages::{Flux, Nova, Server, Transcriber, model, voice, writes},
         vendor::{Dialect, Scenario, Vendor, hertz},
     },
+    ms,
 };
 use futures_util::future::join_all;
 use serde_json::{Value, json};

@@ -1,16 +1,17 @@
 //! The wire between offhook and Asterisk at its worst: cut, half open, held up; Asterisk restarted politely; and a second
 //! engine of the same name.
 
-use crate::{
-    AGENT_HZ, SOON, agent, ms,
-    repairs::ari,
-    support::{
+use crate::calls::{
+    AGENT_HZ, SOON, agent,
+    kit::{
         asterisk::{Asterisk, DESK_HZ, Options},
         audio::silence,
         offhook::{Offhook, Place},
         phone::Phone,
         proxy::{Carries, Flow, Proxy},
     },
+    ms,
+    repairs::ari,
 };
 use futures_util::{StreamExt as _, stream};
 use reqwest::Method;

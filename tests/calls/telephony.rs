@@ -1,13 +1,14 @@
 //! Callers who are connected with people by ringing them, sent to a mailbox, and keys pressed for them.
 
-use crate::{
-    AGENT_HZ, CALLER_HZ, SOON, ms,
-    support::{
+use crate::calls::{
+    AGENT_HZ, CALLER_HZ, SOON,
+    kit::{
         asterisk::{Asterisk, DESK_HZ, Options},
         audio::{silence, tone},
         offhook::{Offhook, Place},
         phone::Phone,
     },
+    ms,
 };
 
 use std::sync::Arc;

@@ -1,14 +1,15 @@
 //! ARI over TLS: requests by https, events by wss, and nobody spoken to who cannot prove who they are.
 
-use crate::{
-    AGENT_HZ, SOON, agent, ms,
-    support::{
+use crate::calls::{
+    AGENT_HZ, SOON, agent,
+    kit::{
         asterisk::{Asterisk, DESK_HZ, Options},
         audio::{silence, tone},
         authority::{Authority, Certificate},
         offhook::{Launch, Offhook, Place},
         phone::Phone,
     },
+    ms,
 };
 
 const SCRIPT: &str = "- tone: { hertz: 440, for: 1s }\n- listen: {}\n\

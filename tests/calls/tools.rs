@@ -8,9 +8,9 @@ mod handoff;
 mod over_http;
 mod questions;
 
-use crate::{
-    AGENT_HZ, SOON, ms,
-    support::{
+use crate::calls::{
+    AGENT_HZ, SOON,
+    kit::{
         asterisk::{Asterisk, Options},
         audio::silence,
         offhook::{Launch, Offhook, Place},
@@ -18,6 +18,7 @@ use crate::{
         phone::Phone,
         service::Service,
     },
+    ms,
 };
 use serde_json::{Value, json};
 

@@ -1,10 +1,9 @@
 //! `AudioSocket()` in the dialplan, on the real Asterisk: what such a call can do without ARI's help,
 //! and that the dialplan keeps the caller when offhook does not.
 
-use crate::{
-    AGENT_HZ, CALLER_HZ, SOON, agent, ms, openai_agents,
-    repairs::longest_gap,
-    support::{
+use crate::calls::{
+    AGENT_HZ, CALLER_HZ, SOON, agent,
+    kit::{
         asterisk::{Asterisk, DESK_HZ, Options},
         audio::{silence, tone},
         offhook::{Offhook, Place},
@@ -12,6 +11,8 @@ use crate::{
         phone::{Phone, Wide},
         relay::{Order, Relay},
     },
+    ms, openai_agents,
+    repairs::longest_gap,
 };
 
 /// A UUID that begins as no context's does.

@@ -1,15 +1,16 @@
 //! Calls whose audio goes by WebSocket: what is different there. `audio.rs` has what every leg does.
 
-use crate::{
-    AGENT_HZ, CALLER_HZ, SOON, agent, ms, pbx,
-    repairs::{REPAIRED, longest_gap},
-    support::{
+use crate::calls::{
+    AGENT_HZ, CALLER_HZ, SOON, agent,
+    kit::{
         asterisk::{Asterisk, DESK_HZ, Options},
         audio::{silence, tone},
         offhook::{Offhook, Place},
         phone::{Phone, Wide},
         proxy::{Beginning, Carries, Flow, Proxy},
     },
+    ms, pbx,
+    repairs::{REPAIRED, longest_gap},
 };
 
 const AUDIO: &str = "    audio: websocket/slin16\n";

@@ -1,14 +1,15 @@
 //! `offhook doctor`: each thing that goes wrong in a first hour is told in a sentence, with what to do about it.
 
-use crate::{
-    MINUTE, Ran, SOON, nothing_is_left, offhook,
-    support::{
+use crate::first::{
+    MINUTE, Ran, SOON,
+    kit::{
         asterisk::{Asterisk, Options},
         audio::silence,
         offhook::{Offhook, Place},
         phone::Phone,
         vendor::{OpenAi, Opening, Scenario, Vendor},
     },
+    nothing_is_left, offhook,
 };
 use serde_json::Value;
 use std::{path::PathBuf, time::Duration};

@@ -1,8 +1,8 @@
 //! `offhook init`: a few flags or answers, and there is an installation that takes calls.
 
-use crate::{
-    Ran, SOON, nothing_is_left, offhook,
-    support::{
+use crate::first::{
+    Ran, SOON,
+    kit::{
         asterisk::{ARI_USER, Asterisk, Options},
         audio::silence,
         authority::Authority,
@@ -11,6 +11,7 @@ use crate::{
         tied::free_ports,
         vendor::{OpenAi, Opening, Scenario, Vendor},
     },
+    nothing_is_left, offhook,
 };
 use std::{os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 use tempfile::TempDir;

@@ -1,8 +1,8 @@
 //! `offhook media-test`: each audio path is tried with a tone each way, and each fault has its remedy.
 
-use crate::{
-    Ran, SOON, nothing_is_left, offhook,
-    support::{
+use crate::first::{
+    Ran, SOON,
+    kit::{
         asterisk::{Asterisk, Options},
         audio::silence,
         offhook::{Offhook, Place},
@@ -10,6 +10,7 @@ use crate::{
         proxy::{Carries, Proxy},
         relay::{Order, Relay},
     },
+    nothing_is_left, offhook,
 };
 use serde_json::Value;
 use std::time::Duration;

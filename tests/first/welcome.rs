@@ -1,8 +1,8 @@
 //! The first start: who may log in to the page, and what is seen there of the first call.
 
-use crate::{
+use crate::first::{
     SOON,
-    support::{
+    kit::{
         offhook::{Offhook, Place},
         processes::{descendants, lives},
         terminal::{Browser, Terminal},

@@ -2,7 +2,7 @@
 
 use super::{
     desk::*,
-    support::offhook::{Launch, Offhook, Place},
+    kit::offhook::{Launch, Offhook, Place},
 };
 use offhook::{
     config::{self, McpTransport},

@@ -2,7 +2,7 @@
 
 use super::{
     desk::*,
-    stand_in::{Asked, KEY, Manner, StandIn, TOKEN},
+    kit::mcp_stand_in::{Asked, KEY, Manner, StandIn, TOKEN},
 };
 use offhook::{mcp::State, telemetry::LogCapture, tool::ToolError};
 use serde_json::json;

@@ -1,9 +1,9 @@
 //! A real Prometheus, with the configuration of `grafana/prometheus`, scrapes a real engine that has callers; then it is
 //! asked everything that the dashboards ask.
 
-use crate::{
+use crate::prometheus::{
     dashboards::{Query, list, queries, text},
-    support::{
+    kit::{
         asterisk::{Asterisk, Options},
         attendant::ATTENDANT,
         audio::silence,

@@ -1,9 +1,9 @@
 //! Who speaks with the callers of a test that is written once for all: a vendor's agent, or a pipeline's.
 
-use crate::{
+use crate::providers::{
     desk::{Desk, Setting, pipeline},
     ear::Caller,
-    support::{
+    kit::{
         stages::{Stages, model},
         vendor::{Call, Dialect, Order, Scenario, Vendor, hertz},
     },

@@ -1,16 +1,16 @@
 //! A vendor that is down, and behind it the attendant that needs none: espeak-ng speaks, PocketSphinx listens, and a list
 //! decides. It is the programs themselves that stand in.
 
-use crate::{
+use crate::providers::{
     desk::{APOLOGY_HZ, Desk},
     ear::{Caller, audible_frames},
     faults::is_explained,
-    ms,
-    openings::APOLOGY_MIN,
-    support::{
+    kit::{
         audio::{Sound, built_in_voice},
         vendor::{Dialect, Opening, Order, Scenario, Vendor, hertz},
     },
+    ms,
+    openings::APOLOGY_MIN,
 };
 use offhook::{audio::Format, call::EndReason};
 use std::time::Duration;
@@ -34,7 +34,8 @@ const SERVED_WITHIN: Duration = ms(9_000);
 /// Waits until the attendant has said this, to the very sample; since when.
 async fn says(what: &str, caller: &Caller, words: &str, from: Duration) -> Duration {
     let clip = audible_frames(&Sound { samples: built_in_voice(words, Format::SLIN8) });
-    let heard = |tape: &crate::ear::Tape| tape.places_of(&clip).into_iter().find(|place| place.start >= from);
+    let heard =
+        |tape: &crate::providers::ear::Tape| tape.places_of(&clip).into_iter().find(|place| place.start >= from);
     caller.until(&format!("{what}: {words:?} was heard"), |tape| heard(tape).is_some()).await;
     let begun = caller.look(heard).expect("waited for").start;
     assert!(
@@ -101,7 +102,7 @@ pub async fn a_caller_of_a_vendor_that_is_down_is_served_by_the_embedded_attenda
 
 pub mod of_stages {
     use super::*;
-    use crate::{desk::pipeline, support::stages::Stages};
+    use crate::providers::{desk::pipeline, kit::stages::Stages};
 
     pub async fn a_caller_of_a_vendor_that_is_down_is_served_by_the_embedded_attendant() {
         let [never, once] = down();

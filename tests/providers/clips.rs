@@ -1,14 +1,14 @@
 //! What the engine says itself, word for word, beside each vendor's agent.
 
-use crate::{
+use crate::providers::{
     desk::{Desk, MOMENT, MOMENT_HZ, Setting},
     ear::{Caller, Tape},
-    mcp_server::{Manner, StandIn, TOKEN},
-    ms,
-    support::{
+    kit::mcp_stand_in::{Manner, StandIn, TOKEN},
+    kit::{
         audio::{Sound, samples_of},
         vendor::{Call, Dialect, Order, Scenario, Seen, Vendor, hertz},
     },
+    ms,
     tools::look_up,
 };
 use serde_json::json;

@@ -2,17 +2,17 @@
 //! another one), and all of it stands still for some seconds. Each time with three calls on the line: nobody speaks in
 //! the first one, the agent in the second, and a tool runs in the third.
 
-use crate::{
+use crate::providers::{
     agents::Agents,
     desk::{LOOK_UP, PREFIX, places},
     ear::Caller,
-    ms,
-    support::{
+    kit::{
         offhook::{Launch, Offhook, Place},
         service::Service,
         stages::{Stages, voice},
         vendor::{Dialect, Scenario, hertz},
     },
+    ms,
     tools::look_up,
 };
 use jiff::{SignedDuration, Timestamp};

@@ -1,9 +1,9 @@
 //! What a caller hears of an agent when all goes well.
 
-use crate::{
+use crate::providers::{
     desk::{Desk, has_heard},
+    kit::vendor::{Dialect, LATE_HZ, Order, Scenario, Vendor, hertz},
     ms,
-    support::vendor::{Dialect, LATE_HZ, Order, Scenario, Vendor, hertz},
 };
 use std::time::Duration;
 

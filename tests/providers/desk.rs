@@ -1,14 +1,14 @@
 //! An engine whose agents are emulated vendors, and its callers.
 
-use crate::{
+use crate::providers::{
     ear::{Caller, voiced},
-    ms,
-    support::{
+    kit::{
         audio::{samples_of, tone},
         service::Service,
         stages::Stages,
         vendor::{LATE_HZ, Vendor, hertz},
     },
+    ms,
 };
 use offhook::{
     call::EndReason,

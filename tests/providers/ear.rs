@@ -1,11 +1,11 @@
 //! A caller on the line: speaks, hears, and keeps what was heard with its time.
 
-use crate::{
-    ms,
-    support::{
+use crate::providers::{
+    kit::{
         audio::{RATE, Sound},
         caller, speech,
     },
+    ms,
 };
 use offhook::asterisk::audiosocket::Frame;
 use std::{

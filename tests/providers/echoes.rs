@@ -1,16 +1,16 @@
 //! Lines that bring the agent back to the engine: it is not stopped by itself, and where a caller's voice cannot be told
 //! from it, nobody is stopped by voice. What is heard here is a real voice: tones are no speech, and set nothing off.
 
-use crate::{
+use crate::providers::{
     agents::Agents,
     desk::{Desk, Setting, has_heard_since},
     ear::{Caller, Echo},
-    ms,
-    support::{
+    kit::{
         audio::Sound,
         speech,
         vendor::{Dialect, Scenario},
     },
+    ms,
     turns::QUESTION,
 };
 use std::{

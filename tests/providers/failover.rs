@@ -1,14 +1,14 @@
 //! Who carries a call on when its session ends, and what they know of it.
 
-use crate::{
+use crate::providers::{
     desk::Desk,
     ear::Caller,
     faults::is_explained,
-    ms,
-    openings::ends,
-    support::vendor::{
+    kit::vendor::{
         Deepgram, Dialect, ElevenLabs, End, Gemini, OpenAi, Opening, Order, Saying, Scenario, Seen, Vendor, hertz,
     },
+    ms,
+    openings::ends,
     tools::{greeted, look_up},
 };
 use futures_util::future::join_all;

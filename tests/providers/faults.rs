@@ -1,18 +1,18 @@
 //! What breaks while a session stands, and what the caller hears of it: what the vendor does, in which state of the call.
 //! Each time another session carries the call on.
 
-use crate::{
+use crate::providers::{
     desk::{APOLOGY_HZ, Desk, MOMENT, MOMENT_HZ, places},
     ear::{Caller, Tape},
     failover::{DEPUTY, is_told},
+    kit::{
+        own_net,
+        vendor::{Call, Dialect, End, Failure, Order, Saying, Scenario, Seen, Vendor, hertz},
+    },
     ms,
     openings::{APOLOGY_MIN, CODES},
     runner::apart,
     states::{KEYS, NOTICES, STATES, Scene, State, TYPED, UNDECIDED_MAX, WAITS, call_in},
-    support::{
-        own_net,
-        vendor::{Call, Dialect, End, Failure, Order, Saying, Scenario, Seen, Vendor, hertz},
-    },
     turns::HICCUP,
 };
 use futures_util::future::join_all;

@@ -1,9 +1,9 @@
 //! What is measured of a call, and what it costs, against what the caller's recording and the vendor know of it.
 
-use crate::{
+use crate::providers::{
     desk::Desk,
+    kit::vendor::{Dialect, Scenario, Vendor, hertz},
     ms,
-    support::vendor::{Dialect, Scenario, Vendor, hertz},
 };
 use futures_util::future::join_all;
 use offhook::{

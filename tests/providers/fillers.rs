@@ -1,16 +1,16 @@
 //! What fills a caller's waiting: when it begins, what ends it, and that it is nobody's turn.
 
-use crate::{
+use crate::providers::{
     agents::Agents,
     clips::{QUIET, at_8_khz, sleep_call},
     desk::{Desk, MOMENT_HZ, Setting, has_heard},
     ear::{Caller, Tape},
-    mcp_server::{Manner, StandIn, TOKEN},
-    ms,
-    support::{
+    kit::mcp_stand_in::{Manner, StandIn, TOKEN},
+    kit::{
         audio::{Sound, samples_of},
         vendor::{Call, Dialect, Order, Scenario, Seen, Vendor, hertz},
     },
+    ms,
     tools::look_up,
     turns::{QUESTION, SILENCED_WITHIN},
 };

@@ -1,13 +1,13 @@
 //! What breaks before a session stands, and what the caller hears of it. Each test is a row or a few of one table: what
 //! the vendor does, and how the call ends.
 
-use crate::{
+use crate::providers::{
     desk::{APOLOGY_HZ, Desk},
     ear::Caller,
     failover::{DEPUTY, deputy, desk_of},
     faults::QUIET_MAX,
+    kit::vendor::{Dialect, End, Failure, Opening, Scenario, Vendor, hertz},
     ms,
-    support::vendor::{Dialect, End, Failure, Opening, Scenario, Vendor, hertz},
 };
 use futures_util::future::join_all;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Sessions that end by their vendor's limit, and vendors that are left alone while they fail.
 
-use crate::{
+use crate::providers::{
     desk::{APOLOGY_HZ, Desk},
+    kit::vendor::{Dialect, Opening, Scenario, Vendor, hertz},
     ms,
-    support::vendor::{Dialect, Opening, Scenario, Vendor, hertz},
 };
 use std::time::Duration;
 use tokio::time::sleep;

@@ -1,13 +1,13 @@
 //! What the emulated vendors say is what the vendors' own packages know: nobody is shown to work with words that no
 //! vendor has.
 
-use crate::{
+use crate::providers::{
     desk::Desk,
-    ms,
-    support::{
+    kit::{
         python::{check_lines, feed, sdk, target, words_of},
         vendor::{Deepgram, Dialect, ElevenLabs, End, Failure, Gemini, OpenAi, Order, Saying, Scenario, Vendor, hertz},
     },
+    ms,
     tools::look_up,
 };
 use futures_util::future::join_all;

@@ -2,15 +2,17 @@
 //! names show it, and `docs/providers-behaviour.md` is made from both:
 //! `OFFHOOK_BLESS=1 cargo test --test providers page` writes it.
 
-use crate::{
-    support::behaviours::{Catalogue, catalogue, root},
+use crate::providers::{
+    kit::behaviours::{Catalogue, catalogue, root},
     table::providers,
 };
 use std::{fmt::Write as _, fs};
 
 /// Names of the tests of each provider.
 fn shown() -> Vec<(&'static str, Vec<&'static str>)> {
-    let names = |cases: &'static [crate::runner::Case]| cases.iter().map(|(name, _)| name.split_once("::").unwrap().1);
+    let names = |cases: &'static [crate::providers::runner::Case]| {
+        cases.iter().map(|(name, _)| name.split_once("::").unwrap().1)
+    };
     providers().into_iter().map(|(provider, cases)| (provider, names(cases).collect())).collect()
 }
 

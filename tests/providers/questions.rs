@@ -1,15 +1,15 @@
 //! Questions whether a tool may run, which the engine puts itself: `tools.NAME.confirm` without `{arguments}`.
 
-use crate::{
+use crate::providers::{
     desk::{Desk, Setting},
     ear::{Caller, Tape, audible_frames},
     failover::{converse, is_told},
-    ms,
-    openings::CODES,
-    support::{
+    kit::{
         audio::{Sound, built_in_voice, samples_of},
         vendor::{Call, Dialect, Order, Scenario, Vendor, hertz},
     },
+    ms,
+    openings::CODES,
 };
 use futures_util::future::join_all;
 use offhook::audio::Format;

@@ -1,15 +1,15 @@
 //! What the session that carries a long call on knows of it.
 
-use crate::{
+use crate::providers::{
     agents::Agents,
     desk::{Desk, Setting},
     ear::Caller,
     failover::{DEPUTY, another, converse, desk_of, is_told},
-    ms, stages,
-    support::{
+    kit::{
         stages::{Asked, Reply, Stages},
         vendor::{Asides, Dialect, Order, SUMMARY, Scenario, Seen, Vendor, hertz},
     },
+    ms, stages,
 };
 use futures_util::future::join_all;
 use std::sync::Arc;

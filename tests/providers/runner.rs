@@ -44,7 +44,7 @@ static RUNNING: LazyLock<Running> = LazyLock::new(|| {
     }));
     let asked = Asked::of(std::env::args().skip(1));
     let mut outcomes = HashMap::new();
-    for (name, course) in crate::table::providers().into_iter().flat_map(|(_, cases)| cases) {
+    for (name, course) in crate::providers::table::providers().into_iter().flat_map(|(_, cases)| cases) {
         if asked.includes(name) {
             outcomes.insert(*name, start(&runtime, *course));
         }

@@ -1,14 +1,14 @@
 //! One session without an engine: what only depends on the leg's format.
 
-use crate::{
+use crate::providers::{
     desk::Desk,
-    ms,
-    support::{
+    kit::{
         audio::{Sound, samples_of},
         openai_server::tone,
         stage::Stage,
         vendor::{Dialect, Opening, Order, Saying, Scenario, Vendor, hertz},
     },
+    ms,
 };
 use bytes::Bytes;
 use offhook::{

@@ -22,15 +22,15 @@ pub mod turns;
 pub mod vanishes;
 pub mod waits;
 
-pub use crate::{
+pub use crate::providers::{
     attendant::of_stages as attendant, clocks::of_stages as clocks, echoes::of_stages as echoes,
     fillers::of_stages as fillers,
 };
-use crate::{
+use crate::providers::{
     desk::{Desk, has_heard},
     ear::Caller,
+    kit::{stages::Stages, vendor::hertz},
     ms,
-    support::{stages::Stages, vendor::hertz},
 };
 use std::{ops::Range, time::Duration};
 

@@ -1,15 +1,15 @@
 //! Where a call is when something happens to a service of it, and how it comes there.
 
-use crate::{
+use crate::providers::{
     clips::NOTICE,
     desk::{Desk, MOMENT_HZ, Setting},
     ear::{Caller, Tape},
     failover::deputy,
-    ms,
-    support::{
+    kit::{
         own_net,
         vendor::{Call, Dialect, Opening, Order, Scenario, Vendor, hertz},
     },
+    ms,
     tools::look_up,
     turns::BACKCHANNEL,
 };

@@ -1,8 +1,8 @@
 //! What is odd, and changes nothing for the caller.
 
-use crate::{
+use crate::providers::{
+    kit::vendor::{Dialect, Order, Saying, hertz},
     ms,
-    support::vendor::{Dialect, Order, Saying, hertz},
     tools::{greeted, look_up},
 };
 

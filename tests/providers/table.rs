@@ -1,8 +1,8 @@
 //! Which behaviours are shown of which provider. A new provider is one line at the end.
 
-use crate::{
-    attendant, clips, clocks, conversation, echoes, failover, faults, figures, fillers, openings, outages, questions,
-    records, runner::Case, sessions, stages, support::vendor, survived, tools, turns, waits,
+use crate::providers::{
+    attendant, clips, clocks, conversation, echoes, failover, faults, figures, fillers, kit::vendor, openings, outages,
+    questions, records, runner::Case, sessions, stages, survived, tools, turns, waits,
 };
 
 /// Tests that every provider passes, handed to another macro behind what it was given.
@@ -107,7 +107,7 @@ macro_rules! column {
             $(
                 #[test]
                 fn $test() {
-                    crate::runner::run(concat!(stringify!($column), "::", stringify!($test)));
+                    crate::providers::runner::run(concat!(stringify!($column), "::", stringify!($test)));
                 }
             )*
         }

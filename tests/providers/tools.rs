@@ -1,10 +1,10 @@
 //! What an agent asks of its tools, and what it gets.
 
-use crate::{
+use crate::providers::{
     desk::{Desk, Setting},
     ear::Caller,
+    kit::vendor::{Call, Dialect, Order, Scenario, Vendor, hertz},
     ms,
-    support::vendor::{Call, Dialect, Order, Scenario, Vendor, hertz},
 };
 use serde_json::{Value, json};
 

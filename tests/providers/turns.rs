@@ -1,14 +1,14 @@
 //! Who has the turn: offhook's own ears, or the vendor's. Measured on the caller's recording, whose clock is that of what
 //! the caller says.
 
-use crate::{
+use crate::providers::{
     desk::{Desk, has_heard},
     ear::{Caller, Tape},
-    ms,
-    support::{
+    kit::{
         audio::samples_of,
         vendor::{Dialect, Scenario, Seen, Vendor, hertz},
     },
+    ms,
 };
 use std::{
     ops::{Range, RangeInclusive},

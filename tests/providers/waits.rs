@@ -1,12 +1,12 @@
 //! Calls with no limit of their own: how long a caller waits for a vendor that falls silent, and what they hear meanwhile.
 
-use crate::{
+use crate::providers::{
     desk::{APOLOGY_HZ, Desk},
     ear::Caller,
     faults::is_explained,
+    kit::vendor::{Dialect, Opening, Order, Scenario, Vendor, hertz},
     ms,
     openings::APOLOGY_MIN,
-    support::vendor::{Dialect, Opening, Order, Scenario, Vendor, hertz},
     tools::greeted,
 };
 use std::time::Duration;

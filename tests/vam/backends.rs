@@ -1,7 +1,7 @@
 //! Conversations whose agents are made of services as vendors have them: a realtime one, a pipeline, and one that fails.
 
 use super::{peer::Peer, *};
-use crate::support::{
+use crate::vam::kit::{
     audio::built_in_voice,
     openai_server::{Behaviour, OpenAiServer},
     stages::{Asked, Reply, SCRIBES, Stages, Transcriber, model, voice},

@@ -1,6 +1,6 @@
 //! What the tests of VAM/1.0 need: a client in Python, an action server over HTTP, and an engine.
 
-use crate::python;
+use crate::vam::python;
 use axum::{Json, Router, extract::State, http::StatusCode, response::IntoResponse as _, routing::post};
 pub use offhook::{
     config,

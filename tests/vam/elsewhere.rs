@@ -2,7 +2,7 @@
 //! in which somebody outside counts who connects.
 
 use super::*;
-use crate::support::own_net::{self, Names, OUTSIDE};
+use crate::vam::kit::own_net::{self, Names, OUTSIDE};
 use axum::{
     http::{HeaderValue, header::CONNECTION},
     middleware::map_response,

@@ -1,7 +1,7 @@
 //! The API against its own document: schemathesis asks a running engine whatever the document allows and does not allow.
 
 use super::{TOKEN, TOOL, engine};
-use crate::support::{offhook::Offhook, python::python};
+use crate::web::kit::{offhook::Offhook, python::python};
 use serde_json::{Value, json};
 use std::{path::Path, process::Stdio, time::Duration};
 use tokio::{process::Command, time::timeout};

@@ -1,7 +1,7 @@
 //! The page behind the nginx of `docs/guides/tls.md`, word for word but for its ports and its certificate.
 
 use super::{AGENTS, TOKEN, browse, engine_at};
-use crate::support::{
+use crate::web::kit::{
     authority::{Authority, Certificate},
     offhook::Offhook,
     tied::{Tied, free_ports},

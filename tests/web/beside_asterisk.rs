@@ -2,7 +2,7 @@
 //! examined, and the page notices when Asterisk goes and when it is back.
 
 use super::{JOURNEY_MAX, PASSWORD, TOKEN, node};
-use crate::support::{
+use crate::web::kit::{
     asterisk::{Asterisk, Options},
     audio::{silence, tone},
     offhook::{Launch, Offhook, Place},

@@ -1,7 +1,7 @@
 //! The way of a newcomer: a command of the README, and what it prints, lead to a call that is seen live in a browser.
 
 use super::{browsed, script};
-use crate::support::{python::target, terminal::Terminal, tied::free_ports};
+use crate::web::kit::{python::target, terminal::Terminal, tied::free_ports};
 use std::{fs, os::unix::fs::symlink, path::Path, time::Duration};
 
 const SOON: Duration = Duration::from_secs(20);

@@ -1,7 +1,7 @@
 //! The ATIS of an aerodrome, from its server to the caller's ear.
 
 use super::*;
-use crate::support::audio::Sound;
+use crate::calls::kit::audio::Sound;
 use std::{io::Write as _, process::Stdio};
 
 /// The words of the server for its sample of Trondheim; the same report and file always give the same ones.

@@ -1,7 +1,7 @@
 //! Servers that rage while somebody is on the telephone.
 
 use super::*;
-use crate::support::audio::Span;
+use crate::calls::kit::audio::Span;
 
 /// With hardly a pause between two starts, and as many as there is time for.
 const RESTLESS: &str = ", restart: { backoff_ms: 10, max_restarts: 1000 }";

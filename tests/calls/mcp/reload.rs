@@ -1,7 +1,7 @@
 //! Servers over the life of an engine: tested, reloaded, and ended.
 
 use super::*;
-use crate::support::processes::{lives, wait_gone};
+use crate::calls::kit::processes::{lives, wait_gone};
 
 fn test_of(answer: (u16, String)) -> (u16, Value) {
     (answer.0, serde_json::from_str(&answer.1).unwrap_or_default())

@@ -1,7 +1,7 @@
 //! Tools that take long: what the caller hears of it, and who says it.
 
 use super::*;
-use crate::support::audio::Span;
+use crate::calls::kit::audio::Span;
 
 const ANNOUNCEMENT: &str = "One moment, please. ";
 /// What a script's lines sound like here, and its greeting.

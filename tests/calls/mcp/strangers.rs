@@ -1,7 +1,7 @@
 //! Servers that other people wrote, in calls in which they are killed and hang.
 
 use super::*;
-use crate::support::processes::{Stopped, lives, signal, wait_gone};
+use crate::calls::kit::processes::{Stopped, lives, signal, wait_gone};
 
 /// One of those servers, and a call of it.
 struct Stranger<'a> {
@@ -213,7 +213,7 @@ impl Elsewhere {
 /// so at once; when it is back, the same call has it again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_elsewhere_goes_away_and_comes_back_in_a_call() {
-    let elsewhere = Elsewhere::start(crate::support::tied::free_ports(1)).await;
+    let elsewhere = Elsewhere::start(crate::calls::kit::tied::free_ports(1)).await;
     let entry = format!(
         "{{ transport: http, url: \"http://127.0.0.1:{}/mcp\", bearer_token: \"${{SHOP_TOKEN}}\", restart: {{ backoff_ms: 500 }}, \
          defaults: {{ access: public_read, timeout_ms: 3000 }} }}",

@@ -1,7 +1,7 @@
 //! Who the caller was shown to be, and another gate's word.
 
 use super::{Scene, Setting, TRUSTED, kind};
-use crate::{AGENT_HZ, SOON, ms};
+use crate::calls::{AGENT_HZ, SOON, ms};
 use serde_json::json;
 use std::{process::Stdio, time::Duration};
 use tokio::{

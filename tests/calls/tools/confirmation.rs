@@ -1,7 +1,7 @@
 //! The read-back: nothing is written before the caller has said yes to it, on their own channel.
 
 use super::{Scene, Setting, kind};
-use crate::{AGENT_HZ, SOON, ms, support::phone::Phone};
+use crate::calls::{AGENT_HZ, SOON, kit::phone::Phone, ms};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

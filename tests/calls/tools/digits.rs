@@ -1,13 +1,14 @@
 //! Digits that callers type: for the model, for tools alone, or for nobody.
 
 use super::{Scene, Setting, TRUSTED, kind};
-use crate::{
-    CALLER_HZ, SOON, ms,
-    support::{
+use crate::calls::{
+    CALLER_HZ, SOON,
+    kit::{
         audio::{Sound, tone},
         mail_server::{MailServer, Manner},
         phone::Phone,
     },
+    ms,
 };
 use serde_json::json;
 

@@ -1,15 +1,16 @@
 //! One agent hands the call to another: another context, another provider, another voice.
 
 use super::{Scene, Setting, TENANT_TOKEN, TRUSTED, kind, model};
-use crate::{
-    AGENT_HZ, SOON, ms,
-    support::{
+use crate::calls::{
+    AGENT_HZ, SOON,
+    kit::{
         asterisk::{Asterisk, DESK_HZ, Options},
         audio::silence,
         offhook::{Launch, Offhook, Place},
         openai_server::OpenAiServer,
         phone::Phone,
     },
+    ms,
 };
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Tools that are changed while calls run.
 
 use super::{Scene, Setting, TENANT_TOKEN};
-use crate::SOON;
+use crate::calls::SOON;
 use serde_json::{Value, json};
 
 const GREET: &str = r#"

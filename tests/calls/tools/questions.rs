@@ -1,9 +1,8 @@
 //! A question that the engine puts itself, on a real line: the operator's words, by clip, and the caller's own yes.
 
-use crate::{
-    SOON, ms,
-    pipeline::{wait_for_a_pause, wait_to_hear_speech},
-    support::{
+use crate::calls::{
+    SOON,
+    kit::{
         asterisk::{Asterisk, DESK_HZ, Options},
         audio::{Sound, built_in_voice, silence},
         offhook::Offhook,
@@ -11,6 +10,8 @@ use crate::{
         speech,
         vendor::{Call, Deepgram, Order, Scenario, Vendor, hertz},
     },
+    ms,
+    pipeline::{wait_for_a_pause, wait_to_hear_speech},
 };
 use offhook::audio::Format;
 use serde_json::{Value, json};

@@ -7,14 +7,14 @@ use super::{
     states::{is_paused, is_undecided_when},
     story,
 };
-use crate::{
+use crate::providers::{
     desk::Desk,
     faults::is_explained,
-    ms,
-    support::{
+    kit::{
         stages::{Bit, Reply, Stages, model, voice},
         vendor::hertz,
     },
+    ms,
     turns::BACKCHANNEL,
 };
 use std::{sync::Arc, time::Duration};

@@ -1,15 +1,15 @@
 //! What the services of a pipeline do wrong, and what the caller hears of it.
 
 use super::{answered, faults::no_apology, greeted, protocols::odd_pieces, story};
-use crate::{
+use crate::providers::{
     desk::Desk,
     faults::is_explained,
-    ms,
-    support::{
+    kit::{
         openai_server::tone,
         stages::{Asked, Bit, Reply, Stages, VOICES, model, voice},
         vendor::hertz,
     },
+    ms,
     tools::look_up,
 };
 use futures_util::future::join_all;

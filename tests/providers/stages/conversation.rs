@@ -1,15 +1,15 @@
 //! What a caller hears of a pipeline when all goes well.
 
 use super::{answered, greeted, sound, story};
-use crate::{
+use crate::providers::{
     desk::Desk,
-    ms,
-    sessions::CALLER_HZ,
-    support::{
+    kit::{
         stage::Stage,
         stages::{Asked, Bit, Stages, VOICES, model, voice},
         vendor::{Scenario, hertz},
     },
+    ms,
+    sessions::CALLER_HZ,
     turns::{QUESTION, SILENCED_WITHIN},
 };
 use futures_util::future::join_all;

@@ -6,18 +6,18 @@ use super::{
     states::{Scene, call_in, is_understood},
     story,
 };
-use crate::{
+use crate::providers::{
     desk::{APOLOGY_HZ, Desk},
     ear::Caller,
     faults::{hears_no_gap, is_explained},
+    kit::{
+        stages::{Asked, Bit, Flux, Nova, Reply, Stages, Transcriber, model, voice},
+        vendor::{Dialect, Failure, Opening, Order, Saying, Scenario, hertz},
+    },
     ms,
     openings::{APOLOGY_MIN, CODES, ends},
     runner::apart,
     states::{NOTICES, STATES, State, WAITS},
-    support::{
-        stages::{Asked, Bit, Flux, Nova, Reply, Stages, Transcriber, model, voice},
-        vendor::{Dialect, Failure, Opening, Order, Saying, Scenario, hertz},
-    },
     tools::look_up,
 };
 use futures_util::future::join_all;

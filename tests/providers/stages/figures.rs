@@ -1,16 +1,16 @@
 //! What is measured of a pipeline's calls, what they cost, and when a pipeline is left alone.
 
-use crate::{
+use crate::providers::{
     desk::{Desk, pipeline},
     figures::{
         THINKS, of_time, of_tokens, time_is_counted_and_priced, tokens_are_counted_and_priced,
         what_is_told_is_what_is_heard,
     },
-    ms,
-    support::{
+    kit::{
         stages::{Bit, Stages, model},
         vendor::{Opening, Scenario, hertz},
     },
+    ms,
 };
 use futures_util::future::join_all;
 use tempfile::TempDir;

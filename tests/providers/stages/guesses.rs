@@ -1,15 +1,15 @@
 //! Where the caller's turn ends in a pipeline: what is begun before that is sure, who says that it is, and who is told.
 
 use super::{answered, called, greeted, speaks, story};
-use crate::{
+use crate::providers::{
     desk::Desk,
     ear::Caller,
-    ms,
-    support::{
+    kit::{
         audio::RATE,
         stages::{Asked, Flux, Nova, Reply, SCRIBES, Stages, Transcriber, heard_by, model, voice, writes},
         vendor::{Dialect, Scenario, Seen, hertz},
     },
+    ms,
     tools::look_up,
 };
 use futures_util::future::join_all;

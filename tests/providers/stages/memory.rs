@@ -1,13 +1,13 @@
 //! What becomes of a long call: what its model knows, and the limits of its connections.
 
 use super::{answered, called, greeted, has_heard, speaks, story};
-use crate::{
+use crate::providers::{
     desk::Desk,
-    ms,
-    support::{
+    kit::{
         stages::{Asked, Stages, Transcriber, model},
         vendor::{Scenario, hertz},
     },
+    ms,
     tools::look_up,
 };
 use serde_json::json;

@@ -5,15 +5,15 @@ use super::{
     faults::{DEPUTY, deputy, no_apology},
     greeted, speaks, story,
 };
-use crate::{
+use crate::providers::{
     desk::Desk,
     faults::is_explained,
-    ms,
-    openings::{CODES, ends, ends_after},
-    support::{
+    kit::{
         stages::{Reply, Server, Stages},
         vendor::{Failure, Opening, Scenario, hertz},
     },
+    ms,
+    openings::{CODES, ends, ends_after},
 };
 use futures_util::future::join_all;
 

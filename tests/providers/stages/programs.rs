@@ -1,14 +1,14 @@
 //! Programs of this machine as services of a pipeline, and what the caller hears of one that does wrong. What stands for
 //! them on the `PATH` does wrong while there is a file that says how, and is the program itself otherwise.
 
-use crate::{
+use crate::providers::{
     desk::PREFIX,
     ear::Caller,
-    ms,
-    support::{
+    kit::{
         attendant::ATTENDANT,
         offhook::{Launch, Offhook, Place},
     },
+    ms,
 };
 use futures_util::future::join_all;
 use std::{
@@ -117,7 +117,8 @@ async fn is_spoken_to(caller: &Caller, since: Duration, length: Duration) {
 }
 
 async fn is_quiet(caller: &Caller) {
-    let quiet = |tape: &crate::ear::Tape| tape.loud_time(tape.now().saturating_sub(ms(700))..tape.now()).is_zero();
+    let quiet =
+        |tape: &crate::providers::ear::Tape| tape.loud_time(tape.now().saturating_sub(ms(700))..tape.now()).is_zero();
     caller.until("the agent pauses", quiet).await;
 }
 

@@ -1,14 +1,14 @@
 //! Each protocol by which a pipeline's services are asked, and what the caller hears where one of it does wrong.
 
 use super::{answered, faults::no_apology, greeted, has_heard, speaks, story};
-use crate::{
+use crate::providers::{
     ear::{Caller, Tape},
     faults::is_explained,
-    ms,
-    support::{
+    kit::{
         stages::{Asked, Bit, Flux, Nova, Reply, SCRIBES, Stages, Transcriber, VOICES, model, voice},
         vendor::{Dialect, Failure, Order, Saying, Scenario, hertz},
     },
+    ms,
 };
 use futures_util::future::join_all;
 use std::{ops::Range, time::Duration};
@@ -72,7 +72,7 @@ async fn scribe_fails(scribe: &'static str, what: &str, fault: Reply, times: usi
     let stages = Stages::asking(scribe, Scenario::default()).await;
     stages.scribe.answers(move |asked| match asked.number {
         1 => fault.clone(),
-        _ => crate::support::stages::writes(asked, WORDS),
+        _ => crate::providers::kit::stages::writes(asked, WORDS),
     });
     let (desk, caller) = greeted(&stages).await;
     let said = speaks(&caller).await;

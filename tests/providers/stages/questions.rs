@@ -1,19 +1,19 @@
 //! Questions whether a tool may run, put by the engine beside a pipeline, whose voice is another.
 
 use super::{called, faults::deputy, speaks};
-use crate::{
+use crate::providers::{
     desk::{Desk, Setting, pipeline},
     ear::Caller,
+    kit::{
+        audio::samples_of,
+        stages::{Asked, Reply, Stages, model},
+        vendor::{Scenario, hertz},
+    },
     ms,
     questions::{
         NO, QUESTION, RULES, YES, book, hears_question, question_begins, talks_into_question, times_heard, token_in,
     },
     stages::faults::DEPUTY,
-    support::{
-        audio::samples_of,
-        stages::{Asked, Reply, Stages, model},
-        vendor::{Scenario, hertz},
-    },
 };
 use std::time::Duration;
 

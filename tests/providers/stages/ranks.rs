@@ -1,15 +1,15 @@
 //! Services that stand in for each other within one pipeline.
 
 use super::{answered, called, faults::no_apology, has_heard, speaks, story};
-use crate::{
+use crate::providers::{
     desk::{Desk, pipeline},
     ear::Caller,
     faults::is_explained,
-    ms,
-    support::{
+    kit::{
         stages::{Reply, SCRIBES, Server, Stages, model, voice},
         vendor::{Opening, Order, Scenario, hertz},
     },
+    ms,
 };
 use std::{
     ops::Range,
@@ -77,7 +77,8 @@ pub async fn the_next_listener_takes_over_in_the_middle_of_a_turn() {
     let desk = desk(&first, &second).await;
     let caller = called(&desk).await;
     caller.speaks().await;
-    let began = |tape: &crate::ear::Tape| tape.said.last().is_some_and(|said| said.end - said.start >= ms(800));
+    let began =
+        |tape: &crate::providers::ear::Tape| tape.said.last().is_some_and(|said| said.end - said.start >= ms(800));
     caller.until("the caller speaks", began).await;
     first.listener.order(1, Order::Drop);
     let said = caller.has_spoken().await;

@@ -1,12 +1,12 @@
 //! What who carries a long call on knows of a pipeline's part of it.
 
-use crate::{
-    ms,
-    records::{LongCall, counts_late, is_summary, leaves_nothing_out, record},
-    support::{
+use crate::providers::{
+    kit::{
         stages::{Bit, Reply, Stages, model, voice},
         vendor::{Asides, SUMMARY, hertz},
     },
+    ms,
+    records::{LongCall, counts_late, is_summary, leaves_nothing_out, record},
 };
 use futures_util::future::join_all;
 use std::sync::Arc;

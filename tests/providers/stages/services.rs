@@ -7,16 +7,16 @@ use super::{
     states::{is_paused, is_undecided_when},
     story,
 };
-use crate::{
+use crate::providers::{
     desk::{Desk, Setting, pipeline},
     ear::Caller,
     faults::is_explained,
-    ms,
-    states::State,
-    support::{
+    kit::{
         stages::{Asked, Bit, Reply, SCRIBES, Server, Stages, VOICES, model, voice},
         vendor::{Scenario, hertz},
     },
+    ms,
+    states::State,
     tools::look_up,
 };
 use futures_util::future::join_all;

@@ -1,17 +1,17 @@
 //! One pipeline without an engine: what only depends on the leg's format.
 
-use crate::{
+use crate::providers::{
     desk::places,
-    ms,
-    runner::apart,
-    sessions::{CALLER_HZ, LEGS, has_6_khz_or_nothing, is_a_clean_tone, spoken},
-    support::{
+    kit::{
         audio::{Sound, samples_of},
         openai_server::tone,
         stage::Stage,
         stages::{Flux, Nova, SCRIBES, Stages, Transcriber, VOICES, heard_by, voice},
         vendor::{Opening, Scenario, hertz},
     },
+    ms,
+    runner::apart,
+    sessions::{CALLER_HZ, LEGS, has_6_khz_or_nothing, is_a_clean_tone, spoken},
 };
 use bytes::Bytes;
 use offhook::{

@@ -5,17 +5,17 @@ use super::{
     faults::{DEPUTY, calls_once, deputy, no_apology},
     has_heard, speaks, story,
 };
-use crate::{
+use crate::providers::{
     clips::EDGES,
     desk::{Desk, MOMENT, MOMENT_HZ},
     ear::{Caller, Tape},
     faults::is_explained,
-    ms,
-    states::{KEYS, KEYS_WANTED, State, TYPED, UNDECIDED_MAX, collect_digits},
-    support::{
+    kit::{
         stages::{Asked, Bit, Reply, Stages, model, voice},
         vendor::{Call, hertz},
     },
+    ms,
+    states::{KEYS, KEYS_WANTED, State, TYPED, UNDECIDED_MAX, collect_digits},
     turns::BACKCHANNEL,
 };
 use serde_json::json;

@@ -5,14 +5,14 @@ use super::{
     faults::{DEPUTY, calls_once, deputy, no_apology},
     greeted, speaks, story,
 };
-use crate::{
+use crate::providers::{
     desk::{Desk, pipeline},
     faults::is_explained,
-    ms,
-    support::{
+    kit::{
         stages::{Asked, Flux, Reply, Stages, Transcriber, model},
         vendor::{Call, Dialect, Order, Saying, Scenario, hertz},
     },
+    ms,
     tools::{desk_of_long_results, is_cut, look_up, read_out},
 };
 use futures_util::future::join_all;

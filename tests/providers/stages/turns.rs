@@ -1,7 +1,7 @@
 //! Who has the turn, and what the engine says itself, beside a pipeline.
 
 use super::{answered, faults::calls_once, has_heard, speaks, story};
-use crate::{
+use crate::providers::{
     clips::{
         EDGES, NOTICE, QUIET, SLOWLY, has_its_sentence_once, has_no_sentence, hears_the_notice, sleep_call, slow_desk,
         slow_server,
@@ -9,13 +9,13 @@ use crate::{
     desk::{Desk, MOMENT, MOMENT_HZ, pipeline},
     ear::{Caller, Tape},
     fillers::{QUIET_FOR_LONG, is_counted_as_one_turn, silences_a_filler},
-    mcp_server::{Manner, StandIn},
-    ms,
-    support::{
+    kit::mcp_stand_in::{Manner, StandIn},
+    kit::{
         audio::samples_of,
         stages::{Bit, Stages, model},
         vendor::{Scenario, hertz},
     },
+    ms,
     tools::look_up,
     turns::{
         BACKCHANNEL, GREETING, GREETING_HEARD, HICCUP, LONG, NEVER_INTERRUPTED, PAUSE, QUESTION, SILENCED_WITHIN,

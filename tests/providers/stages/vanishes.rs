@@ -2,16 +2,16 @@
 //! and on new ones.
 
 use super::{faults::no_apology, speaks, story};
-use crate::{
+use crate::providers::{
     desk::{Desk, pipeline},
     ear::{Caller, Tape},
     faults::{in_a_net_of_its_own, is_explained},
-    ms,
-    support::{
+    kit::{
         own_net,
         stages::{SCRIBES, Stages},
         vendor::{Scenario, hertz},
     },
+    ms,
 };
 use futures_util::future::join_all;
 use std::time::Duration;

@@ -2,15 +2,15 @@
 //! hear meanwhile.
 
 use super::{called, faults::no_apology, speaks, story};
-use crate::{
+use crate::providers::{
     desk::{Desk, pipeline},
     ear::Caller,
     faults::is_explained,
-    ms,
-    support::{
+    kit::{
         stages::{Asked, Bit, Reply, SCRIBES, Stages, model, voice, writes},
         vendor::{Order, Scenario, hertz},
     },
+    ms,
     waits::{ends_in_an_apology, few_sentences, hears_at_last},
 };
 use futures_util::future::join_all;

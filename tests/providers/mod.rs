@@ -3,11 +3,7 @@
 //! is added). Each test is written once and runs against every vendor (`table.rs`); the table in
 //! `docs/providers-behaviour.md` is made from their names (`page.rs`).
 
-#[path = "../mcp/stand_in.rs"]
-#[allow(dead_code)]
-mod mcp_server;
-#[path = "../support/mod.rs"]
-mod support;
+use crate::kit;
 
 mod agents;
 mod attendant;

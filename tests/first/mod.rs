@@ -1,16 +1,15 @@
 //! The first hour of an admin: `offhook init` makes an installation, `offhook doctor` says what is wrong with one, against a
 //! real Asterisk.
 
-#[path = "../support/mod.rs"]
-mod support;
+use crate::kit;
 
 mod doctor;
 mod init;
 mod media_test;
 mod welcome;
 
+use kit::asterisk::Asterisk;
 use std::{path::Path, process::Stdio, time::Duration};
-use support::asterisk::Asterisk;
 use tokio::{
     io::AsyncWriteExt as _,
     process::Command,

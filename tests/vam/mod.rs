@@ -1,13 +1,12 @@
 //! VAM/1.0 as others meet it: a client in Python, made from the .proto files, an action server over HTTP, and an engine between
 //! them.
 
-#[path = "../support/mod.rs"]
-mod support;
+use crate::kit;
 
 mod acting;
 mod backends;
 mod changing;
-mod desk;
+pub mod desk;
 mod elsewhere;
 mod keeping;
 mod limits;
@@ -17,4 +16,4 @@ mod registering;
 mod talking;
 
 use desk::*;
-use support::python;
+use kit::python;

@@ -2,8 +2,7 @@
 //!
 //! `OFFHOOK_SCREENSHOTS=FOLDER cargo test --test web` also writes a picture of each page there.
 
-#[path = "../support/mod.rs"]
-mod support;
+use crate::kit;
 
 mod api;
 mod behind_nginx;
@@ -11,15 +10,15 @@ mod beside_asterisk;
 mod newcomer;
 mod past;
 
-use offhook::http::{Accounts, Role};
-use std::{path::Path, process::Stdio, time::Duration};
-use support::{
+use kit::{
     asterisk::{Asterisk, Options},
     audio::{silence, speech},
     offhook::{Launch, Offhook, Place},
     phone::Phone,
     python::target,
 };
+use offhook::http::{Accounts, Role};
+use std::{path::Path, process::Stdio, time::Duration};
 use tokio::{process::Command, time::timeout};
 
 const PASSWORD: &str = "correct horse battery";

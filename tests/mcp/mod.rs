@@ -1,8 +1,7 @@
 //! MCP servers as the engine has them: started, asked, broken, started again. The servers are real programs: one that
 //! misbehaves on demand, and three that others wrote.
 
-#[path = "../support/mod.rs"]
-mod support;
+use crate::kit;
 
 mod answers;
 mod configuration;
@@ -11,5 +10,4 @@ mod ends;
 mod http;
 mod lists;
 mod servers;
-mod stand_in;
 mod starts;

@@ -3,16 +3,15 @@
 
 mod dashboards;
 mod load;
-#[path = "../support/mod.rs"]
-mod support;
+use crate::kit;
 
 use dashboards::{Query, list, panels, queries, read, root, text};
+use kit::python::{python, sdk, target, words_of};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     process::Command,
 };
-use support::python::{python, sdk, target, words_of};
 
 /// Metrics on no dashboard, and why.
 const NOT_SHOWN: [(&str, &str); 0] = [];

@@ -1,7 +1,6 @@
 //! Whole calls: a real SIP phone, a real Asterisk, the offhook program, a scripted agent.
 
-#[path = "../support/mod.rs"]
-mod support;
+use crate::kit;
 
 mod addresses;
 mod attendant;
@@ -34,13 +33,13 @@ mod tools;
 mod walk_ins;
 mod websocket;
 
-use std::time::Duration;
-use support::{
+use kit::{
     asterisk::{Asterisk, Options},
     offhook::{Offhook, Place},
     openai_server::OpenAiServer,
     relay::Relay,
 };
+use std::time::Duration;
 
 pub const SOON: Duration = Duration::from_secs(15);
 

@@ -10,6 +10,7 @@ pub mod audio;
 pub mod authority;
 pub mod behaviours;
 pub mod mail_server;
+pub mod mcp_stand_in;
 pub mod offhook;
 pub mod openai_server;
 pub mod openai_shapes;

@@ -2,7 +2,7 @@
 //! understood has come through as sound.
 
 use super::{Asked, Reply};
-use crate::support::{
+use crate::kit::kit::{
     audio::samples_of,
     vendor::{Dialect, Failure, Heard, Saying, SetUp},
 };

@@ -1,0 +1,14 @@
+//! Rules of the house and documents made from code: nothing here waits, and nothing here needs a network.
+
+mod agents_sdk;
+mod canonical;
+mod conformance;
+mod deployment;
+mod gemini_sdk;
+mod kit;
+mod mcp_python_client;
+mod metrics_reference;
+mod openai_sdk;
+mod provider_fixtures;
+mod tidy;
+mod tool_schemas;

@@ -1,0 +1,16 @@
+//! Real parts, in real time: Asterisk, telephones, a browser, Prometheus, MCP servers, the program itself.
+
+mod calls;
+mod cli;
+mod embedded;
+mod first;
+mod gate_service;
+mod kit;
+mod lab_selftest;
+mod mcp;
+mod pbx;
+mod prometheus;
+mod vam;
+mod vam_secrets;
+mod web;
+mod wyoming;

@@ -1,0 +1,3 @@
+//! Stories of whole calls on a hand-moved clock.
+
+mod call;

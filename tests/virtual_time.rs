@@ -1,0 +1,7 @@
+//! Whole calls on a paused clock: engine, emulated vendors and callers in one thread, with real sockets between them.
+
+mod kit;
+mod provider_openai;
+mod providers;
+mod toy_provider;
+mod turn_taking;
