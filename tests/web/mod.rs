@@ -1,6 +1,6 @@
 //! The page as people use it: a real engine, a real browser, real calls.
 //!
-//! `OFFHOOK_SCREENSHOTS=FOLDER cargo test --test web` also writes a picture of each page there.
+//! `OFFHOOK_SCREENSHOTS=FOLDER cargo test --test real web` also writes a picture of each page there.
 
 use crate::kit;
 
