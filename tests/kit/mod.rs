@@ -26,6 +26,7 @@ pub mod stages;
 pub mod terminal;
 pub mod tied;
 pub mod vendor;
+pub mod virtual_time;
 pub mod wyoming;
 
 // The demo's caller and its voice.
