@@ -205,9 +205,14 @@ async fn play<F: Future<Output = ()>>(this: &Scene, scene: impl FnOnce() -> F) {
             assert!(begun.elapsed() < this.limits.clock, "{}: {RAN_AWAY}; {}", this.name, this.state());
         }
     };
+    let given_up = async {
+        this.given_up.notified().await;
+        // While the scene is still there, with its work outside.
+        panic!("{}: {STOOD_STILL}; {}", this.name, this.state());
+    };
     tokio::select! {
         biased;
-        () = this.given_up.notified() => panic!("{}: {STOOD_STILL}; {}", this.name, this.state()),
+        () = given_up => {}
         () = scene() => {}
         () = clock => {}
     }
