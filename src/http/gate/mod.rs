@@ -18,7 +18,10 @@ pub use audit::{AuditFile, AuditWriter};
 pub use options::Options;
 
 use super::{guard, rate::Rates, serve::Peer};
-use crate::gate::{AuditMeta, Gate, Mode, VERSION, stored_record};
+use crate::{
+    gate::{AuditMeta, Gate, Mode, VERSION, stored_record},
+    wall_clock,
+};
 use axum::{
     Json, Router,
     body::Body,
@@ -204,7 +207,7 @@ async fn check(State(service): Shared, RawQuery(query): RawQuery, request: Reque
         Ok(event) => Value::Object(event),
         Err(answer) => return answer,
     };
-    let now = Timestamp::now();
+    let now = wall_clock::now();
     let mode = if asks_for_shadow(query.as_deref()) { Mode::Shadow } else { Mode::Enforce };
     let decision = service.gate.check(&event, now);
     if let Some(audit) = &service.audit {
