@@ -21,6 +21,7 @@ pub mod proxy;
 pub mod python;
 pub mod relay;
 pub mod service;
+pub mod spoken;
 pub mod stage;
 pub mod stages;
 pub mod terminal;

@@ -40,26 +40,30 @@
 //!   own thread is stuck, the process ends a little later, as a thread cannot be ended.
 
 use futures_util::FutureExt as _;
+use jiff::SignedDuration;
+use offhook::{remote::program, wall_clock};
 use std::{
     cell::RefCell,
+    collections::BTreeMap,
+    env,
     ffi::OsString,
     fs,
     io::Write as _,
     panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind},
     process,
     sync::{
-        Arc, LazyLock, Mutex, PoisonError,
+        Arc, LazyLock, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
         mpsc,
     },
     thread,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 use tokio::{
-    runtime::Builder,
+    runtime::{Builder, Handle},
     sync::Notify,
     task::spawn_blocking,
-    time::{Instant, MissedTickBehavior, interval},
+    time::{Instant, MissedTickBehavior, advance, interval},
 };
 
 /// How long a scene may take.
@@ -107,6 +111,29 @@ static SCENES_BEGUN: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<Scene>>> = const { RefCell::new(None) };
+    static HEARD: RefCell<Vec<Heard>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Tells, at the end of a scene, what somebody in it has heard.
+type Heard = Box<dyn FnOnce() -> String>;
+
+/// Names a file to which each scene adds a line: its name, and what was heard in it. So two runs can be compared.
+const HEARD_FILE: &str = "OFFHOOK_HEARD";
+
+/// Has the end of the scene write down what somebody in it has heard, where that is asked for.
+pub fn notes(heard: impl FnOnce() -> String + 'static) {
+    if env::var_os(HEARD_FILE).is_some() {
+        HEARD.with_borrow_mut(|all| all.push(Box::new(heard)));
+    }
+}
+
+fn write_down(name: &str) {
+    let heard: Vec<String> = HEARD.take().into_iter().map(|heard| heard()).collect();
+    if let Some(file) = env::var_os(HEARD_FILE).filter(|_| !heard.is_empty()) {
+        let mut file = fs::File::options().create(true).append(true).open(file).expect("a file that can be written");
+        // With one call, as other scenes write there too.
+        file.write_all(format!("{name} {}\n", heard.join(" ")).as_bytes()).expect("room for it");
+    }
 }
 
 /// A scene that is being played, as the watchdog sees it.
@@ -158,6 +185,9 @@ pub fn run_within<S: FnOnce() -> F, F: Future<Output = ()>>(limits: Limits, scen
     // Only the first in a test program can succeed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     LazyLock::force(&WATCHED);
+    LazyLock::force(&PROGRAMS);
+    LazyLock::force(&MOMENT);
+    wall_clock::read_from(scenes_wall_clock);
     let number = SCENES_BEGUN.fetch_add(1, Ordering::Relaxed);
     // A thread that is made without a name bears that of its maker: it gives its scene away.
     let renamed = Renamed::to(&format!("{SCENE}{number}"));
@@ -173,15 +203,18 @@ pub fn run_within<S: FnOnce() -> F, F: Future<Output = ()>>(limits: Limits, scen
     });
     let runtime = Builder::new_current_thread().enable_all().start_paused(true).thread_name(OUTSIDE).build();
     let runtime = runtime.expect("a runtime");
+    let id = runtime.handle().id().to_string();
     CURRENT.set(Some(this.clone()));
     scenes().push(this.clone());
     let played = catch_unwind(AssertUnwindSafe(|| runtime.block_on(play(&this, scene))));
     let strangers = strangers(number);
+    write_down(&this.name);
     this.ticks(Duration::from_millis(this.virtual_ms.load(Ordering::Relaxed)));
     // Also where work outside never ends.
     runtime.shutdown_timeout(LAST_WORK_MAX);
     scenes().retain(|other| !Arc::ptr_eq(other, &this));
     CURRENT.set(None);
+    wall_clocks().remove(&id);
     drop(renamed);
     if let Err(panic) = played {
         eprintln!("{} failed when {}", this.name, this.state());
@@ -216,6 +249,33 @@ async fn play<F: Future<Output = ()>>(this: &Scene, scene: impl FnOnce() -> F) {
         () = scene() => {}
         () = clock => {}
     }
+}
+
+/// All of the machine stands still for so long, as one that is moved to another host: whatever was due meanwhile is late.
+pub async fn stand_still(length: Duration) {
+    advance(length).await;
+}
+
+/// How far scenes' wall clocks are from where they would be, by their runtimes.
+static WALL_CLOCKS: Mutex<BTreeMap<String, SignedDuration>> = Mutex::new(BTreeMap::new());
+/// A moment on both of the machine's clocks.
+static MOMENT: LazyLock<(SystemTime, std::time::Instant)> = LazyLock::new(|| (SystemTime::now(), real_now()));
+
+/// Sets the wall clock of this scene so far from where it would be without.
+pub fn set_wall_clock(off: SignedDuration) {
+    wall_clocks().insert(Handle::current().id().to_string(), off);
+}
+
+fn wall_clocks() -> MutexGuard<'static, BTreeMap<String, SignedDuration>> {
+    WALL_CLOCKS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Goes with the clock of the runtime that asks; outside of any it is the machine's.
+fn scenes_wall_clock() -> SystemTime {
+    let ((date, then), now) = (*MOMENT, Instant::now().into_std());
+    let date = date + now.saturating_duration_since(then) - then.saturating_duration_since(now);
+    let off = Handle::try_current().ok().and_then(|own| wall_clocks().get(&own.id().to_string()).copied());
+    off.map_or(date, |off| if off.is_negative() { date - off.unsigned_abs() } else { date + off.unsigned_abs() })
 }
 
 /// Does work that blocks on a thread of its own; the clock stands still until it is done.
@@ -284,6 +344,9 @@ impl Drop for Noted {
     }
 }
 
+/// More programs at a time than scenes ever start: the places for them are the process's, and one scene must not wait for another.
+static PROGRAMS: LazyLock<()> = LazyLock::new(|| program::PLACES.add(1_000));
+
 /// Started once in a process: looks whether the clocks of its scenes move.
 static WATCHED: LazyLock<()> = LazyLock::new(|| {
     let watch = || {
@@ -307,7 +370,7 @@ static WATCHED: LazyLock<()> = LazyLock::new(|| {
     thread::Builder::new().name(WATCHDOG.into()).spawn(watch).expect("a thread");
 });
 
-fn scenes() -> std::sync::MutexGuard<'static, Vec<Arc<Scene>>> {
+fn scenes() -> MutexGuard<'static, Vec<Arc<Scene>>> {
     SCENES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
