@@ -120,7 +120,7 @@ impl Program {
         if let Ok(program) = pidfd_open(program, PidfdFlags::empty()) {
             // Its status is left to whoever waits for it.
             let end = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-            spawn_blocking(move || drop(waitid(WaitId::PidFd(program.as_fd()), end)));
+            spawn_blocking(move || waitid(WaitId::PidFd(program.as_fd()), end).is_ok());
         }
     }
 

@@ -143,7 +143,7 @@ struct Scene {
     limits: Limits,
     /// Milliseconds of virtual time since its begin.
     virtual_ms: AtomicU64,
-    /// Milliseconds of real time since its begin, at the latest tick of its clock.
+    /// Milliseconds of real time since its begin, when its clock ticked or work outside was done.
     moved_at_ms: AtomicU64,
     begun: std::time::Instant,
     /// Where work outside was begun that is not over.
@@ -162,6 +162,10 @@ impl Scene {
 
     fn ticks(&self, clock: Duration) {
         self.virtual_ms.store(clock.as_millis() as u64, Ordering::Relaxed);
+        self.goes_on();
+    }
+
+    fn goes_on(&self) {
         self.moved_at_ms.store(self.real().as_millis() as u64, Ordering::Relaxed);
     }
 
@@ -209,7 +213,7 @@ pub fn run_within<S: FnOnce() -> F, F: Future<Output = ()>>(limits: Limits, scen
     let played = catch_unwind(AssertUnwindSafe(|| runtime.block_on(play(&this, scene))));
     let strangers = strangers(number);
     write_down(&this.name);
-    this.ticks(Duration::from_millis(this.virtual_ms.load(Ordering::Relaxed)));
+    this.goes_on();
     // Also where work outside never ends.
     runtime.shutdown_timeout(LAST_WORK_MAX);
     scenes().retain(|other| !Arc::ptr_eq(other, &this));
@@ -340,6 +344,7 @@ impl Drop for Noted {
     fn drop(&mut self) {
         if let Some((scene, number)) = &self.0 {
             scene.outside.lock().unwrap_or_else(PoisonError::into_inner).retain(|(other, _)| other != number);
+            scene.goes_on();
         }
     }
 }

@@ -31,7 +31,6 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::{net::IpAddr, sync::Arc};
 use subtle::ConstantTimeEq;
@@ -172,7 +171,7 @@ fn event_in(body: &[u8]) -> Result<Map<String, Value>, (&'static str, &'static s
 #[cfg(any(test, fuzzing))]
 pub fn fuzz(data: &[u8]) {
     let Ok(event) = event_in(data) else { return };
-    let (gate, event, now) = (Gate::default(), Value::Object(event), Timestamp::UNIX_EPOCH);
+    let (gate, event, now) = (Gate::default(), Value::Object(event), jiff::Timestamp::UNIX_EPOCH);
     let decision = gate.check(&event, now);
     let errors = gate.validate(&gate.normalized(&event));
     assert!(!decision.executes() || errors.is_empty(), "{event}");
