@@ -17,6 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["gate"],
     &["tool"],
     &["call"],
+    &["wall_clock"],
     &["config"],
     &["telemetry"],
     &["records"],
@@ -131,6 +132,18 @@ fn the_core_has_no_io_and_no_clock() {
         wrong.extend(line.map(|line| format!("src/core/Cargo.toml depends on {line}")));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A test sets it, and must not miss a reader.
+#[test]
+fn the_wall_clock_is_read_in_one_place() {
+    let is_a_reader = |(name, text): &&(String, String)| {
+        let is_free = name.contains("/tests") || name.starts_with("src/cli/") || name == "src/wall_clock.rs";
+        !is_free && ["Timestamp::now", "SystemTime::now", "Zoned::now"].iter().any(|word| code(text).contains(word))
+    };
+    let sources = sources("src");
+    let wrong: Vec<&str> = sources.iter().filter(is_a_reader).map(|(name, _)| name.as_str()).collect();
+    assert!(wrong.is_empty(), "read it by `wall_clock`: {wrong:?}");
 }
 
 #[test]

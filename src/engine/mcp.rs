@@ -15,7 +15,10 @@ use std::{
     },
     time::Duration,
 };
-use tokio::sync::watch;
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    sync::watch,
+};
 use tracing::{error, info, warn};
 
 /// Servers that start together tell their tools together.
@@ -34,7 +37,13 @@ pub(super) struct Servers {
 
 impl Servers {
     pub fn new(registry: &Registry) -> std::io::Result<Self> {
-        let fleet = Arc::new(Fleet::new(Arc::new(McpCounters::new(registry)))?);
+        let (runtime, counters) = (Handle::current(), Arc::new(McpCounters::new(registry)));
+        // An engine in a runtime of one thread keeps to that thread: who embeds it so has one clock for all of it.
+        let fleet = match runtime.runtime_flavor() {
+            RuntimeFlavor::CurrentThread => Fleet::on(runtime, counters),
+            _ => Fleet::new(counters)?,
+        };
+        let fleet = Arc::new(fleet);
         Ok(Self { fleet, pending: AtomicBool::new(false), told_missing: Mutex::default() })
     }
 }

@@ -21,11 +21,13 @@ pub mod proxy;
 pub mod python;
 pub mod relay;
 pub mod service;
+pub mod spoken;
 pub mod stage;
 pub mod stages;
 pub mod terminal;
 pub mod tied;
 pub mod vendor;
+pub mod virtual_time;
 pub mod wyoming;
 
 // The demo's caller and its voice.

@@ -23,7 +23,6 @@ mod packages;
 mod page;
 mod questions;
 mod records;
-mod runner;
 mod sessions;
 mod stages;
 mod states;
