@@ -1,4 +1,4 @@
-//! Real calls on each provider, against its emulator: `tests/support/vendor.rs` says how one is added. A new one is a
+//! Real calls on each provider, against its emulator: `tests/kit/vendor.rs` says how one is added. A new one is a
 //! line at the end.
 
 use crate::calls::{

@@ -1,4 +1,4 @@
-//! Real calls on pipelines of the vendors' services, each kind of them against its emulator (`tests/support/stages.rs`);
+//! Real calls on pipelines of the vendors' services, each kind of them against its emulator (`tests/kit/stages.rs`);
 //! `pipeline.rs` has the ones that need no vendor.
 
 use crate::calls::{

@@ -188,7 +188,7 @@ const TOKEN: &str = "a-bearer-token-of-the-test";
 
 impl Elsewhere {
     async fn start(port: u16) -> Self {
-        let script = project("tests/support/mcp/over_http.py");
+        let script = project("tests/kit/mcp/over_http.py");
         let mut child = tokio::process::Command::new(built("venv/bin/python"))
             .args([&script, &port.to_string(), TOKEN])
             .kill_on_drop(true)
