@@ -4,6 +4,7 @@
 // Each test program takes what it needs; the rest is unused in that one.
 #![allow(dead_code)]
 
+pub mod again;
 pub mod asterisk;
 pub mod attendant;
 pub mod audio;
