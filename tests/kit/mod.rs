@@ -9,6 +9,7 @@ pub mod attendant;
 pub mod audio;
 pub mod authority;
 pub mod behaviours;
+pub mod exchange;
 pub mod mail_server;
 pub mod mcp_stand_in;
 pub mod offhook;
@@ -26,6 +27,7 @@ pub mod stages;
 pub mod terminal;
 pub mod tied;
 pub mod vendor;
+pub mod world;
 pub mod wyoming;
 
 // The demo's caller and its voice.
