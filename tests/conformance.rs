@@ -81,9 +81,27 @@ fn module_of(file: &str) -> String {
     }
 }
 
+/// Scenes of a file by the world in which they are tests that are run without being asked for by name: those of `scenes!`.
+fn scenes_of(text: &str) -> BTreeMap<&str, &'static str> {
+    let block = text.split_once("scenes! {").and_then(|(_, rest)| rest.split_once('}')).map_or("", |(block, _)| block);
+    let lists = block.split(';').filter_map(|list| list.split_once(':'));
+    let named = lists.flat_map(|(kind, names)| {
+        let kind = kind.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
+        let world = match kind {
+            "real" | "both" => Some("emulated"),
+            "only_real" => Some("real"),
+            _ => None,
+        };
+        let names = names.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(|line| line.split(','));
+        names.map(str::trim).filter(|name| !name.is_empty()).filter_map(move |name| Some((name, world?)))
+    });
+    named.collect()
+}
+
 /// Every test of a file that is run without being asked for by name.
 fn tests_of(file: &str, text: &str) -> Vec<Shown> {
     let mut module = module_of(file);
+    let scenes = scenes_of(text);
     let mut shown = Vec::new();
     let (mut doc, mut is_test, mut is_ignored) = (String::new(), false, false);
     for line in text.lines() {
@@ -98,7 +116,10 @@ fn tests_of(file: &str, text: &str) -> Vec<Shown> {
                 module.push_str("::tests");
             }
             let name = code.trim_start_matches("async ").strip_prefix("fn ").and_then(|rest| rest.split('(').next());
-            if let (Some(name), true, false) = (name, is_test, is_ignored) {
+            let scene = name.and_then(|name| scenes.get(name));
+            if let (Some(name), Some(world)) = (name, scene) {
+                shown.push(Shown { path: format!("{module}::{world}::{name}"), doc: std::mem::take(&mut doc) });
+            } else if let (Some(name), true, false) = (name, is_test, is_ignored) {
                 shown.push(Shown { path: format!("{module}::{name}"), doc: std::mem::take(&mut doc) });
             }
             (doc, is_test, is_ignored) = (String::new(), false, false);
@@ -258,6 +279,11 @@ fn tests_are_found_wherever_they_stand() {
     let found: Vec<_> = tests_of("src/mcp/x.rs", text).into_iter().map(|test| (test.path, test.doc)).collect();
     let expected = [("mcp::x::tests::two", "P2: a test, of two lines."), ("mcp::x::tests::four", "P4: of anything")];
     assert_eq!(found, expected.map(|(path, doc)| (path.to_owned(), doc.to_owned())));
+    let text = "/// P5: a scene\nasync fn five() {}\n/// P6: help\nasync fn six() {}\n/// P7: on a real one\nasync fn \
+                seven() {}\n/// P8: asked for\nasync fn eight() {}\ncrate::scenes! {\n    // Why:\n    both: five;\n    \
+                // A process.\n    only_real:\n        seven;\n    only_real_all: eight;\n}\n";
+    let found: Vec<_> = tests_of("tests/calls/x.rs", text).into_iter().map(|test| test.path).collect();
+    assert_eq!(found, ["tests/calls::x::emulated::five", "tests/calls::x::real::seven"]);
     assert_eq!(
         (module_of("tests/call/mod.rs"), module_of("tests/call/tools.rs")),
         ("tests/call".into(), "tests/call::tools".into())

@@ -117,6 +117,15 @@ pub struct Engine {
     stop: CancellationToken,
 }
 
+/// Orders to a running engine, as signals give them to its process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Load the configuration again.
+    Reload,
+    /// Let running calls end and stop; given again, end them at once.
+    Stop,
+}
+
 /// What all calls and pages of one engine share.
 pub(crate) struct Shared {
     generation: ArcSwap<Generation>,
@@ -354,6 +363,19 @@ impl Engine {
             warn!(calls = live.count(), "the drain limit has passed; ending the calls that are left");
             live.end_all(EndReason::OperatorEnded);
         }
+    }
+
+    /// Takes calls until it is ordered to stop. Where nobody is left who could give an order, it stops as well.
+    pub async fn serve(self, mut orders: mpsc::Receiver<Order>) {
+        while let Some(Order::Reload) = orders.recv().await {
+            self.reload();
+        }
+        let at_once = async { while let Some(Order::Reload) = orders.recv().await {} };
+        tokio::select! {
+            () = self.drain() => {}
+            () = at_once => {}
+        }
+        self.stop().await;
     }
 
     /// Ends every call at once, clears them away in bounded time, and stops.

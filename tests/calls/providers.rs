@@ -280,11 +280,14 @@ macro_rules! column {
         mod $column {
             pub const TESTS: &[&str] = &[$(stringify!($test)),*];
             $(
-                #[tokio::test(flavor = "multi_thread")]
                 async fn $test() {
                     $course.await;
                 }
             )*
+
+            crate::scenes! {
+                both: $($test),*;
+            }
         }
     };
 }

@@ -10,6 +10,7 @@ pub mod attendant;
 pub mod audio;
 pub mod authority;
 pub mod behaviours;
+pub mod exchange;
 pub mod mail_server;
 pub mod mcp_stand_in;
 pub mod offhook;
@@ -29,6 +30,7 @@ pub mod terminal;
 pub mod tied;
 pub mod vendor;
 pub mod virtual_time;
+pub mod world;
 pub mod wyoming;
 
 // The demo's caller and its voice.

@@ -27,7 +27,12 @@ fn page(catalogue: &Catalogue) -> String {
         let names: Vec<&str> = shown.iter().map(|(provider, _)| catalogue.providers[*provider].as_str()).collect();
         let _ = writeln!(page, "\n## {}", chapter.title);
         if !chapter.is_usual() {
-            let _ = writeln!(page, "\n`cargo test --test {} PROVIDER::TEST`", chapter.program);
+            let place = format!("{}::providers::PROVIDER", chapter.program);
+            let _ = writeln!(
+                page,
+                "\n`cargo test --test whole_calls {place}::emulated::TEST`, in virtual time; `{place}::real::TEST` is the same on a \
+                 real\nAsterisk, by a real telephone."
+            );
         }
         let _ = write!(page, "\n| behaviour | {} | test |\n", names.join(" | "));
         let _ = writeln!(page, "| --- |{} --- |", " --- |".repeat(shown.len()));
