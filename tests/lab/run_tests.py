@@ -250,7 +250,7 @@ def main() -> int:
     kept.mkdir(parents=True, exist_ok=True)
 
     began = time.monotonic()
-    targets = ["--lib", "--test", "stories", "--test", "virtual_time"] if quick else []
+    targets = ["--lib", "--test", "units", "--test", "stories", "--test", "virtual_time"] if quick else []
     programs = build(arguments + targets)
     outcomes = [Outcome("building", seconds=time.monotonic() - began)]
     print(f"    {outcomes[0].seconds:6.1f} s  building", flush=True)
