@@ -6,7 +6,7 @@ use crate::vam::{client::ask, desk};
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use desk::*;
-use kit::{again, audio::built_in_voice, python, stages::Stages, vendor::Scenario};
+use kit::{again, audio::built_in_voice, stages::Stages, vendor::Scenario};
 use offhook::audio::Format;
 use offhook::telemetry::LogCapture;
 use tempfile::TempDir;
