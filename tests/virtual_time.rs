@@ -1,5 +1,6 @@
 //! Whole calls on a paused clock: engine, emulated vendors and callers in one thread, with real sockets between them.
 
+mod exchange;
 mod kit;
 mod provider_openai;
 mod providers;

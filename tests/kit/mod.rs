@@ -9,6 +9,7 @@ pub mod attendant;
 pub mod audio;
 pub mod authority;
 pub mod behaviours;
+pub mod exchange;
 pub mod mail_server;
 pub mod mcp_stand_in;
 pub mod offhook;
