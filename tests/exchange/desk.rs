@@ -45,8 +45,20 @@ impl Desk {
         let config = config.expect("it is read").unwrap_or_else(|problems| panic!("{problems}"));
         let engine = Engine::start(Source::File(path), config, Metrics::new("test")).await.expect("it starts");
         let desk = Self { engine, _folder: folder };
-        desk.wait("offhook_ari_connected", 1.0).await;
+        desk.wait_ready(200).await;
         desk
+    }
+
+    pub async fn wait_ready(&self, status: u16) {
+        let (page, until) = (format!("http://{}/ready", self.engine.http_addr()), Instant::now() + 2 * SOON);
+        loop {
+            let answer = reqwest::get(&page).await.expect("the page");
+            if answer.status().as_u16() == status {
+                return;
+            }
+            assert!(Instant::now() < until, "{}", answer.text().await.unwrap_or_default());
+            sleep(ms(20)).await;
+        }
     }
 
     pub fn metric(&self, begin: &str) -> f64 {

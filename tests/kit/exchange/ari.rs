@@ -227,7 +227,7 @@ impl State {
             let all: Vec<_> = self.bridges.keys().cloned().collect();
             return (method == "GET").then(|| Reply::of(all.iter().map(|id| self.bridge_json(id)).collect()));
         };
-        if (method, action) == ("POST", &[][..]) {
+        if method == "POST" && action.is_empty() {
             // Of all who are connected nobody is named by the request; the engine's ids tell whose it is.
             let app = self.apps.keys().find(|app| id.contains(app.as_str())).cloned();
             if !self.make_bridge(id, app.as_deref().or(Some(""))) {
@@ -442,7 +442,7 @@ async fn external_media(switch: &Switch, request: &Request) -> Reply {
         channel.state = ChannelState::Down;
         told.iter().for_each(|(name, value)| channel.set(name, value));
         let mut described = channel.json();
-        described["channelvars"] = told.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        described["channelvars"] = told.into_iter().map(|(name, value)| (name.to_owned(), Value::String(value))).collect();
         if begins {
             state.spawn(async move {
                 sleep(STASIS_AFTER).await;

@@ -161,12 +161,12 @@ pub async fn leg(
 }
 
 /// Channels that were called; those that are left go with whoever called them.
-struct Called {
+struct Outgoing {
     switch: Switch,
     ids: Vec<String>,
 }
 
-impl Drop for Called {
+impl Drop for Outgoing {
     fn drop(&mut self) {
         self.switch.with(|state| {
             for id in &self.ids {
@@ -223,8 +223,8 @@ async fn ring(
     targets: &[&str],
     limit: Option<u64>,
     options: &str,
-) -> Result<Called, &'static str> {
-    let mut called = Called { switch: switch.clone(), ids: Vec::new() };
+) -> Result<Outgoing, &'static str> {
+    let mut called = Outgoing { switch: switch.clone(), ids: Vec::new() };
     let mut told: Vec<watch::Receiver<Progress>> = Vec::new();
     switch.with(|state| {
         let caller = state.party(id);
@@ -254,7 +254,7 @@ async fn ring(
     let answered = timeout(limit, first(switch, id, &mut told, options)).await.unwrap_or(Err("NOANSWER"));
     let winner = called.ids[answered?].clone();
     let losers: Vec<String> = called.ids.extract_if(.., |made| *made != winner).collect();
-    drop(Called { switch: switch.clone(), ids: losers });
+    drop(Outgoing { switch: switch.clone(), ids: losers });
     Ok(called)
 }
 
@@ -298,7 +298,7 @@ async fn next(
 }
 
 /// The two are connected until one of them has gone; with the one who was called the caller goes as well.
-async fn talk(switch: &Switch, id: &str, called: &Called) -> Then {
+async fn talk(switch: &Switch, id: &str, called: &Outgoing) -> Then {
     let bridge = Uuid::new_v4().to_string();
     let ended = switch.with(|state| {
         state.stop_tone(id);

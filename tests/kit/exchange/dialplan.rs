@@ -164,7 +164,7 @@ impl Dialplan {
 }
 
 /// Whether an extension fits a pattern. Dashes in a pattern are there for the eye.
-fn fits(pattern: &str, extension: &str) -> bool {
+pub fn fits(pattern: &str, extension: &str) -> bool {
     let Some(pattern) = pattern.strip_prefix('_') else { return false };
     let mut pattern = pattern.chars().filter(|c| *c != '-');
     let mut extension = extension.chars().filter(|c| *c != '-');

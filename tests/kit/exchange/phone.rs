@@ -421,7 +421,9 @@ impl ExchangePhone {
         self.handset.falls_silent();
         let mut line = self.handset.line();
         line.absent = true;
-        line.talking.take().as_ref().map(AbortHandle::abort);
+        if let Some(talking) = line.talking.take() {
+            talking.abort();
+        }
     }
 
     pub fn heard(&self) -> Sound {
@@ -455,6 +457,8 @@ impl Drop for ExchangePhone {
     fn drop(&mut self) {
         registry::remove(self.port);
         let talking = self.handset.line().talking.take();
-        talking.as_ref().map(AbortHandle::abort);
+        if let Some(talking) = talking {
+            talking.abort();
+        }
     }
 }

@@ -26,7 +26,6 @@ use tokio_tungstenite::tungstenite::{
     Message,
     protocol::{CloseFrame, frame::coding::CloseCode},
 };
-use tokio_util::sync::CancellationToken;
 
 const FRAME: Duration = Duration::from_millis(20);
 
@@ -342,7 +341,7 @@ impl State {
             // What ends with its sender closes the connection.
             Tech::Phone(_) | Tech::Media(_) => {}
         }
-        self.waiting.retain(|_, (waiting, _)| waiting != id);
+        self.waiting.retain(|_, (waiting, _)| waiting.as_str() != id);
     }
 
     // ---- Stasis ----
@@ -478,7 +477,9 @@ impl State {
 
     pub fn stop_tone(&mut self, id: &str) {
         let tone = self.channels.get_mut(id).and_then(|channel| channel.tone.take());
-        tone.as_ref().map(CancellationToken::cancel);
+        if let Some(tone) = tone {
+            tone.cancel();
+        }
     }
 
     /// Puts a caller's call on hold, or takes it off.
