@@ -1,10 +1,8 @@
 //! The emulated Asterisk itself: what every scene on it relies on, as `tests/lab_selftest.rs` shows it of the real one.
 
-mod desk;
 mod dialplan;
 mod expression;
 mod frame;
-mod legs;
 
 use crate::kit::{
     asterisk::{DESK_HZ, DIGITS_HZ, LEAVES_HZ, Options, SLOW_HZ},
