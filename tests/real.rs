@@ -1,6 +1,5 @@
 //! Real parts, in real time: Asterisk, telephones, a browser, Prometheus, MCP servers, the program itself.
 
-mod calls;
 mod cli;
 mod embedded;
 mod first;

@@ -3,7 +3,7 @@
 use clap::Args;
 use offhook::{
     config::{self, Config},
-    engine::{Engine, Source},
+    engine::{Engine, Order, Source},
     http::Accounts,
     telemetry::{self, LogFormat, Metrics},
 };
@@ -13,8 +13,14 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
 };
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::mpsc,
+};
 use tracing::warn;
+
+/// Signals that wait to be read; each is a keystroke or an operator's command.
+const ORDERS_MAX: usize = 16;
 
 #[derive(Args)]
 pub struct RunArguments {
@@ -60,17 +66,21 @@ async fn serve(file: &Path, config: Config, metrics: Metrics) -> anyhow::Result<
     // Before calls are taken: whoever waits until they are has it above.
     welcome(&accounts, page);
     let engine = start(file, config, metrics).await?;
-    loop {
-        tokio::select! {
-            _ = reload.recv() => engine.reload(),
-            () = stop.asked() => break,
+    let (order, orders) = mpsc::channel(ORDERS_MAX);
+    let told = async {
+        loop {
+            let next = tokio::select! {
+                _ = reload.recv() => Order::Reload,
+                () = stop.asked() => Order::Stop,
+            };
+            // It is full only where the same was ordered just before.
+            let _ = order.try_send(next);
         }
-    }
+    };
     tokio::select! {
-        () = engine.drain() => {}
-        () = stop.asked() => {}
+        () = engine.serve(orders) => {}
+        () = told => {}
     }
-    engine.stop().await;
     Ok(())
 }
 

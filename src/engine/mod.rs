@@ -70,6 +70,7 @@ use crate::{
     telemetry::Metrics,
     tool::Latencies,
     vam::Actioning,
+    wall_clock,
 };
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
@@ -114,6 +115,15 @@ pub struct Engine {
     grpc: Option<SocketAddr>,
     services: JoinSet<()>,
     stop: CancellationToken,
+}
+
+/// Orders to a running engine, as signals give them to its process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Load the configuration again.
+    Reload,
+    /// Let running calls end and stop; given again, end them at once.
+    Stop,
 }
 
 /// What all calls and pages of one engine share.
@@ -272,7 +282,7 @@ impl Engine {
             draining: watch::Sender::new(false),
             watchers: broadcast::Sender::new(WATCHED_NOTES_MAX),
             calls: TaskTracker::new(),
-            started: jiff::Timestamp::now(),
+            started: wall_clock::now(),
             #[cfg(test)]
             breaks_on_tools: false.into(),
             metrics,
@@ -353,6 +363,19 @@ impl Engine {
             warn!(calls = live.count(), "the drain limit has passed; ending the calls that are left");
             live.end_all(EndReason::OperatorEnded);
         }
+    }
+
+    /// Takes calls until it is ordered to stop. Where nobody is left who could give an order, it stops as well.
+    pub async fn serve(self, mut orders: mpsc::Receiver<Order>) {
+        while let Some(Order::Reload) = orders.recv().await {
+            self.reload();
+        }
+        let at_once = async { while let Some(Order::Reload) = orders.recv().await {} };
+        tokio::select! {
+            () = self.drain() => {}
+            () = at_once => {}
+        }
+        self.stop().await;
     }
 
     /// Ends every call at once, clears them away in bounded time, and stops.

@@ -44,11 +44,7 @@ impl LogCapture {
     /// the guard is dropped.
     #[must_use]
     pub fn start(&self) -> DefaultGuard {
-        // As long as there is one subscriber, tracing asks only the thread that comes to a line first, and
-        // remembers a "no" for all threads: a test beside this one could silence it. With a second
-        // subscriber, which wants nothing, all are asked.
-        static SECOND: OnceLock<Dispatch> = OnceLock::new();
-        SECOND.get_or_init(|| Dispatch::new(NoSubscriber::default()));
+        ask_every_thread();
         tracing::subscriber::set_default(tracing_subscriber::registry().with(self.layer()))
     }
 
@@ -94,6 +90,15 @@ impl LogCapture {
         let leaks = self.leaks(forbidden);
         assert!(leaks.is_empty(), "private strings in the log:\n{}", leaks.join("\n"));
     }
+}
+
+/// Makes each thread's own subscriber decide about that thread's lines.
+///
+/// As long as there is one subscriber, tracing asks only the thread that comes to a line first, and remembers a "no" for all
+/// threads: a test beside this one could silence it. With a second subscriber, which wants nothing, all are asked.
+pub(super) fn ask_every_thread() {
+    static SECOND: OnceLock<Dispatch> = OnceLock::new();
+    SECOND.get_or_init(|| Dispatch::new(NoSubscriber::default()));
 }
 
 fn holds(line: &str, text: &str) -> bool {

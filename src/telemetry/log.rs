@@ -71,7 +71,7 @@ pub fn call_span(facts: &CallFacts) -> Span {
     tracing::info_span!("call", call_id = %facts.id, context = facts.context, provider = facts.provider)
 }
 
-fn wanted(filter: &str) -> Result<EnvFilter, LogError> {
+pub(super) fn wanted(filter: &str) -> Result<EnvFilter, LogError> {
     EnvFilter::builder().parse(filter).map_err(|source| LogError::Filter { filter: filter.to_owned(), source })
 }
 
@@ -98,7 +98,7 @@ const LINES_PER_WINDOW: u32 = 50;
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// Leaves out warnings and errors that one place in the code repeats too often.
-struct Repetitions {
+pub(super) struct Repetitions {
     /// One entry per place in the code, so the code itself is the bound.
     windows: Mutex<HashMap<Identifier, Window>>,
     suppressed: IntCounter,
@@ -110,7 +110,7 @@ struct Window {
 }
 
 impl Repetitions {
-    fn new(suppressed: IntCounter) -> Self {
+    pub(super) fn new(suppressed: IntCounter) -> Self {
         Self { windows: Mutex::default(), suppressed }
     }
 

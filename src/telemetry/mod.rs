@@ -4,6 +4,7 @@
 //! label has a closed or bounded set of values, and never a call's id among them; every metric
 //! stands in `docs/metrics.md`, which [`reference_page`] writes and a test keeps fresh.
 
+mod book;
 mod capture;
 mod definition;
 mod log;
@@ -19,6 +20,7 @@ mod tail;
 mod turns;
 mod usage;
 
+pub use book::LogBook;
 pub use capture::LogCapture;
 pub use definition::Definition;
 pub use log::{LogError, LogFormat, call_span, init};

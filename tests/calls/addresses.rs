@@ -48,7 +48,6 @@ async fn call(asterisk: &Asterisk, offhook: &Offhook) -> Vec<String> {
     channels
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn asterisk_connects_its_audiosocket_to_the_advertised_address() {
     let (asterisk, offhook, port) = installation("audiosocket/slin").await;
     let channels = call(&asterisk, &offhook).await;
@@ -56,10 +55,16 @@ async fn asterisk_connects_its_audiosocket_to_the_advertised_address() {
     assert!(channels.iter().any(|name| name.starts_with(&told)), "{told}: {channels:?}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn asterisk_sends_its_rtp_to_the_advertised_address() {
     let (asterisk, offhook, _) = installation("rtp/ulaw").await;
     let channels = call(&asterisk, &offhook).await;
     let told = format!("UnicastRTP/{OUTER}:");
     assert!(channels.iter().any(|name| name.starts_with(&told)), "{told}: {channels:?}");
+}
+
+crate::scenes! {
+    real:
+        asterisk_sends_its_rtp_to_the_advertised_address;
+    both:
+        asterisk_connects_its_audiosocket_to_the_advertised_address;
 }

@@ -124,17 +124,14 @@ async fn the_weather_is_told(asks: Asks, farewell: Asks) {
     scene.ends("agent_hung_up").await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn who_asks_for_the_weather_hears_what_the_tool_of_the_server_says() {
     the_weather_is_told(Says("What is the weather"), Says("Goodbye")).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn keys_do_the_same() {
     the_weather_is_told(Presses('2'), Presses('9')).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn who_asks_for_a_person_talks_to_one() {
     for asks in [Says("Talk to a person"), Presses('0')] {
         let ann = Phone::listen(tone(ANN_HZ, ms(60_000))).await;
@@ -167,14 +164,12 @@ async fn a_message_is_left(scene: &mut Scene, asks: Asks) {
     assert!(messages[0].time_of(CALLER_HZ) >= ms(1_500), "{asks:?}: {:?}", messages[0].loud_spans());
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn who_asks_to_leave_a_message_speaks_to_the_mailbox() {
     for asks in [Says("Leave a message"), Presses('3')] {
         a_message_is_left(&mut Scene::greeted("Local/desk@lab-targets", "25s").await, asks).await;
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn whom_nobody_takes_is_told_so_and_can_leave_a_message() {
     let mut bob = Phone::listen_without_answering().await;
     let human = format!("PJSIP/anonymous/sip:phone@127.0.0.1:{}", bob.port());
@@ -187,4 +182,13 @@ async fn whom_nobody_takes_is_told_so_and_can_leave_a_message() {
     wait_to_hear_speech(&scene.phone, since, ms(1_500)).await;
     wait_for_a_pause(&scene.phone).await;
     a_message_is_left(&mut scene, Says("Leave a message")).await;
+}
+
+crate::scenes! {
+    only_real:
+        who_asks_for_the_weather_hears_what_the_tool_of_the_server_says,
+        keys_do_the_same,
+        who_asks_for_a_person_talks_to_one,
+        who_asks_to_leave_a_message_speaks_to_the_mailbox,
+        whom_nobody_takes_is_told_so_and_can_leave_a_message;
 }

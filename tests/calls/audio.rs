@@ -24,7 +24,6 @@ fn all_legs() -> impl Iterator<Item = &'static str> {
 
 /// V47: what the phone says in G.711 reaches the agent, and what the agent says the phone, over each leg, those of PCM of 8 kHz
 /// among them.
-#[tokio::test(flavor = "multi_thread")]
 async fn both_sides_hear_each_other_over_every_leg() {
     for leg in all_legs() {
         let script = "- tone: { hertz: 440, for: 1s }\n- echo: 20s";
@@ -47,7 +46,6 @@ async fn both_sides_hear_each_other_over_every_leg() {
 }
 
 /// V47: Asterisk is asked for G.722 instead of samples, by somebody between.
-#[tokio::test(flavor = "multi_thread")]
 async fn an_asterisk_that_sends_g722_by_rtp_is_understood_wideband() {
     // In the sounds of such a phone a second takes two, and everything is half as high: 6 kHz.
     const HIGH_HZ: f64 = 3_000.0;
@@ -74,7 +72,6 @@ async fn an_asterisk_that_sends_g722_by_rtp_is_understood_wideband() {
 }
 
 /// T4: measured at the telephone.
-#[tokio::test(flavor = "multi_thread")]
 async fn the_agent_stops_when_the_caller_speaks_and_hears_every_word() {
     for leg in all_legs() {
         let script = "- tone: { hertz: 440, for: 30s }\n- listen: {}\n- tone: { hertz: 900, for: 1s }\n- listen: {}";
@@ -97,7 +94,6 @@ async fn the_agent_stops_when_the_caller_speaks_and_hears_every_word() {
 }
 
 /// Another program takes all it can get of the engine's only core.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_takes_a_whole_core_beside_the_engine_makes_no_hole_in_what_is_heard() {
     for leg in ["audiosocket/slin", "rtp/ulaw", "websocket/slin16"] {
         let script = "- tone: { hertz: 440, for: 6s }\n- echo: 20s";
@@ -135,7 +131,6 @@ fn first_core() -> String {
     cores.chars().take_while(char::is_ascii_digit).collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_short_yes_is_heard_and_answered() {
     let script = "- tone: { hertz: 440, for: 500ms }\n- listen: {}\n- tone: { hertz: 900, for: 1s }\n- listen: {}";
     let (asterisk, _offhook) = pbx(script, "").await;
@@ -145,7 +140,6 @@ async fn a_short_yes_is_heard_and_answered() {
     phone.hang_up().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn each_key_arrives_once_over_every_leg() {
     for leg in all_legs() {
         let (asterisk, offhook) = pbx("- tone: { hertz: 440, for: 60s }", &format!("    audio: {leg}\n")).await;
@@ -159,4 +153,16 @@ async fn each_key_arrives_once_over_every_leg() {
         let ended = offhook.wait_ended(1, SOON).await;
         assert_eq!(ended[0]["counts"]["keys"], 3, "{leg}");
     }
+}
+
+crate::scenes! {
+    real:
+        both_sides_hear_each_other_over_every_leg,
+        an_asterisk_that_sends_g722_by_rtp_is_understood_wideband,
+        each_key_arrives_once_over_every_leg;
+    both:
+        the_agent_stops_when_the_caller_speaks_and_hears_every_word,
+        a_short_yes_is_heard_and_answered;
+    only_real:
+        a_program_that_takes_a_whole_core_beside_the_engine_makes_no_hole_in_what_is_heard;
 }

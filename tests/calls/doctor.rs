@@ -14,7 +14,6 @@ pub const ECHO: &str = "- tone: { hertz: 440, for: 1s }\n- echo: 60s";
 const ANSWERS: &str = "- tone: { hertz: 440, for: 60s }\n- listen: {}\n- tone: { hertz: 440, for: 60s }";
 
 /// T22: uneven cadence, and packets that wait.
-#[tokio::test(flavor = "multi_thread")]
 async fn packets_that_wait_and_come_four_at_a_time_are_told_and_the_caller_is_heard() {
     const QUEUE: [&str; 2] = ["offhook_media_queue_frames_sum", "offhook_media_queue_frames_count"];
     let (relay, asterisk, offhook) = relayed(ECHO).await;
@@ -38,7 +37,6 @@ async fn packets_that_wait_and_come_four_at_a_time_are_told_and_the_caller_is_he
 }
 
 /// T22: wrong at the start.
-#[tokio::test(flavor = "multi_thread")]
 async fn samples_whose_bytes_are_in_the_wrong_order_are_told_with_what_to_do_and_the_agent_is_heard() {
     let (relay, asterisk, offhook) = relayed(ANSWERS).await;
     let mut phone = dial(&asterisk).await;
@@ -54,7 +52,6 @@ async fn samples_whose_bytes_are_in_the_wrong_order_are_told_with_what_to_do_and
 }
 
 /// T22: of a length that no telephone sends.
-#[tokio::test(flavor = "multi_thread")]
 async fn frames_of_an_odd_length_are_told_and_both_sides_are_heard() {
     let (relay, asterisk, offhook) = relayed(ECHO).await;
     let mut phone = dial(&asterisk).await;
@@ -69,7 +66,6 @@ async fn frames_of_an_odd_length_are_told_and_both_sides_are_heard() {
 }
 
 /// T22: of a later AudioSocket, say.
-#[tokio::test(flavor = "multi_thread")]
 async fn frames_of_a_kind_that_nobody_knows_are_counted_and_the_caller_is_heard() {
     let (relay, asterisk, offhook) = relayed(ECHO).await;
     let mut phone = dial(&asterisk).await;
@@ -84,7 +80,6 @@ async fn frames_of_a_kind_that_nobody_knows_are_counted_and_the_caller_is_heard(
 }
 
 /// T22: a clock that is off, which takes a minute of sound to tell.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_is_fast_is_told_at_the_end_of_a_call_in_which_nothing_was_lost() {
     const DRIFT: [&str; 2] = ["offhook_media_drift_ppm_sum", "offhook_media_drift_ppm_count"];
     let (relay, asterisk, offhook) = relayed("- tone: { hertz: 440, for: 1s }\n- echo: 90s").await;
@@ -99,4 +94,13 @@ async fn a_clock_that_is_fast_is_told_at_the_end_of_a_call_in_which_nothing_was_
     assert_eq!(count, 1.0, "told once");
     assert!((18_000.0..22_000.0).contains(&ppm), "{ppm} ppm; it was 20,000 fast");
     assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0, "{}", offhook.log());
+}
+
+crate::scenes! {
+    both:
+        packets_that_wait_and_come_four_at_a_time_are_told_and_the_caller_is_heard,
+        samples_whose_bytes_are_in_the_wrong_order_are_told_with_what_to_do_and_the_agent_is_heard,
+        frames_of_an_odd_length_are_told_and_both_sides_are_heard,
+        frames_of_a_kind_that_nobody_knows_are_counted_and_the_caller_is_heard,
+        a_clock_that_is_fast_is_told_at_the_end_of_a_call_in_which_nothing_was_lost;
 }

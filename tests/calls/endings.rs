@@ -13,7 +13,6 @@ use crate::calls::{
 /// The US ringing tone is 440 and 480 Hz; the lab's `indications.conf` has its own.
 const RINGING_HZ: f64 = 480.0;
 
-#[tokio::test(flavor = "multi_thread")]
 async fn the_agent_says_goodbye_and_hangs_up_after_it_was_heard() {
     for leg in ["audiosocket/slin", "rtp/ulaw"] {
         let script =
@@ -33,7 +32,6 @@ async fn the_agent_says_goodbye_and_hangs_up_after_it_was_heard() {
 }
 
 /// T5, T6: on the real Asterisk.
-#[tokio::test(flavor = "multi_thread")]
 async fn the_caller_hangs_up() {
     for leg in ["audiosocket/slin", "rtp/ulaw"] {
         let (asterisk, offhook) = pbx("- tone: { hertz: 440, for: 60s }", &format!("    audio: {leg}\n")).await;
@@ -45,7 +43,6 @@ async fn the_caller_hangs_up() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_transfer_comes_after_the_last_words_and_rings_until_somebody_answers() {
     for leg in ["audiosocket/slin", "rtp/ulaw"] {
         let script = "- say: One moment please\n- call: { tool: transfer, arguments: { destination: slow } }";
@@ -63,7 +60,6 @@ async fn a_transfer_comes_after_the_last_words_and_rings_until_somebody_answers(
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_transfer_keeps_the_callers_name_and_number() {
     let script = "- say: One moment\n- call: { tool: transfer, arguments: { destination: who } }";
     let (asterisk, offhook) = pbx_with_whoami(script).await;
@@ -84,7 +80,6 @@ async fn pbx_with_whoami(script: &str) -> (crate::calls::kit::asterisk::Asterisk
     (asterisk, offhook)
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_transfer_to_a_place_that_is_missing_leaves_the_caller_with_the_agent() {
     let script = "- say: One moment\n- call: { tool: transfer, arguments: { destination: nowhere } }\n- listen: {}";
     let (asterisk, offhook) = pbx(script, "").await;
@@ -97,7 +92,6 @@ async fn a_transfer_to_a_place_that_is_missing_leaves_the_caller_with_the_agent(
     asterisk.wait_empty(SOON).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_caller_without_an_agent_hears_a_sentence_and_then_a_human() {
     for leg in ["audiosocket/slin", "rtp/ulaw"] {
         let script = "- tone: { hertz: 440, for: 1s }\n- pause: 500ms\n- close: 1011";
@@ -113,4 +107,15 @@ async fn a_caller_without_an_agent_hears_a_sentence_and_then_a_human() {
         assert!(apology.loud_spans().iter().map(|span| span.length()).sum::<std::time::Duration>() > ms(1500), "{leg}");
         asterisk.wait_empty(SOON).await;
     }
+}
+
+crate::scenes! {
+    real:
+        the_caller_hangs_up,
+        a_transfer_comes_after_the_last_words_and_rings_until_somebody_answers,
+        a_transfer_to_a_place_that_is_missing_leaves_the_caller_with_the_agent;
+    both:
+        the_agent_says_goodbye_and_hangs_up_after_it_was_heard,
+        a_transfer_keeps_the_callers_name_and_number,
+        a_caller_without_an_agent_hears_a_sentence_and_then_a_human;
 }

@@ -31,7 +31,6 @@ async fn die_and_come_back(asterisk: &mut Asterisk, offhook: &Offhook) {
     offhook.wait_ready(true).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_password_is_said_on_the_ready_page_and_tried_again_in_peace() {
     let asterisk = Asterisk::start(Options::default()).await;
     let place = Place::free();
@@ -45,7 +44,6 @@ async fn a_wrong_password_is_said_on_the_ready_page_and_tried_again_in_peace() {
 }
 
 /// T11: crashed, with a call by AudioSocket.
-#[tokio::test(flavor = "multi_thread")]
 async fn an_asterisk_that_comes_later_or_comes_again_finds_the_engine_waiting() {
     let mut asterisk = Asterisk::start(Options::default()).await;
     asterisk.kill().await;
@@ -70,7 +68,6 @@ async fn an_asterisk_that_comes_later_or_comes_again_finds_the_engine_waiting() 
 }
 
 /// T11: crashed, with a call by RTP.
-#[tokio::test(flavor = "multi_thread")]
 async fn an_rtp_call_whose_asterisk_died_ends_when_asterisk_is_back() {
     let (mut asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, "    audio: rtp/ulaw\n").await;
     let phone = dial(&asterisk).await;
@@ -80,7 +77,6 @@ async fn an_rtp_call_whose_asterisk_died_ends_when_asterisk_is_back() {
 }
 
 /// T17: who came in.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_caller_left_by_an_engine_that_died_goes_to_a_human_when_the_next_one_comes() {
     let asterisk = Asterisk::start(Options::default()).await;
     let (place, again) = (Place::free(), Place::free());
@@ -125,13 +121,11 @@ async fn openai_pbx_over(leg: &str, behaviour: Behaviour, more: &str) -> (OpenAi
     (server, asterisk, offhook)
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn openai_greets_is_interrupted_is_told_what_was_heard_and_answers() {
     openai_is_told_what_was_heard_over("rtp/ulaw").await;
 }
 
 /// T24: marks. Of what waited in Asterisk nothing was heard.
-#[tokio::test(flavor = "multi_thread")]
 async fn openai_is_told_that_what_waited_in_asterisk_was_not_heard() {
     let behaviour =
         Behaviour { hertz: 440.0, answer: ms(20_000), pace: Some(10.0), detects_speech: true, ..Behaviour::default() };
@@ -163,7 +157,6 @@ async fn openai_is_told_that_what_waited_in_asterisk_was_not_heard() {
 }
 
 /// T24: over each transport.
-#[tokio::test(flavor = "multi_thread")]
 async fn openai_is_told_what_was_heard_over_the_other_legs_as_well() {
     for leg in ["audiosocket/slin", "websocket/slin16"] {
         openai_is_told_what_was_heard_over(leg).await;
@@ -198,7 +191,6 @@ async fn openai_is_told_what_was_heard_over(leg: &str) {
     assert!(!log.contains("15550123") && !log.contains("Ada") && !log.contains("test-key"), "the log keeps secrets");
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn openai_ends_the_call_by_its_tool() {
     let calls = [("hangup_call".to_owned(), "{}".to_owned())].into();
     let behaviour = Behaviour { hertz: 440.0, answer: ms(600), detects_speech: true, calls, ..Behaviour::default() };
@@ -212,7 +204,6 @@ async fn openai_ends_the_call_by_its_tool() {
     assert_eq!(server.violations(), Vec::<String>::new());
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn whatever_the_provider_does_the_caller_hears_a_sentence_and_a_human() {
     let normal = Behaviour::default;
     let faults = [
@@ -241,7 +232,6 @@ async fn whatever_the_provider_does_the_caller_hears_a_sentence_and_a_human() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_provider_that_dies_in_mid_call_costs_the_caller_no_word_of_what_it_said() {
     let behaviour = Behaviour { hertz: 440.0, answer: ms(4_000), pace: None, ..Behaviour::default() };
     let (server, asterisk, offhook) = openai_pbx(behaviour, ALONE).await;
@@ -252,4 +242,20 @@ async fn a_provider_that_dies_in_mid_call_costs_the_caller_no_word_of_what_it_sa
     phone.hang_up().await;
     assert!(phone.heard().time_of(AGENT_HZ) >= ms(3_800), "what had arrived is heard to its end");
     assert_eq!(offhook.wait_end_reason(SOON).await, "agent_closed");
+}
+
+crate::scenes! {
+    real:
+        a_wrong_password_is_said_on_the_ready_page_and_tried_again_in_peace,
+        an_asterisk_that_comes_later_or_comes_again_finds_the_engine_waiting;
+    both:
+        an_rtp_call_whose_asterisk_died_ends_when_asterisk_is_back,
+        openai_greets_is_interrupted_is_told_what_was_heard_and_answers,
+        openai_is_told_that_what_waited_in_asterisk_was_not_heard,
+        openai_is_told_what_was_heard_over_the_other_legs_as_well,
+        openai_ends_the_call_by_its_tool,
+        whatever_the_provider_does_the_caller_hears_a_sentence_and_a_human,
+        a_provider_that_dies_in_mid_call_costs_the_caller_no_word_of_what_it_said;
+    only_real:
+        a_caller_left_by_an_engine_that_died_goes_to_a_human_when_the_next_one_comes;
 }

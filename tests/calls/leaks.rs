@@ -267,7 +267,6 @@ async fn each_ended_once(offhook: &Offhook, round: usize) {
 }
 
 /// T6, T19: three rounds of every way.
-#[tokio::test(flavor = "multi_thread")]
 async fn calls_that_end_in_every_way_leave_nothing_behind() {
     let refuses = OpenAiServer::start(Behaviour { opening: Opening::Refuse(401), ..Behaviour::default() }).await;
     let place = Place::free();
@@ -297,7 +296,6 @@ async fn calls_that_end_in_every_way_leave_nothing_behind() {
 }
 
 /// A call that was repaired has had a second audio path, with a channel, a port and tasks of its own.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_call_whose_audio_path_was_replaced_leaves_nothing_of_either() {
     for leg in ["audiosocket/slin", "rtp/ulaw", "websocket/slin16"] {
         let script = "- tone: { hertz: 440, for: 60s }";
@@ -373,13 +371,11 @@ async fn callers_reach_a_human(advertise: &str, reasons: [&str; 2]) {
     drop(taken);
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn asterisk_cannot_connect_and_no_port_is_free_for_rtp() {
     let nobody = format!("127.0.0.1:{}", free_ports(1));
     callers_reach_a_human(&nobody, ["setup_media_channel", "setup_media_socket"]).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn asterisk_connects_to_somebody_else() {
     let somebody = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = somebody.local_addr().expect("bound").to_string();
@@ -428,4 +424,13 @@ async fn wait_left(offhook: &Offhook, before: (usize, f64)) {
         assert!(Instant::now() < until, "descriptors and tasks grew from {before:?} to {now:?}");
         sleep(ms(250)).await;
     }
+}
+
+crate::scenes! {
+    real:
+        calls_that_end_in_every_way_leave_nothing_behind;
+    both:
+        a_call_whose_audio_path_was_replaced_leaves_nothing_of_either,
+        asterisk_cannot_connect_and_no_port_is_free_for_rtp,
+        asterisk_connects_to_somebody_else;
 }

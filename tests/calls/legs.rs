@@ -85,7 +85,6 @@ struct Seen {
 const PER_SECOND: f64 = 50.0;
 
 /// T23: each of them.
-#[tokio::test(flavor = "multi_thread")]
 async fn what_is_seen_of_each_leg_is_what_the_page_tells() {
     let mut calls = JoinSet::new();
     for (number, (leg, phone)) in LEGS.into_iter().enumerate() {
@@ -399,4 +398,9 @@ fn page(version: &str, rows: impl Iterator<Item = (Seen, (&'static str, Wide))>)
         .expect("writing to a String");
     }
     page + "\n" + COLUMNS.trim_end() + "\n"
+}
+
+crate::scenes! {
+    real:
+        what_is_seen_of_each_leg_is_what_the_page_tells;
 }

@@ -39,7 +39,6 @@ async fn one_call(mail: &str) -> (Asterisk, Offhook) {
     (asterisk, offhook)
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_message_and_a_transcript_are_mailed_over_tls_after_the_call() {
     let authority = Authority::new();
     let certificate = authority.vouch_for("IP:127.0.0.1");
@@ -78,7 +77,6 @@ async fn a_message_and_a_transcript_are_mailed_over_tls_after_the_call() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_cannot_prove_who_it_is_gets_nothing() {
     let authority = Authority::new();
     let certificate = authority.vouch_for("IP:127.0.0.1");
@@ -98,7 +96,6 @@ async fn a_server_that_cannot_prove_who_it_is_gets_nothing() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn what_a_server_refuses_is_counted_and_the_next_mail_is_sent() {
     let manner = Manner { tls: "none", refuses: Some("support"), ..Manner::default() };
     let server = MailServer::start(manner).await;
@@ -108,4 +105,11 @@ async fn what_a_server_refuses_is_counted_and_the_next_mail_is_sent() {
     assert_eq!(offhook.metric("offhook_mail_dropped_total{cause=\"refused\"}").await, 1.0);
     offhook.signal("TERM").await;
     assert!(offhook.wait_exit(SOON).await.success());
+}
+
+crate::scenes! {
+    only_real:
+        a_message_and_a_transcript_are_mailed_over_tls_after_the_call,
+        a_server_that_cannot_prove_who_it_is_gets_nothing,
+        what_a_server_refuses_is_counted_and_the_next_mail_is_sent;
 }

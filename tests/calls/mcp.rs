@@ -78,7 +78,7 @@ pub fn project(path: &str) -> String {
 
 /// The entry of the server that misbehaves; `more` are further keys and `defaults` further ones of that section.
 fn faulty(mode: &str, defaults: &str, more: &str) -> String {
-    let (python, script) = (built("venv/bin/python"), project("tests/support/mcp/faulty.py"));
+    let (python, script) = (built("venv/bin/python"), project("tests/kit/mcp/faulty.py"));
     format!(
         "{{ command: [{python:?}, {script:?}, {mode}], env: {{ FAULTY_LOG: {mode}.log }}, defaults: {{ access: public_read \
          {defaults} }} {more} }}"

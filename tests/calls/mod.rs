@@ -1,4 +1,21 @@
-//! Whole calls: a real SIP phone, a real Asterisk, the offhook program, a scripted agent.
+//! Whole calls: a phone, an Asterisk, an engine, a scripted agent.
+//!
+//! Each scene is written once. On an emulated exchange, with an engine in the test's own process and a clock that nobody waits for,
+//! all of them are played always but for those that only a real part can carry. On a real Asterisk with real phones and the
+//! program itself, a chosen set is played always, and the others where all is asked for. The set has, at least once each:
+//!
+//! - every request of `asterisk::ari`: answer, ring, continue and the look whether that place exists (`endings`, `ringing`),
+//!   variables, hold (`repairs`), externalMedia of each transport and format with the packets it counts (`legs`, `audio`), originate and
+//!   a bridge of two people (`telephony`), keys, states of devices and endpoints (`telephony`), bridges made, filled, emptied and
+//!   deleted, lists of channels and bridges after a restart (`stress`, `faults`);
+//! - every event of `asterisk::events`: Stasis begins and ends, a channel rings, is busy, is hung up, destroyed, held, presses a key,
+//!   and the application is taken over (`stress`);
+//! - every media leg and codec (`legs` calls over all of them), the dialplan's own AudioSocket in each of its forms (`walk_ins`), and a full
+//!   queue of the WebSocket channel (`websocket`);
+//! - each file of `dialplan/`, with the human behind it (`routing`), the mailbox and the queue (`telephony`).
+//!
+//! A scene that is added is `both`. It is `real` if it is the only one that asks Asterisk for something, or whenever the two worlds
+//! have been seen to differ in what it shows.
 
 use crate::kit;
 

@@ -50,7 +50,6 @@ async fn running(offhook: &Offhook) -> String {
 }
 
 /// Issue 7: the agent speaks out, then the caller is connected, and the engine leaves.
-#[tokio::test(flavor = "multi_thread")]
 async fn an_operator_sends_a_caller_to_a_person() {
     let ann = Phone::listen(tone(ANN_HZ, ms(60_000))).await;
     let (asterisk, offhook, _) = pbx(&ann).await;
@@ -73,7 +72,6 @@ async fn an_operator_sends_a_caller_to_a_person() {
 }
 
 /// Issue 7: both sides, as they are heard, without a trace of it in the call.
-#[tokio::test(flavor = "multi_thread")]
 async fn an_operator_listens_to_both_sides_and_may_leave_in_the_middle() {
     let ann = Phone::listen(silence(ms(1_000))).await;
     let (asterisk, offhook, port) = pbx(&ann).await;
@@ -102,4 +100,10 @@ async fn an_operator_listens_to_both_sides_and_may_leave_in_the_middle() {
     assert_eq!(spans.len(), 1, "the agent was heard without a gap: {spans:?}");
     assert!(offhook.log().contains("an operator listens to the call"), "{}", offhook.log());
     assert_eq!(offhook.metric("offhook_listeners_dropped_total").await, 0.0);
+}
+
+crate::scenes! {
+    both:
+        an_operator_sends_a_caller_to_a_person,
+        an_operator_listens_to_both_sides_and_may_leave_in_the_middle;
 }

@@ -39,7 +39,6 @@ fn instructions(server: &OpenAiServer) -> String {
     last["session"]["instructions"].as_str().expect("a prompt").to_owned()
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_greeting_and_an_audio_path_for_one_call() {
     const FRAMES: [&str; 2] = [
         "offhook_media_frames_sent_total{transport=\"audiosocket\"}",
@@ -70,7 +69,6 @@ async fn a_greeting_and_an_audio_path_for_one_call() {
     assert_eq!(server.violations(), Vec::<String>::new());
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn another_provider_for_one_call() {
     let (server, asterisk, offhook) = installation().await;
     let mut phone = dial(&asterisk, "7004").await;
@@ -81,7 +79,6 @@ async fn another_provider_for_one_call() {
     assert_eq!(server.connections(), 0, "the context's own provider was not asked");
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn who_called_which_number_and_in_which_direction_reaches_the_prompt() {
     let (server, asterisk, offhook) = installation().await;
     let mut phone = dial(&asterisk, "7001").await;
@@ -97,4 +94,11 @@ async fn who_called_which_number_and_in_which_direction_reaches_the_prompt() {
     offhook.wait_ended(2, SOON).await;
     let log = offhook.log();
     assert!(!log.contains("15550123") && !log.contains("493012345") && !log.contains("Lovelace"), "{log}");
+}
+
+crate::scenes! {
+    both:
+        a_greeting_and_an_audio_path_for_one_call,
+        another_provider_for_one_call,
+        who_called_which_number_and_in_which_direction_reaches_the_prompt;
 }

@@ -74,10 +74,14 @@ pub async fn a_caller_is_greeted_understood_answered_and_let_go(leg: &str) {
     assert!(!offhook.log().contains("five in the afternoon"), "{leg}: what was said reached the log");
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_key_does_what_its_phrase_does() {
     let (asterisk, offhook, mut phone) = call("rtp/ulaw").await;
     phone.dtmf('9').await;
     assert_eq!(offhook.wait_end_reason(SOON).await, "agent_hung_up");
     asterisk.wait_empty(SOON).await;
+}
+
+crate::scenes! {
+    both:
+        a_key_does_what_its_phrase_does;
 }

@@ -74,7 +74,6 @@ fn lines(log: &str) -> Vec<Value> {
     log.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"))).collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_call_is_a_handful_of_lines_each_within_its_span() {
     let (_offhook, log) = a_whole_call("info").await;
     let lines = lines(&log);
@@ -97,10 +96,15 @@ async fn a_call_is_a_handful_of_lines_each_within_its_span() {
     assert_eq!((&last["reason"], &last["class"]), (&"caller_hung_up".into(), &"normal".into()), "{log}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn the_debug_log_tells_no_more_of_anybody() {
     let (_offhook, log) = a_whole_call("debug").await;
     assert!(lines(&log).iter().any(|line| line["level"] == "DEBUG"), "{log}");
     // Nor does trace, which is of our own making only as far as dependencies are kept quiet.
     a_whole_call("trace").await;
+}
+
+crate::scenes! {
+    both:
+        a_call_is_a_handful_of_lines_each_within_its_span,
+        the_debug_log_tells_no_more_of_anybody;
 }

@@ -1,4 +1,4 @@
-//! Real calls on each provider, against its emulator: `tests/support/vendor.rs` says how one is added. A new one is a
+//! Real calls on each provider, against its emulator: `tests/kit/vendor.rs` says how one is added. A new one is a
 //! line at the end.
 
 use crate::calls::{
@@ -280,11 +280,14 @@ macro_rules! column {
         mod $column {
             pub const TESTS: &[&str] = &[$(stringify!($test)),*];
             $(
-                #[tokio::test(flavor = "multi_thread")]
                 async fn $test() {
                     $course.await;
                 }
             )*
+
+            crate::scenes! {
+                both: $($test),*;
+            }
         }
     };
 }

@@ -7,17 +7,15 @@ use crate::calls::{
         audio::silence,
         offhook::Offhook,
         phone::Phone,
+        world,
     },
     ms,
 };
 use rusqlite::Connection;
 use serde_json::Value;
-use std::process::Output;
+use std::process::{Command, Output};
 use tempfile::TempDir;
-use tokio::{
-    process::Command,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 
 const AGENTS: &str = "default_context: front\n\
      providers: { script: { scripted: { script: [ { say: \"Zanzibar it is.\" }, { call: { tool: check_extension_status, \
@@ -27,8 +25,8 @@ const AGENTS: &str = "default_context: front\n\
 
 async fn offhook(folder: &TempDir, arguments: &[&str]) -> Output {
     let mut program = Command::new(env!("CARGO_BIN_EXE_offhook"));
-    program.args(arguments).arg("--records").arg(folder.path()).kill_on_drop(true);
-    program.output().await.expect("cargo built the program")
+    program.args(arguments).arg("--records").arg(folder.path());
+    world::output_of(program).await
 }
 
 fn text(output: &Output) -> String {
@@ -36,7 +34,6 @@ fn text(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("text")
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_call_is_found_by_its_words_told_as_it_went_exported_and_deleted() {
     let folder = TempDir::with_prefix("offhook-records-").expect("a temporary directory");
     let asterisk = Asterisk::start(Options::default()).await;
@@ -75,7 +72,6 @@ async fn a_call_is_found_by_its_words_told_as_it_went_exported_and_deleted() {
 }
 
 /// Somebody writes to the database and does not come to an end.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_call_beside_a_locked_database_is_undisturbed_and_its_record_arrives_when_the_lock_goes() {
     let folder = TempDir::with_prefix("offhook-records-").expect("a temporary directory");
     let asterisk = Asterisk::start(Options::default()).await;
@@ -99,7 +95,6 @@ async fn a_call_beside_a_locked_database_is_undisturbed_and_its_record_arrives_w
 }
 
 /// By whoever asks for it in the terminal, beside the engine.
-#[tokio::test(flavor = "multi_thread")]
 async fn of_a_call_that_is_deleted_while_it_stands_nothing_is_kept() {
     let folder = TempDir::with_prefix("offhook-records-").expect("a temporary directory");
     let asterisk = Asterisk::start(Options::default()).await;
@@ -120,4 +115,11 @@ async fn of_a_call_that_is_deleted_while_it_stands_nothing_is_kept() {
     timeout(SOON, over).await.expect("its record is met");
     assert!(!text(&offhook(&folder, &["calls"]).await).contains(&id));
     assert_eq!(engine.metric("offhook_records_total").await, 0.0);
+}
+
+crate::scenes! {
+    both:
+        a_call_is_found_by_its_words_told_as_it_went_exported_and_deleted,
+        a_call_beside_a_locked_database_is_undisturbed_and_its_record_arrives_when_the_lock_goes,
+        of_a_call_that_is_deleted_while_it_stands_nothing_is_kept;
 }

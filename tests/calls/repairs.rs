@@ -58,7 +58,6 @@ pub async fn hang_up(mut phone: Phone, offhook: &Offhook, asterisk: &Asterisk) {
     assert_eq!(offhook.metric("offhook_media_open{").await, 0.0, "sockets left open");
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_is_closed_in_mid_call_is_replaced_and_the_agent_goes_on() {
     let (relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
     let phone = dial(&asterisk).await;
@@ -75,7 +74,6 @@ async fn a_connection_that_is_closed_in_mid_call_is_replaced_and_the_agent_goes_
 }
 
 /// T22: what comes is not the protocol.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_says_what_cannot_be_is_replaced_as_often_as_it_does() {
     let (relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
     let phone = dial(&asterisk).await;
@@ -89,7 +87,6 @@ async fn a_connection_that_says_what_cannot_be_is_replaced_as_often_as_it_does()
 }
 
 /// T22: a frame of which a part never comes.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_is_cut_off_or_stalls_within_a_frame_is_replaced() {
     let (relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
     let phone = dial(&asterisk).await;
@@ -102,7 +99,6 @@ async fn a_connection_that_is_cut_off_or_stalls_within_a_frame_is_replaced() {
 }
 
 /// T22: stalled.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_stalls_is_noticed_by_the_caller_s_packets_and_replaced() {
     let (relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
     let phone = dial(&asterisk).await;
@@ -121,7 +117,6 @@ async fn faults(offhook: &Offhook, kinds: &[&str]) -> f64 {
 }
 
 /// T22: dead.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_peer_that_reads_nothing_any_more_is_dead_though_the_caller_is_heard_and_is_replaced() {
     let (relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
     let phone = dial(&asterisk).await;
@@ -134,7 +129,6 @@ async fn a_peer_that_reads_nothing_any_more_is_dead_though_the_caller_is_heard_a
 }
 
 /// T22: closed, stalled and dead, each under a call of its own.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_media_websocket_that_closes_stalls_or_is_not_read_is_replaced() {
     let asterisk = Asterisk::start(Options::default()).await;
     let proxy = Proxy::to(asterisk.http_port()).await;
@@ -189,7 +183,6 @@ fn close_ports(pid: u32) {
 }
 
 /// T22: a closed port.
-#[tokio::test(flavor = "multi_thread")]
 async fn an_rtp_port_that_is_closed_in_mid_call_is_noticed_and_another_one_opened() {
     let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, "    audio: rtp/ulaw\n").await;
     let phone = dial(&asterisk).await;
@@ -204,7 +197,6 @@ async fn an_rtp_port_that_is_closed_in_mid_call_is_noticed_and_another_one_opene
 }
 
 /// T22: an ended channel.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_media_channel_that_ends_in_mid_call_is_replaced_over_each_transport() {
     for (transport, leg, prefix) in [
         ("audiosocket", "audiosocket/slin16", "AudioSocket/"),
@@ -224,7 +216,6 @@ async fn a_media_channel_that_ends_in_mid_call_is_replaced_over_each_transport()
 }
 
 /// T22: the caller's own words, through the agent and back.
-#[tokio::test(flavor = "multi_thread")]
 async fn the_caller_is_heard_again_as_soon_as_the_agent_over_each_transport() {
     for (transport, leg) in
         [("audiosocket", "audiosocket/slin"), ("rtp", "rtp/ulaw"), ("websocket", "websocket/slin16")]
@@ -250,7 +241,6 @@ async fn the_caller_is_heard_again_as_soon_as_the_agent_over_each_transport() {
 
 /// T22: the caller's phone has the call on hold and sends nothing. Nobody looks for faults meanwhile, also where nobody told of it
 /// since the events were away.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_call_on_hold_is_no_fault_over_each_transport() {
     for leg in ["audiosocket/slin", "rtp/ulaw", "websocket/slin16"] {
         let asterisk = Asterisk::start(Options::default()).await;
@@ -301,7 +291,6 @@ async fn wait_held(asterisk: &Asterisk) -> String {
 }
 
 /// T17: as another client of ARI may do it. Asterisk tells offhook nothing of it, and the silence is noticed.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_bridge_that_is_taken_from_a_call_is_made_again_over_each_transport() {
     for (transport, leg) in
         [("audiosocket", "audiosocket/slin"), ("rtp", "rtp/ulaw"), ("websocket", "websocket/slin16")]
@@ -320,7 +309,6 @@ async fn a_bridge_that_is_taken_from_a_call_is_made_again_over_each_transport() 
 }
 
 /// T17: nobody speaks, so that no silence tells of it; the look at each call's bridge after a gap of the events does.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_bridge_that_went_while_no_event_came_is_made_again_though_nobody_speaks() {
     let asterisk = Asterisk::start(Options::default()).await;
     let proxy = Proxy::to(asterisk.http_port()).await;
@@ -374,7 +362,6 @@ pub async fn ari(asterisk: &Asterisk, method: Method, path: &str) -> Value {
 }
 
 /// T22: one-way silence.
-#[tokio::test(flavor = "multi_thread")]
 async fn audio_that_stops_while_the_caller_is_heard_by_asterisk_is_replaced_over_each_transport() {
     for (transport, leg) in
         [("rtp", "rtp/ulaw"), ("audiosocket", "audiosocket/slin"), ("websocket", "websocket/slin16")]
@@ -393,7 +380,6 @@ async fn audio_that_stops_while_the_caller_is_heard_by_asterisk_is_replaced_over
 }
 
 /// One-way silence, towards the caller.
-#[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_asterisk_passes_on_no_more_is_noticed_though_the_caller_is_heard_over_each_transport() {
     for (transport, leg) in
         [("rtp", "rtp/ulaw"), ("audiosocket", "audiosocket/slin"), ("websocket", "websocket/slin16")]
@@ -413,7 +399,6 @@ async fn an_agent_that_asterisk_passes_on_no_more_is_noticed_though_the_caller_i
 }
 
 /// The leg stands, as the first frame tells whose it is, and nothing ever follows.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_connection_over_which_no_audio_ever_came_is_replaced_once() {
     let (relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
     relay.mutes_next();
@@ -425,7 +410,6 @@ async fn a_connection_over_which_no_audio_ever_came_is_replaced_once() {
 }
 
 /// T22: a silent phone.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_caller_whose_phone_sends_nothing_is_no_fault() {
     let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, "").await;
     let mut phone = dial(&asterisk).await;
@@ -437,7 +421,6 @@ async fn a_caller_whose_phone_sends_nothing_is_no_fault() {
     offhook.wait_active(1, SOON).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_path_that_breaks_again_and_again_ends_the_call_at_a_human() {
     let (relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
     let mut phone = dial(&asterisk).await;
@@ -455,7 +438,6 @@ async fn a_path_that_breaks_again_and_again_ends_the_call_at_a_human() {
     asterisk.wait_empty(SOON).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_repair_that_is_refused_is_tried_again_while_the_caller_may_be_kept_waiting() {
     let (mut relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
     let phone = dial(&asterisk).await;
@@ -472,7 +454,6 @@ async fn a_repair_that_is_refused_is_tried_again_while_the_caller_may_be_kept_wa
     hang_up(phone, &offhook, &asterisk).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn where_no_other_path_can_be_had_the_call_ends_at_a_human_as_well() {
     let (mut relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
     let mut phone = dial(&asterisk).await;
@@ -484,4 +465,28 @@ async fn where_no_other_path_can_be_had_the_call_ends_at_a_human_as_well() {
     phone.hang_up().await;
     assert_eq!(offhook.wait_end_reason(SOON).await, "media_lost");
     asterisk.wait_empty(SOON).await;
+}
+
+crate::scenes! {
+    real:
+        a_media_channel_that_ends_in_mid_call_is_replaced_over_each_transport,
+        a_call_on_hold_is_no_fault_over_each_transport,
+        a_bridge_that_is_taken_from_a_call_is_made_again_over_each_transport;
+    both:
+        a_connection_that_is_closed_in_mid_call_is_replaced_and_the_agent_goes_on,
+        a_connection_that_says_what_cannot_be_is_replaced_as_often_as_it_does,
+        a_connection_that_is_cut_off_or_stalls_within_a_frame_is_replaced,
+        a_connection_that_stalls_is_noticed_by_the_caller_s_packets_and_replaced,
+        a_peer_that_reads_nothing_any_more_is_dead_though_the_caller_is_heard_and_is_replaced,
+        a_media_websocket_that_closes_stalls_or_is_not_read_is_replaced,
+        an_rtp_port_that_is_closed_in_mid_call_is_noticed_and_another_one_opened,
+        the_caller_is_heard_again_as_soon_as_the_agent_over_each_transport,
+        a_bridge_that_went_while_no_event_came_is_made_again_though_nobody_speaks,
+        audio_that_stops_while_the_caller_is_heard_by_asterisk_is_replaced_over_each_transport,
+        an_agent_that_asterisk_passes_on_no_more_is_noticed_though_the_caller_is_heard_over_each_transport,
+        a_connection_over_which_no_audio_ever_came_is_replaced_once,
+        a_caller_whose_phone_sends_nothing_is_no_fault,
+        a_path_that_breaks_again_and_again_ends_the_call_at_a_human,
+        a_repair_that_is_refused_is_tried_again_while_the_caller_may_be_kept_waiting,
+        where_no_other_path_can_be_had_the_call_ends_at_a_human_as_well;
 }

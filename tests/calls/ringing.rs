@@ -33,7 +33,6 @@ async fn dial(asterisk: &Asterisk, extension: &str) -> Phone {
     Phone::call(asterisk.sip_port(), extension, silence(ms(60_000))).await
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_caller_hears_ringing_and_is_answered_when_there_is_something_to_hear() {
     for leg in LEGS {
         let (asterisk, _offhook) = installation(leg).await;
@@ -50,7 +49,6 @@ async fn a_caller_hears_ringing_and_is_answered_when_there_is_something_to_hear(
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_caller_who_gives_up_while_it_rings_leaves_nothing() {
     for leg in LEGS {
         let (asterisk, offhook) = installation(leg).await;
@@ -63,7 +61,6 @@ async fn a_caller_who_gives_up_while_it_rings_leaves_nothing() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_caller_whom_the_dialplan_has_answered_hears_no_ringing() {
     let (asterisk, _offhook) = installation(LEGS[0]).await;
     let mut phone = dial(&asterisk, "answered").await;
@@ -72,4 +69,12 @@ async fn a_caller_whom_the_dialplan_has_answered_hears_no_ringing() {
     assert!(!phone.seen().ringing);
     phone.hang_up().await;
     asterisk.wait_empty(SOON).await;
+}
+
+crate::scenes! {
+    real:
+        a_caller_hears_ringing_and_is_answered_when_there_is_something_to_hear;
+    both:
+        a_caller_who_gives_up_while_it_rings_leaves_nothing,
+        a_caller_whom_the_dialplan_has_answered_hears_no_ringing;
 }

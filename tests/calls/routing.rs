@@ -38,7 +38,6 @@ async fn dial(asterisk: &Asterisk, extension: &str) -> Phone {
     Phone::call(asterisk.sip_port(), extension, silence(ms(60_000))).await
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn the_dialplan_chooses_the_agent() {
     let (asterisk, offhook) = two_agents().await;
     // By default, by argument, by AI_PROVIDER for this call, over AudioSocket() without ARI.
@@ -61,7 +60,6 @@ async fn the_dialplan_chooses_the_agent() {
     asterisk.wait_empty(SOON).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_context_by_variable_and_a_greeting_and_an_audio_path_of_its_own() {
     let (asterisk, offhook) = two_agents().await;
     let mut sales = dial(&asterisk, "7002").await;
@@ -72,7 +70,6 @@ async fn a_context_by_variable_and_a_greeting_and_an_audio_path_of_its_own() {
     assert_eq!(offhook.wait_ended(1, SOON).await[0]["context"], "sales");
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn nobody_to_take_the_call_is_a_human_taking_it() {
     let asterisk = Asterisk::start(Options::default()).await;
     let agents = "
@@ -91,7 +88,6 @@ contexts: { other: { prompt: Other, provider: low } }
     asterisk.wait_empty(SOON).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_context_is_taken_by_the_default_and_said_in_log_and_metric() {
     let (asterisk, offhook) = pbx("- tone: { hertz: 440, for: 60s }", "").await;
     let mut phone = dial(&asterisk, "7002").await;
@@ -101,7 +97,6 @@ async fn an_unknown_context_is_taken_by_the_default_and_said_in_log_and_metric()
     assert!(offhook.log().contains("AI_CONTEXT"), "{}", offhook.log());
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn the_call_beyond_the_limit_goes_to_a_human() {
     let asterisk = Asterisk::start(Options::default()).await;
     let agents = format!("limits: {{ calls: 1 }}\n{}", agent("- tone: { hertz: 440, for: 60s }", ""));
@@ -115,7 +110,6 @@ async fn the_call_beyond_the_limit_goes_to_a_human() {
     second.hang_up().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_draining_engine_finishes_its_calls_and_takes_no_new_one() {
     let (asterisk, mut offhook) = pbx("- tone: { hertz: 440, for: 60s }", "").await;
     let mut running = dial(&asterisk, "7000").await;
@@ -131,7 +125,6 @@ async fn a_draining_engine_finishes_its_calls_and_takes_no_new_one() {
     asterisk.wait_empty(SOON).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_drain_that_takes_too_long_ends_the_calls_that_are_left() {
     let asterisk = Asterisk::start(Options::default()).await;
     let agents = format!("limits: {{ drain: 1s }}\n{}", agent("- tone: { hertz: 440, for: 60s }", ""));
@@ -145,7 +138,6 @@ async fn a_drain_that_takes_too_long_ends_the_calls_that_are_left() {
     asterisk.wait_empty(SOON).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_second_signal_ends_running_calls_at_once() {
     let (asterisk, mut offhook) = pbx("- tone: { hertz: 440, for: 60s }", "").await;
     let mut phone = dial(&asterisk, "7000").await;
@@ -158,7 +150,6 @@ async fn a_second_signal_ends_running_calls_at_once() {
     asterisk.wait_empty(SOON).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_reload_serves_new_calls_and_running_ones_keep_what_they_began_with() {
     let (asterisk, offhook) = pbx("- tone: { hertz: 440, for: 60s }", "").await;
     let mut before = dial(&asterisk, "7000").await;
@@ -181,7 +172,6 @@ async fn a_reload_serves_new_calls_and_running_ones_keep_what_they_began_with() 
     assert!(!before.heard().has(600.0));
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn the_freepbx_example_works_as_it_stands() {
     let (asterisk, offhook) = two_agents().await;
     let mut phone = dial(&asterisk, "7100").await;
@@ -190,7 +180,6 @@ async fn the_freepbx_example_works_as_it_stands() {
     offhook.wait_ended(1, SOON).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn an_audiosocket_caller_whose_agent_is_lost_gets_a_human_too() {
     let place = Place::free();
     let audiosocket = Some(format!("127.0.0.1:{}", place.audiosocket));
@@ -210,7 +199,6 @@ async fn an_audiosocket_caller_whose_agent_is_lost_gets_a_human_too() {
     asterisk.wait_empty(SOON).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn without_ari_calls_come_by_audiosocket_alone() {
     let place = Place::free();
     let asterisk = Asterisk::start(Options {
@@ -229,4 +217,21 @@ async fn without_ari_calls_come_by_audiosocket_alone() {
     assert!(!phone.heard().has(DESK_HZ), "a finished conversation needs no human");
     assert_eq!(offhook.wait_end_reason(SOON).await, "agent_hung_up");
     asterisk.wait_empty(SOON).await;
+}
+
+crate::scenes! {
+    real:
+        the_dialplan_chooses_the_agent,
+        a_draining_engine_finishes_its_calls_and_takes_no_new_one,
+        a_reload_serves_new_calls_and_running_ones_keep_what_they_began_with,
+        the_freepbx_example_works_as_it_stands,
+        an_audiosocket_caller_whose_agent_is_lost_gets_a_human_too;
+    both:
+        a_context_by_variable_and_a_greeting_and_an_audio_path_of_its_own,
+        nobody_to_take_the_call_is_a_human_taking_it,
+        an_unknown_context_is_taken_by_the_default_and_said_in_log_and_metric,
+        the_call_beyond_the_limit_goes_to_a_human,
+        a_drain_that_takes_too_long_ends_the_calls_that_are_left,
+        a_second_signal_ends_running_calls_at_once,
+        without_ari_calls_come_by_audiosocket_alone;
 }

@@ -210,7 +210,6 @@ impl Way {
 }
 
 /// T22: what a caller says in twelve kinds of bad weather.
-#[tokio::test(flavor = "multi_thread")]
 async fn whatever_a_network_does_to_rtp_the_caller_is_heard_and_nobody_else() {
     let (asterisk, offhook, port) = one_port(&format!("bind: 127.0.0.1, advertise: {OUTER}"), ECHO).await;
     let wire = Wire::between(asterisk.pid(), port).await;
@@ -254,7 +253,6 @@ async fn whatever_a_network_does_to_rtp_the_caller_is_heard_and_nobody_else() {
 }
 
 /// T22: an odd length, and uneven cadence.
-#[tokio::test(flavor = "multi_thread")]
 async fn packets_of_an_odd_length_or_that_come_four_at_a_time_are_told_and_the_caller_is_heard() {
     const JITTER: &str = "offhook_media_jitter_seconds_sum";
     let (asterisk, offhook, port) = one_port(&format!("bind: 127.0.0.1, advertise: {OUTER}"), ECHO).await;
@@ -278,7 +276,6 @@ async fn packets_of_an_odd_length_or_that_come_four_at_a_time_are_told_and_the_c
 }
 
 /// T22: a clock that is off, which takes a minute of sound to tell.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_sender_of_rtp_whose_clock_is_fast_is_told_at_the_end_of_a_call_in_which_nothing_was_lost() {
     const DRIFT: [&str; 2] = ["offhook_media_drift_ppm_sum", "offhook_media_drift_ppm_count"];
     let script = "- tone: { hertz: 440, for: 1s }\n- echo: 90s";
@@ -324,7 +321,6 @@ fn stranger(to: SocketAddr) -> JoinSet<()> {
 }
 
 /// T22: also on a port that is used again at once.
-#[tokio::test(flavor = "multi_thread")]
 async fn rtp_from_elsewhere_is_heard_in_no_call_on_the_port_that_it_goes_to() {
     const STRANGERS: &str = "offhook_media_discarded_total{cause=\"stranger\"}";
     let (asterisk, offhook, port) = one_port("bind: 127.0.0.1", ECHO).await;
@@ -341,4 +337,12 @@ async fn rtp_from_elsewhere_is_heard_in_no_call_on_the_port_that_it_goes_to() {
         hang_up(phone, &offhook, &asterisk).await;
     }
     assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0, "{}", offhook.log());
+}
+
+crate::scenes! {
+    both:
+        whatever_a_network_does_to_rtp_the_caller_is_heard_and_nobody_else,
+        packets_of_an_odd_length_or_that_come_four_at_a_time_are_told_and_the_caller_is_heard,
+        a_sender_of_rtp_whose_clock_is_fast_is_told_at_the_end_of_a_call_in_which_nothing_was_lost,
+        rtp_from_elsewhere_is_heard_in_no_call_on_the_port_that_it_goes_to;
 }

@@ -26,7 +26,6 @@ fn shipped(place: &Place) -> String {
         + &format!("\nhttp: {{ bind: \"127.0.0.1:{}\" }}\n", place.http)
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_caller_is_greeted_understood_answered_and_let_go() {
     let (whisper, piper) = (WyomingServer::start("plain"), WyomingServer::start("speaking"));
     // It may be asked on a guess, and again.
@@ -74,4 +73,9 @@ async fn a_caller_is_greeted_understood_answered_and_let_go() {
     assert!(heard.contains(" ms of 16000 Hz, 2 bytes, 1 channel for None in en:"), "{heard}");
     assert_eq!(offhook.metric("offhook_tool_calls_total{outcome=\"done\",tool=\"hangup_call\"}").await, 1.0);
     assert!(!offhook.log().contains("nine to five"), "what was said reached the log");
+}
+
+crate::scenes! {
+    only_real:
+        a_caller_is_greeted_understood_answered_and_let_go;
 }

@@ -1,4 +1,4 @@
-//! Real calls on pipelines of the vendors' services, each kind of them against its emulator (`tests/support/stages.rs`);
+//! Real calls on pipelines of the vendors' services, each kind of them against its emulator (`tests/kit/stages.rs`);
 //! `pipeline.rs` has the ones that need no vendor.
 
 use crate::calls::{
@@ -145,7 +145,6 @@ async fn a_caller_is_greeted_heard_and_answered(asterisk: &Asterisk, extension: 
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn every_kind_of_service_takes_its_part_in_a_call() {
     let services = services().await;
     let asterisk = Asterisk::start(Options::default()).await;
@@ -162,4 +161,9 @@ async fn every_kind_of_service_takes_its_part_in_a_call() {
     for secret in [KEY, WORDS, "At ten."] {
         assert!(!offhook.log().contains(secret), "{secret} reached the log");
     }
+}
+
+crate::scenes! {
+    both:
+        every_kind_of_service_takes_its_part_in_a_call;
 }

@@ -57,7 +57,6 @@ async fn nothing_is_left(asterisk: &Asterisk, offhook: &Offhook) {
 }
 
 /// T9: three times.
-#[tokio::test(flavor = "multi_thread")]
 async fn calls_go_on_without_a_hole_while_the_wire_to_asterisk_is_cut_again_and_again() {
     let (asterisk, proxy, offhook) = behind_a_proxy().await;
     let (mut one, mut other) = (dial(&asterisk, "7000").await, dial(&asterisk, "7001").await);
@@ -80,7 +79,6 @@ async fn calls_go_on_without_a_hole_while_the_wire_to_asterisk_is_cut_again_and_
 }
 
 /// T10, T17: by AudioSocket and RTP.
-#[tokio::test(flavor = "multi_thread")]
 async fn callers_who_leave_while_the_wire_is_half_open_leave_nothing_behind() {
     let (asterisk, proxy, offhook) = behind_a_proxy().await;
     let (mut leaves, mut goes_too) = (dial(&asterisk, "7000").await, dial(&asterisk, "7001").await);
@@ -101,7 +99,6 @@ async fn callers_who_leave_while_the_wire_is_half_open_leave_nothing_behind() {
 }
 
 /// T13: held back for seconds.
-#[tokio::test(flavor = "multi_thread")]
 async fn events_that_come_late_and_all_at_once_are_taken_in_their_order() {
     let (asterisk, proxy, offhook) = behind_a_proxy().await;
     let mut leaves = dial(&asterisk, "7001").await;
@@ -123,7 +120,6 @@ async fn events_that_come_late_and_all_at_once_are_taken_in_their_order() {
 }
 
 /// T13: a thousand at once, most of them nothing to us; between them a caller leaves.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_burst_of_a_thousand_events_is_taken_in_its_order_and_cuts_nothing_off() {
     let (asterisk, proxy, offhook) = behind_a_proxy().await;
     let mut leaves = dial(&asterisk, "7001").await;
@@ -149,7 +145,6 @@ async fn a_burst_of_a_thousand_events_is_taken_in_its_order_and_cuts_nothing_off
 }
 
 /// T14: answers to requests, not events.
-#[tokio::test(flavor = "multi_thread")]
 async fn answers_that_come_late_delay_a_call_and_lose_nothing() {
     let (asterisk, proxy, offhook) = behind_a_proxy().await;
     for extension in ["7000", "7001"] {
@@ -175,7 +170,6 @@ async fn answers_that_come_late_delay_a_call_and_lose_nothing() {
 }
 
 /// T14: whether it was done is not known, and found out.
-#[tokio::test(flavor = "multi_thread")]
 async fn answers_that_are_lost_leave_no_caller_without_an_answer_and_nothing_behind() {
     let (asterisk, proxy, offhook) = behind_a_proxy().await;
     for extension in ["7000", "7001"] {
@@ -195,7 +189,6 @@ async fn answers_that_are_lost_leave_no_caller_without_an_answer_and_nothing_beh
 }
 
 /// T15: by Asterisk, as it does after 15 s.
-#[tokio::test(flavor = "multi_thread")]
 async fn connections_that_were_closed_while_nobody_used_them_cost_no_call() {
     let (asterisk, proxy, offhook) = behind_a_proxy().await;
     for extension in ["7000", "7001", "7000"] {
@@ -210,7 +203,6 @@ async fn connections_that_were_closed_while_nobody_used_them_cost_no_call() {
 }
 
 /// T11: politely.
-#[tokio::test(flavor = "multi_thread")]
 async fn an_asterisk_that_is_restarted_politely_ends_its_calls_and_takes_the_next() {
     let mut asterisk = Asterisk::start(Options::default()).await;
     let rtp = "  support: { prompt: You are a test., provider: script, audio: rtp/ulaw }\n";
@@ -228,7 +220,6 @@ async fn an_asterisk_that_is_restarted_politely_ends_its_calls_and_takes_the_nex
 }
 
 /// T12: two real engines.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_second_engine_of_the_same_name_is_told_on_the_ready_page_and_the_callers_of_the_first_reach_a_human() {
     let asterisk = Asterisk::start(Options::default()).await;
     let rtp = "  support: { prompt: You are a test., provider: script, audio: rtp/ulaw }\n";
@@ -253,7 +244,6 @@ async fn a_second_engine_of_the_same_name_is_told_on_the_ready_page_and_the_call
 }
 
 /// Keys that are pressed while no event comes are known by the audio's own word of them; by RTP there is none.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_is_pressed_while_no_event_comes_is_told_once_over_a_transport_that_carries_keys() {
     for leg in ["audiosocket/slin", "websocket/slin16"] {
         let asterisk = Asterisk::start(Options::default()).await;
@@ -283,4 +273,19 @@ async fn a_key_that_is_pressed_while_no_event_comes_is_told_once_over_a_transpor
         assert_eq!(ended[0]["counts"]["keys"], 4, "{leg}: none twice");
         nothing_is_left(&asterisk, &offhook).await;
     }
+}
+
+crate::scenes! {
+    real:
+        an_asterisk_that_is_restarted_politely_ends_its_calls_and_takes_the_next,
+        a_second_engine_of_the_same_name_is_told_on_the_ready_page_and_the_callers_of_the_first_reach_a_human;
+    both:
+        calls_go_on_without_a_hole_while_the_wire_to_asterisk_is_cut_again_and_again,
+        callers_who_leave_while_the_wire_is_half_open_leave_nothing_behind,
+        events_that_come_late_and_all_at_once_are_taken_in_their_order,
+        a_burst_of_a_thousand_events_is_taken_in_its_order_and_cuts_nothing_off,
+        answers_that_come_late_delay_a_call_and_lose_nothing,
+        answers_that_are_lost_leave_no_caller_without_an_answer_and_nothing_behind,
+        connections_that_were_closed_while_nobody_used_them_cost_no_call,
+        a_key_that_is_pressed_while_no_event_comes_is_told_once_over_a_transport_that_carries_keys;
 }

@@ -62,7 +62,6 @@ async fn open(offhook: &Offhook) -> f64 {
     offhook.metric("offhook_media_open").await + offhook.metric("offhook_calls_active").await
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_dialled_person_is_connected_with_the_caller_and_offhook_leaves() {
     let mut ann = ann().await;
     let (asterisk, offhook) = pbx(&[at(&ann)], "10s").await;
@@ -95,7 +94,6 @@ async fn a_dialled_person_is_connected_with_the_caller_and_offhook_leaves() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn the_caller_hears_ringing_and_the_first_of_a_ring_group_to_answer_wins() {
     let (mut bob, ann) = (Phone::listen_without_answering().await, Local::answers_after_two_seconds());
     let (asterisk, offhook) = pbx_with(&[at(&bob), ann.endpoint], "10s", &ann.dialplan).await;
@@ -129,7 +127,6 @@ impl Local {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn an_extension_and_a_queue_of_the_dialplan_can_be_rung_and_see_who_calls() {
     let queue = "[queues]\nexten => 700,1,Queue(reception,r)\n same => n,Hangup()\n";
     for endpoint in ["Local/whoami@lab-targets", "Local/700@queues"] {
@@ -146,7 +143,6 @@ async fn an_extension_and_a_queue_of_the_dialplan_can_be_rung_and_see_who_calls(
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn when_the_person_who_took_over_hangs_up_so_does_the_caller() {
     let mut ann = ann().await;
     let (asterisk, offhook) = pbx(&[at(&ann)], "10s").await;
@@ -158,7 +154,6 @@ async fn when_the_person_who_took_over_hangs_up_so_does_the_caller() {
     assert_eq!(offhook.metric("offhook_ari_handed_on").await, 0.0);
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_caller_nobody_takes_comes_back_to_the_agent_which_is_told_why() {
     let bob = Phone::listen_without_answering().await;
     for (endpoint, why) in [
@@ -184,7 +179,6 @@ async fn a_caller_nobody_takes_comes_back_to_the_agent_which_is_told_why() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_caller_who_hangs_up_while_it_rings_leaves_no_telephone_ringing() {
     let mut bob = Phone::listen_without_answering().await;
     let (asterisk, offhook) = pbx(&[at(&bob)], "60s").await;
@@ -196,7 +190,6 @@ async fn a_caller_who_hangs_up_while_it_rings_leaves_no_telephone_ringing() {
     asterisk.wait_empty(SOON).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn people_who_are_connected_stay_so_when_offhook_stops_and_when_it_starts_again() {
     let mut ann = ann().await;
     let place = Place::free();
@@ -218,7 +211,6 @@ async fn people_who_are_connected_stay_so_when_offhook_stops_and_when_it_starts_
     asterisk.wait_empty(SOON).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn who_was_left_alone_while_offhook_was_away_is_let_go_when_it_comes_back() {
     let mut ann = ann().await;
     let (asterisk, mut offhook) = pbx(&[at(&ann)], "10s").await;
@@ -254,7 +246,6 @@ async fn voicemail(mailbox: &str, more: &str) -> (Asterisk, Offhook) {
     (asterisk, offhook)
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_caller_leaves_a_message_in_a_mailbox() {
     let (asterisk, offhook) = voicemail("office", MAILBOXES).await;
     // The box speaks its greeting first, and then beeps.
@@ -272,7 +263,6 @@ async fn a_caller_leaves_a_message_in_a_mailbox() {
     assert!(messages[0].time_of(CALLER_HZ) >= ms(1_500), "it is the caller's: {:?}", messages[0].loud_spans());
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_mailbox_that_is_missing_is_a_human_and_a_missing_place_in_the_dialplan_is_the_agent() {
     let (asterisk, offhook) = voicemail("closed", MAILBOXES).await;
     let mut caller = caller(&asterisk).await;
@@ -290,7 +280,6 @@ async fn a_mailbox_that_is_missing_is_a_human_and_a_missing_place_in_the_dialpla
     assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn keys_reach_the_far_end_in_order() {
     for leg in ["audiosocket/slin", "rtp/ulaw"] {
         let asterisk = Asterisk::start(Options::default()).await;
@@ -307,7 +296,6 @@ async fn keys_reach_the_far_end_in_order() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_farewell_is_heard_to_its_last_syllable_before_the_line_drops() {
     for leg in ["audiosocket/slin", "audiosocket/slin16", "rtp/ulaw", "rtp/alaw", "websocket/slin16"] {
         let asterisk = Asterisk::start(Options::default()).await;
@@ -326,7 +314,6 @@ async fn a_farewell_is_heard_to_its_last_syllable_before_the_line_drops() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn an_agent_may_ask_whether_an_extension_is_free() {
     let asterisk = Asterisk::start(Options::default()).await;
     let extensions = "extensions: { allow: [\"1XX\"], device: \"Local/{extension}@lab-office\" }\n";
@@ -344,7 +331,6 @@ async fn an_agent_may_ask_whether_an_extension_is_free() {
 }
 
 /// Asterisk's own words for the states of a device, as ARI tells them.
-#[tokio::test(flavor = "multi_thread")]
 async fn what_asterisk_says_of_a_device_is_what_the_agent_is_told() {
     use offhook::{
         asterisk::{
@@ -401,4 +387,23 @@ async fn what_asterisk_says_of_a_device_is_what_the_agent_is_told() {
     assert_eq!(asked("PJSIP/softphone").await, "unavailable");
     assert_eq!(asked("Local/{extension}@lab-office").await, "available");
     assert_eq!(asked("PJSIP/{extension}").await, "unavailable");
+}
+
+crate::scenes! {
+    real:
+        the_caller_hears_ringing_and_the_first_of_a_ring_group_to_answer_wins,
+        an_extension_and_a_queue_of_the_dialplan_can_be_rung_and_see_who_calls,
+        a_caller_nobody_takes_comes_back_to_the_agent_which_is_told_why,
+        people_who_are_connected_stay_so_when_offhook_stops_and_when_it_starts_again,
+        a_caller_leaves_a_message_in_a_mailbox,
+        a_mailbox_that_is_missing_is_a_human_and_a_missing_place_in_the_dialplan_is_the_agent,
+        keys_reach_the_far_end_in_order,
+        what_asterisk_says_of_a_device_is_what_the_agent_is_told;
+    both:
+        a_dialled_person_is_connected_with_the_caller_and_offhook_leaves,
+        when_the_person_who_took_over_hangs_up_so_does_the_caller,
+        a_caller_who_hangs_up_while_it_rings_leaves_no_telephone_ringing,
+        who_was_left_alone_while_offhook_was_away_is_let_go_when_it_comes_back,
+        a_farewell_is_heard_to_its_last_syllable_before_the_line_drops,
+        an_agent_may_ask_whether_an_extension_is_free;
 }

@@ -24,7 +24,6 @@ async fn asterisk(certificate: Certificate) -> (Asterisk, Place, String) {
     (asterisk, place, yaml)
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_whole_call_is_steered_over_tls() {
     let authority = Authority::new();
     let (asterisk, place, yaml) = asterisk(authority.vouch_for("IP:127.0.0.1")).await;
@@ -40,7 +39,6 @@ async fn a_whole_call_is_steered_over_tls() {
     asterisk.wait_empty(SOON).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_nobody_vouches_for_is_refused_and_the_ready_page_says_so() {
     let authority = Authority::new();
     let (asterisk, place, yaml) = asterisk(authority.vouch_for("IP:127.0.0.1")).await;
@@ -51,7 +49,6 @@ async fn a_certificate_that_nobody_vouches_for_is_refused_and_the_ready_page_say
     phone.hang_up().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_of_another_machine_is_refused_too() {
     let authority = Authority::new();
     let (_asterisk, place, yaml) = asterisk(authority.vouch_for("IP:192.0.2.1")).await;
@@ -65,4 +62,11 @@ async fn refuses(offhook: &Offhook) {
     let body = offhook.wait_ready(false).await;
     assert!(body.contains("certificate") && body.contains("not trusted") && body.contains("SSL_CERT_FILE"), "{body}");
     assert!(offhook.log().contains("certificate"), "{}", offhook.log());
+}
+
+crate::scenes! {
+    only_real:
+        a_whole_call_is_steered_over_tls,
+        a_certificate_that_nobody_vouches_for_is_refused_and_the_ready_page_says_so,
+        a_certificate_of_another_machine_is_refused_too;
 }

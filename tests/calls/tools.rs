@@ -165,7 +165,6 @@ const CALLERS_WORDS: &str = "my purple elephant has not come";
 const PARCEL: &str = "PX-88412-QZ";
 
 /// P18, P26, P31, D17, D18, D answer 25: a tool's way out and back, told in one audit line and one line of the journal.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_tool_reaches_its_service_and_the_agent_gets_the_answer() {
     let dialplan = format!(
         "[lab-callers](+)\nexten => known,1,Set(AI_USER={{\"id\":\"u-7\",\"auth_token\":\"{USERS_TOKEN}\"}})\n \
@@ -217,7 +216,6 @@ async fn a_tool_reaches_its_service_and_the_agent_gets_the_answer() {
 }
 
 /// P12, D answer 4: what goes wrong is told to the model in words it can use, and the call goes on.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_fails_is_an_answer_too() {
     let tools = [("track_parcel", TRACK_PARCEL)];
     let scene =
@@ -233,4 +231,10 @@ async fn a_service_that_fails_is_an_answer_too() {
     phone.wait_to_hear(AGENT_HZ, ms(800), SOON).await;
     scene.ends(phone).await;
     scene.is_private(&[CALLERS_WORDS, PARCEL, "look_down"]).await;
+}
+
+crate::scenes! {
+    both:
+        a_tool_reaches_its_service_and_the_agent_gets_the_answer,
+        a_service_that_fails_is_an_answer_too;
 }

@@ -45,7 +45,6 @@ async fn installation(agents: &str) -> (Asterisk, Offhook) {
 }
 
 /// `AudioSocket()` speaks 8 kHz; as a channel that is dialled it speaks what it is asked for, and its first audio tells that.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_caller_whom_the_dialplan_dials_to_a_wideband_channel_and_the_agent_hear_each_other_wideband() {
     // In sounds of a wideband phone a second takes two, and everything is half as high: 6 kHz.
     const HIGH_HZ: f64 = 3_000.0;
@@ -63,7 +62,6 @@ async fn a_caller_whom_the_dialplan_dials_to_a_wideband_channel_and_the_agent_he
 }
 
 /// T23: the rates of AudioSocket without a row in the page. What is sent is of the rate that is written beside it.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_caller_whom_the_dialplan_dials_to_a_channel_of_another_rate_and_the_agent_hear_each_other() {
     let script = "- tone: { hertz: 440, for: 1s }\n- echo: 60s";
     let (asterisk, offhook) = installation(&agent(script, "    turns: { owner: provider }\n")).await;
@@ -87,7 +85,6 @@ async fn a_caller_whom_the_dialplan_dials_to_a_channel_of_another_rate_and_the_a
 }
 
 /// T23: the column *path ends*. The engine cannot tell either end from a caller who hangs up.
-#[tokio::test(flavor = "multi_thread")]
 async fn the_dialplan_goes_on_with_a_caller_whose_connection_closes_and_the_examples_let_go_of_one_whose_is_reset() {
     for extension in ["7080", "7180"] {
         let place = Place::free();
@@ -121,7 +118,6 @@ async fn the_dialplan_goes_on_with_a_caller_whose_connection_closes_and_the_exam
 }
 
 /// T22: such a path is listened to as any other, though there is no other one for it.
-#[tokio::test(flavor = "multi_thread")]
 async fn what_is_uneven_about_the_audio_of_a_walk_in_is_told_as_of_any_call() {
     const JITTER: &str = "offhook_media_jitter_seconds_sum";
     let place = Place::free();
@@ -146,7 +142,6 @@ async fn dial(asterisk: &Asterisk, extension: &str) -> Phone {
     Phone::call(asterisk.sip_port(), extension, silence(ms(60_000))).await
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn what_needs_ari_is_not_shown_to_the_agent_and_the_log_says_so() {
     let behaviour = Behaviour { hertz: AGENT_HZ as f32, answer: ms(4_000), ..Behaviour::default() };
     let server = OpenAiServer::start(behaviour).await;
@@ -171,7 +166,6 @@ async fn what_needs_ari_is_not_shown_to_the_agent_and_the_log_says_so() {
     assert_eq!(server.violations(), Vec::<String>::new());
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_uuid_that_no_context_knows_is_hung_up_on_and_the_dialplan_goes_on() {
     let (asterisk, offhook) = installation(&agent("- tone: { hertz: 440, for: 60s }", "")).await;
     let mut phone = dial(&asterisk, "stranger").await;
@@ -186,7 +180,6 @@ async fn a_uuid_that_no_context_knows_is_hung_up_on_and_the_dialplan_goes_on() {
     assert_eq!(offhook.metric("offhook_media_open").await, 0.0);
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn the_caller_beyond_the_limit_goes_to_a_human() {
     let (asterisk, offhook) =
         installation(&format!("limits: {{ calls: 1 }}\n{}", agent("- tone: { hertz: 440, for: 60s }", ""))).await;
@@ -208,7 +201,6 @@ async fn the_caller_beyond_the_limit_goes_to_a_human() {
     asterisk.wait_empty(SOON).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_goodbye_is_the_end_of_the_call_and_no_human_is_called() {
     let script = "- tone: { hertz: 440, for: 2500ms }\n- hang_up: Goodbye";
     let (asterisk, offhook) = installation(&agent(script, "")).await;
@@ -218,4 +210,17 @@ async fn a_goodbye_is_the_end_of_the_call_and_no_human_is_called() {
     assert!(!phone.heard().has(DESK_HZ), "{:?}", phone.heard().loud_spans());
     assert_eq!(offhook.wait_end_reason(SOON).await, "agent_hung_up");
     asterisk.wait_empty(SOON).await;
+}
+
+crate::scenes! {
+    real:
+        a_caller_whom_the_dialplan_dials_to_a_wideband_channel_and_the_agent_hear_each_other_wideband,
+        a_caller_whom_the_dialplan_dials_to_a_channel_of_another_rate_and_the_agent_hear_each_other;
+    both:
+        the_dialplan_goes_on_with_a_caller_whose_connection_closes_and_the_examples_let_go_of_one_whose_is_reset,
+        what_is_uneven_about_the_audio_of_a_walk_in_is_told_as_of_any_call,
+        what_needs_ari_is_not_shown_to_the_agent_and_the_log_says_so,
+        a_uuid_that_no_context_knows_is_hung_up_on_and_the_dialplan_goes_on,
+        the_caller_beyond_the_limit_goes_to_a_human,
+        a_goodbye_is_the_end_of_the_call_and_no_human_is_called;
 }

@@ -43,7 +43,6 @@ async fn media_format(asterisk: &Asterisk) -> String {
 }
 
 /// T20: not translated anywhere, since this Asterisk has no Opus of its own.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_caller_who_speaks_opus_and_the_agent_hear_each_other() {
     let script = "- tone: { hertz: 440, for: 1s }\n- echo: 20s";
     let (asterisk, offhook) = pbx(script, OPUS).await;
@@ -71,7 +70,6 @@ async fn a_caller_who_speaks_opus_and_the_agent_hear_each_other() {
 }
 
 /// T20: somebody else.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_caller_without_opus_gets_samples_where_opus_is_configured() {
     let script = "- tone: { hertz: 440, for: 1s }\n- echo: 20s";
     let (asterisk, offhook) = pbx(script, OPUS).await;
@@ -88,7 +86,6 @@ async fn a_caller_without_opus_gets_samples_where_opus_is_configured() {
     assert_clean(&asterisk, &offhook).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_caller_is_transferred_and_the_leg_goes() {
     let script = "- tone: { hertz: 440, for: 600ms }\n- call: { tool: transfer, arguments: { destination: desk } }\n\
                   - listen: {}";
@@ -103,7 +100,6 @@ async fn a_caller_is_transferred_and_the_leg_goes() {
     assert_clean(&asterisk, &offhook).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_call_whose_asterisk_died_ends_at_once_and_the_next_one_is_fine() {
     let (mut asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, AUDIO).await;
     let phone = dial(&asterisk).await;
@@ -120,7 +116,6 @@ async fn a_call_whose_asterisk_died_ends_at_once_and_the_next_one_is_fine() {
     assert_clean(&asterisk, &offhook).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn of_an_engine_that_died_in_mid_call_asterisk_keeps_no_media_channel() {
     let asterisk = Asterisk::start(Options::default()).await;
     let place = Place::free();
@@ -140,7 +135,6 @@ async fn of_an_engine_that_died_in_mid_call_asterisk_keeps_no_media_channel() {
 }
 
 /// T24: what is left of it.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_stall_of_the_engine_is_caught_up_with_in_the_next_silence() {
     let script = "- tone: { hertz: 440, for: 2s }\n- pause: 3s\n- tone: { hertz: 440, for: 60s }";
     let (asterisk, offhook) = pbx(script, AUDIO).await;
@@ -158,7 +152,6 @@ async fn a_stall_of_the_engine_is_caught_up_with_in_the_next_silence() {
 }
 
 /// T24: it is thrown away; three stalls make it wait for most of a second.
-#[tokio::test(flavor = "multi_thread")]
 async fn who_interrupts_does_not_hear_what_waits_in_asterisk() {
     let script = "- tone: { hertz: 440, for: 60s }\n- listen: {}\n- tone: { hertz: 900, for: 60s }";
     let (asterisk, offhook) = pbx(script, AUDIO).await;
@@ -198,7 +191,6 @@ async fn beginning(leg: &str, beginning: Beginning) -> (Asterisk, Proxy, Offhook
 }
 
 /// T24: XOFF, of a queue that is really full.
-#[tokio::test(flavor = "multi_thread")]
 async fn what_waits_in_an_asterisk_that_can_take_no_more_is_thrown_away_and_the_agent_is_heard_on() {
     const HZ: f64 = 500.0;
     let (asterisk, proxy, offhook) = repeated("websocket/slin16").await;
@@ -225,7 +217,6 @@ async fn what_waits_in_an_asterisk_that_can_take_no_more_is_thrown_away_and_the_
 }
 
 /// T24: of packets Asterisk throws none away, so the path is replaced.
-#[tokio::test(flavor = "multi_thread")]
 async fn an_asterisk_that_can_take_no_more_packets_of_opus_gets_another_path() {
     // In the sounds of such a phone everything is twice as slow and half as high.
     const HZ: f64 = 250.0;
@@ -246,7 +237,6 @@ async fn an_asterisk_that_can_take_no_more_packets_of_opus_gets_another_path() {
 }
 
 /// Text that no Asterisk says, in mid-audio.
-#[tokio::test(flavor = "multi_thread")]
 async fn words_between_the_audio_that_mean_nothing_are_counted_and_nobody_hears_them() {
     const HZ: f64 = 500.0;
     const SAID: [(&str, &str); 6] = [
@@ -278,7 +268,6 @@ async fn words_between_the_audio_that_mean_nothing_are_counted_and_nobody_hears_
 }
 
 /// T22: XOFF for ever, and a connection that ends meanwhile.
-#[tokio::test(flavor = "multi_thread")]
 async fn an_asterisk_that_never_takes_audio_again_gets_another_path_within_two_seconds() {
     const HZ: f64 = 500.0;
     const XOFF: &str = r#"{"event":"MEDIA_XOFF"}"#;
@@ -301,7 +290,6 @@ async fn an_asterisk_that_never_takes_audio_again_gets_another_path_within_two_s
 }
 
 /// T25: MEDIA_START that does not come, and a close in its place.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_caller_whose_audio_never_begins_goes_on_in_the_dialplan() {
     for how in [Beginning::Untold, Beginning::Closed] {
         let (asterisk, _proxy, offhook) = beginning("websocket/slin16", how).await;
@@ -315,7 +303,6 @@ async fn a_caller_whose_audio_never_begins_goes_on_in_the_dialplan() {
 }
 
 /// T26: nor by the log of the call's end.
-#[tokio::test(flavor = "multi_thread")]
 async fn what_opens_a_call_s_audio_is_told_to_nobody() {
     let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, AUDIO).await;
     let mut phone = dial(&asterisk).await;
@@ -334,7 +321,6 @@ async fn what_opens_a_call_s_audio_is_told_to_nobody() {
     assert!(!offhook.log().contains(id));
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn an_asterisk_without_the_module_lets_the_caller_go_on_in_the_dialplan() {
     let asterisk = Asterisk::start(Options { without: vec!["chan_websocket"], ..Options::default() }).await;
     let offhook = Offhook::attached(&asterisk, &agent(AGENT_FOR_A_MINUTE, AUDIO)).await;
@@ -344,4 +330,24 @@ async fn an_asterisk_without_the_module_lets_the_caller_go_on_in_the_dialplan() 
     let ended = offhook.wait_ended(1, SOON).await;
     assert_eq!(ended[0]["reason"]["label"], "setup_media_channel", "{ended:?}");
     assert_clean(&asterisk, &offhook).await;
+}
+
+crate::scenes! {
+    real:
+        a_caller_who_speaks_opus_and_the_agent_hear_each_other,
+        what_waits_in_an_asterisk_that_can_take_no_more_is_thrown_away_and_the_agent_is_heard_on,
+        an_asterisk_without_the_module_lets_the_caller_go_on_in_the_dialplan;
+    both:
+        a_caller_without_opus_gets_samples_where_opus_is_configured,
+        a_caller_is_transferred_and_the_leg_goes,
+        a_call_whose_asterisk_died_ends_at_once_and_the_next_one_is_fine,
+        an_asterisk_that_can_take_no_more_packets_of_opus_gets_another_path,
+        words_between_the_audio_that_mean_nothing_are_counted_and_nobody_hears_them,
+        an_asterisk_that_never_takes_audio_again_gets_another_path_within_two_seconds,
+        a_caller_whose_audio_never_begins_goes_on_in_the_dialplan,
+        what_opens_a_call_s_audio_is_told_to_nobody;
+    only_real:
+        of_an_engine_that_died_in_mid_call_asterisk_keeps_no_media_channel,
+        a_stall_of_the_engine_is_caught_up_with_in_the_next_silence,
+        who_interrupts_does_not_hear_what_waits_in_asterisk;
 }

@@ -21,7 +21,7 @@ fn assert_heard_once(heard: &Sound, hz: f64, begin: Duration, length: Duration) 
     let spans = heard.spans_of(hz);
     let [span] = spans[..] else { panic!("expected {hz} Hz once, heard {spans:?}") };
     assert!(span.begin.abs_diff(begin) <= ms(60), "{hz} Hz began at {:?}, said at {begin:?}", span.begin);
-    assert!(span.length().abs_diff(length) <= ms(20), "{hz} Hz lasted {:?}, not {length:?}", span.length());
+    assert!(span.length().abs_diff(length) <= ms(60), "{hz} Hz lasted {:?}, not {length:?}", span.length());
 }
 
 #[tokio::test(start_paused = true)]

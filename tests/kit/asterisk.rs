@@ -1,31 +1,20 @@
-//! A real Asterisk of its own for each test: `tests/lab/asterisk.sh` with random ports and passwords, on
-//! the loopback only.
+//! The telephone exchange of a scene: a real Asterisk, or the emulated one where the scene runs in virtual time. A scene is written
+//! against this alone.
+
+mod real;
 
 use super::{
     audio::Sound,
     authority::Certificate,
-    tied::{Tied, free_ports, lab},
+    exchange::Exchange,
+    world::{self, World},
 };
-use std::{fmt::Write as _, path::Path, time::Duration};
-use tempfile::TempDir;
-use tokio::{
-    process::Command,
-    sync::{Semaphore, SemaphorePermit},
-    time::{Instant, sleep, timeout},
-};
+use real::RealAsterisk;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
-/// Real-Asterisk tests at once in one test program. Each has an Asterisk, phones and an engine, all of
-/// them on 20 ms clocks; on two cores more of them disturb each other.
-const AT_ONCE: usize = 3;
-static SLOTS: Semaphore = Semaphore::const_new(AT_ONCE);
-
-/// It starts in a quarter of a second on an idle machine.
-const BOOT_WITHIN: Duration = Duration::from_secs(20);
-const CLI_WITHIN: Duration = Duration::from_secs(10);
-/// How often a condition inside Asterisk is asked for; each time is one short-lived process.
+/// How often a condition inside Asterisk is asked for; of a real one each time is a short-lived process.
 const ASK_EVERY: Duration = Duration::from_millis(50);
-/// Ports for RTP: two for each leg, and room for a port that is not free.
-const RTP_PORTS: u16 = 200;
 
 pub const ARI_USER: &str = "offhook";
 /// What the dialplan's human sounds like (`desk` in `tests/lab/etc/extensions.conf`), and the others there.
@@ -52,101 +41,145 @@ pub struct Options {
     pub settings: Vec<(String, String)>,
 }
 
-pub struct Asterisk {
-    directory: TempDir,
-    process: Tied,
-    env: Vec<(&'static str, String)>,
-    http_port: u16,
-    sip_port: u16,
-    tls_port: Option<u16>,
-    password: String,
-    _slot: SemaphorePermit<'static>,
+/// Boxed, as scenes hold several across their waits.
+pub enum Asterisk {
+    Real(Box<RealAsterisk>),
+    Emulated(Box<Exchange>),
 }
+
+use Asterisk::{Emulated, Real};
 
 impl Asterisk {
     /// Starts one and waits until it has fully booted.
     pub async fn start(options: Options) -> Self {
-        let slot = SLOTS.acquire().await.expect("the semaphore is never closed");
-        let version = Command::new(lab().join("asterisk.sh")).arg("version").output().await;
-        match version {
-            Ok(output) if output.status.success() => {}
-            Ok(output) => panic!("no Asterisk: {}", String::from_utf8_lossy(&output.stderr)),
-            Err(error) => panic!("no Asterisk: cannot run tests/lab/asterisk.sh ({error}); run: make setup"),
+        match world::current() {
+            World::Real => Real(Box::new(RealAsterisk::start(options).await)),
+            World::Emulated => Emulated(Box::new(Exchange::start(&options).await)),
         }
-        let directory = TempDir::with_prefix("offhook-asterisk-").expect("a temporary directory");
-        let etc = directory.path().join("etc");
-        std::fs::create_dir(&etc).expect("a directory in the test's own one");
-        std::fs::write(etc.join("extensions_extra.conf"), &options.dialplan)
-            .expect("a file in the test's own directory");
-        if !options.settings.is_empty() {
-            let settings = directory.path().join("settings");
-            std::fs::create_dir(&settings).expect("a directory in the test's own one");
-            for (name, text) in &options.settings {
-                std::fs::write(settings.join(name), text).expect("a file in the test's own directory");
-            }
-        }
-
-        let (http_port, sip_port, rtp) = (free_ports(1), free_ports(1), free_ports(RTP_PORTS));
-        let password = random_hex();
-        let mut env = vec![
-            ("LAB_ARI_USER", ARI_USER.to_owned()),
-            ("LAB_ARI_PASSWORD", password.clone()),
-            ("LAB_HTTP_PORT", http_port.to_string()),
-            ("LAB_SIP_PORT", sip_port.to_string()),
-            ("LAB_RTP_FIRST", rtp.to_string()),
-            ("LAB_RTP_LAST", (rtp + RTP_PORTS - 1).to_string()),
-        ];
-        let tls_port = options.tls.as_ref().map(|_| free_ports(1));
-        if let (Some(port), Some(Certificate { certificate, key })) = (tls_port, options.tls) {
-            env.extend([
-                ("LAB_TLS_PORT", port.to_string()),
-                ("LAB_TLS_CERTIFICATE", certificate.display().to_string()),
-                ("LAB_TLS_KEY", key.display().to_string()),
-            ]);
-        }
-        env.push(("LAB_WITHOUT", options.without.join(" ")));
-        env.push(("LAB_ARI_READ_ONLY", if options.read_only { "yes" } else { "no" }.to_owned()));
-        env.extend(options.audiosocket.map(|address| ("LAB_AUDIOSOCKET", address)));
-        let process = spawn(directory.path(), &env);
-        let mut asterisk = Self { directory, process, env, http_port, sip_port, tls_port, password, _slot: slot };
-        asterisk.wait_booted().await;
-        asterisk
     }
 
     /// For `asterisk.url` in offhook's configuration.
     pub fn ari_url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.http_port)
+        format!("http://127.0.0.1:{}", self.http_port())
     }
 
     /// The same over TLS, where [`Options::tls`] was given.
     pub fn ari_url_tls(&self) -> String {
-        format!("https://127.0.0.1:{}", self.tls_port.expect("an Asterisk that was given a certificate"))
+        match self {
+            Real(asterisk) => asterisk.ari_url_tls(),
+            Emulated(_) => panic!("the emulated exchange speaks no TLS: a scene that needs it is `only_real`"),
+        }
     }
 
     pub fn ari_password(&self) -> &str {
-        &self.password
+        match self {
+            Real(asterisk) => asterisk.ari_password(),
+            Emulated(exchange) => exchange.ari_password(),
+        }
     }
 
-    /// UDP, 127.0.0.1.
+    /// Where phones call it: UDP on 127.0.0.1, or a number by which emulated phones find it.
     pub fn sip_port(&self) -> u16 {
-        self.sip_port
+        match self {
+            Real(asterisk) => asterisk.sip_port(),
+            Emulated(exchange) => exchange.sip_port(),
+        }
+    }
+
+    /// The port of ARI, on 127.0.0.1.
+    pub fn http_port(&self) -> u16 {
+        match self {
+            Real(asterisk) => asterisk.http_port(),
+            Emulated(exchange) => exchange.http_port(),
+        }
     }
 
     /// What one command on the console prints.
     pub async fn cli(&self, command: &str) -> String {
-        self.try_cli(command).await.unwrap_or_else(|why| panic!("asterisk cli {command:?}: {why}"))
+        match self {
+            Real(asterisk) => asterisk.cli(command).await,
+            Emulated(exchange) => exchange.cli(command).await,
+        }
     }
 
     /// Names of the channels that exist now.
     pub async fn channels(&self) -> Vec<String> {
-        let listing = self.cli("core show channels concise").await;
-        listing.lines().filter_map(|line| line.split_once('!')).map(|(name, _)| name.to_owned()).collect()
+        match self {
+            Real(asterisk) => asterisk.channels().await,
+            Emulated(exchange) => exchange.channels().await,
+        }
     }
 
     /// Bridges that exist now.
     pub async fn bridges(&self) -> usize {
-        let listing = self.cli("bridge show all").await;
-        listing.lines().filter(|line| !line.starts_with("Bridge-ID") && !line.trim().is_empty()).count()
+        match self {
+            Real(asterisk) => asterisk.bridges().await,
+            Emulated(exchange) => exchange.bridges().await,
+        }
+    }
+
+    /// A global variable of the dialplan.
+    pub async fn global(&self, name: &str) -> Option<String> {
+        match self {
+            Real(asterisk) => asterisk.global(name).await,
+            Emulated(exchange) => exchange.global(name).await,
+        }
+    }
+
+    /// Sets a global variable, such as `OFFHOOK_HUMAN`; `value` without blanks.
+    pub async fn set_global(&self, name: &str, value: &str) {
+        match self {
+            Real(asterisk) => asterisk.set_global(name, value).await,
+            Emulated(exchange) => exchange.set_global(name, value).await,
+        }
+    }
+
+    /// Messages in a mailbox of the context `default`.
+    pub fn voicemails(&self, mailbox: &str) -> Vec<Sound> {
+        match self {
+            Real(asterisk) => asterisk.voicemails(mailbox),
+            Emulated(exchange) => exchange.voicemails(mailbox),
+        }
+    }
+
+    /// The process that has its sockets.
+    pub fn pid(&self) -> u32 {
+        match self {
+            Real(asterisk) => asterisk.pid(),
+            Emulated(_) => std::process::id(),
+        }
+    }
+
+    /// Ends it as a crash would. Calls are gone, phones are not told.
+    pub async fn kill(&mut self) {
+        match self {
+            Real(asterisk) => asterisk.kill().await,
+            Emulated(exchange) => exchange.kill().await,
+        }
+    }
+
+    /// Asks it to end, as a service manager does. Calls are hung up and sockets closed politely.
+    pub async fn stop(&mut self) {
+        match self {
+            Real(asterisk) => asterisk.stop().await,
+            Emulated(exchange) => exchange.stop().await,
+        }
+    }
+
+    /// Starts it again after [`Self::kill`] or [`Self::stop`], with the same ports and passwords.
+    pub async fn start_again(&mut self) {
+        match self {
+            Real(asterisk) => asterisk.start_again().await,
+            Emulated(exchange) => exchange.start_again().await,
+        }
+    }
+
+    /// Its log so far: warnings, errors, and each step of the dialplan.
+    pub fn log(&self) -> String {
+        match self {
+            Real(asterisk) => asterisk.log(),
+            Emulated(exchange) => exchange.log(),
+        }
     }
 
     /// Waits until no channel and no bridge is left; says which are when there are still some.
@@ -162,18 +195,6 @@ impl Asterisk {
         }
     }
 
-    /// A global variable of the dialplan.
-    pub async fn global(&self, name: &str) -> Option<String> {
-        let prefix = format!("{name}=");
-        let listing = self.cli("dialplan show globals").await;
-        listing.lines().find_map(|line| line.trim().strip_prefix(&prefix).map(str::to_owned))
-    }
-
-    /// Sets a global variable, such as `OFFHOOK_HUMAN`; `value` without blanks.
-    pub async fn set_global(&self, name: &str, value: &str) {
-        self.cli(&format!("dialplan set global {name} {value}")).await;
-    }
-
     /// Waits until a global variable of the dialplan is set, and returns it.
     pub async fn wait_global(&self, name: &str, within: Duration) -> String {
         let until = Instant::now() + within;
@@ -186,44 +207,6 @@ impl Asterisk {
         }
     }
 
-    /// Messages in a mailbox of the context `default`.
-    pub fn voicemails(&self, mailbox: &str) -> Vec<Sound> {
-        let inbox = self.directory.path().join(format!("spool/voicemail/default/{mailbox}/INBOX"));
-        let files = std::fs::read_dir(inbox).into_iter().flatten().flatten().map(|entry| entry.path());
-        let messages = files.filter(|path| path.extension().is_some_and(|extension| extension == "wav"));
-        messages.filter_map(|path| Sound::read_wav(&path)).collect()
-    }
-
-    pub fn pid(&self) -> u32 {
-        self.process.pid()
-    }
-
-    /// Ends it as a crash would. Calls are gone, phones are not told.
-    pub async fn kill(&mut self) {
-        self.process.kill().await;
-    }
-
-    /// Asks it to end, as a service manager does. Calls are hung up and sockets closed politely.
-    pub async fn stop(&mut self) {
-        self.process.stop().await;
-    }
-
-    /// The port of ARI, on 127.0.0.1.
-    pub fn http_port(&self) -> u16 {
-        self.http_port
-    }
-
-    /// Starts it again after [`Self::kill`] or [`Self::stop`], with the same ports and passwords.
-    pub async fn start_again(&mut self) {
-        self.process = spawn(self.directory.path(), &self.env);
-        self.wait_booted().await;
-    }
-
-    /// Its log so far: warnings, errors, and each step of the dialplan.
-    pub fn log(&self) -> String {
-        std::fs::read_to_string(self.directory.path().join("log/messages")).unwrap_or_default()
-    }
-
     /// Waits until a line of the log holds `text`.
     pub async fn wait_logged(&self, text: &str, within: Duration) {
         let until = Instant::now() + within;
@@ -232,57 +215,4 @@ impl Asterisk {
             sleep(ASK_EVERY).await;
         }
     }
-
-    async fn try_cli(&self, command: &str) -> Result<String, String> {
-        let asked = Command::new(lab().join("asterisk.sh"))
-            .arg("cli")
-            .arg(self.directory.path())
-            .arg(command)
-            .kill_on_drop(true)
-            .output();
-        let output = timeout(CLI_WITHIN, asked).await.map_err(|_| format!("no answer in {CLI_WITHIN:?}"))?;
-        let output = output.map_err(|error| error.to_string())?;
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        if output.status.success() { Ok(said) } else { Err(said + &String::from_utf8_lossy(&output.stderr)) }
-    }
-
-    async fn wait_booted(&mut self) {
-        let until = Instant::now() + BOOT_WITHIN;
-        while !self.try_cli("core waitfullybooted").await.is_ok_and(|said| said.contains("fully booted")) {
-            assert!(!self.process.has_ended(), "Asterisk ended while starting:\n{}", self.ending_of_logs());
-            assert!(Instant::now() < until, "Asterisk did not boot in {BOOT_WITHIN:?}:\n{}", self.ending_of_logs());
-            sleep(ASK_EVERY).await;
-        }
-    }
-
-    fn ending_of_logs(&self) -> String {
-        const LINES: usize = 120;
-        let mut text = String::new();
-        for name in ["console", "log/messages"] {
-            let log = std::fs::read(self.directory.path().join(name)).unwrap_or_default();
-            let log = String::from_utf8_lossy(&log);
-            let lines: Vec<&str> = log.lines().collect();
-            let from = lines.len().saturating_sub(LINES);
-            writeln!(text, "--- Asterisk: {name}\n{}", lines[from..].join("\n")).expect("writing to a String");
-        }
-        text
-    }
-}
-
-impl Drop for Asterisk {
-    fn drop(&mut self) {
-        // The directory goes with the test; what a failed test needs is printed with it.
-        if std::thread::panicking() {
-            eprintln!("{}", self.ending_of_logs());
-        }
-    }
-}
-
-fn spawn(directory: &Path, env: &[(&'static str, String)]) -> Tied {
-    let path = directory.to_str().expect("a temporary directory with an ordinary name");
-    Tied::start("asterisk.sh", &["run", path], env, directory, &directory.join("console"))
-}
-
-fn random_hex() -> String {
-    uuid::Uuid::new_v4().simple().to_string()
 }

@@ -1,21 +1,33 @@
-//! The engine as its users run it: the program, a configuration file, signals, and its pages.
+//! The engine of a test: the program as its users run it, with a configuration file, signals and pages, or, where a scene runs in
+//! virtual time, an engine in this process that is ordered about in the same ways. A scene is written against this alone.
 
-use super::{asterisk::Asterisk, tied::free_ports};
-use serde_json::Value;
-use std::{fs::File, process::Stdio, time::Duration};
-use tempfile::TempDir;
-use tokio::{
-    process::{Child, Command},
-    time::{Instant, sleep, timeout},
+mod in_process;
+mod program;
+
+use super::{
+    asterisk::Asterisk,
+    tied::free_ports,
+    world::{self, World},
 };
+use in_process::InProcess;
+use program::Program;
+use serde_json::Value;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep, timeout};
 
 const ASK_EVERY: Duration = Duration::from_millis(20);
 const START_MAX: Duration = Duration::from_secs(20);
 /// Even ports for as many calls as `limits.calls` allows by default.
 const RTP_PORTS: u16 = 400;
 
+enum Kind {
+    Program(Program),
+    InProcess(InProcess),
+}
+
 pub struct Offhook {
-    child: Child,
+    engine: Kind,
     directory: TempDir,
     http: u16,
     audiosocket: u16,
@@ -100,27 +112,23 @@ impl Offhook {
             std::fs::create_dir_all(path.parent().expect("in the directory")).expect("the test's own directory");
             std::fs::write(path, text).expect("a file in the test's own directory");
         }
-        let log = File::create(directory.path().join("log")).expect("a file in the test's own directory");
-        let child = Command::new(env!("CARGO_BIN_EXE_offhook"))
-            .args(["run", "--log", launch.log, "--log-format", launch.log_format, "--config", "offhook.yaml"])
-            .current_dir(directory.path())
-            .envs(launch.env.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().expect("a second handle to the log"))
-            .stderr(log)
-            .kill_on_drop(true)
-            .spawn()
-            .expect("cargo built the program");
+        let engine = match world::current() {
+            World::Real => Kind::Program(Program::start(directory.path(), &launch)),
+            World::Emulated => Kind::InProcess(InProcess::start(directory.path(), &launch).await),
+        };
         // Only the first in a test program can succeed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         // A connection for each question: one that stays would count among what the engine has open.
         let client = reqwest::Client::builder().pool_max_idle_per_host(0).build().expect("a plain client");
         let mut offhook =
-            Self { child, directory, http: place.http, audiosocket: place.audiosocket, client, token: None };
+            Self { engine, directory, http: place.http, audiosocket: place.audiosocket, client, token: None };
         let until = Instant::now() + START_MAX;
         while offhook.try_page("live").await.is_none() {
-            let ended = offhook.child.try_wait().expect("its own child");
-            assert!(ended.is_none(), "the engine ended with {ended:?}:\n{}", offhook.log());
+            let ended = match &mut offhook.engine {
+                Kind::Program(program) => program.has_ended(),
+                Kind::InProcess(engine) => engine.has_ended(),
+            };
+            assert!(!ended, "the engine ended:\n{}", offhook.log());
             assert!(Instant::now() < until, "the engine does not answer:\n{}", offhook.log());
             sleep(ASK_EVERY).await;
         }
@@ -243,7 +251,10 @@ impl Offhook {
 
     /// What it has logged so far.
     pub fn log(&self) -> String {
-        std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+        match &self.engine {
+            Kind::Program(_) => Program::log(self.directory.path()),
+            Kind::InProcess(engine) => engine.log(),
+        }
     }
 
     /// Its folder, where relative names in its configuration lead.
@@ -276,23 +287,38 @@ impl Offhook {
         (status, serde_json::from_str(&answer.text().await.expect("a body")).unwrap_or_default())
     }
 
+    /// The process that has its sockets.
     pub fn pid(&self) -> u32 {
-        self.child.id().expect("it runs")
+        match &self.engine {
+            Kind::Program(program) => program.pid(),
+            Kind::InProcess(_) => std::process::id(),
+        }
     }
 
+    /// Sends a signal to the program, or the order that is meant by it to an engine of this process: HUP, TERM, or INT.
     pub async fn signal(&self, name: &str) {
-        let mut kill = Command::new("sh");
-        kill.args(["-c", "kill -s \"$0\" \"$1\"", name, &self.pid().to_string()]);
-        assert!(kill.status().await.is_ok_and(|status| status.success()), "kill -s {name}");
+        match &self.engine {
+            Kind::Program(program) => program.signal(name).await,
+            Kind::InProcess(engine) => engine.signal(name).await,
+        }
     }
 
-    /// Open descriptors of the process.
+    /// Open descriptors of the program. An engine of this process has none that could be told from those of other tests.
     pub fn descriptors(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/fd", self.pid())).map_or(0, Iterator::count)
+        match &self.engine {
+            Kind::Program(program) => program.descriptors(),
+            Kind::InProcess(_) => 0,
+        }
     }
 
-    /// Waits until the process has ended by itself.
+    /// Waits until it has ended by itself.
     pub async fn wait_exit(&mut self, within: Duration) -> std::process::ExitStatus {
-        timeout(within, self.child.wait()).await.expect("it ends in time").expect("its own child")
+        let ended = async {
+            match &mut self.engine {
+                Kind::Program(program) => program.ended().await,
+                Kind::InProcess(engine) => engine.ended().await,
+            }
+        };
+        timeout(within, ended).await.expect("it ends in time")
     }
 }

@@ -10,10 +10,7 @@ use std::{fmt::Write as _, fs};
 
 /// Names of the tests of each provider.
 fn shown() -> Vec<(&'static str, Vec<&'static str>)> {
-    let names = |cases: &'static [crate::providers::runner::Case]| {
-        cases.iter().map(|(name, _)| name.split_once("::").unwrap().1)
-    };
-    providers().into_iter().map(|(provider, cases)| (provider, names(cases).collect())).collect()
+    providers().into_iter().map(|(provider, cases)| (provider, cases.to_vec())).collect()
 }
 
 fn page(catalogue: &Catalogue) -> String {
@@ -30,7 +27,12 @@ fn page(catalogue: &Catalogue) -> String {
         let names: Vec<&str> = shown.iter().map(|(provider, _)| catalogue.providers[*provider].as_str()).collect();
         let _ = writeln!(page, "\n## {}", chapter.title);
         if !chapter.is_usual() {
-            let _ = writeln!(page, "\n`cargo test --test {} PROVIDER::TEST`", chapter.program);
+            let place = format!("{}::providers::PROVIDER", chapter.program);
+            let _ = writeln!(
+                page,
+                "\n`cargo test --test whole_calls {place}::emulated::TEST`, in virtual time; `{place}::real::TEST` is the same on a \
+                 real\nAsterisk, by a real telephone."
+            );
         }
         let _ = write!(page, "\n| behaviour | {} | test |\n", names.join(" | "));
         let _ = writeln!(page, "| --- |{} --- |", " --- |".repeat(shown.len()));

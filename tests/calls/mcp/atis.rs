@@ -70,7 +70,6 @@ fn shipped(place: &Place) -> String {
 
 /// M4, M18, M44, M26: dialled as `Set(AI_CONTEXT=demo_mcp)`, the smoke configuration says hello, asks the ATIS server, speaks
 /// the very words of the ATIS, and hangs up.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_real_call_speaks_the_atis_of_an_aerodrome() {
     built("aviation_atis");
     let asterisk = Asterisk::start(Options::default()).await;
@@ -113,7 +112,6 @@ async fn a_real_call_speaks_the_atis_of_an_aerodrome() {
 
 /// M1, M17, M18, M20: a model is told the sentence to speak, and the report beside it; what the server calls a failure is
 /// told as one, in the server's words.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_model_is_told_the_words_and_the_report() {
     let servers = [("aviation_atis", atis(""))];
     let scene = Scene::start(Setting { servers: &servers, offered: "mcp_aviation_atis", ..Setting::default() }).await;
@@ -129,4 +127,10 @@ async fn a_model_is_told_the_words_and_the_report() {
     phone.wait_to_hear(AGENT_HZ, ms(900), SOON).await;
     scene.ends(phone).await;
     assert_eq!((scene.counted("aviation_atis", "ok").await, scene.counted("aviation_atis", "error").await), (2.0, 1.0));
+}
+
+crate::scenes! {
+    only_real:
+        a_real_call_speaks_the_atis_of_an_aerodrome,
+        a_model_is_told_the_words_and_the_report;
 }

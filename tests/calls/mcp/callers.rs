@@ -50,7 +50,6 @@ fn told(scene: &Scene) -> String {
 /// M28, M29, M30: the caller's number stands in the prompt, and as the model read it there it finds the caller's name.
 /// M29, M answer 19: an argument that is still a placeholder is no number: VALIDATION, and the server is not asked.
 /// M33, M40, M41: the log line of a call has its fields; neither it nor a page has a number, a result, or a server's secret.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_caller_is_known_by_the_number_and_told_to_nobody_else() {
     let (scene, _folder) = receptionist().await;
     let phone = scene.call_as("7000", CALLER).await;
@@ -96,7 +95,6 @@ async fn a_caller_is_known_by_the_number_and_told_to_nobody_else() {
 }
 
 /// M40, M answer 8: the four metrics after some calls, with the labels of the document.
-#[tokio::test(flavor = "multi_thread")]
 async fn the_metrics_tell_what_became_of_the_calls() {
     let servers = [("plain", faulty("plain", ", timeout_ms: 500", ", restart: { backoff_ms: 50 }"))];
     let offered = "mcp_plain_echo, mcp_plain_fail, mcp_plain_hang, mcp_plain_die";
@@ -137,7 +135,6 @@ async fn the_metrics_tell_what_became_of_the_calls() {
 }
 
 /// M28: who withholds the number is told to the agent in a word, and the phonebook knows nobody of that name.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_caller_without_a_number_is_nobody_and_no_failure() {
     let (scene, _folder) = receptionist().await;
     let phone = scene.call_as("7000", "anonymous").await;
@@ -146,4 +143,11 @@ async fn a_caller_without_a_number_is_nobody_and_no_failure() {
     let found = scene.tool("mcp_phonebook_find_by_number", json!({ "number": number })).await;
     assert_eq!((kind(&found), &found["data"]["found"]), ("OK", &json!(false)), "{found}");
     scene.ends(phone).await;
+}
+
+crate::scenes! {
+    only_real:
+        a_caller_is_known_by_the_number_and_told_to_nobody_else,
+        the_metrics_tell_what_became_of_the_calls,
+        a_caller_without_a_number_is_nobody_and_no_failure;
 }

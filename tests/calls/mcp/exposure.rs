@@ -6,7 +6,6 @@ const SUPPORT: &str = "  support: { prompt: You are a test., provider: ai, tools
 
 /// M2, M10, M15, M42, M45: the schema is in the session of the context that lists the tool, and in no other.
 /// M11, M31, M answer 7: a call from elsewhere is answered as if there were no such tool; the log and the metrics tell.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_tool_exists_only_in_the_calls_of_a_context_that_lists_it() {
     let servers = [("aviation_atis", atis("")), ("plain", faulty("plain", "", ""))];
     let offered = "hangup_call, mcp_aviation_atis, mcp_plain_echo";
@@ -55,7 +54,6 @@ fn told(output: &Value) -> String {
 
 /// M17, M20, M23, M24, M answer 9: a model gets the message whole and data up to the limit of its transport; a context may
 /// have less. The caller never hears raw data.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_model_gets_the_message_and_as_much_data_as_it_may() {
     let servers = [("plain", faulty("plain", "", ""))];
     let contexts = "  support: { prompt: You are a test., provider: ai, tools: [mcp_plain_big, mcp_plain_sum], policy: { \
@@ -81,4 +79,10 @@ async fn a_model_gets_the_message_and_as_much_data_as_it_may() {
     let big = scene.tool("mcp_plain_big", json!({ "bytes": 100_000 })).await;
     assert!(big.to_string().len() <= 512 && message(&big) == "I've fetched the result.", "{big}");
     scene.ends(phone).await;
+}
+
+crate::scenes! {
+    only_real:
+        a_tool_exists_only_in_the_calls_of_a_context_that_lists_it,
+        a_model_gets_the_message_and_as_much_data_as_it_may;
 }

@@ -10,7 +10,6 @@ const GROWTH_MAX: f64 = 96e6;
 
 /// M5: servers that print without end on either output, never answer, end every second and send results of 10 MB into
 /// another call: who is on the telephone hears every frame, the engine stays ready, and its memory bounded.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_call_notices_nothing_of_servers_that_rage() {
     let asterisk = Asterisk::start(Options::default()).await;
     let place = Place::free();
@@ -70,4 +69,9 @@ async fn a_call_notices_nothing_of_servers_that_rage() {
     assert!(lines("something happened, and something else") >= 20 && lines("no JSON at all, only words") >= 20);
     assert!(lines("printed more lines than are logged") >= 2);
     assert!(log.len() < 4_000_000, "{} bytes of log", log.len());
+}
+
+crate::scenes! {
+    only_real:
+        a_call_notices_nothing_of_servers_that_rage;
 }

@@ -9,7 +9,6 @@ fn test_of(answer: (u16, String)) -> (u16, Value) {
 
 /// M8, M39, M42, M answers 12, 13: with a call active a reload waits, and says so; when the last call has ended the servers are
 /// restarted. Until then the call has the tools with which it began, and a new server is up at once.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_reload_restarts_the_servers_when_no_call_is_left() {
     let servers = [("plain", faulty("plain", "", "")), ("old", faulty("garbage", "", ""))];
     let offered = "mcp_plain_echo, mcp_plain_pid, mcp_old_echo";
@@ -66,7 +65,6 @@ async fn a_reload_restarts_the_servers_when_no_call_is_left() {
 
 /// M43, M answer 13: a test starts an instance of its own, tells what tools it has or why it has none, calls none of them and
 /// leaves nothing behind; a name that is no server's is 404.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_tested_beside_the_running_one() {
     let missing = "{ command: [no-such-program-anywhere], restart: { enabled: false } }".to_owned();
     let servers = [("plain", faulty("plain", "", ""))];
@@ -100,7 +98,6 @@ async fn a_server_is_tested_beside_the_running_one() {
 
 /// M38, M answer 15: a call that is let finish keeps its tools; after the stop no server is left, neither one that
 /// ignores every request to end nor what another has started.
-#[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_a_server_outlives_the_engine() {
     let servers = [
         ("plain", faulty("plain", "", "")),
@@ -126,4 +123,11 @@ async fn nothing_of_a_server_outlives_the_engine() {
     assert!(left.is_empty(), "processes {left:?} outlive the engine");
     // They were asked in the order that gives them time.
     assert_eq!((scene.events("plain", "eof").len(), scene.events("stubborn", "sigterm").len()), (1, 1));
+}
+
+crate::scenes! {
+    only_real:
+        a_reload_restarts_the_servers_when_no_call_is_left,
+        a_server_is_tested_beside_the_running_one,
+        nothing_of_a_server_outlives_the_engine;
 }

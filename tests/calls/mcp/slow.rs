@@ -20,7 +20,6 @@ fn is_line(span: &Span, characters: usize) -> bool {
 
 /// M21, M22, M42, M answer 10: once in a turn the caller hears that a tool takes long, however many do; then the agent
 /// speaks the result.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_scripted_agent_announces_a_slow_tool_once() {
     let servers = [("plain", faulty("plain", &defaults(), ""))];
     let script = "  script: { scripted: { script: [{ tone: { hertz: 800, for: 500ms } }, { call: { tool: mcp_plain_sleep, \
@@ -49,7 +48,6 @@ async fn a_scripted_agent_announces_a_slow_tool_once() {
 }
 
 /// M21, M answer 10: a result that comes before the threshold is not announced.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_quick_tool_is_not_announced() {
     let servers = [("plain", faulty("plain", &defaults().replace("400", "5000"), ""))];
     let script = "  script: { scripted: { script: [{ call: { tool: mcp_plain_sleep, arguments: { seconds: 1 }, speak: true } \
@@ -68,7 +66,6 @@ async fn a_quick_tool_is_not_announced() {
 
 /// M22, M answer 10: also beside a provider that owns its audio; it is told in text what was said, gets the result, and
 /// speaks.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_realtime_agent_is_told_what_the_caller_heard() {
     let servers = [("plain", faulty("plain", &defaults(), ""))];
     let scene = Scene::start(Setting { servers: &servers, offered: "mcp_plain_sleep", ..Setting::default() }).await;
@@ -84,4 +81,11 @@ async fn a_realtime_agent_is_told_what_the_caller_heard() {
     assert!(log.contains("takes long") && !log.contains(ANNOUNCEMENT.trim()), "{log}");
     phone.wait_to_hear(AGENT_HZ, ms(500), SOON).await;
     scene.ends(phone).await;
+}
+
+crate::scenes! {
+    only_real:
+        a_scripted_agent_announces_a_slow_tool_once,
+        a_quick_tool_is_not_announced,
+        a_realtime_agent_is_told_what_the_caller_heard;
 }

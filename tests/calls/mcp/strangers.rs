@@ -97,7 +97,6 @@ fn sum(command: &str) -> Stranger<'_> {
 }
 
 /// M5, M37, M answers 6, 11: the time server, in Python.
-#[tokio::test(flavor = "multi_thread")]
 async fn the_time_server_is_killed_and_hangs_in_a_call() {
     let zones =
         ["Europe/Berlin", "Europe/Oslo", "Europe/London", "Asia/Tokyo", "Europe/Rome", "Africa/Cairo", "Etc/UTC"];
@@ -114,13 +113,11 @@ async fn the_time_server_is_killed_and_hangs_in_a_call() {
 }
 
 /// M5, M37, M answers 6, 11: the server with everything, in Node.
-#[tokio::test(flavor = "multi_thread")]
 async fn the_everything_server_is_killed_and_hangs_in_a_call() {
     sum(&node("server-everything", "")).is_killed_and_hangs().await;
 }
 
 /// M5, M37, M answers 6, 11: the file server, in Node.
-#[tokio::test(flavor = "multi_thread")]
 async fn the_file_server_is_killed_and_hangs_in_a_call() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let root = folder.path().canonicalize().expect("it is there");
@@ -141,7 +138,6 @@ async fn the_file_server_is_killed_and_hangs_in_a_call() {
 }
 
 /// M37, M answers 11, 15: a server that hangs and stays so is ended and replaced by itself, while the call goes on.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_hangs_for_good_is_replaced_in_the_same_call() {
     let command = node("server-everything", "");
     let stranger = sum(&command);
@@ -159,7 +155,6 @@ async fn a_server_that_hangs_for_good_is_replaced_in_the_same_call() {
 }
 
 /// M29, M answer 14: a server of somebody else sees four variables of the engine's environment and its own, no more.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_stranger_sees_no_more_of_the_environment_than_it_was_given() {
     let command = node("server-everything", "");
     let entry =
@@ -188,7 +183,7 @@ const TOKEN: &str = "a-bearer-token-of-the-test";
 
 impl Elsewhere {
     async fn start(port: u16) -> Self {
-        let script = project("tests/support/mcp/over_http.py");
+        let script = project("tests/kit/mcp/over_http.py");
         let mut child = tokio::process::Command::new(built("venv/bin/python"))
             .args([&script, &port.to_string(), TOKEN])
             .kill_on_drop(true)
@@ -211,7 +206,6 @@ impl Elsewhere {
 
 /// M34, M37, M answers 1, 6: a server that runs elsewhere is asked over HTTP with its token. While it is away the agent is told
 /// so at once; when it is back, the same call has it again.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_server_elsewhere_goes_away_and_comes_back_in_a_call() {
     let elsewhere = Elsewhere::start(crate::calls::kit::tied::free_ports(1)).await;
     let entry = format!(
@@ -241,7 +235,6 @@ async fn a_server_elsewhere_goes_away_and_comes_back_in_a_call() {
 }
 
 /// M6, M7: an engine whose file names no server starts none and asks none; calls and their built-in tools are as ever.
-#[tokio::test(flavor = "multi_thread")]
 async fn without_a_server_in_the_file_there_is_none() {
     let scene = Scene::start(Setting { offered: "hangup_call", ..Setting::default() }).await;
     assert_eq!(scene.offhook.json("mcp/status").await["servers"], json!({}));
@@ -253,4 +246,15 @@ async fn without_a_server_in_the_file_there_is_none() {
     assert_eq!(scene.offhook.wait_end_reason(SOON).await, "agent_hung_up");
     assert_eq!(scene.offhook.post("mcp/test/anything").await.0, 404);
     assert_eq!(scene.offhook.post("reload").await.0, 200);
+}
+
+crate::scenes! {
+    only_real:
+        the_time_server_is_killed_and_hangs_in_a_call,
+        the_everything_server_is_killed_and_hangs_in_a_call,
+        the_file_server_is_killed_and_hangs_in_a_call,
+        a_server_that_hangs_for_good_is_replaced_in_the_same_call,
+        a_stranger_sees_no_more_of_the_environment_than_it_was_given,
+        a_server_elsewhere_goes_away_and_comes_back_in_a_call,
+        without_a_server_in_the_file_there_is_none;
 }

@@ -32,7 +32,6 @@ exten => s,1,Set(AI_AUTHORIZATION=authenticated)
 ";
 
 /// G answer 12: a dialplan that the operator trusts can say who the caller is; any other cannot.
-#[tokio::test(flavor = "multi_thread")]
 async fn authorization_is_believed_from_a_trusted_context_of_the_dialplan_alone() {
     for (extension, outcome, requests) in [("ours", "OK", 1), ("theirs", "DEFERRED", 0)] {
         let scene = Scene::start(Setting {
@@ -88,7 +87,6 @@ async fn other_gate(checks: u32) -> (Child, String) {
 }
 
 /// G answer 10: another gate is asked as well: its yes runs the tool, everything else stops it, and the call goes on.
-#[tokio::test(flavor = "multi_thread")]
 async fn another_gate_is_asked_as_well_and_no_answer_is_a_refusal() {
     let (mut gate, address) = other_gate(1).await;
     let sections = format!(
@@ -120,4 +118,11 @@ async fn another_gate_is_asked_as_well_and_no_answer_is_a_refusal() {
     phone.wait_to_hear(AGENT_HZ, ms(1_100), SOON).await;
     scene.ends(phone).await;
     scene.is_private(&[GATE_TOKEN, "PX-"]).await;
+}
+
+crate::scenes! {
+    both:
+        authorization_is_believed_from_a_trusted_context_of_the_dialplan_alone;
+    only_real:
+        another_gate_is_asked_as_well_and_no_answer_is_a_refusal;
 }

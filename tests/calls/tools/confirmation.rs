@@ -54,7 +54,6 @@ fn done_once(scene: &Scene, yes: Instant) {
 
 /// P15, P answer 3, G answer 12: the model that answers its own question is asked again; a key counts, and the model, which
 /// does not hear keys, is told; a yes is good for one call.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_key_of_the_caller_says_yes() {
     let (scene, mut phone, output) = asked().await;
     let echoed = scene.tool("book_table", with_token(&output)).await;
@@ -82,7 +81,6 @@ async fn a_key_of_the_caller_says_yes() {
 }
 
 /// P answer 3: a spoken yes in a later utterance; the model may call before the transcript is there.
-#[tokio::test(flavor = "multi_thread")]
 async fn the_callers_own_words_say_yes() {
     let (scene, phone, output) = asked().await;
     let (yes, outputs) = (Instant::now(), scene.server.outputs().len());
@@ -103,7 +101,6 @@ async fn the_callers_own_words_say_yes() {
 }
 
 /// P answer 3: words of the turn that led to the question, words that are neither, a no: nothing runs.
-#[tokio::test(flavor = "multi_thread")]
 async fn without_a_yes_nothing_is_done() {
     let (scene, phone, output) = asked().await;
     for (item, words) in [("u2", "Is that by the window?"), ("u3", "No, thank you.")] {
@@ -116,7 +113,6 @@ async fn without_a_yes_nothing_is_done() {
 }
 
 /// P answer 3: a yes to something that the agent did not say aloud is none.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_yes_to_another_question_is_none() {
     let (scene, phone, output) = asked().await;
     scene.server.hear("u2", "Wait, stop.");
@@ -127,4 +123,12 @@ async fn a_yes_to_another_question_is_none() {
     assert_eq!(kind(&scene.tool("book_table", with_token(&output)).await), "CONFIRMATION_REQUIRED");
     assert!(scene.service.requests().is_empty());
     scene.ends(phone).await;
+}
+
+crate::scenes! {
+    both:
+        a_key_of_the_caller_says_yes,
+        the_callers_own_words_say_yes,
+        without_a_yes_nothing_is_done,
+        a_yes_to_another_question_is_none;
 }

@@ -76,7 +76,6 @@ fn sent(scene: &Scene) -> Sound {
 }
 
 /// G answer 12: what is private opens after the PIN; digits go to nobody, not even as a sound.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_pin_opens_what_is_private_and_is_told_to_nobody() {
     let mail = MailServer::start(Manner { tls: "none", ..Manner::default() }).await;
     let (scene, mut phone) = bank(&mail).await;
@@ -121,7 +120,6 @@ async fn a_pin_opens_what_is_private_and_is_told_to_nobody() {
 }
 
 /// G answer 12: three wrong PINs are the last; then the right one is wrong as well.
-#[tokio::test(flavor = "multi_thread")]
 async fn three_wrong_pins_are_the_last() {
     let mail = MailServer::start(Manner { tls: "none", ..Manner::default() }).await;
     let (scene, mut phone) = bank(&mail).await;
@@ -142,7 +140,6 @@ async fn three_wrong_pins_are_the_last() {
 }
 
 /// The model gets what was typed, or a handle that only a tool can turn into digits.
-#[tokio::test(flavor = "multi_thread")]
 async fn collected_digits_go_to_the_model_or_to_the_tool_alone() {
     let (plain, card) = ("30517264", "4929507182934416");
     let setting = Setting {
@@ -175,4 +172,11 @@ async fn collected_digits_go_to_the_model_or_to_the_tool_alone() {
     let audit = scene.audits().pop().expect("a line");
     assert_eq!(audit["argument_keys"], json!(["card", "note"]));
     scene.is_private(&[plain, card]).await;
+}
+
+crate::scenes! {
+    both:
+        a_pin_opens_what_is_private_and_is_told_to_nobody,
+        three_wrong_pins_are_the_last,
+        collected_digits_go_to_the_model_or_to_the_tool_alone;
 }

@@ -26,7 +26,6 @@ policy: { access: write, risk_domain: customer_support, standing_approval: true 
 "#;
 
 /// D3: the caller hears the first agent to its last word, then the second.
-#[tokio::test(flavor = "multi_thread")]
 async fn the_caller_hears_the_second_agent_after_the_first() {
     for leg in ["audiosocket/slin", "rtp/ulaw"] {
         let asterisk = Asterisk::start(Options::default()).await;
@@ -66,7 +65,6 @@ const CALLERS_WORDS: &str = "My bill of a purple elephant is wrong.";
 
 /// D3: the second model knows what was said, has its own tools and no others, and the first one's session
 /// is over.
-#[tokio::test(flavor = "multi_thread")]
 async fn the_second_model_goes_on_from_where_the_first_was() {
     let billing = OpenAiServer::start(model(BILLING_HZ)).await;
     let providers = format!(
@@ -111,7 +109,6 @@ async fn the_second_model_goes_on_from_where_the_first_was() {
 
 /// D3: a second agent that cannot be had is an agent that is lost: the apology, and a human. It is its
 /// provider that fails, not the first one's.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_second_agent_that_cannot_be_had_is_a_human() {
     let scene = Scene::start(Setting {
         tools: &[("to_billing", TO_BILLING)],
@@ -148,3 +145,10 @@ description: Pays back.
 actions: [{ type: respond, message: "It is on its way." }]
 policy: { access: write, risk_domain: commerce, requires_confirmation: true }
 "#;
+
+crate::scenes! {
+    both:
+        the_caller_hears_the_second_agent_after_the_first,
+        the_second_model_goes_on_from_where_the_first_was,
+        a_second_agent_that_cannot_be_had_is_a_human;
+}

@@ -24,7 +24,6 @@ async fn api(scene: &Scene, method: &str, path: &str, body: Option<Value>) -> (u
 }
 
 /// P1, D1: a change is for the calls that begin after it.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_running_call_keeps_its_tools_and_the_next_one_has_the_new() {
     let scene = scene("").await;
     let mut phone = scene.call("7000").await;
@@ -63,7 +62,6 @@ async fn a_running_call_keeps_its_tools_and_the_next_one_has_the_new() {
 }
 
 /// P answer 11, D5: what is not a tool is told with its places, and nothing changes; locked tools do not change.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_mistake_is_told_and_locked_tools_stay() {
     let open = scene("").await;
     let mut broken = greeting("Hello.");
@@ -89,4 +87,10 @@ async fn a_mistake_is_told_and_locked_tools_stay() {
     let phone = locked.call("7000").await;
     assert_eq!(locked.tool("greet", json!({})).await["message"], "Good morning.");
     locked.ends(phone).await;
+}
+
+crate::scenes! {
+    both:
+        a_running_call_keeps_its_tools_and_the_next_one_has_the_new,
+        a_mistake_is_told_and_locked_tools_stay;
 }

@@ -75,7 +75,6 @@ fn transfer(number: usize, token: &Value) -> Call {
 }
 
 /// With a vendor whose agent says something after every result: that is not heard beside the question.
-#[tokio::test(flavor = "multi_thread")]
 async fn a_caller_is_asked_in_the_operators_words_and_a_yes_connects_them() {
     let sentence = speech::render_all(&["When do you open on Sunday"], "en-gb+f3").await.expect("espeak-ng speaks");
     let sentence = Sound { samples: sentence[0].clone() };
@@ -111,4 +110,9 @@ async fn a_caller_is_asked_in_the_operators_words_and_a_yes_connects_them() {
     assert_eq!(offhook.metric("offhook_sentences_total{purpose=\"question\"}").await, 1.0);
     assert!(!offhook.log().contains("Yes, please"), "what was said reached the log");
     vendor.is_content();
+}
+
+crate::scenes! {
+    both:
+        a_caller_is_asked_in_the_operators_words_and_a_yes_connects_them;
 }

@@ -21,7 +21,7 @@ pub struct Exposed {
 /// parts words. Empty when nothing is left.
 ///
 /// ```
-/// use offhook::tool::mcp::snake;
+/// use offhook_core::tool::mcp::snake;
 /// assert_eq!(snake("getWeather byCity"), "get_weather_by_city");
 /// ```
 pub fn snake(text: &str) -> String {

@@ -21,7 +21,7 @@ pub use level::{Activity, ActivityDetector, rms_dbfs};
 pub use ringback::{RingBack, RingTone};
 pub use voice::{Heard, VoiceDetector};
 pub use wav::WavHead;
-#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
 pub use wav::fuzz;
 
 use std::{fmt, str::FromStr, time::Duration};

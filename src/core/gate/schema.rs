@@ -8,7 +8,7 @@ use super::{
 use serde_json::{Map, Value};
 
 /// The schema as published with the contract (see `tests/fixtures/contract/README.md`).
-pub const PUBLISHED: &str = include_str!("../../tests/fixtures/contract/agent_action_contract_v1.schema.json");
+pub const PUBLISHED: &str = include_str!("../../../tests/fixtures/contract/agent_action_contract_v1.schema.json");
 
 /// The only value of `schema_version`.
 pub const VERSION: &str = "aana.agent_tool_precheck.v1";

@@ -22,7 +22,7 @@ mod validate;
 mod write;
 
 /// Any JSON as a definition: what is accepted is written and read again as the same, and complaints are few.
-#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
 pub fn fuzz(data: &[u8]) {
     let Ok(value) = serde_json::from_slice::<serde_json::Value>(data) else { return };
     let surroundings = std::sync::Arc::<Surroundings>::default();

@@ -7,7 +7,7 @@ fn published() -> Value {
 }
 
 fn cases() -> Vec<Value> {
-    let text = include_str!("../../../tests/fixtures/contract/agent_action_contract_v1.cases.json");
+    let text = include_str!("../../../../tests/fixtures/contract/agent_action_contract_v1.cases.json");
     let cases: Value = serde_json::from_str(text).unwrap();
     cases["cases"].as_array().unwrap().clone()
 }

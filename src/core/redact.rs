@@ -41,7 +41,7 @@ impl<T> fmt::Display for Redacted<T> {
 /// and digits around it make it something else; an underscore does not.
 ///
 /// ```
-/// use offhook::redact::holds_identity_number;
+/// use offhook_core::redact::holds_identity_number;
 /// assert!(holds_identity_number("id 1234 5678 9012") && holds_identity_number("pan_ABCDE1234F"));
 /// assert!(!holds_identity_number("1763582071") && !holds_identity_number("call_00001"));
 /// ```
@@ -76,7 +76,7 @@ pub fn private_numbers(text: &str) -> Vec<Range<usize>> {
 /// The text with `***` in place of each of [`private_numbers`].
 ///
 /// ```
-/// use offhook::redact::without_numbers;
+/// use offhook_core::redact::without_numbers;
 /// assert_eq!(without_numbers("call +91 98765 43210 on 2026-02-18"), "call *** on 2026-02-18");
 /// ```
 pub fn without_numbers(text: &str) -> Cow<'_, str> {
@@ -103,7 +103,7 @@ const BETWEEN_MAX: usize = 3;
 /// grouped, as when a number is dictated digit by digit. Some dates with their times go as well.
 ///
 /// ```
-/// use offhook::redact::without_dictated_numbers;
+/// use offhook_core::redact::without_dictated_numbers;
 /// assert_eq!(without_dictated_numbers("it is 9 8 7 6 5, 4 3 2 1 0."), "it is ***.");
 /// assert_eq!(without_dictated_numbers("९८७६५ ४३२१०, room 12"), "***, room 12");
 /// ```

@@ -12,7 +12,7 @@ use crate::tool::{
     memory::{ITEMS_MAX, MEMORY_BYTES_MAX},
 };
 
-const PAGE: &str = include_str!("../../../../docs/declarative-tools.md");
+const PAGE: &str = include_str!("../../../../../docs/declarative-tools.md");
 
 fn examples() -> Vec<Value> {
     let blocks = PAGE.split("```json\n").skip(1).map(|rest| rest.split("```").next().unwrap());

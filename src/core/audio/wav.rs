@@ -86,7 +86,7 @@ pub(super) fn with_true_length(wav: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Any beginning of a file: a head is known once it is there and is the same with more behind it.
-#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
 pub fn fuzz(data: &[u8]) {
     let head = WavHead::read(data);
     let Ok(Some(head)) = head else { return };

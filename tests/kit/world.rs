@@ -1,0 +1,101 @@
+//! The two worlds of a scene: an emulated exchange in virtual time, and a real Asterisk with real phones in real time.
+//!
+//! A scene is a plain `pub async fn` that asks [`super::asterisk::Asterisk`], [`super::phone::Phone`] and
+//! [`super::offhook::Offhook`] for what it needs; they look here which world it plays in. [`crate::scenes`] makes a test of it for
+//! each world.
+
+use offhook::telemetry::LogBook;
+use std::{
+    cell::RefCell,
+    future::Future,
+    process::{Output, Stdio},
+};
+use tokio::runtime::Builder;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum World {
+    Real,
+    Emulated,
+}
+
+thread_local! {
+    /// The log of the engines of this thread's scene, where it is an emulated one: all of it runs on one thread.
+    static EMULATED: RefCell<Option<LogBook>> = const { RefCell::new(None) };
+}
+
+/// The world of the scene that runs on this thread; a test that is not a scene is a real one.
+pub fn current() -> World {
+    EMULATED.with_borrow(|emulated| if emulated.is_some() { World::Emulated } else { World::Real })
+}
+
+/// The log of an emulated scene's engines.
+pub fn log_book() -> LogBook {
+    EMULATED.with_borrow(|emulated| emulated.clone()).expect("an emulated scene")
+}
+
+/// Makes this thread a real one again, also where a scene panics.
+struct Leaves;
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        EMULATED.set(None);
+    }
+}
+
+/// Plays a scene on an emulated exchange, on this thread and a clock that moves only while nobody has anything to do.
+pub fn emulated<F: Future<Output = ()>>(scene: impl FnOnce() -> F) {
+    let book = LogBook::new();
+    EMULATED.set(Some(book.clone()));
+    let _leaves = Leaves;
+    let _log = tracing::dispatcher::set_default(book.dispatch());
+    let of_blocking_work = book.dispatch().clone();
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        // For the life of the thread, which is the runtime's.
+        .on_thread_start(move || std::mem::forget(tracing::dispatcher::set_default(&of_blocking_work)))
+        .build()
+        .expect("a runtime");
+    runtime.block_on(scene());
+}
+
+/// Plays a scene on a real Asterisk, in real time.
+pub fn real<F: Future<Output = ()>>(scene: impl FnOnce() -> F) {
+    Builder::new_multi_thread().enable_all().build().expect("a runtime").block_on(scene());
+}
+
+/// Runs a program to its end. The clock of an emulated scene stands still meanwhile.
+pub async fn output_of(mut program: std::process::Command) -> Output {
+    let run = move || program.stdin(Stdio::null()).output().expect("a program that is there");
+    tokio::task::spawn_blocking(run).await.expect("it does not panic")
+}
+
+/// Makes tests of the scenes of a file: modules `emulated` and `real`, in which each test has the name of its scene.
+///
+/// - `real`: on both worlds, always. `tests/calls/mod.rs` tells how these are chosen.
+/// - `both`: on the emulated exchange always, on the real one where all is asked for (`make test REAL=all`).
+/// - `only_real`: what only a real part can show; a comment says what.
+/// - `only_real_all`: the same, where all is asked for.
+#[macro_export]
+macro_rules! scenes {
+    (
+        $(real: $($real:ident),* $(,)?;)?
+        $(both: $($both:ident),* $(,)?;)?
+        $(only_real: $($only_real:ident),* $(,)?;)?
+        $(only_real_all: $($only_real_all:ident),* $(,)?;)?
+    ) => {
+        mod emulated {
+            $($(#[test] fn $real() { $crate::kit::world::emulated(super::$real); })*)?
+            $($(#[test] fn $both() { $crate::kit::world::emulated(super::$both); })*)?
+        }
+
+        mod real {
+            $($(#[test] fn $real() { $crate::kit::world::real(super::$real); })*)?
+            $($(#[test] #[ignore = "REAL=all"] fn $both() { $crate::kit::world::real(super::$both); })*)?
+            $($(#[test] fn $only_real() { $crate::kit::world::real(super::$only_real); })*)?
+            $($(#[test] #[ignore = "REAL=all"] fn $only_real_all() {
+                $crate::kit::world::real(super::$only_real_all);
+            })*)?
+        }
+    };
+}
