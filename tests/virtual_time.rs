@@ -2,6 +2,7 @@
 
 mod calls;
 mod clock;
+mod exchange;
 mod kit;
 mod provider_openai;
 mod providers;
