@@ -46,7 +46,7 @@ check: setup fmt clippy docs licences ## formatting, lints, documentation, licen
 
 screenshots: setup ## the pictures of the page in docs/images, by a real browser
 	@$(CARGO) build --locked
-	OFFHOOK_SCREENSHOTS=docs/images $(CARGO) test --locked --test web picture
+	OFFHOOK_SCREENSHOTS=docs/images $(CARGO) test --locked --test real web::picture
 
 setup: ## installs what the tests need; quick when nothing is missing
 	@tests/lab/setup.sh all

@@ -6,8 +6,8 @@
 //!
 //! 1. [`redact`], [`facts`], [`audio`], [`gate`]: values, and the rules of who may do what
 //! 2. [`tool`]: what an agent may do
-//! 3. [`call`]: the life of one call, every decision of it, without I/O
-//! 4. [`config`]: what an admin wrote
+//! 3. [`call`]: the life of one call, every decision of it, without I/O; these six are the crate `offhook_core`, in `src/core`
+//! 4. [`wall_clock`]: the date and time; [`config`]: what an admin wrote
 //! 5. [`telemetry`]: metrics and logs; [`records`]: what is kept of calls that have ended
 //! 6. [`remote`]: services that are asked over the network
 //! 7. [`stt`], [`llm`], [`speech`]: listeners, who write down what callers say; models that answer; voices, also for
@@ -22,28 +22,25 @@
 extern crate self as offhook;
 
 pub mod asterisk;
-pub mod audio;
-pub mod call;
 pub mod config;
 pub mod doctor;
 pub mod engine;
-pub mod facts;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
-pub mod gate;
 pub mod http;
 pub mod llm;
 pub mod mcp;
 pub mod outbound;
 pub mod provider;
 pub mod records;
-pub mod redact;
 pub mod remote;
 pub mod speech;
 pub mod store;
 pub mod stt;
 pub mod telemetry;
-pub mod tool;
 pub mod vam;
+pub mod wall_clock;
 mod woken;
+
+pub use offhook_core::{audio, call, facts, gate, redact, tool};

@@ -1,6 +1,6 @@
 //! Which tests show which requirement. Tests name in their doc comment what they show (`/// P12, P22: …`,
 //! `/// D answer 9: …`), `tests/fixtures/conformance.yaml` says what each number asks for, and
-//! `docs/conformance.md` is made from both: `OFFHOOK_BLESS=1 cargo test --test conformance` writes it.
+//! `docs/conformance.md` is made from both: `OFFHOOK_BLESS=1 cargo test --test house conformance` writes it.
 
 use regex::Regex;
 use serde::Deserialize;
@@ -64,11 +64,14 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// `src/tool/policy/tests/path.rs` is `tool::policy::tests::path`, `tests/call/main.rs` is `tests/call`,
-/// `mcp_servers/phonebook/src/book.rs` is `phonebook/book`.
+/// `src/engine/view.rs` is `engine::view`, `src/core/tool/policy/tests/path.rs` is `core/tool::policy::tests::path`,
+/// `tests/call/mod.rs` is `tests/call`, `mcp_servers/phonebook/src/book.rs` is `phonebook/book`.
 fn module_of(file: &str) -> String {
     if let Some((package, file)) = file.strip_prefix("mcp_servers/").and_then(|file| file.split_once('/')) {
         return format!("{package}/{}", module_of(file));
+    }
+    if let Some(file) = file.strip_prefix("src/core/") {
+        return format!("core/{}", module_of(file));
     }
     let file = file.trim_start_matches("src/").trim_end_matches(".rs");
     let file = file.trim_end_matches("/mod").trim_end_matches("/main");
@@ -192,8 +195,9 @@ fn page(catalogue: &Catalogue, shown: &BTreeMap<String, Vec<String>>) -> String 
          integration of MCP tools, `V` VAM/1.0. `T` is no document: it is\nwhat Asterisk 22 was seen to do, and what follows from it.\nWhere a requirement speaks of something that offhook has in another form, the sentence \
          says which.\n\n\
          Tests name in their doc comment what they show; this page is made from those comments \
-         (`tests/conformance.rs`), which\nfails when a number has no test. `tests/call::tools::x` is run by\n`cargo test --test call tools::x`, \
-         `phonebook/x` by `cargo test -p phonebook x`, what begins otherwise by `cargo test --lib`.\n",
+         (`tests/conformance.rs`), which\nfails when a number has no test. `tests/call::tools::x` is run by\n`cargo test call::tools::x`, \
+         `core/x` by `cargo test -p offhook-core x`, `phonebook/x` by `cargo test -p phonebook x`, what begins otherwise by\n\
+         `cargo test --lib x`.\n",
     );
     let mut table = |document: &Document, answers: bool| {
         let (title, what) = match answers {
@@ -241,7 +245,7 @@ fn the_page_is_fresh() {
     let written = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         written == page,
-        "docs/conformance.md is stale; write it with OFFHOOK_BLESS=1 cargo test --test conformance"
+        "docs/conformance.md is stale; write it with OFFHOOK_BLESS=1 cargo test --test house conformance"
     );
 }
 
@@ -272,8 +276,8 @@ fn tests_are_found_wherever_they_stand() {
                 #[tokio::test(flavor = \"x\")]\n    async fn two() {}\n    /// P3: never run\n    #[test]\n    \
                 #[ignore]\n    fn three() {}\n    proptest! {\n        /// P4: of anything\n        #[test]\n        \
                 fn four(x in 0..3) {}\n    }\n}\n";
-    let found: Vec<_> = tests_of("src/tool/x.rs", text).into_iter().map(|test| (test.path, test.doc)).collect();
-    let expected = [("tool::x::tests::two", "P2: a test, of two lines."), ("tool::x::tests::four", "P4: of anything")];
+    let found: Vec<_> = tests_of("src/mcp/x.rs", text).into_iter().map(|test| (test.path, test.doc)).collect();
+    let expected = [("mcp::x::tests::two", "P2: a test, of two lines."), ("mcp::x::tests::four", "P4: of anything")];
     assert_eq!(found, expected.map(|(path, doc)| (path.to_owned(), doc.to_owned())));
     let text = "/// P5: a scene\nasync fn five() {}\n/// P6: help\nasync fn six() {}\n/// P7: on a real one\nasync fn \
                 seven() {}\n/// P8: asked for\nasync fn eight() {}\ncrate::scenes! {\n    // Why:\n    both: five;\n    \
@@ -281,9 +285,10 @@ fn tests_are_found_wherever_they_stand() {
     let found: Vec<_> = tests_of("tests/calls/x.rs", text).into_iter().map(|test| test.path).collect();
     assert_eq!(found, ["tests/calls::x::emulated::five", "tests/calls::x::real::seven"]);
     assert_eq!(
-        (module_of("tests/call/main.rs"), module_of("tests/call/tools.rs")),
+        (module_of("tests/call/mod.rs"), module_of("tests/call/tools.rs")),
         ("tests/call".into(), "tests/call::tools".into())
     );
+    assert_eq!(module_of("src/core/tool/mod.rs"), "core/tool");
     let server = "mcp_servers/phonebook/";
     assert_eq!(
         (module_of(&format!("{server}src/book.rs")), module_of(&format!("{server}tests/server.rs"))),

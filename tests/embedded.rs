@@ -1,4 +1,5 @@
-//! The pipeline that needs no key, no network and no Asterisk: what it understands, and `offhook demo`, which runs on it.
+//! The pipeline that needs no key, no network and no Asterisk: what it understands, and `offhook demo`, which runs on it and
+//! fails when it does not understand. A demo that goes well is in `tests/web/newcomer.rs`.
 
 use bytes::Bytes;
 use offhook::{
@@ -127,38 +128,6 @@ async fn demo(arguments: &[&str]) -> Output {
 
 fn words_of(output: &Output) -> String {
     [&*output.stdout, &*output.stderr].map(String::from_utf8_lossy).concat()
-}
-
-#[tokio::test]
-async fn the_demo_is_a_call_in_which_everything_is_understood_a_tool_runs_and_its_answer_is_spoken() {
-    let output = demo(&[]).await;
-    let said = words_of(&output);
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    let mut rest = &*said;
-    // In this order.
-    for part in [
-        "agent   Hello, this is the front desk.",
-        "caller  When are you open?",
-        "agent   We are open from nine",
-        "caller  Are you open on Sunday?",
-        "interrupted after",
-        "agent   No, on Sundays we are closed.",
-        "caller  What is the weather?",
-        "agent   One moment, please. Trondheim Værnes information Bravo.",
-        "caller  Thank you. Goodbye.",
-        "agent   Thank you for calling. Goodbye!",
-        "sentences of the caller's understood      4 of 4",
-        "agent_hung_up",
-    ] {
-        let Some((_, after)) = rest.split_once(part) else {
-            panic!("{part:?} is missing, or not in its place:\n{said}")
-        };
-        rest = after;
-    }
-    // Beside the words with which they were called.
-    for tool in ["mcp_aviation_atis", "hangup_call"] {
-        assert_eq!(said.matches(&format!("agent   [{tool}: done]")).count(), 1, "{tool}:\n{said}");
-    }
 }
 
 #[tokio::test]

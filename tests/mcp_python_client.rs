@@ -45,7 +45,7 @@ fn the_aerodrome_information_serves_the_official_client() {
 
 #[test]
 fn the_check_itself_finds_what_a_faulty_server_does() {
-    let faulty = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/support/mcp/faulty.py");
+    let faulty = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/kit/mcp/faulty.py");
     for (plan, problems) in [
         (
             "faulty",

@@ -49,7 +49,7 @@ fn the_page_is_what_the_code_says() {
     let committed = fs::read_to_string(PAGE).unwrap_or_default();
     assert!(
         committed == fresh,
-        "docs/metrics.md is stale: run OFFHOOK_BLESS=1 cargo test --test metrics_reference, and commit the page"
+        "docs/metrics.md is stale: run OFFHOOK_BLESS=1 cargo test --test house metrics_reference, and commit the page"
     );
 }
 

@@ -17,6 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["gate"],
     &["tool"],
     &["call"],
+    &["wall_clock"],
     &["config"],
     &["telemetry"],
     &["records"],
@@ -27,8 +28,7 @@ const LAYERS: &[&[&str]] = &[
     &["doctor"],
     &["engine"],
 ];
-/// The core decides; these carry bytes and read clocks.
-const CORE: &[&str] = &["redact", "facts", "audio", "gate", "tool", "call"];
+/// Names that carry bytes or read clocks, and so have no place in the core, which decides.
 const IO: &[&str] =
     &["tokio", "axum", "reqwest", "tokio_tungstenite", "std::net", "std::thread", "std::time::SystemTime"];
 const LINES_MAX: usize = 600;
@@ -62,14 +62,14 @@ fn code(text: &str) -> String {
 }
 
 fn module_of(name: &str) -> &str {
-    name.trim_start_matches("src/").split(['/', '.']).next().unwrap()
+    name.trim_start_matches("src/").trim_start_matches("core/").split(['/', '.']).next().unwrap()
 }
 
-/// The modules of this crate that a file names, also inside `use crate::tidy::{…}`.
+/// The modules of this crate that a file names, also inside `use crate::{…}`.
 fn uses(code: &str) -> Vec<String> {
     let all: Vec<&str> = LAYERS.iter().flat_map(|layer| layer.iter().copied()).collect();
     let mut found = Vec::new();
-    for piece in code.split("crate::tidy::").skip(1) {
+    for piece in code.split("crate::").skip(1) {
         if let Some(group) = piece.strip_prefix('{') {
             let mut depth = 0;
             let mut word = String::new();
@@ -109,7 +109,7 @@ fn imports_point_one_way() {
         for used in uses(&code(&text)) {
             let other = rank(&used).unwrap();
             if used != module && other >= own {
-                wrong.push(format!("{name} uses crate::tidy::{used}"));
+                wrong.push(format!("{name} uses crate::{used}"));
             }
         }
     }
@@ -119,11 +119,31 @@ fn imports_point_one_way() {
 #[test]
 fn the_core_has_no_io_and_no_clock() {
     let mut wrong = Vec::new();
-    for (name, text) in sources("src").iter().filter(|(name, _)| CORE.contains(&module_of(name))) {
+    let sources = sources("src/core");
+    assert!(sources.iter().any(|(name, _)| name == "src/core/call/machine.rs"), "the search finds the core");
+    for (name, text) in &sources {
         let code = code(text);
         wrong.extend(IO.iter().filter(|word| code.contains(*word)).map(|word| format!("{name} names {word}")));
     }
+    let manifest = fs::read_to_string(root().join("src/core/Cargo.toml")).unwrap();
+    let manifest = manifest.split("[dependencies]").nth(1).unwrap();
+    for crate_name in ["tokio", "axum", "reqwest", "rusqlite", "tracing", "log"] {
+        let line = manifest.lines().find(|line| line.starts_with(&format!("{crate_name} =")));
+        wrong.extend(line.map(|line| format!("src/core/Cargo.toml depends on {line}")));
+    }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A test sets it, and must not miss a reader.
+#[test]
+fn the_wall_clock_is_read_in_one_place() {
+    let is_a_reader = |(name, text): &&(String, String)| {
+        let is_free = name.contains("/tests") || name.starts_with("src/cli/") || name == "src/wall_clock.rs";
+        !is_free && ["Timestamp::now", "SystemTime::now", "Zoned::now"].iter().any(|word| code(text).contains(word))
+    };
+    let sources = sources("src");
+    let wrong: Vec<&str> = sources.iter().filter(is_a_reader).map(|(name, _)| name.as_str()).collect();
+    assert!(wrong.is_empty(), "read it by `wall_clock`: {wrong:?}");
 }
 
 #[test]
@@ -170,7 +190,7 @@ fn the_table_of_endings_is_fresh() {
         fs::write(&path, &page).unwrap();
     }
     let written = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(written, page, "docs/endings.md is stale; write it with OFFHOOK_BLESS=1 cargo test --test tidy");
+    assert_eq!(written, page, "docs/endings.md is stale; write it with OFFHOOK_BLESS=1 cargo test --test house tidy");
 }
 
 /// Every document of the project with its name, without the parts that are code.

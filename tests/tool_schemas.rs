@@ -1,5 +1,5 @@
 //! Tools as each provider gets them: against golden files, against the types of the vendors' own
-//! packages, and what a provider cannot carry. `OFFHOOK_BLESS=1 cargo test --test tool_schemas`
+//! packages, and what a provider cannot carry. `OFFHOOK_BLESS=1 cargo test --test house tool_schemas`
 //! writes the golden files.
 
 use crate::kit::python;

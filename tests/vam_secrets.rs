@@ -1,12 +1,12 @@
 //! Numbers of people pass through and stay nowhere: everything that an engine wrote in a run that uses them is looked through.
-//! In a process of its own, since all threads' lines are captured.
+//! In a process of its own, since the lines of all threads are captured.
 
 use crate::kit;
-use crate::vam::desk;
+use crate::vam::{client::ask, desk};
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use desk::*;
-use kit::{audio::built_in_voice, python, stages::Stages, vendor::Scenario};
+use kit::{again, audio::built_in_voice, python, stages::Stages, vendor::Scenario};
 use offhook::audio::Format;
 use offhook::telemetry::LogCapture;
 use tempfile::TempDir;
@@ -64,6 +64,10 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
 /// in each spelling, and in time and not; and a program as an action server that prints all that it is asked.
 #[tokio::test(flavor = "multi_thread")]
 async fn numbers_of_people_are_in_no_file_no_metric_and_no_line_of_the_log() {
+    const SELF: &str = "numbers_of_people_are_in_no_file_no_metric_and_no_line_of_the_log";
+    if !again::is_alone(module_path!(), SELF) {
+        return again::runs(module_path!(), SELF).await;
+    }
     let capture = LogCapture::new();
     capture.start_everywhere();
     let folder = TempDir::new().unwrap();
@@ -81,7 +85,7 @@ async fn numbers_of_people_are_in_no_file_no_metric_and_no_line_of_the_log() {
         folder.path().join("records"),
         Stages::sections(&[("one", &stages)]),
     );
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/mcp/faulty.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kit/mcp/faulty.py");
     let vam = format!(
         ", sessions: {{ context: tax, hosted: india_only }}, action_timeout: 1s, action_servers: {{ \
          market: {{ high_sensitivity: true }}, odd: {{ command: [python3, {script:?}, stderr-calls] }} }}"
@@ -93,7 +97,7 @@ async fn numbers_of_people_are_in_no_file_no_metric_and_no_line_of_the_log() {
     let odd = json!({ "method": "RegisterActionServer", "token": TOKEN, "request": {
         "server_id": "odd", "endpoint_uri": "stdio:odd", "tools": [{ "name": "echo" }],
     } });
-    for registered in ask(&engine, None, json!([registration, odd])).await {
+    for registered in ask(&engine, json!([registration, odd])).await {
         assert_eq!(registered["answer"]["success"], true, "{registered}");
     }
     engine.tools_there("tax", PATIENCE).await;
@@ -105,19 +109,19 @@ async fn numbers_of_people_are_in_no_file_no_metric_and_no_line_of_the_log() {
     to_odd["session"]["metadata"] = json!({ "context": "odd" });
     let conversations =
         json!([converses(false, json!([])), converses(true, failed), converses(true, json!(["garbage"])), to_odd]);
-    let told = ask(&engine, None, conversations).await;
+    let told = ask(&engine, conversations).await;
     for (told, word) in told.iter().zip(["SPEAKING", "ACTION", "LLM_BACKEND_ERROR", "SPEAKING"]) {
         let met = told["events"].as_array().unwrap().iter().any(|event| event["event"] == word);
         assert!(met && told["code"] == "OK", "{word}: {told}");
     }
-    let told = ask(&engine, None, json!([speaks()])).await.remove(0);
+    let told = ask(&engine, json!([speaks()])).await.remove(0);
     assert_eq!((&told["code"], &told["words"][0]["text"]), (&json!("OK"), &json!(ASKED)), "the client is told: {told}");
     // They pass through.
     assert_eq!(calls.lock().unwrap()[0]["arguments"]["pan_number"], PRIVATE[1]);
     let text = [&PRIVATE[..], &SPELLED].concat().join(" or ");
     let found =
         json!([{ "status": "ACTION_STATUS_SUCCESS", "result": { "content": [{ "type": "text", "text": text }] } }]);
-    let told = ask(&engine, None, json!([converses(true, found)])).await.remove(0);
+    let told = ask(&engine, json!([converses(true, found)])).await.remove(0);
     assert_eq!(told["code"], "OK", "{told}");
     let printed = timeout(PATIENCE, async {
         let prints = |stream: &str| {

@@ -1,6 +1,8 @@
 //! Whole calls on a paused clock: engine, emulated vendors and callers in one thread, with real sockets between them.
 
 mod calls;
+mod clock;
+mod exchange;
 mod kit;
 mod provider_openai;
 mod providers;

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     call::OnFailure,
     tool::{NEEDS_ARI, india::canonical, mcp::snake},
+    wall_clock,
 };
 use std::{net::SocketAddr, sync::Arc};
 
@@ -44,7 +45,7 @@ pub(super) fn warnings(config: &Config, root: &Node, file: &str) -> Vec<Problem>
     tools_of_servers(config, root, &mut report);
     effects::warnings(config, root, &mut report);
     recordings(config, root, &mut report);
-    price::warnings(&config.prices, root, jiff::Zoned::now().date(), &mut report);
+    price::warnings(&config.prices, root, wall_clock::now().to_zoned(jiff::tz::TimeZone::system()).date(), &mut report);
     if report.is_empty() { Vec::new() } else { report.into_problems().into_iter().collect() }
 }
 

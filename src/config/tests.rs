@@ -211,7 +211,7 @@ contexts:
 fn a_relative_apology_is_looked_for_beside_the_file() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("sounds")).unwrap();
-    fs::write(folder.path().join("sounds/sorry.wav"), include_bytes!("../audio/apology.wav")).unwrap();
+    fs::write(folder.path().join("sounds/sorry.wav"), include_bytes!("../core/audio/apology.wav")).unwrap();
     let file = folder.path().join("offhook.yaml");
     fs::write(&file, format!("{SMALL}    on_failure: {{ apology: sounds/sorry.wav }}\n")).unwrap();
     let config = load(&file, &env, &catalog()).unwrap();
@@ -224,7 +224,7 @@ fn a_relative_apology_is_looked_for_beside_the_file() {
 #[test]
 fn music_for_those_who_wait_is_looked_for_beside_the_file_and_may_be_left_empty() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("music.wav"), include_bytes!("../audio/apology.wav")).unwrap();
+    fs::write(folder.path().join("music.wav"), include_bytes!("../core/audio/apology.wav")).unwrap();
     let file = folder.path().join("offhook.yaml");
     let loaded = |media: &str| {
         fs::write(&file, format!("{SMALL}media: {{ {media} }}\n")).unwrap();

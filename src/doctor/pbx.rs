@@ -8,6 +8,7 @@ use crate::{
     },
     audio::Encoding,
     config::{AsteriskConfig, AudioChoice, Config, Transport, Way},
+    wall_clock,
 };
 use jiff::Timestamp;
 use prometheus::Registry;
@@ -52,7 +53,7 @@ pub(super) async fn examine(
         Err(error) => return (vec![refusal(&place, asterisk, &error)], None),
     };
     let mut findings = vec![version(&place, &about.version)];
-    findings.extend(about.clock.map(|theirs| clock(Timestamp::now(), theirs)));
+    findings.extend(about.clock.map(|theirs| clock(wall_clock::now(), theirs)));
     let modules = match ari.modules().await {
         Ok(modules) => modules,
         Err(error) => {

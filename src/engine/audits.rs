@@ -1,7 +1,6 @@
 //! The last audit lines of each tool, in memory, for the page. The log has all of them.
 
-use crate::{http::AuditLine, tool::Audit};
-use jiff::Timestamp;
+use crate::{http::AuditLine, tool::Audit, wall_clock};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -33,7 +32,7 @@ impl LastAudits {
         }
         let lines = all.entry(key).or_default();
         lines.truncate(LINES_MAX - 1);
-        lines.push_front(AuditLine { at: Timestamp::now(), audit });
+        lines.push_front(AuditLine { at: wall_clock::now(), audit });
     }
 
     /// The newest first.

@@ -33,6 +33,7 @@ use crate::{
     telemetry::{Declined, call_span},
     tool::TRANSFER,
     vam::{Agreed, Ends},
+    wall_clock,
 };
 use futures_util::{FutureExt as _, future::join_all};
 use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc};
@@ -371,7 +372,7 @@ async fn run(
         toolbox: Arc::clone(&toolbox),
         policy: Arc::clone(&granted.context.policy.rules),
         opening,
-        wall: jiff::Timestamp::now(),
+        wall: wall_clock::now(),
         agent: traits,
         format,
         clips,
@@ -388,7 +389,7 @@ async fn run(
     bill.session(&facts.provider, &session);
     let mut line = line();
     let known = facts.clone();
-    let (mut post, since) = (Post::default(), jiff::Timestamp::now());
+    let (mut post, since) = (Post::default(), wall_clock::now());
     let diary = || {
         let diary = Diary::new(shared.bound.records.as_ref()?, since);
         // Where VAM is served, what it keeps from logs is kept from records.

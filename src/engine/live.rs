@@ -7,9 +7,9 @@ use crate::{
     http::{ActiveCall, CallHead, CallsView, EndedCall, Levels, LiveEntry, NoListening, NoTransfer, NoWriting},
     records::{Counts, Entry, Event, Speeches, Used},
     redact::Redacted,
+    wall_clock,
 };
 use bytes::Bytes;
-use jiff::Timestamp;
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -95,7 +95,7 @@ impl LiveCalls {
             context: facts.context.clone(),
             provider: facts.provider.clone(),
             direction: facts.direction,
-            since: Timestamp::now(),
+            since: wall_clock::now(),
             written: doors.written,
         };
         let call = ActiveCall {

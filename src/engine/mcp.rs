@@ -15,7 +15,10 @@ use std::{
     },
     time::Duration,
 };
-use tokio::sync::watch;
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    sync::watch,
+};
 use tracing::{error, info, warn};
 
 /// Servers that start together tell their tools together.
@@ -34,7 +37,13 @@ pub(super) struct Servers {
 
 impl Servers {
     pub fn new(registry: &Registry) -> std::io::Result<Self> {
-        let fleet = Arc::new(Fleet::new(Arc::new(McpCounters::new(registry)))?);
+        let (runtime, counters) = (Handle::current(), Arc::new(McpCounters::new(registry)));
+        // An engine in a runtime of one thread keeps to that thread: who embeds it so has one clock for all of it.
+        let fleet = match runtime.runtime_flavor() {
+            RuntimeFlavor::CurrentThread => Fleet::on(runtime, counters),
+            _ => Fleet::new(counters)?,
+        };
+        let fleet = Arc::new(fleet);
         Ok(Self { fleet, pending: AtomicBool::new(false), told_missing: Mutex::default() })
     }
 }
@@ -259,7 +268,7 @@ mod tests {
     /// Generation built on what a server that misbehaves so offers, with `tools` in the one context.
     async fn generation(mode: &str, tools: &str, more: &str) -> (Generation, Fleet) {
         let folder = tempfile::tempdir().unwrap();
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/mcp/faulty.py");
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kit/mcp/faulty.py");
         let yaml = format!(
             "mcp: {{ servers: {{ odd: {{ command: [python3, {script:?}, {mode}], defaults: {{ access: public_read }} }} }} }}\n\
              providers: {{ a: {{ openai_realtime: {{ api_key: k }} }} }}\n\

@@ -70,6 +70,7 @@ use crate::{
     telemetry::Metrics,
     tool::Latencies,
     vam::Actioning,
+    wall_clock,
 };
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
@@ -281,7 +282,7 @@ impl Engine {
             draining: watch::Sender::new(false),
             watchers: broadcast::Sender::new(WATCHED_NOTES_MAX),
             calls: TaskTracker::new(),
-            started: jiff::Timestamp::now(),
+            started: wall_clock::now(),
             #[cfg(test)]
             breaks_on_tools: false.into(),
             metrics,

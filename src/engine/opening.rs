@@ -8,6 +8,7 @@ use crate::{
     gate::AuthState,
     redact::Redacted,
     tool::{Memory, Opening},
+    wall_clock,
 };
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -39,7 +40,7 @@ pub(super) fn opening(
 ) -> Opening {
     let text = |name: &str| variables.get(name).map(|value| value.trim()).filter(|value| !value.is_empty());
     Opening {
-        session: client_id(facts.id, jiff::Timestamp::now()),
+        session: client_id(facts.id, wall_clock::now()),
         caller_known: facts.caller_number.reveal().is_some(),
         authorization: text(AUTHORIZATION).and_then(|written| believed(written, identify, place)),
         pin: pin(identify, variables),

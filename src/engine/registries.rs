@@ -14,6 +14,7 @@ use crate::{
         request_transcript, take_message,
     },
     vam::ActionTool,
+    wall_clock,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -154,7 +155,7 @@ fn declarative(name: &str, tenant: &Tenant, workshop: &Workshop, errors: &mut Ve
             Ok(definition) => tools.push(Arc::new(DeclarativeTool::new(
                 Arc::new(definition),
                 Arc::clone(&workshop.fetch),
-                jiff::Timestamp::now,
+                wall_clock::now,
                 Arc::clone(&workshop.listener),
             ))),
             Err(problems) => {

@@ -19,9 +19,9 @@ use crate::{
         declarative::{CallView, Definition, Level, Listener, Note, RunInput, Services, Surroundings},
     },
     vam::Actioning,
+    wall_clock,
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -213,7 +213,7 @@ impl ToolRegistry for EngineTools {
                 time_left: TRIAL_MAX,
             };
             let fetch = trial.live.then(|| Arc::new(shared.outbound.clone()) as Arc<dyn Fetch>);
-            let now = Timestamp::now;
+            let now = wall_clock::now;
             let services = Services { fetch: fetch.as_deref(), now: &now, on_immediate: &|_| {} };
             let report = definition.dry_run(input, services).await;
             let outcome = match &report.outcome {

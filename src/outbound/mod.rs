@@ -23,10 +23,12 @@ pub use remote_gate::RemoteGate;
 #[cfg(any(test, fuzzing))]
 pub use remote_gate::fuzz as fuzz_gate;
 
-use crate::tool::{Fetch, FetchError, FetchRequest, FetchResponse};
+use crate::{
+    tool::{Fetch, FetchError, FetchRequest, FetchResponse},
+    wall_clock,
+};
 use answer::{Again, Failure};
 use futures_util::future::BoxFuture;
-use jiff::Timestamp;
 use journal::Entry;
 use request::{Prepared, Unfit};
 use reqwest::{Client, redirect, retry};
@@ -206,7 +208,7 @@ impl Inner {
         let mut answer = request.send().await.map_err(|error| Failure::connection(&error))?;
         let status = answer.status();
         if !status.is_success() {
-            return Err(Failure::status(status, answer.headers(), Timestamp::now()));
+            return Err(Failure::status(status, answer.headers(), wall_clock::now()));
         }
         let body = answer::body(&mut answer, BODY_BYTES_MAX).await?;
         let headers = answer.headers();

@@ -110,8 +110,7 @@ impl Records {
         config: &RecordsConfig,
         counters: RecordCounters,
     ) -> Result<Self, OpenError> {
-        let recordings =
-            Recordings::start(&config.directory, counters.recordings.clone()).map_err(OpenError::Recordings)?;
+        let recordings = Recordings::start(&config.directory, counters.recordings.clone());
         let deleted = spool
             .deletions()
             .map_err(|error| OpenError::Spool { directory: config.directory.display().to_string(), error })?;
@@ -216,8 +215,6 @@ pub enum OpenError {
          (records.directory)"
     )]
     Taken { directory: String, file: String },
-    #[error("there is no thread for recordings: {0}")]
-    Recordings(io::Error),
     #[error(transparent)]
     Archive(#[from] ArchiveError),
 }

@@ -1,11 +1,10 @@
 //! The two steps of a record: from memory to the spool, from the spool to the archive; and what is deleted there in time.
 
 use super::{Archive, ArchiveError, Line, Queue, Record, RecordCounters, recording, spool::Spool};
-use crate::{config::RecordsConfig, facts::CallId};
-use jiff::Timestamp;
+use crate::{config::RecordsConfig, facts::CallId, wall_clock};
 use std::{
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::SeqCst},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 use tokio::{
     sync::{Notify, mpsc},
@@ -219,7 +218,7 @@ impl ToArchive {
     async fn expire(&self) {
         self.expire_recordings().await;
         loop {
-            let Ok(before) = Timestamp::now().checked_sub(self.config.keep) else { return };
+            let Ok(before) = wall_clock::now().checked_sub(self.config.keep) else { return };
             let archive = Arc::clone(&self.archive);
             let expired =
                 blocking(move || archive.lock().unwrap_or_else(PoisonError::into_inner).expire(before, EXPIRE_BATCH));
@@ -237,9 +236,9 @@ impl ToArchive {
 
 impl ToArchive {
     async fn expire_recordings(&self) {
-        let Some(before) = SystemTime::now().checked_sub(self.config.keep_recordings) else { return };
+        let Some(before) = wall_clock::system_time().checked_sub(self.config.keep_recordings) else { return };
         let (directory, spool) = (self.config.directory.clone(), Arc::clone(&self.spool));
-        let of_deletions = SystemTime::now().checked_sub(self.config.keep);
+        let of_deletions = wall_clock::system_time().checked_sub(self.config.keep);
         let expired = blocking(move || {
             of_deletions.map_or(Ok(()), |before| spool.expire_deletions(before)).map_err(ArchiveError::Spool)?;
             recording::expire(&directory, before).map_err(ArchiveError::Recording)

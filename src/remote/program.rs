@@ -2,9 +2,10 @@
 //! that they started.
 
 use super::Fault;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid};
 use std::{
     io,
+    os::fd::AsFd as _,
     path::PathBuf,
     process::{ExitStatus, Stdio},
     sync::LazyLock,
@@ -15,6 +16,7 @@ use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
     process::{Child, Command},
     sync::{Semaphore, SemaphorePermit},
+    task::spawn_blocking,
     time::timeout,
 };
 
@@ -32,6 +34,11 @@ pub struct Places(Semaphore);
 impl Places {
     pub const fn new(places: usize) -> Self {
         Self(Semaphore::const_new(places))
+    }
+
+    /// More of them, in a process that decides itself how many of its machine's cores programs may fill.
+    pub fn add(&self, places: usize) {
+        self.0.add_permits(places);
     }
 
     fn beside_calls(cores: usize) -> Self {
@@ -99,7 +106,22 @@ impl Program {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0).kill_on_drop(true);
         let child = command.spawn()?;
         let group = Group(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw));
+        if let Some(program) = group.0 {
+            Self::accompany(program);
+        }
         Ok(Self { child, group })
+    }
+
+    /// Keeps a thread of the runtime's waiting until the program has ended, so that the runtime knows of its work. A paused
+    /// clock stands still while there is such a thread, and would otherwise run past every limit before the first answer.
+    fn accompany(program: Pid) {
+        // It was not waited for yet, so the number is its own. Without this descriptor (Linux before 5.3) only such a clock
+        // lacks something.
+        if let Ok(program) = pidfd_open(program, PidfdFlags::empty()) {
+            // Its status is left to whoever waits for it.
+            let end = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            spawn_blocking(move || waitid(WaitId::PidFd(program.as_fd()), end).is_ok());
+        }
     }
 
     /// Tells it `input`, and what it says of that: at most so many bytes within so much time.

@@ -13,6 +13,7 @@ mod shape;
 use crate::{
     http::{Answer, Problem, Seen, StoreError, StoredTool, ToolStore, Trial},
     tool::BUILT_IN,
+    wall_clock,
 };
 use arc_swap::ArcSwap;
 pub use configuration::{FileConfiguration, Loader};
@@ -389,7 +390,7 @@ impl Inner {
         definition.insert("name".into(), name.into());
         let (before, created_at) = match old {
             Some(old) => (Value::Object(old.definition), old.created_at),
-            None => (Value::Null, Timestamp::now()),
+            None => (Value::Null, wall_clock::now()),
         };
         let definition = self.checked(tenant, definition, &before)?;
         let text = written(definition, created_at)?;

@@ -13,7 +13,7 @@ use std::{
 const HEAD: &str = "\
 # Metrics
 
-This page is generated; `OFFHOOK_BLESS=1 cargo test --test metrics_reference` writes it anew.
+This page is generated; `OFFHOOK_BLESS=1 cargo test --test house metrics_reference` writes it anew.
 
 `GET /metrics` (by default on `127.0.0.1:15000`) answers in Prometheus' text format. No metric holds a call's id,
 a number or a word of a caller. Labels have the values listed here; `<…>` stands for names from the configuration.

@@ -20,6 +20,7 @@ use crate::{
     config::{McpServer, Reach, VamConfig},
     mcp::Fleet,
     tool::mcp::Offered,
+    wall_clock,
 };
 use jiff::Timestamp;
 use std::{
@@ -252,7 +253,7 @@ impl ActionServers {
             endpoint_uri: manifest.endpoint_uri,
             version: manifest.version,
             data_residency: manifest.data_residency,
-            registered_at: Timestamp::now(),
+            registered_at: wall_clock::now(),
             local: reach == Reach::Local,
             tools: Vec::new(),
         };
@@ -401,7 +402,7 @@ impl ActionServers {
             endpoint_uri: "http://127.0.0.1:9/mcp".into(),
             version: String::new(),
             data_residency: String::new(),
-            registered_at: Timestamp::now(),
+            registered_at: wall_clock::now(),
             local,
             tools: Vec::new(),
         };

@@ -1,9 +1,10 @@
 //! The messages of VAM/1.0, made from `proto/vani/v1`. What holds a caller's voice, words, number or token prints as its
 //! name alone.
 
+use crate::wall_clock;
 use prost_types::{Struct, Value, value::Kind};
 use serde_json::{Map, Number};
-use std::{fmt, time::SystemTime};
+use std::fmt;
 
 mod generated {
     #![allow(clippy::all, clippy::pedantic, missing_docs)]
@@ -96,7 +97,7 @@ fn from_double(number: f64) -> serde_json::Value {
 
 /// Now, as the messages tell time.
 pub fn now() -> prost_types::Timestamp {
-    SystemTime::now().into()
+    wall_clock::system_time().into()
 }
 
 #[cfg(test)]

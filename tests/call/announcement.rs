@@ -1,7 +1,7 @@
 //! Tools that take long: what the caller hears of it, and when they hear nothing.
 
 use crate::call::stage::{LINE, MOMENT, Stage, WORDS, approved_tool};
-use offhook::{
+use offhook_core::{
     call::{EndReason, Input, LegCommand, LegEvent, Note, Output, Reply},
     tool::{After, Announce, CallAction, Done, ToolError, ToolOutcome, ToolSpec},
 };
@@ -162,10 +162,10 @@ fn a_caller_who_speaks_cancels_the_announcement_and_not_the_tool() {
 #[test]
 fn a_caller_who_is_talked_over_still_speaks() {
     let mut stage = Stage::with_tools([slow("weather", 1_000)]);
-    stage.agent(offhook::call::AgentEvent::CallerSpeechStarted { utterance: None }).reply("r", 300);
+    stage.agent(offhook_core::call::AgentEvent::CallerSpeechStarted { utterance: None }).reply("r", 300);
     stage.only_calls("provider-1", "weather", "{}").after(3_000);
     assert_eq!(stage.announced(), []);
-    stage.agent(offhook::call::AgentEvent::CallerSpeechStopped).reply("r2", 300).after(1_400);
+    stage.agent(offhook_core::call::AgentEvent::CallerSpeechStopped).reply("r2", 300).after(1_400);
     assert_eq!(stage.announced().len(), 1, "this tool was called after they had begun");
 }
 
@@ -251,13 +251,13 @@ fn an_announcement_is_no_farewell() {
 /// An announcement does not disturb somebody who types a number.
 #[test]
 fn nothing_is_announced_while_the_caller_types() {
-    let plan = offhook::tool::DigitPlan {
+    let plan = offhook_core::tool::DigitPlan {
         prompt: None,
         min: 3,
         max: 3,
         terminator: None,
         timeout: Duration::from_secs(5),
-        purpose: offhook::tool::DigitPurpose::Plain,
+        purpose: offhook_core::tool::DigitPurpose::Plain,
     };
     let mut stage = asked([slow("order", 1_000)], "order");
     stage.after(500).finishes("order", ToolOutcome::Collect(plan)).after(4_000);

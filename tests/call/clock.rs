@@ -1,7 +1,7 @@
 //! Clocks that jump: a machine that was suspended, a virtual one that was moved, a process that was stopped.
 
 use crate::call::stage::{Stage, rules};
-use offhook::call::{CallRules, EndReason, LegCommand, Measure};
+use offhook_core::call::{CallRules, EndReason, LegCommand, Measure};
 use std::time::Duration;
 
 /// Frames that left at the very moment of the last step.

@@ -1,7 +1,7 @@
 //! The read-back: a write waits until the caller has agreed to it, by voice or by key.
 
 use crate::call::stage::{LINE, MOMENT, PATIENCE, Stage, WORDS, approved_tool, book, look_up};
-use offhook::{
+use offhook_core::{
     call::{AgentEvent, AgentLoss, AgentTraits, Input, LegEvent, Next, Note, Output, Reply, Speaker, Successor},
     tool::{ToolOutcome, ToolSpec, Verdict},
 };

@@ -2,7 +2,7 @@
 
 use crate::call::stage::{AGENT, Stage, approved_tool};
 use bytes::Bytes;
-use offhook::{
+use offhook_core::{
     call::{AgentCommand, AgentEvent, AgentTraits, CallRules, Clips, Input, LegEvent, Measure, Output, Reply, key_of},
     gate::{AuthState, Category},
     tool::{DigitPlan, DigitPurpose, ToolOutcome, ToolSpec},

@@ -1,7 +1,7 @@
 //! Every way out of a call.
 
 use crate::call::stage::{AGENT, APOLOGY, Stage, approved_tool, rules};
-use offhook::{
+use offhook_core::{
     call::{
         AgentCommand, AgentEvent, AgentLoss, CallRules, EndReason, Input, LegCommand, LegEvent, OnFailure, SetupStep,
     },

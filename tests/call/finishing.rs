@@ -1,7 +1,7 @@
 //! A caller who ends the call in order, and still hears what comes of it (V34).
 
 use crate::call::stage::*;
-use offhook::call::{AgentEvent, AgentTraits, EndReason, LegCommand, LegEvent, Speaker};
+use offhook_core::call::{AgentEvent, AgentTraits, EndReason, LegCommand, LegEvent, Speaker};
 
 const TELLS_WORDS: AgentTraits = AgentTraits { transcribes: true, ..AGENT };
 

@@ -1,7 +1,7 @@
 //! Another context takes the call over.
 
 use crate::call::stage::{AGENT, NEXT_PIN, Stage, approved_tool, book, look_up, rules};
-use offhook::{
+use offhook_core::{
     call::{AgentCommand, AgentEvent, AgentTraits, CallRules, EndReason, LegEvent, Note, Output, Reply},
     tool::{CallAction, DigitPlan, DigitPurpose, ToolOutcome},
 };
@@ -49,7 +49,7 @@ fn the_old_agent_begins_nothing_more() {
     stage.only_calls("provider-2", "look_up", "{}");
     assert_eq!(stage.answer()["error"]["type"], "SESSION_INACTIVE");
     assert_eq!(stage.ran(), ["to_billing"]);
-    assert!(stage.answers().iter().all(|(.., reply)| *reply == offhook::call::Reply::NotNow));
+    assert!(stage.answers().iter().all(|(.., reply)| *reply == offhook_core::call::Reply::NotNow));
 }
 
 /// D3, D answer 18: the new agent greets, has its own tools and no others, and what the old one still sends counts
@@ -79,7 +79,7 @@ fn the_new_agent_does_not_wait_for_the_end_of_words_that_the_old_one_heard() {
     stage.after(1_100).agent(AgentEvent::CallerSpeechStarted { utterance: None });
     stage.hands_over("billing", [look_up()]).agent(AgentEvent::Ready);
     stage.only_calls("provider-2", "look_up", "{}").finishes("look_up", ToolOutcome::done("", serde_json::json!(1)));
-    assert_eq!(stage.answers().last().unwrap().2, offhook::call::Reply::Wanted);
+    assert_eq!(stage.answers().last().unwrap().2, offhook_core::call::Reply::Wanted);
 }
 
 /// D3, D answer 18: without a greeting of its own the new agent goes on where the old one was, and does not greet a

@@ -2,7 +2,7 @@
 
 use crate::call::stage::{Stage, rules};
 use bytes::Bytes;
-use offhook::call::{
+use offhook_core::call::{
     AgentCommand, AgentEvent, AgentLoss, CallRules, EndClass, EndReason, LegCommand, LegEvent, Measure, Note,
     ResponseStatus, TransferFault,
 };

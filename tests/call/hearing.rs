@@ -2,7 +2,7 @@
 
 use crate::call::stage::{AGENT, GREETING, MOMENT, SPEECH, Stage, clips, rules, spoken};
 use bytes::Bytes;
-use offhook::{
+use offhook_core::{
     audio::Format,
     call::{
         AgentCommand, AgentEvent, AgentLoss, AgentTraits, CallRules, CallerTurn, Clips, Input, LegEvent, Measure, Next,

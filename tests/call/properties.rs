@@ -2,7 +2,7 @@
 
 use crate::call::stage::{Stage, rules};
 use bytes::Bytes;
-use offhook::call::{
+use offhook_core::call::{
     AgentCommand, AgentEvent, AgentLoss, EndReason, Input, LegEvent, Output, ResponseStatus, SetupStep, TransferFault,
 };
 use proptest::prelude::*;
@@ -96,7 +96,7 @@ proptest! {
         }
         prop_assert!(asked.values().all(|answers| *answers <= 1), "an answer was given twice");
         for (_, output) in &stage.seen {
-            if let Output::ToLeg(offhook::call::LegCommand::Play(frame)) = output {
+            if let Output::ToLeg(offhook_core::call::LegCommand::Play(frame)) = output {
                 prop_assert_eq!(frame.len(), 160);
             }
         }

@@ -1,7 +1,7 @@
 //! What of a call's sound may be kept, and from when on.
 
 use crate::call::stage::{AGENT, APOLOGY, NOTICE, Stage, approved_tool, clips, rules, spoken};
-use offhook::{
+use offhook_core::{
     call::{AgentEvent, AgentLoss, CallRules, Clips, Exit, LastResort, LegCommand, LegEvent, Note, Output, Recording},
     tool::{DigitPlan, DigitPurpose, ToolOutcome},
 };

@@ -3,7 +3,7 @@
 use crate::call::stage::{
     AGENT, APOLOGY, GREETING, MENU, MOMENT, NOTICE, PATIENCE, Stage, approved_tool, clips, rules, spoken,
 };
-use offhook::{
+use offhook_core::{
     call::{
         AgentCommand, AgentEvent, AgentLoss, CallRules, Clips, Dialling, EndReason, Exit, Input, LastResort,
         LegCommand, LegEvent, Next, Note, Output, Reply, Successor,
@@ -335,13 +335,13 @@ fn whoever_stays_after_the_agent_was_lost_in_its_goodbye_is_not_left_in_silence(
 fn digits_of_a_pin_stay_private_when_the_agent_that_asked_is_lost() {
     let mut stage = Stage::with_tools([approved_tool("verify")]);
     stage.caller_says(300).only_calls("provider-1", "verify", "{}");
-    let plan = offhook::tool::DigitPlan {
+    let plan = offhook_core::tool::DigitPlan {
         prompt: None,
         min: 4,
         max: 4,
         terminator: None,
         timeout: Duration::from_secs(5),
-        purpose: offhook::tool::DigitPurpose::Pin,
+        purpose: offhook_core::tool::DigitPurpose::Pin,
     };
     stage.finishes("verify", ToolOutcome::Collect(plan)).leg(LegEvent::Digit('2')).after(100);
     lost(&mut stage).after(100).leg(LegEvent::Digit('4')).after(100).leg(LegEvent::Digit('6'));

@@ -1,7 +1,7 @@
 //! What is told of who is being heard, and of when nobody is to be expected any more.
 
 use super::stage::*;
-use offhook::{
+use offhook_core::{
     call::{LegCommand, Note, Output},
     tool::{Done, ToolOutcome},
 };

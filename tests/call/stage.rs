@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use offhook::{
+use offhook_core::{
     audio::{Clip, Format, Heard, g711},
     call::{
         AgentCommand, AgentEvent, AgentTraits, CallMachine, CallPlan, CallRules, Clips, Ears, EndReason, Handover,
@@ -607,6 +607,6 @@ fn is_silence(audio: &Bytes) -> bool {
     audio.iter().all(|byte| *byte == 0xff)
 }
 
-pub fn facts() -> offhook::facts::CallFacts {
-    offhook::facts::CallFacts::new(offhook::facts::CallId::random(), "reception", "test")
+pub fn facts() -> offhook_core::facts::CallFacts {
+    offhook_core::facts::CallFacts::new(offhook_core::facts::CallId::random(), "reception", "test")
 }

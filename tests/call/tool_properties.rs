@@ -1,7 +1,7 @@
 //! Whatever agents, callers and tools do in whatever order, a call keeps its promises about tools.
 
 use crate::call::stage::{Stage, approved_tool, book, look_up};
-use offhook::{
+use offhook_core::{
     call::{AgentCommand, AgentEvent, Input, LegEvent, Note, Output, Speaker},
     tool::{
         After, Announce, CallAction, DigitPlan, DigitPurpose, Done, ToolCallId, ToolError, ToolOutcome, ToolSpec,

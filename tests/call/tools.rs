@@ -1,7 +1,7 @@
 //! Tool calls: admitted by the context's list, answered once, acted on after the last words.
 
 use crate::call::stage::{AGENT, Stage, approved_tool, look_up, rules};
-use offhook::{
+use offhook_core::{
     call::{
         AgentCommand, AgentEvent, AgentLoss, AgentTraits, EndReason, Input, LegCommand, LegEvent, Measure, Note,
         Output, Reply, Speaker, TransferFault,
@@ -138,7 +138,7 @@ fn a_tool_that_takes_too_long_is_cancelled_and_answered_once() {
     };
     let id = stage.seen.iter().find_map(|(_, output)| cancelled(output)).expect("it was cancelled");
     let late = ToolOutcome::failed(ToolError::Internal, "late");
-    stage.input(offhook::call::Input::ToolFinished { id, outcome: late });
+    stage.input(offhook_core::call::Input::ToolFinished { id, outcome: late });
     let answers = answers(&stage);
     assert_eq!(answers.len(), 1);
     assert!(answers[0].1.contains("TIMEOUT"));
@@ -261,7 +261,7 @@ fn an_outcome_after_the_end_goes_nowhere() {
 /// A tool that the model does not wait for is answered at once; the outcome has its line later.
 #[test]
 fn a_dispatched_tool_is_answered_at_once() {
-    let tool = offhook::tool::ToolSpec { wait: false, ..approved_tool("notify") };
+    let tool = offhook_core::tool::ToolSpec { wait: false, ..approved_tool("notify") };
     let mut stage = Stage::with_tools([tool]);
     stage.caller_tells("Tell them.").only_calls("provider-1", "notify", "{}");
     assert_eq!((&stage.answer()["data"], stage.answers()[0].2), (&json!({ "status": "dispatched" }), Reply::Wanted));
@@ -273,7 +273,7 @@ fn a_dispatched_tool_is_answered_at_once() {
 /// It too has its limit.
 #[test]
 fn a_dispatched_tool_does_not_run_for_ever() {
-    let tool = offhook::tool::ToolSpec { wait: false, ..approved_tool("notify") };
+    let tool = offhook_core::tool::ToolSpec { wait: false, ..approved_tool("notify") };
     let mut stage = Stage::with_tools([tool]);
     stage.caller_tells("Tell them.").only_calls("provider-1", "notify", "{}").agent_tells("r", "Done.").after(10_000);
     assert_eq!(stage.audits()[0].error(), Some(ToolError::Timeout));
@@ -421,7 +421,7 @@ fn a_failure_ends_nothing() {
 /// G answer 8: a wish that needs a person takes the caller to one, after the agent's words.
 #[test]
 fn a_deferral_can_transfer() {
-    use offhook::tool::{ToolSpec, policy::OnDefer};
+    use offhook_core::tool::{ToolSpec, policy::OnDefer};
     let policy = PolicyRules { on_defer: OnDefer::Transfer("sales".into()), ..PolicyRules::default() };
     let mystery = ToolSpec::new("mystery", "Unclassified.", json!({ "type": "object" }));
     let mut stage = Stage::cast(rules(), [mystery], policy, Opening::default());

@@ -2,7 +2,7 @@
 
 use crate::call::stage::{AGENT, APOLOGY, MOMENT, Stage, clips, rules, spoken};
 use bytes::Bytes;
-use offhook::{
+use offhook_core::{
     audio::{Clip, Format, RingBack, RingTone},
     call::{
         AgentCommand, AgentEvent, AgentLoss, CallRules, Clips, EndReason, Input, LegCommand, LegEvent, Next, Note,
@@ -279,7 +279,7 @@ fn keys_are_sent_at_once() {
 
 #[test]
 fn keys_are_digits_star_hash_letters_and_pauses() {
-    use offhook::call::are_keys;
+    use offhook_core::call::are_keys;
     let most = "1".repeat(32);
     for keys in ["0", "123456789*#ABCD", "1w2ww3", &*most] {
         assert!(are_keys(keys), "{keys}");

@@ -5,7 +5,7 @@ use crate::call::{
     stage::{AGENT, APOLOGY, FRAME, MOMENT, Stage, book, look_up, rules},
 };
 use bytes::Bytes;
-use offhook::{
+use offhook_core::{
     call::{
         AgentCommand, AgentEvent, AgentLoss, CallRules, Input, LegCommand, LegEvent, Measure, Note, Reply, Successor,
     },

@@ -1,7 +1,7 @@
 //! Who waits hears something, whatever it is that they wait for: no silence is long, and "One moment, please" is said once.
 
 use crate::call::stage::{AGENT, APOLOGY, MOMENT, PATIENCE, Stage, approved_tool, clips, rules};
-use offhook::{
+use offhook_core::{
     call::{
         AgentEvent, AgentLoss, AgentTraits, CallRules, EndReason, Input, LegEvent, Next, Note, Output, ResponseStatus,
         Successor,

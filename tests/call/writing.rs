@@ -1,7 +1,7 @@
 //! A caller who writes instead of speaking.
 
 use crate::call::stage::{AGENT, Stage, approved_tool, book, rules};
-use offhook::{
+use offhook_core::{
     call::{
         AgentCommand, AgentEvent, AgentTraits, CallRules, Clips, Dialling, EndReason, Input, LegEvent, Note, Output,
         Speaker,

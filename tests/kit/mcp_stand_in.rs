@@ -16,7 +16,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-use tokio::runtime::Runtime;
+use tokio::{runtime::Runtime, task::AbortHandle};
 
 pub const TOKEN: &str = "token-of-the-test-4711";
 pub const KEY: &str = "key-of-the-test-4712";
@@ -61,15 +61,31 @@ struct Shared {
 pub struct StandIn {
     address: SocketAddr,
     shared: Arc<Shared>,
-    /// Its own, so that it can end with all its connections.
-    runtime: Option<Runtime>,
+    home: Option<Home>,
+}
+
+/// Where it runs.
+enum Home {
+    /// A runtime of its own, so that it can end with all its connections.
+    Own(Runtime),
+    /// The test's, whose clock it goes by.
+    Here(AbortHandle),
 }
 
 impl StandIn {
     pub fn start(manner: Manner) -> Self {
         let shared = Arc::new(Shared { manner: Mutex::new(manner), asked: Mutex::default() });
-        let mut stand_in = Self { address: ([127, 0, 0, 1], 0).into(), shared, runtime: None };
+        let mut stand_in = Self { address: ([127, 0, 0, 1], 0).into(), shared, home: None };
         stand_in.come_back();
+        stand_in
+    }
+
+    /// In the runtime of the scene.
+    pub fn start_here(manner: Manner) -> Self {
+        let shared = Arc::new(Shared { manner: Mutex::new(manner), asked: Mutex::default() });
+        let mut stand_in = Self { address: ([127, 0, 0, 1], 0).into(), shared, home: None };
+        let serving = stand_in.serving();
+        stand_in.home = Some(Home::Here(tokio::spawn(serving).abort_handle()));
         stand_in
     }
 
@@ -88,23 +104,29 @@ impl StandIn {
 
     /// Ends in the middle of everything.
     pub fn go_away(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
+        match self.home.take() {
+            Some(Home::Own(runtime)) => runtime.shutdown_background(),
+            Some(Home::Here(task)) => task.abort(),
+            None => {}
         }
     }
 
     /// Is there again, at the same address.
     pub fn come_back(&mut self) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        runtime.spawn(self.serving());
+        self.home = Some(Home::Own(runtime));
+    }
+
+    fn serving(&mut self) -> impl Future<Output = ()> + use<> {
         let listener = std::net::TcpListener::bind(self.address).expect("its own address");
         listener.set_nonblocking(true).unwrap();
         self.address = listener.local_addr().unwrap();
         let app = Router::new().route("/mcp", any(answer)).with_state(Arc::clone(&self.shared));
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        runtime.spawn(async move {
+        async move {
             let listener = tokio::net::TcpListener::from_std(listener).unwrap();
             axum::serve(listener, app).await.unwrap();
-        });
-        self.runtime = Some(runtime);
+        }
     }
 }
 

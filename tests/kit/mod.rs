@@ -4,6 +4,7 @@
 // Each test program takes what it needs; the rest is unused in that one.
 #![allow(dead_code)]
 
+pub mod again;
 pub mod asterisk;
 pub mod attendant;
 pub mod audio;
@@ -22,11 +23,13 @@ pub mod proxy;
 pub mod python;
 pub mod relay;
 pub mod service;
+pub mod spoken;
 pub mod stage;
 pub mod stages;
 pub mod terminal;
 pub mod tied;
 pub mod vendor;
+pub mod virtual_time;
 pub mod world;
 pub mod wyoming;
 

@@ -2,11 +2,13 @@
 //! held here closes, however the test ends.
 
 use std::{
+    cell::RefCell,
     fs::File,
     net::{TcpListener, UdpSocket},
+    ops::Range,
     path::{Path, PathBuf},
     process::Stdio,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{LazyLock, Mutex, PoisonError},
     time::Duration,
 };
 use tokio::process::{Child, ChildStdin, Command};
@@ -77,23 +79,97 @@ pub fn lab() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lab")
 }
 
-/// The first of `count` consecutive ports, beginning with an even one, that are free for UDP and TCP on
-/// the loopback. They lie below the range from which the kernel takes ports for outgoing connections, so
-/// nothing takes one between this look and its use; other test programs begin to look elsewhere.
+/// Ports that tests take: below the range from which the kernel takes those of outgoing connections, so nothing takes one
+/// between the look at it and its use.
+const PORTS: Range<u16> = 10_000..32_000;
+/// So many belong to one process at a time, by the lock of a file.
+const BLOCK: u16 = 1_000;
+
+/// Ports of this process.
+struct Ports {
+    /// Where a process begins to look for blocks, so that not all of them try the same ones first.
+    next_block: u16,
+    /// The first port of each block, and the file that is locked as long as this process lives.
+    blocks: Vec<(u16, File)>,
+    /// Ports of tests that still run.
+    taken: Vec<Range<u16>>,
+    /// Where the next search begins: a port rests after its use for as long as there are others.
+    next: usize,
+}
+
+static PORTS_HERE: LazyLock<Mutex<Ports>> = LazyLock::new(|| {
+    let next_block = u16::try_from(std::process::id() % u32::from(Ports::BLOCKS)).expect("fewer than ports");
+    Mutex::new(Ports { next_block, blocks: Vec::new(), taken: Vec::new(), next: 0 })
+});
+
+/// What the test of this thread has taken; returned when its thread ends.
+struct Held(RefCell<Vec<Range<u16>>>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let held = self.0.take();
+        let mut ports = PORTS_HERE.lock().unwrap_or_else(PoisonError::into_inner);
+        ports.taken.retain(|range| !held.contains(range));
+    }
+}
+
+impl Ports {
+    const BLOCKS: u16 = (PORTS.end - PORTS.start) / BLOCK;
+
+    /// Ports of this process, of which nothing else of it has one.
+    fn take(&mut self, count: u16) -> Option<Range<u16>> {
+        loop {
+            // Even, as the ports of RTP are.
+            let steps = usize::from(BLOCK / 2) * self.blocks.len();
+            let found = (0..steps).map(|step| (self.next + step) % steps).find_map(|place| {
+                let block = self.blocks[place / usize::from(BLOCK / 2)].0;
+                let first = block + 2 * u16::try_from(place % usize::from(BLOCK / 2)).expect("within a block");
+                let range = first..first + count;
+                let inside = range.end <= block + BLOCK;
+                let is_taken = || self.taken.iter().any(|taken| taken.start < range.end && range.start < taken.end);
+                (inside && !is_taken() && range.clone().all(is_free)).then_some((place, range))
+            });
+            if let Some((place, range)) = found {
+                self.next = place + usize::from(count.div_ceil(2));
+                self.taken.push(range.clone());
+                return Some(range);
+            }
+            self.add_block()?;
+        }
+    }
+
+    /// One more block, which no other process has.
+    fn add_block(&mut self) -> Option<()> {
+        let folder = std::env::temp_dir().join("offhook-test-ports");
+        std::fs::create_dir_all(&folder).ok()?;
+        for number in (0..Self::BLOCKS).map(|number| (self.next_block + number) % Self::BLOCKS) {
+            let first = PORTS.start + number * BLOCK;
+            if self.blocks.iter().any(|(block, _)| *block == first) {
+                continue;
+            }
+            let file = File::options().create(true).append(true).open(folder.join(first.to_string()));
+            if let Some(file) = file.ok().filter(|file| file.try_lock().is_ok()) {
+                self.next = usize::from(BLOCK / 2) * self.blocks.len();
+                self.blocks.push((first, file));
+                return Some(());
+            }
+        }
+        None
+    }
+}
+
+fn is_free(port: u16) -> bool {
+    UdpSocket::bind(("127.0.0.1", port)).is_ok() && TcpListener::bind(("127.0.0.1", port)).is_ok()
+}
+
+/// The first of `count` consecutive ports, beginning with an even one, that are free for UDP and TCP on the loopback. They
+/// are the test's until its thread ends: no other test of this process gets them, and no other process of tests.
 pub fn free_ports(count: u16) -> u16 {
-    const FIRST: u16 = 10_000;
-    /// Even, so that a walk around the range comes to the same pairs again.
-    const RANGE: u16 = 22_000;
-    const TRIES: u16 = 1000;
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let own_start = std::process::id() % 100 * 220;
-    let is_free =
-        |port: u16| UdpSocket::bind(("127.0.0.1", port)).is_ok() && TcpListener::bind(("127.0.0.1", port)).is_ok();
-    (0..TRIES)
-        .map(|_| {
-            let offset = own_start + NEXT.fetch_add(u32::from(count.next_multiple_of(2)), Ordering::Relaxed);
-            FIRST + u16::try_from(offset % u32::from(RANGE)).expect("below the range")
-        })
-        .find(|&first| (first..first + count).all(is_free))
-        .unwrap_or_else(|| panic!("no {count} free ports from {FIRST} on"))
+    thread_local! {
+        static HELD: Held = const { Held(RefCell::new(Vec::new())) };
+    }
+    let range = PORTS_HERE.lock().unwrap_or_else(PoisonError::into_inner).take(count);
+    let range = range.unwrap_or_else(|| panic!("no {count} free ports in {PORTS:?}"));
+    HELD.with(|held| held.0.borrow_mut().push(range.clone()));
+    range.start
 }

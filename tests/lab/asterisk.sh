@@ -7,7 +7,7 @@
 #   asterisk.sh version
 #
 # The configuration is deploy/asterisk/etc and, where they differ, tests/lab/etc, with @NAME@ filled in from LAB_NAME
-# below; it includes the project's own dialplan/ files. Tests (tests/support/asterisk.rs) and `make pbx` both start here.
+# below; it includes the project's own dialplan/ files. Tests (tests/kit/asterisk.rs) and `make pbx` both start here.
 # Several instances may run side by side when their ports differ.
 #
 #   LAB_ARI_PASSWORD    required; the ARI user is LAB_ARI_USER (offhook)

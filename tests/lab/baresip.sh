@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# baresip.sh DIR: the tree's baresip in the foreground with the configuration in DIR (tests/support/phone.rs
+# baresip.sh DIR: the tree's baresip in the foreground with the configuration in DIR (tests/kit/phone.rs
 # writes it); adds to it where the tree keeps baresip's modules.
 set -euo pipefail
 . "$(dirname "$0")/tree.sh"

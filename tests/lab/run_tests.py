@@ -1,67 +1,279 @@
 #!/usr/bin/env python3
-"""Runs every test: `cargo test` with the arguments given here, and whatever failed among the tests of sound once more.
+"""Runs every test: builds the test programs once with `cargo test --no-run`, then runs them in the order of `PLAN`.
 
-Sound is measured there in frames of 20 ms, in real time, on a machine that does other things as well: one that stands
-still for a tenth of a second has made a hole in a caller's words, and a test that finds it is right. So a target's few
-failures run again without the others, and are told; what fails then has failed. Many failures are no hiccup, and
-nothing that is not measured in real time is asked twice.
+    run_tests.py [--quick] [ARGUMENT OF CARGO TEST…] [-- FILTER…]
+
+`--quick` leaves out what runs in real time and the documentation. A FILTER is a part of a test's name; without one all
+tests run. REAL=all in the environment also runs the tests that are marked as ignored: every scene on the real Asterisk.
+
+The output of each program is kept whole in `target/tests`, and what it says of failures is shown. At the end stand the
+seconds of each program, the slowest tests and, alone on the last line, `N passed, N failed`. A failing test is a failing
+run: nothing is run again.
 """
 
+from __future__ import annotations
+
+import dataclasses
+import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
+import time
+from pathlib import Path
 
-# Targets whose tests run against the clock of callers.
-IN_REAL_TIME = {"calls", "providers", "embedded", "turn_taking", "first", "vam", "vam_secrets", "web", "prometheus", "wyoming"}
-# More of one target are no hiccup.
-AGAIN_MAX = 12
+ROOT = Path(__file__).resolve().parents[2]
+CORES = len(os.sched_getaffinity(0))
+SLOWEST = 20
 
-RUNNING = re.compile(r"^\s+Running (?:unittests )?\S+ \(\S*/deps/(?P<target>\w+)-[0-9a-f]+\)")
-FAILED = re.compile(r"^test (?P<name>\S+) \.\.\. FAILED")
-# One line of cargo's own list at the end, which has also those that crashed before they could name a test.
-TARGET_FAILED = re.compile(r"^    `-p \S+ (?:--test (?P<target>\w+)|\S.*)`$")
+RESULT = re.compile(r"test (?P<name>\S+)(?: - .*)? \.\.\. (?P<how>ok|FAILED|ignored)")
+# With one thread a test's name is written when it begins, and its result after whatever it printed.
+TOTAL = re.compile(r"test result: \w+\. (?P<passed>\d+) passed; (?P<failed>\d+) failed;")
 
 
-def cargo(*arguments: str) -> tuple[int, list[tuple[str, str]], set[str]]:
-    """Runs it and shows what it says; returns its exit code, the tests that failed with their targets, and all targets that
-    did ("" is one that is no integration test)."""
-    command = [os.environ.get("CARGO", "cargo"), "test", *arguments]
-    failed, targets, target = [], set(), ""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as child:
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One run of a test program, or of a part of its tests."""
+
+    # `TARGET` of the package offhook, or `PACKAGE/TARGET`; `*` is every program that no other line names.
+    program: str
+    threads: int = CORES
+    # Beginnings of names: the tests that run, and those that do not.
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    # Seconds after which the run has failed. No run takes more than half of them on two cores.
+    limit: int = 600
+    # REAL=all runs the ignored tests of these programs, and there is no limit then.
+    real: bool = False
+
+
+# Scenes on the real Asterisk: what every run shows of them may take five minutes. A change that passes the limit adds too
+# much to the chosen set: leave it to REAL=all, or let more scenes share a call.
+SCENES = Run("real", threads=2 * CORES, only=("calls::",), limit=300, real=True)
+
+# The runs of one row go beside each other, the rows one after the other. What waits for a clock, a browser or another
+# program gets more threads than there are cores; what computes gets as many.
+PLAN: list[list[Run]] = [
+    [Run("*")],
+    [Run("house")],
+    [Run("lib")],
+    [Run("virtual_time")],
+    [SCENES],
+    [Run("real", threads=2 * CORES, skip=("calls::",), real=True)],
+]
+# Rows of `--quick`: whatever runs without Asterisk, a browser and other people's programs.
+QUICK = ("*", "lib", "virtual_time")
+
+
+@dataclasses.dataclass
+class Program:
+    name: str
+    path: str
+    folder: str
+
+
+@dataclasses.dataclass
+class Outcome:
+    name: str
+    passed: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+    # Seconds of each test.
+    tests: dict[str, float] = dataclasses.field(default_factory=dict)
+    failures: list[str] = dataclasses.field(default_factory=list)
+
+
+def cargo(*arguments: str) -> list[str]:
+    return [os.environ.get("CARGO", "cargo"), *arguments]
+
+
+def build(arguments: list[str]) -> list[Program]:
+    """Builds all test programs; ends the run where that fails."""
+    command = cargo("test", "--no-run", "--message-format=json-render-diagnostics", *arguments)
+    programs = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as child:
         for line in child.stdout:
-            sys.stdout.write(line)
-            sys.stdout.flush()
-            if running := RUNNING.match(line):
-                target = running["target"]
-            elif "Doc-tests" in line:
-                target = "documentation"
-            elif found := FAILED.match(line):
-                failed.append((target, found["name"]))
-            elif ended := TARGET_FAILED.match(line):
-                targets.add(ended["target"] or "")
-    return child.returncode, failed, targets
+            message = json.loads(line) if line.startswith("{") else {}
+            if message.get("reason") != "compiler-artifact" or not message["profile"]["test"] or not message["executable"]:
+                continue
+            target, manifest = message["target"], Path(message["manifest_path"])
+            kind = target["kind"][0]
+            name = {"lib": "lib", "bin": f"bin {target['name']}"}.get(kind, target["name"])
+            package = "" if manifest.parent == ROOT else f"{manifest.parent.name}/"
+            programs.append(Program(package + name, message["executable"], str(manifest.parent)))
+    if child.returncode != 0:
+        sys.exit(child.returncode)
+    return sorted(programs, key=lambda program: program.name)
+
+
+def environment(program: Program) -> dict[str, str]:
+    """As `cargo test` runs a program."""
+    return os.environ | {"CARGO_MANIFEST_DIR": program.folder, "CARGO": os.environ.get("CARGO", "cargo")}
+
+
+def names_of(program: Program) -> list[str]:
+    """The tests of a program in the order in which it begins them."""
+    listed = subprocess.run([program.path, "--list", "--format", "terse"], capture_output=True, text=True, check=True,
+                            cwd=program.folder, env=environment(program)).stdout
+    return [line.removesuffix(": test") for line in listed.splitlines() if line.endswith(": test")]
+
+
+class Stopwatch:
+    """How long each test took, from the moments at which results arrive. A test program begins its tests in the order of its
+    list: as many as it has threads at first, then the next one whenever one has ended."""
+
+    def __init__(self, names: list[str], threads: int, now: float):
+        self.waiting = names[threads:]
+        self.began = dict.fromkeys(names[:threads], now)
+        self.took: dict[str, float] = {}
+
+    def ended(self, name: str, now: float) -> None:
+        began = self.began.pop(name, None)
+        if began is not None:
+            self.took[name] = now - began
+        if self.waiting:
+            self.began[self.waiting.pop(0)] = now
+
+
+def run_program(run: Run, program: Program, names: list[str], everything: bool, kept: Path) -> Outcome:
+    title = program.name + "".join(f" {part}*" for part in run.only) + "".join(f" without {part}*" for part in run.skip)
+    outcome = Outcome(title)
+    flags = ["--test-threads", str(run.threads), "--exact"]
+    flags += ["--include-ignored"] if everything and run.real else []
+    print(f"=== {title}: {len(names)} tests, {run.threads} at once", flush=True)
+    began = time.monotonic()
+    watch = Stopwatch(names, run.threads, began)
+    total, reached_limit = None, threading.Event()
+    child = subprocess.Popen([program.path, *flags, *names], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                             errors="replace", cwd=program.folder, env=environment(program), start_new_session=True)
+
+    def stop() -> None:
+        reached_limit.set()
+        os.killpg(child.pid, signal.SIGKILL)
+
+    limit = threading.Timer(run.limit, stop)
+    if not (everything and run.real):
+        limit.start()
+    lines = []
+    with open(kept / f"{title.replace('/', '-').replace(' ', '_').replace(':', '').replace('*', '')}.txt", "w") as file:
+        for line in child.stdout:
+            file.write(line)
+            lines.append(line)
+            if found := RESULT.search(line):
+                watch.ended(found["name"], time.monotonic())
+                if found["how"] == "FAILED":
+                    outcome.failures.append(found["name"])
+                    print(f"    FAILED {title}: {found['name']}", flush=True)
+            elif found := TOTAL.match(line):
+                total = found
+    child.wait()
+    limit.cancel()
+    outcome.seconds, outcome.tests = time.monotonic() - began, watch.took
+    if total:
+        outcome.passed, outcome.failed = int(total["passed"]), int(total["failed"])
+    if child.returncode != 0 and not outcome.failed:
+        # It ended, or was ended, in the middle of its tests.
+        outcome.passed, outcome.failed = len(watch.took) - len(outcome.failures), len(outcome.failures) + 1
+        why = f"took more than its {run.limit} s" if reached_limit.is_set() else f"ended by {child.returncode}"
+        running = ", ".join(sorted(watch.began)) or "none"
+        outcome.failures.append(f"the program {why}; tests that were running: {running}")
+    if outcome.failed:
+        shown = "".join(line for line in lines if not (RESULT.search(line) and line.rstrip().endswith(" ok")))
+        print(f"\n--- what {title} said\n{shown}--- end of what {title} said\n", flush=True)
+    print(f"    {outcome.seconds:6.1f} s  {title}: {outcome.passed} passed, {outcome.failed} failed", flush=True)
+    return outcome
+
+
+def run_documentation(arguments: list[str], filters: list[str], kept: Path) -> Outcome:
+    """Examples in the documentation: rustdoc compiles and runs them in one go."""
+    print("=== documentation", flush=True)
+    began = time.monotonic()
+    command = cargo("test", "--doc", *arguments, *(["--", *filters] if filters else []))
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
+    (kept / "documentation.txt").write_text(done.stdout)
+    outcome = Outcome("documentation", seconds=time.monotonic() - began)
+    for found in TOTAL.finditer(done.stdout):
+        outcome.passed += int(found["passed"])
+        outcome.failed += int(found["failed"])
+    if done.returncode != 0:
+        outcome.failed = max(outcome.failed, 1)
+        outcome.failures.append("see above")
+        print(done.stdout)
+    print(f"    {outcome.seconds:6.1f} s  documentation: {outcome.passed} passed, {outcome.failed} failed", flush=True)
+    return outcome
+
+
+def chosen(run: Run, program: Program, filters: list[str]) -> list[str]:
+    def is_meant(name: str) -> bool:
+        return (
+            (not run.only or name.startswith(run.only))
+            and not (run.skip and name.startswith(run.skip))
+            and (not filters or any(part in name for part in filters))
+        )
+
+    return [name for name in names_of(program) if is_meant(name)]
+
+
+def rows(programs: list[Program], quick: bool) -> list[list[tuple[Run, Program]]]:
+    """The plan with its programs. Programs that no line names run one after the other, where the plan has its `*`."""
+    named = {run.program for row in PLAN for run in row}
+    found = []
+    for row in PLAN:
+        row = [run for run in row if not quick or run.program in QUICK]
+        if row and row[0].program == "*":
+            found += [[(row[0], program)] for program in programs if program.name not in named]
+        else:
+            found.append([(run, program) for run in row for program in programs if program.name == run.program])
+    return [row for row in found if row]
+
+
+def side_by_side(row: list[tuple], everything: bool, kept: Path) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    beside = [threading.Thread(target=lambda one=one: outcomes.append(run_program(*one, everything, kept))) for one in row]
+    for thread in beside:
+        thread.start()
+    for thread in beside:
+        thread.join()
+    return outcomes
 
 
 def main() -> int:
-    code, failed, targets = cargo(*sys.argv[1:], "--no-fail-fast")
-    if code == 0:
-        return 0
-    by_target: dict[str, list[str]] = {}
-    for target, name in failed:
-        by_target.setdefault(target, []).append(name)
-    hopeless = [target for target, names in by_target.items() if target not in IN_REAL_TIME or len(names) > AGAIN_MAX]
-    if hopeless or not targets or targets != by_target.keys():
-        print(f"\nfailed: {', '.join(hopeless) or 'cargo, or a target as a whole'}", file=sys.stderr)
-        return code
-    for target, names in by_target.items():
-        print(f"\n=== {target}: {len(names)} failed beside the others, and are run again: {', '.join(names)}", flush=True)
-        code, *_ = cargo(*sys.argv[1:], "--test", target, "--", "--exact", *names)
-        if code != 0:
-            return code
-    told = ", ".join(f"{target}::{name}" for target, name in failed)
-    print(f"\n=== passed in the end; passed when run again: {told}")
-    return 0
+    arguments = sys.argv[1:]
+    filters = arguments[arguments.index("--") + 1:] if "--" in arguments else []
+    arguments = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    quick = "--quick" in arguments
+    arguments = [argument for argument in arguments if argument != "--quick"]
+    everything = os.environ.get("REAL") == "all"
+    kept = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "tests"
+    kept.mkdir(parents=True, exist_ok=True)
+
+    began = time.monotonic()
+    targets = ["--lib", "--test", "stories", "--test", "virtual_time"] if quick else []
+    programs = build(arguments + targets)
+    outcomes = [Outcome("building", seconds=time.monotonic() - began)]
+    print(f"    {outcomes[0].seconds:6.1f} s  building", flush=True)
+    for row in rows(programs, quick):
+        meant = [(run, program, chosen(run, program, filters)) for run, program in row]
+        outcomes += side_by_side([one for one in meant if one[2]], everything, kept)
+    if not quick:
+        outcomes.append(run_documentation(arguments, filters, kept))
+
+    print("\nSeconds by program:")
+    for outcome in outcomes:
+        print(f"  {outcome.seconds:7.1f}  {outcome.name}")
+    print(f"\nThe {SLOWEST} slowest tests:")
+    tests = [(seconds, f"{outcome.name}: {name}") for outcome in outcomes for name, seconds in outcome.tests.items()]
+    for seconds, name in sorted(tests, reverse=True)[:SLOWEST]:
+        print(f"  {seconds:7.2f}  {name}")
+    failures = [f"{outcome.name}: {name}" for outcome in outcomes for name in outcome.failures]
+    if failures:
+        print("\nFailed:", *failures, sep="\n  ")
+    passed, failed = (sum(getattr(outcome, how) for outcome in outcomes) for how in ("passed", "failed"))
+    print(f"\n{passed} passed, {failed} failed")
+    # A run that ran nothing shows nothing.
+    return 0 if failed == 0 and passed > 0 else 1
 
 
 if __name__ == "__main__":

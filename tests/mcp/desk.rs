@@ -41,7 +41,7 @@ pub fn faulty(mode: &str, more: &str) -> String {
 
 /// A file beside the tests.
 pub fn support(name: &str) -> String {
-    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/support/mcp", name].iter().collect();
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/kit/mcp", name].iter().collect();
     path.display().to_string()
 }
 

@@ -6,7 +6,8 @@ use crate::providers::{
     ear::{Caller, audible_frames},
     faults::is_explained,
     kit::{
-        audio::{Sound, built_in_voice},
+        audio::Sound,
+        spoken,
         vendor::{Dialect, Opening, Order, Scenario, Vendor, hertz},
     },
     ms,
@@ -33,7 +34,7 @@ const SERVED_WITHIN: Duration = ms(9_000);
 
 /// Waits until the attendant has said this, to the very sample; since when.
 async fn says(what: &str, caller: &Caller, words: &str, from: Duration) -> Duration {
-    let clip = audible_frames(&Sound { samples: built_in_voice(words, Format::SLIN8) });
+    let clip = audible_frames(&Sound { samples: spoken::built_in(words, Format::SLIN8).await });
     let heard =
         |tape: &crate::providers::ear::Tape| tape.places_of(&clip).into_iter().find(|place| place.start >= from);
     caller.until(&format!("{what}: {words:?} was heard"), |tape| heard(tape).is_some()).await;

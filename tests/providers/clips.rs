@@ -208,7 +208,7 @@ pub async fn has_its_sentence_once(desk: &Desk, caller: &Caller, server: &StandI
 
 /// Not for a call that is over before; and once, however long the tool takes.
 pub async fn a_slow_tools_own_sentence_is_heard_after_its_own_threshold_and_once<D: Dialect>() {
-    let (vendor, server) = (Vendor::start::<D>(Scenario::default()).await, StandIn::start(Manner::default()));
+    let (vendor, server) = (Vendor::start::<D>(Scenario::default()).await, StandIn::start_here(Manner::default()));
     let desk = slow_desk(&[("first", vendor.yaml())], &slow_server(&server)).await;
     let caller = desk.call().await;
     caller.hears(hertz(1), ms(900)).await;

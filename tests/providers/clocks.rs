@@ -1,31 +1,24 @@
-//! Clocks that jump under the program, for real: its wall clock is set by an hour and by a day (libfaketime shows it
-//! another one), and all of it stands still for some seconds. Each time with three calls on the line: nobody speaks in
-//! the first one, the agent in the second, and a tool runs in the third.
+//! Clocks that jump under the engine: its wall clock is set by an hour and by a day, and all of the machine stands still for
+//! some seconds. Each time with three calls on the line: nobody speaks in the first one, the agent in the second, and a
+//! tool runs in the third.
 
 use crate::providers::{
     agents::Agents,
-    desk::{LOOK_UP, PREFIX, places},
+    desk::{Desk, Setting},
     ear::Caller,
     kit::{
-        offhook::{Launch, Offhook, Place},
-        service::Service,
         stages::{Stages, voice},
         vendor::{Dialect, Scenario, hertz},
+        virtual_time::{set_wall_clock, stand_still},
     },
     ms,
     tools::look_up,
 };
 use jiff::{SignedDuration, Timestamp};
-use std::{fs, path::PathBuf, time::Duration};
-use tempfile::TempDir;
-use tokio::{
-    sync::SemaphorePermit,
-    time::{Instant, sleep},
-};
-use uuid::Uuid;
+use offhook::wall_clock;
+use serde_json::Value;
+use std::time::Duration;
 
-const SOON: Duration = Duration::from_secs(20);
-const ASK_EVERY: Duration = ms(50);
 const ANSWER: Duration = ms(4_000);
 /// As long as a virtual machine that is moved may stand still.
 const STOPPED: Duration = ms(3_000);
@@ -34,15 +27,10 @@ const MAD: f64 = 600.0;
 
 struct Scene {
     agents: Agents,
-    service: Service,
-    program: Offhook,
-    /// What it takes for the difference of its clock to the machine's.
-    clock: PathBuf,
+    desk: Desk,
     idle: Caller,
     hears: Caller,
     waits: Caller,
-    _folder: TempDir,
-    _places: SemaphorePermit<'static>,
 }
 
 impl Scene {
@@ -61,48 +49,21 @@ impl Scene {
     }
 
     async fn with(agents: Agents) -> Self {
-        let (places, service) = (places(3).await, Service::start().await);
-        let (place, folder) = (Place::free(), TempDir::with_prefix("offhook-clock-").expect("a temporary directory"));
-        let clock = folder.path().join("clock");
-        fs::write(&clock, "+0").expect("a file in the test's own folder");
-        let (options, sections) = agents.yaml();
-        let yaml = format!(
-            "http: {{ bind: \"127.0.0.1:{}\" }}\nmedia: {{ audiosocket: {{ bind: \"127.0.0.1:{}\" }} }}\n\
-             {sections}providers:\n  first: {options}\ntenants:\n  acme: {{ tools: tools, allowed_hosts: [\"{}\"], trusted: true }}\n\
-             contexts:\n  front: {{ prompt: You are a test., greeting: Hello there., provider: first, tenant: acme, \
-             tools: [look_up], audiosocket_id: \"0ff40001\", no_input: {{ after: 5m }} }}\n",
-            place.http,
-            place.audiosocket,
-            service.host(),
-        );
-        let env = [
-            ("TZ", "UTC".to_owned()),
-            ("LD_PRELOAD", library().display().to_string()),
-            ("FAKETIME_TIMESTAMP_FILE", clock.display().to_string()),
-            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
-            // Seconds after which it looks at the file again.
-            ("FAKETIME_CACHE_DURATION", "1".to_owned()),
-        ];
-        let look_up = LOOK_UP.replace("HOST", &service.host());
-        let files = [("tools/look_up.yaml", look_up.as_str())];
-        let program = Offhook::launch(place, &yaml, Launch { env: &env, files: &files, ..Launch::default() }).await;
-        let address = program.audiosocket().parse().expect("an address");
+        let desk = agents.desk(Setting { more: "no_input: { after: 5m }", ..Setting::default() }).await;
         let call = async |session: usize| {
-            let mut id = *Uuid::new_v4().as_bytes();
-            id[..4].copy_from_slice(&PREFIX);
-            let pitch = agents.pitch(session);
-            let caller = Caller::dial(address, Uuid::from_bytes(id), vec![pitch]).await;
+            let (caller, pitch) = (desk.call().await, agents.pitch(session));
             caller.hears(pitch, ms(900)).await;
             caller.hears_nothing_for(ms(300)).await;
             caller
         };
         let (idle, hears, waits) = (call(1).await, call(2).await, call(3).await);
-        Self { agents, service, program, clock, idle, hears, waits, _folder: folder, _places: places }
+        Self { agents, desk, idle, hears, waits }
     }
 
     /// Brings each call into its state, lets something happen, and sees that each goes on.
     async fn goes_on_after(&self, what: &str, lookup: usize, happens: impl Future<Output = ()>) {
-        let Self { agents, service, idle, hears, waits, .. } = self;
+        let Self { agents, desk, idle, hears, waits } = self;
+        let service = &desk.service;
         service.holds(true);
         agents.calls(3, waits, vec![look_up(lookup)]).await;
         service.wait_requests(lookup).await;
@@ -129,7 +90,7 @@ impl Scene {
 
     /// The callers hang up, and everything that was written down of their calls is in order.
     async fn ends_in_order(self, slots_missed: f64) {
-        let Self { agents, program, idle, hears, waits, .. } = self;
+        let Self { agents, desk, idle, hears, waits } = self;
         let callers = [idle, hears, waits];
         // By the order of their ends, newest first.
         let mut lengths = Vec::new();
@@ -137,9 +98,12 @@ impl Scene {
             assert!(!caller.look(|tape| tape.over), "{:?}", caller.look(|tape| format!("{tape:?}")));
             lengths.insert(0, caller.now().as_secs_f64());
             caller.hang_up();
-            program.wait_ended(ended + 1, SOON).await;
+            desk.has_ended(ended + 1).await;
         }
-        let records = program.wait_ended(callers.len(), SOON).await;
+        let page = desk.page("calls").await;
+        let page: Value = serde_json::from_str(&page).expect("JSON");
+        let records = page["recent"].as_array().expect("a list");
+        assert_eq!(records.len(), callers.len(), "{page}");
         for (record, length) in records.iter().zip(lengths) {
             assert_eq!(record["reason"]["label"], "caller_hung_up", "{record}");
             let seconds = record["seconds"].as_f64().expect("a number");
@@ -148,10 +112,10 @@ impl Scene {
             assert!((connected - length).abs() <= 3.0, "{connected} s of {length}: {record}");
         }
         assert_eq!(agents.listens().sessions(), callers.len(), "nobody was replaced");
-        assert_eq!(program.metric("offhook_agent_losses_total").await, 0.0);
-        let missed = program.metric("offhook_slots_missed_total").await;
+        assert_eq!(desk.metric("offhook_agent_losses_total"), 0.0);
+        let missed = desk.metric("offhook_slots_missed_total");
         assert!((slots_missed..=slots_missed + 60.0).contains(&missed), "{missed} slots missed, not {slots_missed}");
-        let (_, metrics) = program.page("metrics").await;
+        let metrics = desk.page("metrics").await;
         let times = metrics.lines().filter(|line| {
             line.starts_with("offhook_") && (line.contains("_seconds_sum") || line.contains("_seconds_total"))
         });
@@ -161,36 +125,6 @@ impl Scene {
         assert!(mad.is_empty(), "{mad:#?}");
         agents.listens().is_content();
     }
-
-    /// Sets the program's wall clock so far from the machine's, and waits until what it logs shows it.
-    async fn set_clock(&self, seconds: i64) {
-        // In one step: a file that is half written would be a third time.
-        let new = self.clock.with_extension("new");
-        fs::write(&new, format!("{seconds:+}")).expect("a file in the test's own folder");
-        fs::rename(&new, &self.clock).expect("a file in the test's own folder");
-        let until = Instant::now() + SOON;
-        loop {
-            // Every reload is logged, and changes nothing for calls that run.
-            let (_, report) = self.program.post("reload").await;
-            let log = self.program.log();
-            let logged = log.lines().rfind(|line| line.contains("configuration loaded")).unwrap_or(&report);
-            let at = logged.split_whitespace().next().and_then(|word| word.parse::<Timestamp>().ok());
-            let late =
-                at.map(|at| (Timestamp::now() + SignedDuration::from_secs(seconds)).duration_since(at).as_secs());
-            if late.is_some_and(|late| (-1..=2).contains(&late)) {
-                return;
-            }
-            assert!(Instant::now() < until, "the program's clock is not set: {late:?} s; {logged}");
-            sleep(ASK_EVERY).await;
-        }
-    }
-}
-
-/// Shows a program another time than the machine's.
-fn library() -> PathBuf {
-    let folders = fs::read_dir("/usr/lib").expect("a folder").filter_map(Result::ok);
-    let mut found = folders.map(|folder| folder.path().join("faketime/libfaketime.so.1"));
-    found.find(|path| path.exists()).expect("libfaketime, which tests/lab/setup.sh all installs")
 }
 
 pub async fn a_wall_clock_that_is_set_changes_nothing<D: Dialect>() {
@@ -215,19 +149,21 @@ pub mod of_stages {
 }
 
 async fn is_set(scene: Scene) {
-    scene.goes_on_after("an hour ahead", 1, scene.set_clock(3_600)).await;
-    scene.goes_on_after("a day back", 2, scene.set_clock(3_600 - 86_400)).await;
+    let real = wall_clock::now();
+    scene.goes_on_after("an hour ahead", 1, is_set_by(real, 3_600)).await;
+    scene.goes_on_after("a day back", 2, is_set_by(real, 3_600 - 86_400)).await;
     scene.ends_in_order(0.0).await;
 }
 
+/// So many seconds before or after what it would show; the engine reads it so.
+async fn is_set_by(real: Timestamp, seconds: i64) {
+    set_wall_clock(SignedDuration::from_secs(seconds));
+    let off = wall_clock::now().duration_since(real).as_secs() - seconds;
+    assert!((0..600).contains(&off), "{off} s beside what it was set to");
+}
+
 async fn stands_still(scene: Scene) {
-    let stands_still = async {
-        let since = scene.idle.now();
-        scene.program.signal("STOP").await;
-        scene.idle.until("it has stood still", |tape| tape.now() >= since + STOPPED).await;
-        scene.program.signal("CONT").await;
-    };
-    scene.goes_on_after("standing still", 1, stands_still).await;
+    scene.goes_on_after("standing still", 1, stand_still(STOPPED)).await;
     // A late engine sends the last 100 ms at once, and gives up the slots before.
     scene.ends_in_order(3.0 * 140.0).await;
 }

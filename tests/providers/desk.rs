@@ -20,12 +20,7 @@ use offhook::{
 use serde_json::Value;
 use std::{fmt::Write as _, time::Duration};
 use tempfile::TempDir;
-use tokio::{
-    runtime::Handle,
-    sync::{Mutex, Semaphore, SemaphorePermit},
-    task::spawn_blocking,
-    time::{Instant, sleep, timeout},
-};
+use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
 /// The pitch of the apology that is configured here.
@@ -81,19 +76,8 @@ actions: [{ type: handoff, target: billing, message: "A bill is wrong." }]
 policy: { access: write, risk_domain: customer_support, standing_approval: true }
 "#;
 
-/// Engines with their calls at a time: what two cores carry in real time.
-static PLACES: Semaphore = Semaphore::const_new(28);
-
 /// How the calls of the context begin their ids.
 pub const PREFIX: [u8; 4] = [0x0f, 0xf4, 0x00, 0x01];
-
-/// Places of so many engines.
-pub async fn places(engines: u32) -> SemaphorePermit<'static> {
-    PLACES.acquire_many(engines).await.expect("it is never closed")
-}
-
-/// Starting an engine is work, which is no reason for the others' audio to be late: one at a time.
-static STARTING: Mutex<()> = Mutex::const_new(());
 
 /// What a test wants of its engine besides the providers.
 #[derive(Default, Clone, Copy)]
@@ -108,15 +92,12 @@ pub struct Setting<'a> {
     pub sections: &'a str,
     /// The agent greets in words of its own.
     pub greets_freely: bool,
-    /// Places besides its own that stay empty meanwhile.
-    pub more_places: u32,
 }
 
 pub struct Desk {
     pub engine: Engine,
     pub service: Service,
     _folder: TempDir,
-    _place: SemaphorePermit<'static>,
 }
 
 impl Desk {
@@ -159,10 +140,6 @@ impl Desk {
     }
 
     pub async fn open(providers: &[(&str, String)], setting: Setting<'_>) -> Self {
-        let place = places(1 + setting.more_places).await;
-        let starting = STARTING.lock().await;
-        // Only the first in a test program can succeed.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let (folder, service) =
             (TempDir::with_prefix("offhook-desk-").expect("a temporary directory"), Service::start().await);
         let write = |name: &str, text: &str| {
@@ -180,17 +157,10 @@ impl Desk {
         tone(APOLOGY_HZ, APOLOGY).write_wav(&folder.path().join("apology.wav"));
         tone(MOMENT_HZ, MOMENT).write_wav(&folder.path().join("moment.wav"));
         let path = write("offhook.yaml", &(yaml(providers, &service, setting) + setting.sections));
-        // Loading renders clips, which is work that no other call's task may wait for.
-        let starting_up = move || {
-            Handle::current().block_on(async {
-                let config = config::load(&path, &|_| None, &provider::catalog());
-                let config = config.unwrap_or_else(|problems| panic!("{problems}"));
-                Engine::start(Source::File(path), config, Metrics::new("test")).await.expect("it starts")
-            })
-        };
-        let engine = spawn_blocking(starting_up).await.expect("it starts");
-        drop(starting);
-        Self { engine, service, _folder: folder, _place: place }
+        let config = config::load(&path, &|_| None, &provider::catalog());
+        let config = config.unwrap_or_else(|problems| panic!("{problems}"));
+        let engine = Engine::start(Source::File(path), config, Metrics::new("test")).await.expect("it starts");
+        Self { engine, service, _folder: folder }
     }
 
     pub async fn call(&self) -> Caller {
@@ -209,6 +179,21 @@ impl Desk {
         view.recent[0].reason
     }
 
+    /// Waits until so many calls have ended.
+    pub async fn has_ended(&self, calls: usize) {
+        let until = Instant::now() + PATIENCE;
+        while self.engine.calls().view().recent.len() < calls {
+            assert!(Instant::now() < until, "{calls} calls did not end");
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// A page of the engine's.
+    pub async fn page(&self, path: &str) -> String {
+        let page = reqwest::get(format!("http://{}/{path}", self.engine.http_addr())).await.expect("the page");
+        page.text().await.expect("the page")
+    }
+
     /// The caller hangs up, and that is the end.
     pub async fn ends_with(&self, caller: &Caller) {
         assert!(!caller.look(|tape| tape.over), "{:?}", caller.look(|tape| format!("{tape:?}")));
@@ -223,14 +208,12 @@ impl Desk {
 
     /// The same as a page of the engine shows it; some figures are made for that.
     pub async fn scraped(&self, begin: &str) -> f64 {
-        let page = reqwest::get(format!("http://{}/metrics", self.engine.http_addr())).await.expect("the page");
-        sum(&page.text().await.expect("the page"), begin)
+        sum(&self.page("metrics").await, begin)
     }
 
     /// The same of the children of this metric that bear this label.
     pub async fn scraped_where(&self, metric: &str, label: &str) -> f64 {
-        let page = reqwest::get(format!("http://{}/metrics", self.engine.http_addr())).await.expect("the page");
-        let page = page.text().await.expect("the page");
+        let page = self.page("metrics").await;
         page.lines().filter(|line| line.contains(label)).map(|line| sum(line, metric)).sum()
     }
 

@@ -3,11 +3,12 @@
 use crate::providers::{
     kit::{
         audio::{RATE, Sound},
-        caller, speech,
+        caller, spoken, virtual_time,
     },
     ms,
 };
 use offhook::asterisk::audiosocket::Frame;
+use sha2::{Digest as _, Sha256};
 use std::{
     collections::VecDeque,
     fmt,
@@ -17,12 +18,14 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    sync::{OnceCell, mpsc, watch},
+    sync::{mpsc, watch},
     task::AbortHandle,
     time::{Instant, timeout},
 };
 use uuid::Uuid;
 
+/// The callers', of espeak-ng.
+const VOICE: &str = "en-gb+f3";
 const FRAME: Duration = Duration::from_millis(20);
 const SAMPLES: usize = 160;
 /// Radians by which a tone's phase may differ from frame to frame: less than one sample of the lowest pitch.
@@ -88,6 +91,8 @@ impl Caller {
         let (say, to_say) = mpsc::channel(WORDS);
         let (press, to_press) = mpsc::channel(WORDS);
         let echo = watch::Sender::default();
+        let tape_at_end = heard.clone();
+        virtual_time::notes(move || tape_at_end.borrow().digest());
         let task = tokio::spawn(live(line, tape, to_say, to_press, echo.subscribe(), pitches)).abort_handle();
         Self { tape: heard, say, press, echo, to_say: AtomicUsize::new(0), voiced_ms: AtomicU64::new(0), task }
     }
@@ -99,12 +104,7 @@ impl Caller {
 
     /// A sentence of about two seconds, by a real voice, without a pause that could pass for its end.
     pub async fn speaks(&self) {
-        static VOICE: OnceCell<Vec<i16>> = OnceCell::const_new();
-        let rendered = VOICE.get_or_init(|| async {
-            let lines = speech::render_all(&["When do you open on Sunday"], "en-gb+f3").await;
-            lines.expect("espeak-ng speaks").remove(0)
-        });
-        self.say(rendered.await.clone());
+        self.say(spoken::says("When do you open on Sunday", VOICE).await);
     }
 
     /// The same to its end; from when to when.
@@ -115,14 +115,14 @@ impl Caller {
 
     /// These words, by the same voice; they begin with their first sound.
     pub async fn says(&self, words: &str) {
-        let mut rendered = speech::render_all(&[words], "en-gb+f3").await.expect("espeak-ng speaks").remove(0);
+        let mut rendered = spoken::says(words, VOICE).await;
         rendered.drain(..audible(&rendered).start);
         self.say(rendered);
     }
 
     /// Two sentences with so much silence between them, and nothing before or after them.
     pub async fn says_with_a_pause(&self, sentences: [&str; 2], pause: Duration) {
-        let rendered = speech::render_all(&sentences, "en-gb+f3").await.expect("espeak-ng speaks");
+        let rendered = [spoken::says(sentences[0], VOICE).await, spoken::says(sentences[1], VOICE).await];
         let pause = vec![0; SAMPLES * frame_at(pause)];
         self.say([&rendered[0][audible(&rendered[0])], &pause, &rendered[1][audible(&rendered[1])]].concat());
     }
@@ -199,6 +199,12 @@ impl Caller {
 }
 
 impl Tape {
+    /// Differs if a single sample does.
+    fn digest(&self) -> String {
+        let samples: Vec<u8> = self.sound.samples.iter().flat_map(|sample| sample.to_le_bytes()).collect();
+        format!("{:x}", Sha256::digest(samples))
+    }
+
     pub fn now(&self) -> Duration {
         FRAME * u32::try_from(self.loud.len()).expect("a call of less than years")
     }

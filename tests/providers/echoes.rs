@@ -7,7 +7,7 @@ use crate::providers::{
     ear::{Caller, Echo},
     kit::{
         audio::Sound,
-        speech,
+        spoken,
         vendor::{Dialect, Scenario},
     },
     ms,
@@ -15,9 +15,9 @@ use crate::providers::{
 };
 use std::{
     ops::{Range, RangeInclusive},
+    sync::OnceLock,
     time::Duration,
 };
-use tokio::sync::OnceCell;
 
 /// As late as by two mobile networks.
 const AFTER: Duration = ms(160);
@@ -34,13 +34,11 @@ const SILENCED_WITHIN: Duration = ms(400);
 
 /// Six seconds and more of an agent's voice, at 8 kHz.
 async fn voice() -> &'static [i16] {
-    static VOICE: OnceCell<Vec<i16>> = OnceCell::const_new();
-    let rendered = VOICE.get_or_init(|| async {
-        let words = "We are open from Monday to Friday between nine in the morning and five in the afternoon, on Saturday \
-                     until noon, and on Sunday we are closed all day long, but you can always leave a message after the tone";
-        speech::render_all(&[words], "en-us").await.expect("espeak-ng speaks").remove(0)
-    });
-    rendered.await
+    static VOICE: OnceLock<Vec<i16>> = OnceLock::new();
+    let words = "We are open from Monday to Friday between nine in the morning and five in the afternoon, on Saturday \
+                 until noon, and on Sunday we are closed all day long, but you can always leave a message after the tone";
+    let rendered = spoken::says(words, "en-us").await;
+    VOICE.get_or_init(|| rendered)
 }
 
 /// How long it is audible.
@@ -76,8 +74,7 @@ impl Line {
     }
 
     async fn with(echo: Echo, agents: Agents) -> Self {
-        // Where much else runs the line stutters, as none does, and what comes back is no echo that could be measured.
-        let desk = agents.desk(Setting { more_places: 2, ..Setting::default() }).await;
+        let desk = agents.desk(Setting::default()).await;
         let caller = desk.call().await;
         caller.has_echo(Some(echo));
         Self { agents, desk, caller }

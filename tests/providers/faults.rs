@@ -2,16 +2,16 @@
 //! Each time another session carries the call on.
 
 use crate::providers::{
-    desk::{APOLOGY_HZ, Desk, MOMENT, MOMENT_HZ, places},
+    desk::{APOLOGY_HZ, Desk, MOMENT, MOMENT_HZ},
     ear::{Caller, Tape},
     failover::{DEPUTY, is_told},
     kit::{
         own_net,
         vendor::{Call, Dialect, End, Failure, Order, Saying, Scenario, Seen, Vendor, hertz},
+        virtual_time::outside,
     },
     ms,
     openings::{APOLOGY_MIN, CODES},
-    runner::apart,
     states::{KEYS, NOTICES, STATES, Scene, State, TYPED, UNDECIDED_MAX, WAITS, call_in},
     turns::HICCUP,
 };
@@ -19,7 +19,6 @@ use futures_util::future::join_all;
 use offhook::call::EndReason;
 use serde_json::json;
 use std::{ops::Range, time::Duration};
-use tokio::task::spawn_blocking;
 
 /// No caller hears more than 1.5 s of unexplained silence. The tape has frames of 20 ms.
 pub const QUIET_MAX: Duration = ms(1_520);
@@ -303,7 +302,7 @@ pub async fn nothing_but_garbage_in_mid_call<D: Dialect>() {
 
 /// It takes time to read, and nothing else: the call goes on in the same session.
 pub async fn one_message_of_8_megabytes_is_survived<D: Dialect>() {
-    join_all(WAITS.map(|state| apart(move || is_read::<D>(state)))).await;
+    join_all(WAITS.map(is_read::<D>)).await;
 }
 
 async fn is_read<D: Dialect>(state: State) {
@@ -339,41 +338,37 @@ async fn is_read<D: Dialect>(state: State) {
 /// by nobody.
 pub async fn a_vendor_that_vanishes_from_the_net<D: Dialect>() {
     let vanishes = carries_on::<D>(State::Thinking, Order::Vanish, NOTICED_AND_CARRIED_ON);
-    in_a_net_of_its_own(D::KIND, 3, vanishes).await;
+    in_a_net_of_its_own(D::KIND, vanishes).await;
 }
 
 /// Where somebody can vanish in this column's test.
-pub async fn in_a_net_of_its_own(column: &str, room: u32, vanishes: impl Future<Output = ()>) {
+pub async fn in_a_net_of_its_own(column: &str, vanishes: impl Future<Output = ()>) {
     if own_net::is_inside() {
         return vanishes.await;
     }
-    let _places = places(room).await;
-    let test = format!("table::{column}::a_vendor_that_vanishes_from_the_net");
-    spawn_blocking(move || own_net::runs(&test)).await.expect("it passes there");
+    let test = format!("providers::table::{column}::a_vendor_that_vanishes_from_the_net");
+    outside(move || own_net::runs(&test)).await;
 }
 
 pub async fn a_neighbour_hears_no_gap_while_8_megabytes_are_read<D: Dialect>() {
-    apart(|| async {
-        let answer = ms(4_000);
-        let vendor = Vendor::start::<D>(Scenario { greeting: Some(ms(1_000)), ..Scenario::answers(answer) }).await;
-        let desk = Desk::of(&vendor).await;
-        let caller = desk.call().await;
-        caller.hears(hertz(1), ms(900)).await;
-        let neighbour = desk.call().await;
-        neighbour.hears(hertz(2), ms(900)).await;
-        neighbour.hears_nothing_for(ms(300)).await;
-        let asked = neighbour.now();
-        vendor.order(2, Order::Speak);
-        vendor.until_session(2, "has sent it all", |seen| seen.answered == 2).await;
-        neighbour.hears_from(asked, hertz(2), ms(200)).await;
-        vendor.order(1, Order::Say(Saying::Huge(8 << 20)));
-        vendor.order(1, Order::Say(Saying::Unknown));
-        desk.counts("offhook_provider_noise_total{kind=\"unknown_message\"", 1.0).await;
-        hears_no_gap(&desk, &neighbour, hertz(2), asked, answer).await;
-        desk.ends_with(&caller).await;
-        vendor.is_content();
-    })
-    .await;
+    let answer = ms(4_000);
+    let vendor = Vendor::start::<D>(Scenario { greeting: Some(ms(1_000)), ..Scenario::answers(answer) }).await;
+    let desk = Desk::of(&vendor).await;
+    let caller = desk.call().await;
+    caller.hears(hertz(1), ms(900)).await;
+    let neighbour = desk.call().await;
+    neighbour.hears(hertz(2), ms(900)).await;
+    neighbour.hears_nothing_for(ms(300)).await;
+    let asked = neighbour.now();
+    vendor.order(2, Order::Speak);
+    vendor.until_session(2, "has sent it all", |seen| seen.answered == 2).await;
+    neighbour.hears_from(asked, hertz(2), ms(200)).await;
+    vendor.order(1, Order::Say(Saying::Huge(8 << 20)));
+    vendor.order(1, Order::Say(Saying::Unknown));
+    desk.counts("offhook_provider_noise_total{kind=\"unknown_message\"", 1.0).await;
+    hears_no_gap(&desk, &neighbour, hertz(2), asked, answer).await;
+    desk.ends_with(&caller).await;
+    vendor.is_content();
 }
 
 /// The neighbour's agent speaks all the while, for so long since it was asked.

@@ -178,7 +178,7 @@ const SENTENCE_AFTER: Duration = ms(2_000);
 
 /// Four runs that ended soon after the sentence had begun: with the next one it is waited, and the answer comes first.
 async fn is_not_announced(agents: Agents) {
-    let server = StandIn::start(Manner::default());
+    let server = StandIn::start_here(Manner::default());
     let sections = format!(
         "mcp:\n  servers:\n    far:\n      {{ transport: http, url: \"{}\", bearer_token: {TOKEN}, defaults: {{ access: \
          public_read, slow_response_threshold_ms: {}, slow_response_message: One moment., risk_domain: customer_support }} }}\n",

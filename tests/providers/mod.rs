@@ -1,5 +1,5 @@
 //! Every realtime provider, one behaviour: whole calls through a running engine, a synthetic caller on one side who
-//! speaks, listens and keeps a recording, and an emulated vendor on the other (`tests/support/vendor.rs` says how one
+//! speaks, listens and keeps a recording, and an emulated vendor on the other (`tests/kit/vendor.rs` says how one
 //! is added). Each test is written once and runs against every vendor (`table.rs`); the table in
 //! `docs/providers-behaviour.md` is made from their names (`page.rs`).
 
@@ -23,7 +23,6 @@ mod packages;
 mod page;
 mod questions;
 mod records;
-mod runner;
 mod sessions;
 mod stages;
 mod states;

@@ -6,6 +6,7 @@ use crate::providers::{
     kit::{
         python::{check_lines, feed, sdk, target, words_of},
         vendor::{Deepgram, Dialect, ElevenLabs, End, Failure, Gemini, OpenAi, Order, Saying, Scenario, Vendor, hertz},
+        virtual_time::{outside, run},
     },
     ms,
     tools::look_up,
@@ -57,16 +58,18 @@ async fn is_known_to_its_package<D: Dialect>(failure: Failure) {
     vendor.order(1, Order::Say(Saying::Failure(failure)));
     desk.counts(&format!("offhook_agent_losses_total{{loss=\"{}\"", D::loss(End::Said(failure))), 1.0).await;
     let lines = vendor.of(1, |seen| seen.said.join("\n"));
-    let output = check::<D>(&lines);
+    let output = outside(move || check::<D>(&lines)).await;
     assert!(output.status.success(), "{}", words_of(&output));
 }
 
 macro_rules! packages {
     ($($provider:ident $dialect:ident)*) => {$(
-        #[tokio::test(flavor = "multi_thread")]
-        async fn $provider() {
-            let failures = [Failure::Quota, Failure::Throttled, Failure::Expired];
-            join_all(failures.map(is_known_to_its_package::<$dialect>)).await;
+        #[test]
+        fn $provider() {
+            run(|| async {
+                let failures = [Failure::Quota, Failure::Throttled, Failure::Expired];
+                join_all(failures.map(is_known_to_its_package::<$dialect>)).await;
+            });
         }
     )*};
 }

@@ -1,5 +1,5 @@
 //! The pipeline's column of the table: the same behaviours, shown of calls whose agent listens, thinks and speaks by
-//! three services (`tests/support/stages.rs`).
+//! three services (`tests/kit/stages.rs`).
 
 mod asides;
 pub mod breaks;

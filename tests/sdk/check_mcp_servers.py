@@ -100,7 +100,7 @@ def aviation_atis(folder):
 
 
 def faulty(*arguments):
-    """Plans for tests/support/mcp/faulty.py, to see that this check finds something."""
+    """Plans for tests/kit/mcp/faulty.py, to see that this check finds something."""
     calls = [Good("sum", {"a": 1, "b": 1}, {"sum": 3}), Good("fail", {}, {}), Good("hang", {}, {}), Bad("echo", {})]
     return lambda _: Plan("faulty", [*arguments], calls if arguments == ("plain",) else [], modes=("legacy",))
 

@@ -41,7 +41,7 @@ async fn registered(engine: &Engine) -> Calls {
 }
 
 async fn registered_with(engine: &Engine, (uri, calls): (String, Calls)) -> Calls {
-    let answers = ask(engine, None, json!([registers(&uri)])).await;
+    let answers = ask(engine, json!([registers(&uri)])).await;
     assert_eq!(answers[0]["answer"]["success"], true, "{answers:?}");
     engine.tools_there("farm", PATIENCE).await;
     calls
@@ -74,7 +74,7 @@ async fn a_client_that_executes_actions_is_asked_over_its_stream() {
         { "status": "ACTION_STATUS_SUCCESS", "result": result },
         { "status": "ACTION_STATUS_ERROR", "error_message": "too late" },
     ]);
-    let told = ask(&engine, None, json!([converses(true, 3.0, answers)])).await.remove(0);
+    let told = ask_in_python(&engine, None, json!([converses(true, 3.0, answers)])).await.remove(0);
     assert_eq!(told["init"]["negotiated_capabilities"]["action_execution"], true, "{told}");
     let action = event(&told, "ACTION");
     assert_eq!(action["tool_call"]["tool_name"], "enam_mandi_price", "{told}");
@@ -114,7 +114,7 @@ async fn an_action_that_is_not_answered_times_out_and_the_conversation_goes_on()
         { "status": success, "session_id": Uuid::new_v4().to_string() },
         { "status": "ACTION_STATUS_PENDING" },
     ]);
-    let told = ask(&engine, None, json!([converses(true, 4.0, answers)])).await.remove(0);
+    let told = ask(&engine, json!([converses(true, 4.0, answers)])).await.remove(0);
     let error = event(&told, "LLM_BACKEND_ERROR");
     assert_eq!((&error["stage"], error["is_fatal"].as_bool()), (&json!("action"), None), "not fatal: {told}");
     assert!(story(&told).contains(&"SPEAKING"), "{told}");
@@ -131,7 +131,7 @@ async fn an_answer_that_comes_too_late_is_dropped_and_counted() {
     registered(&engine).await;
     let mut talk = converses(true, 4.0, json!([{ "status": "ACTION_STATUS_SUCCESS" }]));
     talk["delay"] = json!(2);
-    let told = ask(&engine, None, json!([talk])).await.remove(0);
+    let told = ask(&engine, json!([talk])).await.remove(0);
     assert_eq!(story(&told).iter().filter(|event| **event == "LLM_BACKEND_ERROR").count(), 1, "{told}");
     assert!(counted(&engine, "offhook_vam_actions_timed_out_total 1"));
     assert!(counted(&engine, "offhook_vam_results_dropped_total 1"));
@@ -209,7 +209,7 @@ async fn a_result_of_ten_megabytes_is_an_action_that_failed_and_the_conversation
     let text = "x".repeat(10 << 20);
     let result = json!({ "content": [{ "type": "text", "text": text }] });
     let answers = json!([{ "status": "ACTION_STATUS_SUCCESS", "result": result }]);
-    let told = ask(&engine, None, json!([converses(true, 3.0, answers)])).await.remove(0);
+    let told = ask(&engine, json!([converses(true, 3.0, answers)])).await.remove(0);
     assert_eq!(told["code"], "OK", "{told}");
     assert!(story(&told).contains(&"SPEAKING"), "the agent is told before the time is over: {told}");
     assert!(!story(&told).contains(&"LLM_BACKEND_ERROR"), "{told}");
@@ -259,7 +259,7 @@ async fn the_agent_waits_for_the_result_and_then_speaks() {
     let result = json!({ "content": [{ "type": "text", "text": "{}" }] });
     let mut talk = converses(true, 4.0, json!([{ "status": "ACTION_STATUS_SUCCESS", "result": result }]));
     talk["delay"] = json!(1);
-    let told = ask(&engine, None, json!([talk])).await.remove(0);
+    let told = ask(&engine, json!([talk])).await.remove(0);
     assert!(told["spoke_after_action_ms"].as_u64().is_some_and(|spoke| spoke >= 950), "{told}");
     engine.stop().await;
 }
@@ -270,7 +270,7 @@ async fn an_action_that_is_only_sent_off_holds_nothing_up() {
     let folder = TempDir::new().unwrap();
     let engine = engine(&folder, ", action_timeout: 2s }\ntools: { enam_mandi_price: { wait: false }").await;
     registered(&engine).await;
-    let told = ask(&engine, None, json!([converses(true, 3.0, json!([]))])).await.remove(0);
+    let told = ask(&engine, json!([converses(true, 3.0, json!([]))])).await.remove(0);
     assert_eq!(event(&told, "ACTION")["fire_and_forget"], true, "{told}");
     assert!(told["spoke_after_action_ms"].as_u64().is_some_and(|spoke| spoke < 1_000), "{told}");
     assert!(story(&told).contains(&"SPEAKING") && !story(&told).contains(&"LLM_BACKEND_ERROR"), "{told}");
@@ -283,7 +283,7 @@ async fn a_client_that_executes_nothing_is_sent_nothing() {
     let folder = TempDir::new().unwrap();
     let engine = engine(&folder, "").await;
     let calls = registered(&engine).await;
-    let told = ask(&engine, None, json!([converses(false, 2.5, json!([]))])).await.remove(0);
+    let told = ask(&engine, json!([converses(false, 2.5, json!([]))])).await.remove(0);
     assert!(!story(&told).contains(&"ACTION") && story(&told).contains(&"SPEAKING"), "{told}");
     assert_eq!(calls.lock().unwrap().len(), 1);
     engine.stop().await;
@@ -295,7 +295,7 @@ async fn the_next_session_has_the_tools_of_a_server_that_has_just_registered() {
     let folder = TempDir::new().unwrap();
     let engine = engine(&folder, "").await;
     let (uri, calls) = action_server().await;
-    let told = ask(&engine, None, json!([registers(&uri), converses(false, 2.0, json!([]))])).await;
+    let told = ask(&engine, json!([registers(&uri), converses(false, 2.0, json!([]))])).await;
     assert_eq!((&told[0]["answer"]["success"], &told[1]["code"]), (&json!(true), &json!("OK")), "{told:?}");
     assert_eq!(calls.lock().unwrap().len(), 1, "{told:?}");
     engine.stop().await;
@@ -307,7 +307,7 @@ async fn an_action_that_the_engine_runs_times_out_on_the_stream_as_well() {
     let folder = TempDir::new().unwrap();
     let engine = engine(&folder, ", action_timeout: 1s").await;
     let calls = registered_with(&engine, server_that(false).await).await;
-    let told = ask(&engine, None, json!([converses(false, 4.0, json!([]))])).await.remove(0);
+    let told = ask(&engine, json!([converses(false, 4.0, json!([]))])).await.remove(0);
     let error = event(&told, "LLM_BACKEND_ERROR");
     assert_eq!((&error["stage"], error["is_fatal"].as_bool()), (&json!("action"), None), "not fatal: {told}");
     assert!(story(&told).contains(&"SPEAKING"), "{told}");
@@ -336,7 +336,7 @@ async fn a_session_brings_action_servers_for_its_own_calls() {
     };
     let hostile =
         json!(["stdio:sh", "file:///etc/passwd", "http://10.0.0.1/mcp", "http://127.0.0.1:9/mcp?key=secret", uri]);
-    let told = ask(&engine, None, json!([bringing(hostile), converses(false, 1.0, json!([]))])).await;
+    let told = ask(&engine, json!([bringing(hostile), converses(false, 1.0, json!([]))])).await;
     let degraded = told[0]["init"]["degraded_capabilities"].to_string();
     assert_eq!(degraded.matches("action_server_unavailable:").count(), 4, "{}", told[0]);
     assert!(degraded.contains(":10.0.0.1") && !degraded.contains("secret"), "{degraded}");
@@ -361,7 +361,7 @@ async fn a_server_of_a_session_sends_the_engine_nowhere_else() {
         tokio::spawn(async move { axum::serve(listener, router).await });
         let mut talk = converses(false, 0.5, json!([]));
         talk["session"]["metadata"] = json!({ "action_servers": format!("[\"http://{address}/mcp\"]") });
-        let told = ask(&engine, None, json!([talk])).await.remove(0);
+        let told = ask(&engine, json!([talk])).await.remove(0);
         assert_eq!(told["init"]["degraded_capabilities"], json!(["action_server_unavailable:127.0.0.1"]), "{told}");
         assert_eq!(inside.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "nobody asks there");
     }

@@ -65,7 +65,7 @@ async fn engine(folder: &TempDir, more: &str, agents: &str) -> Engine {
     let vam = format!(", sessions: {{ context: farm, hosted: india_only }}{more}");
     let engine = super::engine(folder.path(), &vam, agents).await;
     let (uri, _) = action_server().await;
-    let registered = ask(&engine, None, json!([registers(&uri)])).await;
+    let registered = ask(&engine, json!([registers(&uri)])).await;
     assert_eq!(registered[0]["answer"]["success"], true, "{registered:?}");
     engine.tools_there("farm", PATIENCE).await;
     engine
@@ -122,7 +122,7 @@ async fn a_realtime_model_is_told_what_a_client_found() {
     let folder = TempDir::new().unwrap();
     let (engine, server) = realtime(&folder, "").await;
     let talk = json!([talks(5.0, tells("{\"modal_price_per_quintal\": 2310}"))]);
-    let (told, output) = join!(ask(&engine, None, talk), asks(&server));
+    let (told, output) = join!(ask(&engine, talk), asks(&server));
     assert_eq!(output["data"]["modal_price_per_quintal"], 2310, "{output}");
     in_order(&told[0], &["THINKING", "ACTION", "audio"]);
     assert_eq!(server.violations(), Vec::<String>::new());
@@ -134,7 +134,7 @@ async fn a_realtime_model_is_told_what_a_client_found() {
 async fn a_model_is_told_that_an_action_timed_out() {
     let folder = TempDir::new().unwrap();
     let (engine, server) = realtime(&folder, ", action_timeout: 1s").await;
-    let (told, output) = join!(ask(&engine, None, json!([talks(5.0, json!([]))])), asks(&server));
+    let (told, output) = join!(ask(&engine, json!([talks(5.0, json!([]))])), asks(&server));
     assert_eq!(output["error"]["type"], "TIMEOUT", "{output}");
     assert!(output["error"]["message"].as_str().unwrap().contains("timed out"), "{output}");
     in_order(&told[0], &["ACTION", "LLM_BACKEND_ERROR", "audio"]);
@@ -156,7 +156,7 @@ async fn a_pipeline_is_told_what_a_client_found_and_the_client_what_its_user_sai
     })
     .await;
     let talk = json!([asks_aloud(2, 6, tells("{\"modal_price_per_quintal\": 2310}"))]);
-    let told = ask(&engine, None, talk).await.remove(0);
+    let told = ask(&engine, talk).await.remove(0);
     in_order(&told, &["THINKING", "ACTION", "audio", "THINKING", "SPEAKING", "audio"]);
     let action = told["events"].as_array().unwrap().iter().find(|event| event["event"] == "ACTION").unwrap();
     assert_eq!(action["tool_call"]["arguments"], arguments, "{told}");
@@ -180,7 +180,7 @@ async fn a_pipeline_is_told_what_a_client_found_and_the_client_what_its_user_sai
 async fn a_backend_that_really_fails_is_told_as_an_error() {
     let folder = TempDir::new().unwrap();
     let (engine, _stages) = pipeline(&folder, |_| Reply::refuses(402, "insufficient_quota")).await;
-    let told = ask(&engine, None, json!([asks_aloud(0, 5, json!([]))])).await.remove(0);
+    let told = ask(&engine, json!([asks_aloud(0, 5, json!([]))])).await.remove(0);
     in_order(&told, &["LISTENING", "ERROR"]);
     engine.stop().await;
 }
@@ -200,7 +200,7 @@ fn asks_for_the_price(asked: &Asked) -> Reply {
 async fn words_that_are_being_written_down_when_a_session_ends_are_told() {
     let folder = TempDir::new().unwrap();
     let (engine, _stages) = pipeline(&folder, |_| model::says("It is cheap.")).await;
-    let told = ask(&engine, None, json!([asks_and_ends(json!([]))])).await.remove(0);
+    let told = ask(&engine, json!([asks_and_ends(json!([]))])).await.remove(0);
     assert_eq!(told["words"][0]["text"], "When are you open, please?", "{told}");
     assert!(told["words"][0]["at_ms"].as_u64() >= told["end_at_ms"].as_u64(), "the session was ended before: {told}");
     assert_eq!((story(&told).last(), &told["code"]), (Some(&"END_OF_TURN"), &json!("OK")), "{told}");
@@ -216,7 +216,7 @@ async fn an_action_that_is_under_way_when_a_session_ends_gets_its_result() {
     let (engine, stages) = pipeline(&folder, asks_for_the_price).await;
     let mut talk = asks_aloud(0, 1, tells("{\"modal_price_per_quintal\": 2310}"));
     (talk["end"], talk["delay"], talk["answers_after_end"]) = (true.into(), 60.into(), 1.into());
-    let told = ask(&engine, None, json!([talk])).await.remove(0);
+    let told = ask(&engine, json!([talk])).await.remove(0);
     in_order(&told, &["ACTION", "END_OF_TURN"]);
     assert!(ended_in_ms(&told) >= 1_000, "the session lasts until the answer: {told}");
     until(&engine, &format!("offhook_tool_calls_total{{outcome=\"done\",tool=\"{PRICE}\"}} 1")).await;
@@ -232,7 +232,7 @@ async fn an_action_that_nobody_answers_times_out_before_the_session_is_over() {
     let (engine, _stages) = pipeline(&folder, asks_for_the_price).await;
     let mut talk = asks_aloud(0, 1, json!([]));
     talk["end"] = true.into();
-    let told = ask(&engine, None, json!([talk])).await.remove(0);
+    let told = ask(&engine, json!([talk])).await.remove(0);
     in_order(&told, &["ACTION", "LLM_BACKEND_ERROR", "END_OF_TURN"]);
     assert!((1_000..6_000).contains(&ended_in_ms(&told)), "{told}");
     engine.stop().await;
@@ -266,7 +266,7 @@ async fn fails(stage: &'static str, always: bool, how: fn() -> Reply) -> Value {
         Stages::sections(&[("one", &stages), ("two", &other)])
     );
     let engine = engine(&folder, "", &agents).await;
-    let told = ask(&engine, None, json!([asks_aloud(2, 7, json!([]))])).await.remove(0);
+    let told = ask(&engine, json!([asks_aloud(2, 7, json!([]))])).await.remove(0);
     engine.stop().await;
     told
 }

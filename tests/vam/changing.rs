@@ -83,13 +83,13 @@ async fn tools_that_change_are_as_they_are_then_in_the_next_session() {
     let folder = TempDir::new().unwrap();
     let engine = super::engine(folder.path(), ", sessions: { context: farm, hosted: india_only }", &agents).await;
     let (uri, calls) = server().await;
-    let registered = ask(&engine, None, json!([registers(&uri)])).await.remove(0);
+    let registered = ask(&engine, json!([registers(&uri)])).await.remove(0);
     assert_eq!(registered["answer"]["registered_tools"], json!([PRICE, "lookup"]), "{registered}");
     engine.tools_there("farm", PATIENCE).await;
 
-    ask(&engine, None, json!([converses()])).await;
+    ask(&engine, json!([converses()])).await;
     assert_eq!(*calls.lock().unwrap(), ["lookup", PRICE], "the call in which they changed");
-    let told = ask(&engine, None, json!([converses()])).await.remove(0);
+    let told = ask(&engine, json!([converses()])).await.remove(0);
     assert_eq!(calls.lock().unwrap().len(), 2, "the next call sends neither: {told}");
     let counted = |outcome: &str, tool: &str| {
         let line = format!("offhook_tool_calls_total{{outcome=\"{outcome}\",tool=\"{tool}\"}} 1");
@@ -99,7 +99,7 @@ async fn tools_that_change_are_as_they_are_then_in_the_next_session() {
     counted("validation", LOOKUP);
     counted("done", PRICE);
 
-    let again = ask(&engine, None, json!([registers(&uri)])).await.remove(0);
+    let again = ask(&engine, json!([registers(&uri)])).await.remove(0);
     assert_eq!(again["answer"]["registered_tools"], json!(["lookup"]), "{again}");
     assert_eq!(again["answer"]["rejected_tools"], json!([PRICE, "missing"]));
     engine.stop().await;

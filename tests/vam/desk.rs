@@ -120,8 +120,8 @@ pub async fn engine(folder: &Path, more: &str, agents: &str) -> Engine {
     Engine::start(Source::Memory, config, Metrics::new("test")).await.unwrap()
 }
 
-/// What a client of Python is answered, one after the other.
-pub async fn ask(engine: &Engine, certificate: Option<&Path>, requests: Value) -> Vec<Value> {
+/// What a client of Python is answered, one after the other; with this certificate it speaks TLS.
+pub async fn ask_in_python(engine: &Engine, certificate: Option<&Path>, requests: Value) -> Vec<Value> {
     let address = match certificate {
         None => engine.grpc_addr().unwrap().to_string(),
         Some(_) => format!("localhost:{}", engine.grpc_addr().unwrap().port()),

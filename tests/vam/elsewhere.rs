@@ -49,7 +49,7 @@ fn brings(residency: &str, uri: &str) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_outside_is_refused_before_a_byte_leaves() {
     if !own_net::is_inside() {
-        return own_net::runs("elsewhere::a_server_outside_is_refused_before_a_byte_leaves");
+        return own_net::runs(&again::whole_name(module_path!(), "a_server_outside_is_refused_before_a_byte_leaves"));
     }
     let folder = TempDir::new().unwrap();
     let (names, (port, connections)) = (Names::serve(folder.path()), outside().await);
@@ -59,17 +59,17 @@ async fn a_server_outside_is_refused_before_a_byte_leaves() {
     let (address, name) = (format!("http://{OUTSIDE}:{port}/mcp"), format!("http://market.example:{port}/mcp"));
     let named = |host: &str| json!([format!("action_server_unavailable:{host}")]);
     for rule in ["DATA_RESIDENCY_ON_PREM", "DATA_RESIDENCY_INDIA_ONLY", "DATA_RESIDENCY_UNSPECIFIED"] {
-        let told = ask(&engine, None, json!([brings(rule, &address)])).await.remove(0);
+        let told = ask(&engine, json!([brings(rule, &address)])).await.remove(0);
         assert_eq!(told["init"]["degraded_capabilities"], named("203.0.113.9"), "{rule}: {told}");
         for addresses in [&[OUTSIDE][..], &[HERE, OUTSIDE], &[HERE, HERE, OUTSIDE]] {
             names.are_at(addresses);
-            let told = ask(&engine, None, json!([brings(rule, &name)])).await.remove(0);
+            let told = ask(&engine, json!([brings(rule, &name)])).await.remove(0);
             assert_eq!(told["init"]["degraded_capabilities"], named("market.example"), "{rule}, {addresses:?}: {told}");
             assert!(names.asked() > 0, "{addresses:?}: it is looked up here");
         }
     }
     assert_eq!(connections.load(Ordering::SeqCst), 0, "nobody has connected");
-    ask(&engine, None, json!([brings("DATA_RESIDENCY_ANY", &address)])).await;
+    ask(&engine, json!([brings("DATA_RESIDENCY_ANY", &address)])).await;
     assert_ne!(connections.load(Ordering::SeqCst), 0, "where it may go, it does");
     engine.stop().await;
 }
@@ -79,7 +79,7 @@ async fn a_server_outside_is_refused_before_a_byte_leaves() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_changes_its_address_is_not_followed() {
     if !own_net::is_inside() {
-        return own_net::runs("elsewhere::a_name_that_changes_its_address_is_not_followed");
+        return own_net::runs(&again::whole_name(module_path!(), "a_name_that_changes_its_address_is_not_followed"));
     }
     let folder = TempDir::new().unwrap();
     let (names, (port, connections)) = (Names::serve(folder.path()), outside().await);
@@ -97,7 +97,7 @@ async fn a_name_that_changes_its_address_is_not_followed() {
     let engine = super::engine(folder.path(), ", sessions: { context: farm, hosted: india_only }", &agents).await;
     names.are_at(&[HERE]);
     let uri = format!("http://market.example:{port}/mcp");
-    let registered = ask(&engine, None, json!([registers(&uri)])).await;
+    let registered = ask(&engine, json!([registers(&uri)])).await;
     assert_eq!(registered[0]["answer"]["success"], true, "{registered:?}");
     engine.tools_there("farm", PATIENCE).await;
     let talk = json!({ "method": "Converse", "silence": 6, "session": {
@@ -109,7 +109,7 @@ async fn a_name_that_changes_its_address_is_not_followed() {
         names.are_at(&[OUTSIDE]);
         until(&engine, "offhook_tool_calls_total{outcome=\"transient\",tool=\"mcp_vam_market_lookup\"} 1").await;
     };
-    let (told, ()) = tokio::join!(ask(&engine, None, json!([talk])), moves);
+    let (told, ()) = tokio::join!(ask(&engine, json!([talk])), moves);
     assert_eq!(told[0]["code"], "OK", "{told:?}");
     assert_eq!(calls.lock().unwrap().len(), 1, "the second question has reached nobody");
     assert!(names.asked() > 0, "it was looked up again");

@@ -64,7 +64,7 @@ async fn nothing_that_is_said_leaves_by_another_kind_of_tool() {
     let rules =
         ["DATA_RESIDENCY_ON_PREM", "DATA_RESIDENCY_INDIA_ONLY", "DATA_RESIDENCY_UNSPECIFIED", "DATA_RESIDENCY_ANY"];
     for (index, rule) in rules.into_iter().enumerate() {
-        let told = ask(&engine, None, asks_for(rule)).await.remove(0);
+        let told = ask(&engine, asks_for(rule)).await.remove(0);
         assert_eq!(told["code"], "OK", "{rule}: {told}");
         ended_so(&engine, "refused", index + 1).await;
     }
@@ -84,7 +84,7 @@ async fn the_operators_word_of_a_tool_counts_as_far_as_it_goes() {
     ] {
         let folder = TempDir::new().unwrap();
         let (engine, calls) = engine(&folder, residency, word).await;
-        let told = ask(&engine, None, asks_for(asked)).await.remove(0);
+        let told = ask(&engine, asks_for(asked)).await.remove(0);
         assert_eq!(told["code"], "OK", "{asked}: {told}");
         ended_so(&engine, if runs { "done" } else { "refused" }, 1).await;
         assert_eq!(calls.lock().unwrap().len(), if runs { 2 } else { 0 }, "{asked}");
@@ -96,11 +96,11 @@ async fn the_operators_word_of_a_tool_counts_as_far_as_it_goes() {
 /// runs itself again in such an environment.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_on_this_machine_is_asked_through_no_proxy() {
-    const INSIDE: &str = "OFFHOOK_TEST_BEHIND_A_PROXY";
-    if std::env::var_os(INSIDE).is_some() {
+    const SELF: &str = "a_server_on_this_machine_is_asked_through_no_proxy";
+    if again::is_alone(module_path!(), SELF) {
         let folder = TempDir::new().unwrap();
         let (engine, calls) = engine_with_a_server_at("127.0.0.1", &folder, "", "").await;
-        let told = ask(&engine, None, asks_for("DATA_RESIDENCY_ON_PREM")).await.remove(0);
+        let told = ask(&engine, asks_for("DATA_RESIDENCY_ON_PREM")).await.remove(0);
         assert_eq!(told["code"], "OK", "{told}");
         until(&engine, "offhook_tool_calls_total{outcome=\"done\",tool=\"mcp_far_lookup\"} 1").await;
         assert_eq!(calls.lock().unwrap().len(), 1);
@@ -108,19 +108,11 @@ async fn a_server_on_this_machine_is_asked_through_no_proxy() {
     }
     let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", proxy.local_addr().unwrap());
-    let mut again = tokio::process::Command::new(std::env::current_exe().unwrap());
-    again
-        .args(["--exact", "keeping::a_server_on_this_machine_is_asked_through_no_proxy"])
-        .env(INSIDE, "1")
-        .kill_on_drop(true);
-    again.envs(["http_proxy", "HTTP_PROXY", "ALL_PROXY"].map(|name| (name, &address)));
-    // The client of gRPC is the test's own, and looks here.
-    again.env("no_grpc_proxy", "127.0.0.1").env_remove("no_proxy").env_remove("NO_PROXY");
+    let mut alone = again::command(module_path!(), SELF);
+    alone.envs(["http_proxy", "HTTP_PROXY", "ALL_PROXY"].map(|name| (name, &address)));
+    alone.env_remove("no_proxy").env_remove("NO_PROXY");
     tokio::select! {
-        ended = again.output() => {
-            let ended = ended.unwrap();
-            assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
-        }
+        ended = alone.output() => again::assert_passed(&ended.unwrap()),
         _ = proxy.accept() => panic!("the proxy is asked"),
     }
 }

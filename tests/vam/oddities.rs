@@ -61,7 +61,7 @@ async fn a_message_that_cannot_be_decoded_ends_its_stream_alone() {
     other.sound().await;
     // No tag at all; a chunk of audio that ends too early; one that is a number.
     for (count, broken) in [(1, &[0xff; 4][..]), (2, &[0x0a, 0x7f, 0x0a]), (3, &[0x08, 0x01])] {
-        let told = ask(&engine, None, json!([says(&[broken])])).await.remove(0);
+        let told = ask(&engine, json!([says(&[broken])])).await.remove(0);
         assert_eq!(told["code"], "INTERNAL", "{told}");
         assert!(story(&told).starts_with(&["IDLE", "LISTENING", "THINKING", "SPEAKING"]), "{told}");
         assert!(story(&told).ends_with(&["audio", "END_OF_TURN"]), "it is told to its end: {told}");
@@ -69,7 +69,7 @@ async fn a_message_that_cannot_be_decoded_ends_its_stream_alone() {
     }
     let mut first = says(&[&[0xff; 4]]);
     first["at"] = json!(0);
-    assert_eq!(ask(&engine, None, json!([first])).await[0]["code"], "INTERNAL");
+    assert_eq!(ask(&engine, json!([first])).await[0]["code"], "INTERNAL");
     until(&engine, "offhook_vam_streams_unreadable_total 4").await;
     other.sound().await;
     engine.stop().await;
@@ -82,7 +82,7 @@ async fn a_message_without_a_payload_is_passed_over() {
     let folder = TempDir::new().unwrap();
     let engine = engine(&folder).await;
     // The field 15, a text.
-    let told = ask(&engine, None, json!([says(&[b"", b"\x7a\x03new"])])).await.remove(0);
+    let told = ask(&engine, json!([says(&[b"", b"\x7a\x03new"])])).await.remove(0);
     assert_eq!((&told["code"], &story(&told)[..]), (&json!("OK"), STORY), "{told}");
     until(&engine, "offhook_vam_messages_empty_total 2").await;
     let nothing = ClientStreamMessage { payload: None };

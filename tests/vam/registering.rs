@@ -63,7 +63,7 @@ fn the_registry_has_the_schemas_that_were_published() {
 /// action that failed, and runs the next ones when it has been started again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_dies_in_the_middle_of_a_call_runs_the_next_action() {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/mcp/faulty.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kit/mcp/faulty.py");
     let commands = format!(", action_servers: {{ odd: {{ command: [python3, {script:?}, plain] }} }}");
     let call = |tool: &str, arguments: &str| format!("{{ call: {{ tool: {tool}, arguments: {arguments} }} }}");
     let echo = call("mcp_vam_odd_echo", "{ text: hello }");
@@ -80,7 +80,7 @@ async fn a_command_that_dies_in_the_middle_of_a_call_runs_the_next_action() {
     let manifest =
         json!({ "server_id": "odd", "endpoint_uri": "stdio:odd", "tools": [{ "name": "echo" }, { "name": "die" }] });
     let answers =
-        ask(&engine, None, json!([{ "method": "RegisterActionServer", "token": TOKEN, "request": manifest }])).await;
+        ask(&engine, json!([{ "method": "RegisterActionServer", "token": TOKEN, "request": manifest }])).await;
     assert_eq!(answers[0]["answer"]["registered_tools"], json!(["echo", "die"]), "{answers:?}");
     engine.tools_there("farm", PATIENCE).await;
 
@@ -150,7 +150,7 @@ async fn an_http_server_that_dies_in_the_middle_of_a_call_runs_the_next_action()
     );
     let engine = super::engine(folder.path(), "", &agents).await;
     let (mortal, port, calls) = Mortal::at(0, false).await;
-    let registered = ask(&engine, None, json!([registers(&format!("http://127.0.0.1:{port}/mcp"))])).await;
+    let registered = ask(&engine, json!([registers(&format!("http://127.0.0.1:{port}/mcp"))])).await;
     assert_eq!(registered[0]["answer"]["success"], true, "{registered:?}");
     engine.tools_there("farm", PATIENCE).await;
     let caller = telephone(&engine);
@@ -179,7 +179,7 @@ async fn an_http_server_that_dies_in_the_middle_of_a_call_runs_the_next_action()
 async fn a_telephone_call_after_a_restart_runs_a_tool_that_was_registered_before() {
     let folder = TempDir::new().unwrap();
     let (first, (uri, calls)) = (engine(folder.path(), "").await, action_server().await);
-    assert_eq!(ask(&first, None, json!([registers(&uri)])).await[0]["answer"]["success"], true);
+    assert_eq!(ask(&first, json!([registers(&uri)])).await[0]["answer"]["success"], true);
     first.stop().await;
     assert!(calls.lock().unwrap().is_empty());
     let second = engine(folder.path(), "").await;
@@ -201,7 +201,7 @@ async fn a_server_that_nobody_vouches_for_gets_no_tool_of_high_sensitivity() {
     registration["request"]["tools"] = json!([
         { "name": "pan_validate", "is_registry_tool": true }, { "name": "enam_mandi_price", "is_registry_tool": true },
     ]);
-    let answer = &ask(&engine, None, json!([registration])).await[0]["answer"];
+    let answer = &ask(&engine, json!([registration])).await[0]["answer"];
     assert_eq!(answer["registered_tools"], json!(["enam_mandi_price"]), "{answer}");
     assert_eq!(answer["rejected_tools"], json!(["pan_validate"]));
     assert!(answer["message"].as_str().unwrap().contains("vam.action_servers.market.high_sensitivity"), "{answer}");
@@ -217,7 +217,7 @@ async fn a_telephone_call_runs_a_tool_that_was_registered_by_grpc() {
     let _guard = capture.start();
     let folder = TempDir::new().unwrap();
     let (engine, (uri, calls)) = (engine(folder.path(), "").await, action_server().await);
-    let answers = ask(&engine, None, json!([registers(&uri)])).await;
+    let answers = ask(&engine, json!([registers(&uri)])).await;
     assert_eq!(answers[0]["answer"]["registered_tools"], json!(["enam_mandi_price", "lookup"]), "{answers:?}");
     assert_eq!(answers[0]["answer"]["rejected_tools"], json!(["missing"]));
     engine.tools_there("farm", PATIENCE).await;
@@ -249,7 +249,7 @@ async fn an_action_of_a_telephone_call_that_times_out_is_told_in_the_log() {
     let _guard = capture.start();
     let folder = TempDir::new().unwrap();
     let (engine, (uri, calls)) = (engine(folder.path(), ", action_timeout: 1s").await, server_that(false).await);
-    ask(&engine, None, json!([registers(&uri)])).await;
+    ask(&engine, json!([registers(&uri)])).await;
     engine.tools_there("farm", PATIENCE).await;
     let caller = telephone(&engine);
     let told = timeout(PATIENCE, async {
@@ -277,12 +277,12 @@ async fn an_action_of_a_telephone_call_that_times_out_is_told_in_the_log() {
 async fn registrations_are_listed_and_taken_away_over_the_wire() {
     let folder = TempDir::new().unwrap();
     let (first, (uri, _)) = (engine(folder.path(), "").await, action_server().await);
-    assert_eq!(ask(&first, None, json!([registers(&uri)])).await[0]["answer"]["success"], true);
+    assert_eq!(ask(&first, json!([registers(&uri)])).await[0]["answer"]["success"], true);
     first.stop().await;
     let second = engine(folder.path(), "").await;
     let list = |filter: &str| json!({ "method": "ListActionServers", "token": TOKEN, "request": { "tool_name_filter": filter } });
     let gone = json!({ "method": "DeregisterActionServer", "token": TOKEN, "request": { "server_id": "market" } });
-    let answers = ask(&second, None, json!([list(""), list("lookup"), list("other"), gone, gone, list("")])).await;
+    let answers = ask_in_python(&second, None, json!([list(""), list("lookup"), list("other"), gone, gone, list("")])).await;
     let servers = |index: usize| answers[index]["answer"]["servers"].as_array().map_or(0, Vec::len);
     assert_eq!([servers(0), servers(1), servers(2), servers(5)], [1, 1, 0, 0], "{answers:?}");
     assert_eq!(answers[0]["answer"]["servers"][0]["endpoint_uri"], uri);
@@ -304,7 +304,7 @@ async fn nobody_comes_in_without_a_token_or_with_too_long_a_message() {
     let health = json!({ "method": "Check", "request": { "service": "vani.v1.VaniActionService" } });
     let wrong = TOKEN.replace("4711", "4712");
     let requests = json!([with(Value::Null), with(wrong.into()), health, long, with(TOKEN.into())]);
-    let answers = ask(&engine, None, requests).await;
+    let answers = ask_in_python(&engine, None, requests).await;
     let codes: Vec<&str> = answers.iter().map(|answer| answer["code"].as_str().unwrap()).collect();
     assert_eq!(codes, ["UNAUTHENTICATED", "UNAUTHENTICATED", "OK", "OUT_OF_RANGE", "OK"], "{answers:?}");
     assert_eq!(answers[2]["answer"]["status"], 1, "it serves");
@@ -329,7 +329,7 @@ async fn a_gateway_with_a_certificate_speaks_tls_alone() {
     assert!(made.status.success(), "{}", python::words_of(&made));
     let engine = engine(folder.path(), ", tls: { certificate: gateway.pem, key: gateway.key }").await;
     let list = json!([{ "method": "ListActionServers", "token": TOKEN }]);
-    assert_eq!(ask(&engine, Some(&certificate), list.clone()).await[0]["code"], "OK");
-    assert_eq!(ask(&engine, None, list).await[0]["code"], "UNAVAILABLE");
+    assert_eq!(ask_in_python(&engine, Some(&certificate), list.clone()).await[0]["code"], "OK");
+    assert_eq!(ask_in_python(&engine, None, list).await[0]["code"], "UNAVAILABLE");
     engine.stop().await;
 }

@@ -29,10 +29,6 @@ async fn engine(folder: &TempDir, sessions: &str) -> Engine {
     super::engine(folder.path(), &format!(", sessions: {{ hosted: india_only{sessions} }}"), agents).await
 }
 
-async fn ask(engine: &Engine, requests: Value) -> Vec<Value> {
-    super::ask(engine, None, requests).await
-}
-
 /// A session with this context, in this codec.
 fn session(context: &str, codec: &str) -> Value {
     json!({
@@ -53,7 +49,7 @@ async fn a_client_is_greeted_in_the_order_of_the_specification() {
     let folder = TempDir::new().unwrap();
     let engine = engine(&folder, "").await;
     let talk = |codec: &str| json!({ "method": "Converse", "session": session("greets", codec), "silence": 2.5 });
-    for told in ask(&engine, json!([talk("AUDIO_CODEC_PCM_8K_16"), talk("AUDIO_CODEC_PCM_16K_16")])).await {
+    for told in ask_in_python(&engine, None, json!([talk("AUDIO_CODEC_PCM_8K_16"), talk("AUDIO_CODEC_PCM_16K_16")])).await {
         assert_eq!(told["init"]["status"], "SESSION_STATUS_OK", "{told}");
         assert_eq!(told["code"], "OK", "{told}");
         assert_eq!(story(&told), "IDLE LISTENING THINKING SPEAKING audio END_OF_TURN LISTENING END_OF_TURN", "{told}");
@@ -118,7 +114,7 @@ async fn a_client_of_opus_is_heard_and_answered_in_opus() {
     let talk = json!({
         "method": "Converse", "session": session("answers", "AUDIO_CODEC_OPUS_16K"), "packets": packets, "keep": true,
     });
-    let told = ask(&engine, json!([talk])).await.remove(0);
+    let told = ask_in_python(&engine, None, json!([talk])).await.remove(0);
     assert_eq!(told["init"]["status"], "SESSION_STATUS_OK", "{told}");
     assert_eq!(told["init"]["negotiated_audio_profile"]["codec"], "AUDIO_CODEC_OPUS_16K");
     let (heard, mut reader) = (story(&told), Reader::new().unwrap());

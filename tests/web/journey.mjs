@@ -1,4 +1,4 @@
-// What people do with the page, once at a desk and once on a phone.
+// What people do with the page: VIEW says whether at a desk, on a phone, or without scripts.
 
 import { editsTheConfiguration, losesTheRace, publishesByKeyboard, triesAContext, writesABomb } from "./contexts.mjs";
 import { reachesEveryPage, tabTo } from "./keyboard.mjs";
@@ -396,7 +396,7 @@ async function byKeyboard(page) {
   check(await page.evaluate(() => document.activeElement.id === "main"), "it leads to the content");
 }
 
-for (const viewport of [WIDE, PHONE]) {
+async function withScripts(viewport) {
   // Both sets of colours are looked at.
   const context = await browser({ viewport, acceptDownloads: true, colorScheme: viewport === PHONE ? "dark" : "light" });
   const page = context.pages()[0];
@@ -431,18 +431,23 @@ for (const viewport of [WIDE, PHONE]) {
 }
 
 // Everything is there without scripts, too.
-const plain = await browser({ viewport: WIDE, javaScriptEnabled: false });
-const page = plain.pages()[0];
-await logIn(page, "operator");
-const caller = await call("library");
-for (let tries = 0; (await page.getByText("1 call", { exact: true }).count()) === 0; tries++) {
-  check(tries < 50, "the page without scripts shows the call");
-  await page.reload();
+async function withoutScripts() {
+  const plain = await browser({ viewport: WIDE, javaScriptEnabled: false });
+  const page = plain.pages()[0];
+  await logIn(page, "operator");
+  const caller = await call("library");
+  for (let tries = 0; (await page.getByText("1 call", { exact: true }).count()) === 0; tries++) {
+    check(tries < 50, "the page without scripts shows the call");
+    await page.reload();
+  }
+  await page.getByRole("link", { name: /^Hang up/ }).click();
+  await page.getByRole("button", { name: "Hang up now" }).click();
+  await caller.over();
+  await plain.close();
 }
-await page.getByRole("link", { name: /^Hang up/ }).click();
-await page.getByRole("button", { name: "Hang up now" }).click();
-await caller.over();
-await plain.close();
+
+const views = { desk: () => withScripts(WIDE), phone: () => withScripts(PHONE), plain: withoutScripts };
+await views[process.env.VIEW]();
 
 // The log-in is refused once on purpose, with a status that browsers tell on their console, and a stream ends with a session;
 // somebody is too late with a configuration or writes one that is none, there are mistakes in definitions, pages that are not there,

@@ -1,6 +1,6 @@
 //! The page as people use it: a real engine, a real browser, real calls.
 //!
-//! `OFFHOOK_SCREENSHOTS=FOLDER cargo test --test web` also writes a picture of each page there.
+//! `OFFHOOK_SCREENSHOTS=FOLDER cargo test --test real web::` also writes a picture of each page there.
 
 use crate::kit;
 
@@ -148,12 +148,10 @@ async fn browse(name: &str, engine: &Offhook, more: &[(&str, String)]) {
     browsed(&mut command).await.unwrap_or_else(|said| panic!("{said}\n{}", engine.log()));
 }
 
-/// Issue 7: log in, see a call appear and end, hang one up, search, open a call, delete it; by keyboard, on a desk and on a
-/// phone, without anything that a screen reader stumbles over, and without scripts.
-#[tokio::test(flavor = "multi_thread")]
-async fn people_use_the_page() {
+/// Has people use the page of an engine of its own in this way, one of those in `journey.mjs`.
+async fn people_use_the_page(view: &str) {
     let engine = engine(120).await;
-    browse("journey.mjs", &engine, &[]).await;
+    browse("journey.mjs", &engine, &[("VIEW", view.to_owned())]).await;
     let file = engine.read_config();
     assert!(
         file.ends_with("restart: { enabled: false }\n") && !file.contains("tower"),
@@ -162,6 +160,25 @@ async fn people_use_the_page() {
     for private in ["correct horse", "library. How can", "+4930", "key of the library"] {
         assert!(!engine.log().contains(private), "{private} reached the log");
     }
+}
+
+/// Issue 7: log in, see a call appear and end, hang one up, search, open a call, delete it; by keyboard, and without anything
+/// that a screen reader stumbles over.
+#[tokio::test(flavor = "multi_thread")]
+async fn people_use_the_page_at_a_desk() {
+    people_use_the_page("desk").await;
+}
+
+/// Issue 7: the same on a phone, in the dark colours.
+#[tokio::test(flavor = "multi_thread")]
+async fn people_use_the_page_on_a_phone() {
+    people_use_the_page("phone").await;
+}
+
+/// Issue 7: a call is seen and hung up where the browser runs no scripts.
+#[tokio::test(flavor = "multi_thread")]
+async fn people_use_the_page_without_scripts() {
+    people_use_the_page("plain").await;
 }
 
 /// What the pictures show besides: who answers as many callers as the plots of *Providers* need, and where an operator can

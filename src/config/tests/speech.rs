@@ -81,7 +81,7 @@ fn a_clip_greets_where_a_voice_is_named_or_where_it_is_asked_for() {
 fn a_recording_takes_the_place_of_a_voice() {
     let folder = tempfile::tempdir().unwrap();
     let sound = folder.path().join("said.wav");
-    fs::write(&sound, include_bytes!("../../audio/apology.wav")).unwrap();
+    fs::write(&sound, include_bytes!("../../core/audio/apology.wav")).unwrap();
     let file = folder.path().join("offhook.yaml");
     let yaml = format!(
         "{PBX}    notice: {{ file: said.wav, text: This call is recorded. }}\n    on_failure: {{ apology: said.wav }}\n"

@@ -9,6 +9,7 @@ use crate::{
         site::App,
     },
     records::{Hour, Reader, Record, Row, Search, Waveform},
+    wall_clock,
 };
 use axum::{
     Json,
@@ -249,7 +250,7 @@ async fn lines(reader: &Reader, who: &Who, rows: Vec<Row>) -> std::io::Result<Ve
 
 async fn hours(State(app): State<App>, Params(span): Params<Span>) -> Result<Json<Hours>, Response> {
     let told = |(status, why): (StatusCode, String)| problem(status, &why);
-    let until = moment("until", &span.until).map_err(told)?.unwrap_or_else(Timestamp::now);
+    let until = moment("until", &span.until).map_err(told)?.unwrap_or_else(wall_clock::now);
     let days = |days: i64| until.checked_sub(SignedDuration::from_hours(24 * days)).unwrap_or(Timestamp::MIN);
     let since = moment("since", &span.since).map_err(told)?.unwrap_or_else(|| days(HOURS_DAYS));
     if since < days(HOURS_DAYS_MAX) {

@@ -18,7 +18,10 @@ pub use audit::{AuditFile, AuditWriter};
 pub use options::Options;
 
 use super::{guard, rate::Rates, serve::Peer};
-use crate::gate::{AuditMeta, Gate, Mode, VERSION, stored_record};
+use crate::{
+    gate::{AuditMeta, Gate, Mode, VERSION, stored_record},
+    wall_clock,
+};
 use axum::{
     Json, Router,
     body::Body,
@@ -28,7 +31,6 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::{net::IpAddr, sync::Arc};
 use subtle::ConstantTimeEq;
@@ -169,7 +171,7 @@ fn event_in(body: &[u8]) -> Result<Map<String, Value>, (&'static str, &'static s
 #[cfg(any(test, fuzzing))]
 pub fn fuzz(data: &[u8]) {
     let Ok(event) = event_in(data) else { return };
-    let (gate, event, now) = (Gate::default(), Value::Object(event), Timestamp::UNIX_EPOCH);
+    let (gate, event, now) = (Gate::default(), Value::Object(event), jiff::Timestamp::UNIX_EPOCH);
     let decision = gate.check(&event, now);
     let errors = gate.validate(&gate.normalized(&event));
     assert!(!decision.executes() || errors.is_empty(), "{event}");
@@ -204,7 +206,7 @@ async fn check(State(service): Shared, RawQuery(query): RawQuery, request: Reque
         Ok(event) => Value::Object(event),
         Err(answer) => return answer,
     };
-    let now = Timestamp::now();
+    let now = wall_clock::now();
     let mode = if asks_for_shadow(query.as_deref()) { Mode::Shadow } else { Mode::Enforce };
     let decision = service.gate.check(&event, now);
     if let Some(audit) = &service.audit {

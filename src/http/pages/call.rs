@@ -12,13 +12,13 @@ use crate::{
         view::EndedCall,
     },
     records::{Ending, Event, NoWaveform, Record, Sound, Turn, Used},
+    wall_clock,
 };
 use axum::{
     extract::State,
     http::{HeaderValue, Method, StatusCode, header},
     response::{IntoResponse as _, Redirect, Response},
 };
-use jiff::Timestamp;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 use std::{collections::BTreeSet, time::Duration};
@@ -73,7 +73,7 @@ async fn page(State(app): State<App>, who: Who, Id(id): Id) -> Result<Response, 
 /// Records are written after the call: who follows it to its end may be faster.
 fn without_record(app: &App, who: &Who, id: CallId) -> Response {
     let just_ended = |EndedCall { call, lasted, .. }: &EndedCall| {
-        call.id == id && Timestamp::now().duration_since(call.since).unsigned_abs() < *lasted + WRITTEN_WITHIN
+        call.id == id && wall_clock::now().duration_since(call.since).unsigned_abs() < *lasted + WRITTEN_WITHIN
     };
     if app.history.is_none() || !app.view.calls().recent.iter().any(just_ended) {
         return shell::refusal(who, StatusCode::NOT_FOUND, text::GONE);

@@ -14,6 +14,7 @@ use crate::{
         site::App,
     },
     records::{Ending, Hour, Reader, Row},
+    wall_clock,
 };
 use axum::{
     extract::State,
@@ -188,7 +189,7 @@ fn price(row: &Row) -> Option<String> {
 }
 
 async fn plots(reader: &Reader) -> Result<Markup, crate::records::ReadError> {
-    let now = Timestamp::now();
+    let now = wall_clock::now();
     let since = now.checked_sub(SignedDuration::from_hours(24 * i64::from(DAYS))).unwrap_or(Timestamp::UNIX_EPOCH);
     let hours = reader.hours(since, now.saturating_add(HOUR).unwrap_or(now)).await?;
     Ok(html! { div.plots { (per_hour(&hours, now)) (per_day(&hours, now)) } })

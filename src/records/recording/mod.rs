@@ -1,7 +1,7 @@
 //! What calls sounded like: the caller on the left, what the caller heard on the right, slot by slot.
 //!
-//! A call's task hands frames to its [`Recorder`], which waits for nothing; one thread writes the files of all calls.
-//! What that thread has no room for is lost, counted, and silence in the recording, so that the time axis stays right.
+//! A call's task hands frames to its [`Recorder`], which waits for nothing; one writer writes the files of all calls.
+//! What that writer has no room for is lost, counted, and silence in the recording, so that the time axis stays right.
 
 mod counters;
 mod folder;
@@ -22,7 +22,7 @@ use super::record::Recorded;
 use crate::{audio::Format, call::Recording, facts::CallId};
 use counters::Lost;
 use mixer::{Mixer, Piece};
-use std::{io, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 use tokio::{
     sync::{mpsc, oneshot},
     time::timeout,
@@ -44,11 +44,11 @@ pub(super) struct Recordings {
 }
 
 impl Recordings {
-    pub fn start(directory: &Path, counters: RecordingCounters) -> io::Result<Self> {
+    pub fn start(directory: &Path, counters: RecordingCounters) -> Self {
         let (orders, waiting) = mpsc::channel(WAITING_MAX);
         let writer = Writer::new(directory.to_owned(), counters.clone());
-        std::thread::Builder::new().name("recordings".into()).spawn(move || writer.run(waiting))?;
-        Ok(Self { orders, counters })
+        tokio::spawn(writer.run(waiting));
+        Self { orders, counters }
     }
 
     pub fn recorder(&self, call: CallId, format: Format) -> Recorder {

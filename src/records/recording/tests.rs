@@ -20,7 +20,7 @@ impl Studio {
     fn open() -> Self {
         let folder = TempDir::new().unwrap();
         let counters = RecordingCounters::new(&Registry::new());
-        let recordings = Recordings::start(folder.path(), counters.clone()).unwrap();
+        let recordings = Recordings::start(folder.path(), counters.clone());
         Self { folder, recordings, counters }
     }
 

@@ -1,4 +1,4 @@
-//! The thread that writes recordings. The head of a file is right whenever something was written to it, so a file
+//! The writer of recordings. The head of a file is right whenever something was written to it, so a file
 //! whose engine was killed can be played, up to its last second or two. What could not be written is a hole in the file,
 //! which is silence of the same length.
 
@@ -19,12 +19,15 @@ use std::{
 };
 use tokio::{
     sync::{mpsc, oneshot},
+    task::spawn_blocking,
     time::Instant,
 };
 use tracing::{error, warn};
 
 /// A disk that takes nothing is told of so often, not for every second of every call.
 const WARN_EVERY: Duration = Duration::from_secs(600);
+/// Orders that are taken out of the queue at a time. Few: what is taken makes room for as much more to wait.
+const AT_ONCE_MAX: usize = 32;
 
 /// The next part of a recording.
 pub(super) struct Part {
@@ -74,21 +77,34 @@ impl Writer {
         Self { directory, tapes: HashMap::new(), counters, warned: None, samples, data: Vec::new() }
     }
 
-    /// Until nobody is left who could order anything.
-    pub fn run(mut self, mut orders: mpsc::Receiver<Order>) {
-        while let Some(order) = orders.blocking_recv() {
+    /// Follows orders until nothing is left that could give one. Only one thread at a time waits for the disk, and none while
+    /// there is nothing to write.
+    pub async fn run(mut self, mut orders: mpsc::Receiver<Order>) {
+        let mut taken = Vec::with_capacity(AT_ONCE_MAX);
+        while orders.recv_many(&mut taken, AT_ONCE_MAX).await > 0 {
             self.counters.waiting.set(orders.len() as i64);
-            match order {
-                Order::Write(part) => self.write(&part),
-                Order::End(part, done) => {
-                    self.write(&part);
-                    // Who does not wait any more has said so in the record.
-                    let _ = done.send(self.end(&part));
-                }
-                Order::Discard(call) => self.discard(call),
+            let work = move || {
+                taken.drain(..).for_each(|order| self.follow(order));
+                (self, taken)
+            };
+            match spawn_blocking(work).await {
+                Ok(again) => (self, taken) = again,
+                Err(error) => return error!(%error, "recordings are not written any more"),
             }
-            self.counters.files.set(self.tapes.len() as i64);
         }
+    }
+
+    fn follow(&mut self, order: Order) {
+        match order {
+            Order::Write(part) => self.write(&part),
+            Order::End(part, done) => {
+                self.write(&part);
+                // A call that gave up waiting has said so in its record.
+                let _ = done.send(self.end(&part));
+            }
+            Order::Discard(call) => self.discard(call),
+        }
+        self.counters.files.set(self.tapes.len() as i64);
     }
 
     fn write(&mut self, part: &Part) {

@@ -1,7 +1,10 @@
 //! The file itself, and the folder of its versions beside it: `offhook.yaml.versions/`, for nobody else to read. Each version
 //! is a file of its own, the text as it was; its name says when, which text, and who: `TIME_VERSION_ACCOUNT.yaml`.
 
-use crate::http::{ConfigurationError, TEXT_BYTES_MAX};
+use crate::{
+    http::{ConfigurationError, TEXT_BYTES_MAX},
+    wall_clock,
+};
 use jiff::Timestamp;
 use rustix::fs::{Access, access};
 use sha2::{Digest as _, Sha256};
@@ -121,7 +124,7 @@ impl Home {
         if self.versions()?.iter().any(|kept| kept.is_of(&version)) {
             return Ok(());
         }
-        self.keep(text, None, self.changed_at().unwrap_or_else(Timestamp::now), text)
+        self.keep(text, None, self.changed_at().unwrap_or_else(wall_clock::now), text)
     }
 
     /// The oldest give way, except for what was just replaced: whoever did that can still go back.

@@ -13,10 +13,10 @@ use crate::{
         Configuration, ConfigurationError, Configurations, Draft, KeptVersion, Published, ReloadFailure, ReloadReport,
         TEXT_BYTES_MAX, Told, Verdict, Version,
     },
+    wall_clock,
 };
 use file::{Home, Kept, version_of};
 use futures_util::{FutureExt as _, future::BoxFuture};
-use jiff::Timestamp;
 use similar::TextDiff;
 use std::{
     path::PathBuf,
@@ -202,7 +202,8 @@ impl Inner {
         match self.loader.reload().await {
             Ok(report) => {
                 // It is in force already: that it cannot be kept must not look like a failure.
-                let kept = if text == before { Ok(()) } else { home.keep(&text, Some(&by), Timestamp::now(), &before) };
+                let kept =
+                    if text == before { Ok(()) } else { home.keep(&text, Some(&by), wall_clock::now(), &before) };
                 if let Err(error) = kept {
                     warn!(%error, "a published configuration is in force, and was not kept among its versions");
                 }

@@ -2,7 +2,7 @@
 //! understood has come through as sound.
 
 use super::{Asked, Reply};
-use crate::kit::kit::{
+use crate::kit::{
     audio::samples_of,
     vendor::{Dialect, Failure, Heard, Saying, SetUp},
 };

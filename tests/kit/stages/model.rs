@@ -1,7 +1,7 @@
 //! A model behind `POST /chat/completions`: its answers as they are streamed, and what it was asked.
 
 use super::{Asked, Bit, Reply};
-use crate::kit::kit::vendor::Call;
+use crate::kit::vendor::Call;
 use serde_json::{Value, json};
 
 pub const STREAM: &str = "text/event-stream";

@@ -1,7 +1,7 @@
 //! Voices by every protocol: tones, in the format that was asked for.
 
 use super::{Asked, Bit, Reply};
-use crate::kit::kit::{openai_server::tone, vendor::converted};
+use crate::kit::{openai_server::tone, vendor::converted};
 use offhook::audio::{Encoding, Format};
 use std::time::Duration;
 

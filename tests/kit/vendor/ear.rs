@@ -1,6 +1,6 @@
 //! A vendor's own detection of the caller's voice.
 
-use crate::kit::kit::audio::samples_of;
+use crate::kit::audio::samples_of;
 use offhook::audio::{Activity, ActivityDetector, FRAME, Format};
 use std::time::{Duration, Instant};
 

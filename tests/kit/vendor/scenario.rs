@@ -1,7 +1,7 @@
 //! What a vendor does in a test.
 
 use super::{Call, Failure, Saying, hertz};
-use crate::kit::kit::openai_server::tone;
+use crate::kit::openai_server::tone;
 use offhook::audio::{Converter, Format};
 use std::{net::Ipv4Addr, time::Duration};
 

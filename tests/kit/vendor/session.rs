@@ -1,7 +1,7 @@
 //! One session of any vendor: the scenario on one side, a dialect on the other.
 
 use super::{Asides, Call, Dialect, Heard, LATE_HZ, Opening, Order, Saying, Seen, SetUp, Shared, ear::Ear, hertz};
-use crate::kit::kit::{openai_server::tone, own_net};
+use crate::kit::{openai_server::tone, own_net};
 use futures_util::{
     SinkExt as _, StreamExt as _,
     stream::{SplitSink, SplitStream},

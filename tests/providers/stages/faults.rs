@@ -16,7 +16,6 @@ use crate::providers::{
     },
     ms,
     openings::{APOLOGY_MIN, CODES, ends},
-    runner::apart,
     states::{NOTICES, STATES, State, WAITS},
     tools::look_up,
 };
@@ -179,7 +178,7 @@ pub async fn nothing_but_garbage_in_mid_call() {
 
 /// It takes time to read, and nothing else: the call goes on with the same listener.
 pub async fn one_message_of_8_megabytes_is_survived() {
-    join_all(WAITS.map(|state| apart(move || is_read(state)))).await;
+    join_all(WAITS.map(is_read)).await;
 }
 
 async fn is_read(state: State) {
@@ -201,15 +200,14 @@ pub async fn a_neighbour_hears_no_gap_while_8_megabytes_are_read() {
         stages.listener.order(1, Order::Say(Saying::Malformed));
         desk.counts("offhook_stage_oddities_total{kind=\"deepgram_listen\",oddity=\"malformed\"", 1.0).await;
     };
-    // It takes work to make, for which the neighbour's sound does not wait.
     let padded = model::padded("A tone.", 8 << 20);
     let of_the_model = async move |stages: &Stages, desk: &Desk, caller: &Caller| {
         stages.model.answers(move |_| padded.clone());
         speaks(caller).await;
         caller.until("it is read", |_| desk.asked_of("llm", "done") == 2.0).await;
     };
-    apart(move || is_read_beside(of_the_listener)).await;
-    apart(move || is_read_beside(of_the_model)).await;
+    is_read_beside(of_the_listener).await;
+    is_read_beside(of_the_model).await;
 }
 
 /// The agent of a call beside it speaks all the while.

@@ -1,7 +1,6 @@
 //! One pipeline without an engine: what only depends on the leg's format.
 
 use crate::providers::{
-    desk::places,
     kit::{
         audio::{Sound, samples_of},
         openai_server::tone,
@@ -10,7 +9,6 @@ use crate::providers::{
         vendor::{Opening, Scenario, hertz},
     },
     ms,
-    runner::apart,
     sessions::{CALLER_HZ, LEGS, has_6_khz_or_nothing, is_a_clean_tone, spoken},
 };
 use bytes::Bytes;
@@ -80,20 +78,7 @@ async fn greeting(stage: &mut Stage) -> Vec<u8> {
     spoken(stage).await
 }
 
-/// Calls of other tests that wait while such sessions are at work, which takes a part of the machine.
-const PLACES: u32 = 8;
-
-/// What works for long at a time, so that nobody else's sound waits for it.
-async fn at_length<F: Future<Output = ()>>(part: impl FnOnce() -> F + Send + 'static) {
-    let _places = places(PLACES).await;
-    apart(part).await;
-}
-
 pub async fn the_callers_tone_reaches_the_vendor_undistorted_from_every_codec() {
-    at_length(callers_tone).await;
-}
-
-async fn callers_tone() {
     for leg in LEGS {
         for (listener, stages) in listeners().await {
             let (heard, format) = heard_of(CALLER_HZ, &stages, leg).await;
@@ -103,10 +88,6 @@ async fn callers_tone() {
 }
 
 pub async fn the_agents_tone_reaches_the_caller_undistorted_in_every_codec() {
-    at_length(agents_tone).await;
-}
-
-async fn agents_tone() {
     for leg in LEGS {
         for voice in VOICES {
             let (_stages, mut stage) = voiced(voice, leg).await;
@@ -120,10 +101,6 @@ async fn agents_tone() {
 }
 
 pub async fn what_a_codec_cannot_carry_is_not_folded_back() {
-    at_length(too_high).await;
-}
-
-async fn too_high() {
     for leg in LEGS {
         // A protocol that asks for the leg's own format has no such tone; these two bring more than a telephone has.
         for voice in ["openai_speech", "wyoming_speech"] {

@@ -150,7 +150,7 @@ pub async fn a_notice_is_heard_to_its_end_whoever_speaks() {
 }
 
 pub async fn a_slow_tools_own_sentence_is_heard_after_its_own_threshold_and_once() {
-    let (stages, server) = (Stages::start().await, StandIn::start(Manner::default()));
+    let (stages, server) = (Stages::start().await, StandIn::start_here(Manner::default()));
     // Each turn calls once.
     stages.model.answers(|asked| match asked.results().len() {
         slept if slept == asked.turns() => model::says("There it is."),

@@ -10,12 +10,13 @@ use crate::providers::{
         own_net,
         stages::{SCRIBES, Stages},
         vendor::{Scenario, hertz},
+        virtual_time::outside,
     },
     ms,
 };
 use futures_util::future::join_all;
 use std::time::Duration;
-use tokio::{sync::Barrier, task::spawn_blocking};
+use tokio::sync::Barrier;
 
 /// From the caller's last word until they are answered: the service is asked, a session later once more, and then another.
 const CARRIED_ON: Duration = ms(12_000);
@@ -72,7 +73,7 @@ impl What {
         caller.hears_nothing_for(ms(300)).await;
         is_answered(&what, &caller).await;
         if all.wait().await.is_leader() {
-            spawn_blocking(own_net::swallows).await.expect("it is done");
+            outside(own_net::swallows).await;
         }
         all.wait().await;
         is_answered(&what, &caller).await;
@@ -101,5 +102,5 @@ pub async fn a_vendor_that_vanishes_from_the_net() {
     let vanish = async {
         join_all(WHAT.map(|what| what.vanishes(&all))).await;
     };
-    in_a_net_of_its_own("pipeline", 2 * WHAT.len() as u32, vanish).await;
+    in_a_net_of_its_own("pipeline", vanish).await;
 }
