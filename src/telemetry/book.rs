@@ -14,7 +14,7 @@ use tracing_subscriber::{
     EnvFilter, Layer, Registry,
     filter::dynamic_filter_fn,
     fmt::{self, MakeWriter},
-    layer::SubscriberExt,
+    layer::{Context, Filter, SubscriberExt},
     reload,
 };
 
@@ -42,14 +42,10 @@ impl LogBook {
         let written = Arc::new(Mutex::new(Written::default()));
         let (filter, handle) = reload::Layer::new(EnvFilter::new("off"));
         let suppressed = IntCounter::new("suppressed", "lines").expect("a name");
-        let of = |format| {
-            let written = Arc::clone(&written);
-            dynamic_filter_fn(move |_: &Metadata<'_>, _| lock(&written).format == format)
-        };
         let lines = fmt::layer().with_ansi(false).with_writer(Pen(Arc::clone(&written)));
-        let text = lines.compact().with_filter(of(LogFormat::Text));
+        let text = lines.compact().with_filter(while_in(LogFormat::Text, &written));
         let lines = fmt::layer().with_ansi(false).with_writer(Pen(Arc::clone(&written)));
-        let json = lines.json().flatten_event(true).with_span_list(false).with_filter(of(LogFormat::Json));
+        let json = lines.json().flatten_event(true).with_span_list(false).with_filter(while_in(LogFormat::Json, &written));
         let subscriber = tracing_subscriber::registry().with(filter).with(private_targets());
         let subscriber = subscriber.with(Repetitions::new(suppressed)).with(text).with(json);
         Self { written, filter: handle, dispatch: Dispatch::new(subscriber) }
@@ -79,6 +75,12 @@ impl Default for LogBook {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Lets lines through while they are to be written in this format.
+fn while_in<S>(format: LogFormat, written: &Arc<Mutex<Written>>) -> impl Filter<S> + use<S> {
+    let written = Arc::clone(written);
+    dynamic_filter_fn(move |_: &Metadata<'_>, _: &Context<'_, S>| lock(&written).format == format)
 }
 
 fn lock(written: &Mutex<Written>) -> std::sync::MutexGuard<'_, Written> {

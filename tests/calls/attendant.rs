@@ -7,7 +7,7 @@ use crate::calls::{
         audio::{Sound, silence, tone},
         offhook::{Launch, Offhook, Place},
         phone::Phone,
-        speech,
+        spoken,
     },
     mcp, ms,
     pipeline::{loud, wait_for_a_pause, wait_to_hear_speech},
@@ -80,8 +80,7 @@ impl Scene {
         match asks {
             Presses(key) => self.phone.dtmf(key).await,
             Says(words) => {
-                let spoken = speech::render_all(&[words], "en-us+f3").await.expect("espeak-ng speaks");
-                self.phone.say(Sound { samples: spoken[0].clone() }).await;
+                self.phone.say(Sound { samples: spoken::says(words, "en-us+f3").await }).await;
             }
         }
     }
@@ -185,6 +184,7 @@ async fn whom_nobody_takes_is_told_so_and_can_leave_a_message() {
 }
 
 crate::scenes! {
+    // The shipped configuration has an MCP server and a recognizer, which are programs.
     only_real:
         who_asks_for_the_weather_hears_what_the_tool_of_the_server_says,
         keys_do_the_same,

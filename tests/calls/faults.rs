@@ -256,6 +256,7 @@ crate::scenes! {
         openai_ends_the_call_by_its_tool,
         whatever_the_provider_does_the_caller_hears_a_sentence_and_a_human,
         a_provider_that_dies_in_mid_call_costs_the_caller_no_word_of_what_it_said;
+    // A process is killed.
     only_real:
         a_caller_left_by_an_engine_that_died_goes_to_a_human_when_the_next_one_comes;
 }

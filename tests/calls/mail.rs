@@ -108,6 +108,7 @@ async fn what_a_server_refuses_is_counted_and_the_next_mail_is_sent() {
 }
 
 crate::scenes! {
+    // The mail server is a program.
     only_real:
         a_message_and_a_transcript_are_mailed_over_tls_after_the_call,
         a_server_that_cannot_prove_who_it_is_gets_nothing,

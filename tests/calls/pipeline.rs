@@ -8,7 +8,7 @@ use crate::calls::{
         audio::{Sound, silence},
         offhook::Offhook,
         phone::Phone,
-        speech,
+        spoken,
     },
     ms,
 };
@@ -60,7 +60,7 @@ async fn call(leg: &str) -> (Asterisk, Offhook, Phone) {
 }
 
 pub async fn a_caller_is_greeted_understood_answered_and_let_go(leg: &str) {
-    let words = speech::render_all(&["When are you open", "Goodbye"], "en-us+f3").await.expect("espeak-ng speaks");
+    let words = [spoken::says("When are you open", "en-us+f3").await, spoken::says("Goodbye", "en-us+f3").await];
     let (asterisk, offhook, mut phone) = call(leg).await;
     wait_for_a_pause(&phone).await;
     let since = phone.heard().samples.len();

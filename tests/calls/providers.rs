@@ -9,7 +9,7 @@ use crate::calls::{
         behaviours::catalogue,
         offhook::Offhook,
         phone::Phone,
-        speech,
+        spoken,
         stages::{Bit, Reply, Stages, voice},
         vendor::{Call, Deepgram, Dialect, ElevenLabs, End, Gemini, OpenAi, Opening, Order, Scenario, Vendor, hertz},
     },
@@ -28,7 +28,7 @@ const CLIP: Duration = ms(1_000);
 const NOBODY_IS_LEFT: Duration = Duration::from_secs(30);
 
 async fn a_caller_is_greeted_heard_and_answered<D: Dialect>(leg: &str) {
-    let sentence = speech::render_all(&["When do you open on Sunday"], "en-gb+f3").await.expect("espeak-ng speaks");
+    let sentence = spoken::says("When do you open on Sunday", "en-gb+f3").await;
     let vendor = Vendor::start::<D>(Scenario::answers(ms(1_500))).await;
     let asterisk = Asterisk::start(Options::default()).await;
     let yaml = format!(
@@ -39,7 +39,7 @@ async fn a_caller_is_greeted_heard_and_answered<D: Dialect>(leg: &str) {
     let offhook = Offhook::attached(&asterisk, &yaml).await;
     let mut phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
     phone.wait_to_hear(hertz(1), ms(1_300), SOON).await;
-    phone.say(Sound { samples: sentence[0].clone() }).await;
+    phone.say(Sound { samples: sentence.clone() }).await;
     vendor.until_session(1, "heard the caller's turn", |seen| seen.turns_ended >= 1).await;
     phone.wait_to_hear(hertz(1), ms(2_700), SOON).await;
     phone.hang_up().await;
@@ -47,7 +47,7 @@ async fn a_caller_is_greeted_heard_and_answered<D: Dialect>(leg: &str) {
     asterisk.wait_empty(SOON).await;
     let heard = vendor.of(1, |seen| samples_of(&seen.audio, seen.set_up.as_ref().expect("it spoke").hears));
     let hears = vendor.of(1, |seen| seen.set_up.as_ref().expect("it spoke").hears);
-    let [heard, spoken] = [voiced(&heard, hears.rate), voiced(&sentence[0], 8_000)];
+    let [heard, spoken] = [voiced(&heard, hears.rate), voiced(&sentence, 8_000)];
     assert!(heard >= spoken.mul_f64(0.7) && heard <= spoken + ms(100), "{leg}: {heard:?} of {spoken:?}");
     assert_eq!(vendor.sessions(), 1, "{leg}");
     vendor.is_content();
@@ -162,8 +162,8 @@ async fn a_caller_whose_service_dies_chooses_a_human_by_a_key(dies: Dies) {
 
 /// The caller asks what nobody will answer.
 async fn asks(phone: &mut Phone) {
-    let sentence = speech::render_all(&["When do you open on Sunday"], "en-gb+f3").await.expect("espeak-ng speaks");
-    phone.say(Sound { samples: sentence[0].clone() }).await;
+    let sentence = spoken::says("When do you open on Sunday", "en-gb+f3").await;
+    phone.say(Sound { samples: sentence.clone() }).await;
 }
 
 /// Callers speak with the first provider, until it is `gone`.

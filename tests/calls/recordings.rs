@@ -310,6 +310,7 @@ crate::scenes! {
         a_call_tells_where_its_recording_is_and_takes_it_along_when_it_is_deleted,
         a_caller_who_does_not_want_to_be_recorded_is_not,
         ringing_is_heard_in_a_recording_which_ends_with_the_transfer;
+    // A process is killed, and leaves its file as it is.
     only_real:
         an_engine_that_is_killed_leaves_a_recording_that_can_be_played_and_deleted;
 }

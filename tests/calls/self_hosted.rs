@@ -76,6 +76,7 @@ async fn a_caller_is_greeted_understood_answered_and_let_go() {
 }
 
 crate::scenes! {
+    // The services are programs, made of the reference library.
     only_real:
         a_caller_is_greeted_understood_answered_and_let_go;
 }

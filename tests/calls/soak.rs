@@ -24,6 +24,7 @@ async fn no_channel_goes_deaf_and_every_call_leaves_asterisk_and_the_engine_as_t
 }
 
 crate::scenes! {
+    // The bench is a program with an Asterisk of its own.
     only_real:
         no_channel_goes_deaf_and_every_call_leaves_asterisk_and_the_engine_as_they_were;
 }

@@ -8,7 +8,7 @@ use crate::calls::{
         audio::{Sound, silence},
         offhook::Offhook,
         phone::Phone,
-        speech,
+        spoken,
         stages::{Flux, Nova, Server, Transcriber, model, voice, writes},
         vendor::{Dialect, Scenario, Vendor, hertz},
     },
@@ -125,10 +125,10 @@ fn yaml(services: &[Services]) -> String {
 }
 
 async fn a_caller_is_greeted_heard_and_answered(asterisk: &Asterisk, extension: &str, services: &Services) {
-    let sentence = speech::render_all(&["When do you open on Sunday"], "en-gb+f3").await.expect("espeak-ng speaks");
+    let sentence = spoken::says("When do you open on Sunday", "en-gb+f3").await;
     let mut phone = Phone::call(asterisk.sip_port(), extension, silence(ms(60_000))).await;
     phone.wait_to_hear(services.pitch, ms(900), SOON).await;
-    phone.say(Sound { samples: sentence[0].clone() }).await;
+    phone.say(Sound { samples: sentence.clone() }).await;
     phone.wait_to_hear(services.pitch, ms(1_800), SOON).await;
     phone.hang_up().await;
     let asked = services.model.asked();

@@ -65,6 +65,7 @@ async fn refuses(offhook: &Offhook) {
 }
 
 crate::scenes! {
+    // The emulated exchange speaks no TLS, and a process has its own authorities.
     only_real:
         a_whole_call_is_steered_over_tls,
         a_certificate_that_nobody_vouches_for_is_refused_and_the_ready_page_says_so,

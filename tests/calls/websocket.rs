@@ -346,6 +346,7 @@ crate::scenes! {
         an_asterisk_that_never_takes_audio_again_gets_another_path_within_two_seconds,
         a_caller_whose_audio_never_begins_goes_on_in_the_dialplan,
         what_opens_a_call_s_audio_is_told_to_nobody;
+    // A process is killed, or stopped while Asterisk goes on.
     only_real:
         of_an_engine_that_died_in_mid_call_asterisk_keeps_no_media_channel,
         a_stall_of_the_engine_is_caught_up_with_in_the_next_silence,

@@ -205,8 +205,15 @@ pub fn run_within<S: FnOnce() -> F, F: Future<Output = ()>>(limits: Limits, scen
         outside: Mutex::default(),
         given_up: Notify::new(),
     });
-    let runtime = Builder::new_current_thread().enable_all().start_paused(true).thread_name(OUTSIDE).build();
-    let runtime = runtime.expect("a runtime");
+    let log = tracing::dispatcher::get_default(Clone::clone);
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .thread_name(OUTSIDE)
+        // Work outside logs where the scene does, for the life of its thread, which ends with the runtime.
+        .on_thread_start(move || std::mem::forget(tracing::dispatcher::set_default(&log)))
+        .build()
+        .expect("a runtime");
     let id = runtime.handle().id().to_string();
     CURRENT.set(Some(this.clone()));
     scenes().push(this.clone());

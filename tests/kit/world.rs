@@ -4,6 +4,7 @@
 //! [`super::offhook::Offhook`] for what it needs; they look here which world it plays in. [`crate::scenes`] makes a test of it for
 //! each world.
 
+use super::virtual_time;
 use offhook::telemetry::LogBook;
 use std::{
     cell::RefCell,
@@ -48,26 +49,19 @@ pub fn emulated<F: Future<Output = ()>>(scene: impl FnOnce() -> F) {
     EMULATED.set(Some(book.clone()));
     let _leaves = Leaves;
     let _log = tracing::dispatcher::set_default(book.dispatch());
-    let of_blocking_work = book.dispatch().clone();
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        // For the life of the thread, which is the runtime's.
-        .on_thread_start(move || std::mem::forget(tracing::dispatcher::set_default(&of_blocking_work)))
-        .build()
-        .expect("a runtime");
-    runtime.block_on(scene());
+    virtual_time::run(scene);
 }
 
 /// Plays a scene on a real Asterisk, in real time.
 pub fn real<F: Future<Output = ()>>(scene: impl FnOnce() -> F) {
-    Builder::new_multi_thread().enable_all().build().expect("a runtime").block_on(scene());
+    // By their name emulated scenes beside it know that these threads are none of theirs.
+    let runtime = Builder::new_multi_thread().enable_all().thread_name("real-scene").build();
+    runtime.expect("a runtime").block_on(scene());
 }
 
 /// Runs a program to its end. The clock of an emulated scene stands still meanwhile.
 pub async fn output_of(mut program: std::process::Command) -> Output {
-    let run = move || program.stdin(Stdio::null()).output().expect("a program that is there");
-    tokio::task::spawn_blocking(run).await.expect("it does not panic")
+    virtual_time::outside(move || program.stdin(Stdio::null()).output().expect("a program that is there")).await
 }
 
 /// Makes tests of the scenes of a file: modules `emulated` and `real`, in which each test has the name of its scene.

@@ -130,6 +130,7 @@ async fn a_model_is_told_the_words_and_the_report() {
 }
 
 crate::scenes! {
+    // MCP servers are programs of their own, which work while no clock of ours holds.
     only_real:
         a_real_call_speaks_the_atis_of_an_aerodrome,
         a_model_is_told_the_words_and_the_report;

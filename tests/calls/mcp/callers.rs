@@ -146,6 +146,7 @@ async fn a_caller_without_a_number_is_nobody_and_no_failure() {
 }
 
 crate::scenes! {
+    // MCP servers are programs of their own, which work while no clock of ours holds.
     only_real:
         a_caller_is_known_by_the_number_and_told_to_nobody_else,
         the_metrics_tell_what_became_of_the_calls,

@@ -82,6 +82,7 @@ async fn a_model_gets_the_message_and_as_much_data_as_it_may() {
 }
 
 crate::scenes! {
+    // MCP servers are programs of their own, which work while no clock of ours holds.
     only_real:
         a_tool_exists_only_in_the_calls_of_a_context_that_lists_it,
         a_model_gets_the_message_and_as_much_data_as_it_may;

@@ -72,6 +72,7 @@ async fn a_call_notices_nothing_of_servers_that_rage() {
 }
 
 crate::scenes! {
+    // MCP servers are programs of their own, which work while no clock of ours holds.
     only_real:
         a_call_notices_nothing_of_servers_that_rage;
 }

@@ -126,6 +126,7 @@ async fn nothing_of_a_server_outlives_the_engine() {
 }
 
 crate::scenes! {
+    // MCP servers are programs of their own, which work while no clock of ours holds.
     only_real:
         a_reload_restarts_the_servers_when_no_call_is_left,
         a_server_is_tested_beside_the_running_one,

@@ -84,6 +84,7 @@ async fn a_realtime_agent_is_told_what_the_caller_heard() {
 }
 
 crate::scenes! {
+    // MCP servers are programs of their own, which work while no clock of ours holds.
     only_real:
         a_scripted_agent_announces_a_slow_tool_once,
         a_quick_tool_is_not_announced,

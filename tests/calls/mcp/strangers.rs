@@ -249,6 +249,7 @@ async fn without_a_server_in_the_file_there_is_none() {
 }
 
 crate::scenes! {
+    // MCP servers are programs of their own, which work while no clock of ours holds.
     only_real:
         the_time_server_is_killed_and_hangs_in_a_call,
         the_everything_server_is_killed_and_hangs_in_a_call,

@@ -123,6 +123,7 @@ async fn another_gate_is_asked_as_well_and_no_answer_is_a_refusal() {
 crate::scenes! {
     both:
         authorization_is_believed_from_a_trusted_context_of_the_dialplan_alone;
+    // The other gate is a program.
     only_real:
         another_gate_is_asked_as_well_and_no_answer_is_a_refusal;
 }

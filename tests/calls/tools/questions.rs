@@ -7,7 +7,7 @@ use crate::calls::{
         audio::{Sound, built_in_voice, silence},
         offhook::Offhook,
         phone::Phone,
-        speech,
+        spoken,
         vendor::{Call, Deepgram, Order, Scenario, Vendor, hertz},
     },
     ms,
@@ -76,8 +76,7 @@ fn transfer(number: usize, token: &Value) -> Call {
 
 /// With a vendor whose agent says something after every result: that is not heard beside the question.
 async fn a_caller_is_asked_in_the_operators_words_and_a_yes_connects_them() {
-    let sentence = speech::render_all(&["When do you open on Sunday"], "en-gb+f3").await.expect("espeak-ng speaks");
-    let sentence = Sound { samples: sentence[0].clone() };
+    let sentence = Sound { samples: spoken::says("When do you open on Sunday", "en-gb+f3").await };
     let scenario = Scenario { caller_words: "Yes, please.", ..Scenario::default() };
     let vendor = Vendor::start::<Deepgram>(scenario).await;
     let asterisk = Asterisk::start(Options::default()).await;

@@ -14,11 +14,7 @@ use std::{
     path::Path,
     process::ExitStatus,
 };
-use tokio::{
-    runtime::Handle,
-    sync::mpsc,
-    task::{JoinHandle, spawn_blocking},
-};
+use tokio::{sync::mpsc, task::JoinHandle};
 
 /// As the program exits whose main thread panics.
 const PANICKED: i32 = 101;
@@ -41,16 +37,10 @@ impl InProcess {
         let env: HashMap<String, String> =
             launch.env.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         let file = folder.join("offhook.yaml");
-        // Loading renders clips by programs of their own; blocking work holds the clock until it is done.
-        let starting_up = move || {
-            Handle::current().block_on(async {
-                let environment = |name: &str| env.get(name).cloned().or_else(|| environment(name));
-                let config = config::load(&file, &environment, &provider::catalog());
-                let config = config.unwrap_or_else(|problems| panic!("{problems}"));
-                Engine::start(Source::File(file), config, Metrics::new("test")).await.expect("it starts")
-            })
-        };
-        let engine = spawn_blocking(starting_up).await.expect("it starts");
+        let environment = |name: &str| env.get(name).cloned().or_else(|| environment(name));
+        let config = config::load(&file, &environment, &provider::catalog());
+        let config = config.unwrap_or_else(|problems| panic!("{problems}"));
+        let engine = Engine::start(Source::File(file), config, Metrics::new("test")).await.expect("it starts");
         let (order, orders) = mpsc::channel(16);
         Self { order, serving: tokio::spawn(engine.serve(orders)), book, log_begins }
     }
