@@ -1,4 +1,4 @@
-//! What the tests of VAM/1.0 need: a client in Python, an action server over HTTP, and an engine.
+//! What the tests of VAM/1.0 need: an action server over HTTP, and an engine.
 
 use axum::{Json, Router, extract::State, http::StatusCode, response::IntoResponse as _, routing::post};
 use bytes::Bytes;
@@ -26,7 +26,6 @@ use tokio_util::{codec::Framed, task::AbortOnDropHandle};
 use uuid::Uuid;
 
 pub const TOKEN: &str = "token-of-the-test-4711";
-pub const PROTO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/proto");
 /// For what takes a machine under load a moment.
 pub const PATIENCE: Duration = Duration::from_secs(40);
 /// Shaped like an Aadhaar number, a PAN and a telephone number.
@@ -102,7 +101,6 @@ pub fn served(answers: bool) -> (Router, Calls) {
 }
 
 /// Until it stands in the metrics.
-#[allow(dead_code)]
 pub async fn until(engine: &Engine, line: &str) {
     let stands = timeout(PATIENCE, async {
         while !engine.metrics().text().lines().any(|found| found == line) {

@@ -1,7 +1,6 @@
-//! Action servers that die and come back, and what this process's environment names: other programs, in real time.
+//! Action servers that die and come back: programs, and servers with a thread of their own, in real time.
 
 use super::*;
-use crate::kit::again;
 use tempfile::TempDir;
 use tokio::runtime;
 

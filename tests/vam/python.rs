@@ -14,6 +14,8 @@ use std::f64::consts::TAU;
 use tempfile::TempDir;
 use uuid::Uuid;
 
+const PROTO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/proto");
+
 /// What a client of Python is answered, one after the other; with this certificate it speaks TLS.
 async fn ask_in_python(engine: &Engine, certificate: Option<&Path>, requests: Value) -> Vec<Value> {
     let address = match certificate {
