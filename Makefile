@@ -50,11 +50,7 @@ check: setup fmt licences clippy docs tidy ## formatting, licences, lints, docum
 
 screenshots: setup ## the pictures of the page in docs/images, by a real browser
 	@$(CARGO) build --locked
-<<<<<<< HEAD
-	OFFHOOK_SCREENSHOTS=docs/images $(CARGO) test --locked --test real picture
-=======
 	OFFHOOK_SCREENSHOTS=docs/images $(CARGO) test --locked --test real the_page_has_its_picture_taken
->>>>>>> house
 
 setup: ## installs what the tests need; quick when nothing is missing
 	@tests/lab/setup.sh all
