@@ -4,7 +4,7 @@
 //!
 //! Layers, each knowing only those before it:
 //!
-//! 1. [`redact`], [`facts`], [`audio`], [`gate`]: values, and the rules of who may do what
+//! 1. [`chance`]; [`redact`], [`facts`], [`audio`], [`gate`]: values, and the rules of who may do what
 //! 2. [`tool`]: what an agent may do
 //! 3. [`call`]: the life of one call, every decision of it, without I/O
 //! 4. [`wall_clock`]: the date and time; [`config`]: what an admin wrote
@@ -24,6 +24,7 @@ extern crate self as offhook;
 pub mod asterisk;
 pub mod audio;
 pub mod call;
+pub mod chance;
 pub mod config;
 pub mod doctor;
 pub mod engine;
