@@ -15,7 +15,7 @@ pub struct CallId(pub Uuid);
 impl CallId {
     pub fn random() -> Self {
         let (high, low) = (chance::bits(), chance::bits());
-        Self(uuid::Builder::from_random_bytes((u128::from(high) << 64 | u128::from(low)).to_be_bytes()).into_uuid())
+        Self(uuid::Builder::from_random_bytes(((u128::from(high) << 64) | u128::from(low)).to_be_bytes()).into_uuid())
     }
 }
 
