@@ -11,7 +11,7 @@ use std::{
 
 /// Each layer may use itself and those before it; layers in one row do not know each other.
 const LAYERS: &[&[&str]] = &[
-    &["redact"],
+    &["chance", "redact"],
     &["facts"],
     &["audio"],
     &["gate"],
