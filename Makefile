@@ -5,18 +5,22 @@ CARGO ?= cargo
 BUILT = $${CARGO_TARGET_DIR:-target}
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pbx bench soak fuzz deployment check screenshots setup fmt clippy docs licences
+.PHONY: help demo test quick pbx bench soak fuzz deployment check screenshots setup fmt clippy docs licences tidy
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 demo: ## one call by a synthetic caller, no Asterisk and no key needed; KEEP=1 keeps the engine up
 	@tests/lab/setup.sh demo
-	@$(CARGO) build
+	@$(CARGO) build --bin offhook --bin aviation_atis
 	@$(BUILT)/debug/offhook demo $(if $(KEEP),--keep)
 
-test: setup ## every test, with a real Asterisk and real phones
-	@CARGO=$(CARGO) tests/lab/run_tests.py --locked
+test: setup ## every test, with a real Asterisk and real phones; ONLY=NAME: those with it in their name; REAL=all: every scene
+	@CARGO="$(CARGO)" REAL="$(REAL)" tests/lab/run_tests.py --locked $(if $(ONLY),-- $(ONLY))
+
+quick: ## after each edit: lints, the core, the library and whole calls in virtual time
+	@CARGO="$(CARGO)" tests/lab/run_tests.py --quick --locked $(if $(ONLY),-- $(ONLY))
+	$(CARGO) clippy --locked --lib --bins -- -D warnings
 
 pbx: ## a real Asterisk with offhook attached, for your softphone (PBX_BIND=ADDRESS for one on another machine)
 	@tests/lab/setup.sh pbx
@@ -42,11 +46,11 @@ fuzz: ## parsers fed with changed input: TARGET=rtp MINUTES=10; without TARGET e
 deployment: setup ## Dockerfiles, Compose, unit, alerts, nginx: linted, and run as far as this machine lets them (as root: more)
 	@CARGO="$(CARGO)" tests/lab/deployment.sh
 
-check: setup fmt clippy docs licences ## formatting, lints, documentation, licences
+check: setup fmt licences clippy docs tidy ## formatting, licences, lints, documentation, rules of the house
 
 screenshots: setup ## the pictures of the page in docs/images, by a real browser
 	@$(CARGO) build --locked
-	OFFHOOK_SCREENSHOTS=docs/images $(CARGO) test --locked --test real web::picture
+	OFFHOOK_SCREENSHOTS=docs/images $(CARGO) test --locked --test real the_page_has_its_picture_taken
 
 setup: ## installs what the tests need; quick when nothing is missing
 	@tests/lab/setup.sh all
@@ -62,3 +66,6 @@ docs:
 
 licences:
 	@tests/lab/licences.py
+
+tidy:
+	$(CARGO) test --locked --test house tidy

@@ -196,7 +196,7 @@ fn page(catalogue: &Catalogue, shown: &BTreeMap<String, Vec<String>>) -> String 
          says which.\n\n\
          Tests name in their doc comment what they show; this page is made from those comments \
          (`tests/conformance.rs`), which\nfails when a number has no test. `tests/call::tools::x` is run by\n`cargo test call::tools::x`, \
-         `core/x` by `cargo test -p offhook-core x`, `phonebook/x` by `cargo test -p phonebook x`, what begins otherwise by\n\
+         `core/x` by `cargo test --test units x`, `phonebook/x` by `cargo test -p phonebook x`, what begins otherwise by\n\
          `cargo test --lib x`.\n",
     );
     let mut table = |document: &Document, answers: bool| {

@@ -9,7 +9,7 @@ mod lab_selftest;
 mod mcp;
 mod pbx;
 mod prometheus;
+#[path = "vam/real.rs"]
 mod vam;
-mod vam_secrets;
 mod web;
 mod wyoming;

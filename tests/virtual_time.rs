@@ -8,3 +8,4 @@ mod provider_openai;
 mod providers;
 mod toy_provider;
 mod turn_taking;
+mod vam;

@@ -156,7 +156,7 @@ pub fn build(kind: &str, options: &Value) -> Result<Speaker, Vec<OptionProblem>>
 pub fn wait_for<T: Send, F: Future<Output = T>>(work: impl FnOnce() -> F + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let working = scope.spawn(|| {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let runtime = tokio::runtime::Builder::new_current_thread().thread_name("speech").enable_all().build()?;
             Ok(runtime.block_on(work()))
         });
         working.join().unwrap_or_else(|_| Err(io::Error::other("the thread has panicked")))

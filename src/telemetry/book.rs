@@ -45,7 +45,8 @@ impl LogBook {
         let lines = fmt::layer().with_ansi(false).with_writer(Pen(Arc::clone(&written)));
         let text = lines.compact().with_filter(while_in(LogFormat::Text, &written));
         let lines = fmt::layer().with_ansi(false).with_writer(Pen(Arc::clone(&written)));
-        let json = lines.json().flatten_event(true).with_span_list(false).with_filter(while_in(LogFormat::Json, &written));
+        let json =
+            lines.json().flatten_event(true).with_span_list(false).with_filter(while_in(LogFormat::Json, &written));
         let subscriber = tracing_subscriber::registry().with(filter).with(private_targets());
         let subscriber = subscriber.with(Repetitions::new(suppressed)).with(text).with(json);
         Self { written, filter: handle, dispatch: Dispatch::new(subscriber) }

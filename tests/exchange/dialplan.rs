@@ -7,7 +7,8 @@ fn application(dialplan: &Dialplan, context: &str, extension: &str, priority: u3
 
 #[test]
 fn the_labs_dialplan_has_its_own_extensions_and_those_of_the_project_and_of_the_test() {
-    let extra = "[lab-callers](+)\nexten => mine,1,Answer() ; at once\n same => n(on),Wait(1)\n[more]\nexten => s,1,NoOp\n";
+    let extra =
+        "[lab-callers](+)\nexten => mine,1,Answer() ; at once\n same => n(on),Wait(1)\n[more]\nexten => s,1,NoOp\n";
     let dialplan = Dialplan::of_the_lab(Some("127.0.0.1:7"), extra);
     assert_eq!(dialplan.globals["OFFHOOK_AUDIOSOCKET"], "127.0.0.1:7");
     assert_eq!(application(&dialplan, "lab-callers", "7000", 1), "Stasis(offhook)");

@@ -4,7 +4,8 @@ struct Fixed;
 
 impl Values for Fixed {
     fn variable(&self, name: &str) -> Option<String> {
-        let known: [(&str, &str); 5] = [("EXTEN", "812345"), ("A", "1"), ("NAME", "A"), ("STATUS", "FAILED"), ("EPOCH", "100")];
+        let known: [(&str, &str); 5] =
+            [("EXTEN", "812345"), ("A", "1"), ("NAME", "A"), ("STATUS", "FAILED"), ("EPOCH", "100")];
         known.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
     }
 

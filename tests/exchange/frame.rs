@@ -1,5 +1,5 @@
-use crate::kit::exchange::frame::*;
 use crate::kit::audio::{Sound, tone};
+use crate::kit::exchange::frame::*;
 use std::time::Duration;
 
 #[test]

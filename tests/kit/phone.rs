@@ -62,9 +62,7 @@ impl Phone {
     /// The same, from a caller of this name and number.
     pub async fn call_as(asterisk_sip_port: u16, extension: &str, says: Sound, name: &str, number: &str) -> Self {
         match world::current() {
-            World::Real => {
-                Real(Box::new(Baresip::call_as(asterisk_sip_port, extension, says, name, number).await))
-            }
+            World::Real => Real(Box::new(Baresip::call_as(asterisk_sip_port, extension, says, name, number).await)),
             World::Emulated => {
                 Emulated(Box::new(ExchangePhone::call_as(asterisk_sip_port, extension, says, name, number).await))
             }

@@ -60,7 +60,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 use tokio::{
-    runtime::{Builder, Handle},
+    runtime::{Builder, Handle, Runtime},
     sync::Notify,
     task::spawn_blocking,
     time::{Instant, MissedTickBehavior, advance, interval},
@@ -314,7 +314,18 @@ where
     T: Send + 'static,
     F: Future<Output = T>,
 {
-    outside(move || Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(work()))
+    outside(move || by_the_machines_clock().block_on(work()))
+}
+
+/// Plays a scene in real time, which costs all tests that time: `why` it cannot be played on a paused clock.
+pub fn run_in_real_time<F: Future<Output = ()>>(why: &str, scene: impl FnOnce() -> F) {
+    println!("in real time: {why}");
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    by_the_machines_clock().block_on(scene());
+}
+
+fn by_the_machines_clock() -> Runtime {
+    Builder::new_current_thread().enable_all().thread_name(OUTSIDE).build().expect("a runtime")
 }
 
 /// Awaits what another thread or a program does; the clock stands still meanwhile.

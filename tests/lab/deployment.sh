@@ -21,9 +21,9 @@ part() {
   "$@" || failed+=("$what")
 }
 
-part 'the files, read by their own tools' "$cargo" test --locked --test deployment
-part 'alerts and dashboards' "$cargo" test --locked --test prometheus -- --skip load::
-part 'the page behind nginx' "$cargo" test --locked --test web behind_nginx::
+part 'the files, read by their own tools' "$cargo" test --locked --test house deployment::
+part 'alerts and dashboards' "$cargo" test --locked --test real prometheus:: -- --skip load::
+part 'the page behind nginx' "$cargo" test --locked --test real web::behind_nginx::
 if [ "$(id -u)" = 0 ]; then
   tests/lab/setup.sh deployment
   part 'the images, without Docker' tests/lab/images.sh

@@ -55,6 +55,27 @@ install_packages() {
   }
 }
 
+# cached NAME KEY: sets `place` to where a folder of the tests is made, and has target/NAME lead there. That is the cache,
+# where every checkout finds it again, under a key of what it is made from; or target/NAME itself where no cache can be
+# written. Whoever makes it holds its lock until this script ends, and a second one waits and finds it made.
+cached() {
+  local name=$1 key=$2 link="${CARGO_TARGET_DIR:-target}/$1" lock
+  place=$link
+  mkdir -p "${CARGO_TARGET_DIR:-target}"
+  if mkdir -p "$lab_cache/$name" 2>/dev/null && [ -w "$lab_cache/$name" ]; then
+    place=$lab_cache/$name/$key
+    exec {lock}>"$lab_cache/$name/lock"
+    flock "$lock"
+    # A folder, or a link to another version of it, makes room.
+    [ "$(readlink "$link")" = "$place" ] || { rm -rf "$link" && ln -s "$place" "$link"; }
+    mkdir -p "$place" && touch "$place"
+    # What no checkout has asked for in a month is of an older version.
+    find "$lab_cache/$name" -mindepth 1 -maxdepth 1 -type d -mtime +30 -exec rm -rf {} +
+  fi
+}
+
+key_of() { sha256sum | cut -c1-16; }
+
 # debian_tree PACKAGE DIRECTORY PROGRAM…: programs out of Debian's package, unpacked where no service is started of them. They need
 # libraries alone that every Debian with openssl has; PROGRAM with its arguments says whether they are there.
 debian_tree() {
@@ -79,12 +100,9 @@ debian_tree() {
 python_environment() {
   local environment=$1 wanted=tests/sdk/requirements.txt
   # The copy is written last, so an environment that was interrupted is made again.
-  cmp -s "$wanted" "$environment/requirements.txt" && return 0
+  cmp -s "$wanted" "$environment/requirements.txt" && "$environment/bin/python" -c '' 2>/dev/null && return 0
   lab_say "Python packages for the tests into $environment"
   rm -rf "$environment"
-  # Debian's own Python: the one that python3-venv belongs to.
-  local python=/usr/bin/python3
-  [ -x "$python" ] || python=python3
   "$python" -m venv "$environment" ||
     lab_die "python3 -m venv failed; on Debian: apt-get install python3-venv"
   # By the interpreter: the script `pip` names the place where the environment was made.
@@ -158,9 +176,19 @@ case $what in
   pbx | bench | all) tests/lab/provision.sh ;;
 esac
 if [ "$what" = all ]; then
-  python_environment "${CARGO_TARGET_DIR:-target}/venv"
-  node_packages "${CARGO_TARGET_DIR:-target}/npm"
-  debian_tree prometheus "${CARGO_TARGET_DIR:-target}/prometheus" bin/promtool --version
+  # Debian's own Python: the one that python3-venv belongs to.
+  python=/usr/bin/python3
+  [ -x "$python" ] || python=python3
+  cached venv "$({ cat tests/sdk/requirements.txt; "$python" -V; } | key_of)"
+  python_environment "$place"
+  cached npm "$({ cat tests/sdk/package.json; node -v; } | key_of)"
+  node_packages "$place"
+  release=$(. /etc/os-release && echo "${ID:-}${VERSION_ID:-}")
+  cached prometheus "$release"
+  debian_tree prometheus "$place" bin/promtool --version
   # A server in front of the page, with its TLS.
-  debian_tree nginx "${CARGO_TARGET_DIR:-target}/nginx" sbin/nginx -v
+  cached nginx "$release"
+  debian_tree nginx "$place" sbin/nginx -v
 fi
+# For a clone that has compiled nothing yet.
+tests/lab/built.sh restore

@@ -4,12 +4,11 @@
 # its own dynamic loader and libraries: no chroot, no root, nothing of the host is replaced.
 # shellcheck shell=bash
 
-# OFFHOOK_TREE names the tree itself; otherwise it is in the cache directory, which for root is the
-# system's own so that every checkout on a build machine shares it.
-if [ -z "${OFFHOOK_TREE:-}" ]; then
-  if [ "$(id -u)" = 0 ]; then cache=/var/cache; else cache=$HOME/.cache; fi
-  OFFHOOK_TREE=${XDG_CACHE_HOME:-$cache}/offhook/asterisk
-fi
+# What is fetched or made once is kept in a cache directory, which for root is the system's own so that every checkout on a
+# build machine shares it. OFFHOOK_TREE names the tree itself.
+if [ "$(id -u)" = 0 ]; then cache=/var/cache; else cache=$HOME/.cache; fi
+lab_cache=${XDG_CACHE_HOME:-$cache}/offhook
+OFFHOOK_TREE=${OFFHOOK_TREE:-$lab_cache/asterisk}
 
 lab_say() { printf '%s\n' "$*" >&2; }
 lab_die() { lab_say "${0##*/}: $*"; exit 1; }

@@ -1,369 +1,311 @@
 //! Actions that a VAM client runs itself.
 
-use super::{peer::Peer, *};
+use super::{
+    peer::Peer,
+    price::{converses, counted, engine, event, registered, registered_with, story},
+    *,
+};
 use axum::{
     Router,
     http::{StatusCode, header::LOCATION},
     routing::post,
 };
-use offhook::{
-    telemetry::LogCapture,
-    vam::wire::{ActionResultEnvelope, ActionStatus},
-};
+use offhook::vam::wire::{ActionResultEnvelope, ActionStatus};
 use tempfile::TempDir;
 use uuid::Uuid;
 
-/// An engine whose agent asks for a price, says what came of it by a long tone or a short one, and then asks again.
-async fn engine(folder: &TempDir, more: &str) -> Engine {
-    let arguments = json!({ "crop": PRIVATE[0], "mandi": PRIVATE[1], "state": PRIVATE[2] });
-    let call = format!("{{ call: {{ tool: enam_mandi_price, arguments: {arguments} }} }}");
-    let agents = format!(
-        "providers: {{ asks: {{ scripted: {{ script: [{call}, {{ tone: {{ hertz: 440, for: 400ms }} }}, silence] }} }} }}\n\
-         contexts: {{ farm: {{ prompt: A, provider: asks, tools: [enam_mandi_price] }} }}\n"
-    );
-    super::engine(folder.path(), &format!(", sessions: {{ context: farm, hosted: india_only }}{more}"), &agents).await
-}
-
-/// A conversation in which the client answers the action like this.
-fn converses(executes: bool, seconds: f64, answers: Value) -> Value {
-    json!({
-        "method": "Converse", "silence": seconds, "answers": [answers],
-        "session": {
-            "session_id": Uuid::new_v4().to_string(), "auth_token": TOKEN,
-            "requested_capabilities": { "action_execution": executes },
-            "audio_profile": { "codec": "AUDIO_CODEC_PCM_8K_16" },
-        },
-    })
-}
-
-async fn registered(engine: &Engine) -> Calls {
-    registered_with(engine, action_server().await).await
-}
-
-async fn registered_with(engine: &Engine, (uri, calls): (String, Calls)) -> Calls {
-    let answers = ask(engine, json!([registers(&uri)])).await;
-    assert_eq!(answers[0]["answer"]["success"], true, "{answers:?}");
-    engine.tools_there("farm", PATIENCE).await;
-    calls
-}
-
-fn story(told: &Value) -> Vec<&str> {
-    told["events"].as_array().unwrap().iter().map(|event| event["event"].as_str().unwrap()).collect()
-}
-
-fn event<'a>(told: &'a Value, name: &str) -> &'a Value {
-    told["events"].as_array().unwrap().iter().find(|event| event["event"] == name).unwrap_or(&Value::Null)
-}
-
-fn counted(engine: &Engine, line: &str) -> bool {
-    engine.metrics().text().lines().any(|found| found == line)
-}
-
-/// V2, V4, V6, V7, V9, V20, V22, V25, V42, V answer 16: who negotiated it is sent the action over the stream, and the server is asked by nobody else; what it
-/// answers reaches the agent, and nothing of it a log or a metric.
-#[tokio::test]
-async fn a_client_that_executes_actions_is_asked_over_its_stream() {
-    let capture = LogCapture::new();
-    let _guard = capture.start();
-    let folder = TempDir::new().unwrap();
-    let engine = engine(&folder, "").await;
-    let calls = registered(&engine).await;
-    let result = json!({ "content": [{ "type": "text", "text": "{\"modal_price_per_quintal\": 2310}" }] });
-    let answers = json!([
-        { "status": "ACTION_STATUS_PENDING" },
-        { "status": "ACTION_STATUS_SUCCESS", "result": result },
-        { "status": "ACTION_STATUS_ERROR", "error_message": "too late" },
-    ]);
-    let told = ask_in_python(&engine, None, json!([converses(true, 3.0, answers)])).await.remove(0);
-    assert_eq!(told["init"]["negotiated_capabilities"]["action_execution"], true, "{told}");
-    let action = event(&told, "ACTION");
-    assert_eq!(action["tool_call"]["tool_name"], "enam_mandi_price", "{told}");
-    assert_eq!(
-        action["tool_call"]["arguments"],
-        json!({ "crop": PRIVATE[0], "mandi": PRIVATE[1], "state": PRIVATE[2] })
-    );
-    assert_eq!(action["source"], "ACTION_SOURCE_LLM");
-    assert_eq!(action["timeout_ms"], 5_000, "V9: {action}");
-    assert_eq!(Uuid::parse_str(action["call_id"].as_str().unwrap()).unwrap().get_version_num(), 4);
-    assert_eq!(action["turn_id"], event(&told, "LISTENING")["turn_id"]);
-    let order = ["IDLE", "LISTENING", "THINKING", "ACTION", "SPEAKING", "audio", "END_OF_TURN"];
-    let at = |name: &str| story(&told).iter().position(|found| *found == name);
-    let order: Vec<usize> = order.iter().filter_map(|name| at(name)).collect();
-    assert!(order.len() >= 7 && order.is_sorted(), "the answer waits for the action: {told}");
-    assert!(story(&told).contains(&"SPEAKING") && !story(&told).contains(&"LLM_BACKEND_ERROR"), "{told}");
-    assert!(calls.lock().unwrap().is_empty(), "the gateway asks nobody itself");
-    assert!(counted(&engine, "offhook_vam_results_dropped_total 1"), "the second answer");
-    assert!(counted(&engine, "offhook_vam_action_emission_seconds_count 1"));
-    assert!(counted(&engine, "offhook_vam_action_emission_seconds_bucket{le=\"0.05\"} 1"), "V25: within 50 ms");
-    assert!(PRIVATE.iter().all(|number| !engine.metrics().text().contains(number)));
-    engine.stop().await;
-    capture.assert_clean(&PRIVATE);
-}
-
 /// V10, V12, V answer 9, V answer 11: what is not answered in time is an error of the stream that ends nothing; answers of no action, of
 /// another session and of no form are dropped and counted.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_action_that_is_not_answered_times_out_and_the_conversation_goes_on() {
-    let folder = TempDir::new().unwrap();
-    let engine = engine(&folder, ", action_timeout: 1s").await;
-    registered(&engine).await;
-    let success = "ACTION_STATUS_SUCCESS";
-    let answers = json!([
-        "garbage",
-        { "status": success, "call_id": Uuid::new_v4().to_string() },
-        { "status": success, "session_id": Uuid::new_v4().to_string() },
-        { "status": "ACTION_STATUS_PENDING" },
-    ]);
-    let told = ask(&engine, json!([converses(true, 4.0, answers)])).await.remove(0);
-    let error = event(&told, "LLM_BACKEND_ERROR");
-    assert_eq!((&error["stage"], error["is_fatal"].as_bool()), (&json!("action"), None), "not fatal: {told}");
-    assert!(story(&told).contains(&"SPEAKING"), "{told}");
-    assert!(counted(&engine, "offhook_vam_results_dropped_total 3"), "{}", engine.metrics().text());
-    assert!(counted(&engine, "offhook_vam_actions_timed_out_total 1"));
-    engine.stop().await;
+#[test]
+fn an_action_that_is_not_answered_times_out_and_the_conversation_goes_on() {
+    virtual_time::run(|| async {
+        let folder = TempDir::new().unwrap();
+        let engine = engine(&folder, ", action_timeout: 1s").await;
+        registered(&engine).await;
+        let success = "ACTION_STATUS_SUCCESS";
+        let answers = json!([
+            "garbage",
+            { "status": success, "call_id": Uuid::new_v4().to_string() },
+            { "status": success, "session_id": Uuid::new_v4().to_string() },
+            { "status": "ACTION_STATUS_PENDING" },
+        ]);
+        let told = ask(&engine, json!([converses(true, 4.0, answers)])).await.remove(0);
+        let error = event(&told, "LLM_BACKEND_ERROR");
+        assert_eq!((&error["stage"], error["is_fatal"].as_bool()), (&json!("action"), None), "not fatal: {told}");
+        assert!(story(&told).contains(&"SPEAKING"), "{told}");
+        assert!(counted(&engine, "offhook_vam_results_dropped_total 3"), "{}", engine.metrics().text());
+        assert!(counted(&engine, "offhook_vam_actions_timed_out_total 1"));
+        engine.stop().await;
+    });
 }
 
 /// V12: what comes when its time is over changes nothing any more.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_comes_too_late_is_dropped_and_counted() {
-    let folder = TempDir::new().unwrap();
-    let engine = engine(&folder, ", action_timeout: 1s").await;
-    registered(&engine).await;
-    let mut talk = converses(true, 4.0, json!([{ "status": "ACTION_STATUS_SUCCESS" }]));
-    talk["delay"] = json!(2);
-    let told = ask(&engine, json!([talk])).await.remove(0);
-    assert_eq!(story(&told).iter().filter(|event| **event == "LLM_BACKEND_ERROR").count(), 1, "{told}");
-    assert!(counted(&engine, "offhook_vam_actions_timed_out_total 1"));
-    assert!(counted(&engine, "offhook_vam_results_dropped_total 1"));
-    engine.stop().await;
+#[test]
+fn an_answer_that_comes_too_late_is_dropped_and_counted() {
+    virtual_time::run(|| async {
+        let folder = TempDir::new().unwrap();
+        let engine = engine(&folder, ", action_timeout: 1s").await;
+        registered(&engine).await;
+        let mut talk = converses(true, 4.0, json!([{ "status": "ACTION_STATUS_SUCCESS" }]));
+        talk["delay"] = json!(2);
+        let told = ask(&engine, json!([talk])).await.remove(0);
+        assert_eq!(story(&told).iter().filter(|event| **event == "LLM_BACKEND_ERROR").count(), 1, "{told}");
+        assert!(counted(&engine, "offhook_vam_actions_timed_out_total 1"));
+        assert!(counted(&engine, "offhook_vam_results_dropped_total 1"));
+        engine.stop().await;
+    });
 }
 
 /// V23: what another session answers settles nothing, whosever it says it is; who was asked is waited for.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_answer_of_another_session_settles_nothing() {
-    let folder = TempDir::new().unwrap();
-    let engine = engine(&folder, "").await;
-    registered(&engine).await;
-    let (mut asked, other) = (Peer::begin(&engine).await, Peer::begin(&engine).await);
-    let call_id = asked.action().await.call_id;
-    let answer = |session: &str| ActionResultEnvelope {
-        session_id: session.to_owned(),
-        call_id: call_id.clone(),
-        status: ActionStatus::Success.into(),
-        ..ActionResultEnvelope::default()
-    };
-    other.answers(answer(&other.session_id)).await;
-    other.answers(answer(&asked.session_id)).await;
-    until(&engine, "offhook_vam_results_dropped_total 2").await;
-    // The first counts, so the second is one too many.
-    asked.answers(answer(&asked.session_id)).await;
-    asked.answers(answer(&asked.session_id)).await;
-    until(&engine, "offhook_vam_results_dropped_total 3").await;
-    assert!(counted(&engine, "offhook_vam_actions_timed_out_total 0"), "{}", engine.metrics().text());
-    drop((asked, other));
-    engine.stop().await;
+#[test]
+fn an_answer_of_another_session_settles_nothing() {
+    virtual_time::run(|| async {
+        let folder = TempDir::new().unwrap();
+        let engine = engine(&folder, "").await;
+        registered(&engine).await;
+        let (mut asked, other) = (Peer::begin(&engine).await, Peer::begin(&engine).await);
+        let call_id = asked.action().await.call_id;
+        let answer = |session: &str| ActionResultEnvelope {
+            session_id: session.to_owned(),
+            call_id: call_id.clone(),
+            status: ActionStatus::Success.into(),
+            ..ActionResultEnvelope::default()
+        };
+        other.answers(answer(&other.session_id)).await;
+        other.answers(answer(&asked.session_id)).await;
+        until(&engine, "offhook_vam_results_dropped_total 2").await;
+        // The first counts, so the second is one too many.
+        asked.answers(answer(&asked.session_id)).await;
+        asked.answers(answer(&asked.session_id)).await;
+        until(&engine, "offhook_vam_results_dropped_total 3").await;
+        assert!(counted(&engine, "offhook_vam_actions_timed_out_total 0"), "{}", engine.metrics().text());
+        drop((asked, other));
+        engine.stop().await;
+    });
 }
 
 /// A client that vanishes in the middle of an action takes its call and the action along: nobody waits for either, and nothing that
 /// others say of it counts.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_vanishes_in_the_middle_of_an_action_leaves_nothing_behind() {
-    let folder = TempDir::new().unwrap();
-    let engine = engine(&folder, ", action_timeout: 30s").await;
-    registered(&engine).await;
-    let mut asked = Peer::begin(&engine).await;
-    let (session_id, call_id) = (asked.session_id.clone(), asked.action().await.call_id);
-    drop(asked);
-    until(&engine, "offhook_vam_sessions 0").await;
-    until(&engine, "offhook_calls_active 0").await;
-    let mut other = Peer::begin(&engine).await;
-    let own = other.action().await;
-    let late = ActionResultEnvelope {
-        session_id,
-        call_id,
-        status: ActionStatus::Success.into(),
-        ..ActionResultEnvelope::default()
-    };
-    other.answers(late.clone()).await;
-    other.answers(ActionResultEnvelope { session_id: other.session_id.clone(), ..late }).await;
-    until(&engine, "offhook_vam_results_dropped_total 2").await;
-    assert!(counted(&engine, "offhook_vam_actions_timed_out_total 0"), "{}", engine.metrics().text());
-    other
-        .answers(ActionResultEnvelope {
+#[test]
+fn a_client_that_vanishes_in_the_middle_of_an_action_leaves_nothing_behind() {
+    virtual_time::run(|| async {
+        let folder = TempDir::new().unwrap();
+        let engine = engine(&folder, ", action_timeout: 30s").await;
+        registered(&engine).await;
+        let mut asked = Peer::begin(&engine).await;
+        let (session_id, call_id) = (asked.session_id.clone(), asked.action().await.call_id);
+        drop(asked);
+        until(&engine, "offhook_vam_sessions 0").await;
+        until(&engine, "offhook_calls_active 0").await;
+        let mut other = Peer::begin(&engine).await;
+        let own = other.action().await;
+        let late = ActionResultEnvelope {
+            session_id,
+            call_id,
             status: ActionStatus::Success.into(),
-            session_id: other.session_id.clone(),
-            call_id: own.call_id,
-            ..Default::default()
-        })
-        .await;
-    until(&engine, "offhook_tool_calls_total{outcome=\"done\",tool=\"enam_mandi_price\"} 1").await;
-    engine.stop().await;
+            ..ActionResultEnvelope::default()
+        };
+        other.answers(late.clone()).await;
+        other.answers(ActionResultEnvelope { session_id: other.session_id.clone(), ..late }).await;
+        until(&engine, "offhook_vam_results_dropped_total 2").await;
+        assert!(counted(&engine, "offhook_vam_actions_timed_out_total 0"), "{}", engine.metrics().text());
+        other
+            .answers(ActionResultEnvelope {
+                status: ActionStatus::Success.into(),
+                session_id: other.session_id.clone(),
+                call_id: own.call_id,
+                ..Default::default()
+            })
+            .await;
+        until(&engine, "offhook_tool_calls_total{outcome=\"done\",tool=\"enam_mandi_price\"} 1").await;
+        engine.stop().await;
+    });
 }
 
 /// A result that is too large, and an answer that comes when the time is over.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_result_of_ten_megabytes_is_an_action_that_failed_and_the_conversation_goes_on() {
-    let folder = TempDir::new().unwrap();
-    let engine = engine(&folder, ", action_timeout: 4s").await;
-    registered(&engine).await;
-    let text = "x".repeat(10 << 20);
-    let result = json!({ "content": [{ "type": "text", "text": text }] });
-    let answers = json!([{ "status": "ACTION_STATUS_SUCCESS", "result": result }]);
-    let told = ask(&engine, json!([converses(true, 3.0, answers)])).await.remove(0);
-    assert_eq!(told["code"], "OK", "{told}");
-    assert!(story(&told).contains(&"SPEAKING"), "the agent is told before the time is over: {told}");
-    assert!(!story(&told).contains(&"LLM_BACKEND_ERROR"), "{told}");
-    assert!(counted(&engine, "offhook_vam_results_dropped_total 1"));
-    engine.stop().await;
+#[test]
+fn a_result_of_ten_megabytes_is_an_action_that_failed_and_the_conversation_goes_on() {
+    virtual_time::run(|| async {
+        let folder = TempDir::new().unwrap();
+        let engine = engine(&folder, ", action_timeout: 4s").await;
+        registered(&engine).await;
+        let text = "x".repeat(10 << 20);
+        let result = json!({ "content": [{ "type": "text", "text": text }] });
+        let answers = json!([{ "status": "ACTION_STATUS_SUCCESS", "result": result }]);
+        let told = ask(&engine, json!([converses(true, 3.0, answers)])).await.remove(0);
+        assert_eq!(told["code"], "OK", "{told}");
+        assert!(story(&told).contains(&"SPEAKING"), "the agent is told before the time is over: {told}");
+        assert!(!story(&told).contains(&"LLM_BACKEND_ERROR"), "{told}");
+        assert!(counted(&engine, "offhook_vam_results_dropped_total 1"));
+        engine.stop().await;
+    });
 }
 
 /// The limit of the stream itself, which ends it, and counts.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_message_of_more_than_sixteen_megabytes_ends_the_stream() {
-    let folder = TempDir::new().unwrap();
-    let engine = engine(&folder, "").await;
-    let mut peer = Peer::begin(&engine).await;
-    let answer = ActionResultEnvelope { error_message: "x".repeat(17 << 20), ..ActionResultEnvelope::default() };
-    peer.answers(answer).await;
-    let end = timeout(PATIENCE, async {
-        loop {
-            match peer.hears.message().await {
-                Ok(Some(_)) => {}
-                end => return end,
+#[test]
+fn a_message_of_more_than_sixteen_megabytes_ends_the_stream() {
+    virtual_time::run(|| async {
+        let folder = TempDir::new().unwrap();
+        let engine = engine(&folder, "").await;
+        let mut peer = Peer::begin(&engine).await;
+        let answer = ActionResultEnvelope { error_message: "x".repeat(17 << 20), ..ActionResultEnvelope::default() };
+        peer.answers(answer).await;
+        let end = timeout(PATIENCE, async {
+            loop {
+                match peer.hears.message().await {
+                    Ok(Some(_)) => {}
+                    end => return end,
+                }
             }
-        }
+        });
+        let status = end.await.expect("it ends").expect_err("the client is told why");
+        assert_eq!(status.code(), tonic::Code::OutOfRange, "{status}");
+        until(&engine, "offhook_vam_streams_unreadable_total 1").await;
+        until(&engine, "offhook_vam_sessions 0").await;
+        engine.stop().await;
     });
-    let status = end.await.expect("it ends").expect_err("the client is told why");
-    assert_eq!(status.code(), tonic::Code::OutOfRange, "{status}");
-    until(&engine, "offhook_vam_streams_unreadable_total 1").await;
-    until(&engine, "offhook_vam_sessions 0").await;
-    engine.stop().await;
 }
 
 /// V9: what an operator says of one tool is what its action has, to the millisecond.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_time_of_one_tool_is_the_time_of_its_action() {
-    let folder = TempDir::new().unwrap();
-    let engine = engine(&folder, " }\ntools: { enam_mandi_price: { timeout: 3s }").await;
-    registered(&engine).await;
-    assert_eq!(Peer::begin(&engine).await.action().await.timeout_ms, 3_000);
-    engine.stop().await;
+#[test]
+fn the_time_of_one_tool_is_the_time_of_its_action() {
+    virtual_time::run(|| async {
+        let folder = TempDir::new().unwrap();
+        let engine = engine(&folder, " }\ntools: { enam_mandi_price: { timeout: 3s }").await;
+        registered(&engine).await;
+        assert_eq!(Peer::begin(&engine).await.action().await.timeout_ms, 3_000);
+        engine.stop().await;
+    });
 }
 
 /// V8: the answer is not spoken before the result is there. (A filler would be, after 1.3 s.)
-#[tokio::test(flavor = "multi_thread")]
-async fn the_agent_waits_for_the_result_and_then_speaks() {
-    let folder = TempDir::new().unwrap();
-    let engine = engine(&folder, "").await;
-    registered(&engine).await;
-    let result = json!({ "content": [{ "type": "text", "text": "{}" }] });
-    let mut talk = converses(true, 4.0, json!([{ "status": "ACTION_STATUS_SUCCESS", "result": result }]));
-    talk["delay"] = json!(1);
-    let told = ask(&engine, json!([talk])).await.remove(0);
-    assert!(told["spoke_after_action_ms"].as_u64().is_some_and(|spoke| spoke >= 950), "{told}");
-    engine.stop().await;
+#[test]
+fn the_agent_waits_for_the_result_and_then_speaks() {
+    virtual_time::run(|| async {
+        let folder = TempDir::new().unwrap();
+        let engine = engine(&folder, "").await;
+        registered(&engine).await;
+        let result = json!({ "content": [{ "type": "text", "text": "{}" }] });
+        let mut talk = converses(true, 4.0, json!([{ "status": "ACTION_STATUS_SUCCESS", "result": result }]));
+        talk["delay"] = json!(1);
+        let told = ask(&engine, json!([talk])).await.remove(0);
+        assert!(told["spoke_after_action_ms"].as_u64().is_some_and(|spoke| spoke >= 950), "{told}");
+        engine.stop().await;
+    });
 }
 
 /// V13: what nobody waits for is marked so, and its silence is no error; the agent speaks before a filler would.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_action_that_is_only_sent_off_holds_nothing_up() {
-    let folder = TempDir::new().unwrap();
-    let engine = engine(&folder, ", action_timeout: 2s }\ntools: { enam_mandi_price: { wait: false }").await;
-    registered(&engine).await;
-    let told = ask(&engine, json!([converses(true, 3.0, json!([]))])).await.remove(0);
-    assert_eq!(event(&told, "ACTION")["fire_and_forget"], true, "{told}");
-    assert!(told["spoke_after_action_ms"].as_u64().is_some_and(|spoke| spoke < 1_000), "{told}");
-    assert!(story(&told).contains(&"SPEAKING") && !story(&told).contains(&"LLM_BACKEND_ERROR"), "{told}");
-    engine.stop().await;
+#[test]
+fn an_action_that_is_only_sent_off_holds_nothing_up() {
+    virtual_time::run(|| async {
+        let folder = TempDir::new().unwrap();
+        let engine = engine(&folder, ", action_timeout: 2s }\ntools: { enam_mandi_price: { wait: false }").await;
+        registered(&engine).await;
+        let told = ask(&engine, json!([converses(true, 3.0, json!([]))])).await.remove(0);
+        assert_eq!(event(&told, "ACTION")["fire_and_forget"], true, "{told}");
+        assert!(told["spoke_after_action_ms"].as_u64().is_some_and(|spoke| spoke < 1_000), "{told}");
+        assert!(story(&told).contains(&"SPEAKING") && !story(&told).contains(&"LLM_BACKEND_ERROR"), "{told}");
+        engine.stop().await;
+    });
 }
 
 /// V answer 1: who did not negotiate it is sent no action; the engine asks the server, as in a telephone call.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_executes_nothing_is_sent_nothing() {
-    let folder = TempDir::new().unwrap();
-    let engine = engine(&folder, "").await;
-    let calls = registered(&engine).await;
-    let told = ask(&engine, json!([converses(false, 2.5, json!([]))])).await.remove(0);
-    assert!(!story(&told).contains(&"ACTION") && story(&told).contains(&"SPEAKING"), "{told}");
-    assert_eq!(calls.lock().unwrap().len(), 1);
-    engine.stop().await;
+#[test]
+fn a_client_that_executes_nothing_is_sent_nothing() {
+    virtual_time::run(|| async {
+        let folder = TempDir::new().unwrap();
+        let engine = engine(&folder, "").await;
+        let calls = registered(&engine).await;
+        let told = ask(&engine, json!([converses(false, 2.5, json!([]))])).await.remove(0);
+        assert!(!story(&told).contains(&"ACTION") && story(&told).contains(&"SPEAKING"), "{told}");
+        assert_eq!(calls.lock().unwrap().len(), 1);
+        engine.stop().await;
+    });
 }
 
 /// Who is told that a server has registered may begin a session at once: its tools are there.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_next_session_has_the_tools_of_a_server_that_has_just_registered() {
-    let folder = TempDir::new().unwrap();
-    let engine = engine(&folder, "").await;
-    let (uri, calls) = action_server().await;
-    let told = ask(&engine, json!([registers(&uri), converses(false, 2.0, json!([]))])).await;
-    assert_eq!((&told[0]["answer"]["success"], &told[1]["code"]), (&json!(true), &json!("OK")), "{told:?}");
-    assert_eq!(calls.lock().unwrap().len(), 1, "{told:?}");
-    engine.stop().await;
+#[test]
+fn the_next_session_has_the_tools_of_a_server_that_has_just_registered() {
+    virtual_time::run(|| async {
+        let folder = TempDir::new().unwrap();
+        let engine = engine(&folder, "").await;
+        let (uri, calls) = action_server().await;
+        let told = ask(&engine, json!([registers(&uri), converses(false, 2.0, json!([]))])).await;
+        assert_eq!((&told[0]["answer"]["success"], &told[1]["code"]), (&json!(true), &json!("OK")), "{told:?}");
+        assert_eq!(calls.lock().unwrap().len(), 1, "{told:?}");
+        engine.stop().await;
+    });
 }
 
 /// V10, V11: whoever runs the action, that it took too long is told on the stream, and the agent goes on.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_action_that_the_engine_runs_times_out_on_the_stream_as_well() {
-    let folder = TempDir::new().unwrap();
-    let engine = engine(&folder, ", action_timeout: 1s").await;
-    let calls = registered_with(&engine, server_that(false).await).await;
-    let told = ask(&engine, json!([converses(false, 4.0, json!([]))])).await.remove(0);
-    let error = event(&told, "LLM_BACKEND_ERROR");
-    assert_eq!((&error["stage"], error["is_fatal"].as_bool()), (&json!("action"), None), "not fatal: {told}");
-    assert!(story(&told).contains(&"SPEAKING"), "{told}");
-    assert_eq!(calls.lock().unwrap().len(), 1);
-    assert!(counted(&engine, "offhook_vam_actions_timed_out_total 1"));
-    engine.stop().await;
+#[test]
+fn an_action_that_the_engine_runs_times_out_on_the_stream_as_well() {
+    virtual_time::run(|| async {
+        let folder = TempDir::new().unwrap();
+        let engine = engine(&folder, ", action_timeout: 1s").await;
+        let calls = registered_with(&engine, server_that(false).await).await;
+        let told = ask(&engine, json!([converses(false, 4.0, json!([]))])).await.remove(0);
+        let error = event(&told, "LLM_BACKEND_ERROR");
+        assert_eq!((&error["stage"], error["is_fatal"].as_bool()), (&json!("action"), None), "not fatal: {told}");
+        assert!(story(&told).contains(&"SPEAKING"), "{told}");
+        assert_eq!(calls.lock().unwrap().len(), 1);
+        assert!(counted(&engine, "offhook_vam_actions_timed_out_total 1"));
+        engine.stop().await;
+    });
 }
 
 /// V15, V answer 5: a session brings an action server along, for its own calls; what it may not bring is named, and the session
 /// opens all the same.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_session_brings_action_servers_for_its_own_calls() {
-    let folder = TempDir::new().unwrap();
-    let (uri, calls) = action_server().await;
-    let port = uri.rsplit(':').next().unwrap().trim_end_matches("/mcp");
-    let tool = format!("mcp_vam_127_0_0_1_{port}_lookup");
-    let agents = format!(
-        "providers: {{ asks: {{ scripted: {{ script: [{{ call: {{ tool: {tool}, arguments: {{ note: hello }} }} }}, silence] }} }} }}\n\
+#[test]
+fn a_session_brings_action_servers_for_its_own_calls() {
+    virtual_time::run(|| async {
+        let folder = TempDir::new().unwrap();
+        let (uri, calls) = action_server().await;
+        let port = uri.rsplit(':').next().unwrap().trim_end_matches("/mcp");
+        let tool = format!("mcp_vam_127_0_0_1_{port}_lookup");
+        let agents = format!(
+            "providers: {{ asks: {{ scripted: {{ script: [{{ call: {{ tool: {tool}, arguments: {{ note: hello }} }} }}, silence] }} }} }}\n\
          contexts: {{ farm: {{ prompt: A, provider: asks, tools: [{tool}] }} }}\ntools: {{ {tool}: {{ access: public_read }} }}\n"
-    );
-    let engine = super::engine(folder.path(), ", sessions: { context: farm, hosted: india_only }", &agents).await;
-    let bringing = |uris: Value| {
-        let mut talk = converses(false, 2.0, json!([]));
-        talk["session"]["metadata"] = json!({ "action_servers": uris.to_string() });
-        talk
-    };
-    let hostile =
-        json!(["stdio:sh", "file:///etc/passwd", "http://10.0.0.1/mcp", "http://127.0.0.1:9/mcp?key=secret", uri]);
-    let told = ask(&engine, json!([bringing(hostile), converses(false, 1.0, json!([]))])).await;
-    let degraded = told[0]["init"]["degraded_capabilities"].to_string();
-    assert_eq!(degraded.matches("action_server_unavailable:").count(), 4, "{}", told[0]);
-    assert!(degraded.contains(":10.0.0.1") && !degraded.contains("secret"), "{degraded}");
-    assert_eq!(calls.lock().unwrap().len(), 1, "the session that brought it; not the next one: {told:?}");
-    assert_eq!(calls.lock().unwrap()[0]["name"], "lookup");
-    engine.stop().await;
+        );
+        let engine = super::engine(folder.path(), ", sessions: { context: farm, hosted: india_only }", &agents).await;
+        let bringing = |uris: Value| {
+            let mut talk = converses(false, 2.0, json!([]));
+            talk["session"]["metadata"] = json!({ "action_servers": uris.to_string() });
+            talk
+        };
+        let hostile =
+            json!(["stdio:sh", "file:///etc/passwd", "http://10.0.0.1/mcp", "http://127.0.0.1:9/mcp?key=secret", uri]);
+        let told = ask(&engine, json!([bringing(hostile), converses(false, 1.0, json!([]))])).await;
+        let degraded = told[0]["init"]["degraded_capabilities"].to_string();
+        assert_eq!(degraded.matches("action_server_unavailable:").count(), 4, "{}", told[0]);
+        assert!(degraded.contains(":10.0.0.1") && !degraded.contains("secret"), "{degraded}");
+        assert_eq!(calls.lock().unwrap().len(), 1, "the session that brought it; not the next one: {told:?}");
+        assert_eq!(calls.lock().unwrap()[0]["name"], "lookup");
+        engine.stop().await;
+    });
 }
 
 /// V answer 5: what a session brings is asked at the address that was looked at, and nowhere else.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_of_a_session_sends_the_engine_nowhere_else() {
-    let folder = TempDir::new().unwrap();
-    let engine = engine(&folder, "").await;
-    let inside = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    inside.set_nonblocking(true).unwrap();
-    let elsewhere = format!("http://{}/mcp", inside.local_addr().unwrap());
-    for status in [StatusCode::MOVED_PERMANENTLY, StatusCode::FOUND, StatusCode::TEMPORARY_REDIRECT] {
-        let answer = (status, [(LOCATION, elsewhere.clone())]);
-        let router = Router::new().route("/mcp", post(|| async { answer }));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        let mut talk = converses(false, 0.5, json!([]));
-        talk["session"]["metadata"] = json!({ "action_servers": format!("[\"http://{address}/mcp\"]") });
-        let told = ask(&engine, json!([talk])).await.remove(0);
-        assert_eq!(told["init"]["degraded_capabilities"], json!(["action_server_unavailable:127.0.0.1"]), "{told}");
-        assert_eq!(inside.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "nobody asks there");
-    }
-    engine.stop().await;
+#[test]
+fn a_server_of_a_session_sends_the_engine_nowhere_else() {
+    virtual_time::run(|| async {
+        let folder = TempDir::new().unwrap();
+        let engine = engine(&folder, "").await;
+        let inside = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        inside.set_nonblocking(true).unwrap();
+        let elsewhere = format!("http://{}/mcp", inside.local_addr().unwrap());
+        for status in [StatusCode::MOVED_PERMANENTLY, StatusCode::FOUND, StatusCode::TEMPORARY_REDIRECT] {
+            let answer = (status, [(LOCATION, elsewhere.clone())]);
+            let router = Router::new().route("/mcp", post(|| async { answer }));
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            tokio::spawn(async move { axum::serve(listener, router).await });
+            let mut talk = converses(false, 0.5, json!([]));
+            talk["session"]["metadata"] = json!({ "action_servers": format!("[\"http://{address}/mcp\"]") });
+            let told = ask(&engine, json!([talk])).await.remove(0);
+            assert_eq!(told["init"]["degraded_capabilities"], json!(["action_server_unavailable:127.0.0.1"]), "{told}");
+            assert_eq!(inside.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "nobody asks there");
+        }
+        engine.stop().await;
+    });
 }

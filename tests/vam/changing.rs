@@ -70,37 +70,39 @@ fn converses() -> Value {
 /// V17: a call keeps the tools that it began with. The next one has them as their server tells them by then: a tool of the registry
 /// that does not conform any more is in no new call, and one of the server's own is held to its new schema. Whoever registers
 /// anew is told by name what is rejected.
-#[tokio::test(flavor = "multi_thread")]
-async fn tools_that_change_are_as_they_are_then_in_the_next_session() {
-    let call = |tool: &str, arguments: Value| format!("{{ call: {{ tool: {tool}, arguments: {arguments} }} }}");
-    let price = call(PRICE, json!({ "crop": "wheat", "mandi": "Azadpur" }));
-    let lookup = call(LOOKUP, json!({ "note": "hello" }));
-    let agents = format!(
-        "providers: {{ asks: {{ scripted: {{ script: [{lookup}, {{ tone: {{ hertz: 440, for: 2s }} }}, {price}, silence] }} }} }}\n\
+#[test]
+fn tools_that_change_are_as_they_are_then_in_the_next_session() {
+    virtual_time::run(|| async {
+        let call = |tool: &str, arguments: Value| format!("{{ call: {{ tool: {tool}, arguments: {arguments} }} }}");
+        let price = call(PRICE, json!({ "crop": "wheat", "mandi": "Azadpur" }));
+        let lookup = call(LOOKUP, json!({ "note": "hello" }));
+        let agents = format!(
+            "providers: {{ asks: {{ scripted: {{ script: [{lookup}, {{ tone: {{ hertz: 440, for: 2s }} }}, {price}, silence] }} }} }}\n\
          contexts: {{ farm: {{ prompt: A, provider: asks, tools: [{PRICE}, {LOOKUP}] }} }}\n\
          tools: {{ {LOOKUP}: {{ access: public_read }} }}\n"
-    );
-    let folder = TempDir::new().unwrap();
-    let engine = super::engine(folder.path(), ", sessions: { context: farm, hosted: india_only }", &agents).await;
-    let (uri, calls) = server().await;
-    let registered = ask(&engine, json!([registers(&uri)])).await.remove(0);
-    assert_eq!(registered["answer"]["registered_tools"], json!([PRICE, "lookup"]), "{registered}");
-    engine.tools_there("farm", PATIENCE).await;
+        );
+        let folder = TempDir::new().unwrap();
+        let engine = super::engine(folder.path(), ", sessions: { context: farm, hosted: india_only }", &agents).await;
+        let (uri, calls) = server().await;
+        let registered = ask(&engine, json!([registers(&uri)])).await.remove(0);
+        assert_eq!(registered["answer"]["registered_tools"], json!([PRICE, "lookup"]), "{registered}");
+        engine.tools_there("farm", PATIENCE).await;
 
-    ask(&engine, json!([converses()])).await;
-    assert_eq!(*calls.lock().unwrap(), ["lookup", PRICE], "the call in which they changed");
-    let told = ask(&engine, json!([converses()])).await.remove(0);
-    assert_eq!(calls.lock().unwrap().len(), 2, "the next call sends neither: {told}");
-    let counted = |outcome: &str, tool: &str| {
-        let line = format!("offhook_tool_calls_total{{outcome=\"{outcome}\",tool=\"{tool}\"}} 1");
-        assert!(engine.metrics().text().contains(&line), "no {line} in {}", engine.metrics().text());
-    };
-    counted("done", LOOKUP);
-    counted("validation", LOOKUP);
-    counted("done", PRICE);
+        ask(&engine, json!([converses()])).await;
+        assert_eq!(*calls.lock().unwrap(), ["lookup", PRICE], "the call in which they changed");
+        let told = ask(&engine, json!([converses()])).await.remove(0);
+        assert_eq!(calls.lock().unwrap().len(), 2, "the next call sends neither: {told}");
+        let counted = |outcome: &str, tool: &str| {
+            let line = format!("offhook_tool_calls_total{{outcome=\"{outcome}\",tool=\"{tool}\"}} 1");
+            assert!(engine.metrics().text().contains(&line), "no {line} in {}", engine.metrics().text());
+        };
+        counted("done", LOOKUP);
+        counted("validation", LOOKUP);
+        counted("done", PRICE);
 
-    let again = ask(&engine, json!([registers(&uri)])).await.remove(0);
-    assert_eq!(again["answer"]["registered_tools"], json!(["lookup"]), "{again}");
-    assert_eq!(again["answer"]["rejected_tools"], json!([PRICE, "missing"]));
-    engine.stop().await;
+        let again = ask(&engine, json!([registers(&uri)])).await.remove(0);
+        assert_eq!(again["answer"]["registered_tools"], json!(["lookup"]), "{again}");
+        assert_eq!(again["answer"]["rejected_tools"], json!([PRICE, "missing"]));
+        engine.stop().await;
+    });
 }

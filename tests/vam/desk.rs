@@ -1,7 +1,9 @@
-//! What the tests of VAM/1.0 need: a client in Python, an action server over HTTP, and an engine.
+//! What the tests of VAM/1.0 need: an action server over HTTP, and an engine.
 
-use crate::vam::python;
 use axum::{Json, Router, extract::State, http::StatusCode, response::IntoResponse as _, routing::post};
+use bytes::Bytes;
+use futures_util::{SinkExt as _, StreamExt as _};
+use offhook::asterisk::audiosocket::{Codec, Frame};
 pub use offhook::{
     config,
     engine::{Engine, Source},
@@ -19,9 +21,11 @@ pub use tokio::{
     net::TcpListener,
     time::{sleep, timeout},
 };
+use tokio::{net::TcpStream, time::interval};
+use tokio_util::{codec::Framed, task::AbortOnDropHandle};
+use uuid::Uuid;
 
 pub const TOKEN: &str = "token-of-the-test-4711";
-pub const PROTO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/proto");
 /// For what takes a machine under load a moment.
 pub const PATIENCE: Duration = Duration::from_secs(40);
 /// Shaped like an Aadhaar number, a PAN and a telephone number.
@@ -97,7 +101,6 @@ pub fn served(answers: bool) -> (Router, Calls) {
 }
 
 /// Until it stands in the metrics.
-#[allow(dead_code)]
 pub async fn until(engine: &Engine, line: &str) {
     let stands = timeout(PATIENCE, async {
         while !engine.metrics().text().lines().any(|found| found == line) {
@@ -120,25 +123,32 @@ pub async fn engine(folder: &Path, more: &str, agents: &str) -> Engine {
     Engine::start(Source::Memory, config, Metrics::new("test")).await.unwrap()
 }
 
-/// What a client of Python is answered, one after the other; with this certificate it speaks TLS.
-pub async fn ask_in_python(engine: &Engine, certificate: Option<&Path>, requests: Value) -> Vec<Value> {
-    let address = match certificate {
-        None => engine.grpc_addr().unwrap().to_string(),
-        Some(_) => format!("localhost:{}", engine.grpc_addr().unwrap().port()),
-    };
-    let certificate = certificate.map(|file| file.display().to_string());
-    let told = tokio::task::spawn_blocking(move || {
-        let arguments: Vec<&str> = [address.as_str(), PROTO].into_iter().chain(certificate.as_deref()).collect();
-        python::check_lines("grpcio-tools", "check_vam.py", &arguments, &requests.to_string())
-    });
-    let output = told.await.unwrap();
-    assert!(output.status.success(), "{}", python::words_of(&output));
-    String::from_utf8_lossy(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
 pub fn registers(uri: &str) -> Value {
     json!({ "method": "RegisterActionServer", "token": TOKEN, "request": {
         "server_id": "market", "display_name": "Prices", "endpoint_uri": uri, "version": "1.0", "data_residency": "IN_ONLY",
         "tools": [{ "name": "enam_mandi_price", "is_registry_tool": true }, { "name": "lookup" }, { "name": "missing" }],
     } })
+}
+
+/// A caller who says nothing; hangs up when dropped.
+pub fn telephone(engine: &Engine) -> AbortOnDropHandle<()> {
+    let address = engine.audiosocket_addr();
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        let mut id = *Uuid::new_v4().as_bytes();
+        id[..4].copy_from_slice(&[0x0f, 0xf4, 0x00, 0x01]);
+        let (mut says, mut hears) = Framed::new(TcpStream::connect(address).await.unwrap(), Codec).split();
+        says.send(Frame::Id(Uuid::from_bytes(id))).await.unwrap();
+        let mut clock = interval(Duration::from_millis(20));
+        loop {
+            tokio::select! {
+                _ = clock.tick() => {
+                    let silence = Frame::Audio { rate: 8_000, samples: Bytes::from(vec![0; 320]) };
+                    if says.send(silence).await.is_err() {
+                        return;
+                    }
+                }
+                heard = hears.next() => if heard.is_none() { return },
+            }
+        }
+    }))
 }

@@ -2,7 +2,10 @@
 //! in which somebody outside counts who connects.
 
 use super::*;
-use crate::vam::kit::own_net::{self, Names, OUTSIDE};
+use crate::kit::{
+    again,
+    own_net::{self, Names, OUTSIDE},
+};
 use axum::{
     http::{HeaderValue, header::CONNECTION},
     middleware::map_response,

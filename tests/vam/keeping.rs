@@ -1,6 +1,7 @@
 //! What is said in a session goes nowhere that its residency keeps it from, whichever kind of tool would take it there.
 
 use super::*;
+use crate::kit::again;
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -57,62 +58,71 @@ async fn ended_so(engine: &Engine, outcome: &str, times: usize) {
 
 /// V19, V45: a session that keeps what is said in India or on the premises keeps it from MCP servers and from services of
 /// declarative tools of which nobody said that they are there; and where the operator's own rule is such a one, every session does.
-#[tokio::test(flavor = "multi_thread")]
-async fn nothing_that_is_said_leaves_by_another_kind_of_tool() {
-    let folder = TempDir::new().unwrap();
-    let (engine, calls) = engine(&folder, ", residency: india_only", "").await;
-    let rules =
-        ["DATA_RESIDENCY_ON_PREM", "DATA_RESIDENCY_INDIA_ONLY", "DATA_RESIDENCY_UNSPECIFIED", "DATA_RESIDENCY_ANY"];
-    for (index, rule) in rules.into_iter().enumerate() {
-        let told = ask(&engine, asks_for(rule)).await.remove(0);
-        assert_eq!(told["code"], "OK", "{rule}: {told}");
-        ended_so(&engine, "refused", index + 1).await;
-    }
-    assert_eq!(*calls.lock().unwrap(), Vec::<Value>::new(), "nobody was asked");
-    engine.stop().await;
+#[test]
+fn nothing_that_is_said_leaves_by_another_kind_of_tool() {
+    virtual_time::run(|| async {
+        let folder = TempDir::new().unwrap();
+        let (engine, calls) = engine(&folder, ", residency: india_only", "").await;
+        let rules =
+            ["DATA_RESIDENCY_ON_PREM", "DATA_RESIDENCY_INDIA_ONLY", "DATA_RESIDENCY_UNSPECIFIED", "DATA_RESIDENCY_ANY"];
+        for (index, rule) in rules.into_iter().enumerate() {
+            let told = ask(&engine, asks_for(rule)).await.remove(0);
+            assert_eq!(told["code"], "OK", "{rule}: {told}");
+            ended_so(&engine, "refused", index + 1).await;
+        }
+        assert_eq!(*calls.lock().unwrap(), Vec::<Value>::new(), "nobody was asked");
+        engine.stop().await;
+    });
 }
 
 /// V19, V45: the operator's word lets a tool have what is said, as far as it goes; and where neither the operator nor the session
 /// keeps it here, every tool has it.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_operators_word_of_a_tool_counts_as_far_as_it_goes() {
-    for (residency, word, asked, runs) in [
-        ("", ", residency: india_only", "DATA_RESIDENCY_INDIA_ONLY", true),
-        ("", ", residency: india_only", "DATA_RESIDENCY_ON_PREM", false),
-        ("", "", "DATA_RESIDENCY_ANY", true),
-        (", residency: any", "", "DATA_RESIDENCY_ANY", true),
-    ] {
-        let folder = TempDir::new().unwrap();
-        let (engine, calls) = engine(&folder, residency, word).await;
-        let told = ask(&engine, asks_for(asked)).await.remove(0);
-        assert_eq!(told["code"], "OK", "{asked}: {told}");
-        ended_so(&engine, if runs { "done" } else { "refused" }, 1).await;
-        assert_eq!(calls.lock().unwrap().len(), if runs { 2 } else { 0 }, "{asked}");
-        engine.stop().await;
-    }
+#[test]
+fn the_operators_word_of_a_tool_counts_as_far_as_it_goes() {
+    virtual_time::run(|| async {
+        for (residency, word, asked, runs) in [
+            ("", ", residency: india_only", "DATA_RESIDENCY_INDIA_ONLY", true),
+            ("", ", residency: india_only", "DATA_RESIDENCY_ON_PREM", false),
+            ("", "", "DATA_RESIDENCY_ANY", true),
+            (", residency: any", "", "DATA_RESIDENCY_ANY", true),
+        ] {
+            let folder = TempDir::new().unwrap();
+            let (engine, calls) = engine(&folder, residency, word).await;
+            let told = ask(&engine, asks_for(asked)).await.remove(0);
+            assert_eq!(told["code"], "OK", "{asked}: {told}");
+            ended_so(&engine, if runs { "done" } else { "refused" }, 1).await;
+            assert_eq!(calls.lock().unwrap().len(), if runs { 2 } else { 0 }, "{asked}");
+            engine.stop().await;
+        }
+    });
 }
 
 /// V19, V45: what is asked of a server on this machine is on the premises, so no proxy that the environment names sees it. The test
 /// runs itself again in such an environment.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_on_this_machine_is_asked_through_no_proxy() {
+#[test]
+fn a_server_on_this_machine_is_asked_through_no_proxy() {
     const SELF: &str = "a_server_on_this_machine_is_asked_through_no_proxy";
     if again::is_alone(module_path!(), SELF) {
-        let folder = TempDir::new().unwrap();
-        let (engine, calls) = engine_with_a_server_at("127.0.0.1", &folder, "", "").await;
-        let told = ask(&engine, asks_for("DATA_RESIDENCY_ON_PREM")).await.remove(0);
-        assert_eq!(told["code"], "OK", "{told}");
-        until(&engine, "offhook_tool_calls_total{outcome=\"done\",tool=\"mcp_far_lookup\"} 1").await;
-        assert_eq!(calls.lock().unwrap().len(), 1);
-        return engine.stop().await;
+        return virtual_time::run(|| async {
+            let folder = TempDir::new().unwrap();
+            let (engine, calls) = engine_with_a_server_at("127.0.0.1", &folder, "", "").await;
+            let told = ask(&engine, asks_for("DATA_RESIDENCY_ON_PREM")).await.remove(0);
+            assert_eq!(told["code"], "OK", "{told}");
+            until(&engine, "offhook_tool_calls_total{outcome=\"done\",tool=\"mcp_far_lookup\"} 1").await;
+            assert_eq!(calls.lock().unwrap().len(), 1);
+            engine.stop().await;
+        });
     }
-    let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = format!("http://{}", proxy.local_addr().unwrap());
-    let mut alone = again::command(module_path!(), SELF);
-    alone.envs(["http_proxy", "HTTP_PROXY", "ALL_PROXY"].map(|name| (name, &address)));
-    alone.env_remove("no_proxy").env_remove("NO_PROXY");
-    tokio::select! {
-        ended = alone.output() => again::assert_passed(&ended.unwrap()),
-        _ = proxy.accept() => panic!("the proxy is asked"),
-    }
+    let proxied = || async {
+        let proxy = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", proxy.local_addr().unwrap());
+        let mut alone = again::command(module_path!(), SELF);
+        alone.envs(["http_proxy", "HTTP_PROXY", "ALL_PROXY"].map(|name| (name, &address)));
+        alone.env_remove("no_proxy").env_remove("NO_PROXY");
+        tokio::select! {
+            ended = alone.output() => again::assert_passed(&ended.unwrap()),
+            _ = proxy.accept() => panic!("the proxy is asked"),
+        }
+    };
+    virtual_time::run(|| virtual_time::real_time(proxied));
 }

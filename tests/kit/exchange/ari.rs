@@ -46,7 +46,11 @@ impl Request {
     fn list(&self, name: &str) -> Vec<String> {
         match &self.body[name] {
             Value::Array(list) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-            _ => self.text(name).into_iter().flat_map(|text| text.split(',').map(str::to_owned).collect::<Vec<_>>()).collect(),
+            _ => self
+                .text(name)
+                .into_iter()
+                .flat_map(|text| text.split(',').map(str::to_owned).collect::<Vec<_>>())
+                .collect(),
         }
     }
 }
@@ -212,7 +216,8 @@ impl State {
         let arguments = arguments.split(',').filter(|text| !text.is_empty()).map(str::to_owned).collect();
         let caller = request.text("callerId").map(|text| Party::read(&text)).unwrap_or_default();
         let variables = request.body["variables"].as_object().into_iter().flatten();
-        let variables = variables.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect();
+        let variables =
+            variables.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect();
         let owner = Some((id.to_owned(), Owner { app, arguments }));
         let limit = request.text("timeout").and_then(|limit| limit.parse().ok()).map(Duration::from_secs);
         match self.originate(&endpoint, Calling { caller, variables, owner }, limit) {
@@ -302,7 +307,9 @@ impl State {
                 Reply::done()
             }
             ("PUT", ["deviceStates", device]) => {
-                let Some(state) = request.text("deviceState") else { return Some(Reply::refusal(400, "A state is needed")) };
+                let Some(state) = request.text("deviceState") else {
+                    return Some(Reply::refusal(400, "A state is needed"));
+                };
                 self.devices.insert((*device).to_owned(), state);
                 Reply::done()
             }
@@ -315,7 +322,9 @@ impl State {
                 if *technology != "PJSIP" || !registry::ACCOUNTS.contains(resource) {
                     return Some(Reply::refusal(404, "Endpoint not found"));
                 }
-                Reply::of(json!({ "technology": technology, "resource": resource, "state": "offline", "channel_ids": [] }))
+                Reply::of(
+                    json!({ "technology": technology, "resource": resource, "state": "offline", "channel_ids": [] }),
+                )
             }
             _ => return None,
         })
@@ -442,7 +451,8 @@ async fn external_media(switch: &Switch, request: &Request) -> Reply {
         channel.state = ChannelState::Down;
         told.iter().for_each(|(name, value)| channel.set(name, value));
         let mut described = channel.json();
-        described["channelvars"] = told.into_iter().map(|(name, value)| (name.to_owned(), Value::String(value))).collect();
+        described["channelvars"] =
+            told.into_iter().map(|(name, value)| (name.to_owned(), Value::String(value))).collect();
         if begins {
             state.spawn(async move {
                 sleep(STASIS_AFTER).await;

@@ -319,4 +319,3 @@ fn cancelled() -> CancellationToken {
     token.cancel();
     token
 }
-

@@ -139,8 +139,20 @@ fn apply(operator: &str, left: &str, right: &str) -> String {
     let compared = numbers.map_or_else(|| left.cmp(right), |(left, right)| left.cmp(&right));
     let holds = |holds: bool| u8::from(holds).to_string();
     match operator {
-        "|" => if is_true(left) && left != "\"\"" { left.to_owned() } else { right.to_owned() },
-        "&" => if is_true(left) && is_true(right) { left.to_owned() } else { "0".to_owned() },
+        "|" => {
+            if is_true(left) && left != "\"\"" {
+                left.to_owned()
+            } else {
+                right.to_owned()
+            }
+        }
+        "&" => {
+            if is_true(left) && is_true(right) {
+                left.to_owned()
+            } else {
+                "0".to_owned()
+            }
+        }
         "=" => holds(compared.is_eq()),
         "!=" => holds(compared.is_ne()),
         "<" => holds(compared.is_lt()),

@@ -159,7 +159,9 @@ impl Exchange {
             }
             match command {
                 "core show version" => "Asterisk 22.10.1 (emulated)\n".to_owned(),
-                "core show channels concise" => state.channels.values().map(|channel| channel.name.clone() + "!\n").collect(),
+                "core show channels concise" => {
+                    state.channels.values().map(|channel| channel.name.clone() + "!\n").collect()
+                }
                 _ => panic!("the command {command:?} is not emulated"),
             }
         })

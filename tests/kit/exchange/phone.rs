@@ -339,7 +339,11 @@ impl ExchangePhone {
         let phone = Self::new(Handset::new(codec, says, false));
         switch.with(|state| {
             if !state.is_running {
-                phone.handset.line().seen.send_modify(|seen| seen.ended = Some((Instant::now(), "Connection refused".into())));
+                phone
+                    .handset
+                    .line()
+                    .seen
+                    .send_modify(|seen| seen.ended = Some((Instant::now(), "Connection refused".into())));
                 return;
             }
             let (id, number) = (state.new_id(), state.number("PJSIP"));

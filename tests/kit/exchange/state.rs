@@ -273,7 +273,9 @@ impl State {
 
     /// A channel that is called rings at its far end.
     pub fn is_ringing(&mut self, id: &str) {
-        let Some(channel) = self.channels.get_mut(id).filter(|channel| channel.state == ChannelState::Down) else { return };
+        let Some(channel) = self.channels.get_mut(id).filter(|channel| channel.state == ChannelState::Down) else {
+            return;
+        };
         channel.state = ChannelState::Ringing;
         channel.progress.send_replace(Progress::Ringing);
         self.tell_of(id, "ChannelStateChange", json!({}));
@@ -336,7 +338,9 @@ impl State {
         channel.ended.cancel();
         channel.progress.send_replace(Progress::Ended(cause));
         match channel.tech {
-            Tech::Phone(handset) if !matches!(by, By::FarEnd | By::Cancel) => handset.ends(sip_reason(cause, channel.state)),
+            Tech::Phone(handset) if !matches!(by, By::FarEnd | By::Cancel) => {
+                handset.ends(sip_reason(cause, channel.state))
+            }
             Tech::Local(other) => self.hang_up(&other, cause, By::Dialplan),
             // What ends with its sender closes the connection.
             Tech::Phone(_) | Tech::Media(_) => {}

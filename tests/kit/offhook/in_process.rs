@@ -8,12 +8,7 @@ use offhook::{
     provider,
     telemetry::{LogBook, Metrics},
 };
-use std::{
-    collections::HashMap,
-    os::unix::process::ExitStatusExt as _,
-    path::Path,
-    process::ExitStatus,
-};
+use std::{collections::HashMap, os::unix::process::ExitStatusExt as _, path::Path, process::ExitStatus};
 use tokio::{sync::mpsc, task::JoinHandle};
 
 /// As the program exits whose main thread panics.

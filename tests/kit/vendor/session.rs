@@ -194,7 +194,7 @@ impl<D: Dialect> Session<D> {
                     order => self.obey(order).await,
                 },
                 () = due(self.answer.as_ref()) => self.speak().await,
-                () = sleep_until(self.thinks_until), if self.is_thinking() => {}
+                () = sleep_until(self.thinks_until), if Instant::now() < self.thinks_until => {}
             }
             self.go_on().await;
         }

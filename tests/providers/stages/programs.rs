@@ -7,6 +7,7 @@ use crate::providers::{
     kit::{
         attendant::ATTENDANT,
         offhook::{Launch, Offhook, Place},
+        virtual_time::run_in_real_time,
     },
     ms,
 };
@@ -31,6 +32,8 @@ contexts:
     audiosocket_id: "0ff40001"
     turns: { owner: offhook }
 "#;
+/// Why these tests take real time.
+const WHY: &str = "a program that hangs takes its limit, and while a program is at work a paused clock stands still";
 const RECOGNIZER: &str = "pocketsphinx_continuous";
 const VOICE: &str = "espeak-ng";
 /// Of the answer; longer than "What was that?", and than whatever explains a wait.
@@ -158,47 +161,53 @@ async fn is_survived(name: &'static str, kind: &str, how: &str, outcome: &str) {
     assert_eq!(asked(&offhook, kind, outcome).await, 1.0, "{what}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_recognizer_that_goes_wrong_once_costs_a_wait_and_no_word() {
-    let rows = [(HANGS, "slow"), (FAILS, "garbage"), (TALKS, "garbage"), (TALKS_FOR_EVER, "garbage")];
-    join_all(rows.map(|(how, outcome)| is_survived(RECOGNIZER, "pocketsphinx", how, outcome))).await;
+#[test]
+fn a_recognizer_that_goes_wrong_once_costs_a_wait_and_no_word() {
+    run_in_real_time(WHY, || async {
+        let rows = [(HANGS, "slow"), (FAILS, "garbage"), (TALKS, "garbage"), (TALKS_FOR_EVER, "garbage")];
+        join_all(rows.map(|(how, outcome)| is_survived(RECOGNIZER, "pocketsphinx", how, outcome))).await;
+    });
 }
 
 /// No words are no fault: the caller is asked what that was, and is understood when the recognizer finds words again.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_caller_in_whose_words_the_recognizer_finds_none_is_asked_again() {
-    let fake = Fake::new(RECOGNIZER);
-    let (offhook, caller) = greeted(&fake).await;
-    fake.does_wrong(SAYS_NOTHING, "always");
-    caller.says("When are you open").await;
-    let said = caller.has_spoken().await;
-    is_spoken_to(&caller, said.end, ms(400)).await;
-    is_quiet(&caller).await;
-    let (question, quiet) =
-        caller.look(|tape| (tape.loud_time(said.end..tape.now()), tape.longest_silence(said.end..tape.now())));
-    assert!(question < ANSWER_MIN, "{question:?} is more than a question");
-    assert!(quiet <= QUIET_MAX, "{quiet:?} of silence");
-    fs::remove_file(fake.file("always")).expect("it was there");
-    caller.says("When are you open").await;
-    let said = caller.has_spoken().await;
-    is_spoken_to(&caller, said.end, ANSWER_MIN).await;
-    caller.hang_up();
-    assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
-    for outcome in ["unreachable", "slow", "closed", "garbage"] {
-        assert_eq!(asked(&offhook, "pocketsphinx", outcome).await, 0.0, "{outcome}");
-    }
+#[test]
+fn a_caller_in_whose_words_the_recognizer_finds_none_is_asked_again() {
+    run_in_real_time(WHY, || async {
+        let fake = Fake::new(RECOGNIZER);
+        let (offhook, caller) = greeted(&fake).await;
+        fake.does_wrong(SAYS_NOTHING, "always");
+        caller.says("When are you open").await;
+        let said = caller.has_spoken().await;
+        is_spoken_to(&caller, said.end, ms(400)).await;
+        is_quiet(&caller).await;
+        let (question, quiet) =
+            caller.look(|tape| (tape.loud_time(said.end..tape.now()), tape.longest_silence(said.end..tape.now())));
+        assert!(question < ANSWER_MIN, "{question:?} is more than a question");
+        assert!(quiet <= QUIET_MAX, "{quiet:?} of silence");
+        fs::remove_file(fake.file("always")).expect("it was there");
+        caller.says("When are you open").await;
+        let said = caller.has_spoken().await;
+        is_spoken_to(&caller, said.end, ANSWER_MIN).await;
+        caller.hang_up();
+        assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
+        for outcome in ["unreachable", "slow", "closed", "garbage"] {
+            assert_eq!(asked(&offhook, "pocketsphinx", outcome).await, 0.0, "{outcome}");
+        }
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_voice_that_goes_wrong_once_costs_a_wait_and_no_word() {
-    let rows = [
-        (HANGS, "slow"),
-        (FAILS, "unreachable"),
-        (SAYS_NOTHING, "garbage"),
-        (TALKS, "garbage"),
-        (TALKS_FOR_EVER, "garbage"),
-    ];
-    join_all(rows.map(|(how, outcome)| is_survived(VOICE, "espeak_ng", how, outcome))).await;
+#[test]
+fn a_voice_that_goes_wrong_once_costs_a_wait_and_no_word() {
+    run_in_real_time(WHY, || async {
+        let rows = [
+            (HANGS, "slow"),
+            (FAILS, "unreachable"),
+            (SAYS_NOTHING, "garbage"),
+            (TALKS, "garbage"),
+            (TALKS_FOR_EVER, "garbage"),
+        ];
+        join_all(rows.map(|(how, outcome)| is_survived(VOICE, "espeak_ng", how, outcome))).await;
+    });
 }
 
 /// Nobody stands in for it: the caller is told so, and not left in silence.
@@ -220,15 +229,17 @@ async fn is_the_end(name: &'static str, kind: &str, how: &str, outcome: &str, re
     fake.is_gone().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_caller_whose_only_recognizer_or_voice_goes_wrong_for_good_hears_the_apology() {
-    tokio::join!(
-        is_the_end(RECOGNIZER, "pocketsphinx", HANGS, "slow", "agent_unreachable"),
-        is_the_end(RECOGNIZER, "pocketsphinx", FAILS, "garbage", "agent_protocol"),
-        is_the_end(RECOGNIZER, "pocketsphinx", TALKS, "garbage", "agent_protocol"),
-        is_the_end(VOICE, "espeak_ng", HANGS, "slow", "agent_unreachable"),
-        is_the_end(VOICE, "espeak_ng", FAILS, "unreachable", "agent_unreachable"),
-        is_the_end(VOICE, "espeak_ng", SAYS_NOTHING, "garbage", "agent_protocol"),
-        is_the_end(VOICE, "espeak_ng", TALKS, "garbage", "agent_protocol"),
-    );
+#[test]
+fn a_caller_whose_only_recognizer_or_voice_goes_wrong_for_good_hears_the_apology() {
+    run_in_real_time(WHY, || async {
+        tokio::join!(
+            is_the_end(RECOGNIZER, "pocketsphinx", HANGS, "slow", "agent_unreachable"),
+            is_the_end(RECOGNIZER, "pocketsphinx", FAILS, "garbage", "agent_protocol"),
+            is_the_end(RECOGNIZER, "pocketsphinx", TALKS, "garbage", "agent_protocol"),
+            is_the_end(VOICE, "espeak_ng", HANGS, "slow", "agent_unreachable"),
+            is_the_end(VOICE, "espeak_ng", FAILS, "unreachable", "agent_unreachable"),
+            is_the_end(VOICE, "espeak_ng", SAYS_NOTHING, "garbage", "agent_protocol"),
+            is_the_end(VOICE, "espeak_ng", TALKS, "garbage", "agent_protocol"),
+        );
+    });
 }

@@ -1,12 +1,9 @@
 //! Numbers of people pass through and stay nowhere: everything that an engine wrote in a run that uses them is looked through.
 //! In a process of its own, since the lines of all threads are captured.
 
-use crate::kit;
-use crate::vam::{client::ask, desk};
-
+use super::*;
+use crate::kit::{again, audio::built_in_voice, stages::Stages, vendor::Scenario};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use desk::*;
-use kit::{again, audio::built_in_voice, python, stages::Stages, vendor::Scenario};
 use offhook::audio::Format;
 use offhook::telemetry::LogCapture;
 use tempfile::TempDir;
