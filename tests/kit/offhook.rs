@@ -123,7 +123,8 @@ impl Offhook {
         // Only the first in a test program can succeed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         // A connection for each question: one that stays would count among what the engine has open.
-        let client = reqwest::Client::builder().pool_max_idle_per_host(0).tls_certs_only([]).build().expect("a plain client");
+        let client =
+            reqwest::Client::builder().pool_max_idle_per_host(0).tls_certs_only([]).build().expect("a plain client");
         let mut offhook =
             Self { engine, directory, http: place.http, audiosocket: place.audiosocket, client, token: None };
         let until = Instant::now() + START_MAX;

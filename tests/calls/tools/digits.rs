@@ -176,9 +176,7 @@ async fn collected_digits_go_to_the_model_or_to_the_tool_alone() {
 
 crate::scenes! {
     both:
-        collected_digits_go_to_the_model_or_to_the_tool_alone;
-    // The mail server is a program.
-    only_real:
         a_pin_opens_what_is_private_and_is_told_to_nobody,
-        three_wrong_pins_are_the_last;
+        three_wrong_pins_are_the_last,
+        collected_digits_go_to_the_model_or_to_the_tool_alone;
 }
