@@ -1,4 +1,4 @@
-//! The lab itself: what every test with a real Asterisk and a real phone relies on.
+//! The lab itself: what every scene relies on, with a real Asterisk and real phones as with emulated ones.
 
 use crate::kit;
 
@@ -15,6 +15,21 @@ fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
+crate::scenes! {
+    real:
+    a_caller_hears_its_own_tone_back_at_the_time_it_was_said,
+    words_can_be_said_at_a_chosen_moment,
+    time_without_packets_is_silence_in_the_recording,
+    keys_arrive_in_order,
+    the_other_side_hanging_up_ends_the_call,
+    calls_of_no_length_end_cleanly,
+    ringing_is_seen_before_the_answer_and_a_refusal_has_its_reason,
+    a_listening_phone_is_called_and_both_hear_each_other,
+    the_callers_name_and_number_arrive,
+    without_offhook_every_example_leads_to_a_human,
+    asterisk_can_be_lost_and_come_back_in_mid_call;
+}
+
 /// One second of the tone at its time, give or take what phone and Asterisk add.
 fn assert_heard_once(heard: &Sound, hz: f64, begin: Duration, length: Duration) {
     let spans = heard.spans_of(hz);
@@ -23,8 +38,7 @@ fn assert_heard_once(heard: &Sound, hz: f64, begin: Duration, length: Duration) 
     assert!(span.length().abs_diff(length) <= ms(60), "{hz} Hz lasted {:?}, not {length:?}", span.length());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_caller_hears_its_own_tone_back_at_the_time_it_was_said() {
+pub async fn a_caller_hears_its_own_tone_back_at_the_time_it_was_said() {
     let asterisk = Asterisk::start(Options::default()).await;
     let says = silence(ms(1000)) + tone(700.0, ms(1000)) + silence(ms(1000)) + tone(1100.0, ms(500));
     let mut phone = Phone::call(asterisk.sip_port(), "echo", says).await;
@@ -39,8 +53,7 @@ async fn a_caller_hears_its_own_tone_back_at_the_time_it_was_said() {
     asterisk.wait_empty(SOON).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn words_can_be_said_at_a_chosen_moment() {
+pub async fn words_can_be_said_at_a_chosen_moment() {
     let asterisk = Asterisk::start(Options::default()).await;
     let mut phone = Phone::call(asterisk.sip_port(), "echo", tone(500.0, ms(60_000))).await;
     phone.wait_to_hear(500.0, ms(600), SOON).await;
@@ -54,8 +67,7 @@ async fn words_can_be_said_at_a_chosen_moment() {
     assert!(first[0].end <= second[0].begin + ms(40), "the new words replace the old: {first:?} {second:?}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn time_without_packets_is_silence_in_the_recording() {
+pub async fn time_without_packets_is_silence_in_the_recording() {
     let asterisk = Asterisk::start(Options::default()).await;
     let mut phone = Phone::call(asterisk.sip_port(), "digits", Sound::default()).await;
     let established = phone.wait_established(SOON).await;
@@ -71,8 +83,7 @@ async fn time_without_packets_is_silence_in_the_recording() {
     assert!(begin >= keys_at && begin <= keys_at + ms(1500), "keys at {keys_at:?}, confirmed at {begin:?}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn keys_arrive_in_order() {
+pub async fn keys_arrive_in_order() {
     let asterisk = Asterisk::start(Options::default()).await;
     let mut phone = Phone::call(asterisk.sip_port(), "digits", Sound::default()).await;
     phone.wait_established(SOON).await;
@@ -84,8 +95,7 @@ async fn keys_arrive_in_order() {
     asterisk.wait_empty(SOON).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_other_side_hanging_up_ends_the_call() {
+pub async fn the_other_side_hanging_up_ends_the_call() {
     let asterisk = Asterisk::start(Options::default()).await;
     let mut phone = Phone::call(asterisk.sip_port(), "leaves", Sound::default()).await;
     phone.wait_ended(SOON).await;
@@ -95,8 +105,7 @@ async fn the_other_side_hanging_up_ends_the_call() {
 }
 
 /// A caller who is gone at once, from either side, is what leaks are looked for with.
-#[tokio::test(flavor = "multi_thread")]
-async fn calls_of_no_length_end_cleanly() {
+pub async fn calls_of_no_length_end_cleanly() {
     const BLINK: &str = "[lab-callers](+)\nexten => blink,1,Answer()\n same => n,Hangup()\n";
     let asterisk = Asterisk::start(Options { dialplan: BLINK.into(), ..Options::default() }).await;
     for _ in 0..5 {
@@ -112,8 +121,7 @@ async fn calls_of_no_length_end_cleanly() {
     asterisk.wait_empty(SOON).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn ringing_is_seen_before_the_answer_and_a_refusal_has_its_reason() {
+pub async fn ringing_is_seen_before_the_answer_and_a_refusal_has_its_reason() {
     let asterisk = Asterisk::start(Options::default()).await;
     let mut slow = Phone::call(asterisk.sip_port(), "slow", Sound::default()).await;
     let mut busy = Phone::call(asterisk.sip_port(), "busy", Sound::default()).await;
@@ -123,8 +131,7 @@ async fn ringing_is_seen_before_the_answer_and_a_refusal_has_its_reason() {
     slow.wait_to_hear(SLOW_HZ, ms(300), SOON).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_listening_phone_is_called_and_both_hear_each_other() {
+pub async fn a_listening_phone_is_called_and_both_hear_each_other() {
     let asterisk = Asterisk::start(Options::default()).await;
     let mut callee = Phone::listen(tone(1100.0, ms(30_000))).await;
     let extension = format!("8{}", callee.port());
@@ -136,16 +143,14 @@ async fn a_listening_phone_is_called_and_both_hear_each_other() {
     asterisk.wait_empty(SOON).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_callers_name_and_number_arrive() {
+pub async fn the_callers_name_and_number_arrive() {
     let asterisk = Asterisk::start(Options::default()).await;
     let phone = Phone::call_as(asterisk.sip_port(), "whoami", Sound::default(), "Bob B", "2025550123").await;
     assert_eq!(asterisk.wait_global("LAB_CALLER", SOON).await, "Bob B/2025550123");
     phone.wait_to_hear(DESK_HZ, ms(300), SOON).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn without_offhook_every_example_leads_to_a_human() {
+pub async fn without_offhook_every_example_leads_to_a_human() {
     let asterisk = Asterisk::start(Options { audiosocket: Some("127.0.0.1:1".into()), ..Options::default() }).await;
     for extension in ["7000", "7001", "7002", "7003", "7004", "7005", "7080", "7100", "7101", "7102", "7180"] {
         let mut phone = Phone::call(asterisk.sip_port(), extension, Sound::default()).await;
@@ -155,8 +160,7 @@ async fn without_offhook_every_example_leads_to_a_human() {
     asterisk.wait_empty(SOON).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn asterisk_can_be_lost_and_come_back_in_mid_call() {
+pub async fn asterisk_can_be_lost_and_come_back_in_mid_call() {
     let mut asterisk = Asterisk::start(Options::default()).await;
     let phone = Phone::call(asterisk.sip_port(), "echo", tone(700.0, ms(30_000))).await;
     phone.wait_to_hear(700.0, ms(200), SOON).await;

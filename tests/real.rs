@@ -5,7 +5,6 @@ mod embedded;
 mod first;
 mod gate_service;
 mod kit;
-mod lab_selftest;
 mod mcp;
 mod pbx;
 mod prometheus;

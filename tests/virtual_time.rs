@@ -4,6 +4,7 @@ mod calls;
 mod clock;
 mod exchange;
 mod kit;
+mod lab_selftest;
 mod provider_openai;
 mod providers;
 mod toy_provider;

@@ -80,7 +80,8 @@ pub async fn run(switch: &Switch, id: &str, application: &str, arguments: &str) 
         "tryexec" => return try_exec(switch, id, arguments).await,
         _ => {
             switch.with(|state| {
-                state.logs("WARNING", &format!("No application '{application}' for extension: it is not emulated"));
+                state.logs("WARNING", &format!("No application '{application}' for extension"));
+                state.lacks.push(format!("the application {application}"));
             });
             return Then::HangUp(cause::NORMAL);
         }

@@ -96,7 +96,7 @@ pub async fn handle(switch: &Switch, request: Request) -> Reply {
                 _ => state.other_request(method, path, &request),
             };
             reply.unwrap_or_else(|| {
-                state.logs("ERROR", &format!("ARI: {method} /{} is not emulated", path.join("/")));
+                state.lacks.push(format!("ARI's {method} /{}", path.join("/")));
                 Reply::refusal(501, "Not emulated")
             })
         }),

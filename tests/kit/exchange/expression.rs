@@ -44,7 +44,9 @@ fn closing(text: &str, open: char, close: char) -> Option<usize> {
 fn value(inner: &str, values: &dyn Values) -> String {
     if let Some((name, arguments)) = inner.split_once('(') {
         let (arguments, cut) = arguments.rsplit_once(')').unwrap_or((arguments, ""));
-        return part(values.function(name, arguments).unwrap_or_default(), cut.strip_prefix(':'));
+        let value = values.function(name, arguments);
+        let value = value.unwrap_or_else(|| panic!("${{{name}({arguments})}} is not emulated"));
+        return part(value, cut.strip_prefix(':'));
     }
     match inner.split_once(':') {
         Some((name, cut)) => part(values.variable(name).unwrap_or_default(), Some(cut)),

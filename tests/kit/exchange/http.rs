@@ -15,7 +15,7 @@ use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     sync::mpsc,
-    task::JoinSet,
+    task::{JoinError, JoinSet},
     time::timeout,
 };
 use tokio_tungstenite::{
@@ -32,7 +32,11 @@ pub async fn serve(listener: TcpListener, switch: Switch, password: String) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         let _ = stream.set_nodelay(true);
-        while connections.try_join_next().is_some() {}
+        while let Some(ended) = connections.try_join_next() {
+            if let Some(panic) = ended.err().filter(JoinError::is_panic) {
+                switch.with(|state| state.lacks.push(panic.to_string()));
+            }
+        }
         connections.spawn(connection(stream, switch.clone(), password.clone()));
     }
 }

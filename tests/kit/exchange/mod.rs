@@ -21,6 +21,7 @@ mod pbx;
 mod phone;
 mod registry;
 mod rtp;
+mod sound;
 mod state;
 mod tones;
 mod voicemail;
@@ -31,13 +32,10 @@ pub use phone::ExchangePhone;
 use super::{asterisk::Options, audio::Sound};
 use state::{By, Switch};
 use std::time::Duration;
-use tokio::{
-    net::TcpListener,
-    task::JoinHandle,
-    time::{Instant, sleep},
-};
+use tokio::{net::TcpListener, task::JoinHandle, time::sleep};
 
-const ASK_EVERY: Duration = Duration::from_millis(20);
+/// What is on its way to the sockets has left by then.
+const FAREWELL: Duration = Duration::from_millis(20);
 
 /// One emulated Asterisk.
 pub struct Exchange {
@@ -86,30 +84,12 @@ impl Exchange {
         self.sip_port
     }
 
-    /// The process that its sockets belong to.
-    pub fn pid(&self) -> u32 {
-        std::process::id()
-    }
-
     pub async fn channels(&self) -> Vec<String> {
         self.switch.with(|state| state.channels.values().map(|channel| channel.name.clone()).collect())
     }
 
     pub async fn bridges(&self) -> usize {
         self.switch.with(|state| state.bridges.len())
-    }
-
-    /// Waits until no channel and no bridge is left; says which are when there are still some.
-    pub async fn wait_empty(&self, within: Duration) {
-        let until = Instant::now() + within;
-        loop {
-            let (channels, bridges) = (self.channels().await, self.bridges().await);
-            if channels.is_empty() && bridges == 0 {
-                return;
-            }
-            assert!(Instant::now() < until, "after {within:?} there are still {channels:?} and {bridges} bridges");
-            sleep(ASK_EVERY).await;
-        }
     }
 
     /// A global variable of the dialplan.
@@ -119,18 +99,6 @@ impl Exchange {
 
     pub async fn set_global(&self, name: &str, value: &str) {
         self.switch.with(|state| state.globals.insert(name.to_owned(), value.to_owned()));
-    }
-
-    /// Waits until a global variable is set, and returns it.
-    pub async fn wait_global(&self, name: &str, within: Duration) -> String {
-        let until = Instant::now() + within;
-        loop {
-            if let Some(value) = self.global(name).await {
-                return value;
-            }
-            assert!(Instant::now() < until, "{name} was not set within {within:?}");
-            sleep(ASK_EVERY).await;
-        }
     }
 
     /// Messages in a mailbox.
@@ -172,15 +140,6 @@ impl Exchange {
         self.switch.with(|state| state.log.clone())
     }
 
-    /// Waits until a line of the log holds `text`.
-    pub async fn wait_logged(&self, text: &str, within: Duration) {
-        let until = Instant::now() + within;
-        while !self.log().contains(text) {
-            assert!(Instant::now() < until, "Asterisk did not log {text:?} within {within:?}");
-            sleep(ASK_EVERY).await;
-        }
-    }
-
     /// Ends it as a crash would. Calls are gone, phones are not told.
     pub async fn kill(&mut self) {
         self.switch.with(|state| state.is_running = false);
@@ -201,8 +160,7 @@ impl Exchange {
             }
             state.close_applications();
         });
-        // What is on its way to the sockets leaves.
-        sleep(ASK_EVERY).await;
+        sleep(FAREWELL).await;
         self.kill().await;
     }
 }
@@ -213,13 +171,17 @@ impl Drop for Exchange {
         if let Some(server) = &self.server {
             server.abort();
         }
-        self.switch.with(|state| {
+        let lacks = self.switch.with(|state| {
+            state.look_for_panics();
             state.tasks.abort_all();
             // Phones that are still in a call hold on to it.
             state.forget();
+            std::mem::take(&mut state.lacks)
         });
         if std::thread::panicking() {
             eprintln!("--- the emulated Asterisk\n{}", self.log());
+        } else {
+            assert!(lacks.is_empty(), "the emulated Asterisk lacks what this scene needs: {lacks:?}");
         }
     }
 }

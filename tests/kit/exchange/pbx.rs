@@ -86,11 +86,11 @@ impl State {
                     match argument {
                         "name" => channel.caller.name = value.to_owned(),
                         "num" | "number" => channel.caller.number = value.to_owned(),
-                        _ => self.logs("ERROR", &format!("CALLERID({argument}) is not emulated")),
+                        _ => self.lacks.push(format!("Set(CALLERID({argument})=…)")),
                     }
                 }
             }
-            _ if name.contains('(') => self.logs("ERROR", &format!("Function {function} not registered")),
+            _ if name.contains('(') => self.lacks.push(format!("Set({function}(…)=…)")),
             _ => {
                 if let Some(channel) = self.channels.get_mut(id) {
                     channel.set(name, value);

@@ -22,11 +22,10 @@ use std::{
 use tokio::{
     sync::watch,
     task::AbortHandle,
-    time::{Instant, MissedTickBehavior, interval, sleep, timeout},
+    time::{Instant, MissedTickBehavior, interval, sleep},
 };
 
 const FRAME: Duration = Duration::from_millis(20);
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Ticks of a key, and those between two.
 const KEY_TICKS: u32 = 8;
 const KEY_PAUSE: u32 = 2;
@@ -294,7 +293,7 @@ impl Handset {
     }
 }
 
-/// A SIP phone on an [`super::Exchange`], with the methods of [`crate::kit::phone::Phone`].
+/// A SIP phone on an [`super::Exchange`]; [`crate::kit::phone::Phone`] tells what its methods do.
 pub struct ExchangePhone {
     handset: Handset,
     seen: watch::Receiver<Seen>,
@@ -302,10 +301,6 @@ pub struct ExchangePhone {
 }
 
 impl ExchangePhone {
-    pub async fn call(sip_port: u16, extension: &str, says: Sound) -> Self {
-        Self::call_as(sip_port, extension, says, "Alice Example", "2025550100").await
-    }
-
     pub async fn call_as(sip_port: u16, extension: &str, says: Sound, name: &str, number: &str) -> Self {
         Self::dials(sip_port, extension, says, Codec::Ulaw, Party::new(name, number), "anonymous")
     }
@@ -364,23 +359,6 @@ impl ExchangePhone {
         self.seen.borrow().clone()
     }
 
-    pub async fn wait_ringing(&mut self, within: Duration) {
-        self.wait("ring", within, |seen| seen.ringing).await;
-    }
-
-    /// Time zero of [`Self::heard`].
-    pub async fn wait_established(&mut self, within: Duration) -> Instant {
-        self.wait("be answered", within, |seen| seen.established.is_some()).await.established.expect("waited for")
-    }
-
-    pub async fn wait_keys(&mut self, keys: &str, within: Duration) {
-        self.wait("be told the keys", within, |seen| seen.keys.ends_with(keys)).await;
-    }
-
-    pub async fn wait_ended(&mut self, within: Duration) -> String {
-        self.wait("end", within, |seen| seen.ended.is_some()).await.ended.expect("waited for").1
-    }
-
     pub async fn dtmf(&mut self, key: char) {
         let mut line = self.handset.line();
         assert!(line.link.is_some(), "the phone is in no call, so that no key can be pressed");
@@ -432,28 +410,6 @@ impl ExchangePhone {
 
     pub fn heard(&self) -> Sound {
         Sound { samples: self.handset.line().heard.clone() }
-    }
-
-    pub async fn wait_to_hear(&self, hz: f64, length: Duration, within: Duration) {
-        let until = Instant::now() + within;
-        while self.heard().time_of(hz) < length {
-            let heard = self.heard();
-            assert!(
-                Instant::now() < until,
-                "{length:?} of {hz} Hz not heard within {within:?}; heard {:?} in all, of that loud: {:?}",
-                heard.length(),
-                heard.loud_spans(),
-            );
-            sleep(LOOK_EVERY).await;
-        }
-    }
-
-    async fn wait(&mut self, what: &str, within: Duration, is_so: impl Fn(&Seen) -> bool) -> Seen {
-        let reached = timeout(within, self.seen.wait_for(|seen| is_so(seen))).await;
-        match reached.map(|seen| seen.expect("the phone has it").clone()) {
-            Ok(seen) => seen,
-            Err(_) => panic!("the phone did not {what} within {within:?}; it has seen {:?}", self.seen()),
-        }
     }
 }
 

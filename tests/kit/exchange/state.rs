@@ -4,9 +4,10 @@
 //! that comes back for the lock.
 
 use super::{
-    channel::{Channel, ChannelState, Ear, Owner, Party, Progress, Sent, Stasis, Tech, cause},
+    bridge::Bridge,
+    channel::{Channel, ChannelState, Owner, Party, Progress, Sent, Stasis, Tech, cause},
     dialplan::{Dialplan, Place},
-    frame::{Codec, Frame},
+    frame::Codec,
     pbx,
     tones::Tone,
 };
@@ -19,15 +20,13 @@ use std::{
 };
 use tokio::{
     sync::{mpsc, oneshot},
-    task::JoinSet,
-    time::{Instant, MissedTickBehavior, interval},
+    task::{JoinError, JoinSet},
+    time::Instant,
 };
 use tokio_tungstenite::tungstenite::{
     Message,
     protocol::{CloseFrame, frame::coding::CloseCode},
 };
-
-const FRAME: Duration = Duration::from_millis(20);
 
 /// The exchange, for its tasks.
 #[derive(Clone)]
@@ -58,12 +57,6 @@ pub struct App {
     pub replaced: Vec<mpsc::UnboundedSender<Message>>,
 }
 
-pub struct Bridge {
-    pub members: Vec<String>,
-    /// The application that made it; `None`: `Dial()` did.
-    pub app: Option<String>,
-}
-
 /// Who ends a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
@@ -92,6 +85,8 @@ pub struct State {
     pub connected: BTreeSet<String>,
     pub voicemails: BTreeMap<String, Vec<Sound>>,
     pub log: String,
+    /// What a scene has asked for and is not emulated.
+    pub lacks: Vec<String>,
     serial: u64,
     names: BTreeMap<&'static str, u32>,
     began: (Duration, Instant),
@@ -117,6 +112,7 @@ impl State {
             connected: BTreeSet::new(),
             voicemails: BTreeMap::new(),
             log: String::new(),
+            lacks: Vec::new(),
             serial: 0,
             names: BTreeMap::new(),
             began: (wall, Instant::now()),
@@ -143,8 +139,15 @@ impl State {
     }
 
     pub fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
-        while self.tasks.try_join_next().is_some() {}
+        self.look_for_panics();
         self.tasks.spawn(task);
+    }
+
+    /// A task that has panicked is a fault of the emulation.
+    pub fn look_for_panics(&mut self) {
+        while let Some(ended) = self.tasks.try_join_next() {
+            self.lacks.extend(ended.err().filter(JoinError::is_panic).map(|panic| panic.to_string()));
+        }
     }
 
     // ---- Names and times ----
@@ -384,113 +387,6 @@ impl State {
             }
             (None, None) => self.hang_up(id, cause::NORMAL, By::Dialplan),
         }
-    }
-
-    // ---- Audio and keys ----
-
-    /// A frame has come from the far end of a channel.
-    pub fn read(&mut self, id: &str, frame: &Frame) {
-        let Some(channel) = self.channels.get_mut(id) else { return };
-        channel.received += 1;
-        if channel.muted_in {
-            return;
-        }
-        match (&channel.bridge, &channel.ear) {
-            (Some(bridge), _) => {
-                let members = self.bridges.get(bridge).map(|bridge| bridge.members.clone()).unwrap_or_default();
-                for other in members.iter().filter(|other| *other != id) {
-                    self.stop_tone(other);
-                    self.write(other, frame);
-                }
-            }
-            (None, Ear::Echo) => self.write(id, frame),
-            (None, Ear::Application(application)) => drop(application.send(Sent::Audio(frame.clone()))),
-            (None, Ear::Nobody) => {}
-        }
-    }
-
-    /// A frame goes to the far end of a channel.
-    pub fn write(&mut self, id: &str, frame: &Frame) {
-        let Some(channel) = self.channels.get_mut(id).filter(|channel| !channel.muted_out) else { return };
-        match &channel.tech {
-            Tech::Phone(handset) => {
-                let is_heard = channel.state == ChannelState::Up;
-                channel.sent += u64::from(is_heard && handset.hears(frame));
-            }
-            Tech::Media(media) => drop(media.send(Sent::Audio(frame.clone()))),
-            Tech::Local(other) => {
-                let other = other.clone();
-                self.read(&other, frame);
-            }
-        }
-    }
-
-    /// A key was released at the far end of a channel.
-    pub fn digit(&mut self, id: &str, digit: char) {
-        self.tell_of(id, "ChannelDtmfReceived", json!({ "digit": digit, "duration_ms": 160 }));
-        let Some(channel) = self.channels.get(id).filter(|channel| !channel.muted_in) else { return };
-        match (&channel.bridge, &channel.ear) {
-            (Some(bridge), _) => {
-                let members = self.bridges.get(bridge).map(|bridge| bridge.members.clone()).unwrap_or_default();
-                members.iter().filter(|other| *other != id).for_each(|other| self.press(other, digit));
-            }
-            (None, Ear::Echo) => self.press(id, digit),
-            (None, Ear::Application(application)) => drop(application.send(Sent::Digit(digit))),
-            (None, Ear::Nobody) => {}
-        }
-    }
-
-    /// A key is sent to the far end of a channel.
-    pub fn press(&mut self, id: &str, digit: char) {
-        let Some(channel) = self.channels.get(id) else { return };
-        match &channel.tech {
-            Tech::Phone(handset) => handset.is_sent_key(digit),
-            Tech::Media(media) => drop(media.send(Sent::Digit(digit))),
-            Tech::Local(other) => {
-                let other = other.clone();
-                self.digit(&other, digit);
-            }
-        }
-    }
-
-    /// Plays a tone to the far end of a channel until something else is played.
-    pub fn play(&mut self, id: &str, mut tone: Tone) {
-        self.stop_tone(id);
-        let Some(channel) = self.channels.get_mut(id) else { return };
-        let stop = channel.ended.child_token();
-        channel.tone = Some(stop.clone());
-        let (switch, id) = (self.switch(), id.to_owned());
-        self.spawn(async move {
-            let mut ticks = interval(FRAME);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-            loop {
-                tokio::select! {
-                    biased;
-                    () = stop.cancelled() => return,
-                    _ = ticks.tick() => {}
-                }
-                let frame = Frame::linear(8_000, tone.frame());
-                switch.with(|state| {
-                    if !stop.is_cancelled() {
-                        state.write(&id, &frame);
-                    }
-                });
-            }
-        });
-    }
-
-    pub fn stop_tone(&mut self, id: &str) {
-        let tone = self.channels.get_mut(id).and_then(|channel| channel.tone.take());
-        if let Some(tone) = tone {
-            tone.cancel();
-        }
-    }
-
-    /// Puts a caller's call on hold, or takes it off.
-    pub fn holds(&mut self, id: &str, held: bool) {
-        let Some(channel) = self.channels.get_mut(id) else { return };
-        channel.held = held;
-        self.tell_of(id, if held { "ChannelHold" } else { "ChannelUnhold" }, json!({}));
     }
 
     /// A channel of the exchange's own making, for a medium; its task gets what is sent to it.
