@@ -170,12 +170,7 @@ async fn one_call(leg: &str, codec: Wide) -> (Seen, String) {
 }
 
 async fn hears(leg: &str, phone: &Phone, hz: f64, length: Duration) {
-    let until = Instant::now() + PATIENCE;
-    while phone.heard().time_of(hz) < length * 9 / 10 {
-        let heard = phone.heard().time_of(hz);
-        assert!(Instant::now() < until, "{leg}: {heard:?} of {hz} Hz heard, not {length:?}");
-        sleep(ms(20)).await;
-    }
+    phone.wait_to_hear_of(leg, hz, length * 9 / 10, PATIENCE).await;
 }
 
 /// `NativeFormats: (slin16)` of the media channel; where there is none, what the caller's is read as.

@@ -11,7 +11,7 @@ use crate::calls::{
         proxy::{Carries, Flow, Proxy},
     },
     ms,
-    repairs::ari,
+    repairs::{ari_by, plain_client},
 };
 use futures_util::{StreamExt as _, stream};
 use reqwest::Method;
@@ -125,8 +125,9 @@ async fn a_burst_of_a_thousand_events_is_taken_in_its_order_and_cuts_nothing_off
     let mut leaves = dial(&asterisk, "7001").await;
     let mut stays = dial(&asterisk, "7000").await;
     proxy.hold();
+    let client = plain_client();
     let user_events = async || {
-        let one = async |_| ari(&asterisk, Method::POST, "events/user/burst?application=offhook").await;
+        let one = async |_| ari_by(&client, &asterisk, Method::POST, "events/user/burst?application=offhook").await;
         stream::iter(0..500).map(one).buffer_unordered(20).collect::<Vec<_>>().await;
     };
     user_events().await;

@@ -1,11 +1,16 @@
-//! A real mail server, `tests/lab/smtpd.py`, and what it has taken.
+//! A mail server and what it has taken: a real one, `tests/lab/smtpd.py`, or a task where a scene runs in virtual time, which speaks
+//! no TLS.
+
+mod smtp;
 
 use super::{
     authority::Certificate,
     python::python,
     tied::{Tied, free_ports},
+    world::{self, World},
 };
 use serde_json::Value;
+use smtp::Smtp;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::{
@@ -31,13 +36,26 @@ pub struct Manner<'a> {
 }
 
 pub struct MailServer {
-    directory: TempDir,
-    process: Tied,
+    kind: Kind,
     pub port: u16,
+}
+
+enum Kind {
+    Program { directory: TempDir, process: Tied },
+    Task(Smtp),
 }
 
 impl MailServer {
     pub async fn start(manner: Manner<'_>) -> Self {
+        if world::current() == World::Emulated {
+            let plain = manner.tls == "none" && manner.login.is_none();
+            assert!(
+                plain,
+                "the emulated mail server knows no TLS and no login: a scene that needs them is `only_real`"
+            );
+            let (task, port) = Smtp::start(manner.defers, manner.refuses).await;
+            return Self { kind: Kind::Task(task), port };
+        }
         let directory = TempDir::with_prefix("offhook-mail-").expect("a temporary directory");
         let port = free_ports(1);
         let taken = directory.path().join("taken").display().to_string();
@@ -57,13 +75,18 @@ impl MailServer {
             assert!(!process.has_ended() && Instant::now() < until, "no mail server: {}", said());
             sleep(ASK_EVERY).await;
         }
-        Self { directory, process, port }
+        Self { kind: Kind::Program { directory, process }, port }
     }
 
     /// Mails it has taken: `from`, `to`, `data`, `tls`, `user`.
     pub fn taken(&self) -> Vec<Value> {
-        let text = std::fs::read_to_string(self.directory.path().join("taken")).unwrap_or_default();
-        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+        match &self.kind {
+            Kind::Program { directory, .. } => {
+                let text = std::fs::read_to_string(directory.path().join("taken")).unwrap_or_default();
+                text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+            }
+            Kind::Task(task) => task.taken(),
+        }
     }
 
     pub async fn wait_taken(&self, count: usize, within: Duration) -> Vec<Value> {
@@ -78,7 +101,9 @@ impl MailServer {
         }
     }
 
-    pub async fn stop(mut self) {
-        self.process.stop().await;
+    pub async fn stop(self) {
+        if let Kind::Program { mut process, .. } = self.kind {
+            process.stop().await;
+        }
     }
 }

@@ -48,7 +48,11 @@ const CALLERS_ARE_TONES: &str = "turns: { owner: provider }\n";
 
 impl Place {
     pub fn free() -> Self {
-        Self { http: free_ports(1), audiosocket: free_ports(1), rtp: free_ports(RTP_PORTS) }
+        thread_local! {
+            /// Shared by the engines of a test, which may have many: each takes a port at random that no other one has.
+            static RTP: u16 = free_ports(RTP_PORTS);
+        }
+        Self { http: free_ports(1), audiosocket: free_ports(1), rtp: RTP.with(|first| *first) }
     }
 
     /// The sections of a configuration that say where things are.
@@ -119,7 +123,8 @@ impl Offhook {
         // Only the first in a test program can succeed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         // A connection for each question: one that stays would count among what the engine has open.
-        let client = reqwest::Client::builder().pool_max_idle_per_host(0).build().expect("a plain client");
+        let client =
+            reqwest::Client::builder().pool_max_idle_per_host(0).tls_certs_only([]).build().expect("a plain client");
         let mut offhook =
             Self { engine, directory, http: place.http, audiosocket: place.audiosocket, client, token: None };
         let until = Instant::now() + START_MAX;

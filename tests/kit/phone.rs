@@ -192,6 +192,11 @@ impl Phone {
 
     /// Waits until this tone has been heard for `length` in all.
     pub async fn wait_to_hear(&self, hz: f64, length: Duration, within: Duration) {
+        self.wait_to_hear_of("the caller", hz, length, within).await;
+    }
+
+    /// The same of one call of several, which has this name.
+    pub async fn wait_to_hear_of(&self, call: &str, hz: f64, length: Duration, within: Duration) {
         let until = Instant::now() + within;
         loop {
             let heard = self.heard();
@@ -201,7 +206,7 @@ impl Phone {
             }
             assert!(
                 Instant::now() < until,
-                "{length:?} of {hz} Hz not heard within {within:?}; heard {:?} in all, of that loud: {:?}",
+                "{call}: {length:?} of {hz} Hz not heard within {within:?}; heard {:?} in all, of that loud: {:?}",
                 heard.length(),
                 heard.loud_spans(),
             );
