@@ -156,13 +156,14 @@ async fn each_key_arrives_once_over_every_leg() {
 }
 
 crate::scenes! {
+    // What the others show of each leg on a real one, `legs` shows in one call.
     real:
-        both_sides_hear_each_other_over_every_leg,
-        an_asterisk_that_sends_g722_by_rtp_is_understood_wideband,
-        each_key_arrives_once_over_every_leg;
+        an_asterisk_that_sends_g722_by_rtp_is_understood_wideband;
     both:
+        both_sides_hear_each_other_over_every_leg,
         the_agent_stops_when_the_caller_speaks_and_hears_every_word,
-        a_short_yes_is_heard_and_answered;
+        a_short_yes_is_heard_and_answered,
+        each_key_arrives_once_over_every_leg;
     // Another program takes a core of the machine.
     only_real:
         a_program_that_takes_a_whole_core_beside_the_engine_makes_no_hole_in_what_is_heard;

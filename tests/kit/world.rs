@@ -2,7 +2,27 @@
 //!
 //! A scene is a plain `pub async fn` that asks [`super::asterisk::Asterisk`], [`super::phone::Phone`] and
 //! [`super::offhook::Offhook`] for what it needs; they look here which world it plays in. [`crate::scenes`] makes a test of it for
-//! each world.
+//! each world:
+//!
+//! ```ignore
+//! async fn who_presses_a_key_is_answered() {
+//!     let (asterisk, offhook) = pbx("- tone: { hertz: 440, for: 60s }", "").await;
+//!     let mut phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
+//!     phone.wait_to_hear(AGENT_HZ, ms(500), SOON).await;
+//!     phone.dtmf('5').await;
+//!     offhook.wait_active_where(|call| call["counts"]["keys"] == 1, SOON).await;
+//!     phone.hang_up().await;
+//!     assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
+//!     asterisk.wait_empty(SOON).await;
+//! }
+//!
+//! crate::scenes! {
+//!     both: who_presses_a_key_is_answered;
+//! }
+//! ```
+//!
+//! A scene takes the time from tokio's `Instant`, waits for conditions, and has no thread and no program beside it that the clock does
+//! not know of: see [`super::virtual_time`].
 
 use super::virtual_time;
 use offhook::telemetry::LogBook;
