@@ -250,6 +250,9 @@ def side_by_side(row: list[tuple], everything: bool, kept: Path) -> list[Outcome
 
 def main() -> int:
     arguments = sys.argv[1:]
+    if "--help" in arguments:
+        print(__doc__)
+        return 0
     filters = arguments[arguments.index("--") + 1:] if "--" in arguments else []
     arguments = arguments[: arguments.index("--")] if "--" in arguments else arguments
     quick = "--quick" in arguments
