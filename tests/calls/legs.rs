@@ -162,7 +162,7 @@ async fn one_call(leg: &str, codec: Wide) -> (Seen, String) {
     assert_eq!(ended[0]["reason"]["label"], "caller_hung_up", "{leg}");
     let keys = ended[0]["counts"]["keys"].as_u64().expect("a number");
     assert_eq!(keys, seen.keys + seen.keys_unseen + 1, "{leg}: the last one was told twice");
-    seen.samples = samples(&offhook.log());
+    seen.samples = samples(&offhook.log(), ended[0]["id"].as_str().expect("an id"));
     asterisk.wait_empty(SOON).await;
     assert_eq!(offhook.metric("offhook_media_open{").await, 0.0, "{leg}: sockets left open");
     let version = asterisk.cli("core show version").await;
@@ -206,9 +206,9 @@ async fn keys_without_events(leg: &str, proxy: &Proxy, offhook: &Offhook, phone:
     told - 1
 }
 
-/// As the log tells when the call begins.
-fn samples(log: &str) -> String {
-    let line = log.lines().find(|line| line.contains("call began")).expect("a call that began");
+/// As the log tells when this call begins; engines of one process share a log.
+fn samples(log: &str, call: &str) -> String {
+    let line = log.lines().find(|line| line.contains("call began") && line.contains(call)).expect("a call that began");
     let (_, format) = line.split_once("audio").expect("its audio");
     format.trim_start_matches(['=', '"', ':', ' ']).chars().take_while(char::is_ascii_alphanumeric).collect()
 }

@@ -68,7 +68,9 @@ async fn serve(stream: TcpStream, policy: &Policy) -> io::Result<()> {
         }
         let verb = line.get(..4).unwrap_or_default().to_ascii_uppercase();
         let answer = match &*verb {
-            "EHLO" | "HELO" => "250 mail.test",
+            // What is not ASCII is sent to a server that takes it.
+            "EHLO" => "250-mail.test\r\n250-8BITMIME\r\n250 SMTPUTF8",
+            "HELO" => "250 mail.test",
             "MAIL" => {
                 (from, to) = (address(&line), Vec::new());
                 "250 OK"
