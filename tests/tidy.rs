@@ -336,7 +336,7 @@ fn no_program_joins_the_list_of_test_programs() {
         let tests = text.split("[[test]]\nname = \"").skip(1);
         tests.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
     };
-    assert_eq!(programs_of("Cargo.toml"), ["house", "virtual_time", "real"]);
+    assert_eq!(programs_of("Cargo.toml"), ["house", "whole_calls", "real"]);
     assert_eq!(programs_of("src/core/Cargo.toml"), ["units", "stories"]);
 }
 

@@ -1,6 +1,6 @@
 //! The table of providers and behaviours: `tests/fixtures/behaviours.yaml` says what holds, the tests that bear these
 //! names show it, and `docs/providers-behaviour.md` is made from both:
-//! `OFFHOOK_BLESS=1 cargo test --test providers page` writes it.
+//! `OFFHOOK_BLESS=1 cargo test --test whole_calls page` writes it.
 
 use crate::providers::{
     kit::behaviours::{Catalogue, catalogue, root},
@@ -17,7 +17,7 @@ fn page(catalogue: &Catalogue) -> String {
     let shown = shown();
     let mut page = String::from(
         "# Every provider, one behaviour\n\nWhat a caller can count on, whichever provider speaks. Each cell is a test of a \
-         whole call, or of a whole session, against an\nemulator of that vendor's protocol: `cargo test --test providers \
+         whole call, or of a whole session, against an\nemulator of that vendor's protocol: `cargo test --test whole_calls \
          PROVIDER::TEST`. This page is made from those tests\n(`tests/providers/page.rs`), which fail when a cell is neither \
          shown nor explained.\n",
     );
@@ -80,6 +80,6 @@ fn the_page_of_behaviours_is_fresh() {
     let written = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         written == page,
-        "docs/providers-behaviour.md is stale; write it with OFFHOOK_BLESS=1 cargo test --test providers page"
+        "docs/providers-behaviour.md is stale; write it with OFFHOOK_BLESS=1 cargo test --test whole_calls page"
     );
 }
