@@ -4,9 +4,9 @@
 //!
 //! Layers, each knowing only those before it:
 //!
-//! 1. [`redact`], [`facts`], [`audio`], [`gate`]: values, and the rules of who may do what
+//! 1. [`chance`]; [`redact`], [`facts`], [`audio`], [`gate`]: values, and the rules of who may do what
 //! 2. [`tool`]: what an agent may do
-//! 3. [`call`]: the life of one call, every decision of it, without I/O; these six are the crate `offhook_core`, in `src/core`
+//! 3. [`call`]: the life of one call, every decision of it, without I/O; these are the crate `offhook_core`, in `src/core`
 //! 4. [`wall_clock`]: the date and time; [`config`]: what an admin wrote
 //! 5. [`telemetry`]: metrics and logs; [`records`]: what is kept of calls that have ended
 //! 6. [`remote`]: services that are asked over the network
@@ -43,4 +43,4 @@ pub mod vam;
 pub mod wall_clock;
 mod woken;
 
-pub use offhook_core::{audio, call, facts, gate, redact, tool};
+pub use offhook_core::{audio, call, chance, facts, gate, redact, tool};

@@ -9,6 +9,7 @@ use std::{
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
+    sync::LazyLock,
 };
 
 /// What the tests are held to.
@@ -82,18 +83,20 @@ fn module_of(file: &str) -> String {
 }
 
 /// Scenes of a file by the world in which they are tests that are run without being asked for by name: those of `scenes!`.
-fn scenes_of(text: &str) -> BTreeMap<&str, &'static str> {
+fn scenes_of(text: &str) -> BTreeMap<String, &'static str> {
+    // Comments may hold any of the signs that are looked for.
+    let text: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let text = text.join("\n");
     let block = text.split_once("scenes! {").and_then(|(_, rest)| rest.split_once('}')).map_or("", |(block, _)| block);
     let lists = block.split(';').filter_map(|list| list.split_once(':'));
     let named = lists.flat_map(|(kind, names)| {
-        let kind = kind.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
-        let world = match kind {
+        let world = match kind.trim() {
             "real" | "both" => Some("emulated"),
             "only_real" => Some("real"),
             _ => None,
         };
-        let names = names.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(|line| line.split(','));
-        names.map(str::trim).filter(|name| !name.is_empty()).filter_map(move |name| Some((name, world?)))
+        let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+        names.filter_map(move |name| Some((name.to_owned(), world?)))
     });
     named.collect()
 }
@@ -144,13 +147,15 @@ fn all_tests() -> Vec<Shown> {
 /// The ids that a doc comment names before a colon, at its beginning or at that of a sentence.
 fn ids(doc: &str) -> Result<Vec<String>, String> {
     const ID: &str = r"[PGDMTV](?: answers?)? ?\d+";
-    let list = Regex::new(&format!(r"(?:^|[.;] )({ID}(?:(?:, | and )(?:{ID}|\d+))*): ")).unwrap();
-    let one = Regex::new(r"(?:([PGDMTV])( answers?)? ?)?(\d+)").unwrap();
+    static LIST: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(&format!(r"(?:^|[.;] )({ID}(?:(?:, | and )(?:{ID}|\d+))*): ")).unwrap());
+    static ONE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?:([PGDMTV])( answers?)? ?)?(\d+)").unwrap());
+    static MEANT: LazyLock<Regex> = LazyLock::new(|| Regex::new(&format!("^{ID}")).unwrap());
     let mut found = Vec::new();
-    for names in list.captures_iter(doc) {
+    for names in LIST.captures_iter(doc) {
         // In `D answers 20, 22 and 24` the later numbers have no letter of their own.
         let mut kind = (String::new(), false);
-        for name in one.captures_iter(&names[1]) {
+        for name in ONE.captures_iter(&names[1]) {
             if let Some(letter) = name.get(1) {
                 kind = (letter.as_str().to_owned(), name.get(2).is_some());
             }
@@ -158,8 +163,7 @@ fn ids(doc: &str) -> Result<Vec<String>, String> {
             found.push(format!("{}{word}{}", kind.0, &name[3]));
         }
     }
-    let meant = Regex::new(&format!("^{ID}")).unwrap();
-    if found.is_empty() && meant.is_match(doc) {
+    if found.is_empty() && MEANT.is_match(doc) {
         return Err(format!("not understood: {doc}"));
     }
     Ok(found)

@@ -1,6 +1,6 @@
 //! What is known about a call before anybody speaks.
 
-use crate::redact::Redacted;
+use crate::{chance, redact::Redacted};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -14,7 +14,8 @@ pub struct CallId(pub Uuid);
 
 impl CallId {
     pub fn random() -> Self {
-        Self(Uuid::new_v4())
+        let (high, low) = (chance::bits(), chance::bits());
+        Self(uuid::Builder::from_random_bytes(((u128::from(high) << 64) | u128::from(low)).to_be_bytes()).into_uuid())
     }
 }
 

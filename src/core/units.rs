@@ -3,6 +3,7 @@
 
 pub mod audio;
 pub mod call;
+pub mod chance;
 pub mod facts;
 pub mod gate;
 pub mod redact;

@@ -27,6 +27,7 @@ use super::{Agent, AgentSetup, Codec, Provider, ProviderCounters, SessionFormats
 use crate::{
     audio::{Converter, Format},
     call::{AgentCommand, AgentEvent, AgentLoss, Noise},
+    chance,
     remote::{
         self,
         peer::{Garble, Pulse},
@@ -181,7 +182,7 @@ impl Session {
         let mut asked = None;
         for attempt in 1..=self.policy.attempts {
             if attempt > 1 {
-                let wait = backoff.mul_f64(rand::random_range(0.5..1.5)).max(asked.unwrap_or_default());
+                let wait = backoff.mul_f64(chance::within(0.5..1.5)).max(asked.unwrap_or_default());
                 backoff *= 2;
                 if Instant::now() + wait >= deadline {
                     break;

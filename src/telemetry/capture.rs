@@ -44,8 +44,25 @@ impl LogCapture {
     /// the guard is dropped.
     #[must_use]
     pub fn start(&self) -> DefaultGuard {
-        ask_every_thread();
-        tracing::subscriber::set_default(tracing_subscriber::registry().with(self.layer()))
+        self.start_with(tracing_subscriber::registry())
+    }
+
+    /// Like [`Self::start`], as far as an engine logs it at all: libraries that tell what passes through them are left out.
+    #[must_use]
+    pub fn start_as_logged(&self) -> DefaultGuard {
+        self.start_with(tracing_subscriber::registry().with(super::log::private_targets()))
+    }
+
+    fn start_with<S>(&self, registry: S) -> DefaultGuard
+    where
+        S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync + 'static,
+    {
+        // As long as there is one subscriber, tracing asks only the thread that comes to a line first, and
+        // remembers a "no" for all threads: a test beside this one could silence it. With a second
+        // subscriber, which wants nothing, all are asked.
+        static SECOND: OnceLock<Dispatch> = OnceLock::new();
+        SECOND.get_or_init(|| Dispatch::new(NoSubscriber::default()));
+        tracing::subscriber::set_default(registry.with(self.layer()))
     }
 
     /// Captures what all threads log until the process ends, as far as an engine logs it at all; for a test binary of its own.

@@ -41,9 +41,9 @@
 
 use futures_util::FutureExt as _;
 use jiff::SignedDuration;
-use offhook::{remote::program, wall_clock};
+use offhook::{chance, remote::program, wall_clock};
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::BTreeMap,
     env,
     ffi::OsString,
@@ -111,7 +111,22 @@ static SCENES_BEGUN: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<Scene>>> = const { RefCell::new(None) };
+    /// The state of what comes of chance in this thread's scene.
+    static CHANCE: Cell<Option<u64>> = const { Cell::new(None) };
     static HEARD: RefCell<Vec<Heard>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Where the numbers begin that scenes leave to chance. A failure can be run again with its seed.
+const SEED: &str = "OFFHOOK_SEED";
+
+/// The next bits of this thread's scene (SplitMix64); outside of scenes any.
+fn scenes_chance() -> u64 {
+    let Some(state) = CHANCE.get() else { return rand::random() };
+    let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    CHANCE.set(Some(state));
+    let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }
 
 /// Tells, at the end of a scene, what somebody in it has heard.
@@ -128,7 +143,9 @@ pub fn notes(heard: impl FnOnce() -> String + 'static) {
 }
 
 fn write_down(name: &str) {
-    let heard: Vec<String> = HEARD.take().into_iter().map(|heard| heard()).collect();
+    let mut heard: Vec<String> = HEARD.take().into_iter().map(|heard| heard()).collect();
+    // Which of several that call at the same moment is the first depends on the machine.
+    heard.sort();
     if let Some(file) = env::var_os(HEARD_FILE).filter(|_| !heard.is_empty()) {
         let mut file = fs::File::options().create(true).append(true).open(file).expect("a file that can be written");
         // With one call, as other scenes write there too.
@@ -192,6 +209,8 @@ pub fn run_within<S: FnOnce() -> F, F: Future<Output = ()>>(limits: Limits, scen
     LazyLock::force(&PROGRAMS);
     LazyLock::force(&MOMENT);
     wall_clock::read_from(scenes_wall_clock);
+    chance::come_from(scenes_chance);
+    CHANCE.set(Some(env::var(SEED).ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)));
     let number = SCENES_BEGUN.fetch_add(1, Ordering::Relaxed);
     // A thread that is made without a name bears that of its maker: it gives its scene away.
     let renamed = Renamed::to(&format!("{SCENE}{number}"));
@@ -225,6 +244,7 @@ pub fn run_within<S: FnOnce() -> F, F: Future<Output = ()>>(limits: Limits, scen
     runtime.shutdown_timeout(LAST_WORK_MAX);
     scenes().retain(|other| !Arc::ptr_eq(other, &this));
     CURRENT.set(None);
+    CHANCE.set(None);
     wall_clocks().remove(&id);
     drop(renamed);
     if let Err(panic) = played {

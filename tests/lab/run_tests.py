@@ -156,26 +156,35 @@ def run_program(run: Run, program: Program, names: list[str], everything: bool, 
     limit = threading.Timer(run.limit, stop)
     if not (everything and run.real):
         limit.start()
-    lines = []
-    with open(kept / f"{title.replace('/', '-').replace(' ', '_').replace(':', '')}.txt", "w") as file:
-        for line in child.stdout:
-            file.write(line)
-            lines.append(line)
-            if found := RESULT.search(line):
-                watch.ended(found["name"], time.monotonic())
-                if found["how"] == "FAILED":
-                    outcome.failures.append(found["name"])
-                    print(f"    FAILED {title}: {found['name']}", flush=True)
-            elif found := TOTAL.match(line):
-                total = found
+    lines, counts = [], {"ok": 0, "FAILED": 0, "ignored": 0}
+
+    def read() -> None:
+        nonlocal total
+        with open(kept / f"{title.replace('/', '-').replace(' ', '_').replace(':', '')}.txt", "w") as file:
+            for line in child.stdout:
+                file.write(line)
+                lines.append(line)
+                if found := RESULT.search(line):
+                    watch.ended(found["name"], time.monotonic())
+                    counts[found["how"]] += 1
+                    if found["how"] == "FAILED":
+                        outcome.failures.append(found["name"])
+                        print(f"    FAILED {title}: {found['name']}", flush=True)
+                elif found := TOTAL.match(line):
+                    total = found
+
+    # By a thread: a process that outlives the program may hold its output open.
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
     child.wait()
     limit.cancel()
+    reader.join(timeout=5)
     outcome.seconds, outcome.tests = time.monotonic() - began, watch.took
     if total:
         outcome.passed, outcome.failed = int(total["passed"]), int(total["failed"])
     if child.returncode != 0 and not outcome.failed:
         # It ended, or was ended, in the middle of its tests.
-        outcome.passed, outcome.failed = len(watch.took) - len(outcome.failures), len(outcome.failures) + 1
+        outcome.passed, outcome.failed = counts["ok"], counts["FAILED"] + 1
         why = f"took more than its {run.limit} s" if reached_limit.is_set() else f"ended by {child.returncode}"
         running = ", ".join(sorted(watch.began)) or "none"
         outcome.failures.append(f"the program {why}; tests that were running: {running}")
@@ -241,6 +250,9 @@ def side_by_side(row: list[tuple], everything: bool, kept: Path) -> list[Outcome
 
 def main() -> int:
     arguments = sys.argv[1:]
+    if "--help" in arguments:
+        print(__doc__)
+        return 0
     filters = arguments[arguments.index("--") + 1:] if "--" in arguments else []
     arguments = arguments[: arguments.index("--")] if "--" in arguments else arguments
     quick = "--quick" in arguments

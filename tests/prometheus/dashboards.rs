@@ -6,6 +6,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::PathBuf,
+    sync::LazyLock,
 };
 
 pub fn root() -> PathBuf {
@@ -99,19 +100,24 @@ pub fn queries() -> Vec<Query> {
 }
 
 /// The names of metrics in `docs/metrics.md`, which is written from the code, with their types.
-pub fn metrics() -> BTreeMap<String, String> {
+static METRICS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     let row = Regex::new(r"(?m)^\| `(\w+)` \| (counter|gauge|histogram) \|").expect("a good expression");
     row.captures_iter(&read("docs/metrics.md")).map(|found| (found[1].to_owned(), found[2].to_owned())).collect()
+});
+static WORD: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r#"([a-zA-Z_:][a-zA-Z0-9_:]*)(\{)?"#).expect("a good expression"));
+static QUOTED: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#""[^"]*""#).expect("a good expression"));
+
+pub fn metrics() -> &'static BTreeMap<String, String> {
+    &METRICS
 }
 
 /// The metrics that an expression is about: what looks like one of ours, and whatever has a selector. The parts of a
 /// histogram count as the histogram.
 pub fn named(expression: &str) -> BTreeSet<String> {
-    let word = Regex::new(r#"([a-zA-Z_:][a-zA-Z0-9_:]*)(\{)?"#).expect("a good expression");
-    let quoted = Regex::new(r#""[^"]*""#).expect("a good expression");
-    let expression = quoted.replace_all(expression, "\"\"");
+    let expression = QUOTED.replace_all(expression, "\"\"");
     let ours = |name: &str| ["offhook_", "ai_agent_", "process_"].iter().any(|prefix| name.starts_with(prefix));
-    let found = word.captures_iter(&expression);
+    let found = WORD.captures_iter(&expression);
     let found = found.filter(|found| found.get(2).is_some() || ours(&found[1])).map(|found| found[1].to_owned());
     let metrics = metrics();
     let whole = |name: String| {

@@ -14,6 +14,7 @@ use offhook::{
     call::EndReason,
     config,
     engine::{Engine, Source},
+    facts::CallId,
     provider,
     telemetry::Metrics,
 };
@@ -164,7 +165,7 @@ impl Desk {
     }
 
     pub async fn call(&self) -> Caller {
-        let mut id = *Uuid::new_v4().as_bytes();
+        let mut id = *CallId::random().0.as_bytes();
         id[..4].copy_from_slice(&PREFIX);
         let mut pitches: Vec<f64> = (1..=SESSIONS).map(hertz).collect();
         pitches.extend([APOLOGY_HZ, MOMENT_HZ, LATE_HZ]);

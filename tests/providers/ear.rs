@@ -325,9 +325,11 @@ impl Tape {
     fn note(&mut self, heard: &[i16], speaking: bool, pitches: &[f64]) {
         let now = self.now();
         let frame = Sound { samples: heard.to_vec() };
-        let pitch = pitches.iter().find(|hz| frame.has_pitch(**hz));
+        let is_loud = !frame.is_silent();
+        // Silence has no pitch, and there is much of it.
+        let pitch = pitches.iter().find(|hz| is_loud && frame.has_pitch(**hz));
         self.pitches.push(pitch.map(|hz| *hz as u32));
-        self.loud.push(!frame.is_silent());
+        self.loud.push(is_loud);
         self.sound.samples.extend_from_slice(heard);
         match self.said.last_mut() {
             Some(last) if speaking && last.end >= now => last.end = now + FRAME,

@@ -104,7 +104,7 @@ async fn a_client_of_opus_is_heard_and_answered_in_opus() {
 #[tokio::test]
 async fn a_client_that_executes_actions_is_asked_over_its_stream() {
     let capture = LogCapture::new();
-    let _guard = capture.start();
+    let _guard = capture.start_as_logged();
     let folder = TempDir::new().unwrap();
     let engine = price::engine(&folder, "").await;
     let calls = price::registered(&engine).await;

@@ -73,7 +73,7 @@ fn a_server_that_nobody_vouches_for_gets_no_tool_of_high_sensitivity() {
 fn a_telephone_call_runs_a_tool_that_was_registered_by_grpc() {
     virtual_time::run(|| async {
         let capture = LogCapture::new();
-        let _guard = capture.start();
+        let _guard = capture.start_as_logged();
         let folder = TempDir::new().unwrap();
         let (engine, (uri, calls)) = (engine(folder.path(), "").await, action_server().await);
         let answers = ask(&engine, json!([registers(&uri)])).await;
@@ -107,7 +107,7 @@ fn a_telephone_call_runs_a_tool_that_was_registered_by_grpc() {
 fn an_action_of_a_telephone_call_that_times_out_is_told_in_the_log() {
     virtual_time::run(|| async {
         let capture = LogCapture::new();
-        let _guard = capture.start();
+        let _guard = capture.start_as_logged();
         let folder = TempDir::new().unwrap();
         let (engine, (uri, calls)) = (engine(folder.path(), ", action_timeout: 1s").await, server_that(false).await);
         ask(&engine, json!([registers(&uri)])).await;
