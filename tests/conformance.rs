@@ -92,7 +92,7 @@ fn scenes_of(text: &str) -> BTreeMap<String, &'static str> {
     let named = lists.flat_map(|(kind, names)| {
         let world = match kind.trim() {
             "real" | "both" => Some("emulated"),
-            "only_real" => Some("real"),
+            "only_real" => Some("only_real"),
             _ => None,
         };
         let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
@@ -285,9 +285,9 @@ fn tests_are_found_wherever_they_stand() {
     assert_eq!(found, expected.map(|(path, doc)| (path.to_owned(), doc.to_owned())));
     let text = "/// P5: a scene\nasync fn five() {}\n/// P6: help\nasync fn six() {}\n/// P7: on a real one\nasync fn \
                 seven() {}\n/// P8: asked for\nasync fn eight() {}\ncrate::scenes! {\n    // Why:\n    both: five;\n    \
-                // A process.\n    only_real:\n        seven;\n    only_real_all: eight;\n}\n";
+                // A process.\n    only_real:\n        seven;\n}\n";
     let found: Vec<_> = tests_of("tests/calls/x.rs", text).into_iter().map(|test| test.path).collect();
-    assert_eq!(found, ["tests/calls::x::emulated::five", "tests/calls::x::real::seven"]);
+    assert_eq!(found, ["tests/calls::x::emulated::five", "tests/calls::x::only_real::seven"]);
     assert_eq!(
         (module_of("tests/call/mod.rs"), module_of("tests/call/tools.rs")),
         ("tests/call".into(), "tests/call::tools".into())

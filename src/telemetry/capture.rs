@@ -57,11 +57,7 @@ impl LogCapture {
     where
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync + 'static,
     {
-        // As long as there is one subscriber, tracing asks only the thread that comes to a line first, and
-        // remembers a "no" for all threads: a test beside this one could silence it. With a second
-        // subscriber, which wants nothing, all are asked.
-        static SECOND: OnceLock<Dispatch> = OnceLock::new();
-        SECOND.get_or_init(|| Dispatch::new(NoSubscriber::default()));
+        ask_every_thread();
         tracing::subscriber::set_default(registry.with(self.layer()))
     }
 

@@ -84,19 +84,17 @@ pub async fn output_of(mut program: std::process::Command) -> Output {
     virtual_time::outside(move || program.stdin(Stdio::null()).output().expect("a program that is there")).await
 }
 
-/// Makes tests of the scenes of a file: modules `emulated` and `real`, in which each test has the name of its scene.
+/// Makes tests of the scenes of a file: modules `emulated`, `real` and `only_real`, in which each test has the name of its scene.
 ///
 /// - `real`: on both worlds, always. `tests/calls/mod.rs` tells how these are chosen.
 /// - `both`: on the emulated exchange always, on the real one where all is asked for (`make test REAL=all`).
-/// - `only_real`: what only a real part can show; a comment says what.
-/// - `only_real_all`: the same, where all is asked for.
+/// - `only_real`: what only a real part beside Asterisk can show, always on a real Asterisk; a comment says what it is.
 #[macro_export]
 macro_rules! scenes {
     (
         $(real: $($real:ident),* $(,)?;)?
         $(both: $($both:ident),* $(,)?;)?
         $(only_real: $($only_real:ident),* $(,)?;)?
-        $(only_real_all: $($only_real_all:ident),* $(,)?;)?
     ) => {
         mod emulated {
             $($(#[test] fn $real() { $crate::kit::world::emulated(super::$real); })*)?
@@ -106,10 +104,10 @@ macro_rules! scenes {
         mod real {
             $($(#[test] fn $real() { $crate::kit::world::real(super::$real); })*)?
             $($(#[test] #[ignore = "REAL=all"] fn $both() { $crate::kit::world::real(super::$both); })*)?
+        }
+
+        mod only_real {
             $($(#[test] fn $only_real() { $crate::kit::world::real(super::$only_real); })*)?
-            $($(#[test] #[ignore = "REAL=all"] fn $only_real_all() {
-                $crate::kit::world::real(super::$only_real_all);
-            })*)?
         }
     };
 }
