@@ -41,7 +41,7 @@ pub struct MailServer {
 }
 
 enum Kind {
-    Program { directory: TempDir, process: Tied },
+    Program { directory: TempDir, process: Box<Tied> },
     Task(Smtp),
 }
 
@@ -68,7 +68,7 @@ impl MailServer {
         let refuses = manner.refuses.unwrap_or("-");
         let args = [&*python, &port_text, manner.tls, &certificate, &key, user, password, &taken, &defers, refuses];
         let log = directory.path().join("log");
-        let mut process = Tied::start("smtpd.sh", &args, &[], directory.path(), &log);
+        let mut process = Box::new(Tied::start("smtpd.sh", &args, &[], directory.path(), &log));
         let until = Instant::now() + START_WITHIN;
         while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
             let said = || std::fs::read_to_string(&log).unwrap_or_default();

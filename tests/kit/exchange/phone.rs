@@ -71,7 +71,7 @@ pub enum Called {
 
 /// What codecs do to the phone's own sound, and to what it hears.
 enum Wire {
-    Samples { own: (Encoder, Decoder), theirs: (Encoder, Decoder) },
+    Samples { own: Box<(Encoder, Decoder)>, theirs: Box<(Encoder, Decoder)> },
     Opus(Box<(opus::Writer, opus::Reader)>),
 }
 
@@ -84,7 +84,7 @@ enum Does {
 
 impl Wire {
     fn new(codec: Codec) -> Self {
-        let both = || (Encoder::new(codec), Decoder::new(codec));
+        let both = || Box::new((Encoder::new(codec), Decoder::new(codec)));
         match codec {
             Codec::Opus => Self::Opus(Box::new((
                 opus::Writer::new().expect("libopus has memory"),
@@ -96,7 +96,8 @@ impl Wire {
 
     fn says(&mut self, samples: Vec<i16>, rate: u32) -> Option<Frame> {
         match self {
-            Self::Samples { own: (encoder, decoder), .. } => {
+            Self::Samples { own, .. } => {
+                let (encoder, decoder) = &mut **own;
                 let bytes = encoder.bytes(&Frame::linear(rate, samples))?;
                 Some(decoder.frame(&bytes))
             }
@@ -109,7 +110,8 @@ impl Wire {
 
     fn hears(&mut self, frame: &Frame) -> Option<Vec<i16>> {
         match (self, frame) {
-            (Self::Samples { theirs: (encoder, decoder), .. }, frame) => {
+            (Self::Samples { theirs, .. }, frame) => {
+                let (encoder, decoder) = &mut **theirs;
                 let bytes = encoder.bytes(frame)?;
                 let Frame::Linear { samples, .. } = decoder.frame(&bytes) else { return None };
                 Some(samples)
