@@ -83,7 +83,7 @@ fn a_clock_that_runs_while_a_thread_works_is_told() {
 
 #[test]
 fn a_scene_that_waits_for_what_never_comes_is_told() {
-    let told = failure(SHORT, || std::future::pending());
+    let told = failure(SHORT, std::future::pending);
     assert!(told.contains("the clock ran away"), "{told}");
 }
 
@@ -101,7 +101,7 @@ fn a_scene_whose_own_thread_is_stuck_ends_the_program_and_is_named() {
     let name = "a_scene_whose_own_thread_is_stuck_ends_the_program_and_is_named";
     if env::var_os(STUCK).is_some() {
         let (_never, ends) = mpsc::channel::<()>();
-        return run_within(SHORT, || async move { assert!(!ends.recv().is_err()) });
+        return run_within(SHORT, || async move { assert!(ends.recv().is_ok()) });
     }
     let mut program = Command::new(env::current_exe().expect("this program"));
     let ended = program.args(["--exact", &format!("clock::{name}")]).env(STUCK, "1").output().expect("it runs");

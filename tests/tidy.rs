@@ -415,7 +415,7 @@ fn fixed_sleeps(code: &str) -> usize {
                         |word: &str| header.starts_with(word) || own.starts_with(word) || header.ends_with(word);
                     (begins("while") && !header.contains("while Instant::now() <")) || begins("loop")
                 };
-                times += usize::from(!code[..at].ends_with("fn ") && !blocks.iter().any(|header| looks(&header)));
+                times += usize::from(!code[..at].ends_with("fn ") && !blocks.iter().any(looks));
             }
             _ => {}
         }
