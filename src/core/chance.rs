@@ -1,5 +1,5 @@
-//! What is left to chance and can be heard: how long the next attempt waits, and the ids of calls, which decide an order here
-//! and there. Secrets are not made from it.
+//! Random bits from one source, which a test can seed: for the jitter of retries and for the ids of calls. Secrets are not made
+//! from it.
 
 use std::{ops::Range, sync::OnceLock};
 

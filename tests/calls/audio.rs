@@ -156,7 +156,7 @@ async fn each_key_arrives_once_over_every_leg() {
 }
 
 crate::scenes! {
-    // What the others show of each leg on a real one, `legs` shows in one call.
+    // `legs` shows on a real Asterisk what the others show of each leg, in one call.
     real:
         an_asterisk_that_sends_g722_by_rtp_is_understood_wideband;
     both:

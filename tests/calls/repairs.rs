@@ -369,7 +369,7 @@ pub fn plain_client() -> reqwest::Client {
     reqwest::Client::builder().tls_certs_only([]).build().expect("a plain client")
 }
 
-/// What ARI answers to this client.
+/// ARI's answer to this client.
 pub async fn ari_by(client: &reqwest::Client, asterisk: &Asterisk, method: Method, path: &str) -> Value {
     let request = client.request(method, format!("{}/ari/{path}", asterisk.ari_url()));
     let answer = request.basic_auth(ARI_USER, Some(asterisk.ari_password())).send().await.expect("ARI answers");

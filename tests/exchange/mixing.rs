@@ -56,7 +56,7 @@ async fn each_of_three_hears_the_two_others_and_not_itself() {
             assert!(expected.contains(&share), "{own} Hz hears {share} of {pitch} Hz");
         }
     }
-    // Of two that are left each hears the other.
+    // The two that are left hear each other.
     phones[0].hang_up().await;
     sleep(Duration::from_secs(1)).await;
     let heard = phones[1].heard();

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 const ASK_EVERY: Duration = Duration::from_millis(50);
 
 pub const ARI_USER: &str = "offhook";
-/// What the dialplan's human sounds like (`desk` in `tests/lab/etc/extensions.conf`), and the others there.
+/// Tones of the people in the lab's dialplan (`tests/lab/etc/extensions.conf`), in Hz.
 pub const DESK_HZ: f64 = 1700.0;
 pub const SLOW_HZ: f64 = 2100.0;
 pub const LEAVES_HZ: f64 = 1300.0;

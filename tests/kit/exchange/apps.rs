@@ -98,7 +98,7 @@ fn go_to(switch: &Switch, id: &str, target: &str) -> Then {
         let here = state.channels.get(id)?.place.clone();
         let to = state.dialplan.resolve(&here, target);
         if to.is_none() {
-            state.logs("WARNING", &format!("Goto({target}): there is no such place"));
+            state.logs("WARNING", &format!("Goto({target}): the dialplan has no such place"));
         }
         to
     });
