@@ -6,7 +6,6 @@
 //! to run them; `tests/fuzz/corpus` holds what they were fed so far, which the tests below feed them again.
 
 use crate::{asterisk, audio, config, engine, http, llm, mcp, outbound, provider, remote, speech, stt, tool, vam};
-use std::sync::LazyLock;
 
 /// One parser, or a few that read one after the other.
 pub struct Target {
@@ -57,9 +56,8 @@ pub const TARGETS: &[Target] = &[
 
 /// Any text as a configuration file, as the page may send it.
 fn configuration(data: &[u8]) {
-    static CATALOG: LazyLock<config::Catalog> = LazyLock::new(provider::catalog);
     let env = |name: &str| (name == "SET").then(|| "value".to_owned());
-    if let Err(problems) = config::load_str("offhook.yaml", &String::from_utf8_lossy(data), &env, &CATALOG) {
+    if let Err(problems) = config::load_str("offhook.yaml", &String::from_utf8_lossy(data), &env, provider::catalog()) {
         assert!(!problems.to_string().is_empty(), "refused without a word");
     }
 }

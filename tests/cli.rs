@@ -332,7 +332,7 @@ fn schema_prints_the_committed_file() {
     assert_eq!(code(&output), 0, "{output:?}");
     let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/offhook.schema.json");
     assert_eq!(out(&output), std::fs::read_to_string(committed).expect("a committed file"));
-    assert_eq!(out(&output), config::schema_text(&provider::catalog()));
+    assert_eq!(out(&output), config::schema_text(provider::catalog()));
 }
 
 #[test]

@@ -5,10 +5,11 @@ mod canonical;
 mod conformance;
 mod deployment;
 mod gemini_sdk;
-mod kit;
 mod mcp_python_client;
 mod metrics_reference;
 mod openai_sdk;
 mod provider_fixtures;
 mod tidy;
 mod tool_schemas;
+
+use offhook_kit as kit;

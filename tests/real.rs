@@ -4,7 +4,6 @@ mod cli;
 mod embedded;
 mod first;
 mod gate_service;
-mod kit;
 mod mcp;
 mod pbx;
 mod prometheus;
@@ -12,3 +11,5 @@ mod prometheus;
 mod vam;
 mod web;
 mod wyoming;
+
+use offhook_kit as kit;

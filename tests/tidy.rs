@@ -125,11 +125,13 @@ fn the_core_has_no_io_and_no_clock() {
         let code = code(text);
         wrong.extend(IO.iter().filter(|word| code.contains(*word)).map(|word| format!("{name} names {word}")));
     }
-    let manifest = fs::read_to_string(root().join("src/core/Cargo.toml")).unwrap();
-    let manifest = manifest.split("[dependencies]").nth(1).unwrap();
-    for crate_name in ["tokio", "axum", "reqwest", "rusqlite", "tracing", "log"] {
-        let line = manifest.lines().find(|line| line.starts_with(&format!("{crate_name} =")));
-        wrong.extend(line.map(|line| format!("src/core/Cargo.toml depends on {line}")));
+    for path in ["src/core/Cargo.toml", "src/core/audio/Cargo.toml"] {
+        let manifest = fs::read_to_string(root().join(path)).unwrap();
+        let manifest = manifest.split("[dependencies]").nth(1).unwrap();
+        for crate_name in ["tokio", "axum", "reqwest", "rusqlite", "tracing", "log"] {
+            let line = manifest.lines().find(|line| line.starts_with(&format!("{crate_name} =")));
+            wrong.extend(line.map(|line| format!("{path} depends on {line}")));
+        }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -338,6 +340,9 @@ fn no_program_joins_the_list_of_test_programs() {
     };
     assert_eq!(programs_of("Cargo.toml"), ["house", "whole_calls", "real"]);
     assert_eq!(programs_of("src/core/Cargo.toml"), ["units", "stories"]);
+    for none in ["src/core/audio/Cargo.toml", "tests/kit/Cargo.toml"] {
+        assert_eq!(programs_of(none), [""; 0], "{none}");
+    }
 }
 
 /// What stands in the list: how often a file of tests sleeps in real time, and why it may.

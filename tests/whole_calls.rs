@@ -3,10 +3,12 @@
 mod calls;
 mod clock;
 mod exchange;
-mod kit;
 mod lab_selftest;
 mod provider_openai;
 mod providers;
 mod toy_provider;
 mod turn_taking;
 mod vam;
+
+use offhook_kit as kit;
+use offhook_kit::scenes;

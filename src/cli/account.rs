@@ -64,7 +64,7 @@ fn act(arguments: &AccountArguments) -> anyhow::Result<()> {
     let file = match &arguments.accounts {
         Some(file) => file.clone(),
         None => {
-            let config = config::load(&arguments.config, &offhook::engine::environment, &offhook::provider::catalog());
+            let config = config::load(&arguments.config, &offhook::engine::environment, offhook::provider::catalog());
             let without = "(--accounts FILE does without the configuration)";
             config.map_err(|problems| anyhow::anyhow!("{problems}\n{without}"))?.http.accounts
         }

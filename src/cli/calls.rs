@@ -116,7 +116,7 @@ impl Place {
         if let Some(folder) = &self.records {
             return Ok(folder.clone());
         }
-        let config = config::load(&self.config, &offhook::engine::environment, &offhook::provider::catalog())
+        let config = config::load(&self.config, &offhook::engine::environment, offhook::provider::catalog())
             .map_err(|problems| anyhow::anyhow!("{problems}\n(--records FOLDER does without the configuration)"))?;
         let none = "there is no section records in this configuration, so no record is kept; add: records: { directory: FOLDER }";
         Ok(config.records.ok_or_else(|| anyhow::anyhow!(none))?.directory)

@@ -282,7 +282,7 @@ fn checked(plan: &write::Files, secrets: &Secrets) -> Option<(Config, Vec<Findin
         let known = secrets.get(name).map(|secret| secret.expose_secret().to_owned());
         known.or_else(|| std::env::var(name).ok()).or_else(|| is_ours(name).then(|| UNKNOWN.to_owned()))
     };
-    let config = match config::load_str(&plan.config_name(), plan.yaml(), &env, &offhook::provider::catalog()) {
+    let config = match config::load_str(&plan.config_name(), plan.yaml(), &env, offhook::provider::catalog()) {
         Ok(config) => config,
         Err(problems) => {
             eprintln!("{problems}\noffhook init: these answers make no configuration; nothing was written");

@@ -133,7 +133,7 @@ pub fn run() -> ExitCode {
         Command::Account(arguments) => account::run(&arguments),
         Command::Schema => {
             // Whoever reads it may have seen enough.
-            let _ = std::io::stdout().write_all(config::schema_text(&offhook::provider::catalog()).as_bytes());
+            let _ = std::io::stdout().write_all(config::schema_text(offhook::provider::catalog()).as_bytes());
             ExitCode::SUCCESS
         }
     }
@@ -144,7 +144,7 @@ fn counted(count: usize, what: &str) -> String {
 }
 
 fn check(file: &std::path::Path) -> ExitCode {
-    match config::load(file, &offhook::engine::environment, &offhook::provider::catalog()) {
+    match config::load(file, &offhook::engine::environment, offhook::provider::catalog()) {
         Ok(config) => {
             for warning in &config.warnings {
                 eprintln!("warning: {warning}");

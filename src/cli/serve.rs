@@ -135,7 +135,7 @@ impl Stop {
 }
 
 pub fn load(file: &Path) -> Result<Config, config::Problems> {
-    config::load(file, &offhook::engine::environment, &offhook::provider::catalog())
+    config::load(file, &offhook::engine::environment, offhook::provider::catalog())
 }
 
 pub fn block_on(work: impl Future<Output = ExitCode>) -> ExitCode {

@@ -2,9 +2,11 @@
 //!
 //! It is handed in, so this layer imports no provider.
 
+use super::schema::Judge;
 use serde_json::Value;
+use std::sync::OnceLock;
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Catalog {
     pub providers: Vec<ProviderKind>,
     /// Those of the sections `stt`, `llm` and `voices`.
@@ -13,6 +15,8 @@ pub struct Catalog {
     pub voices: Vec<ServiceKind>,
     /// Exposed names of the built-in tools.
     pub tools: Vec<&'static str>,
+    /// Made of the rest when it is first asked for: as dear as all else that a small file's loading takes.
+    pub judge: OnceLock<Judge>,
 }
 
 /// One kind of provider: the key below `providers.NAME`.
@@ -78,6 +82,10 @@ impl OptionProblem {
 }
 
 impl Catalog {
+    pub(super) fn judge(&self) -> &Judge {
+        self.judge.get_or_init(|| Judge::new(self))
+    }
+
     pub(super) fn provider(&self, kind: &str) -> Option<&ProviderKind> {
         self.providers.iter().find(|provider| provider.kind == kind)
     }

@@ -2,6 +2,7 @@
 
 use super::{
     problem::{Path, Report, Step, nearest, suggest},
+    schema::Judge,
     tree::{Kind, Node, drop_nulls},
     values,
 };
@@ -13,8 +14,9 @@ use jsonschema::{
 use serde_json::Value;
 
 /// Reports what the schema refuses and marks it [`Kind::Broken`].
-pub(super) fn check(root: &mut Node, schema: &Value, report: &mut Report) {
-    let validator = match jsonschema::validator_for(schema) {
+pub(super) fn check(root: &mut Node, judge: &Judge, report: &mut Report) {
+    let schema = &judge.schema;
+    let validator = match &judge.validator {
         Ok(validator) => validator,
         Err(error) => {
             let message = format!("the schema of this build is broken: {error}");

@@ -354,7 +354,7 @@ mod tests {
                     providers: { a: { scripted: { script: [silence] } } }\n\
                     contexts:\n  usual: { prompt: A, provider: a }\n  \
                     own: { prompt: A, provider: a, policy: { max_result_bytes: 256, forward_data: true } }\n";
-        let load = |yaml: &str| super::super::load_str("test.yaml", yaml, &|_| None, &crate::provider::catalog());
+        let load = |yaml: &str| super::super::load_str("test.yaml", yaml, &|_| None, crate::provider::catalog());
         let config = load(yaml).unwrap();
         let told = |context: &str| {
             let rules = &config.contexts[context].policy.rules;

@@ -1,8 +1,25 @@
 //! The JSON Schema of the whole file: one for editors, which also judges what is loaded.
 
 use super::{catalog::Catalog, raw::Raw};
+use jsonschema::Validator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
+
+/// What a file is held against: the schema, and what was compiled of it.
+#[derive(Debug)]
+pub struct Judge {
+    pub schema: Value,
+    /// `Err`: the schema of this build is broken.
+    pub validator: Result<Validator, String>,
+}
+
+impl Judge {
+    pub fn new(catalog: &Catalog) -> Self {
+        let schema = schema(catalog);
+        let validator = jsonschema::validator_for(&schema).map_err(|error| error.to_string());
+        Self { schema, validator }
+    }
+}
 
 /// The schema of `catalog`'s configurations (JSON Schema 2020-12), without references, so that
 /// every place of it can be reached by a path.

@@ -70,6 +70,7 @@ fn catalog() -> Catalog {
             calls: |_| Vec::new(),
         }],
         tools: crate::tool::BUILT_IN.to_vec(),
+        ..Catalog::default()
     }
 }
 

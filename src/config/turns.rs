@@ -74,7 +74,7 @@ mod tests {
     }
 
     fn read(yaml: &str) -> Result<crate::config::Config, crate::config::Problems> {
-        super::super::load_str("test.yaml", yaml, &|_| None, &crate::provider::catalog())
+        super::super::load_str("test.yaml", yaml, &|_| None, crate::provider::catalog())
     }
 
     #[test]

@@ -8,10 +8,11 @@
 //!
 //! The crate `offhook` has these modules under its own name too: `offhook::call` is this crate's.
 
-pub mod audio;
 pub mod call;
 pub mod chance;
 pub mod facts;
 pub mod gate;
 pub mod redact;
 pub mod tool;
+
+pub use offhook_audio as audio;

@@ -111,7 +111,7 @@ contexts:
 "#;
 
     fn generation(yaml: &str) -> Generation {
-        let config = config::load_str("test.yaml", yaml, &|_| None, &provider::catalog()).unwrap();
+        let config = config::load_str("test.yaml", yaml, &|_| None, provider::catalog()).unwrap();
         Generation::build(1, config, &crate::engine::workshop::Workshop::closed())
             .unwrap_or_else(|_| panic!("the providers can be built"))
     }

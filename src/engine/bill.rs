@@ -167,7 +167,7 @@ mod tests {
                     contexts: { a: { prompt: Test, provider: main } }\n\
                     prices: { main: { currency: USD, date: 2026-11-20, source: x, per_million_tokens: { output_audio: 64 }, \
                     per_minute: { connected: 0.6 } } }\n";
-        config::load_str("test.yaml", yaml, &|_| None, &provider::catalog()).unwrap().prices
+        config::load_str("test.yaml", yaml, &|_| None, provider::catalog()).unwrap().prices
     }
 
     fn spoken(output_audio_tokens: u64) -> Usage {

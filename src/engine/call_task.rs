@@ -474,7 +474,7 @@ mod tests {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let yaml = "providers: { a: { scripted: { script: [silence] } } }\n\
                     contexts: { a: { prompt: A, provider: a, tools: [hangup_call] } }\n";
-        let config = config::load_str("test.yaml", yaml, &|_| None, &provider::catalog()).unwrap();
+        let config = config::load_str("test.yaml", yaml, &|_| None, provider::catalog()).unwrap();
         let generation =
             Generation::build(1, config, &Workshop::closed()).unwrap_or_else(|errors| panic!("{errors:?}"));
         let line = |name: &str| {

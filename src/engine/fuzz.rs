@@ -27,7 +27,7 @@ contexts:
 ";
 
 static GENERATION: LazyLock<Generation> = LazyLock::new(|| {
-    let config = config::load_str("fuzz.yaml", YAML, &|_| None, &provider::catalog()).expect("good YAML");
+    let config = config::load_str("fuzz.yaml", YAML, &|_| None, provider::catalog()).expect("good YAML");
     Generation::build(1, config, &Workshop::closed()).unwrap_or_else(|_| panic!("the provider can be built"))
 });
 

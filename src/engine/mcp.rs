@@ -277,7 +277,7 @@ mod tests {
         let path = folder.path().join("offhook.yaml");
         std::fs::write(&path, yaml).unwrap();
         let config =
-            config::load(&path, &|_| None, &provider::catalog()).unwrap_or_else(|problems| panic!("{problems:?}"));
+            config::load(&path, &|_| None, provider::catalog()).unwrap_or_else(|problems| panic!("{problems:?}"));
         let fleet = Fleet::new(Arc::new(McpCounters::new(&Registry::new()))).unwrap();
         let mut changes = fleet.changes();
         fleet.start(&config.mcp);

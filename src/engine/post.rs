@@ -115,7 +115,7 @@ mod tests {
                     providers: { a: { scripted: { script: [silence] } } }\n\
                     contexts:\n  front: { prompt: A, provider: a, mailbox: desk }\n  \
                     billing: { prompt: B, provider: a, mailbox: bills }\n";
-        let config = config::load_str("test.yaml", yaml, &|_| None, &provider::catalog()).unwrap();
+        let config = config::load_str("test.yaml", yaml, &|_| None, provider::catalog()).unwrap();
         let mut post = Post::default();
         for (context, to) in [("front", None), ("billing", None), ("billing", Some("desk")), ("billing", Some("gone"))]
         {

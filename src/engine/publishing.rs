@@ -30,14 +30,14 @@ impl Loader for Running {
     }
 
     fn check(&self, name: &str, text: &str) -> Result<Vec<Problem>, Vec<Problem>> {
-        let config = config::load_str(name, text, &environment, &provider::catalog())
+        let config = config::load_str(name, text, &environment, provider::catalog())
             .map_err(|problems| problems.into_iter().collect::<Vec<_>>())?;
         let own = config.warnings.clone();
         check(config).map(|built| own.into_iter().chain(built).collect())
     }
 
     fn schema(&self) -> String {
-        config::schema_text(&provider::catalog())
+        config::schema_text(provider::catalog())
     }
 
     fn reload(&self) -> BoxFuture<'static, Result<ReloadReport, ReloadFailure>> {

@@ -215,7 +215,7 @@ mod tests {
         );
         let path = folder.path().join("offhook.yaml");
         std::fs::write(&path, yaml).unwrap();
-        config::load(&path, &|_| None, &provider::catalog())
+        config::load(&path, &|_| None, provider::catalog())
     }
 
     /// With this as the clinic's only tool.
@@ -261,7 +261,7 @@ mod tests {
                 "providers: {{ a: {{ scripted: {{ script: [silence] }} }} }}\n\
                  contexts: {{ a: {{ prompt: A, provider: a }} }}\ntools: {{ send_dtmf: {rules} }}\n"
             );
-            let config = config::load_str("test.yaml", &yaml, &|_| None, &provider::catalog()).unwrap();
+            let config = config::load_str("test.yaml", &yaml, &|_| None, provider::catalog()).unwrap();
             let built = Generation::build(1, config, &Workshop::closed());
             built.err().unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>()
         };

@@ -177,7 +177,7 @@ impl Shared {
         let Source::File(path) = &self.source else {
             return Err(refused(vec!["this engine was not started from a file".into()]));
         };
-        let config = config::load(path, &environment, &provider::catalog())
+        let config = config::load(path, &environment, provider::catalog())
             .map_err(|problems| refused(problems.iter().map(ToString::to_string).collect()))?;
         let before = self.generation.load();
         let mut workshop = self.workshop(&config);
@@ -319,7 +319,7 @@ mod tests {
                     near: { command: [./no-such-program] }\n    off: { enabled: false, command: [no-such-program] }\n    \
                     elsewhere: { command: [sh], env: { PATH: /nowhere } }\n    far: { transport: http, url: \"http://127.0.0.1:1/mcp\" }\n\
                     providers: { a: { scripted: { script: [silence] } } }\ncontexts: { a: { prompt: Test, provider: a } }\n";
-        let config = config::load_str("test.yaml", yaml, &|_| None, &provider::catalog())
+        let config = config::load_str("test.yaml", yaml, &|_| None, provider::catalog())
             .unwrap_or_else(|problems| panic!("{problems}"));
         assert!(nobody_can_call(&config).is_some_and(|told| told.message.contains("add the section asterisk")));
         let missing = in_words(&missing_programs(&config, Some(OsStr::new("/usr/bin:/bin"))));
@@ -339,7 +339,7 @@ mod tests {
                     providers:\n  one: { pipeline: { stt: ears, llm: house, tts: piper } }\n\
                     contexts:\n  a:\n    prompt: Test\n    provider: one\n    turns:\n      owner: provider\n  \
                     b:\n    prompt: Test\n    provider: one\n    audiosocket_id: \"00000001\"\nturns: { owner: provider }\n";
-        let config = config::load_str("test.yaml", yaml, &|_| None, &provider::catalog())
+        let config = config::load_str("test.yaml", yaml, &|_| None, provider::catalog())
             .unwrap_or_else(|problems| panic!("{problems}"));
         let told = in_words(&check(config).expect_err("a pipeline hears no turns by itself"));
         assert!(told[0].starts_with("test.yaml:11: contexts.a.turns.owner: "), "{told:?}");
@@ -361,7 +361,7 @@ mod tests {
                  three: {{ scripted: {{ script: [{{ say: {word} }}] }} }}\n\
                  contexts: {{ a: {{ prompt: Test, provider: one }} }}\n"
             );
-            config::load_str("test.yaml", &yaml, &|_| None, &provider::catalog())
+            config::load_str("test.yaml", &yaml, &|_| None, provider::catalog())
                 .unwrap_or_else(|problems| panic!("{problems:?}"))
         };
         let before = load("hello", "m");
@@ -376,7 +376,7 @@ mod tests {
     fn loading_tells_version_number_of_tools_and_commit() {
         let yaml = "providers: { a: { scripted: { script: [silence] } } }\n\
                     contexts: { a: { prompt: Test, provider: a, tools: [hangup_call] } }\n";
-        let config = config::load_str("test.yaml", yaml, &|_| None, &provider::catalog()).unwrap();
+        let config = config::load_str("test.yaml", yaml, &|_| None, provider::catalog()).unwrap();
         let capture = LogCapture::new();
         let _guard = capture.start();
         let generation = build(1, config, &Workshop::closed()).unwrap();

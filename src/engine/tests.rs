@@ -44,7 +44,7 @@ contexts:
 "#;
 
 fn loaded() -> config::Config {
-    config::load_str("test.yaml", YAML, &|_| None, &provider::catalog()).unwrap()
+    config::load_str("test.yaml", YAML, &|_| None, provider::catalog()).unwrap()
 }
 
 async fn engine() -> Engine {
@@ -155,7 +155,7 @@ async fn a_reload_changes_how_much_of_a_result_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("offhook.yaml");
     std::fs::write(&path, YAML).unwrap();
-    let config = config::load(&path, &|_| None, &provider::catalog()).unwrap();
+    let config = config::load(&path, &|_| None, provider::catalog()).unwrap();
     let engine = Engine::start(Source::File(path.clone()), config, Metrics::new("test")).await.unwrap();
     let told = || {
         let rules = engine.shared.generation.load().config.contexts["stays"].policy.rules.clone();
@@ -177,7 +177,7 @@ async fn a_tenant_that_a_reload_brings_has_its_tools_changed_without_a_restart()
     let yaml =
         |tenants: &str| format!("{YAML}tenants:\n  acme: {{ tools: acme, tokens: [token-of-the-acme] }}\n{tenants}");
     std::fs::write(&path, yaml("")).unwrap();
-    let config = config::load(&path, &|_| None, &provider::catalog()).unwrap();
+    let config = config::load(&path, &|_| None, provider::catalog()).unwrap();
     let engine = Engine::start(Source::File(path.clone()), config, Metrics::new("test")).await.unwrap();
     let client = reqwest::Client::new();
     let create = async |token: &str| {
@@ -214,7 +214,7 @@ async fn what_is_published_is_the_next_generation_and_what_cannot_be_built_is_no
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("offhook.yaml");
     std::fs::write(&path, YAML).unwrap();
-    let config = config::load(&path, &|_| None, &provider::catalog()).unwrap();
+    let config = config::load(&path, &|_| None, provider::catalog()).unwrap();
     let engine = Engine::start(Source::File(path.clone()), config, Metrics::new("test")).await.unwrap();
     let configuration = publishing::configuration(&engine.shared);
     let before = configuration.read().await.unwrap();

@@ -307,7 +307,7 @@ mod tests {
                     voices: { piper: { wyoming_speech: { address: \"127.0.0.1:2\" } } }\n\
                     providers: { one: { pipeline: { stt: ears, llm: [house, spare], tts: piper } }, two: { scripted: { script: [silence] } } }\n\
                     contexts: { a: { prompt: Test, provider: one, audiosocket_id: \"00000001\" } }\n";
-        let config = config::load_str("test.yaml", yaml, &|_| None, &provider::catalog())
+        let config = config::load_str("test.yaml", yaml, &|_| None, provider::catalog())
             .unwrap_or_else(|problems| panic!("{problems}"));
         let health = Health::default();
         health.failed("llm.house", AgentLoss::Unauthorized);

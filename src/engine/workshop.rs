@@ -368,7 +368,7 @@ mod tests {
                     contexts: { front: { prompt: A, provider: a, tools: [greet] } }\n";
         let path = folder.path().join("offhook.yaml");
         std::fs::write(&path, yaml).unwrap();
-        let config = config::load(&path, &|_| None, &provider::catalog()).unwrap();
+        let config = config::load(&path, &|_| None, provider::catalog()).unwrap();
         let tool = |name: &str, items: &str| {
             let rows = json!([{ "name": "rows", "type": "array", "items": items }]);
             json!({ "name": name, "description": "Greets.", "parameters": rows, "actions": [] })

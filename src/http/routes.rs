@@ -149,11 +149,7 @@ impl Routes {
         self.listed.push(listed);
     }
 
-    pub fn listed(&self) -> &[Listed] {
-        &self.listed
-    }
-
-    pub fn into_router(self) -> Router<App> {
-        self.router
+    pub fn into_parts(self) -> (Router<App>, Vec<Listed>) {
+        (self.router, self.listed)
     }
 }

@@ -145,10 +145,9 @@ pub(super) fn routes(app: &App) -> Routes {
 /// The page and the API over one engine.
 pub fn router(site: Site) -> Router {
     let app = App::new(site);
-    let routes = routes(&app);
-    app.document.write(routes.listed());
-    routes
-        .into_router()
+    let (router, listed) = routes(&app).into_parts();
+    app.document.is_of(listed);
+    router
         .fallback(|| async { problem(StatusCode::NOT_FOUND, "there is no such page") })
         .method_not_allowed_fallback(|| async {
             problem(StatusCode::METHOD_NOT_ALLOWED, "this address takes another method; see the Allow header")

@@ -38,7 +38,10 @@ use crate::{
 };
 use futures_util::future::BoxFuture;
 use serde_json::Value;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 use tokio::sync::mpsc;
 
 /// One configured provider, made when a configuration is loaded and shared by all its calls.
@@ -250,7 +253,13 @@ pub const PROVIDERS: &[ProviderKind] =
     &[deepgram::KIND, elevenlabs::KIND, gemini::KIND, openai::KIND, pipeline::KIND, scripted::KIND];
 
 /// Every provider, voice and built-in tool there is, for the configuration.
-pub fn catalog() -> Catalog {
+pub fn catalog() -> &'static Catalog {
+    static CATALOG: LazyLock<Catalog> = LazyLock::new(describe_all);
+
+    &CATALOG
+}
+
+fn describe_all() -> Catalog {
     let kind = |row: &ProviderKind| config::ProviderKind {
         kind: row.kind,
         summary: row.summary,
@@ -261,7 +270,7 @@ pub fn catalog() -> Catalog {
     };
     let providers = PROVIDERS.iter().map(kind).collect();
     let (stt, llm, voices) = (kinds::catalog(LISTENERS), kinds::catalog(MODELS), kinds::catalog(VOICES));
-    Catalog { providers, stt, llm, voices, tools: BUILT_IN.to_vec() }
+    Catalog { providers, stt, llm, voices, tools: BUILT_IN.to_vec(), ..Catalog::default() }
 }
 
 /// What the options of a provider name of other sections.

@@ -48,8 +48,10 @@ pub fn audio(before: &str, bytes: &[u8], after: &str) -> Wire {
 pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
     const LENIENT: GeneralPurposeConfig =
         GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
-    let alphabet = if text.contains(['-', '_']) { &URL_SAFE } else { &STANDARD };
-    GeneralPurpose::new(alphabet, LENIENT).decode(text).ok()
+    const USUAL: GeneralPurpose = GeneralPurpose::new(&STANDARD, LENIENT);
+    const OTHER: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, LENIENT);
+    // Audio comes fifty times a second, and nearly always in the first.
+    USUAL.decode(text).or_else(|_| OTHER.decode(text)).ok()
 }
 
 /// Adds the optional fields that have a value.

@@ -50,6 +50,7 @@ mod tools;
 mod walk_ins;
 mod websocket;
 
+use futures_util::future::join_all;
 use kit::{
     asterisk::{Asterisk, Options},
     offhook::{Offhook, Place},
@@ -63,6 +64,11 @@ pub const SOON: Duration = Duration::from_secs(15);
 /// What the agent's voice is made of.
 pub const AGENT_HZ: f64 = 440.0;
 pub const CALLER_HZ: f64 = 700.0;
+
+/// Plays a scene for each of these at the same time: most of a call in real time is waiting.
+pub async fn each<T, F: Future<Output = ()>>(of: impl IntoIterator<Item = T>, scene: impl Fn(T) -> F) {
+    join_all(of.into_iter().map(scene)).await;
+}
 
 pub const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)

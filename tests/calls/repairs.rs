@@ -3,6 +3,7 @@
 use crate::calls::{
     AGENT_HZ, CALLER_HZ, SOON, agent,
     doctor::ECHO,
+    each,
     kit::{
         asterisk::{ARI_USER, Asterisk, DESK_HZ, Options},
         audio::{Sound, silence, tone},
@@ -204,51 +205,57 @@ async fn an_rtp_port_that_is_closed_in_mid_call_is_noticed_and_another_one_opene
 
 /// T22: an ended channel.
 async fn a_media_channel_that_ends_in_mid_call_is_replaced_over_each_transport() {
-    for (transport, leg, prefix) in [
-        ("audiosocket", "audiosocket/slin16", "AudioSocket/"),
-        ("rtp", "rtp/ulaw", "UnicastRTP/"),
-        ("websocket", "websocket/slin16", "WebSocket/"),
-    ] {
-        let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, &format!("    audio: {leg}\n")).await;
-        let phone = dial(&asterisk).await;
-        let channels = asterisk.channels().await;
-        let media = channels.iter().find(|name| name.starts_with(prefix)).expect("a media channel");
-        asterisk.cli(&format!("channel request hangup {media}")).await;
-        goes_on(&offhook, &phone, transport, 1.0).await;
-        let gap = longest_gap(&phone.heard(), AGENT_HZ);
-        assert!(gap <= ms(500), "{leg}: an end is told at once: {gap:?}");
-        hang_up(phone, &offhook, &asterisk).await;
-    }
+    each(
+        [
+            ("audiosocket", "audiosocket/slin16", "AudioSocket/"),
+            ("rtp", "rtp/ulaw", "UnicastRTP/"),
+            ("websocket", "websocket/slin16", "WebSocket/"),
+        ],
+        |(transport, leg, prefix)| async move {
+            let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, &format!("    audio: {leg}\n")).await;
+            let phone = dial(&asterisk).await;
+            let channels = asterisk.channels().await;
+            let media = channels.iter().find(|name| name.starts_with(prefix)).expect("a media channel");
+            asterisk.cli(&format!("channel request hangup {media}")).await;
+            goes_on(&offhook, &phone, transport, 1.0).await;
+            let gap = longest_gap(&phone.heard(), AGENT_HZ);
+            assert!(gap <= ms(500), "{leg}: an end is told at once: {gap:?}");
+            hang_up(phone, &offhook, &asterisk).await;
+        },
+    )
+    .await;
 }
 
 /// T22: the caller's own words, through the agent and back.
 async fn the_caller_is_heard_again_as_soon_as_the_agent_over_each_transport() {
-    for (transport, leg) in
-        [("audiosocket", "audiosocket/slin"), ("rtp", "rtp/ulaw"), ("websocket", "websocket/slin16")]
-    {
-        let context = format!("    audio: {leg}\n    turns: {{ owner: provider }}\n");
-        let (asterisk, offhook) = pbx(ECHO, &context).await;
-        let mut phone = dial(&asterisk).await;
-        phone.say(tone(CALLER_HZ, ms(60_000))).await;
-        phone.wait_to_hear(CALLER_HZ, ms(500), SOON).await;
-        let channels = asterisk.channels().await;
-        let media = channels.iter().find(|name| !name.starts_with("PJSIP/")).expect("a media channel");
-        asterisk.cli(&format!("channel request hangup {media}")).await;
-        offhook.wait_metric(REPAIRED, 1.0, SOON).await;
-        mute(&asterisk, "out").await;
-        offhook.wait_metric(REPAIRED, 2.0, SOON).await;
-        let so_far = phone.heard().time_of(CALLER_HZ);
-        phone.wait_to_hear(CALLER_HZ, so_far + ms(1_000), SOON).await;
-        let gap = longest_gap(&phone.heard(), CALLER_HZ);
-        assert!(gap <= GAP_MAX, "{transport}: a gap of {gap:?}");
-        hang_up(phone, &offhook, &asterisk).await;
-    }
+    each(
+        [("audiosocket", "audiosocket/slin"), ("rtp", "rtp/ulaw"), ("websocket", "websocket/slin16")],
+        |(transport, leg)| async move {
+            let context = format!("    audio: {leg}\n    turns: {{ owner: provider }}\n");
+            let (asterisk, offhook) = pbx(ECHO, &context).await;
+            let mut phone = dial(&asterisk).await;
+            phone.say(tone(CALLER_HZ, ms(60_000))).await;
+            phone.wait_to_hear(CALLER_HZ, ms(500), SOON).await;
+            let channels = asterisk.channels().await;
+            let media = channels.iter().find(|name| !name.starts_with("PJSIP/")).expect("a media channel");
+            asterisk.cli(&format!("channel request hangup {media}")).await;
+            offhook.wait_metric(REPAIRED, 1.0, SOON).await;
+            mute(&asterisk, "out").await;
+            offhook.wait_metric(REPAIRED, 2.0, SOON).await;
+            let so_far = phone.heard().time_of(CALLER_HZ);
+            phone.wait_to_hear(CALLER_HZ, so_far + ms(1_000), SOON).await;
+            let gap = longest_gap(&phone.heard(), CALLER_HZ);
+            assert!(gap <= GAP_MAX, "{transport}: a gap of {gap:?}");
+            hang_up(phone, &offhook, &asterisk).await;
+        },
+    )
+    .await;
 }
 
 /// T22: the caller's phone has the call on hold and sends nothing. Nobody looks for faults meanwhile, also where nobody told of it
 /// since the events were away.
 async fn a_call_on_hold_is_no_fault_over_each_transport() {
-    for leg in ["audiosocket/slin", "rtp/ulaw", "websocket/slin16"] {
+    each(["audiosocket/slin", "rtp/ulaw", "websocket/slin16"], |leg| async move {
         let asterisk = Asterisk::start(Options::default()).await;
         let proxy = Proxy::to(asterisk.http_port()).await;
         let place = Place::free();
@@ -276,7 +283,8 @@ async fn a_call_on_hold_is_no_fault_over_each_transport() {
             offhook.wait_ended(calls, SOON).await;
             asterisk.wait_empty(SOON).await;
         }
-    }
+    })
+    .await;
 }
 
 /// Waits until Asterisk knows that the phone has the call on hold, and tells the phone's channel.
@@ -298,20 +306,22 @@ async fn wait_held(asterisk: &Asterisk) -> String {
 
 /// T17: as another client of ARI may do it. Asterisk tells offhook nothing of it, and the silence is noticed.
 async fn a_bridge_that_is_taken_from_a_call_is_made_again_over_each_transport() {
-    for (transport, leg) in
-        [("audiosocket", "audiosocket/slin"), ("rtp", "rtp/ulaw"), ("websocket", "websocket/slin16")]
-    {
-        let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, &format!("    audio: {leg}\n")).await;
-        let phone = dial(&asterisk).await;
-        for repairs in [1.0, 2.0] {
-            let bridges = ari(&asterisk, Method::GET, "bridges").await;
-            let bridge = bridges[0]["id"].as_str().expect("the call's bridge");
-            ari(&asterisk, Method::DELETE, &format!("bridges/{bridge}")).await;
-            goes_on(&offhook, &phone, transport, repairs).await;
-        }
-        assert_eq!(offhook.metric("offhook_media_faults_total").await, 2.0, "{leg}");
-        hang_up(phone, &offhook, &asterisk).await;
-    }
+    each(
+        [("audiosocket", "audiosocket/slin"), ("rtp", "rtp/ulaw"), ("websocket", "websocket/slin16")],
+        |(transport, leg)| async move {
+            let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, &format!("    audio: {leg}\n")).await;
+            let phone = dial(&asterisk).await;
+            for repairs in [1.0, 2.0] {
+                let bridges = ari(&asterisk, Method::GET, "bridges").await;
+                let bridge = bridges[0]["id"].as_str().expect("the call's bridge");
+                ari(&asterisk, Method::DELETE, &format!("bridges/{bridge}")).await;
+                goes_on(&offhook, &phone, transport, repairs).await;
+            }
+            assert_eq!(offhook.metric("offhook_media_faults_total").await, 2.0, "{leg}");
+            hang_up(phone, &offhook, &asterisk).await;
+        },
+    )
+    .await;
 }
 
 /// T17: nobody speaks, so that no silence tells of it; the look at each call's bridge after a gap of the events does.
@@ -379,39 +389,43 @@ pub async fn ari_by(client: &reqwest::Client, asterisk: &Asterisk, method: Metho
 
 /// T22: one-way silence.
 async fn audio_that_stops_while_the_caller_is_heard_by_asterisk_is_replaced_over_each_transport() {
-    for (transport, leg) in
-        [("rtp", "rtp/ulaw"), ("audiosocket", "audiosocket/slin"), ("websocket", "websocket/slin16")]
-    {
-        let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, &format!("    audio: {leg}\n")).await;
-        let phone = dial(&asterisk).await;
-        let began = Instant::now();
-        mute(&asterisk, "out").await;
-        offhook.wait_metric(REPAIRED, 1.0, SOON).await;
-        let took = began.elapsed();
-        assert!(took <= GAP_MAX, "{leg}: the agent was deaf for {took:?}");
-        assert_eq!(offhook.metric("offhook_media_faults_total{fault=\"deaf\"}").await, 1.0, "{leg}");
-        goes_on(&offhook, &phone, transport, 1.0).await;
-        hang_up(phone, &offhook, &asterisk).await;
-    }
+    each(
+        [("rtp", "rtp/ulaw"), ("audiosocket", "audiosocket/slin"), ("websocket", "websocket/slin16")],
+        |(transport, leg)| async move {
+            let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, &format!("    audio: {leg}\n")).await;
+            let phone = dial(&asterisk).await;
+            let began = Instant::now();
+            mute(&asterisk, "out").await;
+            offhook.wait_metric(REPAIRED, 1.0, SOON).await;
+            let took = began.elapsed();
+            assert!(took <= GAP_MAX, "{leg}: the agent was deaf for {took:?}");
+            assert_eq!(offhook.metric("offhook_media_faults_total{fault=\"deaf\"}").await, 1.0, "{leg}");
+            goes_on(&offhook, &phone, transport, 1.0).await;
+            hang_up(phone, &offhook, &asterisk).await;
+        },
+    )
+    .await;
 }
 
 /// One-way silence, towards the caller.
 async fn an_agent_that_asterisk_passes_on_no_more_is_noticed_though_the_caller_is_heard_over_each_transport() {
-    for (transport, leg) in
-        [("rtp", "rtp/ulaw"), ("audiosocket", "audiosocket/slin"), ("websocket", "websocket/slin16")]
-    {
-        let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, &format!("    audio: {leg}\n")).await;
-        let phone = dial(&asterisk).await;
-        let began = Instant::now();
-        mute(&asterisk, "in").await;
-        offhook.wait_metric(REPAIRED, 1.0, SOON).await;
-        let took = began.elapsed();
-        assert!(took <= GAP_MAX, "{leg}: the agent was not heard for {took:?}");
-        assert_eq!(offhook.metric("offhook_media_faults_total{fault=\"mute\"}").await, 1.0, "{leg}");
-        goes_on(&offhook, &phone, transport, 1.0).await;
-        assert_eq!(offhook.metric("offhook_media_faults_total").await, 1.0, "{leg}");
-        hang_up(phone, &offhook, &asterisk).await;
-    }
+    each(
+        [("rtp", "rtp/ulaw"), ("audiosocket", "audiosocket/slin"), ("websocket", "websocket/slin16")],
+        |(transport, leg)| async move {
+            let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, &format!("    audio: {leg}\n")).await;
+            let phone = dial(&asterisk).await;
+            let began = Instant::now();
+            mute(&asterisk, "in").await;
+            offhook.wait_metric(REPAIRED, 1.0, SOON).await;
+            let took = began.elapsed();
+            assert!(took <= GAP_MAX, "{leg}: the agent was not heard for {took:?}");
+            assert_eq!(offhook.metric("offhook_media_faults_total{fault=\"mute\"}").await, 1.0, "{leg}");
+            goes_on(&offhook, &phone, transport, 1.0).await;
+            assert_eq!(offhook.metric("offhook_media_faults_total").await, 1.0, "{leg}");
+            hang_up(phone, &offhook, &asterisk).await;
+        },
+    )
+    .await;
 }
 
 /// The leg stands, as the first frame tells whose it is, and nothing ever follows.

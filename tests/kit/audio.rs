@@ -150,9 +150,10 @@ impl Sound {
             sample_format: hound::SampleFormat::Int,
         };
         let mut writer = hound::WavWriter::create(path, spec).expect("a file in the test's own directory");
-        for &sample in &self.samples {
-            writer.write_sample(sample).expect("room for a few seconds of sound");
-        }
+        let length = u32::try_from(self.samples.len()).expect("a few seconds of sound");
+        let mut samples = writer.get_i16_writer(length);
+        self.samples.iter().for_each(|&sample| samples.write_sample(sample));
+        samples.flush().expect("room for a few seconds of sound");
         writer.finalize().expect("room for a few seconds of sound");
     }
 

@@ -56,7 +56,7 @@ impl Chapter {
 }
 
 pub fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+    crate::project().to_owned()
 }
 
 pub fn catalogue() -> Catalogue {

@@ -1,8 +1,8 @@
 //! What the tests stand on: a real Asterisk, real phones, sound that can be measured, the engine as
 //! a process, and emulated providers.
 
-// Each test program takes what it needs; the rest is unused in that one.
-#![allow(dead_code)]
+// What is here is called by the same name everywhere: `crate::kit`.
+extern crate self as kit;
 
 pub mod again;
 pub mod asterisk;
@@ -38,3 +38,16 @@ pub mod wyoming;
 pub mod caller;
 #[path = "../../src/cli/speech.rs"]
 pub mod speech;
+
+use std::path::{Path, PathBuf};
+
+/// The folder of the project.
+pub fn project() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("this is tests/kit")
+}
+
+/// The program `offhook`, which is built beside every test program.
+pub fn program() -> PathBuf {
+    let this = std::env::current_exe().expect("a test program");
+    this.ancestors().nth(2).expect("target/debug/deps").join("offhook")
+}

@@ -11,13 +11,13 @@ use std::{
 
 /// Where tests/lab/setup.sh puts things; the two name one place, however cargo is told.
 pub fn target() -> PathBuf {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let root = crate::project().to_owned();
     root.join(std::env::var_os("CARGO_TARGET_DIR").map_or(PathBuf::from("target"), PathBuf::from))
 }
 
 /// A file of `tests/sdk`.
 pub fn sdk(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/sdk").join(name)
+    crate::project().to_owned().join("tests/sdk").join(name)
 }
 
 /// The interpreter; `package` is what its absence keeps from being checked.

@@ -76,7 +76,7 @@ impl Tied {
 
 /// `tests/lab` of this checkout.
 pub fn lab() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lab")
+    crate::project().join("tests/lab")
 }
 
 /// Ports that tests take: below the range from which the kernel takes those of outgoing connections, so nothing takes one

@@ -97,17 +97,17 @@ macro_rules! scenes {
         $(only_real: $($only_real:ident),* $(,)?;)?
     ) => {
         mod emulated {
-            $($(#[test] fn $real() { $crate::kit::world::emulated(super::$real); })*)?
-            $($(#[test] fn $both() { $crate::kit::world::emulated(super::$both); })*)?
+            $($(#[test] fn $real() { $crate::world::emulated(super::$real); })*)?
+            $($(#[test] fn $both() { $crate::world::emulated(super::$both); })*)?
         }
 
         mod real {
-            $($(#[test] fn $real() { $crate::kit::world::real(super::$real); })*)?
-            $($(#[test] #[ignore = "REAL=all"] fn $both() { $crate::kit::world::real(super::$both); })*)?
+            $($(#[test] fn $real() { $crate::world::real(super::$real); })*)?
+            $($(#[test] #[ignore = "REAL=all"] fn $both() { $crate::world::real(super::$both); })*)?
         }
 
         mod only_real {
-            $($(#[test] fn $only_real() { $crate::kit::world::real(super::$only_real); })*)?
+            $($(#[test] fn $only_real() { $crate::world::real(super::$only_real); })*)?
         }
     };
 }

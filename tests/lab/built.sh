@@ -17,7 +17,7 @@ folder=$lab_cache/built/$(rustc -vV | sha256sum | cut -c1-16)
 # Whatever decides how dependencies are compiled: another lock file or another profile is another key.
 key() {
   {
-    cat Cargo.lock Cargo.toml src/core/Cargo.toml mcp_servers/*/Cargo.toml
+    cat Cargo.lock Cargo.toml src/core/Cargo.toml src/core/audio/Cargo.toml tests/kit/Cargo.toml mcp_servers/*/Cargo.toml
     printf '%s\n' "${RUSTFLAGS:-}"
   } | sha256sum | cut -c1-16
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs every test: builds the test programs once with `cargo test --no-run`, then runs them in the order of `PLAN`.
+"""Runs every test: builds the test programs once with `cargo test --no-run`, then runs them as `WAITING` and `COMPUTING` say.
 
     run_tests.py [--quick] [ARGUMENT OF CARGO TEST…] [-- FILTER…]
 
@@ -14,6 +14,7 @@ run: nothing is run again.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 import re
@@ -22,11 +23,15 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CORES = len(os.sched_getaffinity(0))
 SLOWEST = 20
+# A hundredth of what a program in real time has, where both want all.
+NICE = 19
 
 RESULT = re.compile(r"test (?P<name>\S+)(?: - .*)? \.\.\. (?P<how>ok|FAILED|ignored)")
 # With one thread a test's name is written when it begins, and its result after whatever it printed.
@@ -45,26 +50,34 @@ class Run:
     skip: tuple[str, ...] = ()
     # Seconds after which the run has failed. No run takes more than half of them on two cores.
     limit: int = 600
+    # How far it stands back for other programs, as in nice(1).
+    nice: int = 0
     # REAL=all runs the ignored tests of these programs, and there is no limit then.
     real: bool = False
 
 
+ALONE = ("prometheus::load", "web::beside_asterisk")
+
 # Scenes on the real Asterisk: what every run shows of them is to take five minutes. A change that makes them longer adds too
 # much to the chosen set: leave it to REAL=all, or let more scenes share a call.
-SCENES = Run("whole_calls", threads=2 * CORES, only=("::real::",), real=True)
+SCENES = Run("whole_calls", threads=3 * CORES, only=("::real::",), real=True, limit=300)
 
-# The runs of one row go beside each other, the rows one after the other. What waits for a clock, a browser or another
-# program gets more threads than there are cores; what computes gets as many.
-PLAN: list[list[Run]] = [
-    [Run("*")],
-    [Run("house")],
-    [Run("lib")],
-    [Run("whole_calls", skip=("::real::", "::only_real::"))],
-    [SCENES],
-    [Run("whole_calls", threads=2 * CORES, only=("::only_real::",))],
-    [Run("real", threads=4 * CORES, skip=("prometheus::load",), limit=900)],
-    # Its Prometheus asks for rates over minutes, of calls whose clocks are compared all the while.
-    [Run("real", only=("prometheus::load",))],
+# Two lanes, one beside the other, and the runs of a lane one after the other. What waits for real time (telephones, a browser,
+# other people's programs) leaves most of two cores idle, and has more threads than there are cores; what computes fills the rest,
+# and stands back whenever the other lane has something to do.
+WAITING = [
+    SCENES,
+    Run("whole_calls", threads=3 * CORES, only=("::only_real::",)),
+    Run("real", threads=3 * CORES, skip=ALONE, limit=900),
+    # One Prometheus asks for rates over minutes of calls whose clocks are compared all the while, and the examinations tell of
+    # every delay.
+    Run("real", only=ALONE),
+]
+COMPUTING = [
+    Run("house", nice=NICE),
+    Run("whole_calls", nice=NICE, skip=("::real::", "::only_real::"), limit=1200),
+    Run("lib", nice=NICE),
+    Run("*", nice=NICE),
 ]
 # Rows of `--quick`: whatever runs without Asterisk, a browser and other people's programs.
 QUICK = ("*", "lib", "whole_calls")
@@ -111,15 +124,59 @@ def build(arguments: list[str]) -> list[Program]:
     return sorted(programs, key=lambda program: program.name)
 
 
-def environment(program: Program) -> dict[str, str]:
-    """As `cargo test` runs a program."""
-    return os.environ | {"CARGO_MANIFEST_DIR": program.folder, "CARGO": os.environ.get("CARGO", "cargo")}
+def environment(run: Run, program: Program) -> dict[str, str]:
+    """As `cargo test` runs a program. Each client of HTTPS and each provider reads all the root certificates that it trusts, which took
+    a third of most tests: here there is one to read, since no test calls anybody on the Internet."""
+    found = os.environ | {"CARGO_MANIFEST_DIR": program.folder, "CARGO": os.environ.get("CARGO", "cargo")}
+    if (root := one_root()) is not None:
+        found["SSL_CERT_FILE"] = str(root)
+        found.pop("SSL_CERT_DIR", None)
+    if run.nice and (memory := memory_folder()) is not None:
+        found["TMPDIR"] = memory
+    return found
 
 
-def names_of(program: Program) -> list[str]:
+def memory_folder() -> str | None:
+    """Where files of tests are kept in memory, if this machine has room for such: they live as long as their test."""
+    folder = "/dev/shm"
+    try:
+        room = os.statvfs(folder)
+    except OSError:
+        return None
+    return folder if os.access(folder, os.W_OK) and room.f_bavail * room.f_frsize > 4 << 30 else None
+
+
+@functools.cache
+def one_root() -> Path | None:
+    """The first certificate of the system's, in a file of its own; None where Debian keeps none."""
+    system = Path("/etc/ssl/certs/ca-certificates.crt")
+    if not system.exists():
+        return None
+    end = "-----END CERTIFICATE-----\n"
+    first, _, _ = system.read_text().partition(end)
+    root = folder_of_results() / "one_root.pem"
+    root.write_text(first + end)
+    return root
+
+
+def folder_of_results() -> Path:
+    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "tests"
+
+
+def stand_back(nice: int) -> None:
+    """The new program stands back for others. Linux shares the processor among sessions first (autogroups, sched(7)), and
+    what nice(1) says holds within one."""
+    os.nice(nice)
+    try:
+        Path("/proc/self/autogroup").write_text(str(nice))
+    except OSError:
+        pass  # A kernel without groups, where the first holds for all.
+
+
+def names_of(run: Run, program: Program) -> list[str]:
     """The tests of a program in the order in which it begins them."""
     listed = subprocess.run([program.path, "--list", "--format", "terse"], capture_output=True, text=True, check=True,
-                            cwd=program.folder, env=environment(program)).stdout
+                            cwd=program.folder, env=environment(run, program)).stdout
     return [line.removesuffix(": test") for line in listed.splitlines() if line.endswith(": test")]
 
 
@@ -150,7 +207,8 @@ def run_program(run: Run, program: Program, names: list[str], everything: bool, 
     watch = Stopwatch(names, run.threads, began)
     total, reached_limit = None, threading.Event()
     child = subprocess.Popen([program.path, *flags, *names], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                             errors="replace", cwd=program.folder, env=environment(program), start_new_session=True)
+                             errors="replace", cwd=program.folder, env=environment(run, program), start_new_session=True,
+                             preexec_fn=lambda: stand_back(run.nice))
 
     def stop() -> None:
         reached_limit.set()
@@ -203,7 +261,8 @@ def run_documentation(arguments: list[str], filters: list[str], kept: Path) -> O
     print("=== documentation", flush=True)
     began = time.monotonic()
     command = cargo("test", "--doc", *arguments, *(["--", *filters] if filters else []))
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT,
+                          start_new_session=True, preexec_fn=lambda: stand_back(NICE))
     (kept / "documentation.txt").write_text(done.stdout)
     outcome = Outcome("documentation", seconds=time.monotonic() - began)
     for found in TOTAL.finditer(done.stdout):
@@ -225,30 +284,23 @@ def chosen(run: Run, program: Program, filters: list[str]) -> list[str]:
             and (not filters or any(part in name for part in filters))
         )
 
-    return [name for name in names_of(program) if is_meant(name)]
+    return [name for name in names_of(run, program) if is_meant(name)]
 
 
-def rows(programs: list[Program], quick: bool) -> list[list[tuple[Run, Program]]]:
-    """The plan with its programs. Programs that no line names run one after the other, where the plan has its `*`."""
-    named = {run.program for row in PLAN for run in row}
+def lane(runs: list[Run], programs: list[Program], quick: bool) -> list[tuple[Run, Program]]:
+    """The runs of a lane with their programs. Programs that no line names stand where it has its `*`."""
+    named = {run.program for run in WAITING + COMPUTING}
     found = []
-    for row in PLAN:
-        row = [run for run in row if not quick or run.program in QUICK]
-        if row and row[0].program == "*":
-            found += [[(row[0], program)] for program in programs if program.name not in named]
-        else:
-            found.append([(run, program) for run in row for program in programs if program.name == run.program])
-    return [row for row in found if row]
+    for run in runs:
+        if not quick or run.program in QUICK:
+            is_meant = lambda name: name == run.program or (run.program == "*" and name not in named)
+            found += [(run, program) for program in programs if is_meant(program.name)]
+    return found
 
 
-def side_by_side(row: list[tuple], everything: bool, kept: Path) -> list[Outcome]:
-    outcomes: list[Outcome] = []
-    beside = [threading.Thread(target=lambda one=one: outcomes.append(run_program(*one, everything, kept))) for one in row]
-    for thread in beside:
-        thread.start()
-    for thread in beside:
-        thread.join()
-    return outcomes
+def side_by_side(lanes: list[Callable[[], list[Outcome]]]) -> list[Outcome]:
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        return [outcome for one in [pool.submit(one) for one in lanes] for outcome in one.result()]
 
 
 def main() -> int:
@@ -261,7 +313,7 @@ def main() -> int:
     quick = "--quick" in arguments
     arguments = [argument for argument in arguments if argument != "--quick"]
     everything = os.environ.get("REAL") == "all"
-    kept = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "tests"
+    kept = folder_of_results()
     kept.mkdir(parents=True, exist_ok=True)
 
     began = time.monotonic()
@@ -269,11 +321,15 @@ def main() -> int:
     programs = build(arguments + targets)
     outcomes = [Outcome("building", seconds=time.monotonic() - began)]
     print(f"    {outcomes[0].seconds:6.1f} s  building", flush=True)
-    for row in rows(programs, quick):
-        meant = [(run, program, chosen(run, program, filters)) for run, program in row]
-        outcomes += side_by_side([one for one in meant if one[2]], everything, kept)
-    if not quick:
-        outcomes.append(run_documentation(arguments, filters, kept))
+
+    def run_all(runs: list[Run]) -> list[Outcome]:
+        meant = [(run, program, chosen(run, program, filters)) for run, program in lane(runs, programs, quick)]
+        return [run_program(*one, everything, kept) for one in meant if one[2]]
+
+    def compute() -> list[Outcome]:
+        return run_all(COMPUTING) + ([] if quick else [run_documentation(arguments, filters, kept)])
+
+    outcomes += side_by_side([compute] if quick else [lambda: run_all(WAITING), compute])
 
     print("\nSeconds by program:")
     for outcome in outcomes:

@@ -51,8 +51,8 @@ mcp:
     std::fs::write(&path, yaml).unwrap();
     let environment = |name: &str| (name == "USER_AGENT").then(|| "offhook-test".to_owned());
     let config =
-        config::load(&path, &environment, &provider::catalog()).unwrap_or_else(|problems| panic!("{problems:?}"));
-    let missing = config::load(&path, &|_| None, &provider::catalog()).unwrap_err();
+        config::load(&path, &environment, provider::catalog()).unwrap_or_else(|problems| panic!("{problems:?}"));
+    let missing = config::load(&path, &|_| None, provider::catalog()).unwrap_err();
     let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
     assert!(missing.iter().any(|problem| problem.contains("USER_AGENT")), "{missing:?}");
 

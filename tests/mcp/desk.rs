@@ -89,7 +89,7 @@ impl Desk {
         );
         let path = folder.join("offhook.yaml");
         std::fs::write(&path, yaml).unwrap();
-        config::load(&path, &|_| None, &provider::catalog()).unwrap_or_else(|problems| panic!("{problems:?}"))
+        config::load(&path, &|_| None, provider::catalog()).unwrap_or_else(|problems| panic!("{problems:?}"))
     }
 
     pub fn status(&self, server: &str) -> ServerStatus {

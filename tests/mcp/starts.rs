@@ -41,7 +41,7 @@ async fn nothing_is_started_that_is_not_configured() {
     for more in ["", server.as_str()] {
         let path = folder.path().join("offhook.yaml");
         std::fs::write(&path, format!("{base}{more}")).unwrap();
-        let config = config::load(&path, &|_| None, &provider::catalog()).unwrap();
+        let config = config::load(&path, &|_| None, provider::catalog()).unwrap();
         let counters = offhook::mcp::McpCounters::new(&prometheus::Registry::new());
         let fleet = Fleet::on(tokio::runtime::Handle::current(), std::sync::Arc::new(counters));
         fleet.start(&config.mcp);

@@ -158,7 +158,7 @@ impl Desk {
         tone(APOLOGY_HZ, APOLOGY).write_wav(&folder.path().join("apology.wav"));
         tone(MOMENT_HZ, MOMENT).write_wav(&folder.path().join("moment.wav"));
         let path = write("offhook.yaml", &(yaml(providers, &service, setting) + setting.sections));
-        let config = config::load(&path, &|_| None, &provider::catalog());
+        let config = config::load(&path, &|_| None, provider::catalog());
         let config = config.unwrap_or_else(|problems| panic!("{problems}"));
         let engine = Engine::start(Source::File(path), config, Metrics::new("test")).await.expect("it starts");
         Self { engine, service, _folder: folder }

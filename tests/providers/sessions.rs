@@ -88,7 +88,7 @@ pub async fn what_a_codec_cannot_carry_is_not_folded_back<D: Dialect>() {
             has_6_khz_or_nothing(&heard, set_up.hears, &format!("{leg} to {}", set_up.hears));
         }
         if set_up.speaks.rate > 12_000 {
-            let audio = tone(6_000.0, ms(1_000), set_up.speaks);
+            let audio = tone(6_000.0, ms(1_000), set_up.speaks).to_vec();
             for saying in [
                 Saying::ResponseStarted { response: 1 },
                 Saying::Audio { response: 1, audio },

@@ -119,7 +119,7 @@ pub async fn engine(folder: &Path, more: &str, agents: &str) -> Engine {
     );
     let path = folder.join("offhook.yaml");
     std::fs::write(&path, yaml).unwrap();
-    let config = config::load(&path, &|_| None, &provider::catalog()).unwrap_or_else(|problems| panic!("{problems}"));
+    let config = config::load(&path, &|_| None, provider::catalog()).unwrap_or_else(|problems| panic!("{problems}"));
     Engine::start(Source::Memory, config, Metrics::new("test")).await.unwrap()
 }
 

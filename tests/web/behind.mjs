@@ -18,7 +18,7 @@ const row = page.locator("section[aria-labelledby=running] tbody tr", { hasText:
 await row.waitFor();
 await row.locator("th a").click();
 await page.getByText("Listen in").waitFor();
-await within(page.evaluate(() => document.querySelector("#listen audio").play()), "the browser plays the call");
+await within(page.locator("#listen audio").evaluate((audio) => audio.play()), "the browser plays the call");
 await page.waitForFunction(() => document.querySelector("#listen audio").currentTime > 1);
 await page.locator("summary", { hasText: "Hang up" }).click();
 await page.getByRole("button", { name: "Hang up now" }).click();

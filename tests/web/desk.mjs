@@ -18,8 +18,9 @@ export function check(holds, what) {
   if (!holds) throw new Error(what);
 }
 
-// Nothing is waited for without an end, and whoever waits says what for.
-const WAIT_MAX = 10_000;
+// Nothing is waited for without an end, and whoever waits says what for. A browser beside other programs takes its time, and nothing that
+// is right takes longer for this.
+const WAIT_MAX = 60_000;
 
 export async function within(promise, what, most = WAIT_MAX) {
   let clock;

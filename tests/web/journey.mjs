@@ -110,7 +110,7 @@ async function listensIn(page) {
   await page.waitForFunction(() => parseFloat(document.querySelector(".meter .agent")?.getAttribute("width")) > 30);
   await row.locator("th a").click();
   await page.getByText("Listen in").waitFor();
-  await within(page.evaluate(() => document.querySelector("#listen audio").play()), "the browser plays the call");
+  await within(page.locator("#listen audio").evaluate((audio) => audio.play()), "the browser plays the call");
   await page.waitForFunction(() => document.querySelector("#listen audio").currentTime > 1);
   await look(page, "a running call");
   await page.goto(PAGE + "/");
@@ -137,7 +137,7 @@ async function goesAwayWhileListening(page, viewport) {
   const other = elsewhere.pages()[0];
   await logIn(other, "operator");
   await other.locator("#live tbody tr", { hasText: "talking" }).locator("th a").click();
-  await within(other.evaluate(() => document.querySelector("#listen audio").play()), "the browser plays the call");
+  await within(other.locator("#listen audio").evaluate((audio) => audio.play()), "the browser plays the call");
   await until(2);
   await elsewhere.close();
   await until(0);

@@ -187,8 +187,7 @@ impl Engine {
         );
         let file = folder.join("bench.yaml");
         std::fs::write(&file, yaml)?;
-        let config =
-            config::load(&file, &|_| None, &provider::catalog()).map_err(|problems| anyhow!("{problems:?}"))?;
+        let config = config::load(&file, &|_| None, provider::catalog()).map_err(|problems| anyhow!("{problems:?}"))?;
         let fleet = Fleet::new(Arc::new(McpCounters::new(&prometheus::Registry::new())))?;
         let mut changes = fleet.changes();
         fleet.start(&config.mcp);

@@ -4,7 +4,7 @@ use super::*;
 use std::path::Path;
 
 /// The catalog of the program itself.
-pub fn shipped() -> Catalog {
+pub fn shipped() -> &'static Catalog {
     crate::provider::catalog()
 }
 
@@ -24,12 +24,12 @@ fn is_fresh(path: &str, generated: &str) {
 
 #[test]
 fn the_schema_for_editors_is_fresh() {
-    is_fresh("config/offhook.schema.json", &schema_text(&shipped()));
+    is_fresh("config/offhook.schema.json", &schema_text(shipped()));
 }
 
 #[test]
 fn the_reference_is_fresh() {
-    is_fresh("docs/configuration.md", &reference(&shipped()));
+    is_fresh("docs/configuration.md", &reference(shipped()));
 }
 
 /// Without the files of the MCP servers, each named as its server: those are held against their own code.
@@ -46,7 +46,7 @@ fn shipped_files() -> Vec<std::path::PathBuf> {
 #[test]
 fn every_file_in_config_resolves_to_what_is_committed() {
     for file in shipped_files() {
-        let config = load(&file, &env, &shipped()).unwrap_or_else(|problems| panic!("{problems}"));
+        let config = load(&file, &env, shipped()).unwrap_or_else(|problems| panic!("{problems}"));
         let name = file.file_stem().unwrap().to_string_lossy().into_owned();
         // Folders are told with the whole path, which is another on each machine.
         let shown = format!("{config:#?}").replace(env!("CARGO_MANIFEST_DIR"), "[project]");
@@ -56,7 +56,7 @@ fn every_file_in_config_resolves_to_what_is_committed() {
 
 #[test]
 fn every_file_in_config_is_right_for_editors_too() {
-    let schema: Value = serde_json::from_str(&schema_text(&shipped())).unwrap();
+    let schema: Value = serde_json::from_str(&schema_text(shipped())).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     for file in shipped_files() {
         // As an editor reads it: variables are still text.
@@ -69,7 +69,7 @@ fn every_file_in_config_is_right_for_editors_too() {
 #[test]
 fn what_runs_on_a_fresh_clone_needs_no_variable() {
     for file in ["config/offhook.yaml", "config/attendant.yaml"] {
-        let config = load(&project(file), &|_| None, &shipped()).unwrap_or_else(|problems| panic!("{problems}"));
+        let config = load(&project(file), &|_| None, shipped()).unwrap_or_else(|problems| panic!("{problems}"));
         assert!(config.warnings.is_empty(), "{file}: {:?}", config.warnings);
     }
 }
@@ -77,7 +77,7 @@ fn what_runs_on_a_fresh_clone_needs_no_variable() {
 #[test]
 fn no_file_has_a_password_of_its_own() {
     for file in ["config/asterisk.yaml", "config/self_hosted.yaml"] {
-        let problems = load(&project(file), &|_| None, &shipped()).unwrap_err().to_string();
+        let problems = load(&project(file), &|_| None, shipped()).unwrap_err().to_string();
         assert!(problems.ends_with("ARI_PASSWORD is not set; set it"), "{problems}");
         assert_eq!(problems.lines().count(), 1);
     }
@@ -87,7 +87,7 @@ fn no_file_has_a_password_of_its_own() {
 /// shipped has nothing to warn of.
 #[test]
 fn the_smoke_configuration_has_one_context_with_one_tool_of_a_server() {
-    let config = load(&project("config/mcp.yaml"), &env, &shipped()).unwrap_or_else(|problems| panic!("{problems}"));
+    let config = load(&project("config/mcp.yaml"), &env, shipped()).unwrap_or_else(|problems| panic!("{problems}"));
     let contexts: Vec<_> = config.contexts.iter().map(|(name, context)| (name.as_str(), &context.tools[..])).collect();
     assert_eq!(contexts, [("demo_mcp", &["mcp_aviation_atis".to_owned(), "hangup_call".to_owned()][..])]);
     let server = config.mcp.owner("mcp_aviation_atis").expect("a server");
@@ -108,7 +108,7 @@ fn the_examples_with_servers_are_whole() {
             text.split("```yaml\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0)).collect();
         assert!(!examples.is_empty(), "{file}");
         for example in examples {
-            let config = load_str(file, example, &env, &shipped()).unwrap_or_else(|problems| panic!("{problems}"));
+            let config = load_str(file, example, &env, shipped()).unwrap_or_else(|problems| panic!("{problems}"));
             assert!(config.warnings.is_empty(), "{:?}", config.warnings);
             let mut listed = config.contexts.values().flat_map(|context| &context.tools);
             assert!(listed.any(|tool| config.mcp.owner(tool).is_some()), "{file}: a context lists a tool of a server");
@@ -150,5 +150,5 @@ fn the_commented_sections_of_the_documented_file_are_right() {
     }
     let variables = ["ARI_PASSWORD", "OPENAI_API_KEY", "SMTP_PASSWORD", "OFFHOOK_ADMIN_TOKEN"];
     let env = |name: &str| variables.contains(&name).then(|| "x".repeat(16));
-    load_str("offhook.yaml", &text, &env, &shipped()).unwrap_or_else(|problems| panic!("{problems}\n{text}"));
+    load_str("offhook.yaml", &text, &env, shipped()).unwrap_or_else(|problems| panic!("{problems}\n{text}"));
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use std::{
     io::{Cursor, Read},
     path::Path,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, LazyLock, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -96,13 +96,16 @@ impl Clip {
     }
 
     /// A sentence that needs no voice to be installed.
-    pub fn built_in(sentence: Sentence) -> Self {
-        let wav: &[u8] = match sentence {
-            Sentence::Apology => include_bytes!("apology.wav"),
-            Sentence::Moment => include_bytes!("moment.wav"),
-            Sentence::Patience => include_bytes!("patience.wav"),
-        };
-        Self::from_wav(wav).expect("the files in the source tree are 16-bit mono, which a test holds")
+    pub fn built_in(sentence: Sentence) -> Arc<Self> {
+        static APOLOGY: LazyLock<Arc<Clip>> = LazyLock::new(|| shipped(include_bytes!("apology.wav")));
+        static MOMENT: LazyLock<Arc<Clip>> = LazyLock::new(|| shipped(include_bytes!("moment.wav")));
+        static PATIENCE: LazyLock<Arc<Clip>> = LazyLock::new(|| shipped(include_bytes!("patience.wav")));
+
+        Arc::clone(match sentence {
+            Sentence::Apology => &APOLOGY,
+            Sentence::Moment => &MOMENT,
+            Sentence::Patience => &PATIENCE,
+        })
     }
 
     fn read<R: Read>(mut wav: hound::WavReader<R>) -> Result<Self, ClipError> {
@@ -167,10 +170,15 @@ impl Looped {
     }
 }
 
+/// A file of the source tree.
+fn shipped(wav: &[u8]) -> Arc<Clip> {
+    Arc::new(Clip::from_wav(wav).expect("the files in the source tree are 16-bit mono, which a test holds"))
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::rms_dbfs;
     use super::*;
-    use crate::audio::rms_dbfs;
 
     fn tone(rate: u32, hertz: f32, seconds: f32) -> Vec<i16> {
         let sample = |i: usize| 8_000.0 * (std::f32::consts::TAU * hertz * i as f32 / rate as f32).sin();

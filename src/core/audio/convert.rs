@@ -127,8 +127,8 @@ impl Block {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rms_dbfs;
     use super::*;
-    use crate::audio::rms_dbfs;
 
     fn tone(rate: u32, hertz: f32, samples: usize) -> Vec<u8> {
         (0..samples)

@@ -129,15 +129,15 @@ impl ActivityDetector {
 
 #[cfg(test)]
 mod tests {
+    use super::super::FRAME;
     use super::*;
-    use crate::audio::FRAME;
     use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
     #[test]
     fn a_click_is_not_speech_and_a_short_pause_is_not_the_end() {
         let mut detector = ActivityDetector::new(-40.0, Duration::from_millis(40), Duration::from_millis(200));
         let (loud, quiet) = ([8_000i16; 160], [0i16; 160]);
-        let mut now = crate::audio::level::tests::start();
+        let mut now = start();
         let mut heard = Vec::new();
         let timeline = [(&quiet, 5), (&loud, 1), (&quiet, 5), (&loud, 10), (&quiet, 4), (&loud, 5), (&quiet, 20)];
         for (frame, count) in timeline {

@@ -115,8 +115,8 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rms_dbfs;
     use super::*;
-    use crate::audio::rms_dbfs;
     use std::f64::consts::TAU;
 
     fn tone(hertz: f64, frame: usize) -> Vec<u8> {

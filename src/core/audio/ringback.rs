@@ -81,8 +81,8 @@ impl RingBack {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rms_dbfs;
     use super::*;
-    use crate::audio::rms_dbfs;
 
     /// Levels of each frame of the first `seconds`.
     fn levels(tone: RingTone, seconds: usize) -> Vec<f32> {

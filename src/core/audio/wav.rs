@@ -102,8 +102,8 @@ pub fn fuzz(data: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Encoding;
     use super::*;
-    use crate::audio::Encoding;
 
     fn file(rate: u32, between: &[u8], length: u32) -> Vec<u8> {
         let mut wav = b"RIFF\xff\xff\xff\xffWAVEfmt \x10\0\0\0\x01\0\x01\0".to_vec();

@@ -33,7 +33,7 @@ pub struct Clips {
 
 impl Spoken {
     fn built_in(sentence: Sentence) -> Self {
-        Self { text: sentence.text().into(), clip: Arc::new(Clip::built_in(sentence)) }
+        Self { text: sentence.text().into(), clip: Clip::built_in(sentence) }
     }
 }
 

@@ -17,8 +17,7 @@ fn config(context: &str) -> Config {
          providers: {{ a: {{ scripted: {{ script: [silence] }} }} }}\n\
          contexts:\n  desk:\n    prompt: Test\n    provider: a\n{context}"
     );
-    config::load_str("test.yaml", &yaml, &|_| None, &provider::catalog())
-        .unwrap_or_else(|problems| panic!("{problems}"))
+    config::load_str("test.yaml", &yaml, &|_| None, provider::catalog()).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 fn built(context: &str) -> Repertoire {

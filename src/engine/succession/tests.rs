@@ -117,7 +117,7 @@ struct Stage {
 impl Stage {
     async fn new(one: Manner, two: Manner) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let config = || config::load_str("test.yaml", YAML, &|_| None, &provider::catalog()).unwrap();
+        let config = || config::load_str("test.yaml", YAML, &|_| None, provider::catalog()).unwrap();
         let engine = Engine::start(Source::Memory, config(), Metrics::new("test")).await.unwrap();
         let mut generation =
             Generation::build(1, config(), &Workshop::closed()).unwrap_or_else(|errors| panic!("{errors:?}"));
@@ -402,7 +402,7 @@ fn only_a_caller_who_was_not_greeted_is_greeted_by_the_next_agent() {
 #[test]
 fn all_attempts_of_a_recovery_fit_into_its_time_and_a_first_dial_leaves_time_for_a_fallback() {
     let yaml = "providers: { a: { scripted: { script: [silence] } } }\ncontexts: { c: { prompt: A, provider: a } }\n";
-    let config = crate::config::load_str("test.yaml", yaml, &|_| None, &crate::provider::catalog()).unwrap();
+    let config = crate::config::load_str("test.yaml", yaml, &|_| None, crate::provider::catalog()).unwrap();
     let context = &config.contexts["c"];
     let (rules, lost) = (&context.rules, Dialling::Recovery(AgentLoss::Closed));
     let one = policy(lost, context, true);
@@ -416,7 +416,7 @@ fn all_attempts_of_a_recovery_fit_into_its_time_and_a_first_dial_leaves_time_for
 #[test]
 fn a_caller_whom_a_clip_greets_is_greeted_by_no_agent() {
     let clip = crate::audio::Clip::built_in(crate::audio::Sentence::Moment);
-    let greeting = Some(crate::call::Spoken { text: "Hello".into(), clip: Arc::new(clip) });
+    let greeting = Some(crate::call::Spoken { text: "Hello".into(), clip });
     let clips = Clips { greeting, ..Clips::default() };
     let succession = Succession::new(vec!["a".into()], "a", Some("Hello".into()), &clips);
     assert_eq!(succession.opens(), Opens::Waits);

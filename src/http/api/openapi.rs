@@ -13,7 +13,7 @@ use axum::{
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 /// What every error is.
 #[derive(Serialize, JsonSchema)]
@@ -22,21 +22,30 @@ struct Error {
     error: String,
 }
 
-/// Written when all addresses are known.
+/// Written when somebody first asks for it: it takes longer than all else that an engine does before its first call.
 #[derive(Default)]
-pub struct Document(OnceLock<Arc<str>>);
+pub struct Document {
+    listed: OnceLock<Vec<Listed>>,
+    text: OnceLock<String>,
+}
 
 impl Document {
-    pub fn write(&self, listed: &[Listed]) {
-        let text = serde_json::to_string_pretty(&document_of(listed)).unwrap_or_default();
-        // A second time it would be the same.
-        let _ = self.0.set(text.into());
+    /// All addresses are known.
+    pub fn is_of(&self, listed: Vec<Listed>) {
+        // A second time they would be the same.
+        let _ = self.listed.set(listed);
+    }
+
+    fn text(&self) -> &str {
+        self.text.get_or_init(|| {
+            let listed = self.listed.get().map_or(&[][..], Vec::as_slice);
+            serde_json::to_string_pretty(&document_of(listed)).unwrap_or_default()
+        })
     }
 }
 
 pub async fn document(State(app): State<App>) -> Response {
-    let text = app.document.0.get().map_or_else(String::new, |text| text.to_string());
-    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+    ([(header::CONTENT_TYPE, "application/json")], app.document.text().to_owned()).into_response()
 }
 
 pub fn document_of(listed: &[Listed]) -> Value {

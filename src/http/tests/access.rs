@@ -1,7 +1,7 @@
 //! Who may do what: every address with every role.
 
 use super::{configuration::Loads, *};
-use crate::http::{guard, login::Door, routes::Routes};
+use crate::http::{guard, login::Door};
 use tempfile::TempDir;
 
 pub const PASSWORD: &str = "correct horse battery";
@@ -163,8 +163,8 @@ pub const TABLE: &[(&str, &str, Option<Role>)] = {
 fn every_address_is_in_the_table() {
     let accounts = Arc::new(Accounts::new(Path::new("/nowhere/accounts.json")));
     let app = super::super::site::App::new(site(Arc::new(Sample::default()), accounts, None, None));
-    let routes: Routes = super::super::site::routes(&app);
-    let listed = routes.listed().iter().map(|address| {
+    let (_, listed) = super::super::site::routes(&app).into_parts();
+    let listed = listed.iter().map(|address| {
         let role = match address.door {
             Door::Machines | Door::Anybody => None,
             Door::Page(role) | Door::Api(role) | Door::Local(role) => Some(role),

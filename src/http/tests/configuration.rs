@@ -46,12 +46,12 @@ impl Loader for Loads {
     }
 
     fn check(&self, name: &str, text: &str) -> Result<Vec<Problem>, Vec<Problem>> {
-        let loaded = config::load_str(name, text, &|_| None, &provider::catalog());
+        let loaded = config::load_str(name, text, &|_| None, provider::catalog());
         loaded.map(|config| config.warnings).map_err(|problems| problems.into_iter().collect())
     }
 
     fn schema(&self) -> String {
-        config::schema_text(&provider::catalog())
+        config::schema_text(provider::catalog())
     }
 
     fn reload(&self) -> BoxFuture<'static, Result<ReloadReport, ReloadFailure>> {

@@ -88,7 +88,7 @@ fn config(folder: &TempDir, more: &str) -> VamConfig {
     );
     let path = folder.path().join("offhook.yaml");
     std::fs::write(&path, yaml).unwrap();
-    let config = config::load(&path, &|_| None, &provider::catalog()).unwrap_or_else(|problems| panic!("{problems}"));
+    let config = config::load(&path, &|_| None, provider::catalog()).unwrap_or_else(|problems| panic!("{problems}"));
     config.vam.unwrap()
 }
 

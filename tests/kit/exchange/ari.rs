@@ -354,7 +354,7 @@ impl State {
 
     /// The modules that run: those of `modules.conf` but for those that a test is without.
     pub fn modules(&self) -> Vec<String> {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/asterisk/etc/modules.conf");
+        let path = crate::project().join("deploy/asterisk/etc/modules.conf");
         let text = std::fs::read_to_string(path).expect("the modules of the lab's Asterisk");
         let named = text.lines().filter_map(|line| line.strip_prefix("load = ")?.split('.').next());
         named.filter(|name| !self.options.without.contains(name)).map(str::to_owned).collect()

@@ -102,7 +102,6 @@ pub enum Ear {
 
 /// A stay in a Stasis application.
 pub struct Stasis {
-    pub app: String,
     /// Where the dialplan waits; a channel that the application made has none.
     pub exit: Option<oneshot::Sender<Option<Place>>>,
 }

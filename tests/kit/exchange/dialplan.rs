@@ -1,6 +1,6 @@
 //! `extensions.conf`, read as Asterisk reads it, as far as the project's own dialplan and the tests use it.
 
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 pub struct Dialplan {
@@ -46,7 +46,7 @@ impl Place {
 impl Dialplan {
     /// The lab's own dialplan, with the project's examples and with what a test adds.
     pub fn of_the_lab(audiosocket: Option<&str>, extra: &str) -> Self {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = crate::project();
         let text = std::fs::read_to_string(root.join("tests/lab/etc/extensions.conf")).expect("the lab's dialplan");
         let text = text
             .replace("@AUDIOSOCKET@", audiosocket.unwrap_or("127.0.0.1:9092"))

@@ -365,7 +365,7 @@ impl State {
             return false;
         }
         let Some(channel) = self.channels.get_mut(id) else { return false };
-        channel.stasis = Some(Stasis { app: app.to_owned(), exit });
+        channel.stasis = Some(Stasis { exit });
         channel.subscriber = Some(app.to_owned());
         self.tell_of(id, "StasisStart", json!({ "args": arguments }));
         true

@@ -33,7 +33,7 @@ impl InProcess {
             launch.env.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         let file = folder.join("offhook.yaml");
         let environment = |name: &str| env.get(name).cloned().or_else(|| environment(name));
-        let config = config::load(&file, &environment, &provider::catalog());
+        let config = config::load(&file, &environment, provider::catalog());
         let config = config.unwrap_or_else(|problems| panic!("{problems}"));
         let engine = Engine::start(Source::File(file), config, Metrics::new("test")).await.expect("it starts");
         let (order, orders) = mpsc::channel(16);

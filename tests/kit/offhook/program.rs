@@ -14,7 +14,7 @@ impl Program {
     /// Runs `offhook.yaml` of this folder; it is killed where this is dropped.
     pub fn start(folder: &Path, launch: &Launch<'_>) -> Self {
         let log = File::create(folder.join("log")).expect("a file in the test's own directory");
-        let child = Command::new(env!("CARGO_BIN_EXE_offhook"))
+        let child = Command::new(crate::program())
             .args(["run", "--log", launch.log, "--log-format", launch.log_format, "--config", "offhook.yaml"])
             .current_dir(folder)
             .envs(launch.env.iter().map(|(name, value)| (name, value)))

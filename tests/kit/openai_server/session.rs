@@ -9,7 +9,7 @@ use futures_util::{
 };
 use offhook::audio::{Activity, ActivityDetector, Encoding, FRAME, Format, g711};
 use serde_json::{Value, json};
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::{
     net::TcpStream,
     sync::broadcast,
@@ -46,7 +46,7 @@ pub(super) struct Session {
 struct Answer {
     response: String,
     item: String,
-    audio: Vec<u8>,
+    audio: Arc<[u8]>,
     sent: usize,
     next_at: Instant,
 }

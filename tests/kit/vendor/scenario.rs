@@ -3,7 +3,7 @@
 use super::{Call, Failure, Saying, hertz};
 use crate::kit::openai_server::tone;
 use offhook::audio::{Converter, Format};
-use std::{net::Ipv4Addr, time::Duration};
+use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 #[derive(Debug, Clone)]
 pub struct Scenario {
@@ -82,9 +82,9 @@ impl Scenario {
     }
 
     /// The sound of an answer of this session.
-    pub(super) fn sound(&self, session: usize, response: u32, format: Format) -> Vec<u8> {
+    pub(super) fn sound(&self, session: usize, response: u32, format: Format) -> Arc<[u8]> {
         match self.words {
-            Some(words) => converted(words, format),
+            Some(words) => converted(words, format).into(),
             None => {
                 let length = self.greeting.filter(|_| response == 1).unwrap_or(self.answer);
                 tone(hertz(session + self.voice) as f32, length, format)

@@ -129,7 +129,7 @@ enum Wait {
 
 struct Answer {
     response: u32,
-    audio: Vec<u8>,
+    audio: Arc<[u8]>,
     sent: usize,
     next_at: Instant,
 }
@@ -471,7 +471,7 @@ impl<D: Dialect> Session<D> {
     async fn late(&mut self, pieces: usize) {
         let (Some(response), Some(SetUp { speaks, .. })) = (self.cut, self.set_up.clone()) else { return };
         for _ in 0..pieces {
-            let audio = tone(LATE_HZ as f32, PIECE, speaks);
+            let audio = tone(LATE_HZ as f32, PIECE, speaks).to_vec();
             let messages = self.dialect.say(&Saying::Audio { response, audio });
             self.note(|seen| seen.late += usize::from(!messages.is_empty()));
             for message in messages {

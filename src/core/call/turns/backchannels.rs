@@ -1,6 +1,6 @@
 //! Words by which a caller says "I am listening", and wants nothing.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::LazyLock};
 
 /// The longest phrase, in words, that is looked for.
 const PHRASE_WORDS_MAX: usize = 4;
@@ -278,7 +278,10 @@ impl Backchannels {
 impl Default for Backchannels {
     /// All languages: a caller says "okay" in any of them, and no list has a word that refuses.
     fn default() -> Self {
-        Self::new(&Self::LANGUAGES, &[] as &[&str])
+        static ALL: LazyLock<Backchannels> =
+            LazyLock::new(|| Backchannels::new(&Backchannels::LANGUAGES, &[] as &[&str]));
+
+        ALL.clone()
     }
 }
 
