@@ -74,9 +74,9 @@ WAITING = [
     Run("real", only=ALONE),
 ]
 COMPUTING = [
-    Run("house", nice=NICE),
-    Run("whole_calls", nice=NICE, skip=("::real::", "::only_real::"), limit=1200),
-    Run("lib", nice=NICE),
+    Run("house", threads=2 * CORES, nice=NICE),
+    Run("whole_calls", threads=CORES + 1, nice=NICE, skip=("::real::", "::only_real::"), limit=1200),
+    Run("lib", threads=2 * CORES, nice=NICE),
     Run("*", nice=NICE),
 ]
 # Rows of `--quick`: whatever runs without Asterisk, a browser and other people's programs.
