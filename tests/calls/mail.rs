@@ -40,7 +40,7 @@ async fn one_call(mail: &str) -> (Asterisk, Offhook) {
 }
 
 async fn a_message_and_a_transcript_are_mailed_over_tls_after_the_call() {
-    let authority = Authority::new();
+    let authority = Authority::set_up();
     let certificate = authority.vouch_for("IP:127.0.0.1");
     for tls in ["implicit", "starttls"] {
         let manner =
@@ -78,7 +78,7 @@ async fn a_message_and_a_transcript_are_mailed_over_tls_after_the_call() {
 }
 
 async fn a_server_that_cannot_prove_who_it_is_gets_nothing() {
-    let authority = Authority::new();
+    let authority = Authority::set_up();
     let certificate = authority.vouch_for("IP:127.0.0.1");
     for tls in ["implicit", "starttls"] {
         let manner = Manner { tls, certificate: Some(&certificate), login: Some(LOGIN), ..Manner::default() };

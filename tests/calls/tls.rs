@@ -25,7 +25,7 @@ async fn asterisk(certificate: Certificate) -> (Asterisk, Place, String) {
 }
 
 async fn a_whole_call_is_steered_over_tls() {
-    let authority = Authority::new();
+    let authority = Authority::set_up();
     let (asterisk, place, yaml) = asterisk(authority.vouch_for("IP:127.0.0.1")).await;
     let env = [("SSL_CERT_FILE", authority.certificate().display().to_string())];
     let offhook = Offhook::launch(place, &yaml, Launch { env: &env, ..Launch::default() }).await;
@@ -40,7 +40,7 @@ async fn a_whole_call_is_steered_over_tls() {
 }
 
 async fn a_certificate_that_nobody_vouches_for_is_refused_and_the_ready_page_says_so() {
-    let authority = Authority::new();
+    let authority = Authority::set_up();
     let (asterisk, place, yaml) = asterisk(authority.vouch_for("IP:127.0.0.1")).await;
     let offhook = Offhook::start(place, &yaml).await;
     refuses(&offhook).await;
@@ -50,7 +50,7 @@ async fn a_certificate_that_nobody_vouches_for_is_refused_and_the_ready_page_say
 }
 
 async fn a_certificate_of_another_machine_is_refused_too() {
-    let authority = Authority::new();
+    let authority = Authority::set_up();
     let (_asterisk, place, yaml) = asterisk(authority.vouch_for("IP:192.0.2.1")).await;
     let env = [("SSL_CERT_FILE", authority.certificate().display().to_string())];
     let offhook = Offhook::launch(place, &yaml, Launch { env: &env, ..Launch::default() }).await;

@@ -192,7 +192,7 @@ fn files(settings: &str) -> Vec<(String, String)> {
 /// The port, TLS and the password, whatever is in it, are what a real Asterisk reads from the files.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_it_writes_for_asterisk_is_copied_there_and_lets_offhook_in() {
-    let authority = Authority::new();
+    let authority = Authority::set_up();
     let certificate = authority.vouch_for("IP:127.0.0.1");
     let trusted = ("SSL_CERT_FILE", authority.certificate().display().to_string());
     for scheme in ["http", "https"] {

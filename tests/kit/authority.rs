@@ -19,7 +19,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    pub fn new() -> Self {
+    pub fn set_up() -> Self {
         let authority = Self { directory: TempDir::with_prefix("offhook-tls-").expect("a temporary directory") };
         let (key, own) = (authority.file("ca.key"), authority.certificate());
         openssl(&["-subj", "/CN=Authority of a test"], &key, &own);

@@ -136,7 +136,7 @@ pub async fn call_in<D: Dialect>(state: State) -> Scene {
     if !goes_on.contains(&state) {
         caller.hears_nothing_for(ms(300)).await;
     }
-    comes_there::<D>(state, &vendor, &desk, &caller).await;
+    comes_there(state, &vendor, &desk, &caller).await;
     Scene { vendor, deputy, desk, caller }
 }
 
@@ -162,7 +162,7 @@ fn limited<D: Dialect>() -> Value {
 }
 
 /// From the greeting on.
-async fn comes_there<D: Dialect>(state: State, vendor: &Vendor, desk: &Desk, caller: &Caller) {
+async fn comes_there(state: State, vendor: &Vendor, desk: &Desk, caller: &Caller) {
     let greeted = caller.now();
     match state {
         State::Greeting | State::Idle => {}
@@ -196,7 +196,7 @@ async fn comes_there<D: Dialect>(state: State, vendor: &Vendor, desk: &Desk, cal
             vendor.order(1, Order::Call(vec![look_up(1)]));
             desk.service.wait_requests(1).await;
         }
-        State::Typing => types_some::<D>(vendor, caller).await,
+        State::Typing => types_some(vendor, caller).await,
         State::HandingOver => {
             let call = Call { id: "call_0000000000000001".into(), name: "to_billing".into(), arguments: json!({}) };
             vendor.order(1, Order::Call(vec![call]));
@@ -210,7 +210,7 @@ async fn comes_there<D: Dialect>(state: State, vendor: &Vendor, desk: &Desk, cal
 }
 
 /// The agent calls the tool, and the caller is asked for the keys and types the first of them.
-async fn types_some<D: Dialect>(vendor: &Vendor, caller: &Caller) {
+async fn types_some(vendor: &Vendor, caller: &Caller) {
     let asked = caller.now();
     vendor.order(1, Order::Call(vec![collect_digits()]));
     vendor.until_session(1, "waits for the keys", |seen| !seen.open_calls.is_empty()).await;

@@ -48,7 +48,7 @@ async fn before_its_answer<D: Dialect>(order: Order) {
     vendor.order(1, order);
     caller.speaks().await;
     let since = caller.has_spoken().await.end;
-    is_carried_on::<D>(&what, &vendor, &desk, &caller, since).await;
+    is_carried_on(&what, &vendor, &desk, &caller, since).await;
 }
 
 /// Words that nobody says in two seconds.
@@ -72,10 +72,10 @@ async fn within_its_answer<D: Dialect>() {
     // What has come is heard to its end.
     caller.hears_nothing_for(ms(300)).await;
     let since = caller.look(|tape| tape.last_of(hertz(1), ms(0)..tape.now())).expect("it was heard");
-    is_carried_on::<D>("in an answer", &vendor, &desk, &caller, since).await;
+    is_carried_on("in an answer", &vendor, &desk, &caller, since).await;
 }
 
-async fn is_carried_on<D: Dialect>(what: &str, vendor: &Vendor, desk: &Desk, caller: &Caller, since: Duration) {
+async fn is_carried_on(what: &str, vendor: &Vendor, desk: &Desk, caller: &Caller, since: Duration) {
     let begun = hears_at_last(caller, since, hertz(2)).await;
     assert!(begun <= since + SERVED_WITHIN, "{what}: {}", caller.look(|tape| format!("{tape:?}")));
     is_explained(what, caller, since..begun);

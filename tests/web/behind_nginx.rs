@@ -64,7 +64,7 @@ fn client(authority: &Authority) -> ClientBuilder {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_is_used_through_the_nginx_of_the_guide() {
-    let authority = Authority::new();
+    let authority = Authority::set_up();
     let certificate = authority.vouch_for(&format!("DNS:{NAME}"));
     let ports = [free_ports(1), free_ports(1)];
     let public = format!("https://{NAME}:{}", ports[0]);

@@ -14,8 +14,7 @@ fn a_tool_that_does_not_exist_is_told_where_it_is_called() {
              providers: {{ front: {{ pipeline: {{ stt: ears, llm: list, tts: piper }} }} }}\n\
              contexts:\n  desk: {{ prompt: x, provider: front, tools: {tools} }}\n"
         );
-        load_str("test.yaml", &text, &env, &shipped::shipped())
-            .map_or_else(|found| found.to_string(), |_| "none".into())
+        load_str("test.yaml", &text, &env, shipped::shipped()).map_or_else(|found| found.to_string(), |_| "none".into())
     };
     assert_eq!(
         with("hangup_cal", "[]"),
@@ -34,8 +33,7 @@ fn a_key_that_is_missing_and_has_few_values_is_told_with_these() {
     let with = |provider: &str| {
         let text =
             format!("providers:\n  front: {{ {provider} }}\ncontexts: {{ desk: {{ prompt: x, provider: front }} }}\n");
-        load_str("test.yaml", &text, &env, &shipped::shipped())
-            .map_or_else(|found| found.to_string(), |_| "none".into())
+        load_str("test.yaml", &text, &env, shipped::shipped()).map_or_else(|found| found.to_string(), |_| "none".into())
     };
     assert_eq!(
         with("openai_realtime: { api_key: k, turn_detection: { eagerness: low } }"),
@@ -54,7 +52,7 @@ fn options_about_turns_that_nobody_heeds_are_warned_of() {
             "providers:\n  front: {{ openai_realtime: {{ api_key: k{provider} }} }}\n\
              contexts:\n  desk: {{ prompt: x, provider: front{turns} }}\n"
         );
-        let config = load_str("test.yaml", &text, &env, &shipped::shipped()).unwrap_or_else(|told| panic!("{told}"));
+        let config = load_str("test.yaml", &text, &env, shipped::shipped()).unwrap_or_else(|told| panic!("{told}"));
         config.warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     };
     let (vad, provider) = (", turn_detection: { type: server_vad }", ", turns: { owner: provider }");
@@ -78,7 +76,7 @@ fn options_about_turns_that_nobody_heeds_are_warned_of() {
     let text = "providers:\n  front: { openai_realtime: { api_key: k, turn_detection: { type: server_vad } } }\n\
                 contexts:\n  desk: { prompt: x, provider: front }\n  \
                 line: { prompt: x, provider: front, turns: { owner: provider } }\n";
-    assert_eq!(load_str("test.yaml", text, &env, &shipped::shipped()).expect("it is right").warnings, []);
+    assert_eq!(load_str("test.yaml", text, &env, shipped::shipped()).expect("it is right").warnings, []);
 }
 
 #[test]
@@ -88,7 +86,7 @@ fn a_context_that_records_needs_a_place_and_is_told_to_say_so() {
             "providers: {{ front: {{ scripted: {{ script: [silence] }} }} }}\n{sections}\
              contexts:\n  desk: {{ prompt: x, provider: front, recording: true{context} }}\n"
         );
-        load_str("test.yaml", &text, &env, &shipped::shipped())
+        load_str("test.yaml", &text, &env, shipped::shipped())
     };
     let problems = |context: &str, sections: &str| with(context, sections).err().map(|told| told.to_string());
     let records = "records: { directory: records }\n";

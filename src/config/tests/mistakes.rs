@@ -152,7 +152,7 @@ contexts: { desk: { prompt: Be kind., provider: front } }
 ";
     let with = |right: &str, wrong: &str| {
         let text = RIGHT.replace(right, wrong);
-        load_str("test.yaml", &text, &env, &shipped::shipped()).map_or_else(|told| told.to_string(), |_| "none".into())
+        load_str("test.yaml", &text, &env, shipped::shipped()).map_or_else(|told| told.to_string(), |_| "none".into())
     };
     assert_eq!(with("", ""), "none");
     let cases = [
@@ -340,8 +340,7 @@ fn a_list_may_only_call_what_the_contexts_of_its_pipelines_list() {
              providers: {{ front: {{ pipeline: {{ stt: ears, llm: [house, list], tts: piper }} }} }}\n\
              contexts:\n  desk: {{ prompt: x, provider: front, tools: {tools} }}\n"
         );
-        load_str("test.yaml", &text, &env, &shipped::shipped())
-            .map_or_else(|found| found.to_string(), |_| "none".into())
+        load_str("test.yaml", &text, &env, shipped::shipped()).map_or_else(|found| found.to_string(), |_| "none".into())
     };
     assert_eq!(with("[hangup_call]"), "none");
     assert_eq!(
@@ -358,8 +357,7 @@ fn a_script_may_only_call_what_its_contexts_list() {
             "providers: {{ front: {{ scripted: {{ script: [{script}] }} }} }}\ncontexts:\n  desk: {{ prompt: x, provider: \
              front, tools: {tools} }}\n"
         );
-        load_str("test.yaml", &text, &env, &shipped::shipped())
-            .map_or_else(|found| found.to_string(), |_| "none".into())
+        load_str("test.yaml", &text, &env, shipped::shipped()).map_or_else(|found| found.to_string(), |_| "none".into())
     };
     assert_eq!(with("[hangup_call]", "{ hang_up: Bye }"), "none");
     assert_eq!(
@@ -415,8 +413,7 @@ fn mistakes_in_a_providers_own_shapes_are_told_as_well() {
     ];
     let with = |case: &str| {
         let text = format!("providers:\n  front:\n    {case}\ncontexts:\n  desk: {{ prompt: x, provider: front }}\n");
-        load_str("test.yaml", &text, &env, &shipped::shipped())
-            .map_or_else(|found| found.to_string(), |_| "none".into())
+        load_str("test.yaml", &text, &env, shipped::shipped()).map_or_else(|found| found.to_string(), |_| "none".into())
     };
     insta::assert_snapshot!(told(&cases, with));
 }

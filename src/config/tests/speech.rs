@@ -139,7 +139,7 @@ fn the_examples_in_the_document_are_whole() {
     let examples: Vec<_> = text.split("```yaml\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0)).collect();
     assert!(!examples.is_empty());
     for example in examples {
-        let config = load_str("docs/speech.md", example, &env, &shipped::shipped());
+        let config = load_str("docs/speech.md", example, &env, shipped::shipped());
         let config = config.unwrap_or_else(|problems| panic!("{problems}"));
         assert!(config.warnings.is_empty(), "{:?}", config.warnings);
     }
