@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs every test: builds the test programs once with `cargo test --no-run`, then runs them as `WAITING` and `COMPUTING` say.
+"""Runs every test: builds the test programs once with `cargo test --no-run`, then runs them in the order of `PLAN`.
 
     run_tests.py [--quick] [ARGUMENT OF CARGO TEST…] [-- FILTER…]
 
@@ -23,15 +23,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CORES = len(os.sched_getaffinity(0))
 SLOWEST = 20
-# A hundredth of what a program in real time has, where both want all.
-NICE = 19
 
 RESULT = re.compile(r"test (?P<name>\S+)(?: - .*)? \.\.\. (?P<how>ok|FAILED|ignored)")
 # With one thread a test's name is written when it begins, and its result after whatever it printed.
@@ -50,8 +46,8 @@ class Run:
     skip: tuple[str, ...] = ()
     # Seconds after which the run has failed. No run takes more than half of them on two cores.
     limit: int = 600
-    # How far it stands back for other programs, as in nice(1).
-    nice: int = 0
+    # Its tests write small files by the thousand.
+    in_memory: bool = False
     # REAL=all runs the ignored tests of these programs, and there is no limit then.
     real: bool = False
 
@@ -62,22 +58,19 @@ ALONE = ("prometheus::load", "web::beside_asterisk")
 # much to the chosen set: leave it to REAL=all, or let more scenes share a call.
 SCENES = Run("whole_calls", threads=3 * CORES, only=("::real::",), real=True, limit=300)
 
-# Two lanes, one beside the other, and the runs of a lane one after the other. What waits for real time (telephones, a browser,
-# other people's programs) leaves most of two cores idle, and has more threads than there are cores; what computes fills the rest,
-# and stands back whenever the other lane has something to do.
-WAITING = [
+# One after the other, so that what measures real time has the machine for itself. What computes has as many threads as there are
+# cores; what also waits for time, a browser or another program has more.
+PLAN = [
+    Run("*"),
+    Run("house", threads=2 * CORES),
+    Run("lib", threads=CORES + 1),
+    Run("whole_calls", threads=CORES + 1, skip=("::real::", "::only_real::"), in_memory=True),
     SCENES,
     Run("whole_calls", threads=3 * CORES, only=("::only_real::",)),
     Run("real", threads=3 * CORES, skip=ALONE, limit=900),
     # One Prometheus asks for rates over minutes of calls whose clocks are compared all the while, and the examinations tell of
     # every delay.
     Run("real", only=ALONE),
-]
-COMPUTING = [
-    Run("house", threads=2 * CORES, nice=NICE),
-    Run("whole_calls", threads=CORES + 1, nice=NICE, skip=("::real::", "::only_real::"), limit=1200),
-    Run("lib", threads=2 * CORES, nice=NICE),
-    Run("*", nice=NICE),
 ]
 # Rows of `--quick`: whatever runs without Asterisk, a browser and other people's programs.
 QUICK = ("*", "lib", "whole_calls")
@@ -131,7 +124,7 @@ def environment(run: Run, program: Program) -> dict[str, str]:
     if (root := one_root()) is not None:
         found["SSL_CERT_FILE"] = str(root)
         found.pop("SSL_CERT_DIR", None)
-    if run.nice and (memory := memory_folder()) is not None:
+    if run.in_memory and (memory := memory_folder()) is not None:
         found["TMPDIR"] = memory
     return found
 
@@ -161,16 +154,6 @@ def one_root() -> Path | None:
 
 def folder_of_results() -> Path:
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "tests"
-
-
-def stand_back(nice: int) -> None:
-    """The new program stands back for others. Linux shares the processor among sessions first (autogroups, sched(7)), and
-    what nice(1) says holds within one."""
-    os.nice(nice)
-    try:
-        Path("/proc/self/autogroup").write_text(str(nice))
-    except OSError:
-        pass  # A kernel without groups, where the first holds for all.
 
 
 def names_of(run: Run, program: Program) -> list[str]:
@@ -207,8 +190,7 @@ def run_program(run: Run, program: Program, names: list[str], everything: bool, 
     watch = Stopwatch(names, run.threads, began)
     total, reached_limit = None, threading.Event()
     child = subprocess.Popen([program.path, *flags, *names], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                             errors="replace", cwd=program.folder, env=environment(run, program), start_new_session=True,
-                             preexec_fn=lambda: stand_back(run.nice))
+                             errors="replace", cwd=program.folder, env=environment(run, program), start_new_session=True)
 
     def stop() -> None:
         reached_limit.set()
@@ -261,8 +243,7 @@ def run_documentation(arguments: list[str], filters: list[str], kept: Path) -> O
     print("=== documentation", flush=True)
     began = time.monotonic()
     command = cargo("test", "--doc", *arguments, *(["--", *filters] if filters else []))
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT,
-                          start_new_session=True, preexec_fn=lambda: stand_back(NICE))
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
     (kept / "documentation.txt").write_text(done.stdout)
     outcome = Outcome("documentation", seconds=time.monotonic() - began)
     for found in TOTAL.finditer(done.stdout):
@@ -287,20 +268,15 @@ def chosen(run: Run, program: Program, filters: list[str]) -> list[str]:
     return [name for name in names_of(run, program) if is_meant(name)]
 
 
-def lane(runs: list[Run], programs: list[Program], quick: bool) -> list[tuple[Run, Program]]:
-    """The runs of a lane with their programs. Programs that no line names stand where it has its `*`."""
-    named = {run.program for run in WAITING + COMPUTING}
+def planned(programs: list[Program], quick: bool) -> list[tuple[Run, Program]]:
+    """The plan with its programs. Those that no line names stand where it has its `*`."""
+    named = {run.program for run in PLAN}
     found = []
-    for run in runs:
+    for run in PLAN:
         if not quick or run.program in QUICK:
-            is_meant = lambda name: name == run.program or (run.program == "*" and name not in named)
-            found += [(run, program) for program in programs if is_meant(program.name)]
+            meant = (one for one in programs if one.name == run.program or (run.program == "*" and one.name not in named))
+            found += [(run, program) for program in meant]
     return found
-
-
-def side_by_side(lanes: list[Callable[[], list[Outcome]]]) -> list[Outcome]:
-    with ThreadPoolExecutor(len(lanes)) as pool:
-        return [outcome for one in [pool.submit(one) for one in lanes] for outcome in one.result()]
 
 
 def main() -> int:
@@ -321,15 +297,11 @@ def main() -> int:
     programs = build(arguments + targets)
     outcomes = [Outcome("building", seconds=time.monotonic() - began)]
     print(f"    {outcomes[0].seconds:6.1f} s  building", flush=True)
-
-    def run_all(runs: list[Run]) -> list[Outcome]:
-        meant = [(run, program, chosen(run, program, filters)) for run, program in lane(runs, programs, quick)]
-        return [run_program(*one, everything, kept) for one in meant if one[2]]
-
-    def compute() -> list[Outcome]:
-        return run_all(COMPUTING) + ([] if quick else [run_documentation(arguments, filters, kept)])
-
-    outcomes += side_by_side([compute] if quick else [lambda: run_all(WAITING), compute])
+    for run, program in planned(programs, quick):
+        if names := chosen(run, program, filters):
+            outcomes.append(run_program(run, program, names, everything, kept))
+    if not quick:
+        outcomes.append(run_documentation(arguments, filters, kept))
 
     print("\nSeconds by program:")
     for outcome in outcomes:

@@ -67,9 +67,10 @@ impl Gateway {
         let mut changes = self.fleet.changes();
         self.fleet.start(&config);
         loop {
-            let offers = self.fleet.offers(&config);
             let is_up = self.fleet.status(&config).values().all(|status| status.state == crate::mcp::State::Up);
             if is_up {
+                // Asked for only now: one that came up since a first look would be missing.
+                let offers = self.fleet.offers(&config);
                 let none = std::collections::BTreeSet::new();
                 let tools = offers.iter().flat_map(|offer| offer.tools(&none).0);
                 let mut names: Vec<String> = tools.map(|guest| guest.tool.spec().name).collect();
