@@ -2,7 +2,7 @@
 //!
 //! It is handed in, so this layer imports no provider.
 
-use super::schema::Judge;
+use super::schema::CompiledSchema;
 use serde_json::Value;
 use std::sync::OnceLock;
 
@@ -15,8 +15,8 @@ pub struct Catalog {
     pub voices: Vec<ServiceKind>,
     /// Exposed names of the built-in tools.
     pub tools: Vec<&'static str>,
-    /// Made of the rest when it is first asked for: as dear as all else that a small file's loading takes.
-    pub judge: OnceLock<Judge>,
+    /// Compiled when a file is first loaded, and kept: most of the time of loading a small file.
+    pub compiled: OnceLock<CompiledSchema>,
 }
 
 /// One kind of provider: the key below `providers.NAME`.
@@ -82,8 +82,8 @@ impl OptionProblem {
 }
 
 impl Catalog {
-    pub(super) fn judge(&self) -> &Judge {
-        self.judge.get_or_init(|| Judge::new(self))
+    pub(super) fn compiled_schema(&self) -> &CompiledSchema {
+        self.compiled.get_or_init(|| CompiledSchema::new(self))
     }
 
     pub(super) fn provider(&self, kind: &str) -> Option<&ProviderKind> {

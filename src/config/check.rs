@@ -2,7 +2,7 @@
 
 use super::{
     problem::{Path, Report, Step, nearest, suggest},
-    schema::Judge,
+    schema::CompiledSchema,
     tree::{Kind, Node, drop_nulls},
     values,
 };
@@ -14,9 +14,9 @@ use jsonschema::{
 use serde_json::Value;
 
 /// Reports what the schema refuses and marks it [`Kind::Broken`].
-pub(super) fn check(root: &mut Node, judge: &Judge, report: &mut Report) {
-    let schema = &judge.schema;
-    let validator = match &judge.validator {
+pub(super) fn check(root: &mut Node, compiled: &CompiledSchema, report: &mut Report) {
+    let schema = &compiled.schema;
+    let validator = match &compiled.validator {
         Ok(validator) => validator,
         Err(error) => {
             let message = format!("the schema of this build is broken: {error}");

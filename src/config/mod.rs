@@ -122,7 +122,7 @@ pub fn load_str(name: &str, text: &str, env: Env, catalog: &Catalog) -> Result<C
 
 fn compose(name: &str, text: &str, env: Env, catalog: &Catalog, report: &mut Report) -> Option<Config> {
     let mut root = tree::parse(text, env, report)?;
-    check::check(&mut root, catalog.judge(), report);
+    check::check(&mut root, catalog.compiled_schema(), report);
     let Ok(raw) = serde_json::from_value(root.json(false)) else {
         if report.is_empty() {
             report.add(0, &Path::default(), "the schema of this build allows what the build cannot read", None);

@@ -5,15 +5,15 @@ use jsonschema::Validator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-/// What a file is held against: the schema, and what was compiled of it.
+/// The JSON Schema of configurations, compiled for validation.
 #[derive(Debug)]
-pub struct Judge {
+pub struct CompiledSchema {
     pub schema: Value,
     /// `Err`: the schema of this build is broken.
     pub validator: Result<Validator, String>,
 }
 
-impl Judge {
+impl CompiledSchema {
     pub fn new(catalog: &Catalog) -> Self {
         let schema = schema(catalog);
         let validator = jsonschema::validator_for(&schema).map_err(|error| error.to_string());

@@ -21,6 +21,9 @@ use std::{net::Ipv4Addr, time::Duration};
 use tokio::time::{Instant, sleep};
 
 const AGENT_FOR_A_MINUTE: &str = "- tone: { hertz: 440, for: 60s }";
+/// Each transport, with a format that it carries.
+const TRANSPORTS: [(&str, &str); 3] =
+    [("audiosocket", "audiosocket/slin"), ("rtp", "rtp/ulaw"), ("websocket", "websocket/slin16")];
 /// What the caller may miss.
 const GAP_MAX: Duration = Duration::from_secs(2);
 const RETRIED: &str = "offhook_media_repairs_total{outcome=\"retried\"}";
@@ -228,27 +231,24 @@ async fn a_media_channel_that_ends_in_mid_call_is_replaced_over_each_transport()
 
 /// T22: the caller's own words, through the agent and back.
 async fn the_caller_is_heard_again_as_soon_as_the_agent_over_each_transport() {
-    each(
-        [("audiosocket", "audiosocket/slin"), ("rtp", "rtp/ulaw"), ("websocket", "websocket/slin16")],
-        |(transport, leg)| async move {
-            let context = format!("    audio: {leg}\n    turns: {{ owner: provider }}\n");
-            let (asterisk, offhook) = pbx(ECHO, &context).await;
-            let mut phone = dial(&asterisk).await;
-            phone.say(tone(CALLER_HZ, ms(60_000))).await;
-            phone.wait_to_hear(CALLER_HZ, ms(500), SOON).await;
-            let channels = asterisk.channels().await;
-            let media = channels.iter().find(|name| !name.starts_with("PJSIP/")).expect("a media channel");
-            asterisk.cli(&format!("channel request hangup {media}")).await;
-            offhook.wait_metric(REPAIRED, 1.0, SOON).await;
-            mute(&asterisk, "out").await;
-            offhook.wait_metric(REPAIRED, 2.0, SOON).await;
-            let so_far = phone.heard().time_of(CALLER_HZ);
-            phone.wait_to_hear(CALLER_HZ, so_far + ms(1_000), SOON).await;
-            let gap = longest_gap(&phone.heard(), CALLER_HZ);
-            assert!(gap <= GAP_MAX, "{transport}: a gap of {gap:?}");
-            hang_up(phone, &offhook, &asterisk).await;
-        },
-    )
+    each(TRANSPORTS, |(transport, leg)| async move {
+        let context = format!("    audio: {leg}\n    turns: {{ owner: provider }}\n");
+        let (asterisk, offhook) = pbx(ECHO, &context).await;
+        let mut phone = dial(&asterisk).await;
+        phone.say(tone(CALLER_HZ, ms(60_000))).await;
+        phone.wait_to_hear(CALLER_HZ, ms(500), SOON).await;
+        let channels = asterisk.channels().await;
+        let media = channels.iter().find(|name| !name.starts_with("PJSIP/")).expect("a media channel");
+        asterisk.cli(&format!("channel request hangup {media}")).await;
+        offhook.wait_metric(REPAIRED, 1.0, SOON).await;
+        mute(&asterisk, "out").await;
+        offhook.wait_metric(REPAIRED, 2.0, SOON).await;
+        let so_far = phone.heard().time_of(CALLER_HZ);
+        phone.wait_to_hear(CALLER_HZ, so_far + ms(1_000), SOON).await;
+        let gap = longest_gap(&phone.heard(), CALLER_HZ);
+        assert!(gap <= GAP_MAX, "{transport}: a gap of {gap:?}");
+        hang_up(phone, &offhook, &asterisk).await;
+    })
     .await;
 }
 
@@ -306,21 +306,18 @@ async fn wait_held(asterisk: &Asterisk) -> String {
 
 /// T17: as another client of ARI may do it. Asterisk tells offhook nothing of it, and the silence is noticed.
 async fn a_bridge_that_is_taken_from_a_call_is_made_again_over_each_transport() {
-    each(
-        [("audiosocket", "audiosocket/slin"), ("rtp", "rtp/ulaw"), ("websocket", "websocket/slin16")],
-        |(transport, leg)| async move {
-            let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, &format!("    audio: {leg}\n")).await;
-            let phone = dial(&asterisk).await;
-            for repairs in [1.0, 2.0] {
-                let bridges = ari(&asterisk, Method::GET, "bridges").await;
-                let bridge = bridges[0]["id"].as_str().expect("the call's bridge");
-                ari(&asterisk, Method::DELETE, &format!("bridges/{bridge}")).await;
-                goes_on(&offhook, &phone, transport, repairs).await;
-            }
-            assert_eq!(offhook.metric("offhook_media_faults_total").await, 2.0, "{leg}");
-            hang_up(phone, &offhook, &asterisk).await;
-        },
-    )
+    each(TRANSPORTS, |(transport, leg)| async move {
+        let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, &format!("    audio: {leg}\n")).await;
+        let phone = dial(&asterisk).await;
+        for repairs in [1.0, 2.0] {
+            let bridges = ari(&asterisk, Method::GET, "bridges").await;
+            let bridge = bridges[0]["id"].as_str().expect("the call's bridge");
+            ari(&asterisk, Method::DELETE, &format!("bridges/{bridge}")).await;
+            goes_on(&offhook, &phone, transport, repairs).await;
+        }
+        assert_eq!(offhook.metric("offhook_media_faults_total").await, 2.0, "{leg}");
+        hang_up(phone, &offhook, &asterisk).await;
+    })
     .await;
 }
 
@@ -389,43 +386,31 @@ pub async fn ari_by(client: &reqwest::Client, asterisk: &Asterisk, method: Metho
 
 /// T22: one-way silence.
 async fn audio_that_stops_while_the_caller_is_heard_by_asterisk_is_replaced_over_each_transport() {
-    each(
-        [("rtp", "rtp/ulaw"), ("audiosocket", "audiosocket/slin"), ("websocket", "websocket/slin16")],
-        |(transport, leg)| async move {
-            let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, &format!("    audio: {leg}\n")).await;
-            let phone = dial(&asterisk).await;
-            let began = Instant::now();
-            mute(&asterisk, "out").await;
-            offhook.wait_metric(REPAIRED, 1.0, SOON).await;
-            let took = began.elapsed();
-            assert!(took <= GAP_MAX, "{leg}: the agent was deaf for {took:?}");
-            assert_eq!(offhook.metric("offhook_media_faults_total{fault=\"deaf\"}").await, 1.0, "{leg}");
-            goes_on(&offhook, &phone, transport, 1.0).await;
-            hang_up(phone, &offhook, &asterisk).await;
-        },
-    )
+    one_way_silence_is_repaired("out", "deaf").await;
+}
+
+/// Has Asterisk pass on one direction of the media channel no more, over each transport, and waits for the repair of this fault.
+async fn one_way_silence_is_repaired(direction: &str, fault: &str) {
+    each(TRANSPORTS, |(transport, leg)| async move {
+        let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, &format!("    audio: {leg}\n")).await;
+        let phone = dial(&asterisk).await;
+        let began = Instant::now();
+        mute(&asterisk, direction).await;
+        offhook.wait_metric(REPAIRED, 1.0, SOON).await;
+        let took = began.elapsed();
+        assert!(took <= GAP_MAX, "{leg}: {fault} for {took:?}");
+        let counted = format!("offhook_media_faults_total{{fault=\"{fault}\"}}");
+        assert_eq!(offhook.metric(&counted).await, 1.0, "{leg}");
+        goes_on(&offhook, &phone, transport, 1.0).await;
+        assert_eq!(offhook.metric("offhook_media_faults_total").await, 1.0, "{leg}");
+        hang_up(phone, &offhook, &asterisk).await;
+    })
     .await;
 }
 
 /// One-way silence, towards the caller.
 async fn an_agent_that_asterisk_passes_on_no_more_is_noticed_though_the_caller_is_heard_over_each_transport() {
-    each(
-        [("rtp", "rtp/ulaw"), ("audiosocket", "audiosocket/slin"), ("websocket", "websocket/slin16")],
-        |(transport, leg)| async move {
-            let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, &format!("    audio: {leg}\n")).await;
-            let phone = dial(&asterisk).await;
-            let began = Instant::now();
-            mute(&asterisk, "in").await;
-            offhook.wait_metric(REPAIRED, 1.0, SOON).await;
-            let took = began.elapsed();
-            assert!(took <= GAP_MAX, "{leg}: the agent was not heard for {took:?}");
-            assert_eq!(offhook.metric("offhook_media_faults_total{fault=\"mute\"}").await, 1.0, "{leg}");
-            goes_on(&offhook, &phone, transport, 1.0).await;
-            assert_eq!(offhook.metric("offhook_media_faults_total").await, 1.0, "{leg}");
-            hang_up(phone, &offhook, &asterisk).await;
-        },
-    )
-    .await;
+    one_way_silence_is_repaired("in", "mute").await;
 }
 
 /// The leg stands, as the first frame tells whose it is, and nothing ever follows.

@@ -1,7 +1,7 @@
 //! What the tests stand on: a real Asterisk, real phones, sound that can be measured, the engine as
 //! a process, and emulated providers.
 
-// What is here is called by the same name everywhere: `crate::kit`.
+// Lets a module here be named `crate::kit::…`, as in the test programs.
 extern crate self as kit;
 
 pub mod again;

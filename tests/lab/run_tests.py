@@ -44,7 +44,7 @@ class Run:
     # Parts of names: the tests that run, and those that do not.
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
-    # Seconds after which the run has failed. No run takes more than half of them on two cores.
+    # Seconds after which the run has failed. On two cores no run takes more than two thirds of them.
     limit: int = 600
     # Its tests write small files by the thousand.
     in_memory: bool = False
@@ -52,6 +52,7 @@ class Run:
     real: bool = False
 
 
+# Tests of the program `real` that measure delays: with nothing else beside them.
 ALONE = ("prometheus::load", "web::beside_asterisk")
 
 # Scenes on the real Asterisk: what every run shows of them is to take five minutes. A change that makes them longer adds too
@@ -118,8 +119,8 @@ def build(arguments: list[str]) -> list[Program]:
 
 
 def environment(run: Run, program: Program) -> dict[str, str]:
-    """As `cargo test` runs a program. Each client of HTTPS and each provider reads all the root certificates that it trusts, which took
-    a third of most tests: here there is one to read, since no test calls anybody on the Internet."""
+    """As `cargo test` runs a program. Each client of HTTPS reads all the root certificates that it trusts, a quarter of the time of a case
+    of the providers' table: here there is one to read, since no test calls anybody on the Internet."""
     found = os.environ | {"CARGO_MANIFEST_DIR": program.folder, "CARGO": os.environ.get("CARGO", "cargo")}
     if (root := one_root()) is not None:
         found["SSL_CERT_FILE"] = str(root)

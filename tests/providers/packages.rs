@@ -29,7 +29,7 @@ fn check<D: Dialect>(lines: &str) -> Output {
     }
 }
 
-/// What the vendor says in a call in which it says everything that it has words for.
+/// Returns every kind of message that the emulated vendor can send, from one call in which it sends them all.
 async fn all_words<D: Dialect>(failure: Failure) -> String {
     let vendor = Vendor::start::<D>(Scenario { pace: 1.2, kept: true, ..Scenario::answers(ms(2_000)) }).await;
     let desk = Desk::of(&vendor).await;
@@ -63,7 +63,7 @@ async fn all_words<D: Dialect>(failure: Failure) -> String {
     vendor.of(1, |seen| seen.said.join("\n"))
 }
 
-/// The package is a program that takes seconds to begin: it is asked once, and no clock waits for it.
+/// Checks the messages with the vendor's package after the calls: starting that takes seconds, in which no scene's clock should wait.
 fn are_known_to_their_package<D: Dialect>() {
     let said = Mutex::new(Vec::new());
     run(|| async {

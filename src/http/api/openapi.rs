@@ -22,7 +22,7 @@ struct Error {
     error: String,
 }
 
-/// Written when somebody first asks for it: it takes longer than all else that an engine does before its first call.
+/// The document's text, written when somebody first asks for it, so that an engine starts sooner.
 #[derive(Default)]
 pub struct Document {
     listed: OnceLock<Vec<Listed>>,
@@ -30,7 +30,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// All addresses are known.
+    /// Takes the addresses that it is about.
     pub fn is_of(&self, listed: Vec<Listed>) {
         // A second time they would be the same.
         let _ = self.listed.set(listed);
