@@ -138,6 +138,10 @@ async fn one_call(leg: &str, codec: Wide) -> (Seen, String) {
     seen.wideband = heard.time_of(HIGH_HZ) >= SECOND * 9 / 10;
     assert!(seen.wideband || heard.time_of(HIGH_HZ) <= SECOND / 10, "{leg}: 6 kHz for {:?}", heard.time_of(HIGH_HZ));
 
+    // Before the faults: how much is thrown away in them is a matter of how long they last.
+    let behind = offhook.metric("offhook_media_discarded_total{cause=\"behind\"}").await;
+    seen.discarded = offhook.metric("offhook_media_discarded_total").await - behind;
+
     let backlog = (transport(leg) == "websocket").then_some((&proxy, &offhook));
     seen.silenced = interrupts(leg, &mut phone, backlog).await;
     let behind = offhook.metric("offhook_media_faults_total{fault=\"behind\"}").await;
@@ -153,7 +157,6 @@ async fn one_call(leg: &str, codec: Wide) -> (Seen, String) {
     seen.keys_unseen = keys_without_events(leg, &proxy, &offhook, &mut phone, seen.keys).await;
     let behind = offhook.metric("offhook_media_discarded_total{cause=\"behind\"}").await;
     seen.nothing_waits = behind < PER_SECOND;
-    seen.discarded = offhook.metric("offhook_media_discarded_total").await - behind;
     // It has no channel of its own that could end.
     seen.repaired = leg != WALK_IN && repairs(leg, &asterisk, &offhook, &phone).await;
 

@@ -19,7 +19,7 @@ use tokio::{
 
 /// Real-Asterisk tests at once in one test program. Each has an Asterisk, phones and an engine, all of
 /// them on 20 ms clocks, and takes nearly a third of a core; on two cores more of them disturb each other.
-const AT_ONCE: usize = 5;
+const AT_ONCE: usize = 4;
 static SLOTS: Semaphore = Semaphore::const_new(AT_ONCE);
 
 /// It starts in a quarter of a second on an idle machine.
