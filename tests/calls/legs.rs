@@ -138,7 +138,7 @@ async fn one_call(leg: &str, codec: Wide) -> (Seen, String) {
     seen.wideband = heard.time_of(HIGH_HZ) >= SECOND * 9 / 10;
     assert!(seen.wideband || heard.time_of(HIGH_HZ) <= SECOND / 10, "{leg}: 6 kHz for {:?}", heard.time_of(HIGH_HZ));
 
-    // Before the faults: how much is thrown away in them is a matter of how long they last.
+    // Counted before the test makes any fault: what is thrown away in one depends on how long it lasts.
     let behind = offhook.metric("offhook_media_discarded_total{cause=\"behind\"}").await;
     seen.discarded = offhook.metric("offhook_media_discarded_total").await - behind;
 

@@ -154,28 +154,36 @@ async fn a_media_websocket_that_closes_stalls_or_is_not_read_is_replaced() {
     }
 }
 
-/// The UDP sockets of a process.
-pub fn udp_sockets(pid: u32) -> Vec<Socket> {
-    let table = std::fs::read_to_string(format!("/proc/{pid}/net/udp")).expect("the kernel's table");
-    let inodes: Vec<String> = table
-        .lines()
-        .skip(1)
-        .filter_map(|line| Some(format!("socket:[{}]", line.split_whitespace().nth(9)?)))
-        .collect();
+/// Looks at the kernel's table of sockets before a socket that is there counts as missing.
+const LOOKS_MAX: usize = 100;
+
+/// The UDP socket that a process has at this port: what is sent from it comes from there.
+pub fn udp_socket(pid: u32, port: u16) -> Socket {
+    // The table is read in pieces: while other sockets are opened and closed, one that stays open may be left out of it.
+    let found = (0..LOOKS_MAX).find_map(|_| {
+        let table = std::fs::read_to_string(format!("/proc/{pid}/net/udp")).expect("the kernel's table");
+        table.lines().skip(1).find_map(|line| {
+            let columns: Vec<&str> = line.split_whitespace().collect();
+            let (_, local_port) = columns[1].rsplit_once(':')?;
+            let is_it = u16::from_str_radix(local_port, 16) == Ok(port);
+            is_it.then(|| descriptor(pid, columns[9]))?
+        })
+    });
+    let number = found.unwrap_or_else(|| panic!("process {pid} has no UDP socket at port {port}"));
     let process = rustix::process::Pid::from_raw(pid.try_into().expect("a process")).expect("not 0");
     let process =
         rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty()).expect("a process that runs");
-    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("its files").flatten();
-    let ours = files.filter(|file| {
-        let target = std::fs::read_link(file.path()).unwrap_or_default();
-        inodes.iter().any(|inode| target.as_os_str() == inode.as_str())
-    });
-    ours.map(|file| {
-        let number = file.file_name().to_string_lossy().parse().expect("a number");
-        let flags = rustix::process::PidfdGetfdFlags::empty();
-        Socket::from(rustix::process::pidfd_getfd(&process, number, flags).expect("a file that may be shared"))
-    })
-    .collect()
+    let flags = rustix::process::PidfdGetfdFlags::empty();
+    Socket::from(rustix::process::pidfd_getfd(&process, number, flags).expect("a file that may be shared"))
+}
+
+/// Which of a process' files the socket of this inode is; None where it is another process' socket.
+fn descriptor(pid: u32, inode: &str) -> Option<i32> {
+    let target = format!("socket:[{inode}]");
+    let mut files = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("its files").flatten();
+    let file =
+        files.find(|file| std::fs::read_link(file.path()).is_ok_and(|link| link.as_os_str() == target.as_str()))?;
+    file.file_name().to_str()?.parse().ok()
 }
 
 /// Its packets are refused from now on (ICMP), as by a port that nobody has; no socket of the process notices.
@@ -183,11 +191,7 @@ async fn close_port(asterisk: &Asterisk, pid: u32) {
     let channels = asterisk.channels().await;
     let media = channels.iter().find_map(|name| name.strip_prefix("UnicastRTP/127.0.0.1:")).expect("one call by RTP");
     let port: u16 = media.split('-').next().and_then(|port| port.parse().ok()).expect("where Asterisk sends to");
-    let is_it = |socket: &Socket| {
-        let address = socket.local_addr().ok().and_then(|address| address.as_socket());
-        address.is_some_and(|address| address.port() == port)
-    };
-    let socket = udp_sockets(pid).into_iter().find(is_it).expect("a call by RTP has a port");
+    let socket = udp_socket(pid, port);
     // A connected socket takes what comes from there alone.
     socket.connect(&std::net::SocketAddr::from((Ipv4Addr::LOCALHOST, 9)).into()).expect("a socket of UDP");
 }

@@ -10,9 +10,8 @@ use crate::calls::{
         tied::free_ports,
     },
     ms,
-    repairs::{dial, hang_up, longest_gap, udp_sockets},
+    repairs::{dial, hang_up, longest_gap, udp_socket},
 };
-use socket2::Socket;
 use std::net::{Ipv4Addr, SocketAddr};
 use tokio::{net::UdpSocket, sync::watch, task::JoinSet, time::interval};
 
@@ -88,7 +87,7 @@ impl Wire {
             let (mut buffer, mut ends) = (vec![0; 2_048], None);
             let mut way = Way::default();
             while let Ok((length, from)) = outer.recv_from(&mut buffer).await {
-                let own: &Socket = ends.get_or_insert_with(|| socket_of(asterisk, from.port()));
+                let own = ends.get_or_insert_with(|| udp_socket(asterisk, from.port()));
                 for packet in way.carry(&buffer[..length], *fault.borrow()) {
                     let to = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
                     own.send_to(&packet, &to.into()).expect("Asterisk's own socket");
@@ -97,14 +96,6 @@ impl Wire {
         });
         Self { faults, _carrying: carrying }
     }
-}
-
-/// The socket that a process has at this port: what is sent from it comes from there.
-fn socket_of(pid: u32, port: u16) -> Socket {
-    let at = |socket: &Socket| {
-        socket.local_addr().ok().and_then(|address| address.as_socket()).map(|address| address.port())
-    };
-    udp_sockets(pid).into_iter().find(|socket| at(socket) == Some(port)).expect("it has sent from there")
 }
 
 /// What has passed, and what waits.
