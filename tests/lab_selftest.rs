@@ -170,3 +170,8 @@ pub async fn asterisk_can_be_lost_and_come_back_in_mid_call() {
     let again = Phone::call(asterisk.sip_port(), "echo", tone(1100.0, ms(30_000))).await;
     again.wait_to_hear(1100.0, ms(200), SOON).await;
 }
+
+#[test]
+fn a_line_of_json_that_is_still_being_written_is_not_read() {
+    assert_eq!(offhook_kit::json_lines("{\"number\":1}\n{\"number\":"), [serde_json::json!({ "number": 1 })]);
+}

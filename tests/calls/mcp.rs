@@ -184,8 +184,7 @@ impl Scene {
     /// The lines of the log with this message.
     fn lines(&self, message: &str) -> Vec<Value> {
         let log = self.offhook.log();
-        let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line of JSON"));
-        lines.filter(|line| line["message"] == message).collect()
+        offhook_kit::json_lines(&log).into_iter().filter(|line| line["message"] == message).collect()
     }
 
     /// How often calls of a tool ended so.
@@ -209,8 +208,7 @@ impl Scene {
     /// What the server that misbehaves has written down in this mode.
     fn events(&self, mode: &str, event: &str) -> Vec<Value> {
         let text = std::fs::read_to_string(self.offhook.folder().join(format!("{mode}.log"))).unwrap_or_default();
-        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line of JSON"));
-        lines.filter(|line| line["event"] == event).collect()
+        offhook_kit::json_lines(&text).into_iter().filter(|line| line["event"] == event).collect()
     }
 
     fn children(&self) -> Vec<Process> {

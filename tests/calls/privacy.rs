@@ -70,13 +70,9 @@ async fn a_whole_call(log: &str) -> (Offhook, String) {
     (offhook, log)
 }
 
-fn lines(log: &str) -> Vec<Value> {
-    log.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"))).collect()
-}
-
 async fn a_call_is_a_handful_of_lines_each_within_its_span() {
     let (_offhook, log) = a_whole_call("info").await;
-    let lines = lines(&log);
+    let lines = offhook_kit::json_lines(&log);
     let began = lines.iter().position(|line| line["message"] == "call began").expect("a call begins");
     let about: Vec<&Value> = lines[began..].iter().collect();
     assert!((2..=INFO_LINES_MAX).contains(&about.len()), "{} lines:\n{log}", about.len());
@@ -98,7 +94,7 @@ async fn a_call_is_a_handful_of_lines_each_within_its_span() {
 
 async fn the_debug_log_tells_no_more_of_anybody() {
     let (_offhook, log) = a_whole_call("debug").await;
-    assert!(lines(&log).iter().any(|line| line["level"] == "DEBUG"), "{log}");
+    assert!(offhook_kit::json_lines(&log).iter().any(|line| line["level"] == "DEBUG"), "{log}");
     // Nor does trace, which is of our own making only as far as dependencies are kept quiet.
     a_whole_call("trace").await;
 }

@@ -113,8 +113,7 @@ impl Scene {
     /// The lines of the log with this target.
     fn lines(&self, target: &str) -> Vec<Value> {
         let log = self.offhook.log();
-        let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line of JSON"));
-        lines.filter(|line| line["target"] == target).collect()
+        offhook_kit::json_lines(&log).into_iter().filter(|line| line["target"] == target).collect()
     }
 
     /// None of these is in the log or on a page.

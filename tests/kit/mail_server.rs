@@ -83,7 +83,7 @@ impl MailServer {
         match &self.kind {
             Kind::Program { directory, .. } => {
                 let text = std::fs::read_to_string(directory.path().join("taken")).unwrap_or_default();
-                text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+                super::json_lines(&text)
             }
             Kind::Task(task) => task.taken(),
         }

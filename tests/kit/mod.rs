@@ -46,6 +46,12 @@ pub fn project() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("this is tests/kit")
 }
 
+/// The lines of JSON that a program has written so far. A line without its end is still being written.
+pub fn json_lines(text: &str) -> Vec<serde_json::Value> {
+    let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    whole.map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("no JSON: {error}: {line}"))).collect()
+}
+
 /// The program `offhook`, which is built beside every test program.
 pub fn program() -> PathBuf {
     let this = std::env::current_exe().expect("a test program");

@@ -156,7 +156,7 @@ impl Desk {
     /// What the server that misbehaves has written down.
     pub fn log(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.folder.path().join("faulty.log")).unwrap_or_default();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        offhook_kit::json_lines(&text)
     }
 
     pub fn events(&self, event: &str) -> Vec<Value> {
