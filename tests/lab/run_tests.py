@@ -52,9 +52,10 @@ class Run:
     real: bool = False
 
 
-# Tests of the program `real` that measure delays, or in which a recognizer has to understand each sentence of a call at the first
-# attempt: with nothing else beside them.
-ALONE = ("prometheus::load", "web::beside_asterisk", "web::newcomer")
+# Groups of tests of the program `real` that run with no other test beside their group: one Prometheus asks for rates over minutes of
+# calls whose clocks are compared all the while, and an examination tells of every delay; the page is held against a demo in which a
+# recognizer has to understand each sentence at the first attempt.
+ALONE = (("prometheus::load", "web::beside_asterisk"), ("web::newcomer",))
 
 # Scenes on the real Asterisk: what every run shows of them is to take five minutes. A change that makes them longer adds too
 # much to the chosen set: leave it to REAL=all, or let more scenes share a call.
@@ -69,10 +70,8 @@ PLAN = [
     Run("whole_calls", threads=CORES + 1, skip=("::real::", "::only_real::"), in_memory=True),
     SCENES,
     Run("whole_calls", threads=3 * CORES, only=("::only_real::",)),
-    Run("real", threads=3 * CORES, skip=ALONE, limit=900),
-    # One Prometheus asks for rates over minutes of calls whose clocks are compared all the while, the examinations tell of
-    # every delay, and the page is held against what the demo says.
-    Run("real", only=ALONE),
+    Run("real", threads=3 * CORES, skip=sum(ALONE, ()), limit=900),
+    *(Run("real", only=group) for group in ALONE),
 ]
 # Rows of `--quick`: whatever runs without Asterisk, a browser and other people's programs.
 QUICK = ("*", "lib", "whole_calls")
