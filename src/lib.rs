@@ -44,3 +44,9 @@ pub mod wall_clock;
 mod woken;
 
 pub use offhook_core::{audio, call, chance, facts, gate, redact, tool};
+
+/// A file of the project. Cargo tells where that is when a test runs: what was compiled may be of another clone.
+#[cfg(test)]
+fn project(path: &str) -> std::path::PathBuf {
+    std::path::PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo tells")).join(path)
+}

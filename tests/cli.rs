@@ -7,7 +7,7 @@ use offhook::{
 use serde_json::json;
 use std::{
     net::TcpListener,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Output, Stdio},
     time::Duration,
 };
@@ -35,9 +35,9 @@ contexts:
 fn offhook(arguments: &[&str]) -> Output {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let output = Command::new(env!("CARGO_BIN_EXE_offhook"))
+        let output = Command::new(offhook_kit::program())
             .args(arguments)
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .current_dir(offhook_kit::project())
             .stdin(Stdio::null())
             .kill_on_drop(true)
             .output();
@@ -330,7 +330,7 @@ fn an_archive_of_another_version_is_exit_code_3_with_a_remedy_and_stays_as_it_is
 fn schema_prints_the_committed_file() {
     let output = offhook(&["schema"]);
     assert_eq!(code(&output), 0, "{output:?}");
-    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/offhook.schema.json");
+    let committed = offhook_kit::project().join("config/offhook.schema.json");
     assert_eq!(out(&output), std::fs::read_to_string(committed).expect("a committed file"));
     assert_eq!(out(&output), config::schema_text(provider::catalog()));
 }

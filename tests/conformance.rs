@@ -46,7 +46,7 @@ struct Shown {
 }
 
 fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+    offhook_kit::project().to_owned()
 }
 
 fn catalogue() -> Catalogue {

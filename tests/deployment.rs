@@ -32,7 +32,7 @@ const PASSWORDS: [&str; 3] = ["ARI_PASSWORD", "PHONE_PASSWORD", "GRAFANA_PASSWOR
 const EXPOSURE_MAX: u32 = 20;
 
 fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+    offhook_kit::project().to_owned()
 }
 
 fn read(path: &str) -> String {
@@ -257,7 +257,7 @@ fn prometheus_knows_the_options_that_it_is_started_with() {
 /// the image installs.
 #[test]
 fn the_program_needs_no_library_that_the_image_does_not_have() {
-    let output = Command::new("ldd").arg(env!("CARGO_BIN_EXE_offhook")).output().expect("ldd runs");
+    let output = Command::new("ldd").arg(offhook_kit::program()).output().expect("ldd runs");
     let listed = String::from_utf8_lossy(&output.stdout).into_owned();
     let name = |line: &str| {
         Path::new(line.split_whitespace().next().unwrap_or_default())
@@ -287,7 +287,7 @@ fn systemd_takes_the_unit_and_finds_it_locked_up() {
     let directory = TempDir::new().expect("a temporary directory");
     let copy = directory.path().join("offhook.service");
     // Verified with a program that is there.
-    let text = read(unit).replace("/usr/local/bin/offhook", env!("CARGO_BIN_EXE_offhook"));
+    let text = read(unit).replace("/usr/local/bin/offhook", &offhook_kit::program().display().to_string());
     assert_ne!(text, read(unit));
     // The user is made by whoever installs it; every system has this one.
     let text = text.replace("User=offhook\n", "User=daemon\n");

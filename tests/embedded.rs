@@ -10,7 +10,7 @@ use offhook::{
 };
 use serde_json::json;
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Output, Stdio},
     sync::Arc,
     time::Duration,
@@ -108,18 +108,18 @@ async fn most_phrases_are_understood_over_a_telephone_and_silence_is_none() {
 }
 
 fn project(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+    offhook_kit::project().join(path)
 }
 
 /// `offhook demo`, as `make demo` runs it.
 async fn demo(arguments: &[&str]) -> Output {
     let recording = TempDir::with_prefix("offhook-demo-").expect("a temporary directory");
-    let output = Command::new(env!("CARGO_BIN_EXE_offhook"))
+    let output = Command::new(offhook_kit::program())
         .arg("demo")
         .arg("--recording")
         .arg(recording.path().join("call.wav"))
         .args(arguments)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .current_dir(offhook_kit::project())
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();

@@ -32,7 +32,7 @@ fn public_read() -> Value {
 }
 
 fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_offhook"));
+    let mut command = Command::new(offhook_kit::program());
     command.arg("gate").kill_on_drop(true).stderr(Stdio::piped());
     for name in
         ["AANA_BRIDGE_TOKEN", "AANA_BRIDGE_TOKEN_SCOPES", "AANA_MAX_REQUEST_BYTES", "AANA_RATE_LIMIT_PER_MINUTE"]

@@ -12,7 +12,7 @@ use offhook::{
 };
 use python::words_of;
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, fs, path::PathBuf, process::Output};
+use std::{collections::BTreeSet, fs, process::Output};
 
 fn check(arguments: &[&str], lines: &str) -> Output {
     python::check_lines("google-genai", "check_gemini.py", arguments, lines)
@@ -127,7 +127,7 @@ fn every_message_we_can_send_is_one_the_vendors_package_knows() {
 /// The fixtures but for those that show what no server should say.
 #[test]
 fn the_recorded_server_messages_are_ones_the_vendors_package_knows() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/provider/gemini_live");
+    let folder = offhook_kit::project().join("tests/fixtures/provider/gemini_live");
     let read = |name: &str| fs::read_to_string(folder.join(name).with_extension("jsonl")).expect("a fixture");
     let lines = ["answer", "interruption", "function_calls", "empty_turns", "lifetime"].map(read).concat();
     let output = check(&["--server"], &lines);

@@ -8,9 +8,9 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A server of this workspace. Cargo tells a test of its own package's programs only; the others are beside them.
+/// A server of this workspace.
 fn server(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_BIN_EXE_offhook")).with_file_name(name);
+    let path = offhook_kit::program().with_file_name(name);
     assert!(path.exists(), "{} is missing: run `cargo build` first", path.display());
     path
 }
@@ -45,7 +45,7 @@ fn the_aerodrome_information_serves_the_official_client() {
 
 #[test]
 fn the_check_itself_finds_what_a_faulty_server_does() {
-    let faulty = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/kit/mcp/faulty.py");
+    let faulty = offhook_kit::project().join("tests/kit/mcp/faulty.py");
     for (plan, problems) in [
         (
             "faulty",

@@ -12,9 +12,16 @@ use offhook::{
     telemetry::{Metrics, reference_page},
     vam::VamCounters,
 };
-use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
+fn page() -> PathBuf {
+    offhook_kit::project().join("docs/metrics.md")
+}
 
 /// A registry with every metric of the engine in it. Adapters add one line each.
 fn everything() -> Metrics {
@@ -44,9 +51,9 @@ fn everything() -> Metrics {
 fn the_page_is_what_the_code_says() {
     let fresh = reference_page(everything().registry());
     if std::env::var_os("OFFHOOK_BLESS").is_some() {
-        fs::write(PAGE, &fresh).unwrap();
+        fs::write(page(), &fresh).unwrap();
     }
-    let committed = fs::read_to_string(PAGE).unwrap_or_default();
+    let committed = fs::read_to_string(page()).unwrap_or_default();
     assert!(
         committed == fresh,
         "docs/metrics.md is stale: run OFFHOOK_BLESS=1 cargo test --test house metrics_reference, and commit the page"
@@ -59,7 +66,7 @@ fn the_page_is_what_the_code_says() {
 fn no_metric_is_named_in_the_source_but_missing_on_the_page() {
     let page = reference_page(everything().registry());
     let mut named = BTreeSet::new();
-    collect_names(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &mut named);
+    collect_names(&offhook_kit::project().join("src"), &mut named);
     assert!(named.contains("offhook_calls_total"), "the search for names finds nothing: {named:?}");
     let missing: Vec<&String> = named.iter().filter(|name| !page.contains(&format!("| `{name}` |"))).collect();
     assert!(

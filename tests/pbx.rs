@@ -9,10 +9,7 @@ use kit::{
     terminal::{Browser, Terminal},
     tied::{free_ports, lab},
 };
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
@@ -35,7 +32,7 @@ impl Pbx {
         let directory = TempDir::with_prefix("offhook-make-pbx-").expect("a temporary directory");
         let (http, audiosocket, media, ari, sip, rtp) =
             (free_ports(1), free_ports(1), free_ports(400), free_ports(1), free_ports(1), free_ports(RTP_PORTS));
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = offhook_kit::project();
         let shipped = std::fs::read_to_string(root.join("config/asterisk.yaml")).expect("a committed file");
         let yaml = format!(
             "{shipped}\nhttp:\n  bind: 127.0.0.1:{http}\nmedia:\n  audiosocket:\n    bind: \
@@ -47,7 +44,8 @@ impl Pbx {
         let temporary = directory.path().join("tmp");
         std::fs::create_dir(&temporary).expect("a directory in the test's own one");
         // The script runs what cargo has built: target/debug/offhook.
-        let target = Path::new(env!("CARGO_BIN_EXE_offhook")).ancestors().nth(2).expect("target/debug/offhook");
+        let program = offhook_kit::program();
+        let target = program.ancestors().nth(2).expect("target/debug/offhook");
         let env = [
             ("CARGO_TARGET_DIR", target.display().to_string()),
             ("TMPDIR", temporary.display().to_string()),

@@ -43,7 +43,7 @@ fn codec(kind: &str) -> Box<dyn Codec> {
 }
 
 fn fixtures() -> Vec<(String, PathBuf)> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/provider");
+    let root = offhook_kit::project().join("tests/fixtures/provider");
     let list = |folder: PathBuf| {
         let mut paths: Vec<PathBuf> =
             fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();

@@ -34,7 +34,7 @@ const IO: &[&str] =
 const LINES_MAX: usize = 600;
 
 fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+    offhook_kit::project().to_owned()
 }
 
 fn sources(folder: &str) -> Vec<(String, String)> {
@@ -156,6 +156,20 @@ fn no_file_has_outgrown_its_concept() {
     };
     let wrong: Vec<String> = sources("src").iter().filter_map(long).collect();
     assert!(wrong.is_empty(), "look for the missing concept:\n{}", wrong.join("\n"));
+}
+
+/// A clone may run what another one compiled: paths are asked for at run time.
+#[test]
+fn no_path_of_a_clone_is_compiled_in() {
+    let compiled_in = [
+        concat!("env!(\"CARGO_", "MANIFEST_DIR"),
+        concat!("env!(\"CARGO_", "BIN_EXE"),
+        concat!("env!(\"CARGO_", "TARGET_TMPDIR"),
+    ];
+    let all = ["src", "tests", "mcp_servers"].into_iter().flat_map(sources);
+    let wrong: Vec<String> =
+        all.filter(|(_, text)| compiled_in.iter().any(|macro_| text.contains(macro_))).map(|(name, _)| name).collect();
+    assert!(wrong.is_empty(), "use `offhook_kit::project()` or `program()`: {wrong:?}");
 }
 
 #[test]

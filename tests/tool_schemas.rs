@@ -17,7 +17,7 @@ struct Tool {
 }
 
 fn fixture(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tool_schemas").join(name)
+    offhook_kit::project().join("tests/fixtures/tool_schemas").join(name)
 }
 
 fn tools() -> Vec<Tool> {

@@ -6,11 +6,11 @@ mod set;
 
 use offhook::call::TurnRules;
 use set::{Label, Scene, Table};
-use std::{path::PathBuf, process::Command, sync::LazyLock, time::Instant};
+use std::{process::Command, sync::LazyLock, time::Instant};
 
 static SCENES: LazyLock<Vec<Scene>> = LazyLock::new(|| {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("../turn_taking");
-    let generator = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/turn_taking/generate.py");
+    let folder = offhook_kit::program().with_file_name("../turn_taking");
+    let generator = offhook_kit::project().join("tests/fixtures/turn_taking/generate.py");
     let made = Command::new("python3").arg(generator).arg(&folder).status().expect("python3 can be run");
     assert!(made.success(), "the set could not be made; `make setup` installs espeak-ng and sox");
     set::read(&folder).unwrap()

@@ -268,7 +268,7 @@ mod tests {
     /// Generation built on what a server that misbehaves so offers, with `tools` in the one context.
     async fn generation(mode: &str, tools: &str, more: &str) -> (Generation, Fleet) {
         let folder = tempfile::tempdir().unwrap();
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kit/mcp/faulty.py");
+        let script = crate::project("tests/kit/mcp/faulty.py");
         let yaml = format!(
             "mcp: {{ servers: {{ odd: {{ command: [python3, {script:?}, {mode}], defaults: {{ access: public_read }} }} }} }}\n\
              providers: {{ a: {{ openai_realtime: {{ api_key: k }} }} }}\n\

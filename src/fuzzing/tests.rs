@@ -15,7 +15,7 @@ const CORPUS_BYTES_MAX: u64 = 2 << 20;
 const FILES_MAX: usize = 120;
 
 fn folder(target: &Target) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus").join(target.name)
+    crate::project("tests/fuzz/corpus").join(target.name)
 }
 
 fn corpus(target: &Target) -> Vec<(String, Vec<u8>)> {
@@ -51,7 +51,7 @@ fn feed(target: &Target, name: &str, input: &[u8]) {
 fn every_target_has_a_corpus_every_corpus_a_target_and_all_of_it_is_small() {
     let names: BTreeSet<String> = TARGETS.iter().map(|target| target.name.to_owned()).collect();
     assert_eq!(names.len(), TARGETS.len(), "each name once");
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus");
+    let root = crate::project("tests/fuzz/corpus");
     let folders = fs::read_dir(root).expect("the corpus").map(|entry| entry.expect("an entry").file_name());
     assert_eq!(folders.map(|name| name.to_string_lossy().into_owned()).collect::<BTreeSet<_>>(), names);
     let mut bytes = 0;

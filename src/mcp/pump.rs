@@ -1,6 +1,7 @@
 //! From a server's standard output to the protocol: one message a line, and whatever else it prints.
 
 use super::{MESSAGE_BYTES_MAX, output::Output};
+use memchr::memchr;
 use serde_json::json;
 use std::{borrow::Cow, time::Duration};
 use tokio::{
@@ -191,7 +192,7 @@ pub(super) async fn messages(
         if available.is_empty() {
             return PumpEnd::Closed;
         }
-        let end = available.iter().position(|byte| *byte == b'\n');
+        let end = memchr(b'\n', available);
         let taken = end.map_or(available.len(), |at| at + 1);
         line.add(&available[..taken]);
         reader.consume(taken);
@@ -243,7 +244,7 @@ pub(super) async fn errors(from_server: impl AsyncRead + Unpin, output: Output) 
         if available.is_empty() {
             break;
         }
-        let end = available.iter().position(|byte| *byte == b'\n');
+        let end = memchr(b'\n', available);
         let taken = end.map_or(available.len(), |at| at + 1);
         let room = LINE_BYTES_MAX.saturating_sub(line.len());
         line.extend_from_slice(&available[..taken.min(room)]);

@@ -13,7 +13,7 @@ use crate::calls::{
     ms,
     repairs::REPAIRED,
 };
-use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
@@ -98,7 +98,7 @@ async fn what_is_seen_of_each_leg_is_what_the_page_tells() {
         rows.insert(number, seen);
     }
     let page = page(&version, rows.into_values().zip(LEGS));
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/legs.md");
+    let path = offhook_kit::project().join("docs/legs.md");
     if std::env::var_os("OFFHOOK_BLESS").is_some() {
         std::fs::write(&path, &page).expect("the page can be written");
     }

@@ -21,10 +21,7 @@ use crate::calls::{
     ms,
 };
 use serde_json::{Value, json};
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 use tokio::time::Instant;
 
 const NAME: &str = "Ada Lovelace";
@@ -65,7 +62,8 @@ impl Default for Setting<'_> {
 
 /// A file of the build: a program of this workspace, or what `make setup` installs.
 pub fn built(path: &str) -> PathBuf {
-    let target = Path::new(env!("CARGO_BIN_EXE_offhook")).ancestors().nth(2).expect("target/debug/offhook");
+    let program = offhook_kit::program();
+    let target = program.ancestors().nth(2).expect("target/debug/offhook");
     let file = if path.contains('/') { target.join(path) } else { target.join("debug").join(path) };
     assert!(file.exists(), "{} is missing: run `cargo build` and `make setup` first", file.display());
     file
@@ -73,7 +71,7 @@ pub fn built(path: &str) -> PathBuf {
 
 /// A file of this checkout.
 pub fn project(path: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path).display().to_string()
+    offhook_kit::project().join(path).display().to_string()
 }
 
 /// The entry of the server that misbehaves; `more` are further keys and `defaults` further ones of that section.

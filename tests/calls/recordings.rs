@@ -110,7 +110,7 @@ impl Scene {
 }
 
 async fn offhook(records: &Path, arguments: &[&str]) -> String {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_offhook"));
+    let mut program = Command::new(offhook_kit::program());
     program.args(arguments).arg("--records").arg(records);
     let output = world::output_of(program).await;
     assert!(output.status.success(), "{output:?}");

@@ -24,7 +24,7 @@ const AGENTS: &str = "default_context: front\n\
      contexts: { front: { prompt: A test, provider: script, tools: [hangup_call, check_extension_status] } }\n";
 
 async fn offhook(folder: &TempDir, arguments: &[&str]) -> Output {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_offhook"));
+    let mut program = Command::new(offhook_kit::program());
     program.args(arguments).arg("--records").arg(folder.path());
     world::output_of(program).await
 }

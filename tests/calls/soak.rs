@@ -7,7 +7,7 @@ use tokio::{process::Command, time::timeout};
 const WITHIN: Duration = Duration::from_secs(300);
 
 async fn soak(arguments: &[&str]) -> String {
-    let mut bench = Command::new(env!("CARGO_BIN_EXE_offhook"));
+    let mut bench = Command::new(offhook_kit::program());
     bench.args(["bench", "soak"]).args(arguments).stdin(Stdio::null()).kill_on_drop(true);
     let output = timeout(WITHIN, bench.output()).await.expect("it ends in time").expect("it starts");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -375,7 +375,7 @@ async fn mistakes_and_missing_secrets_are_told_with_their_lines_before_anything_
 async fn ctrl_c_in_the_middle_of_a_test_call_leaves_nothing() {
     let asterisk = Asterisk::start(Options::default()).await;
     let installation = Installation::attached(&asterisk, "");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_offhook"))
+    let mut child = Command::new(offhook_kit::program())
         .args(["doctor", "--config", "offhook.yaml"])
         .current_dir(installation.folder.path())
         .stdout(std::process::Stdio::null())

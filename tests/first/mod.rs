@@ -29,7 +29,7 @@ pub struct Ran {
 
 /// Runs the program in a folder, with this environment and these lines as its input.
 pub async fn offhook(folder: &Path, arguments: &[&str], env: &[(&str, String)], lines: &str) -> Ran {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_offhook"))
+    let mut child = Command::new(offhook_kit::program())
         .args(arguments)
         .current_dir(folder)
         .env_remove("ARI_PASSWORD")

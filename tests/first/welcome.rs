@@ -26,7 +26,7 @@ async fn the_first_start_in_a_terminal_tells_a_password_that_opens_the_page() {
     let folder = tempfile::TempDir::with_prefix("offhook-welcome-").expect("a temporary directory");
     let place = Place::free();
     std::fs::write(folder.path().join("offhook.yaml"), yaml(&place)).expect("the test's own folder");
-    let command = format!("{} run --config offhook.yaml", env!("CARGO_BIN_EXE_offhook"));
+    let command = format!("{} run --config offhook.yaml", offhook_kit::program().display());
     let page = format!("http://127.0.0.1:{}", place.http);
     for first in [true, false] {
         let mut terminal = Terminal::start(&command, folder.path(), &[], folder.path().join("said"));

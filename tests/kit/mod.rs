@@ -39,11 +39,22 @@ pub mod caller;
 #[path = "../../src/cli/speech.rs"]
 pub mod speech;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
 
-/// The folder of the project.
+/// The folder of the project. Cargo tells where a package is when a test of it runs: what was compiled may be of another clone.
 pub fn project() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("this is tests/kit")
+    static FOUND: LazyLock<PathBuf> = LazyLock::new(|| {
+        let package = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo tells"));
+        package
+            .ancestors()
+            .find(|folder| folder.join("Cargo.lock").exists())
+            .expect("a package of the project")
+            .to_owned()
+    });
+    &FOUND
 }
 
 /// The lines of JSON that a program has written so far. A line without its end is still being written.

@@ -6,9 +6,9 @@
 `--quick` leaves out what runs in real time and the documentation. A FILTER is a part of a test's name; without one all
 tests run. REAL=all in the environment also runs the tests that are marked as ignored: every scene on the real Asterisk.
 
-The output of each program is kept whole in `target/tests`, and what it says of failures is shown. At the end stand the
-seconds of each program, the slowest tests and, alone on the last line, `N passed, N failed`. A failing test is a failing
-run: nothing is run again.
+The output of each program is kept whole in `target/tests`, the seconds of each test in `seconds.txt` there, and what a
+program says of failures is shown. At the end stand the seconds of each program, the slowest tests and, alone on the last
+line, `N passed, N failed`. A failing test is a failing run: nothing is run again.
 """
 
 from __future__ import annotations
@@ -122,6 +122,8 @@ def environment(run: Run, program: Program) -> dict[str, str]:
     """As `cargo test` runs a program. Each client of HTTPS reads all the root certificates that it trusts, a quarter of the time of a case
     of the providers' table: here there is one to read, since no test calls anybody on the Internet."""
     found = os.environ | {"CARGO_MANIFEST_DIR": program.folder, "CARGO": os.environ.get("CARGO", "cargo")}
+    # Snapshots are this clone's, whichever clone the program was compiled in.
+    found["INSTA_WORKSPACE_ROOT"] = str(ROOT)
     if (root := one_root()) is not None:
         found["SSL_CERT_FILE"] = str(root)
         found.pop("SSL_CERT_DIR", None)
@@ -309,8 +311,9 @@ def main() -> int:
         print(f"  {outcome.seconds:7.1f}  {outcome.name}")
     print(f"\nThe {SLOWEST} slowest tests:")
     tests = [(seconds, f"{outcome.name}: {name}") for outcome in outcomes for name, seconds in outcome.tests.items()]
-    for seconds, name in sorted(tests, reverse=True)[:SLOWEST]:
-        print(f"  {seconds:7.2f}  {name}")
+    slowest = [f"{seconds:7.2f}  {name}" for seconds, name in sorted(tests, reverse=True)]
+    print(*(f"  {line}" for line in slowest[:SLOWEST]), sep="\n")
+    (kept / "seconds.txt").write_text("".join(f"{line}\n" for line in slowest))
     failures = [f"{outcome.name}: {name}" for outcome in outcomes for name in outcome.failures]
     if failures:
         print("\nFailed:", *failures, sep="\n  ")

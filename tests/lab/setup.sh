@@ -191,4 +191,4 @@ if [ "$what" = all ]; then
   debian_tree nginx "$place" sbin/nginx -v
 fi
 # For a clone that has compiled nothing yet.
-tests/lab/built.sh restore
+if command -v python3 >/dev/null; then tests/lab/built.py restore; fi

@@ -41,14 +41,12 @@ pub fn faulty(mode: &str, more: &str) -> String {
 
 /// A file beside the tests.
 pub fn support(name: &str) -> String {
-    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/kit/mcp", name].iter().collect();
-    path.display().to_string()
+    offhook_kit::project().join("tests/kit/mcp").join(name).display().to_string()
 }
 
 /// A file of the build, such as a virtual environment.
 pub fn built(path: &str) -> PathBuf {
-    let target = Path::new(env!("CARGO_BIN_EXE_offhook")).ancestors().nth(2).expect("target/debug/offhook");
-    target.join(path)
+    offhook_kit::program().ancestors().nth(2).expect("target/debug/offhook").join(path)
 }
 
 impl Desk {

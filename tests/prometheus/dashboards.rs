@@ -10,7 +10,7 @@ use std::{
 };
 
 pub fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+    offhook_kit::project().to_owned()
 }
 
 pub fn read(path: &str) -> String {

@@ -19,7 +19,7 @@ use futures_util::future::join_all;
 use jiff::Timestamp;
 use offhook::audio::{Activity, ActivityDetector};
 use serde_json::Value;
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
@@ -55,8 +55,8 @@ const STATUS_EVERY: Duration = Duration::from_secs(1);
 
 /// Beside the attendant an agent whose vendor nobody reaches.
 fn configuration(place: &Place, asterisk: &Asterisk) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program = Path::new(env!("CARGO_BIN_EXE_offhook")).with_file_name("aviation_atis");
+    let root = offhook_kit::project();
+    let program = offhook_kit::program().with_file_name("aviation_atis");
     assert!(program.exists(), "{} is missing: run `cargo build` first", program.display());
     let (file, samples) = (root.join("config/aviation_atis.yaml"), root.join("mcp_servers/aviation_atis/samples"));
     let gone = free_ports(1);

@@ -8,7 +8,7 @@ use tokio::runtime;
 /// action that failed, and runs the next ones when it has been started again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_dies_in_the_middle_of_a_call_runs_the_next_action() {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kit/mcp/faulty.py");
+    let script = offhook_kit::project().join("tests/kit/mcp/faulty.py");
     let commands = format!(", action_servers: {{ odd: {{ command: [python3, {script:?}, plain] }} }}");
     let call = |tool: &str, arguments: &str| format!("{{ call: {{ tool: {tool}, arguments: {arguments} }} }}");
     let echo = call("mcp_vam_odd_echo", "{ text: hello }");

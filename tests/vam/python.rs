@@ -14,8 +14,6 @@ use std::f64::consts::TAU;
 use tempfile::TempDir;
 use uuid::Uuid;
 
-const PROTO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/proto");
-
 /// What a client of Python is answered, one after the other; with this certificate it speaks TLS.
 async fn ask_in_python(engine: &Engine, certificate: Option<&Path>, requests: Value) -> Vec<Value> {
     let address = match certificate {
@@ -24,7 +22,8 @@ async fn ask_in_python(engine: &Engine, certificate: Option<&Path>, requests: Va
     };
     let certificate = certificate.map(|file| file.display().to_string());
     let told = tokio::task::spawn_blocking(move || {
-        let arguments: Vec<&str> = [address.as_str(), PROTO].into_iter().chain(certificate.as_deref()).collect();
+        let proto = offhook_kit::project().join("proto").display().to_string();
+        let arguments: Vec<&str> = [address.as_str(), &proto].into_iter().chain(certificate.as_deref()).collect();
         python::check_lines("grpcio-tools", "check_vam.py", &arguments, &requests.to_string())
     });
     let output = told.await.unwrap();

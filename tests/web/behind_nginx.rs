@@ -21,7 +21,7 @@ const NAME: &str = "voice.localhost";
 
 /// The guide's file, on the loopback.
 fn guide(engine: &Offhook, certificate: &Certificate, [tls, plain]: [u16; 2]) -> String {
-    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guides/tls.md");
+    let guide = offhook_kit::project().join("docs/guides/tls.md");
     let guide = std::fs::read_to_string(guide).expect("the guide");
     let text =
         guide.split("```nginx\n").nth(1).and_then(|rest| rest.split("```").next()).expect("nginx's file in the guide");

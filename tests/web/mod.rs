@@ -100,7 +100,7 @@ async fn engine_at(calls: u32, agents: &str, asterisk: Option<&Asterisk>, more: 
 
 /// A server that works and one that does not. The first is a program of this project, beside offhook itself.
 fn mcp() -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = offhook_kit::project();
     let (config, samples) = (root.join("config/aviation_atis.yaml"), root.join("mcp_servers/aviation_atis/samples"));
     format!(
         "mcp:\n  enabled: true\n  servers:\n    weather: {{ transport: stdio, command: [aviation_atis, --config, '{}', \
@@ -117,7 +117,7 @@ fn script(name: &str, page: &str, folder: &Path) -> Command {
     assert!(modules.exists(), "{} is missing: run `make setup`", modules.display());
     let mut command = Command::new("node");
     command
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/web").join(name))
+        .arg(offhook_kit::project().join("tests/web").join(name))
         .env("NODE_MODULES", target().join("npm/node_modules"))
         .env("PAGE", page)
         .env("PROFILE", folder.join("browser"))
@@ -213,7 +213,7 @@ async fn the_page_has_its_picture_taken() {
     let Some(pictures) = std::env::var_os("OFFHOOK_SCREENSHOTS") else { return };
     let asterisk = Asterisk::start(Options::default()).await;
     let engine = engine_with(900, &pictured(), Some(&asterisk)).await;
-    let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join(pictures).display().to_string();
+    let pictures = offhook_kit::project().join(pictures).display().to_string();
     let ada = Phone::call_as(asterisk.sip_port(), "7000", silence(JOURNEY_MAX), "Ada Byron", "+4930555019").await;
     let words = engine.folder().join("words");
     let samples = speech(Duration::from_millis(1_200)).samples;

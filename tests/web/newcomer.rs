@@ -36,7 +36,7 @@ const STORY: [&str; 12] = [
 
 /// What the command needs of a checkout, with a port of the test's own: the README's may be somebody's.
 fn checkout(folder: &Path, port: u16) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = offhook_kit::project();
     for name in ["Makefile", "tests", "mcp_servers"] {
         symlink(root.join(name), folder.join(name)).expect("the test's own folder");
     }
@@ -49,8 +49,12 @@ fn checkout(folder: &Path, port: u16) {
     // What cargo builds is built. Of a program that ends by Ctrl-C, make does not tell the exit code.
     let built = folder.join("target/debug");
     fs::create_dir_all(&built).expect("the test's own folder");
-    let program = env!("CARGO_BIN_EXE_offhook");
-    let told = format!("#!/bin/sh\ntrap : INT\n'{program}' \"$@\"\necho $? > '{}'\n", folder.join("code").display());
+    let program = offhook_kit::program();
+    let told = format!(
+        "#!/bin/sh\ntrap : INT\n'{}' \"$@\"\necho $? > '{}'\n",
+        program.display(),
+        folder.join("code").display()
+    );
     fs::write(built.join("offhook"), told).expect("the test's own folder");
     fs::set_permissions(built.join("offhook"), fs::Permissions::from_mode(0o755)).expect("the test's own file");
 }

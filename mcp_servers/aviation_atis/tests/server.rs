@@ -8,7 +8,11 @@ use rmcp::{
     service::RunningService,
 };
 use serde_json::{Value, json};
-use std::{path::Path, process::Stdio, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     process::{Child, Command},
@@ -19,8 +23,15 @@ const NOW: &str = "2026-11-20T14:00:00Z";
 /// Nothing here takes long; a test that waits longer has failed.
 const LONG: Duration = Duration::from_secs(20);
 
+/// The folder of this package, as cargo tells it at run time.
+fn package() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo tells").into()
+}
+
 fn program(config: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_aviation_atis"));
+    // Asked for at run time: what was compiled may be of another clone.
+    let tests = std::env::current_exe().expect("a test program");
+    let mut command = Command::new(tests.ancestors().nth(2).expect("target/debug/deps").join("aviation_atis"));
     command.env_clear().arg("--config").arg(config).args(["--now", NOW]).args(arguments).kill_on_drop(true);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
@@ -41,7 +52,7 @@ impl Stage {
 
     /// With the shipped configuration and reports.
     async fn offline() -> Self {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = package();
         let samples = root.join("samples");
         let config = root.join("../../config/aviation_atis.yaml");
         Self::start(program(&config, &["--offline", samples.to_str().unwrap()])).await
@@ -218,7 +229,7 @@ async fn without_a_user_agent_or_with_a_broken_file_the_start_fails_with_the_rem
 /// M26: stdout holds MCP alone, and the end of stdin is the end of the server.
 #[tokio::test]
 async fn stdout_is_only_mcp_and_the_end_of_stdin_ends_the_server() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = package();
     let config = root.join("../../config/aviation_atis.yaml");
     let samples = root.join("samples");
     let mut child = program(&config, &["--offline", samples.to_str().unwrap()]).spawn().unwrap();

@@ -1,15 +1,12 @@
 //! What is committed beside the code, held against the code.
 
 use super::*;
+use crate::project;
 use std::path::Path;
 
 /// The catalog of the program itself.
 pub fn shipped() -> &'static Catalog {
     crate::provider::catalog()
-}
-
-fn project(path: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
 /// Compares a committed file with what the code generates; `OFFHOOK_BLESS=1` writes it.
@@ -49,7 +46,7 @@ fn every_file_in_config_resolves_to_what_is_committed() {
         let config = load(&file, &env, shipped()).unwrap_or_else(|problems| panic!("{problems}"));
         let name = file.file_stem().unwrap().to_string_lossy().into_owned();
         // Folders are told with the whole path, which is another on each machine.
-        let shown = format!("{config:#?}").replace(env!("CARGO_MANIFEST_DIR"), "[project]");
+        let shown = format!("{config:#?}").replace(&*project("").to_string_lossy(), "[project]/");
         insta::assert_snapshot!(name, shown, "config");
     }
 }

@@ -5,7 +5,6 @@ use crate::{
     audio::Sentence,
     call::{Exit, LastResort, Recovery},
 };
-use std::path::Path;
 
 const PBX: &str = "\
 asterisk: { password: word }
@@ -135,7 +134,7 @@ fn a_menu_needs_asterisk() {
 /// Who copies an example of the document has one that works.
 #[test]
 fn the_examples_in_the_document_are_whole() {
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/speech.md")).unwrap();
+    let text = fs::read_to_string(crate::project("docs/speech.md")).unwrap();
     let examples: Vec<_> = text.split("```yaml\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0)).collect();
     assert!(!examples.is_empty());
     for example in examples {

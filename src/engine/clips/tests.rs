@@ -69,7 +69,7 @@ fn music_for_those_who_wait_is_loaded_once_for_all_contexts() {
     let mut config = config("  door: { prompt: Test, provider: a }\n");
     let prepared = |config: &Config| prepare(config, &BTreeMap::new(), &Studio::default());
     assert!(prepared(&config).unwrap()["desk"].clips.ring_music.is_none());
-    config.media.ring_music = Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/core/audio/moment.wav"));
+    config.media.ring_music = Some(crate::project("src/core/audio/moment.wav"));
     let found = prepared(&config).unwrap();
     let [desk, door] = ["desk", "door"].map(|name| found[name].clips.ring_music.clone().expect("it is there"));
     assert!(Arc::ptr_eq(&desk, &door));

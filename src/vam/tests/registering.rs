@@ -180,7 +180,7 @@ async fn an_endpoint_is_kept_where_it_was_found() {
 /// V5, V answer 6: `stdio:` names a command of the configuration.
 #[tokio::test]
 async fn a_command_of_the_configuration_registers_by_its_name() {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kit/mcp/faulty.py");
+    let script = crate::project("tests/kit/mcp/faulty.py");
     let gateway = Gateway::new(&format!("action_servers: {{ odd: {{ command: [python3, {script:?}, plain] }} }}"));
     let answer = gateway.register(manifest("odd", "stdio:odd".into(), vec![declared("echo", false)])).await;
     assert!(answer.success, "{}", answer.message);

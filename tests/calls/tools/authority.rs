@@ -63,7 +63,7 @@ const GATE_WITHIN: Duration = Duration::from_secs(10);
 
 /// `offhook gate` in a process of its own, which answers so many checks a minute and refuses the rest.
 async fn other_gate(checks: u32) -> (Child, String) {
-    let mut gate = Command::new(env!("CARGO_BIN_EXE_offhook"))
+    let mut gate = Command::new(offhook_kit::program())
         .args(["gate", "--http", "127.0.0.1:0"])
         .env("AANA_BRIDGE_TOKEN", GATE_TOKEN)
         .env("AANA_RATE_LIMIT_PER_MINUTE", checks.to_string())

@@ -1,6 +1,6 @@
 //! The program and its file: who shares it, what is wrong with it, how it ends.
 
-use super::support::{Client, Desk, WITHIN, ended, phonebook};
+use super::support::{Client, Desk, WITHIN, ended, path, phonebook};
 use rusqlite::Connection;
 use serde_json::json;
 use std::{
@@ -142,7 +142,7 @@ fn unprivileged(desk: &Desk, mut command: Command) -> Command {
         if !copy.exists() {
             // By a program of its own: a child of another test could inherit a file that is open for writing here,
             // and such a file cannot be run.
-            let copied = std::process::Command::new("cp").arg(env!("CARGO_BIN_EXE_phonebook")).arg(&copy).status();
+            let copied = std::process::Command::new("cp").arg(path()).arg(&copy).status();
             assert!(copied.expect("cp").success());
         }
         let mut other = Command::new(copy);
@@ -199,7 +199,7 @@ async fn an_import_is_whole_or_nothing_and_may_be_repeated() {
 #[tokio::test]
 async fn the_sample_can_be_imported() {
     let desk = Desk::new();
-    let sample = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/contacts.csv")).unwrap();
+    let sample = fs::read_to_string("contacts.csv").unwrap();
     let rows = sample.lines().count() - 1;
     assert_eq!(desk.import(&sample).await, format!("{rows} added, 0 changed, 0 as before\n"));
 }

@@ -6,7 +6,12 @@ use rmcp::{
     service::RunningService,
 };
 use serde_json::Value;
-use std::{path::Path, process::ExitStatus, process::Stdio, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitStatus,
+    process::Stdio,
+    time::Duration,
+};
 use tempfile::TempDir;
 use tokio::{
     io::AsyncReadExt as _,
@@ -17,8 +22,14 @@ use tokio::{
 /// The longest anything may take; what goes on is a failure, not a wait.
 pub const WITHIN: Duration = Duration::from_secs(20);
 
+/// Where cargo builds the program: beside this test. Asked for at run time, as what was compiled may be of another clone.
+pub fn path() -> PathBuf {
+    let tests = std::env::current_exe().expect("a test program");
+    tests.ancestors().nth(2).expect("target/debug/deps").join("phonebook")
+}
+
 pub fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_phonebook"));
+    let mut command = Command::new(path());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     command.env_remove("PHONEBOOK_DATABASE");
     command
@@ -105,11 +116,11 @@ impl Desk {
         Self { folder: TempDir::new().expect("a folder") }
     }
 
-    pub fn database(&self) -> std::path::PathBuf {
+    pub fn database(&self) -> PathBuf {
         self.folder.path().join("phonebook.db")
     }
 
-    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> std::path::PathBuf {
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.folder.path().join(name);
         std::fs::write(&path, text).expect("a file");
         path
