@@ -17,17 +17,18 @@ fn ms(milliseconds: u64) -> Duration {
 
 crate::scenes! {
     real:
-    a_caller_hears_its_own_tone_back_at_the_time_it_was_said,
-    words_can_be_said_at_a_chosen_moment,
-    time_without_packets_is_silence_in_the_recording,
-    keys_arrive_in_order,
-    the_other_side_hanging_up_ends_the_call,
-    calls_of_no_length_end_cleanly,
-    ringing_is_seen_before_the_answer_and_a_refusal_has_its_reason,
-    a_listening_phone_is_called_and_both_hear_each_other,
-    the_callers_name_and_number_arrive,
-    without_offhook_every_example_leads_to_a_human,
-    asterisk_can_be_lost_and_come_back_in_mid_call;
+        a_caller_hears_its_own_tone_back_at_the_time_it_was_said,
+        ringing_is_seen_before_the_answer_and_a_refusal_has_its_reason,
+        a_listening_phone_is_called_and_both_hear_each_other,
+        without_offhook_every_example_leads_to_a_human,
+        asterisk_can_be_lost_and_come_back_in_mid_call;
+    both:
+        words_can_be_said_at_a_chosen_moment,
+        time_without_packets_is_silence_in_the_recording,
+        keys_arrive_in_order,
+        the_other_side_hanging_up_ends_the_call,
+        calls_of_no_length_end_cleanly,
+        the_callers_name_and_number_arrive;
 }
 
 /// One second of the tone at its time, give or take what phone and Asterisk add.

@@ -399,7 +399,8 @@ mod tests {
         let endless = tokio::io::repeat(b'x');
         let end = messages(endless, tokio::io::sink(), Output::new("demo", [])).await;
         assert_eq!(end, PumpEnd::NoProtocol);
-        let lines = b"blah blah blah\n".repeat(GARBAGE_BYTES_MAX / 15 + 100);
+        let line = [b"blah ".repeat(300), b"\n".to_vec()].concat();
+        let lines = line.repeat(GARBAGE_BYTES_MAX / line.len() + 100);
         assert_eq!(messages(lines.as_slice(), tokio::io::sink(), Output::new("demo", [])).await, PumpEnd::NoProtocol);
     }
 

@@ -187,8 +187,10 @@ crate::scenes! {
     // The shipped configuration has an MCP server and a recognizer, which are programs.
     only_real:
         who_asks_for_the_weather_hears_what_the_tool_of_the_server_says,
+        whom_nobody_takes_is_told_so_and_can_leave_a_message;
+    // Of these the two above show the words, the transfer and the message; `keys` of other scenes the rest.
+    on_request:
         keys_do_the_same,
         who_asks_for_a_person_talks_to_one,
-        who_asks_to_leave_a_message_speaks_to_the_mailbox,
-        whom_nobody_takes_is_told_so_and_can_leave_a_message;
+        who_asks_to_leave_a_message_speaks_to_the_mailbox;
 }

@@ -488,10 +488,10 @@ async fn where_no_other_path_can_be_had_the_call_ends_at_a_human_as_well() {
 
 crate::scenes! {
     real:
-        a_media_channel_that_ends_in_mid_call_is_replaced_over_each_transport,
         a_call_on_hold_is_no_fault_over_each_transport,
         a_bridge_that_is_taken_from_a_call_is_made_again_over_each_transport;
     both:
+        a_media_channel_that_ends_in_mid_call_is_replaced_over_each_transport,
         a_connection_that_is_closed_in_mid_call_is_replaced_and_the_agent_goes_on,
         a_connection_that_says_what_cannot_be_is_replaced_as_often_as_it_does,
         a_connection_that_is_cut_off_or_stalls_within_a_frame_is_replaced,

@@ -224,9 +224,9 @@ crate::scenes! {
         the_dialplan_chooses_the_agent,
         a_draining_engine_finishes_its_calls_and_takes_no_new_one,
         a_reload_serves_new_calls_and_running_ones_keep_what_they_began_with,
-        the_freepbx_example_works_as_it_stands,
-        an_audiosocket_caller_whose_agent_is_lost_gets_a_human_too;
+        the_freepbx_example_works_as_it_stands;
     both:
+        an_audiosocket_caller_whose_agent_is_lost_gets_a_human_too,
         a_context_by_variable_and_a_greeting_and_an_audio_path_of_its_own,
         nobody_to_take_the_call_is_a_human_taking_it,
         an_unknown_context_is_taken_by_the_default_and_said_in_log_and_metric,

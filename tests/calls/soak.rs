@@ -17,7 +17,7 @@ async fn soak(arguments: &[&str]) -> String {
 
 /// T1, T8, T19: a channel that nobody sends to goes deaf in 6 to 50 of 1,000 calls, and then nothing that the caller says comes back.
 async fn no_channel_goes_deaf_and_every_call_leaves_asterisk_and_the_engine_as_they_were() {
-    let said = soak(&["--only", "echo,silent,abandons,walk_agent,declined", "--calls", "60", "--at-once", "6"]).await;
+    let said = soak(&["--only", "echo,silent,abandons,walk_agent,declined", "--calls", "30", "--at-once", "6"]).await;
     assert!(said.contains("callers who heard nothing of what they should: 0"), "{said}");
     assert!(said.contains("audio paths that broke or were deaf: 0"), "nor was one mended in time: {said}");
     assert!(said.contains("channels in Asterisk after the calls: 0"), "{said}");

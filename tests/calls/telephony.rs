@@ -396,10 +396,10 @@ crate::scenes! {
         a_caller_nobody_takes_comes_back_to_the_agent_which_is_told_why,
         people_who_are_connected_stay_so_when_offhook_stops_and_when_it_starts_again,
         a_caller_leaves_a_message_in_a_mailbox,
-        a_mailbox_that_is_missing_is_a_human_and_a_missing_place_in_the_dialplan_is_the_agent,
         keys_reach_the_far_end_in_order,
         what_asterisk_says_of_a_device_is_what_the_agent_is_told;
     both:
+        a_mailbox_that_is_missing_is_a_human_and_a_missing_place_in_the_dialplan_is_the_agent,
         a_dialled_person_is_connected_with_the_caller_and_offhook_leaves,
         when_the_person_who_took_over_hangs_up_so_does_the_caller,
         a_caller_who_hangs_up_while_it_rings_leaves_no_telephone_ringing,

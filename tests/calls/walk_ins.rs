@@ -214,9 +214,9 @@ async fn a_goodbye_is_the_end_of_the_call_and_no_human_is_called() {
 
 crate::scenes! {
     real:
-        a_caller_whom_the_dialplan_dials_to_a_wideband_channel_and_the_agent_hear_each_other_wideband,
-        a_caller_whom_the_dialplan_dials_to_a_channel_of_another_rate_and_the_agent_hear_each_other;
+        a_caller_whom_the_dialplan_dials_to_a_wideband_channel_and_the_agent_hear_each_other_wideband;
     both:
+        a_caller_whom_the_dialplan_dials_to_a_channel_of_another_rate_and_the_agent_hear_each_other,
         the_dialplan_goes_on_with_a_caller_whose_connection_closes_and_the_examples_let_go_of_one_whose_is_reset,
         what_is_uneven_about_the_audio_of_a_walk_in_is_told_as_of_any_call,
         what_needs_ari_is_not_shown_to_the_agent_and_the_log_says_so,

@@ -89,12 +89,14 @@ pub async fn output_of(mut program: std::process::Command) -> Output {
 /// - `real`: on both worlds, always. `tests/calls/mod.rs` tells how these are chosen.
 /// - `both`: on the emulated exchange always, on the real one where all is asked for (`make test REAL=all`).
 /// - `only_real`: what only a real part beside Asterisk can show, always on a real Asterisk; a comment says what it is.
+/// - `on_request`: the same where all is asked for, and where another test shows most of it always; a comment says which.
 #[macro_export]
 macro_rules! scenes {
     (
         $(real: $($real:ident),* $(,)?;)?
         $(both: $($both:ident),* $(,)?;)?
         $(only_real: $($only_real:ident),* $(,)?;)?
+        $(on_request: $($on_request:ident),* $(,)?;)?
     ) => {
         mod emulated {
             $($(#[test] fn $real() { $crate::world::emulated(super::$real); })*)?
@@ -108,6 +110,7 @@ macro_rules! scenes {
 
         mod only_real {
             $($(#[test] fn $only_real() { $crate::world::real(super::$only_real); })*)?
+            $($(#[test] #[ignore = "REAL=all"] fn $on_request() { $crate::world::real(super::$on_request); })*)?
         }
     };
 }

@@ -59,7 +59,7 @@ ALONE = (("prometheus::load", "web::beside_asterisk"), ("web::newcomer",))
 
 # Scenes on the real Asterisk: what every run shows of them is to take five minutes. A change that makes them longer adds too
 # much to the chosen set: leave it to REAL=all, or let more scenes share a call.
-SCENES = Run("whole_calls", threads=3 * CORES, only=("::real::",), real=True, limit=300)
+SCENES = Run("whole_calls", threads=3 * CORES, only=("::real::", "::only_real::"), real=True, limit=300)
 
 # One after the other, so that what measures real time has the machine for itself. What computes has as many threads as there are
 # cores; what also waits for time, a browser or another program has more.
@@ -69,7 +69,6 @@ PLAN = [
     Run("lib", threads=CORES + 1),
     Run("whole_calls", threads=CORES + 1, skip=("::real::", "::only_real::"), in_memory=True),
     SCENES,
-    Run("whole_calls", threads=3 * CORES, only=("::only_real::",)),
     Run("real", threads=3 * CORES, skip=sum(ALONE, ()), limit=900),
     *(Run("real", only=group) for group in ALONE),
 ]
@@ -276,7 +275,7 @@ def planned(programs: list[Program], quick: bool) -> list[tuple[Run, Program]]:
     named = {run.program for run in PLAN}
     found = []
     for run in PLAN:
-        if not quick or run.program in QUICK:
+        if not quick or (run.program in QUICK and not run.real):
             meant = (one for one in programs if one.name == run.program or (run.program == "*" and one.name not in named))
             found += [(run, program) for program in meant]
     return found

@@ -169,7 +169,7 @@ async fn ask(folder: &Path, page: &str) {
         ])
         .args([
             "--max-examples",
-            "40",
+            "12",
             "--seed",
             "1",
             "--workers",
