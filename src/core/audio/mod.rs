@@ -30,6 +30,10 @@ use std::{fmt, str::FromStr, time::Duration};
 /// Asterisk expects from AudioSocket.
 pub const FRAME: Duration = Duration::from_millis(20);
 
+/// What is quieter is not heard over a telephone: voices are at -20 dBFS there, the noise of a line at -60, and the end of a
+/// recording between -70 and nothing.
+pub const AUDIBLE_DBFS: f32 = -50.0;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Encoding {
     /// Signed 16-bit linear PCM, little endian, mono.
@@ -75,6 +79,23 @@ impl Format {
             Encoding::Mulaw => 0xff,
             Encoding::Alaw => 0xd5,
         }
+    }
+
+    /// How many bytes at the end of a sound nobody hears: what follows its last 20 ms as loud as [`AUDIBLE_DBFS`].
+    pub fn quiet_end(self, bytes: &[u8]) -> usize {
+        let whole = bytes.len() / self.bytes_per_sample() * self.bytes_per_sample();
+        let mut samples = Vec::new();
+        let mut quiet = bytes.len() - whole;
+        // From the end: of most sounds that is one frame to look at.
+        for frame in bytes[..whole].rchunks(self.frame_bytes()) {
+            samples.clear();
+            self.decode(frame, &mut samples);
+            if rms_dbfs(&samples) >= AUDIBLE_DBFS {
+                break;
+            }
+            quiet += frame.len();
+        }
+        quiet
     }
 
     /// Appends the samples of `bytes`; half a sample at the end is left out.

@@ -27,6 +27,8 @@ pub struct Playout {
     format: Format,
     queue: VecDeque<Piece>,
     queued_bytes: usize,
+    /// At the end of the queue, so many bytes that nobody hears.
+    quiet_end: usize,
     /// The items that were heard of late, the one being heard last.
     played: VecDeque<Played>,
     /// What has left of late, in this order.
@@ -105,6 +107,7 @@ impl Playout {
             format,
             queue: VecDeque::new(),
             queued_bytes: 0,
+            quiet_end: 0,
             played: VecDeque::new(),
             left: VecDeque::new(),
             left_bytes: 0,
@@ -126,6 +129,8 @@ impl Playout {
         }
         self.waited = false;
         self.queued_bytes += bytes.len();
+        let quiet = self.format.quiet_end(&bytes);
+        self.quiet_end = if quiet < bytes.len() { quiet } else { self.quiet_end + quiet };
         self.queue.push_back(Piece { response, item, bytes });
         Queued::Kept
     }
@@ -142,6 +147,11 @@ impl Playout {
 
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
+    }
+
+    /// Something that waits can be heard: silence at its end is not speech.
+    pub fn speaks_on(&self) -> bool {
+        self.queued_bytes > self.quiet_end
     }
 
     /// The frame of this 20 ms slot. `more` says that the agent is still speaking, so an incomplete
@@ -239,12 +249,17 @@ impl Playout {
     /// much as `unheard`, is thrown away as well.
     pub fn interrupt(&mut self, active: Option<&ResponseId>, unheard: Duration) -> Interrupted {
         let taken_back = self.take_back(unheard);
+        if !self.speaks_on() && active.is_none() && taken_back == 0 {
+            // Only silence is left of what was said: it was heard to its end.
+            self.queue.clear();
+            self.queued_bytes = 0;
+        }
         let interrupted = Interrupted { cuts: self.cuts(active), dropped: self.queued_bytes + taken_back };
         let mut cut_off: Vec<ResponseId> = self.queue.drain(..).map(|piece| piece.response).collect();
         cut_off.extend(active.cloned());
         cut_off.dedup();
         cut_off.into_iter().for_each(|response| self.discard(response));
-        self.queued_bytes = 0;
+        (self.queued_bytes, self.quiet_end) = (0, 0);
         interrupted
     }
 

@@ -32,6 +32,9 @@ const CATCH_UP_MAX: Duration = Duration::from_millis(100);
 const BEAT: Duration = Duration::from_millis(5);
 /// A ducked agent is heard at -12 dB: soft enough to talk over, loud enough not to be missed.
 const DUCKED: f32 = 0.25;
+/// Slots of silence within what an agent says: 500 ms, the pause between two sentences. After more it may be interrupted as if it
+/// were silent.
+const PAUSE_MAX: u32 = 25;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Floor {
@@ -69,6 +72,10 @@ pub struct Track {
     /// When an interruption was decided, until a slot without the agent.
     interrupted: Option<Instant>,
     last: Source,
+    /// Slots since the last one in which somebody was heard.
+    quiet: u32,
+    /// The agent has more to say, as of the last slot.
+    more: bool,
     agent_lost: bool,
     format: Format,
     /// What beats are counted from.
@@ -100,6 +107,8 @@ impl Track {
             silent_since: Some(began),
             interrupted: None,
             last: Source::Silence,
+            quiet: u32::MAX,
+            more: false,
             agent_lost: false,
             format,
             beat,
@@ -159,9 +168,11 @@ impl Track {
         self.clips.is_protected()
     }
 
-    /// Somebody is being heard, is about to be, or is paused in mid-sentence.
-    pub fn is_audible(&self) -> bool {
-        self.last != Source::Silence || !self.is_empty()
+    /// Somebody is heard, or is about to be. Who speaks into the silence at the end of what was said interrupts nobody; an agent
+    /// that has more to say may pause.
+    pub fn is_speaking(&self) -> bool {
+        let pause_max = if self.more { PAUSE_MAX } else { 1 };
+        self.clips.speaks_on() || self.playout.speaks_on() || self.quiet < pause_max
     }
 
     /// One frame of silence in the leg's format.
@@ -193,6 +204,7 @@ impl Track {
         out: &mut Vec<Output>,
     ) -> (Interrupted, Vec<ClipHeard>) {
         self.loudness = Loudness::Full;
+        self.clips.end_quiet();
         let clips = self.clips.interrupt(self.format);
         // What is protected is heard on, and to its end; else Asterisk throws away what waits there.
         let flushes = self.clips.is_empty();
@@ -287,6 +299,12 @@ impl Track {
             out.push(Output::Measure(Measure::SlotsMissed(missed)));
         }
         let (frame, source) = self.next_frame(more);
+        self.more = more;
+        if source != Source::Silence && self.format.quiet_end(&frame) < frame.len() {
+            self.quiet = 0;
+        } else if self.loudness != Loudness::Paused {
+            self.quiet = self.quiet.saturating_add(1);
+        }
         // Told before what comes next, of which it is no part.
         if self.last == Source::Clip && source != Source::Clip && self.loudness != Loudness::Paused {
             out.push(Output::Note(Note::SentenceOver));

@@ -47,6 +47,8 @@ const GOES_ON_WITHIN: Duration = Duration::from_millis(320);
 /// As long as the line is not known, a shorter sound may have been an echo that was not recognised: that of the words
 /// until the agent was paused. What lasted longer was hardly one.
 const ECHO_USUAL_MAX: Duration = Duration::from_millis(320);
+/// Who says something short so long before the end of what the agent says, or later, answers it.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(600);
 /// How much sooner who tries again is let in.
 const AGAIN_PERCENT: u32 = 75;
 /// Echo that set off the detector so often …
@@ -186,6 +188,10 @@ pub struct TurnTaker {
     false_alarms: u32,
     /// The last sound, if it was found too short to interrupt.
     turned_away: Option<TurnedAway>,
+    /// What was said last and was no interruption: it is an answer if the agent ends now.
+    answer: Option<Answer>,
+    /// Nothing that is said interrupts, as of the last frame.
+    closed: bool,
     duplex: Duplex,
     /// The last frame was nothing but the agent's echo, as far as that is known.
     echoed: bool,
@@ -218,6 +224,15 @@ struct TurnedAway {
     last_voiced: Instant,
 }
 
+/// Something short that was said while the agent spoke.
+#[derive(Debug, Clone, Copy)]
+struct Answer {
+    onset: Instant,
+    last_voiced: Instant,
+    /// How long the agent has been heard since it began.
+    spoken_over: Duration,
+}
+
 /// Whether both may speak at once, as far as the line's echo allows.
 #[derive(Debug, Default)]
 struct Duplex {
@@ -247,6 +262,8 @@ impl TurnTaker {
             last_voiced: None,
             false_alarms: 0,
             turned_away: None,
+            answer: None,
+            closed: false,
             duplex: Duplex::default(),
             echoed: false,
             heard: Vec::new(),
@@ -320,6 +337,7 @@ impl TurnTaker {
     /// It was settled from outside: the agent has ended, a key was pressed, the call is being left. An
     /// open candidate is taken back, a turn ends.
     pub fn reset(&mut self, out: &mut Vec<TurnEvent>) {
+        self.answer = None;
         match std::mem::take(&mut self.state) {
             State::Listening(_) => {}
             State::Undecided(_) => out.push(TurnEvent::Resumed(FalseAlarm::TooShort)),
@@ -381,25 +399,45 @@ impl TurnTaker {
         let silent = agent == AgentSound::Silent;
         if silent {
             self.false_alarms = 0;
+            if let Some(answer) = self.answer.take().filter(|answer| answer.spoken_over <= ANSWERS_WITHIN) {
+                return self.take_answer(answer, frame, out);
+            }
         } else {
             self.pace.agent_spoke();
+            if let Some(answer) = &mut self.answer {
+                answer.spoken_over += FRAME;
+            }
         }
-        let closed = agent == AgentSound::Protected || !self.rules.interruptible || self.duplex.half;
-        if !silent && closed {
+        let closed = !silent && (agent == AgentSound::Protected || !self.rules.interruptible);
+        let opens = std::mem::replace(&mut self.closed, closed) && !closed && !silent;
+        if opens || (!silent && self.duplex.half) {
             *onset = Onset::default();
             return;
         }
-        onset.hear(frame);
-        let Some(began) = onset.began().filter(|_| frame.voiced) else { return };
+        let over = onset.hear(frame);
+        if closed {
+            // Who speaks into the end of what cannot be interrupted is heard when it has ended.
+            self.answer =
+                over.filter(|over| over.voiced() >= CONFIRMED_FRAMES).and_then(|over| over.answer()).or(self.answer);
+            return;
+        }
+        let Some((began, last_voiced)) = onset.span() else { return };
         if silent && onset.voiced() >= CONFIRMED_FRAMES {
-            self.pace.began(began);
-            self.state = State::Caller { last_voiced: frame.end, may_end: false };
-            out.push(TurnEvent::Began { onset: began, interrupts: false });
-        } else if !silent && onset.voiced() >= candidate::duck_after(self.false_alarms) {
+            self.begin_turn(began, last_voiced, false, out);
+        } else if !silent && frame.voiced && onset.voiced() >= candidate::duck_after(self.false_alarms) {
             self.state = State::Undecided(Candidate::new(began, onset, frame, self.false_alarms));
             out.push(TurnEvent::Ducked);
             self.judge(frame, agent, out);
         }
+    }
+
+    /// The agent has ended on what was too short to interrupt it.
+    fn take_answer(&mut self, answer: Answer, frame: &Frame, out: &mut Vec<TurnEvent>) {
+        if self.echo.was_echo(frame.end) {
+            return;
+        }
+        self.begin_turn(answer.onset, answer.last_voiced, false, out);
+        self.follow(frame, out);
     }
 
     fn consider(&mut self, frame: &Frame, agent: AgentSound, out: &mut Vec<TurnEvent>) {
@@ -413,6 +451,14 @@ impl TurnTaker {
         let State::Undecided(candidate) = &mut self.state else { return };
         if agent == AgentSound::Protected || !self.rules.interruptible {
             return self.take_back(FalseAlarm::TooShort, out);
+        }
+        // The agent has come to its end meanwhile: from here on it is as if it had been silent.
+        if agent == AgentSound::Silent && candidate.voiced() >= CONFIRMED_FRAMES && !candidate.is_noise() {
+            let (onset, last_voiced) = (candidate.onset(), candidate.last_voiced());
+            if !self.echo.was_echo(frame.end) {
+                return self.begin_turn(onset, last_voiced, false, out);
+            }
+            return self.take_back(FalseAlarm::Echo, out);
         }
         let usual = self.rules.min_speech.min(TurnRules::MIN_SPEECH_MAX);
         let min_speech = match self.turned_away {
@@ -453,6 +499,16 @@ impl TurnTaker {
     fn take_back(&mut self, why: FalseAlarm, out: &mut Vec<TurnEvent>) {
         let State::Undecided(candidate) = std::mem::take(&mut self.state) else { return };
         self.false_alarms += 1;
+        if matches!(why, FalseAlarm::TooShort | FalseAlarm::Backchannel) && candidate.voiced() >= CONFIRMED_FRAMES {
+            let said = candidate.answer();
+            // Of a "yes, please" in two pieces the first counts, as long as it was said near the end.
+            let first = self.answer.filter(|first| first.spoken_over + said.spoken_over <= ANSWERS_WITHIN);
+            self.answer = Some(first.map_or(said, |first| Answer {
+                onset: first.onset,
+                last_voiced: said.last_voiced,
+                spoken_over: first.spoken_over + said.spoken_over,
+            }));
+        }
         match why {
             // As long as the line's echo is not known, it may have been that.
             FalseAlarm::TooShort if self.echo.may_surprise() && candidate.speech() < ECHO_USUAL_MAX => {
@@ -474,11 +530,16 @@ impl TurnTaker {
         if !candidate.paused {
             out.push(TurnEvent::Paused);
         }
-        self.state = State::Caller { last_voiced: now, may_end: false };
+        self.begin_turn(onset, now, true, out);
+    }
+
+    fn begin_turn(&mut self, onset: Instant, last_voiced: Instant, interrupts: bool, out: &mut Vec<TurnEvent>) {
+        self.state = State::Caller { last_voiced, may_end: false };
         self.false_alarms = 0;
         self.turned_away = None;
+        self.answer = None;
         self.pace.began(onset);
-        out.push(TurnEvent::Began { onset, interrupts: true });
+        out.push(TurnEvent::Began { onset, interrupts });
     }
 
     /// Counts how often echo set off the detector, and how long there has been none.

@@ -24,8 +24,9 @@ use std::{
 
 /// Audio from before the speech was noticed that the agent hears too: the first consonant is soft.
 const LEAD: Duration = Duration::from_millis(300);
-/// What is kept outside of a turn: the lead, and as long as an interruption can be undecided.
-const KEPT_QUIET: Duration = Duration::from_millis(1_200);
+/// What is kept outside of a turn: the lead, as long as an interruption can be undecided, and as long as an agent may go on after
+/// it was answered.
+const KEPT_QUIET: Duration = Duration::from_millis(1_800);
 
 #[derive(Debug)]
 pub(super) struct Hearing {
@@ -57,8 +58,17 @@ struct Kept {
     audio: Bytes,
     /// It is the agent's own voice that comes back.
     echo: bool,
+    fate: Fate,
+}
+
+/// What has become of the caller's audio.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Waits,
     /// The agent has heard it.
-    sent: bool,
+    Given,
+    /// The agent does not hear it, unless it becomes part of a turn.
+    Skipped,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,7 +169,7 @@ impl Hearing {
     fn keep(&mut self, audio: Bytes, now: Instant) {
         let open = matches!(self.turn, Turn::Open { .. });
         let limit = if open { TURN_KEPT } else { KEPT_QUIET };
-        self.kept.push_back(Kept { at: now, audio, echo: self.taker.hears_echo(), sent: false });
+        self.kept.push_back(Kept { at: now, audio, echo: self.taker.hears_echo(), fate: Fate::Waits });
         while self.kept.front().is_some_and(|kept| now.saturating_duration_since(kept.at) > limit) {
             let gone = self.kept.pop_front().filter(|_| open);
             self.forgotten += gone.map_or(0, |gone| gone.audio.len());
@@ -180,7 +190,7 @@ impl Hearing {
         if matches!(self.turn, Turn::Open { .. }) {
             self.kept.iter().for_each(|kept| all.extend_from_slice(&kept.audio));
         }
-        self.kept.iter_mut().for_each(|kept| kept.sent = true);
+        self.kept.iter_mut().for_each(|kept| kept.fate = Fate::Given);
         let surplus = surplus(&all, format);
         all.drain(..surplus);
         (all, self.forgotten + surplus)
@@ -192,26 +202,39 @@ impl Hearing {
         }
     }
 
+    /// It was no interruption. An agent that overheard it was told so, and remembers nothing of it.
+    fn skip_undecided(&mut self) {
+        let told = self.told;
+        let undecided = self.kept.iter_mut().rev().take_while(|kept| told || kept.fate == Fate::Waits);
+        undecided.for_each(|kept| kept.fate = Fate::Skipped);
+    }
+
+    /// What was taken for no interruption, and has become a turn, is heard after all.
+    fn hear_again(&mut self) {
+        let again = self.kept.iter_mut().filter(|kept| kept.fate == Fate::Skipped);
+        again.for_each(|kept| kept.fate = Fate::Waits);
+    }
+
     /// What was said into the agent's words and was no interruption is not heard afterwards; but a caller may begin
     /// as the agent ends.
     fn forget_unheard_before(&mut self, now: Instant) {
-        let old = self.not_sent().take_while(|kept| now.saturating_duration_since(kept.at) > LEAD);
-        old.for_each(|kept| kept.sent = true);
+        let old = self.waiting().take_while(|kept| now.saturating_duration_since(kept.at) > LEAD);
+        old.for_each(|kept| kept.fate = Fate::Skipped);
     }
 
-    /// What is sent is always the older part. The other is one frame or two, but while the agent is spared.
-    fn not_sent(&mut self) -> impl Iterator<Item = &mut Kept> {
-        let waiting = self.kept.iter().rev().take_while(|kept| !kept.sent).count();
-        self.kept.range_mut(self.kept.len() - waiting..)
+    /// What waits is always the newer part. The other is one frame or two, but while the agent is spared.
+    fn waiting(&mut self) -> impl Iterator<Item = &mut Kept> {
+        let count = self.kept.iter().rev().take_while(|kept| kept.fate == Fate::Waits).count();
+        self.kept.range_mut(self.kept.len() - count..)
     }
 
     /// What the agent has not heard of the caller. Where it finds the turns itself it would answer its own echo, which comes
     /// when it has ended: that is silence to it.
     fn unheard(&mut self, silence: &Bytes) -> Vec<Bytes> {
         let answers_echo = self.own_turns() && !self.told && !matches!(self.turn, Turn::Open { .. });
-        self.not_sent()
+        self.waiting()
             .map(|kept| {
-                kept.sent = true;
+                kept.fate = Fate::Given;
                 if answers_echo && kept.echo { silence.clone() } else { kept.audio.clone() }
             })
             .collect()
@@ -252,7 +275,7 @@ impl CallMachine {
         }
         match ears.told {
             true => !(ears.overhears && ears.undecided),
-            false => !ears.overhears && self.track.is_audible(),
+            false => !ears.overhears && (ears.undecided || self.track.is_speaking()),
         }
     }
 
@@ -267,7 +290,7 @@ impl CallMachine {
     }
 
     fn agent_sound(&self) -> AgentSound {
-        if !self.ears.own_turns() || !self.track.is_audible() {
+        if !self.ears.own_turns() || !self.track.is_speaking() {
             AgentSound::Silent
         } else if self.track.is_protected() || (self.greeting_underway && self.plan.rules.turns.protect_greeting) {
             AgentSound::Protected
@@ -299,7 +322,7 @@ impl CallMachine {
             TurnEvent::Resumed(why) => {
                 self.track.set_loudness(Loudness::Full);
                 self.undecided(false, now, out);
-                self.ears.kept.iter_mut().for_each(|kept| kept.sent = true);
+                self.ears.skip_undecided();
                 out.push(Output::Note(Note::FalseAlarm { why: why.label() }));
             }
             TurnEvent::Began { onset, .. } => self.on_turn_began(onset, now, out),
@@ -339,6 +362,7 @@ impl CallMachine {
             return;
         }
         self.ears.forget_before(onset);
+        self.ears.hear_again();
         self.finishing.turn_began();
         self.policy.caller_spoke(None, now);
         self.on_caller_speech(now, out);
@@ -390,7 +414,7 @@ impl CallMachine {
     pub(super) fn on_speech_started(&mut self, utterance: Option<ItemId>, now: Instant, out: &mut Vec<Output>) {
         let open = matches!(self.ears.turn, Turn::Open { .. });
         // What an agent is told, has heard already, or cannot have heard, it only has a name for.
-        let known = open || self.ears.turn == Turn::Unanswered || self.ears.told || self.track.is_audible();
+        let known = open || self.ears.turn == Turn::Unanswered || self.ears.told || self.track.is_speaking();
         let named = self.ears.own_turns() && known;
         if named {
             return self.policy.utterance_named(utterance);

@@ -72,6 +72,8 @@ struct Waiting {
     purpose: Purpose,
     rest: Bytes,
     sent: usize,
+    /// At its end, so many bytes that nobody hears.
+    quiet_end: usize,
 }
 
 /// A sentence that was cut off.
@@ -98,12 +100,18 @@ impl ClipQueue {
         // One for which there is no room was not heard either.
         self.notices_owed += usize::from(purpose == Purpose::Notice && !rest.is_empty());
         if self.waiting.len() < WAITING_MAX && !rest.is_empty() {
-            self.waiting.push_back(Waiting { text: spoken.text.clone(), purpose, rest, sent: 0 });
+            let quiet_end = format.quiet_end(&rest);
+            self.waiting.push_back(Waiting { text: spoken.text.clone(), purpose, rest, sent: 0, quiet_end });
         }
     }
 
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
+    }
+
+    /// Something that waits can be heard: silence at the end of a sentence is not speech.
+    pub fn speaks_on(&self) -> bool {
+        self.waiting.iter().any(Waiting::speaks_on)
     }
 
     pub fn queued(&self, format: Format) -> Duration {
@@ -148,11 +156,7 @@ impl ClipQueue {
         if clip.rest.is_empty()
             && let Some(over) = self.waiting.pop_front()
         {
-            match over.purpose {
-                Purpose::Question => self.asked = Some(over.text),
-                Purpose::Notice => self.notices_owed -= 1,
-                _ => {}
-            }
+            self.was_heard(over);
         }
         if part.len() == size {
             return Some(part);
@@ -160,6 +164,21 @@ impl ClipQueue {
         let mut frame = BytesMut::from(&part[..]);
         frame.resize(size, format.silence());
         Some(frame.freeze())
+    }
+
+    fn was_heard(&mut self, over: Waiting) {
+        match over.purpose {
+            Purpose::Question => self.asked = Some(over.text),
+            Purpose::Notice => self.notices_owed -= 1,
+            _ => {}
+        }
+    }
+
+    /// Who speaks has heard a sentence of which only silence is left.
+    pub fn end_quiet(&mut self) {
+        if let Some(over) = self.waiting.pop_front_if(|clip| clip.sent > 0 && !clip.speaks_on()) {
+            self.was_heard(over);
+        }
     }
 
     /// The agent's answer is there.
@@ -177,6 +196,10 @@ impl ClipQueue {
 }
 
 impl Waiting {
+    fn speaks_on(&self) -> bool {
+        self.rest.len() > self.quiet_end
+    }
+
     fn so_far(&self, format: Format) -> ClipHeard {
         ClipHeard {
             text: self.text.clone(),

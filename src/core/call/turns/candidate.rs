@@ -1,6 +1,6 @@
 //! A sound while the agent speaks, until it is known what it is.
 
-use super::{TurnedAway, VERDICT_MAX};
+use super::{Answer, TurnedAway, VERDICT_MAX};
 use crate::audio::{FRAME, Heard};
 use std::time::{Duration, Instant};
 
@@ -98,6 +98,7 @@ impl Frame {
 #[derive(Debug, Default)]
 pub(super) struct Onset {
     began: Option<Instant>,
+    last_voiced: Option<Instant>,
     /// Frames from its beginning until now, and those of them after the last voiced one.
     frames: u32,
     unvoiced: u32,
@@ -108,7 +109,9 @@ pub(super) struct Onset {
 }
 
 impl Onset {
-    pub fn hear(&mut self, frame: &Frame) {
+    /// Returns what is over with this frame.
+    pub fn hear(&mut self, frame: &Frame) -> Option<Self> {
+        let mut over = None;
         if frame.voiced {
             if self.began.is_none() {
                 self.frames = self.loud.min(BACK_DATED_FRAMES);
@@ -118,17 +121,27 @@ impl Onset {
             self.unvoiced = 0;
             self.voiced += 1;
             self.pitched += u32::from(frame.pitched);
+            self.last_voiced = Some(frame.end);
         } else if self.unvoiced == GAP_FRAMES_MAX {
-            *self = Self::default();
+            over = Some(std::mem::take(self));
         } else if self.began.is_some() {
             self.frames += 1;
             self.unvoiced += 1;
         }
         self.loud = if frame.loud { self.loud + 1 } else { 0 };
+        over
     }
 
-    pub fn began(&self) -> Option<Instant> {
-        self.began
+    /// What was said while the agent spoke all the time.
+    pub fn answer(&self) -> Option<Answer> {
+        let is_noise = is_noise(self.pitched, self.voiced);
+        let (onset, last_voiced) = self.span()?;
+        (!is_noise).then(|| Answer { onset, last_voiced, spoken_over: FRAME * self.frames })
+    }
+
+    /// When it began, and when it was last heard.
+    pub fn span(&self) -> Option<(Instant, Instant)> {
+        self.began.zip(self.last_voiced)
     }
 
     pub fn voiced(&self) -> u32 {
@@ -147,6 +160,8 @@ pub(super) struct Candidate {
     pitched: u32,
     peak: f32,
     pause_after: Duration,
+    /// Frames of it in which the agent was heard.
+    spoken_over: u32,
     pub paused: bool,
     /// The words that are known so far say nothing.
     pub only_backchannels: bool,
@@ -164,6 +179,7 @@ impl Candidate {
             pitched: onset.pitched,
             peak: frame.level,
             pause_after: pause_after(false_alarms),
+            spoken_over: onset.frames,
             paused: false,
             only_backchannels: false,
         }
@@ -171,6 +187,7 @@ impl Candidate {
 
     pub fn hear(&mut self, frame: &Frame) {
         self.frames += 1;
+        self.spoken_over += u32::from(!self.paused);
         if frame.voiced && frame.level > self.peak - FALL_DB {
             self.last_voiced = frame.end;
             self.spoken = self.frames;
@@ -187,6 +204,18 @@ impl Candidate {
     /// From the first voiced frame to the last.
     pub fn speech(&self) -> Duration {
         FRAME * self.spoken
+    }
+
+    pub fn last_voiced(&self) -> Instant {
+        self.last_voiced
+    }
+
+    pub fn voiced(&self) -> u32 {
+        self.voiced
+    }
+
+    pub fn answer(&self) -> Answer {
+        Answer { onset: self.onset, last_voiced: self.last_voiced, spoken_over: FRAME * self.spoken_over }
     }
 
     pub fn turned_away(&self) -> TurnedAway {
@@ -207,6 +236,10 @@ impl Candidate {
     }
 
     pub fn is_noise(&self) -> bool {
-        (self.pitched as f32) < PITCHED_SHARE_MIN * self.voiced as f32
+        is_noise(self.pitched, self.voiced)
     }
+}
+
+fn is_noise(pitched: u32, voiced: u32) -> bool {
+    (pitched as f32) < PITCHED_SHARE_MIN * voiced as f32
 }
