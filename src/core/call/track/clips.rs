@@ -176,7 +176,8 @@ impl ClipQueue {
 
     /// Who speaks has heard a sentence of which only silence is left.
     pub fn end_quiet(&mut self) {
-        if let Some(over) = self.waiting.pop_front_if(|clip| clip.sent > 0 && !clip.speaks_on()) {
+        let is_quiet = self.waiting.front().is_some_and(|clip| clip.sent > 0 && !clip.speaks_on());
+        if let Some(over) = is_quiet.then(|| self.waiting.pop_front()).flatten() {
             self.was_heard(over);
         }
     }
