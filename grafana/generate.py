@@ -386,6 +386,8 @@ providers = dashboard(
             over_time("Oddities", "What sessions survived, by kind of provider. Steady ones: the vendor has changed its protocol.",
                       (rate("offhook_provider_noise_total", "provider, kind", times=60), "{{provider}}: {{kind}}"),
                       (rate("offhook_agent_odd_ids_total", "provider", PROVIDER, 60), "{{provider}}: id that nothing bears"), unit="cpm"),
+            over_time("Answers asked for again", "Empty, soundless (audio in which there was nothing to hear), or broke_off after their first sound.",
+                      (rate("offhook_agent_asked_again_total", "provider, answer", PROVIDER, 60), "{{provider}}: {{answer}}"), unit="cpm"),
         ],
         "Who is slow?": [
             over_time("Wait for an answer, 19 of 20", "From the caller's last sound to the first of the answer, by provider.",

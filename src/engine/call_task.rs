@@ -387,6 +387,7 @@ impl CallTask<'_> {
                 self.dropped(FrameDrop::PathBroken, lost.div_duration_f64(FRAME).ceil() as u64)
             }
             Measure::OddId => self.shared.metrics.sessions().odd_id(&self.facts.provider),
+            Measure::AskedAgain(lapse) => self.shared.metrics.sessions().asked_again(&self.facts.provider, lapse),
             Measure::CallerGap => self.shared.metrics.caller_gap(),
             Measure::PlayoutOverflow(bytes) => self.dropped(FrameDrop::PlayoutOverflow, frames(bytes)),
             Measure::Usage(usage) => {

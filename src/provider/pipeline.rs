@@ -191,6 +191,7 @@ impl Provider for Pipeline {
             takes_keys: self.takes_keys,
             summarises: self.summarises,
             ends_turns: self.ends_turns,
+            finishes_answers: true,
             answer_max: self.stages.answer_max(),
             gap_max: self.stages.gap_max(),
             transcribes: true,

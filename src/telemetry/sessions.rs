@@ -4,7 +4,7 @@ use super::{
     definition::Definition,
     names::{NamedCounters, NamedGauges},
 };
-use crate::call::AgentLoss;
+use crate::call::{AgentLoss, Lapse};
 use prometheus::Registry;
 
 const ROLLOVERS: Definition = Definition::labelled(
@@ -30,6 +30,12 @@ const ODD_IDS: Definition = Definition::labelled(
     &["provider"],
     "Ids in what agents said that nothing bears: ends of answers that were not under way, calls taken back that were \
      not open. They change nothing.",
+);
+const ASKED_AGAIN: Definition = Definition::labelled(
+    "offhook_agent_asked_again_total",
+    &["provider", "answer"],
+    "Answers that agents were asked for again, or for the rest of: empty, soundless (audio in which there was nothing to \
+     hear), or broke_off after their first sound.",
 );
 const PASSED_OVER: Definition = Definition::labelled(
     "offhook_provider_passed_over_total",
@@ -72,6 +78,7 @@ pub struct SessionMetrics {
     recoveries: NamedCounters,
     losses: NamedCounters,
     odd_ids: NamedCounters,
+    asked_again: NamedCounters,
     passed_over: NamedCounters,
     breakers: NamedGauges,
 }
@@ -85,15 +92,16 @@ impl SessionMetrics {
             recoveries: counters(&RECOVERIES, &SuccessorEnd::LABELS),
             losses: counters(&LOSSES, &LOSS_LABELS),
             odd_ids: counters(&ODD_IDS, &[]),
+            asked_again: counters(&ASKED_AGAIN, &Lapse::LABELS),
             passed_over: counters(&PASSED_OVER, &PASSED_OVER_LABELS),
             breakers: NamedGauges::new(BREAKER.register_int_gauges(registry)),
         }
     }
 
     pub(super) fn know<'a>(&self, providers: impl IntoIterator<Item = &'a str> + Clone) {
-        for counters in [&self.rollovers, &self.recoveries, &self.losses, &self.odd_ids, &self.passed_over] {
-            counters.know(providers.clone());
-        }
+        let counters =
+            [&self.rollovers, &self.recoveries, &self.losses, &self.odd_ids, &self.asked_again, &self.passed_over];
+        counters.into_iter().for_each(|counters| counters.know(providers.clone()));
         self.breakers.know(providers);
     }
 
@@ -111,6 +119,10 @@ impl SessionMetrics {
 
     pub fn odd_id(&self, provider: &str) {
         self.odd_ids.add(provider, 0, 1);
+    }
+
+    pub fn asked_again(&self, provider: &str, lapse: Lapse) {
+        self.asked_again.add(provider, lapse as usize, 1);
     }
 
     /// `fallback`: there was one that could be dialled instead.

@@ -3,7 +3,7 @@
 use crate::call::stage::{Stage, rules};
 use bytes::Bytes;
 use offhook_core::call::{
-    AgentCommand, AgentEvent, AgentLoss, CallRules, EndClass, EndReason, LegCommand, LegEvent, Measure, Note,
+    AgentCommand, AgentEvent, AgentLoss, CallRules, EndClass, EndReason, Lapse, LegCommand, LegEvent, Measure, Note,
     ResponseStatus, TransferFault,
 };
 use std::time::Duration;
@@ -163,6 +163,63 @@ fn a_failed_or_empty_answer_is_asked_for_again_and_then_given_up() {
         assert!(matches!(stage.commands().last().unwrap(), AgentCommand::Say { .. }), "{status:?}");
         fails(&mut stage, "r2");
         assert!(stage.notes().contains(&&Note::Failing(EndReason::AgentSilent)), "{status:?}");
+    }
+}
+
+/// Half a sentence, and then twelve seconds of nothing: whoever hears an answer break off is told the rest, once.
+#[test]
+fn an_answer_that_breaks_off_after_its_first_sound_is_gone_on_with_once_a_turn() {
+    for status in [ResponseStatus::Failed, ResponseStatus::Incomplete] {
+        let mut stage = Stage::greeted();
+        let breaks_off = |stage: &mut Stage, response: &str| {
+            stage.starts(response).speaks(response, 600);
+            stage.agent(AgentEvent::ResponseDone { response: response.into(), status }).after(100);
+        };
+        stage.caller_says(400);
+        breaks_off(&mut stage, "r1");
+        assert_eq!(stage.told_to_say().len(), 1, "{status:?}");
+        assert!(stage.told_to_say()[0].contains("Go on where it stopped"), "{:?}", stage.told_to_say());
+        breaks_off(&mut stage, "r2");
+        assert_eq!(stage.told_to_say().len(), 1, "{status:?}: once a turn");
+        assert!(stage.measures().contains(&Measure::AskedAgain(Lapse::BrokeOff)));
+        stage.caller_says(400);
+        breaks_off(&mut stage, "r3");
+        assert_eq!(stage.told_to_say().len(), 2, "{status:?}: and again in the next");
+    }
+}
+
+fn sends_quiet(stage: &mut Stage, response: &str, ms: usize) {
+    stage.starts(response);
+    for _ in 0..ms / 100 {
+        let (response, item) = (response.into(), response.into());
+        stage.agent(AgentEvent::Audio { response, item, audio: vec![0xfe; 800].into() });
+    }
+}
+
+/// Near-silence in place of words, as a vendor sends it now and then.
+#[test]
+fn an_answer_without_sound_is_noticed_asked_for_again_and_then_given_up() {
+    let mut stage = Stage::greeted();
+    stage.caller_says(400);
+    sends_quiet(&mut stage, "r1", 3_000);
+    stage.done("r1");
+    assert_eq!(stage.told_to_say().len(), 1);
+    assert!(stage.measures().contains(&Measure::AskedAgain(Lapse::Soundless)));
+    sends_quiet(&mut stage, "r2", 3_000);
+    stage.done("r2");
+    assert!(stage.notes().contains(&&Note::Failing(EndReason::AgentSilent)));
+}
+
+/// A breath is part of what is heard. Of more silence so much is kept, and the voice is not waited for any longer.
+#[test]
+fn an_answer_may_begin_with_silence() {
+    for quiet_ms in [1_000, 4_000] {
+        let mut stage = Stage::greeted();
+        stage.caller_says(400);
+        sends_quiet(&mut stage, "r1", quiet_ms);
+        stage.speaks("r1", 500).done("r1").after(2_200);
+        assert!(stage.told_to_say().is_empty(), "{quiet_ms} ms: {:?}", stage.told_to_say());
+        assert!(stage.voice_ms() >= 1_000, "{quiet_ms} ms: {}", stage.voice_ms());
     }
 }
 

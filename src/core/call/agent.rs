@@ -303,6 +303,8 @@ pub struct AgentTraits {
     /// Its word that the caller is done ([`AgentEvent::CallerSeemsDone`]) ends the turn, which silence alone does later. The
     /// others' is one sign among several.
     pub ends_turns: bool,
+    /// Asks by itself for the rest of an answer that broke off.
+    pub finishes_answers: bool,
     /// Answers keys that nobody asked for, as a menu does. It is told of them in words ([`key_note`]); the others hear of
     /// keys only from tools.
     pub takes_keys: bool,
@@ -333,6 +335,7 @@ impl AgentTraits {
         transcribes: false,
         overhears: false,
         ends_turns: false,
+        finishes_answers: false,
         takes_keys: false,
         summarises: false,
         answer_bytes_max: None,

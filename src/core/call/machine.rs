@@ -92,10 +92,7 @@ pub struct CallMachine {
     answered: bool,
     /// The call is being left, and the agent has begun its farewell.
     farewell_begun: bool,
-    /// The agent was asked again for an answer that did not come.
-    asked_again: bool,
-    /// The last response ended before its end: the next one owes the caller the rest.
-    broke_off: bool,
+    unfinished: Unfinished,
     /// When audio last came from the caller.
     caller_audio_at: Instant,
     /// The agent is not the one who took the call, and has not spoken to the caller yet.
@@ -130,12 +127,6 @@ enum Departure {
     ToDialplan(EndReason),
 }
 
-#[derive(Debug)]
-struct Response {
-    id: ResponseId,
-    spoke: bool,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Agent {
     Dialling,
@@ -159,6 +150,7 @@ mod tools;
 mod waiting;
 
 use clock::TurnClock;
+use conversation::{Response, Unfinished};
 use digits::Capture;
 use ears::Hearing;
 use finishing::Finishing;
@@ -217,8 +209,7 @@ impl CallMachine {
             greeting_underway: false,
             answered: false,
             farewell_begun: false,
-            asked_again: false,
-            broke_off: false,
+            unfinished: Unfinished::default(),
             caller_audio_at: now,
             takes_over: false,
             lost_untold: None,

@@ -158,6 +158,21 @@ impl TurnTimes {
     }
 }
 
+/// What was wrong with an answer. A closed set: it is a metric label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lapse {
+    /// It brought nothing.
+    Empty,
+    /// It brought audio in which there was nothing to hear.
+    Soundless,
+    /// It ended before its end.
+    BrokeOff,
+}
+
+impl Lapse {
+    pub const LABELS: [&str; 3] = ["empty", "soundless", "broke_off"];
+}
+
 /// One figure for the metrics.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Measure {
@@ -185,6 +200,8 @@ pub enum Measure {
     OddId,
     /// Audio of the caller that an agent which takes over was not given: its turn was longer than what is kept of one.
     TurnForgotten(usize),
+    /// An agent was asked again for an answer, or for the rest of it.
+    AskedAgain(Lapse),
     /// Agent audio dropped because too much was waiting.
     PlayoutOverflow(usize),
     Usage(Usage),

@@ -351,7 +351,7 @@ impl Track {
         {
             out.push(Output::Measure(Measure::FirstAudio(now - began)));
         }
-        let begins = source == Source::Agent && self.floor != Floor::Agent;
+        let begins = source == Source::Agent && self.quiet == 0 && self.floor != Floor::Agent;
         if begins {
             self.floor = Floor::Agent;
             if !self.agent_lost {

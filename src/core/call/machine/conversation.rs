@@ -1,12 +1,12 @@
 //! The agent's half of [`CallMachine`]: what it says, when it is interrupted, what it asks of tools,
 //! and what becomes of the call when it is lost.
 
-use super::{Agent, CallMachine, Departure, Phase, Response, tools::Manners};
+use super::{Agent, CallMachine, Departure, Phase, tools::Manners};
 use crate::call::{
     agent::{AgentCommand, AgentEvent, AgentTraits, ItemId, Reply, ResponseId, ResponseStatus, Speaker},
     end::EndReason,
     playout::{Interrupted, Queued},
-    record::{Measure, Note},
+    record::{Lapse, Measure, Note},
     timers::Timer,
     track::{ClipHeard, Floor, Purpose},
     words::Output,
@@ -26,8 +26,30 @@ const UNHEARD_TURN_MAX: Duration = Duration::from_secs(15);
 /// also where the agent itself may take longer ([`AgentTraits::answer_max`]), as a pipeline does whose services fail one after
 /// the other: nobody asks a caller to wait for a goodbye, and after so long a silence it says no more than the end of the call.
 pub(super) const FAREWELL_BEGINS_MAX: Duration = Duration::from_secs(3);
+/// So much that nobody can hear is kept at the beginning of an answer: voices begin within a few hundred milliseconds.
+const QUIET_MAX: Duration = Duration::from_millis(1_500);
 /// The caller has been in conversation already, so there is nobody to be greeted.
 const TAKE_OVER: &str = "You have just taken over this call. Say in one sentence that you take over, and go on.";
+
+#[derive(Debug)]
+pub(super) struct Response {
+    pub(super) id: ResponseId,
+    /// Something of it can be heard.
+    pub(super) spoke: bool,
+    /// Until then, bytes that cannot.
+    pub(super) quiet: usize,
+}
+
+/// Answers to this turn of the caller that were none, or not all.
+#[derive(Debug, Default)]
+pub(super) struct Unfinished {
+    /// The agent was asked again for an answer that did not come.
+    pub(super) asked_again: bool,
+    /// The last response ended before its end: the next one owes the caller the rest.
+    pub(super) broke_off: bool,
+    /// The agent was asked for the rest.
+    pub(super) asked_for_rest: bool,
+}
 
 impl CallMachine {
     pub(super) fn on_agent(&mut self, event: AgentEvent, now: Instant, out: &mut Vec<Output>) {
@@ -63,8 +85,8 @@ impl CallMachine {
             AgentEvent::ResponseStarted { response } => {
                 self.waiting.response_begins(now);
                 self.clock.response_began(now);
-                self.response = Some(Response { id: response, spoke: false });
-                if std::mem::take(&mut self.broke_off) {
+                self.response = Some(Response { id: response, spoke: false, quiet: 0 });
+                if std::mem::take(&mut self.unfinished.broke_off) {
                     self.expect_speech(now);
                 }
             }
@@ -114,7 +136,12 @@ impl CallMachine {
             out.push(Output::Measure(Measure::StaleAudio(bytes)));
             return;
         }
+        let begins_quietly = self.plan.format.quiet_end(&audio) == bytes && !self.has_spoken_of(&response);
+        if begins_quietly && self.keeps_quiet(&response, bytes) {
+            return;
+        }
         match self.track.push(response.clone(), item, audio) {
+            Queued::Kept if begins_quietly => {}
             Queued::Kept => {
                 self.on_answer(now, out);
                 self.timers.clear(Timer::AgentSilence);
@@ -123,14 +150,14 @@ impl CallMachine {
                 self.waiting.agent_speaks();
                 self.ears.answered();
                 self.succession.somebody_speaks();
-                self.asked_again = false;
+                self.unfinished.asked_again = false;
                 (self.has_spoken, self.takes_over) = (true, false);
                 self.farewell_begun |= bytes > 0;
                 match &mut self.response {
                     Some(active) if active.id == response => active.spoke = true,
                     // Some providers send audio without announcing its response, and some after its end.
                     active if self.last_response.as_ref() != Some(&response) => {
-                        *active = Some(Response { id: response, spoke: true });
+                        *active = Some(Response { id: response, spoke: true, quiet: 0 });
                     }
                     _ => {}
                 }
@@ -150,7 +177,8 @@ impl CallMachine {
         if spoke {
             self.succession.has_answered();
         }
-        self.broke_off = spoke && status == ResponseStatus::Incomplete;
+        let broke_off = spoke && matches!(status, ResponseStatus::Incomplete | ResponseStatus::Failed);
+        self.unfinished.broke_off = spoke && status == ResponseStatus::Incomplete;
         self.last_response = Some(response.clone());
         self.actions.response_completed();
         let called_tools = !self.actions.is_empty();
@@ -162,11 +190,39 @@ impl CallMachine {
         }
         self.answer_tools(now, out);
         // Speech is owed, and this response brought neither that nor a tool call.
-        let empty = ended.is_some_and(|response| !response.spoke) && !called_tools;
+        let empty = ended.filter(|response| !response.spoke && !called_tools);
         let owed = self.timers.is_set(Timer::AgentSilence) && self.track.floor() != Floor::Caller;
-        if empty && owed && status != ResponseStatus::Cancelled {
+        if let Some(response) = empty.filter(|_| owed && status != ResponseStatus::Cancelled) {
+            let lapse = if response.quiet > 0 { Lapse::Soundless } else { Lapse::Empty };
+            out.push(Output::Measure(Measure::AskedAgain(lapse)));
             self.ask_again(now, out);
+        } else if broke_off && !called_tools {
+            self.ask_for_rest(now, out);
         }
+    }
+
+    /// Half an answer is gone on with, once: whoever hears it break off waits for the rest.
+    fn ask_for_rest(&mut self, now: Instant, out: &mut Vec<Output>) {
+        let waits = matches!(self.phase, Phase::Talking) && self.track.floor() != Floor::Caller;
+        if !waits || self.plan.agent.finishes_answers || std::mem::replace(&mut self.unfinished.asked_for_rest, true) {
+            return;
+        }
+        out.push(Output::Measure(Measure::AskedAgain(Lapse::BrokeOff)));
+        self.say("Your last answer broke off before its end. Go on where it stopped.", now, out);
+    }
+
+    fn has_spoken_of(&self, response: &ResponseId) -> bool {
+        let active = self.response.as_ref().filter(|active| active.id == *response);
+        active.is_some_and(|active| active.spoke) || self.last_response.as_ref() == Some(response)
+    }
+
+    /// Audio that nobody can hear is no answer yet. A voice may begin after a breath, which is kept; what goes on without a
+    /// sound is not, so that who waits hears the voice soon after it begins. Returns whether it is left out.
+    fn keeps_quiet(&mut self, response: &ResponseId, bytes: usize) -> bool {
+        let active = self.response.take_if(|active| active.id == *response);
+        let quiet = active.map_or(0, |active| active.quiet) + bytes;
+        self.response = Some(Response { id: response.clone(), spoke: false, quiet });
+        self.plan.format.duration_of(quiet) > QUIET_MAX
     }
 
     /// What has not come of a farewell is not waited for, and neither is the agent's word that this was all.
@@ -178,7 +234,7 @@ impl CallMachine {
 
     /// A failed or empty answer is not waited out in silence: once more, then the agent is given up.
     fn ask_again(&mut self, now: Instant, out: &mut Vec<Output>) {
-        if std::mem::replace(&mut self.asked_again, true) {
+        if std::mem::replace(&mut self.unfinished.asked_again, true) {
             // In `Leaving` the words that were asked for do not come: `settle` lets the call go.
             self.timers.clear(Timer::AgentSilence);
             if matches!(self.phase, Phase::Talking) {
@@ -222,7 +278,7 @@ impl CallMachine {
     /// `cancels`: the agent stops generating by itself. Returns what is being made and was not heard at all.
     fn caller_takes_floor(&mut self, cancels: bool, now: Instant, out: &mut Vec<Output>) -> Option<ResponseId> {
         self.has_spoken = false;
-        (self.asked_again, self.broke_off) = (false, false);
+        self.unfinished = Unfinished::default();
         self.prompts_used = 0;
         self.manners = Manners::default();
         self.actions.forget_announcements();

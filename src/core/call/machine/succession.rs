@@ -4,7 +4,7 @@
 //! caller hears nothing of it. A session that is lost is replaced at once. Either way the tools that run
 //! run on, and what comes of them is told to the new agent.
 
-use super::{Agent, CallMachine, Departure, Phase, Timer};
+use super::{Agent, CallMachine, Departure, Phase, Timer, Unfinished};
 use crate::{
     call::{
         agent::{AgentCommand, AgentEvent, AgentLoss, Reply},
@@ -261,7 +261,7 @@ impl CallMachine {
         self.track.new_agent(!self.ears.own_turns());
         (self.response, self.last_response) = (None, None);
         self.waiting.new_agent();
-        (self.asked_again, self.broke_off) = (false, false);
+        self.unfinished = Unfinished::default();
         self.agent = Agent::Ready;
         if lost && matches!(self.phase, Phase::Talking | Phase::Connecting) {
             self.pick_up_the_thread(now, out);

@@ -1,7 +1,7 @@
 //! The tools' part of [`CallMachine`]: calls come in, are decided about by the policy, run outside,
 //! and are answered; what they ask of the call is carried out.
 
-use super::{Agent, CallMachine, Departure, Phase, Timer, succession::Succession};
+use super::{Agent, CallMachine, Departure, Phase, Timer, Unfinished, succession::Succession};
 use crate::{
     call::{
         actions::Slow,
@@ -428,7 +428,8 @@ impl CallMachine {
         self.ears.new_agent(&agent);
         self.track.new_agent(!self.ears.own_turns());
         (self.response, self.last_response) = (None, None);
-        (self.has_spoken, self.asked_again, self.broke_off, self.prompts_used) = (false, false, false, 0);
+        (self.has_spoken, self.prompts_used) = (false, 0);
+        self.unfinished = Unfinished::default();
         self.manners = Manners::default();
         self.waiting.new_agent();
         self.succession = Succession::default();
