@@ -23,6 +23,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,28 +52,33 @@ class Run:
     in_memory: bool = False
     # REAL=all runs the ignored tests of these programs, and there is no limit then.
     real: bool = False
+    # What its tests show does not depend on how fast they run: they take what the runs in real time leave of the processor.
+    beside: bool = False
+    # Begins when everything else has ended.
+    alone: bool = False
 
 
-# Groups of tests of the program `real` that run with no other test beside their group: one Prometheus asks for rates over minutes of
-# calls whose clocks are compared all the while, and an examination tells of every delay; the page is held against a demo in which a
-# recognizer has to understand each sentence at the first attempt.
+# Groups of tests of the program `real` that run with no other test beside their group: an examination tells of every delay, as
+# Prometheus does; the page is held against a demo in which a recognizer has to understand each sentence at the first attempt.
 ALONE = (("prometheus::load", "web::beside_asterisk"), ("web::newcomer",))
 
 # Scenes on the real Asterisk: what every run shows of them is to take five minutes. A change that makes them longer adds too
 # much to the chosen set: leave it to REAL=all, or let more scenes share a call.
 SCENES = Run("whole_calls", threads=3 * CORES, only=("::real::", "::only_real::"), real=True, limit=300)
 
-# One after the other, so that what measures real time has the machine for itself. What computes has as many threads as there are
-# cores; what also waits for time, a browser or another program has more.
+# What computes has as many threads as there are cores; what also waits for time, a browser or another program has more. Two runs are
+# under way at a time: one in real time, which waits for most of it, and one that computes and makes way for it.
 PLAN = [
-    Run("*"),
-    Run("house", threads=2 * CORES),
-    Run("lib", threads=CORES + 1),
-    Run("whole_calls", threads=CORES + 1, skip=("::real::", "::only_real::"), in_memory=True),
+    Run("whole_calls", threads=CORES + 1, skip=("::real::", "::only_real::"), in_memory=True, beside=True),
+    Run("lib", threads=CORES + 1, beside=True),
+    Run("house", threads=CORES, beside=True),
+    Run("*", beside=True),
     SCENES,
     Run("real", threads=3 * CORES, skip=sum(ALONE, ()), limit=900),
-    *(Run("real", only=group) for group in ALONE),
+    *(Run("real", only=group, alone=True) for group in ALONE),
 ]
+# How much it makes way: a tenth of the processor is its own, so that no test of it waits for a thread that never runs.
+NICE = 10
 # Rows of `--quick`: whatever runs without Asterisk, a browser and other people's programs.
 QUICK = ("*", "lib", "whole_calls")
 
@@ -89,6 +96,8 @@ class Outcome:
     passed: int = 0
     failed: int = 0
     seconds: float = 0.0
+    # Of the processor, where it is known.
+    computed: float | None = None
     # Seconds of each test.
     tests: dict[str, float] = dataclasses.field(default_factory=dict)
     failures: list[str] = dataclasses.field(default_factory=list)
@@ -186,12 +195,13 @@ def run_program(run: Run, program: Program, names: list[str], everything: bool, 
     title = program.name + "".join(f" {part}" for part in run.only) + "".join(f" without {part}" for part in run.skip)
     outcome = Outcome(title)
     flags = ["--test-threads", str(run.threads), "--exact"]
+    way = ["nice", "-n", str(NICE)] if run.beside else []
     flags += ["--include-ignored"] if everything and run.real else []
     print(f"=== {title}: {len(names)} tests, {run.threads} at once", flush=True)
     began = time.monotonic()
     watch = Stopwatch(names, run.threads, began)
     total, reached_limit = None, threading.Event()
-    child = subprocess.Popen([program.path, *flags, *names], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    child = subprocess.Popen([*way, program.path, *flags, *names], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                              errors="replace", cwd=program.folder, env=environment(run, program), start_new_session=True)
 
     def stop() -> None:
@@ -221,10 +231,12 @@ def run_program(run: Run, program: Program, names: list[str], everything: bool, 
     # By a thread: a process that outlives the program may hold its output open.
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
-    child.wait()
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
     limit.cancel()
     reader.join(timeout=5)
     outcome.seconds, outcome.tests = time.monotonic() - began, watch.took
+    outcome.computed = usage.ru_utime + usage.ru_stime
     if total:
         outcome.passed, outcome.failed = int(total["passed"]), int(total["failed"])
     if child.returncode != 0 and not outcome.failed:
@@ -241,11 +253,13 @@ def run_program(run: Run, program: Program, names: list[str], everything: bool, 
 
 
 def run_documentation(arguments: list[str], filters: list[str], kept: Path) -> Outcome:
-    """Examples in the documentation: rustdoc compiles and runs them in one go."""
+    """The documentation: rustdoc writes its pages, then compiles and runs their examples. `cargo doc` would have all dependencies checked
+    once more, which takes longer than everything here."""
     print("=== documentation", flush=True)
     began = time.monotonic()
     command = cargo("test", "--doc", *arguments, *(["--", *filters] if filters else []))
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT,
+                          env=os.environ | {"RUSTDOC": str(ROOT / "tests/lab/rustdoc.sh")})
     (kept / "documentation.txt").write_text(done.stdout)
     outcome = Outcome("documentation", seconds=time.monotonic() - began)
     for found in TOTAL.finditer(done.stdout):
@@ -299,15 +313,24 @@ def main() -> int:
     programs = build(arguments + targets)
     outcomes = [Outcome("building", seconds=time.monotonic() - began)]
     print(f"    {outcomes[0].seconds:6.1f} s  building", flush=True)
-    for run, program in planned(programs, quick):
-        if names := chosen(run, program, filters):
-            outcomes.append(run_program(run, program, names, everything, kept))
+    rows = [(run, program, names) for run, program in planned(programs, quick) if (names := chosen(run, program, filters))]
+
+    def take(meant: Callable[[Run], bool]) -> list[Outcome]:
+        return [run_program(run, program, names, everything, kept) for run, program, names in rows if meant(run)]
+
+    with ThreadPoolExecutor(1) as pool:
+        beside = pool.submit(take, lambda run: run.beside)
+        in_real_time = take(lambda run: not run.beside and not run.alone)
+        outcomes += beside.result() + in_real_time
+    outcomes += take(lambda run: run.alone)
     if not quick:
         outcomes.append(run_documentation(arguments, filters, kept))
 
-    print("\nSeconds by program:")
+    print("\nSeconds by program, and how many of them each core computed:")
     for outcome in outcomes:
-        print(f"  {outcome.seconds:7.1f}  {outcome.name}")
+        computed = "" if outcome.computed is None else f"{outcome.computed / CORES:.1f}"
+        print(f"  {outcome.seconds:7.1f} {computed:>7}  {outcome.name}")
+    print(f"  {time.monotonic() - began:7.1f}  all")
     print(f"\nThe {SLOWEST} slowest tests:")
     tests = [(seconds, f"{outcome.name}: {name}") for outcome in outcomes for name, seconds in outcome.tests.items()]
     slowest = [f"{seconds:7.2f}  {name}" for seconds, name in sorted(tests, reverse=True)]
